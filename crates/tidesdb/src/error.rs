@@ -1,0 +1,100 @@
+//! The engine's one error type. "Not found" is never an error: reads return `Option`.
+
+use std::path::PathBuf;
+
+/// A specialised result for the engine.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong; each variant is something that a caller can act on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused an operation on a file.
+    #[error("{op} of {}: {source}", path.display())]
+    Io {
+        /// What was tried ("open", "write", "fdatasync", ...).
+        op: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// Stored bytes are not what was written, or not what this version understands.
+    #[error("damage in {} at offset {offset}: {what}", path.display())]
+    Corruption {
+        /// The file.
+        path: PathBuf,
+        /// Byte offset in the file.
+        offset: u64,
+        /// What was expected and found.
+        what: String,
+    },
+    /// The caller asked for something that does not exist in this engine, or broke a stated limit.
+    #[error("{0}")]
+    InvalidArgument(String),
+    /// The store, or its write-ahead log, is read-only after a failure or by option.
+    #[error("the store is read-only: {0}")]
+    ReadOnly(String),
+    /// The store is used by another process or belongs to another owner.
+    #[error("{0}")]
+    Busy(String),
+    /// A column family of this name exists.
+    #[error("column family '{0}' exists")]
+    FamilyExists(String),
+    /// There is no column family of this name.
+    #[error("column family '{0}' does not exist")]
+    NoSuchFamily(String),
+    /// The snapshot is older than the column family.
+    #[error("the column family is newer than the transaction's snapshot")]
+    SnapshotTooOld,
+    /// A live entry of this key exists.
+    #[error("a live entry of this key exists")]
+    Duplicate,
+    /// A version newer than the transaction's snapshot exists; the transaction must be rolled back.
+    #[error("a version newer than the transaction's snapshot exists")]
+    Conflict,
+    /// The transaction was chosen to break a deadlock (or, when optimistic, met another's intent);
+    /// it must be rolled back.
+    #[error("deadlock found; the transaction must be rolled back")]
+    Deadlock,
+    /// A lock was not granted in time.
+    #[error("a lock was not granted in time")]
+    LockTimeout,
+    /// A writer was held back by back-pressure for longer than allowed.
+    #[error("held back by back-pressure for longer than allowed")]
+    BackpressureTimeout,
+    /// The wait was interrupted by a kill.
+    #[error("interrupted")]
+    Interrupted,
+    /// A transaction's changes exceed the bound on them.
+    #[error("a transaction's changes take {size} bytes and may take {bound}; raise {variable}")]
+    TransactionTooLarge {
+        /// Bytes of changes.
+        size: u64,
+        /// Most bytes allowed.
+        bound: u64,
+        /// The option that sets the bound.
+        variable: &'static str,
+    },
+    /// The disk is full.
+    #[error("the disk is full: {0}")]
+    DiskFull(String),
+    /// The log failed after the commit was written: whether it survives is known after a restart.
+    #[error("the log failed; whether the transaction is committed is known only after a restart")]
+    OutcomeUnknown,
+}
+
+impl Error {
+    /// An I/O error with its context.
+    pub fn io(op: &'static str, path: impl Into<PathBuf>, source: std::io::Error) -> Error {
+        let path = path.into();
+        if source.raw_os_error() == Some(libc::ENOSPC) {
+            return Error::DiskFull(format!("{op} of {}", path.display()));
+        }
+        Error::Io { op, path, source }
+    }
+
+    /// Damage found in a file.
+    pub fn corruption(path: impl Into<PathBuf>, offset: u64, what: impl Into<String>) -> Error {
+        Error::Corruption { path: path.into(), offset, what: what.into() }
+    }
+}

@@ -1,0 +1,111 @@
+//! The one way to the disk. Every file operation, clock reading and random number of the engine goes
+//! through [`Disk`] and [`File`], so that crash tests run the real engine on a faulty disk from a seed.
+//! Stands below every other room; knows nothing of formats.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+
+/// How a file is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenMode {
+    /// An existing file, for reading.
+    Read,
+    /// An existing file, for reading and writing.
+    ReadWrite,
+    /// A new file, for reading and writing; an existing one is emptied.
+    Create,
+}
+
+/// What the reader expects to do with a range of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Advice {
+    /// Read in order, soon.
+    Sequential,
+    /// Read in no order.
+    Random,
+    /// Will be read soon.
+    WillNeed,
+    /// Not needed again.
+    DontNeed,
+}
+
+/// An open file. Positioned reads and writes; safe to share between threads.
+pub trait File: Send + Sync + fmt::Debug {
+    /// Path that it was opened under, for messages.
+    fn path(&self) -> &Path;
+    /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end of the file.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;
+    /// Writes all of `buf` at `offset`.
+    fn write_at(&self, buf: &[u8], offset: u64) -> Result<()>;
+    /// Makes written bytes and the length durable. An error means that nothing is known of bytes
+    /// written since the last success.
+    fn sync_data(&self) -> Result<()>;
+    /// Length in bytes.
+    fn len(&self) -> Result<u64>;
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Reserves blocks for the first `len` bytes and makes the file at least that long, zero-filled.
+    fn allocate(&self, len: u64) -> Result<()>;
+    /// Sets the length.
+    fn set_len(&self, len: u64) -> Result<()>;
+    /// Tells the page cache; never fails.
+    fn advise(&self, offset: u64, len: u64, advice: Advice);
+
+    /// Reads exactly `buf.len()` bytes at `offset`; a shorter file is damage.
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+        let mut done = 0;
+        while done < buf.len() {
+            let n = self.read_at(&mut buf[done..], offset + done as u64)?;
+            if n == 0 {
+                return Err(Error::corruption(
+                    self.path(),
+                    offset + done as u64,
+                    format!("the file ends {} bytes early", buf.len() - done),
+                ));
+            }
+            done += n;
+        }
+        Ok(())
+    }
+}
+
+/// A held lock on a store's directory; dropping it releases the lock.
+pub trait DirectoryLock: Send + Sync + fmt::Debug {}
+
+/// A disk, with clock and randomness.
+pub trait Disk: Send + Sync + fmt::Debug {
+    /// Opens a file. The entry of a new file is durable only after [`Disk::sync_dir`].
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>>;
+    /// Replaces `to` by `from`, atomically; durable only after [`Disk::sync_dir`].
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+    /// Unlinks a file; durable only after [`Disk::sync_dir`].
+    fn remove(&self, path: &Path) -> Result<()>;
+    /// Whether the path exists.
+    fn exists(&self, path: &Path) -> Result<bool>;
+    /// Names of the entries of a directory, sorted.
+    fn list(&self, dir: &Path) -> Result<Vec<String>>;
+    /// Makes a directory and its parents, durably.
+    fn create_dir_all(&self, dir: &Path) -> Result<()>;
+    /// Makes the entries of a directory durable.
+    fn sync_dir(&self, dir: &Path) -> Result<()>;
+    /// Takes the exclusive lock file `path`; `Error::Busy` when another process has it.
+    fn lock(&self, path: &Path) -> Result<Box<dyn DirectoryLock>>;
+    /// Bytes that can still be written in the file system of `dir`.
+    fn free_space(&self, dir: &Path) -> Result<u64>;
+    /// Monotonic clock, in microseconds from an arbitrary start.
+    fn now_micros(&self) -> u64;
+    /// Wall clock, in seconds since 1970.
+    fn unix_seconds(&self) -> u64;
+    /// A random number.
+    fn random(&self) -> u64;
+}
+
+/// Path of a file in a store's directory.
+pub fn table_path(dir: &Path, number: crate::types::FileNo) -> PathBuf {
+    dir.join(format!("{number:08}.sst"))
+}

@@ -1,0 +1,100 @@
+//! Ordered streams of entries: what a run (memtable generation, segment, level, private batch) offers
+//! to reads ([`Source`]) and to flush and compaction ([`RawSource`]). Merging, visibility and bounds
+//! are built on these two alone.
+
+use crate::error::Result;
+use crate::types::{Entry, Seq};
+
+/// One run of one family as one snapshot sees it: each key once, with its newest version at or below
+/// the snapshot, tombstones included. Both directions. A source holds what it borrows from alive.
+///
+/// After a seek or step, `valid` says whether it stands on a key; `key` and `entry` may be called only
+/// then, and what they return lives until the next seek or step. An error leaves the source invalid.
+pub trait Source: Send {
+    /// Stands on the first key.
+    fn seek_to_first(&mut self) -> Result<()>;
+    /// Stands on the last key.
+    fn seek_to_last(&mut self) -> Result<()>;
+    /// Stands on the first key at or after `key`.
+    fn seek(&mut self, key: &[u8]) -> Result<()>;
+    /// Stands on the last key at or before `key`.
+    fn seek_for_prev(&mut self, key: &[u8]) -> Result<()>;
+    /// Steps to the next key.
+    fn next(&mut self) -> Result<()>;
+    /// Steps to the previous key.
+    fn prev(&mut self) -> Result<()>;
+    /// Whether it stands on a key.
+    fn valid(&self) -> bool;
+    /// The key.
+    fn key(&self) -> &[u8];
+    /// Its version.
+    fn entry(&self) -> Entry<'_>;
+}
+
+/// One run of one family with every version: keys ascending, versions of a key newest first. Forward
+/// only; used by flush and compaction, so it must not fill the block cache.
+pub trait RawSource: Send {
+    /// Stands on the first entry whose key is at or after `key` (empty: the first of all).
+    fn seek(&mut self, key: &[u8]) -> Result<()>;
+    /// Steps to the next entry.
+    fn next(&mut self) -> Result<()>;
+    /// Whether it stands on an entry.
+    fn valid(&self) -> bool;
+    /// The key.
+    fn key(&self) -> &[u8];
+    /// The version.
+    fn entry(&self) -> Entry<'_>;
+}
+
+/// Keys of a range: from `lower` (included) to `upper` (excluded); `None` is unbounded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyRange {
+    /// First key.
+    pub lower: Option<Vec<u8>>,
+    /// First key behind the range.
+    pub upper: Option<Vec<u8>>,
+}
+
+/// The snapshots that flush and compaction must keep versions for: every live snapshot, ascending,
+/// captured after `claim` was published (`protocols.md` 3.2).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LiveSnapshots {
+    /// Sequence at or above which every new snapshot will be.
+    pub claim: Seq,
+    /// The live snapshots, ascending, without duplicates.
+    pub held: Vec<Seq>,
+}
+
+impl LiveSnapshots {
+    /// Whether a version of `seq` whose next newer version of the same key has `successor` can be
+    /// seen by nobody, now or later.
+    pub fn hidden(&self, seq: Seq, successor: Seq) -> bool {
+        if successor > self.claim {
+            return false;
+        }
+        let first = self.held.partition_point(|&held| held < seq);
+        self.held.get(first).is_none_or(|&held| held >= successor)
+    }
+
+    /// The oldest sequence that anybody may still read at.
+    pub fn floor(&self) -> Seq {
+        self.held.first().map_or(self.claim, |&held| held.min(self.claim))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_hidden_only_when_no_snapshot_lies_between_it_and_its_successor() {
+        let live = LiveSnapshots { claim: 100, held: vec![10, 50] };
+        assert!(live.hidden(20, 30));
+        assert!(!live.hidden(20, 51));
+        assert!(!live.hidden(50, 51), "a snapshot at the version itself sees it");
+        assert!(live.hidden(49, 50), "a snapshot at the successor sees the successor");
+        assert!(live.hidden(60, 100));
+        assert!(!live.hidden(60, 101), "a snapshot at the claim may still be taken");
+        assert_eq!(live.floor(), 10);
+    }
+}

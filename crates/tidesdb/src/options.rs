@@ -1,0 +1,177 @@
+//! Options of a store and of a column family, with their defaults and bounds.
+
+use crate::error::{Error, Result};
+
+/// How far a commit is on disk before it is answered.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[repr(u8)]
+pub enum SyncMode {
+    /// Written, not synced: survives a killed process, not a power cut.
+    None = 0,
+    /// Synced in the background: a power cut loses at most the interval.
+    Interval = 1,
+    /// Synced before the answer.
+    #[default]
+    Full = 2,
+}
+
+/// Compression of data blocks. The numbers are stored in files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Compression {
+    /// Blocks as they are.
+    None = 0,
+    /// LZ4, default acceleration.
+    #[default]
+    Lz4 = 2,
+}
+
+impl Compression {
+    /// The compression that a stored byte stands for, if this build has it.
+    pub const fn from_byte(byte: u8) -> Option<Compression> {
+        match byte {
+            0 => Some(Compression::None),
+            2 => Some(Compression::Lz4),
+            _ => None,
+        }
+    }
+}
+
+/// Options of a store. Sizes are in bytes.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Make the store if it does not exist.
+    pub create_if_missing: bool,
+    /// Refuse to open for writing.
+    pub read_only: bool,
+    /// Size at which the active memtable is sealed (the bound on one transaction is half of it).
+    pub write_buffer_size: usize,
+    /// The one cache of blocks, index and filter partitions.
+    pub block_cache_size: usize,
+    /// Size of a write-ahead log segment.
+    pub wal_segment_size: u32,
+    /// How far a commit is on disk before it is answered.
+    pub sync_mode: SyncMode,
+    /// Longest time between background syncs in `SyncMode::Interval`, in microseconds.
+    pub sync_interval_us: u64,
+    /// Threads that flush memtables.
+    pub flush_threads: usize,
+    /// Threads that compact; concurrency allowed, not cores taken.
+    pub compaction_threads: usize,
+    /// Bound on open table files.
+    pub max_open_files: usize,
+    /// Size at which compaction output is cut into files.
+    pub target_file_size: u64,
+    /// Bytes that the base level may hold before it is merged further down.
+    pub base_level_size: u64,
+    /// Name of the option that bounds a transaction, for messages.
+    pub write_buffer_variable: &'static str,
+    /// Finish outstanding compactions when the store is closed.
+    pub finish_compactions_on_close: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            create_if_missing: true,
+            read_only: false,
+            write_buffer_size: 64 << 20,
+            block_cache_size: 64 << 20,
+            wal_segment_size: 32 << 20,
+            sync_mode: SyncMode::Full,
+            sync_interval_us: 128_000,
+            flush_threads: 1,
+            compaction_threads: 1,
+            max_open_files: 256,
+            target_file_size: 32 << 20,
+            base_level_size: 128 << 20,
+            write_buffer_variable: "write_buffer_size",
+            finish_compactions_on_close: false,
+        }
+    }
+}
+
+/// Options of a column family; those that shape files take effect for new files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FamilyOptions {
+    /// Compression of data blocks.
+    pub compression: Compression,
+    /// Uncompressed size of a data block in bytes.
+    pub block_size: u32,
+    /// Keep filters.
+    pub bloom_filter: bool,
+    /// False-positive rate of the filters above the last level, per 10,000 (1..=10000).
+    pub bloom_fpr: u32,
+    /// Length in bytes of the key prefix that goes into the filter beside whole keys; 0: none. Scans
+    /// bounded to one such prefix then skip runs without it (an index column's encoded length).
+    pub prefix_len: u32,
+    /// Every index level is a page read through the cache; off: the top level is resident.
+    pub use_btree: bool,
+    /// Level-0 runs at which the merge into the base level begins at the latest.
+    pub l0_compaction_trigger: u32,
+    /// Level-0 runs at which writers stop.
+    pub l0_stall_threshold: u32,
+    /// Size ratio of one level to the next.
+    pub level_size_ratio: u32,
+    /// Least number of levels.
+    pub min_levels: u32,
+    /// Tombstones per 10,000 entries from which a segment is compacted early; 0: off.
+    pub tombstone_density_trigger: u32,
+    /// Entries below which a segment's tombstone density does not count.
+    pub tombstone_density_min_entries: u64,
+    /// Strictest sync mode that commits touching this family ask for; `None`: the store's.
+    pub sync_mode: Option<SyncMode>,
+}
+
+impl Default for FamilyOptions {
+    fn default() -> FamilyOptions {
+        FamilyOptions {
+            compression: Compression::Lz4,
+            block_size: 4096,
+            bloom_filter: true,
+            bloom_fpr: 100,
+            prefix_len: 0,
+            use_btree: false,
+            l0_compaction_trigger: 4,
+            l0_stall_threshold: 10,
+            level_size_ratio: 10,
+            min_levels: 1,
+            tombstone_density_trigger: 0,
+            tombstone_density_min_entries: 1024,
+            sync_mode: None,
+        }
+    }
+}
+
+impl Options {
+    /// Checks bounds; the error names option, value and bound.
+    pub fn validate(&self) -> Result<()> {
+        bound("write_buffer_size", self.write_buffer_size as u64, 4 << 10, 64 << 30)?;
+        bound("wal_segment_size", self.wal_segment_size.into(), 64 << 10, 1 << 30)?;
+        bound("flush_threads", self.flush_threads as u64, 1, 64)?;
+        bound("compaction_threads", self.compaction_threads as u64, 1, 64)?;
+        bound("max_open_files", self.max_open_files as u64, 4, 1 << 20)?;
+        bound("target_file_size", self.target_file_size, 1 << 10, 1 << 40)?;
+        bound("sync_interval_us", self.sync_interval_us, 1, 3_600_000_000)
+    }
+}
+
+impl FamilyOptions {
+    /// Checks bounds; the error names option, value and bound.
+    pub fn validate(&self) -> Result<()> {
+        bound("block_size", self.block_size.into(), 128, 1 << 20)?;
+        bound("bloom_fpr", self.bloom_fpr.into(), 1, 10_000)?;
+        bound("l0_compaction_trigger", self.l0_compaction_trigger.into(), 1, 1024)?;
+        bound("l0_stall_threshold", self.l0_stall_threshold.into(), 1, 1024)?;
+        bound("level_size_ratio", self.level_size_ratio.into(), 2, 100)?;
+        bound("min_levels", self.min_levels.into(), 1, 64)?;
+        bound("tombstone_density_trigger", self.tombstone_density_trigger.into(), 0, 10_000)
+    }
+}
+
+fn bound(name: &str, value: u64, least: u64, most: u64) -> Result<()> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument(format!("{name} = {value} is outside of {least}..={most}")))
+}

@@ -1,0 +1,188 @@
+//! What every room speaks of: sequence numbers, family numbers, entries and their kinds.
+
+use std::fmt;
+
+/// Commit sequence number. One for each committed transaction, dense, starting at 1; 0 is "before
+/// everything" and, in a bottom-level block, "older than every snapshot" (its number was dropped).
+pub type Seq = u64;
+
+/// Largest sequence number; as a snapshot it means "the newest version" (a current read).
+pub const MAX_SEQ: Seq = (1 << 56) - 1;
+
+/// Number of a column family; never reused in the life of a store.
+pub type FamilyId = u32;
+
+/// The system family that holds the dictionary.
+pub const DICTIONARY: FamilyId = 0;
+
+/// Number of a file of a store; never reused in the life of a store.
+pub type FileNo = u64;
+
+/// Number of a memtable generation; grows with every rotation. Merges order sources by it.
+pub type GenerationId = u64;
+
+/// Longest user key in bytes.
+pub const MAX_KEY_LEN: usize = 64 * 1024;
+
+/// Longest value in bytes.
+pub const MAX_VALUE_LEN: usize = u32::MAX as usize;
+
+/// A position in the write-ahead log: segment id in the upper 32 bits, byte offset in the lower.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Lsn(pub u64);
+
+impl Lsn {
+    /// The position before every record.
+    pub const ZERO: Lsn = Lsn(0);
+
+    /// The position `offset` bytes into the segment with id `segment`.
+    pub const fn new(segment: u32, offset: u32) -> Lsn {
+        Lsn(((segment as u64) << 32) | offset as u64)
+    }
+
+    /// Id of the segment.
+    pub const fn segment(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// Byte offset inside the segment.
+    pub const fn offset(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+impl fmt::Debug for Lsn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.segment(), self.offset())
+    }
+}
+
+/// What an entry does to its key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Op {
+    /// The key has the entry's value from this sequence number on.
+    Put = 1,
+    /// The key does not exist from this sequence number on.
+    Delete = 2,
+    /// As `Delete`, for a key that was written once since it last did not exist.
+    SingleDelete = 3,
+}
+
+/// The kind byte of an entry, as it stands in logs, memtables and blocks: the operation in the low
+/// three bits, then one bit each for "may overwrite", "has an expiry" and "value is a value-log
+/// pointer". Two bits are reserved and must be zero.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Kind(u8);
+
+impl Kind {
+    /// A plain put.
+    pub const PUT: Kind = Kind(Op::Put as u8);
+    /// A plain tombstone.
+    pub const DELETE: Kind = Kind(Op::Delete as u8);
+    /// A single delete.
+    pub const SINGLE_DELETE: Kind = Kind(Op::SingleDelete as u8);
+
+    const OP: u8 = 0b0000_0111;
+    const MAY_OVERWRITE: u8 = 0b0000_1000;
+    const EXPIRY: u8 = 0b0001_0000;
+    const VALUE_LOG: u8 = 0b0010_0000;
+
+    /// The kind that a stored byte stands for, or `None` if no version of the format knows it.
+    pub const fn from_byte(byte: u8) -> Option<Kind> {
+        let op = byte & Self::OP;
+        if byte & 0b1100_0000 == 0 && op >= Op::Put as u8 && op <= Op::SingleDelete as u8 {
+            Some(Kind(byte))
+        } else {
+            None
+        }
+    }
+
+    /// The byte to store.
+    pub const fn byte(self) -> u8 {
+        self.0
+    }
+
+    /// The operation.
+    pub const fn op(self) -> Op {
+        match self.0 & Self::OP {
+            1 => Op::Put,
+            2 => Op::Delete,
+            _ => Op::SingleDelete,
+        }
+    }
+
+    /// Whether the key does not exist under this entry.
+    pub const fn is_tombstone(self) -> bool {
+        self.0 & Self::OP != Op::Put as u8
+    }
+
+    /// Whether an older entry of the key may exist below a put (`protocols.md` 3.5).
+    pub const fn may_overwrite(self) -> bool {
+        self.0 & Self::MAY_OVERWRITE != 0
+    }
+
+    /// The same kind, marked "may overwrite".
+    #[must_use]
+    pub const fn marked_may_overwrite(self) -> Kind {
+        Kind(self.0 | Self::MAY_OVERWRITE)
+    }
+
+    /// Whether an expiry time is stored with the entry.
+    pub const fn has_expiry(self) -> bool {
+        self.0 & Self::EXPIRY != 0
+    }
+
+    /// Whether the value is a pointer into the value log.
+    pub const fn is_value_pointer(self) -> bool {
+        self.0 & Self::VALUE_LOG != 0
+    }
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.op())?;
+        for (bit, name) in
+            [(self.may_overwrite(), "+over"), (self.has_expiry(), "+ttl"), (self.is_value_pointer(), "+vlog")]
+        {
+            if bit {
+                f.write_str(name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One version of a key, borrowed from where it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Sequence number of the commit that wrote it.
+    pub seq: Seq,
+    /// What it does.
+    pub kind: Kind,
+    /// The value; empty for tombstones.
+    pub value: &'a [u8],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lsn_orders_by_segment_then_offset() {
+        assert!(Lsn::new(1, u32::MAX) < Lsn::new(2, 0));
+        assert!(Lsn::new(2, 5) < Lsn::new(2, 6));
+        assert_eq!((Lsn::new(7, 9).segment(), Lsn::new(7, 9).offset()), (7, 9));
+    }
+
+    #[test]
+    fn kind_bytes_round_trip_and_unknown_ones_are_refused() {
+        for byte in 0..=255u8 {
+            match Kind::from_byte(byte) {
+                Some(kind) => assert_eq!(kind.byte(), byte),
+                None => assert!(byte & 7 == 0 || byte & 7 > 3 || byte & 0xc0 != 0),
+            }
+        }
+        assert!(Kind::SINGLE_DELETE.is_tombstone() && !Kind::PUT.marked_may_overwrite().is_tombstone());
+    }
+}
