@@ -7,3 +7,4 @@ pub mod options;
 pub mod types;
 
 pub use error::{Error, Result};
+pub mod txn;
