@@ -29,6 +29,10 @@ const SHARDS: usize = 64;
 /// Resident pieces (top indexes, small filters) may take this share of the capacity: one half.
 const RESIDENT_SHARE: usize = 2;
 
+/// Times that the hand goes round all shards before a block finds no room: once to take away the marks of
+/// use, once to evict, and once more for what is marked or released meanwhile.
+const ROUNDS: usize = 3;
+
 /// How likely a block that is inserted is to be wanted again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heat {
@@ -113,7 +117,7 @@ impl BlockCache {
             let Err(now) = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add) else {
                 return true;
             };
-            if charge > capacity || visited > SHARDS {
+            if charge > capacity || visited > ROUNDS * SHARDS {
                 return false;
             }
             let excess = now.saturating_add(charge) - capacity;
@@ -140,12 +144,12 @@ impl BlockCache {
     /// Changes the budget; lowering it evicts at once what nobody holds.
     pub fn set_capacity(&self, bytes: usize) {
         self.capacity.store(bytes, Ordering::Relaxed);
-        for shard in &self.shards {
-            let excess = self.bytes().saturating_sub(bytes);
-            if excess == 0 {
-                break;
+        for _ in 0..ROUNDS {
+            for (at, shard) in self.shards.iter().enumerate() {
+                // Every shard gives its part, so that what is used survives in all of them.
+                let excess = self.bytes().saturating_sub(bytes);
+                self.give_back(shard.evict(excess.div_ceil(SHARDS - at)));
             }
-            self.give_back(shard.evict(excess));
         }
     }
 

@@ -136,16 +136,15 @@ impl Shard {
         }
     }
 
-    /// Evicts frames that nobody holds until `bytes` are free or the hand went round twice; returns the
-    /// bytes freed, counted as they were charged.
+    /// Lets the hand go round at most once and evicts frames that nobody holds and nobody used since the
+    /// last round, until `bytes` are free; returns the bytes freed, counted as they were charged.
     pub(super) fn evict(&self, bytes: usize) -> usize {
         let mut freed = 0;
         // Frames are released behind the lock.
         let mut evicted = Vec::new();
         let mut table = self.table.write();
-        let mut steps = table.slots.len() * 2;
+        let mut steps = table.slots.len();
         while freed < bytes && steps > 0 && table.entries > 0 {
-            steps -= 1;
             let at = table.hand & table.mask();
             // New references are made under the lock (held here) or from a reference that somebody holds.
             let victim = table.slots[at]
@@ -159,6 +158,7 @@ impl Shard {
                 }
             } else {
                 table.hand = (at + 1) & table.mask();
+                steps -= 1;
             }
         }
         drop(table);
