@@ -71,7 +71,9 @@ impl WaitObserver for Observer {
         if let Some(begins) = self.0.wait_begins {
             let holders: Vec<*mut c_void> = holders.iter().map(|&cookie| cookie as *mut c_void).collect();
             // SAFETY: the caller of tidesdb_open gave a function that takes these.
-            unsafe { begins(self.0.context, waiter.cookie() as *mut c_void, holders.as_ptr(), holders.len()) };
+            unsafe {
+                begins(self.0.context, waiter.cookie() as *mut c_void, holders.as_ptr(), holders.len())
+            };
         }
     }
 
@@ -204,7 +206,11 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut DbHandle) -> c_int {
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn tidesdb_prepared_list(db: *mut DbHandle, visit: Visit, context: *mut c_void) -> c_int {
+pub unsafe extern "C" fn tidesdb_prepared_list(
+    db: *mut DbHandle,
+    visit: Visit,
+    context: *mut c_void,
+) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
         let handle = unsafe { &*db };
@@ -228,7 +234,11 @@ pub unsafe extern "C" fn tidesdb_commit_by_xid(db: *mut DbHandle, xid: *const u8
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn tidesdb_rollback_by_xid(db: *mut DbHandle, xid: *const u8, xid_size: usize) -> c_int {
+pub unsafe extern "C" fn tidesdb_rollback_by_xid(
+    db: *mut DbHandle,
+    xid: *const u8,
+    xid_size: usize,
+) -> c_int {
     // SAFETY: the crate's contract.
     let (handle, xid) = unsafe { (&*db, bytes(xid, xid_size)) };
     guard_shared(|| Ok(if handle.db.rollback_by_xid(xid)? { OK } else { NOT_FOUND }))

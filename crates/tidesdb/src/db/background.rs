@@ -11,8 +11,11 @@ use parking_lot::{Condvar, Mutex};
 use crate::db::memtables::Sealed;
 use crate::db::Store;
 use crate::error::{Error, Result};
-use crate::flush;
-use crate::types::{FamilyId, DICTIONARY};
+use crate::flush::{self, FlushInput, FlushSource};
+use crate::iter::RawSource;
+use crate::memtable::Generation;
+use crate::options::LogLevel;
+use crate::types::{FamilyId, GenerationId, DICTIONARY};
 
 /// First and longest pause after a failed flush or compaction.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -30,6 +33,13 @@ pub(crate) struct Attention {
     pub families: Mutex<BTreeSet<FamilyId>>,
     pub busy: Mutex<HashSet<FamilyId>>,
     pub changed: Condvar,
+}
+
+impl Attention {
+    /// Families that wait to be looked at.
+    pub(crate) fn waiting(&self) -> usize {
+        self.families.lock().len()
+    }
 }
 
 impl Background {
@@ -91,7 +101,7 @@ impl Store {
             match result {
                 Ok(()) => pause = RETRY.0,
                 Err(error) => {
-                    tracing::error!("flush failed, will be tried again: {error}");
+                    self.log(LogLevel::Error, &format!("flush failed, will be tried again: {error}"));
                     let mut state = self.memtables.state.lock();
                     if let Error::DiskFull(what) = &error {
                         state.disk_full = Some(what.clone());
@@ -109,38 +119,81 @@ impl Store {
         let Some(last) = sealed.last() else { return Ok(()) };
         self.pipeline.help_until(last.last_seq, self.snapshots.floor());
         let snapshots = self.snapshots.capture(self.pipeline.frontier());
-        let generations: Vec<_> = sealed.iter().map(|sealed| sealed.generation.clone()).collect();
-        let mut edit = flush::flush(&flush::FlushInput {
-            generations: &generations,
+        let generations: Vec<&dyn FlushSource> =
+            sealed.iter().map(|sealed| &sealed.generation as &dyn FlushSource).collect();
+        let flushed = flush::flush(&FlushInput {
             versions: &self.versions,
-            snapshots: &snapshots,
-            options: &|family| match family {
+            claims: &self.claims,
+            generations: &generations,
+            oldest: true,
+            live: &snapshots,
+            family: &|family| match family {
                 DICTIONARY => Some(crate::options::FamilyOptions::default()),
                 _ => self.catalog.by_id(family).map(|family| (*family.options()).clone()),
             },
+            stop: &self.closing,
         })?;
+        let mut edit = flushed.edit.clone();
         // What the edit makes reachable must be in the log first (`protocols.md` 1.6).
         self.wal.sync_all()?;
-        let flushed = last.generation.id();
+        let upto = last.generation.id();
         edit.last_seq = Some(last.last_seq);
-        edit.last_generation = Some(flushed);
-        let needed_from = self.log_needed_from(flushed);
+        edit.last_generation = Some(upto);
+        let needed_from = self.log_needed_from(upto);
         edit.first_live_segment = Some(needed_from);
-        let bytes: u64 = edit.new_files.iter().map(|file| file.len).sum();
         let families: Vec<FamilyId> = edit.new_segments.iter().map(|s| s.meta.family).collect();
-        self.install_with(edit, |generation| generation > flushed)?;
+        self.install_with(edit, |generation| generation > upto)?;
         {
             let mut state = self.memtables.state.lock();
-            state.sealed.retain(|sealed| sealed.generation.id() > flushed);
-            state.log_from.retain(|&generation, _| generation > flushed);
-            self.held_log.lock().retain(|&generation, _| generation > flushed);
+            state.sealed.retain(|sealed| sealed.generation.id() > upto);
+            state.log_from.retain(|&generation, _| generation > upto);
+            self.held_log.lock().retain(|&generation, _| generation > upto);
             state.disk_full = None;
         }
         self.memtables.changed.notify_all();
         self.wal.release_before(needed_from);
         self.stats.flushes.fetch_add(1, Ordering::Relaxed);
-        self.stats.flush_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);
         self.attend(families);
+        Ok(())
+    }
+
+    /// Says that the shape of these families changed.
+    pub(crate) fn attend(&self, families: impl IntoIterator<Item = FamilyId>) {
+        self.attention.families.lock().extend(families);
+        self.attention.changed.notify_all();
+    }
+}
+
+impl FlushSource for Arc<Generation> {
+    fn id(&self) -> GenerationId {
+        Generation::id(self)
+    }
+
+    fn families(&self) -> Vec<FamilyId> {
+        Generation::families(self)
+    }
+
+    fn bytes(&self, family: FamilyId) -> u64 {
+        // The memtable counts bytes for all families together: share them by entries.
+        let all: u64 = Generation::families(self).iter().map(|&f| self.entries(f)).sum();
+        (Generation::bytes(self) as u64).saturating_mul(self.entries(family)) / all.max(1)
+    }
+
+    fn raw_source(&self, family: FamilyId) -> Option<Box<dyn RawSource + '_>> {
+        let source = Generation::raw_source(self, family)?;
+        Some(Box::new(source))
+    }
+}
+
+impl Store {
+    pub(crate) fn compaction_debt(&self) -> u64 {
+        0
+    }
+    pub(crate) fn pace(&self) -> Result<()> {
+        Ok(())
+    }
+    pub(crate) fn compact_family(&self, _f: &crate::db::family::Family) -> Result<()> {
         Ok(())
     }
 }

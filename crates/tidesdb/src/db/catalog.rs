@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::{ArcMutexGuard, RawMutex, RwLock};
 
-use crate::db::dictionary::{
-    counter_key, family_key, FamilyEntry, MAX_NAME_LEN, NEXT_FAMILY,
-};
+use crate::db::dictionary::{counter_key, family_key, FamilyEntry, MAX_NAME_LEN, NEXT_FAMILY};
 use crate::db::family::{Counter, Family, COUNTERS};
 use crate::db::Store;
 use crate::error::{Error, Result};

@@ -21,7 +21,8 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use crate::cache::BlockCache;
-use crate::db::background::Background;
+use crate::compaction::claims::Claims;
+use crate::db::background::{Attention, Background};
 use crate::db::catalog::{Catalog, Ddl};
 use crate::db::family::Family;
 use crate::db::memtables::Memtables;
@@ -31,9 +32,9 @@ use crate::db::view::ReadView;
 use crate::error::{Error, Result};
 use crate::io::{DirectoryLock, Disk};
 use crate::iter::KeyRange;
-use crate::lock::LockManager;
+use crate::lock::{LockManager, Owner};
 use crate::memtable::ArenaPool;
-use crate::options::{FamilyOptions, Options};
+use crate::options::{FamilyOptions, LogLevel, Options};
 use crate::txn::cursor::Cursor;
 use crate::txn::pipeline::Pipeline;
 use crate::txn::snapshot::{Slot, Snapshots};
@@ -72,6 +73,8 @@ pub struct Store {
     pub(crate) held_log: Mutex<BTreeMap<GenerationId, u32>>,
     /// Prepared transactions that recovery found, by xid.
     pub(crate) recovered: Mutex<HashMap<Vec<u8>, RecoveredTransaction>>,
+    pub(crate) claims: Arc<Claims>,
+    pub(crate) attention: Attention,
     pub(crate) stats: Stats,
     pub(crate) closing: AtomicBool,
     _lock: Box<dyn DirectoryLock>,
@@ -153,6 +156,13 @@ impl Store {
             return Err(Error::ReadOnly("it was opened so".into()));
         }
         self.wal_alive()
+    }
+
+    /// Writes a line of the engine's log.
+    pub(crate) fn log(&self, level: LogLevel, message: &str) {
+        if let Some(sink) = &self.options.log {
+            sink.write(level, message);
+        }
     }
 
     pub(crate) fn wal_alive(&self) -> Result<()> {
@@ -252,7 +262,7 @@ impl Db {
     pub fn compact(&self, family: &Family) -> Result<()> {
         family.check_live()?;
         self.store.flush()?;
-        self.store.compact_family(family.id())
+        self.store.compact_family(family)
     }
 
     /// Reads every block of the family: checksums, order, counts.
@@ -268,6 +278,23 @@ impl Db {
     /// Makes everything that is ordered now durable.
     pub fn flush_log(&self) -> Result<()> {
         self.store.wal.sync_all()
+    }
+
+    /// Calls `done` once everything that is ordered now is durable; never when the log fails before.
+    pub fn when_durable(&self, done: Box<dyn FnOnce() + Send>) -> Result<()> {
+        self.store.wal_alive()?;
+        let last = self.store.wal.last_ticket();
+        self.store.wal.when_durable(last, move |result| {
+            if result.is_ok() {
+                done();
+            }
+        });
+        Ok(())
+    }
+
+    /// Interrupts a transaction's waits and scans; from any thread, without blocking.
+    pub fn kill(&self, owner: &Owner) {
+        self.store.locks.kill(owner);
     }
 
     /// Prepared transactions that recovery found undecided, by xid.
@@ -298,6 +325,6 @@ impl Db {
             return Ok(());
         }
         self.store.settle_counters()?;
-        self.store.wal.sync_all()
+        self.store.wal.close()
     }
 }

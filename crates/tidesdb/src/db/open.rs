@@ -9,12 +9,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use crate::cache::{BlockCache, FileCache};
-use crate::db::background::Background;
+use crate::compaction::claims::Claims;
+use crate::db::background::{Attention, Background};
 use crate::db::catalog::Catalog;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::family::Family;
@@ -23,23 +25,26 @@ use crate::db::stats::Stats;
 use crate::db::view::ReadView;
 use crate::db::{Db, Store};
 use crate::error::{Error, Result};
-use crate::flush;
-use crate::io::Disk;
+use crate::flush::{self, FlushInput, FlushSource};
+use crate::io::{Disk, OpenMode};
 use crate::iter::merge::Merge;
 use crate::iter::{LiveSnapshots, Source};
 use crate::lock::{LockManager, Mode, Owner, Policy, WaitObserver};
 use crate::memtable::{ArenaPool, Generation};
-use crate::options::{Options, SyncMode};
+use crate::options::Options;
 use crate::txn::commit::Prepared;
 use crate::txn::commit_batch::CommitBatch;
 use crate::txn::pipeline::Pipeline;
 use crate::txn::snapshot::Snapshots;
 use crate::types::{GenerationId, Seq, DICTIONARY, MAX_SEQ};
-use crate::version::{OpenFor, VersionSet};
-use crate::wal::{self, BatchReader, PreparedHead, Record, RecordRef, Wal, WalOptions};
+use crate::version::{Edit, OpenFor, VersionSet};
+use crate::wal::{self, BatchReader, Patience, PreparedHead, Purpose, Record, RecordRef, Wal, WalOptions};
 
 /// Snapshots that can be open at a time: two for each of 16,384 transactions.
 const SNAPSHOTS: u32 = 32 * 1024;
+
+/// Longest wait for room for prepared batches in the new life's log.
+const RELOG_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A prepared transaction that recovery found undecided.
 #[derive(Debug)]
@@ -76,7 +81,7 @@ impl Replay {
         if seq <= self.flushed {
             return Ok(());
         }
-        if self.generations.last().is_none_or(|last| last.bytes() > self.write_buffer) {
+        if self.generations.last().is_none_or(|last| Generation::bytes(last) > self.write_buffer) {
             let fresh = Generation::new(self.next_generation, self.arenas.clone());
             self.next_generation += 1;
             self.generations.push(Arc::new(fresh));
@@ -155,6 +160,7 @@ impl Db {
             return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
         }
         let lock = disk.lock(&dir.join("LOCK"))?;
+        check_owner(&*disk, dir, options.owner.as_deref())?;
         let tables = FileCache::new(disk.clone(), dir, options.max_open_files);
         let cache = BlockCache::new(options.block_cache_size);
         let purpose = if options.create_if_missing { OpenFor::WriteOrCreate } else { OpenFor::Write };
@@ -171,31 +177,50 @@ impl Db {
             generations: Vec::new(),
             pending: BTreeMap::new(),
         };
+        let cuts: Vec<wal::Cut> = state
+            .cuts
+            .iter()
+            .map(|cut| wal::Cut {
+                segment: cut.at.segment(),
+                offset: cut.at.offset(),
+                epoch: cut.epoch,
+                next_segment: cut.next_segment,
+                next_seq: cut.next_seq,
+            })
+            .collect();
         let summary = wal::recover(
             &disk,
             dir,
-            state.first_live_segment,
-            &state.cuts,
+            state.first_live_segment.max(1),
+            &cuts,
             state.durable_upto,
             &mut |_, record| replay.record(record),
         )?;
-        let newest = replay.newest.max(summary.next_seq.saturating_sub(1));
+        let newest = replay.newest.max(summary.max_seq_seen);
 
         let wal_options = WalOptions {
             segment_size: options.wal_segment_size,
-            interval: (options.sync_mode == SyncMode::Interval)
-                .then(|| std::time::Duration::from_micros(options.sync_interval_us)),
+            sync_mode: options.sync_mode,
+            sync_interval: Duration::from_micros(options.sync_interval_us),
+            max_outstanding: (options.write_buffer_size as u64 * 2).max(1 << 20),
             ..WalOptions::default()
         };
-        let wal = Wal::create(disk.clone(), dir, state.epoch, summary.next_segment, wal_options)?;
+        let first_segment = summary.next_segment;
+        let wal = Wal::create(
+            disk.clone(),
+            dir.to_path_buf(),
+            state.epoch,
+            first_segment,
+            summary.files,
+            wal_options,
+        )?;
         let prepared: Vec<(u64, Pending)> =
             replay.pending.into_iter().filter(|(_, pending)| pending.xid.is_some()).collect();
         for (txn, pending) in &prepared {
-            let head = PreparedHead {
-                xid: pending.xid.clone().unwrap_or_default(),
-                locks: pending.locks.clone(),
-            };
-            let reservation = wal.reserve(pending.body.len() + head.xid.len() + head.locks.len() + 64)?;
+            let head =
+                PreparedHead { xid: pending.xid.clone().unwrap_or_default(), locks: pending.locks.clone() };
+            let bytes = pending.body.len() + head.xid.len() + head.locks.len() + 64;
+            let reservation = wal.reserve(bytes, Purpose::Urgent, &Patience::of(RELOG_PATIENCE))?;
             let batch = Arc::new(pending.body.clone());
             wal.enqueue(reservation, Record::Relogged { txn: *txn, head: Arc::new(head), batch });
         }
@@ -205,23 +230,37 @@ impl Db {
         let everyone = LiveSnapshots { claim: newest, held: Vec::new() };
         let last_generation = replay.generations.last().map(|last| last.id());
         let family_options = replayed_options(&versions, &replay.generations)?;
-        let mut edit = flush::flush(&flush::FlushInput {
-            generations: &replay.generations,
-            versions: &versions,
-            snapshots: &everyone,
-            options: &|family| family_options.get(&family).cloned(),
-        })?;
+        let claims = Claims::new();
+        let mut edit = Edit::default();
+        let mut flushed = None;
+        if !replay.generations.is_empty() {
+            let generations: Vec<&dyn FlushSource> =
+                replay.generations.iter().map(|generation| generation as &dyn FlushSource).collect();
+            let done = flush::flush(&FlushInput {
+                versions: &versions,
+                claims: &claims,
+                generations: &generations,
+                oldest: true,
+                live: &everyone,
+                family: &|family| family_options.get(&family).cloned(),
+                stop: &AtomicBool::new(false),
+            })?;
+            edit = done.edit.clone();
+            flushed = Some(done);
+        }
         edit.last_seq = Some(newest);
         edit.last_generation = last_generation.or(edit.last_generation);
-        edit.first_live_segment = Some(summary.next_segment);
+        edit.first_live_segment = Some(first_segment);
         edit.cuts_removed = state.cuts.iter().map(|cut| cut.at.segment()).collect();
         versions.apply(edit)?;
+        drop(flushed);
         drop(replay.generations);
+        wal.release_before(first_segment);
 
         let active = Arc::new(Generation::new(replay.next_generation, arenas.clone()));
         let view = ReadView { active: active.clone(), sealed: Vec::new(), version: versions.current() };
         let memtables = Memtables::default();
-        memtables.state.lock().log_from.insert(active.id(), summary.next_segment);
+        memtables.state.lock().log_from.insert(active.id(), first_segment);
         let store = Arc::new(Store {
             locks: LockManager::new(observer, Arc::new(disk.clone())),
             pipeline: Arc::new(Pipeline::new(newest + 1, active.clone())),
@@ -240,6 +279,8 @@ impl Db {
             next_owner: AtomicU64::new(1),
             undecided: Mutex::new(BTreeMap::new()),
             held_log: Mutex::new(BTreeMap::new()),
+            claims,
+            attention: Attention::default(),
             recovered: Mutex::new(HashMap::new()),
             stats: Stats::default(),
             closing: AtomicBool::new(false),
@@ -253,11 +294,36 @@ impl Db {
         });
         store.snapshots.refresh_floor(newest);
         store.load_dictionary()?;
-        store.restore_prepared(prepared, summary.next_segment)?;
+        store.restore_prepared(prepared, first_segment)?;
         store.versions.remove_unknown_files(&HashSet::new())?;
         let background = Background::start(&store)?;
         Ok(Db { store, background: Arc::new(background) })
     }
+}
+
+/// Refuses a store of another owner; a store without one gets this.
+fn check_owner(disk: &dyn Disk, dir: &Path, owner: Option<&str>) -> Result<()> {
+    let Some(owner) = owner else { return Ok(()) };
+    let path = dir.join("OWNER");
+    if disk.exists(&path)? {
+        let file = disk.open(&path, OpenMode::Read)?;
+        let mut known = vec![0; file.len()? as usize];
+        file.read_exact_at(&mut known, 0)?;
+        if known.is_empty() || known == owner.as_bytes() {
+            return Ok(());
+        }
+        return Err(Error::Busy(format!(
+            "the store in {} belongs to {}, not to {owner}; give this owner a directory of its own, or \
+             remove {} if the store has moved",
+            dir.display(),
+            String::from_utf8_lossy(&known),
+            path.display()
+        )));
+    }
+    let file = disk.open(&path, OpenMode::Create)?;
+    file.write_at(owner.as_bytes(), 0)?;
+    file.sync_data()?;
+    disk.sync_dir(dir)
 }
 
 /// Options of the families that replayed memtables touch, as the dictionary, replayed part included, has
@@ -319,8 +385,13 @@ impl Store {
             merge.next()?;
         }
         self.next_family.store(next_family, Ordering::Release);
-        let gone: Vec<u32> =
-            self.versions.current().family_ids().filter(|&id| !self.catalog.is_live(id)).collect();
+        let gone: Vec<u32> = self
+            .versions
+            .current()
+            .families()
+            .map(|(id, _)| id)
+            .filter(|&id| !self.catalog.is_live(id))
+            .collect();
         if !gone.is_empty() {
             self.install(crate::version::Edit { dropped_families: gone, ..Default::default() })?;
         }

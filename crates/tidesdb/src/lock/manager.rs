@@ -15,7 +15,9 @@ use super::owner::{FamilyUse, Held, Holdings, Owner};
 use super::picture::describe;
 use super::queue::{Attempt, GivenBack};
 use super::shard::{FamilyLocks, Place, TABLE_ENTRY, TABLE_SHARD};
-use super::{Clock, Granted, Intent, LockInfo, LockOptions, LockStats, Mode, Policy, TableMode, WaitObserver};
+use super::{
+    Clock, Granted, Intent, LockInfo, LockOptions, LockStats, Mode, Policy, TableMode, WaitObserver,
+};
 use crate::error::{Error, Result};
 use crate::types::FamilyId;
 
@@ -285,11 +287,7 @@ impl LockManager {
     pub fn is_locked_by_other(&self, owner: &Owner, family: FamilyId, key: &[u8], mode: Mode) -> bool {
         let Some(locks) = self.families.read().get(&family).cloned() else { return false };
         let table = locks.table.as_ref().unwrap_or(&locks);
-        if table
-            .latch(TABLE_SHARD)
-            .queue(TABLE_ENTRY)
-            .is_locked_against(owner, intention(mode.into()))
-        {
+        if table.latch(TABLE_SHARD).queue(TABLE_ENTRY).is_locked_against(owner, intention(mode.into())) {
             return true;
         }
         let probe = Probe::new(key);
@@ -351,10 +349,7 @@ impl LockManager {
         }
         let shards = self.options.shards;
         let mut families = self.families.write();
-        families
-            .entry(family)
-            .or_insert_with(|| Arc::new(FamilyLocks::new(family, shards, None)))
-            .clone()
+        families.entry(family).or_insert_with(|| Arc::new(FamilyLocks::new(family, shards, None))).clone()
     }
 
     /// Place of a family in the owner's list.
@@ -425,8 +420,7 @@ impl LockManager {
             Attempt::Granted { first } => (first, id),
             Attempt::Blocked => {
                 let locks = locks.clone();
-                let holds =
-                    holdings.points > 0 || holdings.families.iter().any(|f| f.mask.meets(STRONG));
+                let holds = holdings.points > 0 || holdings.families.iter().any(|f| f.mask.meets(STRONG));
                 drop(holdings);
                 if policy == Policy::Skip {
                     return Ok(None);
@@ -470,8 +464,13 @@ impl LockManager {
             Attempt::Blocked => {
                 let locks = locks.clone();
                 drop(holdings);
-                let wanted =
-                    Wanted { locks: &locks, shard: TABLE_SHARD, probe: Probe::new(b""), mode, intent: !INTENT };
+                let wanted = Wanted {
+                    locks: &locks,
+                    shard: TABLE_SHARD,
+                    probe: Probe::new(b""),
+                    mode,
+                    intent: !INTENT,
+                };
                 let (_, first) = self.wait(owner, wanted, policy)?;
                 waited = true;
                 holdings = owner.holdings.lock();

@@ -10,7 +10,7 @@ use crate::options::SyncMode;
 use crate::txn::commit_batch::CommitBatch;
 use crate::txn::pipeline::Place;
 use crate::txn::write_batch::WriteBatch;
-use crate::wal::{Ddl, PreparedHead, Record, Reservation, Ticket};
+use crate::wal::{Ddl, Patience, PreparedHead, Purpose, Record, Reservation, Ticket};
 
 /// Batches above this go to the log before `order`, so that a slot's work there is bounded.
 const LARGE_BATCH: usize = 1 << 20;
@@ -49,6 +49,24 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// A transaction that recovery found prepared, ready to be ordered or rolled back.
+    pub(crate) fn recovered(store: &Store, id: u64, batch: Arc<CommitBatch>) -> Result<Prepared> {
+        store.check_writable()?;
+        let place = store.pipeline.reserve(ROOM_PATIENCE)?;
+        store.make_room(batch.memtable_bytes(), ROOM_PATIENCE)?;
+        let marker = store.log_room(MARKER_BYTES, Purpose::Urgent)?;
+        Ok(Prepared {
+            batch,
+            form: Form::Marker(id),
+            ddl: None,
+            reservation: Some(marker),
+            undecided: Some(id),
+            two_phase: true,
+            sync: SyncMode::Full,
+            _place: place,
+        })
+    }
+
     /// Sequence number, once ordered.
     pub fn seq(&self) -> Option<u64> {
         self.batch.ordered().map(|ordered| ordered.seq)
@@ -84,7 +102,8 @@ impl Store {
         self.make_room(batch.memtable_bytes(), ROOM_PATIENCE)?;
         let large = ddl.is_none() && batch.body().len() > LARGE_BATCH;
         if xid.is_none() && !large {
-            let reservation = self.wal.reserve(batch.body().len() + MARKER_BYTES)?;
+            let purpose = if ddl.is_some() { Purpose::Urgent } else { Purpose::Ordinary };
+            let reservation = self.log_room(batch.body().len() + MARKER_BYTES, purpose)?;
             return Ok(Prepared {
                 batch,
                 form: Form::Whole,
@@ -98,8 +117,8 @@ impl Store {
         }
         let id = self.new_transaction_id();
         let bytes = batch.body().len() + MARKER_BYTES + xid.map_or(0, <[u8]>::len);
-        let reservation = self.wal.reserve(bytes)?;
-        let marker = self.wal.reserve(MARKER_BYTES)?;
+        let reservation = self.log_room(bytes, Purpose::Ordinary)?;
+        let marker = self.log_room(MARKER_BYTES, Purpose::Urgent)?;
         self.undecided.lock().insert(id, self.wal.written_lsn().segment());
         let prepared = Prepared {
             form: Form::Marker(id),
@@ -121,7 +140,8 @@ impl Store {
         };
         let ticket = self.wal.enqueue(reservation, record);
         // A two-phase prepare is synced in every mode: the coordinator's log may name it from now on.
-        let written = if xid.is_some() { self.wal.wait_durable(ticket) } else { self.wal.wait_written(ticket) };
+        let written =
+            if xid.is_some() { self.wal.wait_durable(ticket) } else { self.wal.wait_written(ticket) };
         if let Err(error) = written {
             self.undecided.lock().remove(&id);
             return Err(error);
@@ -164,6 +184,11 @@ impl Store {
         }
         self.stats.commits.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         self.wait_logged(ordered.ticket, prepared.sync, defer_sync && prepared.two_phase)
+    }
+
+    /// Reserves room for a record in the log.
+    pub(crate) fn log_room(&self, bytes: usize, purpose: Purpose) -> Result<Reservation> {
+        self.wal.reserve(bytes, purpose, &Patience::of(ROOM_PATIENCE))
     }
 
     fn wait_logged(&self, ticket: Ticket, sync: SyncMode, defer_sync: bool) -> Result<()> {

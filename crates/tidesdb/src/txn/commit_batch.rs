@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use crate::memtable::Generation;
 use crate::txn::write_batch::WriteBatch;
 use crate::types::{FamilyId, Kind, Seq};
-use crate::wal::{BatchBuilder, Ticket, WalBytes};
+use crate::wal::{BatchBuilder, BatchReader, Ticket, WalBytes};
 
 /// Where a change lies in the body.
 #[derive(Clone, Debug)]
@@ -82,6 +82,33 @@ impl CommitBatch {
             done: AtomicBool::new(false),
             ordered: OnceLock::new(),
         }
+    }
+
+    /// A batch whose body was read from the log.
+    pub fn from_body(body: Vec<u8>) -> Result<CommitBatch, &'static str> {
+        let base = body.as_ptr() as usize;
+        let place = |bytes: &[u8]| {
+            let start = (bytes.as_ptr() as usize).saturating_sub(base);
+            // An empty slice may point anywhere.
+            if bytes.is_empty() {
+                0..0
+            } else {
+                start..start + bytes.len()
+            }
+        };
+        let mut changes = Vec::new();
+        for entry in BatchReader::new(&body)? {
+            let entry = entry?;
+            let (key, value) = (place(entry.key), place(entry.value));
+            changes.push(Placed { family: entry.family, kind: entry.kind, key, value });
+        }
+        Ok(CommitBatch {
+            body,
+            changes,
+            cursor: AtomicUsize::new(0),
+            done: AtomicBool::new(false),
+            ordered: OnceLock::new(),
+        })
     }
 
     /// The batch body as it stands in the log.

@@ -115,7 +115,7 @@ pub struct Cursor {
     /// Last key looked at, dead ones included.
     last: Vec<u8>,
     /// Key that the last locking read newly locked.
-    locked: Option<Vec<u8>>,
+    locked: Option<(Vec<u8>, Mode)>,
 }
 
 impl std::fmt::Debug for Cursor {
@@ -209,7 +209,7 @@ impl Cursor {
             self.family.check_live()?;
             match txn.lock_key(self.family.id(), key, lock, skip_locked)? {
                 None => return Err(Error::LockTimeout),
-                Some(Granted::New) => self.locked = Some(key.to_vec()),
+                Some(Granted::New) => self.locked = Some((key.to_vec(), lock)),
                 Some(Granted::AlreadyHeld) => {}
             }
         }
@@ -219,8 +219,8 @@ impl Cursor {
 
     /// Gives back the lock that the last locking read newly took.
     pub fn unlock_row(&mut self, txn: &Transaction) {
-        if let Some(key) = self.locked.take() {
-            txn.unlock_key(self.family.id(), &key);
+        if let Some((key, mode)) = self.locked.take() {
+            txn.unlock_key(self.family.id(), &key, mode);
         }
     }
 
@@ -450,9 +450,9 @@ impl Cursor {
             self.bytes.truncate(span.value);
             self.bytes.extend_from_slice(&value);
             span.end = self.bytes.len();
-            self.locked = (granted == Granted::New).then_some(key);
+            self.locked = (granted == Granted::New).then_some((key, lock));
         } else if granted == Granted::New {
-            txn.unlock_key(self.family.id(), &key);
+            txn.unlock_key(self.family.id(), &key, lock);
         }
         Ok(live)
     }

@@ -106,7 +106,7 @@ pub struct Transaction {
 
 impl Transaction {
     pub(crate) fn new(store: Arc<Store>) -> Transaction {
-        let owner = store.locks.owner();
+        let owner = Owner::new(store.new_owner_id());
         Transaction {
             store,
             owner,
@@ -130,7 +130,7 @@ impl Transaction {
         }
         self.mood = mood;
         self.state = State::Active;
-        self.store.locks.renew(&mut self.owner);
+        self.owner.restart(self.store.new_owner_id());
         Ok(())
     }
 
@@ -294,16 +294,18 @@ impl Transaction {
             return Ok(Some(Granted::AlreadyHeld));
         }
         let policy = self.policy(skip);
-        if self.mood.optimistic && self.mood.isolation < Isolation::Serializable && mode == Mode::Exclusive {
-            return self.store.locks.put_intent(&self.owner, family, key, policy, self.mood.ordered_waits);
+        let intent = self.mood.optimistic && !self.mood.ordered_waits;
+        if intent && mode == Mode::Exclusive && self.mood.isolation < Isolation::Serializable {
+            let intent = self.store.locks.put_intent(&self.owner, family, key, policy)?;
+            return Ok(intent.map(|intent| intent.granted));
         }
         self.store.locks.lock_point(&self.owner, family, key, mode, policy)
     }
 
     /// Gives back a lock that a read of this transaction newly took, unless the key was written since.
-    pub(crate) fn unlock_key(&self, family: FamilyId, key: &[u8]) {
+    pub(crate) fn unlock_key(&self, family: FamilyId, key: &[u8], mode: Mode) {
         if self.batch.get(family, key).is_none() {
-            self.store.locks.unlock_point(&self.owner, family, key);
+            self.store.locks.unlock_point(&self.owner, family, key, mode);
         }
     }
 
@@ -338,7 +340,7 @@ impl Transaction {
             ));
         }
         self.changed();
-        self.store.locks.set_weight(&self.owner, self.batch.len() as u64);
+        self.owner.set_written(self.batch.len() as u64);
         Ok(())
     }
 
@@ -397,8 +399,7 @@ impl Transaction {
 
     /// Writes one key that must not exist, locked.
     pub fn insert(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write(&[Change { family, key, kind: ChangeKind::Insert(value), lock: true }])
-            .map_err(|(_, e)| e)
+        self.write(&[Change { family, key, kind: ChangeKind::Insert(value), lock: true }]).map_err(|(_, e)| e)
     }
 
     /// Deletes one key, locked.
