@@ -3,6 +3,7 @@
 pub mod error;
 pub mod io;
 pub mod iter;
+pub mod memtable;
 pub mod options;
 pub mod types;
 
