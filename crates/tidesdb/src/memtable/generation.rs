@@ -182,8 +182,3 @@ impl<'g> TreeRef<'g> {
         self.tree.find(key)?.chain().visible(snapshot).map(|version| version.entry())
     }
 }
-impl std::fmt::Debug for Generation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Generation({})", self.id)
-    }
-}

@@ -16,7 +16,7 @@ use crate::iter::{KeyRange, RawSource, Source};
 use crate::types::{Entry, FamilyId, Kind, Seq, MAX_KEY_LEN, MAX_SEQ};
 
 const TINY: Shape = Shape { first_leaf: 2, leaf: 4, inner: 3 };
-const NOT_DONE: AtomicBool = AtomicBool::new(false);
+static NOT_DONE: AtomicBool = AtomicBool::new(false);
 
 /// Repetitions: fewer under Miri.
 fn rounds(normal: usize, miri: usize) -> usize {

@@ -52,7 +52,7 @@ pub(super) struct NewEntry<'e> {
 
 /// Where a descent goes.
 #[derive(Clone, Copy)]
-enum Way<'s, 'k> {
+pub(super) enum Way<'s, 'k> {
     /// To the leaf where the key is or belongs.
     To(&'s SearchKey<'k>),
     /// To the leaf of the last key below the key.
@@ -106,7 +106,7 @@ impl Tree {
 
     /// The root and a version of it at which it was the root.
     #[inline]
-    fn root(&self) -> (NodeRef<'_>, u64) {
+    pub(super) fn root(&self) -> (NodeRef<'_>, u64) {
         loop {
             let root = self.root.load(Ordering::Acquire);
             let node = ptr::NonNull::new(root).expect("a tree has a root from the start");
@@ -121,7 +121,11 @@ impl Tree {
 
     /// One step down from `node`, which had `version`: the child and its version.
     #[inline]
-    fn step<'a>(node: NodeRef<'a>, version: u64, way: Way<'_, '_>) -> Result<(NodeRef<'a>, u64), Restart> {
+    pub(super) fn step<'a>(
+        node: NodeRef<'a>,
+        version: u64,
+        way: Way<'_, '_>,
+    ) -> Result<(NodeRef<'a>, u64), Restart> {
         let index = match way {
             Way::To(key) => node.rank(key)?.through(),
             Way::Below(key) => node.rank(key)?.below,
@@ -149,7 +153,7 @@ impl Tree {
 
     /// Tries until no writer interferes.
     #[inline]
-    fn retry<T>(mut attempt: impl FnMut() -> Result<T, Restart>) -> T {
+    pub(super) fn retry<T>(mut attempt: impl FnMut() -> Result<T, Restart>) -> T {
         loop {
             if let Ok(result) = attempt() {
                 return result;
@@ -411,73 +415,5 @@ impl Tree {
             .checked_sub(1)
             .and_then(|slot| Self::position(at.leaf, at.version, slot).ok())
             .or_else(|| self.seek_back(at.record.key(), true))
-    }
-
-    // --- estimates ---
-
-    /// Share of the tree's keys that are below `key`, as far as the ranks on the way down tell.
-    fn share_below(&self, key: &SearchKey<'_>) -> f64 {
-        Self::retry(|| {
-            let (mut node, mut version) = self.root();
-            let (mut share, mut width) = (0.0, 1.0);
-            loop {
-                let rank = node.rank(key)?;
-                let parts = node.count() + usize::from(node.level() > 0);
-                let index = if node.level() > 0 { rank.through() } else { rank.below };
-                if node.level() > 0 {
-                    width /= parts.max(1) as f64;
-                    share += width * index as f64;
-                    (node, version) = Self::step(node, version, Way::To(key))?;
-                } else if node.validate(version) {
-                    return Ok(share + width * index as f64 / parts.max(1) as f64);
-                } else {
-                    return Err(Restart);
-                }
-            }
-        })
-    }
-
-    /// About how many keys lie at or above `lower` and below `upper`: exact for a few leaves, else by
-    /// the shape of the tree. At least 1 when there is one.
-    pub(super) fn estimate(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> u64 {
-        const EXACT_LEAVES: usize = 4;
-        if let (Some(lower), Some(upper)) = (lower, upper) {
-            if lower >= upper {
-                return 0;
-            }
-        }
-        let start = match lower {
-            Some(lower) => self.seek(lower, false),
-            None => self.first(),
-        };
-        let Some(start) = start else { return 0 };
-        let upper_key = upper.map(SearchKey::new);
-        let mut counted = 0;
-        let mut leaf = start.leaf;
-        let mut from = start.slot;
-        for _ in 0..EXACT_LEAVES {
-            // Ranks of the leaf, its end when it lies below the upper bound altogether.
-            let (end, last, next) = Self::retry(|| {
-                let version = leaf.read_version();
-                let count = leaf.count();
-                let end =
-                    upper_key.as_ref().map_or(Ok(count), |key| leaf.rank(key).map(|rank| rank.below))?;
-                let next = leaf.next();
-                if leaf.validate(version) {
-                    Ok((end, end < count, next))
-                } else {
-                    Err(Restart)
-                }
-            });
-            counted += end.saturating_sub(from) as u64;
-            match next {
-                Some(next) if !last => leaf = next,
-                _ => return counted,
-            }
-            from = 0;
-        }
-        let low = lower.map_or(0.0, |lower| self.share_below(&SearchKey::new(lower)));
-        let high = upper_key.as_ref().map_or(1.0, |upper| self.share_below(upper));
-        (((high - low) * self.keys() as f64) as u64).max(counted)
     }
 }
