@@ -25,7 +25,8 @@ prefix_works() {
   local key
   for key in usr/lib/mysql/plugin/ha_rocksdb.so bin/mariadb-backup bin/mariadb-dump \
     bin/mariadb-binlog bin/mtr include/server/sql/handler.h include/server/sql/lex_hash.h \
-    include/server/generated/mysqld_error.h include/server/libmysqlservices.a; do
+    include/server/generated/mysqld_error.h include/server/libmysqlservices.a \
+    template/mysql/db.frm template/ibdata1; do
     [ -e "$PREFIX/$key" ] || { REASON="lacks $key"; return 1; }
   done
   "$PREFIX/bin/mariadbd" --no-defaults --version 2>/dev/null | grep -F "Ver $MARIADB_VERSION-" >/dev/null ||

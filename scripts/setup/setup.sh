@@ -12,11 +12,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . ./unpack.sh
 . ./relink.sh
 . ./headers.sh
+. ./template.sh
 
 make_programs() {
   logged unpack "unpacking the packages" unpack_packages
   logged relink "pointing the programs to their libraries" relink_prefix
   link_programs
+  logged template "making the template of a data directory" make_template
 }
 
 make_headers() {
