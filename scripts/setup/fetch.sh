@@ -64,7 +64,6 @@ source_command() {
 }
 
 # Removes every listed file whose sum is wrong; true when all are there and right.
-# (Files that stand whole under another size would stop apt, so they go too.)
 verify_files() {
   local folder=$1 sums=$2 bad
   (
@@ -72,7 +71,8 @@ verify_files() {
     bad=$(sha256sum --check --quiet "$sums" 2>/dev/null | sed -n 's/: FAILED.*//p')
     [ -z "$bad" ] && exit 0
     printf '%s\n' "$bad" | while read -r name; do
-      [ -e "$name" ] && echo "wrong or unreadable, fetched again: $name" && rm -f "$name"
+      [ -e "$name" ] && say "$name is not what the archive signed: fetching it again" &&
+        rm -f "$name"
     done
     exit 1
   )

@@ -1,10 +1,12 @@
 # What setup tells the person who waits. Sourced, never run.
-# Everything goes to standard error: `make -s prefix` owns standard output.
+# Everything goes to standard error: `make -s prefix` owns standard output. Descriptor 8
+# keeps it, so that a step whose own output goes to a log can still be heard.
 
-say() { printf '==> setup: %s\n' "$*" >&2; }
+exec 8>&2
+say() { printf '==> setup: %s\n' "$*" >&8; }
 
 fail() {
-  printf '==> setup: FAILED: %s\n' "$*" >&2
+  say "FAILED: $*"
   exit 1
 }
 

@@ -15,7 +15,7 @@ status=0
   cd "$base/share/mariadb/mariadb-test"
   MTR_BUILD_THREAD=auto perl ./mtr --suite="$suite" --parallel="${MTR_PARALLEL:-2}" \
     --vardir="$vardir" --client-bindir="$prefix/bin" --force --max-test-fail=0 --retry=0 \
-    --nocheck-testcases --verbose-restart \
+    --verbose-restart \
     $([ "$(id -u)" != 0 ] || echo --user=root) ${MTR_FLAGS:-} "$@"
 ) </dev/null 2>&1 | tee "$log" || status=$?
 
