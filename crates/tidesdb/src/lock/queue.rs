@@ -100,11 +100,15 @@ impl Queue {
         self.granted.iter().rposition(|h| std::ptr::eq(&*h.owner, owner))
     }
 
+    /// Whether `owner` has some grant here.
+    pub(super) fn is_held_by(&self, owner: &Owner) -> bool {
+        self.hold_of(owner).is_some()
+    }
+
     /// Whether a grant of somebody who is not the holder of `own` conflicts with `want`.
     fn conflicts_with_others(&self, want: Mask, own: Mask) -> bool {
         let against = want.conflicts();
-        (0..Mask::BITS)
-            .any(|bit| against.has_bit(bit) && self.count[bit] > u32::from(own.has_bit(bit)))
+        (0..Mask::BITS).any(|bit| against.has_bit(bit) && self.count[bit] > u32::from(own.has_bit(bit)))
     }
 
     /// Whether a lock `want` would have to wait, for an owner other than the holders.
@@ -260,12 +264,7 @@ impl Queue {
 
     /// As `blockers`, but leaves out owners that an earlier call with the same `detection` number
     /// reported for this lock: a queue of n exclusive waits costs n steps and not n squared.
-    pub(super) fn blockers_once(
-        &mut self,
-        owner: &Owner,
-        detection: u64,
-        mut each: impl FnMut(&Arc<Owner>),
-    ) {
+    pub(super) fn blockers_once(&mut self, owner: &Owner, detection: u64, mut each: impl FnMut(&Arc<Owner>)) {
         let done = if self.scanned.0 == detection { self.scanned.1 } else { 0 };
         if done > 0 && done >= self.waiting.len().saturating_sub(1) {
             return;
@@ -282,13 +281,7 @@ impl Queue {
         }
     }
 
-    fn blockers_between(
-        &self,
-        owner: &Owner,
-        at: usize,
-        from: usize,
-        each: &mut impl FnMut(&Arc<Owner>),
-    ) {
+    fn blockers_between(&self, owner: &Owner, at: usize, from: usize, each: &mut impl FnMut(&Arc<Owner>)) {
         let want = self.waiting[at].want;
         if from == 0 {
             for hold in &self.granted {

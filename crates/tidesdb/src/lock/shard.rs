@@ -85,8 +85,7 @@ impl Shard {
         }
         let probe = entry.key.as_probe();
         let entries = &self.entries;
-        let found =
-            self.index.search(&probe, |id, probe| entries[id as usize].key.cmp_behind_head(probe));
+        let found = self.index.search(&probe, |id, probe| entries[id as usize].key.cmp_behind_head(probe));
         if let Ok(position) = found {
             self.index.remove(position);
         }
