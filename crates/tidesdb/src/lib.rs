@@ -8,6 +8,7 @@ pub mod flush;
 pub mod format;
 pub mod io;
 pub mod iter;
+pub mod lock;
 pub mod memtable;
 pub mod options;
 pub mod table;

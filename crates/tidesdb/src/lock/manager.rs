@@ -3,18 +3,16 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
-use super::deadlock::{victim, Search};
-use super::handover::{Outcome, Woken};
 use super::key::Probe;
 use super::mode::Mask;
 use super::owner::{FamilyUse, Held, Holdings, Owner};
 use super::picture::describe;
 use super::queue::{Attempt, GivenBack};
-use super::shard::{FamilyLocks, Place, TABLE_ENTRY, TABLE_SHARD};
+use super::shard::{FamilyLocks, TABLE_ENTRY, TABLE_SHARD};
+use super::wait::{grant_waiters, Waits, Wakes, Wanted};
 use super::{
     Clock, Granted, Intent, LockInfo, LockOptions, LockStats, Mode, Policy, TableMode, WaitObserver,
 };
@@ -27,63 +25,22 @@ const REMEMBERED_FAMILIES: usize = 16;
 /// All locks of a store. See the [module](super) for what it guarantees.
 pub struct LockManager {
     families: RwLock<HashMap<FamilyId, Arc<FamilyLocks>>>,
-    waits: Mutex<Waits>,
-    observer: Option<Arc<dyn WaitObserver>>,
-    clock: Arc<dyn Clock>,
+    pub(super) waits: Mutex<Waits>,
+    pub(super) observer: Option<Arc<dyn WaitObserver>>,
+    pub(super) clock: Arc<dyn Clock>,
     options: LockOptions,
-    counters: Counters,
-}
-
-/// Under the wait latch.
-#[derive(Default)]
-struct Waits {
-    /// Owners in some queue.
-    waiting: u64,
-    search: Search,
+    pub(super) counters: Counters,
 }
 
 #[derive(Default)]
-struct Counters {
-    waits: AtomicU64,
-    wait_us: AtomicU64,
-    deadlocks: AtomicU64,
-    timeouts: AtomicU64,
-    kills: AtomicU64,
-    escalations: AtomicU64,
-    chain_max: AtomicU64,
-}
-
-/// Owners whose waits were decided, to be woken when no latch is held any more.
-#[derive(Default)]
-struct Wakes(Vec<Arc<Owner>>);
-
-impl Wakes {
-    fn send(self) {
-        for owner in self.0 {
-            owner.hand.wake();
-        }
-    }
-}
-
-/// What a wait is for.
-#[derive(Clone, Copy)]
-struct Wanted<'a> {
-    locks: &'a Arc<FamilyLocks>,
-    shard: u32,
-    probe: Probe<'a>,
-    mode: Mask,
-    intent: bool,
-}
-
-/// Owners named in a report, kept from ending their transactions until it is over.
-struct Pinned(Vec<Arc<Owner>>);
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        for owner in &self.0 {
-            owner.pins.fetch_sub(1, Release);
-        }
-    }
+pub(super) struct Counters {
+    pub(super) waits: AtomicU64,
+    pub(super) wait_us: AtomicU64,
+    pub(super) deadlocks: AtomicU64,
+    pub(super) timeouts: AtomicU64,
+    pub(super) kills: AtomicU64,
+    pub(super) escalations: AtomicU64,
+    pub(super) chain_max: AtomicU64,
 }
 
 /// What `put_intent` does differently from a lock.
@@ -246,7 +203,7 @@ impl LockManager {
 
     /// Gives back everything that the owner holds and wakes those who get it; at the end of every
     /// transaction, also of one that holds nothing: returns when no report of a wait names the owner
-    /// any more. Holds no server mutex that a [`WaitObserver`] takes.
+    /// any more. The caller holds no mutex that a [`WaitObserver`] takes.
     pub fn unlock_all(&self, owner: &Arc<Owner>) {
         let mut holdings = owner.holdings.lock();
         let holdings = &mut *holdings;
@@ -398,7 +355,7 @@ impl LockManager {
             waited |= taken.waited;
             over = holdings.families[table as usize].mask;
         }
-        if self.options.max_locks > 0 && holdings.points >= self.options.max_locks && !over.covers(mode) {
+        if self.is_at_bound(&holdings) && !over.covers(mode) && !has_grant(owner, &holdings, at, key) {
             holdings = self.escalate(owner, holdings, policy)?;
             over = holdings.families[table as usize].mask;
         }
@@ -485,6 +442,10 @@ impl LockManager {
         Ok((holdings, Taken { new: true, waited }))
     }
 
+    fn is_at_bound(&self, holdings: &Holdings) -> bool {
+        self.options.max_locks > 0 && holdings.points >= self.options.max_locks
+    }
+
     /// Brings the owner below the bound on point locks: locks the table with the most of them and
     /// gives the point locks under it back.
     fn escalate<'o>(
@@ -555,138 +516,27 @@ impl LockManager {
         wakes.send();
     }
 
-    /// Waits for a lock that was not free a moment ago. Returns where it is and whether it is the
-    /// owner's first grant there.
-    fn wait(&self, owner: &Arc<Owner>, wanted: Wanted<'_>, policy: Policy) -> Result<(Place, bool)> {
-        let limit = match policy {
-            Policy::Wait(Some(Duration::ZERO)) | Policy::NoWait | Policy::Skip => {
-                return Err(Error::LockTimeout);
-            }
-            Policy::Wait(limit) => limit,
-        };
-        if owner.hand.is_killed() {
-            return Err(Error::Interrupted);
-        }
-        let began = self.clock.now_micros();
-        let mut wakes = Wakes::default();
-        let mut pinned = Pinned(Vec::new());
-
-        let mut waits = self.waits.lock();
-        let mut shard = wanted.locks.latch(wanted.shard);
-        let id = shard.find_or_insert(&wanted.probe);
-        let place = Place { locks: wanted.locks.clone(), shard: wanted.shard, id };
-        let queue = shard.queue_mut(id);
-        if let Attempt::Granted { first } = queue.attempt(owner, wanted.mode, wanted.intent) {
-            return Ok((place, first));
-        }
-        owner.hand.arm();
-        queue.enqueue(owner, wanted.mode, wanted.intent);
-        *owner.waits_at.lock() = Some(place.clone());
-        waits.waiting += 1;
-        if self.observer.is_some() {
-            queue.blockers(owner, |blocker| {
-                blocker.pins.fetch_add(1, Relaxed);
-                pinned.0.push(blocker.clone());
-            });
-        }
-        drop(shard);
-        self.counters.waits.fetch_add(1, Relaxed);
-        self.break_deadlocks(&mut waits, owner, &mut wakes);
-        drop(waits);
-        wakes.send();
-
-        let woken = match (owner.hand.decided(), &self.observer) {
-            (Some(outcome), _) => Woken::Decided(outcome),
-            (None, None) => self.park(owner, began, limit),
-            (None, Some(observer)) => {
-                let cookies: Vec<u64> = pinned.0.iter().map(|o| o.cookie()).collect();
-                observer.wait_begins(owner, &cookies);
-                drop(std::mem::replace(&mut pinned, Pinned(Vec::new())));
-                let woken = self.park(owner, began, limit);
-                observer.wait_ends(owner);
-                woken
-            }
-        };
-        drop(pinned);
-        let outcome = match woken {
-            Woken::Decided(outcome) => Ok(outcome),
-            Woken::Killed => self.withdraw(owner).ok_or(Error::Interrupted),
-            Woken::TimedOut => self.withdraw(owner).ok_or(Error::LockTimeout),
-        };
-        self.counters.wait_us.fetch_add(self.clock.now_micros().saturating_sub(began), Relaxed);
-        match outcome {
-            Ok(Outcome::Granted { first }) => Ok((place, first)),
-            Ok(Outcome::Deadlock) => Err(Error::Deadlock),
-            Err(e) => {
-                let counter = match e {
-                    Error::Interrupted => &self.counters.kills,
-                    _ => &self.counters.timeouts,
-                };
-                counter.fetch_add(1, Relaxed);
-                Err(e)
-            }
-        }
-    }
-
-    fn park(&self, owner: &Owner, began: u64, limit: Option<Duration>) -> Woken {
-        owner.hand.park(|| {
-            let limit = u64::try_from(limit?.as_micros()).unwrap_or(u64::MAX);
-            let gone = self.clock.now_micros().saturating_sub(began);
-            Some(Duration::from_micros(limit.saturating_sub(gone)))
-        })
-    }
-
-    /// Finds the cycles that the wait of `owner` closes and ends one wait in each.
-    fn break_deadlocks(&self, waits: &mut Waits, owner: &Arc<Owner>, wakes: &mut Wakes) {
-        // A cycle takes two waits.
-        while waits.waiting > 1 && owner.hand.decided().is_none() {
-            let found = waits.search.run(owner);
-            self.counters.chain_max.fetch_max(found.depth, Relaxed);
-            let Some(victim) = victim(&found.cycle) else { return };
-            self.counters.deadlocks.fetch_add(1, Relaxed);
-            take_out(waits, victim, wakes);
-            victim.hand.decide(Outcome::Deadlock);
-            if !Arc::ptr_eq(victim, owner) {
-                wakes.0.push(victim.clone());
-            }
-        }
-    }
-
-    /// Ends the wait of an owner that woke without a decision, unless one came meanwhile.
-    fn withdraw(&self, owner: &Arc<Owner>) -> Option<Outcome> {
-        let mut wakes = Wakes::default();
-        let mut waits = self.waits.lock();
-        let decided = owner.hand.decided();
-        if decided.is_none() {
-            take_out(&mut waits, owner, &mut wakes);
-        }
-        drop(waits);
-        wakes.send();
-        decided
-    }
-
     /// Lets an owner that waits look at the clock again.
     #[cfg(test)]
     pub(super) fn look_at_the_clock(&self, owner: &Owner) {
         owner.hand.wake();
     }
 
-    /// Panics if an invariant of a queue does not hold.
+    /// Panics if an invariant of a queue does not hold, or a deadlock stands.
     #[cfg(test)]
     pub(super) fn check(&self) {
-        let mut waiting = 0;
+        let mut waiting = Vec::new();
         let waits = self.waits.lock();
         for locks in self.all_families() {
             for number in 0..locks.shards() {
                 for entry in locks.latch(number).iter() {
-                    waiting += entry.queue.waiting().len() as u64;
-                    // Between a release's two steps a waiter may be grantable; it is not under the
-                    // wait latch, which both the second step and this check hold.
+                    waiting.extend(entry.queue.waiting().iter().map(|r| r.owner.clone()));
                     entry.queue.check();
                 }
             }
         }
-        assert_eq!(waiting, waits.waiting);
+        assert_eq!(waiting.len() as u64, waits.waiting);
+        super::wait::assert_no_deadlock(&waits, &waiting);
     }
 }
 
@@ -694,6 +544,14 @@ impl LockManager {
 struct Taken {
     new: bool,
     waited: bool,
+}
+
+/// Whether the owner has some grant on a key, in the family at place `at` of its list.
+fn has_grant(owner: &Owner, holdings: &Holdings, at: usize, key: &[u8]) -> bool {
+    let locks = &holdings.families[at].locks;
+    let probe = Probe::new(key);
+    let shard = locks.latch(locks.shard_of(&probe));
+    shard.find(&probe).is_some_and(|id| shard.queue(id).is_held_by(owner))
 }
 
 /// Table modes that are more than an intention.
@@ -706,24 +564,4 @@ fn intention(mode: Mask) -> Mask {
     } else {
         Mask::IX
     }
-}
-
-/// Grants what can be granted in a queue that changed.
-fn grant_waiters(waits: &mut Waits, queue: &mut super::queue::Queue, wakes: &mut Wakes) {
-    queue.grant_waiters(|owner, first| {
-        waits.waiting -= 1;
-        *owner.waits_at.lock() = None;
-        owner.hand.decide(Outcome::Granted { first });
-        wakes.0.push(owner);
-    });
-}
-
-/// Takes an owner that waits out of its queue and grants what can be granted then.
-fn take_out(waits: &mut Waits, owner: &Owner, wakes: &mut Wakes) {
-    let Some(place) = owner.waits_at.lock().take() else { return };
-    waits.waiting -= 1;
-    let mut shard = place.latch();
-    shard.queue_mut(place.id).dequeue(owner);
-    grant_waiters(waits, shard.queue_mut(place.id), wakes);
-    shard.tidy(place.id);
 }

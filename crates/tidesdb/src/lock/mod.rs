@@ -39,6 +39,7 @@ mod owner;
 mod picture;
 mod queue;
 mod shard;
+mod wait;
 
 #[cfg(all(test, not(loom)))]
 mod script_test;

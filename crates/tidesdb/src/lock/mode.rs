@@ -39,8 +39,26 @@ impl Mask {
     /// Number of bits in use.
     pub(super) const BITS: usize = 4;
 
+    #[cfg(test)]
     pub(super) const fn is_empty(self) -> bool {
         self.0 == 0
+    }
+
+    /// The usual name of the strongest mode in the set.
+    pub(super) const fn name(self) -> &'static str {
+        if self.meets(Mask::X) {
+            "X"
+        } else if self.meets(Mask::S) && self.meets(Mask::IX) {
+            "SIX"
+        } else if self.meets(Mask::S) {
+            "S"
+        } else if self.meets(Mask::IX) {
+            "IX"
+        } else if self.meets(Mask::IS) {
+            "IS"
+        } else {
+            "-"
+        }
     }
 
     #[must_use]
@@ -119,19 +137,7 @@ impl From<TableMode> for Mask {
 
 impl fmt::Display for Mask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.meets(Mask::X) {
-            "X"
-        } else if self.meets(Mask::S) && self.meets(Mask::IX) {
-            "SIX"
-        } else if self.meets(Mask::S) {
-            "S"
-        } else if self.meets(Mask::IX) {
-            "IX"
-        } else if self.meets(Mask::IS) {
-            "IS"
-        } else {
-            "-"
-        })
+        f.write_str(self.name())
     }
 }
 

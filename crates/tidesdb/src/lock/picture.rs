@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use super::mode::Mask;
 use super::shard::Entry;
 use crate::types::FamilyId;
 
@@ -25,20 +24,6 @@ pub struct LockInfo {
     pub waiting: bool,
 }
 
-fn name(mask: Mask) -> &'static str {
-    if mask.meets(Mask::X) {
-        "X"
-    } else if mask.covers(Mask::S.with(Mask::IX)) {
-        "SIX"
-    } else if mask.meets(Mask::S) {
-        "S"
-    } else if mask.meets(Mask::IX) {
-        "IX"
-    } else {
-        "IS"
-    }
-}
-
 /// Appends grants, then waits, of one entry.
 pub(super) fn describe(family: FamilyId, key: Option<Vec<u8>>, entry: &Entry, out: &mut Vec<LockInfo>) {
     for hold in entry.queue.granted() {
@@ -47,7 +32,7 @@ pub(super) fn describe(family: FamilyId, key: Option<Vec<u8>>, entry: &Entry, ou
             key: key.clone(),
             owner: hold.owner.id(),
             cookie: hold.owner.cookie(),
-            mode: name(hold.mask),
+            mode: hold.mask.name(),
             intent: hold.intent,
             waiting: false,
         });
@@ -58,7 +43,7 @@ pub(super) fn describe(family: FamilyId, key: Option<Vec<u8>>, entry: &Entry, ou
             key: key.clone(),
             owner: request.owner.id(),
             cookie: request.owner.cookie(),
-            mode: name(request.want),
+            mode: request.want.name(),
             intent: request.intent,
             waiting: true,
         });

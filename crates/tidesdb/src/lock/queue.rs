@@ -100,6 +100,11 @@ impl Queue {
         self.granted.iter().rposition(|h| std::ptr::eq(&*h.owner, owner))
     }
 
+    /// Whether `owner` has some grant here.
+    pub(super) fn is_held_by(&self, owner: &Owner) -> bool {
+        self.hold_of(owner).is_some()
+    }
+
     /// Whether a grant of somebody who is not the holder of `own` conflicts with `want`.
     fn conflicts_with_others(&self, want: Mask, own: Mask) -> bool {
         let against = want.conflicts();
@@ -314,8 +319,8 @@ impl Queue {
         let mut count = [0; Mask::BITS];
         for (i, a) in self.granted.iter().enumerate() {
             assert!(!a.mask.is_empty());
-            for bit in 0..Mask::BITS {
-                count[bit] += u32::from(a.mask.has_bit(bit));
+            for (bit, count) in count.iter_mut().enumerate() {
+                *count += u32::from(a.mask.has_bit(bit));
             }
             for b in &self.granted[i + 1..] {
                 assert!(!a.mask.conflicts_with(b.mask), "{} and {} granted together", a.mask, b.mask);
