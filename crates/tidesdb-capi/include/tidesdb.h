@@ -1,0 +1,406 @@
+/*
+ * TidesDB: C interface of the storage engine.
+ *
+ * Conventions
+ * - Every function that can fail returns a status (TIDESDB_OK is 0). tidesdb_last_error() has the
+ *   message of the last failure in the calling thread.
+ * - Every pointer to bytes comes with its size; bytes passed in are borrowed for the call only.
+ * - Bytes handed out (slices, rows) belong to the handle they came from and live until the next call on
+ *   that handle, and no longer than the transaction's statement.
+ * - A store (tidesdb_db) and a family may be used by any number of threads. A transaction and a cursor
+ *   are used by one thread at a time, except for tidesdb_txn_kill() and, while its owner is blocked in
+ *   the server's commit, tidesdb_txn_order().
+ * - No panic crosses this border: a failure on private data is TIDESDB_PANIC, one while shared state
+ *   changes aborts the process.
+ */
+#ifndef TIDESDB_H
+#define TIDESDB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum tidesdb_status {
+  TIDESDB_OK = 0,
+  TIDESDB_NOT_FOUND = 1,        /* no such key; end of a scan */
+  TIDESDB_SKIPPED = 2,          /* the row is locked by another and SKIP LOCKED was asked for */
+  TIDESDB_DUPLICATE = 10,       /* a live entry of the key exists */
+  TIDESDB_CONFLICT = 11,        /* newer than the transaction's snapshot; roll the transaction back */
+  TIDESDB_DEADLOCK = 12,        /* chosen as victim; roll the transaction back */
+  TIDESDB_LOCK_TIMEOUT = 13,    /* roll the statement back */
+  TIDESDB_INTERRUPTED = 14,     /* tidesdb_txn_kill() */
+  TIDESDB_TOO_LARGE = 15,       /* the transaction's changes exceed their bound */
+  TIDESDB_SNAPSHOT_TOO_OLD = 16,/* the family is newer than the snapshot */
+  TIDESDB_BACKPRESSURE = 17,    /* held back for longer than allowed */
+  TIDESDB_NO_SUCH_FAMILY = 20,
+  TIDESDB_FAMILY_EXISTS = 21,
+  TIDESDB_INVALID = 22,         /* argument, limit or state */
+  TIDESDB_IO = 30,
+  TIDESDB_CORRUPTION = 31,
+  TIDESDB_READ_ONLY = 32,
+  TIDESDB_BUSY = 33,            /* the store belongs to another process or owner */
+  TIDESDB_DISK_FULL = 34,
+  TIDESDB_OUTCOME_UNKNOWN = 35, /* the log failed; known after a restart */
+  TIDESDB_PANIC = 99
+} tidesdb_status;
+
+/* A short English name of a status. Static storage. */
+const char *tidesdb_strerror(int status);
+/* Message of the calling thread's last failure; "" if none. Valid until its next failure. */
+const char *tidesdb_last_error(void);
+/* Version of the library, e.g. "0.1.0". Static storage. */
+const char *tidesdb_version(void);
+
+typedef struct tidesdb_db tidesdb_db;
+typedef struct tidesdb_family tidesdb_family;
+typedef struct tidesdb_txn tidesdb_txn;
+typedef struct tidesdb_ddl tidesdb_ddl;
+
+typedef struct tidesdb_slice {
+  const uint8_t *data;
+  size_t size;
+} tidesdb_slice;
+
+/* ---- store ---------------------------------------------------------------------------------- */
+
+enum { TIDESDB_SYNC_NONE = 0, TIDESDB_SYNC_INTERVAL = 1, TIDESDB_SYNC_FULL = 2, TIDESDB_SYNC_DEFAULT = 255 };
+enum {
+  TIDESDB_COMPRESSION_NONE = 0,
+  TIDESDB_COMPRESSION_SNAPPY = 1,
+  TIDESDB_COMPRESSION_LZ4 = 2,
+  TIDESDB_COMPRESSION_ZSTD = 3,
+  TIDESDB_COMPRESSION_LZ4_FAST = 4
+};
+enum { TIDESDB_LOG_DEBUG, TIDESDB_LOG_INFO, TIDESDB_LOG_WARN, TIDESDB_LOG_ERROR, TIDESDB_LOG_FATAL, TIDESDB_LOG_NONE };
+
+/* A line of the engine's log; called from any thread; must not call back into the store. */
+typedef void (*tidesdb_log_fn)(void *context, int level, const char *message);
+
+/* Lock waits, for servers that count or order them. Called without latches held; `waiter` and `holders`
+ * are the cookies of the transactions (tidesdb_txn_set_cookie). Must not call back into the store. */
+typedef struct tidesdb_wait_observer {
+  void *context;
+  void (*wait_begins)(void *context, void *waiter, void *const *holders, size_t holder_count);
+  void (*wait_ends)(void *context, void *waiter);
+} tidesdb_wait_observer;
+
+typedef struct tidesdb_options {
+  size_t struct_size;               /* set by tidesdb_options_init */
+  const char *owner;                /* name of the owner written into the directory; NULL: none */
+  uint64_t write_buffer_size;       /* bytes; the bound on one transaction is half of it */
+  uint64_t block_cache_size;        /* bytes */
+  uint64_t max_memory;              /* bytes; 0: sum of the parts */
+  uint64_t sync_interval_us;
+  uint32_t max_open_files;
+  uint32_t flush_threads;
+  uint32_t compaction_threads;
+  uint8_t sync_mode;                /* TIDESDB_SYNC_* */
+  uint8_t create_if_missing;
+  uint8_t read_only;
+  uint8_t finish_compactions_on_close;
+  int log_level;                    /* TIDESDB_LOG_* */
+  tidesdb_log_fn log;               /* may be NULL */
+  void *log_context;
+  const char *write_buffer_variable;/* name of the bound in messages; NULL: "write_buffer_size" */
+  const tidesdb_wait_observer *observer; /* copied; may be NULL */
+} tidesdb_options;
+
+void tidesdb_options_init(tidesdb_options *options);
+
+/* Opens or makes the store in `path`. An existing one is recovered first. *db is the caller's. */
+int tidesdb_open(const char *path, const tidesdb_options *options, tidesdb_db **db);
+/* Stops background work, syncs and closes. All transactions, cursors and families must be gone. */
+int tidesdb_close(tidesdb_db *db);
+
+/* ---- column families and the dictionary ------------------------------------------------------ */
+
+typedef struct tidesdb_family_options {
+  size_t struct_size;
+  uint8_t compression;              /* TIDESDB_COMPRESSION_*; those not built in are refused by name */
+  uint8_t sync_mode;                /* TIDESDB_SYNC_*, _DEFAULT: the store's */
+  uint8_t bloom_filter;
+  uint8_t use_btree;
+  uint32_t bloom_fpr;               /* per 10,000 */
+  uint32_t block_size;              /* bytes */
+  uint32_t prefix_len;              /* bytes of key prefix in the filter; 0: none */
+  uint32_t l0_compaction_trigger;   /* runs */
+  uint32_t l0_stall_threshold;      /* runs */
+  uint32_t level_size_ratio;
+  uint32_t min_levels;
+  uint32_t tombstone_density_trigger; /* per 10,000; 0: off */
+  uint64_t tombstone_density_min_entries;
+} tidesdb_family_options;
+
+void tidesdb_family_options_init(tidesdb_family_options *options);
+
+/* A group of dictionary changes, atomic and durable at tidesdb_ddl_commit(): one synced log record.
+ * Family names are bytes of up to 1,024; records are opaque bytes of the caller. A failing step leaves
+ * the group as it was. Commit or abort frees the handle, whatever is returned. */
+int tidesdb_ddl_begin(tidesdb_db *db, tidesdb_ddl **ddl);
+int tidesdb_ddl_create(tidesdb_ddl *ddl, tidesdb_slice name, const tidesdb_family_options *options, tidesdb_slice record);
+int tidesdb_ddl_drop(tidesdb_ddl *ddl, tidesdb_slice name);
+int tidesdb_ddl_rename(tidesdb_ddl *ddl, tidesdb_slice from, tidesdb_slice to); /* counters go along */
+/* An empty family takes the place of the old one, under the same name; counters restart. */
+int tidesdb_ddl_truncate(tidesdb_ddl *ddl, tidesdb_slice name);
+int tidesdb_ddl_set_record(tidesdb_ddl *ddl, tidesdb_slice name, tidesdb_slice record);
+int tidesdb_ddl_set_options(tidesdb_ddl *ddl, tidesdb_slice name, const tidesdb_family_options *options);
+/* Sets a counter (also downwards). */
+int tidesdb_ddl_set_counter(tidesdb_ddl *ddl, tidesdb_slice name, uint32_t counter, uint64_t next);
+int tidesdb_ddl_commit(tidesdb_ddl *ddl);
+void tidesdb_ddl_abort(tidesdb_ddl *ddl);
+
+/* A counted handle; close it with tidesdb_family_close. It stays usable after a rename; after a drop or
+ * truncate every read and write through it returns TIDESDB_NO_SUCH_FAMILY. */
+int tidesdb_family_open(tidesdb_db *db, tidesdb_slice name, tidesdb_family **family);
+void tidesdb_family_close(tidesdb_family *family);
+uint32_t tidesdb_family_id(const tidesdb_family *family);
+/* Copies the record into `buffer` (up to `size` bytes); *needed is its whole size. */
+int tidesdb_family_record(const tidesdb_family *family, uint8_t *buffer, size_t size, size_t *needed);
+/* Calls `visit` for each family whose name starts with `prefix`, in order of names, until it returns
+ * non-zero. Must not call back into the dictionary. */
+int tidesdb_family_list(tidesdb_db *db, tidesdb_slice prefix, int (*visit)(void *context, tidesdb_slice name), void *context);
+
+/* Counters: values that are never handed out twice, across crashes too (gaps are allowed). A family has
+ * counters 0..15. Takes `count` values v, v + increment, ... with v >= next and v = offset modulo
+ * increment (increment 1: any). TIDESDB_INVALID when the range would pass `limit`. */
+int tidesdb_counter_take(tidesdb_family *family, uint32_t counter, uint64_t count, uint64_t offset,
+                         uint64_t increment, uint64_t limit, uint64_t *first);
+/* Next value is above `value` from now on; durable with the transaction when it needs to be. */
+int tidesdb_counter_raise(tidesdb_txn *txn, tidesdb_family *family, uint32_t counter, uint64_t value);
+/* The next value that would be handed out (at least 1). */
+uint64_t tidesdb_counter_peek(const tidesdb_family *family, uint32_t counter);
+
+/* ---- transactions ---------------------------------------------------------------------------- */
+
+enum {
+  TIDESDB_READ_UNCOMMITTED = 0,
+  TIDESDB_READ_COMMITTED = 1,
+  TIDESDB_REPEATABLE_READ = 2,
+  TIDESDB_SNAPSHOT = 3,
+  TIDESDB_SERIALIZABLE = 4
+};
+
+enum {
+  TIDESDB_TXN_OPTIMISTIC = 1,     /* intents instead of waits, see the manual */
+  TIDESDB_TXN_UNLOCKED = 2,       /* no locks and no checks: bulk load into a family nobody sees */
+  TIDESDB_TXN_AUTOCOMMIT = 4,     /* one statement */
+  TIDESDB_TXN_ORDERED_WAITS = 8   /* a replica's applier: conflicts wait and are reported */
+};
+
+/* A transaction object lives as long as a connection and is begun and ended many times. */
+int tidesdb_txn_create(tidesdb_db *db, tidesdb_txn **txn);
+/* Rolls back what is open (a prepared one stays with the store) and frees. */
+void tidesdb_txn_free(tidesdb_txn *txn);
+void tidesdb_txn_set_cookie(tidesdb_txn *txn, void *cookie);
+/* Milliseconds; UINT64_MAX: for ever; 0: do not wait. */
+void tidesdb_txn_set_lock_timeout(tidesdb_txn *txn, uint64_t milliseconds);
+/* Victim preference of the server: higher is rolled back later. */
+void tidesdb_txn_set_preference(tidesdb_txn *txn, int preference);
+
+/* Begins; no snapshot is taken yet (TIDESDB_SNAPSHOT takes it at the first statement). */
+int tidesdb_txn_begin(tidesdb_txn *txn, int isolation, unsigned flags);
+int tidesdb_txn_is_active(const tidesdb_txn *txn);
+/* Whether anything was written since begin. */
+int tidesdb_txn_has_writes(const tidesdb_txn *txn);
+/* Takes the transaction's snapshot now (START TRANSACTION WITH CONSISTENT SNAPSHOT). No I/O. */
+int tidesdb_txn_take_snapshot(tidesdb_txn *txn);
+
+/* A statement: where tidesdb_txn_statement_rollback() cuts back to, and, at READ COMMITTED, how long a
+ * snapshot lives. Delays the caller when the store is behind (back-pressure) and the transaction holds
+ * no lock: TIDESDB_BACKPRESSURE after `backpressure_ms`, TIDESDB_DISK_FULL when flushing fails. */
+int tidesdb_txn_statement_begin(tidesdb_txn *txn, int may_write, uint64_t backpressure_ms);
+void tidesdb_txn_statement_end(tidesdb_txn *txn);
+/* Undoes the statement's writes; its locks stay until the transaction ends. */
+int tidesdb_txn_statement_rollback(tidesdb_txn *txn);
+
+enum {
+  TIDESDB_LOCK_INTENT_SHARED = 0,
+  TIDESDB_LOCK_INTENT_EXCLUSIVE = 1,
+  TIDESDB_LOCK_SHARED = 2,
+  TIDESDB_LOCK_EXCLUSIVE = 3
+};
+/* Locks the table that `family` stands for, until the transaction ends. Row locks need an intent. */
+int tidesdb_lock_table(tidesdb_txn *txn, tidesdb_family *family, int mode);
+
+/* Commit in three calls; tidesdb_txn_commit() is all of them.
+ * prepare: the last that may fail, wait or be killed. With `xid` (1..140 bytes) the batch is written
+ *   and synced as prepared and survives a crash undecided; without, the commit is one-phase.
+ * order:   fixes the place in the commit order; cannot fail; nothing to do without writes. May be
+ *   called by another thread while the owner waits.
+ * finish:  waits until the commit is visible and as durable as its mode asks for, releases the locks.
+ *   `defer_sync`: a checkpoint request will be answered for it (binary log): do not sync the marker. */
+int tidesdb_txn_prepare(tidesdb_txn *txn, const uint8_t *xid, size_t xid_size);
+void tidesdb_txn_order(tidesdb_txn *txn);
+int tidesdb_txn_finish(tidesdb_txn *txn, int defer_sync);
+int tidesdb_txn_commit(tidesdb_txn *txn);
+/* From any state, prepared included. Releases the locks. */
+int tidesdb_txn_rollback(tidesdb_txn *txn);
+/* Wakes and interrupts; from any thread; never blocks. Cleared by the next statement_begin. */
+void tidesdb_txn_kill(tidesdb_txn *txn);
+
+/* Prepared transactions that recovery found and nobody has decided. `visit` gets each xid. */
+int tidesdb_prepared_list(tidesdb_db *db, int (*visit)(void *context, tidesdb_slice xid), void *context);
+/* TIDESDB_NOT_FOUND for an unknown xid. Durable before the answer, in every mode. */
+int tidesdb_commit_by_xid(tidesdb_db *db, const uint8_t *xid, size_t xid_size);
+int tidesdb_rollback_by_xid(tidesdb_db *db, const uint8_t *xid, size_t xid_size);
+
+/* Calls `done(cookie)` once everything that is ordered now is durable; may call it before returning. */
+int tidesdb_checkpoint_request(tidesdb_db *db, void *cookie, void (*done)(void *cookie));
+/* Makes everything ordered durable and answers pending requests. */
+int tidesdb_flush_log(tidesdb_db *db);
+
+/* ---- writes ---------------------------------------------------------------------------------- */
+
+enum {
+  TIDESDB_PUT = 1,           /* the key has this value, whether it exists or not */
+  TIDESDB_DELETE = 2,
+  TIDESDB_SINGLE_DELETE = 3, /* as delete, for a key written once since it last did not exist */
+  TIDESDB_INSERT = 4         /* put; TIDESDB_DUPLICATE when a live entry exists (needs TIDESDB_OP_LOCK) */
+};
+enum {
+  TIDESDB_OP_LOCK = 1        /* take an exclusive lock on the key first and check it against the snapshot */
+};
+
+typedef struct tidesdb_op {
+  tidesdb_family *family;
+  tidesdb_slice key;   /* up to 64 KiB */
+  tidesdb_slice value;
+  uint8_t kind;
+  uint8_t flags;
+} tidesdb_op;
+
+/* Applies a row's changes, in order, all or none: on failure the batch is as before and *failed is the
+ * index of the operation that failed. Locks taken stay. Writes are private until the commit. */
+int tidesdb_write(tidesdb_txn *txn, const tidesdb_op *ops, size_t count, size_t *failed);
+
+/* ---- reads ----------------------------------------------------------------------------------- */
+
+enum {
+  TIDESDB_READ_SNAPSHOT = 0,       /* as the isolation level says; at READ UNCOMMITTED the newest */
+  TIDESDB_READ_LATEST = 1,         /* newest committed version, no lock */
+  TIDESDB_READ_SHARED = 2,         /* locks, then reads the newest; TIDESDB_CONFLICT if newer than the */
+  TIDESDB_READ_EXCLUSIVE = 3,      /*   transaction's snapshot */
+  TIDESDB_READ_SKIP_LOCKED = 16    /* flag: skip rows that others have locked */
+};
+/* Every read sees the transaction's own writes. */
+
+typedef struct tidesdb_row {
+  const uint8_t *key;
+  const uint8_t *value;
+  size_t key_size;
+  size_t value_size;
+} tidesdb_row;
+
+/* A cursor on one family: point reads and scans. The fields may be read, never written, by the caller. */
+typedef struct tidesdb_cursor {
+  const tidesdb_row *rows;   /* the batch fetched ahead */
+  uint32_t count;
+  uint32_t position;         /* of the current row; meaningless after an error or TIDESDB_NOT_FOUND */
+  const uint64_t *changes;   /* the transaction's change counter */
+  uint64_t changes_seen;     /* its value when the batch was fetched */
+  int32_t direction;         /* of the batch: 1 forward, -1 backward, 0 no batch */
+} tidesdb_cursor;
+
+int tidesdb_cursor_open(tidesdb_family *family, tidesdb_cursor **cursor);
+void tidesdb_cursor_close(tidesdb_cursor *cursor);
+/* Gives back pins and snapshot references; call at the end of a statement. The cursor stays usable. */
+void tidesdb_cursor_reset(tidesdb_cursor *cursor);
+
+/* Point read. *value lives until the next call on this cursor. TIDESDB_NOT_FOUND when there is none (in
+ * the locking modes the key is locked all the same). */
+int tidesdb_get(tidesdb_cursor *cursor, tidesdb_txn *txn, const uint8_t *key, size_t key_size, int mode,
+                tidesdb_slice *value);
+
+enum {
+  TIDESDB_SEEK_AT_OR_AFTER = 0,  /* first row with key >= `key` */
+  TIDESDB_SEEK_AFTER = 1,        /* first row with key > `key` and not starting with it */
+  TIDESDB_SEEK_AT_OR_BEFORE = 2, /* last row with key <= `key` or starting with it */
+  TIDESDB_SEEK_BEFORE = 3,       /* last row with key < `key` */
+  TIDESDB_SEEK_FIRST = 4,
+  TIDESDB_SEEK_LAST = 5
+};
+
+typedef struct tidesdb_seek {
+  const uint8_t *key;
+  size_t key_size;
+  size_t prefix_size;      /* rows that do not share so many first bytes of `key` are past the end; 0: none */
+  const uint8_t *bound;    /* forward: first key that is past the end; backward: last key that is; NULL: none */
+  size_t bound_size;
+  uint8_t where;           /* TIDESDB_SEEK_* ; AT_OR_BEFORE, BEFORE and LAST fetch backward, else forward */
+  uint8_t mode;            /* TIDESDB_READ_* */
+  uint16_t batch_hint;     /* rows the caller expects to read; 0: unknown (adaptive) */
+} tidesdb_seek;
+
+/* Stands on a row: TIDESDB_OK and cursor->rows[cursor->position], or TIDESDB_NOT_FOUND. */
+int tidesdb_cursor_seek(tidesdb_cursor *cursor, tidesdb_txn *txn, const tidesdb_seek *seek);
+/* Steps; past the prefix, the bound (which holds in the direction of the seek) or the end:
+ * TIDESDB_NOT_FOUND. Use the inline functions below. */
+int tidesdb_cursor_fetch(tidesdb_cursor *cursor, int direction);
+
+static inline int tidesdb_cursor_step(tidesdb_cursor *cursor, int direction) {
+  if (cursor->direction == direction && cursor->position + 1 < cursor->count &&
+      *cursor->changes == cursor->changes_seen) {
+    cursor->position++;
+    return TIDESDB_OK;
+  }
+  return tidesdb_cursor_fetch(cursor, direction);
+}
+/* Next and previous in key order. */
+static inline int tidesdb_cursor_next(tidesdb_cursor *cursor) { return tidesdb_cursor_step(cursor, 1); }
+static inline int tidesdb_cursor_prev(tidesdb_cursor *cursor) { return tidesdb_cursor_step(cursor, -1); }
+
+/* Gives back the lock that the last locking read of this cursor newly took; no effect on a row that the
+ * transaction has written or had locked before. For READ COMMITTED. */
+void tidesdb_cursor_unlock_row(tidesdb_cursor *cursor, tidesdb_txn *txn);
+
+/* ---- estimates, maintenance, insight ---------------------------------------------------------- */
+
+/* Rows between two keys (NULL: open end), from index blocks and memtable counts; no data block is read. */
+int tidesdb_estimate_range(tidesdb_family *family, tidesdb_slice lower, tidesdb_slice upper, uint64_t *rows);
+
+typedef struct tidesdb_family_stats {
+  size_t struct_size;
+  uint64_t entries;          /* estimated live rows */
+  uint64_t tombstones;
+  uint64_t data_bytes;       /* on disk */
+  uint64_t memtable_bytes;   /* estimated */
+  uint64_t mean_row_bytes;   /* key and value, uncompressed; estimated */
+  uint32_t runs;             /* that a read may have to visit */
+  uint32_t levels;
+} tidesdb_family_stats;
+/* O(runs), no I/O. */
+int tidesdb_family_get_stats(tidesdb_family *family, tidesdb_family_stats *stats);
+
+/* Seals the active memtable and waits until it is in files. */
+int tidesdb_flush(tidesdb_db *db);
+/* Flush, then merges all runs of the family into its last level. */
+int tidesdb_compact(tidesdb_family *family);
+/* Reads every block of the family: checksums, order, counts. TIDESDB_CORRUPTION with its message. */
+int tidesdb_verify(tidesdb_family *family);
+
+typedef struct tidesdb_stats {
+  size_t struct_size;
+  uint64_t column_families, global_sequence, memtable_bytes, txn_memory_bytes, memory_limit;
+  uint64_t total_sstables, open_sstables, data_size_bytes, immutable_memtables, flush_pending, flush_queue,
+      compaction_queue;
+  uint64_t cache_entries, cache_bytes, cache_hits, cache_misses, cache_partitions;
+  uint64_t total_tombstones, total_entries;
+  uint64_t backpressure_waits, backpressure_wait_us;
+  uint64_t lock_waits, lock_wait_us, lock_deadlocks, lock_timeouts, lock_held, lock_entries, lock_chain_max;
+  uint64_t wal_generation, wal_bytes_written, flush_bytes_written, compaction_bytes_written,
+      compaction_bytes_read, user_bytes_written, flush_count, compaction_count, compaction_debt_bytes;
+  uint64_t is_flushing, wal_syncs, wal_groups, commits;
+} tidesdb_stats;
+int tidesdb_get_stats(tidesdb_db *db, tidesdb_stats *stats);
+
+/* A readable report of the store (levels, queues, cache, locks). Free it with tidesdb_free_text. */
+int tidesdb_status_text(tidesdb_db *db, char **text);
+void tidesdb_free_text(char *text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TIDESDB_H */
