@@ -7,6 +7,7 @@ pub mod flush;
 pub mod format;
 pub mod io;
 pub mod iter;
+pub mod memtable;
 pub mod options;
 pub mod table;
 pub mod types;
