@@ -11,6 +11,10 @@ pub mod merge;
 pub mod picker;
 pub mod prune;
 #[cfg(test)]
+pub(crate) mod test_store;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
 pub(crate) mod vec_source;
 
 use std::sync::Arc;

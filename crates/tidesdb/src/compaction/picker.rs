@@ -12,6 +12,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use crate::flush::small_runs_bound;
 use crate::options::{FamilyOptions, Options};
 use crate::types::{FileNo, GenerationId, Seq};
 use crate::version::{FamilyLevels, Run};
@@ -21,9 +22,6 @@ use super::claims::{Held, Output};
 /// Deepest level of a family that does not ask for more: at ratio 10 and a base level of 128 MiB enough for
 /// 12 TiB.
 const BOTTOM: u8 = 6;
-
-/// Runs of level 0 below this are small: they merge among themselves when the base level is much larger.
-const SMALL_RUN: u64 = 1 << 20;
 
 /// How many times the bytes of small runs the base level's overlap must be for that.
 const SMALL_RUN_OVERLAP: u64 = 8;
@@ -85,6 +83,8 @@ pub struct Bounds {
     pub trigger: u64,
     /// Bytes that the base level may hold.
     pub base_level_size: u64,
+    /// Runs of level 0 below this are small: they merge among themselves when the base level is much larger.
+    pub small_run: u64,
     /// Bytes at which outputs are cut.
     pub target_file_size: u64,
     /// Size of a level against the one above.
@@ -105,6 +105,7 @@ impl Bounds {
         Bounds {
             trigger: family.l0_compaction_trigger.max(1).into(),
             base_level_size: store.base_level_size.max(1),
+            small_run: small_runs_bound(store),
             target_file_size: store.target_file_size.max(1),
             ratio: family.level_size_ratio.max(2).into(),
             min_levels: family.min_levels.clamp(1, 63) as u8,
@@ -329,7 +330,7 @@ fn pick_level0(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets, scor
     if runs.len() as u64 >= bounds.trigger.min(2) {
         let (min, max) = hull(runs)?;
         let overlap = bytes(shape.overlapping(targets.base, min, max));
-        let small = runs.iter().all(|run| run.len < SMALL_RUN);
+        let small = runs.iter().all(|run| run.len < bounds.small_run);
         if small && runs.len() > 1 && overlap > bytes(runs) * SMALL_RUN_OVERLAP {
             return Some(within_level0(runs, Reason::Level0Small, score));
         }
@@ -347,7 +348,7 @@ fn pick_level0(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets, scor
     let mut sum = 0;
     let limit = bounds.target_file_size * 2;
     let fits = |run: &&RunShape<'_>| {
-        let fits = !run.busy && sum + run.len <= limit && (sum == 0 || run.len <= sum * 2 + SMALL_RUN);
+        let fits = !run.busy && sum + run.len <= limit && (sum == 0 || run.len <= sum * 2 + bounds.small_run);
         sum += run.len;
         fits
     };

@@ -17,7 +17,8 @@ use crate::compaction::merge::RawMerge;
 use crate::compaction::prune::Counts;
 use crate::error::{Error, Result};
 use crate::iter::{LiveSnapshots, RawSource};
-use crate::options::FamilyOptions;
+use crate::memtable::Generation;
+use crate::options::{FamilyOptions, Options};
 use crate::table::SegmentOptions;
 use crate::types::{FamilyId, GenerationId};
 use crate::version::{Edit, NewSegment, Run, VersionSet};
@@ -25,8 +26,11 @@ use crate::version::{Edit, NewSegment, Run, VersionSet};
 use shared_file::{SegmentRules, SharedFile};
 
 /// Runs of level 0 are merged into a flush while they and the new entries are below this together: small
-/// families stay one run in a shared file.
-pub const SMALL_RUNS: u64 = 1 << 20;
+/// families stay one run in a shared file. Less where the write buffer is small, so that a flush does not
+/// write much more than it was given.
+pub fn small_runs_bound(options: &Options) -> u64 {
+    (1 << 20).min(options.write_buffer_size as u64 / 16)
+}
 
 /// ... and while each is at most so many times what the merge wrote before it (or [`TINY_RUN`]), so that a family
 /// that gets little with each flush is not rewritten with each.
@@ -41,10 +45,34 @@ pub trait FlushSource {
     fn id(&self) -> GenerationId;
     /// The families that have entries in it.
     fn families(&self) -> Vec<FamilyId>;
-    /// About how many bytes of keys and values a family has in it.
-    fn bytes(&self, family: FamilyId) -> u64;
+    /// Bytes in it.
+    fn bytes(&self) -> u64;
+    /// Number of entries of a family.
+    fn entries(&self, family: FamilyId) -> u64;
     /// Every version of a family, or `None` if it has none.
     fn raw_source(&self, family: FamilyId) -> Option<Box<dyn RawSource + '_>>;
+}
+
+impl FlushSource for Arc<Generation> {
+    fn id(&self) -> GenerationId {
+        Generation::id(self)
+    }
+
+    fn families(&self) -> Vec<FamilyId> {
+        Generation::families(self)
+    }
+
+    fn bytes(&self) -> u64 {
+        Generation::bytes(self) as u64
+    }
+
+    fn entries(&self, family: FamilyId) -> u64 {
+        Generation::entries(self, family)
+    }
+
+    fn raw_source(&self, family: FamilyId) -> Option<Box<dyn RawSource + '_>> {
+        Generation::raw_source(self, family).map(|source| Box::new(source) as Box<dyn RawSource>)
+    }
 }
 
 /// What a flush is told.
@@ -58,6 +86,8 @@ pub struct FlushInput<'a> {
     /// Whether every older generation is in the current version: only then tombstones may go and runs of
     /// level 0 be merged.
     pub oldest: bool,
+    /// See [`small_runs_bound`].
+    pub small_runs: u64,
     /// The snapshots to keep versions for.
     pub live: &'a LiveSnapshots,
     /// The options of a family; `None` if it was dropped: it is skipped.
@@ -93,6 +123,9 @@ pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
         bytes_written: 0,
         claims: Vec::new(),
     };
+    let entries_of = |family| input.generations.iter().map(|g| g.entries(family)).sum::<u64>();
+    let all_entries: u64 = families.iter().map(|&family| entries_of(family)).sum();
+    let all_bytes: u64 = input.generations.iter().map(|g| g.bytes()).sum();
     let mut file = SharedFile::new(input.versions);
     let mut tick = |_: u64| match input.stop.load(Ordering::Relaxed) {
         true => Err(Error::Interrupted),
@@ -100,8 +133,8 @@ pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
     };
     for family in families {
         let Some(options) = (input.family)(family) else { continue };
-        let bytes = input.generations.iter().map(|g| g.bytes(family)).sum();
-        let (small, deeper, claim) = small_runs(input, family, bytes);
+        let share = entries_of(family) as u128 * all_bytes as u128 / all_entries.max(1) as u128;
+        let (small, deeper, claim) = small_runs(input, family, share as u64);
         flushed.claims.extend(claim);
         let mut sources: Vec<Box<dyn RawSource + '_>> =
             input.generations.iter().rev().filter_map(|g| g.raw_source(family)).collect();
@@ -149,7 +182,7 @@ fn small_runs(input: &FlushInput<'_>, family: FamilyId, bytes: u64) -> (Vec<Run>
         let mut merged = bytes;
         let take = |run: &&Run| {
             let len = run.meta().len;
-            let fits = len <= TINY_RUN.max(merged * SMALL_RUN_FACTOR) && merged + len < SMALL_RUNS;
+            let fits = len <= TINY_RUN.max(merged * SMALL_RUN_FACTOR) && merged + len < input.small_runs;
             merged += len;
             fits && input.oldest && !claims.holds(family, run.file.number())
         };
