@@ -36,11 +36,8 @@ impl FlushSource for VecGeneration {
     fn families(&self) -> Vec<FamilyId> {
         self.families.keys().copied().collect()
     }
-    fn bytes(&self) -> u64 {
-        self.families.values().flatten().map(|v| (v.0.len() + v.3.len()) as u64).sum()
-    }
-    fn entries(&self, family: FamilyId) -> u64 {
-        self.families.get(&family).map_or(0, |f| f.len() as u64)
+    fn bytes(&self, family: FamilyId) -> u64 {
+        self.families.get(&family).into_iter().flatten().map(|v| (v.0.len() + v.3.len()) as u64).sum()
     }
     fn raw_source(&self, family: FamilyId) -> Option<Box<dyn RawSource + '_>> {
         Some(Box::new(VecSource::new(self.families.get(&family)?.clone())))

@@ -17,7 +17,6 @@ use crate::compaction::merge::RawMerge;
 use crate::compaction::prune::Counts;
 use crate::error::{Error, Result};
 use crate::iter::{LiveSnapshots, RawSource};
-use crate::memtable::Generation;
 use crate::options::{FamilyOptions, Options};
 use crate::table::SegmentOptions;
 use crate::types::{FamilyId, GenerationId};
@@ -45,34 +44,10 @@ pub trait FlushSource {
     fn id(&self) -> GenerationId;
     /// The families that have entries in it.
     fn families(&self) -> Vec<FamilyId>;
-    /// Bytes in it.
-    fn bytes(&self) -> u64;
-    /// Number of entries of a family.
-    fn entries(&self, family: FamilyId) -> u64;
+    /// About how many bytes of keys and values a family has in it.
+    fn bytes(&self, family: FamilyId) -> u64;
     /// Every version of a family, or `None` if it has none.
     fn raw_source(&self, family: FamilyId) -> Option<Box<dyn RawSource + '_>>;
-}
-
-impl FlushSource for Arc<Generation> {
-    fn id(&self) -> GenerationId {
-        Generation::id(self)
-    }
-
-    fn families(&self) -> Vec<FamilyId> {
-        Generation::families(self)
-    }
-
-    fn bytes(&self) -> u64 {
-        Generation::bytes(self) as u64
-    }
-
-    fn entries(&self, family: FamilyId) -> u64 {
-        Generation::entries(self, family)
-    }
-
-    fn raw_source(&self, family: FamilyId) -> Option<Box<dyn RawSource + '_>> {
-        Generation::raw_source(self, family).map(|source| Box::new(source) as Box<dyn RawSource>)
-    }
 }
 
 /// What a flush is told.
@@ -123,9 +98,6 @@ pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
         bytes_written: 0,
         claims: Vec::new(),
     };
-    let entries_of = |family| input.generations.iter().map(|g| g.entries(family)).sum::<u64>();
-    let all_entries: u64 = families.iter().map(|&family| entries_of(family)).sum();
-    let all_bytes: u64 = input.generations.iter().map(|g| g.bytes()).sum();
     let mut file = SharedFile::new(input.versions);
     let mut tick = |_: u64| match input.stop.load(Ordering::Relaxed) {
         true => Err(Error::Interrupted),
@@ -133,8 +105,8 @@ pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
     };
     for family in families {
         let Some(options) = (input.family)(family) else { continue };
-        let share = entries_of(family) as u128 * all_bytes as u128 / all_entries.max(1) as u128;
-        let (small, deeper, claim) = small_runs(input, family, share as u64);
+        let bytes = input.generations.iter().map(|g| g.bytes(family)).sum();
+        let (small, deeper, claim) = small_runs(input, family, bytes);
         flushed.claims.extend(claim);
         let mut sources: Vec<Box<dyn RawSource + '_>> =
             input.generations.iter().rev().filter_map(|g| g.raw_source(family)).collect();
