@@ -14,3 +14,4 @@ pub mod types;
 pub mod version;
 
 pub use error::{Error, Result};
+pub mod txn;
