@@ -9,6 +9,8 @@ pub mod controller;
 pub mod job;
 pub mod merge;
 pub mod picker;
+#[cfg(test)]
+mod picker_tests;
 pub mod prune;
 #[cfg(test)]
 pub(crate) mod test_store;
