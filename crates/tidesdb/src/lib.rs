@@ -2,16 +2,20 @@
 
 pub mod cache;
 pub mod compaction;
+pub mod db;
 pub mod error;
 pub mod flush;
 pub mod format;
 pub mod io;
 pub mod iter;
+pub mod lock;
 pub mod memtable;
 pub mod options;
 pub mod table;
+pub mod txn;
 pub mod types;
 pub mod version;
+pub mod wal;
 
+pub use db::Db;
 pub use error::{Error, Result};
-pub mod txn;

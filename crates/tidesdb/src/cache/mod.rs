@@ -173,6 +173,11 @@ impl BlockCache {
         self.shards.iter().map(Shard::entries).sum()
     }
 
+    /// Shards, each under a latch of its own.
+    pub fn shard_count(&self) -> usize {
+        self.shards.len()
+    }
+
     /// Lookups that found their block, since the start.
     pub fn hits(&self) -> u64 {
         self.shards.iter().map(Shard::hits).sum()

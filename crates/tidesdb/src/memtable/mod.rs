@@ -15,6 +15,7 @@
 mod arena;
 mod chain;
 mod directory;
+mod estimate;
 mod generation;
 mod node;
 mod record;

@@ -52,7 +52,7 @@ pub(super) struct NewEntry<'e> {
 
 /// Where a descent goes.
 #[derive(Clone, Copy)]
-enum Way<'s, 'k> {
+pub(super) enum Way<'s, 'k> {
     /// To the leaf where the key is or belongs.
     To(&'s SearchKey<'k>),
     /// To the leaf of the last key below the key.
@@ -106,7 +106,7 @@ impl Tree {
 
     /// The root and a version of it at which it was the root.
     #[inline]
-    fn root(&self) -> (NodeRef<'_>, u64) {
+    pub(super) fn root(&self) -> (NodeRef<'_>, u64) {
         loop {
             let root = self.root.load(Ordering::Acquire);
             let node = ptr::NonNull::new(root).expect("a tree has a root from the start");
@@ -121,7 +121,11 @@ impl Tree {
 
     /// One step down from `node`, which had `version`: the child and its version.
     #[inline]
-    fn step<'a>(node: NodeRef<'a>, version: u64, way: Way<'_, '_>) -> Result<(NodeRef<'a>, u64), Restart> {
+    pub(super) fn step<'a>(
+        node: NodeRef<'a>,
+        version: u64,
+        way: Way<'_, '_>,
+    ) -> Result<(NodeRef<'a>, u64), Restart> {
         let index = match way {
             Way::To(key) => node.rank(key)?.through(),
             Way::Below(key) => node.rank(key)?.below,
@@ -149,7 +153,7 @@ impl Tree {
 
     /// Tries until no writer interferes.
     #[inline]
-    fn retry<T>(mut attempt: impl FnMut() -> Result<T, Restart>) -> T {
+    pub(super) fn retry<T>(mut attempt: impl FnMut() -> Result<T, Restart>) -> T {
         loop {
             if let Ok(result) = attempt() {
                 return result;
@@ -411,116 +415,5 @@ impl Tree {
             .checked_sub(1)
             .and_then(|slot| Self::position(at.leaf, at.version, slot).ok())
             .or_else(|| self.seek_back(at.record.key(), true))
-    }
-
-    // --- estimates ---
-
-    /// The way to a bound from the root down: for each node on it, how many parts it has (children;
-    /// keys of the leaf) and how many lie wholly before the bound.
-    fn bound_path(&self, way: Way<'_, '_>) -> Vec<(f64, f64)> {
-        Self::retry(|| {
-            let mut path = Vec::new();
-            let (mut node, mut version) = self.root();
-            loop {
-                let inner = node.level() > 0;
-                let parts = node.count() + usize::from(inner);
-                let before = match way {
-                    Way::First => 0,
-                    Way::Last => node.count(),
-                    Way::To(key) if inner => node.rank(key)?.through(),
-                    Way::To(key) | Way::Below(key) => node.rank(key)?.below,
-                };
-                path.push((parts as f64, before as f64));
-                if inner {
-                    (node, version) = Self::step(node, version, way)?;
-                } else if node.validate(version) {
-                    return Ok(path);
-                } else {
-                    return Err(Restart);
-                }
-            }
-        })
-    }
-
-    /// Number of keys between two bounds, taking the inner nodes on the two ways down for typical, and
-    /// `leaf_keys` for the number of keys of a leaf.
-    fn keys_between(&self, lower: Way<'_, '_>, upper: Way<'_, '_>, leaf_keys: f64) -> f64 {
-        let (low, high) = loop {
-            let (low, high) = (self.bound_path(lower), self.bound_path(upper));
-            if low.len() == high.len() {
-                break (low, high);
-            }
-            // The tree grew a level in between.
-        };
-        let apart = (0..low.len() - 1).find(|&depth| low[depth].1 != high[depth].1).unwrap_or(low.len() - 1);
-        let mut keys = 0.0;
-        // Keys of one part of the nodes at this depth.
-        let mut part = 1.0;
-        for depth in (apart..low.len()).rev() {
-            let ((low_parts, low_before), (high_parts, high_before)) = (low[depth], high[depth]);
-            // The part that a way goes through is counted further down; a key is not gone through.
-            let through = if depth + 1 < low.len() { 1.0 } else { 0.0 };
-            keys += part
-                * if depth == apart {
-                    (high_before - low_before - through).max(0.0)
-                } else {
-                    (low_parts - low_before - through).max(0.0) + high_before
-                };
-            part *= if depth + 1 < low.len() { (low_parts + high_parts) / 2.0 } else { leaf_keys };
-        }
-        keys
-    }
-
-    /// About how many keys lie at or above `lower` and below `upper`: exact for a few leaves, else by
-    /// the shape of the tree. At least 1 when there is one.
-    pub(super) fn estimate(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> u64 {
-        const EXACT_LEAVES: usize = 4;
-        if let (Some(lower), Some(upper)) = (lower, upper) {
-            if lower >= upper {
-                return 0;
-            }
-        }
-        let start = match lower {
-            Some(lower) => self.seek(lower, false),
-            None => self.first(),
-        };
-        let Some(start) = start else { return 0 };
-        let upper_key = upper.map(SearchKey::new);
-        let mut counted = 0;
-        let mut seen = 0;
-        let mut leaf = start.leaf;
-        let mut from = start.slot;
-        for _ in 0..EXACT_LEAVES {
-            // How many of the leaf's keys are below the upper bound.
-            let (end, count, next) = Self::retry(|| {
-                let version = leaf.read_version();
-                let count = leaf.count();
-                let end =
-                    upper_key.as_ref().map_or(Ok(count), |key| leaf.rank(key).map(|rank| rank.below))?;
-                let next = leaf.next();
-                if leaf.validate(version) {
-                    Ok((end, count, next))
-                } else {
-                    Err(Restart)
-                }
-            });
-            counted += end.saturating_sub(from) as u64;
-            seen += count;
-            match next {
-                Some(next) if end == count => leaf = next,
-                _ => return counted,
-            }
-            from = 0;
-        }
-        let lower_key = lower.map(SearchKey::new);
-        let between = match (&lower_key, &upper_key) {
-            (None, None) => return self.keys().max(counted),
-            (lower, upper) => {
-                let lower = lower.as_ref().map_or(Way::First, Way::To);
-                let upper = upper.as_ref().map_or(Way::Last, Way::To);
-                self.keys_between(lower, upper, seen as f64 / EXACT_LEAVES as f64)
-            }
-        };
-        (between as u64).clamp(counted, self.keys().max(counted))
     }
 }
