@@ -17,7 +17,7 @@ use crate::compaction::merge::RawMerge;
 use crate::compaction::prune::Counts;
 use crate::error::{Error, Result};
 use crate::iter::{LiveSnapshots, RawSource};
-use crate::options::FamilyOptions;
+use crate::options::{FamilyOptions, Options};
 use crate::table::SegmentOptions;
 use crate::types::{FamilyId, GenerationId};
 use crate::version::{Edit, NewSegment, Run, VersionSet};
@@ -25,8 +25,11 @@ use crate::version::{Edit, NewSegment, Run, VersionSet};
 use shared_file::{SegmentRules, SharedFile};
 
 /// Runs of level 0 are merged into a flush while they and the new entries are below this together: small
-/// families stay one run in a shared file.
-pub const SMALL_RUNS: u64 = 1 << 20;
+/// families stay one run in a shared file. Less where the write buffer is small, so that a flush does not
+/// write much more than it was given.
+pub fn small_runs_bound(options: &Options) -> u64 {
+    (1 << 20).min(options.write_buffer_size as u64 / 16)
+}
 
 /// ... and while each is at most so many times what the merge wrote before it (or [`TINY_RUN`]), so that a family
 /// that gets little with each flush is not rewritten with each.
@@ -58,6 +61,8 @@ pub struct FlushInput<'a> {
     /// Whether every older generation is in the current version: only then tombstones may go and runs of
     /// level 0 be merged.
     pub oldest: bool,
+    /// See [`small_runs_bound`].
+    pub small_runs: u64,
     /// The snapshots to keep versions for.
     pub live: &'a LiveSnapshots,
     /// The options of a family; `None` if it was dropped: it is skipped.
@@ -149,7 +154,7 @@ fn small_runs(input: &FlushInput<'_>, family: FamilyId, bytes: u64) -> (Vec<Run>
         let mut merged = bytes;
         let take = |run: &&Run| {
             let len = run.meta().len;
-            let fits = len <= TINY_RUN.max(merged * SMALL_RUN_FACTOR) && merged + len < SMALL_RUNS;
+            let fits = len <= TINY_RUN.max(merged * SMALL_RUN_FACTOR) && merged + len < input.small_runs;
             merged += len;
             fits && input.oldest && !claims.holds(family, run.file.number())
         };

@@ -404,3 +404,6 @@ impl fmt::Display for Version {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

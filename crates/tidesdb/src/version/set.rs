@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::cache::{BlockCache, FileCache};
 use crate::error::{Error, Result};
 use crate::io::Disk;
-use crate::table::Segment;
+use crate::table::{next_segment_offset, Segment};
 use crate::types::{FamilyId, FileNo, GenerationId, Lsn, Seq};
 
 use super::edit::{Cut, Edit, NewFile, NewSegment};
@@ -85,7 +85,7 @@ pub struct FileUse {
     pub number: FileNo,
     /// Its length in bytes.
     pub len: u64,
-    /// Bytes of its live segments.
+    /// Bytes of its live segments, each rounded up to whole pages.
     pub live: u64,
     /// The families that have a live segment in it, ascending.
     pub families: Vec<FamilyId>,
@@ -336,7 +336,7 @@ impl VersionSet {
             .files
             .values()
             .filter_map(|record| {
-                let live: u64 = record.segments.values().sum();
+                let live: u64 = record.segments.values().map(|&len| next_segment_offset(len)).sum();
                 (live * 2 < record.file.len()).then(|| FileUse {
                     number: record.file.number(),
                     len: record.file.len(),
