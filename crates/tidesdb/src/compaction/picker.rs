@@ -131,6 +131,8 @@ pub enum Reason {
     Tombstones,
     /// Many versions that nobody can see.
     DeadVersions,
+    /// Somebody asked for it.
+    Manual,
 }
 
 /// A compaction to run.

@@ -1,10 +1,9 @@
 //! Background work: one thread that flushes sealed memtables in their order, some that compact.
 
-use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -27,18 +26,27 @@ pub struct Background {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Families whose shape changed since a compaction looked at them.
+/// Tells the compaction threads that the shape of a family changed.
 #[derive(Debug, Default)]
 pub(crate) struct Attention {
-    pub families: Mutex<BTreeSet<FamilyId>>,
-    pub busy: Mutex<HashSet<FamilyId>>,
-    pub changed: Condvar,
+    changes: Mutex<u64>,
+    changed: Condvar,
 }
 
 impl Attention {
-    /// Families that wait to be looked at.
-    pub(crate) fn waiting(&self) -> usize {
-        self.families.lock().len()
+    /// Something changed.
+    pub(crate) fn call(&self) {
+        *self.changes.lock() += 1;
+        self.changed.notify_all();
+    }
+
+    /// Waits for a change after `seen`, or for the end of a second; returns what is seen now.
+    fn wait(&self, seen: u64) -> u64 {
+        let mut changes = self.changes.lock();
+        if *changes == seen {
+            self.changed.wait_for(&mut changes, Duration::from_secs(1));
+        }
+        *changes
     }
 }
 
@@ -54,6 +62,11 @@ impl Background {
         };
         let flusher = store.clone();
         threads.push(spawn("tdb-flush", Box::new(move || flusher.flush_loop()))?);
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        for _ in 0..store.options.compaction_threads.min((cores / 2).max(1)) {
+            let compactor = store.clone();
+            threads.push(spawn("tdb-compact", Box::new(move || compactor.compact_loop()))?);
+        }
         Ok(Background { store: Arc::downgrade(store), threads: Mutex::new(threads) })
     }
 
@@ -63,6 +76,7 @@ impl Background {
         store.closing.store(true, Ordering::Release);
         store.memtables.state.lock().closing = true;
         store.memtables.changed.notify_all();
+        store.attention.call();
         for thread in self.threads.lock().drain(..) {
             // A thread that panicked has aborted the process.
             let _ = thread.join();
@@ -119,6 +133,7 @@ impl Store {
         let Some(last) = sealed.last() else { return Ok(()) };
         self.pipeline.help_until(last.last_seq, self.snapshots.floor());
         let snapshots = self.snapshots.capture(self.pipeline.frontier());
+        let begun = Instant::now();
         let generations: Vec<&dyn FlushSource> =
             sealed.iter().map(|sealed| &sealed.generation as &dyn FlushSource).collect();
         let flushed = flush::flush(&FlushInput {
@@ -131,6 +146,7 @@ impl Store {
                 DICTIONARY => Some(crate::options::FamilyOptions::default()),
                 _ => self.catalog.by_id(family).map(|family| (*family.options()).clone()),
             },
+            small_runs: flush::small_runs_bound(&self.options),
             stop: &self.closing,
         })?;
         let mut edit = flushed.edit.clone();
@@ -141,7 +157,6 @@ impl Store {
         edit.last_generation = Some(upto);
         let needed_from = self.log_needed_from(upto);
         edit.first_live_segment = Some(needed_from);
-        let families: Vec<FamilyId> = edit.new_segments.iter().map(|s| s.meta.family).collect();
         self.install_with(edit, |generation| generation > upto)?;
         {
             let mut state = self.memtables.state.lock();
@@ -153,15 +168,42 @@ impl Store {
         self.memtables.changed.notify_all();
         self.wal.release_before(needed_from);
         self.stats.flushes.fetch_add(1, Ordering::Relaxed);
+        let memory: usize = sealed.iter().map(|sealed| Generation::bytes(&sealed.generation)).sum();
+        self.pressure.flushed(memory as u64, begun.elapsed());
         self.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);
-        self.attend(families);
+        self.shape_changed();
         Ok(())
     }
 
-    /// Says that the shape of these families changed.
-    pub(crate) fn attend(&self, families: impl IntoIterator<Item = FamilyId>) {
-        self.attention.families.lock().extend(families);
-        self.attention.changed.notify_all();
+    /// Compacts what is due until the store closes.
+    fn compact_loop(&self) {
+        low_priority();
+        let mut seen = 0;
+        let mut pause = RETRY.0;
+        while !self.closing.load(Ordering::Acquire) {
+            match self.compact_once() {
+                Ok(true) => pause = RETRY.0,
+                Ok(false) => seen = self.attention.wait(seen),
+                Err(Error::Interrupted) => {}
+                Err(error) => {
+                    self.log(LogLevel::Error, &format!("compaction failed, will be tried again: {error}"));
+                    let begun = Instant::now();
+                    while begun.elapsed() < pause && !self.closing.load(Ordering::Acquire) {
+                        std::thread::sleep(RETRY.0.min(pause));
+                    }
+                    pause = (pause * 2).min(RETRY.1);
+                }
+            }
+        }
+    }
+}
+
+/// Lets threads that serve clients go first.
+fn low_priority() {
+    // SAFETY: changes the scheduling priority of the calling thread only; failure changes nothing.
+    unsafe {
+        let thread = libc::syscall(libc::SYS_gettid) as libc::id_t;
+        libc::setpriority(libc::PRIO_PROCESS, thread, 5);
     }
 }
 
@@ -183,17 +225,5 @@ impl FlushSource for Arc<Generation> {
     fn raw_source(&self, family: FamilyId) -> Option<Box<dyn RawSource + '_>> {
         let source = Generation::raw_source(self, family)?;
         Some(Box::new(source))
-    }
-}
-
-impl Store {
-    pub(crate) fn compaction_debt(&self) -> u64 {
-        0
-    }
-    pub(crate) fn pace(&self) -> Result<()> {
-        Ok(())
-    }
-    pub(crate) fn compact_family(&self, _f: &crate::db::family::Family) -> Result<()> {
-        Ok(())
     }
 }

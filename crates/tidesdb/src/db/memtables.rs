@@ -10,7 +10,6 @@ use parking_lot::{Condvar, Mutex};
 use crate::db::view::ReadView;
 use crate::db::Store;
 use crate::error::{Error, Result};
-use crate::lock::Owner;
 use crate::memtable::Generation;
 use crate::types::{GenerationId, Seq};
 
@@ -80,38 +79,6 @@ impl Store {
                 self.memtables.changed.wait_for(&mut state, step);
             });
         }
-    }
-
-    /// Delays a statement while flushing is behind; nothing is locked by its transaction.
-    pub(crate) fn throttle(&self, patience: Duration, owner: &Owner) -> Result<()> {
-        let begun = Instant::now();
-        loop {
-            let used = self.view.load().active.bytes();
-            let limit = self.options.write_buffer_size;
-            {
-                let state = self.memtables.state.lock();
-                if used < limit || state.sealed.len() < MAX_SEALED {
-                    break;
-                }
-                if let Some(full) = &state.disk_full {
-                    return Err(Error::DiskFull(full.clone()));
-                }
-            }
-            self.wal_alive()?;
-            if owner.is_killed() {
-                return Err(Error::Interrupted);
-            }
-            if begun.elapsed() >= patience {
-                return Err(Error::BackpressureTimeout);
-            }
-            self.stats.count_backpressure(|| {
-                let mut state = self.memtables.state.lock();
-                if state.sealed.len() >= MAX_SEALED {
-                    self.memtables.changed.wait_for(&mut state, Duration::from_millis(10));
-                }
-            });
-        }
-        self.pace()
     }
 
     /// Seals the active memtable and puts an empty one in its place.

@@ -3,11 +3,13 @@
 
 pub mod background;
 pub mod catalog;
+pub mod compactor;
 pub mod counters;
 pub mod dictionary;
 pub mod family;
 pub mod memtables;
 pub mod open;
+pub mod pressure;
 pub mod stats;
 pub mod view;
 
@@ -27,10 +29,11 @@ use crate::db::catalog::{Catalog, Ddl};
 use crate::db::family::Family;
 use crate::db::memtables::Memtables;
 use crate::db::open::RecoveredTransaction;
+use crate::db::pressure::Gauges;
 use crate::db::stats::Stats;
 use crate::db::view::ReadView;
 use crate::error::{Error, Result};
-use crate::io::{DirectoryLock, Disk};
+use crate::io::DirectoryLock;
 use crate::iter::KeyRange;
 use crate::lock::{LockManager, Owner};
 use crate::memtable::ArenaPool;
@@ -46,7 +49,6 @@ use crate::wal::Wal;
 /// Everything of an open store; shared by its threads.
 pub struct Store {
     pub(crate) options: Options,
-    pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
     pub(crate) wal: Wal,
     pub(crate) pipeline: Arc<Pipeline>,
@@ -75,6 +77,7 @@ pub struct Store {
     pub(crate) recovered: Mutex<HashMap<Vec<u8>, RecoveredTransaction>>,
     pub(crate) claims: Arc<Claims>,
     pub(crate) attention: Attention,
+    pub(crate) pressure: Gauges,
     pub(crate) stats: Stats,
     pub(crate) closing: AtomicBool,
     _lock: Box<dyn DirectoryLock>,

@@ -21,6 +21,7 @@ use crate::db::catalog::Catalog;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::family::Family;
 use crate::db::memtables::Memtables;
+use crate::db::pressure::Gauges;
 use crate::db::stats::Stats;
 use crate::db::view::ReadView;
 use crate::db::{Db, Store};
@@ -243,6 +244,7 @@ impl Db {
                 oldest: true,
                 live: &everyone,
                 family: &|family| family_options.get(&family).cloned(),
+                small_runs: flush::small_runs_bound(&options),
                 stop: &AtomicBool::new(false),
             })?;
             edit = done.edit.clone();
@@ -281,13 +283,13 @@ impl Db {
             held_log: Mutex::new(BTreeMap::new()),
             claims,
             attention: Attention::default(),
+            pressure: Gauges::default(),
             recovered: Mutex::new(HashMap::new()),
             stats: Stats::default(),
             closing: AtomicBool::new(false),
             _lock: lock,
             dir: dir.to_path_buf(),
             options,
-            disk,
             wal,
             versions,
             cache,
@@ -296,6 +298,7 @@ impl Db {
         store.load_dictionary()?;
         store.restore_prepared(prepared, first_segment)?;
         store.versions.remove_unknown_files(&HashSet::new())?;
+        store.shape_changed();
         let background = Background::start(&store)?;
         Ok(Db { store, background: Arc::new(background) })
     }

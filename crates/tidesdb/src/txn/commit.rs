@@ -1,5 +1,6 @@
 //! Commit as three calls over the log, the order and the memtables (`protocols.md` section 2).
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -182,7 +183,8 @@ impl Store {
         if let Some(id) = prepared.undecided {
             self.undecided.lock().remove(&id);
         }
-        self.stats.commits.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.stats.commits.fetch_add(1, Relaxed);
+        self.stats.user_bytes.fetch_add(prepared.batch.body().len() as u64, Relaxed);
         self.wait_logged(ordered.ticket, prepared.sync, defer_sync && prepared.two_phase)
     }
 
