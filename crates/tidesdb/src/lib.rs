@@ -5,5 +5,6 @@ pub mod io;
 pub mod iter;
 pub mod options;
 pub mod types;
+pub mod wal;
 
 pub use error::{Error, Result};

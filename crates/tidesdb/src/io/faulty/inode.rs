@@ -87,10 +87,8 @@ impl Inode {
 
     fn write_page(&mut self, op: u64, number: u64, start: usize, bytes: &[u8]) {
         let page = self.live.entry(number).or_insert_with(|| Arc::new([0; PAGE]));
-        let dirty = self
-            .dirty
-            .entry(number)
-            .or_insert_with(|| DirtyPage { base: page.clone(), deltas: Vec::new() });
+        let dirty =
+            self.dirty.entry(number).or_insert_with(|| DirtyPage { base: page.clone(), deltas: Vec::new() });
         dirty.deltas.push(Delta { op, start, bytes: bytes.into() });
         Arc::make_mut(page)[start..start + bytes.len()].copy_from_slice(bytes);
     }
@@ -158,27 +156,19 @@ impl Inode {
     }
 
     /// After a power cut that let operations below `whole` through, and pages of `torn` by a coin.
-    pub(super) fn after_cut(
-        &self,
-        whole: u64,
-        torn: Option<u64>,
-        random: &mut dyn FnMut() -> u64,
-    ) -> Inode {
+    pub(super) fn after_cut(&self, whole: u64, torn: Option<u64>, random: &mut dyn FnMut() -> u64) -> Inode {
         let mut pages = self.durable.clone();
         for (number, dirty) in &self.dirty {
             let torn_too = torn.is_some() && random() & 1 == 0;
-            let n = dirty
-                .deltas
-                .iter()
-                .take_while(|d| d.op < whole || (torn_too && Some(d.op) == torn))
-                .count();
+            let n =
+                dirty.deltas.iter().take_while(|d| d.op < whole || (torn_too && Some(d.op) == torn)).count();
             if n > 0 {
                 pages.insert(*number, dirty.version(n));
             }
         }
         let torn_too = random() & 1 == 0;
-        let lens = self.lens.iter().filter(|(op, _)| *op < whole || (torn_too && Some(*op) == torn));
-        self.with(pages, lens.last().map_or(self.durable_len, |(_, len)| *len))
+        let mut lens = self.lens.iter().filter(|(op, _)| *op < whole || (torn_too && Some(*op) == torn));
+        self.with(pages, lens.next_back().map_or(self.durable_len, |(_, len)| *len))
     }
 
     /// After a power cut at which each page had reached the platter in some version.

@@ -87,9 +87,9 @@ fn directory_changes_need_their_own_sync() {
     assert_eq!(disk.crash(Crash::Drop).contents(&a).unwrap(), b"x");
 
     disk.rename(&a, &b).unwrap();
-    assert_eq!(disk.files(), [b.clone()]);
-    assert_eq!(disk.crash(Crash::Drop).files(), [a.clone()]);
-    assert_eq!(disk.crash(Crash::Keep).files(), [b.clone()]);
+    assert_eq!(disk.files(), [&*b]);
+    assert_eq!(disk.crash(Crash::Drop).files(), [&*a]);
+    assert_eq!(disk.crash(Crash::Keep).files(), [&*b]);
     disk.sync_dir(&dir).unwrap();
     disk.remove(&b).unwrap();
     assert!(!disk.exists(&b).unwrap());
@@ -122,13 +122,7 @@ fn a_failed_sync_leaves_clean_pages() {
         let path = PathBuf::from("/a");
         let file = synced_file(&disk, &path, b"old");
         file.write_at(b"new", 0).unwrap();
-        disk.fail(Fault {
-            op: Some(Op::Sync),
-            path: "a".into(),
-            skip: 0,
-            times: 1,
-            failure: Failure::Eio,
-        });
+        disk.fail(Fault { op: Some(Op::Sync), path: "a".into(), skip: 0, times: 1, failure: Failure::Eio });
         assert!(matches!(file.sync_data(), Err(Error::Io { op: "fdatasync", .. })));
         file.sync_data().unwrap();
         assert_eq!(disk.contents(&path).unwrap(), b"new");
