@@ -135,8 +135,10 @@ impl Files {
             preparing.unsynced_entry = true;
             self.disk.open(&path, OpenMode::Create)?
         };
-        if file.len()? != size {
+        let len = file.len()?;
+        if len > size {
             file.set_len(size)?;
+        } else if len < size {
             file.allocate(size)?;
         }
         let header = SegmentHeader { id, epoch: self.epoch, size: self.size, first: self.first };
