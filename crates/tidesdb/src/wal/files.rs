@@ -49,11 +49,11 @@ struct State {
 }
 
 /// What is being prepared; the mutex around it lets one thread at a time do that I/O.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Preparing {
     /// The file in which the next id was tried already.
     begun: Option<FileNo>,
-    /// A new file's directory entry is not durable yet.
+    /// A file's directory entry may not be durable yet.
     unsynced_entry: bool,
 }
 
@@ -96,7 +96,8 @@ impl Files {
             epoch,
             first,
             size,
-            preparing: Mutex::new(Preparing::default()),
+            // A killed process may have left files behind whose entries never became durable.
+            preparing: Mutex::new(Preparing { begun: None, unsynced_entry: true }),
             state: Mutex::new(state),
         }
     }

@@ -71,7 +71,13 @@ fn many_committers_all_hear_of_a_failure() {
         let disk = FaultyDisk::new(seed);
         let wal = create(&disk, 64 << 10);
         let op = if seed % 2 == 0 { Op::Write } else { Op::Sync };
-        disk.fail(Fault { op: Some(op), path: String::new(), skip: 40, times: u64::MAX, failure: Failure::Eio });
+        disk.fail(Fault {
+            op: Some(op),
+            path: String::new(),
+            skip: 40,
+            times: u64::MAX,
+            failure: Failure::Eio,
+        });
         let done = AtomicU64::new(0);
         run(&wal, 8, 400, seed, &done);
         assert!(wal.failed().is_some(), "seed {seed}");
