@@ -33,7 +33,7 @@ pub struct LogFiles {
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) id: u32,
-    pub(super) number: FileNo,
+    number: FileNo,
     pub(super) file: Arc<dyn File>,
 }
 
@@ -49,11 +49,11 @@ struct State {
 }
 
 /// What is being prepared; the mutex around it lets one thread at a time do that I/O.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Preparing {
     /// The file in which the next id was tried already.
     begun: Option<FileNo>,
-    /// A new file's directory entry is not durable yet.
+    /// A file's directory entry may not be durable yet.
     unsynced_entry: bool,
 }
 
@@ -96,14 +96,10 @@ impl Files {
             epoch,
             first,
             size,
-            preparing: Mutex::new(Preparing::default()),
+            // A killed process may have left files behind whose entries never became durable.
+            preparing: Mutex::new(Preparing { begun: None, unsynced_entry: true }),
             state: Mutex::new(state),
         }
-    }
-
-    /// Path of a file, for messages.
-    pub(super) fn path(&self, segment: &Segment) -> PathBuf {
-        file_path(&self.store, segment.number)
     }
 
     /// Segments that stand ready.
@@ -140,8 +136,10 @@ impl Files {
             preparing.unsynced_entry = true;
             self.disk.open(&path, OpenMode::Create)?
         };
-        if file.len()? != size {
+        let len = file.len()?;
+        if len > size {
             file.set_len(size)?;
+        } else if len < size {
             file.allocate(size)?;
         }
         let header = SegmentHeader { id, epoch: self.epoch, size: self.size, first: self.first };

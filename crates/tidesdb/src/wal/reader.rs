@@ -499,19 +499,21 @@ fn search(open: &mut OpenSegment, from: u32) -> Result<Seen> {
             while at + (FRAGMENT_HEADER as usize) < bytes.len() {
                 // The type and the flags first: they rule out nearly everything that is no fragment.
                 let starts = matches!(bytes[at + 6], 1 | 2) && bytes[at + 7] == 0;
-                let start = &bytes[at + FRAGMENT_HEADER as usize..];
+                if !starts {
+                    at += 1;
+                    continue;
+                }
                 // Then a position that this segment can know of, before a checksum is computed.
-                match peek(start).filter(|(lsn, _)| starts && *lsn >= life_start && lsn.segment() <= id) {
-                    Some((durable, seq)) => match seal.open(frame + at as u32, &bytes[at..]) {
-                        Fragment::Valid(_, payload) => {
-                            seen.records += 1;
-                            seen.durable = seen.durable.max(durable);
-                            seen.seq = seen.seq.max(seq.unwrap_or(0));
-                            at += FRAGMENT_HEADER as usize + payload.len();
-                        }
-                        _ => at += 1,
-                    },
-                    None => at += 1,
+                let start = peek(&bytes[at + FRAGMENT_HEADER as usize..]);
+                let plausible = start.filter(|(lsn, _)| *lsn >= life_start && lsn.segment() <= id);
+                match plausible.map(|start| (start, seal.open(frame + at as u32, &bytes[at..]))) {
+                    Some(((durable, seq), Fragment::Valid(_, payload))) => {
+                        seen.records += 1;
+                        seen.durable = seen.durable.max(durable);
+                        seen.seq = seen.seq.max(seq.unwrap_or(0));
+                        at += FRAGMENT_HEADER as usize + payload.len();
+                    }
+                    _ => at += 1,
                 }
             }
         }

@@ -920,17 +920,3 @@ impl LogEnd {
         Ok(())
     }
 }
-impl Wal {
-    /// x
-    pub fn bytes_written(&self) -> u64 {
-        0
-    }
-    /// x
-    pub fn syncs(&self) -> u64 {
-        0
-    }
-    /// x
-    pub fn groups(&self) -> u64 {
-        0
-    }
-}

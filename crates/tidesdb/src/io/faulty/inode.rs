@@ -167,8 +167,8 @@ impl Inode {
             }
         }
         let torn_too = random() & 1 == 0;
-        let lens = self.lens.iter().filter(|(op, _)| *op < whole || (torn_too && Some(*op) == torn));
-        self.with(pages, lens.last().map_or(self.durable_len, |(_, len)| *len))
+        let mut lens = self.lens.iter().filter(|(op, _)| *op < whole || (torn_too && Some(*op) == torn));
+        self.with(pages, lens.next_back().map_or(self.durable_len, |(_, len)| *len))
     }
 
     /// After a power cut at which each page had reached the platter in some version.

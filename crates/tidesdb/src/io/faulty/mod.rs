@@ -584,6 +584,10 @@ impl File for FaultyFile {
     fn set_len(&self, len: u64) -> Result<()> {
         let mut state = self.state.lock();
         state.begin_whole(Op::SetLen, &self.path)?;
+        let growth = len.saturating_sub(state.inode(self.inode).len());
+        if growth > state.free() {
+            return Err(os_error(Op::SetLen, &self.path, libc::ENOSPC));
+        }
         let op = state.op();
         state.inode(self.inode).set_len(op, len);
         Ok(())

@@ -87,9 +87,9 @@ fn directory_changes_need_their_own_sync() {
     assert_eq!(disk.crash(Crash::Drop).contents(&a).unwrap(), b"x");
 
     disk.rename(&a, &b).unwrap();
-    assert_eq!(disk.files(), [b.clone()]);
-    assert_eq!(disk.crash(Crash::Drop).files(), [a.clone()]);
-    assert_eq!(disk.crash(Crash::Keep).files(), [b.clone()]);
+    assert_eq!(disk.files(), [&*b]);
+    assert_eq!(disk.crash(Crash::Drop).files(), [&*a]);
+    assert_eq!(disk.crash(Crash::Keep).files(), [&*b]);
     disk.sync_dir(&dir).unwrap();
     disk.remove(&b).unwrap();
     assert!(!disk.exists(&b).unwrap());
