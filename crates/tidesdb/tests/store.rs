@@ -141,3 +141,42 @@ fn a_prepared_transaction_waits_for_its_decision_over_a_crash() {
         assert_eq!(rows(&db, &db.family(b"t").expect("there"), true).len(), usize::from(commit));
     }
 }
+
+#[test]
+fn many_overwrites_flush_compact_and_read_back() {
+    let dir = tempfile::tempdir().expect("directory");
+    let mut model = std::collections::BTreeMap::new();
+    for round in 0..2u64 {
+        let db = Db::open(dir.path(), options()).expect("opens");
+        if round == 0 {
+            db.create_family(b"t", FamilyOptions::default()).expect("creates");
+        }
+        let family = db.family(b"t").expect("there");
+        let mut state = round + 1;
+        for _ in 0..600 {
+            let mut txn = begin(&db);
+            for _ in 0..20 {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let key = ((state >> 33) % 3000).to_be_bytes().to_vec();
+                if state % 7 == 0 {
+                    txn.delete(&family, &key).expect("deletes");
+                    model.remove(&key);
+                } else {
+                    let value = vec![(state >> 20) as u8; 120];
+                    txn.put(&family, &key, &value).expect("puts");
+                    model.insert(key, value);
+                }
+            }
+            txn.commit().expect("commits");
+        }
+        let expected: Vec<_> = model.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+        assert_eq!(rows(&db, &family, true), expected);
+        db.compact(&family).expect("compacts");
+        assert_eq!(rows(&db, &family, true), expected);
+        db.verify(&family).expect("verifies");
+        let stats = db.stats();
+        assert!(stats.flush_count > 0 && stats.compaction_count > 0, "{stats:?}");
+        assert_eq!(db.family_stats(&family).expect("known").tombstones, 0, "compacted to the bottom");
+        println!("{}", db.report());
+    }
+}

@@ -214,6 +214,18 @@ struct Core {
     background: Mutex<Background>,
     wake: Condvar,
     callbacks: Mutex<Vec<(Ticket, Callback)>>,
+    counters: Counters,
+}
+
+/// What was done since the log was opened.
+#[derive(Default)]
+struct Counters {
+    /// Bytes of records written, with all that frames them.
+    bytes: AtomicU64,
+    /// Groups written.
+    groups: AtomicU64,
+    /// Syncs.
+    syncs: AtomicU64,
 }
 
 /// The log, open for writing. Shared by reference between threads.
@@ -307,6 +319,7 @@ impl Wal {
             background: Mutex::new(Background { last_sync_micros: now, ..Background::default() }),
             wake: Condvar::new(),
             callbacks: Mutex::new(Vec::new()),
+            counters: Counters::default(),
             options,
         });
         let wal = Wal { core, thread: Mutex::new(None) };
@@ -443,6 +456,21 @@ impl Wal {
     /// Keeps segments from being reused or removed for as long as the guard exists (backup).
     pub fn hold_recycling(&self) -> RecyclingHold {
         RecyclingHold::new(self.core.files.clone())
+    }
+
+    /// Bytes written since the log was opened, frames included.
+    pub fn bytes_written(&self) -> u64 {
+        self.core.counters.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Groups of records written since the log was opened.
+    pub fn groups(&self) -> u64 {
+        self.core.counters.groups.load(Ordering::Relaxed)
+    }
+
+    /// Syncs since the log was opened.
+    pub fn syncs(&self) -> u64 {
+        self.core.counters.syncs.load(Ordering::Relaxed)
     }
 
     /// Why the log is dead, if it is.
@@ -647,6 +675,8 @@ impl Core {
         self.publish(end, Some(last), seq);
         let mut queue = self.queue.lock();
         queue.outstanding -= bytes;
+        self.counters.bytes.fetch_add(end.used, Ordering::Relaxed);
+        self.counters.groups.fetch_add(1, Ordering::Relaxed);
         queue.capacity -= std::mem::take(&mut end.used);
         if queue.waiting > 0 {
             self.room.notify_all();
@@ -763,6 +793,7 @@ impl Core {
         };
         for segment in &dirty {
             segment.file.sync_data()?;
+            self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         }
         {
             let mut progress = self.progress.lock();
