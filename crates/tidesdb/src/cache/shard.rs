@@ -105,6 +105,7 @@ impl Shard {
             let table = self.table.read();
             let slot = if table.entries == 0 { None } else { table.find(hash, file, offset).ok() };
             slot.and_then(|at| table.slots[at].as_ref()).map(|slot| {
+                slot.block.prefetch();
                 slot.block.mark_used();
                 slot.block.clone()
             })

@@ -83,9 +83,24 @@ pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*field))
 }
 
+/// The bytes as whole pieces of `N`, without what is left over at the end.
+#[inline]
+pub fn pieces<const N: usize>(bytes: &[u8]) -> &[[u8; N]] {
+    // SAFETY: the pieces lie within `bytes`, arrays of bytes have no alignment and no padding, and the
+    // result borrows `bytes`.
+    unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / N) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_leave_out_the_rest() {
+        assert_eq!(pieces::<4>(b"abcdefghijk"), [*b"abcd", *b"efgh"]);
+        assert_eq!(pieces::<4>(b"abc"), [[0u8; 4]; 0]);
+        assert_eq!(pieces::<8>(b""), [[0u8; 8]; 0]);
+    }
 
     #[test]
     fn varints_round_trip_at_every_length() {

@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 
 use super::envelope::Damage;
-use crate::format::coding::{get_len, put_varint, u32_at, u64_at};
+use crate::format::coding::{get_len, pieces, put_varint, u32_at};
 
 const HEADER_LEN: usize = 16;
 /// Bytes of arrays for each key: head and body offset.
@@ -119,9 +119,11 @@ impl KeyedBuilder {
 #[derive(Clone, Copy)]
 pub(super) struct KeyedBlock<'a> {
     data: &'a [u8],
-    count: usize,
+    /// One for each key; not empty.
+    heads: &'a [[u8; 8]],
+    /// As many as heads.
+    offsets: &'a [[u8; 4]],
     prefix: &'a [u8],
-    heads: &'a [u8],
     /// Bits of the header, for the block's kind to understand.
     pub flags: u32,
 }
@@ -140,24 +142,23 @@ impl<'a> KeyedBlock<'a> {
     /// Reads the header.
     #[inline]
     pub fn parse(data: &'a [u8]) -> Result<KeyedBlock<'a>, Damage> {
-        let header = data.get(..HEADER_LEN).ok_or(CUT_SHORT)?;
-        let count = u32_at(header, 0).ok_or(CUT_SHORT)? as usize;
-        let prefix = u32_at(header, 4).ok_or(CUT_SHORT)? as usize;
-        let flags = u32_at(header, 8).ok_or(CUT_SHORT)?;
-        if count == 0 || header[12..] != [0; 4] {
+        let header: &[u8; HEADER_LEN] = data.first_chunk().ok_or(CUT_SHORT)?;
+        let [count, prefix, flags, reserved] = [0, 4, 8, 12].map(|at| u32_at(header, at).unwrap_or(0));
+        if count == 0 || reserved != 0 {
             return Err(Damage("the header of a keyed block"));
         }
-        let heads_end = HEADER_LEN + 8 * count;
-        let prefix_start = HEADER_LEN + SLOT_LEN * count;
-        let heads = data.get(HEADER_LEN..heads_end).ok_or(CUT_SHORT)?;
-        let prefix = data.get(prefix_start..prefix_start + prefix).ok_or(CUT_SHORT)?;
-        Ok(KeyedBlock { data, count, prefix, heads, flags })
+        let offsets_start = HEADER_LEN + 8 * count as usize;
+        let prefix_start = HEADER_LEN + SLOT_LEN * count as usize;
+        let prefix = data.get(prefix_start..prefix_start + prefix as usize).ok_or(CUT_SHORT)?;
+        let heads = pieces(&data[HEADER_LEN..offsets_start]);
+        let offsets = pieces(&data[offsets_start..prefix_start]);
+        Ok(KeyedBlock { data, heads, offsets, prefix, flags })
     }
 
     /// Number of keys; at least 1.
     #[inline]
     pub fn len(&self) -> usize {
-        self.count
+        self.heads.len()
     }
 
     /// The payload.
@@ -167,15 +168,14 @@ impl<'a> KeyedBlock<'a> {
 
     #[inline]
     fn head(&self, i: usize) -> u64 {
-        u64_at(self.heads, i * 8).unwrap_or(u64::MAX)
+        u64::from_le_bytes(self.heads[i])
     }
 
     /// Body `i`, which must be below [`KeyedBlock::len`].
     #[inline]
     pub fn body(&self, i: usize) -> Result<Body<'a>, Damage> {
-        let offset = |i: usize| u32_at(self.data, HEADER_LEN + 8 * self.count + 4 * i).map(|at| at as usize);
-        let mut start = offset(i).ok_or(CUT_SHORT)?;
-        let end = if i + 1 < self.count { offset(i + 1).ok_or(CUT_SHORT)? } else { self.data.len() };
+        let mut start = u32::from_le_bytes(self.offsets[i]) as usize;
+        let end = self.offsets.get(i + 1).map_or(self.data.len(), |&next| u32::from_le_bytes(next) as usize);
         let until_end = self.data.get(..end).ok_or(CUT_SHORT)?;
         let suffix_len = get_len(until_end, &mut start).ok_or(CUT_SHORT)?;
         let rest_end = start.checked_add(suffix_len.saturating_sub(8)).ok_or(CUT_SHORT)?;
@@ -199,18 +199,11 @@ impl<'a> KeyedBlock<'a> {
     pub fn lower_bound(&self, key: &[u8]) -> Result<(usize, bool), Damage> {
         let Some(suffix) = key.strip_prefix(self.prefix) else {
             // With the prefix a proper extension of `key`, `key` is below it in slice order, too.
-            return Ok((if key < self.prefix { 0 } else { self.count }, false));
+            return Ok((if key < self.prefix { 0 } else { self.len() }, false));
         };
         let target = head_of(suffix);
-        let mut base = 0;
-        let mut size = self.count;
-        while size > 1 {
-            let half = size / 2;
-            base = if self.head(base + half) < target { base + half } else { base };
-            size -= half;
-        }
-        let first = base + usize::from(self.head(base) < target);
-        if first == self.count || self.head(first) != target {
+        let first = self.first_head(target);
+        if first == self.len() || self.head(first) != target {
             return Ok((first, false));
         }
         match self.compare_behind_equal_heads(first, suffix)? {
@@ -220,6 +213,20 @@ impl<'a> KeyedBlock<'a> {
         self.lower_bound_among_equal_heads(first + 1, target, suffix)
     }
 
+    /// The first head at or above `target`. The steps depend on the number of heads only, and each is a
+    /// conditional move: nothing to mispredict.
+    #[inline]
+    fn first_head(&self, target: u64) -> usize {
+        let mut heads = self.heads;
+        let mut first = 0;
+        while heads.len() > 1 {
+            let half = heads.len() / 2;
+            first += if u64::from_le_bytes(heads[half]) < target { half } else { 0 };
+            heads = &self.heads[first..first + (heads.len() - half)];
+        }
+        first + usize::from(u64::from_le_bytes(heads[0]) < target)
+    }
+
     #[cold]
     fn lower_bound_among_equal_heads(
         &self,
@@ -227,7 +234,7 @@ impl<'a> KeyedBlock<'a> {
         target: u64,
         suffix: &[u8],
     ) -> Result<(usize, bool), Damage> {
-        let (mut low, mut high) = (first, self.count);
+        let (mut low, mut high) = (first, self.len());
         let mut exact = false;
         while low < high {
             let middle = low + (high - low) / 2;
@@ -267,10 +274,10 @@ impl<'a> KeyedBlock<'a> {
     /// Checks what [`KeyedBlock::parse`] does not: that heads and offsets ascend and offsets lie behind the
     /// prefix. Done once when a block is read.
     pub fn check(&self) -> Result<(), Damage> {
-        let mut least = HEADER_LEN + SLOT_LEN * self.count + self.prefix.len();
+        let mut least = HEADER_LEN + SLOT_LEN * self.len() + self.prefix.len();
         let mut last_head = 0;
-        for i in 0..self.count {
-            let at = u32_at(self.data, HEADER_LEN + 8 * self.count + 4 * i).ok_or(CUT_SHORT)? as usize;
+        for i in 0..self.len() {
+            let at = u32::from_le_bytes(self.offsets[i]) as usize;
             if at < least || at >= self.data.len() {
                 return Err(Damage("offsets of a keyed block"));
             }

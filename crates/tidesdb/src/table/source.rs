@@ -185,6 +185,9 @@ pub struct SegmentSource {
     index: IndexCursor,
     block: Option<BlockRef>,
     block_at: BlockHandle,
+    /// Number of keys in the block (0 if there is none), and its flags.
+    keys: usize,
+    flags: u32,
     slot: usize,
     /// Blocks entered since the last seek.
     crossed: u32,
@@ -213,6 +216,8 @@ impl SegmentSource {
             index: IndexCursor::new(Keep::Cached(Heat::Warm)),
             block: None,
             block_at: BlockHandle::default(),
+            keys: 0,
+            flags: 0,
             slot: 0,
             crossed: 0,
             valid: false,
@@ -238,21 +243,13 @@ impl SegmentSource {
             2..=LONG_SCAN_BLOCKS => Keep::Cached(Heat::Cold),
             _ => Keep::Not,
         };
-        self.block = Some(self.segment.load(handle, BlockKind::Data, keep)?);
+        self.keys = 0;
+        let block = self.segment.load(handle, BlockKind::Data, keep)?;
+        let keyed = self.segment.parse(&block, handle)?;
+        (self.keys, self.flags) = (keyed.len(), keyed.flags);
+        self.block = Some(block);
         self.block_at = handle;
         Ok(())
-    }
-
-    /// Number of keys in the current block, and its flags; 0 if there is none.
-    #[inline]
-    fn shape(&self) -> Result<(usize, u32)> {
-        match &self.block {
-            Some(block) => {
-                let block = self.segment.parse(block, self.block_at)?;
-                Ok((block.len(), block.flags))
-            }
-            None => Ok((0, 0)),
-        }
     }
 
     /// Finds the visible version of the key that begins at the current slot; may move on to the slots of the
@@ -262,17 +259,16 @@ impl SegmentSource {
             let Some(block) = &self.block else { return Ok(Slot::Hidden) };
             let keyed = self.segment.parse(block, self.block_at)?;
             let damage = |damage| self.segment.damage(self.block_at, damage);
-            let body = keyed.body(self.slot).map_err(damage)?;
+            let body = keyed.read_key(self.slot, &mut self.key, self.key_in_block).map_err(damage)?;
+            self.key_in_block = true;
             if let Some(version) = find_version(block, body.start, body.end, self.snapshot).map_err(damage)? {
-                keyed.read_key(self.slot, &mut self.key, self.key_in_block).map_err(damage)?;
-                self.key_in_block = true;
                 self.value = version.value;
                 self.seq = version.seq;
                 self.kind = version.kind;
                 self.valid = true;
                 return Ok(Slot::Visible);
             }
-            let goes_on = self.slot + 1 == keyed.len() && keyed.flags & CONTINUED != 0;
+            let goes_on = self.slot + 1 == self.keys && self.flags & CONTINUED != 0;
             if !goes_on || !self.next_block()? {
                 return Ok(Slot::Hidden);
             }
@@ -293,11 +289,11 @@ impl SegmentSource {
     #[inline]
     fn next_key(&mut self) -> Result<bool> {
         loop {
-            let (len, flags) = self.shape()?;
-            if self.slot + 1 < len {
+            if self.slot + 1 < self.keys {
                 self.slot += 1;
                 return Ok(true);
             }
+            let flags = self.flags;
             if !self.next_block()? {
                 return Ok(false);
             }
@@ -315,7 +311,7 @@ impl SegmentSource {
                 self.slot -= 1;
                 break;
             }
-            let (_, flags) = self.shape()?;
+            let flags = self.flags;
             if !self.prev_block()? {
                 return Ok(false);
             }
@@ -325,7 +321,7 @@ impl SegmentSource {
             // The last slot of this block is still the same key: go round and step over it.
         }
         // Where that key began in an earlier block, go there.
-        while self.slot == 0 && self.shape()?.1 & CONTINUES != 0 {
+        while self.slot == 0 && self.flags & CONTINUES != 0 {
             if !self.prev_block()? {
                 return Err(self.segment.damage(self.block_at, Damage("a key without its beginning")));
             }
@@ -339,7 +335,7 @@ impl SegmentSource {
             return Ok(false);
         }
         self.enter_block()?;
-        self.slot = self.shape()?.0 - 1;
+        self.slot = self.keys - 1;
         Ok(true)
     }
 
@@ -387,11 +383,11 @@ impl SegmentSource {
             }
         }
         // After an error the block must not be taken for the one that the index stands on.
-        let block = self.block.take();
+        let (block, keys) = (self.block.take(), std::mem::take(&mut self.keys));
         if !self.index.seek(&self.segment, key)? {
             return Ok(None);
         }
-        self.block = block;
+        (self.block, self.keys) = (block, keys);
         self.enter_block()?;
         let Some(block) = &self.block else { return Ok(None) };
         let keyed = self.segment.parse(block, self.block_at)?;
@@ -416,7 +412,7 @@ impl Source for SegmentSource {
         if self.index.last(&self.segment)? {
             self.enter_block()?;
             // One slot behind the last, from where a step back finds the last key's beginning.
-            self.slot = self.shape()?.0;
+            self.slot = self.keys;
             if self.prev_key()? {
                 self.settle_backward()?;
             }
@@ -428,7 +424,7 @@ impl Source for SegmentSource {
         self.begin_seek();
         let Some((slot, _)) = self.locate(key)? else { return Ok(()) };
         self.slot = slot;
-        if slot == self.shape()?.0 && !self.next_block()? {
+        if slot == self.keys && !self.next_block()? {
             return Ok(());
         }
         self.settle_forward()
