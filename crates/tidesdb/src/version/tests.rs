@@ -196,7 +196,8 @@ fn what_a_job_adds_to_a_dropped_family_is_left_out() {
     let options = store.family_options.clone();
     let family = |_| Some(options.clone());
     let picked =
-        crate::compaction::pick(&store.claims, &store.versions, &store.options, &family, MAX_SEQ).unwrap();
+        crate::compaction::pick(&store.claims, &store.versions, &store.options, None, &family, MAX_SEQ)
+            .unwrap();
     let context = crate::compaction::job::JobContext {
         versions: &store.versions,
         live: &live,
