@@ -1,5 +1,6 @@
 //! One generation of the memtable: the writes of all families between two rotations.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -23,6 +24,12 @@ pub struct Generation {
     directory: Directory,
     min_seq: AtomicU64,
     max_seq: AtomicU64,
+}
+
+impl fmt::Debug for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Generation({})", self.id)
+    }
 }
 
 impl Generation {
