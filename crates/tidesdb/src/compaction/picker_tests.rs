@@ -134,7 +134,7 @@ fn level_0() {
             L0 5:a-f=10 4:a-b=10 3:a-c=10 2:a-f=10 | L6 3:a-k=50 4:l-z=48
                 Level0 1000: merge L0 [5, 4, 3, 2] with L6 [3] to L6 [a..k]
             L0 5:a-f=10 4:a-b=10 3:a-c=10 2:a-f=10 | L6 3:a-k=50 4:l-z=60
-                Level0 1000: merge L0 [5, 4, 3, 2] to L5 [a..f]
+                Level0 1000: merge L0 [5, 4, 3, 2] with L6 [3] to L6 [a..k]
             L0 5:a-f=1 4:a-b=1 3:a-c=1 2:a-f=1 | L6 3:a-k=50 4:l-z=48
                 Level0Small 1000: merge L0 [5, 4, 3, 2] to L0 [a..f]
             L0 4:m-n=10 3:i-k=10 2:e-g=10 1:a-c=10 | L6 9:o-z=50
