@@ -19,6 +19,7 @@ mod tests;
 #[cfg(test)]
 pub(crate) mod vec_source;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::options::{FamilyOptions, Options};
@@ -43,18 +44,23 @@ pub struct Picked {
     pub claim: Claim,
 }
 
-/// Picks and claims the most urgent compaction of a store. `family` gives a family's options, or `None` if it
+/// Picks and claims the most urgent compaction of a store, or of the families `among`. `family` gives a family's options, or `None` if it
 /// was dropped or must be left alone; `floor` is the oldest sequence that anybody may still read at.
 pub fn pick(
     claims: &Arc<Claims>,
     versions: &VersionSet,
     store: &Options,
+    among: Option<&BTreeSet<FamilyId>>,
     family: &dyn Fn(FamilyId) -> Option<FamilyOptions>,
     floor: Seq,
 ) -> Option<Picked> {
     claims.with(versions, |version, view| {
         let mut best: Option<(FamilyId, FamilyOptions, Task)> = None;
-        for (id, levels) in version.families() {
+        let families: Vec<_> = match among {
+            None => version.families().collect(),
+            Some(among) => among.iter().filter_map(|&id| Some((id, version.family(id)?))).collect(),
+        };
+        for (id, levels) in families {
             let Some(options) = family(id) else { continue };
             let shape = FamilyShape::new(levels, view.held(id));
             let Some(task) = picker::pick(&shape, &Bounds::new(store, &options, floor)) else { continue };

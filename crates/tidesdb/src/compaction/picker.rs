@@ -2,7 +2,7 @@
 //! same shape gives the same task.
 //!
 //! Leveled, with a dynamic base level. The bottom level holds most of the data; each level above may hold
-//! `ratio` times less; the *base level* is the first that may hold at most `base_level_size`, and level 0 is
+//! `ratio` times less; the *base level* is the first that may hold at most `base_level_size` (or 4 times level 0), and level 0 is
 //! merged into it, over the empty levels between. A small family therefore has level 0 and the bottom alone.
 //!
 //! In order of their score: level 0 (runs against the trigger; earlier when merging is cheap), then each level
@@ -28,6 +28,10 @@ const SMALL_RUN_OVERLAP: u64 = 8;
 
 /// Level 0 is merged from two runs on when the base level's overlap is at most so many times its bytes.
 const CHEAP_OVERLAP: u64 = 2;
+
+/// The base level is the bottom while that holds at most so many times what waits in level 0: merging level 0
+/// into a level between, and that one down at once, would write it twice.
+const BASE_LEVEL0_FACTOR: u64 = 4;
 
 /// A segment is not moved, and an output not made, whose overlap two levels down is more than so many times
 /// the target file size: merging it further would cost that much at once.
@@ -257,10 +261,11 @@ impl<'a> FamilyShape<'a> {
         let largest = (1..=bottom).map(|level| bytes(self.level(level))).max().unwrap_or(0);
         let first_used = (1..=bottom).find(|&level| !self.level(level).is_empty()).unwrap_or(bottom);
         let highest_base = first_used.min(bottom + 1 - bounds.min_levels);
+        let base_size = bounds.base_level_size.max(bytes(&self.l0) * BASE_LEVEL0_FACTOR);
         let mut targets = vec![0; bottom as usize + 1];
         let mut base = bottom;
         targets[base as usize] = largest.max(bounds.base_level_size);
-        while base > 1 && (targets[base as usize] > bounds.base_level_size || base > highest_base) {
+        while base > 1 && (targets[base as usize] > base_size || base > highest_base) {
             targets[base as usize - 1] = (targets[base as usize] / bounds.ratio).max(1);
             base -= 1;
         }

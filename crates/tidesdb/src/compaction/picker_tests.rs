@@ -134,7 +134,7 @@ fn level_0() {
             L0 5:a-f=10 4:a-b=10 3:a-c=10 2:a-f=10 | L6 3:a-k=50 4:l-z=48
                 Level0 1000: merge L0 [5, 4, 3, 2] with L6 [3] to L6 [a..k]
             L0 5:a-f=10 4:a-b=10 3:a-c=10 2:a-f=10 | L6 3:a-k=50 4:l-z=60
-                Level0 1000: merge L0 [5, 4, 3, 2] to L5 [a..f]
+                Level0 1000: merge L0 [5, 4, 3, 2] with L6 [3] to L6 [a..k]
             L0 5:a-f=1 4:a-b=1 3:a-c=1 2:a-f=1 | L6 3:a-k=50 4:l-z=48
                 Level0Small 1000: merge L0 [5, 4, 3, 2] to L0 [a..f]
             L0 4:m-n=10 3:i-k=10 2:e-g=10 1:a-c=10 | L6 9:o-z=50
@@ -240,7 +240,10 @@ fn tombstones_and_dead_versions() {
         "L6 3:a-k=50v200",
         "L6 3:a-k=50v50",
     ];
-    check(&dense, &cases, expect![[r#"
+    check(
+        &dense,
+        &cases,
+        expect![[r#"
         L0 2:a-f=10t20 | L6 3:a-k=50
             Tombstones 900: merge L0 [2] with L6 [3] to L6 [a..k]
         L5 2:a-f=5t20 | L6 3:a-k=120
@@ -255,8 +258,12 @@ fn tombstones_and_dead_versions() {
             DeadVersions 500: merge L6 [3] to L6 [a..k]
         L6 3:a-k=50v50
             nothing
-    "#]]);
-    check(&early, &cases, expect![[r#"
+    "#]],
+    );
+    check(
+        &early,
+        &cases,
+        expect![[r#"
         L0 2:a-f=10t20 | L6 3:a-k=50
             Tombstones 900: merge L0 [2] with L6 [3] to L6 [a..k]
         L5 2:a-f=5t20 | L6 3:a-k=120
@@ -271,7 +278,8 @@ fn tombstones_and_dead_versions() {
             nothing
         L6 3:a-k=50v50
             nothing
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -308,7 +316,8 @@ fn targets_follow_the_bottom() {
                                        L4..L6 [1, 10, 100] debt 0
                                        L1..L8 [1, 1, 1, 1, 1, 1, 10, 100] debt 0
         L0 1:a-b=50 2:a-b=50 3:a-b=50 4:a-b=50 | L5 5:a-b=60 | L6 3:a-k=101 L5..L6 [10, 101] debt 607
-    "#]].assert_eq(&out);
+    "#]]
+    .assert_eq(&out);
 }
 
 /// A segment of the simulation.

@@ -154,7 +154,8 @@ impl TestStore {
     /// Picks and runs one compaction; what it was.
     pub fn compact(&mut self) -> Result<Option<String>> {
         let live = self.snapshots();
-        let picked = super::pick(&self.claims, &self.versions, &self.options, &self.family(), live.floor());
+        let picked =
+            super::pick(&self.claims, &self.versions, &self.options, None, &self.family(), live.floor());
         let Some(picked) = picked else { return Ok(None) };
         let context = JobContext { versions: &self.versions, live: &live, stop: &self.stop, pace: &|_| () };
         let done = compact(

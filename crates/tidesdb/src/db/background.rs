@@ -141,6 +141,7 @@ impl Store {
             claims: &self.claims,
             generations: &generations,
             oldest: true,
+            small_runs: flush::small_runs_bound(&self.options),
             live: &snapshots,
             family: &|family| match family {
                 DICTIONARY => Some(crate::options::FamilyOptions::default()),

@@ -242,6 +242,7 @@ impl Db {
                 claims: &claims,
                 generations: &generations,
                 oldest: true,
+                small_runs: flush::small_runs_bound(&options),
                 live: &everyone,
                 family: &|family| family_options.get(&family).cloned(),
                 small_runs: flush::small_runs_bound(&options),

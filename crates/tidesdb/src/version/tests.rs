@@ -6,24 +6,29 @@ use super::*;
 use crate::compaction::test_store::{open, TestStore, DIR};
 use crate::error::Error;
 use crate::io::faulty::{Crash, Failure, Fault, FaultyDisk, Op};
+use crate::iter::RawSource;
 use crate::types::MAX_SEQ;
 
 /// What a store holds, to compare states: option "step" and the contents of family 1.
 fn picture(versions: &VersionSet) -> String {
+    try_picture(versions).unwrap()
+}
+
+fn try_picture(versions: &VersionSet) -> Result<String, Error> {
     let mut picture = format!("{:?}\n{}", versions.state().options, versions.current());
     for (_, levels) in versions.current().families() {
         for (_, run) in levels.runs() {
             let mut source = run.raw_source();
-            crate::iter::RawSource::seek(&mut source, &[]).unwrap();
             let mut entries = 0;
-            while crate::iter::RawSource::valid(&source) {
+            source.seek(&[])?;
+            while source.valid() {
                 entries += 1;
-                crate::iter::RawSource::next(&mut source).unwrap();
+                source.next()?;
             }
             picture += &format!("{entries} entries\n");
         }
     }
-    picture
+    Ok(picture)
 }
 
 /// A program of edits, flushes and compactions; pushes a picture after each acknowledged step.
@@ -34,20 +39,20 @@ fn program(disk: &FaultyDisk, seen: &mut Vec<String>) -> Result<(), Error> {
     drop(VersionSet::open(disk.shared(), Path::new(DIR), tables, cache, OpenFor::WriteOrCreate)?);
     let versions = open(disk, OpenFor::Write)?;
     let mut store = TestStore::with(disk.clone(), versions);
-    seen.push(picture(&store.versions));
+    seen.push(try_picture(&store.versions)?);
     for step in 0..6 {
         for i in 0..40 {
             store.write(1 + i % 2, format!("k{}", (i * 7 + step) % 50).as_bytes(), Some(&[b'x'; 40]));
         }
         store.seal();
         store.flush(1)?;
-        seen.push(picture(&store.versions));
+        seen.push(try_picture(&store.versions)?);
         if store.compact()?.is_some() {
-            seen.push(picture(&store.versions));
+            seen.push(try_picture(&store.versions)?);
         }
         let options = vec![("step".into(), step.to_string())];
         store.versions.apply(Edit { options, ..Edit::default() })?;
-        seen.push(picture(&store.versions));
+        seen.push(try_picture(&store.versions)?);
         store.versions.delete_obsolete()?;
         if step % 2 == 1 {
             store.versions = open(disk, OpenFor::Write)?;
@@ -96,6 +101,33 @@ fn a_crash_at_every_call_leaves_every_acknowledged_edit_and_whole_files() {
         }
     }
     assert!(reopened > 500, "{reopened} crashes");
+}
+
+#[test]
+fn every_sync_is_needed() {
+    // A sync that persists nothing must be noticed by some crash; otherwise it is not needed, or not tested.
+    for (op, path) in [(Op::Sync, "MANIFEST"), (Op::Sync, "CURRENT"), (Op::Sync, ".sst"), (Op::SyncDir, "")] {
+        let lying = |seed| {
+            let disk = FaultyDisk::new(seed);
+            let path = path.to_string();
+            disk.fail(Fault { op: Some(op), path, skip: 0, times: u64::MAX, failure: Failure::Lie });
+            disk
+        };
+        let disk = lying(0);
+        let mut all = Vec::new();
+        program(&disk, &mut all).unwrap();
+        let noticed = (1..=disk.calls()).any(|call| {
+            let disk = lying(call);
+            disk.crash_at(call);
+            let mut seen = Vec::new();
+            let _ = program(&disk, &mut seen);
+            let after = disk.crash(Crash::Drop);
+            let found = open(&after, OpenFor::Write).and_then(|versions| try_picture(&versions));
+            let possible = &all[seen.len().saturating_sub(1)..all.len().min(seen.len() + 1)];
+            !seen.is_empty() && !found.is_ok_and(|found| possible.contains(&found))
+        });
+        assert!(noticed, "no crash notices that {op:?} of '{path}' does nothing");
+    }
 }
 
 #[test]
@@ -196,7 +228,8 @@ fn what_a_job_adds_to_a_dropped_family_is_left_out() {
     let options = store.family_options.clone();
     let family = |_| Some(options.clone());
     let picked =
-        crate::compaction::pick(&store.claims, &store.versions, &store.options, &family, MAX_SEQ).unwrap();
+        crate::compaction::pick(&store.claims, &store.versions, &store.options, None, &family, MAX_SEQ)
+            .unwrap();
     let context = crate::compaction::job::JobContext {
         versions: &store.versions,
         live: &live,
