@@ -3,6 +3,8 @@
 //! A range of few leaves is counted; of a larger one the two ways down say how many whole subtrees lie
 //! between, and the nodes on the ways and a few samples how large such a subtree is.
 
+use std::ops::Range;
+
 use super::node::{NodeRef, Restart, SearchKey};
 use super::tree::{Tree, Way};
 
@@ -39,6 +41,23 @@ impl Fill {
 
     fn mean(&self) -> f64 {
         self.parts as f64 / self.nodes.max(1) as f64
+    }
+}
+
+/// Looks into some of the children of `node` in `range`, going straight down from each by another
+/// branch, and adds what is seen to the fills of the depths below.
+fn sample(node: NodeRef<'_>, range: Range<usize>, fills: &mut [Fill]) {
+    let stride = range.len().div_ceil(SAMPLES).max(1);
+    for (turn, index) in range.step_by(stride).enumerate() {
+        let mut child = node.child(index);
+        for fill in &mut *fills {
+            // Not validated: a torn read spoils one sample of an estimate.
+            let Ok(at) = child else { break };
+            fill.add(at);
+            if at.level() > 0 {
+                child = at.child((at.count() + 1) * turn / SAMPLES);
+            }
+        }
     }
 }
 
@@ -81,23 +100,21 @@ impl Tree {
         let leaves = low.len() - 1;
         let apart = (0..leaves).find(|&depth| low[depth].before != high[depth].before).unwrap_or(leaves);
         let mut fills = vec![Fill::default(); low.len()];
+        // For each depth the children that lie wholly between the bounds; those that a way goes through
+        // are counted further down. In leaves: keys, and none is gone through.
+        let mut whole = vec![0; low.len()];
         for depth in apart..low.len() {
-            fills[depth].add(low[depth].node);
-            fills[depth].add(high[depth].node);
-        }
-        let between = low[apart].before + 1..high[apart].before;
-        if apart < leaves && !between.is_empty() {
-            // Straight down from some children between the two ways, each time by another branch.
-            let stride = between.len().div_ceil(SAMPLES);
-            for (turn, index) in between.step_by(stride).enumerate() {
-                let mut node = low[apart].node.child(index);
-                for fill in &mut fills[apart + 1..] {
-                    // Not validated: a torn read spoils one sample of an estimate.
-                    let Ok(at) = node else { break };
-                    fill.add(at);
-                    if at.level() > 0 {
-                        node = at.child((at.count() + 1) * turn / SAMPLES);
-                    }
+            let past = low[depth].before + usize::from(depth < leaves);
+            let (low, high) = (low[depth].node, &high[depth]);
+            let ranges = if depth == apart {
+                [(low, past..high.before), (low, 0..0)]
+            } else {
+                [(low, past..parts(low)), (high.node, 0..high.before)]
+            };
+            for (node, range) in ranges {
+                whole[depth] += range.len();
+                if depth < leaves {
+                    sample(node, range, &mut fills[depth + 1..]);
                 }
             }
         }
@@ -105,15 +122,11 @@ impl Tree {
         // Keys of one part of the nodes at this depth.
         let mut part = 1.0;
         for depth in (apart..low.len()).rev() {
-            // The part that a way goes through is counted further down; a key is not gone through.
-            let through = usize::from(depth < leaves);
-            let (low, high) = (&low[depth], &high[depth]);
-            let whole = if depth == apart {
-                high.before.saturating_sub(low.before + through)
-            } else {
-                parts(low.node).saturating_sub(low.before + through) + high.before
-            };
-            keys += part * whole as f64;
+            keys += part * whole[depth] as f64;
+            if fills[depth].nodes == 0 {
+                fills[depth].add(low[depth].node);
+                fills[depth].add(high[depth].node);
+            }
             part *= fills[depth].mean();
         }
         keys

@@ -533,7 +533,7 @@ fn helpers_that_insert_the_same_batch_insert_it_once() {
 }
 
 #[test]
-fn estimates_are_exact_when_small_and_close_when_large() {
+fn estimates_are_exact_when_small_and_within_a_factor_when_large() {
     let generation = generation(Shape::NORMAL);
     let count = rounds(20_000, 300) as u64;
     let key = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
@@ -552,7 +552,7 @@ fn estimates_are_exact_when_small_and_close_when_large() {
         assert_eq!(estimate(Some(&keys[low]), Some(&keys[high])), (high - low) as u64);
         let high = rng.gen_range(low..keys.len());
         let (found, exact) = (estimate(Some(&keys[low]), Some(&keys[high])) as f64, (high - low) as f64);
-        assert!((found - exact).abs() < 100.0 + exact * 0.5, "{found} for {exact}");
+        assert!(found < 100.0 + exact * 2.0 && found > exact / 2.0 - 100.0, "{found} for {exact}");
     });
     assert_eq!(estimate(Some(b"b"), Some(b"a")), 0);
     assert_eq!(estimate(None, Some(b"")), 0);

@@ -1,0 +1,186 @@
+//! What memtable operations cost: 300,000 16-byte keys with 100-byte values in random order (the setting
+//! of `measured.md`), the same in ascending order, and scans.
+//!
+//! `cargo bench --bench memtable`; single-threaded but for the inserts that say otherwise.
+
+#![allow(missing_docs)] // What criterion's macros make has none.
+
+use std::hint::black_box;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+
+use criterion::{criterion_group, criterion_main, BatchSize, Criterion, Throughput};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+
+use tidesdb::iter::Source;
+use tidesdb::memtable::{ArenaPool, Generation};
+use tidesdb::types::{Kind, MAX_SEQ};
+
+const KEYS: usize = 300_000;
+const VALUE: [u8; 100] = [7; 100];
+static NOT_DONE: AtomicBool = AtomicBool::new(false);
+
+/// Random keys: four bytes that all share (an index number), four of little variety, eight random.
+fn random_keys(seed: u64) -> Vec<[u8; 16]> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    (0..KEYS)
+        .map(|_| {
+            let mut key = [0; 16];
+            key[..4].copy_from_slice(&259u32.to_be_bytes());
+            key[4..8].copy_from_slice(&rng.gen_range(0..1000u32).to_be_bytes());
+            key[8..].copy_from_slice(&rng.gen::<u64>().to_be_bytes());
+            key
+        })
+        .collect()
+}
+
+fn ascending_keys() -> Vec<[u8; 16]> {
+    (0..KEYS as u128).map(|i| (0x0103_u128 << 96 | i).to_be_bytes()).collect()
+}
+
+fn pool() -> ArenaPool {
+    let pool = ArenaPool::new(256 << 20);
+    pool.prefault(128 << 20);
+    pool
+}
+
+fn fill(pool: &ArenaPool, keys: &[[u8; 16]]) -> Arc<Generation> {
+    let generation = Arc::new(Generation::new(1, pool.clone()));
+    for (i, key) in keys.iter().enumerate() {
+        generation.insert(1, key, i as u64 + 1, Kind::PUT, &VALUE, &NOT_DONE, i as u64);
+    }
+    generation
+}
+
+fn inserts(c: &mut Criterion) {
+    let pool = pool();
+    let mut group = c.benchmark_group("insert");
+    group.sample_size(10).throughput(Throughput::Elements(KEYS as u64));
+    for (name, keys) in [("random", random_keys(1)), ("ascending", ascending_keys())] {
+        group.bench_function(name, |b| {
+            b.iter_batched(|| (), |()| fill(&pool, &keys), BatchSize::PerIteration)
+        });
+    }
+    let keys = random_keys(1);
+    for threads in [1, 2] {
+        group.bench_function(format!("random, {threads} threads"), |b| {
+            b.iter(|| {
+                let generation = Generation::new(1, pool.clone());
+                std::thread::scope(|scope| {
+                    for chunk in keys.chunks(KEYS.div_ceil(threads)) {
+                        let generation = &generation;
+                        scope.spawn(move || {
+                            for (i, key) in chunk.iter().enumerate() {
+                                generation.insert(
+                                    1,
+                                    key,
+                                    i as u64 + 1,
+                                    Kind::PUT,
+                                    &VALUE,
+                                    &NOT_DONE,
+                                    i as u64,
+                                );
+                            }
+                        });
+                    }
+                });
+            });
+        });
+    }
+    group.finish();
+}
+
+fn reads(c: &mut Criterion) {
+    let pool = pool();
+    let keys = random_keys(1);
+    let generation = fill(&pool, &keys);
+    let mut order = keys.clone();
+    order.shuffle(&mut StdRng::seed_from_u64(2));
+    let mut group = c.benchmark_group("read");
+    group.sample_size(20);
+    let mut next = order.iter().cycle();
+    group.bench_function("get, random", |b| {
+        b.iter(|| generation.get(1, black_box(next.next().unwrap()), MAX_SEQ))
+    });
+    let absent = random_keys(3);
+    let mut next = absent.iter().cycle();
+    group.bench_function("get, absent", |b| {
+        b.iter(|| generation.get(1, black_box(next.next().unwrap()), MAX_SEQ))
+    });
+    let mut next = order.iter().cycle();
+    group.bench_function("seek and ten steps, random", |b| {
+        let mut source = generation.source(1, MAX_SEQ).unwrap();
+        b.iter(|| {
+            source.seek(next.next().unwrap()).unwrap();
+            let mut bytes = 0;
+            for _ in 0..10 {
+                if !source.valid() {
+                    break;
+                }
+                bytes += source.entry().value.len();
+                source.next().unwrap();
+            }
+            bytes
+        });
+    });
+    let ascending = fill(&pool, &ascending_keys());
+    group.throughput(Throughput::Elements(KEYS as u64));
+    for (name, generation) in
+        [("scan, inserted at random", &generation), ("scan, inserted in order", &ascending)]
+    {
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                let mut source = generation.source(1, MAX_SEQ).unwrap();
+                source.seek_to_first().unwrap();
+                let mut rows = 0;
+                while source.valid() {
+                    rows += black_box(source.entry().value).len();
+                    source.next().unwrap();
+                }
+                rows
+            });
+        });
+    }
+    group.bench_function("scan backwards, inserted at random", |b| {
+        b.iter(|| {
+            let mut source = generation.source(1, MAX_SEQ).unwrap();
+            source.seek_to_last().unwrap();
+            let mut rows = 0;
+            while source.valid() {
+                rows += black_box(source.entry().value).len();
+                source.prev().unwrap();
+            }
+            rows
+        });
+    });
+    group.finish();
+}
+
+fn updates(c: &mut Criterion) {
+    let pool = pool();
+    let keys = random_keys(1);
+    let mut group = c.benchmark_group("update");
+    group.sample_size(10).throughput(Throughput::Elements(KEYS as u64));
+    group.bench_function("every key once more, random", |b| {
+        let mut order = keys.clone();
+        order.shuffle(&mut StdRng::seed_from_u64(2));
+        b.iter_batched(
+            || fill(&pool, &keys),
+            |generation| {
+                let mut seq = KEYS as u64;
+                for key in &order {
+                    seq += 1;
+                    generation.insert(1, key, seq, Kind::PUT, &VALUE, &NOT_DONE, seq - 1);
+                }
+                generation
+            },
+            BatchSize::PerIteration,
+        );
+    });
+    group.finish();
+}
+
+criterion_group!(benches, inserts, reads, updates);
+criterion_main!(benches);
