@@ -516,12 +516,20 @@ impl Drop for Wal {
 }
 
 /// Aborts when a panic unwinds through work that others wait for: a half-made group must not be
-/// followed by anything.
-struct AbortOnPanic;
+/// followed by anything. (A thread that panicked before may still lead, in a destructor.)
+struct AbortOnPanic {
+    panicking: bool,
+}
+
+impl AbortOnPanic {
+    fn new() -> AbortOnPanic {
+        AbortOnPanic { panicking: std::thread::panicking() }
+    }
+}
 
 impl Drop for AbortOnPanic {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if std::thread::panicking() && !self.panicking {
             std::process::abort();
         }
     }
@@ -631,7 +639,7 @@ impl Core {
     }
 
     fn lead_write(&self) {
-        let _guard = AbortOnPanic;
+        let _guard = AbortOnPanic::new();
         let mut end = self.end.lock();
         match self.write_group(&mut end) {
             Ok(written) => self.writes.finish(written),
@@ -769,7 +777,7 @@ impl Core {
     }
 
     fn lead_sync(&self) {
-        let _guard = AbortOnPanic;
+        let _guard = AbortOnPanic::new();
         match self.sync_group() {
             Ok(durable) => {
                 self.syncs.finish(durable);
@@ -833,7 +841,7 @@ impl Core {
     }
 
     fn run(&self) {
-        let _guard = AbortOnPanic;
+        let _guard = AbortOnPanic::new();
         let nap = match self.options.sync_mode {
             SyncMode::Interval => self.options.sync_interval.min(IDLE_POLL),
             SyncMode::None | SyncMode::Full => IDLE_POLL,
@@ -895,7 +903,7 @@ impl Core {
         if self.progress.lock().marked >= durable || self.has_failed() || !self.writes.try_lead() {
             return;
         }
-        let _guard = AbortOnPanic;
+        let _guard = AbortOnPanic::new();
         let mut end = self.end.lock();
         let (empty, room) = {
             let queue = self.queue.lock();
