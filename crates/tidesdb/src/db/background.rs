@@ -147,7 +147,6 @@ impl Store {
                 DICTIONARY => Some(crate::options::FamilyOptions::default()),
                 _ => self.catalog.by_id(family).map(|family| (*family.options()).clone()),
             },
-            small_runs: flush::small_runs_bound(&self.options),
             stop: &self.closing,
         })?;
         let mut edit = flushed.edit.clone();

@@ -51,7 +51,7 @@ impl Store {
         }
         let floor = self.snapshots.refresh_floor(self.pipeline.frontier());
         let options = |id| self.family_options(id);
-        let picked = compaction::pick(&self.claims, &self.versions, &self.options, &options, floor);
+        let picked = compaction::pick(&self.claims, &self.versions, &self.options, None, &options, floor);
         if let Some(picked) = picked {
             let done = self.with_context(|context| {
                 job::compact(

@@ -245,7 +245,6 @@ impl Db {
                 small_runs: flush::small_runs_bound(&options),
                 live: &everyone,
                 family: &|family| family_options.get(&family).cloned(),
-                small_runs: flush::small_runs_bound(&options),
                 stop: &AtomicBool::new(false),
             })?;
             edit = done.edit.clone();
