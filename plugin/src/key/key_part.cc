@@ -94,8 +94,9 @@ void compile_text(KeyPart *part) {
   CHARSET_INFO *cs = part->charset;
   part->unit = 1;
   part->levels = 1;
-  part->pad_space = !(cs->state & MY_CS_NOPAD);
-  part->trim = part->pad_space || part->storage == KeyPart::Storage::CHAR;
+  /* CHAR is compared with its padding, whatever the collation says. */
+  part->pad_space = !(cs->state & MY_CS_NOPAD) || part->storage == KeyPart::Storage::CHAR;
+  part->trim = part->pad_space;
   if (cs == &my_charset_bin) {
     part->kind = KeyPart::Kind::BYTES;
     part->pad_space = part->trim = false;
@@ -108,7 +109,8 @@ void compile_text(KeyPart *part) {
   }
   part->kind = KeyPart::Kind::WEIGHTS;
   /* The Czech collations of the 1990s write all of their levels at once and know no flags. */
-  const bool several = cs->levels_for_order > 1 && !(cs->state & MY_CS_STRNXFRM_BAD_NWEIGHTS);
+  const bool all_at_once = cs->state & MY_CS_STRNXFRM_BAD_NWEIGHTS;
+  const bool several = cs->levels_for_order > 1 && !all_at_once;
   part->levels = several ? cs->levels_for_order : 1;
 
   uchar space[16], weights[64];
@@ -119,8 +121,8 @@ void compile_text(KeyPart *part) {
         cs->strnxfrm(weights, sizeof weights, UINT_MAX32, space, space_size > 0 ? space_size : 0,
                      several ? MY_STRXFRM_LEVEL1 << level : 0);
     const size_t size = got.m_result_length;
-    if (level == 0) part->unit = (size >= 1 && size <= 4) ? static_cast<uchar>(size) : 1;
-    if (size != part->unit) {
+    if (level == 0) part->unit = (size >= 1 && size <= 4 && !all_at_once) ? static_cast<uchar>(size) : 1;
+    if (all_at_once || size != part->unit) {
       /* No weight to pad with: order without padding; trailing spaces were cut off before. */
       if (level == 0) part->pad_space = false;
       continue;
@@ -278,19 +280,17 @@ void append_string(const KeyPart &part, Slice text, ByteBuffer *out, ByteBuffer 
   const bool several = part.levels > 1;
   for (uint level = 0; part.levels >> level; level++) {
     if (!(part.levels & (1U << level))) continue;
-    size_t size = 0;
-    if (text.size != 0) {
-      size_t room = std::max(part.charset->strnxfrmlen(text.size), 2 * text.size);
-      for (;;) {
-        scratch->clear();
-        const my_strnxfrm_ret_t got =
-            part.charset->strnxfrm(scratch->reserve(room), room, UINT_MAX32, text.data, text.size,
-                                   several ? MY_STRXFRM_LEVEL1 << level : 0);
-        size = got.m_result_length;
-        /* strnxfrmlen() is a usual bound, not a proof: some characters expand to 18 weights. */
-        if (!(got.m_warnings & MY_STRNXFRM_TRUNCATED_WEIGHT_REAL_CHAR)) break;
-        room *= 2;
-      }
+    size_t size;
+    size_t room = std::max<size_t>(part.charset->strnxfrmlen(text.size), 2 * text.size + 16);
+    for (;;) {
+      scratch->clear();
+      const my_strnxfrm_ret_t got =
+          part.charset->strnxfrm(scratch->reserve(room), room, UINT_MAX32, text.data, text.size,
+                                 several ? MY_STRXFRM_LEVEL1 << level : 0);
+      size = got.m_result_length;
+      /* strnxfrmlen() is a usual bound, not a proof: some characters expand to 18 weights. */
+      if (!(got.m_warnings & MY_STRNXFRM_TRUNCATED_WEIGHT_REAL_CHAR)) break;
+      room *= 2;
     }
     const bool pad = pads_level(part, level);
     const uint space = part.space_weight[level];
