@@ -1,9 +1,10 @@
 /*
-  Bytes handed between the codecs and the engine: a borrowed range and a buffer that is filled and reused.
+  Bytes handed between the codecs and the engine: a borrowed range and a buffer that is filled and
+  reused.
 
-  ByteBuffer never gives memory back before it is destroyed, so a buffer that lives with a handler stops
-  allocating after the first rows. Running out of memory ends the server, as everywhere in the server's own
-  row code (MY_FAE): there is no state to unwind to.
+  ByteBuffer never gives memory back before it is destroyed, so a buffer that lives with a handler
+  stops allocating after the first rows. Running out of memory ends the server, as everywhere in the
+  server's own row code (MY_FAE): there is no state to unwind to.
 */
 #ifndef TIDESDB_KEY_BYTES_H
 #define TIDESDB_KEY_BYTES_H
@@ -44,7 +45,8 @@ class ByteBuffer {
   Slice slice() const { return {data_, size_}; }
   void clear() { size_ = 0; }
 
-  /* Room for `more` bytes behind the end; returns where they go. Follow with grow_by() or set_end(). */
+  /* Room for `more` bytes behind the end; returns where they go. Follow with grow_by() or
+   * set_end(). */
   uchar *reserve(size_t more) {
     if (capacity_ - size_ < more) enlarge(more);
     return data_ + size_;
@@ -73,7 +75,8 @@ class ByteBuffer {
  private:
   void enlarge(size_t more) {
     size_t wanted = capacity_ ? capacity_ * 2 : 64;
-    while (wanted - size_ < more) wanted *= 2;
+    while (wanted - size_ < more)
+      wanted *= 2;
     data_ = static_cast<uchar *>(
         my_realloc(PSI_NOT_INSTRUMENTED, data_, wanted, MYF(MY_FAE | MY_ALLOW_ZERO_PTR)));
     capacity_ = wanted;

@@ -73,7 +73,9 @@ void KeyCodec::compile(TABLE *table, uint index, const KeyCodec *primary) {
   }
 }
 
-bool KeyCodec::can_cover(const Field *field) { return column_can_cover(field); }
+bool KeyCodec::can_cover(const Field *field) {
+  return column_can_cover(field);
+}
 
 bool KeyCodec::primary_key_can_cover(const TABLE_SHARE *share) {
   if (share->primary_key >= share->keys) return true;
@@ -91,7 +93,8 @@ bool KeyCodec::has_null(const uchar *record) const {
 }
 
 void KeyCodec::append_columns(const uchar *record, ByteBuffer *out) const {
-  for (const KeyPart &part : parts_) append_part(part, record, out, &scratch_);
+  for (const KeyPart &part : parts_)
+    append_part(part, record, out, &scratch_);
 }
 
 bool KeyCodec::make_entry(const uchar *record, Slice primary_key, ByteBuffer *key,
@@ -107,7 +110,8 @@ bool KeyCodec::make_entry(const uchar *record, Slice primary_key, ByteBuffer *ke
   } else {
     key->append(primary_key);
   }
-  for (const KeyPart &part : parts_) append_unpack_part(part, record, value);
+  for (const KeyPart &part : parts_)
+    append_unpack_part(part, record, value);
   for (size_t i = 0; i < primary_use_.size(); i++)
     if (primary_use_[i].unpack) append_unpack_part(primary_->parts_[i], record, value);
   return decides;
@@ -125,7 +129,8 @@ KeyCodec::Search KeyCodec::append_search(const uchar *key_image, key_part_map ma
   if (given > parts_.size()) {
     for (size_t i = 0; i < primary_in_image_.size(); i++) {
       if (primary_in_image_[i].parts_needed > given) break;
-      append_image_part(primary_->parts_[i], key_image + primary_in_image_[i].offset, out, &scratch_);
+      append_image_part(primary_->parts_[i], key_image + primary_in_image_[i].offset, out,
+                        &scratch_);
     }
   }
   return search;

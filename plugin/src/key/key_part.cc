@@ -10,9 +10,12 @@ constexpr uchar NULL_MARK = 0;
 constexpr uchar NOT_NULL_MARK = 1;
 constexpr uchar SIGN = 0x80;
 
-inline uchar mask_of(const KeyPart &part) { return part.descending ? 0xff : 0; }
+inline uchar mask_of(const KeyPart &part) {
+  return part.descending ? 0xff : 0;
+}
 
-/* Copies `width` bytes in opposite order: an integer between the record's and the key's byte order. */
+/* Copies `width` bytes in opposite order: an integer between the record's and the key's byte order.
+ */
 inline void copy_reversed(uchar *to, const uchar *from, uint width) {
   switch (width) {
     case 4: {
@@ -30,7 +33,8 @@ inline void copy_reversed(uchar *to, const uchar *from, uint width) {
       return;
     }
     default:
-      for (uint i = 0; i < width; i++) to[i] = from[width - 1 - i];
+      for (uint i = 0; i < width; i++)
+        to[i] = from[width - 1 - i];
   }
 }
 
@@ -62,9 +66,13 @@ bool is_negative_zero(const KeyPart &part, const uchar *value) {
   return true;
 }
 
-bool is_fixed(KeyPart::Kind kind) { return kind < KeyPart::Kind::BYTES; }
+bool is_fixed(KeyPart::Kind kind) {
+  return kind < KeyPart::Kind::BYTES;
+}
 
-bool is_string(const KeyPart &part) { return !is_fixed(part.kind); }
+bool is_string(const KeyPart &part) {
+  return !is_fixed(part.kind);
+}
 
 /* NO PAD speaks of the first level only; the server compares the others padded. */
 bool pads_level(const KeyPart &part, uint level) {
@@ -121,14 +129,16 @@ void compile_text(KeyPart *part) {
         cs->strnxfrm(weights, sizeof weights, UINT_MAX32, space, space_size > 0 ? space_size : 0,
                      several ? MY_STRXFRM_LEVEL1 << level : 0);
     const size_t size = got.m_result_length;
-    if (level == 0) part->unit = (size >= 1 && size <= 4 && !all_at_once) ? static_cast<uchar>(size) : 1;
+    if (level == 0)
+      part->unit = (size >= 1 && size <= 4 && !all_at_once) ? static_cast<uchar>(size) : 1;
     if (all_at_once || size != part->unit) {
       /* No weight to pad with: order without padding; trailing spaces were cut off before. */
       if (level == 0) part->pad_space = false;
       continue;
     }
     part->space_weight[level] = 0;
-    for (size_t i = 0; i < size; i++) part->space_weight[level] = part->space_weight[level] << 8 | weights[i];
+    for (size_t i = 0; i < size; i++)
+      part->space_weight[level] = part->space_weight[level] << 8 | weights[i];
   }
   if (part->space_weight[0] == 0) part->pad_space = false;
 }
@@ -137,7 +147,8 @@ void compile_text(KeyPart *part) {
 
 KeyPart compile_key_part(TABLE *table, const KEY_PART_INFO &key_part) {
   KeyPart part{};
-  /* Parts over a prefix have a shortened copy in key_part.field; the column itself is meant here. */
+  /* Parts over a prefix have a shortened copy in key_part.field; the column itself is meant here.
+   */
   Field *field = table->field[key_part.fieldnr - 1];
   part.field = field;
   part.field_index = field->field_index;
@@ -168,7 +179,8 @@ KeyPart compile_key_part(TABLE *table, const KEY_PART_INFO &key_part) {
       case MYSQL_TYPE_INT24:
       case MYSQL_TYPE_LONG:
       case MYSQL_TYPE_LONGLONG:
-        part.kind = (field->flags & UNSIGNED_FLAG) ? KeyPart::Kind::UNSIGNED : KeyPart::Kind::SIGNED;
+        part.kind =
+            (field->flags & UNSIGNED_FLAG) ? KeyPart::Kind::UNSIGNED : KeyPart::Kind::SIGNED;
         break;
       case MYSQL_TYPE_YEAR:
       case MYSQL_TYPE_NEWDATE:
@@ -225,7 +237,9 @@ KeyPart compile_key_part(TABLE *table, const KEY_PART_INFO &key_part) {
   return part;
 }
 
-bool column_can_cover(const Field *field) { return !(field->flags & BLOB_FLAG); }
+bool column_can_cover(const Field *field) {
+  return !(field->flags & BLOB_FLAG);
+}
 
 /* ---- where a value stands ---- */
 
@@ -254,7 +268,8 @@ Slice record_string(const KeyPart &part, const uchar *record) {
       return {at + 2, std::min<size_t>(uint2korr(at), part.width)};
     case KeyPart::Storage::BLOB: {
       size_t size = 0;
-      for (uint i = part.blob_length_bytes; i-- > 0;) size = size << 8 | at[i];
+      for (uint i = part.blob_length_bytes; i-- > 0;)
+        size = size << 8 | at[i];
       const uchar *data;
       memcpy(&data, at + part.blob_length_bytes, sizeof data);
       return {data, size};
@@ -295,10 +310,18 @@ void append_string(const KeyPart &part, Slice text, ByteBuffer *out, ByteBuffer 
     const bool pad = pads_level(part, level);
     const uint space = part.space_weight[level];
     switch (part.unit) {
-      case 1: append_units<1>(scratch->data(), size, pad, space, out); break;
-      case 2: append_units<2>(scratch->data(), size, pad, space, out); break;
-      case 3: append_units<3>(scratch->data(), size, pad, space, out); break;
-      default: append_units<4>(scratch->data(), size, pad, space, out); break;
+      case 1:
+        append_units<1>(scratch->data(), size, pad, space, out);
+        break;
+      case 2:
+        append_units<2>(scratch->data(), size, pad, space, out);
+        break;
+      case 3:
+        append_units<3>(scratch->data(), size, pad, space, out);
+        break;
+      default:
+        append_units<4>(scratch->data(), size, pad, space, out);
+        break;
     }
   }
 }
@@ -343,10 +366,13 @@ void append_value(const KeyPart &part, Slice value, ByteBuffer *out, ByteBuffer 
     out->grow_by(size);
   }
   if (part.descending)
-    for (uchar *at = out->data() + start, *end = out->data() + out->size(); at < end; at++) *at ^= 0xff;
+    for (uchar *at = out->data() + start, *end = out->data() + out->size(); at < end; at++)
+      *at ^= 0xff;
 }
 
-void append_null(const KeyPart &part, ByteBuffer *out) { out->append_byte(NULL_MARK ^ mask_of(part)); }
+void append_null(const KeyPart &part, ByteBuffer *out) {
+  out->append_byte(NULL_MARK ^ mask_of(part));
+}
 
 }  // namespace
 
@@ -359,7 +385,8 @@ void append_part(const KeyPart &part, const uchar *record, ByteBuffer *out, Byte
   append_value(part, record_value(part, record), out, scratch);
 }
 
-bool append_image_part(const KeyPart &part, const uchar *image, ByteBuffer *out, ByteBuffer *scratch) {
+bool append_image_part(const KeyPart &part, const uchar *image, ByteBuffer *out,
+                       ByteBuffer *scratch) {
   if (part.nullable) {
     if (*image != 0) {
       append_null(part, out);
@@ -395,10 +422,18 @@ bool skip_value(const KeyPart &part, const uchar **at, const uchar *end) {
     const uint space = part.space_weight[level];
     bool fine;
     switch (part.unit) {
-      case 1: fine = skip_units<1>(at, end, mask, pad, space); break;
-      case 2: fine = skip_units<2>(at, end, mask, pad, space); break;
-      case 3: fine = skip_units<3>(at, end, mask, pad, space); break;
-      default: fine = skip_units<4>(at, end, mask, pad, space); break;
+      case 1:
+        fine = skip_units<1>(at, end, mask, pad, space);
+        break;
+      case 2:
+        fine = skip_units<2>(at, end, mask, pad, space);
+        break;
+      case 3:
+        fine = skip_units<3>(at, end, mask, pad, space);
+        break;
+      default:
+        fine = skip_units<4>(at, end, mask, pad, space);
+        break;
     }
     if (!fine) return false;
   }
@@ -533,7 +568,8 @@ bool decode_part(const KeyPart &part, const uchar **at, const uchar *end, const 
       if (static_cast<size_t>(end - *at) < part.width || *unpack >= unpack_end) return false;
       const bool negative_zero = *(*unpack)++ != 0;
       uchar bytes[8];
-      for (uint i = 0; i < part.width; i++) bytes[i] = (*at)[i] ^ mask;
+      for (uint i = 0; i < part.width; i++)
+        bytes[i] = (*at)[i] ^ mask;
       *at += part.width;
       uchar *to = record + part.record_offset;
       if (part.kind == KeyPart::Kind::FLOAT)
@@ -587,7 +623,8 @@ void decode_fixed_part(const KeyPart &part, const uchar *at, uchar *record) {
     copy_reversed(to, at, part.width);
   if (part.kind == KeyPart::Kind::SIGNED) to[part.width - 1] ^= SIGN;
   if (part.descending)
-    for (uint i = 0; i < part.width; i++) to[i] ^= 0xff;
+    for (uint i = 0; i < part.width; i++)
+      to[i] ^= 0xff;
 }
 
 bool part_is_self_contained(const KeyPart &part) {
