@@ -107,31 +107,36 @@ class KeyCodec {
 
  private:
   KeyCodec() = default;
+  void compile(TABLE *table, uint index, const KeyCodec *primary);
 
-  void append_unpack(const uchar *record, ByteBuffer *value) const;
-  bool skip_columns(const uchar **at, const uchar *end, bool *has_null) const;
-  bool find_primary(Slice key, Slice value, Slice *columns, Slice *primary, Slice *unpack) const;
+  /* Where the columns end in the key, and where the row's key and the unpack data stand. */
+  bool split_entry(Slice key, Slice value, const uchar **columns_end, Slice *primary,
+                   Slice *unpack) const;
 
-  TABLE *table_ = nullptr;
-  uint index_ = 0;
-  const KeyCodec *primary_ = nullptr;
-  bool unique_ = false;
-  bool covering_ = true;
-  bool nullable_ = false;      /* some part is */
-  size_t fixed_size_ = 0;
-  std::vector<KeyPart> parts_;
-  /* Parts of the primary key whose unpack data stands in this index's entries. */
-  std::vector<uint> primary_unpack_;
-  /* Parts of the primary key that decode_entry() fills (not already whole parts of the index). */
-  std::vector<uint> primary_decode_;
-  /* For extended search keys: where in the key image each part of the primary key stands (offset), and
-     how many image parts must be given for it to be there. */
+  /* What a secondary entry does with a part of the primary key; both false if its column is a whole part
+     of the index. */
+  struct PrimaryUse {
+    bool decode;
+    bool unpack; /* its unpack data stands in the entry */
+  };
+  /* For search keys that go on into the primary key: where in the image a part of it stands, and how many
+     parts of the image must be given for it to be there. */
   struct ImagePlace {
     uint offset;
     uint parts_needed;
   };
-  std::vector<ImagePlace> primary_in_image_;
-  mutable ByteBuffer scratch_; /* weight strings */
+
+  TABLE *table_ = nullptr;
+  uint index_ = 0;
+  const KeyCodec *primary_ = nullptr; /* nullptr: of the primary key itself, or none exists */
+  bool unique_ = false;
+  bool covering_ = true;
+  bool nullable_ = false; /* some part is */
+  size_t fixed_size_ = 0;
+  std::vector<KeyPart> parts_;
+  std::vector<PrimaryUse> primary_use_;      /* one for each part of the primary key */
+  std::vector<ImagePlace> primary_in_image_; /* for as many of its first parts as an image can give */
+  mutable ByteBuffer scratch_;               /* weight strings */
   mutable ByteBuffer compare_[2];
 };
 

@@ -34,10 +34,11 @@ struct KeyPart {
   bool nullable;
   bool descending;
   bool pad_space;  /* trailing spaces are not significant */
+  bool trim;       /* they are cut off before the string is looked at */
   bool covering;   /* the whole column, and not a BLOB */
   bool prefix;     /* HA_PART_KEY_SEG */
   uchar null_bit;
-  uchar levels;    /* WEIGHTS: of the collation */
+  uchar levels;    /* WEIGHTS: set of levels of the collation, as bits; else 1 */
   uchar unit;      /* WEIGHTS: bytes of a weight; else 1 */
   uchar blob_length_bytes;
   uint null_offset;
@@ -48,7 +49,6 @@ struct KeyPart {
   uint image_size;    /* KEY_PART_INFO::store_length */
   uint encoded_size;  /* NULL byte included; 0: varies */
   uint sort_size;     /* IMAGE: bytes of the sort image */
-  bool image_is_raw;  /* IMAGE: the sort image is the field itself */
   uint field_index;
   uint space_weight[MY_STRXFRM_NLEVELS]; /* WEIGHTS, PAD SPACE: of a space, for each level */
   Field *field;
@@ -56,6 +56,9 @@ struct KeyPart {
 
   bool is_null(const uchar *record) const { return nullable && (record[null_offset] & null_bit); }
 };
+
+/* Whether a part that spans the whole column can give it back from an index entry. */
+bool column_can_cover(const Field *field);
 
 /* `key_part` as it stands in the open table's key. */
 KeyPart compile_key_part(TABLE *table, const KEY_PART_INFO &key_part);

@@ -35,6 +35,7 @@ class RowCodec {
  private:
   friend class RowReader;
   RowCodec() = default;
+  void compile(TABLE *table, const KeyCodec *primary);
 
   /* Bytes that are side by side in the record and in the row. */
   struct Run {
@@ -66,9 +67,10 @@ class RowCodec {
     uint key_offset; /* constant: parts before it have constant size */
   };
 
-  TABLE *table_ = nullptr;
   const KeyCodec *primary_ = nullptr;
   uint null_bytes_ = 0;
+  std::vector<uchar> fixed_null_bits_; /* NULL bits of the fixed columns, as in the null area */
+  bool fixed_nulls_ = false;    /* there are any */
   size_t fixed_size_ = 0;
   size_t key_size_needed_ = 0; /* bytes of key that key_columns_ span */
   std::vector<FixedColumn> fixed_;
@@ -95,6 +97,8 @@ class RowReader {
   bool read(Slice key, Slice value, uchar *record);
 
  private:
+  void compile(const MY_BITMAP *columns);
+
   const RowCodec &codec_;
   bool chosen_ = false;
   bool all_ = false;
@@ -105,8 +109,8 @@ class RowReader {
     uint size;
   };
   std::vector<Copy> copies_;
-  std::vector<uint> key_columns_;
-  std::vector<bool> wanted_;   /* for each variable column */
+  std::vector<uint> key_columns_; /* of the codec's, by position */
+  std::vector<uchar> wanted_;   /* for each variable column */
   size_t variable_count_ = 0;  /* variable columns up to the last wanted one */
   bool blobs_ = false;
   ByteBuffer blob_memory_;
