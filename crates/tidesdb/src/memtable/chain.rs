@@ -1,0 +1,289 @@
+//! The versions of one key: a singly linked chain, newest first.
+//!
+//! Written under the key's latch, read without any. Readers follow `next` pointers; a writer links a
+//! finished version with one store (at the head, or in its place by sequence number) and cuts the tail
+//! behind the newest version at or below the floor with one store. Nothing is unlinked from the
+//! middle and no memory is reused while the generation lives, so a reader on a cut tail walks on
+//! unharmed; it is there only if its snapshot is below the floor, which nobody's is, or because it
+//! reads every version, which only flush does, from a sealed generation.
+//!
+//! Compiled against `loom`'s atomics under `cfg(loom)`; the model is at the end of the file.
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use std::marker::PhantomData;
+use std::mem::offset_of;
+use std::ptr::{self, NonNull};
+
+use crate::types::{Entry, Kind, Seq};
+
+const SEQ_BITS: u32 = 56;
+const SEQ_MASK: u64 = (1 << SEQ_BITS) - 1;
+
+/// Chains up to this length are walked at every insert for a tail to cut.
+const SHORT_WALK: u32 = 8;
+
+/// One version. The value's bytes follow `len` directly.
+#[repr(C)]
+pub(super) struct Version {
+    /// Sequence number in the low 56 bits, kind byte above.
+    stamp: u64,
+    next: AtomicPtr<Version>,
+    len: u32,
+}
+
+impl Version {
+    /// Where the value begins.
+    const VALUE: usize = offset_of!(Version, len) + size_of::<u32>();
+
+    /// Bytes that a version with a value of `len` bytes needs, at alignment 8.
+    pub(super) const fn size(len: usize) -> usize {
+        let exact = Self::VALUE + len;
+        if exact < size_of::<Version>() {
+            size_of::<Version>()
+        } else {
+            exact
+        }
+    }
+
+    /// Writes a version that no chain links yet.
+    ///
+    /// # Safety
+    /// `at` is aligned to 8, has [`Version::size`] writable bytes and nobody else accesses them.
+    pub(super) unsafe fn write(at: NonNull<u8>, seq: Seq, kind: Kind, value: &[u8]) -> NonNull<Version> {
+        debug_assert!(seq <= SEQ_MASK);
+        let version = at.cast::<Version>();
+        let stamp = seq | (u64::from(kind.byte()) << SEQ_BITS);
+        let len = u32::try_from(value.len()).expect("values are at most MAX_VALUE_LEN long");
+        // SAFETY: promised by the caller.
+        unsafe {
+            version.write(Version { stamp, next: AtomicPtr::new(ptr::null_mut()), len });
+            ptr::copy_nonoverlapping(value.as_ptr(), at.as_ptr().add(Self::VALUE), value.len());
+        }
+        version
+    }
+}
+
+/// A version that was written and lives for `'a`.
+#[derive(Clone, Copy)]
+pub(super) struct VersionRef<'a> {
+    version: NonNull<Version>,
+    arena: PhantomData<&'a ()>,
+}
+
+impl<'a> VersionRef<'a> {
+    /// # Safety
+    /// The version was made by [`Version::write`], what wrote it happens before this call, and its
+    /// memory lives and is not written (but for `next`, by [`Chain::add`]) for `'a`.
+    pub(super) unsafe fn from_raw(version: NonNull<Version>) -> VersionRef<'a> {
+        VersionRef { version, arena: PhantomData }
+    }
+
+    pub(super) fn as_raw(self) -> NonNull<Version> {
+        self.version
+    }
+
+    fn stamp(self) -> u64 {
+        // SAFETY: `from_raw`.
+        unsafe { (*self.version.as_ptr()).stamp }
+    }
+
+    pub(super) fn seq(self) -> Seq {
+        self.stamp() & SEQ_MASK
+    }
+
+    pub(super) fn kind(self) -> Kind {
+        Kind::from_byte((self.stamp() >> SEQ_BITS) as u8)
+            .expect("the byte of the kind given to Version::write")
+    }
+
+    pub(super) fn value(self) -> &'a [u8] {
+        let at = self.version.as_ptr();
+        // SAFETY: `from_raw`; `write` put `len` bytes there, in the same allocation.
+        unsafe { std::slice::from_raw_parts(at.cast::<u8>().add(Version::VALUE), (*at).len as usize) }
+    }
+
+    pub(super) fn entry(self) -> Entry<'a> {
+        Entry { seq: self.seq(), kind: self.kind(), value: self.value() }
+    }
+
+    fn link(self) -> &'a AtomicPtr<Version> {
+        // SAFETY: `from_raw`; the field is only ever accessed as an atomic.
+        unsafe { &(*self.version.as_ptr()).next }
+    }
+
+    /// The next older version.
+    pub(super) fn next(self) -> Option<VersionRef<'a>> {
+        // SAFETY: links lead only to written versions of the same arena; Acquire pairs with the store
+        // that linked it.
+        NonNull::new(self.link().load(Ordering::Acquire)).map(|v| unsafe { VersionRef::from_raw(v) })
+    }
+}
+
+/// What [`Chain::add`] did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Added {
+    /// The version is in the chain.
+    Linked,
+    /// A version of this sequence number was there already; nothing changed.
+    Repeated,
+    /// The caller's work was done by others; nothing changed.
+    Done,
+}
+
+/// Head of the chain, its latch, and the length of the key (which is here only so that the header of a
+/// key takes 16 bytes). A chain that readers can reach has at least one version.
+#[repr(C)]
+pub(super) struct Chain {
+    head: AtomicPtr<Version>,
+    /// Bit 31: the latch. Below, changed under the latch only: inserts that still skip the walk for a
+    /// tail to cut; without it a hot key under an old snapshot would cost the square of its updates.
+    state: AtomicU32,
+    key_len: u32,
+}
+
+const LATCHED: u32 = 1 << 31;
+
+impl Chain {
+    /// A chain with one version.
+    pub(super) fn new(head: NonNull<Version>, key_len: u32) -> Chain {
+        Chain { head: AtomicPtr::new(head.as_ptr()), state: AtomicU32::new(0), key_len }
+    }
+
+    pub(super) fn key_len(&self) -> usize {
+        self.key_len as usize
+    }
+
+    /// The newest version.
+    pub(super) fn head(&self) -> VersionRef<'_> {
+        let head =
+            NonNull::new(self.head.load(Ordering::Acquire)).expect("chains have a version from the start");
+        // SAFETY: `head` leads only to written versions, which live as long as the chain.
+        unsafe { VersionRef::from_raw(head) }
+    }
+
+    /// The newest version at or below `snapshot`.
+    pub(super) fn visible(&self, snapshot: Seq) -> Option<VersionRef<'_>> {
+        let mut version = self.head();
+        while version.seq() > snapshot {
+            version = version.next()?;
+        }
+        Some(version)
+    }
+
+    /// Whether a version of exactly this sequence number is linked.
+    pub(super) fn contains(&self, seq: Seq) -> bool {
+        self.visible(seq).is_some_and(|version| version.seq() == seq)
+    }
+
+    /// Links `version` in its place by sequence number, unless one of the same number is there or
+    /// `done` says so under the latch, then cuts the tail that nobody at or above `floor` can see. On
+    /// a long chain the cut is looked for only now and then.
+    ///
+    /// # Safety
+    /// `version` was made by [`Version::write`], is in no chain, and lives as long as this chain.
+    pub(super) unsafe fn add(
+        &self,
+        version: NonNull<Version>,
+        done: impl FnOnce() -> bool,
+        floor: Seq,
+    ) -> Added {
+        let skips = self.latch();
+        if done() {
+            self.unlatch(skips);
+            return Added::Done;
+        }
+        // SAFETY: promised by the caller; this thread wrote it or was handed it.
+        let new: VersionRef<'_> = unsafe { VersionRef::from_raw(version) };
+        let seq = new.seq();
+        let mut link = &self.head;
+        let mut below = NonNull::new(link.load(Ordering::Relaxed));
+        while let Some(next) = below {
+            // SAFETY: as in `head`; the latch orders this thread behind who linked it.
+            let next: VersionRef<'_> = unsafe { VersionRef::from_raw(next) };
+            if next.seq() == seq {
+                self.unlatch(skips);
+                return Added::Repeated;
+            }
+            if next.seq() < seq {
+                break;
+            }
+            link = next.link();
+            below = NonNull::new(link.load(Ordering::Relaxed));
+        }
+        // Nobody else reads the new version yet: the store below publishes this one too.
+        new.link().store(below.map_or(ptr::null_mut(), NonNull::as_ptr), Ordering::Relaxed);
+        link.store(version.as_ptr(), Ordering::Release);
+        let skips = if skips > 0 { skips - 1 } else { self.cut(floor) };
+        self.unlatch(skips);
+        Added::Linked
+    }
+
+    /// Cuts behind the newest version at or below `floor`; the number of inserts that need not look
+    /// again, which grows with the length of the walk. Only under the latch.
+    fn cut(&self, floor: Seq) -> u32 {
+        let mut steps = 0;
+        let mut version = self.head();
+        while version.seq() > floor {
+            steps += 1;
+            match version.next() {
+                Some(next) => version = next,
+                None => return if steps > SHORT_WALK { steps } else { 0 },
+            }
+        }
+        if !version.link().load(Ordering::Relaxed).is_null() {
+            version.link().store(ptr::null_mut(), Ordering::Relaxed);
+        }
+        if steps > SHORT_WALK {
+            steps
+        } else {
+            0
+        }
+    }
+
+    /// Takes the latch; what is beside it in the word.
+    fn latch(&self) -> u32 {
+        let mut wait = Wait::new();
+        loop {
+            let state = self.state.load(Ordering::Relaxed);
+            if state & LATCHED == 0
+                && self
+                    .state
+                    .compare_exchange_weak(state, state | LATCHED, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return state;
+            }
+            wait.turn();
+        }
+    }
+
+    fn unlatch(&self, skips: u32) {
+        self.state.store(skips & !LATCHED, Ordering::Release);
+    }
+}
+
+/// Waits for a latch: spins, then yields.
+struct Wait {
+    #[cfg(not(loom))]
+    backoff: crossbeam_utils::Backoff,
+}
+
+impl Wait {
+    fn new() -> Wait {
+        Wait {
+            #[cfg(not(loom))]
+            backoff: crossbeam_utils::Backoff::new(),
+        }
+    }
+
+    fn turn(&mut self) {
+        #[cfg(not(loom))]
+        self.backoff.snooze();
+        #[cfg(loom)]
+        loom::thread::yield_now();
+    }
+}

@@ -1,0 +1,171 @@
+//! How many keys lie in a range of a [`Tree`], without counting them all.
+//!
+//! A range of few leaves is counted; of a larger one the two ways down say how many whole subtrees lie
+//! between, and the nodes on the ways and a few samples how large such a subtree is.
+
+use super::node::{NodeRef, Restart, SearchKey};
+use super::tree::{Tree, Way};
+
+/// Ranges that end within this many leaves are counted.
+const EXACT_LEAVES: usize = 4;
+
+/// Subtrees looked into for the size of a typical one.
+const SAMPLES: usize = 8;
+
+/// A node on the way to a bound.
+struct Waypoint<'a> {
+    node: NodeRef<'a>,
+    /// How many of its parts lie wholly before the bound.
+    before: usize,
+}
+
+/// Children of an inner node, keys of a leaf.
+fn parts(node: NodeRef<'_>) -> usize {
+    node.count() + usize::from(node.level() > 0)
+}
+
+/// Parts of the nodes seen at one depth.
+#[derive(Clone, Default)]
+struct Fill {
+    nodes: usize,
+    parts: usize,
+}
+
+impl Fill {
+    fn add(&mut self, node: NodeRef<'_>) {
+        self.nodes += 1;
+        self.parts += parts(node);
+    }
+
+    fn mean(&self) -> f64 {
+        self.parts as f64 / self.nodes.max(1) as f64
+    }
+}
+
+impl Tree {
+    /// The way to a bound from the root down.
+    fn bound_path(&self, way: Way<'_, '_>) -> Vec<Waypoint<'_>> {
+        Self::retry(|| {
+            let mut path = Vec::new();
+            let (mut node, mut version) = self.root();
+            loop {
+                let inner = node.level() > 0;
+                let before = match way {
+                    Way::First => 0,
+                    Way::Last => node.count(),
+                    Way::To(key) if inner => node.rank(key)?.through(),
+                    Way::To(key) | Way::Below(key) => node.rank(key)?.below,
+                };
+                path.push(Waypoint { node, before });
+                if inner {
+                    (node, version) = Self::step(node, version, way)?;
+                } else if node.validate(version) {
+                    return Ok(path);
+                } else {
+                    return Err(Restart);
+                }
+            }
+        })
+    }
+
+    /// About the number of keys between two bounds, from the fills of the nodes on the two ways and of
+    /// some between them.
+    fn keys_between(&self, lower: Way<'_, '_>, upper: Way<'_, '_>) -> f64 {
+        let (low, high) = loop {
+            let (low, high) = (self.bound_path(lower), self.bound_path(upper));
+            if low.len() == high.len() {
+                break (low, high);
+            }
+            // The tree grew a level in between.
+        };
+        let leaves = low.len() - 1;
+        let apart = (0..leaves).find(|&depth| low[depth].before != high[depth].before).unwrap_or(leaves);
+        let mut fills = vec![Fill::default(); low.len()];
+        for depth in apart..low.len() {
+            fills[depth].add(low[depth].node);
+            fills[depth].add(high[depth].node);
+        }
+        let between = low[apart].before + 1..high[apart].before;
+        if apart < leaves && !between.is_empty() {
+            // Straight down from some children between the two ways, each time by another branch.
+            let stride = between.len().div_ceil(SAMPLES);
+            for (turn, index) in between.step_by(stride).enumerate() {
+                let mut node = low[apart].node.child(index);
+                for fill in &mut fills[apart + 1..] {
+                    // Not validated: a torn read spoils one sample of an estimate.
+                    let Ok(at) = node else { break };
+                    fill.add(at);
+                    if at.level() > 0 {
+                        node = at.child((at.count() + 1) * turn / SAMPLES);
+                    }
+                }
+            }
+        }
+        let mut keys = 0.0;
+        // Keys of one part of the nodes at this depth.
+        let mut part = 1.0;
+        for depth in (apart..low.len()).rev() {
+            // The part that a way goes through is counted further down; a key is not gone through.
+            let through = usize::from(depth < leaves);
+            let (low, high) = (&low[depth], &high[depth]);
+            let whole = if depth == apart {
+                high.before.saturating_sub(low.before + through)
+            } else {
+                parts(low.node).saturating_sub(low.before + through) + high.before
+            };
+            keys += part * whole as f64;
+            part *= fills[depth].mean();
+        }
+        keys
+    }
+
+    /// About how many keys lie at or above `lower` and below `upper`: exact for a few leaves, else by
+    /// the shape of the tree. At least 1 when there is one.
+    pub(super) fn estimate(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> u64 {
+        if let (Some(lower), Some(upper)) = (lower, upper) {
+            if lower >= upper {
+                return 0;
+            }
+        }
+        let start = match lower {
+            Some(lower) => self.seek(lower, false),
+            None => self.first(),
+        };
+        let Some(start) = start else { return 0 };
+        let upper_key = upper.map(SearchKey::new);
+        let mut counted = 0;
+        let mut leaf = start.leaf;
+        let mut from = start.slot;
+        for _ in 0..EXACT_LEAVES {
+            // How many of the leaf's keys are below the upper bound.
+            let (end, count, next) = Self::retry(|| {
+                let version = leaf.read_version();
+                let count = leaf.count();
+                let end =
+                    upper_key.as_ref().map_or(Ok(count), |key| leaf.rank(key).map(|rank| rank.below))?;
+                let next = leaf.next();
+                if leaf.validate(version) {
+                    Ok((end, count, next))
+                } else {
+                    Err(Restart)
+                }
+            });
+            counted += end.saturating_sub(from) as u64;
+            match next {
+                Some(next) if end == count => leaf = next,
+                _ => return counted,
+            }
+            from = 0;
+        }
+        let lower_key = lower.map(SearchKey::new);
+        let between = match (&lower_key, &upper_key) {
+            (None, None) => return self.keys().max(counted),
+            (lower, upper) => {
+                let lower = lower.as_ref().map_or(Way::First, Way::To);
+                let upper = upper.as_ref().map_or(Way::Last, Way::To);
+                self.keys_between(lower, upper)
+            }
+        };
+        (between as u64).clamp(counted, self.keys().max(counted))
+    }
+}

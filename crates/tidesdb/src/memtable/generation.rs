@@ -1,0 +1,184 @@
+//! One generation of the memtable: the writes of all families between two rotations.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use super::arena::{Arena, ArenaPool};
+use super::directory::Directory;
+use super::source::{MemRawSource, MemSource};
+use super::tree::{NewEntry, Shape, Tree};
+use crate::iter::KeyRange;
+use crate::types::{Entry, FamilyId, GenerationId, Kind, Seq, MAX_SEQ};
+
+/// The writes of all families between two rotations, ordered by key, each key with its versions newest
+/// first.
+///
+/// Any number of threads insert and read at the same time. Readers take no lock; a reader waits only
+/// while the very leaf it reads is being changed, which takes some hundred nanoseconds. Nothing moves
+/// and no memory is reused before the generation is dropped, so keys and values are borrowed from it.
+pub struct Generation {
+    id: GenerationId,
+    shape: Shape,
+    arena: Arena,
+    directory: Directory,
+    min_seq: AtomicU64,
+    max_seq: AtomicU64,
+}
+
+impl Generation {
+    /// An empty generation, which takes no memory from the pool before the first insert.
+    pub fn new(id: GenerationId, arena: ArenaPool) -> Generation {
+        Self::with_shape(id, arena, Shape::NORMAL)
+    }
+
+    pub(super) fn with_shape(id: GenerationId, arena: ArenaPool, shape: Shape) -> Generation {
+        Generation {
+            id,
+            shape,
+            arena: Arena::new(arena),
+            directory: Directory::new(),
+            min_seq: AtomicU64::new(MAX_SEQ),
+            max_seq: AtomicU64::new(0),
+        }
+    }
+
+    /// Its number; grows with every rotation.
+    pub fn id(&self) -> GenerationId {
+        self.id
+    }
+
+    /// Inserts one version. Idempotent: the same (family, key, seq) again changes nothing. `done` is
+    /// looked at under the latch that the change needs: when it is set nothing is written, so that a
+    /// helper that slept does not write into a sealed generation. The tail of the key's chain behind
+    /// the newest version at or below `floor` is cut; of a chain with many versions above the floor
+    /// only now and then. `key` has at most [`MAX_KEY_LEN`](crate::types::MAX_KEY_LEN) bytes, `value`
+    /// at most [`MAX_VALUE_LEN`](crate::types::MAX_VALUE_LEN), `seq` is at most [`MAX_SEQ`].
+    #[allow(clippy::too_many_arguments)] // An entry's five parts; a struct would be built and taken apart a row.
+    pub fn insert(
+        &self,
+        family: FamilyId,
+        key: &[u8],
+        seq: Seq,
+        kind: Kind,
+        value: &[u8],
+        done: &AtomicBool,
+        floor: Seq,
+    ) {
+        self.tree_or_create(family).insert(key, seq, kind, value, done, floor);
+    }
+
+    /// The newest version of a key at or below `snapshot`; with [`MAX_SEQ`] the head of the chain.
+    pub fn get(&self, family: FamilyId, key: &[u8], snapshot: Seq) -> Option<Entry<'_>> {
+        self.tree(family)?.get(key, snapshot)
+    }
+
+    /// A handle for repeated operations on one family; none when the family has no entries here.
+    pub fn tree(&self, family: FamilyId) -> Option<TreeRef<'_>> {
+        let tree = self.directory.find(&self.arena, family)?;
+        Some(TreeRef { generation: self, tree })
+    }
+
+    /// As [`Generation::tree`], for writing: the family gets a tree when it has none.
+    pub fn tree_or_create(&self, family: FamilyId) -> TreeRef<'_> {
+        TreeRef { generation: self, tree: self.directory.find_or_create(&self.arena, family, self.shape) }
+    }
+
+    /// A family as a snapshot sees it, tombstones included; keys without a visible version are skipped.
+    /// None when the family has no entries here.
+    pub fn source(self: &Arc<Self>, family: FamilyId, snapshot: Seq) -> Option<MemSource> {
+        let tree = self.tree(family)?.tree;
+        // SAFETY: the tree is one of this generation's.
+        Some(unsafe { MemSource::new(Arc::clone(self), tree, snapshot) })
+    }
+
+    /// All versions of a family, for flush. While the generation is still written to, versions that no
+    /// snapshot can see may be missing. None when the family has no entries here.
+    pub fn raw_source(self: &Arc<Self>, family: FamilyId) -> Option<MemRawSource> {
+        let tree = self.tree(family)?.tree;
+        // SAFETY: the tree is one of this generation's.
+        Some(unsafe { MemRawSource::new(Arc::clone(self), tree) })
+    }
+
+    /// The families that have entries, ascending.
+    pub fn families(&self) -> Vec<FamilyId> {
+        let with_entries = self.directory.trees(&self.arena).filter(|tree| tree.entries() > 0);
+        let mut families: Vec<_> = with_entries.map(|tree| tree.family).collect();
+        families.sort_unstable();
+        families
+    }
+
+    /// Bytes in use: keys, values, nodes and all overhead, without the unused rest of the last chunk.
+    pub fn bytes(&self) -> usize {
+        self.arena.bytes()
+    }
+
+    /// Number of versions inserted into a family, the cut ones included.
+    pub fn entries(&self, family: FamilyId) -> u64 {
+        self.tree(family).map_or(0, |tree| tree.tree.entries())
+    }
+
+    /// Number of different keys of a family.
+    pub fn keys(&self, family: FamilyId) -> u64 {
+        self.tree(family).map_or(0, |tree| tree.tree.keys())
+    }
+
+    /// Number of tombstones inserted into a family, the cut ones included.
+    pub fn tombstones(&self, family: FamilyId) -> u64 {
+        self.tree(family).map_or(0, |tree| tree.tree.tombstones())
+    }
+
+    /// Smallest sequence number inserted; [`MAX_SEQ`] when there is none.
+    pub fn min_seq(&self) -> Seq {
+        self.min_seq.load(Ordering::Acquire)
+    }
+
+    /// Largest sequence number inserted; 0 when there is none.
+    pub fn max_seq(&self) -> Seq {
+        self.max_seq.load(Ordering::Acquire)
+    }
+
+    /// About how many keys of a family lie in a range, whatever their versions: exact when they fill few
+    /// leaves, else from the shape of the tree. Costs a few searches.
+    pub fn estimate_range(&self, family: FamilyId, range: &KeyRange) -> u64 {
+        self.tree(family).map_or(0, |tree| tree.tree.estimate(range.lower.as_deref(), range.upper.as_deref()))
+    }
+
+    /// Widens the range of sequence numbers. Called before the insert, so that whoever finds a version
+    /// finds it inside the range.
+    #[inline]
+    fn cover(&self, seq: Seq) {
+        if seq < self.min_seq.load(Ordering::Relaxed) {
+            self.min_seq.fetch_min(seq, Ordering::AcqRel);
+        }
+        if seq > self.max_seq.load(Ordering::Relaxed) {
+            self.max_seq.fetch_max(seq, Ordering::AcqRel);
+        }
+    }
+}
+
+/// One family in one generation.
+#[derive(Clone, Copy)]
+pub struct TreeRef<'g> {
+    generation: &'g Generation,
+    tree: &'g Tree,
+}
+
+impl<'g> TreeRef<'g> {
+    /// As [`Generation::insert`].
+    pub fn insert(&self, key: &[u8], seq: Seq, kind: Kind, value: &[u8], done: &AtomicBool, floor: Seq) {
+        // Before anything is written: a value with a wrong length would be found out too late.
+        assert!(key.len() <= crate::types::MAX_KEY_LEN && value.len() <= crate::types::MAX_VALUE_LEN);
+        assert!(seq <= MAX_SEQ);
+        if done.load(Ordering::Acquire) {
+            return;
+        }
+        self.generation.cover(seq);
+        self.tree.insert(&self.generation.arena, NewEntry { key, seq, kind, value }, done, floor);
+    }
+
+    /// As [`Generation::get`].
+    #[inline]
+    pub fn get(&self, key: &[u8], snapshot: Seq) -> Option<Entry<'g>> {
+        self.tree.find(key)?.chain().visible(snapshot).map(|version| version.entry())
+    }
+}

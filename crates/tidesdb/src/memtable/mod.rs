@@ -1,0 +1,29 @@
+//! The memtable: recent writes in memory, ordered, from the commit that inserts them until the flush
+//! that writes them to segments.
+//!
+//! Committers insert into the active [`Generation`], which holds all families; a rotation makes it
+//! immutable, flush reads it through [`MemRawSource`], reads see it through [`Generation::get`] and
+//! [`MemSource`]. Guarantees: keys in memcmp order; the versions of a key by sequence number; inserts
+//! that are repeated change nothing; what a snapshot at or above the floor sees is never cut; borrowed
+//! keys and values stay valid as long as the generation lives.
+//!
+//! From the outside in: [`generation`] is the public face, [`directory`] finds a family's tree,
+//! [`tree`] is a B+tree of [`node`]s over [`record`]s, each with a [`chain`] of versions, all of it in
+//! one [`arena`]. `unsafe` is in the last four and where a directory or a cursor turns a pointer into
+//! the arena into a reference; the arena's rule carries all of it: what it handed out stays.
+
+mod arena;
+mod chain;
+mod directory;
+mod estimate;
+mod generation;
+mod node;
+mod record;
+mod source;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub use arena::ArenaPool;
+pub use generation::{Generation, TreeRef};
+pub use source::{MemRawSource, MemSource};
