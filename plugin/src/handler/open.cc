@@ -19,30 +19,23 @@ ha_tidesdb::ha_tidesdb(handlerton *hton, TABLE_SHARE *share) : handler(hton, sha
 ha_tidesdb::~ha_tidesdb() = default;
 
 handler::Table_flags ha_tidesdb::table_flags() const {
-  Table_flags flags = HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_PARTIAL_COLUMN_READ | HA_TABLE_SCAN_ON_INDEX |
-                      HA_REC_NOT_IN_SEQ | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE |
+  /* Called with a share that is half made, or none: nothing here may look at it. */
+  return HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_PARTIAL_COLUMN_READ | HA_TABLE_SCAN_ON_INDEX |
+                      HA_REC_NOT_IN_SEQ | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_PRIMARY_KEY_IN_READ_INDEX |
                       HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_CAN_SQL_HANDLER | HA_BINLOG_ROW_CAPABLE |
                       HA_CAN_VIRTUAL_COLUMNS | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE | HA_CAN_SKIP_LOCKED |
                       HA_NO_ONLINE_ALTER;
-  if (!table_share || KeyCodec::primary_key_can_cover(table_share)) flags |= HA_PRIMARY_KEY_IN_READ_INDEX;
-  return flags;
 }
 
-ulong ha_tidesdb::index_flags(uint index, uint part, bool all_parts) const {
-  ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
-  if (!table_share || index >= MAX_KEY) return flags;
+/* The server uses HA_KEYREAD_ONLY for parts over a whole column that is no BLOB: those can be read back. */
+ulong ha_tidesdb::index_flags(uint index, uint, bool) const {
+  const ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
+  if (!table_share) return flags | HA_KEYREAD_ONLY;
   if (index == table_share->primary_key) return flags | HA_CLUSTERED_INDEX;
-  if (!table_share->key_info) return flags;
-  const KEY &key = table_share->key_info[index];
-  if (key.algorithm == HA_KEY_ALG_FULLTEXT || key.algorithm == HA_KEY_ALG_RTREE) return 0;
-  bool covering = true;
-  const uint first = all_parts ? 0 : part;
-  for (uint i = first; i <= part && key.key_part; i++) {
-    const Field *field = key.key_part[i].field;
-    if (!field && table_share->field && key.key_part[i].fieldnr) field = table_share->field[key.key_part[i].fieldnr - 1];
-    if (field && !KeyCodec::can_cover(field)) covering = false;
-  }
-  return covering ? flags | HA_KEYREAD_ONLY : flags;
+  if (table_share->key_info && (table_share->key_info[index].algorithm == HA_KEY_ALG_FULLTEXT ||
+                                table_share->key_info[index].algorithm == HA_KEY_ALG_RTREE))
+    return 0;
+  return flags | HA_KEYREAD_ONLY;
 }
 
 OpenTable *ha_tidesdb::find_open_table(const char *name, int *error) {

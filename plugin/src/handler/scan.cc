@@ -135,7 +135,8 @@ int ha_tidesdb::deliver_entry(const tidesdb_row &entry, uchar *buf) {
                     open_table_->name().c_str());
     return HA_ERR_CRASHED;
   }
-  if (keyread_enabled() && row_lock_ == RowLock::NONE && codec.is_covering()) {
+  if (keyread_enabled() && row_lock_ == RowLock::NONE && codec.is_covering() &&
+      (!primary_codec_ || primary_codec_->is_covering())) {
     remember_row_number(primary_key);
     return codec.decode_entry(key, value, table->read_set, buf) ? 0 : HA_ERR_CRASHED;
   }
