@@ -142,8 +142,9 @@ fn whole_level(levels: &FamilyLevels, from: u8, to: u8) -> Task {
     let least = |runs: &[&Run]| runs.iter().map(|run| run.meta().min_key.clone()).min().unwrap_or_default();
     let most = |runs: &[&Run]| runs.iter().map(|run| run.meta().max_key.clone()).max().unwrap_or_default();
     let (min_key, max_key) = (least(&runs), most(&runs));
-    let overlaps: Vec<&Run> =
-        levels.level(to).map_or_else(Vec::new, |level| level.overlapping(&min_key, &max_key).iter().collect());
+    let overlaps: Vec<&Run> = levels
+        .level(to)
+        .map_or_else(Vec::new, |level| level.overlapping(&min_key, &max_key).iter().collect());
     let all: Vec<&Run> = runs.iter().chain(&overlaps).copied().collect();
     Task {
         reason: Reason::Manual,

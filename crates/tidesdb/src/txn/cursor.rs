@@ -65,6 +65,21 @@ pub struct Scan<'a> {
     pub expect: u32,
 }
 
+impl Default for Scan<'_> {
+    /// Everything, forward, at the transaction's snapshot.
+    fn default() -> Self {
+        Scan {
+            start: Start::First,
+            key: &[],
+            prefix: 0,
+            bound: None,
+            mode: ReadMode::Snapshot,
+            skip_locked: false,
+            expect: 0,
+        }
+    }
+}
+
 /// Where a row of the batch lies in its bytes.
 #[derive(Clone, Copy, Debug)]
 struct Span {
