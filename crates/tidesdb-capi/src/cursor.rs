@@ -16,41 +16,41 @@ use crate::{answer, bytes, given, given_mut, Slice};
 /// `tidesdb_row`.
 #[repr(C)]
 pub struct RowC {
-    key: *const u8,
-    value: *const u8,
-    key_size: usize,
-    value_size: usize,
+    pub(crate) key: *const u8,
+    pub(crate) value: *const u8,
+    pub(crate) key_size: usize,
+    pub(crate) value_size: usize,
 }
 
 /// `tidesdb_cursor`: what C sees, then what it does not.
 #[repr(C)]
 pub struct CursorHandle {
-    rows: *const RowC,
-    count: u32,
-    position: u32,
-    changes: *const u64,
-    changes_seen: u64,
-    direction: i32,
-    inner: Cursor,
+    pub(crate) rows: *const RowC,
+    pub(crate) count: u32,
+    pub(crate) position: u32,
+    pub(crate) changes: *const u64,
+    pub(crate) changes_seen: u64,
+    pub(crate) direction: i32,
+    pub(crate) inner: Cursor,
     /// Which store the family is of.
-    store: *const c_void,
-    batch: Vec<RowC>,
+    pub(crate) store: *const c_void,
+    pub(crate) batch: Vec<RowC>,
     /// Kept so that `changes` stays valid.
-    counter: Arc<AtomicU64>,
-    txn: *const TxnHandle,
+    pub(crate) counter: Arc<AtomicU64>,
+    pub(crate) txn: *const TxnHandle,
 }
 
 /// `tidesdb_seek`.
 #[repr(C)]
 pub struct SeekC {
-    key: *const u8,
-    key_size: usize,
-    prefix_size: usize,
-    bound: *const u8,
-    bound_size: usize,
-    start: u8,
-    mode: u8,
-    batch_hint: u16,
+    pub(crate) key: *const u8,
+    pub(crate) key_size: usize,
+    pub(crate) prefix_size: usize,
+    pub(crate) bound: *const u8,
+    pub(crate) bound_size: usize,
+    pub(crate) start: u8,
+    pub(crate) mode: u8,
+    pub(crate) batch_hint: u16,
 }
 
 const SKIP_LOCKED: u32 = 16;

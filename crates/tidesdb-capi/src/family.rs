@@ -21,20 +21,20 @@ pub struct FamilyHandle {
 /// `tidesdb_family_options`.
 #[repr(C)]
 pub struct FamilyOptionsC {
-    struct_size: usize,
-    compression: u8,
-    sync_mode: u8,
-    bloom_filter: u8,
-    use_btree: u8,
-    bloom_fpr: u32,
-    block_size: u32,
-    prefix_len: u32,
-    l0_compaction_trigger: u32,
-    l0_stall_threshold: u32,
-    level_size_ratio: u32,
-    min_levels: u32,
-    tombstone_density_trigger: u32,
-    tombstone_density_min_entries: u64,
+    pub(crate) struct_size: usize,
+    pub(crate) compression: u8,
+    pub(crate) sync_mode: u8,
+    pub(crate) bloom_filter: u8,
+    pub(crate) use_btree: u8,
+    pub(crate) bloom_fpr: u32,
+    pub(crate) block_size: u32,
+    pub(crate) prefix_len: u32,
+    pub(crate) l0_compaction_trigger: u32,
+    pub(crate) l0_stall_threshold: u32,
+    pub(crate) level_size_ratio: u32,
+    pub(crate) min_levels: u32,
+    pub(crate) tombstone_density_trigger: u32,
+    pub(crate) tombstone_density_min_entries: u64,
 }
 
 /// `TIDESDB_SYNC_DEFAULT`.

@@ -33,14 +33,14 @@ pub unsafe extern "C" fn tidesdb_estimate_range(
 /// `tidesdb_family_stats`.
 #[repr(C)]
 pub struct FamilyStatsC {
-    struct_size: usize,
-    entries: u64,
-    tombstones: u64,
-    data_bytes: u64,
-    memtable_bytes: u64,
-    mean_row_bytes: u64,
-    runs: u32,
-    levels: u32,
+    pub(crate) struct_size: usize,
+    pub(crate) entries: u64,
+    pub(crate) tombstones: u64,
+    pub(crate) data_bytes: u64,
+    pub(crate) memtable_bytes: u64,
+    pub(crate) mean_row_bytes: u64,
+    pub(crate) runs: u32,
+    pub(crate) levels: u32,
 }
 
 /// See the header.

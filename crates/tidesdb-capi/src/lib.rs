@@ -16,6 +16,9 @@ mod insight;
 mod store;
 mod txn;
 
+#[cfg(test)]
+mod layout_test;
+
 pub use cursor::*;
 pub use ddl::*;
 pub use error::*;

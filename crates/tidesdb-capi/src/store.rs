@@ -19,8 +19,8 @@ pub type LogFn = unsafe extern "C" fn(context: *mut c_void, level: c_int, messag
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct WaitObserverC {
-    context: *mut c_void,
-    wait_begins: Option<
+    pub(crate) context: *mut c_void,
+    pub(crate) wait_begins: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
             waiter: *mut c_void,
@@ -28,30 +28,30 @@ pub struct WaitObserverC {
             holder_count: usize,
         ),
     >,
-    wait_ends: Option<unsafe extern "C" fn(context: *mut c_void, waiter: *mut c_void)>,
+    pub(crate) wait_ends: Option<unsafe extern "C" fn(context: *mut c_void, waiter: *mut c_void)>,
 }
 
 /// `tidesdb_options`.
 #[repr(C)]
 pub struct OptionsC {
-    struct_size: usize,
-    owner: *const c_char,
-    write_buffer_size: u64,
-    block_cache_size: u64,
-    max_memory: u64,
-    sync_interval_us: u64,
-    max_open_files: u32,
-    flush_threads: u32,
-    compaction_threads: u32,
-    sync_mode: u8,
-    create_if_missing: u8,
-    read_only: u8,
-    finish_compactions_on_close: u8,
-    log_level: c_int,
-    log: Option<LogFn>,
-    log_context: *mut c_void,
-    write_buffer_variable: *const c_char,
-    observer: *const WaitObserverC,
+    pub(crate) struct_size: usize,
+    pub(crate) owner: *const c_char,
+    pub(crate) write_buffer_size: u64,
+    pub(crate) block_cache_size: u64,
+    pub(crate) max_memory: u64,
+    pub(crate) sync_interval_us: u64,
+    pub(crate) max_open_files: u32,
+    pub(crate) flush_threads: u32,
+    pub(crate) compaction_threads: u32,
+    pub(crate) sync_mode: u8,
+    pub(crate) create_if_missing: u8,
+    pub(crate) read_only: u8,
+    pub(crate) finish_compactions_on_close: u8,
+    pub(crate) log_level: c_int,
+    pub(crate) log: Option<LogFn>,
+    pub(crate) log_context: *mut c_void,
+    pub(crate) write_buffer_variable: *const c_char,
+    pub(crate) observer: *const WaitObserverC,
 }
 
 /// `tidesdb_db`.

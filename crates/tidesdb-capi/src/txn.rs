@@ -129,6 +129,9 @@ pub unsafe extern "C" fn tidesdb_txn_set_preference(txn: *mut TxnHandle, prefere
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_begin(txn: *mut TxnHandle, level: c_int, flags: c_uint) -> c_int {
     guard(|| {
+        if flags > 15 {
+            return Err(Error::InvalidArgument(format!("{flags:#x} has unknown flags of a transaction")));
+        }
         let mood = Mood {
             isolation: isolation(level)?,
             optimistic: flags & 1 != 0,
@@ -231,6 +234,10 @@ pub unsafe extern "C" fn tidesdb_txn_prepare(txn: *mut TxnHandle, xid: *const u8
     guard_shared(|| {
         // SAFETY: the crate's contract.
         let (txn, xid) = unsafe { (transaction(txn)?, bytes(xid, xid_size)) };
+        if xid.len() > MAX_XID {
+            let size = xid.len();
+            return Err(Error::InvalidArgument(format!("an xid of {size} bytes is longer than {MAX_XID}")));
+        }
         txn.prepare((!xid.is_empty()).then_some(xid))?;
         Ok(OK)
     })
@@ -290,12 +297,15 @@ pub unsafe extern "C" fn tidesdb_txn_kill(txn: *mut TxnHandle) {
 /// `tidesdb_op`.
 #[repr(C)]
 pub struct OpC {
-    family: *mut FamilyHandle,
-    key: Slice,
-    value: Slice,
-    kind: u8,
-    flags: u8,
+    pub(crate) family: *mut FamilyHandle,
+    pub(crate) key: Slice,
+    pub(crate) value: Slice,
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
 }
+
+/// Longest xid: what the servers' own limit is with format and lengths.
+const MAX_XID: usize = 140;
 
 /// Operations of one row that need no allocation.
 const INLINE_OPS: usize = 16;
@@ -310,6 +320,9 @@ unsafe fn change_of<'a>(handle: &TxnHandle, op: &'a OpC) -> Result<Change<'a>, E
         4 => ChangeKind::Insert(value),
         other => return Err(Error::InvalidArgument(format!("{other} is no kind of change"))),
     };
+    if op.flags > 1 {
+        return Err(Error::InvalidArgument(format!("{:#x} has unknown flags of a change", op.flags)));
+    }
     // SAFETY: as above.
     let family = unsafe { given(op.family)? };
     handle.check_store(family)?;
