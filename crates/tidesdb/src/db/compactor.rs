@@ -33,7 +33,6 @@ impl Store {
 
     fn with_context<T>(&self, run: impl FnOnce(&JobContext<'_>) -> Result<T>) -> Result<T> {
         let frontier = self.pipeline.frontier();
-        self.snapshots.refresh_floor(frontier);
         let live = self.snapshots.capture(frontier);
         run(&JobContext { versions: &self.versions, live: &live, stop: &self.closing, pace: &|_| {} })
     }
@@ -49,7 +48,7 @@ impl Store {
         if self.wal.failed().is_some() {
             return Ok(false);
         }
-        let floor = self.snapshots.refresh_floor(self.pipeline.frontier());
+        let floor = self.refresh_floor();
         let options = |id| self.family_options(id);
         let picked = compaction::pick(&self.claims, &self.versions, &self.options, None, &options, floor);
         if let Some(picked) = picked {
@@ -142,8 +141,9 @@ fn whole_level(levels: &FamilyLevels, from: u8, to: u8) -> Task {
     let least = |runs: &[&Run]| runs.iter().map(|run| run.meta().min_key.clone()).min().unwrap_or_default();
     let most = |runs: &[&Run]| runs.iter().map(|run| run.meta().max_key.clone()).max().unwrap_or_default();
     let (min_key, max_key) = (least(&runs), most(&runs));
-    let overlaps: Vec<&Run> =
-        levels.level(to).map_or_else(Vec::new, |level| level.overlapping(&min_key, &max_key).iter().collect());
+    let overlaps: Vec<&Run> = levels
+        .level(to)
+        .map_or_else(Vec::new, |level| level.overlapping(&min_key, &max_key).iter().collect());
     let all: Vec<&Run> = runs.iter().chain(&overlaps).copied().collect();
     Task {
         reason: Reason::Manual,
