@@ -1,6 +1,6 @@
 //! A transaction: its snapshots, its private batch, its locks, and its end.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,6 +102,9 @@ pub struct Transaction {
     lock_timeout: Option<Duration>,
     prepared: Option<Prepared>,
     sync: Option<SyncMode>,
+    /// A lock is held on a key whose newest version was found to be newer than the snapshot: holding a
+    /// lock already does not show any more that its key was compared.
+    overtaken: AtomicBool,
 }
 
 impl Transaction {
@@ -120,6 +123,7 @@ impl Transaction {
             lock_timeout: Some(Duration::from_secs(50)),
             prepared: None,
             sync: None,
+            overtaken: AtomicBool::new(false),
         }
     }
 
@@ -250,6 +254,7 @@ impl Transaction {
         }
         match &self.transaction_snapshot {
             Some(slot) if seq > slot.seq() => {
+                self.overtaken.store(true, Ordering::Relaxed);
                 Err(if self.mood.optimistic { Error::Deadlock } else { Error::Conflict })
             }
             _ => Ok(()),
@@ -365,13 +370,15 @@ impl Transaction {
         if change.lock && !self.mood.unlocked {
             let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;
             let own = self.own(family.id(), key).map(|own| own.kind.is_tombstone());
-            let unread = granted == Some(Granted::New) && self.transaction_snapshot.is_some();
+            let compared = granted == Some(Granted::AlreadyHeld) && !self.overtaken.load(Ordering::Relaxed);
+            let unread = !compared && self.transaction_snapshot.is_some();
             if own.is_none() && (insert || unread) {
                 if let Some((seq, kind)) = self.store.newest(family.id(), key, MAX_SEQ, None)? {
+                    let unchanged = self.check_unchanged(seq);
                     if insert && !kind.is_tombstone() {
                         return Err(Error::Duplicate);
                     }
-                    self.check_unchanged(seq)?;
+                    unchanged?;
                 }
             } else if insert && own == Some(false) {
                 return Err(Error::Duplicate);
@@ -511,6 +518,7 @@ impl Transaction {
         }
         self.batch.clear();
         self.statement = Mark::default();
+        self.overtaken.store(false, Ordering::Relaxed);
         self.changed();
         self.store.locks.unlock_all(&self.owner);
         self.state = State::Idle;
