@@ -6,8 +6,9 @@ namespace tidesdb {
 
 namespace {
 
-/* Number of leading parts that a search key gives. */
-uint given_parts(key_part_map map) {
+/* Number of leading parts that a search key gives. HA_WHOLE_KEY means the index without its extension. */
+uint given_parts(key_part_map map, size_t index_parts) {
+  if (map == HA_WHOLE_KEY) return static_cast<uint>(index_parts);
   uint count = 0;
   while (map & 1) {
     count++;
@@ -119,7 +120,7 @@ bool KeyCodec::make_entry(const uchar *record, Slice primary_key, ByteBuffer *ke
 
 KeyCodec::Search KeyCodec::append_search(const uchar *key_image, key_part_map map,
                                          ByteBuffer *out) const {
-  const uint given = given_parts(map);
+  const uint given = given_parts(map, parts_.size());
   Search search{given >= parts_.size(), false};
   const uchar *image = key_image;
   for (uint i = 0; i < parts_.size() && i < given; i++) {
