@@ -185,7 +185,6 @@ class ha_tidesdb final : public handler {
   bool bound_exact_ = false;          /* the engine ends the range: the server need not compare */
   tidesdb_cursor *scan_cursor_ = nullptr;
   tidesdb_cursor *locked_by_ = nullptr; /* cursor of the last locking read */
-  ulonglong scan_statement_ = 0;
   ByteBuffer search_;
   ByteBuffer anchor_;
   ByteBuffer bound_buffer_;
