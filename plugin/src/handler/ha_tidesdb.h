@@ -127,6 +127,7 @@ class ha_tidesdb final : public handler {
 
   /* scan.cc */
   void begin_scan(uint index);
+  bool reads_current_entries() const;
   int choose_columns();
   int cursor_of(uint index, tidesdb_cursor **cursor);
   int row_cursor(tidesdb_cursor **cursor);
@@ -167,7 +168,7 @@ class ha_tidesdb final : public handler {
   RowLock row_lock_ = RowLock::NONE;
   RowLock stored_row_lock_ = RowLock::NONE;
   bool skip_locked_ = false;
-  bool serializable_read_ = false; /* plain reads lock the table */
+  bool serializable_read_ = false; /* plain reads lock: points their key, ranges the table */
   bool changes_rows_ = false;      /* UPDATE, DELETE, ...: whole rows are read */
   bool keep_position_ = false;     /* HANDLER: positions outlive statements */
   ulonglong locks_of_ = 0;         /* the transaction that table_locks_ belongs to */
