@@ -61,10 +61,15 @@ void ha_tidesdb::begin_scan(uint index) {
   columns_chosen_ = false;
 }
 
+/* Entry and row are read as they are now, one after the other, so that they may not fit. */
+bool ha_tidesdb::reads_current_entries() const {
+  return row_lock_ != RowLock::NONE || serializable_read_ || session_->isolation() == TIDESDB_READ_UNCOMMITTED;
+}
+
 int ha_tidesdb::choose_columns() {
   if (columns_chosen_) return 0;
   const bool by_entry = scan_index_ != MAX_KEY && !is_primary(scan_index_);
-  const bool compares = by_entry && (row_lock_ != RowLock::NONE || session_->isolation() == TIDESDB_READ_UNCOMMITTED);
+  const bool compares = by_entry && reads_current_entries();
   if (!row_reader_->choose(changes_rows_ || compares ? nullptr : table->read_set)) return HA_ERR_OUT_OF_MEM;
   columns_chosen_ = true;
   return 0;
@@ -140,7 +145,7 @@ int ha_tidesdb::deliver_entry(const tidesdb_row &entry, uchar *buf) {
     remember_row_number(primary_key);
     return codec.decode_entry(key, value, table->read_set, buf) ? 0 : HA_ERR_CRASHED;
   }
-  const bool current_entry = row_lock_ != RowLock::NONE || session_->isolation() == TIDESDB_READ_UNCOMMITTED;
+  const bool current_entry = reads_current_entries();
   const int error = read_by_key(primary_key, buf, SKIP_ROW);
   if (error == SKIP_ROW) {
     if (!current_entry) {
@@ -218,7 +223,10 @@ int ha_tidesdb::rnd_pos(uchar *buf, uchar *pos) {
     primary_codec_->append_ref(pos, &row_key_);
   else
     row_key_.append(pos, HIDDEN_KEY_SIZE);
-  return read_by_key(row_key_.slice(), buf, HA_ERR_KEY_NOT_FOUND);
+  point_ = true;
+  const int error = read_by_key(row_key_.slice(), buf, HA_ERR_KEY_NOT_FOUND);
+  point_ = false;
+  return error;
 }
 
 void ha_tidesdb::position(const uchar *record) {

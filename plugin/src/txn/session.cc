@@ -15,6 +15,14 @@
 
 namespace tidesdb {
 
+/* Transactions of one connection: its first number has so many zero bits at the end. */
+constexpr int TRANSACTION_NUMBER_BITS = 40;
+
+Session::Session(THD *thd) : thd_(thd) {
+  static std::atomic<ulonglong> sessions{0};
+  transaction_number_ = (sessions.fetch_add(1, std::memory_order_relaxed) + 1) << TRANSACTION_NUMBER_BITS;
+}
+
 Session *Session::find(const THD *thd) {
   return static_cast<Session *>(thd_get_ha_data(thd, plugin.hton));
 }
@@ -116,7 +124,6 @@ int Session::enter_statement(int table_level, bool may_write) {
       tidesdb_txn_statement_begin(txn(), may_write, sysvars::backpressure_wait_timeout_ms(thd_));
   if (status != TIDESDB_OK) return fail(status);
   statement_open_ = true;
-  statement_number_++;
   if (table_level == TIDESDB_SNAPSHOT && isolation_ == TIDESDB_REPEATABLE_READ)
     if (const int error = tidesdb_txn_take_snapshot(txn())) return fail(error);
   return 0;
