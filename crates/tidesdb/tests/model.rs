@@ -187,10 +187,19 @@ impl World {
                 FamilyOptions { block_size: 128, ..sim::tiny_family() },
                 FamilyOptions { block_size: 256, prefix_len: 2, use_btree: true, ..sim::tiny_family() },
                 FamilyOptions { compression: Compression::Lz4, bloom_filter: false, ..sim::tiny_family() },
-                FamilyOptions { tombstone_density_trigger: 2500, tombstone_density_min_entries: 8, min_levels: 3, ..sim::tiny_family() },
+                FamilyOptions {
+                    tombstone_density_trigger: 2500,
+                    tombstone_density_min_entries: 8,
+                    min_levels: 3,
+                    ..sim::tiny_family()
+                },
             ]
         } else {
-            vec![normal.clone(), FamilyOptions { prefix_len: 3, ..normal.clone() }, FamilyOptions { use_btree: true, compression: Compression::None, ..normal }]
+            vec![
+                normal.clone(),
+                FamilyOptions { prefix_len: 3, ..normal.clone() },
+                FamilyOptions { use_btree: true, compression: Compression::None, ..normal },
+            ]
         };
         let disk = FaultyDisk::new(seed);
         let db = open(&disk, &options).expect("opens");
@@ -460,7 +469,8 @@ impl World {
         let key = self.key();
         // A prefix goes with a key: from the ends of the family it says nothing.
         let keyed = !matches!(start, Start::First | Start::Last);
-        let prefix = if keyed && self.rng.one_in(3) { 1 + self.rng.below(key.len() as u64) as usize } else { 0 };
+        let prefix =
+            if keyed && self.rng.one_in(3) { 1 + self.rng.below(key.len() as u64) as usize } else { 0 };
         let bound = self.rng.one_in(3).then(|| self.key());
         let mode = if self.rng.one_in(4) { ReadMode::Latest } else { ReadMode::Snapshot };
         Asked { start, key, prefix, bound, mode, expect: self.rng.below(40) as u32 }
@@ -469,11 +479,8 @@ impl World {
     /// What a transaction sees of a family at a sequence.
     fn sees(&self, at: usize, family: u64, seq: u64) -> BTreeMap<Key, Vec<u8>> {
         let known = &self.model.families[&family];
-        let mut rows: BTreeMap<Key, Vec<u8>> = known
-            .keys
-            .keys()
-            .filter_map(|key| Some((key.clone(), known.at(key, seq)?.1.clone()?)))
-            .collect();
+        let mut rows: BTreeMap<Key, Vec<u8>> =
+            known.keys.keys().filter_map(|key| Some((key.clone(), known.at(key, seq)?.1.clone()?))).collect();
         for ((of, key), change) in &self.open[at].model.own {
             if *of == family {
                 match change {
@@ -699,7 +706,7 @@ impl World {
         for (name, id) in self.model.names.clone() {
             let handle = self.db().family(&name).expect("there");
             if let Some(known) = self.handles.get(&id) {
-                assert!(Arc::ptr_eq(known, &handle) , "one object for a family");
+                assert!(Arc::ptr_eq(known, &handle), "one object for a family");
             }
             self.handles.insert(id, handle);
         }
@@ -788,7 +795,10 @@ impl World {
             self.disk = crashed;
             self.count("crashes");
         }
-        self.db = Some(open(&self.disk, &self.options).unwrap_or_else(|e| panic!("opens after {mode:?}, clean {clean}: {e}")));
+        self.db = Some(
+            open(&self.disk, &self.options)
+                .unwrap_or_else(|e| panic!("opens after {mode:?}, clean {clean}: {e}")),
+        );
         // Handles of families that were dropped are gone with the store.
         let mut undecided = self.db().prepared();
         undecided.sort();
@@ -947,9 +957,25 @@ fn programs(tiny: bool, count: u64, steps: u64) {
     println!("{} programs: {totals:?}", seeds.len());
     if seeds.len() >= 20 {
         for what in [
-            "writes", "conflicts", "duplicates", "lock timeouts", "dropped", "gets", "scans", "cursor steps",
-            "commits", "prepares", "creates", "drops", "renames", "truncates", "exchanges", "counters",
-            "crashes", "clean restarts", "decided after a restart",
+            "writes",
+            "conflicts",
+            "duplicates",
+            "lock timeouts",
+            "dropped",
+            "gets",
+            "scans",
+            "cursor steps",
+            "commits",
+            "prepares",
+            "creates",
+            "drops",
+            "renames",
+            "truncates",
+            "exchanges",
+            "counters",
+            "crashes",
+            "clean restarts",
+            "decided after a restart",
         ] {
             assert!(totals.contains_key(what), "{what} never happened: {totals:?}");
         }

@@ -49,7 +49,8 @@ class ha_tidesdb final : public handler {
   int truncate() override;
   int reset_auto_increment(ulonglong value) override;
   void update_create_info(HA_CREATE_INFO *info) override;
-  enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) override;
+  enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
+                                                             Alter_inplace_info *info) override;
   bool get_error_message(int error, String *text) override;
 
   /* --- lock.cc --- */
@@ -91,7 +92,8 @@ class ha_tidesdb final : public handler {
 
   /* --- info.cc --- */
   int info(uint flag) override;
-  ha_rows records_in_range(uint index, const key_range *min, const key_range *max, page_range *pages) override;
+  ha_rows records_in_range(uint index, const key_range *min, const key_range *max,
+                           page_range *pages) override;
 
   /* --- admin.cc --- */
   int analyze(THD *thd, HA_CHECK_OPT *) override;

@@ -16,7 +16,8 @@ void ha_tidesdb::fill_variable_statistics(bool all) {
   if (tidesdb_family_get_stats(open_table_->primary(), &rows) != TIDESDB_OK) return;
   stats.records = rows.entries;
   stats.deleted = rows.tombstones;
-  stats.mean_rec_length = static_cast<ulong>(rows.mean_row_bytes ? rows.mean_row_bytes : table_share->reclength);
+  stats.mean_rec_length =
+      static_cast<ulong>(rows.mean_row_bytes ? rows.mean_row_bytes : table_share->reclength);
   /* What a scan reads: rows in memory count as if they were in blocks. */
   stats.data_file_length = std::max<ulonglong>(rows.data_bytes + rows.memtable_bytes, IO_SIZE);
   stats.delete_length = 0;

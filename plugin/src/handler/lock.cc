@@ -55,14 +55,15 @@ THR_LOCK_DATA **ha_tidesdb::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_ty
 int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   session_ = Session::get(thd);
   if (!session_) return HA_ERR_OUT_OF_MEM;
-  const int level =
-      table_share->option_struct ? static_cast<int>(table_share->option_struct->isolation_level) : TIDESDB_REPEATABLE_READ;
+  const int level = table_share->option_struct ? static_cast<int>(table_share->option_struct->isolation_level)
+                                               : TIDESDB_REPEATABLE_READ;
   if (const int error = session_->enter_statement(level, may_write)) return error;
   const int command = thd_sql_command(thd);
   keep_position_ = command == SQLCOM_HA_READ;
   changes_rows_ = may_write && command != SQLCOM_SELECT;
   /* SERIALIZABLE of the session, or of this table at REPEATABLE READ. */
-  const bool serializable = session_->isolation() == TIDESDB_SERIALIZABLE || Session::level_for(thd, level) == TIDESDB_SERIALIZABLE;
+  const bool serializable =
+      session_->isolation() == TIDESDB_SERIALIZABLE || Session::level_for(thd, level) == TIDESDB_SERIALIZABLE;
   serializable_read_ = serializable && row_lock_ == RowLock::NONE && command == SQLCOM_SELECT &&
                        thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
   return 0;
@@ -174,9 +175,8 @@ int ha_tidesdb::lock_for_point() {
 }
 
 int ha_tidesdb::lock_for_range() {
-  const bool row_by_row =
-      skip_locked_ || session_->isolation() <= TIDESDB_READ_COMMITTED ||
-      (session_->optimistic() && session_->isolation() != TIDESDB_SERIALIZABLE);
+  const bool row_by_row = skip_locked_ || session_->isolation() <= TIDESDB_READ_COMMITTED ||
+                          (session_->optimistic() && session_->isolation() != TIDESDB_SERIALIZABLE);
   if (serializable_read_) return lock_table(TIDESDB_LOCK_SHARED);
   if (row_lock_ == RowLock::NONE || row_by_row) return lock_for_point();
   return lock_table(row_lock_ == RowLock::SHARED ? TIDESDB_LOCK_SHARED : TIDESDB_LOCK_EXCLUSIVE);

@@ -23,9 +23,7 @@ Session::Session(THD *thd) : thd_(thd) {
   transaction_number_ = (sessions.fetch_add(1, std::memory_order_relaxed) + 1) << TRANSACTION_NUMBER_BITS;
 }
 
-Session *Session::find(const THD *thd) {
-  return static_cast<Session *>(thd_get_ha_data(thd, plugin.hton));
-}
+Session *Session::find(const THD *thd) { return static_cast<Session *>(thd_get_ha_data(thd, plugin.hton)); }
 
 Session *Session::get(THD *thd) {
   if (Session *session = find(thd)) return session;
@@ -225,9 +223,10 @@ void Session::report_conflict(int status) {
   if (!sysvars::print_all_conflicts()) return;
   sql_print_information("TidesDB: %s: thread %llu: '%.*s' met %s%s%s", tidesdb_strerror(status),
                         static_cast<ulonglong>(thd_get_thread_id(thd_)),
-                        static_cast<int>(std::min<size_t>(thd_->query_length(), 1024)), thd_->query() ? thd_->query() : "",
-                        holder_statement_.empty() ? "a committed change" : "'",
-                        holder_statement_.c_str(), holder_statement_.empty() ? "" : "'");
+                        static_cast<int>(std::min<size_t>(thd_->query_length(), 1024)),
+                        thd_->query() ? thd_->query() : "",
+                        holder_statement_.empty() ? "a committed change" : "'", holder_statement_.c_str(),
+                        holder_statement_.empty() ? "" : "'");
 }
 
 int Session::fail(int status) {
@@ -235,9 +234,10 @@ int Session::fail(int status) {
   error_text_.clear();
   switch (status) {
     case TIDESDB_BACKPRESSURE:
-      push_warning_printf(thd_, Sql_condition::WARN_LEVEL_NOTE, ER_LOCK_WAIT_TIMEOUT,
-                          "TidesDB: back-pressure: writing was held back for tidesdb_backpressure_wait_timeout_ms: %s",
-                          tidesdb_last_error());
+      push_warning_printf(
+          thd_, Sql_condition::WARN_LEVEL_NOTE, ER_LOCK_WAIT_TIMEOUT,
+          "TidesDB: back-pressure: writing was held back for tidesdb_backpressure_wait_timeout_ms: %s",
+          tidesdb_last_error());
       break;
     case TIDESDB_CORRUPTION:
       sql_print_error("TidesDB: %s", tidesdb_last_error());
