@@ -72,17 +72,16 @@ struct st_mysql_storage_engine engine = {MYSQL_HANDLERTON_INTERFACE_VERSION};
 
 }  // namespace tidesdb
 
-maria_declare_plugin(tidesdb){
-    MYSQL_STORAGE_ENGINE_PLUGIN,
-    &tidesdb::engine,
-    "TidesDB",
-    "The TidesDB developers",
-    "Log-structured merge-tree engine: transactions, row locks, crash-safe",
-    PLUGIN_LICENSE_GPL,
-    tidesdb::init,
-    tidesdb::deinit,
-    0x0001,
-    tidesdb::status_variables,
-    tidesdb::sysvars::variables,
-    "0.1.0",
-    MariaDB_PLUGIN_MATURITY_GAMMA} maria_declare_plugin_end;
+maria_declare_plugin(tidesdb){MYSQL_STORAGE_ENGINE_PLUGIN,
+                              &tidesdb::engine,
+                              "TidesDB",
+                              "The TidesDB developers",
+                              "Log-structured merge-tree engine: transactions, row locks, crash-safe",
+                              PLUGIN_LICENSE_GPL,
+                              tidesdb::init,
+                              tidesdb::deinit,
+                              0x0001,
+                              tidesdb::status_variables,
+                              tidesdb::sysvars::variables,
+                              "0.1.0",
+                              MariaDB_PLUGIN_MATURITY_GAMMA} maria_declare_plugin_end;

@@ -30,7 +30,7 @@ double ratio(ulonglong part, ulonglong whole) {
 }
 
 #define COUNTER(name, member) \
-  {name, reinterpret_cast<char *>(&shown.stats.member), SHOW_ULONGLONG}
+  { name, reinterpret_cast<char *>(&shown.stats.member), SHOW_ULONGLONG }
 
 struct st_mysql_show_var counters[] = {
     {"version", reinterpret_cast<char *>(&shown.version), SHOW_CHAR_PTR},
@@ -85,7 +85,8 @@ struct st_mysql_show_var counters[] = {
     COUNTER("commits", commits),
     {nullptr, nullptr, SHOW_LONG}};
 
-int fill(MYSQL_THD, struct st_mysql_show_var *variable, void *, struct system_status_var *, enum enum_var_type) {
+int fill(MYSQL_THD, struct st_mysql_show_var *variable, void *, struct system_status_var *,
+         enum enum_var_type) {
   static std::mutex mutex;
   std::lock_guard<std::mutex> guard(mutex);
   tidesdb_stats stats;

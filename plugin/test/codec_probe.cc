@@ -52,9 +52,7 @@ std::string hex(const std::string &bytes) {
   return out;
 }
 
-int sign(int value) {
-  return value < 0 ? -1 : value > 0;
-}
+int sign(int value) { return value < 0 ? -1 : value > 0; }
 
 void keep(TABLE *table, const uchar *record, StoredRow *row) {
   row->record.assign(record, record + table->s->reclength);
@@ -66,8 +64,7 @@ void keep(TABLE *table, const uchar *record, StoredRow *row) {
     const uint length_bytes = blob->pack_length_no_ptr();
     const uchar *data;
     memcpy(&data, record + offset + length_bytes, sizeof data);
-    const size_t size =
-        field->is_null(record - table->record[0]) ? 0 : blob->get_length(record + offset);
+    const size_t size = field->is_null(record - table->record[0]) ? 0 : blob->get_length(record + offset);
     row->blobs.emplace_back(data, data + size);
     row->blobs.back().push_back(0);
     data = row->blobs.back().data();
@@ -107,8 +104,7 @@ Slice string_in(const Field *field, const uchar *at) {
     return {data, blob->get_length(at)};
   }
   if (field->real_type() == MYSQL_TYPE_STRING)
-    return {at,
-            field->charset()->lengthsp(reinterpret_cast<const char *>(at), field->pack_length())};
+    return {at, field->charset()->lengthsp(reinterpret_cast<const char *>(at), field->pack_length())};
   const uint length_bytes = static_cast<const Field_varstring *>(field)->length_bytes;
   return {at + length_bytes, static_cast<size_t>(length_bytes == 1 ? *at : uint2korr(at))};
 }
@@ -134,16 +130,15 @@ int server_order(TABLE *table, const KEY *key, const uchar *a, const uchar *b) {
     }
     int order;
     CHARSET_INFO *charset = field->charset();
-    const bool is_char = field->type_handler() == &type_handler_string &&
-                         charset != &my_charset_bin && (charset->state & MY_CS_NON1TO1);
+    const bool is_char = field->type_handler() == &type_handler_string && charset != &my_charset_bin &&
+                         (charset->state & MY_CS_NON1TO1);
     if (is_char && (charset->state & MY_CS_NOPAD)) return NO_ORDER;
     if ((field->flags & BLOB_FLAG) || field->real_type() == MYSQL_TYPE_VARCHAR || is_char) {
       CHARSET_INFO *cs = field->charset();
       Slice cut[2] = {string_in(field, field->ptr + da), string_in(field, field->ptr + db)};
       for (Slice &text : cut) {
         const char *from = reinterpret_cast<const char *>(text.data);
-        text.size =
-            std::min(text.size, cs->charpos(from, from + text.size, part->length / cs->mbmaxlen));
+        text.size = std::min(text.size, cs->charpos(from, from + text.size, part->length / cs->mbmaxlen));
       }
       order = cs->strnncollsp(cut[0].data, cut[0].size, cut[1].data, cut[1].size);
     } else {
@@ -185,8 +180,7 @@ void check_row(Probe *probe) {
     verdict += "; row does not decode";
   else
     for (uint i = 0; i < table->s->fields; i++)
-      if (table->field[i]->stored_in_db() &&
-          !same_field(table, table->field[i], record, scratch.data()))
+      if (table->field[i]->stored_in_db() && !same_field(table, table->field[i], record, scratch.data()))
         verdict += std::string("; row gives another ") + table->field[i]->field_name.str;
   for (size_t cut = 0; cut < value.size(); cut++) {
     const Slice shorter{value.data(), cut};
@@ -207,12 +201,12 @@ void check_row(Probe *probe) {
       const std::string &mine = row.keys[i], &theirs = other.keys[i];
       const int ours = sign(mine.compare(theirs));
       if (server != NO_ORDER && sign(server) != ours) {
-        verdict += "; " + name + " server " + std::to_string(server) + " ours " +
-                   std::to_string(ours) + " " + hex(mine) + " " + hex(theirs);
+        verdict += "; " + name + " server " + std::to_string(server) + " ours " + std::to_string(ours) + " " +
+                   hex(mine) + " " + hex(theirs);
         break;
       }
-      if (ours != 0 && (mine.compare(0, theirs.size(), theirs) == 0 ||
-                        theirs.compare(0, mine.size(), mine) == 0))
+      if (ours != 0 &&
+          (mine.compare(0, theirs.size(), theirs) == 0 || theirs.compare(0, mine.size(), mine) == 0))
         verdict += "; " + name + " one key is a prefix of another";
     }
 
@@ -234,8 +228,7 @@ void check_row(Probe *probe) {
       if (got.all_columns != (part + 1 >= info->user_defined_key_parts) ||
           (got.all_columns && got.has_null != codec->has_null(record)))
         verdict += "; " + name + " search says other columns";
-      if (got.all_columns && part + 1 == info->user_defined_key_parts &&
-          found != to_string(columns))
+      if (got.all_columns && part + 1 == info->user_defined_key_parts && found != to_string(columns))
         verdict += "; " + name + " whole search differs";
       if (part + 1 == info->ext_key_parts && part >= info->user_defined_key_parts &&
           KeyCodec::primary_key_can_cover(table->s) && found != whole)
@@ -253,16 +246,13 @@ void check_row(Probe *probe) {
       verdict += "; " + name + " entry does not decode";
     } else {
       for (const KeyPart &part : codec->parts())
-        if (part.covering &&
-            !same_field(table, table->field[part.field_index], record, scratch.data()))
-          verdict +=
-              "; " + name + " gives another " + table->field[part.field_index]->field_name.str;
+        if (part.covering && !same_field(table, table->field[part.field_index], record, scratch.data()))
+          verdict += "; " + name + " gives another " + table->field[part.field_index]->field_name.str;
       if (probe->primary)
         for (const KeyPart &part : probe->primary->parts())
-          if (part.covering &&
-              !same_field(table, table->field[part.field_index], record, scratch.data()))
-            verdict += "; " + name + " gives another primary " +
-                       table->field[part.field_index]->field_name.str;
+          if (part.covering && !same_field(table, table->field[part.field_index], record, scratch.data()))
+            verdict +=
+                "; " + name + " gives another primary " + table->field[part.field_index]->field_name.str;
     }
     for (size_t cut = 0; cut < key.size(); cut++) {
       std::vector<uchar> shorter(key.data(), key.data() + cut);
@@ -306,9 +296,7 @@ my_bool codec_probe_init(UDF_INIT *init, UDF_ARGS *, char *message) {
   return 0;
 }
 
-void codec_probe_deinit(UDF_INIT *init) {
-  delete reinterpret_cast<Probe *>(init->ptr);
-}
+void codec_probe_deinit(UDF_INIT *init) { delete reinterpret_cast<Probe *>(init->ptr); }
 
 char *codec_probe(UDF_INIT *init, UDF_ARGS *, char *, unsigned long *length, unsigned char *is_null,
                   unsigned char *) {

@@ -183,7 +183,7 @@ pub unsafe extern "C" fn tidesdb_open(
         // SAFETY: as above.
         let observer = unsafe { c.observer.as_ref() }
             .map(|observer| Arc::new(Observer(*observer)) as Arc<dyn WaitObserver>);
-        let disk = Arc::new(tidesdb::io::RealDisk::default());
+        let disk = Arc::new(tidesdb::io::RealDisk);
         let path = Path::new(OsStr::from_bytes(path.to_bytes()));
         let opened = Db::open_on(disk, path, options, observer)?;
         // SAFETY: as above.

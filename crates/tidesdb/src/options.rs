@@ -18,9 +18,11 @@ pub enum LogLevel {
     Error = 3,
 }
 
+type WriteLine = dyn Fn(LogLevel, &str) + Send + Sync;
+
 /// Where lines of the engine's log go; called from any thread, must not call back into the store.
 #[derive(Clone)]
-pub struct LogSink(Arc<dyn Fn(LogLevel, &str) + Send + Sync>);
+pub struct LogSink(Arc<WriteLine>);
 
 impl LogSink {
     /// A sink that calls `write` for each line.

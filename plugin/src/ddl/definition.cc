@@ -49,7 +49,8 @@ bool refuse_indexes(const TABLE *form) {
   for (uint number = 0; number < share->keys; number++) {
     const KEY &key = form->key_info[number];
     if (key.algorithm == HA_KEY_ALG_FULLTEXT) return refuse("FULLTEXT indexes");
-    if (key.algorithm == HA_KEY_ALG_RTREE || (key.flags & HA_SPATIAL_legacy)) return refuse("SPATIAL indexes");
+    if (key.algorithm == HA_KEY_ALG_RTREE || (key.flags & HA_SPATIAL_legacy))
+      return refuse("SPATIAL indexes");
     if (key.algorithm == HA_KEY_ALG_LONG_HASH)
       return refuse("UNIQUE over columns longer than an index may be (index " + quoted(key.name) + ")");
     if (key.without_overlaps) return refuse("WITHOUT OVERLAPS (index " + quoted(key.name) + ")");
@@ -74,7 +75,8 @@ void note_options_without_effect(THD *thd, const HA_CREATE_INFO *info) {
 
 bool option_is_given(const HA_CREATE_INFO *info, const char *name) {
   for (const engine_option_value *option = info->option_list; option; option = option->next)
-    if (option->value.str && option->name.length == strlen(name) && !strncasecmp(option->name.str, name, strlen(name)))
+    if (option->value.str && option->name.length == strlen(name) &&
+        !strncasecmp(option->name.str, name, strlen(name)))
       return true;
   return false;
 }

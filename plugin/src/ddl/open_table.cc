@@ -22,7 +22,8 @@ ulong guess_rows(const KEY &key, uint part) {
   if (part + 1 == key.ext_key_parts && part + 1 > user_parts) return 1;
   if (part + 1 >= user_parts) return unique ? 1 : ROWS_OF_A_VALUE;
   ulong rows = unique ? 1 : ROWS_OF_A_VALUE;
-  for (uint missing = part + 1; missing < user_parts && rows < 1000000; missing++) rows *= ROWS_FOR_EACH_MISSING_COLUMN;
+  for (uint missing = part + 1; missing < user_parts && rows < 1000000; missing++)
+    rows *= ROWS_FOR_EACH_MISSING_COLUMN;
   return rows;
 }
 
@@ -37,13 +38,14 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
   if (status != TIDESDB_OK) return status;
   const TABLE_SHARE *share = table->s;
   if (!record_.decode(bytes)) {
-    sql_print_error("TidesDB: the dictionary record of '%s' cannot be read (%zu bytes)", name.c_str(), bytes.size());
+    sql_print_error("TidesDB: the dictionary record of '%s' cannot be read (%zu bytes)", name.c_str(),
+                    bytes.size());
     return TIDESDB_CORRUPTION;
   }
   const bool has_primary = share->primary_key != MAX_KEY;
   if (record_.indexes.size() != share->keys || record_.has_primary_key != has_primary) {
-    sql_print_error("TidesDB: '%s' has %zu indexes in the engine's dictionary and %u in the server's", name.c_str(),
-                    record_.indexes.size(), share->keys);
+    sql_print_error("TidesDB: '%s' has %zu indexes in the engine's dictionary and %u in the server's",
+                    name.c_str(), record_.indexes.size(), share->keys);
     return TIDESDB_CORRUPTION;
   }
   indexes_.resize(share->keys);
@@ -76,7 +78,8 @@ int OpenTable::set_statistics(uint64_t rows, std::vector<std::vector<uint64_t>> 
   std::lock_guard<std::mutex> guard(record_mutex_);
   TableRecord changed = record_;
   changed.analyzed_rows = rows;
-  for (size_t i = 0; i < changed.indexes.size(); i++) changed.indexes[i].rows_per_key = std::move(rows_per_key[i]);
+  for (size_t i = 0; i < changed.indexes.size(); i++)
+    changed.indexes[i].rows_per_key = std::move(rows_per_key[i]);
   DdlGroup group;
   int status = group.begin(plugin.db);
   if (status == TIDESDB_OK) status = group.set_record(primary_family(name_), changed.encode());

@@ -30,8 +30,8 @@ struct IndexRecord {
 
 struct ColumnRecord {
   std::string name;
-  uint8_t type = 0;     /* enum_field_types */
-  uint32_t size = 0;    /* bytes in the record */
+  uint8_t type = 0;  /* enum_field_types */
+  uint32_t size = 0; /* bytes in the record */
   bool nullable = false;
 };
 

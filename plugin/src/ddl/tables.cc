@@ -148,8 +148,7 @@ void drop_database(const char *path) {
   if (status == TIDESDB_OK) status = group.begin(plugin.db);
   if (status == TIDESDB_OK) status = drop_families(&group, names);
   if (status == TIDESDB_OK) status = group.commit();
-  if (status != TIDESDB_OK)
-    sql_print_error("TidesDB: DROP DATABASE %s: %s", path, tidesdb_last_error());
+  if (status != TIDESDB_OK) sql_print_error("TidesDB: DROP DATABASE %s: %s", path, tidesdb_last_error());
 }
 
 }  // namespace tidesdb

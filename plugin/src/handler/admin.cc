@@ -31,8 +31,8 @@ void say(THD *thd, const TABLE *table, const char *operation, const char *level,
   my_vsnprintf(text, sizeof(text), format, arguments);
   va_end(arguments);
   char name[NAME_LEN * 2 + 2];
-  const size_t name_length = static_cast<size_t>(
-      strxmov(name, table->s->db.str, ".", table->s->table_name.str, NullS) - name);
+  const size_t name_length =
+      static_cast<size_t>(strxmov(name, table->s->db.str, ".", table->s->table_name.str, NullS) - name);
   Protocol *protocol = thd->protocol;
   protocol->prepare_for_resend();
   protocol->store(name, name_length, system_charset_info);
@@ -221,7 +221,8 @@ int ha_tidesdb::check(THD *thd, HA_CHECK_OPT *) {
       if (is_primary(i)) continue;
       index_codecs_[i]->make_entry(record, primary_key, &key, &value);
       Slice found;
-      const int got = tidesdb_get(entries[i].get(), reader.txn(), key.data(), key.size(), TIDESDB_READ_SNAPSHOT, &found);
+      const int got =
+          tidesdb_get(entries[i].get(), reader.txn(), key.data(), key.size(), TIDESDB_READ_SNAPSHOT, &found);
       if (got == TIDESDB_OK && found.size == value.size() &&
           (found.size == 0 || !memcmp(found.data, value.data(), found.size)))
         continue;
@@ -255,8 +256,9 @@ int ha_tidesdb::check(THD *thd, HA_CHECK_OPT *) {
       return damaged(table->key_info[i].name.str);
     }
     if (entry_count != row_count) {
-      say(thd, table, "check", "error", "index %s has %llu entries for %llu rows", table->key_info[i].name.str,
-          static_cast<ulonglong>(entry_count), static_cast<ulonglong>(row_count));
+      say(thd, table, "check", "error", "index %s has %llu entries for %llu rows",
+          table->key_info[i].name.str, static_cast<ulonglong>(entry_count),
+          static_cast<ulonglong>(row_count));
       result = HA_ADMIN_CORRUPT;
     }
   }

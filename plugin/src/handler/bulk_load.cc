@@ -53,7 +53,9 @@ int BulkLoad::check_unique(uint place, tidesdb_family *family, Slice key, bool *
   const int order = greatest.empty() ? 1 : [&] {
     const size_t common = std::min(greatest.size(), key.size);
     const int bytes = memcmp(key.data, greatest.data(), common);
-    return bytes ? bytes : static_cast<int>(key.size > greatest.size()) - static_cast<int>(key.size < greatest.size());
+    return bytes
+               ? bytes
+               : static_cast<int>(key.size > greatest.size()) - static_cast<int>(key.size < greatest.size());
   }();
   if (order > 0) {
     greatest.assign(key);
@@ -64,7 +66,8 @@ int BulkLoad::check_unique(uint place, tidesdb_family *family, Slice key, bool *
     if (status != TIDESDB_OK) return handler_->fail(status);
   }
   Slice value;
-  const int status = tidesdb_get(cursors_[place].get(), txn_.get(), key.data, key.size, TIDESDB_READ_LATEST, &value);
+  const int status =
+      tidesdb_get(cursors_[place].get(), txn_.get(), key.data, key.size, TIDESDB_READ_LATEST, &value);
   if (status == TIDESDB_NOT_FOUND) return 0;
   if (status != TIDESDB_OK) return handler_->fail(status);
   *duplicate = true;
@@ -80,11 +83,12 @@ int BulkLoad::write(const uchar *record) {
   handler.row_codec_->encode(record, &handler.row_value_);
   handler.writes_.clear();
   handler.write_index_.clear();
-  handler.add_write(handler.open_table_->primary(), handler.new_primary_.slice(), handler.row_value_.slice(), TIDESDB_PUT,
-                    false, share->primary_key);
+  handler.add_write(handler.open_table_->primary(), handler.new_primary_.slice(), handler.row_value_.slice(),
+                    TIDESDB_PUT, false, share->primary_key);
   bool duplicate = false;
   if (handler.has_primary_key()) {
-    if (const int error = check_unique(share->keys, handler.open_table_->primary(), handler.new_primary_.slice(), &duplicate))
+    if (const int error = check_unique(share->keys, handler.open_table_->primary(),
+                                       handler.new_primary_.slice(), &duplicate))
       return error;
     if (duplicate) {
       handler.duplicate_key_ = share->primary_key;
@@ -94,16 +98,18 @@ int BulkLoad::write(const uchar *record) {
   for (uint i = 0; i < share->keys; i++) {
     if (handler.is_primary(i)) continue;
     ha_tidesdb::EntryBuffers &entry = handler.entries_[i];
-    const bool decides = handler.index_codecs_[i]->make_entry(record, handler.new_primary_.slice(), &entry.new_key,
-                                                              &entry.new_value);
+    const bool decides = handler.index_codecs_[i]->make_entry(record, handler.new_primary_.slice(),
+                                                              &entry.new_key, &entry.new_value);
     if (decides) {
-      if (const int error = check_unique(i, handler.open_table_->index(i), entry.new_key.slice(), &duplicate)) return error;
+      if (const int error = check_unique(i, handler.open_table_->index(i), entry.new_key.slice(), &duplicate))
+        return error;
       if (duplicate) {
         handler.duplicate_key_ = i;
         return HA_ERR_FOUND_DUPP_KEY;
       }
     }
-    handler.add_write(handler.open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(), TIDESDB_PUT, false, i);
+    handler.add_write(handler.open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
+                      TIDESDB_PUT, false, i);
   }
   size_t failed = 0;
   int status = tidesdb_write(txn_.get(), handler.writes_.data(), handler.writes_.size(), &failed);
@@ -113,7 +119,8 @@ int BulkLoad::write(const uchar *record) {
     status = tidesdb_write(txn_.get(), handler.writes_.data(), handler.writes_.size(), &failed);
   }
   if (status != TIDESDB_OK) return handler.fail(status);
-  for (const tidesdb_op &write : handler.writes_) bytes_ += write.key.size + write.value.size + BYTES_FOR_EACH_WRITE;
+  for (const tidesdb_op &write : handler.writes_)
+    bytes_ += write.key.size + write.value.size + BYTES_FOR_EACH_WRITE;
   if (bytes_ < chunk_bytes_) return 0;
   if (const int error = commit_chunk()) return error;
   return begin_chunk();

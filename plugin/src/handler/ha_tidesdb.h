@@ -49,7 +49,8 @@ class ha_tidesdb final : public handler {
   int truncate() override;
   int reset_auto_increment(ulonglong value) override;
   void update_create_info(HA_CREATE_INFO *info) override;
-  enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) override;
+  enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
+                                                             Alter_inplace_info *info) override;
   bool get_error_message(int error, String *text) override;
 
   /* --- lock.cc --- */
@@ -91,7 +92,8 @@ class ha_tidesdb final : public handler {
 
   /* --- info.cc --- */
   int info(uint flag) override;
-  ha_rows records_in_range(uint index, const key_range *min, const key_range *max, page_range *pages) override;
+  ha_rows records_in_range(uint index, const key_range *min, const key_range *max,
+                           page_range *pages) override;
 
   /* --- admin.cc --- */
   int analyze(THD *thd, HA_CHECK_OPT *) override;
@@ -127,6 +129,7 @@ class ha_tidesdb final : public handler {
 
   /* scan.cc */
   void begin_scan(uint index);
+  bool reads_current_entries() const;
   int choose_columns();
   int cursor_of(uint index, tidesdb_cursor **cursor);
   int row_cursor(tidesdb_cursor **cursor);
@@ -167,7 +170,7 @@ class ha_tidesdb final : public handler {
   RowLock row_lock_ = RowLock::NONE;
   RowLock stored_row_lock_ = RowLock::NONE;
   bool skip_locked_ = false;
-  bool serializable_read_ = false; /* plain reads lock the table */
+  bool serializable_read_ = false; /* plain reads lock: points their key, ranges the table */
   bool changes_rows_ = false;      /* UPDATE, DELETE, ...: whole rows are read */
   bool keep_position_ = false;     /* HANDLER: positions outlive statements */
   ulonglong locks_of_ = 0;         /* the transaction that table_locks_ belongs to */
@@ -185,7 +188,6 @@ class ha_tidesdb final : public handler {
   bool bound_exact_ = false;          /* the engine ends the range: the server need not compare */
   tidesdb_cursor *scan_cursor_ = nullptr;
   tidesdb_cursor *locked_by_ = nullptr; /* cursor of the last locking read */
-  ulonglong scan_statement_ = 0;
   ByteBuffer search_;
   ByteBuffer anchor_;
   ByteBuffer bound_buffer_;

@@ -16,7 +16,8 @@ void ha_tidesdb::fill_variable_statistics(bool all) {
   if (tidesdb_family_get_stats(open_table_->primary(), &rows) != TIDESDB_OK) return;
   stats.records = rows.entries;
   stats.deleted = rows.tombstones;
-  stats.mean_rec_length = static_cast<ulong>(rows.mean_row_bytes ? rows.mean_row_bytes : table_share->reclength);
+  stats.mean_rec_length =
+      static_cast<ulong>(rows.mean_row_bytes ? rows.mean_row_bytes : table_share->reclength);
   /* What a scan reads: rows in memory count as if they were in blocks. */
   stats.data_file_length = std::max<ulonglong>(rows.data_bytes + rows.memtable_bytes, IO_SIZE);
   stats.delete_length = 0;
@@ -65,15 +66,15 @@ ha_rows ha_tidesdb::records_in_range(uint index, const key_range *min, const key
     key->truncate(size);
     if (size) key->data()[size - 1]++;
   };
-  if (min) {
-    const KeyCodec::Search search = codec.append_search(min->key, min->keypart_map, &lower);
-    if (codec.is_unique() && search.all_columns && !search.has_null && min->flag == HA_READ_KEY_EXACT) return 1;
-    if (min->flag == HA_READ_AFTER_KEY) move_behind(&lower);
-  }
-  if (max) {
-    codec.append_search(max->key, max->keypart_map, &upper);
-    if (max->flag != HA_READ_BEFORE_KEY) move_behind(&upper);
-  }
+  KeyCodec::Search search{false, true};
+  if (min) search = codec.append_search(min->key, min->keypart_map, &lower);
+  if (max) codec.append_search(max->key, max->keypart_map, &upper);
+  /* A lower end "at the key" comes as HA_READ_KEY_EXACT too, so that only equal ends make a point. */
+  if (codec.is_unique() && search.all_columns && !search.has_null && lower.size() == upper.size() &&
+      !memcmp(lower.data(), upper.data(), lower.size()))
+    return 1;
+  if (min && min->flag == HA_READ_AFTER_KEY) move_behind(&lower);
+  if (max && max->flag != HA_READ_BEFORE_KEY) move_behind(&upper);
   uint64_t rows = 0;
   const int status = tidesdb_estimate_range(family, lower.empty() ? Slice{nullptr, 0} : lower.slice(),
                                             upper.empty() ? Slice{nullptr, 0} : upper.slice(), &rows);

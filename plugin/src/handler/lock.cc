@@ -3,7 +3,8 @@
 
   Rows: a read that is part of a change, or asks for it (FOR UPDATE), locks. Points lock their key; until
   the engine has range locks, a locking range read at REPEATABLE READ and above locks the table (S or X),
-  and plain reads at SERIALIZABLE lock it S. Everything else takes the table's intent first.
+  and so does a plain range read at SERIALIZABLE (S; a plain point read there locks its key S). Everything
+  else takes the table's intent first.
 */
 #include "handler/ha_tidesdb.h"
 
@@ -54,14 +55,15 @@ THR_LOCK_DATA **ha_tidesdb::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_ty
 int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   session_ = Session::get(thd);
   if (!session_) return HA_ERR_OUT_OF_MEM;
-  const int level =
-      table_share->option_struct ? static_cast<int>(table_share->option_struct->isolation_level) : TIDESDB_REPEATABLE_READ;
+  const int level = table_share->option_struct ? static_cast<int>(table_share->option_struct->isolation_level)
+                                               : TIDESDB_REPEATABLE_READ;
   if (const int error = session_->enter_statement(level, may_write)) return error;
   const int command = thd_sql_command(thd);
   keep_position_ = command == SQLCOM_HA_READ;
   changes_rows_ = may_write && command != SQLCOM_SELECT;
   /* SERIALIZABLE of the session, or of this table at REPEATABLE READ. */
-  const bool serializable = session_->isolation() == TIDESDB_SERIALIZABLE || Session::level_for(thd, level) == TIDESDB_SERIALIZABLE;
+  const bool serializable =
+      session_->isolation() == TIDESDB_SERIALIZABLE || Session::level_for(thd, level) == TIDESDB_SERIALIZABLE;
   serializable_read_ = serializable && row_lock_ == RowLock::NONE && command == SQLCOM_SELECT &&
                        thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
   return 0;
@@ -163,7 +165,7 @@ int ha_tidesdb::lock_table(int mode) {
 int ha_tidesdb::lock_for_point() {
   switch (row_lock_) {
     case RowLock::NONE:
-      return serializable_read_ ? lock_table(TIDESDB_LOCK_SHARED) : 0;
+      return serializable_read_ ? lock_table(TIDESDB_LOCK_INTENT_SHARED) : 0;
     case RowLock::SHARED:
       return lock_table(TIDESDB_LOCK_INTENT_SHARED);
     case RowLock::EXCLUSIVE:
@@ -173,9 +175,9 @@ int ha_tidesdb::lock_for_point() {
 }
 
 int ha_tidesdb::lock_for_range() {
-  const bool row_by_row =
-      skip_locked_ || session_->isolation() <= TIDESDB_READ_COMMITTED ||
-      (session_->optimistic() && session_->isolation() != TIDESDB_SERIALIZABLE);
+  const bool row_by_row = skip_locked_ || session_->isolation() <= TIDESDB_READ_COMMITTED ||
+                          (session_->optimistic() && session_->isolation() != TIDESDB_SERIALIZABLE);
+  if (serializable_read_) return lock_table(TIDESDB_LOCK_SHARED);
   if (row_lock_ == RowLock::NONE || row_by_row) return lock_for_point();
   return lock_table(row_lock_ == RowLock::SHARED ? TIDESDB_LOCK_SHARED : TIDESDB_LOCK_EXCLUSIVE);
 }
@@ -189,7 +191,8 @@ int ha_tidesdb::read_mode() const {
     case RowLock::NONE:
       break;
   }
-  return serializable_read_ ? TIDESDB_READ_LATEST : TIDESDB_READ_SNAPSHOT;
+  if (!serializable_read_) return TIDESDB_READ_SNAPSHOT;
+  return point_ ? TIDESDB_READ_SHARED : TIDESDB_READ_LATEST; /* a range has the table locked */
 }
 
 int ha_tidesdb::entry_mode() const {

@@ -21,10 +21,10 @@ ha_tidesdb::~ha_tidesdb() = default;
 handler::Table_flags ha_tidesdb::table_flags() const {
   /* Called with a share that is half made, or none: nothing here may look at it. */
   return HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_PARTIAL_COLUMN_READ | HA_TABLE_SCAN_ON_INDEX |
-                      HA_REC_NOT_IN_SEQ | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_PRIMARY_KEY_IN_READ_INDEX |
-                      HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_CAN_SQL_HANDLER | HA_BINLOG_ROW_CAPABLE |
-                      HA_CAN_VIRTUAL_COLUMNS | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE | HA_CAN_SKIP_LOCKED |
-                      HA_NO_ONLINE_ALTER;
+         HA_REC_NOT_IN_SEQ | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_PRIMARY_KEY_IN_READ_INDEX |
+         HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_CAN_SQL_HANDLER | HA_BINLOG_ROW_CAPABLE |
+         HA_CAN_VIRTUAL_COLUMNS | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE | HA_CAN_SKIP_LOCKED |
+         HA_NO_ONLINE_ALTER;
 }
 
 /* The server uses HA_KEYREAD_ONLY for parts over a whole column that is no BLOB: those can be read back. */

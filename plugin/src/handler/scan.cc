@@ -61,10 +61,16 @@ void ha_tidesdb::begin_scan(uint index) {
   columns_chosen_ = false;
 }
 
+/* Entry and row are read as they are now, one after the other, so that they may not fit. */
+bool ha_tidesdb::reads_current_entries() const {
+  return row_lock_ != RowLock::NONE || serializable_read_ ||
+         session_->isolation() == TIDESDB_READ_UNCOMMITTED;
+}
+
 int ha_tidesdb::choose_columns() {
   if (columns_chosen_) return 0;
   const bool by_entry = scan_index_ != MAX_KEY && !is_primary(scan_index_);
-  const bool compares = by_entry && (row_lock_ != RowLock::NONE || session_->isolation() == TIDESDB_READ_UNCOMMITTED);
+  const bool compares = by_entry && reads_current_entries();
   if (!row_reader_->choose(changes_rows_ || compares ? nullptr : table->read_set)) return HA_ERR_OUT_OF_MEM;
   columns_chosen_ = true;
   return 0;
@@ -93,7 +99,8 @@ int ha_tidesdb::seek(uchar where, Slice key, size_t prefix) {
 int ha_tidesdb::step(int direction) {
   if (position_ == Position::ANCHOR)
     return seek(direction > 0 ? TIDESDB_SEEK_AFTER : TIDESDB_SEEK_BEFORE, anchor_.slice(), 0);
-  if (row_lock_ != RowLock::NONE && (scan_index_ == MAX_KEY || is_primary(scan_index_))) locked_by_ = scan_cursor_;
+  if (row_lock_ != RowLock::NONE && (scan_index_ == MAX_KEY || is_primary(scan_index_)))
+    locked_by_ = scan_cursor_;
   return tidesdb_cursor_step(scan_cursor_, direction);
 }
 
@@ -114,7 +121,8 @@ int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none) {
   if (status == TIDESDB_NOT_FOUND || status == TIDESDB_SKIPPED) return none;
   if (status != TIDESDB_OK) return fail(status);
   if (!row_reader_->read(primary_key, value, buf)) {
-    sql_print_error("TidesDB: a row of '%s' cannot be decoded (%zu bytes)", open_table_->name().c_str(), value.size);
+    sql_print_error("TidesDB: a row of '%s' cannot be decoded (%zu bytes)", open_table_->name().c_str(),
+                    value.size);
     return HA_ERR_CRASHED;
   }
   remember_row_number(primary_key);
@@ -140,12 +148,12 @@ int ha_tidesdb::deliver_entry(const tidesdb_row &entry, uchar *buf) {
     remember_row_number(primary_key);
     return codec.decode_entry(key, value, table->read_set, buf) ? 0 : HA_ERR_CRASHED;
   }
-  const bool current_entry = row_lock_ != RowLock::NONE || session_->isolation() == TIDESDB_READ_UNCOMMITTED;
+  const bool current_entry = reads_current_entries();
   const int error = read_by_key(primary_key, buf, SKIP_ROW);
   if (error == SKIP_ROW) {
     if (!current_entry) {
-      sql_print_error("TidesDB: index %u of '%s' has an entry without a row; CHECK TABLE says more", scan_index_,
-                      open_table_->name().c_str());
+      sql_print_error("TidesDB: index %u of '%s' has an entry without a row; CHECK TABLE says more",
+                      scan_index_, open_table_->name().c_str());
       return HA_ERR_CRASHED;
     }
     unlock_row();
@@ -170,7 +178,8 @@ int ha_tidesdb::deliver_row(const tidesdb_row &row, uchar *buf) {
   return 0;
 }
 
-/* Turns the status of a seek or step into the row it stands on, or the next one that belongs to the result. */
+/* Turns the status of a seek or step into the row it stands on, or the next one that belongs to the result.
+ */
 int ha_tidesdb::deliver(int status, int direction, uchar *buf, int none) {
   for (;;) {
     if (status == TIDESDB_NOT_FOUND) return none;
@@ -218,7 +227,10 @@ int ha_tidesdb::rnd_pos(uchar *buf, uchar *pos) {
     primary_codec_->append_ref(pos, &row_key_);
   else
     row_key_.append(pos, HIDDEN_KEY_SIZE);
-  return read_by_key(row_key_.slice(), buf, HA_ERR_KEY_NOT_FOUND);
+  point_ = true;
+  const int error = read_by_key(row_key_.slice(), buf, HA_ERR_KEY_NOT_FOUND);
+  point_ = false;
+  return error;
 }
 
 void ha_tidesdb::position(const uchar *record) {
@@ -356,7 +368,8 @@ int ha_tidesdb::index_last(uchar *buf) {
   Ranges: the engine ends them, so that no row is compared here. An end that the server describes in
   another way than "up to the key, or with it" is left to the server's own comparison.
 */
-int ha_tidesdb::read_range_first(const key_range *start, const key_range *end, bool eq_range_arg, bool sorted) {
+int ha_tidesdb::read_range_first(const key_range *start, const key_range *end, bool eq_range_arg,
+                                 bool sorted) {
   bound_exact_ = !end;
   if (end && (end->flag == HA_READ_BEFORE_KEY || end->flag == HA_READ_AFTER_KEY)) {
     const KeyCodec &codec = is_primary(scan_index_) ? *primary_codec_ : *index_codecs_[scan_index_];

@@ -53,17 +53,19 @@ void ha_tidesdb::get_auto_increment(ulonglong offset, ulonglong increment, ulong
   const ulonglong limit = table->next_number_field->get_max_int_value();
   uint64_t taken;
   *reserved = std::max(wanted, 1ULL);
-  int status = tidesdb_counter_take(open_table_->primary(), COUNTER_AUTO_INCREMENT, *reserved, offset, increment,
-                                    limit, &taken);
+  int status = tidesdb_counter_take(open_table_->primary(), COUNTER_AUTO_INCREMENT, *reserved, offset,
+                                    increment, limit, &taken);
   if (status != TIDESDB_OK && *reserved > 1) {
     *reserved = 1; /* the end of the type is near */
-    status = tidesdb_counter_take(open_table_->primary(), COUNTER_AUTO_INCREMENT, 1, offset, increment, limit, &taken);
+    status = tidesdb_counter_take(open_table_->primary(), COUNTER_AUTO_INCREMENT, 1, offset, increment, limit,
+                                  &taken);
   }
   *first = status == TIDESDB_OK ? taken : ULONGLONG_MAX;
 }
 
 void ha_tidesdb::add_write(tidesdb_family *family, Slice key, Slice value, int kind, bool lock, uint index) {
-  writes_.push_back({family, key, value, static_cast<uint8_t>(kind), static_cast<uint8_t>(lock ? TIDESDB_OP_LOCK : 0)});
+  writes_.push_back(
+      {family, key, value, static_cast<uint8_t>(kind), static_cast<uint8_t>(lock ? TIDESDB_OP_LOCK : 0)});
   write_index_.push_back(index);
 }
 
@@ -101,8 +103,8 @@ int ha_tidesdb::write_row_now(const uchar *record) {
     EntryBuffers &entry = entries_[i];
     const bool decides =
         index_codecs_[i]->make_entry(record, new_primary_.slice(), &entry.new_key, &entry.new_value);
-    add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(), decides ? checked : TIDESDB_PUT,
-              decides, i);
+    add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
+              decides ? checked : TIDESDB_PUT, decides, i);
   }
   return apply_writes();
 }
@@ -117,7 +119,8 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
 
   encode_primary(old_record, &old_primary_);
   bool moves = false;
-  if (has_primary_key() && bitmap_is_overlapping(&index_columns_[table_share->primary_key], table->write_set)) {
+  if (has_primary_key() &&
+      bitmap_is_overlapping(&index_columns_[table_share->primary_key], table->write_set)) {
     encode_primary(new_record, &new_primary_);
     moves = old_primary_.size() != new_primary_.size() ||
             memcmp(old_primary_.data(), new_primary_.data(), new_primary_.size());
@@ -128,25 +131,31 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
   write_index_.clear();
   if (moves) {
     add_write(open_table_->primary(), old_key, {nullptr, 0}, TIDESDB_DELETE, true, table_share->primary_key);
-    add_write(open_table_->primary(), new_key, row_value_.slice(), TIDESDB_INSERT, true, table_share->primary_key);
+    add_write(open_table_->primary(), new_key, row_value_.slice(), TIDESDB_INSERT, true,
+              table_share->primary_key);
   } else {
-    add_write(open_table_->primary(), new_key, row_value_.slice(), TIDESDB_PUT, true, table_share->primary_key);
+    add_write(open_table_->primary(), new_key, row_value_.slice(), TIDESDB_PUT, true,
+              table_share->primary_key);
   }
   for (uint i = 0; i < table_share->keys; i++) {
     if (is_primary(i)) continue;
     /* A primary key of other bytes but the same weights does not move, yet its entries hold those bytes. */
     if (!moves && !bitmap_is_overlapping(&index_columns_[i], table->write_set) &&
-        !(has_primary_key() && bitmap_is_overlapping(&index_columns_[table_share->primary_key], table->write_set)))
+        !(has_primary_key() &&
+          bitmap_is_overlapping(&index_columns_[table_share->primary_key], table->write_set)))
       continue;
     EntryBuffers &entry = entries_[i];
-    const bool old_decides = index_codecs_[i]->make_entry(old_record, old_key, &entry.old_key, &entry.old_value);
-    const bool new_decides = index_codecs_[i]->make_entry(new_record, new_key, &entry.new_key, &entry.new_value);
+    const bool old_decides =
+        index_codecs_[i]->make_entry(old_record, old_key, &entry.old_key, &entry.old_value);
+    const bool new_decides =
+        index_codecs_[i]->make_entry(new_record, new_key, &entry.new_key, &entry.new_value);
     const auto same = [](const ByteBuffer &a, const ByteBuffer &b) {
       return a.size() == b.size() && (a.size() == 0 || !memcmp(a.data(), b.data(), a.size()));
     };
     if (same(entry.old_key, entry.new_key)) {
       if (!same(entry.old_value, entry.new_value))
-        add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(), TIDESDB_PUT, new_decides, i);
+        add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(), TIDESDB_PUT,
+                  new_decides, i);
       continue;
     }
     add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, old_decides, i);
@@ -167,7 +176,8 @@ int ha_tidesdb::delete_row(const uchar *record) {
   for (uint i = 0; i < table_share->keys; i++) {
     if (is_primary(i)) continue;
     EntryBuffers &entry = entries_[i];
-    const bool decides = index_codecs_[i]->make_entry(record, old_primary_.slice(), &entry.old_key, &entry.old_value);
+    const bool decides =
+        index_codecs_[i]->make_entry(record, old_primary_.slice(), &entry.old_key, &entry.old_value);
     add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, decides, i);
   }
   return apply_writes();

@@ -75,8 +75,7 @@ class ByteBuffer {
  private:
   void enlarge(size_t more) {
     size_t wanted = capacity_ ? capacity_ * 2 : 64;
-    while (wanted - size_ < more)
-      wanted *= 2;
+    while (wanted - size_ < more) wanted *= 2;
     data_ = static_cast<uchar *>(
         my_realloc(PSI_NOT_INSTRUMENTED, data_, wanted, MYF(MY_FAE | MY_ALLOW_ZERO_PTR)));
     capacity_ = wanted;

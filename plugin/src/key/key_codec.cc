@@ -6,8 +6,9 @@ namespace tidesdb {
 
 namespace {
 
-/* Number of leading parts that a search key gives. */
-uint given_parts(key_part_map map) {
+/* Number of leading parts that a search key gives. HA_WHOLE_KEY means the index without its extension. */
+uint given_parts(key_part_map map, size_t index_parts) {
+  if (map == HA_WHOLE_KEY) return static_cast<uint>(index_parts);
   uint count = 0;
   while (map & 1) {
     count++;
@@ -73,9 +74,7 @@ void KeyCodec::compile(TABLE *table, uint index, const KeyCodec *primary) {
   }
 }
 
-bool KeyCodec::can_cover(const Field *field) {
-  return column_can_cover(field);
-}
+bool KeyCodec::can_cover(const Field *field) { return column_can_cover(field); }
 
 bool KeyCodec::primary_key_can_cover(const TABLE_SHARE *share) {
   if (share->primary_key >= share->keys) return true;
@@ -93,12 +92,10 @@ bool KeyCodec::has_null(const uchar *record) const {
 }
 
 void KeyCodec::append_columns(const uchar *record, ByteBuffer *out) const {
-  for (const KeyPart &part : parts_)
-    append_part(part, record, out, &scratch_);
+  for (const KeyPart &part : parts_) append_part(part, record, out, &scratch_);
 }
 
-bool KeyCodec::make_entry(const uchar *record, Slice primary_key, ByteBuffer *key,
-                          ByteBuffer *value) const {
+bool KeyCodec::make_entry(const uchar *record, Slice primary_key, ByteBuffer *key, ByteBuffer *value) const {
   key->clear();
   value->clear();
   append_columns(record, key);
@@ -110,16 +107,14 @@ bool KeyCodec::make_entry(const uchar *record, Slice primary_key, ByteBuffer *ke
   } else {
     key->append(primary_key);
   }
-  for (const KeyPart &part : parts_)
-    append_unpack_part(part, record, value);
+  for (const KeyPart &part : parts_) append_unpack_part(part, record, value);
   for (size_t i = 0; i < primary_use_.size(); i++)
     if (primary_use_[i].unpack) append_unpack_part(primary_->parts_[i], record, value);
   return decides;
 }
 
-KeyCodec::Search KeyCodec::append_search(const uchar *key_image, key_part_map map,
-                                         ByteBuffer *out) const {
-  const uint given = given_parts(map);
+KeyCodec::Search KeyCodec::append_search(const uchar *key_image, key_part_map map, ByteBuffer *out) const {
+  const uint given = given_parts(map, parts_.size());
   Search search{given >= parts_.size(), false};
   const uchar *image = key_image;
   for (uint i = 0; i < parts_.size() && i < given; i++) {
@@ -129,8 +124,7 @@ KeyCodec::Search KeyCodec::append_search(const uchar *key_image, key_part_map ma
   if (given > parts_.size()) {
     for (size_t i = 0; i < primary_in_image_.size(); i++) {
       if (primary_in_image_[i].parts_needed > given) break;
-      append_image_part(primary_->parts_[i], key_image + primary_in_image_[i].offset, out,
-                        &scratch_);
+      append_image_part(primary_->parts_[i], key_image + primary_in_image_[i].offset, out, &scratch_);
     }
   }
   return search;
@@ -162,8 +156,7 @@ bool KeyCodec::split_entry(Slice key, Slice value, const uchar **columns_end, Sl
   }
   const uchar *from = value.data, *const value_end = value.data + value.size;
   ulonglong size;
-  if (at != end || !read_varint(&from, value_end, &size) ||
-      static_cast<size_t>(value_end - from) < size)
+  if (at != end || !read_varint(&from, value_end, &size) || static_cast<size_t>(value_end - from) < size)
     return false;
   *primary = {from, static_cast<size_t>(size)};
   *unpack = {from + size, static_cast<size_t>(value_end - from - size)};
@@ -197,8 +190,7 @@ bool KeyCodec::decode_entry(Slice key, Slice value, const MY_BITMAP *columns, uc
   at = primary.data;
   const uchar *const primary_end = primary.data + primary.size;
   for (size_t i = 0; i < primary_->parts_.size(); i++)
-    if (!take(primary_->parts_[i], primary_end, primary_use_[i].decode, primary_use_[i].unpack))
-      return false;
+    if (!take(primary_->parts_[i], primary_end, primary_use_[i].decode, primary_use_[i].unpack)) return false;
   return at == primary_end && from == from_end;
 }
 

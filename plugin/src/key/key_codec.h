@@ -23,12 +23,8 @@ namespace tidesdb {
 /* Size of the primary family's key in a table without primary key: a big-endian row number. */
 constexpr size_t HIDDEN_KEY_SIZE = 8;
 
-inline void store_hidden_key(uchar *to, ulonglong row_number) {
-  mi_int8store(to, row_number);
-}
-inline ulonglong read_hidden_key(const uchar *from) {
-  return mi_uint8korr(from);
-}
+inline void store_hidden_key(uchar *to, ulonglong row_number) { mi_int8store(to, row_number); }
+inline ulonglong read_hidden_key(const uchar *from) { return mi_uint8korr(from); }
 
 class KeyCodec {
  public:
@@ -85,9 +81,9 @@ class KeyCodec {
   };
   /*
     Appends the encoding of the first parts of a key image as the server makes them (`map`:
-    make_prev_keypart_map), extended parts (primary key columns behind the index columns) included.
-    The result is a prefix of exactly the keys whose parts are equal.
-    One entry at most matches when is_unique() && all_columns && !has_null; its key is the result.
+    make_prev_keypart_map, or HA_WHOLE_KEY), extended parts (primary key columns behind the index columns)
+    included. The result is a prefix of exactly the keys whose parts are equal. One entry at most matches when
+    is_unique() && all_columns && !has_null; its key is the result.
   */
   Search append_search(const uchar *key_image, key_part_map map, ByteBuffer *out) const;
 
@@ -117,8 +113,7 @@ class KeyCodec {
   void compile(TABLE *table, uint index, const KeyCodec *primary);
 
   /* Where the columns end in the key, and where the row's key and the unpack data stand. */
-  bool split_entry(Slice key, Slice value, const uchar **columns_end, Slice *primary,
-                   Slice *unpack) const;
+  bool split_entry(Slice key, Slice value, const uchar **columns_end, Slice *primary, Slice *unpack) const;
 
   /* What a secondary entry does with a part of the primary key; both false if its column is a whole
      part of the index. */
@@ -141,10 +136,9 @@ class KeyCodec {
   bool nullable_ = false; /* some part is */
   size_t fixed_size_ = 0;
   std::vector<KeyPart> parts_;
-  std::vector<PrimaryUse> primary_use_; /* one for each part of the primary key */
-  std::vector<ImagePlace>
-      primary_in_image_;       /* for as many of its first parts as an image can give */
-  mutable ByteBuffer scratch_; /* weight strings */
+  std::vector<PrimaryUse> primary_use_;      /* one for each part of the primary key */
+  std::vector<ImagePlace> primary_in_image_; /* for as many of its first parts as an image can give */
+  mutable ByteBuffer scratch_;               /* weight strings */
   mutable ByteBuffer compare_[2];
 };
 

@@ -10,9 +10,7 @@ constexpr uchar NULL_MARK = 0;
 constexpr uchar NOT_NULL_MARK = 1;
 constexpr uchar SIGN = 0x80;
 
-inline uchar mask_of(const KeyPart &part) {
-  return part.descending ? 0xff : 0;
-}
+inline uchar mask_of(const KeyPart &part) { return part.descending ? 0xff : 0; }
 
 /* Copies `width` bytes in opposite order: an integer between the record's and the key's byte order.
  */
@@ -33,8 +31,7 @@ inline void copy_reversed(uchar *to, const uchar *from, uint width) {
       return;
     }
     default:
-      for (uint i = 0; i < width; i++)
-        to[i] = from[width - 1 - i];
+      for (uint i = 0; i < width; i++) to[i] = from[width - 1 - i];
   }
 }
 
@@ -66,13 +63,9 @@ bool is_negative_zero(const KeyPart &part, const uchar *value) {
   return true;
 }
 
-bool is_fixed(KeyPart::Kind kind) {
-  return kind < KeyPart::Kind::BYTES;
-}
+bool is_fixed(KeyPart::Kind kind) { return kind < KeyPart::Kind::BYTES; }
 
-bool is_string(const KeyPart &part) {
-  return !is_fixed(part.kind);
-}
+bool is_string(const KeyPart &part) { return !is_fixed(part.kind); }
 
 /* NO PAD speaks of the first level only; the server compares the others padded. */
 bool pads_level(const KeyPart &part, uint level) {
@@ -88,8 +81,7 @@ uint value_size(const KeyPart &part) {
 /* UUID, INET6 and INET4 are kept in an order-preserving form and compared with memcmp. */
 bool is_plain_fixed_binary(const Field *field) {
   const LEX_CSTRING name = field->type_handler()->name().lex_cstring();
-  return strcmp(name.str, "uuid") == 0 || strcmp(name.str, "inet6") == 0 ||
-         strcmp(name.str, "inet4") == 0;
+  return strcmp(name.str, "uuid") == 0 || strcmp(name.str, "inet6") == 0 || strcmp(name.str, "inet4") == 0;
 }
 
 /* Text whose bytes are in the order of the collation, save for trailing spaces. */
@@ -129,16 +121,14 @@ void compile_text(KeyPart *part) {
         cs->strnxfrm(weights, sizeof weights, UINT_MAX32, space, space_size > 0 ? space_size : 0,
                      several ? MY_STRXFRM_LEVEL1 << level : 0);
     const size_t size = got.m_result_length;
-    if (level == 0)
-      part->unit = (size >= 1 && size <= 4 && !all_at_once) ? static_cast<uchar>(size) : 1;
+    if (level == 0) part->unit = (size >= 1 && size <= 4 && !all_at_once) ? static_cast<uchar>(size) : 1;
     if (all_at_once || size != part->unit) {
       /* No weight to pad with: order without padding; trailing spaces were cut off before. */
       if (level == 0) part->pad_space = false;
       continue;
     }
     part->space_weight[level] = 0;
-    for (size_t i = 0; i < size; i++)
-      part->space_weight[level] = part->space_weight[level] << 8 | weights[i];
+    for (size_t i = 0; i < size; i++) part->space_weight[level] = part->space_weight[level] << 8 | weights[i];
   }
   if (part->space_weight[0] == 0) part->pad_space = false;
 }
@@ -179,8 +169,7 @@ KeyPart compile_key_part(TABLE *table, const KEY_PART_INFO &key_part) {
       case MYSQL_TYPE_INT24:
       case MYSQL_TYPE_LONG:
       case MYSQL_TYPE_LONGLONG:
-        part.kind =
-            (field->flags & UNSIGNED_FLAG) ? KeyPart::Kind::UNSIGNED : KeyPart::Kind::SIGNED;
+        part.kind = (field->flags & UNSIGNED_FLAG) ? KeyPart::Kind::UNSIGNED : KeyPart::Kind::SIGNED;
         break;
       case MYSQL_TYPE_YEAR:
       case MYSQL_TYPE_NEWDATE:
@@ -237,9 +226,7 @@ KeyPart compile_key_part(TABLE *table, const KEY_PART_INFO &key_part) {
   return part;
 }
 
-bool column_can_cover(const Field *field) {
-  return !(field->flags & BLOB_FLAG);
-}
+bool column_can_cover(const Field *field) { return !(field->flags & BLOB_FLAG); }
 
 /* ---- where a value stands ---- */
 
@@ -268,8 +255,7 @@ Slice record_string(const KeyPart &part, const uchar *record) {
       return {at + 2, std::min<size_t>(uint2korr(at), part.width)};
     case KeyPart::Storage::BLOB: {
       size_t size = 0;
-      for (uint i = part.blob_length_bytes; i-- > 0;)
-        size = size << 8 | at[i];
+      for (uint i = part.blob_length_bytes; i-- > 0;) size = size << 8 | at[i];
       const uchar *data;
       memcpy(&data, at + part.blob_length_bytes, sizeof data);
       return {data, size};
@@ -366,13 +352,10 @@ void append_value(const KeyPart &part, Slice value, ByteBuffer *out, ByteBuffer 
     out->grow_by(size);
   }
   if (part.descending)
-    for (uchar *at = out->data() + start, *end = out->data() + out->size(); at < end; at++)
-      *at ^= 0xff;
+    for (uchar *at = out->data() + start, *end = out->data() + out->size(); at < end; at++) *at ^= 0xff;
 }
 
-void append_null(const KeyPart &part, ByteBuffer *out) {
-  out->append_byte(NULL_MARK ^ mask_of(part));
-}
+void append_null(const KeyPart &part, ByteBuffer *out) { out->append_byte(NULL_MARK ^ mask_of(part)); }
 
 }  // namespace
 
@@ -385,8 +368,7 @@ void append_part(const KeyPart &part, const uchar *record, ByteBuffer *out, Byte
   append_value(part, record_value(part, record), out, scratch);
 }
 
-bool append_image_part(const KeyPart &part, const uchar *image, ByteBuffer *out,
-                       ByteBuffer *scratch) {
+bool append_image_part(const KeyPart &part, const uchar *image, ByteBuffer *out, ByteBuffer *scratch) {
   if (part.nullable) {
     if (*image != 0) {
       append_null(part, out);
@@ -488,8 +470,7 @@ void append_unpack_part(const KeyPart &part, const uchar *record, ByteBuffer *ou
       break;
     }
     default: {
-      const size_t size =
-          part.storage == KeyPart::Storage::CHAR ? trimmed_size(part, value) : value.size;
+      const size_t size = part.storage == KeyPart::Storage::CHAR ? trimmed_size(part, value) : value.size;
       uchar *to = out->reserve(MAX_VARINT_SIZE + size);
       to = write_varint(to, size);
       memcpy(to, value.data, size);
@@ -568,8 +549,7 @@ bool decode_part(const KeyPart &part, const uchar **at, const uchar *end, const 
       if (static_cast<size_t>(end - *at) < part.width || *unpack >= unpack_end) return false;
       const bool negative_zero = *(*unpack)++ != 0;
       uchar bytes[8];
-      for (uint i = 0; i < part.width; i++)
-        bytes[i] = (*at)[i] ^ mask;
+      for (uint i = 0; i < part.width; i++) bytes[i] = (*at)[i] ^ mask;
       *at += part.width;
       uchar *to = record + part.record_offset;
       if (part.kind == KeyPart::Kind::FLOAT)
@@ -623,8 +603,7 @@ void decode_fixed_part(const KeyPart &part, const uchar *at, uchar *record) {
     copy_reversed(to, at, part.width);
   if (part.kind == KeyPart::Kind::SIGNED) to[part.width - 1] ^= SIGN;
   if (part.descending)
-    for (uint i = 0; i < part.width; i++)
-      to[i] ^= 0xff;
+    for (uint i = 0; i < part.width; i++) to[i] ^= 0xff;
 }
 
 bool part_is_self_contained(const KeyPart &part) {

@@ -43,7 +43,7 @@ struct KeyPart {
   uchar blob_length_bytes;
   uint null_offset;
   uint record_offset;
-  uint width; /* bytes of the value in the record (FIXED), or of the text (CHAR), or its bound */
+  uint width;        /* bytes of the value in the record (FIXED), or of the text (CHAR), or its bound */
   uint part_length;  /* KEY_PART_INFO::length: bytes that the part spans at most */
   uint characters;   /* prefix parts of multi-byte text: most characters; 0: cut by bytes */
   uint image_size;   /* KEY_PART_INFO::store_length */
@@ -69,8 +69,7 @@ Slice record_value(const KeyPart &part, const uchar *record);
 /* Appends the part's bytes for a row, NULL byte included. `scratch` holds weight strings. */
 void append_part(const KeyPart &part, const uchar *record, ByteBuffer *out, ByteBuffer *scratch);
 /* The same for the part's place in a key image. Returns whether it is NULL. */
-bool append_image_part(const KeyPart &part, const uchar *image, ByteBuffer *out,
-                       ByteBuffer *scratch);
+bool append_image_part(const KeyPart &part, const uchar *image, ByteBuffer *out, ByteBuffer *scratch);
 
 /* Moves *at behind the part; false: damaged. *is_null is set to whether it is NULL. */
 bool skip_part(const KeyPart &part, const uchar **at, const uchar *end, bool *is_null);

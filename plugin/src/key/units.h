@@ -52,8 +52,7 @@ inline uchar *put_unit(uchar *to, uint unit) {
     }
     return to;
   }
-  for (uint i = UNIT; i-- > 0;)
-    *to++ = static_cast<uchar>(unit >> (8 * i));
+  for (uint i = UNIT; i-- > 0;) *to++ = static_cast<uchar>(unit >> (8 * i));
   return to;
 }
 
@@ -65,8 +64,7 @@ inline bool take_unit(const uchar **at, const uchar *end, uchar mask, uint *unit
   if (UNIT == 2) size = first < 0x80 ? 1 : first < 0xc0 ? 2 : 3;
   if (static_cast<size_t>(end - *at) < size) return false;
   uint value = 0;
-  for (uint i = 0; i < size; i++)
-    value = value << 8 | (*(*at)++ ^ mask);
+  for (uint i = 0; i < size; i++) value = value << 8 | (*(*at)++ ^ mask);
   if (UNIT == 2) {
     if (size == 2) value &= 0x3fff;
     if (size == 3) value &= 0xffff;
@@ -81,8 +79,7 @@ void append_units(const uchar *from, size_t size, bool pad, uint space, ByteBuff
   size_t count = (size + UNIT - 1) / UNIT;
   const uint escape = pad ? space : 0;
   if (pad)
-    while (count != 0 && unit_at<UNIT>(from, count - 1, size) == space)
-      count--;
+    while (count != 0 && unit_at<UNIT>(from, count - 1, size) == space) count--;
   uchar *to = out->reserve((count + 1) * (UNIT + 2));
   for (size_t i = 0; i < count; i++) {
     const uint unit = unit_at<UNIT>(from, i, size);
@@ -94,10 +91,8 @@ void append_units(const uchar *from, size_t size, bool pad, uint space, ByteBuff
     }
     /* A run of spaces: all get the marker of what follows the run, which exists. */
     size_t next = i + 1;
-    while (unit_at<UNIT>(from, next, size) == space)
-      next++;
-    const uchar marker =
-        unit_at<UNIT>(from, next, size) < space ? REST_BELOW_SPACES : REST_ABOVE_SPACES;
+    while (unit_at<UNIT>(from, next, size) == space) next++;
+    const uchar marker = unit_at<UNIT>(from, next, size) < space ? REST_BELOW_SPACES : REST_ABOVE_SPACES;
     *to++ = marker;
     for (i++; i < next; i++) {
       to = put_unit<UNIT>(to, space);
@@ -115,10 +110,7 @@ enum class Mark { INSIDE, END, DAMAGED };
 inline Mark take_mark(const uchar **at, const uchar *end, uchar mask, bool pad) {
   if (*at >= end) return Mark::DAMAGED;
   const uchar marker = *(*at)++ ^ mask;
-  if (!pad)
-    return marker == INSIDE_NO_PAD ? Mark::INSIDE
-           : marker == END_NO_PAD  ? Mark::END
-                                   : Mark::DAMAGED;
+  if (!pad) return marker == INSIDE_NO_PAD ? Mark::INSIDE : marker == END_NO_PAD ? Mark::END : Mark::DAMAGED;
   if (marker == END_PAD_SPACE) return Mark::END;
   return marker == REST_BELOW_SPACES || marker == REST_ABOVE_SPACES ? Mark::INSIDE : Mark::DAMAGED;
 }
@@ -137,8 +129,8 @@ bool skip_units(const uchar **at, const uchar *end, uchar mask, bool pad, uint s
 }
 
 /* Gives back a string of bytes; it must fit into `room`. */
-inline bool copy_units(const uchar **at, const uchar *end, uchar mask, bool pad, uint space,
-                       uchar *to, size_t room, size_t *size) {
+inline bool copy_units(const uchar **at, const uchar *end, uchar mask, bool pad, uint space, uchar *to,
+                       size_t room, size_t *size) {
   const uchar escape = static_cast<uchar>(pad ? space : 0);
   size_t count = 0;
   for (;;) {

@@ -17,8 +17,7 @@ const uchar *blob_data(const uchar *at, uint length_bytes) {
 
 size_t blob_size(const uchar *at, uint length_bytes) {
   size_t size = 0;
-  for (uint i = length_bytes; i-- > 0;)
-    size = size << 8 | at[i];
+  for (uint i = length_bytes; i-- > 0;) size = size << 8 | at[i];
   return size;
 }
 
@@ -37,8 +36,7 @@ std::unique_ptr<RowCodec> RowCodec::make(TABLE *table, const KeyCodec *primary) 
 void RowCodec::compile(TABLE *table, const KeyCodec *primary) {
   primary_ = primary;
   null_bytes_ = table->s->null_bytes;
-  for (uint i = 0; i < null_bytes_; i++)
-    fixed_null_bits_.push_back(0);
+  for (uint i = 0; i < null_bytes_; i++) fixed_null_bits_.push_back(0);
 
   /* The primary key's first parts that give back their columns from constant places in the key. */
   std::vector<bool> in_key(table->s->fields, false);
@@ -93,8 +91,7 @@ void RowCodec::compile(TABLE *table, const KeyCodec *primary) {
     else
       runs_.push_back({offset, size});
   }
-  for (uint i = 0; i < null_bytes_; i++)
-    fixed_nulls_ = fixed_nulls_ || fixed_null_bits_[i] != 0;
+  for (uint i = 0; i < null_bytes_; i++) fixed_nulls_ = fixed_nulls_ || fixed_null_bits_[i] != 0;
 }
 
 void RowCodec::encode(const uchar *record, ByteBuffer *out) const {
@@ -111,8 +108,7 @@ void RowCodec::encode(const uchar *record, ByteBuffer *out) const {
   }
   if (fixed_nulls_) {
     uchar any = 0;
-    for (uint i = 0; i < null_bytes_; i++)
-      any |= record[i] & fixed_null_bits_[i];
+    for (uint i = 0; i < null_bytes_; i++) any |= record[i] & fixed_null_bits_[i];
     if (any)
       for (const FixedColumn &column : fixed_)
         if (column.null_bit && (record[column.null_offset] & column.null_bit))
@@ -151,8 +147,7 @@ bool RowReader::choose(const MY_BITMAP *columns) {
   if (!columns) {
     if (chosen_ && all_) return true;
   } else if (chosen_ && !all_ &&
-             memcmp(columns_.data(), columns->bitmap, columns_.size() * sizeof(my_bitmap_map)) ==
-                 0) {
+             memcmp(columns_.data(), columns->bitmap, columns_.size() * sizeof(my_bitmap_map)) == 0) {
     return true;
   }
   try {
@@ -175,9 +170,7 @@ void RowReader::compile(const MY_BITMAP *columns) {
   variable_count_ = 0;
   blobs_ = false;
 
-  const auto is_wanted = [&](uint field_index) {
-    return !columns || bitmap_is_set(columns, field_index);
-  };
+  const auto is_wanted = [&](uint field_index) { return !columns || bitmap_is_set(columns, field_index); };
   for (const RowCodec::FixedColumn &column : codec_.fixed_) {
     if (!is_wanted(column.field_index)) continue;
     if (!copies_.empty()) {
@@ -209,16 +202,14 @@ bool RowReader::read(Slice key, Slice value, uchar *record) {
   if (static_cast<size_t>(end - from) < codec_.null_bytes_ + codec_.fixed_size_) return false;
   memcpy(record, from, codec_.null_bytes_);
   from += codec_.null_bytes_;
-  for (const Copy &copy : copies_)
-    memcpy(record + copy.record_offset, from + copy.row_offset, copy.size);
+  for (const Copy &copy : copies_) memcpy(record + copy.record_offset, from + copy.row_offset, copy.size);
   from += codec_.fixed_size_;
 
   if (!key_columns_.empty()) {
     if (key.size < codec_.key_size_needed_) return false;
     for (const uint i : key_columns_) {
       const RowCodec::KeyColumn &column = codec_.key_columns_[i];
-      decode_fixed_part(codec_.primary_->parts()[column.part], key.data + column.key_offset,
-                        record);
+      decode_fixed_part(codec_.primary_->parts()[column.part], key.data + column.key_offset, record);
     }
   }
   if (variable_count_ == 0) return true;
@@ -254,8 +245,7 @@ bool RowReader::read(Slice key, Slice value, uchar *record) {
         break;
       default: {
         if (column.size < 8 && size >> (8 * column.size)) return false;
-        for (uint b = 0; b < column.size; b++)
-          to[b] = static_cast<uchar>(size >> (8 * b));
+        for (uint b = 0; b < column.size; b++) to[b] = static_cast<uchar>(size >> (8 * b));
         /* reserve() above made room for all of them: the memory does not move. */
         const uchar *copy = blob_memory_.data() + blob_memory_.size();
         blob_memory_.append(bytes, size);

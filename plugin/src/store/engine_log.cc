@@ -47,7 +47,8 @@ void open_engine_log(const std::string &data_directory) {
   std::lock_guard<std::mutex> guard(engine_log.mutex);
   engine_log.file = fopen(path.c_str(), "a");
   if (!engine_log.file) {
-    sql_print_warning("TidesDB: cannot write '%s' (%s); the error log is used", path.c_str(), strerror(errno));
+    sql_print_warning("TidesDB: cannot write '%s' (%s); the error log is used", path.c_str(),
+                      strerror(errno));
     return;
   }
   fseek(engine_log.file, 0, SEEK_END);

@@ -17,8 +17,8 @@ int family_record(const tidesdb_family *family, std::vector<uint8_t> *record) {
 }
 
 static int remember_name(void *context, tidesdb_slice name) {
-  static_cast<std::vector<std::string> *>(context)->emplace_back(
-      reinterpret_cast<const char *>(name.data), name.size);
+  static_cast<std::vector<std::string> *>(context)->emplace_back(reinterpret_cast<const char *>(name.data),
+                                                                 name.size);
   return 0;
 }
 

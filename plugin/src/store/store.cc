@@ -30,9 +30,7 @@ std::string real_path(const char *path) {
   return result;
 }
 
-bool make_directory(const std::string &path) {
-  return is_directory(path) || mkdir(path.c_str(), 0750) == 0;
-}
+bool make_directory(const std::string &path) { return is_directory(path) || mkdir(path.c_str(), 0750) == 0; }
 
 /* The directory of the store; "" and a line in the log where none can be made. */
 std::string choose_home(const std::string &data_directory) {
@@ -50,8 +48,8 @@ std::string choose_home(const std::string &data_directory) {
   }
   if (is_directory(inside)) return inside;
   const size_t slash = data_directory.rfind('/');
-  const std::string beside = data_directory.substr(0, slash == std::string::npos ? 0 : slash) + "/" +
-                             BESIDE_DIRECTORY;
+  const std::string beside =
+      data_directory.substr(0, slash == std::string::npos ? 0 : slash) + "/" + BESIDE_DIRECTORY;
   if (make_directory(beside) && access(beside.c_str(), W_OK) == 0) return beside;
   if (make_directory(inside)) return inside;
   sql_print_error("TidesDB: can make neither '%s' nor '%s': %s", beside.c_str(), inside.c_str(),

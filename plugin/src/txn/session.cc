@@ -15,9 +15,15 @@
 
 namespace tidesdb {
 
-Session *Session::find(const THD *thd) {
-  return static_cast<Session *>(thd_get_ha_data(thd, plugin.hton));
+/* Transactions of one connection: its first number has so many zero bits at the end. */
+constexpr int TRANSACTION_NUMBER_BITS = 40;
+
+Session::Session(THD *thd) : thd_(thd) {
+  static std::atomic<ulonglong> sessions{0};
+  transaction_number_ = (sessions.fetch_add(1, std::memory_order_relaxed) + 1) << TRANSACTION_NUMBER_BITS;
 }
+
+Session *Session::find(const THD *thd) { return static_cast<Session *>(thd_get_ha_data(thd, plugin.hton)); }
 
 Session *Session::get(THD *thd) {
   if (Session *session = find(thd)) return session;
@@ -116,7 +122,6 @@ int Session::enter_statement(int table_level, bool may_write) {
       tidesdb_txn_statement_begin(txn(), may_write, sysvars::backpressure_wait_timeout_ms(thd_));
   if (status != TIDESDB_OK) return fail(status);
   statement_open_ = true;
-  statement_number_++;
   if (table_level == TIDESDB_SNAPSHOT && isolation_ == TIDESDB_REPEATABLE_READ)
     if (const int error = tidesdb_txn_take_snapshot(txn())) return fail(error);
   return 0;
@@ -218,9 +223,10 @@ void Session::report_conflict(int status) {
   if (!sysvars::print_all_conflicts()) return;
   sql_print_information("TidesDB: %s: thread %llu: '%.*s' met %s%s%s", tidesdb_strerror(status),
                         static_cast<ulonglong>(thd_get_thread_id(thd_)),
-                        static_cast<int>(std::min<size_t>(thd_->query_length(), 1024)), thd_->query() ? thd_->query() : "",
-                        holder_statement_.empty() ? "a committed change" : "'",
-                        holder_statement_.c_str(), holder_statement_.empty() ? "" : "'");
+                        static_cast<int>(std::min<size_t>(thd_->query_length(), 1024)),
+                        thd_->query() ? thd_->query() : "",
+                        holder_statement_.empty() ? "a committed change" : "'", holder_statement_.c_str(),
+                        holder_statement_.empty() ? "" : "'");
 }
 
 int Session::fail(int status) {
@@ -228,9 +234,10 @@ int Session::fail(int status) {
   error_text_.clear();
   switch (status) {
     case TIDESDB_BACKPRESSURE:
-      push_warning_printf(thd_, Sql_condition::WARN_LEVEL_NOTE, ER_LOCK_WAIT_TIMEOUT,
-                          "TidesDB: back-pressure: writing was held back for tidesdb_backpressure_wait_timeout_ms: %s",
-                          tidesdb_last_error());
+      push_warning_printf(
+          thd_, Sql_condition::WARN_LEVEL_NOTE, ER_LOCK_WAIT_TIMEOUT,
+          "TidesDB: back-pressure: writing was held back for tidesdb_backpressure_wait_timeout_ms: %s",
+          tidesdb_last_error());
       break;
     case TIDESDB_CORRUPTION:
       sql_print_error("TidesDB: %s", tidesdb_last_error());

@@ -39,10 +39,9 @@ class Session {
   /* Level of the running transaction (TIDESDB_READ_COMMITTED, ...). */
   int isolation() const { return isolation_; }
   bool optimistic() const { return optimistic_; }
-  /* Changes with every transaction: what was locked under another number is locked no more. */
+  /* Another for every transaction of every connection (handlers go from one to the next by the server's
+     table cache): what was locked under another number is locked no more. */
   ulonglong transaction_number() const { return transaction_number_; }
-  /* Changes with every statement: cursors of another number have to be placed anew. */
-  ulonglong statement_number() const { return statement_number_; }
 
   /* The level at which a transaction that begins now with a table of `table_level` would run. */
   static int level_for(THD *thd, int table_level);
@@ -73,7 +72,7 @@ class Session {
  private:
   enum class State { IDLE, ACTIVE, PREPARED, ORDERED, ABORTED };
 
-  explicit Session(THD *thd) : thd_(thd) {}
+  explicit Session(THD *thd);
   int begin(int level);
   void end() {
     state_ = State::IDLE;
@@ -93,8 +92,7 @@ class Session {
   bool statement_open_ = false;
   bool optimistic_ = false;
   int isolation_ = TIDESDB_REPEATABLE_READ;
-  ulonglong transaction_number_ = 0;
-  ulonglong statement_number_ = 0;
+  ulonglong transaction_number_;
   ulonglong lock_timeout_ms_ = ~0ULL - 1;
   std::string error_text_;
   std::string holder_statement_;

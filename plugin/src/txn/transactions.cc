@@ -67,7 +67,8 @@ int remember_xid(void *context, tidesdb_slice bytes) {
   if (decode_xid(bytes, &xid))
     static_cast<std::vector<XID> *>(context)->push_back(xid);
   else
-    sql_print_error("TidesDB: a prepared transaction has an identifier of %zu bytes that is not ours", bytes.size);
+    sql_print_error("TidesDB: a prepared transaction has an identifier of %zu bytes that is not ours",
+                    bytes.size);
   return 0;
 }
 
@@ -89,7 +90,8 @@ int recover(XID *list, uint length) {
     }
   }
   uint count = 0;
-  while (count < length && recovery.next < recovery.xids.size()) list[count++] = recovery.xids[recovery.next++];
+  while (count < length && recovery.next < recovery.xids.size())
+    list[count++] = recovery.xids[recovery.next++];
   if (count < length) recovery.next = 0;
   return static_cast<int>(count);
 }
@@ -108,7 +110,8 @@ int xa_answer(int status, const char *what) {
 int commit_by_xid(XID *xid) {
   EncodedXid encoded;
   encode_xid(*xid, &encoded);
-  return xa_answer(tidesdb_commit_by_xid(plugin.db, encoded.bytes, encoded.size), "commit of a prepared transaction");
+  return xa_answer(tidesdb_commit_by_xid(plugin.db, encoded.bytes, encoded.size),
+                   "commit of a prepared transaction");
 }
 
 int rollback_by_xid(XID *xid) {

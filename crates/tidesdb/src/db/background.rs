@@ -134,8 +134,9 @@ impl Store {
         self.pipeline.help_until(last.last_seq, self.snapshots.floor());
         let snapshots = self.snapshots.capture(self.pipeline.frontier());
         let begun = Instant::now();
-        let generations: Vec<&dyn FlushSource> =
-            sealed.iter().map(|sealed| &sealed.generation as &dyn FlushSource).collect();
+        let memtables: Vec<FlushedMemtable<'_>> =
+            sealed.iter().map(|sealed| FlushedMemtable::new(&sealed.generation)).collect();
+        let generations: Vec<&dyn FlushSource> = memtables.iter().map(|m| m as &dyn FlushSource).collect();
         let flushed = flush::flush(&FlushInput {
             versions: &self.versions,
             claims: &self.claims,
@@ -168,7 +169,7 @@ impl Store {
         self.memtables.changed.notify_all();
         self.wal.release_before(needed_from);
         self.stats.flushes.fetch_add(1, Ordering::Relaxed);
-        let memory: usize = sealed.iter().map(|sealed| Generation::bytes(&sealed.generation)).sum();
+        let memory: usize = sealed.iter().map(|sealed| sealed.generation.bytes()).sum();
         self.pressure.flushed(memory as u64, begun.elapsed());
         self.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);
         self.shape_changed();
@@ -207,23 +208,36 @@ fn low_priority() {
     }
 }
 
-impl FlushSource for Arc<Generation> {
+/// A sealed memtable as a flush reads it.
+pub(crate) struct FlushedMemtable<'a> {
+    generation: &'a Arc<Generation>,
+    /// Bytes and entries of all families together: the memtable does not count bytes by family.
+    bytes: u64,
+    entries: u64,
+}
+
+impl<'a> FlushedMemtable<'a> {
+    pub(crate) fn new(generation: &'a Arc<Generation>) -> FlushedMemtable<'a> {
+        let entries = generation.families().into_iter().map(|family| generation.entries(family)).sum();
+        FlushedMemtable { generation, bytes: generation.bytes() as u64, entries }
+    }
+}
+
+impl FlushSource for FlushedMemtable<'_> {
     fn id(&self) -> GenerationId {
-        Generation::id(self)
+        self.generation.id()
     }
 
     fn families(&self) -> Vec<FamilyId> {
-        Generation::families(self)
+        self.generation.families()
     }
 
     fn bytes(&self, family: FamilyId) -> u64 {
-        // The memtable counts bytes for all families together: share them by entries.
-        let all: u64 = Generation::families(self).iter().map(|&f| self.entries(f)).sum();
-        (Generation::bytes(self) as u64).saturating_mul(self.entries(family)) / all.max(1)
+        self.bytes.saturating_mul(self.generation.entries(family)) / self.entries.max(1)
     }
 
     fn raw_source(&self, family: FamilyId) -> Option<Box<dyn RawSource + '_>> {
-        let source = Generation::raw_source(self, family)?;
+        let source = self.generation.raw_source(family)?;
         Some(Box::new(source))
     }
 }

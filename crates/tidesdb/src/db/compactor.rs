@@ -33,7 +33,6 @@ impl Store {
 
     fn with_context<T>(&self, run: impl FnOnce(&JobContext<'_>) -> Result<T>) -> Result<T> {
         let frontier = self.pipeline.frontier();
-        self.snapshots.refresh_floor(frontier);
         let live = self.snapshots.capture(frontier);
         run(&JobContext { versions: &self.versions, live: &live, stop: &self.closing, pace: &|_| {} })
     }
@@ -49,7 +48,7 @@ impl Store {
         if self.wal.failed().is_some() {
             return Ok(false);
         }
-        let floor = self.snapshots.refresh_floor(self.pipeline.frontier());
+        let floor = self.refresh_floor();
         let options = |id| self.family_options(id);
         let picked = compaction::pick(&self.claims, &self.versions, &self.options, None, &options, floor);
         if let Some(picked) = picked {

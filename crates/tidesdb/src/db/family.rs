@@ -1,6 +1,6 @@
 //! A column family in memory: what its dictionary entry says, and its counters.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
@@ -63,7 +63,7 @@ pub struct Family {
     name: RwLock<Arc<[u8]>>,
     options: RwLock<Arc<FamilyOptions>>,
     record: RwLock<Arc<[u8]>>,
-    birth: AtomicU64,
+    birth: Seq,
     dropped: AtomicBool,
     pub(crate) counters: [Mutex<Option<Counter>>; COUNTERS as usize],
 }
@@ -81,7 +81,7 @@ impl Family {
             name: RwLock::new(name.into()),
             options: RwLock::new(Arc::new(options)),
             record: RwLock::new(record.into()),
-            birth: AtomicU64::new(birth),
+            birth,
             dropped: AtomicBool::new(false),
             counters: Default::default(),
         })
@@ -109,7 +109,7 @@ impl Family {
 
     /// Sequence of the DDL that made it; older snapshots may not read it.
     pub fn birth(&self) -> Seq {
-        self.birth.load(Ordering::Acquire)
+        self.birth
     }
 
     /// Whether it was dropped or replaced by a truncation.
@@ -123,10 +123,6 @@ impl Family {
             return Err(Error::NoSuchFamily(String::from_utf8_lossy(&self.name()).into_owned()));
         }
         Ok(())
-    }
-
-    pub(crate) fn set_birth(&self, seq: Seq) {
-        self.birth.store(seq, Ordering::Release);
     }
 
     pub(crate) fn set_dropped(&self) {

@@ -37,7 +37,7 @@ use crate::io::DirectoryLock;
 use crate::iter::KeyRange;
 use crate::lock::{LockManager, Owner};
 use crate::memtable::ArenaPool;
-use crate::options::{FamilyOptions, LogLevel, Options};
+use crate::options::{FamilyOptions, LogLevel, Options, SyncMode};
 use crate::txn::cursor::Cursor;
 use crate::txn::pipeline::Pipeline;
 use crate::txn::snapshot::{Slot, Snapshots};
@@ -80,6 +80,8 @@ pub struct Store {
     pub(crate) pressure: Gauges,
     pub(crate) stats: Stats,
     pub(crate) closing: AtomicBool,
+    /// Sequence of the newest commit that recovery found.
+    opened_at: Seq,
     _lock: Box<dyn DirectoryLock>,
 }
 
@@ -134,11 +136,30 @@ impl Store {
         self.view.load().newest(family, key, snapshot, out)
     }
 
-    /// Takes a snapshot at the frontier.
+    /// Takes a snapshot at the frontier; after a failure of the log at what is known to be in it
+    /// (`protocols.md` 1.8).
     pub(crate) fn take_snapshot(&self) -> Result<Slot> {
-        self.snapshots.take(|| self.pipeline.frontier()).ok_or_else(|| {
+        let slot = match self.wal.failed() {
+            None => self.snapshots.take(|| self.pipeline.frontier()),
+            Some(_) => self.snapshots.take_at(self.logged_seq()),
+        };
+        slot.ok_or_else(|| {
             Error::InvalidArgument("too many snapshots are open; end some transactions".into())
         })
+    }
+
+    /// The newest commit that will survive a failure of the log now.
+    fn logged_seq(&self) -> Seq {
+        let logged = match self.options.sync_mode {
+            SyncMode::Full => self.wal.durable_seq(),
+            _ => self.wal.written_seq(),
+        };
+        logged.max(self.opened_at).min(self.pipeline.frontier())
+    }
+
+    /// Recomputes the prune floor. What the log could still lose hides no older version.
+    pub(crate) fn refresh_floor(&self) -> Seq {
+        self.snapshots.refresh_floor(self.logged_seq())
     }
 
     pub(crate) fn new_generation_id(&self) -> GenerationId {
@@ -187,7 +208,7 @@ pub struct Db {
 impl Db {
     /// Opens or makes the store in `dir` on the operating system's disk.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Db> {
-        Db::open_on(Arc::new(crate::io::RealDisk::default()), dir, options, None)
+        Db::open_on(Arc::new(crate::io::RealDisk), dir, options, None)
     }
 
     /// A new transaction object.

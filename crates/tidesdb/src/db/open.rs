@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::cache::{BlockCache, FileCache};
 use crate::compaction::claims::Claims;
-use crate::db::background::{Attention, Background};
+use crate::db::background::{Attention, Background, FlushedMemtable};
 use crate::db::catalog::Catalog;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::family::Family;
@@ -82,7 +82,7 @@ impl Replay {
         if seq <= self.flushed {
             return Ok(());
         }
-        if self.generations.last().is_none_or(|last| Generation::bytes(last) > self.write_buffer) {
+        if self.generations.last().is_none_or(|last| last.bytes() > self.write_buffer) {
             let fresh = Generation::new(self.next_generation, self.arenas.clone());
             self.next_generation += 1;
             self.generations.push(Arc::new(fresh));
@@ -239,8 +239,10 @@ impl Db {
         let mut edit = Edit::default();
         let mut flushed = None;
         if !replay.generations.is_empty() {
+            let memtables: Vec<FlushedMemtable<'_>> =
+                replay.generations.iter().map(FlushedMemtable::new).collect();
             let generations: Vec<&dyn FlushSource> =
-                replay.generations.iter().map(|generation| generation as &dyn FlushSource).collect();
+                memtables.iter().map(|memtable| memtable as &dyn FlushSource).collect();
             let done = flush::flush(&FlushInput {
                 versions: &versions,
                 claims: &claims,
@@ -291,6 +293,7 @@ impl Db {
             recovered: Mutex::new(HashMap::new()),
             stats: Stats::default(),
             closing: AtomicBool::new(false),
+            opened_at: newest,
             _lock: lock,
             dir: dir.to_path_buf(),
             options,

@@ -118,7 +118,7 @@ impl Db {
             let here = memtable.entries(family.id());
             stats.tombstones += memtable.tombstones(family.id());
             entries += memtable.keys(family.id());
-            stats.memtable_bytes += crate::flush::FlushSource::bytes(memtable, family.id());
+            stats.memtable_bytes += memtable.family_bytes(family.id());
             raw_entries += here;
         }
         raw_bytes += stats.memtable_bytes;

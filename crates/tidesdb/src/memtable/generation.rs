@@ -124,6 +124,12 @@ impl Generation {
         self.tree(family).map_or(0, |tree| tree.tree.entries())
     }
 
+    /// About how many bytes a family takes: its share of all by the number of its versions.
+    pub fn family_bytes(&self, family: FamilyId) -> u64 {
+        let all: u64 = self.directory.trees(&self.arena).map(|tree| tree.entries()).sum();
+        (self.bytes() as u64).saturating_mul(self.entries(family)) / all.max(1)
+    }
+
     /// Number of different keys of a family.
     pub fn keys(&self, family: FamilyId) -> u64 {
         self.tree(family).map_or(0, |tree| tree.tree.keys())

@@ -187,7 +187,7 @@ impl Store {
         prepared.batch.apply(floor);
         self.pipeline.help_until(ordered.seq, floor);
         if ordered.seq % FLOOR_EVERY == 0 {
-            self.snapshots.refresh_floor(self.pipeline.frontier());
+            self.refresh_floor();
         }
         if let Some(id) = prepared.undecided {
             self.undecided.lock().remove(&id);

@@ -72,6 +72,15 @@ impl Snapshots {
         }
     }
 
+    /// Takes a snapshot at `seq`, which may lie below what scanners were told: only for a store in which
+    /// nothing is pruned any more.
+    pub fn take_at(&self, seq: Seq) -> Option<Slot> {
+        let index = self.free.lock().pop()?;
+        self.used.fetch_max(index as usize + 1, SeqCst);
+        self.slots[index as usize].swap(seq, SeqCst);
+        Some(Slot { index, seq })
+    }
+
     /// Gives a slot back.
     pub fn release(&self, slot: Slot) {
         self.slots[slot.index as usize].store(EMPTY, Release);

@@ -1,6 +1,6 @@
 //! A transaction: its snapshots, its private batch, its locks, and its end.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,6 +106,9 @@ pub struct Transaction {
     sync: Option<SyncMode>,
     /// Snapshots that ended; cursors compare it.
     ended_snapshots: u64,
+    /// A lock is held on a key whose newest version was found to be newer than the snapshot: holding a
+    /// lock already does not show any more that its key was compared.
+    overtaken: AtomicBool,
 }
 
 impl Transaction {
@@ -126,6 +129,7 @@ impl Transaction {
             xid: Vec::new(),
             sync: None,
             ended_snapshots: 0,
+            overtaken: AtomicBool::new(false),
         }
     }
 
@@ -265,6 +269,7 @@ impl Transaction {
         }
         match &self.transaction_snapshot {
             Some(slot) if seq > slot.seq() => {
+                self.overtaken.store(true, Ordering::Relaxed);
                 Err(if self.mood.optimistic { Error::Deadlock } else { Error::Conflict })
             }
             _ => Ok(()),
@@ -380,13 +385,15 @@ impl Transaction {
         if change.lock && !self.mood.unlocked {
             let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;
             let own = self.own(family.id(), key).map(|own| own.kind.is_tombstone());
-            let unread = granted == Some(Granted::New) && self.transaction_snapshot.is_some();
+            let compared = granted == Some(Granted::AlreadyHeld) && !self.overtaken.load(Ordering::Relaxed);
+            let unread = !compared && self.transaction_snapshot.is_some();
             if own.is_none() && (insert || unread) {
                 if let Some((seq, kind)) = self.store.newest(family.id(), key, MAX_SEQ, None)? {
+                    let unchanged = self.check_unchanged(seq);
                     if insert && !kind.is_tombstone() {
                         return Err(Error::Duplicate);
                     }
-                    self.check_unchanged(seq)?;
+                    unchanged?;
                 }
             } else if insert && own == Some(false) {
                 return Err(Error::Duplicate);
@@ -529,6 +536,7 @@ impl Transaction {
         self.batch.clear();
         self.xid.clear();
         self.statement = Mark::default();
+        self.overtaken.store(false, Ordering::Relaxed);
         self.changed();
         self.store.locks.unlock_all(&self.owner);
         self.state = State::Idle;
