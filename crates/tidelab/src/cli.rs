@@ -33,7 +33,7 @@ docs/tidelab.md says how it measures and what is in its files.";
 
 /// The laboratory.
 #[derive(Debug, Parser)]
-#[command(name = "tidelab", version, about = ABOUT, after_help = EXPLANATION)]
+#[command(name = "tidelab", version, about = ABOUT, after_help = EXPLANATION, args_override_self = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
