@@ -187,10 +187,19 @@ impl World {
                 FamilyOptions { block_size: 128, ..sim::tiny_family() },
                 FamilyOptions { block_size: 256, prefix_len: 2, use_btree: true, ..sim::tiny_family() },
                 FamilyOptions { compression: Compression::Lz4, bloom_filter: false, ..sim::tiny_family() },
-                FamilyOptions { tombstone_density_trigger: 2500, tombstone_density_min_entries: 8, min_levels: 3, ..sim::tiny_family() },
+                FamilyOptions {
+                    tombstone_density_trigger: 2500,
+                    tombstone_density_min_entries: 8,
+                    min_levels: 3,
+                    ..sim::tiny_family()
+                },
             ]
         } else {
-            vec![normal.clone(), FamilyOptions { prefix_len: 3, ..normal.clone() }, FamilyOptions { use_btree: true, compression: Compression::None, ..normal }]
+            vec![
+                normal.clone(),
+                FamilyOptions { prefix_len: 3, ..normal.clone() },
+                FamilyOptions { use_btree: true, compression: Compression::None, ..normal },
+            ]
         };
         let disk = FaultyDisk::new(seed);
         let db = open(&disk, &options).expect("opens");
@@ -214,6 +223,12 @@ impl World {
 
     fn db(&self) -> &Db {
         self.db.as_ref().expect("open")
+    }
+
+    fn trace(&self, what: impl FnOnce() -> String) {
+        if std::env::var("MODEL_TRACE").is_ok() {
+            println!("{}", what());
+        }
     }
 
     fn count(&mut self, what: &'static str) {
@@ -460,7 +475,8 @@ impl World {
         let key = self.key();
         // A prefix goes with a key: from the ends of the family it says nothing.
         let keyed = !matches!(start, Start::First | Start::Last);
-        let prefix = if keyed && self.rng.one_in(3) { 1 + self.rng.below(key.len() as u64) as usize } else { 0 };
+        let prefix =
+            if keyed && self.rng.one_in(3) { 1 + self.rng.below(key.len() as u64) as usize } else { 0 };
         let bound = self.rng.one_in(3).then(|| self.key());
         let mode = if self.rng.one_in(4) { ReadMode::Latest } else { ReadMode::Snapshot };
         Asked { start, key, prefix, bound, mode, expect: self.rng.below(40) as u32 }
@@ -469,11 +485,8 @@ impl World {
     /// What a transaction sees of a family at a sequence.
     fn sees(&self, at: usize, family: u64, seq: u64) -> BTreeMap<Key, Vec<u8>> {
         let known = &self.model.families[&family];
-        let mut rows: BTreeMap<Key, Vec<u8>> = known
-            .keys
-            .keys()
-            .filter_map(|key| Some((key.clone(), known.at(key, seq)?.1.clone()?)))
-            .collect();
+        let mut rows: BTreeMap<Key, Vec<u8>> =
+            known.keys.keys().filter_map(|key| Some((key.clone(), known.at(key, seq)?.1.clone()?))).collect();
         for ((of, key), change) in &self.open[at].model.own {
             if *of == family {
                 match change {
@@ -511,10 +524,17 @@ impl World {
             let Some((family, handle)) = self.family() else { return };
             let mut asked = self.asked();
             (asked.prefix, asked.bound, asked.mode) = (0, None, ReadMode::Snapshot);
-            let seq = self.read_seq(at, asked.mode);
-            if !self.live(family) || seq < self.model.families[&family].birth || seq == u64::MAX {
+            let txn = &self.open[at].model;
+            let would = match txn.isolation {
+                Isolation::ReadCommitted => txn.statement,
+                _ => txn.snapshot,
+            };
+            let unborn = |seq: u64| seq < self.model.families[&family].birth;
+            if !self.live(family) || txn.isolation == Isolation::ReadUncommitted || would.is_some_and(unborn)
+            {
                 return;
             }
+            let seq = self.read_seq(at, asked.mode);
             let expected = scanned(&self.sees(at, family, seq), &asked).into_iter().next();
             let mut cursor = self.db().cursor(&handle);
             let open = &mut self.open[at];
@@ -580,6 +600,7 @@ impl World {
     fn prepare(&mut self, at: usize) {
         let xid = format!("x{}-{}", self.seed, self.rng.next()).into_bytes();
         let two_phase = self.rng.one_in(2);
+        self.trace(|| format!("prepare {:?} {two_phase}", String::from_utf8_lossy(&xid)));
         let open = &mut self.open[at];
         open.cursor = None;
         open.txn.prepare(two_phase.then_some(&xid)).expect("prepares");
@@ -602,7 +623,12 @@ impl World {
         }
         let mut open = self.open.swap_remove(at);
         if open.model.ordered || self.rng.one_in(2) {
-            open.txn.finish(self.rng.one_in(2)).expect("finishes");
+            let checkpoint = self.rng.one_in(2);
+            open.txn.finish(checkpoint).expect("finishes");
+            if checkpoint {
+                // The marker's sync was left to the checkpoint request, which comes now.
+                self.db().flush_log().expect("syncs");
+            }
             if !open.model.ordered {
                 self.model.commit(&open.model.own);
             }
@@ -699,7 +725,7 @@ impl World {
         for (name, id) in self.model.names.clone() {
             let handle = self.db().family(&name).expect("there");
             if let Some(known) = self.handles.get(&id) {
-                assert!(Arc::ptr_eq(known, &handle) , "one object for a family");
+                assert!(Arc::ptr_eq(known, &handle), "one object for a family");
             }
             self.handles.insert(id, handle);
         }
@@ -778,6 +804,7 @@ impl World {
                 (false, _) => self.model.unlock_all(model.owner),
             }
         }
+        self.trace(|| format!("restart, clean {clean}, {mode:?}"));
         let db = self.db.take().expect("open");
         self.handles.clear();
         if clean {
@@ -788,7 +815,10 @@ impl World {
             self.disk = crashed;
             self.count("crashes");
         }
-        self.db = Some(open(&self.disk, &self.options).unwrap_or_else(|e| panic!("opens after {mode:?}, clean {clean}: {e}")));
+        self.db = Some(
+            open(&self.disk, &self.options)
+                .unwrap_or_else(|e| panic!("opens after {mode:?}, clean {clean}: {e}")),
+        );
         // Handles of families that were dropped are gone with the store.
         let mut undecided = self.db().prepared();
         undecided.sort();
@@ -801,6 +831,7 @@ impl World {
         let Some(xid) = self.model.undecided.keys().next().cloned() else { return };
         let Some((own, owner)) = self.model.undecided.remove(&xid) else { return };
         let commit = self.rng.one_in(2);
+        self.trace(|| format!("decide {:?}: {commit}", String::from_utf8_lossy(&xid)));
         let known = match commit {
             true => self.db().commit_by_xid(&xid),
             false => self.db().rollback_by_xid(&xid),
@@ -834,10 +865,7 @@ impl World {
     fn run(&mut self, steps: u64) {
         for step in 0..steps {
             let choice = self.rng.below(100);
-            if std::env::var("MODEL_TRACE").is_ok() {
-                println!("step {step}: {choice}, {} open, seq {}", self.open.len(), self.model.seq);
-                self.compare();
-            }
+            self.trace(|| format!("step {step}: {choice}, {} open, seq {}", self.open.len(), self.model.seq));
             if self.open.len() < 4 && (self.open.is_empty() || choice < 8) {
                 self.begin();
             }
@@ -876,6 +904,7 @@ impl World {
                     }
                 }
                 96 => self.decide_recovered(),
+                97..=98 if !self.model.undecided.is_empty() && self.rng.one_in(2) => self.decide_recovered(),
                 97 if !self.open.iter().any(|open| open.model.ordered) => {
                     if self.rng.one_in(2) {
                         self.restart();
@@ -947,9 +976,25 @@ fn programs(tiny: bool, count: u64, steps: u64) {
     println!("{} programs: {totals:?}", seeds.len());
     if seeds.len() >= 20 {
         for what in [
-            "writes", "conflicts", "duplicates", "lock timeouts", "dropped", "gets", "scans", "cursor steps",
-            "commits", "prepares", "creates", "drops", "renames", "truncates", "exchanges", "counters",
-            "crashes", "clean restarts", "decided after a restart",
+            "writes",
+            "conflicts",
+            "duplicates",
+            "lock timeouts",
+            "dropped",
+            "gets",
+            "scans",
+            "cursor steps",
+            "commits",
+            "prepares",
+            "creates",
+            "drops",
+            "renames",
+            "truncates",
+            "exchanges",
+            "counters",
+            "crashes",
+            "clean restarts",
+            "decided after a restart",
         ] {
             assert!(totals.contains_key(what), "{what} never happened: {totals:?}");
         }

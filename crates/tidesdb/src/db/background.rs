@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::db::memtables::Sealed;
+use crate::db::memtables::{Sealed, Stuck};
 use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::flush::{self, FlushInput, FlushSource};
@@ -117,11 +117,12 @@ impl Store {
                 Err(error) => {
                     self.log(LogLevel::Error, &format!("flush failed, will be tried again: {error}"));
                     let mut state = self.memtables.state.lock();
-                    if let Error::DiskFull(what) = &error {
-                        state.disk_full = Some(what.clone());
-                    }
+                    state.stuck = Some(Stuck::of(&error));
                     self.memtables.changed.notify_all();
-                    self.memtables.changed.wait_for(&mut state, pause);
+                    let until = Instant::now() + pause;
+                    while !state.closing && !self.memtables.changed.wait_until(&mut state, until).timed_out()
+                    {
+                    }
                     pause = (pause * 2).min(RETRY.1);
                 }
             }
@@ -163,7 +164,7 @@ impl Store {
             state.sealed.retain(|sealed| sealed.generation.id() > upto);
             state.log_from.retain(|&generation, _| generation > upto);
             self.held_log.lock().retain(|&generation, _| generation > upto);
-            state.disk_full = None;
+            state.stuck = None;
         }
         self.memtables.changed.notify_all();
         self.wal.release_before(needed_from);

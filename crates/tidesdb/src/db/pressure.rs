@@ -113,8 +113,8 @@ impl Store {
             }
             self.stats.count_backpressure(|| {
                 let mut state = self.memtables.state.lock();
-                if let Some(full) = &state.disk_full {
-                    return Err(Error::DiskFull(full.clone()));
+                if let Some(stuck) = &state.stuck {
+                    return Err(stuck.error(self));
                 }
                 self.memtables.changed.wait_for(&mut state, STEP);
                 Ok(())
