@@ -19,6 +19,9 @@ use crate::types::{FamilyId, GenerationId, DICTIONARY};
 /// First and longest pause after a failed flush or compaction.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
+/// Longest sleep between two looks at whether the store closes.
+const STEP: Duration = Duration::from_millis(5);
+
 /// The threads of a store.
 #[derive(Debug)]
 pub struct Background {
@@ -190,7 +193,7 @@ impl Store {
                     self.log(LogLevel::Error, &format!("compaction failed, will be tried again: {error}"));
                     let begun = Instant::now();
                     while begun.elapsed() < pause && !self.closing.load(Ordering::Acquire) {
-                        std::thread::sleep(RETRY.0.min(pause));
+                        std::thread::sleep(STEP);
                     }
                     pause = (pause * 2).min(RETRY.1);
                 }

@@ -60,6 +60,10 @@ impl Store {
                 (runs, stop) = (here, limit);
             }
         }
+        if self.options.compaction_threads == 0 {
+            // Nobody would end a stop.
+            (runs, stop) = (0, 0);
+        }
         self.pressure.l0_runs.store(runs, Relaxed);
         self.pressure.l0_stop.store(stop, Relaxed);
         self.pressure.debt.store(self.compaction_debt(), Relaxed);
