@@ -1,6 +1,6 @@
 //! Cursors: point reads and scans, with the head that C++ reads inline.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -10,45 +10,47 @@ use tidesdb::Error;
 
 use crate::error::{guard, NOT_FOUND, OK, SKIPPED};
 use crate::family::FamilyHandle;
-use crate::txn::TxnHandle;
-use crate::{bytes, Slice};
+use crate::txn::{transaction, TxnHandle};
+use crate::{answer, bytes, given, given_mut, Slice};
 
 /// `tidesdb_row`.
 #[repr(C)]
 pub struct RowC {
-    key: *const u8,
-    value: *const u8,
-    key_size: usize,
-    value_size: usize,
+    pub(crate) key: *const u8,
+    pub(crate) value: *const u8,
+    pub(crate) key_size: usize,
+    pub(crate) value_size: usize,
 }
 
 /// `tidesdb_cursor`: what C sees, then what it does not.
 #[repr(C)]
 pub struct CursorHandle {
-    rows: *const RowC,
-    count: u32,
-    position: u32,
-    changes: *const u64,
-    changes_seen: u64,
-    direction: i32,
-    inner: Cursor,
-    batch: Vec<RowC>,
+    pub(crate) rows: *const RowC,
+    pub(crate) count: u32,
+    pub(crate) position: u32,
+    pub(crate) changes: *const u64,
+    pub(crate) changes_seen: u64,
+    pub(crate) direction: i32,
+    pub(crate) inner: Cursor,
+    /// Which store the family is of.
+    pub(crate) store: *const c_void,
+    pub(crate) batch: Vec<RowC>,
     /// Kept so that `changes` stays valid.
-    counter: Arc<AtomicU64>,
-    txn: *const TxnHandle,
+    pub(crate) counter: Arc<AtomicU64>,
+    pub(crate) txn: *const TxnHandle,
 }
 
 /// `tidesdb_seek`.
 #[repr(C)]
 pub struct SeekC {
-    key: *const u8,
-    key_size: usize,
-    prefix_size: usize,
-    bound: *const u8,
-    bound_size: usize,
-    start: u8,
-    mode: u8,
-    batch_hint: u16,
+    pub(crate) key: *const u8,
+    pub(crate) key_size: usize,
+    pub(crate) prefix_size: usize,
+    pub(crate) bound: *const u8,
+    pub(crate) bound_size: usize,
+    pub(crate) start: u8,
+    pub(crate) mode: u8,
+    pub(crate) batch_hint: u16,
 }
 
 const SKIP_LOCKED: u32 = 16;
@@ -66,6 +68,14 @@ fn read_mode(mode: u32) -> Result<(ReadMode, bool), Error> {
 }
 
 impl CursorHandle {
+    /// Error when the transaction is one of another store.
+    fn check_store(&self, txn: &TxnHandle) -> Result<(), Error> {
+        if self.store == Arc::as_ptr(txn.db.store()).cast() {
+            return Ok(());
+        }
+        Err(Error::InvalidArgument("the cursor and the transaction are of two stores".into()))
+    }
+
     fn forget_batch(&mut self) {
         self.batch.clear();
         self.count = 0;
@@ -106,7 +116,9 @@ pub unsafe extern "C" fn tidesdb_cursor_open(
 ) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let family = unsafe { &*family };
+        unsafe { answer(cursor, std::ptr::null_mut())? };
+        // SAFETY: as above.
+        let family = unsafe { given(family)? };
         let counter = Arc::new(AtomicU64::new(0));
         let handle = CursorHandle {
             rows: std::ptr::null(),
@@ -116,12 +128,13 @@ pub unsafe extern "C" fn tidesdb_cursor_open(
             changes_seen: 0,
             direction: 0,
             inner: family.db.cursor(&family.family),
+            store: Arc::as_ptr(family.db.store()).cast(),
             batch: Vec::new(),
             counter,
             txn: std::ptr::null(),
         };
         // SAFETY: as above.
-        unsafe { cursor.write(Box::into_raw(Box::new(handle))) };
+        unsafe { answer(cursor, Box::into_raw(Box::new(handle)))? };
         Ok(OK)
     })
 }
@@ -140,7 +153,7 @@ pub unsafe extern "C" fn tidesdb_cursor_close(cursor: *mut CursorHandle) {
 pub unsafe extern "C" fn tidesdb_cursor_reset(cursor: *mut CursorHandle) {
     guard(|| {
         // SAFETY: the crate's contract.
-        let handle = unsafe { &mut *cursor };
+        let handle = unsafe { given_mut(cursor)? };
         handle.forget_batch();
         handle.inner.reset();
         handle.txn = std::ptr::null();
@@ -160,13 +173,16 @@ pub unsafe extern "C" fn tidesdb_get(
 ) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let (handle, txn, key) = unsafe { (&mut *cursor, (*txn).txn(), bytes(key, key_size)) };
+        let (handle, owner, key) = unsafe { (given_mut(cursor)?, given(txn)?, bytes(key, key_size)) };
+        handle.check_store(owner)?;
+        // SAFETY: as above.
+        let txn = unsafe { owner.txn() };
         handle.forget_batch();
         let (mode, skip) = read_mode(mode as u32)?;
         match handle.inner.get(txn, key, mode, skip) {
             Ok(Some(found)) => {
                 // SAFETY: as above.
-                unsafe { value.write(Slice::of(found)) };
+                unsafe { answer(value, Slice::of(found))? };
                 Ok(OK)
             }
             Ok(None) => Ok(NOT_FOUND),
@@ -185,11 +201,12 @@ pub unsafe extern "C" fn tidesdb_cursor_seek(
 ) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let (handle, c) = unsafe { (&mut *cursor, &*seek) };
+        let (handle, owner, c) = unsafe { (given_mut(cursor)?, given(txn)?, given(seek)?) };
         handle.forget_batch();
+        handle.check_store(owner)?;
         handle.txn = txn;
         // SAFETY: as above.
-        let txn = unsafe { (*txn).txn() };
+        let txn = unsafe { owner.txn() };
         if !Arc::ptr_eq(&handle.counter, txn.change_counter()) {
             handle.counter = txn.change_counter().clone();
             handle.changes = handle.counter.as_ptr();
@@ -225,7 +242,7 @@ pub unsafe extern "C" fn tidesdb_cursor_seek(
 pub unsafe extern "C" fn tidesdb_cursor_fetch(cursor: *mut CursorHandle, direction: c_int) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let handle = unsafe { &mut *cursor };
+        let handle = unsafe { given_mut(cursor)? };
         if handle.txn.is_null() || handle.direction == 0 || handle.batch.is_empty() {
             return Ok(NOT_FOUND);
         }
@@ -233,7 +250,7 @@ pub unsafe extern "C" fn tidesdb_cursor_fetch(cursor: *mut CursorHandle, directi
         handle.batch.clear();
         handle.count = 0;
         // SAFETY: the transaction of the last seek, by the crate's contract still there.
-        let txn = unsafe { (*handle.txn).txn() };
+        let txn = unsafe { transaction(handle.txn)? };
         let found = handle.inner.fetch(txn, position, direction > 0)?;
         Ok(handle.show(found, direction > 0))
     })
@@ -244,7 +261,7 @@ pub unsafe extern "C" fn tidesdb_cursor_fetch(cursor: *mut CursorHandle, directi
 pub unsafe extern "C" fn tidesdb_cursor_unlock_row(cursor: *mut CursorHandle, txn: *mut TxnHandle) {
     guard(|| {
         // SAFETY: the crate's contract.
-        let (handle, txn) = unsafe { (&mut *cursor, (*txn).txn()) };
+        let (handle, txn) = unsafe { (given_mut(cursor)?, transaction(txn)?) };
         handle.inner.unlock_row(txn);
         Ok(OK)
     });

@@ -7,7 +7,7 @@ use tidesdb::db::catalog::Ddl;
 use crate::error::{guard, guard_shared, OK};
 use crate::family::{family_options, FamilyOptionsC};
 use crate::store::DbHandle;
-use crate::Slice;
+use crate::{answer, given, given_mut, Slice};
 
 /// `tidesdb_ddl`.
 pub struct DdlHandle {
@@ -19,10 +19,12 @@ pub struct DdlHandle {
 pub unsafe extern "C" fn tidesdb_ddl_begin(db: *mut DbHandle, ddl: *mut *mut DdlHandle) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let handle = unsafe { &*db };
+        unsafe { answer(ddl, std::ptr::null_mut())? };
+        // SAFETY: as above.
+        let handle = unsafe { given(db)? };
         let begun = DdlHandle { ddl: handle.db.ddl()? };
         // SAFETY: as above.
-        unsafe { ddl.write(Box::into_raw(Box::new(begun))) };
+        unsafe { answer(ddl, Box::into_raw(Box::new(begun)))? };
         Ok(OK)
     })
 }
@@ -37,7 +39,7 @@ pub unsafe extern "C" fn tidesdb_ddl_create(
 ) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let (handle, options) = unsafe { (&mut *ddl, family_options(&*options)?) };
+        let (handle, options) = unsafe { (given_mut(ddl)?, family_options(given(options)?)?) };
         // SAFETY: as above.
         let (name, record) = unsafe { (name.bytes(), record.bytes()) };
         handle.ddl.create(name, options, record)?;
@@ -50,7 +52,7 @@ pub unsafe extern "C" fn tidesdb_ddl_create(
 pub unsafe extern "C" fn tidesdb_ddl_drop(ddl: *mut DdlHandle, name: Slice) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let (handle, name) = unsafe { (&mut *ddl, name.bytes()) };
+        let (handle, name) = unsafe { (given_mut(ddl)?, name.bytes()) };
         handle.ddl.drop_family(name)?;
         Ok(OK)
     })
@@ -61,7 +63,7 @@ pub unsafe extern "C" fn tidesdb_ddl_drop(ddl: *mut DdlHandle, name: Slice) -> c
 pub unsafe extern "C" fn tidesdb_ddl_rename(ddl: *mut DdlHandle, from: Slice, to: Slice) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let (handle, from, to) = unsafe { (&mut *ddl, from.bytes(), to.bytes()) };
+        let (handle, from, to) = unsafe { (given_mut(ddl)?, from.bytes(), to.bytes()) };
         handle.ddl.rename(from, to)?;
         Ok(OK)
     })
@@ -72,7 +74,7 @@ pub unsafe extern "C" fn tidesdb_ddl_rename(ddl: *mut DdlHandle, from: Slice, to
 pub unsafe extern "C" fn tidesdb_ddl_truncate(ddl: *mut DdlHandle, name: Slice) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let (handle, name) = unsafe { (&mut *ddl, name.bytes()) };
+        let (handle, name) = unsafe { (given_mut(ddl)?, name.bytes()) };
         handle.ddl.truncate(name)?;
         Ok(OK)
     })
@@ -83,7 +85,7 @@ pub unsafe extern "C" fn tidesdb_ddl_truncate(ddl: *mut DdlHandle, name: Slice) 
 pub unsafe extern "C" fn tidesdb_ddl_set_record(ddl: *mut DdlHandle, name: Slice, record: Slice) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let (handle, name, record) = unsafe { (&mut *ddl, name.bytes(), record.bytes()) };
+        let (handle, name, record) = unsafe { (given_mut(ddl)?, name.bytes(), record.bytes()) };
         handle.ddl.set_record(name, record)?;
         Ok(OK)
     })
@@ -98,7 +100,8 @@ pub unsafe extern "C" fn tidesdb_ddl_set_options(
 ) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let (handle, name, options) = unsafe { (&mut *ddl, name.bytes(), family_options(&*options)?) };
+        let (handle, name, options) =
+            unsafe { (given_mut(ddl)?, name.bytes(), family_options(given(options)?)?) };
         handle.ddl.set_options(name, options)?;
         Ok(OK)
     })
@@ -114,7 +117,7 @@ pub unsafe extern "C" fn tidesdb_ddl_set_counter(
 ) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let (handle, name) = unsafe { (&mut *ddl, name.bytes()) };
+        let (handle, name) = unsafe { (given_mut(ddl)?, name.bytes()) };
         handle.ddl.set_counter(name, counter, next)?;
         Ok(OK)
     })
@@ -123,9 +126,9 @@ pub unsafe extern "C" fn tidesdb_ddl_set_counter(
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_ddl_commit(ddl: *mut DdlHandle) -> c_int {
-    // SAFETY: the crate's contract: the handle is given up here.
-    let handle = unsafe { Box::from_raw(ddl) };
     guard_shared(|| {
+        // SAFETY: the crate's contract: the handle is given up here.
+        let handle = unsafe { Box::from_raw(given_mut(ddl)?) };
         handle.ddl.commit()?;
         Ok(OK)
     })

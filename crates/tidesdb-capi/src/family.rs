@@ -10,7 +10,7 @@ use tidesdb::{Db, Error};
 use crate::error::{guard, guard_shared, OK};
 use crate::store::{sync_mode, DbHandle};
 use crate::txn::TxnHandle;
-use crate::{Slice, Visit};
+use crate::{answer, given, null, Slice, Visit};
 
 /// `tidesdb_family`.
 pub struct FamilyHandle {
@@ -21,20 +21,20 @@ pub struct FamilyHandle {
 /// `tidesdb_family_options`.
 #[repr(C)]
 pub struct FamilyOptionsC {
-    struct_size: usize,
-    compression: u8,
-    sync_mode: u8,
-    bloom_filter: u8,
-    use_btree: u8,
-    bloom_fpr: u32,
-    block_size: u32,
-    prefix_len: u32,
-    l0_compaction_trigger: u32,
-    l0_stall_threshold: u32,
-    level_size_ratio: u32,
-    min_levels: u32,
-    tombstone_density_trigger: u32,
-    tombstone_density_min_entries: u64,
+    pub(crate) struct_size: usize,
+    pub(crate) compression: u8,
+    pub(crate) sync_mode: u8,
+    pub(crate) bloom_filter: u8,
+    pub(crate) use_btree: u8,
+    pub(crate) bloom_fpr: u32,
+    pub(crate) block_size: u32,
+    pub(crate) prefix_len: u32,
+    pub(crate) l0_compaction_trigger: u32,
+    pub(crate) l0_stall_threshold: u32,
+    pub(crate) level_size_ratio: u32,
+    pub(crate) min_levels: u32,
+    pub(crate) tombstone_density_trigger: u32,
+    pub(crate) tombstone_density_min_entries: u64,
 }
 
 /// `TIDESDB_SYNC_DEFAULT`.
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn tidesdb_family_options_init(options: *mut FamilyOptions
         tombstone_density_min_entries: d.tombstone_density_min_entries,
     };
     // SAFETY: the crate's contract.
-    unsafe { options.write(value) };
+    let _ = unsafe { answer(options, value) };
 }
 
 /// What C's options ask for.
@@ -108,10 +108,12 @@ pub unsafe extern "C" fn tidesdb_family_open(
 ) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let (handle, name) = unsafe { (&*db, name.bytes()) };
+        unsafe { answer(family, std::ptr::null_mut())? };
+        // SAFETY: as above.
+        let (handle, name) = unsafe { (given(db)?, name.bytes()) };
         let opened = FamilyHandle { family: handle.db.family(name)?, db: handle.db.clone() };
         // SAFETY: as above.
-        unsafe { family.write(Box::into_raw(Box::new(opened))) };
+        unsafe { answer(family, Box::into_raw(Box::new(opened)))? };
         Ok(OK)
     })
 }
@@ -129,7 +131,7 @@ pub unsafe extern "C" fn tidesdb_family_close(family: *mut FamilyHandle) {
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_family_id(family: *const FamilyHandle) -> u32 {
     // SAFETY: the crate's contract.
-    unsafe { &*family }.family.id()
+    unsafe { given(family) }.map_or(0, |handle| handle.family.id())
 }
 
 /// See the header.
@@ -142,14 +144,14 @@ pub unsafe extern "C" fn tidesdb_family_record(
 ) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let record = unsafe { &*family }.family.record();
-        let count = record.len().min(size);
+        let record = unsafe { given(family)? }.family.record();
+        let count = if buffer.is_null() { 0 } else { record.len().min(size) };
         if count > 0 {
             // SAFETY: `buffer` has `size` bytes by the crate's contract.
             unsafe { std::ptr::copy_nonoverlapping(record.as_ptr(), buffer, count) };
         }
         // SAFETY: as above.
-        unsafe { needed.write(record.len()) };
+        unsafe { answer(needed, record.len())? };
         Ok(OK)
     })
 }
@@ -164,7 +166,8 @@ pub unsafe extern "C" fn tidesdb_family_list(
 ) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let (handle, prefix) = unsafe { (&*db, prefix.bytes()) };
+        let (handle, prefix) = unsafe { (given(db)?, prefix.bytes()) };
+        let visit = visit.ok_or_else(null)?;
         for name in handle.db.family_names(prefix) {
             // SAFETY: as above.
             if unsafe { visit(context, Slice::of(&name)) } != 0 {
@@ -186,12 +189,12 @@ pub unsafe extern "C" fn tidesdb_counter_take(
     limit: u64,
     first: *mut u64,
 ) -> c_int {
-    // SAFETY: the crate's contract.
-    let handle = unsafe { &*family };
     guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(family)? };
         let value = handle.db.counter_take(&handle.family, counter, count, offset, increment, limit)?;
         // SAFETY: as above.
-        unsafe { first.write(value) };
+        unsafe { answer(first, value)? };
         Ok(OK)
     })
 }
@@ -204,9 +207,9 @@ pub unsafe extern "C" fn tidesdb_counter_raise(
     counter: u32,
     value: u64,
 ) -> c_int {
-    // SAFETY: the crate's contract.
-    let handle = unsafe { &*family };
     guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(family)? };
         handle.db.counter_raise(&handle.family, counter, value)?;
         Ok(OK)
     })
@@ -215,10 +218,10 @@ pub unsafe extern "C" fn tidesdb_counter_raise(
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_counter_peek(family: *const FamilyHandle, counter: u32) -> u64 {
-    // SAFETY: the crate's contract.
-    let handle = unsafe { &*family };
     let mut value = 1;
     guard(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(family)? };
         value = handle.db.counter_peek(&handle.family, counter)?;
         Ok(OK)
     });

@@ -7,7 +7,7 @@ use tidesdb::iter::KeyRange;
 use crate::error::{guard, guard_shared, OK};
 use crate::family::FamilyHandle;
 use crate::store::DbHandle;
-use crate::Slice;
+use crate::{answer, given, Slice};
 
 /// See the header.
 #[no_mangle]
@@ -19,13 +19,13 @@ pub unsafe extern "C" fn tidesdb_estimate_range(
 ) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let handle = unsafe { &*family };
+        let handle = unsafe { given(family)? };
         // SAFETY: as above.
         let bound = |slice: Slice| (!slice.data.is_null()).then(|| unsafe { slice.bytes() }.to_vec());
         let range = KeyRange { lower: bound(lower), upper: bound(upper) };
         let estimate = handle.db.estimate(&handle.family, &range)?;
         // SAFETY: as above.
-        unsafe { rows.write(estimate) };
+        unsafe { answer(rows, estimate)? };
         Ok(OK)
     })
 }
@@ -33,14 +33,14 @@ pub unsafe extern "C" fn tidesdb_estimate_range(
 /// `tidesdb_family_stats`.
 #[repr(C)]
 pub struct FamilyStatsC {
-    struct_size: usize,
-    entries: u64,
-    tombstones: u64,
-    data_bytes: u64,
-    memtable_bytes: u64,
-    mean_row_bytes: u64,
-    runs: u32,
-    levels: u32,
+    pub(crate) struct_size: usize,
+    pub(crate) entries: u64,
+    pub(crate) tombstones: u64,
+    pub(crate) data_bytes: u64,
+    pub(crate) memtable_bytes: u64,
+    pub(crate) mean_row_bytes: u64,
+    pub(crate) runs: u32,
+    pub(crate) levels: u32,
 }
 
 /// See the header.
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn tidesdb_family_get_stats(
 ) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let handle = unsafe { &*family };
+        let handle = unsafe { given(family)? };
         let s = handle.db.family_stats(&handle.family)?;
         let value = FamilyStatsC {
             struct_size: std::mem::size_of::<FamilyStatsC>(),
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn tidesdb_family_get_stats(
             levels: s.levels,
         };
         // SAFETY: as above.
-        unsafe { stats.write(value) };
+        unsafe { answer(stats, value)? };
         Ok(OK)
     })
 }
@@ -72,9 +72,9 @@ pub unsafe extern "C" fn tidesdb_family_get_stats(
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_compact(family: *mut FamilyHandle) -> c_int {
-    // SAFETY: the crate's contract.
-    let handle = unsafe { &*family };
     guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(family)? };
         handle.db.compact(&handle.family)?;
         Ok(OK)
     })
@@ -83,9 +83,9 @@ pub unsafe extern "C" fn tidesdb_compact(family: *mut FamilyHandle) -> c_int {
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_verify(family: *mut FamilyHandle) -> c_int {
-    // SAFETY: the crate's contract.
-    let handle = unsafe { &*family };
     guard(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(family)? };
         handle.db.verify(&handle.family)?;
         Ok(OK)
     })
@@ -145,7 +145,7 @@ pub struct StatsC {
 pub unsafe extern "C" fn tidesdb_get_stats(db: *mut DbHandle, stats: *mut StatsC) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let s = unsafe { &*db }.db.stats();
+        let s = unsafe { given(db)? }.db.stats();
         let value = StatsC {
             struct_size: std::mem::size_of::<StatsC>(),
             column_families: s.column_families,
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn tidesdb_get_stats(db: *mut DbHandle, stats: *mut StatsC
             commits: s.commits,
         };
         // SAFETY: as above.
-        unsafe { stats.write(value) };
+        unsafe { answer(stats, value)? };
         Ok(OK)
     })
 }
@@ -201,10 +201,12 @@ pub unsafe extern "C" fn tidesdb_get_stats(db: *mut DbHandle, stats: *mut StatsC
 pub unsafe extern "C" fn tidesdb_status_text(db: *mut DbHandle, text: *mut *mut c_char) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let report = unsafe { &*db }.db.report();
+        let report = unsafe { given(db)? }.db.report();
+        // SAFETY: as above.
+        unsafe { answer(text, std::ptr::null_mut())? };
         let report = CString::new(report.replace('\0', " ")).unwrap_or_default();
         // SAFETY: as above.
-        unsafe { text.write(report.into_raw()) };
+        unsafe { answer(text, report.into_raw())? };
         Ok(OK)
     })
 }

@@ -16,6 +16,9 @@ mod insight;
 mod store;
 mod txn;
 
+#[cfg(test)]
+mod layout_test;
+
 pub use cursor::*;
 pub use ddl::*;
 pub use error::*;
@@ -25,6 +28,8 @@ pub use store::*;
 pub use txn::*;
 
 use std::ffi::c_int;
+
+use tidesdb::Error;
 
 /// `tidesdb_slice`.
 #[repr(C)]
@@ -65,5 +70,41 @@ pub(crate) unsafe fn bytes<'a>(data: *const u8, size: usize) -> &'a [u8] {
     }
 }
 
+/// The object behind a pointer from C; a null pointer is an error.
+///
+/// # Safety
+/// As for the crate.
+pub(crate) unsafe fn given<'a, T>(pointer: *const T) -> Result<&'a T, Error> {
+    // SAFETY: the caller's contract.
+    unsafe { pointer.as_ref() }.ok_or_else(null)
+}
+
+/// As [`given`], for an object that nobody else uses now.
+///
+/// # Safety
+/// As for the crate.
+pub(crate) unsafe fn given_mut<'a, T>(pointer: *mut T) -> Result<&'a mut T, Error> {
+    // SAFETY: the caller's contract.
+    unsafe { pointer.as_mut() }.ok_or_else(null)
+}
+
+/// Writes a result where C wants it; a null pointer is an error.
+///
+/// # Safety
+/// As for the crate.
+pub(crate) unsafe fn answer<T>(to: *mut T, value: T) -> Result<(), Error> {
+    if to.is_null() {
+        return Err(null());
+    }
+    // SAFETY: the caller's contract.
+    unsafe { to.write(value) };
+    Ok(())
+}
+
+/// The error of a null pointer.
+pub(crate) fn null() -> Error {
+    Error::InvalidArgument("a pointer that must not be null is null".into())
+}
+
 /// What `visit` callbacks look like.
-pub type Visit = unsafe extern "C" fn(context: *mut std::ffi::c_void, item: Slice) -> c_int;
+pub type Visit = Option<unsafe extern "C" fn(context: *mut std::ffi::c_void, item: Slice) -> c_int>;

@@ -10,7 +10,7 @@ use tidesdb::options::{Options, SyncMode};
 use tidesdb::{Db, Error};
 
 use crate::error::{guard, guard_shared, OK};
-use crate::{bytes, Slice, Visit, NOT_FOUND};
+use crate::{answer, bytes, given, null, Slice, Visit, NOT_FOUND};
 
 /// `tidesdb_log_fn`.
 pub type LogFn = unsafe extern "C" fn(context: *mut c_void, level: c_int, message: *const c_char);
@@ -19,8 +19,8 @@ pub type LogFn = unsafe extern "C" fn(context: *mut c_void, level: c_int, messag
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct WaitObserverC {
-    context: *mut c_void,
-    wait_begins: Option<
+    pub(crate) context: *mut c_void,
+    pub(crate) wait_begins: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
             waiter: *mut c_void,
@@ -28,30 +28,30 @@ pub struct WaitObserverC {
             holder_count: usize,
         ),
     >,
-    wait_ends: Option<unsafe extern "C" fn(context: *mut c_void, waiter: *mut c_void)>,
+    pub(crate) wait_ends: Option<unsafe extern "C" fn(context: *mut c_void, waiter: *mut c_void)>,
 }
 
 /// `tidesdb_options`.
 #[repr(C)]
 pub struct OptionsC {
-    struct_size: usize,
-    owner: *const c_char,
-    write_buffer_size: u64,
-    block_cache_size: u64,
-    max_memory: u64,
-    sync_interval_us: u64,
-    max_open_files: u32,
-    flush_threads: u32,
-    compaction_threads: u32,
-    sync_mode: u8,
-    create_if_missing: u8,
-    read_only: u8,
-    finish_compactions_on_close: u8,
-    log_level: c_int,
-    log: Option<LogFn>,
-    log_context: *mut c_void,
-    write_buffer_variable: *const c_char,
-    observer: *const WaitObserverC,
+    pub(crate) struct_size: usize,
+    pub(crate) owner: *const c_char,
+    pub(crate) write_buffer_size: u64,
+    pub(crate) block_cache_size: u64,
+    pub(crate) max_memory: u64,
+    pub(crate) sync_interval_us: u64,
+    pub(crate) max_open_files: u32,
+    pub(crate) flush_threads: u32,
+    pub(crate) compaction_threads: u32,
+    pub(crate) sync_mode: u8,
+    pub(crate) create_if_missing: u8,
+    pub(crate) read_only: u8,
+    pub(crate) finish_compactions_on_close: u8,
+    pub(crate) log_level: c_int,
+    pub(crate) log: Option<LogFn>,
+    pub(crate) log_context: *mut c_void,
+    pub(crate) write_buffer_variable: *const c_char,
+    pub(crate) observer: *const WaitObserverC,
 }
 
 /// `tidesdb_db`.
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn tidesdb_options_init(options: *mut OptionsC) {
         observer: std::ptr::null(),
     };
     // SAFETY: the crate's contract.
-    unsafe { options.write(value) };
+    let _ = unsafe { answer(options, value) };
 }
 
 pub(crate) fn sync_mode(number: u8) -> Result<SyncMode, Error> {
@@ -175,7 +175,9 @@ pub unsafe extern "C" fn tidesdb_open(
 ) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let (path, c) = unsafe { (CStr::from_ptr(path), &*options) };
+        unsafe { answer(db, std::ptr::null_mut())? };
+        // SAFETY: as above.
+        let (path, c) = unsafe { (CStr::from_ptr(given(path)?), given(options)?) };
         // SAFETY: as above.
         let options = unsafe { options_of(c)? };
         // SAFETY: as above.
@@ -185,7 +187,7 @@ pub unsafe extern "C" fn tidesdb_open(
         let path = Path::new(OsStr::from_bytes(path.to_bytes()));
         let opened = Db::open_on(disk, path, options, observer)?;
         // SAFETY: as above.
-        unsafe { db.write(Box::into_raw(Box::new(DbHandle { db: opened }))) };
+        unsafe { answer(db, Box::into_raw(Box::new(DbHandle { db: opened })))? };
         Ok(OK)
     })
 }
@@ -213,7 +215,8 @@ pub unsafe extern "C" fn tidesdb_prepared_list(
 ) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let handle = unsafe { &*db };
+        let handle = unsafe { given(db)? };
+        let visit = visit.ok_or_else(null)?;
         for xid in handle.db.prepared() {
             // SAFETY: as above.
             if unsafe { visit(context, Slice::of(&xid)) } != 0 {
@@ -227,9 +230,11 @@ pub unsafe extern "C" fn tidesdb_prepared_list(
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_commit_by_xid(db: *mut DbHandle, xid: *const u8, xid_size: usize) -> c_int {
-    // SAFETY: the crate's contract.
-    let (handle, xid) = unsafe { (&*db, bytes(xid, xid_size)) };
-    guard_shared(|| Ok(if handle.db.commit_by_xid(xid)? { OK } else { NOT_FOUND }))
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let (handle, xid) = unsafe { (given(db)?, bytes(xid, xid_size)) };
+        Ok(if handle.db.commit_by_xid(xid)? { OK } else { NOT_FOUND })
+    })
 }
 
 /// See the header.
@@ -239,9 +244,11 @@ pub unsafe extern "C" fn tidesdb_rollback_by_xid(
     xid: *const u8,
     xid_size: usize,
 ) -> c_int {
-    // SAFETY: the crate's contract.
-    let (handle, xid) = unsafe { (&*db, bytes(xid, xid_size)) };
-    guard_shared(|| Ok(if handle.db.rollback_by_xid(xid)? { OK } else { NOT_FOUND }))
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let (handle, xid) = unsafe { (given(db)?, bytes(xid, xid_size)) };
+        Ok(if handle.db.rollback_by_xid(xid)? { OK } else { NOT_FOUND })
+    })
 }
 
 /// See the header.
@@ -249,12 +256,13 @@ pub unsafe extern "C" fn tidesdb_rollback_by_xid(
 pub unsafe extern "C" fn tidesdb_checkpoint_request(
     db: *mut DbHandle,
     cookie: *mut c_void,
-    done: unsafe extern "C" fn(cookie: *mut c_void),
+    done: Option<unsafe extern "C" fn(cookie: *mut c_void)>,
 ) -> c_int {
-    // SAFETY: the crate's contract.
-    let handle = unsafe { &*db };
     let cookie = cookie as usize;
     guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(db)? };
+        let done = done.ok_or_else(null)?;
         handle.db.when_durable(Box::new(move || {
             // SAFETY: the caller gave a function that takes its cookie, from any thread.
             unsafe { done(cookie as *mut c_void) };
@@ -266,9 +274,9 @@ pub unsafe extern "C" fn tidesdb_checkpoint_request(
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_flush_log(db: *mut DbHandle) -> c_int {
-    // SAFETY: the crate's contract.
-    let handle = unsafe { &*db };
     guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(db)? };
         handle.db.flush_log()?;
         Ok(OK)
     })
@@ -277,9 +285,9 @@ pub unsafe extern "C" fn tidesdb_flush_log(db: *mut DbHandle) -> c_int {
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_flush(db: *mut DbHandle) -> c_int {
-    // SAFETY: the crate's contract.
-    let handle = unsafe { &*db };
     guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(db)? };
         handle.db.flush()?;
         Ok(OK)
     })

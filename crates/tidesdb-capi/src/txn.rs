@@ -13,7 +13,7 @@ use tidesdb::{Db, Error};
 use crate::error::{fail, guard, guard_shared, OK};
 use crate::family::FamilyHandle;
 use crate::store::DbHandle;
-use crate::{bytes, Slice};
+use crate::{answer, bytes, given, Slice};
 
 /// `tidesdb_txn`. Kills come from other threads and touch `db` and `owner` alone.
 pub struct TxnHandle {
@@ -32,6 +32,23 @@ impl TxnHandle {
         // SAFETY: the caller's contract.
         unsafe { &mut *self.inner.get() }
     }
+
+    /// Error when the family is one of another store.
+    pub(crate) fn check_store(&self, family: &FamilyHandle) -> Result<(), Error> {
+        if Arc::ptr_eq(self.db.store(), family.db.store()) {
+            return Ok(());
+        }
+        Err(Error::InvalidArgument("the family and the transaction are of two stores".into()))
+    }
+}
+
+/// The transaction behind a pointer from C.
+///
+/// # Safety
+/// As for the crate; the calling thread is the one that may use it now.
+pub(crate) unsafe fn transaction<'a>(txn: *const TxnHandle) -> Result<&'a mut Transaction, Error> {
+    // SAFETY: the caller's contract.
+    unsafe { Ok(given(txn)?.txn()) }
 }
 
 fn isolation(number: c_int) -> Result<Isolation, Error> {
@@ -55,11 +72,13 @@ fn patience(milliseconds: u64) -> Option<Duration> {
 pub unsafe extern "C" fn tidesdb_txn_create(db: *mut DbHandle, txn: *mut *mut TxnHandle) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let db = unsafe { &*db }.db.clone();
+        unsafe { answer(txn, std::ptr::null_mut())? };
+        // SAFETY: as above.
+        let db = unsafe { given(db)? }.db.clone();
         let inner = db.transaction();
         let handle = TxnHandle { owner: inner.owner().clone(), inner: UnsafeCell::new(inner), db };
         // SAFETY: as above.
-        unsafe { txn.write(Box::into_raw(Box::new(handle))) };
+        unsafe { answer(txn, Box::into_raw(Box::new(handle)))? };
         Ok(OK)
     })
 }
@@ -79,28 +98,40 @@ pub unsafe extern "C" fn tidesdb_txn_free(txn: *mut TxnHandle) {
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_set_cookie(txn: *mut TxnHandle, cookie: *mut c_void) {
-    // SAFETY: the crate's contract.
-    unsafe { &*txn }.owner.set_cookie(cookie as u64);
+    guard(|| {
+        // SAFETY: the crate's contract.
+        unsafe { given(txn)? }.owner.set_cookie(cookie as u64);
+        Ok(OK)
+    });
 }
 
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_set_lock_timeout(txn: *mut TxnHandle, milliseconds: u64) {
-    // SAFETY: the crate's contract.
-    unsafe { (*txn).txn() }.set_lock_timeout(patience(milliseconds));
+    guard(|| {
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.set_lock_timeout(patience(milliseconds));
+        Ok(OK)
+    });
 }
 
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_set_preference(txn: *mut TxnHandle, preference: c_int) {
-    // SAFETY: the crate's contract. The lock table's victim is the one with the largest wish.
-    unsafe { &*txn }.owner.set_preference(preference.saturating_neg());
+    guard(|| {
+        // SAFETY: the crate's contract. The lock table's victim is the one with the largest wish.
+        unsafe { given(txn)? }.owner.set_preference(preference.saturating_neg());
+        Ok(OK)
+    });
 }
 
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_begin(txn: *mut TxnHandle, level: c_int, flags: c_uint) -> c_int {
     guard(|| {
+        if flags > 15 {
+            return Err(Error::InvalidArgument(format!("{flags:#x} has unknown flags of a transaction")));
+        }
         let mood = Mood {
             isolation: isolation(level)?,
             optimistic: flags & 1 != 0,
@@ -108,7 +139,7 @@ pub unsafe extern "C" fn tidesdb_txn_begin(txn: *mut TxnHandle, level: c_int, fl
             ordered_waits: flags & 8 != 0,
         };
         // SAFETY: the crate's contract.
-        unsafe { (*txn).txn() }.begin(mood)?;
+        unsafe { transaction(txn)? }.begin(mood)?;
         Ok(OK)
     })
 }
@@ -117,14 +148,14 @@ pub unsafe extern "C" fn tidesdb_txn_begin(txn: *mut TxnHandle, level: c_int, fl
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_is_active(txn: *const TxnHandle) -> c_int {
     // SAFETY: the crate's contract.
-    unsafe { (*txn).txn() }.is_active().into()
+    c_int::from(unsafe { transaction(txn) }.is_ok_and(|txn| txn.is_active()))
 }
 
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_has_writes(txn: *const TxnHandle) -> c_int {
     // SAFETY: the crate's contract.
-    unsafe { (*txn).txn() }.has_writes().into()
+    c_int::from(unsafe { transaction(txn) }.is_ok_and(|txn| txn.has_writes()))
 }
 
 /// See the header.
@@ -132,7 +163,7 @@ pub unsafe extern "C" fn tidesdb_txn_has_writes(txn: *const TxnHandle) -> c_int 
 pub unsafe extern "C" fn tidesdb_txn_take_snapshot(txn: *mut TxnHandle) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        unsafe { (*txn).txn() }.take_snapshot()?;
+        unsafe { transaction(txn)? }.take_snapshot()?;
         Ok(OK)
     })
 }
@@ -147,7 +178,7 @@ pub unsafe extern "C" fn tidesdb_txn_statement_begin(
     guard(|| {
         let patience = patience(backpressure_ms).unwrap_or(Duration::MAX);
         // SAFETY: the crate's contract.
-        unsafe { (*txn).txn() }.statement_begin(may_write != 0, patience)?;
+        unsafe { transaction(txn)? }.statement_begin(may_write != 0, patience)?;
         Ok(OK)
     })
 }
@@ -157,7 +188,7 @@ pub unsafe extern "C" fn tidesdb_txn_statement_begin(
 pub unsafe extern "C" fn tidesdb_txn_statement_end(txn: *mut TxnHandle) {
     guard(|| {
         // SAFETY: the crate's contract.
-        unsafe { (*txn).txn() }.statement_end();
+        unsafe { transaction(txn)? }.statement_end();
         Ok(OK)
     });
 }
@@ -167,7 +198,7 @@ pub unsafe extern "C" fn tidesdb_txn_statement_end(txn: *mut TxnHandle) {
 pub unsafe extern "C" fn tidesdb_txn_statement_rollback(txn: *mut TxnHandle) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        unsafe { (*txn).txn() }.statement_rollback();
+        unsafe { transaction(txn)? }.statement_rollback();
         Ok(OK)
     })
 }
@@ -188,7 +219,10 @@ pub unsafe extern "C" fn tidesdb_lock_table(
             other => return Err(Error::InvalidArgument(format!("{other} is no mode of a table lock"))),
         };
         // SAFETY: the crate's contract.
-        let (txn, family) = unsafe { ((*txn).txn(), &*family) };
+        let (family, handle) = unsafe { (given(family)?, given(txn)?) };
+        handle.check_store(family)?;
+        // SAFETY: as above.
+        let txn = unsafe { handle.txn() };
         txn.lock_table(&family.family, mode)?;
         Ok(OK)
     })
@@ -199,7 +233,11 @@ pub unsafe extern "C" fn tidesdb_lock_table(
 pub unsafe extern "C" fn tidesdb_txn_prepare(txn: *mut TxnHandle, xid: *const u8, xid_size: usize) -> c_int {
     guard_shared(|| {
         // SAFETY: the crate's contract.
-        let (txn, xid) = unsafe { ((*txn).txn(), bytes(xid, xid_size)) };
+        let (txn, xid) = unsafe { (transaction(txn)?, bytes(xid, xid_size)) };
+        if xid.len() > MAX_XID {
+            let size = xid.len();
+            return Err(Error::InvalidArgument(format!("an xid of {size} bytes is longer than {MAX_XID}")));
+        }
         txn.prepare((!xid.is_empty()).then_some(xid))?;
         Ok(OK)
     })
@@ -210,7 +248,7 @@ pub unsafe extern "C" fn tidesdb_txn_prepare(txn: *mut TxnHandle, xid: *const u8
 pub unsafe extern "C" fn tidesdb_txn_order(txn: *mut TxnHandle) {
     guard_shared(|| {
         // SAFETY: the crate's contract.
-        unsafe { (*txn).txn() }.order();
+        unsafe { transaction(txn)? }.order();
         Ok(OK)
     });
 }
@@ -220,7 +258,7 @@ pub unsafe extern "C" fn tidesdb_txn_order(txn: *mut TxnHandle) {
 pub unsafe extern "C" fn tidesdb_txn_finish(txn: *mut TxnHandle, defer_sync: c_int) -> c_int {
     guard_shared(|| {
         // SAFETY: the crate's contract.
-        unsafe { (*txn).txn() }.finish(defer_sync != 0)?;
+        unsafe { transaction(txn)? }.finish(defer_sync != 0)?;
         Ok(OK)
     })
 }
@@ -230,7 +268,7 @@ pub unsafe extern "C" fn tidesdb_txn_finish(txn: *mut TxnHandle, defer_sync: c_i
 pub unsafe extern "C" fn tidesdb_txn_commit(txn: *mut TxnHandle) -> c_int {
     guard_shared(|| {
         // SAFETY: the crate's contract.
-        unsafe { (*txn).txn() }.commit()?;
+        unsafe { transaction(txn)? }.commit()?;
         Ok(OK)
     })
 }
@@ -240,7 +278,7 @@ pub unsafe extern "C" fn tidesdb_txn_commit(txn: *mut TxnHandle) -> c_int {
 pub unsafe extern "C" fn tidesdb_txn_rollback(txn: *mut TxnHandle) -> c_int {
     guard_shared(|| {
         // SAFETY: the crate's contract.
-        unsafe { (*txn).txn() }.rollback()?;
+        unsafe { transaction(txn)? }.rollback()?;
         Ok(OK)
     })
 }
@@ -248,25 +286,31 @@ pub unsafe extern "C" fn tidesdb_txn_rollback(txn: *mut TxnHandle) -> c_int {
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_kill(txn: *mut TxnHandle) {
-    // SAFETY: the crate's contract; the transaction itself is not touched.
-    let (db, owner) = unsafe { (&(*txn).db, &(*txn).owner) };
-    db.kill(owner);
+    guard(|| {
+        // SAFETY: the crate's contract; the transaction itself is not touched.
+        let handle = unsafe { given(txn)? };
+        handle.db.kill(&handle.owner);
+        Ok(OK)
+    });
 }
 
 /// `tidesdb_op`.
 #[repr(C)]
 pub struct OpC {
-    family: *mut FamilyHandle,
-    key: Slice,
-    value: Slice,
-    kind: u8,
-    flags: u8,
+    pub(crate) family: *mut FamilyHandle,
+    pub(crate) key: Slice,
+    pub(crate) value: Slice,
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
 }
+
+/// Longest xid: what the servers' own limit is with format and lengths.
+const MAX_XID: usize = 140;
 
 /// Operations of one row that need no allocation.
 const INLINE_OPS: usize = 16;
 
-unsafe fn change_of<'a>(op: &OpC) -> Result<Change<'a>, Error> {
+unsafe fn change_of<'a>(handle: &TxnHandle, op: &'a OpC) -> Result<Change<'a>, Error> {
     // SAFETY: the crate's contract.
     let (key, value) = unsafe { (op.key.bytes(), op.value.bytes()) };
     let kind = match op.kind {
@@ -276,8 +320,13 @@ unsafe fn change_of<'a>(op: &OpC) -> Result<Change<'a>, Error> {
         4 => ChangeKind::Insert(value),
         other => return Err(Error::InvalidArgument(format!("{other} is no kind of change"))),
     };
+    if op.flags > 1 {
+        return Err(Error::InvalidArgument(format!("{:#x} has unknown flags of a change", op.flags)));
+    }
     // SAFETY: as above.
-    Ok(Change { family: unsafe { &(*op.family).family }, key, kind, lock: op.flags & 1 != 0 })
+    let family = unsafe { given(op.family)? };
+    handle.check_store(family)?;
+    Ok(Change { family: &family.family, key, kind, lock: op.flags & 1 != 0 })
 }
 
 /// See the header.
@@ -293,19 +342,22 @@ pub unsafe extern "C" fn tidesdb_write(
             return Ok(OK);
         }
         // SAFETY: the crate's contract.
-        let (txn, ops) = unsafe { ((*txn).txn(), std::slice::from_raw_parts(ops, count)) };
+        let (handle, ops) = unsafe { (given(txn)?, std::slice::from_ref(given(ops)?)) };
+        // SAFETY: as above; the first of them is there.
+        let (txn, ops) = unsafe { (handle.txn(), std::slice::from_raw_parts(ops.as_ptr(), count)) };
         let mut inline: [MaybeUninit<Change<'_>>; INLINE_OPS] = [const { MaybeUninit::uninit() }; INLINE_OPS];
         let result = if count <= INLINE_OPS {
             for (slot, op) in inline.iter_mut().zip(ops) {
                 // SAFETY: as above.
-                slot.write(unsafe { change_of(op)? });
+                slot.write(unsafe { change_of(handle, op)? });
             }
             // SAFETY: the first `count` were just written.
             let changes = unsafe { std::slice::from_raw_parts(inline.as_ptr().cast::<Change<'_>>(), count) };
             txn.write(changes)
         } else {
             // SAFETY: as above.
-            let changes = ops.iter().map(|op| unsafe { change_of(op) }).collect::<Result<Vec<_>, _>>()?;
+            let changes =
+                ops.iter().map(|op| unsafe { change_of(handle, op) }).collect::<Result<Vec<_>, _>>()?;
             txn.write(&changes)
         };
         match result {

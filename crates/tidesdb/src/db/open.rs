@@ -102,6 +102,10 @@ impl Replay {
             RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. } => self.apply(seq, batch)?,
             RecordRef::Prepared { txn, xid, locks, batch }
             | RecordRef::Relogged { txn, xid, locks, batch } => {
+                if !locks.is_empty() {
+                    let what = format!("prepared transaction {txn} lists locks of a kind unknown here");
+                    return Err(Error::corruption("wal", 0, what));
+                }
                 let pending =
                     Pending { xid: Some(xid.to_vec()), locks: locks.to_vec(), body: batch.to_vec() };
                 self.pending.insert(txn, pending);
@@ -417,6 +421,11 @@ impl Store {
             self.recovered.lock().insert(xid, RecoveredTransaction { id, batch, owner });
         }
         Ok(())
+    }
+
+    /// Keeps a prepared transaction whose owner goes away without deciding it.
+    pub(crate) fn keep_prepared(&self, xid: Vec<u8>, id: u64, batch: Arc<CommitBatch>, owner: Arc<Owner>) {
+        self.recovered.lock().insert(xid, RecoveredTransaction { id, batch, owner });
     }
 
     /// Commits or rolls back a recovered prepared transaction, durably in every mode; false when there is

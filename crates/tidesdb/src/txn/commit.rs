@@ -68,6 +68,15 @@ impl Prepared {
         })
     }
 
+    /// Id and batch of a transaction that is in the log and neither ordered nor rolled back; gives back
+    /// what it reserved. An ordered one is finished instead.
+    pub(crate) fn into_undecided(self) -> Option<(u64, Arc<CommitBatch>)> {
+        if self.batch.ordered().is_some() {
+            return None;
+        }
+        Some((self.undecided?, self.batch))
+    }
+
     /// Sequence number, once ordered.
     pub fn seq(&self) -> Option<u64> {
         self.batch.ordered().map(|ordered| ordered.seq)

@@ -63,7 +63,7 @@ impl CommitBatch {
             body.group(family, batch.keys(family));
             for entry in entries {
                 let start = body.len();
-                body.entry(entry.kind, entry.key, 0, entry.value);
+                body.entry(entry.kind, entry.key, entry.value);
                 let end = body.len();
                 // Kind byte, length of the key, key; the value, if any, ends the entry.
                 let key = start + 1 + varint_len(entry.key.len());

@@ -65,6 +65,21 @@ pub struct Scan<'a> {
     pub expect: u32,
 }
 
+impl Default for Scan<'_> {
+    /// Everything, forward, at the transaction's snapshot.
+    fn default() -> Self {
+        Scan {
+            start: Start::First,
+            key: &[],
+            prefix: 0,
+            bound: None,
+            mode: ReadMode::Snapshot,
+            skip_locked: false,
+            expect: 0,
+        }
+    }
+}
+
 /// Where a row of the batch lies in its bytes.
 #[derive(Clone, Copy, Debug)]
 struct Span {
@@ -99,6 +114,8 @@ pub struct Cursor {
     /// What the merge was built over, and the sequence it reads at.
     view: Option<Arc<ReadView>>,
     seq: Seq,
+    /// Snapshots of the transaction that had ended when the scan began.
+    ended_snapshots: u64,
     /// The merge stands on the next key to look at, in the direction of the batch.
     ahead: bool,
     /// From where own changes are looked up, relative to `last`.
@@ -145,6 +162,7 @@ impl Cursor {
             merge: None,
             view: None,
             seq: 0,
+            ended_snapshots: 0,
             ahead: false,
             own_from: Edge::Open,
             forward: true,
@@ -201,6 +219,7 @@ impl Cursor {
         mode: ReadMode,
         skip_locked: bool,
     ) -> Result<Option<&[u8]>> {
+        txn.require_active()?;
         self.spans.clear();
         self.locked = None;
         let locking = matches!(mode, ReadMode::Shared | ReadMode::Exclusive);
@@ -226,6 +245,7 @@ impl Cursor {
 
     /// Stands on the first row of a scan: `true`, and the batch's first row is it.
     pub fn seek(&mut self, txn: &mut Transaction, scan: &Scan<'_>) -> Result<bool> {
+        txn.require_active()?;
         self.spans.clear();
         self.locked = None;
         self.mode = scan.mode;
@@ -244,6 +264,7 @@ impl Cursor {
         self.next_batch = scan.expect.clamp(1, MAX_BATCH);
         let seq = txn.read_seq(scan.mode)?;
         txn.check_family(&self.family, seq)?;
+        self.ended_snapshots = txn.ended_snapshots();
         self.open(txn, seq)?;
         self.own_from = match scan.start {
             Start::First | Start::Last => Edge::Open,
@@ -273,6 +294,9 @@ impl Cursor {
     /// in the given direction.
     pub fn fetch(&mut self, txn: &mut Transaction, position: usize, forward: bool) -> Result<bool> {
         let Some(&span) = self.spans.get(position) else { return Ok(false) };
+        if self.ended_snapshots != txn.ended_snapshots() {
+            return Err(Error::InvalidArgument("the snapshot of the scan has ended; seek again".into()));
+        }
         self.locked = None;
         let leftover = position + 1 < self.spans.len();
         let turned = forward != self.forward;

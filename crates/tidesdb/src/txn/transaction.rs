@@ -101,7 +101,11 @@ pub struct Transaction {
     statement_snapshot: Option<Slot>,
     lock_timeout: Option<Duration>,
     prepared: Option<Prepared>,
+    /// Of a two-phase `prepare`.
+    xid: Vec<u8>,
     sync: Option<SyncMode>,
+    /// Snapshots that ended; cursors compare it.
+    ended_snapshots: u64,
     /// A lock is held on a key whose newest version was found to be newer than the snapshot: holding a
     /// lock already does not show any more that its key was compared.
     overtaken: AtomicBool,
@@ -122,7 +126,9 @@ impl Transaction {
             statement_snapshot: None,
             lock_timeout: Some(Duration::from_secs(50)),
             prepared: None,
+            xid: Vec::new(),
             sync: None,
+            ended_snapshots: 0,
             overtaken: AtomicBool::new(false),
         }
     }
@@ -170,6 +176,7 @@ impl Transaction {
 
     /// Takes the transaction's snapshot now.
     pub fn take_snapshot(&mut self) -> Result<()> {
+        self.require_active()?;
         if self.transaction_snapshot.is_none() {
             self.transaction_snapshot = Some(self.store.take_snapshot()?);
         }
@@ -207,11 +214,19 @@ impl Transaction {
 
     fn end_statement_snapshot(&mut self) {
         if let Some(slot) = self.statement_snapshot.take() {
+            self.ended_snapshots += 1;
             self.store.snapshots.release(slot);
         }
     }
 
-    fn require_active(&self) -> Result<()> {
+    /// Grows whenever a snapshot of the transaction ends. A cursor that read at one must not go on: what
+    /// the snapshot kept from being pruned may be gone.
+    pub(crate) fn ended_snapshots(&self) -> u64 {
+        self.ended_snapshots
+    }
+
+    /// Error unless the transaction is begun and not prepared.
+    pub(crate) fn require_active(&self) -> Result<()> {
         match self.state {
             State::Active => Ok(()),
             State::Idle => Err(Error::InvalidArgument("no transaction is begun".into())),
@@ -468,6 +483,7 @@ impl Transaction {
         if !self.batch.is_empty() {
             let prepared = self.store.prepare(&self.batch, xid, self.sync, &self.owner)?;
             self.prepared = Some(prepared);
+            self.xid.extend_from_slice(xid.unwrap_or_default());
         }
         self.state = State::Prepared;
         Ok(())
@@ -482,8 +498,12 @@ impl Transaction {
     }
 
     /// Waits until the commit is visible and as durable as asked for, then releases everything.
-    /// `defer_sync`: a checkpoint request will be answered for it.
+    /// `defer_sync`: a checkpoint request will be answered for it. Before `prepare` it is an error that
+    /// changes nothing.
     pub fn finish(&mut self, defer_sync: bool) -> Result<()> {
+        if self.state != State::Prepared {
+            return Err(Error::InvalidArgument("finish before prepare".into()));
+        }
         self.order();
         let result = match self.prepared.take() {
             Some(prepared) => self.store.finish(prepared, defer_sync),
@@ -512,21 +532,37 @@ impl Transaction {
     }
 
     fn end(&mut self) {
-        self.end_statement_snapshot();
-        if let Some(slot) = self.transaction_snapshot.take() {
-            self.store.snapshots.release(slot);
-        }
+        self.end_snapshots();
         self.batch.clear();
+        self.xid.clear();
         self.statement = Mark::default();
         self.overtaken.store(false, Ordering::Relaxed);
         self.changed();
         self.store.locks.unlock_all(&self.owner);
         self.state = State::Idle;
     }
+
+    fn end_snapshots(&mut self) {
+        self.end_statement_snapshot();
+        if let Some(slot) = self.transaction_snapshot.take() {
+            self.store.snapshots.release(slot);
+        }
+        self.ended_snapshots += 1;
+    }
 }
 
 impl Drop for Transaction {
     fn drop(&mut self) {
+        // A two-phase prepare was answered: only its coordinator decides, perhaps after a restart. The
+        // store keeps batch and locks, as it does for those that recovery finds.
+        if !self.xid.is_empty() {
+            if let Some((id, batch)) = self.prepared.take().and_then(Prepared::into_undecided) {
+                self.end_snapshots();
+                let xid = std::mem::take(&mut self.xid);
+                self.store.keep_prepared(xid, id, batch, self.owner.clone());
+                return;
+            }
+        }
         if self.state != State::Idle {
             // Nobody is left to hear of a failed rollback record; recovery decides such a transaction.
             let _ = self.rollback();

@@ -3,7 +3,7 @@
 //! as two pointers and can be resumed, so that several threads may share the work of one batch.
 //!
 //!     groups: varint, then per group  family: varint, entries: varint
-//!       per entry  kind: u8, key: bytes, [expiry: varint], [value: bytes if put]
+//!       per entry  kind: u8, key: bytes, [value: bytes if put]
 
 use crate::types::{FamilyId, Kind, MAX_KEY_LEN};
 
@@ -115,21 +115,18 @@ impl BatchBuilder {
         put_varint(&mut self.out, entries as u64);
     }
 
-    /// Appends an entry to the present group. `expiry` is stored when the kind's expiry bit is set,
-    /// `value` when the kind is a put.
+    /// Appends an entry to the present group; `value` is stored when the kind is a put. One with an
+    /// expiry begins with it (8 bytes), as everywhere.
     ///
     /// # Panics
     /// When the group has all the entries that were told, or the key is too long.
-    pub fn entry(&mut self, kind: Kind, key: &[u8], expiry: u64, value: &[u8]) {
+    pub fn entry(&mut self, kind: Kind, key: &[u8], value: &[u8]) {
         assert!(self.entries > 0, "groups have the entries that were told");
         assert!(key.len() <= MAX_KEY_LEN, "a key of {} bytes", key.len());
         self.entries -= 1;
         self.out.push(kind.byte());
         put_varint(&mut self.out, key.len() as u64);
         self.out.extend_from_slice(key);
-        if kind.has_expiry() {
-            put_varint(&mut self.out, expiry);
-        }
         if !kind.is_tombstone() {
             put_varint(&mut self.out, value.len() as u64);
             self.out.extend_from_slice(value);
@@ -165,8 +162,6 @@ pub struct BatchEntry<'a> {
     pub kind: Kind,
     /// The key.
     pub key: &'a [u8],
-    /// Time of expiry, if the kind has one.
-    pub expiry: Option<u64>,
     /// The value; empty for tombstones.
     pub value: &'a [u8],
 }
@@ -209,9 +204,11 @@ impl<'a> BatchReader<'a> {
         if key.len() > MAX_KEY_LEN {
             return Err("a key is too long");
         }
-        let expiry = if kind.has_expiry() { Some(self.cursor.varint()?) } else { None };
         let value = if kind.is_tombstone() { &[] } else { self.cursor.bytes()? };
-        Ok(Some(BatchEntry { family: self.family, kind, key, expiry, value }))
+        if kind.has_expiry() && value.len() < 8 {
+            return Err("an entry with an expiry has none");
+        }
+        Ok(Some(BatchEntry { family: self.family, kind, key, value }))
     }
 }
 
@@ -251,12 +248,15 @@ mod tests {
             .is_err());
     }
 
-    type Owned = (u32, Vec<(u8, Vec<u8>, u64, Vec<u8>)>);
+    type Owned = (u32, Vec<(u8, Vec<u8>, Vec<u8>)>);
 
     fn groups() -> impl Strategy<Value = Vec<Owned>> {
         let bytes = || proptest::collection::vec(any::<u8>(), 0..40);
         let kind = any::<u8>().prop_filter("known", |b| Kind::from_byte(*b).is_some());
-        let entry = (kind, bytes(), any::<u64>(), bytes());
+        let entry = (kind, bytes(), bytes()).prop_filter("an expiry is there", |(kind, _, value)| {
+            let kind = Kind::from_byte(*kind).unwrap();
+            !kind.has_expiry() || (!kind.is_tombstone() && value.len() >= 8)
+        });
         proptest::collection::vec((any::<u32>(), proptest::collection::vec(entry, 0..6)), 0..5)
     }
 
@@ -267,14 +267,13 @@ mod tests {
             let mut expected = Vec::new();
             for (family, entries) in &groups {
                 builder.group(*family, entries.len());
-                for (kind, key, expiry, value) in entries {
+                for (kind, key, value) in entries {
                     let kind = Kind::from_byte(*kind).unwrap();
-                    builder.entry(kind, key, *expiry, value);
+                    builder.entry(kind, key, value);
                     expected.push(BatchEntry {
                         family: *family,
                         kind,
                         key,
-                        expiry: kind.has_expiry().then_some(*expiry),
                         value: if kind.is_tombstone() { &[] } else { value },
                     });
                 }
