@@ -1,7 +1,7 @@
 //! The command line, and what each command does.
 
-use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::io::{IsTerminal, Write as _};
+use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -33,7 +33,7 @@ docs/tidelab.md says how it measures and what is in its files.";
 
 /// The laboratory.
 #[derive(Debug, Parser)]
-#[command(name = "tidelab", version, about = ABOUT, after_help = EXPLANATION)]
+#[command(name = "tidelab", version, about = ABOUT, after_help = EXPLANATION, args_override_self = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -232,32 +232,35 @@ fn compare(common: &Common, kind: Kind) -> Result<bool> {
         design,
         record,
     };
-    let paths = files::write(&run, &common.out)?;
+    let interrupted = interrupt.check();
+    // Half of a run must not take the place of a whole one.
+    let paths = if interrupted.is_ok() { files::write(&run, &common.out)? } else { Vec::new() };
     show(&run, common.json, &paths)?;
     // What is wrong stays to be looked at.
-    let keep = common.keep || !run.good();
+    let keep = common.keep || (!run.good() && interrupted.is_ok());
     let directory = server.directory().to_path_buf();
     server.stop(keep)?;
     if keep {
         eprintln!("The server's files are in {}", directory.display());
     }
-    interrupt.check()?;
+    interrupted?;
     Ok(run.good())
 }
 
 fn show(run: &RunResult, as_json: bool, paths: &[PathBuf]) -> Result<()> {
-    if as_json {
-        print!("{}", files::json(run)?);
+    let mut stdout = std::io::stdout();
+    let text =
+        if as_json { files::json(run)? } else { format!("\n{}", table::render(run, stdout.is_terminal())) };
+    // A reader that went away (`| head`) is no failure of the run.
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    let names: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
+    let written = if names.is_empty() {
+        "Nothing is written".to_string()
     } else {
-        print!("\n{}", table::render(run, std::io::stdout().is_terminal()));
-    }
-    let names: Vec<String> = paths.iter().map(|p: &PathBuf| short(p)).collect();
-    eprintln!("\n{:.0} s in all. Written: {}", run.took_s, names.join(", "));
+        format!("Written: {}", names.join(", "))
+    };
+    eprintln!("\n{:.0} s in all. {written}", run.took_s);
     Ok(())
-}
-
-fn short(path: &Path) -> String {
-    path.display().to_string()
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ pub struct Options {
     pub sync_interval_us: u64,
     /// Threads that flush memtables.
     pub flush_threads: usize,
-    /// Threads that compact; concurrency allowed, not cores taken.
+    /// Threads that compact; concurrency allowed, not cores taken. 0: compaction only when asked for.
     pub compaction_threads: usize,
     /// Bound on open table files.
     pub max_open_files: usize,
@@ -196,7 +196,7 @@ impl Options {
         bound("write_buffer_size", self.write_buffer_size as u64, 4 << 10, 64 << 30)?;
         bound("wal_segment_size", self.wal_segment_size.into(), 64 << 10, 1 << 30)?;
         bound("flush_threads", self.flush_threads as u64, 1, 64)?;
-        bound("compaction_threads", self.compaction_threads as u64, 1, 64)?;
+        bound("compaction_threads", self.compaction_threads as u64, 0, 64)?;
         bound("max_open_files", self.max_open_files as u64, 4, 1 << 20)?;
         bound("target_file_size", self.target_file_size, 1 << 10, 1 << 40)?;
         bound("sync_interval_us", self.sync_interval_us, 1, 3_600_000_000)

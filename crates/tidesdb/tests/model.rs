@@ -225,6 +225,12 @@ impl World {
         self.db.as_ref().expect("open")
     }
 
+    fn trace(&self, what: impl FnOnce() -> String) {
+        if std::env::var("MODEL_TRACE").is_ok() {
+            println!("{}", what());
+        }
+    }
+
     fn count(&mut self, what: &'static str) {
         *self.counts.entry(what).or_default() += 1;
     }
@@ -518,10 +524,17 @@ impl World {
             let Some((family, handle)) = self.family() else { return };
             let mut asked = self.asked();
             (asked.prefix, asked.bound, asked.mode) = (0, None, ReadMode::Snapshot);
-            let seq = self.read_seq(at, asked.mode);
-            if !self.live(family) || seq < self.model.families[&family].birth || seq == u64::MAX {
+            let txn = &self.open[at].model;
+            let would = match txn.isolation {
+                Isolation::ReadCommitted => txn.statement,
+                _ => txn.snapshot,
+            };
+            let unborn = |seq: u64| seq < self.model.families[&family].birth;
+            if !self.live(family) || txn.isolation == Isolation::ReadUncommitted || would.is_some_and(unborn)
+            {
                 return;
             }
+            let seq = self.read_seq(at, asked.mode);
             let expected = scanned(&self.sees(at, family, seq), &asked).into_iter().next();
             let mut cursor = self.db().cursor(&handle);
             let open = &mut self.open[at];
@@ -587,6 +600,7 @@ impl World {
     fn prepare(&mut self, at: usize) {
         let xid = format!("x{}-{}", self.seed, self.rng.next()).into_bytes();
         let two_phase = self.rng.one_in(2);
+        self.trace(|| format!("prepare {:?} {two_phase}", String::from_utf8_lossy(&xid)));
         let open = &mut self.open[at];
         open.cursor = None;
         open.txn.prepare(two_phase.then_some(&xid)).expect("prepares");
@@ -609,7 +623,12 @@ impl World {
         }
         let mut open = self.open.swap_remove(at);
         if open.model.ordered || self.rng.one_in(2) {
-            open.txn.finish(self.rng.one_in(2)).expect("finishes");
+            let checkpoint = self.rng.one_in(2);
+            open.txn.finish(checkpoint).expect("finishes");
+            if checkpoint {
+                // The marker's sync was left to the checkpoint request, which comes now.
+                self.db().flush_log().expect("syncs");
+            }
             if !open.model.ordered {
                 self.model.commit(&open.model.own);
             }
@@ -785,6 +804,7 @@ impl World {
                 (false, _) => self.model.unlock_all(model.owner),
             }
         }
+        self.trace(|| format!("restart, clean {clean}, {mode:?}"));
         let db = self.db.take().expect("open");
         self.handles.clear();
         if clean {
@@ -811,6 +831,7 @@ impl World {
         let Some(xid) = self.model.undecided.keys().next().cloned() else { return };
         let Some((own, owner)) = self.model.undecided.remove(&xid) else { return };
         let commit = self.rng.one_in(2);
+        self.trace(|| format!("decide {:?}: {commit}", String::from_utf8_lossy(&xid)));
         let known = match commit {
             true => self.db().commit_by_xid(&xid),
             false => self.db().rollback_by_xid(&xid),
@@ -844,10 +865,7 @@ impl World {
     fn run(&mut self, steps: u64) {
         for step in 0..steps {
             let choice = self.rng.below(100);
-            if std::env::var("MODEL_TRACE").is_ok() {
-                println!("step {step}: {choice}, {} open, seq {}", self.open.len(), self.model.seq);
-                self.compare();
-            }
+            self.trace(|| format!("step {step}: {choice}, {} open, seq {}", self.open.len(), self.model.seq));
             if self.open.len() < 4 && (self.open.is_empty() || choice < 8) {
                 self.begin();
             }
@@ -886,6 +904,7 @@ impl World {
                     }
                 }
                 96 => self.decide_recovered(),
+                97..=98 if !self.model.undecided.is_empty() && self.rng.one_in(2) => self.decide_recovered(),
                 97 if !self.open.iter().any(|open| open.model.ordered) => {
                     if self.rng.one_in(2) {
                         self.restart();

@@ -145,6 +145,8 @@ impl<'a> Experiment<'a> {
             }
             self.watcher.ends(number, step, start.elapsed());
         }
+        let engines = &self.design.engines;
+        self.record.at_end.sort_by_key(|end| engines.iter().position(|e| *e == end.engine));
         self.record
     }
 

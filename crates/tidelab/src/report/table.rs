@@ -83,16 +83,16 @@ pub fn render(run: &RunResult, color: bool) -> String {
         line(String::new());
         line(format!(
             "{:<17}{:>12} {:>10} {:>10} {:>13}",
-            "disk at the end", "rows", "data, MB", "logs, MB", "data, B/row"
+            "disk at the end", "rows", "data, MB", "logs, MB", "together, MB"
         ));
         for end in &run.record.at_end {
             line(format!(
-                "{:<17}{:>12} {:>10.1} {:>10.1} {:>13.0}",
+                "{:<17}{:>12} {:>10.1} {:>10.1} {:>13.1}",
                 end.engine.name(),
                 grouped(end.rows as f64),
                 megabytes(end.space.data_bytes),
                 megabytes(end.space.log_bytes),
-                end.space.data_bytes as f64 / (end.rows.max(1)) as f64
+                megabytes(end.space.data_bytes + end.space.log_bytes)
             ));
         }
     }
@@ -208,7 +208,7 @@ mod tests {
             "ratio to InnoDB",
             "point_select     TidesDB      9,200   (9,000 - 9,400)     0.92   (0.90 - 0.94)      1.50    2.50",
             "                 InnoDB      10,000 (10,000 - 10,000)",
-            "TidesDB               100,000       24.0       96.0           252",
+            "TidesDB               100,000       24.0       96.0         120.0",
             "at most 300 MB",
         ] {
             assert!(text.contains(part), "no '{part}' in\n{text}");

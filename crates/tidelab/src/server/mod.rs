@@ -461,6 +461,7 @@ mod tests {
         assert_eq!((inside.as_path(), moved), (Path::new("/short/mysqld.sock"), false));
         let (outside, moved) = socket_path(&Path::new("/").join("x".repeat(100)));
         assert!(moved && outside.as_os_str().len() <= SOCKET_PATH_LIMIT);
+        fs::remove_dir_all(outside.parent().unwrap()).unwrap();
     }
 
     #[test]

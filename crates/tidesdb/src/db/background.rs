@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::db::memtables::Sealed;
+use crate::db::memtables::{Sealed, Stuck};
 use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::flush::{self, FlushInput, FlushSource};
@@ -18,6 +18,9 @@ use crate::types::{FamilyId, GenerationId, DICTIONARY};
 
 /// First and longest pause after a failed flush or compaction.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+/// Longest sleep between two looks at whether the store closes.
+const STEP: Duration = Duration::from_millis(5);
 
 /// The threads of a store.
 #[derive(Debug)]
@@ -117,11 +120,12 @@ impl Store {
                 Err(error) => {
                     self.log(LogLevel::Error, &format!("flush failed, will be tried again: {error}"));
                     let mut state = self.memtables.state.lock();
-                    if let Error::DiskFull(what) = &error {
-                        state.disk_full = Some(what.clone());
-                    }
+                    state.stuck = Some(Stuck::of(&error));
                     self.memtables.changed.notify_all();
-                    self.memtables.changed.wait_for(&mut state, pause);
+                    let until = Instant::now() + pause;
+                    while !state.closing && !self.memtables.changed.wait_until(&mut state, until).timed_out()
+                    {
+                    }
                     pause = (pause * 2).min(RETRY.1);
                 }
             }
@@ -164,7 +168,7 @@ impl Store {
             state.sealed.retain(|sealed| sealed.generation.id() > upto);
             state.log_from.retain(|&generation, _| generation > upto);
             self.held_log.lock().retain(|&generation, _| generation > upto);
-            state.disk_full = None;
+            state.stuck = None;
         }
         self.memtables.changed.notify_all();
         self.wal.release_before(needed_from);
@@ -190,7 +194,7 @@ impl Store {
                     self.log(LogLevel::Error, &format!("compaction failed, will be tried again: {error}"));
                     let begun = Instant::now();
                     while begun.elapsed() < pause && !self.closing.load(Ordering::Acquire) {
-                        std::thread::sleep(RETRY.0.min(pause));
+                        std::thread::sleep(STEP);
                     }
                     pause = (pause * 2).min(RETRY.1);
                 }

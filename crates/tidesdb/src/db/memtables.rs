@@ -24,6 +24,32 @@ pub(crate) struct Sealed {
     pub last_seq: Seq,
 }
 
+/// Why a flush failed.
+#[derive(Clone, Debug)]
+pub(crate) enum Stuck {
+    /// For want of space.
+    DiskFull(String),
+    /// For another reason.
+    Failed(String),
+}
+
+impl Stuck {
+    pub(crate) fn of(error: &Error) -> Stuck {
+        match error {
+            Error::DiskFull(what) => Stuck::DiskFull(what.clone()),
+            other => Stuck::Failed(other.to_string()),
+        }
+    }
+
+    /// The error for who needs the flush.
+    pub(crate) fn error(&self, store: &Store) -> Error {
+        match self {
+            Stuck::DiskFull(what) => Error::DiskFull(what.clone()),
+            Stuck::Failed(what) => Error::io("flush", &store.dir, std::io::Error::other(what.clone())),
+        }
+    }
+}
+
 /// Sealed memtables and what they, and the active one, hold of the log.
 #[derive(Debug, Default)]
 pub(crate) struct MemtableState {
@@ -31,8 +57,8 @@ pub(crate) struct MemtableState {
     pub sealed: Vec<Sealed>,
     /// First log segment that each memtable not yet in files needs.
     pub log_from: BTreeMap<GenerationId, u32>,
-    /// The last flush failed for want of space.
-    pub disk_full: Option<String>,
+    /// Why the last flush failed; it is tried again, but nobody waits for that.
+    pub stuck: Option<Stuck>,
     pub closing: bool,
 }
 
@@ -64,8 +90,8 @@ impl Store {
                 self.seal_active(&mut state);
                 continue;
             }
-            if let Some(full) = &state.disk_full {
-                return Err(Error::DiskFull(full.clone()));
+            if let Some(stuck) = &state.stuck {
+                return Err(stuck.error(self));
             }
             self.wal_alive()?;
             let now = Instant::now();
@@ -133,8 +159,8 @@ impl Store {
             self.seal_active(&mut state);
         }
         while state.sealed.iter().any(|sealed| sealed.generation.id() <= last) {
-            if let Some(full) = &state.disk_full {
-                return Err(Error::DiskFull(full.clone()));
+            if let Some(stuck) = &state.stuck {
+                return Err(stuck.error(self));
             }
             self.wal_alive()?;
             self.memtables.changed.wait_for(&mut state, Duration::from_millis(100));

@@ -344,11 +344,14 @@ impl Db {
 
     /// Stops background work, makes everything durable and closes. Transactions must be gone.
     pub fn close(self) -> Result<()> {
+        let dead = self.store.options.read_only || self.store.wal.failed().is_some();
+        // Counters are written while memtables are still flushed: there may be no room otherwise.
+        let settled = if dead { Ok(()) } else { self.store.settle_counters() };
         self.background.stop();
-        if self.store.options.read_only || self.store.wal.failed().is_some() {
+        settled?;
+        if dead {
             return Ok(());
         }
-        self.store.settle_counters()?;
         self.store.wal.close()
     }
 }

@@ -60,6 +60,10 @@ impl Store {
                 (runs, stop) = (here, limit);
             }
         }
+        if self.options.compaction_threads == 0 {
+            // Nobody would end a stop.
+            (runs, stop) = (0, 0);
+        }
         self.pressure.l0_runs.store(runs, Relaxed);
         self.pressure.l0_stop.store(stop, Relaxed);
         self.pressure.debt.store(self.compaction_debt(), Relaxed);
@@ -113,8 +117,8 @@ impl Store {
             }
             self.stats.count_backpressure(|| {
                 let mut state = self.memtables.state.lock();
-                if let Some(full) = &state.disk_full {
-                    return Err(Error::DiskFull(full.clone()));
+                if let Some(stuck) = &state.stuck {
+                    return Err(stuck.error(self));
                 }
                 self.memtables.changed.wait_for(&mut state, STEP);
                 Ok(())

@@ -26,11 +26,27 @@ const SEQ_MASK: u64 = (1 << SEQ_BITS) - 1;
 /// Chains up to this length are walked at every insert for a tail to cut.
 const SHORT_WALK: u32 = 8;
 
+/// Written once, before the version is linked; loom watches that every reader is behind the link.
+#[cfg(loom)]
+type Stamp = loom::cell::UnsafeCell<u64>;
+#[cfg(not(loom))]
+type Stamp = u64;
+
+#[cfg(loom)]
+fn stamp_of(stamp: u64) -> Stamp {
+    loom::cell::UnsafeCell::new(stamp)
+}
+
+#[cfg(not(loom))]
+fn stamp_of(stamp: u64) -> Stamp {
+    stamp
+}
+
 /// One version. The value's bytes follow `len` directly.
 #[repr(C)]
 pub(super) struct Version {
     /// Sequence number in the low 56 bits, kind byte above.
-    stamp: u64,
+    stamp: Stamp,
     next: AtomicPtr<Version>,
     len: u32,
 }
@@ -60,6 +76,7 @@ impl Version {
         let len = u32::try_from(value.len()).expect("values are at most MAX_VALUE_LEN long");
         // SAFETY: promised by the caller.
         unsafe {
+            let stamp = stamp_of(stamp);
             version.write(Version { stamp, next: AtomicPtr::new(ptr::null_mut()), len });
             ptr::copy_nonoverlapping(value.as_ptr(), at.as_ptr().add(Self::VALUE), value.len());
         }
@@ -86,9 +103,16 @@ impl<'a> VersionRef<'a> {
         self.version
     }
 
+    #[cfg(not(loom))]
     fn stamp(self) -> u64 {
         // SAFETY: `from_raw`.
         unsafe { (*self.version.as_ptr()).stamp }
+    }
+
+    #[cfg(loom)]
+    fn stamp(self) -> u64 {
+        // SAFETY: `from_raw`; loom checks that nobody writes.
+        unsafe { (*self.version.as_ptr()).stamp.with(|stamp| *stamp) }
     }
 
     pub(super) fn seq(self) -> Seq {
@@ -285,5 +309,117 @@ impl Wait {
         self.backoff.snooze();
         #[cfg(loom)]
         loom::thread::yield_now();
+    }
+}
+
+/// The chain under every interleaving and every outcome that the memory model allows:
+/// `RUSTFLAGS="--cfg loom" cargo test -p tidesdb --release --lib loom_model`.
+#[cfg(all(test, loom))]
+mod loom_model {
+    use loom::sync::atomic::AtomicBool;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+    use crate::types::MAX_SEQ;
+
+    /// A version in memory that is never freed.
+    fn version(seq: Seq) -> NonNull<Version> {
+        let words: Box<[u64]> = vec![0; Version::size(0).div_ceil(8)].into();
+        let at = NonNull::from(Box::leak(words)).cast::<u8>();
+        // SAFETY: fresh memory of this size, aligned to 8.
+        unsafe { Version::write(at, seq, Kind::PUT, b"") }
+    }
+
+    fn chain(first: Seq) -> Arc<Chain> {
+        Arc::new(Chain::new(version(first), 0))
+    }
+
+    fn add(chain: &Chain, seq: Seq, floor: Seq) -> Added {
+        // SAFETY: the version is fresh and never freed.
+        unsafe { chain.add(version(seq), || false, floor) }
+    }
+
+    fn seqs(chain: &Chain) -> Vec<Seq> {
+        std::iter::successors(Some(chain.head()), |version| version.next()).map(VersionRef::seq).collect()
+    }
+
+    #[test]
+    fn readers_see_ordered_chains_while_two_writers_link() {
+        loom::model(|| {
+            let chain = chain(1);
+            let writers: Vec<_> = [3, 2]
+                .into_iter()
+                .map(|seq| {
+                    let chain = Arc::clone(&chain);
+                    thread::spawn(move || assert_eq!(add(&chain, seq, 0), Added::Linked))
+                })
+                .collect();
+            let seen = seqs(&chain);
+            assert!(seen.windows(2).all(|pair| pair[0] > pair[1]) && seen.last() == Some(&1));
+            assert!(chain.visible(2).is_some_and(|version| version.seq() <= 2));
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            assert_eq!(seqs(&chain), [3, 2, 1]);
+        });
+    }
+
+    #[test]
+    fn a_cut_hides_nothing_from_readers_at_the_floor() {
+        loom::model(|| {
+            let chain = chain(1);
+            add(&chain, 2, 0);
+            let writer = {
+                let chain = Arc::clone(&chain);
+                thread::spawn(move || {
+                    add(&chain, 3, 2);
+                    add(&chain, 4, 3);
+                })
+            };
+            // The floor was 2 when this reader began and its slot keeps nobody else's floor in this
+            // model: only at 3, the highest floor used, is it promised a version.
+            assert!(chain.visible(3).is_some_and(|version| version.seq() <= 3));
+            let seen = seqs(&chain);
+            assert!(seen.windows(2).all(|pair| pair[0] > pair[1]));
+            writer.join().unwrap();
+            assert_eq!(seqs(&chain), [4, 3]);
+        });
+    }
+
+    #[test]
+    fn of_two_helpers_one_links() {
+        loom::model(|| {
+            let chain = chain(1);
+            let helper = {
+                let chain = Arc::clone(&chain);
+                thread::spawn(move || add(&chain, 2, 1))
+            };
+            let mine = add(&chain, 2, 1);
+            let theirs = helper.join().unwrap();
+            assert!(matches!(
+                (mine, theirs),
+                (Added::Linked, Added::Repeated) | (Added::Repeated, Added::Linked)
+            ));
+            assert_eq!(seqs(&chain), [2, 1]);
+        });
+    }
+
+    #[test]
+    fn a_late_helper_does_not_bring_back_what_was_cut() {
+        loom::model(|| {
+            let chain = chain(1);
+            let done = Arc::new(AtomicBool::new(false));
+            let helper = {
+                let (chain, done) = (Arc::clone(&chain), Arc::clone(&done));
+                // SAFETY: the version is fresh and never freed.
+                thread::spawn(move || unsafe { chain.add(version(2), || done.load(Ordering::Acquire), 1) })
+            };
+            // The slot of 2 is done before any floor passes it, so before its version can be cut.
+            add(&chain, 2, 1);
+            done.store(true, Ordering::Release);
+            add(&chain, 3, 3);
+            helper.join().unwrap();
+            assert_eq!(seqs(&chain), [3]);
+            assert!(chain.visible(MAX_SEQ).is_some_and(|version| version.seq() == 3));
+        });
     }
 }

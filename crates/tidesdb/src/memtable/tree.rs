@@ -41,6 +41,9 @@ pub(super) struct Tree {
     tombstones: AtomicU64,
 }
 
+/// How many keys ahead a step asks for the record that it will need.
+const AHEAD: usize = 4;
+
 /// One version to insert.
 #[derive(Clone, Copy)]
 pub(super) struct NewEntry<'e> {
@@ -133,6 +136,7 @@ impl Tree {
             Way::Last => node.count(),
         };
         let child = node.child(index)?;
+        child.prefetch_search();
         let child_version = child.read_version();
         // The child was the right one when its version was read.
         if node.validate(version) {
@@ -402,6 +406,7 @@ impl Tree {
     /// The key after a position.
     #[inline]
     pub(super) fn next<'a>(&'a self, at: Position<'a>) -> Option<Position<'a>> {
+        at.leaf.prefetch_record(at.slot + 1 + AHEAD);
         match Self::at_or_right(at.leaf, at.version, at.slot + 1) {
             Ok(next) => next,
             Err(Restart) => self.seek(at.record.key(), true),
@@ -411,6 +416,7 @@ impl Tree {
     /// The key before a position.
     #[inline]
     pub(super) fn prev<'a>(&'a self, at: Position<'a>) -> Option<Position<'a>> {
+        at.leaf.prefetch_record(at.slot.wrapping_sub(1 + AHEAD));
         at.slot
             .checked_sub(1)
             .and_then(|slot| Self::position(at.leaf, at.version, slot).ok())

@@ -16,7 +16,7 @@ mod primitives {
     pub(super) use parking_lot::{Mutex, MutexGuard};
     pub(super) use std::hint::spin_loop;
     pub(super) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-    pub(super) use std::thread::{current, park, Thread};
+    pub(super) use std::thread::{current, park, yield_now, Thread};
 
     pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         mutex.lock()
@@ -28,14 +28,14 @@ mod primitives {
     pub(super) use loom::hint::spin_loop;
     pub(super) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     pub(super) use loom::sync::{Mutex, MutexGuard};
-    pub(super) use loom::thread::{current, park, Thread};
+    pub(super) use loom::thread::{current, park, yield_now, Thread};
 
     pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         mutex.lock().expect("no thread panics in the model")
     }
 }
 
-use primitives::{current, lock, park, spin_loop, AtomicBool, AtomicU64, Mutex, Ordering, Thread};
+use primitives::{current, lock, park, spin_loop, yield_now, AtomicBool, AtomicU64, Mutex, Ordering, Thread};
 
 /// What a wait ended with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +59,19 @@ struct State {
     leading: bool,
     next_id: u64,
     sleepers: Vec<Sleeper>,
+}
+
+/// How often a thread looks before it sleeps: first at once, then after letting others run, which is
+/// when a leader that lost its core goes on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Looks {
+    pub spins: u32,
+    pub yields: u32,
+}
+
+impl Looks {
+    /// Sleeps at once.
+    pub(super) const NONE: Looks = Looks { spins: 0, yields: 0 };
 }
 
 /// Most threads that are woken with the mutex given up once.
@@ -101,17 +114,21 @@ impl Handover {
         }
     }
 
-    /// Waits until `ticket` is done or it is the caller's turn to lead; looks `spins` times before
-    /// it sleeps.
-    pub(super) fn wait(&self, ticket: u64, spins: u32) -> Turn {
-        for _ in 0..spins {
+    /// Waits until `ticket` is done or it is the caller's turn to lead; looks as often as `looks`
+    /// says before it sleeps.
+    pub(super) fn wait(&self, ticket: u64, looks: Looks) -> Turn {
+        for turn in 0..looks.spins + looks.yields {
             if let Some(turn) = self.settled(ticket) {
                 return turn;
             }
             if !self.leading.load(Ordering::Relaxed) {
                 break;
             }
-            spin_loop();
+            if turn < looks.spins {
+                spin_loop();
+            } else {
+                yield_now();
+            }
         }
         let mut id = None;
         loop {
@@ -217,7 +234,7 @@ mod tests {
                     for _ in 0..2000 {
                         let ticket = tickets.fetch_add(1, Ordering::SeqCst) + 1;
                         loop {
-                            match handover.wait(ticket, n * 10) {
+                            match handover.wait(ticket, Looks { spins: n * 10, yields: n }) {
                                 Turn::Done => break,
                                 Turn::Stopped => panic!("nobody stops"),
                                 Turn::Lead => {
@@ -238,12 +255,13 @@ mod tests {
 
     #[test]
     fn a_stop_keeps_what_was_done() {
+        const FIVE: Looks = Looks { spins: 5, yields: 0 };
         let handover = Handover::new();
-        assert_eq!(handover.wait(3, 0), Turn::Lead);
+        assert_eq!(handover.wait(3, Looks::NONE), Turn::Lead);
         assert!(!handover.try_lead());
         handover.finish(3);
         handover.stop();
-        assert_eq!((handover.wait(3, 5), handover.wait(4, 5)), (Turn::Done, Turn::Stopped));
+        assert_eq!((handover.wait(3, FIVE), handover.wait(4, FIVE)), (Turn::Done, Turn::Stopped));
         assert!(!handover.try_lead());
     }
 }
@@ -264,7 +282,7 @@ mod loom_tests {
                 let (handover, tickets, leaders) = shared;
                 let ticket = tickets.fetch_add(1, Ordering::AcqRel) + 1;
                 loop {
-                    match handover.wait(ticket, 0) {
+                    match handover.wait(ticket, Looks::NONE) {
                         Turn::Done => {
                             assert!(handover.done() >= ticket);
                             return;

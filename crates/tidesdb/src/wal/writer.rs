@@ -22,7 +22,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::files::{Files, LogFiles, RecyclingHold, Segment};
-use super::handover::{Handover, Turn};
+use super::handover::{Handover, Looks, Turn};
 use super::record::{Record, MAX_FIXED};
 use super::segment::{
     footprint, frame_end, log_dir, record_start, size_is_valid, Part, Seal, FRAGMENT_HEADER, SEGMENT_HEADER,
@@ -41,9 +41,9 @@ const FLUSH_AT: usize = 1 << 20;
 /// Capacity that the write buffer keeps from one group to the next.
 const KEEP_BUFFER: usize = 2 * FLUSH_AT;
 
-/// Looks at the counter before a thread that waits for a write goes to sleep: about the time of two
-/// small `pwrite`s.
-const SPINS: u32 = 100;
+/// How long a thread that waits for a write looks at the counter before it sleeps: about the time of two
+/// small `pwrite`s, then a few turns of the scheduler in which a leader that lost its core finishes.
+const WRITE_LOOKS: Looks = Looks { spins: 100, yields: 16 };
 
 /// Records that the queue has room for from the start.
 const QUEUE: usize = 1024;
@@ -630,7 +630,7 @@ impl Core {
 
     fn wait_written(&self, ticket: Ticket) -> Result<()> {
         loop {
-            match self.writes.wait(ticket, SPINS) {
+            match self.writes.wait(ticket, WRITE_LOOKS) {
                 Turn::Done => return Ok(()),
                 Turn::Stopped => return Err(self.lost(ticket)),
                 Turn::Lead => self.lead_write(),
@@ -768,7 +768,7 @@ impl Core {
 
     fn wait_durable(&self, ticket: Ticket) -> Result<()> {
         loop {
-            match self.syncs.wait(ticket, 0) {
+            match self.syncs.wait(ticket, Looks::NONE) {
                 Turn::Done => return Ok(()),
                 Turn::Stopped => return Err(self.lost(ticket)),
                 Turn::Lead => self.lead_sync(),
