@@ -11,4 +11,7 @@ export RUSTFLAGS="${RUSTFLAGS:-} --cfg loom"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom"
 export CARGO_PROFILE_DEV_DEBUG=0
 export LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-3}"
-exec cargo test -p tidesdb --lib -- loom "$@"
+if [ $# -eq 0 ]; then
+    set -- loom lock::handover::model
+fi
+exec cargo test -p tidesdb --lib -- "$@"

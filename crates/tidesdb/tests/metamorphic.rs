@@ -39,9 +39,12 @@ fn configurations() -> Vec<(&'static str, Options, FamilyOptions)> {
     add("few levels", with(&|o, f| (o.base_level_size, f.level_size_ratio) = (1 << 30, 100)));
     add("merges at every flush", with(&|_, f| f.l0_compaction_trigger = 1));
     add("no merges", with(&|o, _| o.compaction_threads = 0));
-    add("tombstones hunted", with(&|_, f| {
-        (f.tombstone_density_trigger, f.tombstone_density_min_entries) = (1000, 4);
-    }));
+    add(
+        "tombstones hunted",
+        with(&|_, f| {
+            (f.tombstone_density_trigger, f.tombstone_density_min_entries) = (1000, 4);
+        }),
+    );
     add("no cache", with(&|o, _| o.block_cache_size = 0));
     add("write buffer of 4 KiB", with(&|o, _| o.write_buffer_size = 4 << 10));
     add("files of 1 KiB", with(&|o, _| o.target_file_size = 1 << 10));

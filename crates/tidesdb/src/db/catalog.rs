@@ -336,7 +336,10 @@ impl Ddl {
             if let Err(error) = store.install(Edit { dropped_families, ..Edit::default() }) {
                 // The log's record was the commit point: the families are gone, whatever the manifest
                 // says, and the next opening takes their segments out of it.
-                store.log(LogLevel::Warn, &format!("space of dropped families stays until a restart: {error}"));
+                store.log(
+                    LogLevel::Warn,
+                    &format!("space of dropped families stays until a restart: {error}"),
+                );
             }
         }
         Ok(())

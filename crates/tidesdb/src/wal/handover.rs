@@ -260,7 +260,7 @@ mod loom_tests {
         model.preemption_bound = Some(3);
         model.check(move || {
             let shared = Arc::new((Handover::new(), AtomicU64::new(0), AtomicU64::new(0)));
-            let work = |shared: &(Handover, AtomicU64, AtomicU64), last: bool| {
+            let work = move |shared: &(Handover, AtomicU64, AtomicU64), last: bool| {
                 let (handover, tickets, leaders) = shared;
                 let ticket = tickets.fetch_add(1, Ordering::AcqRel) + 1;
                 loop {
