@@ -1230,7 +1230,7 @@ fn a_failing_call_loses_nothing_that_was_answered() {
     println!("{failures} failing calls");
 }
 
-/// The tests themselves: a disk whose syncs of one kind do nothing loses something that they notice.
+/// A test of the tests: a disk whose syncs of one kind do nothing loses something that they notice.
 #[test]
 fn every_kind_of_sync_is_missed_when_it_lies() {
     use tidesdb::io::faulty::{Failure, Fault, Op};
