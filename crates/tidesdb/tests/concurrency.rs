@@ -234,10 +234,7 @@ fn a_literal_computed_from_a_read_is_never_written_over_another() {
                 }
             }
         };
-        bench.run(vec![
-            (8, Box::new(add)),
-            (1, Box::new(|rng: &mut Rng| bench.upkeep(&family, rng))),
-        ]);
+        bench.run(vec![(8, Box::new(add)), (1, Box::new(|rng: &mut Rng| bench.upkeep(&family, rng)))]);
         let rows = sim::rows(&bench.db, &family).expect("reads");
         let (done, tried) = (done.load(SeqCst), tried.load(SeqCst));
         println!("optimistic {optimistic}: {done} of {tried}");
@@ -261,15 +258,13 @@ fn autocommit_counters_meet_no_error() {
         let add = |rng: &mut Rng| {
             let at = key(rng.below(2));
             let mut txn = bench.begin_as(Mood { isolation, optimistic, ..Mood::default() });
-            let n = number(&txn.get(&family, &at, ReadMode::Exclusive).expect("locks and reads").expect("there"));
+            let n =
+                number(&txn.get(&family, &at, ReadMode::Exclusive).expect("locks and reads").expect("there"));
             txn.put(&family, &at, &with_number(n + 1, rng)).expect("writes");
             txn.commit().expect("commits");
             done.fetch_add(1, SeqCst);
         };
-        bench.run(vec![
-            (8, Box::new(add)),
-            (1, Box::new(|rng: &mut Rng| bench.upkeep(&family, rng))),
-        ]);
+        bench.run(vec![(8, Box::new(add)), (1, Box::new(|rng: &mut Rng| bench.upkeep(&family, rng)))]);
         let rows = sim::rows(&bench.db, &family).expect("reads");
         println!("{isolation:?}, optimistic {optimistic}: {}", done.load(SeqCst));
         assert_eq!(sum(&rows), done.load(SeqCst), "{isolation:?}, optimistic {optimistic}");
