@@ -7,6 +7,10 @@
  * - Every pointer to bytes comes with its size; bytes passed in are borrowed for the call only.
  * - Bytes handed out (slices, rows) belong to the handle they came from and live until the next call on
  *   that handle, and no longer than the transaction's statement.
+ * - A handle that is null, of another store, or in the wrong state is TIDESDB_INVALID and changes nothing
+ *   (functions without a status do nothing); functions that free take null. Out-pointers to handles are
+ *   NULL after a failure. A handle that was freed cannot be recognised.
+ * - A slice whose data is null is empty, whatever its size.
  * - A store (tidesdb_db) and a family may be used by any number of threads. A transaction and a cursor
  *   are used by one thread at a time, except for tidesdb_txn_kill() and, while its owner is blocked in
  *   the server's commit, tidesdb_txn_order().
@@ -112,7 +116,8 @@ void tidesdb_options_init(tidesdb_options *options);
 
 /* Opens or makes the store in `path`. An existing one is recovered first. *db is the caller's. */
 int tidesdb_open(const char *path, const tidesdb_options *options, tidesdb_db **db);
-/* Stops background work, syncs and closes. All transactions, cursors and families must be gone. */
+/* Stops background work, syncs and closes. All transactions, cursors and families must be gone: the
+ * directory stays locked until the last of them is freed. */
 int tidesdb_close(tidesdb_db *db);
 
 /* ---- column families and the dictionary ------------------------------------------------------ */
@@ -168,7 +173,8 @@ int tidesdb_family_list(tidesdb_db *db, tidesdb_slice prefix, int (*visit)(void 
  * increment (increment 1: any). TIDESDB_INVALID when the range would pass `limit`. */
 int tidesdb_counter_take(tidesdb_family *family, uint32_t counter, uint64_t count, uint64_t offset,
                          uint64_t increment, uint64_t limit, uint64_t *first);
-/* Next value is above `value` from now on; durable with the transaction when it needs to be. */
+/* Next value is above `value` from now on, whatever becomes of `txn` (gaps are allowed). Durable before
+ * the answer when it passes what was reserved; otherwise nothing is written. */
 int tidesdb_counter_raise(tidesdb_txn *txn, tidesdb_family *family, uint32_t counter, uint64_t value);
 /* The next value that would be handed out (at least 1). */
 uint64_t tidesdb_counter_peek(const tidesdb_family *family, uint32_t counter);
@@ -192,12 +198,13 @@ enum {
 
 /* A transaction object lives as long as a connection and is begun and ended many times. */
 int tidesdb_txn_create(tidesdb_db *db, tidesdb_txn **txn);
-/* Rolls back what is open (a prepared one stays with the store) and frees. */
+/* Rolls back what is open and frees. One that was prepared with an xid stays with the store, locks
+ * included, for tidesdb_commit_by_xid() or tidesdb_rollback_by_xid(). Reset cursors that read in it first. */
 void tidesdb_txn_free(tidesdb_txn *txn);
 void tidesdb_txn_set_cookie(tidesdb_txn *txn, void *cookie);
 /* Milliseconds; UINT64_MAX: for ever; 0: do not wait. */
 void tidesdb_txn_set_lock_timeout(tidesdb_txn *txn, uint64_t milliseconds);
-/* Victim preference of the server: higher is rolled back later. */
+/* Victim preference of the server: higher is rolled back later. Cleared by tidesdb_txn_begin(). */
 void tidesdb_txn_set_preference(tidesdb_txn *txn, int preference);
 
 /* Begins; no snapshot is taken yet (TIDESDB_SNAPSHOT takes it at the first statement). */
@@ -241,7 +248,7 @@ int tidesdb_txn_rollback(tidesdb_txn *txn);
 /* Wakes and interrupts; from any thread; never blocks. Cleared by the next statement_begin. */
 void tidesdb_txn_kill(tidesdb_txn *txn);
 
-/* Prepared transactions that recovery found and nobody has decided. `visit` gets each xid. */
+/* Prepared transactions that nobody has decided: found by recovery, or freed by their owner. `visit` gets each xid. */
 int tidesdb_prepared_list(tidesdb_db *db, int (*visit)(void *context, tidesdb_slice xid), void *context);
 /* TIDESDB_NOT_FOUND for an unknown xid. Durable before the answer, in every mode. */
 int tidesdb_commit_by_xid(tidesdb_db *db, const uint8_t *xid, size_t xid_size);
@@ -337,7 +344,8 @@ typedef struct tidesdb_seek {
 /* Stands on a row: TIDESDB_OK and cursor->rows[cursor->position], or TIDESDB_NOT_FOUND. */
 int tidesdb_cursor_seek(tidesdb_cursor *cursor, tidesdb_txn *txn, const tidesdb_seek *seek);
 /* Steps; past the prefix, the bound (which holds in the direction of the seek) or the end:
- * TIDESDB_NOT_FOUND. Use the inline functions below. */
+ * TIDESDB_NOT_FOUND. TIDESDB_INVALID when the snapshot of the seek has ended (with its transaction; at
+ * READ COMMITTED with its statement): seek again. Use the inline functions below. */
 int tidesdb_cursor_fetch(tidesdb_cursor *cursor, int direction);
 
 static inline int tidesdb_cursor_step(tidesdb_cursor *cursor, int direction) {

@@ -12,11 +12,11 @@ use crate::{
 macro_rules! check {
     ($program:ident, $expected:ident, $c:literal, $rust:ty, [$($field:ident),* $(,)?] $(, $cname:literal = $rname:ident)*) => {
         $(
-            $program.push((format!("offsetof({}, {})", $c, stringify!($field))));
+            $program.push(format!("offsetof({}, {})", $c, stringify!($field)));
             $expected.push(offset_of!($rust, $field));
         )*
         $(
-            $program.push((format!("offsetof({}, {})", $c, $cname)));
+            $program.push(format!("offsetof({}, {})", $c, $cname));
             $expected.push(offset_of!($rust, $rname));
         )*
     };

@@ -131,7 +131,8 @@ impl Db {
                 raw_bytes += meta.raw_bytes;
                 raw_entries += meta.entries;
             }
-            stats.runs += levels.l0.len() as u32 + levels.levels.len() as u32;
+            let filled = levels.levels.iter().filter(|level| !level.runs().is_empty()).count();
+            stats.runs += (levels.l0.len() + filled) as u32;
             stats.levels = levels.levels.len() as u32;
         }
         // A tombstone is an entry, and hides one.

@@ -219,21 +219,14 @@ impl Cursor {
         mode: ReadMode,
         skip_locked: bool,
     ) -> Result<Option<&[u8]>> {
-        txn.require_active()?;
         self.spans.clear();
         self.locked = None;
-        let locking = matches!(mode, ReadMode::Shared | ReadMode::Exclusive);
-        if locking {
-            let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
-            self.family.check_live()?;
-            match txn.lock_key(self.family.id(), key, lock, skip_locked)? {
-                None => return Err(Error::LockTimeout),
-                Some(Granted::New) => self.locked = Some((key.to_vec(), lock)),
-                Some(Granted::AlreadyHeld) => {}
-            }
-        }
         let found = txn.get_into(&self.family, key, mode, skip_locked, &mut self.bytes)?;
-        Ok(found.map(|()| self.bytes.as_slice()))
+        if found.newly_locked {
+            let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
+            self.locked = Some((key.to_vec(), lock));
+        }
+        Ok(found.live.then_some(self.bytes.as_slice()))
     }
 
     /// Gives back the lock that the last locking read newly took.

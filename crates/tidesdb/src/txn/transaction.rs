@@ -80,6 +80,15 @@ pub enum ChangeKind<'a> {
     Delete,
 }
 
+/// What a point read came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// The key exists; its value was appended.
+    pub live: bool,
+    /// The read took a lock that the transaction did not have.
+    pub newly_locked: bool,
+}
+
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 enum State {
     Idle,
@@ -432,11 +441,11 @@ impl Transaction {
     /// The value of a key as the mode says; `None` when there is none.
     pub fn get(&mut self, family: &Arc<Family>, key: &[u8], mode: ReadMode) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
-        Ok(self.get_into(family, key, mode, false, &mut value)?.map(|_| value))
+        Ok(self.get_into(family, key, mode, false, &mut value)?.live.then_some(value))
     }
 
-    /// Reads a key into `out`. `Some(granted)` when it exists; see [`Transaction::lock_key`] for what
-    /// `granted` says, `Error` and `None` otherwise.
+    /// Reads a key into `out`. In the locking modes the key is locked once; [`Error::LockTimeout`] also
+    /// when another has it and `skip` is set.
     pub(crate) fn get_into(
         &mut self,
         family: &Arc<Family>,
@@ -444,7 +453,7 @@ impl Transaction {
         mode: ReadMode,
         skip: bool,
         out: &mut Vec<u8>,
-    ) -> Result<Option<()>> {
+    ) -> Result<Found> {
         self.require_active()?;
         out.clear();
         let seq = self.read_seq(mode)?;
@@ -453,26 +462,26 @@ impl Transaction {
             ReadMode::Snapshot | ReadMode::Latest => false,
             ReadMode::Shared | ReadMode::Exclusive => true,
         };
+        let mut newly_locked = false;
         if locking {
             let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
-            if self.lock_key(family.id(), key, lock, skip)?.is_none() {
-                return Err(Error::LockTimeout);
-            }
+            let granted = self.lock_key(family.id(), key, lock, skip)?.ok_or(Error::LockTimeout)?;
+            newly_locked = granted == Granted::New;
         }
         if let Some(own) = self.own(family.id(), key) {
-            if own.kind.is_tombstone() {
-                return Ok(None);
+            let live = !own.kind.is_tombstone();
+            if live {
+                out.extend_from_slice(own.value);
             }
-            out.extend_from_slice(own.value);
-            return Ok(Some(()));
+            return Ok(Found { live, newly_locked });
         }
         match self.store.newest(family.id(), key, seq, Some(out))? {
-            None => Ok(None),
+            None => Ok(Found { live: false, newly_locked }),
             Some((seq, kind)) => {
                 if locking {
                     self.check_unchanged(seq)?;
                 }
-                Ok((!kind.is_tombstone()).then_some(()))
+                Ok(Found { live: !kind.is_tombstone(), newly_locked })
             }
         }
     }
