@@ -105,10 +105,10 @@ fn make_tables(session: &mut Session) -> Result<()> {
                v BIGINT NOT NULL, pad VARCHAR(200) NOT NULL, KEY by_k (k), UNIQUE KEY by_u (u)) ENGINE=TidesDB",
             "CREATE TABLE torture.balance (id INT PRIMARY KEY, money INT NOT NULL, KEY by_money (money)) ENGINE=TidesDB",
             &format!(
-                "INSERT INTO torture.swapped SELECT seq, seq, seq, seq * {FACTOR} + seq, REPEAT('x', 150) FROM seq_0_to_{}",
+                "INSERT INTO torture.swapped SELECT seq, seq, seq, seq * {FACTOR} + seq, REPEAT('x', 150) FROM torture.seq_0_to_{}",
                 ROWS - 1
             ),
-            &format!("INSERT INTO torture.balance SELECT seq, {MONEY} FROM seq_0_to_{}", ACCOUNTS - 1),
+            &format!("INSERT INTO torture.balance SELECT seq, {MONEY} FROM torture.seq_0_to_{}", ACCOUNTS - 1),
         ],
     )
 }

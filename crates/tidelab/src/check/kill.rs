@@ -174,7 +174,7 @@ fn make_tables(server: &Server) -> Result<()> {
             "CREATE TABLE torture.token (token BIGINT PRIMARY KEY, writer INT NOT NULL, KEY by_writer (writer))
                ENGINE=TidesDB",
             "CREATE TABLE torture.shared (id INT PRIMARY KEY, n BIGINT NOT NULL) ENGINE=TidesDB",
-            &format!("INSERT INTO torture.shared SELECT seq, 0 FROM seq_0_to_{}", SHARED - 1),
+            &format!("INSERT INTO torture.shared SELECT seq, 0 FROM torture.seq_0_to_{}", SHARED - 1),
         ],
     )
 }

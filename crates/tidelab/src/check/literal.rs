@@ -68,7 +68,7 @@ fn mode_under_load(server: &Server, pessimistic: bool, seconds: u64, seed: u64) 
             "CREATE DATABASE IF NOT EXISTS torture",
             "DROP TABLE IF EXISTS torture.literal",
             "CREATE TABLE torture.literal (id INT PRIMARY KEY, v BIGINT NOT NULL) ENGINE=TidesDB",
-            "INSERT INTO torture.literal SELECT seq, 0 FROM seq_0_to_15",
+            "INSERT INTO torture.literal SELECT seq, 0 FROM torture.seq_0_to_15",
         ],
     )?;
     let stop = AtomicBool::new(false);
