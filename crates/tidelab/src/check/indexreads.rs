@@ -44,6 +44,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let stop = AtomicBool::new(false);
     let (writes, refused, reads) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let start = Instant::now();
+    let (mut pessimistic, mut wrong) = (true, Vec::new());
     let mut complaints: Vec<String> = thread::scope(|scope| {
         let mut clients = Vec::new();
         for number in 0..WRITERS + READERS {
@@ -68,11 +69,18 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
             }));
         }
         while start.elapsed() < Duration::from_secs(seconds) && lab.interrupt.check().is_ok() {
-            thread::sleep(Duration::from_millis(50));
+            // Both lock modes in turn, also side by side: a transaction keeps its own.
+            pessimistic = !pessimistic;
+            let toggle = format!("SET GLOBAL tidesdb_pessimistic_locking = {}", i32::from(pessimistic));
+            if let Err(failure) = session.run(&toggle) {
+                wrong.push(format!("{toggle}: {failure}"));
+            }
+            thread::sleep(Duration::from_millis(300));
         }
         stop.store(true, Ordering::Relaxed);
         clients.into_iter().flat_map(|c| c.join().expect("a client does not panic")).collect()
     });
+    complaints.append(&mut wrong);
     lab.interrupt.check()?;
     let (writes, reads) = (writes.into_inner(), reads.into_inner());
     let line = format!(
@@ -105,7 +113,7 @@ fn make_tables(session: &mut Session) -> Result<()> {
                v BIGINT NOT NULL, pad VARCHAR(200) NOT NULL, KEY by_k (k), UNIQUE KEY by_u (u)) ENGINE=TidesDB",
             "CREATE TABLE torture.balance (id INT PRIMARY KEY, money INT NOT NULL, KEY by_money (money)) ENGINE=TidesDB",
             &format!(
-                "INSERT INTO torture.swapped SELECT seq, seq, seq, seq * {FACTOR} + seq, REPEAT('x', 150) FROM torture.seq_0_to_{}",
+                "INSERT INTO torture.swapped SELECT seq, seq, seq, seq * {FACTOR} + seq, REPEAT('x', 60) FROM torture.seq_0_to_{}",
                 ROWS - 1
             ),
             &format!("INSERT INTO torture.balance SELECT seq, {MONEY} FROM torture.seq_0_to_{}", ACCOUNTS - 1),

@@ -47,7 +47,7 @@ impl Account {
     /// transactions shows.
     fn pad(&self) -> String {
         let letter = char::from(b'a' + u8::try_from(self.token % 26).unwrap_or(0));
-        String::from(letter).repeat(usize::try_from(self.token % 500).unwrap_or(0))
+        String::from(letter).repeat(usize::try_from(self.token % 1500).unwrap_or(0))
     }
 }
 
@@ -91,6 +91,9 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
             logged_from = Some(tokens(&mut connect(&server)?)?);
         }
         let settings = settings::checks(binary_log);
+        // Both lock modes in turn, before the writers begin.
+        let pessimistic = format!("SET GLOBAL tidesdb_pessimistic_locking = {}", round % 2);
+        set_up(&mut connect(&server)?, &[&pessimistic])?;
         let before: usize = writers.iter().map(|w| w.acknowledged.len()).sum();
         let delay = Duration::from_millis(random.random_range(300..2500));
         load_until_killed(&mut server, &mut writers, delay, &mut random)?;
