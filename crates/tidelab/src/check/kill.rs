@@ -270,20 +270,20 @@ impl Writer {
             let grp_text = grp.map_or("NULL".to_string(), |g| g.to_string());
             let name_text = format!("w{}-{name}", self.number);
             let pad = account.pad();
-            if !rows.contains_key(&id) {
-                statements.push(format!(
-                    "INSERT INTO torture.account VALUES ({id}, {grp_text}, '{name_text}', {token}, '{pad}')"
-                ));
-                rows.insert(id, account);
-            } else if random.random_bool(0.3) {
+            let there = rows.contains_key(&id);
+            if there && random.random_bool(0.3) {
                 statements.push(format!("DELETE FROM torture.account WHERE id = {id}"));
                 rows.remove(&id);
-            } else {
-                statements.push(format!(
-                    "UPDATE torture.account SET grp = {grp_text}, name = '{name_text}', token = {token}, pad = '{pad}' WHERE id = {id}"
-                ));
-                rows.insert(id, account);
+                continue;
             }
+            statements.push(if there {
+                format!(
+                    "UPDATE torture.account SET grp = {grp_text}, name = '{name_text}', token = {token}, pad = '{pad}' WHERE id = {id}"
+                )
+            } else {
+                format!("INSERT INTO torture.account VALUES ({id}, {grp_text}, '{name_text}', {token}, '{pad}')")
+            });
+            rows.insert(id, account);
         }
         (statements, rows)
     }
@@ -332,15 +332,25 @@ impl Writer {
         }
         for row in &mut found {
             let id = row.remove(0);
-            if expected.get(&id).is_none_or(|expected| row.as_slice() != expected) {
+            let must_be = expected.get(&id);
+            if must_be.is_none_or(|must_be| row.as_slice() != must_be) {
                 self.complaints.push(format!(
-                    "writer {}: row {id} is {row:?}, must be {:?}",
+                    "writer {}: row {id} is {}, must be {}",
                     self.number,
-                    expected.get(&id)
+                    picture(row),
+                    must_be.map_or("none".to_string(), |columns| picture(columns))
                 ));
             }
         }
         Ok(())
+    }
+}
+
+/// A row's columns, the filler as its length.
+fn picture(columns: &[String]) -> String {
+    match columns {
+        [columns @ .., pad] => format!("({}, {} bytes)", columns.join(", "), pad.len()),
+        [] => "()".to_string(),
     }
 }
 
