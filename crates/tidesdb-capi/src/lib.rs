@@ -1,1 +1,110 @@
-//! The C interface of the TidesDB storage engine.
+//! The C interface of the TidesDB storage engine, as `include/tidesdb.h` documents it. Each function
+//! here is described there; this crate only translates.
+//!
+//! Safety, for the whole crate: pointers come from C. A handle pointer is one that a function of this
+//! crate gave out and that was not freed; a pointer to bytes is valid for its length during the call;
+//! out-pointers are writable. The header demands all of it of the caller, and of threads: a transaction
+//! and a cursor are used by one thread at a time.
+
+#![allow(clippy::missing_safety_doc)] // One contract for all, in the header and above.
+
+mod cursor;
+mod ddl;
+mod error;
+mod family;
+mod insight;
+mod store;
+mod txn;
+
+#[cfg(test)]
+mod layout_test;
+
+pub use cursor::*;
+pub use ddl::*;
+pub use error::*;
+pub use family::*;
+pub use insight::*;
+pub use store::*;
+pub use txn::*;
+
+use std::ffi::c_int;
+
+use tidesdb::Error;
+
+/// `tidesdb_slice`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Slice {
+    /// First byte; may be null when `size` is 0.
+    pub data: *const u8,
+    /// Number of bytes.
+    pub size: usize,
+}
+
+impl Slice {
+    /// A slice over bytes that outlive its use.
+    pub(crate) fn of(bytes: &[u8]) -> Slice {
+        Slice { data: bytes.as_ptr(), size: bytes.len() }
+    }
+
+    /// The bytes.
+    ///
+    /// # Safety
+    /// As for the crate.
+    pub(crate) unsafe fn bytes<'a>(self) -> &'a [u8] {
+        // SAFETY: the caller's contract.
+        unsafe { bytes(self.data, self.size) }
+    }
+}
+
+/// The bytes at a pointer.
+///
+/// # Safety
+/// As for the crate.
+pub(crate) unsafe fn bytes<'a>(data: *const u8, size: usize) -> &'a [u8] {
+    if data.is_null() || size == 0 {
+        &[]
+    } else {
+        // SAFETY: the caller's contract.
+        unsafe { std::slice::from_raw_parts(data, size) }
+    }
+}
+
+/// The object behind a pointer from C; a null pointer is an error.
+///
+/// # Safety
+/// As for the crate.
+pub(crate) unsafe fn given<'a, T>(pointer: *const T) -> Result<&'a T, Error> {
+    // SAFETY: the caller's contract.
+    unsafe { pointer.as_ref() }.ok_or_else(null)
+}
+
+/// As [`given`], for an object that nobody else uses now.
+///
+/// # Safety
+/// As for the crate.
+pub(crate) unsafe fn given_mut<'a, T>(pointer: *mut T) -> Result<&'a mut T, Error> {
+    // SAFETY: the caller's contract.
+    unsafe { pointer.as_mut() }.ok_or_else(null)
+}
+
+/// Writes a result where C wants it; a null pointer is an error.
+///
+/// # Safety
+/// As for the crate.
+pub(crate) unsafe fn answer<T>(to: *mut T, value: T) -> Result<(), Error> {
+    if to.is_null() {
+        return Err(null());
+    }
+    // SAFETY: the caller's contract.
+    unsafe { to.write(value) };
+    Ok(())
+}
+
+/// The error of a null pointer.
+pub(crate) fn null() -> Error {
+    Error::InvalidArgument("a pointer that must not be null is null".into())
+}
+
+/// What `visit` callbacks look like.
+pub type Visit = Option<unsafe extern "C" fn(context: *mut std::ffi::c_void, item: Slice) -> c_int>;

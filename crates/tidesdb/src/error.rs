@@ -59,6 +59,12 @@ pub enum Error {
     /// A lock was not granted in time.
     #[error("a lock was not granted in time")]
     LockTimeout,
+    /// A transaction holds as many row locks as it may, and they could not become a table lock.
+    #[error("a transaction may hold {bound} row locks")]
+    TooManyLocks {
+        /// Most row locks allowed.
+        bound: usize,
+    },
     /// A writer was held back by back-pressure for longer than allowed.
     #[error("held back by back-pressure for longer than allowed")]
     BackpressureTimeout,

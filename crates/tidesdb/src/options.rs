@@ -1,6 +1,46 @@
 //! Options of a store and of a column family, with their defaults and bounds.
 
+use std::fmt;
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
+
+/// How grave a line of the log is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum LogLevel {
+    /// For whoever works on the engine.
+    Debug = 0,
+    /// What an operator may want to know.
+    Info = 1,
+    /// Something is not as it should be; work goes on.
+    Warn = 2,
+    /// Something failed.
+    Error = 3,
+}
+
+type WriteLine = dyn Fn(LogLevel, &str) + Send + Sync;
+
+/// Where lines of the engine's log go; called from any thread, must not call back into the store.
+#[derive(Clone)]
+pub struct LogSink(Arc<WriteLine>);
+
+impl LogSink {
+    /// A sink that calls `write` for each line.
+    pub fn new(write: impl Fn(LogLevel, &str) + Send + Sync + 'static) -> LogSink {
+        LogSink(Arc::new(write))
+    }
+
+    /// Writes a line.
+    pub fn write(&self, level: LogLevel, message: &str) {
+        (self.0)(level, message);
+    }
+}
+
+impl fmt::Debug for LogSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LogSink")
+    }
+}
 
 /// How far a commit is on disk before it is answered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -56,7 +96,7 @@ pub struct Options {
     pub sync_interval_us: u64,
     /// Threads that flush memtables.
     pub flush_threads: usize,
-    /// Threads that compact; concurrency allowed, not cores taken.
+    /// Threads that compact; concurrency allowed, not cores taken. 0: compaction only when asked for.
     pub compaction_threads: usize,
     /// Bound on open table files.
     pub max_open_files: usize,
@@ -68,6 +108,11 @@ pub struct Options {
     pub write_buffer_variable: &'static str,
     /// Finish outstanding compactions when the store is closed.
     pub finish_compactions_on_close: bool,
+    /// Who the store belongs to: written into it when it is made, and another owner is refused. `None`:
+    /// nobody in particular.
+    pub owner: Option<String>,
+    /// Where the engine's log goes; `None`: nowhere.
+    pub log: Option<LogSink>,
 }
 
 impl Default for Options {
@@ -87,6 +132,8 @@ impl Default for Options {
             base_level_size: 128 << 20,
             write_buffer_variable: "write_buffer_size",
             finish_compactions_on_close: false,
+            owner: None,
+            log: None,
         }
     }
 }
@@ -149,7 +196,7 @@ impl Options {
         bound("write_buffer_size", self.write_buffer_size as u64, 4 << 10, 64 << 30)?;
         bound("wal_segment_size", self.wal_segment_size.into(), 64 << 10, 1 << 30)?;
         bound("flush_threads", self.flush_threads as u64, 1, 64)?;
-        bound("compaction_threads", self.compaction_threads as u64, 1, 64)?;
+        bound("compaction_threads", self.compaction_threads as u64, 0, 64)?;
         bound("max_open_files", self.max_open_files as u64, 4, 1 << 20)?;
         bound("target_file_size", self.target_file_size, 1 << 10, 1 << 40)?;
         bound("sync_interval_us", self.sync_interval_us, 1, 3_600_000_000)

@@ -2,11 +2,17 @@
 //! through [`Disk`] and [`File`], so that crash tests run the real engine on a faulty disk from a seed.
 //! Stands below every other room; knows nothing of formats.
 
+pub mod faulty;
+pub mod real;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+
+pub use self::faulty::FaultyDisk;
+pub use self::real::RealDisk;
 
 /// How a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,6 +2,8 @@
 //! to reads ([`Source`]) and to flush and compaction ([`RawSource`]). Merging, visibility and bounds
 //! are built on these two alone.
 
+pub mod merge;
+
 use crate::error::Result;
 use crate::types::{Entry, Seq};
 

@@ -1,5 +1,6 @@
 //! One generation of the memtable: the writes of all families between two rotations.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -23,6 +24,12 @@ pub struct Generation {
     directory: Directory,
     min_seq: AtomicU64,
     max_seq: AtomicU64,
+}
+
+impl fmt::Debug for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Generation({})", self.id)
+    }
 }
 
 impl Generation {
@@ -115,6 +122,12 @@ impl Generation {
     /// Number of versions inserted into a family, the cut ones included.
     pub fn entries(&self, family: FamilyId) -> u64 {
         self.tree(family).map_or(0, |tree| tree.tree.entries())
+    }
+
+    /// About how many bytes a family takes: its share of all by the number of its versions.
+    pub fn family_bytes(&self, family: FamilyId) -> u64 {
+        let all: u64 = self.directory.trees(&self.arena).map(|tree| tree.entries()).sum();
+        (self.bytes() as u64).saturating_mul(self.entries(family)) / all.max(1)
     }
 
     /// Number of different keys of a family.

@@ -1,0 +1,89 @@
+# The targets that people and scripts use. `make` alone lists them.
+# Each one runs setup first; that takes half a second when there is nothing to do.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+SHELL := /bin/bash
+
+# Where setup puts MariaDB; one place, shared by all clones (TIDESDB_CACHE moves it).
+PREFIX := $(shell . scripts/setup/where.sh && echo "$$PREFIX")
+ifeq ($(PREFIX),)
+$(error scripts/setup/where.sh names no prefix)
+endif
+
+BUILD := $(CURDIR)/build
+# The plugin that the servers load; another can stand in: make server PLUGIN=...
+PLUGIN ?= $(BUILD)/ha_tidesdb.so
+BASEDIR_OF_LINKS := $(BUILD)/basedir
+RESULTS := build/results
+SUITE ?= tidesdb
+
+DATA ?= .run/server
+CNF ?=
+PORT ?=
+export PREFIX DATA CNF PORT BASEDIR_OF_LINKS
+
+# Two compilers at once, unless make was told otherwise.
+JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
+PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
+
+.PHONY: help setup prefix engine plugin links server stop shell test test-engine test-mtr \
+  lint tidy format demo bench clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
+
+setup: ## packages by apt, and MariaDB 11.8.6 with all that belongs to it
+	@scripts/setup/setup.sh
+
+prefix: setup ## print the directory of that MariaDB; its bin/ has the programs
+	@echo $(PREFIX)
+
+engine: setup ## the engine's library for C and C++
+	@cargo build --release -p tidesdb-capi
+
+plugin: engine ## build/ha_tidesdb.so
+	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(PREFIX)
+
+# Only our own plugin is built for a server: one that stands in is taken as it is.
+links: $(if $(filter $(BUILD)/ha_tidesdb.so,$(PLUGIN)),plugin,setup)
+	@scripts/plugin/basedir.sh $(PREFIX) $(BASEDIR_OF_LINKS) $(PLUGIN)
+
+server: links ## start a server with TidesDB: [DATA=dir] [CNF=file] [PORT=number]
+	@scripts/server/start.sh
+
+stop: setup ## end it: [DATA=dir]
+	@scripts/server/stop.sh
+
+shell: setup ## a client on it: [DATA=dir]
+	@scripts/server/shell.sh
+
+test: test-engine test-mtr ## all tests
+
+test-engine: setup ## the tests of the engine, the C interface and the laboratory
+	cargo test --workspace
+
+test-mtr: links ## the tests in SQL: [SUITE=name] [TESTS=names] [MTR_FLAGS=...]
+	@scripts/test/run-mtr.sh $(PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr $(SUITE) $(TESTS)
+
+lint: setup ## formats and lints of Rust and C++, changing nothing
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	clang-format --dry-run -Werror $(PLUGIN_SOURCES)
+
+tidy: engine ## clang-tidy over the plugin; slow
+	clang-tidy --quiet $$(find plugin/src -name '*.cc') -- -x c++ \
+	  $$($(MAKE) -s -f plugin/build.mk PREFIX=$(PREFIX) print-compile)
+
+format: setup ## format Rust and C++
+	cargo fmt --all
+	clang-format -i $(PLUGIN_SOURCES)
+
+demo bench: plugin
+	cargo run --release -p tidelab -- $@ --prefix $(PREFIX) --plugin $(PLUGIN) --out $(RESULTS)
+
+demo: ## sysbench on TidesDB, InnoDB and MyRocks, compared in one table
+bench: ## the same, longer: all eight workloads, with an update phase before the reads
+
+clean: ## remove what was built here; servers' data and the shared prefix stay
+	rm -rf build target

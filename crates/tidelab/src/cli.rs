@@ -1,0 +1,328 @@
+//! The command line, and what each command does.
+
+use std::io::{IsTerminal, Write as _};
+use std::path::PathBuf;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use crate::doctor;
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use crate::measure::experiment::{Design, Experiment};
+use crate::measure::summary;
+use crate::report::progress::Progress;
+use crate::report::result::{RunResult, ServerFacts, SCHEMA_VERSION};
+use crate::report::{files, table};
+use crate::server::engine::Engine;
+use crate::server::{settings, Server, Wanted};
+use crate::telemetry::machine;
+use crate::workload::sysbench::{self, Load, Workload};
+
+const ABOUT: &str =
+    "The laboratory: compares TidesDB, InnoDB and MyRocks in one MariaDB server, under one client.";
+
+const EXPLANATION: &str = "\
+tidelab demo    sysbench point_select, read_write, update_index and insert on the three
+                engines, three rounds interleaved: about eight minutes, a table at the end
+tidelab bench   all eight sysbench workloads, five rounds, with updates before the reads
+tidelab doctor  what this machine lacks for that
+
+make demo and make bench call it with all it needs. tidelab COMMAND --help lists options,
+docs/tidelab.md says how it measures and what is in its files.";
+
+/// The laboratory.
+#[derive(Debug, Parser)]
+#[command(name = "tidelab", version, about = ABOUT, after_help = EXPLANATION, args_override_self = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Compare the engines, short: four workloads, three rounds.
+    Demo(Common),
+    /// Compare the engines, long: eight workloads, five rounds, updates before the reads.
+    Bench(Common),
+    /// Say what this machine lacks.
+    Doctor(Places),
+}
+
+#[derive(Args, Clone, Debug)]
+struct Places {
+    /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
+    #[arg(long, value_name = "DIR")]
+    prefix: Option<PathBuf>,
+    /// The TidesDB plugin.
+    #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so")]
+    plugin: PathBuf,
+    /// Where the server works; emptied at each start.
+    #[arg(long, value_name = "DIR", default_value = "build/tidelab")]
+    data: PathBuf,
+}
+
+#[derive(Args, Clone, Debug)]
+struct Common {
+    #[command(flatten)]
+    places: Places,
+    /// Where the results go.
+    #[arg(long, value_name = "DIR", default_value = "build/results")]
+    out: PathBuf,
+    /// Print the result as JSON instead of the table.
+    #[arg(long)]
+    json: bool,
+    /// Engines to compare, separated by commas.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "TidesDB,InnoDB,ROCKSDB")]
+    engines: Vec<Engine>,
+    /// Workloads, separated by commas [default: those of the command].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    workloads: Vec<Workload>,
+    /// Rounds [default: 3 in demo, 5 in bench].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+    /// Clients.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    threads: u32,
+    /// Tables for each engine.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    tables: u32,
+    /// Rows of each table.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    size: u64,
+    /// Measured seconds of each run.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    time: u32,
+    /// Seconds of each run before them.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    warm_up: u32,
+    /// Seconds of updates right before each workload that only reads [default: 0 in demo, 10 in bench].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    update_phase: Option<u32>,
+    /// Seconds at most to wait until the server is quiet between runs.
+    #[arg(long, default_value_t = 5)]
+    settle: u32,
+    /// Megabytes of each engine's cache.
+    #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(8..=1_048_576))]
+    cache: u64,
+    /// Keep the server's data directory and log.
+    #[arg(long)]
+    keep: bool,
+}
+
+/// What the two commands differ in.
+struct Kind {
+    name: &'static str,
+    workloads: Vec<Workload>,
+    rounds: u32,
+    update_s: u32,
+}
+
+/// Does what the command line says. True: everything was measured and is right.
+pub fn run(cli: Cli) -> Result<bool> {
+    match cli.command {
+        None => {
+            // What it prints is all that was asked for; a closed pipe is no failure.
+            let _ = Cli::command().print_long_help();
+            Ok(true)
+        }
+        Some(Command::Doctor(places)) => Ok(report_findings(&places)),
+        Some(Command::Demo(common)) => compare(
+            &common,
+            Kind {
+                name: "demo",
+                workloads: vec![
+                    Workload::PointSelect,
+                    Workload::ReadWrite,
+                    Workload::UpdateIndex,
+                    Workload::Insert,
+                ],
+                rounds: 3,
+                update_s: 0,
+            },
+        ),
+        Some(Command::Bench(common)) => compare(
+            &common,
+            Kind { name: "bench", workloads: Workload::ALL.to_vec(), rounds: 5, update_s: 10 },
+        ),
+    }
+}
+
+fn report_findings(places: &Places) -> bool {
+    let findings = doctor::examine(places.prefix.as_deref(), &places.plugin, &places.data);
+    for finding in &findings {
+        println!("{} {}", if finding.lacking { "LACKING" } else { "ok     " }, finding.text);
+    }
+    !findings.iter().any(|f| f.lacking)
+}
+
+fn design(common: &Common, kind: &Kind) -> Result<Design> {
+    let mut engines: Vec<Engine> = Vec::new();
+    for engine in &common.engines {
+        if !engines.contains(engine) {
+            engines.push(*engine);
+        }
+    }
+    if engines.is_empty() {
+        return Err(Error::Usage("--engines names none".to_string()));
+    }
+    let asked = if common.workloads.is_empty() { &kind.workloads } else { &common.workloads };
+    // Always in the order that keeps reads before what changes the number of rows.
+    let workloads: Vec<Workload> = Workload::ALL.into_iter().filter(|w| asked.contains(w)).collect();
+    Ok(Design {
+        engines,
+        workloads,
+        rounds: common.rounds.unwrap_or(kind.rounds),
+        load: Load {
+            tables: common.tables,
+            rows: common.size,
+            threads: common.threads,
+            warm_up_s: common.warm_up,
+            time_s: common.time,
+        },
+        update_s: common.update_phase.unwrap_or(kind.update_s),
+        settle_s: common.settle,
+    })
+}
+
+fn compare(common: &Common, kind: Kind) -> Result<bool> {
+    let design = design(common, &kind)?;
+    let prefix =
+        common.places.prefix.clone().ok_or_else(|| {
+            Error::Usage("no MariaDB was named: --prefix \"$(make -s prefix)\"".to_string())
+        })?;
+    let sysbench = sysbench::version()?;
+    let interrupt = Interrupt::on_signals()?;
+    let machine = machine::describe(&common.places.data);
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let start = Instant::now();
+
+    let settings = settings::comparison(&design.engines, common.cache, design.load.threads + 20);
+    let wanted = Wanted {
+        prefix: &prefix,
+        engines: &design.engines,
+        plugin: Some(&common.places.plugin),
+        directory: &common.places.data,
+        settings: &settings,
+    };
+    let mut server = Server::start(&wanted, &interrupt)?;
+    let facts = ServerFacts::new(&prefix.to_string_lossy(), &settings, server.variables());
+    eprintln!(
+        "MariaDB {} runs (process {}, {}); {} settings read back as asked",
+        facts.version,
+        server.pid(),
+        server.directory().display(),
+        settings.len()
+    );
+
+    let mut progress = Progress::new(&design);
+    let record = Experiment::new(&design, &mut server, &interrupt, &mut progress).run();
+    progress.close();
+
+    let run = RunResult {
+        schema_version: SCHEMA_VERSION,
+        name: kind.name.to_string(),
+        tidelab: env!("CARGO_PKG_VERSION").to_string(),
+        sysbench,
+        started_unix_s: started,
+        took_s: start.elapsed().as_secs_f64(),
+        machine,
+        server: facts,
+        summary: summary::lines(&record.cells, &design.workloads, &design.engines),
+        design,
+        record,
+    };
+    let interrupted = interrupt.check();
+    // Half of a run must not take the place of a whole one.
+    let paths = if interrupted.is_ok() { files::write(&run, &common.out)? } else { Vec::new() };
+    show(&run, common.json, &paths)?;
+    // What is wrong stays to be looked at.
+    let keep = common.keep || (!run.good() && interrupted.is_ok());
+    let directory = server.directory().to_path_buf();
+    server.stop(keep)?;
+    if keep {
+        eprintln!("The server's files are in {}", directory.display());
+    }
+    interrupted?;
+    Ok(run.good())
+}
+
+fn show(run: &RunResult, as_json: bool, paths: &[PathBuf]) -> Result<()> {
+    let mut stdout = std::io::stdout();
+    let text =
+        if as_json { files::json(run)? } else { format!("\n{}", table::render(run, stdout.is_terminal())) };
+    // A reader that went away (`| head`) is no failure of the run.
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    let names: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
+    let written = if names.is_empty() {
+        "Nothing is written".to_string()
+    } else {
+        format!("Written: {}", names.join(", "))
+    };
+    eprintln!("\n{:.0} s in all. {written}", run.took_s);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &str) -> std::result::Result<Cli, clap::Error> {
+        Cli::try_parse_from(words.split(' '))
+    }
+
+    fn common(words: &str) -> Common {
+        match parse(words).unwrap().command {
+            Some(Command::Demo(common) | Command::Bench(common)) => common,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn kind() -> Kind {
+        Kind { name: "demo", workloads: vec![Workload::Insert, Workload::ReadWrite], rounds: 3, update_s: 4 }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn without_an_argument_it_explains_itself() {
+        assert!(parse("tidelab").unwrap().command.is_none());
+        let text = Cli::command().render_long_help().to_string();
+        assert!(text.contains("tidelab demo") && text.contains("docs/tidelab.md"));
+    }
+
+    #[test]
+    fn the_call_of_the_makefile_is_understood() {
+        let common = common("tidelab demo --prefix /p --plugin build/ha_tidesdb.so --out build/results");
+        let design = design(&common, &kind()).unwrap();
+        assert_eq!(design.engines, Engine::ALL);
+        assert_eq!(design.workloads, [Workload::ReadWrite, Workload::Insert], "reads first");
+        assert_eq!((design.rounds, design.update_s), (3, 4));
+        assert_eq!((design.load.threads, design.load.tables, design.load.rows), (8, 1, 100_000));
+        assert_eq!((design.load.time_s, design.load.warm_up_s), (10, 2));
+    }
+
+    #[test]
+    fn every_option_counts() {
+        let words = "tidelab bench --prefix /p --engines innodb,RocksDB,InnoDB --workloads delete,point_select \
+                     --rounds 7 --threads 3 --tables 2 --size 50 --time 4 --warm-up 1 --update-phase 0 --settle 9";
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let design = design(&common(&words.join(" ")), &kind()).unwrap();
+        assert_eq!(design.engines, [Engine::InnoDb, Engine::RocksDb]);
+        assert_eq!(design.workloads, [Workload::PointSelect, Workload::Delete]);
+        assert_eq!((design.rounds, design.update_s, design.settle_s), (7, 0, 9));
+        assert_eq!(design.load, Load { tables: 2, rows: 50, threads: 3, warm_up_s: 1, time_s: 4 });
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_name() {
+        let refused = |words: &str| parse(words).unwrap_err().to_string();
+        assert!(refused("tidelab demo --engines Falcon").contains("Falcon"));
+        assert!(refused("tidelab demo --workloads tpcc").contains("tpcc"));
+        assert!(refused("tidelab demo --rounds 0").contains("0"));
+        assert!(refused("tidelab fly").contains("fly"));
+    }
+}

@@ -1,0 +1,72 @@
+//! What can go wrong in the laboratory. Every variant names the thing and, where there is
+//! one, the remedy: its text is what a person reads on the terminal.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An error of the laboratory.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A program or file that a run needs is not there.
+    #[error("{what} is missing: {remedy}")]
+    Missing {
+        /// The program or file.
+        what: String,
+        /// What brings it.
+        remedy: String,
+    },
+    /// What was asked for does not make sense.
+    #[error("{0}")]
+    Usage(String),
+    /// The server uses another value than the one in its option file.
+    #[error("the server does not use what was asked: {0}")]
+    Setting(String),
+    /// The server did not start, or ended.
+    #[error("{what}; the end of {log}:\n{tail}")]
+    Server {
+        /// What happened.
+        what: String,
+        /// The error log.
+        log: String,
+        /// Its last lines.
+        tail: String,
+    },
+    /// A statement of the laboratory's own failed.
+    #[error("{statement}: {message}")]
+    Statement {
+        /// The SQL.
+        statement: String,
+        /// What the client printed.
+        message: String,
+    },
+    /// A program of the load (sysbench) failed or printed what cannot be read.
+    #[error("{what}: {message}")]
+    Load {
+        /// Which run.
+        what: String,
+        /// What it printed.
+        message: String,
+    },
+    /// The system refused a call on a file or process.
+    #[error("{what} {path}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A signal asked to end.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// A result of the laboratory.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Attaches what was tried, and on which file, to an I/O error.
+pub fn io_error(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Error {
+    let path = path.as_ref().to_path_buf();
+    move |source| Error::Io { what, path, source }
+}

@@ -1,0 +1,17 @@
+//! tidelab, the laboratory: drives real servers, records what they do, compares, reports.
+//!
+//! Four rooms. [`server`] starts one and knows what it really uses; [`workload`] puts it
+//! under load; [`telemetry`] reads what machine and processes did meanwhile; [`measure`]
+//! says in which order all that happens, checks that the data are right afterwards, and what
+//! the figures say together. [`report`] shows it. Nothing here links the engine: what is
+//! measured is what a client of the server gets.
+
+pub mod cli;
+pub mod doctor;
+pub mod error;
+pub mod interrupt;
+pub mod measure;
+pub mod report;
+pub mod server;
+pub mod telemetry;
+pub mod workload;

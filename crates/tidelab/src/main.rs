@@ -1,0 +1,22 @@
+//! The program `tidelab`. Exit status: 0 when all was measured and is right, 1 when a run
+//! failed, a check did, or something was missing, 130 after an interrupt.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tidelab::cli::{run, Cli};
+use tidelab::error::Error;
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("tidelab: {error}");
+            match error {
+                Error::Interrupted => ExitCode::from(130),
+                _ => ExitCode::FAILURE,
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The order of a run's steps, as data.
+//!
+//! Competitors take turns within each workload, and the turn rotates from round to round
+//! (A B C, B C A, C A B): what drifts, drifts for all. Each round starts on new tables, and
+//! a workload that changes the number of rows gets new ones again, so that no engine works
+//! on a larger table because it was fast before.
+
+use crate::server::engine::Engine;
+use crate::workload::sysbench::Workload;
+
+/// One step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Make an engine's tables anew.
+    Prepare(Engine),
+    /// Update rows without measuring, so that the reads that follow meet versions and runs.
+    Update(Engine),
+    /// A measured run.
+    Measure(Engine, Workload),
+    /// Look whether the tables hold what they must.
+    Check(Engine),
+}
+
+/// The engines in the order in which they take their turns in a round, counted from 0.
+pub fn turns(engines: &[Engine], round: u32) -> Vec<Engine> {
+    let mut turns = engines.to_vec();
+    if !turns.is_empty() {
+        turns.rotate_left(round as usize % engines.len());
+    }
+    turns
+}
+
+/// The steps of a round, counted from 0.
+pub fn round(engines: &[Engine], workloads: &[Workload], round: u32, update_phase: bool) -> Vec<Step> {
+    let turns = turns(engines, round);
+    let mut steps: Vec<Step> = turns.iter().map(|e| Step::Prepare(*e)).collect();
+    for (index, workload) in workloads.iter().enumerate() {
+        for engine in &turns {
+            if workload.changes_row_count() && index > 0 {
+                steps.extend([Step::Check(*engine), Step::Prepare(*engine)]);
+            }
+            if workload.only_reads() && update_phase {
+                steps.push(Step::Update(*engine));
+            }
+            steps.push(Step::Measure(*engine, *workload));
+        }
+    }
+    steps.extend(turns.iter().map(|e| Step::Check(*e)));
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Engine = Engine::TidesDb;
+    const B: Engine = Engine::InnoDb;
+    const C: Engine = Engine::RocksDb;
+
+    #[test]
+    fn turns_rotate() {
+        let of = |round| turns(&[A, B, C], round);
+        assert_eq!(
+            (of(0), of(1), of(2), of(3)),
+            (vec![A, B, C], vec![B, C, A], vec![C, A, B], vec![A, B, C])
+        );
+        assert_eq!(turns(&[], 5), []);
+        assert_eq!(turns(&[B], 5), [B]);
+    }
+
+    #[test]
+    fn in_three_rounds_each_engine_is_once_in_each_place() {
+        for place in 0..3 {
+            let mut seen: Vec<Engine> = (0..3).map(|r| turns(&[A, B, C], r)[place]).collect();
+            seen.sort();
+            assert_eq!(seen, [A, B, C]);
+        }
+    }
+
+    #[test]
+    fn competitors_alternate_within_a_workload() {
+        let steps = round(&[A, B], &[Workload::PointSelect, Workload::Insert], 1, false);
+        assert_eq!(
+            steps,
+            [
+                Step::Prepare(B),
+                Step::Prepare(A),
+                Step::Measure(B, Workload::PointSelect),
+                Step::Measure(A, Workload::PointSelect),
+                Step::Check(B),
+                Step::Prepare(B),
+                Step::Measure(B, Workload::Insert),
+                Step::Check(A),
+                Step::Prepare(A),
+                Step::Measure(A, Workload::Insert),
+                Step::Check(B),
+                Step::Check(A),
+            ]
+        );
+    }
+
+    #[test]
+    fn updates_come_right_before_the_reads_and_only_there() {
+        let steps = round(&[A], &[Workload::ReadOnly, Workload::WriteOnly, Workload::Delete], 0, true);
+        assert_eq!(
+            steps,
+            [
+                Step::Prepare(A),
+                Step::Update(A),
+                Step::Measure(A, Workload::ReadOnly),
+                Step::Measure(A, Workload::WriteOnly),
+                Step::Check(A),
+                Step::Prepare(A),
+                Step::Measure(A, Workload::Delete),
+                Step::Check(A),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_first_workload_that_changes_rows_uses_the_tables_of_the_round() {
+        let steps = round(&[A], &[Workload::Insert], 0, true);
+        assert_eq!(steps, [Step::Prepare(A), Step::Measure(A, Workload::Insert), Step::Check(A)]);
+    }
+
+    #[test]
+    fn whatever_is_measured_is_checked_before_its_tables_go() {
+        let engines = [A, B, C];
+        let steps: Vec<Step> = (0..5).flat_map(|r| round(&engines, &Workload::ALL, r, true)).collect();
+        for engine in engines {
+            let mut unchecked = false;
+            for step in &steps {
+                match *step {
+                    Step::Prepare(e) if e == engine => assert!(!unchecked, "tables dropped unchecked"),
+                    Step::Measure(e, _) | Step::Update(e) if e == engine => unchecked = true,
+                    Step::Check(e) if e == engine => unchecked = false,
+                    _ => {}
+                }
+            }
+            assert!(!unchecked);
+        }
+        assert_eq!(steps.iter().filter(|s| matches!(s, Step::Measure(..))).count(), 8 * 3 * 5);
+    }
+}

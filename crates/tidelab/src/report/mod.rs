@@ -1,0 +1,6 @@
+//! What people and programs get to see: the progress, the table, the files.
+
+pub mod files;
+pub mod progress;
+pub mod result;
+pub mod table;

@@ -1,0 +1,229 @@
+//! What is going on, while it goes on: a bar with the time that is left where there is a
+//! terminal, and in any case a line for each run that is over.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::measure::cell::Cell;
+use crate::measure::experiment::{Design, Watcher};
+use crate::measure::plan::Step;
+use crate::workload::sysbench::Load;
+use crate::workload::sysbench_report::Second;
+
+/// How long the steps of each kind take: a guess, then the mean of those that are over.
+#[derive(Clone, Debug)]
+pub struct Estimate {
+    kinds: BTreeMap<&'static str, (f64, f64, u32)>,
+}
+
+impl Estimate {
+    /// The guess for a design.
+    pub fn new(design: &Design) -> Estimate {
+        let Load { warm_up_s, time_s, rows, tables, .. } = design.load;
+        let rows = rows as f64 * f64::from(tables);
+        let guesses = [
+            (kind(Step::Prepare(design.engines[0])), 1.0 + rows / 60_000.0),
+            (kind(Step::Update(design.engines[0])), f64::from(design.update_s) + 0.1),
+            ("measure", f64::from(warm_up_s + time_s) + 0.6),
+            (kind(Step::Check(design.engines[0])), 0.2 + rows / 500_000.0),
+        ];
+        Estimate { kinds: guesses.into_iter().map(|(k, guess)| (k, (guess, 0.0, 0))).collect() }
+    }
+
+    /// A step is over.
+    pub fn learn(&mut self, step: Step, took: Duration) {
+        if let Some((_, sum, count)) = self.kinds.get_mut(kind(step)) {
+            *sum += took.as_secs_f64();
+            *count += 1;
+        }
+    }
+
+    /// Seconds for these steps.
+    pub fn of(&self, steps: &[(u32, Step)]) -> f64 {
+        steps
+            .iter()
+            .map(|(_, step)| match self.kinds.get(kind(*step)) {
+                Some((guess, _, 0)) => *guess,
+                Some((_, sum, count)) => sum / f64::from(*count),
+                None => 0.0,
+            })
+            .sum()
+    }
+}
+
+fn kind(step: Step) -> &'static str {
+    match step {
+        Step::Prepare(_) => "prepare",
+        Step::Update(_) => "update",
+        Step::Measure(..) => "measure",
+        Step::Check(_) => "check",
+    }
+}
+
+/// Shows an experiment on stderr.
+pub struct Progress {
+    bar: ProgressBar,
+    steps: Vec<(u32, Step)>,
+    estimate: Estimate,
+    rounds: u32,
+    runs: usize,
+    runs_over: usize,
+    now: String,
+    measured: bool,
+}
+
+impl Progress {
+    /// For a design that has engines.
+    pub fn new(design: &Design) -> Progress {
+        let steps = design.steps();
+        let estimate = Estimate::new(design);
+        let runs = steps.iter().filter(|(_, s)| matches!(s, Step::Measure(..))).count();
+        let bar = ProgressBar::with_draw_target(Some(steps.len() as u64), ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.enable_steady_tick(Duration::from_millis(500));
+        let progress = Progress {
+            bar,
+            estimate,
+            rounds: design.rounds,
+            runs,
+            runs_over: 0,
+            now: String::new(),
+            measured: false,
+            steps,
+        };
+        progress.say(&format!(
+            "{runs} runs in {} rounds, about {}",
+            design.rounds,
+            minutes(progress.estimate.of(&progress.steps))
+        ));
+        progress
+    }
+
+    /// A line that stays.
+    pub fn say(&self, line: &str) {
+        if self.bar.is_hidden() {
+            eprintln!("{line}");
+        } else {
+            self.bar.println(line);
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn close(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn red(text: &str) -> String {
+        if std::io::stderr().is_terminal() {
+            format!("\x1b[31m{text}\x1b[0m")
+        } else {
+            text.to_string()
+        }
+    }
+}
+
+impl Watcher for Progress {
+    fn begins(&mut self, number: usize, round: u32, step: Step) {
+        self.measured = matches!(step, Step::Measure(..));
+        let what = match step {
+            Step::Prepare(engine) => format!("{engine}: making tables"),
+            Step::Update(engine) => format!("{engine}: updates before the reads"),
+            Step::Measure(engine, workload) => format!("{workload} on {engine}"),
+            Step::Check(engine) => format!("{engine}: checking rows"),
+        };
+        let left = minutes(self.estimate.of(&self.steps[number..]));
+        self.now = format!("round {round}/{}, {left} left: {what}", self.rounds);
+        self.bar.set_message(self.now.clone());
+    }
+
+    fn second(&mut self, second: &Second) {
+        if self.measured {
+            self.bar.set_message(format!(
+                "{}, {:.0} s: {:.0} transactions/s",
+                self.now, second.at_s, second.transactions_per_s
+            ));
+        }
+    }
+
+    fn measured(&mut self, cell: &Cell) {
+        self.runs_over += 1;
+        let head = format!(
+            "[{:>2}/{}] round {} {:<16} {:<8}",
+            self.runs_over, self.runs, cell.round, cell.workload, cell.engine
+        );
+        match &cell.figures {
+            Some(f) if cell.counts() => self.say(&format!(
+                "{head} {:>9.0} transactions/s, p95 {:>7.2} ms, {:>6.1} us CPU a statement, {} retried",
+                f.transactions_per_s, f.p95_ms, f.server_cpu_us, f.retried_errors
+            )),
+            _ => self.say(&Self::red(&format!("{head} FAILED: {}", cell.failures.join("; ")))),
+        }
+    }
+
+    fn ends(&mut self, number: usize, step: Step, took: Duration) {
+        self.estimate.learn(step, took);
+        self.bar.set_position(number as u64 + 1);
+    }
+
+    fn complaint(&mut self, text: &str) {
+        self.say(&Self::red(&format!("FAILED {text}")));
+    }
+}
+
+/// `7 min 30 s`, or seconds alone below one minute.
+fn minutes(seconds: f64) -> String {
+    let seconds = seconds.round() as u64;
+    if seconds < 60 {
+        return format!("{seconds} s");
+    }
+    format!("{} min {:02} s", seconds / 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::engine::Engine;
+    use crate::workload::sysbench::Workload;
+
+    fn design() -> Design {
+        Design {
+            engines: Engine::ALL.to_vec(),
+            workloads: vec![
+                Workload::PointSelect,
+                Workload::ReadWrite,
+                Workload::UpdateIndex,
+                Workload::Insert,
+            ],
+            rounds: 3,
+            load: Load { tables: 1, rows: 100_000, threads: 8, warm_up_s: 2, time_s: 10 },
+            update_s: 0,
+            settle_s: 3,
+        }
+    }
+
+    #[test]
+    fn the_demo_is_estimated_at_less_than_ten_minutes() {
+        let seconds = Estimate::new(&design()).of(&design().steps());
+        assert!((36.0 * 12.0..600.0).contains(&seconds), "{seconds}");
+    }
+
+    #[test]
+    fn the_estimate_learns() {
+        let mut estimate = Estimate::new(&design());
+        let steps = [(1, Step::Prepare(Engine::InnoDb)), (1, Step::Check(Engine::InnoDb))];
+        let check = estimate.of(&steps[1..]);
+        estimate.learn(steps[0].1, Duration::from_secs(4));
+        estimate.learn(steps[0].1, Duration::from_secs(6));
+        assert!((estimate.of(&steps) - check - 5.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn times_are_readable() {
+        assert_eq!([minutes(7.4), minutes(60.0), minutes(451.0)], ["7 s", "1 min 00 s", "7 min 31 s"]);
+    }
+}

@@ -1,0 +1,258 @@
+//! What a server is asked to use, as an option file, and whether it does.
+//!
+//! The settings are those of the comparison with synchronous commits off: every engine's
+//! defaults, a cache of the same size for each, and no wait for the disk at commit. Every
+//! one is read back from the running server; one that differs ends the run, because its
+//! figures would be those of another experiment.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::engine::Engine;
+
+/// One variable of the server and the value it is asked to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The variable, as `SHOW GLOBAL VARIABLES` spells it.
+    pub name: &'static str,
+    /// The value, as an option file has it (`64M`, `ON`, `NONE`).
+    pub value: String,
+}
+
+fn setting(name: &'static str, value: impl Into<String>) -> Setting {
+    Setting { name, value: value.into() }
+}
+
+/// The bound on all of TidesDB's memory, as a multiple of its cache: the cache, the memtable
+/// that is written to, those that are being flushed, and what reads and merges hold.
+const TIDESDB_MEMORY_IN_CACHES: u64 = 5;
+
+/// The settings for these engines with a cache of `cache_mb` megabytes each and room for
+/// `connections` clients.
+pub fn comparison(engines: &[Engine], cache_mb: u64, connections: u32) -> Vec<Setting> {
+    let cache = format!("{cache_mb}M");
+    let mut all = vec![
+        setting("performance_schema", "OFF"),
+        setting("log_bin", "OFF"),
+        setting("query_cache_type", "OFF"),
+        setting("tx_isolation", "REPEATABLE-READ"),
+        setting("max_connections", connections.max(151).to_string()),
+        // The server keeps InnoDB in any case: with a small pool it takes little from the rest.
+        setting("innodb_buffer_pool_size", cache.clone()),
+        setting("innodb_flush_log_at_trx_commit", "0"),
+    ];
+    for engine in engines {
+        match engine {
+            Engine::InnoDb => {}
+            Engine::RocksDb => all.extend([
+                setting("rocksdb_block_cache_size", cache.clone()),
+                setting("rocksdb_flush_log_at_trx_commit", "0"),
+            ]),
+            Engine::TidesDb => all.extend([
+                setting("tidesdb_block_cache_size", cache.clone()),
+                setting("tidesdb_unified_memtable_write_buffer_size", cache.clone()),
+                setting("tidesdb_max_memory_usage", format!("{}M", cache_mb * TIDESDB_MEMORY_IN_CACHES)),
+                setting("tidesdb_unified_memtable_sync_mode", "NONE"),
+                setting("tidesdb_default_sync_mode", "NONE"),
+                setting("tidesdb_default_compression", "LZ4"),
+            ]),
+        }
+    }
+    all
+}
+
+/// Where a server has its things.
+#[derive(Clone, Debug)]
+pub struct Places<'a> {
+    /// The installed MariaDB.
+    pub prefix: &'a Path,
+    /// The folder with the plugins, or links to them.
+    pub plugins: &'a Path,
+    /// The data directory.
+    pub data: &'a Path,
+    /// TidesDB's directory.
+    pub tidesdb: &'a Path,
+    /// Files of running statements.
+    pub tmp: &'a Path,
+    /// The socket; there is no TCP port.
+    pub socket: &'a Path,
+    /// The error log.
+    pub log: &'a Path,
+    /// The pid file.
+    pub pid_file: &'a Path,
+    /// The server refuses to run as root unless it is named.
+    pub as_root: bool,
+}
+
+/// The option file for a server with these places, engines and settings.
+pub fn option_file(places: &Places<'_>, engines: &[Engine], settings: &[Setting]) -> String {
+    let mut text =
+        String::from("# Written by tidelab at each start. Changes here do not last.\n[mariadbd]\n");
+    let mut line = |name: &str, value: &str| {
+        // The server treats backslashes in an option file as C does.
+        let value = value.replace('\\', "\\\\");
+        writeln!(text, "{name} = \"{value}\"").expect("writing to a String does not fail");
+    };
+    line("basedir", &places.prefix.to_string_lossy());
+    line("plugin-dir", &places.plugins.to_string_lossy());
+    line("datadir", &places.data.to_string_lossy());
+    line("tmpdir", &places.tmp.to_string_lossy());
+    line("socket", &places.socket.to_string_lossy());
+    line("log-error", &places.log.to_string_lossy());
+    line("pid-file", &places.pid_file.to_string_lossy());
+    line("skip-networking", "ON");
+    if places.as_root {
+        line("user", "root");
+    }
+    line("plugin-maturity", "experimental");
+    for engine in engines {
+        if let Some(plugin) = engine.plugin() {
+            line("plugin-load-add", plugin);
+        }
+        if *engine == Engine::TidesDb {
+            line("tidesdb-data-home-dir", &places.tidesdb.to_string_lossy());
+        }
+    }
+    for setting in settings {
+        match setting.name {
+            // The variable shows whether there is a log; the option of that name asks for one.
+            "log_bin" => line("skip-log-bin", "ON"),
+            "tx_isolation" => line("transaction-isolation", &setting.value),
+            name => line(name, &setting.value),
+        }
+    }
+    text
+}
+
+/// What of the settings the server does not use, given its global variables; one line for
+/// each, empty when all is as asked.
+pub fn differences(settings: &[Setting], variables: &BTreeMap<String, String>) -> Vec<String> {
+    settings
+        .iter()
+        .filter_map(|asked| match variables.get(asked.name) {
+            None => {
+                Some(format!("{} = {} was asked, the server has no such variable", asked.name, asked.value))
+            }
+            Some(found) if canonical(found) == canonical(&asked.value) => None,
+            Some(found) => Some(format!("{} = {} was asked, it is {found}", asked.name, asked.value)),
+        })
+        .collect()
+}
+
+/// A value in the form in which two spellings of it are equal: bytes for sizes with a
+/// suffix, 0 and 1 for switches, upper case for names.
+fn canonical(value: &str) -> String {
+    let value = value.trim().to_ascii_uppercase();
+    match value.as_str() {
+        "ON" | "TRUE" | "YES" => return "1".to_string(),
+        "OFF" | "FALSE" | "NO" => return "0".to_string(),
+        _ => {}
+    }
+    let shift = match value.chars().last() {
+        Some('K') => 10,
+        Some('M') => 20,
+        Some('G') => 30,
+        _ => return value,
+    };
+    match value[..value.len() - 1].parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift)) {
+        Some(bytes) => bytes.to_string(),
+        None => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect()
+    }
+
+    #[test]
+    fn sizes_and_switches_are_equal_in_any_spelling() {
+        let asked =
+            [setting("a", "64M"), setting("b", "OFF"), setting("c", "none"), setting("d", "REPEATABLE-READ")];
+        let found = variables(&[("a", "67108864"), ("b", "0"), ("c", "NONE"), ("d", "REPEATABLE-READ")]);
+        assert_eq!(differences(&asked, &found), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_differs_or_is_missing_is_named() {
+        let asked = [setting("a", "64M"), setting("b", "0"), setting("c", "LZ4")];
+        let found = variables(&[("a", "8388608"), ("c", "LZ4_FAST")]);
+        assert_eq!(
+            differences(&asked, &found),
+            [
+                "a = 64M was asked, it is 8388608",
+                "b = 0 was asked, the server has no such variable",
+                "c = LZ4 was asked, it is LZ4_FAST",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_word_that_ends_like_a_size_is_a_word() {
+        assert_eq!(canonical("warm"), "WARM");
+        assert_eq!(canonical("99999999999999999999G"), "99999999999999999999G");
+    }
+
+    fn file(engines: &[Engine]) -> String {
+        let places = Places {
+            prefix: Path::new("/p"),
+            plugins: Path::new("/d/plugins"),
+            data: Path::new("/d/data"),
+            tidesdb: Path::new("/d/tidesdb_data"),
+            tmp: Path::new("/d/tmp"),
+            socket: Path::new("/d/s"),
+            log: Path::new("/d/e\\rr"),
+            pid_file: Path::new("/d/pid"),
+            as_root: true,
+        };
+        option_file(&places, engines, &comparison(engines, 64, 16))
+    }
+
+    #[test]
+    fn the_option_file_has_every_setting_of_the_engines_that_run() {
+        let text = file(&Engine::ALL);
+        for line in [
+            "datadir = \"/d/data\"",
+            "log-error = \"/d/e\\\\rr\"",
+            "user = \"root\"",
+            "skip-networking = \"ON\"",
+            "skip-log-bin = \"ON\"",
+            "plugin-load-add = \"ha_tidesdb.so\"",
+            "plugin-load-add = \"ha_rocksdb.so\"",
+            "tidesdb-data-home-dir = \"/d/tidesdb_data\"",
+            "innodb_buffer_pool_size = \"64M\"",
+            "innodb_flush_log_at_trx_commit = \"0\"",
+            "rocksdb_block_cache_size = \"64M\"",
+            "rocksdb_flush_log_at_trx_commit = \"0\"",
+            "tidesdb_block_cache_size = \"64M\"",
+            "tidesdb_unified_memtable_write_buffer_size = \"64M\"",
+            "tidesdb_unified_memtable_sync_mode = \"NONE\"",
+            "tidesdb_default_sync_mode = \"NONE\"",
+            "tidesdb_default_compression = \"LZ4\"",
+        ] {
+            assert!(text.lines().any(|l| l == line), "no line {line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn an_engine_that_does_not_run_leaves_no_trace() {
+        let text = file(&[Engine::InnoDb]);
+        assert!(
+            !text.contains("tidesdb-") && !text.contains("tidesdb_block") && !text.contains("rocksdb"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn many_clients_get_their_connections() {
+        let of = |clients| {
+            comparison(&[], 64, clients).into_iter().find(|s| s.name == "max_connections").map(|s| s.value)
+        };
+        assert_eq!(of(8).as_deref(), Some("151"));
+        assert_eq!(of(530).as_deref(), Some("530"));
+    }
+}

@@ -1,0 +1,4 @@
+//! The loads that a server is put under.
+
+pub mod sysbench;
+pub mod sysbench_report;

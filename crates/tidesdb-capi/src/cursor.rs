@@ -1,0 +1,268 @@
+//! Cursors: point reads and scans, with the head that C++ reads inline.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use tidesdb::txn::cursor::{Cursor, Scan, Start};
+use tidesdb::txn::transaction::ReadMode;
+use tidesdb::Error;
+
+use crate::error::{guard, NOT_FOUND, OK, SKIPPED};
+use crate::family::FamilyHandle;
+use crate::txn::{transaction, TxnHandle};
+use crate::{answer, bytes, given, given_mut, Slice};
+
+/// `tidesdb_row`.
+#[repr(C)]
+pub struct RowC {
+    pub(crate) key: *const u8,
+    pub(crate) value: *const u8,
+    pub(crate) key_size: usize,
+    pub(crate) value_size: usize,
+}
+
+/// `tidesdb_cursor`: what C sees, then what it does not.
+#[repr(C)]
+pub struct CursorHandle {
+    pub(crate) rows: *const RowC,
+    pub(crate) count: u32,
+    pub(crate) position: u32,
+    pub(crate) changes: *const u64,
+    pub(crate) changes_seen: u64,
+    pub(crate) direction: i32,
+    pub(crate) inner: Cursor,
+    /// Which store the family is of.
+    pub(crate) store: *const c_void,
+    pub(crate) batch: Vec<RowC>,
+    /// Kept so that `changes` stays valid.
+    pub(crate) counter: Arc<AtomicU64>,
+    pub(crate) txn: *const TxnHandle,
+}
+
+/// `tidesdb_seek`.
+#[repr(C)]
+pub struct SeekC {
+    pub(crate) key: *const u8,
+    pub(crate) key_size: usize,
+    pub(crate) prefix_size: usize,
+    pub(crate) bound: *const u8,
+    pub(crate) bound_size: usize,
+    pub(crate) start: u8,
+    pub(crate) mode: u8,
+    pub(crate) batch_hint: u16,
+}
+
+const SKIP_LOCKED: u32 = 16;
+
+fn read_mode(mode: u32) -> Result<(ReadMode, bool), Error> {
+    let skip = mode & SKIP_LOCKED != 0;
+    let mode = match mode & !SKIP_LOCKED {
+        0 => ReadMode::Snapshot,
+        1 => ReadMode::Latest,
+        2 => ReadMode::Shared,
+        3 => ReadMode::Exclusive,
+        other => return Err(Error::InvalidArgument(format!("{other} is no read mode"))),
+    };
+    Ok((mode, skip))
+}
+
+impl CursorHandle {
+    /// Error when the transaction is one of another store.
+    fn check_store(&self, txn: &TxnHandle) -> Result<(), Error> {
+        if self.store == Arc::as_ptr(txn.db.store()).cast() {
+            return Ok(());
+        }
+        Err(Error::InvalidArgument("the cursor and the transaction are of two stores".into()))
+    }
+
+    fn forget_batch(&mut self) {
+        self.batch.clear();
+        self.count = 0;
+        self.position = 0;
+        self.direction = 0;
+    }
+
+    /// Shows the engine's batch to C.
+    fn show(&mut self, found: bool, forward: bool) -> c_int {
+        self.batch.clear();
+        for index in 0..self.inner.len() {
+            let (key, value) = self.inner.row(index);
+            self.batch.push(RowC {
+                key: key.as_ptr(),
+                value: value.as_ptr(),
+                key_size: key.len(),
+                value_size: value.len(),
+            });
+        }
+        self.rows = self.batch.as_ptr();
+        self.count = self.batch.len() as u32;
+        self.position = 0;
+        self.direction = if forward { 1 } else { -1 };
+        self.changes_seen = self.counter.load(Ordering::Relaxed);
+        if found {
+            OK
+        } else {
+            NOT_FOUND
+        }
+    }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_cursor_open(
+    family: *mut FamilyHandle,
+    cursor: *mut *mut CursorHandle,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        unsafe { answer(cursor, std::ptr::null_mut())? };
+        // SAFETY: as above.
+        let family = unsafe { given(family)? };
+        let counter = Arc::new(AtomicU64::new(0));
+        let handle = CursorHandle {
+            rows: std::ptr::null(),
+            count: 0,
+            position: 0,
+            changes: counter.as_ptr(),
+            changes_seen: 0,
+            direction: 0,
+            inner: family.db.cursor(&family.family),
+            store: Arc::as_ptr(family.db.store()).cast(),
+            batch: Vec::new(),
+            counter,
+            txn: std::ptr::null(),
+        };
+        // SAFETY: as above.
+        unsafe { answer(cursor, Box::into_raw(Box::new(handle)))? };
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_cursor_close(cursor: *mut CursorHandle) {
+    if !cursor.is_null() {
+        // SAFETY: the crate's contract: the handle is given up here.
+        drop(unsafe { Box::from_raw(cursor) });
+    }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_cursor_reset(cursor: *mut CursorHandle) {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given_mut(cursor)? };
+        handle.forget_batch();
+        handle.inner.reset();
+        handle.txn = std::ptr::null();
+        Ok(OK)
+    });
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_get(
+    cursor: *mut CursorHandle,
+    txn: *mut TxnHandle,
+    key: *const u8,
+    key_size: usize,
+    mode: c_int,
+    value: *mut Slice,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let (handle, owner, key) = unsafe { (given_mut(cursor)?, given(txn)?, bytes(key, key_size)) };
+        handle.check_store(owner)?;
+        // SAFETY: as above.
+        let txn = unsafe { owner.txn() };
+        handle.forget_batch();
+        let (mode, skip) = read_mode(mode as u32)?;
+        match handle.inner.get(txn, key, mode, skip) {
+            Ok(Some(found)) => {
+                // SAFETY: as above.
+                unsafe { answer(value, Slice::of(found))? };
+                Ok(OK)
+            }
+            Ok(None) => Ok(NOT_FOUND),
+            Err(Error::LockTimeout) if skip => Ok(SKIPPED),
+            Err(error) => Err(error),
+        }
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_cursor_seek(
+    cursor: *mut CursorHandle,
+    txn: *mut TxnHandle,
+    seek: *const SeekC,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let (handle, owner, c) = unsafe { (given_mut(cursor)?, given(txn)?, given(seek)?) };
+        handle.forget_batch();
+        handle.check_store(owner)?;
+        handle.txn = txn;
+        // SAFETY: as above.
+        let txn = unsafe { owner.txn() };
+        if !Arc::ptr_eq(&handle.counter, txn.change_counter()) {
+            handle.counter = txn.change_counter().clone();
+            handle.changes = handle.counter.as_ptr();
+        }
+        let start = match c.start {
+            0 => Start::AtOrAfter,
+            1 => Start::After,
+            2 => Start::AtOrBefore,
+            3 => Start::Before,
+            4 => Start::First,
+            5 => Start::Last,
+            other => return Err(Error::InvalidArgument(format!("{other} is no start of a scan"))),
+        };
+        let (mode, skip_locked) = read_mode(c.mode.into())?;
+        // SAFETY: as above.
+        let (key, bound) = unsafe { (bytes(c.key, c.key_size), bytes(c.bound, c.bound_size)) };
+        let scan = Scan {
+            start,
+            key,
+            prefix: c.prefix_size,
+            bound: (!c.bound.is_null()).then_some(bound),
+            mode,
+            skip_locked,
+            expect: c.batch_hint.into(),
+        };
+        let found = handle.inner.seek(txn, &scan)?;
+        Ok(handle.show(found, start.is_forward()))
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_cursor_fetch(cursor: *mut CursorHandle, direction: c_int) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given_mut(cursor)? };
+        if handle.txn.is_null() || handle.direction == 0 || handle.batch.is_empty() {
+            return Ok(NOT_FOUND);
+        }
+        let position = handle.position as usize;
+        handle.batch.clear();
+        handle.count = 0;
+        // SAFETY: the transaction of the last seek, by the crate's contract still there.
+        let txn = unsafe { transaction(handle.txn)? };
+        let found = handle.inner.fetch(txn, position, direction > 0)?;
+        Ok(handle.show(found, direction > 0))
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_cursor_unlock_row(cursor: *mut CursorHandle, txn: *mut TxnHandle) {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let (handle, txn) = unsafe { (given_mut(cursor)?, transaction(txn)?) };
+        handle.inner.unlock_row(txn);
+        Ok(OK)
+    });
+}

@@ -1,0 +1,187 @@
+//! The structs of the header and those of this crate are the same bytes: a C program prints sizes and
+//! offsets, and they are compared with Rust's.
+
+use std::mem::{offset_of, size_of};
+use std::process::Command;
+
+use crate::{
+    CursorHandle, FamilyOptionsC, FamilyStatsC, OpC, OptionsC, RowC, SeekC, Slice, StatsC, WaitObserverC,
+};
+
+/// Checks one struct: C's name, Rust's, the fields that have one name in both, then the renamed ones.
+macro_rules! check {
+    ($program:ident, $expected:ident, $c:literal, $rust:ty, [$($field:ident),* $(,)?] $(, $cname:literal = $rname:ident)*) => {
+        $(
+            $program.push((format!("offsetof({}, {})", $c, stringify!($field))));
+            $expected.push(offset_of!($rust, $field));
+        )*
+        $(
+            $program.push((format!("offsetof({}, {})", $c, $cname)));
+            $expected.push(offset_of!($rust, $rname));
+        )*
+    };
+}
+
+#[test]
+fn structs_agree_with_the_header() {
+    let (mut c, mut rust) = (Vec::new(), Vec::new());
+    check!(c, rust, "tidesdb_slice", Slice, [data, size]);
+    check!(c, rust, "tidesdb_wait_observer", WaitObserverC, [context, wait_begins, wait_ends]);
+    check!(
+        c,
+        rust,
+        "tidesdb_options",
+        OptionsC,
+        [
+            struct_size,
+            owner,
+            write_buffer_size,
+            block_cache_size,
+            max_memory,
+            sync_interval_us,
+            max_open_files,
+            flush_threads,
+            compaction_threads,
+            sync_mode,
+            create_if_missing,
+            read_only,
+            finish_compactions_on_close,
+            log_level,
+            log,
+            log_context,
+            write_buffer_variable,
+            observer,
+        ]
+    );
+    check!(
+        c,
+        rust,
+        "tidesdb_family_options",
+        FamilyOptionsC,
+        [
+            struct_size,
+            compression,
+            sync_mode,
+            bloom_filter,
+            use_btree,
+            bloom_fpr,
+            block_size,
+            prefix_len,
+            l0_compaction_trigger,
+            l0_stall_threshold,
+            level_size_ratio,
+            min_levels,
+            tombstone_density_trigger,
+            tombstone_density_min_entries,
+        ]
+    );
+    check!(c, rust, "tidesdb_op", OpC, [family, key, value, kind, flags]);
+    check!(c, rust, "tidesdb_row", RowC, [key, value, key_size, value_size]);
+    check!(
+        c,
+        rust,
+        "tidesdb_cursor",
+        CursorHandle,
+        [rows, count, position, changes, changes_seen, direction]
+    );
+    check!(
+        c,
+        rust,
+        "tidesdb_seek",
+        SeekC,
+        [key, key_size, prefix_size, bound, bound_size, mode, batch_hint],
+        "where" = start
+    );
+    check!(
+        c,
+        rust,
+        "tidesdb_family_stats",
+        FamilyStatsC,
+        [struct_size, entries, tombstones, data_bytes, memtable_bytes, mean_row_bytes, runs, levels]
+    );
+    check!(
+        c,
+        rust,
+        "tidesdb_stats",
+        StatsC,
+        [
+            struct_size,
+            column_families,
+            global_sequence,
+            memtable_bytes,
+            txn_memory_bytes,
+            memory_limit,
+            total_sstables,
+            open_sstables,
+            data_size_bytes,
+            immutable_memtables,
+            flush_pending,
+            flush_queue,
+            compaction_queue,
+            cache_entries,
+            cache_bytes,
+            cache_hits,
+            cache_misses,
+            cache_partitions,
+            total_tombstones,
+            total_entries,
+            backpressure_waits,
+            backpressure_wait_us,
+            lock_waits,
+            lock_wait_us,
+            lock_deadlocks,
+            lock_timeouts,
+            lock_held,
+            lock_entries,
+            lock_chain_max,
+            wal_generation,
+            wal_bytes_written,
+            flush_bytes_written,
+            compaction_bytes_written,
+            compaction_bytes_read,
+            user_bytes_written,
+            flush_count,
+            compaction_count,
+            compaction_debt_bytes,
+            is_flushing,
+            wal_syncs,
+            wal_groups,
+            commits,
+        ]
+    );
+    let sizes = [
+        ("tidesdb_slice", size_of::<Slice>()),
+        ("tidesdb_wait_observer", size_of::<WaitObserverC>()),
+        ("tidesdb_options", size_of::<OptionsC>()),
+        ("tidesdb_family_options", size_of::<FamilyOptionsC>()),
+        ("tidesdb_op", size_of::<OpC>()),
+        ("tidesdb_row", size_of::<RowC>()),
+        ("tidesdb_seek", size_of::<SeekC>()),
+        ("tidesdb_family_stats", size_of::<FamilyStatsC>()),
+        ("tidesdb_stats", size_of::<StatsC>()),
+    ];
+    for (name, size) in sizes {
+        c.push(format!("sizeof({name})"));
+        rust.push(size);
+    }
+
+    let mut program = String::from("#include \"tidesdb.h\"\n#include <stdio.h>\nint main(void) {\n");
+    for what in &c {
+        program.push_str(&format!("  printf(\"%zu\\n\", (size_t){what});\n"));
+    }
+    program.push_str("  return 0;\n}\n");
+    let dir = tempfile::tempdir().expect("directory");
+    let (source, binary) = (dir.path().join("layout.c"), dir.path().join("layout"));
+    std::fs::write(&source, program).expect("writes");
+    let include = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
+    let compiled =
+        Command::new("cc").args(["-std=c11", "-I", include, "-o"]).arg(&binary).arg(&source).status();
+    assert!(compiled.expect("cc starts").success());
+    let output = Command::new(&binary).output().expect("runs").stdout;
+    let numbers: Vec<usize> =
+        String::from_utf8_lossy(&output).lines().map(|line| line.parse().expect("a number")).collect();
+    assert_eq!(numbers.len(), c.len());
+    for ((what, c), rust) in c.iter().zip(numbers).zip(rust) {
+        assert_eq!(c, rust, "{what} in C and in Rust");
+    }
+}

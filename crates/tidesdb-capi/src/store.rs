@@ -1,0 +1,294 @@
+//! Opening and closing a store; its log lines and lock waits, told to C.
+
+use std::ffi::{c_char, c_int, c_void, CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use tidesdb::lock::{Owner, WaitObserver};
+use tidesdb::options::{Options, SyncMode};
+use tidesdb::{Db, Error};
+
+use crate::error::{guard, guard_shared, OK};
+use crate::{answer, bytes, given, null, Slice, Visit, NOT_FOUND};
+
+/// `tidesdb_log_fn`.
+pub type LogFn = unsafe extern "C" fn(context: *mut c_void, level: c_int, message: *const c_char);
+
+/// `tidesdb_wait_observer`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct WaitObserverC {
+    pub(crate) context: *mut c_void,
+    pub(crate) wait_begins: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            waiter: *mut c_void,
+            holders: *const *mut c_void,
+            holder_count: usize,
+        ),
+    >,
+    pub(crate) wait_ends: Option<unsafe extern "C" fn(context: *mut c_void, waiter: *mut c_void)>,
+}
+
+/// `tidesdb_options`.
+#[repr(C)]
+pub struct OptionsC {
+    pub(crate) struct_size: usize,
+    pub(crate) owner: *const c_char,
+    pub(crate) write_buffer_size: u64,
+    pub(crate) block_cache_size: u64,
+    pub(crate) max_memory: u64,
+    pub(crate) sync_interval_us: u64,
+    pub(crate) max_open_files: u32,
+    pub(crate) flush_threads: u32,
+    pub(crate) compaction_threads: u32,
+    pub(crate) sync_mode: u8,
+    pub(crate) create_if_missing: u8,
+    pub(crate) read_only: u8,
+    pub(crate) finish_compactions_on_close: u8,
+    pub(crate) log_level: c_int,
+    pub(crate) log: Option<LogFn>,
+    pub(crate) log_context: *mut c_void,
+    pub(crate) write_buffer_variable: *const c_char,
+    pub(crate) observer: *const WaitObserverC,
+}
+
+/// `tidesdb_db`.
+pub struct DbHandle {
+    pub(crate) db: Db,
+}
+
+// SAFETY: the observer's functions and context may be used from any thread; the header demands it.
+unsafe impl Send for WaitObserverC {}
+// SAFETY: as above.
+unsafe impl Sync for WaitObserverC {}
+
+struct Observer(WaitObserverC);
+
+impl WaitObserver for Observer {
+    fn wait_begins(&self, waiter: &Owner, holders: &[u64]) {
+        if let Some(begins) = self.0.wait_begins {
+            let holders: Vec<*mut c_void> = holders.iter().map(|&cookie| cookie as *mut c_void).collect();
+            // SAFETY: the caller of tidesdb_open gave a function that takes these.
+            unsafe {
+                begins(self.0.context, waiter.cookie() as *mut c_void, holders.as_ptr(), holders.len())
+            };
+        }
+    }
+
+    fn wait_ends(&self, waiter: &Owner) {
+        if let Some(ends) = self.0.wait_ends {
+            // SAFETY: as above.
+            unsafe { ends(self.0.context, waiter.cookie() as *mut c_void) };
+        }
+    }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_options_init(options: *mut OptionsC) {
+    let defaults = Options::default();
+    let value = OptionsC {
+        struct_size: std::mem::size_of::<OptionsC>(),
+        owner: std::ptr::null(),
+        write_buffer_size: defaults.write_buffer_size as u64,
+        block_cache_size: defaults.block_cache_size as u64,
+        max_memory: 0,
+        sync_interval_us: defaults.sync_interval_us,
+        max_open_files: defaults.max_open_files as u32,
+        flush_threads: defaults.flush_threads as u32,
+        compaction_threads: defaults.compaction_threads as u32,
+        sync_mode: defaults.sync_mode as u8,
+        create_if_missing: 1,
+        read_only: 0,
+        finish_compactions_on_close: 0,
+        log_level: 1,
+        log: None,
+        log_context: std::ptr::null_mut(),
+        write_buffer_variable: std::ptr::null(),
+        observer: std::ptr::null(),
+    };
+    // SAFETY: the crate's contract.
+    let _ = unsafe { answer(options, value) };
+}
+
+pub(crate) fn sync_mode(number: u8) -> Result<SyncMode, Error> {
+    match number {
+        0 => Ok(SyncMode::None),
+        1 => Ok(SyncMode::Interval),
+        2 => Ok(SyncMode::Full),
+        other => Err(Error::InvalidArgument(format!("{other} is no sync mode"))),
+    }
+}
+
+unsafe fn options_of(c: &OptionsC) -> Result<Options, Error> {
+    if c.struct_size != std::mem::size_of::<OptionsC>() {
+        return Err(Error::InvalidArgument("the options were not made by tidesdb_options_init".into()));
+    }
+    let size = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    let mut options = Options {
+        create_if_missing: c.create_if_missing != 0,
+        read_only: c.read_only != 0,
+        write_buffer_size: size(c.write_buffer_size),
+        block_cache_size: size(c.block_cache_size),
+        sync_mode: sync_mode(c.sync_mode)?,
+        sync_interval_us: c.sync_interval_us,
+        flush_threads: c.flush_threads as usize,
+        compaction_threads: c.compaction_threads as usize,
+        max_open_files: c.max_open_files as usize,
+        finish_compactions_on_close: c.finish_compactions_on_close != 0,
+        ..Options::default()
+    };
+    if !c.write_buffer_variable.is_null() {
+        // SAFETY: the crate's contract.
+        let name = unsafe { CStr::from_ptr(c.write_buffer_variable) }.to_string_lossy().into_owned();
+        // One name for the life of the process: a store is opened once or twice in it.
+        options.write_buffer_variable = Box::leak(name.into_boxed_str());
+    }
+    if !c.owner.is_null() {
+        // SAFETY: the crate's contract.
+        options.owner = Some(unsafe { CStr::from_ptr(c.owner) }.to_string_lossy().into_owned());
+    }
+    if let Some(log) = c.log {
+        let context = c.log_context as usize;
+        let least = c.log_level;
+        options.log = Some(tidesdb::options::LogSink::new(move |level, message: &str| {
+            let level = level as c_int;
+            if level < least {
+                return;
+            }
+            let line = CString::new(message.replace('\0', " ")).unwrap_or_default();
+            // SAFETY: the caller of tidesdb_open gave a function that takes these, from any thread.
+            unsafe { log(context as *mut c_void, level, line.as_ptr()) };
+        }));
+    }
+    Ok(options)
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_open(
+    path: *const c_char,
+    options: *const OptionsC,
+    db: *mut *mut DbHandle,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        unsafe { answer(db, std::ptr::null_mut())? };
+        // SAFETY: as above.
+        let (path, c) = unsafe { (CStr::from_ptr(given(path)?), given(options)?) };
+        // SAFETY: as above.
+        let options = unsafe { options_of(c)? };
+        // SAFETY: as above.
+        let observer = unsafe { c.observer.as_ref() }
+            .map(|observer| Arc::new(Observer(*observer)) as Arc<dyn WaitObserver>);
+        let disk = Arc::new(tidesdb::io::RealDisk);
+        let path = Path::new(OsStr::from_bytes(path.to_bytes()));
+        let opened = Db::open_on(disk, path, options, observer)?;
+        // SAFETY: as above.
+        unsafe { answer(db, Box::into_raw(Box::new(DbHandle { db: opened })))? };
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_close(db: *mut DbHandle) -> c_int {
+    if db.is_null() {
+        return OK;
+    }
+    guard_shared(|| {
+        // SAFETY: the crate's contract: the handle is given up here.
+        let handle = unsafe { Box::from_raw(db) };
+        handle.db.close()?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_prepared_list(
+    db: *mut DbHandle,
+    visit: Visit,
+    context: *mut c_void,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(db)? };
+        let visit = visit.ok_or_else(null)?;
+        for xid in handle.db.prepared() {
+            // SAFETY: as above.
+            if unsafe { visit(context, Slice::of(&xid)) } != 0 {
+                break;
+            }
+        }
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_commit_by_xid(db: *mut DbHandle, xid: *const u8, xid_size: usize) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let (handle, xid) = unsafe { (given(db)?, bytes(xid, xid_size)) };
+        Ok(if handle.db.commit_by_xid(xid)? { OK } else { NOT_FOUND })
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_rollback_by_xid(
+    db: *mut DbHandle,
+    xid: *const u8,
+    xid_size: usize,
+) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let (handle, xid) = unsafe { (given(db)?, bytes(xid, xid_size)) };
+        Ok(if handle.db.rollback_by_xid(xid)? { OK } else { NOT_FOUND })
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_checkpoint_request(
+    db: *mut DbHandle,
+    cookie: *mut c_void,
+    done: Option<unsafe extern "C" fn(cookie: *mut c_void)>,
+) -> c_int {
+    let cookie = cookie as usize;
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(db)? };
+        let done = done.ok_or_else(null)?;
+        handle.db.when_durable(Box::new(move || {
+            // SAFETY: the caller gave a function that takes its cookie, from any thread.
+            unsafe { done(cookie as *mut c_void) };
+        }))?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_flush_log(db: *mut DbHandle) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(db)? };
+        handle.db.flush_log()?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_flush(db: *mut DbHandle) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(db)? };
+        handle.db.flush()?;
+        Ok(OK)
+    })
+}

@@ -1,0 +1,374 @@
+//! Transactions and their writes.
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_uint, c_void};
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidesdb::lock::{Owner, TableMode};
+use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, Mood, Transaction};
+use tidesdb::{Db, Error};
+
+use crate::error::{fail, guard, guard_shared, OK};
+use crate::family::FamilyHandle;
+use crate::store::DbHandle;
+use crate::{answer, bytes, given, Slice};
+
+/// `tidesdb_txn`. Kills come from other threads and touch `db` and `owner` alone.
+pub struct TxnHandle {
+    pub(crate) db: Db,
+    owner: Arc<Owner>,
+    inner: UnsafeCell<Transaction>,
+}
+
+impl TxnHandle {
+    /// The transaction.
+    ///
+    /// # Safety
+    /// The calling thread is the one that may use it now; no other reference is alive.
+    #[allow(clippy::mut_from_ref)] // What an UnsafeCell is for; the contract stands above.
+    pub(crate) unsafe fn txn(&self) -> &mut Transaction {
+        // SAFETY: the caller's contract.
+        unsafe { &mut *self.inner.get() }
+    }
+
+    /// Error when the family is one of another store.
+    pub(crate) fn check_store(&self, family: &FamilyHandle) -> Result<(), Error> {
+        if Arc::ptr_eq(self.db.store(), family.db.store()) {
+            return Ok(());
+        }
+        Err(Error::InvalidArgument("the family and the transaction are of two stores".into()))
+    }
+}
+
+/// The transaction behind a pointer from C.
+///
+/// # Safety
+/// As for the crate; the calling thread is the one that may use it now.
+pub(crate) unsafe fn transaction<'a>(txn: *const TxnHandle) -> Result<&'a mut Transaction, Error> {
+    // SAFETY: the caller's contract.
+    unsafe { Ok(given(txn)?.txn()) }
+}
+
+fn isolation(number: c_int) -> Result<Isolation, Error> {
+    Ok(match number {
+        0 => Isolation::ReadUncommitted,
+        1 => Isolation::ReadCommitted,
+        2 => Isolation::RepeatableRead,
+        3 => Isolation::Snapshot,
+        4 => Isolation::Serializable,
+        other => return Err(Error::InvalidArgument(format!("{other} is no isolation level"))),
+    })
+}
+
+/// A time from C: the largest number is "no limit".
+fn patience(milliseconds: u64) -> Option<Duration> {
+    (milliseconds != u64::MAX).then(|| Duration::from_millis(milliseconds))
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_create(db: *mut DbHandle, txn: *mut *mut TxnHandle) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        unsafe { answer(txn, std::ptr::null_mut())? };
+        // SAFETY: as above.
+        let db = unsafe { given(db)? }.db.clone();
+        let inner = db.transaction();
+        let handle = TxnHandle { owner: inner.owner().clone(), inner: UnsafeCell::new(inner), db };
+        // SAFETY: as above.
+        unsafe { answer(txn, Box::into_raw(Box::new(handle)))? };
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_free(txn: *mut TxnHandle) {
+    if !txn.is_null() {
+        guard_shared(|| {
+            // SAFETY: the crate's contract: the handle is given up here.
+            drop(unsafe { Box::from_raw(txn) });
+            Ok(OK)
+        });
+    }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_set_cookie(txn: *mut TxnHandle, cookie: *mut c_void) {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        unsafe { given(txn)? }.owner.set_cookie(cookie as u64);
+        Ok(OK)
+    });
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_set_lock_timeout(txn: *mut TxnHandle, milliseconds: u64) {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.set_lock_timeout(patience(milliseconds));
+        Ok(OK)
+    });
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_set_preference(txn: *mut TxnHandle, preference: c_int) {
+    guard(|| {
+        // SAFETY: the crate's contract. The lock table's victim is the one with the largest wish.
+        unsafe { given(txn)? }.owner.set_preference(preference.saturating_neg());
+        Ok(OK)
+    });
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_begin(txn: *mut TxnHandle, level: c_int, flags: c_uint) -> c_int {
+    guard(|| {
+        if flags > 15 {
+            return Err(Error::InvalidArgument(format!("{flags:#x} has unknown flags of a transaction")));
+        }
+        let mood = Mood {
+            isolation: isolation(level)?,
+            optimistic: flags & 1 != 0,
+            unlocked: flags & 2 != 0,
+            ordered_waits: flags & 8 != 0,
+        };
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.begin(mood)?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_is_active(txn: *const TxnHandle) -> c_int {
+    // SAFETY: the crate's contract.
+    c_int::from(unsafe { transaction(txn) }.is_ok_and(|txn| txn.is_active()))
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_has_writes(txn: *const TxnHandle) -> c_int {
+    // SAFETY: the crate's contract.
+    c_int::from(unsafe { transaction(txn) }.is_ok_and(|txn| txn.has_writes()))
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_take_snapshot(txn: *mut TxnHandle) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.take_snapshot()?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_statement_begin(
+    txn: *mut TxnHandle,
+    may_write: c_int,
+    backpressure_ms: u64,
+) -> c_int {
+    guard(|| {
+        let patience = patience(backpressure_ms).unwrap_or(Duration::MAX);
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.statement_begin(may_write != 0, patience)?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_statement_end(txn: *mut TxnHandle) {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.statement_end();
+        Ok(OK)
+    });
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_statement_rollback(txn: *mut TxnHandle) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.statement_rollback();
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_lock_table(
+    txn: *mut TxnHandle,
+    family: *mut FamilyHandle,
+    mode: c_int,
+) -> c_int {
+    guard(|| {
+        let mode = match mode {
+            0 => TableMode::IntentShared,
+            1 => TableMode::IntentExclusive,
+            2 => TableMode::Shared,
+            3 => TableMode::Exclusive,
+            other => return Err(Error::InvalidArgument(format!("{other} is no mode of a table lock"))),
+        };
+        // SAFETY: the crate's contract.
+        let (family, handle) = unsafe { (given(family)?, given(txn)?) };
+        handle.check_store(family)?;
+        // SAFETY: as above.
+        let txn = unsafe { handle.txn() };
+        txn.lock_table(&family.family, mode)?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_prepare(txn: *mut TxnHandle, xid: *const u8, xid_size: usize) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let (txn, xid) = unsafe { (transaction(txn)?, bytes(xid, xid_size)) };
+        if xid.len() > MAX_XID {
+            let size = xid.len();
+            return Err(Error::InvalidArgument(format!("an xid of {size} bytes is longer than {MAX_XID}")));
+        }
+        txn.prepare((!xid.is_empty()).then_some(xid))?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_order(txn: *mut TxnHandle) {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.order();
+        Ok(OK)
+    });
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_finish(txn: *mut TxnHandle, defer_sync: c_int) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.finish(defer_sync != 0)?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_commit(txn: *mut TxnHandle) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.commit()?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_rollback(txn: *mut TxnHandle) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.rollback()?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_kill(txn: *mut TxnHandle) {
+    guard(|| {
+        // SAFETY: the crate's contract; the transaction itself is not touched.
+        let handle = unsafe { given(txn)? };
+        handle.db.kill(&handle.owner);
+        Ok(OK)
+    });
+}
+
+/// `tidesdb_op`.
+#[repr(C)]
+pub struct OpC {
+    pub(crate) family: *mut FamilyHandle,
+    pub(crate) key: Slice,
+    pub(crate) value: Slice,
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
+}
+
+/// Longest xid: what the servers' own limit is with format and lengths.
+const MAX_XID: usize = 140;
+
+/// Operations of one row that need no allocation.
+const INLINE_OPS: usize = 16;
+
+unsafe fn change_of<'a>(handle: &TxnHandle, op: &'a OpC) -> Result<Change<'a>, Error> {
+    // SAFETY: the crate's contract.
+    let (key, value) = unsafe { (op.key.bytes(), op.value.bytes()) };
+    let kind = match op.kind {
+        1 => ChangeKind::Put(value),
+        // A single delete acts as a delete until compaction knows which puts it may cancel.
+        2 | 3 => ChangeKind::Delete,
+        4 => ChangeKind::Insert(value),
+        other => return Err(Error::InvalidArgument(format!("{other} is no kind of change"))),
+    };
+    if op.flags > 1 {
+        return Err(Error::InvalidArgument(format!("{:#x} has unknown flags of a change", op.flags)));
+    }
+    // SAFETY: as above.
+    let family = unsafe { given(op.family)? };
+    handle.check_store(family)?;
+    Ok(Change { family: &family.family, key, kind, lock: op.flags & 1 != 0 })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_write(
+    txn: *mut TxnHandle,
+    ops: *const OpC,
+    count: usize,
+    failed: *mut usize,
+) -> c_int {
+    guard(|| {
+        if count == 0 {
+            return Ok(OK);
+        }
+        // SAFETY: the crate's contract.
+        let (handle, ops) = unsafe { (given(txn)?, std::slice::from_ref(given(ops)?)) };
+        // SAFETY: as above; the first of them is there.
+        let (txn, ops) = unsafe { (handle.txn(), std::slice::from_raw_parts(ops.as_ptr(), count)) };
+        let mut inline: [MaybeUninit<Change<'_>>; INLINE_OPS] = [const { MaybeUninit::uninit() }; INLINE_OPS];
+        let result = if count <= INLINE_OPS {
+            for (slot, op) in inline.iter_mut().zip(ops) {
+                // SAFETY: as above.
+                slot.write(unsafe { change_of(handle, op)? });
+            }
+            // SAFETY: the first `count` were just written.
+            let changes = unsafe { std::slice::from_raw_parts(inline.as_ptr().cast::<Change<'_>>(), count) };
+            txn.write(changes)
+        } else {
+            // SAFETY: as above.
+            let changes =
+                ops.iter().map(|op| unsafe { change_of(handle, op) }).collect::<Result<Vec<_>, _>>()?;
+            txn.write(&changes)
+        };
+        match result {
+            Ok(()) => Ok(OK),
+            Err((index, error)) => {
+                if !failed.is_null() {
+                    // SAFETY: as above.
+                    unsafe { failed.write(index) };
+                }
+                Ok(fail(&error))
+            }
+        }
+    })
+}

@@ -1,0 +1,1329 @@
+/*
+ * What the header promises, asked of the library from C: `interface DIRECTORY GROUP` runs one group of
+ * cases in an empty directory and ends with 0 when all of them hold. Valid as C11 and as C++17;
+ * compiled and run by c_interface.rs.
+ */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include "tidesdb.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                              \
+  do {                                                                                                \
+    if (!(condition)) {                                                                               \
+      fprintf(stderr, "%s:%d: %s does not hold; last error: %s\n", __FILE__, __LINE__, #condition,    \
+              tidesdb_last_error());                                                                  \
+      exit(1);                                                                                        \
+    }                                                                                                 \
+  } while (0)
+
+#define IS(expected, call)                                                                            \
+  do {                                                                                                \
+    int status_of_call = (call);                                                                      \
+    if (status_of_call != (expected)) {                                                               \
+      fprintf(stderr, "%s:%d: %s is %d (%s), not %s: %s\n", __FILE__, __LINE__, #call, status_of_call, \
+              tidesdb_strerror(status_of_call), #expected, tidesdb_last_error());                     \
+      exit(1);                                                                                        \
+    }                                                                                                 \
+  } while (0)
+
+#define OK(call) IS(TIDESDB_OK, call)
+
+static char path[4096];
+
+/* ---- lock waits, seen by the observer ---- */
+
+static pthread_mutex_t latch = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int waits, ended_waits, durable;
+static void *last_waiter, *last_holder;
+
+static void wait_begins(void *context, void *waiter, void *const *holders, size_t count) {
+  CHECK(context == &waits && count > 0);
+  pthread_mutex_lock(&latch);
+  waits++;
+  last_waiter = waiter;
+  last_holder = holders[0];
+  pthread_cond_broadcast(&changed);
+  pthread_mutex_unlock(&latch);
+}
+
+static void wait_ends(void *context, void *waiter) {
+  CHECK(context == &waits);
+  pthread_mutex_lock(&latch);
+  ended_waits++;
+  CHECK(waiter != NULL);
+  pthread_mutex_unlock(&latch);
+}
+
+/* Waits until *counter is at least `least`; ends the program after 20 s. */
+static void await(const int *counter, int least) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += 20;
+  pthread_mutex_lock(&latch);
+  while (*counter < least)
+    CHECK(pthread_cond_timedwait(&changed, &latch, &until) == 0);
+  pthread_mutex_unlock(&latch);
+}
+
+static void is_durable(void *cookie) {
+  CHECK(cookie == &durable);
+  pthread_mutex_lock(&latch);
+  durable++;
+  pthread_cond_broadcast(&changed);
+  pthread_mutex_unlock(&latch);
+}
+
+/* ---- shorthands ---- */
+
+static tidesdb_slice slice(const char *string) {
+  tidesdb_slice s;
+  s.data = (const uint8_t *)string;
+  s.size = string ? strlen(string) : 0;
+  return s;
+}
+
+static tidesdb_db *open_at(const char *directory) {
+  static tidesdb_wait_observer observer;
+  tidesdb_options options;
+  tidesdb_db *db;
+  observer.context = &waits;
+  observer.wait_begins = wait_begins;
+  observer.wait_ends = wait_ends;
+  tidesdb_options_init(&options);
+  options.write_buffer_size = 1 << 20;
+  options.sync_mode = TIDESDB_SYNC_NONE;
+  options.observer = &observer;
+  OK(tidesdb_open(directory, &options, &db));
+  return db;
+}
+
+static tidesdb_family *make_family(tidesdb_db *db, const char *name) {
+  tidesdb_family_options options;
+  tidesdb_ddl *ddl;
+  tidesdb_family *family;
+  tidesdb_family_options_init(&options);
+  OK(tidesdb_ddl_begin(db, &ddl));
+  OK(tidesdb_ddl_create(ddl, slice(name), &options, slice("")));
+  OK(tidesdb_ddl_commit(ddl));
+  OK(tidesdb_family_open(db, slice(name), &family));
+  return family;
+}
+
+static tidesdb_txn *make_txn(tidesdb_db *db) {
+  tidesdb_txn *txn;
+  OK(tidesdb_txn_create(db, &txn));
+  return txn;
+}
+
+static tidesdb_txn *begin_txn(tidesdb_db *db) {
+  tidesdb_txn *txn = make_txn(db);
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  return txn;
+}
+
+static tidesdb_cursor *make_cursor(tidesdb_family *family) {
+  tidesdb_cursor *cursor;
+  OK(tidesdb_cursor_open(family, &cursor));
+  return cursor;
+}
+
+static int change(tidesdb_txn *txn, tidesdb_family *family, int kind, const char *key, const char *value) {
+  tidesdb_op op;
+  size_t failed = 77;
+  int status;
+  memset(&op, 0, sizeof op);
+  op.family = family;
+  op.key = slice(key);
+  op.value = slice(value);
+  op.kind = (uint8_t)kind;
+  op.flags = TIDESDB_OP_LOCK;
+  status = tidesdb_write(txn, &op, 1, &failed);
+  CHECK(status == TIDESDB_OK ? failed == 77 : failed == 0 || failed == 77);
+  return status;
+}
+
+static int put(tidesdb_txn *txn, tidesdb_family *family, const char *key, const char *value) {
+  return change(txn, family, TIDESDB_PUT, key, value);
+}
+
+static int get(tidesdb_cursor *cursor, tidesdb_txn *txn, const char *key, int mode, tidesdb_slice *value) {
+  return tidesdb_get(cursor, txn, (const uint8_t *)key, strlen(key), mode, value);
+}
+
+static void reads(tidesdb_cursor *cursor, tidesdb_txn *txn, const char *key, const char *expected) {
+  tidesdb_slice value;
+  if (!expected) {
+    IS(TIDESDB_NOT_FOUND, get(cursor, txn, key, TIDESDB_READ_SNAPSHOT, &value));
+    return;
+  }
+  OK(get(cursor, txn, key, TIDESDB_READ_SNAPSHOT, &value));
+  CHECK(value.size == strlen(expected) && memcmp(value.data, expected, value.size) == 0);
+}
+
+static int seek_to(tidesdb_cursor *cursor, tidesdb_txn *txn, int where, const char *key, size_t prefix,
+                   const char *bound, int mode) {
+  tidesdb_seek seek;
+  memset(&seek, 0, sizeof seek);
+  seek.key = (const uint8_t *)key;
+  seek.key_size = key ? strlen(key) : 0;
+  seek.prefix_size = prefix;
+  seek.bound = (const uint8_t *)bound;
+  seek.bound_size = bound ? strlen(bound) : 0;
+  seek.where = (uint8_t)where;
+  seek.mode = (uint8_t)mode;
+  return tidesdb_cursor_seek(cursor, txn, &seek);
+}
+
+static void current_is(const tidesdb_cursor *cursor, const char *key) {
+  const tidesdb_row *row = &cursor->rows[cursor->position];
+  CHECK(cursor->position < cursor->count);
+  CHECK(row->key_size == strlen(key) && memcmp(row->key, key, row->key_size) == 0);
+}
+
+/* The keys of a whole scan, in its direction, each followed by a space, are `expected`. */
+static void scans(tidesdb_cursor *cursor, tidesdb_txn *txn, int where, const char *key, size_t prefix,
+                  const char *bound, const char *expected) {
+  char found[4096];
+  size_t size = 0;
+  int backward = where == TIDESDB_SEEK_AT_OR_BEFORE || where == TIDESDB_SEEK_BEFORE || where == TIDESDB_SEEK_LAST;
+  int status = seek_to(cursor, txn, where, key, prefix, bound, TIDESDB_READ_SNAPSHOT);
+  while (status == TIDESDB_OK) {
+    const tidesdb_row *row = &cursor->rows[cursor->position];
+    CHECK(size + row->key_size + 2 < sizeof found);
+    memcpy(found + size, row->key, row->key_size);
+    size += row->key_size;
+    found[size++] = ' ';
+    status = backward ? tidesdb_cursor_prev(cursor) : tidesdb_cursor_next(cursor);
+  }
+  IS(TIDESDB_NOT_FOUND, status);
+  found[size] = 0;
+  if (strcmp(found, expected) != 0) {
+    fprintf(stderr, "where %d key %s prefix %zu bound %s: '%s' and not '%s'\n", where, key ? key : "-", prefix,
+            bound ? bound : "-", found, expected);
+    exit(1);
+  }
+}
+
+/* A change made by another thread. */
+typedef struct job {
+  tidesdb_txn *txn;
+  tidesdb_family *family;
+  const char *key;
+  int status;
+  pthread_t thread;
+} job;
+
+static void *work(void *argument) {
+  job *j = (job *)argument;
+  j->status = put(j->txn, j->family, j->key, "from a thread");
+  CHECK(j->status == TIDESDB_OK || tidesdb_last_error()[0] != 0);
+  if (j->status != TIDESDB_OK)
+    OK(tidesdb_txn_rollback(j->txn));
+  return NULL;
+}
+
+static void start(job *j, tidesdb_txn *txn, tidesdb_family *family, const char *key) {
+  j->txn = txn;
+  j->family = family;
+  j->key = key;
+  j->status = -1;
+  CHECK(pthread_create(&j->thread, NULL, work, j) == 0);
+}
+
+static int result(job *j) {
+  CHECK(pthread_join(j->thread, NULL) == 0);
+  return j->status;
+}
+
+/* ---- groups of cases ---- */
+
+static void errors(void) {
+  static const int known[] = {0, 1, 2, 10, 11, 12, 13, 14, 15, 16, 17, 20, 21, 22, 30, 31, 32, 33, 34, 35, 99};
+  size_t i, j;
+  for (i = 0; i < sizeof known / sizeof *known; i++)
+    for (j = 0; j < i; j++)
+      CHECK(strcmp(tidesdb_strerror(known[i]), tidesdb_strerror(known[j])) != 0);
+  CHECK(strcmp(tidesdb_strerror(-5), "unknown status") == 0);
+  CHECK(tidesdb_version()[0] >= '0' && strchr(tidesdb_version(), '.'));
+  CHECK(tidesdb_last_error()[0] == 0);
+
+  tidesdb_db *db = open_at(path), *other;
+  tidesdb_family *family;
+  tidesdb_options options;
+  IS(TIDESDB_NO_SUCH_FAMILY, tidesdb_family_open(db, slice("absent"), &family));
+  CHECK(family == NULL && strstr(tidesdb_last_error(), "'absent'"));
+  tidesdb_options_init(&options);
+  IS(TIDESDB_BUSY, tidesdb_open(path, &options, &other));
+  CHECK(other == NULL);
+  OK(tidesdb_close(db));
+
+  char missing[sizeof path + 16];
+  snprintf(missing, sizeof missing, "%s/missing", path);
+  options.create_if_missing = 0;
+  IS(TIDESDB_INVALID, tidesdb_open(missing, &options, &other));
+  CHECK(strstr(tidesdb_last_error(), "missing"));
+  /* A file where the directory should be. */
+  options.create_if_missing = 1;
+  snprintf(missing, sizeof missing, "%s/LOCK/x", path);
+  IS(TIDESDB_IO, tidesdb_open(missing, &options, &other));
+
+  /* Owners. */
+  snprintf(missing, sizeof missing, "%s/owned", path);
+  options.owner = "first";
+  OK(tidesdb_open(missing, &options, &other));
+  OK(tidesdb_close(other));
+  options.owner = "second";
+  IS(TIDESDB_BUSY, tidesdb_open(missing, &options, &other));
+  CHECK(strstr(tidesdb_last_error(), "belongs to first"));
+  options.owner = "first";
+  OK(tidesdb_open(missing, &options, &other));
+
+  /* Duplicates, and the bound on a transaction with the name of its variable. */
+  tidesdb_family *f = make_family(other, "f");
+  tidesdb_txn *txn = begin_txn(other);
+  OK(change(txn, f, TIDESDB_INSERT, "k", "v"));
+  IS(TIDESDB_DUPLICATE, change(txn, f, TIDESDB_INSERT, "k", "w"));
+  OK(change(txn, f, TIDESDB_DELETE, "k", ""));
+  OK(change(txn, f, TIDESDB_INSERT, "k", "x"));
+  OK(tidesdb_txn_commit(txn));
+  OK(tidesdb_txn_begin(txn, TIDESDB_READ_COMMITTED, 0));
+  IS(TIDESDB_DUPLICATE, change(txn, f, TIDESDB_INSERT, "k", "y"));
+  OK(change(txn, f, TIDESDB_SINGLE_DELETE, "k", ""));
+  OK(tidesdb_txn_rollback(txn));
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(f);
+  OK(tidesdb_close(other));
+
+  options.write_buffer_size = 1 << 20;
+  options.write_buffer_variable = "my_buffer";
+  OK(tidesdb_open(missing, &options, &other));
+  OK(tidesdb_family_open(other, slice("f"), &f));
+  txn = begin_txn(other);
+  char *large = (char *)malloc((1 << 20) + 1);
+  CHECK(large);
+  memset(large, 'x', 1 << 20);
+  large[1 << 20] = 0;
+  OK(put(txn, f, "small", "v"));
+  IS(TIDESDB_TOO_LARGE, put(txn, f, "large", large));
+  CHECK(strstr(tidesdb_last_error(), "my_buffer"));
+  tidesdb_cursor *cursor = make_cursor(f);
+  reads(cursor, txn, "small", "v");
+  reads(cursor, txn, "large", NULL);
+  free(large);
+  tidesdb_cursor_close(cursor);
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(f);
+  OK(tidesdb_close(other));
+}
+
+static void cursors(void) {
+  tidesdb_db *db = open_at(path);
+  tidesdb_family *family = make_family(db, "f");
+  tidesdb_cursor *cursor = make_cursor(family);
+  tidesdb_txn *txn = begin_txn(db);
+  char key[16];
+  int i, inline_steps = 0;
+  for (i = 0; i < 300; i++) {
+    snprintf(key, sizeof key, "%04d", i);
+    OK(put(txn, family, key, key));
+  }
+  OK(tidesdb_txn_commit(txn));
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+
+  /* Forward over everything; most steps stay inside of a batch. */
+  OK(seek_to(cursor, txn, TIDESDB_SEEK_FIRST, NULL, 0, NULL, TIDESDB_READ_SNAPSHOT));
+  for (i = 0; i < 300; i++) {
+    const tidesdb_row *row = &cursor->rows[cursor->position];
+    snprintf(key, sizeof key, "%04d", i);
+    current_is(cursor, key);
+    CHECK(row->value_size == 4 && memcmp(row->value, key, 4) == 0);
+    CHECK(cursor->direction == 1);
+    uint32_t before = cursor->position;
+    IS(i == 299 ? TIDESDB_NOT_FOUND : TIDESDB_OK, tidesdb_cursor_next(cursor));
+    inline_steps += cursor->position == before + 1;
+  }
+  CHECK(inline_steps > 250);
+
+  /* Turning round, in the middle of a batch and at its ends. */
+  OK(seek_to(cursor, txn, TIDESDB_SEEK_AT_OR_AFTER, "0100", 0, NULL, TIDESDB_READ_SNAPSHOT));
+  for (i = 100; i < 150; i++)
+    OK(tidesdb_cursor_next(cursor));
+  current_is(cursor, "0150");
+  OK(tidesdb_cursor_prev(cursor));
+  current_is(cursor, "0149");
+  OK(tidesdb_cursor_prev(cursor));
+  current_is(cursor, "0148");
+  OK(tidesdb_cursor_next(cursor));
+  current_is(cursor, "0149");
+  for (i = 149; i > 0; i--)
+    OK(tidesdb_cursor_prev(cursor));
+  current_is(cursor, "0000");
+  IS(TIDESDB_NOT_FOUND, tidesdb_cursor_prev(cursor));
+
+  /* A batch ends at the expected number of rows, and a hint is only a hint. */
+  tidesdb_seek seek;
+  memset(&seek, 0, sizeof seek);
+  seek.where = TIDESDB_SEEK_FIRST;
+  seek.batch_hint = 5;
+  OK(tidesdb_cursor_seek(cursor, txn, &seek));
+  CHECK(cursor->count == 5);
+  for (i = 0; i < 20; i++)
+    OK(tidesdb_cursor_next(cursor));
+  current_is(cursor, "0020");
+
+  tidesdb_cursor_reset(cursor);
+  IS(TIDESDB_NOT_FOUND, tidesdb_cursor_next(cursor));
+  OK(seek_to(cursor, txn, TIDESDB_SEEK_LAST, NULL, 0, NULL, TIDESDB_READ_SNAPSHOT));
+  current_is(cursor, "0299");
+  tidesdb_cursor_close(cursor);
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+}
+
+static void seeks(void) {
+  tidesdb_db *db = open_at(path);
+  tidesdb_family *family = make_family(db, "f");
+  tidesdb_cursor *cursor = make_cursor(family);
+  tidesdb_txn *txn = begin_txn(db);
+  static const char *const keys[] = {"a", "b", "ba", "bb", "bb\xff", "bc", "c", "\xff", "\xff\xff"};
+  size_t i;
+  int round;
+  /* The same answers from the batch, the memtable and a file. */
+  for (round = 0; round < 3; round++) {
+    if (round == 0)
+      for (i = 0; i < sizeof keys / sizeof *keys; i++)
+        OK(put(txn, family, keys[i], "v"));
+    if (round == 1) {
+      OK(tidesdb_txn_commit(txn));
+      OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+    }
+    if (round == 2) {
+      OK(tidesdb_txn_rollback(txn));
+      OK(tidesdb_flush(db));
+      OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+    }
+    scans(cursor, txn, TIDESDB_SEEK_FIRST, NULL, 0, NULL, "a b ba bb bb\xff bc c \xff \xff\xff ");
+    scans(cursor, txn, TIDESDB_SEEK_LAST, NULL, 0, NULL, "\xff\xff \xff c bc bb\xff bb ba b a ");
+    scans(cursor, txn, TIDESDB_SEEK_AT_OR_AFTER, "bb", 0, NULL, "bb bb\xff bc c \xff \xff\xff ");
+    scans(cursor, txn, TIDESDB_SEEK_AFTER, "bb", 0, NULL, "bc c \xff \xff\xff ");
+    scans(cursor, txn, TIDESDB_SEEK_AFTER, "b", 0, NULL, "c \xff \xff\xff ");
+    scans(cursor, txn, TIDESDB_SEEK_AFTER, "\xff", 0, NULL, "");
+    scans(cursor, txn, TIDESDB_SEEK_AT_OR_BEFORE, "bb", 0, NULL, "bb\xff bb ba b a ");
+    scans(cursor, txn, TIDESDB_SEEK_AT_OR_BEFORE, "\xff", 0, "c", "\xff\xff \xff ");
+    scans(cursor, txn, TIDESDB_SEEK_AT_OR_BEFORE, "bz", 0, NULL, "bc bb\xff bb ba b a ");
+    scans(cursor, txn, TIDESDB_SEEK_BEFORE, "bb", 0, NULL, "ba b a ");
+    scans(cursor, txn, TIDESDB_SEEK_BEFORE, "a", 0, NULL, "");
+    /* Prefixes. */
+    scans(cursor, txn, TIDESDB_SEEK_AT_OR_AFTER, "b", 1, NULL, "b ba bb bb\xff bc ");
+    scans(cursor, txn, TIDESDB_SEEK_AT_OR_AFTER, "bb", 1, NULL, "bb bb\xff bc ");
+    scans(cursor, txn, TIDESDB_SEEK_AT_OR_AFTER, "bb", 2, NULL, "bb bb\xff ");
+    scans(cursor, txn, TIDESDB_SEEK_AFTER, "bb", 1, NULL, "bc ");
+    scans(cursor, txn, TIDESDB_SEEK_AT_OR_BEFORE, "b", 1, NULL, "bc bb\xff bb ba b ");
+    scans(cursor, txn, TIDESDB_SEEK_BEFORE, "bb", 1, NULL, "ba b ");
+    scans(cursor, txn, TIDESDB_SEEK_AT_OR_AFTER, "d", 1, NULL, "");
+    /* Bounds: the first key past the end, in the direction of the scan. */
+    scans(cursor, txn, TIDESDB_SEEK_FIRST, NULL, 0, "bb", "a b ba ");
+    scans(cursor, txn, TIDESDB_SEEK_FIRST, NULL, 0, "", "");
+    scans(cursor, txn, TIDESDB_SEEK_AT_OR_AFTER, "ba", 0, "bc", "ba bb bb\xff ");
+    scans(cursor, txn, TIDESDB_SEEK_AT_OR_AFTER, "c", 0, "b", "");
+    scans(cursor, txn, TIDESDB_SEEK_LAST, NULL, 0, "bc", "\xff\xff \xff c ");
+    scans(cursor, txn, TIDESDB_SEEK_BEFORE, "c", 1, "a", "");
+    scans(cursor, txn, TIDESDB_SEEK_BEFORE, "bc", 1, "b", "bb\xff bb ba ");
+  }
+  tidesdb_cursor_close(cursor);
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+}
+
+static void own_writes(void) {
+  tidesdb_db *db = open_at(path);
+  tidesdb_family *family = make_family(db, "f");
+  tidesdb_cursor *cursor = make_cursor(family), *reader = make_cursor(family);
+  tidesdb_txn *txn = begin_txn(db), *other;
+  char key[16];
+  int i;
+  for (i = 0; i < 100; i += 2) {
+    snprintf(key, sizeof key, "%04d", i);
+    OK(put(txn, family, key, "old"));
+  }
+  OK(tidesdb_txn_commit(txn));
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+
+  /* Through a cursor that has fetched ahead: a key added and one removed right in front of it. */
+  OK(seek_to(cursor, txn, TIDESDB_SEEK_FIRST, NULL, 0, NULL, TIDESDB_READ_SNAPSHOT));
+  for (i = 0; i < 10; i++)
+    OK(tidesdb_cursor_next(cursor));
+  current_is(cursor, "0020");
+  CHECK(cursor->position + 1 < cursor->count);
+  OK(put(txn, family, "0021", "new"));
+  OK(change(txn, family, TIDESDB_DELETE, "0022", ""));
+  OK(put(txn, family, "0024", "changed"));
+  OK(tidesdb_cursor_next(cursor));
+  current_is(cursor, "0021");
+  OK(tidesdb_cursor_next(cursor));
+  current_is(cursor, "0024");
+  CHECK(memcmp(cursor->rows[cursor->position].value, "changed", 7) == 0);
+  OK(tidesdb_cursor_prev(cursor));
+  current_is(cursor, "0021");
+  OK(tidesdb_cursor_prev(cursor));
+  current_is(cursor, "0020");
+  reads(reader, txn, "0021", "new");
+  reads(reader, txn, "0022", NULL);
+
+  /* Nobody else sees them, before the commit and from an older snapshot after it. */
+  other = begin_txn(db);
+  reads(reader, other, "0021", NULL);
+  reads(reader, other, "0022", "old");
+  OK(tidesdb_txn_commit(txn));
+  reads(reader, other, "0021", NULL);
+  tidesdb_slice value;
+  OK(get(reader, other, "0021", TIDESDB_READ_LATEST, &value));
+  IS(TIDESDB_CONFLICT, get(reader, other, "0021", TIDESDB_READ_EXCLUSIVE, &value));
+  OK(tidesdb_txn_rollback(other));
+  OK(tidesdb_txn_begin(other, TIDESDB_READ_UNCOMMITTED, 0));
+  reads(reader, other, "0021", "new");
+  OK(tidesdb_txn_rollback(other));
+
+  /* A row's changes in order, all or none; the index of what failed. */
+  tidesdb_op ops[20];
+  size_t failed = 99;
+  memset(ops, 0, sizeof ops);
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  for (i = 0; i < 20; i++) {
+    ops[i].family = family;
+    ops[i].key = slice("row");
+    ops[i].value = slice(i % 2 ? "odd" : "even");
+    ops[i].kind = i == 0 ? TIDESDB_INSERT : TIDESDB_PUT;
+    ops[i].flags = TIDESDB_OP_LOCK;
+  }
+  OK(tidesdb_write(txn, ops, 20, &failed));
+  reads(reader, txn, "row", "odd");
+  ops[0].kind = TIDESDB_PUT;
+  ops[17].kind = TIDESDB_INSERT;
+  IS(TIDESDB_DUPLICATE, tidesdb_write(txn, ops, 20, &failed));
+  CHECK(failed == 17);
+  ops[3].kind = TIDESDB_INSERT;
+  IS(TIDESDB_DUPLICATE, tidesdb_write(txn, ops, 10, &failed));
+  CHECK(failed == 3);
+  reads(reader, txn, "row", "odd");
+  OK(tidesdb_write(txn, ops, 0, NULL));
+  CHECK(tidesdb_txn_has_writes(txn) == 1);
+
+  tidesdb_cursor_close(cursor);
+  tidesdb_cursor_close(reader);
+  tidesdb_txn_free(txn);
+  tidesdb_txn_free(other);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+}
+
+static void lock_waits(void) {
+  tidesdb_db *db = open_at(path);
+  tidesdb_family *family = make_family(db, "f");
+  tidesdb_cursor *cursor = make_cursor(family);
+  tidesdb_txn *a = begin_txn(db), *b = make_txn(db);
+  tidesdb_slice value;
+  struct timespec before, after;
+  job j;
+  OK(put(a, family, "a", "1"));
+  OK(put(a, family, "b", "1"));
+  OK(put(a, family, "c", "1"));
+  OK(tidesdb_txn_commit(a));
+
+  /* A kill from this thread wakes the other's wait. */
+  OK(tidesdb_txn_begin(a, TIDESDB_READ_COMMITTED, 0));
+  OK(put(a, family, "b", "2"));
+  OK(tidesdb_txn_begin(b, TIDESDB_READ_COMMITTED, 0));
+  start(&j, b, family, "b");
+  await(&waits, 1);
+  tidesdb_txn_kill(b);
+  IS(TIDESDB_INTERRUPTED, result(&j));
+
+  /* A time-out, after about the time asked for. */
+  OK(tidesdb_txn_begin(b, TIDESDB_READ_COMMITTED, 0));
+  tidesdb_txn_set_lock_timeout(b, 100);
+  clock_gettime(CLOCK_MONOTONIC, &before);
+  IS(TIDESDB_LOCK_TIMEOUT, put(b, family, "b", "3"));
+  clock_gettime(CLOCK_MONOTONIC, &after);
+  CHECK((after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000 >= 99);
+  /* The statement may go on with other keys. */
+  OK(put(b, family, "c", "3"));
+  OK(tidesdb_txn_rollback(b));
+
+  /* NOWAIT and SKIP LOCKED. */
+  OK(tidesdb_txn_begin(b, TIDESDB_READ_COMMITTED, 0));
+  tidesdb_txn_set_lock_timeout(b, 0);
+  int waits_before = waits;
+  IS(TIDESDB_LOCK_TIMEOUT, get(cursor, b, "b", TIDESDB_READ_SHARED, &value));
+  IS(TIDESDB_SKIPPED, get(cursor, b, "b", TIDESDB_READ_EXCLUSIVE | TIDESDB_READ_SKIP_LOCKED, &value));
+  OK(seek_to(cursor, b, TIDESDB_SEEK_FIRST, NULL, 0, NULL, TIDESDB_READ_EXCLUSIVE | TIDESDB_READ_SKIP_LOCKED));
+  current_is(cursor, "a");
+  CHECK(cursor->count == 1);
+  OK(tidesdb_cursor_next(cursor));
+  current_is(cursor, "c");
+  IS(TIDESDB_NOT_FOUND, tidesdb_cursor_next(cursor));
+  CHECK(waits == waits_before);
+  /* The row's lock goes back when the reader does not want the row. */
+  OK(seek_to(cursor, b, TIDESDB_SEEK_AT_OR_AFTER, "c", 0, NULL, TIDESDB_READ_EXCLUSIVE));
+  OK(tidesdb_txn_rollback(b));
+  OK(tidesdb_txn_begin(b, TIDESDB_READ_COMMITTED, 0));
+  OK(get(cursor, b, "c", TIDESDB_READ_EXCLUSIVE, &value));
+  tidesdb_txn_set_lock_timeout(a, 0);
+  IS(TIDESDB_LOCK_TIMEOUT, get(cursor, a, "c", TIDESDB_READ_EXCLUSIVE, &value));
+  OK(get(cursor, b, "a", TIDESDB_READ_EXCLUSIVE, &value));
+  tidesdb_cursor_unlock_row(cursor, b);
+  OK(get(cursor, a, "a", TIDESDB_READ_EXCLUSIVE, &value));
+  OK(tidesdb_txn_rollback(a));
+  OK(tidesdb_txn_rollback(b));
+
+  /* A deadlock: the one with the lower preference is the victim, here the one that closes the circle. */
+  OK(tidesdb_txn_begin(a, TIDESDB_READ_COMMITTED, 0));
+  OK(tidesdb_txn_begin(b, TIDESDB_READ_COMMITTED, 0));
+  tidesdb_txn_set_lock_timeout(a, 20000);
+  tidesdb_txn_set_lock_timeout(b, 20000);
+  tidesdb_txn_set_preference(b, 1);
+  OK(put(a, family, "a", "2"));
+  OK(put(b, family, "b", "2"));
+  waits_before = waits;
+  start(&j, b, family, "a");
+  await(&waits, waits_before + 1);
+  IS(TIDESDB_DEADLOCK, put(a, family, "b", "2"));
+  OK(tidesdb_txn_rollback(a));
+  OK(result(&j));
+  OK(tidesdb_txn_commit(b));
+
+  /* Table locks. */
+  OK(tidesdb_txn_begin(a, TIDESDB_READ_COMMITTED, 0));
+  OK(tidesdb_txn_begin(b, TIDESDB_READ_COMMITTED, 0));
+  OK(tidesdb_lock_table(a, family, TIDESDB_LOCK_SHARED));
+  tidesdb_txn_set_lock_timeout(b, 0);
+  OK(tidesdb_lock_table(b, family, TIDESDB_LOCK_INTENT_SHARED));
+  IS(TIDESDB_LOCK_TIMEOUT, tidesdb_lock_table(b, family, TIDESDB_LOCK_INTENT_EXCLUSIVE));
+  IS(TIDESDB_LOCK_TIMEOUT, put(b, family, "z", "2"));
+  OK(tidesdb_txn_rollback(a));
+  OK(put(b, family, "z", "2"));
+  OK(tidesdb_txn_rollback(b));
+
+  tidesdb_cursor_close(cursor);
+  tidesdb_txn_free(a);
+  tidesdb_txn_free(b);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+}
+
+static void observer(void) {
+  tidesdb_db *db = open_at(path);
+  tidesdb_family *family = make_family(db, "f");
+  tidesdb_txn *a = begin_txn(db), *b = make_txn(db);
+  int cookie_of_a, cookie_of_b;
+  job j;
+  tidesdb_txn_set_cookie(b, &cookie_of_b);
+  OK(tidesdb_txn_rollback(a));
+  tidesdb_txn_set_cookie(a, &cookie_of_a);
+  OK(tidesdb_txn_begin(a, TIDESDB_REPEATABLE_READ, 0));
+  OK(tidesdb_txn_begin(b, TIDESDB_REPEATABLE_READ, 0));
+  OK(put(a, family, "k", "1"));
+  start(&j, b, family, "k");
+  await(&waits, 1);
+  pthread_mutex_lock(&latch);
+  CHECK(last_waiter == &cookie_of_b && last_holder == &cookie_of_a);
+  pthread_mutex_unlock(&latch);
+  /* The waiter has read nothing yet: it gets the lock and what was committed meanwhile is no conflict. */
+  OK(tidesdb_txn_commit(a));
+  OK(result(&j));
+  CHECK(ended_waits == 1);
+  OK(tidesdb_txn_commit(b));
+  tidesdb_stats stats;
+  OK(tidesdb_get_stats(db, &stats));
+  CHECK(stats.lock_waits == 1 && stats.lock_deadlocks == 0 && stats.lock_held == 0);
+  tidesdb_txn_free(a);
+  tidesdb_txn_free(b);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+}
+
+static void statements(void) {
+  tidesdb_db *db = open_at(path);
+  tidesdb_family *family = make_family(db, "f");
+  tidesdb_cursor *cursor = make_cursor(family);
+  tidesdb_txn *txn = begin_txn(db), *other = begin_txn(db);
+  OK(tidesdb_txn_statement_begin(txn, 1, 1000));
+  OK(put(txn, family, "first", "1"));
+  tidesdb_txn_statement_end(txn);
+  OK(tidesdb_txn_statement_begin(txn, 1, 1000));
+  OK(put(txn, family, "first", "2"));
+  OK(put(txn, family, "second", "2"));
+  reads(cursor, txn, "first", "2");
+  OK(tidesdb_txn_statement_rollback(txn));
+  reads(cursor, txn, "first", "1");
+  reads(cursor, txn, "second", NULL);
+  /* Locks of the statement stay. */
+  tidesdb_txn_set_lock_timeout(other, 0);
+  IS(TIDESDB_LOCK_TIMEOUT, put(other, family, "second", "3"));
+  OK(tidesdb_txn_commit(txn));
+  OK(tidesdb_txn_rollback(other));
+
+  /* READ COMMITTED: a snapshot a statement. */
+  OK(tidesdb_txn_begin(other, TIDESDB_READ_COMMITTED, 0));
+  OK(tidesdb_txn_statement_begin(other, 0, 1000));
+  reads(cursor, other, "first", "1");
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  OK(put(txn, family, "first", "9"));
+  OK(tidesdb_txn_commit(txn));
+  reads(cursor, other, "first", "1");
+  tidesdb_txn_statement_end(other);
+  OK(tidesdb_txn_statement_begin(other, 0, 1000));
+  reads(cursor, other, "first", "9");
+  OK(tidesdb_txn_rollback(other));
+
+  /* A consistent snapshot is taken when asked for, not at the first read. */
+  OK(tidesdb_txn_begin(other, TIDESDB_REPEATABLE_READ, 0));
+  OK(tidesdb_txn_take_snapshot(other));
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  OK(change(txn, family, TIDESDB_DELETE, "first", ""));
+  OK(tidesdb_txn_commit(txn));
+  reads(cursor, other, "first", "9");
+  tidesdb_cursor_close(cursor);
+  tidesdb_txn_free(txn);
+  tidesdb_txn_free(other);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+}
+
+static int count_xids(void *context, tidesdb_slice xid) {
+  CHECK(xid.size == 2 && xid.data[0] == 'x');
+  ++*(int *)context;
+  return 0;
+}
+
+static int prepared_count(tidesdb_db *db) {
+  int count = 0;
+  OK(tidesdb_prepared_list(db, count_xids, &count));
+  return count;
+}
+
+static void two_phase(void) {
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    /* Prepares four, decides two, and dies. */
+    tidesdb_db *db = open_at(path);
+    tidesdb_family *family = make_family(db, "f");
+    static const char *const xids[] = {"x0", "x1", "x2", "x3"};
+    int i;
+    for (i = 0; i < 4; i++) {
+      tidesdb_txn *txn = begin_txn(db);
+      OK(put(txn, family, xids[i], "v"));
+      OK(tidesdb_txn_prepare(txn, (const uint8_t *)xids[i], 2));
+      IS(TIDESDB_INVALID, put(txn, family, "late", "v"));
+      if (i == 0) {
+        tidesdb_txn_order(txn);
+        tidesdb_txn_order(txn);
+        OK(tidesdb_txn_finish(txn, 1));
+        CHECK(!tidesdb_txn_is_active(txn));
+      }
+      if (i == 1)
+        OK(tidesdb_txn_rollback(txn));
+    }
+    OK(tidesdb_flush_log(db));
+    _exit(0);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+
+  tidesdb_db *db = open_at(path);
+  tidesdb_family *family;
+  OK(tidesdb_family_open(db, slice("f"), &family));
+  tidesdb_cursor *cursor = make_cursor(family);
+  tidesdb_txn *txn = begin_txn(db);
+  CHECK(prepared_count(db) == 2);
+  reads(cursor, txn, "x0", "v");
+  reads(cursor, txn, "x1", NULL);
+  reads(cursor, txn, "x2", NULL);
+  tidesdb_txn_set_lock_timeout(txn, 0);
+  IS(TIDESDB_LOCK_TIMEOUT, put(txn, family, "x2", "w"));
+  OK(tidesdb_txn_rollback(txn));
+  IS(TIDESDB_NOT_FOUND, tidesdb_commit_by_xid(db, (const uint8_t *)"x0", 2));
+  OK(tidesdb_commit_by_xid(db, (const uint8_t *)"x2", 2));
+  IS(TIDESDB_NOT_FOUND, tidesdb_commit_by_xid(db, (const uint8_t *)"x2", 2));
+  OK(tidesdb_rollback_by_xid(db, (const uint8_t *)"x3", 2));
+  CHECK(prepared_count(db) == 0);
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  reads(cursor, txn, "x2", "v");
+  reads(cursor, txn, "x3", NULL);
+  OK(tidesdb_txn_rollback(txn));
+
+  /* A prepared transaction whose object goes stays with the store, its locks too. */
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  OK(put(txn, family, "x4", "v"));
+  OK(tidesdb_txn_prepare(txn, (const uint8_t *)"x4", 2));
+  tidesdb_txn_free(txn);
+  CHECK(prepared_count(db) == 1);
+  txn = begin_txn(db);
+  tidesdb_txn_set_lock_timeout(txn, 0);
+  IS(TIDESDB_LOCK_TIMEOUT, put(txn, family, "x4", "w"));
+  OK(tidesdb_commit_by_xid(db, (const uint8_t *)"x4", 2));
+  reads(cursor, txn, "x4", "v");
+  OK(tidesdb_txn_rollback(txn));
+
+  /* One-phase in three calls; a rollback between prepare and order. */
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  OK(put(txn, family, "one", "v"));
+  OK(tidesdb_txn_prepare(txn, NULL, 0));
+  tidesdb_txn_order(txn);
+  OK(tidesdb_txn_finish(txn, 0));
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  OK(put(txn, family, "two", "v"));
+  OK(tidesdb_txn_prepare(txn, NULL, 0));
+  OK(tidesdb_txn_rollback(txn));
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  reads(cursor, txn, "one", "v");
+  reads(cursor, txn, "two", NULL);
+  OK(tidesdb_txn_commit(txn));
+  tidesdb_cursor_close(cursor);
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+}
+
+static void checkpoints(void) {
+  tidesdb_db *db = open_at(path);
+  tidesdb_family *family = make_family(db, "f");
+  tidesdb_txn *txn = begin_txn(db);
+  tidesdb_stats before, after;
+  OK(put(txn, family, "k", "v"));
+  OK(tidesdb_txn_commit(txn));
+  OK(tidesdb_get_stats(db, &before));
+  OK(tidesdb_checkpoint_request(db, &durable, is_durable));
+  await(&durable, 1);
+  OK(tidesdb_get_stats(db, &after));
+  CHECK(after.wal_syncs > before.wal_syncs);
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  OK(put(txn, family, "k", "w"));
+  OK(tidesdb_txn_commit(txn));
+  OK(tidesdb_checkpoint_request(db, &durable, is_durable));
+  OK(tidesdb_flush_log(db));
+  await(&durable, 2);
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+  CHECK(durable == 2);
+}
+
+static void counters(void) {
+  tidesdb_db *db = open_at(path);
+  tidesdb_family *family = make_family(db, "f");
+  tidesdb_txn *txn = begin_txn(db);
+  uint64_t value;
+  CHECK(tidesdb_counter_peek(family, 0) == 1);
+  OK(tidesdb_counter_take(family, 0, 1, 0, 1, UINT64_MAX, &value));
+  CHECK(value == 1);
+  OK(tidesdb_counter_take(family, 0, 10, 0, 1, UINT64_MAX, &value));
+  CHECK(value == 2);
+  OK(tidesdb_counter_take(family, 0, 2, 5, 10, UINT64_MAX, &value));
+  CHECK(value == 15);
+  CHECK(tidesdb_counter_peek(family, 0) == 26);
+  OK(tidesdb_counter_raise(txn, family, 0, 1000));
+  OK(tidesdb_counter_raise(txn, family, 0, 10));
+  CHECK(tidesdb_counter_peek(family, 0) == 1001);
+  IS(TIDESDB_INVALID, tidesdb_counter_take(family, 0, 1, 0, 1, 1000, &value));
+  OK(tidesdb_counter_take(family, 0, 1, 0, 1, 1001, &value));
+  CHECK(value == 1001);
+  IS(TIDESDB_INVALID, tidesdb_counter_take(family, 16, 1, 0, 1, UINT64_MAX, &value));
+  /* Counters of a family are apart. */
+  OK(tidesdb_counter_take(family, 15, 1, 0, 1, UINT64_MAX, &value));
+  CHECK(value == 1);
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+
+  /* Closed properly: no gap. Killed: a gap, no value twice. */
+  uint64_t highest = 1001;
+  int round;
+  for (round = 0; round < 3; round++) {
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      db = open_at(path);
+      OK(tidesdb_family_open(db, slice("f"), &family));
+      if (round == 0)
+        CHECK(tidesdb_counter_peek(family, 0) == highest + 1);
+      int i;
+      for (i = 0; i < 200; i++)
+        OK(tidesdb_counter_take(family, 0, 1, 0, 1, UINT64_MAX, &value));
+      CHECK(write(ends[1], &value, sizeof value) == (ssize_t)sizeof value);
+      _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(read(ends[0], &value, sizeof value) == (ssize_t)sizeof value);
+    CHECK(value >= highest + 200);
+    highest = value;
+    close(ends[0]);
+    close(ends[1]);
+  }
+}
+
+static int join_names(void *context, tidesdb_slice name) {
+  char *names = (char *)context;
+  size_t size = strlen(names);
+  memcpy(names + size, name.data, name.size);
+  memcpy(names + size + name.size, " ", 2);
+  return 0;
+}
+
+static void lists(tidesdb_db *db, const char *prefix, const char *expected) {
+  char names[1024] = "";
+  OK(tidesdb_family_list(db, slice(prefix), join_names, names));
+  CHECK(strcmp(names, expected) == 0);
+}
+
+static void record_is(tidesdb_family *family, const char *expected) {
+  uint8_t buffer[64];
+  size_t needed;
+  OK(tidesdb_family_record(family, NULL, 0, &needed));
+  CHECK(needed == strlen(expected));
+  OK(tidesdb_family_record(family, buffer, sizeof buffer, &needed));
+  CHECK(needed == strlen(expected) && memcmp(buffer, expected, needed) == 0);
+  memset(buffer, '#', sizeof buffer);
+  OK(tidesdb_family_record(family, buffer, 1, &needed));
+  CHECK(needed == strlen(expected) && buffer[1] == '#');
+}
+
+static void ddl_groups(void) {
+  tidesdb_db *db = open_at(path);
+  tidesdb_family_options options;
+  tidesdb_ddl *ddl;
+  tidesdb_family *a, *b, *again;
+  tidesdb_family_options_init(&options);
+  tidesdb_txn *old = begin_txn(db);
+  OK(tidesdb_txn_take_snapshot(old));
+
+  /* Nothing before the commit, all of it after; an abort leaves nothing. */
+  OK(tidesdb_ddl_begin(db, &ddl));
+  OK(tidesdb_ddl_create(ddl, slice("db/a"), &options, slice("record of a")));
+  OK(tidesdb_ddl_create(ddl, slice("db/b"), &options, slice("")));
+  IS(TIDESDB_FAMILY_EXISTS, tidesdb_ddl_create(ddl, slice("db/a"), &options, slice("")));
+  IS(TIDESDB_NO_SUCH_FAMILY, tidesdb_ddl_drop(ddl, slice("db/z")));
+  IS(TIDESDB_NO_SUCH_FAMILY, tidesdb_family_open(db, slice("db/a"), &a));
+  OK(tidesdb_ddl_commit(ddl));
+  lists(db, "db/", "db/a db/b ");
+  OK(tidesdb_ddl_begin(db, &ddl));
+  OK(tidesdb_ddl_create(ddl, slice("db/c"), &options, slice("")));
+  OK(tidesdb_ddl_drop(ddl, slice("db/a")));
+  tidesdb_ddl_abort(ddl);
+  lists(db, "", "db/a db/b ");
+
+  OK(tidesdb_family_open(db, slice("db/a"), &a));
+  OK(tidesdb_family_open(db, slice("db/b"), &b));
+  CHECK(tidesdb_family_id(a) != tidesdb_family_id(b));
+  record_is(a, "record of a");
+  record_is(b, "");
+
+  /* A snapshot from before the family cannot read it. */
+  tidesdb_cursor *cursor = make_cursor(a);
+  tidesdb_slice value;
+  IS(TIDESDB_SNAPSHOT_TOO_OLD, get(cursor, old, "k", TIDESDB_READ_SNAPSHOT, &value));
+  tidesdb_txn_free(old);
+
+  tidesdb_txn *txn = begin_txn(db);
+  OK(put(txn, a, "k", "v"));
+  OK(put(txn, b, "k", "v"));
+  OK(tidesdb_txn_commit(txn));
+  OK(tidesdb_counter_raise(txn, a, 0, 500));
+
+  /* A swap of two names through a third, and a record, in one group: handles go along. */
+  OK(tidesdb_ddl_begin(db, &ddl));
+  OK(tidesdb_ddl_rename(ddl, slice("db/a"), slice("db/tmp")));
+  IS(TIDESDB_FAMILY_EXISTS, tidesdb_ddl_rename(ddl, slice("db/tmp"), slice("db/b")));
+  OK(tidesdb_ddl_rename(ddl, slice("db/b"), slice("db/a")));
+  OK(tidesdb_ddl_rename(ddl, slice("db/tmp"), slice("db/b")));
+  OK(tidesdb_ddl_set_record(ddl, slice("db/b"), slice("moved")));
+  OK(tidesdb_ddl_commit(ddl));
+  lists(db, "", "db/a db/b ");
+  record_is(a, "moved");
+  CHECK(tidesdb_counter_peek(a, 0) == 501);
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  reads(cursor, txn, "k", "v");
+  OK(tidesdb_txn_rollback(txn));
+  OK(tidesdb_family_open(db, slice("db/b"), &again));
+  CHECK(tidesdb_family_id(again) == tidesdb_family_id(a));
+  tidesdb_family_close(again);
+
+  /* After a truncate the old handle is dead, the new one is empty and counts from 1. */
+  OK(tidesdb_ddl_begin(db, &ddl));
+  OK(tidesdb_ddl_truncate(ddl, slice("db/b")));
+  OK(tidesdb_ddl_commit(ddl));
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  IS(TIDESDB_NO_SUCH_FAMILY, get(cursor, txn, "k", TIDESDB_READ_SNAPSHOT, &value));
+  IS(TIDESDB_NO_SUCH_FAMILY, seek_to(cursor, txn, TIDESDB_SEEK_FIRST, NULL, 0, NULL, TIDESDB_READ_SNAPSHOT));
+  IS(TIDESDB_NO_SUCH_FAMILY, put(txn, a, "k", "w"));
+  OK(tidesdb_family_open(db, slice("db/b"), &again));
+  CHECK(tidesdb_family_id(again) != tidesdb_family_id(a));
+  CHECK(tidesdb_counter_peek(again, 0) == 1);
+  record_is(again, "moved");
+  tidesdb_cursor_close(cursor);
+  cursor = make_cursor(again);
+  reads(cursor, txn, "k", NULL);
+  OK(tidesdb_txn_rollback(txn));
+
+  OK(tidesdb_ddl_begin(db, &ddl));
+  OK(tidesdb_ddl_set_counter(ddl, slice("db/b"), 0, 7));
+  IS(TIDESDB_INVALID, tidesdb_ddl_set_counter(ddl, slice("db/b"), 16, 7));
+  OK(tidesdb_ddl_drop(ddl, slice("db/a")));
+  OK(tidesdb_ddl_commit(ddl));
+  CHECK(tidesdb_counter_peek(again, 0) == 7);
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  IS(TIDESDB_NO_SUCH_FAMILY, put(txn, b, "k", "w"));
+  tidesdb_family_stats stats;
+  IS(TIDESDB_NO_SUCH_FAMILY, tidesdb_family_get_stats(b, &stats));
+  tidesdb_cursor_close(cursor);
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(a);
+  tidesdb_family_close(b);
+  tidesdb_family_close(again);
+  OK(tidesdb_close(db));
+
+  db = open_at(path);
+  lists(db, "", "db/b ");
+  OK(tidesdb_family_open(db, slice("db/b"), &again));
+  record_is(again, "moved");
+  CHECK(tidesdb_counter_peek(again, 0) == 7);
+
+  /* Refused by name. */
+  OK(tidesdb_ddl_begin(db, &ddl));
+  options.compression = TIDESDB_COMPRESSION_ZSTD;
+  IS(TIDESDB_INVALID, tidesdb_ddl_create(ddl, slice("z"), &options, slice("")));
+  CHECK(strstr(tidesdb_last_error(), "ZSTD"));
+  tidesdb_family_options_init(&options);
+  options.block_size = 1;
+  IS(TIDESDB_INVALID, tidesdb_ddl_create(ddl, slice("z"), &options, slice("")));
+  CHECK(strstr(tidesdb_last_error(), "block_size = 1"));
+  tidesdb_family_options_init(&options);
+  options.struct_size--;
+  IS(TIDESDB_INVALID, tidesdb_ddl_create(ddl, slice("z"), &options, slice("")));
+  tidesdb_family_options_init(&options);
+  IS(TIDESDB_INVALID, tidesdb_ddl_create(ddl, slice(""), &options, slice("")));
+  options.block_size = 16384;
+  OK(tidesdb_ddl_set_options(ddl, slice("db/b"), &options));
+  OK(tidesdb_ddl_commit(ddl));
+  tidesdb_family_close(again);
+  OK(tidesdb_close(db));
+}
+
+static void insight(void) {
+  tidesdb_db *db = open_at(path);
+  tidesdb_family *family = make_family(db, "f");
+  tidesdb_txn *txn = make_txn(db);
+  char key[16], value[128], *text;
+  tidesdb_family_stats stats;
+  tidesdb_stats all;
+  uint64_t rows;
+  int i, round;
+  memset(value, 'v', sizeof value - 1);
+  value[sizeof value - 1] = 0;
+  for (round = 0; round < 2; round++) {
+    OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+    for (i = 0; i < 1000; i++) {
+      snprintf(key, sizeof key, "%04d", i);
+      OK(put(txn, family, key, value));
+    }
+    OK(tidesdb_txn_commit(txn));
+    OK(tidesdb_estimate_range(family, slice("0250"), slice("0750"), &rows));
+    CHECK(rows >= 250 && rows <= 2000);
+    OK(tidesdb_flush(db));
+  }
+  OK(tidesdb_family_get_stats(family, &stats));
+  CHECK(stats.struct_size == sizeof stats);
+  CHECK(stats.entries >= 1000 && stats.data_bytes > 0 && stats.mean_row_bytes > 0 && stats.runs >= 1);
+  OK(tidesdb_compact(family));
+  OK(tidesdb_verify(family));
+  OK(tidesdb_family_get_stats(family, &stats));
+  CHECK(stats.runs == 1 && stats.entries == 1000 && stats.tombstones == 0);
+  OK(tidesdb_estimate_range(family, slice(NULL), slice(NULL), &rows));
+  CHECK(rows == 1000);
+  OK(tidesdb_estimate_range(family, slice("0250"), slice("0750"), &rows));
+  CHECK(rows >= 350 && rows <= 650);
+  OK(tidesdb_estimate_range(family, slice("5"), slice(NULL), &rows));
+  CHECK(rows <= 100);
+  OK(tidesdb_get_stats(db, &all));
+  CHECK(all.struct_size == sizeof all && all.column_families == 1 && all.flush_count >= 2);
+  CHECK(all.compaction_count >= 1 && all.commits >= 2 && all.wal_bytes_written > 250000);
+  OK(tidesdb_status_text(db, &text));
+  CHECK(strlen(text) > 50);
+  tidesdb_free_text(text);
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+}
+
+static int ignore(void *context, tidesdb_slice item) {
+  (void)context;
+  (void)item;
+  return 0;
+}
+
+static void misuse(void) {
+  tidesdb_db *db = open_at(path), *second;
+  tidesdb_family *family = make_family(db, "f"), *no_family;
+  tidesdb_cursor *cursor = make_cursor(family), *no_cursor;
+  tidesdb_txn *txn = make_txn(db), *no_txn;
+  tidesdb_ddl *no_ddl;
+  tidesdb_options options;
+  tidesdb_family_options family_options;
+  tidesdb_slice value;
+  tidesdb_op op;
+  tidesdb_seek seek;
+  size_t size;
+  uint64_t number;
+  char *text;
+
+  /* Null pointers. */
+  tidesdb_options_init(NULL);
+  tidesdb_options_init(&options);
+  tidesdb_family_options_init(NULL);
+  tidesdb_family_options_init(&family_options);
+  IS(TIDESDB_INVALID, tidesdb_open(NULL, &options, &second));
+  CHECK(second == NULL && strstr(tidesdb_last_error(), "null"));
+  IS(TIDESDB_INVALID, tidesdb_open(path, NULL, &second));
+  IS(TIDESDB_INVALID, tidesdb_open(path, &options, NULL));
+  OK(tidesdb_close(NULL));
+  IS(TIDESDB_INVALID, tidesdb_ddl_begin(NULL, &no_ddl));
+  IS(TIDESDB_INVALID, tidesdb_ddl_begin(db, NULL));
+  IS(TIDESDB_INVALID, tidesdb_ddl_create(NULL, slice("x"), &family_options, slice("")));
+  IS(TIDESDB_INVALID, tidesdb_ddl_drop(NULL, slice("x")));
+  IS(TIDESDB_INVALID, tidesdb_ddl_rename(NULL, slice("x"), slice("y")));
+  IS(TIDESDB_INVALID, tidesdb_ddl_truncate(NULL, slice("x")));
+  IS(TIDESDB_INVALID, tidesdb_ddl_set_record(NULL, slice("x"), slice("")));
+  IS(TIDESDB_INVALID, tidesdb_ddl_set_options(NULL, slice("x"), &family_options));
+  IS(TIDESDB_INVALID, tidesdb_ddl_set_counter(NULL, slice("x"), 0, 1));
+  IS(TIDESDB_INVALID, tidesdb_ddl_commit(NULL));
+  tidesdb_ddl_abort(NULL);
+  IS(TIDESDB_INVALID, tidesdb_family_open(NULL, slice("f"), &no_family));
+  IS(TIDESDB_INVALID, tidesdb_family_open(db, slice("f"), NULL));
+  tidesdb_family_close(NULL);
+  CHECK(tidesdb_family_id(NULL) == 0);
+  IS(TIDESDB_INVALID, tidesdb_family_record(NULL, NULL, 0, &size));
+  IS(TIDESDB_INVALID, tidesdb_family_record(family, NULL, 0, NULL));
+  OK(tidesdb_family_record(family, NULL, 100, &size));
+  IS(TIDESDB_INVALID, tidesdb_family_list(NULL, slice(""), ignore, NULL));
+  IS(TIDESDB_INVALID, tidesdb_family_list(db, slice(""), NULL, NULL));
+  IS(TIDESDB_INVALID, tidesdb_counter_take(NULL, 0, 1, 0, 1, 10, &number));
+  IS(TIDESDB_INVALID, tidesdb_counter_take(family, 0, 1, 0, 1, 10, NULL));
+  IS(TIDESDB_INVALID, tidesdb_counter_raise(txn, NULL, 0, 1));
+  CHECK(tidesdb_counter_peek(NULL, 0) == 1);
+  IS(TIDESDB_INVALID, tidesdb_txn_create(NULL, &no_txn));
+  IS(TIDESDB_INVALID, tidesdb_txn_create(db, NULL));
+  tidesdb_txn_free(NULL);
+  tidesdb_txn_set_cookie(NULL, NULL);
+  tidesdb_txn_set_lock_timeout(NULL, 1);
+  tidesdb_txn_set_preference(NULL, 1);
+  IS(TIDESDB_INVALID, tidesdb_txn_begin(NULL, TIDESDB_REPEATABLE_READ, 0));
+  CHECK(!tidesdb_txn_is_active(NULL) && !tidesdb_txn_has_writes(NULL));
+  IS(TIDESDB_INVALID, tidesdb_txn_take_snapshot(NULL));
+  IS(TIDESDB_INVALID, tidesdb_txn_statement_begin(NULL, 1, 1));
+  tidesdb_txn_statement_end(NULL);
+  IS(TIDESDB_INVALID, tidesdb_txn_statement_rollback(NULL));
+  IS(TIDESDB_INVALID, tidesdb_lock_table(NULL, family, TIDESDB_LOCK_SHARED));
+  IS(TIDESDB_INVALID, tidesdb_txn_prepare(NULL, NULL, 0));
+  tidesdb_txn_order(NULL);
+  IS(TIDESDB_INVALID, tidesdb_txn_finish(NULL, 0));
+  IS(TIDESDB_INVALID, tidesdb_txn_commit(NULL));
+  IS(TIDESDB_INVALID, tidesdb_txn_rollback(NULL));
+  tidesdb_txn_kill(NULL);
+  IS(TIDESDB_INVALID, tidesdb_prepared_list(NULL, ignore, NULL));
+  IS(TIDESDB_INVALID, tidesdb_prepared_list(db, NULL, NULL));
+  IS(TIDESDB_INVALID, tidesdb_commit_by_xid(NULL, (const uint8_t *)"x", 1));
+  IS(TIDESDB_NOT_FOUND, tidesdb_rollback_by_xid(db, NULL, 0));
+  IS(TIDESDB_INVALID, tidesdb_checkpoint_request(NULL, NULL, is_durable));
+  IS(TIDESDB_INVALID, tidesdb_checkpoint_request(db, NULL, NULL));
+  IS(TIDESDB_INVALID, tidesdb_flush_log(NULL));
+  IS(TIDESDB_INVALID, tidesdb_flush(NULL));
+  IS(TIDESDB_INVALID, tidesdb_compact(NULL));
+  IS(TIDESDB_INVALID, tidesdb_verify(NULL));
+  IS(TIDESDB_INVALID, tidesdb_family_get_stats(family, NULL));
+  IS(TIDESDB_INVALID, tidesdb_get_stats(NULL, NULL));
+  IS(TIDESDB_INVALID, tidesdb_estimate_range(family, slice(NULL), slice(NULL), NULL));
+  IS(TIDESDB_INVALID, tidesdb_status_text(db, NULL));
+  IS(TIDESDB_INVALID, tidesdb_status_text(NULL, &text));
+  tidesdb_free_text(NULL);
+  IS(TIDESDB_INVALID, tidesdb_cursor_open(NULL, &no_cursor));
+  IS(TIDESDB_INVALID, tidesdb_cursor_open(family, NULL));
+  tidesdb_cursor_close(NULL);
+  tidesdb_cursor_reset(NULL);
+  tidesdb_cursor_unlock_row(NULL, txn);
+  IS(TIDESDB_INVALID, tidesdb_cursor_fetch(NULL, 1));
+
+  /* Options that nobody initialised, or that name what is not there. */
+  memset(&options, 0, sizeof options);
+  IS(TIDESDB_INVALID, tidesdb_open(path, &options, &second));
+  tidesdb_options_init(&options);
+  options.sync_mode = 77;
+  IS(TIDESDB_INVALID, tidesdb_open(path, &options, &second));
+  tidesdb_options_init(&options);
+  options.write_buffer_size = 1;
+  IS(TIDESDB_INVALID, tidesdb_open(path, &options, &second));
+  CHECK(strstr(tidesdb_last_error(), "write_buffer_size"));
+
+  /* Calls in the wrong state. */
+  memset(&seek, 0, sizeof seek);
+  IS(TIDESDB_INVALID, put(txn, family, "k", "v"));
+  IS(TIDESDB_INVALID, get(cursor, txn, "k", TIDESDB_READ_SNAPSHOT, &value));
+  IS(TIDESDB_INVALID, tidesdb_cursor_seek(cursor, txn, &seek));
+  IS(TIDESDB_NOT_FOUND, tidesdb_cursor_next(cursor));
+  IS(TIDESDB_INVALID, tidesdb_txn_statement_begin(txn, 1, 1));
+  IS(TIDESDB_INVALID, tidesdb_lock_table(txn, family, TIDESDB_LOCK_SHARED));
+  IS(TIDESDB_INVALID, tidesdb_txn_prepare(txn, NULL, 0));
+  IS(TIDESDB_INVALID, tidesdb_txn_take_snapshot(txn));
+  IS(TIDESDB_INVALID, tidesdb_txn_finish(txn, 0));
+  IS(TIDESDB_INVALID, tidesdb_txn_commit(txn));
+  tidesdb_txn_order(txn);
+  OK(tidesdb_txn_rollback(txn));
+  IS(TIDESDB_INVALID, tidesdb_txn_begin(txn, 5, 0));
+  IS(TIDESDB_INVALID, tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 1u << 30));
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  IS(TIDESDB_INVALID, tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  OK(put(txn, family, "k", "v"));
+  tidesdb_txn_order(txn);
+  IS(TIDESDB_INVALID, tidesdb_txn_finish(txn, 0));
+  CHECK(tidesdb_txn_is_active(txn) && tidesdb_txn_has_writes(txn));
+  char xid[141];
+  memset(xid, 'x', sizeof xid);
+  IS(TIDESDB_INVALID, tidesdb_txn_prepare(txn, (const uint8_t *)xid, sizeof xid));
+  IS(TIDESDB_INVALID, tidesdb_lock_table(txn, family, 9));
+
+  /* Numbers that stand for nothing. */
+  memset(&op, 0, sizeof op);
+  op.key = slice("k");
+  op.family = family;
+  op.kind = 9;
+  IS(TIDESDB_INVALID, tidesdb_write(txn, &op, 1, &size));
+  op.kind = TIDESDB_PUT;
+  op.flags = 64;
+  IS(TIDESDB_INVALID, tidesdb_write(txn, &op, 1, &size));
+  op.flags = 0;
+  op.family = NULL;
+  IS(TIDESDB_INVALID, tidesdb_write(txn, &op, 1, &size));
+  IS(TIDESDB_INVALID, tidesdb_write(txn, NULL, 1, &size));
+  op.family = family;
+  char *long_key = (char *)calloc(65537, 1);
+  CHECK(long_key);
+  op.key.data = (const uint8_t *)long_key;
+  op.key.size = 65537;
+  IS(TIDESDB_INVALID, tidesdb_write(txn, &op, 1, &size));
+  op.key.size = 65536;
+  OK(tidesdb_write(txn, &op, 1, &size));
+  free(long_key);
+  seek.where = 9;
+  IS(TIDESDB_INVALID, tidesdb_cursor_seek(cursor, txn, &seek));
+  seek.where = 0;
+  seek.mode = 9;
+  IS(TIDESDB_INVALID, tidesdb_cursor_seek(cursor, txn, &seek));
+  seek.mode = 0;
+  IS(TIDESDB_INVALID, tidesdb_cursor_seek(cursor, txn, NULL));
+  IS(TIDESDB_INVALID, tidesdb_cursor_seek(cursor, NULL, &seek));
+  IS(TIDESDB_INVALID, get(cursor, txn, "k", 9, &value));
+  IS(TIDESDB_INVALID, get(cursor, txn, "k", 0, NULL));
+  seek.prefix_size = 1000;
+  seek.key = (const uint8_t *)"k";
+  seek.key_size = 1;
+  OK(tidesdb_cursor_seek(cursor, txn, &seek));
+  current_is(cursor, "k");
+
+  /* Handles of another store. */
+  char elsewhere[sizeof path + 16];
+  snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", path);
+  second = open_at(elsewhere);
+  tidesdb_txn *theirs = begin_txn(second);
+  IS(TIDESDB_INVALID, get(cursor, theirs, "k", TIDESDB_READ_SNAPSHOT, &value));
+  IS(TIDESDB_INVALID, tidesdb_cursor_seek(cursor, theirs, &seek));
+  IS(TIDESDB_INVALID, put(theirs, family, "k", "v"));
+  IS(TIDESDB_INVALID, tidesdb_lock_table(theirs, family, TIDESDB_LOCK_SHARED));
+  tidesdb_txn_free(theirs);
+  OK(tidesdb_close(second));
+
+  /* After all that the transaction is whole. */
+  tidesdb_cursor_reset(cursor);
+  OK(tidesdb_txn_commit(txn));
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  reads(cursor, txn, "k", "v");
+  tidesdb_cursor_close(cursor);
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+}
+
+/* A cursor whose snapshot is gone says so: rows that it would miss without a word are the worst answer. */
+static void outlived(void) {
+  tidesdb_db *db = open_at(path);
+  tidesdb_family *family = make_family(db, "f");
+  tidesdb_cursor *cursor = make_cursor(family);
+  tidesdb_txn *txn = begin_txn(db);
+  OK(put(txn, family, "a", "1"));
+  OK(put(txn, family, "b", "1"));
+  OK(put(txn, family, "c", "1"));
+  OK(tidesdb_txn_commit(txn));
+
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  OK(tidesdb_txn_statement_begin(txn, 0, 1000));
+  OK(seek_to(cursor, txn, TIDESDB_SEEK_FIRST, NULL, 0, NULL, TIDESDB_READ_SNAPSHOT));
+  tidesdb_txn_statement_end(txn);
+  /* At REPEATABLE READ the snapshot is the transaction's. */
+  OK(tidesdb_cursor_next(cursor));
+  current_is(cursor, "b");
+  OK(tidesdb_txn_commit(txn));
+  IS(TIDESDB_INVALID, tidesdb_cursor_next(cursor));
+  OK(tidesdb_txn_begin(txn, TIDESDB_READ_COMMITTED, 0));
+  OK(tidesdb_txn_statement_begin(txn, 0, 1000));
+  OK(seek_to(cursor, txn, TIDESDB_SEEK_FIRST, NULL, 0, NULL, TIDESDB_READ_SNAPSHOT));
+  OK(tidesdb_cursor_next(cursor));
+  tidesdb_txn_statement_end(txn);
+  OK(tidesdb_txn_statement_begin(txn, 0, 1000));
+  OK(put(txn, family, "bb", "1"));
+  IS(TIDESDB_INVALID, tidesdb_cursor_next(cursor));
+  OK(seek_to(cursor, txn, TIDESDB_SEEK_AFTER, "b", 0, NULL, TIDESDB_READ_SNAPSHOT));
+  current_is(cursor, "c");
+  tidesdb_cursor_close(cursor);
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+}
+
+typedef struct group {
+  const char *name;
+  void (*run)(void);
+} group;
+
+int main(int argc, char **argv) {
+  static const group groups[] = {
+      {"errors", errors},         {"cursors", cursors},     {"seeks", seeks},       {"own_writes", own_writes},
+      {"waits", lock_waits},      {"statements", statements}, {"two_phase", two_phase},
+      {"checkpoints", checkpoints}, {"counters", counters}, {"ddl", ddl_groups},    {"insight", insight},
+      {"misuse", misuse},         {"observer", observer},   {"outlived", outlived},
+  };
+  size_t i;
+  CHECK(argc == 3);
+  snprintf(path, sizeof path, "%s/store", argv[1]);
+  for (i = 0; i < sizeof groups / sizeof *groups; i++)
+    if (strcmp(groups[i].name, argv[2]) == 0) {
+      groups[i].run();
+      return 0;
+    }
+  fprintf(stderr, "no group %s\n", argv[2]);
+  return 2;
+}

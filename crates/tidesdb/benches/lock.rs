@@ -1,0 +1,91 @@
+//! Cost of a lock that nobody contends: taking and giving back one key, of 8 and of 16 bytes, in an
+//! empty and in a full lock table, and a transaction of ten keys. Budget: 120 ns for lock and unlock.
+
+#![allow(missing_docs)] // criterion's macro makes a public function
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use criterion::{criterion_group, criterion_main, BatchSize, Criterion, Throughput};
+use tidesdb::lock::{LockManager, Mode, MonotonicClock, Owner, Policy, TableMode};
+
+fn manager() -> LockManager {
+    LockManager::new(None, Arc::new(MonotonicClock::default()))
+}
+
+fn key16(i: u64) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..4].copy_from_slice(&7u32.to_be_bytes());
+    key[8..].copy_from_slice(&i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+    key
+}
+
+fn lock_and_unlock(c: &mut Criterion) {
+    for (name, background) in [("empty", 0u64), ("1000 held", 1000), ("100000 held", 100_000)] {
+        let locks = manager();
+        let others = Owner::new(1);
+        for i in 0..background {
+            locks
+                .lock_point(&others, 1, &key16(i * 2 + 1), Mode::Exclusive, Policy::NoWait)
+                .expect("nobody else locks");
+        }
+        let owner = Owner::new(2);
+        locks.lock_table(&owner, 1, TableMode::IntentExclusive, Policy::NoWait).expect("IX is free");
+        let mut i = 0u64;
+        c.bench_function(&format!("lock and unlock, 16 bytes, {name}"), |b| {
+            b.iter(|| {
+                i += 2;
+                let key = key16(i);
+                let got = locks.lock_point(&owner, 1, black_box(&key), Mode::Exclusive, Policy::NoWait);
+                locks.unlock_point(&owner, 1, &key, Mode::Exclusive);
+                got
+            });
+        });
+        locks.unlock_all(&owner);
+        locks.unlock_all(&others);
+    }
+}
+
+fn transactions(c: &mut Criterion) {
+    let mut group = c.benchmark_group("transaction");
+    for keys in [1u64, 10, 100] {
+        let locks = manager();
+        let owner = Owner::new(1);
+        let mut i = 0u64;
+        group.throughput(Throughput::Elements(keys));
+        group.bench_function(format!("IX, {keys} keys of 8 bytes, unlock_all"), |b| {
+            b.iter(|| {
+                locks.lock_table(&owner, 1, TableMode::IntentExclusive, Policy::NoWait).expect("IX is free");
+                for _ in 0..keys {
+                    i += 1;
+                    let key = i.to_be_bytes();
+                    black_box(
+                        locks
+                            .lock_point(&owner, 1, &key, Mode::Exclusive, Policy::NoWait)
+                            .expect("nobody else locks"),
+                    );
+                }
+                locks.unlock_all(&owner);
+            });
+        });
+    }
+    group.bench_function("a new owner, 10 keys", |b| {
+        let locks = manager();
+        b.iter_batched(
+            || Owner::new(1),
+            |owner| {
+                for i in 0..10u64 {
+                    locks
+                        .lock_point(&owner, 1, &i.to_be_bytes(), Mode::Exclusive, Policy::NoWait)
+                        .expect("nobody else locks");
+                }
+                locks.unlock_all(&owner);
+            },
+            BatchSize::SmallInput,
+        );
+    });
+    group.finish();
+}
+
+criterion_group!(benches, lock_and_unlock, transactions);
+criterion_main!(benches);

@@ -1,0 +1,211 @@
+//! A frame: one heap buffer with its reference count in front, so that a hit touches one line before it
+//! reads the block. Written by one owner as a [`FrameBuf`], then frozen into a [`BlockRef`] and never
+//! written again.
+//!
+//! Frames are plain heap buffers, 64-byte aligned (filter lines then never straddle two cache lines).
+//! Size-class slabs can take the place of [`allocate`] and the deallocation in `Drop` without touching
+//! anything else. Half of the header is free for a back pointer into an index entry.
+
+use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::atomic::{fence, AtomicU8, AtomicUsize, Ordering};
+
+#[repr(C, align(64))]
+struct Header {
+    /// Number of `BlockRef`s.
+    refs: AtomicUsize,
+    /// Length of the bytes behind the header.
+    len: usize,
+    /// Whether the frame was used since CLOCK's hand passed it.
+    used: AtomicU8,
+}
+
+/// The header's line and those of some forty heads and offsets.
+#[cfg(target_arch = "x86_64")]
+const PREFETCH_LINES: usize = 8;
+
+/// Bytes that a frame takes beside its payload.
+pub const FRAME_HEADER: usize = std::mem::size_of::<Header>();
+
+fn layout(len: usize) -> Layout {
+    let size = len.checked_add(FRAME_HEADER);
+    let layout = size.and_then(|size| Layout::from_size_align(size, std::mem::align_of::<Header>()).ok());
+    layout.expect("a frame is as long as a block that is in memory or was bounded by its segment's length")
+}
+
+/// Makes a frame of `len` zeroed bytes with one reference.
+fn allocate(len: usize) -> NonNull<Header> {
+    let layout = layout(len);
+    // SAFETY: the layout's size is at least that of the header, hence not zero.
+    let raw = unsafe { alloc(layout) }.cast::<Header>();
+    let Some(header) = NonNull::new(raw) else { handle_alloc_error(layout) };
+    // SAFETY: `raw` points to `FRAME_HEADER + len` writable bytes, aligned for a header.
+    unsafe {
+        raw.write(Header { refs: AtomicUsize::new(1), len, used: AtomicU8::new(0) });
+        raw.add(1).cast::<u8>().write_bytes(0, len);
+    }
+    header
+}
+
+/// A frame that is being filled: one owner, writable.
+pub struct FrameBuf(BlockRef);
+
+impl FrameBuf {
+    /// A zeroed frame of `len` bytes.
+    pub fn new(len: usize) -> FrameBuf {
+        FrameBuf(BlockRef(allocate(len)))
+    }
+
+    /// A frame with a copy of `bytes`.
+    pub fn copy_of(bytes: &[u8]) -> FrameBuf {
+        let mut frame = FrameBuf::new(bytes.len());
+        frame.copy_from_slice(bytes);
+        frame
+    }
+
+    /// Ends the filling.
+    pub fn freeze(self) -> BlockRef {
+        self.0
+    }
+}
+
+impl Deref for FrameBuf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for FrameBuf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let header = self.0 .0;
+        // SAFETY: `len` bytes behind the header belong to the frame and are initialised; the frame's only
+        // reference is inside of `self`, which is borrowed mutably, so nobody else reads them.
+        unsafe { std::slice::from_raw_parts_mut(header.as_ptr().add(1).cast(), header.as_ref().len) }
+    }
+}
+
+/// A block in memory. Cloning counts a reference and copies nothing; the bytes stay valid and unchanged
+/// as long as a clone is held, also when the cache has let go of the block.
+///
+/// Invariant: the pointer is to a live frame made by `allocate`, and one of the frame's references is
+/// this value's.
+pub struct BlockRef(NonNull<Header>);
+
+// SAFETY: a frame is immutable once it is shared; its count and bit are atomics.
+unsafe impl Send for BlockRef {}
+// SAFETY: as above.
+unsafe impl Sync for BlockRef {}
+
+impl BlockRef {
+    fn header(&self) -> &Header {
+        // SAFETY: the type's invariant.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Bytes that the frame takes in memory, its header included.
+    pub fn footprint(&self) -> usize {
+        self.header().len + FRAME_HEADER
+    }
+
+    /// Asks the processor for the header and the first lines of the payload, which a search is about to
+    /// read: their misses then overlap instead of following each other.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        #[cfg(target_arch = "x86_64")]
+        for line in 0..PREFETCH_LINES {
+            use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+            let at = self.0.as_ptr().wrapping_add(line).cast();
+            // SAFETY: a prefetch of any address has no effect but on caches.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at) };
+        }
+    }
+
+    /// Whether `self` is the only reference. If no new reference can be made elsewhere meanwhile, it
+    /// stays so.
+    pub(super) fn is_unshared(&self) -> bool {
+        self.header().refs.load(Ordering::Acquire) == 1
+    }
+
+    /// Marks the frame as used.
+    #[inline]
+    pub(super) fn mark_used(&self) {
+        let used = &self.header().used;
+        if used.load(Ordering::Relaxed) == 0 {
+            used.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the mark away and says whether it was there.
+    pub(super) fn take_used(&self) -> bool {
+        let used = &self.header().used;
+        let was = used.load(Ordering::Relaxed) != 0;
+        if was {
+            used.store(0, Ordering::Relaxed);
+        }
+        was
+    }
+}
+
+impl Clone for BlockRef {
+    #[inline]
+    fn clone(&self) -> BlockRef {
+        // As `Arc`: a new reference is made from one that is held, so nothing needs ordering. An overflow
+        // would take 2^63 leaked clones.
+        self.header().refs.fetch_add(1, Ordering::Relaxed);
+        BlockRef(self.0)
+    }
+}
+
+impl Drop for BlockRef {
+    #[inline]
+    fn drop(&mut self) {
+        if self.header().refs.fetch_sub(1, Ordering::Release) != 1 {
+            return;
+        }
+        fence(Ordering::Acquire);
+        let layout = layout(self.header().len);
+        // SAFETY: this was the last reference (the fence orders every other use before), and `allocate`
+        // made the frame with this layout. The header needs no drop.
+        unsafe { dealloc(self.0.as_ptr().cast(), layout) };
+    }
+}
+
+impl Deref for BlockRef {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` initialised bytes follow the header; they are not written while shared.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().add(1).cast(), self.header().len) }
+    }
+}
+
+impl fmt::Debug for BlockRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlockRef({} bytes)", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_keeps_its_bytes_until_the_last_clone_is_gone() {
+        for len in [0, 1, 63, 64, 4096, 1 << 20] {
+            let mut frame = FrameBuf::new(len);
+            assert!(frame.iter().all(|&byte| byte == 0));
+            frame.fill(9);
+            let block = frame.freeze();
+            assert_eq!(block.as_ptr() as usize % 64, 0);
+            let clone = block.clone();
+            assert!(!clone.is_unshared());
+            drop(block);
+            assert!(clone.is_unshared());
+            let held = std::thread::spawn(move || clone).join().unwrap();
+            assert_eq!((held.len(), held.iter().all(|&byte| byte == 9)), (len, true));
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The one cache: frames of data blocks, index and filter partitions under one budget
+//! ([`BlockCache`]), and the open table files ([`FileCache`]). Stands between the tables' readers and
+//! the disk.
+//!
+//! A hit takes a shard's lock for reading, probes an open-addressed table and counts a reference; there is
+//! no list to maintain. The table is its own CLOCK ring: the hand walks its slots, gives a frame that was
+//! used since the last round one more, and passes by frames that somebody holds. So what [`BlockCache::bytes`]
+//! says never exceeds the capacity. When nothing can be evicted, a block is handed out without being
+//! kept; such blocks, and blocks of an erased file that are still held, are the only ones uncounted.
+
+mod files;
+mod frame;
+mod shard;
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use crate::types::FileNo;
+
+pub use files::FileCache;
+pub use frame::{BlockRef, FrameBuf, FRAME_HEADER};
+
+use shard::{Shard, ENTRY_OVERHEAD};
+
+/// Number of shards; a power of two. Enough that a few dozen threads seldom meet on one lock.
+const SHARDS: usize = 64;
+
+/// Resident pieces (top indexes, small filters) may take this share of the capacity: one half.
+const RESIDENT_SHARE: usize = 2;
+
+/// Times that the hand goes round all shards before a block finds no room: once to take away the marks of
+/// use, once to evict, and once more for what is marked or released meanwhile.
+const ROUNDS: usize = 3;
+
+/// How likely a block that is inserted is to be wanted again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Heat {
+    /// Read by key: survives one round of the hand.
+    Warm,
+    /// Passed by a scan: goes at the next round unless it is used again.
+    Cold,
+}
+
+/// A cache of blocks, keyed by file number and offset. Shared by all threads.
+pub struct BlockCache {
+    capacity: AtomicUsize,
+    /// Bytes of all frames in the shards, of their slots, and of resident pieces; at most `capacity`
+    /// unless the capacity was lowered under frames that are held.
+    used: AtomicUsize,
+    resident: AtomicUsize,
+    shards: Vec<Shard>,
+}
+
+impl BlockCache {
+    /// A cache that holds at most `bytes`, headers included.
+    pub fn new(bytes: usize) -> Arc<BlockCache> {
+        Arc::new(BlockCache {
+            capacity: AtomicUsize::new(bytes),
+            used: AtomicUsize::new(0),
+            resident: AtomicUsize::new(0),
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+        })
+    }
+
+    /// The block of `file` at `offset`, if it is here.
+    #[inline]
+    pub fn get(&self, file: FileNo, offset: u64) -> Option<BlockRef> {
+        let hash = shard::hash(file, offset);
+        self.shards[shard_of(hash)].get(hash, file, offset)
+    }
+
+    /// Keeps `block` as that of `file` at `offset`, evicting others, and returns it; or returns the one
+    /// that another thread has put there meanwhile. When there is no room, it is returned without being
+    /// kept.
+    pub fn insert(&self, file: FileNo, offset: u64, block: BlockRef, heat: Heat) -> BlockRef {
+        let charge = block.footprint() + ENTRY_OVERHEAD;
+        let hash = shard::hash(file, offset);
+        let home = shard_of(hash);
+        if !self.make_room(charge, home) {
+            return block;
+        }
+        if heat == Heat::Warm {
+            block.mark_used();
+        }
+        match self.shards[home].insert(hash, file, offset, block) {
+            Ok(kept) => kept,
+            Err(existing) => {
+                self.give_back(charge);
+                existing
+            }
+        }
+    }
+
+    /// Takes `bytes` of the budget for a piece that stays resident outside of the shards, evicting blocks;
+    /// `None` if resident pieces would then take more than half of the capacity, or when there is no
+    /// room. Dropping the reservation gives the bytes back.
+    pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
+        let most = self.capacity() / RESIDENT_SHARE;
+        let add = |now: usize| now.checked_add(bytes).filter(|&sum| sum <= most);
+        self.resident.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
+        if !self.make_room(bytes, bytes % SHARDS) {
+            self.resident.fetch_sub(bytes, Ordering::Relaxed);
+            return None;
+        }
+        Some(Reservation { cache: Arc::clone(self), bytes })
+    }
+
+    /// Adds `charge` to the used bytes once they fit, evicting from shard `home` and then from the others;
+    /// false when everything else is held.
+    fn make_room(&self, charge: usize, home: usize) -> bool {
+        let mut shard = home;
+        let mut visited = 0;
+        loop {
+            let capacity = self.capacity();
+            let add = |now: usize| now.checked_add(charge).filter(|&sum| sum <= capacity);
+            let Err(now) = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add) else {
+                return true;
+            };
+            if charge > capacity || visited > ROUNDS * SHARDS {
+                return false;
+            }
+            let excess = now.saturating_add(charge) - capacity;
+            let freed = self.shards[shard].evict(excess);
+            self.give_back(freed);
+            if freed < excess {
+                shard = (shard + 1) % SHARDS;
+                visited += 1;
+            }
+        }
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Drops every block of `file`, whose number is never used again. Blocks that are held stay valid.
+    pub fn erase_file(&self, file: FileNo) {
+        for shard in &self.shards {
+            self.give_back(shard.erase(file));
+        }
+    }
+
+    /// Changes the budget; lowering it evicts at once what nobody holds.
+    pub fn set_capacity(&self, bytes: usize) {
+        self.capacity.store(bytes, Ordering::Relaxed);
+        for _ in 0..ROUNDS {
+            for (at, shard) in self.shards.iter().enumerate() {
+                // Every shard gives its part, so that what is used survives in all of them.
+                let excess = self.bytes().saturating_sub(bytes);
+                self.give_back(shard.evict(excess.div_ceil(SHARDS - at)));
+            }
+        }
+    }
+
+    /// The budget in bytes.
+    pub fn capacity(&self) -> usize {
+        self.capacity.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the budget that are in use: frames with their headers and slots, and resident pieces.
+    pub fn bytes(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of it that are resident pieces.
+    pub fn resident_bytes(&self) -> usize {
+        self.resident.load(Ordering::Relaxed)
+    }
+
+    /// Number of blocks in the cache.
+    pub fn entries(&self) -> usize {
+        self.shards.iter().map(Shard::entries).sum()
+    }
+
+    /// Shards, each under a latch of its own.
+    pub fn shard_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Lookups that found their block, since the start.
+    pub fn hits(&self) -> u64 {
+        self.shards.iter().map(Shard::hits).sum()
+    }
+
+    /// Lookups that did not, since the start.
+    pub fn misses(&self) -> u64 {
+        self.shards.iter().map(Shard::misses).sum()
+    }
+}
+
+impl fmt::Debug for BlockCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlockCache({} of {} bytes, {} blocks)", self.bytes(), self.capacity(), self.entries())
+    }
+}
+
+fn shard_of(hash: u64) -> usize {
+    (hash >> 58) as usize % SHARDS
+}
+
+/// Bytes of a cache's budget that a resident piece takes; given back on drop.
+#[derive(Debug)]
+pub struct Reservation {
+    cache: Arc<BlockCache>,
+    bytes: usize,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.cache.resident.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.cache.give_back(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! One shard of the block cache: an open-addressed table with linear probing that is also CLOCK's ring.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use super::frame::BlockRef;
+use crate::types::FileNo;
+
+/// Bytes charged for a block beside its frame: its slot, with the table at half load on average.
+pub(super) const ENTRY_OVERHEAD: usize = 2 * std::mem::size_of::<Option<Slot>>();
+
+/// Hash of a block's key; its upper bits choose the shard, its lower ones the slot.
+#[inline]
+pub(super) fn hash(file: FileNo, offset: u64) -> u64 {
+    let mixed = (file ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xd6e8_feb8_6659_fd93) ^ offset;
+    let product = u128::from(mixed) * 0xa076_1d64_78bd_642f_u128;
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+pub(super) struct Slot {
+    file: FileNo,
+    offset: u64,
+    block: BlockRef,
+}
+
+impl Slot {
+    fn charge(&self) -> usize {
+        self.block.footprint() + ENTRY_OVERHEAD
+    }
+}
+
+/// Invariant: an occupied slot can be reached from its hash's home slot without meeting an empty one; the
+/// length is zero or a power of two, and at least one slot is empty.
+#[derive(Default)]
+struct Table {
+    slots: Vec<Option<Slot>>,
+    entries: usize,
+    hand: usize,
+}
+
+/// A shard. The alignment keeps locks and counters of two shards off one cache line.
+#[derive(Default)]
+#[repr(align(128))]
+pub(super) struct Shard {
+    table: RwLock<Table>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+impl Table {
+    fn mask(&self) -> usize {
+        self.slots.len() - 1
+    }
+
+    /// The slot that holds the key (`Ok`) or the empty one where it belongs (`Err`); the table must not be
+    /// without slots.
+    #[inline]
+    fn find(&self, hash: u64, file: FileNo, offset: u64) -> Result<usize, usize> {
+        let mask = self.mask();
+        let mut at = hash as usize & mask;
+        loop {
+            match &self.slots[at] {
+                None => return Err(at),
+                Some(slot) if slot.offset == offset && slot.file == file => return Ok(at),
+                Some(_) => at = (at + 1) & mask,
+            }
+        }
+    }
+
+    fn grow(&mut self) {
+        let len = (self.slots.len() * 2).max(8);
+        let old = std::mem::replace(&mut self.slots, (0..len).map(|_| None).collect());
+        self.hand = 0;
+        for slot in old.into_iter().flatten() {
+            let (Ok(at) | Err(at)) = self.find(hash(slot.file, slot.offset), slot.file, slot.offset);
+            self.slots[at] = Some(slot);
+        }
+    }
+
+    /// Empties slot `at` and moves what was displaced by it closer to home.
+    fn remove(&mut self, at: usize) -> Option<Slot> {
+        let removed = self.slots[at].take()?;
+        self.entries -= 1;
+        let mask = self.mask();
+        let mut gap = at;
+        let mut next = (at + 1) & mask;
+        while let Some(slot) = &self.slots[next] {
+            let home = hash(slot.file, slot.offset) as usize & mask;
+            // Movable when its home is not strictly between the gap and itself, going round.
+            if (next.wrapping_sub(home) & mask) >= (next.wrapping_sub(gap) & mask) {
+                self.slots[gap] = self.slots[next].take();
+                gap = next;
+            }
+            next = (next + 1) & mask;
+        }
+        Some(removed)
+    }
+}
+
+impl Shard {
+    #[inline]
+    pub(super) fn get(&self, hash: u64, file: FileNo, offset: u64) -> Option<BlockRef> {
+        let found = {
+            let table = self.table.read();
+            let slot = if table.entries == 0 { None } else { table.find(hash, file, offset).ok() };
+            slot.and_then(|at| table.slots[at].as_ref()).map(|slot| {
+                slot.block.prefetch();
+                slot.block.mark_used();
+                slot.block.clone()
+            })
+        };
+        let counter = if found.is_some() { &self.hits } else { &self.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// Puts the block in (`Ok`), or returns the one that is there under the key (`Err`).
+    pub(super) fn insert(
+        &self,
+        hash: u64,
+        file: FileNo,
+        offset: u64,
+        block: BlockRef,
+    ) -> Result<BlockRef, BlockRef> {
+        let mut table = self.table.write();
+        if (table.entries + 1) * 4 > table.slots.len() * 3 {
+            table.grow();
+        }
+        match table.find(hash, file, offset) {
+            Ok(at) => Err(table.slots[at].as_ref().map_or(block, |slot| slot.block.clone())),
+            Err(at) => {
+                table.slots[at] = Some(Slot { file, offset, block: block.clone() });
+                table.entries += 1;
+                Ok(block)
+            }
+        }
+    }
+
+    /// Lets the hand go round at most once and evicts frames that nobody holds and nobody used since the
+    /// last round, until `bytes` are free; returns the bytes freed, counted as they were charged.
+    pub(super) fn evict(&self, bytes: usize) -> usize {
+        let mut freed = 0;
+        // Frames are released behind the lock.
+        let mut evicted = Vec::new();
+        let mut table = self.table.write();
+        let mut steps = table.slots.len();
+        while freed < bytes && steps > 0 && table.entries > 0 {
+            let at = table.hand & table.mask();
+            // New references are made under the lock (held here) or from a reference that somebody holds.
+            let victim = table.slots[at]
+                .as_ref()
+                .is_some_and(|slot| slot.block.is_unshared() && !slot.block.take_used());
+            if victim {
+                // Removal may move another slot here, so the hand stays.
+                if let Some(slot) = table.remove(at) {
+                    freed += slot.charge();
+                    evicted.push(slot);
+                }
+            } else {
+                table.hand = (at + 1) & table.mask();
+                steps -= 1;
+            }
+        }
+        drop(table);
+        freed
+    }
+
+    /// Removes all blocks of `file`; returns the bytes freed, counted as they were charged.
+    pub(super) fn erase(&self, file: FileNo) -> usize {
+        let mut removed = Vec::new();
+        let mut table = self.table.write();
+        let mut at = 0;
+        // A removal moves later slots of the chain towards it: into this place, which is looked at again, or
+        // round the table's end among slots that were looked at before.
+        while at < table.slots.len() {
+            if table.slots[at].as_ref().is_some_and(|slot| slot.file == file) {
+                removed.extend(table.remove(at));
+            } else {
+                at += 1;
+            }
+        }
+        drop(table);
+        removed.iter().map(Slot::charge).sum()
+    }
+
+    pub(super) fn entries(&self) -> usize {
+        self.table.read().entries
+    }
+
+    pub(super) fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn misses(&self) -> u64 {
+        self.misses.load(Ordering::Relaxed)
+    }
+}

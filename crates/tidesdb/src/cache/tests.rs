@@ -1,0 +1,177 @@
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+
+fn block(len: usize, byte: u8) -> BlockRef {
+    let mut frame = FrameBuf::new(len);
+    frame.fill(byte);
+    frame.freeze()
+}
+
+#[test]
+fn a_kept_block_is_found_and_an_erased_file_is_gone() {
+    let cache = BlockCache::new(1 << 20);
+    for file in 1..=3u64 {
+        for at in 0..20u64 {
+            cache.insert(file, at * 4096, block(100, file as u8), Heat::Warm);
+        }
+    }
+    assert_eq!(cache.entries(), 60);
+    let held = cache.get(2, 4096).unwrap();
+    assert!(cache.get(4, 0).is_none());
+    assert_eq!((cache.hits(), cache.misses()), (1, 1));
+    cache.erase_file(2);
+    assert_eq!(cache.entries(), 40);
+    assert!((0..20).all(|at| cache.get(2, at * 4096).is_none()));
+    assert!((0..20).all(|at| cache.get(1, at * 4096).is_some() && cache.get(3, at * 4096).is_some()));
+    assert!(held.iter().all(|&byte| byte == 2));
+    cache.erase_file(1);
+    cache.erase_file(3);
+    assert_eq!((cache.bytes(), cache.entries()), (0, 0));
+}
+
+#[test]
+fn the_second_of_two_equal_inserts_gets_the_first_ones_block() {
+    let cache = BlockCache::new(1 << 20);
+    let first = cache.insert(1, 0, block(10, 1), Heat::Warm);
+    let bytes = cache.bytes();
+    let second = cache.insert(1, 0, block(10, 2), Heat::Warm);
+    assert_eq!(first.as_ptr(), second.as_ptr());
+    assert_eq!(cache.bytes(), bytes);
+}
+
+#[test]
+fn a_used_block_outlives_unused_ones_and_a_held_one_is_never_evicted() {
+    let cache = BlockCache::new(64 << 10);
+    cache.insert(1, 0, block(1000, 1), Heat::Cold);
+    let held = cache.insert(2, 0, block(1000, 2), Heat::Cold);
+    for at in 0..1000u64 {
+        assert!(cache.get(1, 0).is_some(), "used at every step, gone at {at}");
+        cache.insert(3, at, block(1000, 3), Heat::Cold);
+        assert!(cache.bytes() <= 64 << 10);
+    }
+    assert_eq!(cache.get(2, 0).unwrap().as_ptr(), held.as_ptr());
+}
+
+#[test]
+fn with_everything_held_blocks_are_handed_out_without_being_kept() {
+    let cache = BlockCache::new(8 << 10);
+    let held: Vec<BlockRef> =
+        (0..100).map(|at| cache.insert(1, at, block(1000, at as u8), Heat::Warm)).collect();
+    assert!(cache.bytes() <= 8 << 10);
+    assert!(cache.entries() < 10);
+    for (at, block) in held.iter().enumerate() {
+        assert!(block.iter().all(|&byte| byte == at as u8));
+    }
+    let huge = cache.insert(1, 1000, block(9 << 10, 7), Heat::Warm);
+    assert_eq!(huge.len(), 9 << 10);
+    assert!(cache.get(1, 1000).is_none());
+}
+
+#[test]
+fn resident_pieces_share_the_budget_up_to_half_of_it() {
+    let cache = BlockCache::new(10_000);
+    for at in 0..20 {
+        cache.insert(1, at, block(500, 0), Heat::Cold);
+    }
+    let reservation = cache.reserve(5_000).unwrap();
+    assert!(cache.bytes() <= 10_000 && cache.resident_bytes() == 5_000);
+    assert!(cache.reserve(1).is_none());
+    drop(reservation);
+    assert_eq!(cache.resident_bytes(), 0);
+    assert!(cache.reserve(1).is_some());
+}
+
+#[test]
+fn a_lower_capacity_holds_at_once() {
+    let cache = BlockCache::new(1 << 20);
+    for at in 0..500 {
+        cache.insert(1, at, block(1000, 0), Heat::Warm);
+    }
+    cache.set_capacity(100_000);
+    assert!(cache.bytes() <= 100_000 && cache.entries() > 0);
+    cache.set_capacity(0);
+    assert_eq!(cache.bytes(), 0);
+}
+
+#[test]
+fn random_operations_agree_with_a_map_that_never_evicts() {
+    use rand::{Rng, SeedableRng};
+    for seed in 0..8u64 {
+        let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
+        let cache = BlockCache::new(1 << 30);
+        let mut model = std::collections::HashMap::new();
+        for _ in 0..5_000 {
+            let (file, at) = (rng.gen_range(1..8u64), rng.gen_range(0..300u64) * 64);
+            match rng.gen_range(0..20) {
+                0 => {
+                    cache.erase_file(file);
+                    model.retain(|&(other, _), _| other != file);
+                }
+                1..=9 => {
+                    let byte: u8 = rng.gen();
+                    let kept = cache.insert(file, at, block(8, byte), Heat::Cold)[0];
+                    assert_eq!(kept, *model.entry((file, at)).or_insert(byte), "seed {seed}");
+                }
+                _ => {
+                    let found = cache.get(file, at).map(|block| block[0]);
+                    assert_eq!(found, model.get(&(file, at)).copied(), "seed {seed}");
+                }
+            }
+        }
+        assert_eq!(cache.entries(), model.len(), "seed {seed}");
+    }
+}
+
+#[test]
+fn under_concurrent_load_it_stays_within_its_budget_and_gives_the_right_bytes() {
+    use rand::{Rng, SeedableRng};
+    const CAPACITY: usize = 256 << 10;
+    let cache = BlockCache::new(CAPACITY);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4u64)
+            .map(|seed| {
+                let cache = &cache;
+                scope.spawn(move || {
+                    let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
+                    let mut held = Vec::new();
+                    for step in 0..20_000 {
+                        let (file, at) = (rng.gen_range(1..5u64), rng.gen_range(0..200u64));
+                        let expected = (file * 50 + at) as u8;
+                        let block = cache.get(file, at).unwrap_or_else(|| {
+                            let len = rng.gen_range(1..8000);
+                            cache.insert(file, at, block(len, expected), Heat::Warm)
+                        });
+                        assert!(block.iter().all(|&byte| byte == expected), "seed {seed}");
+                        held.push(block);
+                        if held.len() > 8 {
+                            held.swap_remove(rng.gen_range(0..8));
+                        }
+                        if step % 5_000 == 4_999 {
+                            cache.erase_file(file);
+                        }
+                    }
+                })
+            })
+            .collect();
+        let (cache, done) = (&cache, &done);
+        let watcher = scope.spawn(move || {
+            let mut most = 0;
+            while !done.load(Ordering::Relaxed) {
+                most = most.max(cache.bytes());
+                std::thread::yield_now();
+            }
+            most
+        });
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(watcher.join().unwrap() <= CAPACITY);
+    });
+    for file in 1..5 {
+        cache.erase_file(file);
+    }
+    assert_eq!((cache.bytes(), cache.entries()), (0, 0));
+}

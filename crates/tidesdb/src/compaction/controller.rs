@@ -1,0 +1,194 @@
+//! How long a writer is held back while flush and compaction are behind (`protocols.md` 7.1). Pure: numbers in,
+//! a delay out. The caller sleeps at a statement's start, where the transaction holds no lock.
+//!
+//! - *Memory*: while an immutable memtable is unflushed and the active one is at least half full, writers are
+//!   slowed so that the active memtable fills when the flush ends. They stop only when it is full.
+//! - *Level 0*: from [`SLOWDOWN_RUNS`] runs on writers are slowed towards the rate of compaction, more with
+//!   each run; they stop at the family's stall threshold.
+//! - *Debt*: from the soft bound on writers are slowed towards the rate of compaction, and never stop.
+
+/// Runs of level 0 from which writers are slowed.
+pub const SLOWDOWN_RUNS: u64 = 4;
+
+/// Longest delay of one statement, in microseconds: what is asked beyond waits in the next statements.
+pub const MAX_DELAY: u64 = 20_000;
+
+/// Bytes a second that flush and compaction are taken to do before they were measured.
+pub const DEFAULT_RATE: u64 = 32 << 20;
+
+/// The state of the store that decides. Sizes in bytes, rates in bytes of user writes a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pressure {
+    /// Bytes in the active memtable.
+    pub active: u64,
+    /// Bytes at which it is full.
+    pub active_limit: u64,
+    /// Bytes of immutable memtables that are still to be flushed.
+    pub unflushed: u64,
+    /// Rate of flushing; 0: not measured.
+    pub flush_rate: u64,
+    /// Runs in level 0 of the family that is written to.
+    pub l0_runs: u64,
+    /// Runs at which writers stop.
+    pub l0_stop: u64,
+    /// Bytes still to compact.
+    pub debt: u64,
+    /// Debt at which delays begin; 0: none do.
+    pub debt_soft: u64,
+    /// Rate at which compaction makes room for user writes; 0: not measured.
+    pub compaction_rate: u64,
+    /// Writers that share the rates.
+    pub writers: u64,
+}
+
+/// What a writer does before it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delay {
+    /// Goes on.
+    None,
+    /// Waits for so many microseconds.
+    Micros(u64),
+    /// Waits until the cause is gone.
+    Stop(Cause),
+}
+
+/// Why writers stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The active memtable is full and the one before it is not flushed.
+    Memory,
+    /// Level 0 has as many runs as its stall threshold.
+    Level0,
+}
+
+/// The delay before writing `bytes`.
+pub fn delay(pressure: &Pressure, bytes: u64) -> Delay {
+    let p = pressure;
+    if p.unflushed > 0 && p.active >= p.active_limit {
+        return Delay::Stop(Cause::Memory);
+    }
+    if p.l0_stop > 0 && p.l0_runs >= p.l0_stop {
+        return Delay::Stop(Cause::Level0);
+    }
+    let micros = memory(p, bytes).max(level0(p, bytes)).max(debt(p, bytes));
+    match micros as u64 {
+        0 => Delay::None,
+        micros => Delay::Micros(micros.min(MAX_DELAY)),
+    }
+}
+
+fn rate(measured: u64) -> f64 {
+    (if measured == 0 { DEFAULT_RATE } else { measured }) as f64
+}
+
+/// Microseconds in which `bytes` pass at `rate`, when every writer waits for its share.
+fn paced(p: &Pressure, bytes: u64, rate: f64) -> f64 {
+    bytes as f64 * p.writers.max(1) as f64 * 1e6 / rate.max(1.0)
+}
+
+fn memory(p: &Pressure, bytes: u64) -> f64 {
+    if p.unflushed == 0 || p.active * 2 < p.active_limit {
+        return 0.0;
+    }
+    // What room is left, spread over the time that the flush still takes; faded in over the first eighth.
+    let seconds = p.unflushed as f64 / rate(p.flush_rate);
+    let room = (p.active_limit - p.active) as f64;
+    let over = (p.active - p.active_limit / 2) as f64 / (p.active_limit as f64 / 8.0).max(1.0);
+    paced(p, bytes, room / seconds.max(1e-6)) * over.min(1.0)
+}
+
+fn level0(p: &Pressure, bytes: u64) -> f64 {
+    if p.l0_runs < SLOWDOWN_RUNS || (p.l0_stop > 0 && p.l0_stop <= SLOWDOWN_RUNS) {
+        return 0.0;
+    }
+    // Twice the rate of compaction at the first run too many, a quarter of it before the stop.
+    let span = p.l0_stop.saturating_sub(SLOWDOWN_RUNS).max(1) as f64;
+    let over = ((p.l0_runs - SLOWDOWN_RUNS) as f64 / span).min(1.0);
+    paced(p, bytes, rate(p.compaction_rate) * 2.0 * (1.0 / 8.0f64).powf(over))
+}
+
+fn debt(p: &Pressure, bytes: u64) -> f64 {
+    if p.debt_soft == 0 || p.debt < p.debt_soft {
+        return 0.0;
+    }
+    // Twice the rate of compaction at the soft bound, half of it at twice the bound and beyond.
+    let over = ((p.debt - p.debt_soft) as f64 / p.debt_soft as f64).min(1.0);
+    paced(p, bytes, rate(p.compaction_rate) * 2.0 * 0.25f64.powf(over))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn micros(delay: Delay) -> u64 {
+        match delay {
+            Delay::None => 0,
+            Delay::Micros(micros) => micros,
+            Delay::Stop(cause) => panic!("stopped by {cause:?}"),
+        }
+    }
+
+    #[test]
+    fn memory_delays_from_half_full_on_and_stops_only_when_full() {
+        let at = |active: u64, unflushed: u64| Pressure {
+            active: active * MIB,
+            active_limit: 64 * MIB,
+            unflushed: unflushed * MIB,
+            flush_rate: 64 * MIB,
+            ..Pressure::default()
+        };
+        assert_eq!(delay(&at(63, 0), 1000), Delay::None, "nothing is being flushed");
+        assert_eq!(delay(&at(64, 0), 1000), Delay::None, "a rotation is due, not a wait");
+        assert_eq!(delay(&at(31, 64), 1000), Delay::None);
+        assert_eq!(delay(&at(64, 1), 1000), Delay::Stop(Cause::Memory));
+        let series: Vec<u64> = (32..64).map(|active| micros(delay(&at(active, 64), 100_000))).collect();
+        assert!(series.windows(2).all(|pair| pair[0] <= pair[1]), "{series:?}");
+        assert!(series[0] == 0 && series[31] == MAX_DELAY, "{series:?}");
+    }
+
+    #[test]
+    fn the_active_memtable_fills_when_the_flush_ends() {
+        // Writers that take no time of their own: only the delay paces them.
+        for (flush_rate, batch) in [(64 * MIB, 4096), (10 * MIB, 300), (500 * MIB, 1000)] {
+            let mut p = Pressure {
+                active: 32 * MIB,
+                active_limit: 64 * MIB,
+                unflushed: 64 * MIB,
+                flush_rate,
+                ..Pressure::default()
+            };
+            let mut left = p.unflushed as f64;
+            while left > 0.0 && p.active < p.active_limit {
+                let wait = micros(delay(&p, batch)) as f64;
+                p.active += batch;
+                left -= wait * flush_rate as f64 / 1e6;
+                p.unflushed = left.max(0.0) as u64;
+            }
+            let fill = p.active as f64 / p.active_limit as f64;
+            assert!(left < 0.02 * 64.0 * MIB as f64, "{flush_rate}: {left} bytes unflushed at fill {fill}");
+            assert!(fill > 0.9, "{flush_rate}: only {fill} full when the flush ended");
+        }
+    }
+
+    #[test]
+    fn level_0_slows_from_four_runs_on_and_stops_at_the_threshold() {
+        let at =
+            |l0_runs| Pressure { l0_runs, l0_stop: 10, compaction_rate: 10 * MIB, ..Pressure::default() };
+        assert_eq!(delay(&at(3), 10_000), Delay::None);
+        let series: Vec<u64> = (4..10).map(|runs| micros(delay(&at(runs), 10_000))).collect();
+        assert!(series[0] > 0 && series.windows(2).all(|pair| pair[0] < pair[1]), "{series:?}");
+        assert_eq!(delay(&at(10), 1), Delay::Stop(Cause::Level0));
+    }
+
+    #[test]
+    fn debt_slows_and_never_stops() {
+        let at = |debt, writers| Pressure { debt, debt_soft: 100, writers, ..Pressure::default() };
+        assert_eq!(delay(&at(99, 1), 10_000), Delay::None);
+        let (one, two) = (micros(delay(&at(100, 1), 10_000)), micros(delay(&at(200, 1), 10_000)));
+        assert!(0 < one && one < two);
+        assert_eq!(micros(delay(&at(1 << 40, 1), 10_000)), two);
+        assert_eq!(micros(delay(&at(200, 4), 10_000)) / 4, two, "four writers share one rate");
+    }
+}

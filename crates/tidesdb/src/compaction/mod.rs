@@ -1,0 +1,93 @@
+//! Compaction: merges runs so that reads meet few of them and dead versions go. [`picker`] decides what to
+//! merge (pure), [`job`] does it, [`controller`] delays writers while it is behind (pure), [`claims`] keeps
+//! running jobs apart.
+//!
+//! Stands beside flush, above versions and tables. Threads are the caller's.
+
+pub mod claims;
+pub mod controller;
+pub mod job;
+pub mod merge;
+pub mod picker;
+#[cfg(test)]
+mod picker_tests;
+pub mod prune;
+#[cfg(test)]
+pub(crate) mod test_store;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+pub(crate) mod vec_source;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::options::{FamilyOptions, Options};
+use crate::types::{FamilyId, Seq};
+use crate::version::{Version, VersionSet};
+
+use claims::{Claim, Claims};
+use picker::{Bounds, FamilyShape, Task};
+
+/// A compaction that is claimed and ready to run.
+#[derive(Debug)]
+pub struct Picked {
+    /// The family.
+    pub family: FamilyId,
+    /// Its options.
+    pub options: FamilyOptions,
+    /// What to do.
+    pub task: Task,
+    /// The version that the inputs are in.
+    pub version: Arc<Version>,
+    /// To be held until the edit was applied.
+    pub claim: Claim,
+}
+
+/// Picks and claims the most urgent compaction of a store, or of the families `among`. `family` gives a family's options, or `None` if it
+/// was dropped or must be left alone; `floor` is the oldest sequence that anybody may still read at.
+pub fn pick(
+    claims: &Arc<Claims>,
+    versions: &VersionSet,
+    store: &Options,
+    among: Option<&BTreeSet<FamilyId>>,
+    family: &dyn Fn(FamilyId) -> Option<FamilyOptions>,
+    floor: Seq,
+) -> Option<Picked> {
+    claims.with(versions, |version, view| {
+        let mut best: Option<(FamilyId, FamilyOptions, Task)> = None;
+        let families: Vec<_> = match among {
+            None => version.families().collect(),
+            Some(among) => among.iter().filter_map(|&id| Some((id, version.family(id)?))).collect(),
+        };
+        for (id, levels) in families {
+            let Some(options) = family(id) else { continue };
+            let shape = FamilyShape::new(levels, view.held(id));
+            let Some(task) = picker::pick(&shape, &Bounds::new(store, &options, floor)) else { continue };
+            // Among equals the lowest number, so that the choice does not depend on the order of a map.
+            let better = |(other, _, best): &(FamilyId, FamilyOptions, Task)| {
+                (task.score, std::cmp::Reverse(id)) > (best.score, std::cmp::Reverse(*other))
+            };
+            if best.as_ref().is_none_or(better) {
+                best = Some((id, options, task));
+            }
+        }
+        let (family, options, task) = best?;
+        let claim = view.claim(family, task.held());
+        Some(Picked { family, options, task, version: Arc::clone(version), claim })
+    })
+}
+
+/// Bytes still to compact in the whole store.
+pub fn debt(
+    version: &Version,
+    store: &Options,
+    family: &dyn Fn(FamilyId) -> Option<FamilyOptions>,
+    floor: Seq,
+) -> u64 {
+    let of = |(id, levels): (FamilyId, &Arc<crate::version::FamilyLevels>)| {
+        let bounds = Bounds::new(store, &family(id)?, floor);
+        Some(picker::debt(&FamilyShape::new(levels, std::iter::empty()), &bounds))
+    };
+    version.families().filter_map(of).sum()
+}

@@ -1,0 +1,575 @@
+//! What to compact next, decided from plain data: sizes, counts, fences, and what running jobs hold. Pure: the
+//! same shape gives the same task.
+//!
+//! Leveled, with a dynamic base level. The bottom level holds most of the data; each level above may hold
+//! `ratio` times less; the *base level* is the first that may hold at most `base_level_size` (or 4 times level 0), and level 0 is
+//! merged into it, over the empty levels between. A small family therefore has level 0 and the bottom alone.
+//!
+//! In order of their score: level 0 (runs against the trigger; earlier when merging is cheap), then each level
+//! that holds more than it may, file by file behind a cursor; then segments dense in tombstones; then segments
+//! with many dead versions.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use crate::flush::small_runs_bound;
+use crate::options::{FamilyOptions, Options};
+use crate::types::{FileNo, GenerationId, Seq};
+use crate::version::{FamilyLevels, Run};
+
+use super::claims::{Held, Output};
+
+/// Deepest level of a family that does not ask for more: at ratio 10 and a base level of 128 MiB enough for
+/// 12 TiB.
+const BOTTOM: u8 = 6;
+
+/// How many times the bytes of small runs the base level's overlap must be for that.
+const SMALL_RUN_OVERLAP: u64 = 8;
+
+/// Level 0 is merged from two runs on when the base level's overlap is at most so many times its bytes.
+const CHEAP_OVERLAP: u64 = 2;
+
+/// The base level is the bottom while that holds at most so many times what waits in level 0: merging level 0
+/// into a level between, and that one down at once, would write it twice.
+const BASE_LEVEL0_FACTOR: u64 = 4;
+
+/// A segment is not moved, and an output not made, whose overlap two levels down is more than so many times
+/// the target file size: merging it further would cost that much at once.
+pub const GRANDPARENT_FACTOR: u64 = 10;
+
+/// Entries below which dead versions do not make a rewrite.
+const GARBAGE_MIN_ENTRIES: u64 = 256;
+
+/// A segment as the picker sees it.
+#[derive(Clone, Debug)]
+pub struct RunShape<'a> {
+    /// Its file.
+    pub file: FileNo,
+    /// Bytes of the segment, and of the file.
+    pub len: u64,
+    /// Bytes of the file that it stands in.
+    pub file_len: u64,
+    /// Least key.
+    pub min_key: &'a [u8],
+    /// Greatest key.
+    pub max_key: &'a [u8],
+    /// Entries, distinct keys, tombstones.
+    pub entries: u64,
+    /// Distinct keys.
+    pub keys: u64,
+    /// Tombstones among the entries.
+    pub tombstones: u64,
+    /// Greatest sequence number.
+    pub max_seq: Seq,
+    /// Generation, in level 0.
+    pub generation: GenerationId,
+    /// Whether a running job holds it.
+    pub busy: bool,
+}
+
+/// A family as the picker sees it.
+#[derive(Clone, Debug, Default)]
+pub struct FamilyShape<'a> {
+    /// Level 0, newest first.
+    pub l0: Vec<RunShape<'a>>,
+    /// `levels[i]` is level i + 1, ascending.
+    pub levels: Vec<Vec<RunShape<'a>>>,
+    /// Cursors by level.
+    pub cursors: &'a [(u8, Vec<u8>)],
+    /// Where running jobs put segments.
+    pub outputs: Vec<Output>,
+}
+
+/// What bounds the shape of a family.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bounds {
+    /// Runs of level 0 at which merging begins at the latest.
+    pub trigger: u64,
+    /// Bytes that the base level may hold.
+    pub base_level_size: u64,
+    /// Runs of level 0 below this are small: they merge among themselves when the base level is much larger.
+    pub small_run: u64,
+    /// Bytes at which outputs are cut.
+    pub target_file_size: u64,
+    /// Size of a level against the one above.
+    pub ratio: u64,
+    /// Least number of levels below 0.
+    pub min_levels: u8,
+    /// Tombstones per 10,000 entries from which a segment is compacted early; 0: off.
+    pub tombstone_density: u64,
+    /// Entries below which the density does not count.
+    pub tombstone_min_entries: u64,
+    /// The oldest sequence that anybody may still read at.
+    pub floor: Seq,
+}
+
+impl Bounds {
+    /// The bounds that options ask for.
+    pub fn new(store: &Options, family: &FamilyOptions, floor: Seq) -> Bounds {
+        Bounds {
+            trigger: family.l0_compaction_trigger.max(1).into(),
+            base_level_size: store.base_level_size.max(1),
+            small_run: small_runs_bound(store),
+            target_file_size: store.target_file_size.max(1),
+            ratio: family.level_size_ratio.max(2).into(),
+            min_levels: family.min_levels.clamp(1, 63) as u8,
+            tombstone_density: family.tombstone_density_trigger.into(),
+            tombstone_min_entries: family.tombstone_density_min_entries,
+            floor,
+        }
+    }
+}
+
+/// Why a task was picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Level 0 has too many runs, or merging them is cheap.
+    Level0,
+    /// Small runs of level 0 above a large base level.
+    Level0Small,
+    /// Level 0 has too many runs, and the way into the base level is taken.
+    Level0Waiting,
+    /// The level holds more than it may.
+    LevelFull,
+    /// Dense tombstones.
+    Tombstones,
+    /// Many versions that nobody can see.
+    DeadVersions,
+    /// Somebody asked for it.
+    Manual,
+}
+
+/// A compaction to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Why.
+    pub reason: Reason,
+    /// How urgent, in thousandths; from 1000 on a bound is exceeded.
+    pub score: u64,
+    /// Level of the inputs.
+    pub from: u8,
+    /// Level of the outputs; equal to `from` for rewrites in place.
+    pub to: u8,
+    /// Files of the inputs: newest first in level 0, ascending by key below.
+    pub inputs: Vec<FileNo>,
+    /// Files of `to` that are merged with them, ascending by key.
+    pub overlaps: Vec<FileNo>,
+    /// Least key of all of them.
+    pub min_key: Vec<u8>,
+    /// Greatest key of all of them.
+    pub max_key: Vec<u8>,
+    /// Nothing is to be rewritten: the inputs change their level.
+    pub moves: bool,
+    /// Where the next compaction of `from` begins.
+    pub cursor: Option<Vec<u8>>,
+    /// Bytes of inputs and overlaps.
+    pub bytes: u64,
+}
+
+impl Task {
+    /// What to claim for it.
+    pub fn held(&self) -> Held {
+        let output = Output { level: self.to, min_key: self.min_key.clone(), max_key: self.max_key.clone() };
+        Held {
+            files: self.inputs.iter().chain(&self.overlaps).copied().collect(),
+            output: (self.to > 0).then_some(output),
+        }
+    }
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = if self.moves { "move" } else { "merge" };
+        write!(f, "{:?} {}: {verb} L{} {:?}", self.reason, self.score, self.from, self.inputs)?;
+        if !self.overlaps.is_empty() {
+            write!(f, " with L{} {:?}", self.to, self.overlaps)?;
+        }
+        let (min, max) = (self.min_key.escape_ascii(), self.max_key.escape_ascii());
+        write!(f, " to L{} [{min}..{max}]", self.to)
+    }
+}
+
+/// How much each level may hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Targets {
+    /// The level that level 0 is merged into.
+    pub base: u8,
+    /// The deepest level.
+    pub bottom: u8,
+    /// `bytes[l]` for level l from `base` to `bottom`; 0 above.
+    pub bytes: Vec<u64>,
+}
+
+impl<'a> FamilyShape<'a> {
+    /// The shape of a family's segments while `held` is held by running jobs.
+    pub fn new<'h>(levels: &'a FamilyLevels, held: impl Iterator<Item = &'h Held>) -> FamilyShape<'a> {
+        let mut busy = HashSet::new();
+        let mut outputs = Vec::new();
+        for held in held {
+            busy.extend(held.files.iter().copied());
+            outputs.extend(held.output.clone());
+        }
+        let shape = |run: &'a Run| {
+            let meta = run.meta();
+            RunShape {
+                file: run.file.number(),
+                len: meta.len,
+                file_len: run.file.len(),
+                min_key: &meta.min_key,
+                max_key: &meta.max_key,
+                entries: meta.entries,
+                keys: meta.keys,
+                tombstones: meta.tombstones,
+                max_seq: meta.max_seq,
+                generation: run.generation,
+                busy: busy.contains(&run.file.number()),
+            }
+        };
+        FamilyShape {
+            l0: levels.l0.iter().map(shape).collect(),
+            levels: levels.levels.iter().map(|level| level.runs().iter().map(shape).collect()).collect(),
+            cursors: &levels.cursors,
+            outputs,
+        }
+    }
+
+    fn level(&self, level: u8) -> &[RunShape<'a>] {
+        if level == 0 {
+            return &self.l0;
+        }
+        self.levels.get(level as usize - 1).map_or(&[], Vec::as_slice)
+    }
+
+    /// Segments of a level below 0 that hold keys from `min` to `max`.
+    fn overlapping(&self, level: u8, min: &[u8], max: &[u8]) -> &[RunShape<'a>] {
+        let runs = self.level(level);
+        let from = runs.partition_point(|run| run.max_key < min);
+        let len = runs[from..].partition_point(|run| run.min_key <= max);
+        &runs[from..from + len]
+    }
+
+    fn output_is_taken(&self, level: u8, min: &[u8], max: &[u8]) -> bool {
+        self.outputs.iter().any(|output| {
+            output.level == level && output.min_key.as_slice() <= max && min <= output.max_key.as_slice()
+        })
+    }
+
+    /// How much each level may hold.
+    pub fn targets(&self, bounds: &Bounds) -> Targets {
+        let deepest = self.levels.len() as u8;
+        let bottom = BOTTOM.max(bounds.min_levels).max(deepest);
+        let largest = (1..=bottom).map(|level| bytes(self.level(level))).max().unwrap_or(0);
+        let first_used = (1..=bottom).find(|&level| !self.level(level).is_empty()).unwrap_or(bottom);
+        let highest_base = first_used.min(bottom + 1 - bounds.min_levels);
+        let base_size = bounds.base_level_size.max(bytes(&self.l0) * BASE_LEVEL0_FACTOR);
+        let mut targets = vec![0; bottom as usize + 1];
+        let mut base = bottom;
+        targets[base as usize] = largest.max(bounds.base_level_size);
+        while base > 1 && (targets[base as usize] > base_size || base > highest_base) {
+            targets[base as usize - 1] = (targets[base as usize] / bounds.ratio).max(1);
+            base -= 1;
+        }
+        Targets { base, bottom, bytes: targets }
+    }
+}
+
+fn bytes(runs: &[RunShape<'_>]) -> u64 {
+    runs.iter().map(|run| run.len).sum()
+}
+
+/// Bytes of segments that no running job holds.
+fn free_bytes(runs: &[RunShape<'_>]) -> u64 {
+    runs.iter().filter(|run| !run.busy).map(|run| run.len).sum()
+}
+
+/// The compaction of a family that is due most, or none.
+pub fn pick(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> {
+    if shape.l0.len() < 2 && shape.levels.is_empty() && bounds.trigger > 1 && bounds.tombstone_density == 0 {
+        return None;
+    }
+    let targets = shape.targets(bounds);
+    let mut scores = vec![(level0_score(shape, bounds, &targets), 0)];
+    for level in targets.base..targets.bottom {
+        scores.push((free_bytes(shape.level(level)) * 1000 / targets.bytes[level as usize], level));
+    }
+    scores.retain(|(score, level)| *score > 1000 || (*score == 1000 && *level == 0));
+    scores.sort_by_key(|&(score, level)| (std::cmp::Reverse(score), level));
+    for (score, level) in scores {
+        let task = match level {
+            0 => pick_level0(shape, bounds, &targets, score),
+            _ => pick_level(shape, bounds, &targets, level, score),
+        };
+        if task.is_some() {
+            return task;
+        }
+    }
+    pick_tombstones(shape, bounds, &targets).or_else(|| pick_dead_versions(shape, bounds))
+}
+
+/// The oldest runs of level 0 up to the first that a job holds, newest first.
+fn oldest_free<'s, 'a>(shape: &'s FamilyShape<'a>) -> &'s [RunShape<'a>] {
+    let free = shape.l0.iter().rev().take_while(|run| !run.busy).count();
+    &shape.l0[shape.l0.len() - free..]
+}
+
+fn level0_score(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets) -> u64 {
+    let free: Vec<_> = shape.l0.iter().filter(|run| !run.busy).cloned().collect();
+    let by_runs = free.len() as u64 * 1000 / bounds.trigger;
+    let by_bytes = if free.len() > 1 { bytes(&free) * 1000 / bounds.base_level_size } else { 0 };
+    let score = by_runs.max(by_bytes);
+    if score < 1000 && free.len() > 1 {
+        if let Some((min, max)) = hull(&free) {
+            let overlap = bytes(shape.overlapping(targets.base, min, max));
+            if overlap <= bytes(&free) * CHEAP_OVERLAP {
+                return 1000;
+            }
+        }
+    }
+    score
+}
+
+fn hull<'a>(runs: &[RunShape<'a>]) -> Option<(&'a [u8], &'a [u8])> {
+    Some((runs.iter().map(|run| run.min_key).min()?, runs.iter().map(|run| run.max_key).max()?))
+}
+
+fn pick_level0(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets, score: u64) -> Option<Task> {
+    let runs = oldest_free(shape);
+    if runs.len() as u64 >= bounds.trigger.min(2) {
+        let (min, max) = hull(runs)?;
+        let overlap = bytes(shape.overlapping(targets.base, min, max));
+        let small = runs.iter().all(|run| run.len < bounds.small_run);
+        if small && runs.len() > 1 && overlap > bytes(runs) * SMALL_RUN_OVERLAP {
+            return Some(within_level0(runs, Reason::Level0Small, score));
+        }
+        let task = downwards(shape, bounds, targets, Reason::Level0, score, 0, runs);
+        if task.is_some() {
+            return task;
+        }
+    }
+    if (shape.l0.len() as u64) < bounds.trigger {
+        return None;
+    }
+    // The newest runs that nobody holds; one that is large against those before it ends them.
+    let newest = shape.l0.iter().skip_while(|run| run.busy);
+    let skipped = shape.l0.iter().take_while(|run| run.busy).count();
+    let mut sum = 0;
+    let limit = bounds.target_file_size * 2;
+    let fits = |run: &&RunShape<'_>| {
+        let fits = !run.busy && sum + run.len <= limit && (sum == 0 || run.len <= sum * 2 + bounds.small_run);
+        sum += run.len;
+        fits
+    };
+    let len = newest.take_while(fits).count();
+    (len > 1).then(|| within_level0(&shape.l0[skipped..skipped + len], Reason::Level0Waiting, score))
+}
+
+/// Merges neighbouring runs of level 0 into one.
+fn within_level0(runs: &[RunShape<'_>], reason: Reason, score: u64) -> Task {
+    let (min, max) = hull(runs).unwrap_or_default();
+    Task {
+        reason,
+        score,
+        from: 0,
+        to: 0,
+        inputs: runs.iter().map(|run| run.file).collect(),
+        overlaps: Vec::new(),
+        min_key: min.to_vec(),
+        max_key: max.to_vec(),
+        moves: false,
+        cursor: None,
+        bytes: bytes(runs),
+    }
+}
+
+/// Merges `inputs`, neighbours in `from`, into the next level (from level 0: the base level), if nobody is in
+/// the way.
+fn downwards(
+    shape: &FamilyShape<'_>,
+    bounds: &Bounds,
+    targets: &Targets,
+    reason: Reason,
+    score: u64,
+    from: u8,
+    inputs: &[RunShape<'_>],
+) -> Option<Task> {
+    let to = if from == 0 { targets.base } else { from + 1 };
+    let (mut min, mut max) = hull(inputs)?;
+    let overlaps = shape.overlapping(to, min, max);
+    if let (Some(first), Some(last)) = (overlaps.first(), overlaps.last()) {
+        (min, max) = (min.min(first.min_key), max.max(last.max_key));
+    }
+    if inputs.iter().chain(overlaps).any(|run| run.busy) || shape.output_is_taken(to, min, max) {
+        return None;
+    }
+    let moves = overlaps.is_empty()
+        && reason != Reason::Tombstones
+        && apart(inputs)
+        && inputs.iter().all(|run| is_movable(shape, bounds, targets, to, run));
+    Some(Task {
+        reason,
+        score,
+        from,
+        to,
+        inputs: inputs.iter().map(|run| run.file).collect(),
+        overlaps: overlaps.iter().map(|run| run.file).collect(),
+        min_key: min.to_vec(),
+        max_key: max.to_vec(),
+        moves,
+        cursor: if from > 0 { inputs.last().map(|run| run.max_key.to_vec()) } else { None },
+        bytes: bytes(inputs) + bytes(overlaps),
+    })
+}
+
+/// Whether no two of the runs have a key between them in common.
+fn apart(runs: &[RunShape<'_>]) -> bool {
+    let mut fences: Vec<_> = runs.iter().map(|run| (run.min_key, run.max_key)).collect();
+    fences.sort_unstable();
+    fences.windows(2).all(|pair| pair[0].1 < pair[1].0)
+}
+
+/// Whether moving a segment is as good as rewriting it: it has most of its file to itself, is not much longer
+/// than outputs are, has little to drop, and does not make the next merge dear.
+fn is_movable(
+    shape: &FamilyShape<'_>,
+    bounds: &Bounds,
+    targets: &Targets,
+    to: u8,
+    run: &RunShape<'_>,
+) -> bool {
+    let grandparents =
+        if to < targets.bottom { shape.overlapping(to + 1, run.min_key, run.max_key) } else { &[] };
+    let last = (to..=targets.bottom).skip(1).all(|level| shape.level(level).is_empty());
+    run.len * 2 >= run.file_len
+        && run.len <= bounds.target_file_size * 2
+        && (run.entries - run.keys.min(run.entries)) * 10 <= run.entries
+        && (run.tombstones == 0 || !last)
+        && bytes(grandparents) <= bounds.target_file_size * GRANDPARENT_FACTOR
+}
+
+fn pick_level(
+    shape: &FamilyShape<'_>,
+    bounds: &Bounds,
+    targets: &Targets,
+    level: u8,
+    score: u64,
+) -> Option<Task> {
+    let runs = shape.level(level);
+    let cursor = shape.cursors.iter().find(|(l, _)| *l == level).map_or(&[][..], |(_, key)| key);
+    let start = if cursor.is_empty() { 0 } else { runs.partition_point(|run| run.min_key <= cursor) };
+    for step in 0..runs.len() {
+        let at = (start + step) % runs.len();
+        let one = &runs[at..at + 1];
+        let Some(mut task) = downwards(shape, bounds, targets, Reason::LevelFull, score, level, one) else {
+            continue;
+        };
+        // Neighbours that cost no further overlap come along.
+        let mut end = at + 1;
+        let mut sum = runs[at].len;
+        while !task.overlaps.is_empty() && end < runs.len() && sum + runs[end].len <= bounds.target_file_size
+        {
+            sum += runs[end].len;
+            end += 1;
+            match downwards(shape, bounds, targets, Reason::LevelFull, score, level, &runs[at..end]) {
+                Some(wider) if wider.overlaps == task.overlaps => task = wider,
+                _ => break,
+            }
+        }
+        return Some(task);
+    }
+    None
+}
+
+/// A segment dense in tombstones: merged downwards, at the bottom rewritten once all its tombstones may go.
+fn pick_tombstones(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets) -> Option<Task> {
+    if bounds.tombstone_density == 0 {
+        return None;
+    }
+    let dense = |run: &RunShape<'_>| {
+        !run.busy
+            && run.tombstones > 0
+            && run.entries >= bounds.tombstone_min_entries
+            && run.tombstones * 10_000 >= run.entries * bounds.tombstone_density
+    };
+    let oldest = oldest_free(shape);
+    if oldest.iter().any(dense) {
+        let task = downwards(shape, bounds, targets, Reason::Tombstones, 900, 0, oldest);
+        if task.is_some() {
+            return task;
+        }
+    }
+    let deepest = shape.levels.len() as u8;
+    for level in 1..=deepest {
+        let runs = shape.level(level);
+        for (at, run) in runs.iter().enumerate().filter(|(_, run)| dense(run)) {
+            let task = if level < deepest {
+                downwards(shape, bounds, targets, Reason::Tombstones, 900, level, &runs[at..at + 1])
+            } else {
+                in_place(shape, bounds, level, run, Reason::Tombstones, 900)
+            };
+            if task.is_some() {
+                return task;
+            }
+        }
+    }
+    None
+}
+
+/// A segment a quarter of whose versions nobody can see any more.
+fn pick_dead_versions(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> {
+    (1..=shape.levels.len() as u8).find_map(|level| {
+        shape.level(level).iter().find_map(|run| {
+            let dead = run.entries.saturating_sub(run.keys);
+            (!run.busy && run.entries >= GARBAGE_MIN_ENTRIES && dead * 4 >= run.entries)
+                .then(|| in_place(shape, bounds, level, run, Reason::DeadVersions, 500))
+                .flatten()
+        })
+    })
+}
+
+/// Rewrites one segment in its level, if everything that could go may go.
+fn in_place(
+    shape: &FamilyShape<'_>,
+    bounds: &Bounds,
+    level: u8,
+    run: &RunShape<'_>,
+    reason: Reason,
+    score: u64,
+) -> Option<Task> {
+    if run.max_seq > bounds.floor || shape.output_is_taken(level, run.min_key, run.max_key) {
+        return None;
+    }
+    Some(Task {
+        reason,
+        score,
+        from: level,
+        to: level,
+        inputs: vec![run.file],
+        overlaps: Vec::new(),
+        min_key: run.min_key.to_vec(),
+        max_key: run.max_key.to_vec(),
+        moves: false,
+        cursor: None,
+        bytes: run.len,
+    })
+}
+
+/// Bytes that compactions of a family must still read before every level holds what it may: for statistics
+/// and for the controller.
+pub fn debt(shape: &FamilyShape<'_>, bounds: &Bounds) -> u64 {
+    let targets = shape.targets(bounds);
+    let mut debt = 0;
+    let mut incoming = 0;
+    if shape.l0.len() as u64 >= bounds.trigger.max(2) {
+        incoming = bytes(&shape.l0);
+        debt += incoming + bytes(shape.level(targets.base));
+    }
+    for level in targets.base..targets.bottom {
+        let held = bytes(shape.level(level)) + incoming;
+        incoming = held.saturating_sub(targets.bytes[level as usize]);
+        if incoming > 0 {
+            let below = bytes(shape.level(level + 1));
+            debt += incoming + (below as u128 * incoming as u128 / held.max(1) as u128) as u64;
+        }
+    }
+    debt
+}

@@ -1,0 +1,233 @@
+//! What a rewrite keeps: every version that some snapshot may still read, and no other. Shared by flush and
+//! compaction; the rules are those of `protocols.md` 3.2 and 3.5.
+//!
+//! - A version whose successor hides it from every snapshot is dropped. The survivor before it is marked: a
+//!   put "may overwrite"; a single delete becomes a plain delete, because the put that it stood for is gone.
+//! - A tombstone at or below the floor with nothing of its key below it is dropped: everything older of the
+//!   key in this rewrite is hidden by it, and a conflict check looks only above the floor.
+//! - Any other entry at or below the floor with nothing of its key below it loses its sequence number (0).
+//! - An entry met twice (same key, same sequence number) is written once.
+
+use crate::error::Result;
+use crate::iter::{LiveSnapshots, RawSource};
+use crate::types::{Entry, Kind, Op, Seq};
+
+/// Entries between two calls of [`Rewrite::tick`].
+pub const TICK: u64 = 256;
+
+/// What a rewrite does with the entries that survive, and whom it asks.
+pub trait Rewrite {
+    /// Whether a run below those that are rewritten may hold `key`. Asked with ascending keys, and not for
+    /// every key.
+    fn below(&mut self, key: &[u8]) -> bool;
+    /// Takes an entry that survives.
+    fn keep(&mut self, key: &[u8], entry: Entry<'_>) -> Result<()>;
+    /// Called every [`TICK`] entries with the bytes read since; may wait, and ends the rewrite by an error.
+    fn tick(&mut self, bytes: u64) -> Result<()>;
+}
+
+/// What a rewrite met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Entries read.
+    pub read: u64,
+    /// Bytes of keys and values read.
+    pub bytes: u64,
+    /// Entries kept.
+    pub kept: u64,
+    /// Entries that no snapshot can see, or met twice.
+    pub hidden: u64,
+    /// Tombstones that had nothing left to hide.
+    pub tombstones: u64,
+    /// Greatest sequence number read.
+    pub max_seq: Seq,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.read += other.read;
+        self.bytes += other.bytes;
+        self.kept += other.kept;
+        self.hidden += other.hidden;
+        self.tombstones += other.tombstones;
+        self.max_seq = self.max_seq.max(other.max_seq);
+    }
+}
+
+/// Reads `source` from its first entry to its last and hands on what `live` needs.
+pub fn rewrite(source: &mut dyn RawSource, live: &LiveSnapshots, to: &mut dyn Rewrite) -> Result<Counts> {
+    let floor = live.floor();
+    let mut counts = Counts::default();
+    let mut last_tick = 0;
+    // The newest version of the key that is not handed on yet; its key; the sequence number read last.
+    let mut pending: Option<(Seq, Kind)> = None;
+    let mut key: Vec<u8> = Vec::new();
+    let mut value: Vec<u8> = Vec::new();
+    let mut newer = 0;
+
+    source.seek(&[])?;
+    while source.valid() {
+        let entry = source.entry();
+        let same_key = pending.is_some() && source.key() == key.as_slice();
+        counts.read += 1;
+        counts.bytes += (source.key().len() + entry.value.len()) as u64;
+        counts.max_seq = counts.max_seq.max(entry.seq);
+        let mut dropped = false;
+        if let (true, Some((_, kind))) = (same_key, &mut pending) {
+            if entry.seq == newer {
+                dropped = true;
+            } else if live.hidden(entry.seq, newer) {
+                dropped = true;
+                *kind = over_dropped(*kind);
+            }
+        }
+        newer = entry.seq;
+        if dropped {
+            counts.hidden += 1;
+        } else {
+            if let Some((seq, kind)) = pending {
+                if same_key {
+                    counts.kept += 1;
+                    to.keep(&key, Entry { seq, kind, value: &value })?;
+                } else {
+                    finish_key(&key, Entry { seq, kind, value: &value }, floor, to, &mut counts)?;
+                }
+            }
+            if !same_key {
+                key.clear();
+                key.extend_from_slice(source.key());
+            }
+            value.clear();
+            value.extend_from_slice(entry.value);
+            pending = Some((entry.seq, entry.kind));
+        }
+        if counts.read % TICK == 0 {
+            to.tick(counts.bytes - last_tick)?;
+            last_tick = counts.bytes;
+        }
+        source.next()?;
+    }
+    if let Some((seq, kind)) = pending {
+        finish_key(&key, Entry { seq, kind, value: &value }, floor, to, &mut counts)?;
+    }
+    to.tick(counts.bytes - last_tick)?;
+    Ok(counts)
+}
+
+/// The kind of a survivor behind which something was dropped.
+fn over_dropped(kind: Kind) -> Kind {
+    match kind.op() {
+        Op::Put => kind.marked_may_overwrite(),
+        Op::Delete => kind,
+        Op::SingleDelete => Kind::DELETE,
+    }
+}
+
+/// Hands on the oldest surviving version of a key.
+fn finish_key(
+    key: &[u8],
+    mut entry: Entry<'_>,
+    floor: Seq,
+    to: &mut dyn Rewrite,
+    counts: &mut Counts,
+) -> Result<()> {
+    if entry.seq <= floor && !to.below(key) {
+        if entry.kind.is_tombstone() {
+            counts.tombstones += 1;
+            return Ok(());
+        }
+        entry.seq = 0;
+    }
+    counts.kept += 1;
+    to.keep(key, entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compaction::vec_source::{VecSource, Version};
+
+    #[derive(Default)]
+    struct Kept {
+        below: bool,
+        entries: Vec<Version>,
+    }
+
+    impl Rewrite for Kept {
+        fn below(&mut self, _: &[u8]) -> bool {
+            self.below
+        }
+        fn keep(&mut self, key: &[u8], e: Entry<'_>) -> Result<()> {
+            self.entries.push((key.to_vec(), e.seq, e.kind, e.value.to_vec()));
+            Ok(())
+        }
+        fn tick(&mut self, _: u64) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// "9P 7D 3S" is the chain of one key: sequence number and P(ut), D(elete), S(ingle delete); `+` marks
+    /// "may overwrite".
+    fn rewritten(chain: &str, claim: Seq, held: &[Seq], below: bool) -> String {
+        let entries = chain.split_whitespace().map(|word| {
+            let (number, rest) = word.split_at(word.find(|c: char| !c.is_ascii_digit()).unwrap());
+            let kind = match rest {
+                "P" => Kind::PUT,
+                "P+" => Kind::PUT.marked_may_overwrite(),
+                "D" => Kind::DELETE,
+                _ => Kind::SINGLE_DELETE,
+            };
+            (b"k".to_vec(), number.parse().unwrap(), kind, Vec::new())
+        });
+        let mut kept = Kept { below, ..Kept::default() };
+        let live = LiveSnapshots { claim, held: held.to_vec() };
+        rewrite(&mut VecSource::new(entries.collect()), &live, &mut kept).unwrap();
+        let words = kept.entries.iter().map(|(_, seq, kind, _)| {
+            let letter = match kind.op() {
+                Op::Put => "P",
+                Op::Delete => "D",
+                Op::SingleDelete => "S",
+            };
+            format!("{seq}{letter}{}", if kind.may_overwrite() { "+" } else { "" })
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn table_of_chains() {
+        let above = [
+            // chain, claim, held, with runs below
+            ("9P", 10, &[][..], "9P"),
+            ("9P 7P 3P", 10, &[], "9P+"),
+            ("9P 7P 3P", 10, &[8], "9P 7P+"),
+            ("9P 7P 3P", 10, &[3], "9P+ 3P"),
+            ("9P 7P 3P", 8, &[], "9P 7P+"),
+            ("9P 7P 3P", 2, &[], "9P 7P 3P"),
+            ("9D 7P", 10, &[], "9D"),
+            ("9S 7P", 10, &[], "9D"),
+            ("9S 7P", 8, &[], "9S 7P"),
+            ("9P 7S 3P", 10, &[], "9P+"),
+            ("9P 7S 3P", 10, &[7], "9P 7D"),
+            ("9P 7D", 10, &[], "9P+"),
+        ];
+        for (chain, claim, held, expected) in above {
+            assert_eq!(rewritten(chain, claim, held, true), expected, "{chain} at {claim} {held:?}");
+        }
+        let bottom = [
+            ("9P", 10, &[][..], "0P"),
+            ("9P", 8, &[], "9P"),
+            ("9D", 10, &[], ""),
+            ("9D", 8, &[], "9D"),
+            ("9D 7P", 10, &[], ""),
+            ("9D 7P", 10, &[8], "9D 0P"),
+            ("9D 7D 3P", 10, &[8], "9D"),
+            ("9P 7D 3P", 10, &[7], "9P"),
+            ("9P 7S 3P", 10, &[6], "9P+ 0P"),
+            ("9P 7P", 8, &[], "9P 0P"),
+            ("9P 7P", 10, &[5], "9P+"),
+        ];
+        for (chain, claim, held, expected) in bottom {
+            assert_eq!(rewritten(chain, claim, held, false), expected, "bottom: {chain} at {claim} {held:?}");
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! For tests: versions, flush and compaction as a store puts them together, on a faulty disk, beside a model
+//! that keeps every version of every key.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+
+use crate::cache::{BlockCache, FileCache};
+use crate::error::Result;
+use crate::flush::{flush, small_runs_bound, FlushInput, FlushSource};
+use crate::io::faulty::FaultyDisk;
+use crate::iter::{LiveSnapshots, RawSource, Source};
+use crate::options::{FamilyOptions, Options};
+use crate::table::hash_key;
+use crate::types::{Entry, FamilyId, GenerationId, Kind, Seq, MAX_SEQ};
+use crate::version::{Edit, LevelSource, OpenFor, VersionSet};
+
+use super::claims::Claims;
+use super::job::{compact, pick_sparse, rewrite_sparse, JobContext};
+use super::vec_source::{VecSource, Version};
+
+pub(crate) const DIR: &str = "/db";
+
+/// A generation in vectors.
+#[derive(Clone, Default)]
+pub(crate) struct VecGeneration {
+    pub id: GenerationId,
+    pub families: BTreeMap<FamilyId, Vec<Version>>,
+}
+
+impl FlushSource for VecGeneration {
+    fn id(&self) -> GenerationId {
+        self.id
+    }
+    fn families(&self) -> Vec<FamilyId> {
+        self.families.keys().copied().collect()
+    }
+    fn bytes(&self, family: FamilyId) -> u64 {
+        self.families.get(&family).into_iter().flatten().map(|v| (v.0.len() + v.3.len()) as u64).sum()
+    }
+    fn raw_source(&self, family: FamilyId) -> Option<Box<dyn RawSource + '_>> {
+        Some(Box::new(VecSource::new(self.families.get(&family)?.clone())))
+    }
+}
+
+/// Every version of every key.
+type History = BTreeMap<Vec<u8>, BTreeMap<Seq, Option<Vec<u8>>>>;
+
+pub(crate) struct TestStore {
+    pub disk: FaultyDisk,
+    pub options: Options,
+    pub family_options: FamilyOptions,
+    pub versions: VersionSet,
+    pub claims: Arc<Claims>,
+    /// The active generation and the sealed ones behind it, oldest first.
+    pub active: VecGeneration,
+    pub sealed: Vec<VecGeneration>,
+    pub seq: Seq,
+    pub live: Vec<Seq>,
+    pub dropped: BTreeSet<FamilyId>,
+    pub model: BTreeMap<FamilyId, History>,
+    pub stop: AtomicBool,
+}
+
+pub(crate) fn open(disk: &FaultyDisk, purpose: OpenFor) -> Result<VersionSet> {
+    let tables = FileCache::new(disk.shared(), DIR, 8);
+    VersionSet::open(disk.shared(), Path::new(DIR), tables, BlockCache::new(1 << 20), purpose)
+}
+
+impl TestStore {
+    pub fn new(disk: FaultyDisk) -> TestStore {
+        let versions = open(&disk, OpenFor::WriteOrCreate).unwrap();
+        TestStore::with(disk, versions)
+    }
+
+    pub fn with(disk: FaultyDisk, versions: VersionSet) -> TestStore {
+        TestStore {
+            disk,
+            options: Options {
+                write_buffer_size: 16 << 10,
+                target_file_size: 2 << 10,
+                base_level_size: 8 << 10,
+                ..Options::default()
+            },
+            family_options: FamilyOptions {
+                block_size: 256,
+                level_size_ratio: 3,
+                l0_compaction_trigger: 3,
+                ..FamilyOptions::default()
+            },
+            versions,
+            claims: Claims::new(),
+            active: VecGeneration { id: 1, ..VecGeneration::default() },
+            sealed: Vec::new(),
+            seq: 0,
+            live: Vec::new(),
+            dropped: BTreeSet::new(),
+            model: BTreeMap::new(),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    /// Writes one commit.
+    pub fn write(&mut self, family: FamilyId, key: &[u8], value: Option<&[u8]>) {
+        self.seq += 1;
+        let old = self.model.entry(family).or_default().entry(key.to_vec()).or_default();
+        let kind = match (value, old.is_empty()) {
+            (None, _) => Kind::DELETE,
+            (Some(_), true) => Kind::PUT,
+            (Some(_), false) => Kind::PUT.marked_may_overwrite(),
+        };
+        old.insert(self.seq, value.map(<[u8]>::to_vec));
+        let entry = (key.to_vec(), self.seq, kind, value.unwrap_or_default().to_vec());
+        self.active.families.entry(family).or_default().push(entry);
+    }
+
+    pub fn snapshots(&self) -> LiveSnapshots {
+        let mut held = self.live.clone();
+        held.sort_unstable();
+        held.dedup();
+        LiveSnapshots { claim: self.seq, held }
+    }
+
+    pub fn seal(&mut self) {
+        let next = VecGeneration { id: self.active.id + 1, ..VecGeneration::default() };
+        self.sealed.push(std::mem::replace(&mut self.active, next));
+    }
+
+    fn family(&self) -> impl Fn(FamilyId) -> Option<FamilyOptions> + '_ {
+        |id| (!self.dropped.contains(&id)).then(|| self.family_options.clone())
+    }
+
+    /// Flushes the `count` oldest sealed generations.
+    pub fn flush(&mut self, count: usize) -> Result<()> {
+        let generations: Vec<&dyn FlushSource> =
+            self.sealed[..count].iter().map(|g| g as &dyn FlushSource).collect();
+        let live = self.snapshots();
+        let flushed = flush(&FlushInput {
+            versions: &self.versions,
+            claims: &self.claims,
+            generations: &generations,
+            oldest: true,
+            small_runs: small_runs_bound(&self.options),
+            live: &live,
+            family: &self.family(),
+            stop: &self.stop,
+        })?;
+        self.versions.apply(flushed.edit)?;
+        self.sealed.drain(..count);
+        Ok(())
+    }
+
+    /// Picks and runs one compaction; what it was.
+    pub fn compact(&mut self) -> Result<Option<String>> {
+        let live = self.snapshots();
+        let picked =
+            super::pick(&self.claims, &self.versions, &self.options, None, &self.family(), live.floor());
+        let Some(picked) = picked else { return Ok(None) };
+        let context = JobContext { versions: &self.versions, live: &live, stop: &self.stop, pace: &|_| () };
+        let done = compact(
+            &context,
+            &picked.version,
+            picked.family,
+            &picked.options,
+            self.options.target_file_size,
+            &picked.task,
+        )?;
+        self.versions.apply(done.edit)?;
+        Ok(Some(format!("family {}: {}", picked.family, picked.task)))
+    }
+
+    /// Rewrites one sparse file; whether there was one.
+    pub fn rewrite_sparse(&mut self) -> Result<bool> {
+        let live = self.snapshots();
+        let Some(task) = pick_sparse(&self.claims, &self.versions, &self.versions.sparse_files()) else {
+            return Ok(false);
+        };
+        let context = JobContext { versions: &self.versions, live: &live, stop: &self.stop, pace: &|_| () };
+        let done = rewrite_sparse(&context, &task, &self.family())?;
+        self.versions.apply(done.edit)?;
+        Ok(true)
+    }
+
+    pub fn drop_family(&mut self, family: FamilyId) -> Result<()> {
+        self.dropped.insert(family);
+        self.model.remove(&family);
+        self.versions.apply(Edit { dropped_families: vec![family], ..Edit::default() })?;
+        Ok(())
+    }
+
+    /// What the model says a snapshot sees of a family.
+    pub fn expected(&self, family: FamilyId, snapshot: Seq) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let Some(history) = self.model.get(&family) else { return BTreeMap::new() };
+        let newest = |versions: &BTreeMap<Seq, Option<Vec<u8>>>| {
+            versions.range(..=snapshot).next_back().and_then(|(_, value)| value.clone())
+        };
+        history.iter().filter_map(|(key, versions)| Some((key.clone(), newest(versions)?))).collect()
+    }
+
+    /// What a snapshot reads of a family by scanning every run, backwards or forwards.
+    pub fn scan(&self, family: FamilyId, snapshot: Seq, backwards: bool) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let mut seen: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
+        let mut meet = |key: &[u8], entry: Entry<'_>| {
+            let value = (!entry.kind.is_tombstone()).then(|| entry.value.to_vec());
+            seen.entry(key.to_vec()).or_insert(value);
+        };
+        for generation in std::iter::once(&self.active).chain(self.sealed.iter().rev()) {
+            let mut entries = generation.families.get(&family).cloned().unwrap_or_default();
+            entries.sort_by(|a, b| (&a.0, b.1).cmp(&(&b.0, a.1)));
+            for (key, seq, kind, value) in entries.iter().filter(|e| e.1 <= snapshot) {
+                meet(key, Entry { seq: *seq, kind: *kind, value });
+            }
+        }
+        let version = self.versions.current();
+        if let Some(levels) = version.family(family) {
+            let mut sources: Vec<Box<dyn Source>> = Vec::new();
+            sources.extend(levels.l0.iter().map(|run| Box::new(run.source(snapshot)) as Box<dyn Source>));
+            for level in &levels.levels {
+                sources.push(Box::new(LevelSource::new(Arc::clone(level), snapshot)));
+            }
+            for source in &mut sources {
+                let mut last: Option<Vec<u8>> = None;
+                if backwards { source.seek_to_last() } else { source.seek_to_first() }.unwrap();
+                while source.valid() {
+                    if let Some(last) = &last {
+                        assert!(if backwards { source.key() < &last[..] } else { source.key() > &last[..] });
+                    }
+                    last = Some(source.key().to_vec());
+                    meet(source.key(), source.entry());
+                    if backwards { source.prev() } else { source.next() }.unwrap();
+                }
+            }
+        }
+        seen.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+    }
+
+    /// What a snapshot reads of one key in tables alone.
+    pub fn get(&self, family: FamilyId, key: &[u8], snapshot: Seq) -> Option<Vec<u8>> {
+        let version = self.versions.current();
+        let levels = version.family(family)?;
+        let hash = hash_key(key);
+        let deeper = levels.levels.iter().filter_map(|level| level.find(key));
+        for run in levels.l0.iter().chain(deeper) {
+            if let Some(hit) = run.get(key, hash, snapshot).unwrap() {
+                return (!hit.entry().kind.is_tombstone()).then(|| hit.value().to_vec());
+            }
+        }
+        None
+    }
+
+    /// Every live snapshot, and the newest state, read what the model says.
+    pub fn check(&self, what: &str) {
+        let families: Vec<FamilyId> = self.model.keys().copied().collect();
+        for family in families {
+            for snapshot in self.live.iter().copied().chain([self.seq, MAX_SEQ]) {
+                let expected = self.expected(family, snapshot);
+                for backwards in [false, true] {
+                    let found = self.scan(family, snapshot, backwards);
+                    let keys = expected.keys().chain(found.keys());
+                    let wrong = keys.into_iter().find(|key| found.get(*key) != expected.get(*key));
+                    assert_eq!(
+                        wrong.map(|key| key.escape_ascii().to_string()),
+                        None,
+                        "{what}: at {snapshot}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Background work: one thread that flushes sealed memtables in their order, some that compact.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::db::memtables::{Sealed, Stuck};
+use crate::db::Store;
+use crate::error::{Error, Result};
+use crate::flush::{self, FlushInput, FlushSource};
+use crate::iter::RawSource;
+use crate::memtable::Generation;
+use crate::options::LogLevel;
+use crate::types::{FamilyId, GenerationId, DICTIONARY};
+
+/// First and longest pause after a failed flush or compaction.
+const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+/// Longest sleep between two looks at whether the store closes.
+const STEP: Duration = Duration::from_millis(5);
+
+/// The threads of a store.
+#[derive(Debug)]
+pub struct Background {
+    store: Weak<Store>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Tells the compaction threads that the shape of a family changed.
+#[derive(Debug, Default)]
+pub(crate) struct Attention {
+    changes: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Attention {
+    /// Something changed.
+    pub(crate) fn call(&self) {
+        *self.changes.lock() += 1;
+        self.changed.notify_all();
+    }
+
+    /// Waits for a change after `seen`, or for the end of a second; returns what is seen now.
+    fn wait(&self, seen: u64) -> u64 {
+        let mut changes = self.changes.lock();
+        if *changes == seen {
+            self.changed.wait_for(&mut changes, Duration::from_secs(1));
+        }
+        *changes
+    }
+}
+
+impl Background {
+    /// Starts the threads.
+    pub(crate) fn start(store: &Arc<Store>) -> Result<Background> {
+        let mut threads = Vec::new();
+        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new()
+                .name(name.to_string())
+                .spawn(work)
+                .map_err(|e| Error::io("start of a thread", name, e))
+        };
+        let flusher = store.clone();
+        threads.push(spawn("tdb-flush", Box::new(move || flusher.flush_loop()))?);
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        for _ in 0..store.options.compaction_threads.min((cores / 2).max(1)) {
+            let compactor = store.clone();
+            threads.push(spawn("tdb-compact", Box::new(move || compactor.compact_loop()))?);
+        }
+        Ok(Background { store: Arc::downgrade(store), threads: Mutex::new(threads) })
+    }
+
+    /// Stops and joins the threads; work under way is finished or given up.
+    pub(crate) fn stop(&self) {
+        let Some(store) = self.store.upgrade() else { return };
+        store.closing.store(true, Ordering::Release);
+        store.memtables.state.lock().closing = true;
+        store.memtables.changed.notify_all();
+        store.attention.call();
+        for thread in self.threads.lock().drain(..) {
+            // A thread that panicked has aborted the process.
+            let _ = thread.join();
+        }
+        store.memtables.state.lock().closing = false;
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Store {
+    fn flush_loop(&self) {
+        let mut pause = RETRY.0;
+        loop {
+            let sealed = {
+                let mut state = self.memtables.state.lock();
+                while state.sealed.is_empty() && !state.closing {
+                    self.memtables.changed.wait(&mut state);
+                }
+                if state.closing {
+                    return;
+                }
+                state.sealed.clone()
+            };
+            if self.wal.failed().is_some() {
+                // Nothing more goes to files: what the log lost must not become reachable.
+                return;
+            }
+            self.stats.flushing.store(1, Ordering::Relaxed);
+            let result = self.flush_sealed(&sealed);
+            self.stats.flushing.store(0, Ordering::Relaxed);
+            match result {
+                Ok(()) => pause = RETRY.0,
+                Err(error) => {
+                    self.log(LogLevel::Error, &format!("flush failed, will be tried again: {error}"));
+                    let mut state = self.memtables.state.lock();
+                    state.stuck = Some(Stuck::of(&error));
+                    self.memtables.changed.notify_all();
+                    let until = Instant::now() + pause;
+                    while !state.closing && !self.memtables.changed.wait_until(&mut state, until).timed_out()
+                    {
+                    }
+                    pause = (pause * 2).min(RETRY.1);
+                }
+            }
+        }
+    }
+
+    /// Writes sealed memtables, oldest first, to one file and makes it part of the version.
+    fn flush_sealed(&self, sealed: &[Sealed]) -> Result<()> {
+        let Some(last) = sealed.last() else { return Ok(()) };
+        self.pipeline.help_until(last.last_seq, self.snapshots.floor());
+        let snapshots = self.snapshots.capture(self.pipeline.frontier());
+        let begun = Instant::now();
+        let memtables: Vec<FlushedMemtable<'_>> =
+            sealed.iter().map(|sealed| FlushedMemtable::new(&sealed.generation)).collect();
+        let generations: Vec<&dyn FlushSource> = memtables.iter().map(|m| m as &dyn FlushSource).collect();
+        let flushed = flush::flush(&FlushInput {
+            versions: &self.versions,
+            claims: &self.claims,
+            generations: &generations,
+            oldest: true,
+            small_runs: flush::small_runs_bound(&self.options),
+            live: &snapshots,
+            family: &|family| match family {
+                DICTIONARY => Some(crate::options::FamilyOptions::default()),
+                _ => self.catalog.by_id(family).map(|family| (*family.options()).clone()),
+            },
+            stop: &self.closing,
+        })?;
+        let mut edit = flushed.edit.clone();
+        // What the edit makes reachable must be in the log first (`protocols.md` 1.6).
+        self.wal.sync_all()?;
+        let upto = last.generation.id();
+        edit.last_seq = Some(last.last_seq);
+        edit.last_generation = Some(upto);
+        let needed_from = self.log_needed_from(upto);
+        edit.first_live_segment = Some(needed_from);
+        self.install_with(edit, |generation| generation > upto)?;
+        {
+            let mut state = self.memtables.state.lock();
+            state.sealed.retain(|sealed| sealed.generation.id() > upto);
+            state.log_from.retain(|&generation, _| generation > upto);
+            self.held_log.lock().retain(|&generation, _| generation > upto);
+            state.stuck = None;
+        }
+        self.memtables.changed.notify_all();
+        self.wal.release_before(needed_from);
+        self.stats.flushes.fetch_add(1, Ordering::Relaxed);
+        let memory: usize = sealed.iter().map(|sealed| sealed.generation.bytes()).sum();
+        self.pressure.flushed(memory as u64, begun.elapsed());
+        self.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);
+        self.shape_changed();
+        Ok(())
+    }
+
+    /// Compacts what is due until the store closes.
+    fn compact_loop(&self) {
+        low_priority();
+        let mut seen = 0;
+        let mut pause = RETRY.0;
+        while !self.closing.load(Ordering::Acquire) {
+            match self.compact_once() {
+                Ok(true) => pause = RETRY.0,
+                Ok(false) => seen = self.attention.wait(seen),
+                Err(Error::Interrupted) => {}
+                Err(error) => {
+                    self.log(LogLevel::Error, &format!("compaction failed, will be tried again: {error}"));
+                    let begun = Instant::now();
+                    while begun.elapsed() < pause && !self.closing.load(Ordering::Acquire) {
+                        std::thread::sleep(STEP);
+                    }
+                    pause = (pause * 2).min(RETRY.1);
+                }
+            }
+        }
+    }
+}
+
+/// Lets threads that serve clients go first.
+fn low_priority() {
+    // SAFETY: changes the scheduling priority of the calling thread only; failure changes nothing.
+    unsafe {
+        let thread = libc::syscall(libc::SYS_gettid) as libc::id_t;
+        libc::setpriority(libc::PRIO_PROCESS, thread, 5);
+    }
+}
+
+/// A sealed memtable as a flush reads it.
+pub(crate) struct FlushedMemtable<'a> {
+    generation: &'a Arc<Generation>,
+    /// Bytes and entries of all families together: the memtable does not count bytes by family.
+    bytes: u64,
+    entries: u64,
+}
+
+impl<'a> FlushedMemtable<'a> {
+    pub(crate) fn new(generation: &'a Arc<Generation>) -> FlushedMemtable<'a> {
+        let entries = generation.families().into_iter().map(|family| generation.entries(family)).sum();
+        FlushedMemtable { generation, bytes: generation.bytes() as u64, entries }
+    }
+}
+
+impl FlushSource for FlushedMemtable<'_> {
+    fn id(&self) -> GenerationId {
+        self.generation.id()
+    }
+
+    fn families(&self) -> Vec<FamilyId> {
+        self.generation.families()
+    }
+
+    fn bytes(&self, family: FamilyId) -> u64 {
+        self.bytes.saturating_mul(self.generation.entries(family)) / self.entries.max(1)
+    }
+
+    fn raw_source(&self, family: FamilyId) -> Option<Box<dyn RawSource + '_>> {
+        let source = self.generation.raw_source(family)?;
+        Some(Box::new(source))
+    }
+}

@@ -1,0 +1,340 @@
+//! The column families in memory, by name and by number, and the groups of changes to them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use parking_lot::{ArcMutexGuard, RawMutex, RwLock};
+
+use crate::db::dictionary::{counter_key, family_key, FamilyEntry, MAX_NAME_LEN, NEXT_FAMILY};
+use crate::db::family::{Counter, Family, COUNTERS};
+use crate::db::Store;
+use crate::error::{Error, Result};
+use crate::options::{FamilyOptions, SyncMode};
+use crate::txn::write_batch::WriteBatch;
+use crate::types::{FamilyId, Kind, DICTIONARY};
+use crate::version::Edit;
+use crate::wal::Ddl as DdlKind;
+
+/// The families of a store.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    inner: RwLock<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    by_name: BTreeMap<Arc<[u8]>, Arc<Family>>,
+    by_id: HashMap<FamilyId, Arc<Family>>,
+}
+
+impl Catalog {
+    /// The family of a name.
+    pub fn find(&self, name: &[u8]) -> Option<Arc<Family>> {
+        self.inner.read().by_name.get(name).cloned()
+    }
+
+    /// The family of a number.
+    pub fn by_id(&self, id: FamilyId) -> Option<Arc<Family>> {
+        self.inner.read().by_id.get(&id).cloned()
+    }
+
+    /// Whether a family of this number exists; the dictionary always does.
+    pub fn is_live(&self, id: FamilyId) -> bool {
+        id == DICTIONARY || self.inner.read().by_id.contains_key(&id)
+    }
+
+    /// The sync mode that a family asks for beyond the store's.
+    pub fn sync_mode(&self, id: FamilyId) -> Option<SyncMode> {
+        self.inner.read().by_id.get(&id)?.options().sync_mode
+    }
+
+    /// Number of families.
+    pub fn len(&self) -> usize {
+        self.inner.read().by_name.len()
+    }
+
+    /// Whether there is no family.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Names that start with `prefix`, in order.
+    pub fn names(&self, prefix: &[u8]) -> Vec<Arc<[u8]>> {
+        let inner = self.inner.read();
+        let from = (std::ops::Bound::Included(prefix), std::ops::Bound::Unbounded);
+        inner
+            .by_name
+            .range::<[u8], _>(from)
+            .map(|(name, _)| name.clone())
+            .take_while(|name| name.starts_with(prefix))
+            .collect()
+    }
+
+    /// Every family, in order of names.
+    pub fn all(&self) -> Vec<Arc<Family>> {
+        self.inner.read().by_name.values().cloned().collect()
+    }
+
+    pub(crate) fn insert(&self, family: Arc<Family>) {
+        let mut inner = self.inner.write();
+        inner.by_id.insert(family.id(), family.clone());
+        inner.by_name.insert(family.name(), family);
+    }
+
+    fn remove(&self, family: &Arc<Family>) {
+        let mut inner = self.inner.write();
+        inner.by_id.remove(&family.id());
+        let name = family.name();
+        if inner.by_name.get(&name).is_some_and(|now| now.id() == family.id()) {
+            inner.by_name.remove(&name);
+        }
+    }
+
+    fn rename(&self, family: &Arc<Family>, to: &[u8]) {
+        let mut inner = self.inner.write();
+        let old = family.name();
+        if inner.by_name.get(&old).is_some_and(|now| now.id() == family.id()) {
+            inner.by_name.remove(&old);
+        }
+        family.set_name(to);
+        inner.by_name.insert(family.name(), family.clone());
+    }
+}
+
+/// What a name will stand for after the group.
+#[derive(Clone, Debug)]
+struct Planned {
+    entry: FamilyEntry,
+    /// The family as it is now; `None` for one that the group makes.
+    family: Option<Arc<Family>>,
+    /// Counters set by the group.
+    counters: Vec<(u32, u64)>,
+}
+
+/// A group of dictionary changes: atomic and durable at [`Ddl::commit`], nothing when dropped before. One
+/// group at a time is open in a store.
+pub struct Ddl {
+    store: Arc<Store>,
+    /// Names that the group touches; `None`: the name will be free.
+    names: BTreeMap<Vec<u8>, Option<Planned>>,
+    dropped: Vec<Arc<Family>>,
+    next_family: FamilyId,
+    kind: Option<DdlKind>,
+    _one: ArcMutexGuard<RawMutex, ()>,
+}
+
+impl Store {
+    /// Begins a group of dictionary changes; waits for another that is open.
+    pub(crate) fn ddl(self: &Arc<Self>) -> Result<Ddl> {
+        self.check_writable()?;
+        let one = self.ddl_lock.lock_arc();
+        let next_family = self.next_family.load(std::sync::atomic::Ordering::Acquire);
+        Ok(Ddl {
+            store: self.clone(),
+            names: BTreeMap::new(),
+            dropped: Vec::new(),
+            next_family,
+            kind: None,
+            _one: one,
+        })
+    }
+}
+
+impl Ddl {
+    fn planned(&self, name: &[u8]) -> Option<Planned> {
+        if let Some(planned) = self.names.get(name) {
+            return planned.clone();
+        }
+        let family = self.store.catalog.find(name)?;
+        Some(Planned {
+            entry: FamilyEntry {
+                id: family.id(),
+                options: (*family.options()).clone(),
+                record: family.record().to_vec(),
+            },
+            family: Some(family),
+            counters: Vec::new(),
+        })
+    }
+
+    fn existing(&self, name: &[u8]) -> Result<Planned> {
+        self.planned(name).ok_or_else(|| Error::NoSuchFamily(String::from_utf8_lossy(name).into_owned()))
+    }
+
+    fn free(&self, name: &[u8]) -> Result<()> {
+        if name.is_empty() || name.len() > MAX_NAME_LEN {
+            return Err(Error::InvalidArgument(format!(
+                "a family's name has 1 to {MAX_NAME_LEN} bytes, not {}",
+                name.len()
+            )));
+        }
+        match self.planned(name) {
+            Some(_) => Err(Error::FamilyExists(String::from_utf8_lossy(name).into_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// The record kind of a group is that of its steps, or the general one when they differ.
+    fn is(&mut self, kind: DdlKind) {
+        self.kind = match self.kind {
+            None => Some(kind),
+            Some(known) if known == kind => Some(kind),
+            Some(_) => Some(DdlKind::Other),
+        };
+    }
+
+    fn take_number(&mut self) -> Result<FamilyId> {
+        let id = self.next_family;
+        self.next_family = id
+            .checked_add(1)
+            .ok_or_else(|| Error::InvalidArgument("every family number has been given out".into()))?;
+        Ok(id)
+    }
+
+    /// Makes a family.
+    pub fn create(&mut self, name: &[u8], options: FamilyOptions, record: &[u8]) -> Result<()> {
+        options.validate()?;
+        self.free(name)?;
+        let id = self.take_number()?;
+        let entry = FamilyEntry { id, options, record: record.to_vec() };
+        self.names.insert(name.to_vec(), Some(Planned { entry, family: None, counters: Vec::new() }));
+        self.is(DdlKind::Create);
+        Ok(())
+    }
+
+    /// Drops a family.
+    pub fn drop_family(&mut self, name: &[u8]) -> Result<()> {
+        let planned = self.existing(name)?;
+        self.names.insert(name.to_vec(), None);
+        self.dropped.extend(planned.family);
+        self.is(DdlKind::Drop);
+        Ok(())
+    }
+
+    /// Gives a family another name; counters go along.
+    pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
+        let planned = self.existing(from)?;
+        self.free(to)?;
+        self.names.insert(from.to_vec(), None);
+        self.names.insert(to.to_vec(), Some(planned));
+        self.is(DdlKind::Rename);
+        Ok(())
+    }
+
+    /// Puts an empty family in the place of one; counters restart.
+    pub fn truncate(&mut self, name: &[u8]) -> Result<()> {
+        let mut planned = self.existing(name)?;
+        planned.entry.id = self.take_number()?;
+        planned.counters.clear();
+        self.dropped.extend(planned.family.take());
+        self.names.insert(name.to_vec(), Some(planned));
+        self.is(DdlKind::Swap);
+        Ok(())
+    }
+
+    /// Replaces a family's opaque record.
+    pub fn set_record(&mut self, name: &[u8], record: &[u8]) -> Result<()> {
+        let mut planned = self.existing(name)?;
+        planned.entry.record = record.to_vec();
+        self.names.insert(name.to_vec(), Some(planned));
+        self.is(DdlKind::Alter);
+        Ok(())
+    }
+
+    /// Replaces a family's options.
+    pub fn set_options(&mut self, name: &[u8], options: FamilyOptions) -> Result<()> {
+        options.validate()?;
+        let mut planned = self.existing(name)?;
+        planned.entry.options = options;
+        self.names.insert(name.to_vec(), Some(planned));
+        self.is(DdlKind::Alter);
+        Ok(())
+    }
+
+    /// Sets a counter's next value, also downwards.
+    pub fn set_counter(&mut self, name: &[u8], counter: u32, next: u64) -> Result<()> {
+        if counter >= COUNTERS {
+            return Err(Error::InvalidArgument(format!("counter {counter} is not below {COUNTERS}")));
+        }
+        let mut planned = self.existing(name)?;
+        planned.counters.retain(|(known, _)| *known != counter);
+        planned.counters.push((counter, next));
+        self.names.insert(name.to_vec(), Some(planned));
+        self.is(DdlKind::Alter);
+        Ok(())
+    }
+
+    /// Makes the group durable, then visible.
+    pub fn commit(self) -> Result<()> {
+        let Some(kind) = self.kind else { return Ok(()) };
+        let store = &self.store;
+        let mut batch = WriteBatch::default();
+        // Counters set here must not be overtaken by a ceiling that is being reserved.
+        let mut set = Vec::new();
+        for planned in self.names.values().flatten() {
+            for (counter, next) in &planned.counters {
+                let value = next.to_le_bytes();
+                batch.push(DICTIONARY, &counter_key(planned.entry.id, *counter), Kind::PUT, &value);
+                if let Some(family) = &planned.family {
+                    set.push((family.clone(), *counter, *next));
+                }
+            }
+        }
+        let mut guards = Vec::new();
+        for (family, counter, _) in &set {
+            guards.push(family.counters[*counter as usize].lock());
+        }
+        for family in &self.dropped {
+            for counter in 0..COUNTERS {
+                batch.push(DICTIONARY, &counter_key(family.id(), counter), Kind::DELETE, &[]);
+            }
+        }
+        for (name, planned) in &self.names {
+            match planned {
+                None => batch.push(DICTIONARY, &family_key(name), Kind::DELETE, &[]),
+                Some(planned) => {
+                    let put = Kind::PUT.marked_may_overwrite();
+                    batch.push(DICTIONARY, &family_key(name), put, &planned.entry.encode());
+                }
+            }
+        }
+        let put = Kind::PUT.marked_may_overwrite();
+        batch.push(DICTIONARY, NEXT_FAMILY, put, &u64::from(self.next_family).to_le_bytes());
+        let seq = store.commit_internal(&batch, Some(kind))?;
+        store.next_family.store(self.next_family, std::sync::atomic::Ordering::Release);
+        for (guard, (_, _, next)) in guards.iter_mut().zip(&set) {
+            **guard = Some(Counter::at(*next));
+        }
+        drop(guards);
+        for family in &self.dropped {
+            family.set_dropped();
+            store.catalog.remove(family);
+            store.locks.forget_family(family.id());
+        }
+        for (name, planned) in &self.names {
+            let Some(planned) = planned else { continue };
+            match &planned.family {
+                Some(family) => {
+                    if *family.name() != name[..] {
+                        store.catalog.rename(family, name);
+                    }
+                    family.set_record(&planned.entry.record);
+                    family.set_options(planned.entry.options.clone());
+                }
+                None => {
+                    let entry = &planned.entry;
+                    let family = Family::new(entry.id, name, entry.options.clone(), &entry.record, seq);
+                    for (counter, next) in &planned.counters {
+                        *family.counters[*counter as usize].lock() = Some(Counter::at(*next));
+                    }
+                    store.catalog.insert(family);
+                }
+            }
+        }
+        if !self.dropped.is_empty() {
+            let dropped_families = self.dropped.iter().map(|family| family.id()).collect();
+            store.install(Edit { dropped_families, ..Edit::default() })?;
+        }
+        Ok(())
+    }
+}

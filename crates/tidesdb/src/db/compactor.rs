@@ -1,0 +1,161 @@
+//! Running compactions: what the picker chose, or, for OPTIMIZE, everything of a family.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use crate::compaction::job::{self, Compacted, JobContext};
+use crate::compaction::picker::{Reason, Task};
+use crate::compaction::{self};
+use crate::db::family::Family;
+use crate::db::Store;
+use crate::error::{Error, Result};
+use crate::options::FamilyOptions;
+use crate::types::{FamilyId, DICTIONARY};
+use crate::version::{FamilyLevels, Run};
+
+/// Pause before a manual compaction looks again whether others have left its family.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
+
+impl Store {
+    /// Options of a family that exists.
+    pub(crate) fn family_options(&self, family: FamilyId) -> Option<FamilyOptions> {
+        match family {
+            DICTIONARY => Some(FamilyOptions::default()),
+            _ => self.catalog.by_id(family).map(|family| (*family.options()).clone()),
+        }
+    }
+
+    /// Bytes still to compact.
+    pub(crate) fn compaction_debt(&self) -> u64 {
+        let version = self.versions.current();
+        compaction::debt(&version, &self.options, &|id| self.family_options(id), self.snapshots.floor())
+    }
+
+    fn with_context<T>(&self, run: impl FnOnce(&JobContext<'_>) -> Result<T>) -> Result<T> {
+        let frontier = self.pipeline.frontier();
+        let live = self.snapshots.capture(frontier);
+        run(&JobContext { versions: &self.versions, live: &live, stop: &self.closing, pace: &|_| {} })
+    }
+
+    fn account(&self, done: &Compacted) {
+        self.stats.compactions.fetch_add(1, Relaxed);
+        self.stats.compaction_read.fetch_add(done.bytes_read, Relaxed);
+        self.stats.compaction_written.fetch_add(done.bytes_written, Relaxed);
+    }
+
+    /// Runs the most urgent compaction, or rewrites a file that is mostly dead; false when nothing is due.
+    pub(crate) fn compact_once(&self) -> Result<bool> {
+        if self.wal.failed().is_some() {
+            return Ok(false);
+        }
+        let floor = self.refresh_floor();
+        let options = |id| self.family_options(id);
+        let picked = compaction::pick(&self.claims, &self.versions, &self.options, None, &options, floor);
+        if let Some(picked) = picked {
+            let done = self.with_context(|context| {
+                job::compact(
+                    context,
+                    &picked.version,
+                    picked.family,
+                    &picked.options,
+                    self.options.target_file_size,
+                    &picked.task,
+                )
+            })?;
+            self.account(&done);
+            self.install(done.edit)?;
+            drop(picked);
+            self.after_compaction();
+            return Ok(true);
+        }
+        let sparse = self.versions.sparse_files();
+        let Some(task) = job::pick_sparse(&self.claims, &self.versions, &sparse) else {
+            self.versions.delete_obsolete()?;
+            return Ok(false);
+        };
+        let done = self.with_context(|context| job::rewrite_sparse(context, &task, &options))?;
+        self.account(&done);
+        self.install(done.edit)?;
+        drop(task);
+        self.after_compaction();
+        Ok(true)
+    }
+
+    fn after_compaction(&self) {
+        self.shape_changed();
+        if let Err(error) = self.versions.delete_obsolete() {
+            self.log(crate::options::LogLevel::Warn, &format!("an old file stays for now: {error}"));
+        }
+    }
+
+    /// Merges all runs of a family into its last level.
+    pub(crate) fn compact_family(&self, family: &Family) -> Result<()> {
+        loop {
+            family.check_live()?;
+            let picked = self.claims.with(&self.versions, |version, claims| {
+                let levels = version.family(family.id())?;
+                let from = first_level(levels)?;
+                if claims.held(family.id()).next().is_some() {
+                    return Some(None);
+                }
+                let deepest = levels.levels.len().max(1) as u8;
+                if from == deepest {
+                    return None;
+                }
+                let to = (from + 1..=deepest).find(|&level| levels.level(level).is_some()).unwrap_or(deepest);
+                let task = whole_level(levels, from, to);
+                let claim = claims.claim(family.id(), task.held());
+                Some(Some((version.clone(), task, claim)))
+            });
+            let (version, task, claim) = match picked {
+                None => return Ok(()),
+                Some(None) => {
+                    if self.closing.load(Relaxed) {
+                        return Err(Error::Interrupted);
+                    }
+                    std::thread::sleep(BUSY_PAUSE);
+                    continue;
+                }
+                Some(Some(picked)) => picked,
+            };
+            let done = self.with_context(|context| {
+                let (options, size) = (family.options(), self.options.target_file_size);
+                job::compact(context, &version, family.id(), &options, size, &task)
+            })?;
+            self.account(&done);
+            self.install(done.edit)?;
+            drop(claim);
+            self.after_compaction();
+        }
+    }
+}
+
+/// The uppermost level with segments.
+fn first_level(levels: &FamilyLevels) -> Option<u8> {
+    levels.runs().map(|(level, _)| level).min()
+}
+
+/// The merge of a whole level into a deeper one.
+fn whole_level(levels: &FamilyLevels, from: u8, to: u8) -> Task {
+    let runs: Vec<&Run> = levels.runs().filter(|(level, _)| *level == from).map(|(_, run)| run).collect();
+    let least = |runs: &[&Run]| runs.iter().map(|run| run.meta().min_key.clone()).min().unwrap_or_default();
+    let most = |runs: &[&Run]| runs.iter().map(|run| run.meta().max_key.clone()).max().unwrap_or_default();
+    let (min_key, max_key) = (least(&runs), most(&runs));
+    let overlaps: Vec<&Run> = levels
+        .level(to)
+        .map_or_else(Vec::new, |level| level.overlapping(&min_key, &max_key).iter().collect());
+    let all: Vec<&Run> = runs.iter().chain(&overlaps).copied().collect();
+    Task {
+        reason: Reason::Manual,
+        score: 0,
+        from,
+        to,
+        inputs: runs.iter().map(|run| run.file.number()).collect(),
+        overlaps: overlaps.iter().map(|run| run.file.number()).collect(),
+        min_key: least(&all),
+        max_key: most(&all),
+        moves: false,
+        cursor: None,
+        bytes: all.iter().map(|run| run.meta().len).sum(),
+    }
+}

@@ -1,0 +1,170 @@
+//! The active memtable, the sealed ones, and what holds the log: when to rotate, when writers wait, and
+//! from which log segment on recovery still needs records (`protocols.md` 1.4, 7.1).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::db::view::ReadView;
+use crate::db::Store;
+use crate::error::{Error, Result};
+use crate::memtable::Generation;
+use crate::types::{GenerationId, Seq};
+
+/// Sealed memtables that may wait for their flush: with the active one, twice the write buffer.
+const MAX_SEALED: usize = 1;
+
+/// A memtable that takes no more writes.
+#[derive(Clone, Debug)]
+pub(crate) struct Sealed {
+    pub generation: Arc<Generation>,
+    /// The last commit that belongs to it.
+    pub last_seq: Seq,
+}
+
+/// Why a flush failed.
+#[derive(Clone, Debug)]
+pub(crate) enum Stuck {
+    /// For want of space.
+    DiskFull(String),
+    /// For another reason.
+    Failed(String),
+}
+
+impl Stuck {
+    pub(crate) fn of(error: &Error) -> Stuck {
+        match error {
+            Error::DiskFull(what) => Stuck::DiskFull(what.clone()),
+            other => Stuck::Failed(other.to_string()),
+        }
+    }
+
+    /// The error for who needs the flush.
+    pub(crate) fn error(&self, store: &Store) -> Error {
+        match self {
+            Stuck::DiskFull(what) => Error::DiskFull(what.clone()),
+            Stuck::Failed(what) => Error::io("flush", &store.dir, std::io::Error::other(what.clone())),
+        }
+    }
+}
+
+/// Sealed memtables and what they, and the active one, hold of the log.
+#[derive(Debug, Default)]
+pub(crate) struct MemtableState {
+    /// Oldest first.
+    pub sealed: Vec<Sealed>,
+    /// First log segment that each memtable not yet in files needs.
+    pub log_from: BTreeMap<GenerationId, u32>,
+    /// Why the last flush failed; it is tried again, but nobody waits for that.
+    pub stuck: Option<Stuck>,
+    pub closing: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Memtables {
+    pub state: Mutex<MemtableState>,
+    /// Something was sealed, flushed, or the store closes.
+    pub changed: Condvar,
+}
+
+impl Store {
+    /// Waits until the active memtable has room for `bytes`; seals it when it is full. Part of `prepare`.
+    pub(crate) fn make_room(&self, bytes: usize, patience: Duration) -> Result<()> {
+        let limit = self.options.write_buffer_size;
+        let mut deadline = None;
+        loop {
+            let used = self.view.load().active.bytes();
+            if used == 0 || used + bytes <= limit {
+                return Ok(());
+            }
+            let mut state = self.memtables.state.lock();
+            if self.view.load().active.bytes() + bytes <= limit {
+                return Ok(());
+            }
+            if state.closing {
+                return Err(Error::ReadOnly("the store is being closed".into()));
+            }
+            if state.sealed.len() < MAX_SEALED {
+                self.seal_active(&mut state);
+                continue;
+            }
+            if let Some(stuck) = &state.stuck {
+                return Err(stuck.error(self));
+            }
+            self.wal_alive()?;
+            let now = Instant::now();
+            let until = *deadline.get_or_insert(now + patience);
+            if now >= until {
+                return Err(Error::BackpressureTimeout);
+            }
+            self.stats.count_backpressure(|| {
+                // A short step, so that a failure of the log is noticed.
+                let step = (until - now).min(Duration::from_millis(100));
+                self.memtables.changed.wait_for(&mut state, step);
+            });
+        }
+    }
+
+    /// Seals the active memtable and puts an empty one in its place.
+    pub(crate) fn seal_active(&self, state: &mut MemtableState) {
+        let fresh = Arc::new(Generation::new(self.new_generation_id(), self.arenas.clone()));
+        // Everything that will belong to the fresh one is written behind this.
+        let log_from = self.wal.written_lsn().segment();
+        self.pipeline.rotate(fresh.clone(), |sealed, last_seq| {
+            state.log_from.insert(fresh.id(), log_from);
+            state.sealed.push(Sealed { generation: sealed.clone(), last_seq });
+            self.swap_view(|view| ReadView {
+                active: fresh.clone(),
+                sealed: std::iter::once(sealed.clone()).chain(view.sealed.iter().cloned()).collect(),
+                version: view.version.clone(),
+            });
+        });
+        self.memtables.changed.notify_all();
+    }
+
+    /// The transaction `id` is decided and its changes go into `generation`: what that memtable needs of
+    /// the log begins at the transaction's batch. Runs under the order lock.
+    pub(crate) fn hold_log_for(&self, id: u64, generation: GenerationId) {
+        let Some(&segment) = self.undecided.lock().get(&id) else { return };
+        let mut held = self.held_log.lock();
+        let from = held.entry(generation).or_insert(segment);
+        *from = (*from).min(segment);
+    }
+
+    /// The first log segment that recovery will need when the memtables up to `flushed` are in files.
+    pub(crate) fn log_needed_from(&self, flushed: GenerationId) -> u32 {
+        // Undecided batches first: a batch that is decided meanwhile is held by its memtable before it
+        // leaves that list.
+        let mut from = u32::MAX;
+        for &segment in self.undecided.lock().values() {
+            from = from.min(segment);
+        }
+        let state = self.memtables.state.lock();
+        for (&generation, &segment) in state.log_from.iter().chain(self.held_log.lock().iter()) {
+            if generation > flushed {
+                from = from.min(segment);
+            }
+        }
+        from
+    }
+
+    /// Seals the active memtable, if it holds anything, and waits until everything sealed is in files.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.check_writable()?;
+        let mut state = self.memtables.state.lock();
+        let last = self.view.load().active.id();
+        if self.view.load().active.bytes() > 0 {
+            self.seal_active(&mut state);
+        }
+        while state.sealed.iter().any(|sealed| sealed.generation.id() <= last) {
+            if let Some(stuck) = &state.stuck {
+                return Err(stuck.error(self));
+            }
+            self.wal_alive()?;
+            self.memtables.changed.wait_for(&mut state, Duration::from_millis(100));
+        }
+        Ok(())
+    }
+}

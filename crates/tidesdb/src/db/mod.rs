@@ -1,0 +1,357 @@
+//! The store: what ties log, memtables, files, locks and families together, and its life from open to
+//! close. The public face is [`Db`].
+
+pub mod background;
+pub mod catalog;
+pub mod compactor;
+pub mod counters;
+pub mod dictionary;
+pub mod family;
+pub mod memtables;
+pub mod open;
+pub mod pressure;
+pub mod stats;
+pub mod view;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use crate::cache::BlockCache;
+use crate::compaction::claims::Claims;
+use crate::db::background::{Attention, Background};
+use crate::db::catalog::{Catalog, Ddl};
+use crate::db::family::Family;
+use crate::db::memtables::Memtables;
+use crate::db::open::RecoveredTransaction;
+use crate::db::pressure::Gauges;
+use crate::db::stats::Stats;
+use crate::db::view::ReadView;
+use crate::error::{Error, Result};
+use crate::io::DirectoryLock;
+use crate::iter::KeyRange;
+use crate::lock::{LockManager, Owner};
+use crate::memtable::ArenaPool;
+use crate::options::{FamilyOptions, LogLevel, Options, SyncMode};
+use crate::txn::cursor::Cursor;
+use crate::txn::pipeline::Pipeline;
+use crate::txn::snapshot::{Slot, Snapshots};
+use crate::txn::transaction::Transaction;
+use crate::types::{FamilyId, GenerationId, Kind, Seq};
+use crate::version::{Edit, VersionSet};
+use crate::wal::Wal;
+
+/// Everything of an open store; shared by its threads.
+pub struct Store {
+    pub(crate) options: Options,
+    pub(crate) dir: PathBuf,
+    pub(crate) wal: Wal,
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) locks: LockManager,
+    pub(crate) catalog: Catalog,
+    pub(crate) versions: VersionSet,
+    pub(crate) cache: Arc<BlockCache>,
+    pub(crate) view: ArcSwap<ReadView>,
+    /// Held while the view is replaced.
+    view_swap: Mutex<()>,
+    /// Held while an edit is installed, so that view and version change together.
+    install_lock: Mutex<()>,
+    pub(crate) memtables: Memtables,
+    pub(crate) arenas: ArenaPool,
+    pub(crate) ddl_lock: Arc<Mutex<()>>,
+    pub(crate) next_family: AtomicU32,
+    next_generation: AtomicU64,
+    next_transaction: AtomicU64,
+    next_owner: AtomicU64,
+    /// Undecided transactions whose batch is in the log, with the first segment that may hold it.
+    pub(crate) undecided: Mutex<BTreeMap<u64, u32>>,
+    /// First segments needed by memtables beyond their own time: batches prepared before it.
+    pub(crate) held_log: Mutex<BTreeMap<GenerationId, u32>>,
+    /// Prepared transactions that recovery found, by xid.
+    pub(crate) recovered: Mutex<HashMap<Vec<u8>, RecoveredTransaction>>,
+    pub(crate) claims: Arc<Claims>,
+    pub(crate) attention: Attention,
+    pub(crate) pressure: Gauges,
+    pub(crate) stats: Stats,
+    pub(crate) closing: AtomicBool,
+    /// Sequence of the newest commit that recovery found.
+    opened_at: Seq,
+    _lock: Box<dyn DirectoryLock>,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// The present view. Cheap; not for holding long.
+    pub(crate) fn view(&self) -> Arc<ReadView> {
+        self.view.load_full()
+    }
+
+    /// Whether a view is the present one.
+    pub(crate) fn is_current(&self, view: &Arc<ReadView>) -> bool {
+        Arc::ptr_eq(&self.view.load(), view)
+    }
+
+    /// Replaces the view by one made from it.
+    pub(crate) fn swap_view(&self, make: impl Fn(&ReadView) -> ReadView) {
+        let _one = self.view_swap.lock();
+        self.view.store(Arc::new(make(&self.view.load())));
+    }
+
+    /// Installs a manifest edit and shows its version to readers.
+    pub(crate) fn install(&self, edit: Edit) -> Result<()> {
+        self.install_with(edit, |_| true)
+    }
+
+    /// As [`Store::install`]; sealed memtables for which `keep` is false leave the view in the same step.
+    pub(crate) fn install_with(&self, edit: Edit, keep: impl Fn(GenerationId) -> bool) -> Result<()> {
+        let _one = self.install_lock.lock();
+        let version = self.versions.apply(edit)?;
+        self.swap_view(|view| ReadView {
+            active: view.active.clone(),
+            sealed: view.sealed.iter().filter(|sealed| keep(sealed.id())).cloned().collect(),
+            version: version.clone(),
+        });
+        Ok(())
+    }
+
+    /// The newest version of a key at or below `snapshot`, its value appended to `out`.
+    pub(crate) fn newest(
+        &self,
+        family: FamilyId,
+        key: &[u8],
+        snapshot: Seq,
+        out: Option<&mut Vec<u8>>,
+    ) -> Result<Option<(Seq, Kind)>> {
+        self.view.load().newest(family, key, snapshot, out)
+    }
+
+    /// Takes a snapshot at the frontier; after a failure of the log at what is known to be in it
+    /// (`protocols.md` 1.8).
+    pub(crate) fn take_snapshot(&self) -> Result<Slot> {
+        let slot = match self.wal.failed() {
+            None => self.snapshots.take(|| self.pipeline.frontier()),
+            Some(_) => self.snapshots.take_at(self.logged_seq()),
+        };
+        slot.ok_or_else(|| {
+            Error::InvalidArgument("too many snapshots are open; end some transactions".into())
+        })
+    }
+
+    /// The newest commit that will survive a failure of the log now.
+    fn logged_seq(&self) -> Seq {
+        let logged = match self.options.sync_mode {
+            SyncMode::Full => self.wal.durable_seq(),
+            _ => self.wal.written_seq(),
+        };
+        logged.max(self.opened_at).min(self.pipeline.frontier())
+    }
+
+    /// Recomputes the prune floor. What the log could still lose hides no older version.
+    pub(crate) fn refresh_floor(&self) -> Seq {
+        self.snapshots.refresh_floor(self.logged_seq())
+    }
+
+    pub(crate) fn new_generation_id(&self) -> GenerationId {
+        self.next_generation.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A transaction id that no other transaction in the life of the store has.
+    pub(crate) fn new_transaction_id(&self) -> u64 {
+        self.next_transaction.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn new_owner_id(&self) -> u64 {
+        self.next_owner.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.options.read_only {
+            return Err(Error::ReadOnly("it was opened so".into()));
+        }
+        self.wal_alive()
+    }
+
+    /// Writes a line of the engine's log.
+    pub(crate) fn log(&self, level: LogLevel, message: &str) {
+        if let Some(sink) = &self.options.log {
+            sink.write(level, message);
+        }
+    }
+
+    pub(crate) fn wal_alive(&self) -> Result<()> {
+        match self.wal.failed() {
+            Some(why) => Err(Error::ReadOnly(format!("the log failed: {why}; restart to recover"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// An open store. Clones are handles to the same one; it is closed by [`Db::close`] or when the last
+/// handle and the last transaction are gone.
+#[derive(Clone, Debug)]
+pub struct Db {
+    store: Arc<Store>,
+    background: Arc<Background>,
+}
+
+impl Db {
+    /// Opens or makes the store in `dir` on the operating system's disk.
+    pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Db> {
+        Db::open_on(Arc::new(crate::io::RealDisk), dir, options, None)
+    }
+
+    /// A new transaction object.
+    pub fn transaction(&self) -> Transaction {
+        Transaction::new(self.store.clone())
+    }
+
+    /// Begins a group of dictionary changes.
+    pub fn ddl(&self) -> Result<Ddl> {
+        self.store.ddl()
+    }
+
+    /// Makes a column family.
+    pub fn create_family(&self, name: &[u8], options: FamilyOptions) -> Result<Arc<Family>> {
+        let mut ddl = self.ddl()?;
+        ddl.create(name, options, &[])?;
+        ddl.commit()?;
+        self.family(name)
+    }
+
+    /// The column family of a name.
+    pub fn family(&self, name: &[u8]) -> Result<Arc<Family>> {
+        self.store
+            .catalog
+            .find(name)
+            .ok_or_else(|| Error::NoSuchFamily(String::from_utf8_lossy(name).into_owned()))
+    }
+
+    /// Names of families that start with `prefix`, in order.
+    pub fn family_names(&self, prefix: &[u8]) -> Vec<Arc<[u8]>> {
+        self.store.catalog.names(prefix)
+    }
+
+    /// A cursor on a family.
+    pub fn cursor(&self, family: &Arc<Family>) -> Cursor {
+        Cursor::new(family.clone())
+    }
+
+    /// Takes `count` values of a counter: the first of them, `increment` apart, each `offset` modulo
+    /// `increment`; an error when the last would be above `limit`.
+    pub fn counter_take(
+        &self,
+        family: &Family,
+        counter: u32,
+        count: u64,
+        offset: u64,
+        increment: u64,
+        limit: u64,
+    ) -> Result<u64> {
+        self.store.counter_take(family, counter, count, offset, increment, limit)
+    }
+
+    /// Makes the counter's next value one above `value`, if it is not so already.
+    pub fn counter_raise(&self, family: &Family, counter: u32, value: u64) -> Result<()> {
+        self.store.counter_raise(family, counter, value)
+    }
+
+    /// The counter's next value.
+    pub fn counter_peek(&self, family: &Family, counter: u32) -> Result<u64> {
+        self.store.counter_peek(family, counter)
+    }
+
+    /// Entries in a range, estimated without reading data.
+    pub fn estimate(&self, family: &Family, range: &KeyRange) -> Result<u64> {
+        family.check_live()?;
+        self.store.view.load().estimate(family.id(), range)
+    }
+
+    /// Seals the active memtable and waits until it is in files.
+    pub fn flush(&self) -> Result<()> {
+        self.store.flush()
+    }
+
+    /// Flushes, then merges all runs of the family into its last level.
+    pub fn compact(&self, family: &Family) -> Result<()> {
+        family.check_live()?;
+        self.store.flush()?;
+        self.store.compact_family(family)
+    }
+
+    /// Reads every block of the family: checksums, order, counts.
+    pub fn verify(&self, family: &Family) -> Result<()> {
+        family.check_live()?;
+        let version = self.store.versions.current();
+        for (_, run) in version.family(family.id()).iter().flat_map(|levels| levels.runs()) {
+            run.verify()?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything that is ordered now durable.
+    pub fn flush_log(&self) -> Result<()> {
+        self.store.wal.sync_all()
+    }
+
+    /// Calls `done` once everything that is ordered now is durable; never when the log fails before.
+    pub fn when_durable(&self, done: Box<dyn FnOnce() + Send>) -> Result<()> {
+        self.store.wal_alive()?;
+        let last = self.store.wal.last_ticket();
+        self.store.wal.when_durable(last, move |result| {
+            if result.is_ok() {
+                done();
+            }
+        });
+        Ok(())
+    }
+
+    /// Interrupts a transaction's waits and scans; from any thread, without blocking.
+    pub fn kill(&self, owner: &Owner) {
+        self.store.locks.kill(owner);
+    }
+
+    /// Prepared transactions that recovery found undecided, by xid.
+    pub fn prepared(&self) -> Vec<Vec<u8>> {
+        self.store.recovered.lock().keys().cloned().collect()
+    }
+
+    /// Commits a recovered prepared transaction, durably; false when there is none of this xid.
+    pub fn commit_by_xid(&self, xid: &[u8]) -> Result<bool> {
+        self.store.decide(xid, true)
+    }
+
+    /// Rolls back a recovered prepared transaction, durably; false when there is none of this xid.
+    pub fn rollback_by_xid(&self, xid: &[u8]) -> Result<bool> {
+        self.store.decide(xid, false)
+    }
+
+    /// The store behind the handle, for the C interface.
+    #[doc(hidden)]
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Stops background work, makes everything durable and closes. Transactions must be gone.
+    pub fn close(self) -> Result<()> {
+        let dead = self.store.options.read_only || self.store.wal.failed().is_some();
+        // Counters are written while memtables are still flushed: there may be no room otherwise.
+        let settled = if dead { Ok(()) } else { self.store.settle_counters() };
+        self.background.stop();
+        settled?;
+        if dead {
+            return Ok(());
+        }
+        self.store.wal.close()
+    }
+}

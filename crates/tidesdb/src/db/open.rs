@@ -1,0 +1,458 @@
+//! Opening a store: manifest, log, dictionary, in the order of `protocols.md` 1.3.
+//!
+//! What the log holds beyond the files is replayed into memtables, those are flushed to new files, and one
+//! manifest edit names the files, the next sequence number and the new life's first log segment. A crash
+//! before that edit leaves the old life's log as it was; after it the old log is not needed. Undecided
+//! prepared batches are written into the new life, durably, before the edit.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use crate::cache::{BlockCache, FileCache};
+use crate::compaction::claims::Claims;
+use crate::db::background::{Attention, Background, FlushedMemtable};
+use crate::db::catalog::Catalog;
+use crate::db::dictionary::{self, FamilyEntry};
+use crate::db::family::Family;
+use crate::db::memtables::Memtables;
+use crate::db::pressure::Gauges;
+use crate::db::stats::Stats;
+use crate::db::view::ReadView;
+use crate::db::{Db, Store};
+use crate::error::{Error, Result};
+use crate::flush::{self, FlushInput, FlushSource};
+use crate::io::{Disk, OpenMode};
+use crate::iter::merge::Merge;
+use crate::iter::{LiveSnapshots, Source};
+use crate::lock::{LockManager, Mode, Owner, Policy, WaitObserver};
+use crate::memtable::{ArenaPool, Generation};
+use crate::options::Options;
+use crate::txn::commit::Prepared;
+use crate::txn::commit_batch::CommitBatch;
+use crate::txn::pipeline::Pipeline;
+use crate::txn::snapshot::Snapshots;
+use crate::types::{GenerationId, Seq, DICTIONARY, MAX_SEQ};
+use crate::version::{Edit, OpenFor, VersionSet};
+use crate::wal::{self, BatchReader, Patience, PreparedHead, Purpose, Record, RecordRef, Wal, WalOptions};
+
+/// Snapshots that can be open at a time: two for each of 16,384 transactions.
+const SNAPSHOTS: u32 = 32 * 1024;
+
+/// Longest wait for room for prepared batches in the new life's log.
+const RELOG_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A prepared transaction that recovery found undecided.
+#[derive(Debug)]
+pub struct RecoveredTransaction {
+    id: u64,
+    batch: Arc<CommitBatch>,
+    owner: Arc<Owner>,
+}
+
+/// A batch in the log that no record has decided yet.
+struct Pending {
+    /// `None`: a large one-phase batch, dropped when no marker follows.
+    xid: Option<Vec<u8>>,
+    locks: Vec<u8>,
+    body: Vec<u8>,
+}
+
+/// What replay collects.
+struct Replay {
+    arenas: ArenaPool,
+    write_buffer: usize,
+    /// Commits up to here are in files.
+    flushed: Seq,
+    newest: Seq,
+    next_generation: GenerationId,
+    /// Oldest first; the last takes the next records.
+    generations: Vec<Arc<Generation>>,
+    pending: BTreeMap<u64, Pending>,
+}
+
+impl Replay {
+    fn apply(&mut self, seq: Seq, body: &[u8]) -> Result<()> {
+        self.newest = self.newest.max(seq);
+        if seq <= self.flushed {
+            return Ok(());
+        }
+        if self.generations.last().is_none_or(|last| last.bytes() > self.write_buffer) {
+            let fresh = Generation::new(self.next_generation, self.arenas.clone());
+            self.next_generation += 1;
+            self.generations.push(Arc::new(fresh));
+        }
+        let Some(generation) = self.generations.last() else { return Ok(()) };
+        let open = AtomicBool::new(false);
+        for entry in BatchReader::new(body).map_err(malformed)? {
+            let entry = entry.map_err(malformed)?;
+            // Nobody reads yet: only the newest version of a key counts.
+            generation.insert(entry.family, entry.key, seq, entry.kind, entry.value, &open, seq);
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, record: RecordRef<'_>) -> Result<()> {
+        match record {
+            RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. } => self.apply(seq, batch)?,
+            RecordRef::Prepared { txn, xid, locks, batch }
+            | RecordRef::Relogged { txn, xid, locks, batch } => {
+                if !locks.is_empty() {
+                    let what = format!("prepared transaction {txn} lists locks of a kind unknown here");
+                    return Err(Error::corruption("wal", 0, what));
+                }
+                let pending =
+                    Pending { xid: Some(xid.to_vec()), locks: locks.to_vec(), body: batch.to_vec() };
+                self.pending.insert(txn, pending);
+            }
+            RecordRef::Ownerless { txn, batch } => {
+                let pending = Pending { xid: None, locks: Vec::new(), body: batch.to_vec() };
+                self.pending.insert(txn, pending);
+            }
+            RecordRef::Marker { txn, seq } => {
+                self.newest = self.newest.max(seq);
+                match self.pending.remove(&txn) {
+                    Some(pending) => self.apply(seq, &pending.body)?,
+                    // Its batch stood in a segment that was released, because the commit is in files.
+                    None if seq <= self.flushed => {}
+                    None => {
+                        let what = format!("commit {seq} of transaction {txn} has no batch");
+                        return Err(Error::corruption("wal", 0, what));
+                    }
+                }
+            }
+            RecordRef::Rollback { txn } => {
+                self.pending.remove(&txn);
+            }
+            RecordRef::DurableMark | RecordRef::Cut(_) => {}
+            RecordRef::Ceiling { .. } | RecordRef::RunNames { .. } => {
+                return Err(Error::corruption(
+                    "wal",
+                    0,
+                    format!("the log holds a record that this build does not write: {record:?}"),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn malformed(what: &str) -> Error {
+    Error::corruption("wal", 0, format!("a batch {what}"))
+}
+
+impl Db {
+    /// Opens or makes the store in `dir` on a given disk.
+    pub fn open_on(
+        disk: Arc<dyn Disk>,
+        dir: impl AsRef<Path>,
+        options: Options,
+        observer: Option<Arc<dyn WaitObserver>>,
+    ) -> Result<Db> {
+        options.validate()?;
+        if options.read_only {
+            return Err(Error::InvalidArgument("opening a store read-only is not supported yet".into()));
+        }
+        let dir = dir.as_ref();
+        if options.create_if_missing {
+            disk.create_dir_all(dir)?;
+        } else if !disk.exists(dir)? {
+            return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
+        }
+        let lock = disk.lock(&dir.join("LOCK"))?;
+        check_owner(&*disk, dir, options.owner.as_deref())?;
+        let tables = FileCache::new(disk.clone(), dir, options.max_open_files);
+        let cache = BlockCache::new(options.block_cache_size);
+        let purpose = if options.create_if_missing { OpenFor::WriteOrCreate } else { OpenFor::Write };
+        let versions = VersionSet::open(disk.clone(), dir, tables, cache.clone(), purpose)?;
+        let state = versions.state();
+
+        let arenas = ArenaPool::new(options.write_buffer_size * 2);
+        let mut replay = Replay {
+            arenas: arenas.clone(),
+            write_buffer: options.write_buffer_size,
+            flushed: state.last_seq,
+            newest: state.last_seq,
+            next_generation: state.last_generation + 1,
+            generations: Vec::new(),
+            pending: BTreeMap::new(),
+        };
+        let cuts: Vec<wal::Cut> = state
+            .cuts
+            .iter()
+            .map(|cut| wal::Cut {
+                segment: cut.at.segment(),
+                offset: cut.at.offset(),
+                epoch: cut.epoch,
+                next_segment: cut.next_segment,
+                next_seq: cut.next_seq,
+            })
+            .collect();
+        let summary = wal::recover(
+            &disk,
+            dir,
+            state.first_live_segment.max(1),
+            &cuts,
+            state.durable_upto,
+            &mut |_, record| replay.record(record),
+        )?;
+        let newest = replay.newest.max(summary.max_seq_seen);
+
+        let wal_options = WalOptions {
+            segment_size: options.wal_segment_size,
+            sync_mode: options.sync_mode,
+            sync_interval: Duration::from_micros(options.sync_interval_us),
+            max_outstanding: (options.write_buffer_size as u64 * 2).max(1 << 20),
+            ..WalOptions::default()
+        };
+        let first_segment = summary.next_segment;
+        let wal = Wal::create(
+            disk.clone(),
+            dir.to_path_buf(),
+            state.epoch,
+            first_segment,
+            summary.files,
+            wal_options,
+        )?;
+        let prepared: Vec<(u64, Pending)> =
+            replay.pending.into_iter().filter(|(_, pending)| pending.xid.is_some()).collect();
+        for (txn, pending) in &prepared {
+            let head =
+                PreparedHead { xid: pending.xid.clone().unwrap_or_default(), locks: pending.locks.clone() };
+            let bytes = pending.body.len() + head.xid.len() + head.locks.len() + 64;
+            let reservation = wal.reserve(bytes, Purpose::Urgent, &Patience::of(RELOG_PATIENCE))?;
+            let batch = Arc::new(pending.body.clone());
+            wal.enqueue(reservation, Record::Relogged { txn: *txn, head: Arc::new(head), batch });
+        }
+        wal.sync_all()?;
+
+        // Everything that was replayed goes to files at once: the old life's log is not needed any more.
+        let everyone = LiveSnapshots { claim: newest, held: Vec::new() };
+        let last_generation = replay.generations.last().map(|last| last.id());
+        let family_options = replayed_options(&versions, &replay.generations)?;
+        let claims = Claims::new();
+        let mut edit = Edit::default();
+        let mut flushed = None;
+        if !replay.generations.is_empty() {
+            let memtables: Vec<FlushedMemtable<'_>> =
+                replay.generations.iter().map(FlushedMemtable::new).collect();
+            let generations: Vec<&dyn FlushSource> =
+                memtables.iter().map(|memtable| memtable as &dyn FlushSource).collect();
+            let done = flush::flush(&FlushInput {
+                versions: &versions,
+                claims: &claims,
+                generations: &generations,
+                oldest: true,
+                small_runs: flush::small_runs_bound(&options),
+                live: &everyone,
+                family: &|family| family_options.get(&family).cloned(),
+                stop: &AtomicBool::new(false),
+            })?;
+            edit = done.edit.clone();
+            flushed = Some(done);
+        }
+        edit.last_seq = Some(newest);
+        edit.last_generation = last_generation.or(edit.last_generation);
+        edit.first_live_segment = Some(first_segment);
+        edit.cuts_removed = state.cuts.iter().map(|cut| cut.at.segment()).collect();
+        versions.apply(edit)?;
+        drop(flushed);
+        drop(replay.generations);
+        wal.release_before(first_segment);
+
+        let active = Arc::new(Generation::new(replay.next_generation, arenas.clone()));
+        let view = ReadView { active: active.clone(), sealed: Vec::new(), version: versions.current() };
+        let memtables = Memtables::default();
+        memtables.state.lock().log_from.insert(active.id(), first_segment);
+        let store = Arc::new(Store {
+            locks: LockManager::new(observer, Arc::new(disk.clone())),
+            pipeline: Arc::new(Pipeline::new(newest + 1, active.clone())),
+            snapshots: Snapshots::new(SNAPSHOTS),
+            catalog: Catalog::default(),
+            view: ArcSwap::from_pointee(view),
+            view_swap: Mutex::new(()),
+            install_lock: Mutex::new(()),
+            memtables,
+            arenas,
+            ddl_lock: Arc::new(Mutex::new(())),
+            next_family: AtomicU32::new(DICTIONARY + 1),
+            next_generation: AtomicU64::new(active.id() + 1),
+            // Ids of a life begin with its epoch, so that none is used twice.
+            next_transaction: AtomicU64::new(state.epoch << 32),
+            next_owner: AtomicU64::new(1),
+            undecided: Mutex::new(BTreeMap::new()),
+            held_log: Mutex::new(BTreeMap::new()),
+            claims,
+            attention: Attention::default(),
+            pressure: Gauges::default(),
+            recovered: Mutex::new(HashMap::new()),
+            stats: Stats::default(),
+            closing: AtomicBool::new(false),
+            opened_at: newest,
+            _lock: lock,
+            dir: dir.to_path_buf(),
+            options,
+            wal,
+            versions,
+            cache,
+        });
+        store.snapshots.refresh_floor(newest);
+        store.load_dictionary()?;
+        store.restore_prepared(prepared, first_segment)?;
+        store.versions.remove_unknown_files(&HashSet::new())?;
+        store.shape_changed();
+        let background = Background::start(&store)?;
+        Ok(Db { store, background: Arc::new(background) })
+    }
+}
+
+/// Refuses a store of another owner; a store without one gets this.
+fn check_owner(disk: &dyn Disk, dir: &Path, owner: Option<&str>) -> Result<()> {
+    let Some(owner) = owner else { return Ok(()) };
+    let path = dir.join("OWNER");
+    if disk.exists(&path)? {
+        let file = disk.open(&path, OpenMode::Read)?;
+        let mut known = vec![0; file.len()? as usize];
+        file.read_exact_at(&mut known, 0)?;
+        if known.is_empty() || known == owner.as_bytes() {
+            return Ok(());
+        }
+        return Err(Error::Busy(format!(
+            "the store in {} belongs to {}, not to {owner}; give this owner a directory of its own, or \
+             remove {} if the store has moved",
+            dir.display(),
+            String::from_utf8_lossy(&known),
+            path.display()
+        )));
+    }
+    let file = disk.open(&path, OpenMode::Create)?;
+    file.write_at(owner.as_bytes(), 0)?;
+    file.sync_data()?;
+    disk.sync_dir(dir)
+}
+
+/// Options of the families that replayed memtables touch, as the dictionary, replayed part included, has
+/// them; families that it does not know were dropped.
+fn replayed_options(
+    versions: &VersionSet,
+    generations: &[Arc<Generation>],
+) -> Result<HashMap<u32, crate::options::FamilyOptions>> {
+    let mut sources: Vec<Box<dyn Source>> = Vec::new();
+    for generation in generations.iter().rev() {
+        if let Some(source) = generation.source(DICTIONARY, MAX_SEQ) {
+            sources.push(Box::new(source));
+        }
+    }
+    let empty = Arc::new(Generation::new(0, ArenaPool::new(0)));
+    let view = ReadView { active: empty, sealed: Vec::new(), version: versions.current() };
+    sources.extend(view.sources(DICTIONARY, MAX_SEQ, &[])?);
+    let mut options = HashMap::new();
+    options.insert(DICTIONARY, crate::options::FamilyOptions::default());
+    let mut merge = Merge::new(sources);
+    merge.seek(b"f")?;
+    while merge.valid() && merge.key().starts_with(b"f") {
+        if !merge.entry().kind.is_tombstone() {
+            let entry = FamilyEntry::decode(merge.entry().value)?;
+            options.insert(entry.id, entry.options);
+        }
+        merge.next()?;
+    }
+    Ok(options)
+}
+
+impl Store {
+    /// Reads the dictionary into the catalog and drops families without an entry.
+    fn load_dictionary(&self) -> Result<()> {
+        let mut merge = Merge::new(self.view().sources(DICTIONARY, MAX_SEQ, &[])?);
+        let mut next_family = DICTIONARY + 1;
+        merge.seek_to_first()?;
+        while merge.valid() {
+            let entry = merge.entry();
+            if !entry.kind.is_tombstone() {
+                if let Some(name) = dictionary::family_name(merge.key()) {
+                    let family = FamilyEntry::decode(entry.value)?;
+                    next_family = next_family.max(family.id + 1);
+                    self.catalog.insert(Family::new(
+                        family.id,
+                        name,
+                        family.options,
+                        &family.record,
+                        entry.seq,
+                    ));
+                } else if merge.key() == dictionary::NEXT_FAMILY {
+                    let stored = dictionary::number(entry.value).and_then(|n| u32::try_from(n).ok());
+                    let stored = stored.ok_or_else(|| {
+                        Error::corruption("dictionary", 0, "the next family number is damaged")
+                    })?;
+                    next_family = next_family.max(stored);
+                }
+            }
+            merge.next()?;
+        }
+        self.next_family.store(next_family, Ordering::Release);
+        let gone: Vec<u32> = self
+            .versions
+            .current()
+            .families()
+            .map(|(id, _)| id)
+            .filter(|&id| !self.catalog.is_live(id))
+            .collect();
+        if !gone.is_empty() {
+            self.install(crate::version::Edit { dropped_families: gone, ..Default::default() })?;
+        }
+        Ok(())
+    }
+
+    /// Takes the locks of prepared transactions again and lists them by xid.
+    fn restore_prepared(&self, prepared: Vec<(u64, Pending)>, segment: u32) -> Result<()> {
+        for (id, pending) in prepared {
+            let Some(xid) = pending.xid else { continue };
+            let batch = Arc::new(CommitBatch::from_body(pending.body).map_err(malformed)?);
+            let owner = Owner::new(self.new_owner_id());
+            for (family, key) in batch.keys() {
+                self.locks.lock_point(&owner, family, key, Mode::Exclusive, Policy::NoWait)?;
+            }
+            self.undecided.lock().insert(id, segment);
+            self.recovered.lock().insert(xid, RecoveredTransaction { id, batch, owner });
+        }
+        Ok(())
+    }
+
+    /// Keeps a prepared transaction whose owner goes away without deciding it.
+    pub(crate) fn keep_prepared(&self, xid: Vec<u8>, id: u64, batch: Arc<CommitBatch>, owner: Arc<Owner>) {
+        self.recovered.lock().insert(xid, RecoveredTransaction { id, batch, owner });
+    }
+
+    /// Commits or rolls back a recovered prepared transaction, durably in every mode; false when there is
+    /// none of this xid. When it fails the transaction is still there.
+    pub(crate) fn decide(&self, xid: &[u8], commit: bool) -> Result<bool> {
+        let Some(found) = self.recovered.lock().remove(xid) else { return Ok(false) };
+        let owner = found.owner.clone();
+        let again = RecoveredTransaction { id: found.id, batch: found.batch.clone(), owner: owner.clone() };
+        let result = Prepared::recovered(self, found.id, found.batch).and_then(|mut prepared| {
+            if commit {
+                self.order(&mut prepared);
+                self.finish(prepared, false)
+            } else {
+                self.roll_back_prepared(prepared)
+            }
+        });
+        match result {
+            Ok(()) => {
+                self.locks.unlock_all(&owner);
+                Ok(true)
+            }
+            Err(error) => {
+                if self.wal.failed().is_none() {
+                    self.recovered.lock().insert(xid.to_vec(), again);
+                }
+                Err(error)
+            }
+        }
+    }
+}

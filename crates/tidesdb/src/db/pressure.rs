@@ -1,0 +1,128 @@
+//! Back-pressure: what the store measures of itself, and the delay of a statement that follows from it.
+//! The decision is [`controller::delay`], pure; here are the numbers and the sleep.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use crate::compaction::controller::{self, Delay, Pressure};
+use crate::db::Store;
+use crate::error::{Error, Result};
+use crate::lock::Owner;
+use crate::memtable::Generation;
+
+/// Longest sleep between two looks at a kill or at the store.
+const STEP: Duration = Duration::from_millis(10);
+
+/// Delays below this are owed and slept later, together: a sleep costs more than it asks for.
+const SHORTEST_SLEEP_US: u64 = 200;
+
+/// What the store knows of how far behind it is.
+#[derive(Debug, Default)]
+pub(crate) struct Gauges {
+    /// Runs of level 0, and those at which writers stop, of the family that is closest to its stop.
+    l0_runs: AtomicU64,
+    l0_stop: AtomicU64,
+    debt: AtomicU64,
+    /// Bytes of memtable flushed in a second.
+    flush_rate: AtomicU64,
+    /// Transactions that may write now.
+    pub(crate) writers: AtomicU64,
+    /// Delay in microseconds that writers were spared because it was short.
+    owed_us: AtomicU64,
+}
+
+impl Gauges {
+    /// Bytes still to compact.
+    pub(crate) fn debt(&self) -> u64 {
+        self.debt.load(Relaxed)
+    }
+
+    /// A flush of `bytes` took `time`.
+    pub(crate) fn flushed(&self, bytes: u64, time: Duration) {
+        let now = (bytes as f64 / time.as_secs_f64().max(1e-3)) as u64;
+        let before = self.flush_rate.load(Relaxed);
+        self.flush_rate.store(if before == 0 { now } else { (before * 3 + now) / 4 }, Relaxed);
+    }
+}
+
+impl Store {
+    /// To be called when runs came or went: measures level 0 and debt, and wakes compaction.
+    pub(crate) fn shape_changed(&self) {
+        let version = self.versions.current();
+        let (mut runs, mut stop) = (0, 0);
+        for (family, levels) in version.families() {
+            let here = levels.l0.len() as u64;
+            if here == 0 {
+                continue;
+            }
+            let limit = self.family_options(family).map_or(0, |o| u64::from(o.l0_stall_threshold));
+            if limit > 0 && here * stop.max(1) >= runs * limit {
+                (runs, stop) = (here, limit);
+            }
+        }
+        if self.options.compaction_threads == 0 {
+            // Nobody would end a stop.
+            (runs, stop) = (0, 0);
+        }
+        self.pressure.l0_runs.store(runs, Relaxed);
+        self.pressure.l0_stop.store(stop, Relaxed);
+        self.pressure.debt.store(self.compaction_debt(), Relaxed);
+        self.attention.call();
+        self.memtables.changed.notify_all();
+    }
+
+    fn pressure_now(&self) -> Pressure {
+        let view = self.view.load();
+        Pressure {
+            active: view.active.bytes() as u64,
+            active_limit: self.options.write_buffer_size as u64,
+            unflushed: view.sealed.iter().map(|sealed| Generation::bytes(sealed) as u64).sum(),
+            flush_rate: self.pressure.flush_rate.load(Relaxed),
+            l0_runs: self.pressure.l0_runs.load(Relaxed),
+            l0_stop: self.pressure.l0_stop.load(Relaxed),
+            debt: self.pressure.debt.load(Relaxed),
+            debt_soft: self.options.base_level_size * 16,
+            compaction_rate: 0,
+            writers: self.pressure.writers.load(Relaxed),
+        }
+    }
+
+    /// Delays a statement while flush and compaction are behind; its transaction holds no lock. Errors
+    /// after `patience`, on a kill, and when the disk is full or the log failed.
+    pub(crate) fn throttle(&self, patience: Duration, owner: &Owner) -> Result<()> {
+        let commits = self.stats.commits.load(Relaxed);
+        let bytes = self.stats.user_bytes.load(Relaxed) / commits.max(1);
+        let mut begun = None;
+        loop {
+            match controller::delay(&self.pressure_now(), bytes) {
+                Delay::None => return Ok(()),
+                Delay::Micros(micros) => {
+                    let owed = self.pressure.owed_us.fetch_add(micros, Relaxed) + micros;
+                    if owed < SHORTEST_SLEEP_US {
+                        return Ok(());
+                    }
+                    self.pressure.owed_us.store(0, Relaxed);
+                    let sleep = Duration::from_micros(owed.min(controller::MAX_DELAY)).min(patience);
+                    self.stats.count_backpressure(|| std::thread::sleep(sleep));
+                    return Ok(());
+                }
+                Delay::Stop(_) => {}
+            }
+            self.wal_alive()?;
+            if owner.is_killed() {
+                return Err(Error::Interrupted);
+            }
+            if begun.get_or_insert_with(Instant::now).elapsed() >= patience {
+                return Err(Error::BackpressureTimeout);
+            }
+            self.stats.count_backpressure(|| {
+                let mut state = self.memtables.state.lock();
+                if let Some(stuck) = &state.stuck {
+                    return Err(stuck.error(self));
+                }
+                self.memtables.changed.wait_for(&mut state, STEP);
+                Ok(())
+            })?;
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Counters of a store, and the readable report.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::db::family::Family;
+use crate::db::Db;
+use crate::error::Result;
+use crate::lock::LockStats;
+
+/// Counters since the store was opened.
+#[derive(Debug, Default)]
+pub struct Stats {
+    /// Commits with changes.
+    pub commits: AtomicU64,
+    /// Times a writer was held back.
+    pub backpressure_waits: AtomicU64,
+    /// Microseconds for which writers were held back.
+    pub backpressure_wait_us: AtomicU64,
+    /// Flushes done.
+    pub flushes: AtomicU64,
+    /// Bytes that flushes wrote.
+    pub flush_bytes: AtomicU64,
+    /// Whether a flush runs.
+    pub flushing: AtomicU64,
+    /// Compactions done.
+    pub compactions: AtomicU64,
+    /// Bytes that compactions read.
+    pub compaction_read: AtomicU64,
+    /// Bytes that compactions wrote.
+    pub compaction_written: AtomicU64,
+    /// Bytes of keys and values that transactions committed.
+    pub user_bytes: AtomicU64,
+    /// Bytes in batches between `prepare` and the end of their commit.
+    pub batch_bytes: AtomicU64,
+}
+
+impl Stats {
+    /// Counts a wait of a writer.
+    pub(crate) fn count_backpressure<T>(&self, wait: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        let result = wait();
+        self.backpressure_waits.fetch_add(1, Ordering::Relaxed);
+        self.backpressure_wait_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
+        result
+    }
+}
+
+/// What is known of a family without reading data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FamilyStats {
+    /// Estimated live rows.
+    pub entries: u64,
+    /// Tombstones in files and memtables.
+    pub tombstones: u64,
+    /// Bytes on disk.
+    pub data_bytes: u64,
+    /// Estimated bytes in memtables.
+    pub memtable_bytes: u64,
+    /// Estimated bytes of key and value of a row, uncompressed.
+    pub mean_row_bytes: u64,
+    /// Runs that a read may have to visit.
+    pub runs: u32,
+    /// Levels with segments.
+    pub levels: u32,
+}
+
+/// What is known of a store.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)] // Named as the status variables that show them.
+pub struct StoreStats {
+    pub column_families: u64,
+    pub global_sequence: u64,
+    pub memtable_bytes: u64,
+    pub txn_memory_bytes: u64,
+    pub memory_limit: u64,
+    pub total_sstables: u64,
+    pub open_sstables: u64,
+    pub data_size_bytes: u64,
+    pub immutable_memtables: u64,
+    pub compaction_queue: u64,
+    pub cache_entries: u64,
+    pub cache_bytes: u64,
+    pub cache_hits: u64,
+    pub cache_misses: u64,
+    pub cache_partitions: u64,
+    pub total_tombstones: u64,
+    pub total_entries: u64,
+    pub backpressure_waits: u64,
+    pub backpressure_wait_us: u64,
+    pub locks: LockStats,
+    pub wal_segment: u64,
+    pub wal_bytes_written: u64,
+    pub flush_bytes_written: u64,
+    pub compaction_bytes_written: u64,
+    pub compaction_bytes_read: u64,
+    pub user_bytes_written: u64,
+    pub flush_count: u64,
+    pub compaction_count: u64,
+    pub compaction_debt_bytes: u64,
+    pub is_flushing: bool,
+    pub wal_syncs: u64,
+    pub wal_groups: u64,
+    pub commits: u64,
+    pub snapshots: u64,
+}
+
+impl Db {
+    /// What is known of a family without reading data. Looks at its runs only.
+    pub fn family_stats(&self, family: &Family) -> Result<FamilyStats> {
+        family.check_live()?;
+        let view = self.store().view();
+        let mut stats = FamilyStats { runs: 1 + view.sealed.len() as u32, ..FamilyStats::default() };
+        let (mut entries, mut raw_bytes, mut raw_entries) = (0u64, 0u64, 0u64);
+        for memtable in std::iter::once(&view.active).chain(&view.sealed) {
+            let here = memtable.entries(family.id());
+            stats.tombstones += memtable.tombstones(family.id());
+            entries += memtable.keys(family.id());
+            stats.memtable_bytes += memtable.family_bytes(family.id());
+            raw_entries += here;
+        }
+        raw_bytes += stats.memtable_bytes;
+        if let Some(levels) = view.version.family(family.id()) {
+            for (_, run) in levels.runs() {
+                let meta = run.meta();
+                stats.tombstones += meta.tombstones;
+                stats.data_bytes += meta.len;
+                entries += meta.keys;
+                raw_bytes += meta.raw_bytes;
+                raw_entries += meta.entries;
+            }
+            stats.runs += levels.l0.len() as u32 + levels.levels.len() as u32;
+            stats.levels = levels.levels.len() as u32;
+        }
+        // A tombstone is an entry, and hides one.
+        stats.entries = entries.saturating_sub(stats.tombstones.saturating_mul(2));
+        stats.mean_row_bytes = raw_bytes / raw_entries.max(1);
+        Ok(stats)
+    }
+
+    /// What is known of the store.
+    pub fn stats(&self) -> StoreStats {
+        let store = self.store();
+        let view = store.view();
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (files, _) = store.versions.live_files();
+        let (mut tombstones, mut entries) = (0, 0);
+        for (_, levels) in view.version.families() {
+            for (_, run) in levels.runs() {
+                tombstones += run.meta().tombstones;
+                entries += run.meta().entries;
+            }
+        }
+        let (snapshots, _) = store.snapshots.oldest();
+        StoreStats {
+            column_families: store.catalog.len() as u64,
+            global_sequence: store.pipeline.frontier(),
+            memtable_bytes: view.active.bytes() as u64
+                + view.sealed.iter().map(|sealed| sealed.bytes() as u64).sum::<u64>(),
+            txn_memory_bytes: of(&store.stats.batch_bytes),
+            memory_limit: store.options.write_buffer_size as u64 * 2 + store.options.block_cache_size as u64,
+            total_sstables: files.len() as u64,
+            open_sstables: store.versions.tables().open_files() as u64,
+            data_size_bytes: files.iter().map(|file| file.len).sum(),
+            immutable_memtables: view.sealed.len() as u64,
+            compaction_queue: store.claims.len() as u64,
+            cache_entries: store.cache.entries() as u64,
+            cache_bytes: store.cache.bytes() as u64,
+            cache_hits: store.cache.hits(),
+            cache_misses: store.cache.misses(),
+            cache_partitions: store.cache.shard_count() as u64,
+            total_tombstones: tombstones,
+            total_entries: entries,
+            backpressure_waits: of(&store.stats.backpressure_waits),
+            backpressure_wait_us: of(&store.stats.backpressure_wait_us),
+            locks: store.locks.stats(),
+            wal_segment: store.wal.written_lsn().segment().into(),
+            wal_bytes_written: store.wal.bytes_written(),
+            flush_bytes_written: of(&store.stats.flush_bytes),
+            compaction_bytes_written: of(&store.stats.compaction_written),
+            compaction_bytes_read: of(&store.stats.compaction_read),
+            user_bytes_written: of(&store.stats.user_bytes),
+            flush_count: of(&store.stats.flushes),
+            compaction_count: of(&store.stats.compactions),
+            compaction_debt_bytes: store.pressure.debt(),
+            is_flushing: of(&store.stats.flushing) != 0,
+            wal_syncs: store.wal.syncs(),
+            wal_groups: store.wal.groups(),
+            commits: of(&store.stats.commits),
+            snapshots: snapshots as u64,
+        }
+    }
+
+    /// A readable report of the store.
+    pub fn report(&self) -> String {
+        let s = self.stats();
+        let mut out = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write_report(&s, &mut out);
+        out
+    }
+
+    fn write_report(&self, s: &StoreStats, out: &mut String) -> fmt::Result {
+        let store = self.store();
+        writeln!(out, "DATA DIRECTORY\n{}\nsequence {}\n", store.dir.display(), s.global_sequence)?;
+        writeln!(
+            out,
+            "MEMORY\nmemtables {} bytes ({} sealed), batches {} bytes, block cache {} of {} bytes\n",
+            s.memtable_bytes,
+            s.immutable_memtables,
+            s.txn_memory_bytes,
+            s.cache_bytes,
+            store.options.block_cache_size
+        )?;
+        writeln!(
+            out,
+            "STORAGE\n{} files, {} bytes, {} open",
+            s.total_sstables, s.data_size_bytes, s.open_sstables
+        )?;
+        let mut by_level: BTreeMap<u8, (u64, u64, u64)> = BTreeMap::new();
+        for (_, levels) in store.view().version.families() {
+            for (level, run) in levels.runs() {
+                let at = by_level.entry(level).or_default();
+                *at = (at.0 + 1, at.1 + run.meta().len, at.2 + run.meta().entries);
+            }
+        }
+        for (level, (segments, bytes, entries)) in by_level {
+            writeln!(out, "level {level}: {segments} segments, {bytes} bytes, {entries} entries")?;
+        }
+        writeln!(
+            out,
+            "\nBACKGROUND\nflushes {} ({} bytes), compactions {} ({} bytes read, {} written), waiting {}, \
+             debt {} bytes\n",
+            s.flush_count,
+            s.flush_bytes_written,
+            s.compaction_count,
+            s.compaction_bytes_read,
+            s.compaction_bytes_written,
+            s.compaction_queue,
+            s.compaction_debt_bytes
+        )?;
+        writeln!(
+            out,
+            "BLOCK CACHE\n{} entries, {} hits, {} misses\n",
+            s.cache_entries, s.cache_hits, s.cache_misses
+        )?;
+        writeln!(
+            out,
+            "LOG\nsegment {}, {} bytes written, {} groups, {} syncs, {} commits\n",
+            s.wal_segment, s.wal_bytes_written, s.wal_groups, s.wal_syncs, s.commits
+        )?;
+        writeln!(out, "TOMBSTONES\n{} of {} entries in files\n", s.total_tombstones, s.total_entries)?;
+        let written = s.wal_bytes_written + s.flush_bytes_written + s.compaction_bytes_written;
+        let amplification = written as f64 / s.user_bytes_written.max(1) as f64;
+        writeln!(
+            out,
+            "WRITE AMPLIFICATION\n{amplification:.2} (log, flush and compaction over user bytes)\n"
+        )?;
+        writeln!(
+            out,
+            "LOCKS\n{:?}\nback-pressure: {} waits, {} us; open snapshots: {}",
+            s.locks, s.backpressure_waits, s.backpressure_wait_us, s.snapshots
+        )
+    }
+}

@@ -1,0 +1,116 @@
+//! A table file with a page-aligned segment for each of several families.
+
+use std::sync::Arc;
+
+use crate::compaction::prune::{rewrite, Counts, Rewrite};
+use crate::error::Result;
+use crate::io::{File, OpenMode};
+use crate::iter::{LiveSnapshots, RawSource};
+use crate::table::{next_segment_offset, SegmentMeta, SegmentOptions, SegmentWriter};
+use crate::types::{Entry, FamilyId, FileNo};
+use crate::version::{NewFile, VersionSet};
+
+/// A file that is being written, one segment behind the other. Made on disk with the first entry; unlinked
+/// when dropped before [`SharedFile::finish`].
+pub(crate) struct SharedFile<'a> {
+    versions: &'a VersionSet,
+    open: Option<(FileNo, Arc<dyn File>)>,
+    end: u64,
+}
+
+/// Tells a rewrite into a segment what it asks.
+pub(crate) struct SegmentRules<'a> {
+    /// Family of the segment.
+    pub family: FamilyId,
+    /// Its shape.
+    pub options: SegmentOptions,
+    /// Whether a run below may hold a key.
+    pub below: &'a mut dyn FnMut(&[u8]) -> bool,
+    /// See [`Rewrite::tick`].
+    pub tick: &'a mut dyn FnMut(u64) -> Result<()>,
+}
+
+impl<'a> SharedFile<'a> {
+    pub fn new(versions: &'a VersionSet) -> SharedFile<'a> {
+        SharedFile { versions, open: None, end: 0 }
+    }
+
+    /// The number of the file, once it has a segment.
+    pub fn number(&self) -> Option<FileNo> {
+        self.open.as_ref().map(|(number, _)| *number)
+    }
+
+    /// Writes what `live` needs of `source` as one segment; `None` if that is nothing.
+    pub fn segment(
+        &mut self,
+        source: &mut dyn RawSource,
+        live: &LiveSnapshots,
+        rules: SegmentRules<'_>,
+    ) -> Result<(Option<SegmentMeta>, Counts)> {
+        let mut into = IntoSegment { shared: self, rules, writer: None };
+        let counts = rewrite(source, live, &mut into)?;
+        let Some(writer) = into.writer else {
+            return Ok((None, counts));
+        };
+        let meta = writer.finish()?;
+        self.end = meta.offset + meta.len;
+        Ok((Some(meta), counts))
+    }
+
+    /// Syncs the file; `None` if it has no segment. Syncing the directory is the caller's.
+    pub fn finish(mut self) -> Result<Option<NewFile>> {
+        let Some((number, file)) = &self.open else {
+            return Ok(None);
+        };
+        file.sync_data()?;
+        let new = NewFile { number: *number, len: self.end };
+        self.open = None;
+        Ok(Some(new))
+    }
+
+    fn file(&mut self) -> Result<Arc<dyn File>> {
+        if let Some((_, file)) = &self.open {
+            return Ok(Arc::clone(file));
+        }
+        let number = self.versions.new_file_number();
+        let file = self.versions.disk().open(&self.versions.tables().path(number), OpenMode::Create)?;
+        self.open = Some((number, Arc::clone(&file)));
+        Ok(file)
+    }
+}
+
+impl Drop for SharedFile<'_> {
+    fn drop(&mut self) {
+        if let Some((number, file)) = self.open.take() {
+            drop(file);
+            self.versions.discard_file(number);
+        }
+    }
+}
+
+struct IntoSegment<'s, 'a, 'r> {
+    shared: &'s mut SharedFile<'a>,
+    rules: SegmentRules<'r>,
+    writer: Option<SegmentWriter>,
+}
+
+impl Rewrite for IntoSegment<'_, '_, '_> {
+    fn below(&mut self, key: &[u8]) -> bool {
+        (self.rules.below)(key)
+    }
+
+    fn keep(&mut self, key: &[u8], entry: Entry<'_>) -> Result<()> {
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            none => {
+                let (file, offset) = (self.shared.file()?, next_segment_offset(self.shared.end));
+                none.insert(SegmentWriter::new(file, offset, self.rules.family, self.rules.options.clone()))
+            }
+        };
+        writer.add(key, entry)
+    }
+
+    fn tick(&mut self, bytes: u64) -> Result<()> {
+        (self.rules.tick)(bytes)
+    }
+}

@@ -1,0 +1,308 @@
+//! The real disk: Linux files with `pread`, `pwrite`, `fdatasync`, `fallocate`. Interrupted system
+//! calls are repeated here; every other failure is reported with the operation and the path.
+//!
+//! `fallocate` is emulated by writing zeros on file systems that do not have it, so that a later
+//! `pwrite` into the range cannot fail for want of space there either (copy-on-write file systems
+//! promise nothing of that kind).
+
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use super::{Advice, DirectoryLock, Disk, File, OpenMode};
+use crate::error::{Error, Result};
+
+/// The machine's disk, clock and randomness.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct RealDisk;
+
+impl RealDisk {
+    /// A shared handle.
+    pub fn shared() -> Arc<dyn Disk> {
+        Arc::new(RealDisk)
+    }
+}
+
+#[derive(Debug)]
+struct RealFile {
+    file: fs::File,
+    path: PathBuf,
+}
+
+/// Repeats `call` while it is interrupted; -1 becomes the last OS error.
+fn retry(mut call: impl FnMut() -> libc::c_int) -> io::Result<()> {
+    loop {
+        if call() != -1 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+impl RealFile {
+    fn fail(&self, op: &'static str, source: io::Error) -> Error {
+        Error::io(op, &self.path, source)
+    }
+}
+
+impl File for RealFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.file.read_at(&mut buf[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(self.fail("read", e)),
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
+        self.file.write_all_at(buf, offset).map_err(|e| self.fail("write", e))
+    }
+
+    fn sync_data(&self) -> Result<()> {
+        // Not repeated when it fails: the kernel reports a failed writeback once and then calls the
+        // pages clean (`protocols.md` 1.3).
+        self.file.sync_data().map_err(|e| self.fail("fdatasync", e))
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.file.metadata().map(|m| m.len()).map_err(|e| self.fail("stat", e))
+    }
+
+    fn allocate(&self, len: u64) -> Result<()> {
+        let fd = self.file.as_raw_fd();
+        let Ok(size) = libc::off_t::try_from(len) else {
+            return Err(Error::InvalidArgument(format!("a file of {len} bytes")));
+        };
+        if size == 0 {
+            return Ok(());
+        }
+        // SAFETY: `fd` is open as long as `self`; no memory is passed.
+        match retry(|| unsafe { libc::fallocate(fd, 0, 0, size) }) {
+            Ok(()) => Ok(()),
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
+                let zeros = [0u8; 64 << 10];
+                let mut at = self.len()?;
+                while at < len {
+                    let n = zeros.len().min(usize::try_from(len - at).unwrap_or(usize::MAX));
+                    self.write_at(&zeros[..n], at)?;
+                    at += n as u64;
+                }
+                Ok(())
+            }
+            Err(e) => Err(self.fail("fallocate", e)),
+        }
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.file.set_len(len).map_err(|e| self.fail("truncate", e))
+    }
+
+    fn advise(&self, offset: u64, len: u64, advice: Advice) {
+        let advice = match advice {
+            Advice::Sequential => libc::POSIX_FADV_SEQUENTIAL,
+            Advice::Random => libc::POSIX_FADV_RANDOM,
+            Advice::WillNeed => libc::POSIX_FADV_WILLNEED,
+            Advice::DontNeed => libc::POSIX_FADV_DONTNEED,
+        };
+        if let (Ok(offset), Ok(len)) = (libc::off_t::try_from(offset), libc::off_t::try_from(len)) {
+            // SAFETY: the descriptor is open as long as `self`; no memory is passed. Advice may fail.
+            unsafe { libc::posix_fadvise(self.file.as_raw_fd(), offset, len, advice) };
+        }
+    }
+}
+
+/// Holds the `flock`; closing the descriptor gives it back.
+#[derive(Debug)]
+struct RealLock {
+    _descriptor: OwnedFd,
+}
+
+impl DirectoryLock for RealLock {}
+
+fn sync_directory(dir: &Path) -> Result<()> {
+    let file = fs::File::open(dir).map_err(|e| Error::io("open", dir, e))?;
+    file.sync_all().map_err(|e| Error::io("fsync", dir, e))
+}
+
+impl Disk for RealDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
+        let mut options = fs::OpenOptions::new();
+        options.read(true);
+        match mode {
+            OpenMode::Read => &mut options,
+            OpenMode::ReadWrite => options.write(true),
+            OpenMode::Create => options.write(true).create(true).truncate(true),
+        };
+        let file = options.open(path).map_err(|e| Error::io("open", path, e))?;
+        Ok(Arc::new(RealFile { file, path: path.to_path_buf() }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::rename(from, to).map_err(|e| Error::io("rename", from, e))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        fs::remove_file(path).map_err(|e| Error::io("unlink", path, e))
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        path.try_exists().map_err(|e| Error::io("stat", path, e))
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir).map_err(|e| Error::io("list", dir, e))? {
+            let entry = entry.map_err(|e| Error::io("list", dir, e))?;
+            // A name that is not UTF-8 is none of ours.
+            if let Ok(name) = entry.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        let mut missing = Vec::new();
+        let mut at = dir;
+        while !at.as_os_str().is_empty() && !self.exists(at)? {
+            missing.push(at);
+            match at.parent() {
+                Some(parent) => at = parent,
+                None => break,
+            }
+        }
+        for new in missing.into_iter().rev() {
+            match fs::create_dir(new) {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(Error::io("mkdir", new, e)),
+            }
+            match new.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent)?,
+                _ => sync_directory(Path::new("."))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        sync_directory(dir)
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn DirectoryLock>> {
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(|e| Error::io("open", path, e))?;
+        // SAFETY: the descriptor is open; no memory is passed.
+        match retry(|| unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+            Ok(()) => Ok(Box::new(RealLock { _descriptor: file.into() })),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                Err(Error::Busy(format!("{} is locked: the store is in use", path.display())))
+            }
+            Err(e) => Err(Error::io("flock", path, e)),
+        }
+    }
+
+    fn free_space(&self, dir: &Path) -> Result<u64> {
+        let name = std::ffi::CString::new(dir.as_os_str().as_bytes())
+            .map_err(|_| Error::InvalidArgument("a path with a zero byte".into()))?;
+        let mut stat = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
+        // SAFETY: `name` ends with a zero byte and `stat` is a writable statvfs.
+        retry(|| unsafe { libc::statvfs(name.as_ptr(), stat.as_mut_ptr()) })
+            .map_err(|e| Error::io("statvfs", dir, e))?;
+        // SAFETY: all zeros is a valid statvfs, and the call filled it.
+        let stat = unsafe { stat.assume_init() };
+        #[allow(clippy::unnecessary_cast)] // other targets have narrower fields
+        Ok((stat.f_bavail as u64).saturating_mul(stat.f_frsize as u64))
+    }
+
+    fn now_micros(&self) -> u64 {
+        static START: OnceLock<Instant> = OnceLock::new();
+        u64::try_from(START.get_or_init(Instant::now).elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    fn unix_seconds(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+    }
+
+    fn random(&self) -> u64 {
+        static STATE: OnceLock<RandomState> = OnceLock::new();
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        STATE.get_or_init(RandomState::new).hash_one(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_written_read_allocated_and_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = RealDisk;
+        let path = dir.path().join("a");
+        let file = disk.open(&path, OpenMode::Create).unwrap();
+        file.allocate(100_000).unwrap();
+        assert_eq!(file.len().unwrap(), 100_000);
+        file.write_at(b"hello", 70_000).unwrap();
+        file.sync_data().unwrap();
+        let mut buf = [0; 10];
+        assert_eq!(file.read_at(&mut buf, 69_998).unwrap(), 10);
+        assert_eq!(&buf, b"\0\0hello\0\0\0");
+        file.set_len(70_003).unwrap();
+        assert_eq!(file.read_at(&mut buf, 69_998).unwrap(), 5);
+        assert!(matches!(file.read_exact_at(&mut buf, 69_998), Err(Error::Corruption { .. })));
+        file.advise(0, 4096, Advice::DontNeed);
+
+        disk.rename(&path, &dir.path().join("b")).unwrap();
+        disk.sync_dir(dir.path()).unwrap();
+        assert_eq!(disk.list(dir.path()).unwrap(), ["b"]);
+        assert!(matches!(disk.open(&path, OpenMode::Read), Err(Error::Io { op: "open", .. })));
+        disk.remove(&dir.path().join("b")).unwrap();
+        assert!(!disk.exists(&dir.path().join("b")).unwrap());
+    }
+
+    #[test]
+    fn directories_locks_and_space() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = RealDisk;
+        let deep = dir.path().join("x/y/z");
+        disk.create_dir_all(&deep).unwrap();
+        disk.create_dir_all(&deep).unwrap();
+        assert!(disk.exists(&deep).unwrap());
+        let lock = disk.lock(&deep.join("LOCK")).unwrap();
+        assert!(matches!(disk.lock(&deep.join("LOCK")), Err(Error::Busy(_))));
+        drop(lock);
+        disk.lock(&deep.join("LOCK")).unwrap();
+        assert!(disk.free_space(&deep).unwrap() > 0);
+        assert_ne!(disk.random(), disk.random());
+        assert!(disk.unix_seconds() > 1_700_000_000);
+        let before = disk.now_micros();
+        assert!(disk.now_micros() >= before);
+    }
+}

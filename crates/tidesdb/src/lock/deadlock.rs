@@ -1,0 +1,103 @@
+//! Deadlocks. A wait can close a cycle only when it begins, and every cycle that it closes contains
+//! it; so the search starts there. Edges are read from the lock table during the search and kept
+//! nowhere. The caller holds the manager's wait latch: no wait begins or ends meanwhile, and an owner
+//! that waits neither takes nor gives back anything, so all edges between waiting owners stand still
+//! and what is found is a deadlock, not the shadow of one.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+
+use super::owner::Owner;
+
+/// Memory of searches, kept between them.
+#[derive(Default)]
+pub(super) struct Search {
+    /// Number of the present search; owners and queues are marked with it.
+    number: u64,
+    nodes: Vec<Node>,
+}
+
+struct Node {
+    owner: Arc<Owner>,
+    /// The node that waits for this one.
+    parent: usize,
+    depth: u64,
+}
+
+/// What a search found.
+pub(super) struct Found {
+    /// The owners of the shortest cycle through the start; empty if there is none.
+    pub(super) cycle: Vec<Arc<Owner>>,
+    /// Length of the longest path that was followed.
+    pub(super) depth: u64,
+}
+
+impl Search {
+    /// Looks for a cycle of waits through `start`, which waits. Breadth first; the work is bounded by
+    /// the number of waits and of holders of the locks waited for.
+    pub(super) fn run(&mut self, start: &Arc<Owner>) -> Found {
+        self.number += 1;
+        let number = self.number;
+        self.nodes.clear();
+        self.nodes.push(Node { owner: start.clone(), parent: 0, depth: 1 });
+        let (mut at, mut depth, mut closed) = (0, 1, None);
+        while at < self.nodes.len() && closed.is_none() {
+            let owner = self.nodes[at].owner.clone();
+            depth = self.nodes[at].depth;
+            let place = owner.waits_at.lock().clone();
+            if let Some(place) = place {
+                let nodes = &mut self.nodes;
+                let mut shard = place.latch();
+                shard.queue_mut(place.id).blockers_once(&owner, number, |blocker| {
+                    if Arc::ptr_eq(blocker, start) {
+                        closed = closed.or(Some(at));
+                    } else if blocker.seen.swap(number, Relaxed) != number
+                        && blocker.waits_at.lock().is_some()
+                    {
+                        nodes.push(Node { owner: blocker.clone(), parent: at, depth: depth + 1 });
+                    }
+                });
+            }
+            at += 1;
+        }
+        let mut cycle = Vec::new();
+        if let Some(mut node) = closed {
+            while node != 0 {
+                cycle.push(self.nodes[node].owner.clone());
+                node = self.nodes[node].parent;
+            }
+            cycle.push(start.clone());
+            cycle.reverse();
+        }
+        self.nodes.clear();
+        Found { cycle, depth }
+    }
+}
+
+/// The owner to roll back: by the server's preference, then the fewest keys written, then the
+/// youngest.
+pub(super) fn victim(cycle: &[Arc<Owner>]) -> Option<&Arc<Owner>> {
+    cycle.iter().max_by_key(|o| (o.preference(), std::cmp::Reverse(o.written()), o.id()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(id: u64, preference: i32, written: u64) -> Arc<Owner> {
+        let owner = Owner::new(id);
+        owner.set_preference(preference);
+        owner.set_written(written);
+        owner
+    }
+
+    #[test]
+    fn the_victim_is_by_preference_then_weight_then_age() {
+        let id = |cycle: &[Arc<Owner>]| victim(cycle).map(|o| o.id());
+        assert_eq!(id(&[]), None);
+        assert_eq!(id(&[owner(1, 0, 5), owner(2, 0, 5), owner(3, 0, 9)]), Some(2));
+        assert_eq!(id(&[owner(1, 0, 4), owner(2, 0, 5)]), Some(1));
+        assert_eq!(id(&[owner(1, 0, 0), owner(2, 1, 100), owner(3, -1, 0)]), Some(2));
+        assert_eq!(id(&[owner(7, -1, 0), owner(2, 0, 100)]), Some(2));
+    }
+}

@@ -1,0 +1,125 @@
+//! Keys of the lock table. The first 16 bytes stand in one integer, so that keys of up to 16 bytes are
+//! compared, hashed and stored without touching other memory.
+
+use std::cmp::Ordering;
+
+/// Bytes of a key that its head holds.
+pub(super) const HEAD_LEN: usize = 16;
+
+/// A key as it is looked for: order by (`head`, `rest`, `len`) is the order of the bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Probe<'a> {
+    /// The first 16 bytes, big-endian, padded with zeros.
+    pub(super) head: u128,
+    /// The bytes after them.
+    pub(super) rest: &'a [u8],
+    /// Length of the whole key; tells apart keys that the padding makes equal.
+    pub(super) len: u32,
+}
+
+impl<'a> Probe<'a> {
+    pub(super) fn new(key: &'a [u8]) -> Probe<'a> {
+        let (head, rest) = match key.split_first_chunk::<HEAD_LEN>() {
+            Some((head, rest)) => (u128::from_be_bytes(*head), rest),
+            None => {
+                let mut head = [0; HEAD_LEN];
+                head[..key.len()].copy_from_slice(key);
+                (u128::from_be_bytes(head), &key[key.len()..])
+            }
+        };
+        Probe { head, rest, len: key.len() as u32 }
+    }
+
+    /// A hash whose upper bits are well mixed.
+    pub(super) fn hash(&self) -> u64 {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut h = (self.head as u64).wrapping_mul(ODD) ^ ((self.head >> 64) as u64);
+        if !self.rest.is_empty() {
+            h ^= xxhash_rust::xxh3::xxh3_64(self.rest);
+        }
+        (h ^ (h >> 29) ^ u64::from(self.len)).wrapping_mul(ODD)
+    }
+}
+
+/// A key as it is kept; the buffer for the rest is reused by the next key in the same place.
+#[derive(Default)]
+pub(super) struct StoredKey {
+    head: u128,
+    len: u32,
+    rest: Vec<u8>,
+}
+
+/// A longer buffer is given back to the allocator when its key goes.
+const KEEP_REST: usize = 256;
+
+impl StoredKey {
+    pub(super) fn set(&mut self, probe: &Probe<'_>) {
+        self.head = probe.head;
+        self.len = probe.len;
+        self.rest.clear();
+        self.rest.extend_from_slice(probe.rest);
+    }
+
+    pub(super) fn clear(&mut self) {
+        if self.rest.capacity() > KEEP_REST {
+            self.rest = Vec::new();
+        } else {
+            self.rest.clear();
+        }
+    }
+
+    pub(super) fn as_probe(&self) -> Probe<'_> {
+        Probe { head: self.head, rest: &self.rest, len: self.len }
+    }
+
+    /// Order of this key's bytes against those of `probe`, when the heads are known to be equal.
+    pub(super) fn cmp_behind_head(&self, probe: &Probe<'_>) -> Ordering {
+        self.rest.as_slice().cmp(probe.rest).then(self.len.cmp(&probe.len))
+    }
+
+    /// The bytes of the key.
+    pub(super) fn to_vec(&self) -> Vec<u8> {
+        let mut out = self.head.to_be_bytes()[..HEAD_LEN.min(self.len as usize)].to_vec();
+        out.extend_from_slice(&self.rest);
+        out
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.rest.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn order(a: &[u8], b: &[u8]) -> Ordering {
+        let mut stored = StoredKey::default();
+        stored.set(&Probe::new(a));
+        assert_eq!(stored.to_vec(), a);
+        let b = Probe::new(b);
+        stored.as_probe().head.cmp(&b.head).then_with(|| stored.cmp_behind_head(&b))
+    }
+
+    #[test]
+    fn padding_is_told_from_zero_bytes() {
+        let zeros = [0u8; 40];
+        for a in 0..zeros.len() {
+            for b in 0..zeros.len() {
+                assert_eq!(order(&zeros[..a], &zeros[..b]), a.cmp(&b));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn order_is_that_of_the_bytes(
+            a in proptest::collection::vec(0u8..3, 0..40),
+            b in proptest::collection::vec(0u8..3, 0..40),
+        ) {
+            prop_assert_eq!(order(&a, &b), a.cmp(&b));
+        }
+    }
+}

@@ -1,0 +1,567 @@
+//! The lock manager: takes and gives back locks without a wait where it can, and runs waits.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard, RwLock};
+
+use super::key::Probe;
+use super::mode::Mask;
+use super::owner::{FamilyUse, Held, Holdings, Owner};
+use super::picture::describe;
+use super::queue::{Attempt, GivenBack};
+use super::shard::{FamilyLocks, TABLE_ENTRY, TABLE_SHARD};
+use super::wait::{grant_waiters, Waits, Wakes, Wanted};
+use super::{
+    Clock, Granted, Intent, LockInfo, LockOptions, LockStats, Mode, Policy, TableMode, WaitObserver,
+};
+use crate::error::{Error, Result};
+use crate::types::FamilyId;
+
+/// Families that an owner remembers from one transaction to the next.
+const REMEMBERED_FAMILIES: usize = 16;
+
+/// All locks of a store. See the [module](super) for what it guarantees.
+pub struct LockManager {
+    families: RwLock<HashMap<FamilyId, Arc<FamilyLocks>>>,
+    pub(super) waits: Mutex<Waits>,
+    pub(super) observer: Option<Arc<dyn WaitObserver>>,
+    pub(super) clock: Arc<dyn Clock>,
+    options: LockOptions,
+    pub(super) counters: Counters,
+}
+
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) waits: AtomicU64,
+    pub(super) wait_us: AtomicU64,
+    pub(super) deadlocks: AtomicU64,
+    pub(super) timeouts: AtomicU64,
+    pub(super) kills: AtomicU64,
+    pub(super) escalations: AtomicU64,
+    pub(super) chain_max: AtomicU64,
+}
+
+/// What `put_intent` does differently from a lock.
+const INTENT: bool = true;
+
+impl LockManager {
+    /// A lock manager without a bound on locks. `observer` hears of every wait; `clock` measures them.
+    pub fn new(observer: Option<Arc<dyn WaitObserver>>, clock: Arc<dyn Clock>) -> LockManager {
+        LockManager::with_options(observer, clock, LockOptions::default())
+    }
+
+    /// As [`LockManager::new`], with bounds.
+    pub fn with_options(
+        observer: Option<Arc<dyn WaitObserver>>,
+        clock: Arc<dyn Clock>,
+        options: LockOptions,
+    ) -> LockManager {
+        let shards = options.shards.clamp(1, 64).next_power_of_two();
+        LockManager {
+            families: RwLock::default(),
+            waits: Mutex::default(),
+            observer,
+            clock,
+            options: LockOptions { shards, ..options },
+            counters: Counters::default(),
+        }
+    }
+
+    /// Says that locks in `family` (an index) come under the table lock of `table`. To be called
+    /// before the first lock in `family`; a family that was not attached is its own table.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when `family` was locked or attached elsewhere before, or `table` is attached
+    /// itself.
+    pub fn attach_family(&self, family: FamilyId, table: FamilyId) -> Result<()> {
+        let table = self.family(table);
+        if table.table.is_some() || table.family == family {
+            return Err(Error::InvalidArgument(format!(
+                "family {} cannot be the table of family {family}",
+                table.family
+            )));
+        }
+        let mut families = self.families.write();
+        if let Some(known) = families.get(&family) {
+            return match &known.table {
+                Some(t) if t.family == table.family => Ok(()),
+                _ => Err(Error::InvalidArgument(format!(
+                    "family {family} is in use and cannot be attached to {}",
+                    table.family
+                ))),
+            };
+        }
+        families.insert(family, Arc::new(FamilyLocks::new(family, self.options.shards, Some(table))));
+        Ok(())
+    }
+
+    /// Forgets a dropped family, whose number nobody will lock again. Locks on it that are still held
+    /// stay until their owners end.
+    pub fn forget_family(&self, family: FamilyId) {
+        self.families.write().remove(&family);
+    }
+
+    /// Takes a lock on a key, and before it the intention lock on its table unless the owner has one.
+    /// `None`: somebody else has the key, and `policy` is `Skip`.
+    ///
+    /// # Errors
+    /// `Deadlock` (the owner is the victim, and must be rolled back), `LockTimeout`, `Interrupted`
+    /// (killed while it waited), `TooManyLocks`.
+    pub fn lock_point(
+        &self,
+        owner: &Arc<Owner>,
+        family: FamilyId,
+        key: &[u8],
+        mode: Mode,
+        policy: Policy,
+    ) -> Result<Option<Granted>> {
+        Ok(self.point(owner, family, key, mode.into(), policy, !INTENT)?.map(|i| i.granted))
+    }
+
+    /// Puts an optimistic transaction's intent on a key that it writes or reads FOR UPDATE. An intent
+    /// conflicts with locks and intents of others. When somebody else has the key, an owner that holds
+    /// nothing (see [`LockManager::holds_anything`]) waits as for a lock, and its caller takes a new
+    /// snapshot if it waited; an owner that holds something gets `Deadlock` at once.
+    ///
+    /// # Errors
+    /// As [`LockManager::lock_point`].
+    pub fn put_intent(
+        &self,
+        owner: &Arc<Owner>,
+        family: FamilyId,
+        key: &[u8],
+        policy: Policy,
+    ) -> Result<Option<Intent>> {
+        self.point(owner, family, key, Mask::X, policy, INTENT)
+    }
+
+    /// Takes a lock on the table that `family` stands for or is attached to. It is held until
+    /// [`LockManager::unlock_all`].
+    ///
+    /// # Errors
+    /// As [`LockManager::lock_point`].
+    pub fn lock_table(
+        &self,
+        owner: &Arc<Owner>,
+        family: FamilyId,
+        mode: TableMode,
+        policy: Policy,
+    ) -> Result<Granted> {
+        let mut holdings = owner.holdings.lock();
+        let at = self.family_use(&mut holdings, family);
+        let table = holdings.families[at].table;
+        Ok(match self.table(owner, holdings, table, mode.into(), policy)?.1 {
+            Taken { new: true, .. } => Granted::New,
+            Taken { new: false, .. } => Granted::AlreadyHeld,
+        })
+    }
+
+    /// Undoes one `Granted::New` of `mode`: the lock goes, or becomes what the owner's other calls
+    /// asked for. Does nothing for a key that the owner has not locked in this mode (its lock may have
+    /// become one on the table).
+    pub fn unlock_point(&self, owner: &Arc<Owner>, family: FamilyId, key: &[u8], mode: Mode) {
+        let mut holdings = owner.holdings.lock();
+        let at = self.family_use(&mut holdings, family);
+        let FamilyUse { ref locks, table, .. } = holdings.families[at];
+        let locks = locks.clone();
+        let probe = Probe::new(key);
+        let number = locks.shard_of(&probe);
+        let mut shard = locks.latch(number);
+        let Some(id) = shard.find(&probe) else { return };
+        let gone = if shard.queue(id).has_waiters() {
+            drop(shard);
+            let mut wakes = Wakes::default();
+            let mut waits = self.waits.lock();
+            // The owner's grant keeps the entry, or there is nothing to give back.
+            let mut shard = locks.latch(number);
+            let Some(id) = shard.find(&probe) else { return };
+            let gone = shard.queue_mut(id).give_back(owner, mode.into()) == GivenBack::Gone;
+            grant_waiters(&mut waits, shard.queue_mut(id), &mut wakes);
+            shard.tidy(id);
+            drop(shard);
+            drop(waits);
+            wakes.send();
+            gone.then_some(id)
+        } else {
+            let gone = shard.queue_mut(id).give_back(owner, mode.into()) == GivenBack::Gone;
+            shard.tidy(id);
+            drop(shard);
+            gone.then_some(id)
+        };
+        if let Some(id) = gone {
+            let found =
+                holdings.held.iter().rposition(|h| (h.family, h.shard, h.id) == (at as u32, number, id));
+            if let Some(found) = found {
+                holdings.held.swap_remove(found);
+                holdings.points -= 1;
+                holdings.families[table as usize].points -= 1;
+            }
+        }
+    }
+
+    /// Gives back everything that the owner holds and wakes those who get it; at the end of every
+    /// transaction, also of one that holds nothing: returns when no report of a wait names the owner
+    /// any more. The caller holds no mutex that a [`WaitObserver`] takes.
+    pub fn unlock_all(&self, owner: &Arc<Owner>) {
+        let mut holdings = owner.holdings.lock();
+        let holdings = &mut *holdings;
+        self.release(owner, &holdings.families, &mut holdings.held, |_| true);
+        holdings.points = 0;
+        if holdings.families.len() > REMEMBERED_FAMILIES {
+            holdings.families.clear();
+        }
+        for family in &mut holdings.families {
+            family.mask = Mask::NONE;
+            family.points = 0;
+        }
+        while owner.pins.load(Acquire) != 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Interrupts the owner's wait, and every later one until [`LockManager::clear_kill`]. May be
+    /// called from any thread that holds whatever mutex: takes only a leaf that nobody keeps.
+    pub fn kill(&self, owner: &Owner) {
+        owner.hand.kill();
+    }
+
+    /// Ends the effect of [`LockManager::kill`].
+    pub fn clear_kill(&self, owner: &Owner) {
+        owner.hand.clear_kill();
+    }
+
+    /// Whether the owner holds a key or intent, or a table in a mode other than intention. (Intention
+    /// locks alone do not count: a statement takes them before its first key.)
+    pub fn holds_anything(&self, owner: &Owner) -> bool {
+        let holdings = owner.holdings.lock();
+        holdings.points > 0 || holdings.families.iter().any(|f| f.mask.meets(Mask::S.with(Mask::X)))
+    }
+
+    /// Whether another owner has a lock or intent on the key, or a lock on its table, that conflicts
+    /// with `mode`. May be out of date when it returns.
+    pub fn is_locked_by_other(&self, owner: &Owner, family: FamilyId, key: &[u8], mode: Mode) -> bool {
+        let Some(locks) = self.families.read().get(&family).cloned() else { return false };
+        let table = locks.table.as_ref().unwrap_or(&locks);
+        if table.latch(TABLE_SHARD).queue(TABLE_ENTRY).is_locked_against(owner, intention(mode.into())) {
+            return true;
+        }
+        let probe = Probe::new(key);
+        let shard = locks.latch(locks.shard_of(&probe));
+        shard.find(&probe).is_some_and(|id| shard.queue(id).is_locked_against(owner, mode.into()))
+    }
+
+    /// Counters and gauges. Visits every lock.
+    pub fn stats(&self) -> LockStats {
+        let c = &self.counters;
+        let mut stats = LockStats {
+            waits: c.waits.load(Relaxed),
+            wait_us: c.wait_us.load(Relaxed),
+            deadlocks: c.deadlocks.load(Relaxed),
+            timeouts: c.timeouts.load(Relaxed),
+            kills: c.kills.load(Relaxed),
+            escalations: c.escalations.load(Relaxed),
+            chain_max: c.chain_max.load(Relaxed),
+            waiting: self.waits.lock().waiting,
+            ..LockStats::default()
+        };
+        for locks in self.all_families() {
+            for number in 0..locks.shards() {
+                let shard = locks.latch(number);
+                stats.bytes += (shard.heap_bytes() + size_of_val(&*shard)) as u64;
+                for entry in shard.iter() {
+                    stats.held += entry.queue.granted().len() as u64;
+                    stats.entries += u64::from(!entry.queue.is_unused());
+                }
+            }
+        }
+        stats
+    }
+
+    /// Every grant and wait, by family, the table's first and then by key; for each lock the grants
+    /// and then the waits in their order. Each lock is shown as it was at one moment, not all at the
+    /// same.
+    pub fn dump(&self) -> Vec<LockInfo> {
+        let mut out = Vec::new();
+        for locks in self.all_families() {
+            for number in 0..locks.shards() {
+                for entry in locks.latch(number).iter() {
+                    let key = (number != TABLE_SHARD).then(|| entry.key.to_vec());
+                    describe(locks.family, key, entry, &mut out);
+                }
+            }
+        }
+        out.sort_by(|a, b| (a.family, &a.key).cmp(&(b.family, &b.key)));
+        out
+    }
+
+    fn all_families(&self) -> Vec<Arc<FamilyLocks>> {
+        self.families.read().values().cloned().collect()
+    }
+
+    fn family(&self, family: FamilyId) -> Arc<FamilyLocks> {
+        if let Some(locks) = self.families.read().get(&family) {
+            return locks.clone();
+        }
+        let shards = self.options.shards;
+        let mut families = self.families.write();
+        families.entry(family).or_insert_with(|| Arc::new(FamilyLocks::new(family, shards, None))).clone()
+    }
+
+    /// Place of a family in the owner's list.
+    fn family_use(&self, holdings: &mut Holdings, family: FamilyId) -> usize {
+        match holdings.families.iter().position(|f| f.locks.family == family) {
+            Some(at) => at,
+            None => {
+                let locks = self.family(family);
+                self.push_family(holdings, locks)
+            }
+        }
+    }
+
+    fn push_family(&self, holdings: &mut Holdings, locks: Arc<FamilyLocks>) -> usize {
+        let table = locks.table.clone().map(|table| {
+            let known = holdings.families.iter().position(|f| f.locks.family == table.family);
+            known.unwrap_or_else(|| self.push_family(holdings, table))
+        });
+        let at = holdings.families.len();
+        let table = table.unwrap_or(at) as u32;
+        holdings.families.push(FamilyUse { locks, table, mask: Mask::NONE, points: 0 });
+        at
+    }
+
+    fn point(
+        &self,
+        owner: &Arc<Owner>,
+        family: FamilyId,
+        key: &[u8],
+        mode: Mask,
+        policy: Policy,
+        intent: bool,
+    ) -> Result<Option<Intent>> {
+        let mut waited = false;
+        let mut holdings = owner.holdings.lock();
+        let at = self.family_use(&mut holdings, family);
+        let table = holdings.families[at].table;
+        let mut over = holdings.families[table as usize].mask;
+        if !over.covers(intention(mode)) {
+            let taken;
+            match self.table(owner, holdings, table, intention(mode), policy) {
+                Ok(done) => (holdings, taken) = done,
+                Err(Error::LockTimeout) if policy == Policy::Skip => return Ok(None),
+                Err(e) => return Err(e),
+            }
+            waited |= taken.waited;
+            over = holdings.families[table as usize].mask;
+        }
+        if self.is_at_bound(&holdings) && !over.covers(mode) && !has_grant(owner, &holdings, at, key) {
+            holdings = self.escalate(owner, holdings, policy)?;
+            over = holdings.families[table as usize].mask;
+        }
+        if over.covers(mode) {
+            return Ok(Some(Intent { granted: Granted::AlreadyHeld, waited }));
+        }
+
+        let probe = Probe::new(key);
+        let locks = &holdings.families[at].locks;
+        let number = locks.shard_of(&probe);
+        let mut shard = locks.latch(number);
+        let id = shard.find_or_insert(&probe);
+        let attempt = shard.queue_mut(id).attempt(owner, mode, intent);
+        drop(shard);
+        let (first, id) = match attempt {
+            Attempt::AlreadyHeld => {
+                return Ok(Some(Intent { granted: Granted::AlreadyHeld, waited }));
+            }
+            Attempt::Granted { first } => (first, id),
+            Attempt::Blocked => {
+                let locks = locks.clone();
+                let holds = holdings.points > 0 || holdings.families.iter().any(|f| f.mask.meets(STRONG));
+                drop(holdings);
+                if policy == Policy::Skip {
+                    return Ok(None);
+                }
+                if intent && holds {
+                    return Err(Error::Deadlock);
+                }
+                let wanted = Wanted { locks: &locks, shard: number, probe, mode, intent };
+                let (place, first) = self.wait(owner, wanted, policy)?;
+                waited = true;
+                holdings = owner.holdings.lock();
+                (first, place.id)
+            }
+        };
+        if first {
+            holdings.held.push(Held { family: at as u32, shard: number, id });
+            holdings.points += 1;
+            holdings.families[table as usize].points += 1;
+        }
+        Ok(Some(Intent { granted: Granted::New, waited }))
+    }
+
+    /// Takes a table lock for the family at place `at` of the owner's list, which is a table.
+    fn table<'o>(
+        &self,
+        owner: &'o Arc<Owner>,
+        mut holdings: MutexGuard<'o, Holdings>,
+        at: u32,
+        mode: Mask,
+        policy: Policy,
+    ) -> Result<(MutexGuard<'o, Holdings>, Taken)> {
+        let FamilyUse { ref locks, mask, .. } = holdings.families[at as usize];
+        if mask.covers(mode) {
+            return Ok((holdings, Taken { new: false, waited: false }));
+        }
+        let mut waited = false;
+        let attempt = locks.latch(TABLE_SHARD).queue_mut(TABLE_ENTRY).attempt(owner, mode, !INTENT);
+        let first = match attempt {
+            Attempt::AlreadyHeld => false,
+            Attempt::Granted { first } => first,
+            Attempt::Blocked => {
+                let locks = locks.clone();
+                drop(holdings);
+                let wanted = Wanted {
+                    locks: &locks,
+                    shard: TABLE_SHARD,
+                    probe: Probe::new(b""),
+                    mode,
+                    intent: !INTENT,
+                };
+                let (_, first) = self.wait(owner, wanted, policy)?;
+                waited = true;
+                holdings = owner.holdings.lock();
+                first
+            }
+        };
+        if first {
+            holdings.held.push(Held { family: at, shard: TABLE_SHARD, id: TABLE_ENTRY });
+        }
+        let family = &mut holdings.families[at as usize];
+        family.mask = family.mask.with(mode);
+        Ok((holdings, Taken { new: true, waited }))
+    }
+
+    fn is_at_bound(&self, holdings: &Holdings) -> bool {
+        self.options.max_locks > 0 && holdings.points >= self.options.max_locks
+    }
+
+    /// Brings the owner below the bound on point locks: locks the table with the most of them and
+    /// gives the point locks under it back.
+    fn escalate<'o>(
+        &self,
+        owner: &'o Arc<Owner>,
+        holdings: MutexGuard<'o, Holdings>,
+        policy: Policy,
+    ) -> Result<MutexGuard<'o, Holdings>> {
+        let too_many = || Error::TooManyLocks { bound: self.options.max_locks };
+        let most = holdings.families.iter().enumerate().max_by_key(|(_, f)| f.points);
+        let Some((at, most)) = most.filter(|(_, f)| self.options.escalate && f.points > 0) else {
+            return Err(too_many());
+        };
+        let mode = if most.mask.meets(Mask::IX) { Mask::X } else { Mask::S };
+        let table = at as u32;
+        let (mut holdings, _) = match self.table(owner, holdings, table, mode, policy) {
+            Err(Error::LockTimeout) => return Err(too_many()),
+            other => other?,
+        };
+        self.counters.escalations.fetch_add(1, Relaxed);
+        let Holdings { families, held, points } = &mut *holdings;
+        self.release(owner, families, held, |h| {
+            h.shard != TABLE_SHARD && families[h.family as usize].table == table
+        });
+        *points -= std::mem::take(&mut families[at].points);
+        Ok(holdings)
+    }
+
+    /// Gives back the grants that `which` picks. Those that nobody waits for go first, without the
+    /// wait latch.
+    fn release(
+        &self,
+        owner: &Arc<Owner>,
+        families: &[FamilyUse],
+        held: &mut Vec<Held>,
+        which: impl Fn(&Held) -> bool,
+    ) {
+        let latch = |h: &Held| families[h.family as usize].locks.latch(h.shard);
+        let mut wanted = Vec::new();
+        // Newest first, so that the table's lock goes behind those under it.
+        let mut kept = Vec::new();
+        while let Some(h) = held.pop() {
+            if !which(&h) {
+                kept.push(h);
+                continue;
+            }
+            let mut shard = latch(&h);
+            if shard.queue(h.id).has_waiters() {
+                wanted.push(h);
+            } else {
+                shard.queue_mut(h.id).release(owner);
+                shard.tidy(h.id);
+            }
+        }
+        held.extend(kept.into_iter().rev());
+        if wanted.is_empty() {
+            return;
+        }
+        let mut wakes = Wakes::default();
+        let mut waits = self.waits.lock();
+        for h in &wanted {
+            let mut shard = latch(h);
+            shard.queue_mut(h.id).release(owner);
+            grant_waiters(&mut waits, shard.queue_mut(h.id), &mut wakes);
+            shard.tidy(h.id);
+        }
+        drop(waits);
+        wakes.send();
+    }
+
+    /// Lets an owner that waits look at the clock again.
+    #[cfg(test)]
+    pub(super) fn look_at_the_clock(&self, owner: &Owner) {
+        owner.hand.wake();
+    }
+
+    /// Panics if an invariant of a queue does not hold, or a deadlock stands.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let mut waiting = Vec::new();
+        let waits = self.waits.lock();
+        for locks in self.all_families() {
+            for number in 0..locks.shards() {
+                for entry in locks.latch(number).iter() {
+                    waiting.extend(entry.queue.waiting().iter().map(|r| r.owner.clone()));
+                    entry.queue.check();
+                }
+            }
+        }
+        assert_eq!(waiting.len() as u64, waits.waiting);
+        super::wait::assert_no_deadlock(&waits, &waiting);
+    }
+}
+
+/// What taking a table lock came to.
+struct Taken {
+    new: bool,
+    waited: bool,
+}
+
+/// Whether the owner has some grant on a key, in the family at place `at` of its list.
+fn has_grant(owner: &Owner, holdings: &Holdings, at: usize, key: &[u8]) -> bool {
+    let locks = &holdings.families[at].locks;
+    let probe = Probe::new(key);
+    let shard = locks.latch(locks.shard_of(&probe));
+    shard.find(&probe).is_some_and(|id| shard.queue(id).is_held_by(owner))
+}
+
+/// Table modes that are more than an intention.
+const STRONG: Mask = Mask::S.with(Mask::X);
+
+/// The table mode that a mode on a key needs.
+fn intention(mode: Mask) -> Mask {
+    if mode == Mask::S {
+        Mask::IS
+    } else {
+        Mask::IX
+    }
+}

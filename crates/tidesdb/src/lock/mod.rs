@@ -1,0 +1,194 @@
+//! Locks: point locks on keys, table locks, waits and deadlocks.
+//!
+//! Stands below transactions and knows nothing of values, logs or snapshots: an [`Owner`] (one for a
+//! transaction) asks the [`LockManager`] for a mode on (family, key bytes) or on a family, and gets
+//! it, waits for it, or gets an error. Guaranteed:
+//!
+//! - Two owners never hold conflicting modes of one lock. Row locks come under a table lock of the
+//!   intention mode, which `lock_point` takes where the owner has none.
+//! - Queues are fair: who asks later goes behind every conflicting wait; only a conversion (an owner
+//!   that holds a weaker mode) goes first.
+//! - Every wait ends: granted, chosen as a deadlock's victim, timed out, or killed. Deadlocks are
+//!   found when a wait begins, exactly: no owner is rolled back for a cycle that was not there.
+//! - No latch is held while a thread waits or while the observer runs.
+//!
+//! Latches, in the order in which they are taken: an owner's `holdings` (by its own thread only); the
+//! manager's wait latch, under which every wait begins and ends; one shard; an owner's `waits_at` and
+//! the mutex of its [`handover`]. An uncontended lock takes the first and the third.
+//!
+//! ```
+//! use tidesdb::lock::{Granted, LockManager, Mode, MonotonicClock, Owner, Policy};
+//! # use std::sync::Arc;
+//! let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
+//! let (a, b) = (Owner::new(1), Owner::new(2));
+//! assert_eq!(locks.lock_point(&a, 7, b"k", Mode::Exclusive, Policy::NoWait)?, Some(Granted::New));
+//! assert_eq!(locks.lock_point(&b, 7, b"k", Mode::Shared, Policy::Skip)?, None);
+//! locks.unlock_all(&a);
+//! assert_eq!(locks.lock_point(&b, 7, b"k", Mode::Shared, Policy::Skip)?, Some(Granted::New));
+//! locks.unlock_all(&b);
+//! # Ok::<(), tidesdb::Error>(())
+//! ```
+
+mod deadlock;
+mod handover;
+mod index;
+mod key;
+mod manager;
+mod mode;
+mod owner;
+mod picture;
+mod queue;
+mod shard;
+mod wait;
+
+#[cfg(all(test, not(loom)))]
+mod script_test;
+#[cfg(all(test, not(loom)))]
+mod stress_test;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use manager::LockManager;
+pub use mode::{Mode, TableMode};
+pub use owner::Owner;
+pub use picture::{picture, LockInfo};
+
+use crate::io::Disk;
+
+/// What to do when a lock is not free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Policy {
+    /// Wait, at most for the given time; zero is as `NoWait`.
+    Wait(Option<Duration>),
+    /// Fail with `Error::LockTimeout` at once.
+    NoWait,
+    /// For a key: answer that it is locked. For a table: as `NoWait`.
+    Skip,
+}
+
+/// A lock that the owner has after the call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Granted {
+    /// This call took or strengthened it; to be given back with [`LockManager::unlock_point`].
+    New,
+    /// The owner had it, or a stronger one, or one on the whole table. For a point lock the call is
+    /// counted: the lock outlives an `unlock_point` of whoever took it first.
+    AlreadyHeld,
+}
+
+/// An intent that the owner has after the call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Intent {
+    /// As for a lock.
+    pub granted: Granted,
+    /// Whether the call waited for others: versions newer than the owner's snapshot are likely.
+    pub waited: bool,
+}
+
+/// Hears of waits. Called by the waiting owner's thread, without any latch held; may block.
+pub trait WaitObserver: Send + Sync {
+    /// `waiter` will park now, for owners with these cookies: holders in its way and conflicting waits
+    /// before it; several may be equal, and 0 is an owner without a cookie. None of them has returned
+    /// from `unlock_all` before this call returns.
+    fn wait_begins(&self, waiter: &Owner, holders: &[u64]);
+    /// The wait of which `wait_begins` told is over, whatever its end.
+    fn wait_ends(&self, waiter: &Owner);
+}
+
+/// The clock that waits are measured with.
+pub trait Clock: Send + Sync {
+    /// Monotonic time in microseconds from an arbitrary start.
+    fn now_micros(&self) -> u64;
+}
+
+/// The clock of the operating system.
+#[derive(Debug)]
+pub struct MonotonicClock(Instant);
+
+impl Default for MonotonicClock {
+    fn default() -> Self {
+        MonotonicClock(Instant::now())
+    }
+}
+
+impl Clock for MonotonicClock {
+    fn now_micros(&self) -> u64 {
+        self.0.elapsed().as_micros() as u64
+    }
+}
+
+impl Clock for Arc<dyn Disk> {
+    fn now_micros(&self) -> u64 {
+        Disk::now_micros(&**self)
+    }
+}
+
+/// Bounds and widths of a lock manager.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LockOptions {
+    /// Most point locks that one owner holds; 0: no bound.
+    pub max_locks: usize,
+    /// At the bound: `true` trades the point locks under one table for a lock on that table, `false`
+    /// fails with `Error::TooManyLocks`.
+    pub escalate: bool,
+    /// Shards of a family's point locks, rounded up to a power of two, 1 to 64.
+    pub shards: usize,
+}
+
+impl Default for LockOptions {
+    /// No bound; two shards for each core, so that two running threads seldom meet.
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, |n| n.get());
+        LockOptions { max_locks: 0, escalate: true, shards: cores * 2 }
+    }
+}
+
+/// Counters since the start, and gauges.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct LockStats {
+    /// Waits begun.
+    pub waits: u64,
+    /// Microseconds waited, in waits that ended.
+    pub wait_us: u64,
+    /// Deadlocks found, each with one owner rolled back.
+    pub deadlocks: u64,
+    /// Waits that timed out.
+    pub timeouts: u64,
+    /// Waits interrupted by a kill.
+    pub kills: u64,
+    /// Times an owner's point locks became a table lock.
+    pub escalations: u64,
+    /// Longest path of owners waiting for one another that a deadlock search followed.
+    pub chain_max: u64,
+    /// Owners that wait now.
+    pub waiting: u64,
+    /// Grants now, table locks included.
+    pub held: u64,
+    /// Keys and tables that somebody has or wants now.
+    pub entries: u64,
+    /// Bytes that the lock table takes now, without the owners' own lists.
+    pub bytes: u64,
+}
+
+impl fmt::Debug for LockStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "waits {} ({} us), deadlocks {}, timeouts {}, kills {}, escalations {}, chain_max {}; \
+             now waiting {}, held {}, entries {}, bytes {}",
+            self.waits,
+            self.wait_us,
+            self.deadlocks,
+            self.timeouts,
+            self.kills,
+            self.escalations,
+            self.chain_max,
+            self.waiting,
+            self.held,
+            self.entries,
+            self.bytes
+        )
+    }
+}

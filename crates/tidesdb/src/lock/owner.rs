@@ -1,0 +1,141 @@
+//! Who locks: one [`Owner`] for a transaction, with the list of what it holds and its parking place.
+
+use std::fmt;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::handover::HandOver;
+use super::mode::Mask;
+use super::shard::{EntryId, FamilyLocks, Place};
+
+/// A holder of locks: one for each transaction. It may be used again for the next one
+/// ([`Owner::restart`]), which saves the allocations.
+///
+/// Calls that lock or unlock come from one thread at a time; the setters, `LockManager::kill` and
+/// reports may come from any thread. An owner that holds locks is kept alive by the lock table.
+pub struct Owner {
+    id: AtomicU64,
+    cookie: AtomicU64,
+    written: AtomicU64,
+    preference: AtomicI32,
+    /// Reports of waits under way that name this owner; `unlock_all` waits until there are none.
+    pub(super) pins: AtomicU32,
+    /// Number of the last deadlock detection that saw this owner.
+    pub(super) seen: AtomicU64,
+    pub(super) hand: HandOver,
+    /// Where the owner waits. Changes only under the manager's wait latch.
+    pub(super) waits_at: Mutex<Option<Place>>,
+    pub(super) holdings: Mutex<Holdings>,
+}
+
+/// What an owner holds.
+#[derive(Default)]
+pub(super) struct Holdings {
+    /// Families that it touched, with their lock sets.
+    pub(super) families: Vec<FamilyUse>,
+    /// Every entry in which it has a grant.
+    pub(super) held: Vec<Held>,
+    /// How many of them are point locks.
+    pub(super) points: usize,
+}
+
+/// A family in an owner's list.
+pub(super) struct FamilyUse {
+    pub(super) locks: Arc<FamilyLocks>,
+    /// Place in the list of the family whose table lock covers this one (may be itself).
+    pub(super) table: u32,
+    /// Modes of the table lock; of use only where `table` is the place itself.
+    pub(super) mask: Mask,
+    /// Point locks held in families under this table; as for `mask`.
+    pub(super) points: usize,
+}
+
+/// A grant in an owner's list.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    /// Place of the family in the list.
+    pub(super) family: u32,
+    pub(super) shard: u32,
+    pub(super) id: EntryId,
+}
+
+impl Owner {
+    /// A new owner. `id` names it in reports and is its age: of two, the one with the larger id is the
+    /// younger.
+    pub fn new(id: u64) -> Arc<Owner> {
+        Arc::new(Owner {
+            id: AtomicU64::new(id),
+            cookie: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            preference: AtomicI32::new(0),
+            pins: AtomicU32::new(0),
+            seen: AtomicU64::new(0),
+            hand: HandOver::default(),
+            waits_at: Mutex::new(None),
+            holdings: Mutex::new(Holdings::default()),
+        })
+    }
+
+    /// Makes the owner, which must hold nothing, that of a new transaction: sets id and age and clears
+    /// what was written, the preference and the kill. The cookie stays.
+    pub fn restart(&self, id: u64) {
+        debug_assert!(self.holdings.lock().held.is_empty(), "an owner restarts without locks");
+        self.id.store(id, Relaxed);
+        self.written.store(0, Relaxed);
+        self.preference.store(0, Relaxed);
+        self.hand.clear_kill();
+    }
+
+    /// The id given to [`Owner::new`] or [`Owner::restart`].
+    pub fn id(&self) -> u64 {
+        self.id.load(Relaxed)
+    }
+
+    /// What the embedding server knows the transaction by in reports of waits; 0 is "nothing". A
+    /// report that names this owner ends before the owner's `unlock_all` returns, so the cookie may
+    /// point to something that lives until then.
+    pub fn cookie(&self) -> u64 {
+        self.cookie.load(Acquire)
+    }
+
+    /// Sets the cookie. Not while the owner holds or waits for locks.
+    pub fn set_cookie(&self, cookie: u64) {
+        self.cookie.store(cookie, Release);
+    }
+
+    /// Number of keys written, as last set.
+    pub fn written(&self) -> u64 {
+        self.written.load(Relaxed)
+    }
+
+    /// Sets the number of keys written: of the owners in a deadlock, the one with the fewest is rolled
+    /// back.
+    pub fn set_written(&self, keys: u64) {
+        self.written.store(keys, Relaxed);
+    }
+
+    /// The server's wish about deadlocks, as last set.
+    pub fn preference(&self) -> i32 {
+        self.preference.load(Relaxed)
+    }
+
+    /// Sets the server's wish about deadlocks, which goes before the number of keys written: the owner
+    /// with the largest value is rolled back. 0 is usual; a transaction that is hard to repeat has
+    /// less.
+    pub fn set_preference(&self, preference: i32) {
+        self.preference.store(preference, Relaxed);
+    }
+
+    /// Whether a kill is in effect.
+    pub fn is_killed(&self) -> bool {
+        self.hand.is_killed()
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Owner").field("id", &self.id()).field("written", &self.written()).finish()
+    }
+}

@@ -1,0 +1,340 @@
+//! Who has one lock, and who waits for it, in order: all decisions about a single key or table. The
+//! caller holds the latch of the shard; nothing here blocks, and nothing here wakes anybody: owners
+//! to wake are handed back.
+
+use std::sync::Arc;
+
+use super::mode::Mask;
+use super::owner::Owner;
+
+/// What a count sticks at: such a lock is kept to the end of the transaction.
+const STICKY: u16 = u16::MAX;
+
+/// One owner's grant.
+pub(super) struct Hold {
+    pub(super) owner: Arc<Owner>,
+    pub(super) mask: Mask,
+    pub(super) intent: bool,
+    /// How often the owner took S and X here and did not give it back.
+    taken: [u16; 2],
+}
+
+/// One owner's wait.
+pub(super) struct Request {
+    pub(super) owner: Arc<Owner>,
+    pub(super) want: Mask,
+    pub(super) intent: bool,
+    /// The owner holds a weaker mode here: it stands before all that hold nothing.
+    pub(super) converts: bool,
+}
+
+/// What trying without a wait came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Attempt {
+    /// The owner had a mode that covers the wanted one.
+    AlreadyHeld,
+    /// Granted; `first` when the owner had nothing here before.
+    Granted {
+        /// Whether the owner's list of held locks has to name this one from now on.
+        first: bool,
+    },
+    /// Others stand in the way.
+    Blocked,
+}
+
+/// What giving back came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum GivenBack {
+    /// The owner has nothing here any more.
+    Gone,
+    /// The owner still has something here.
+    Kept,
+    /// The owner had no such lock.
+    NotHeld,
+}
+
+/// The grants and waits of one lock.
+///
+/// Invariants: grants of different owners do not conflict; an owner has at most one grant and one
+/// wait; converting waits stand before the others; after `grant_waiters` no waiter could be granted.
+#[derive(Default)]
+pub(super) struct Queue {
+    granted: Vec<Hold>,
+    waiting: Vec<Request>,
+    /// Number of grants with each mode bit.
+    count: [u32; Mask::BITS],
+    /// Number of the deadlock detection that last looked at every grant and at all waits before
+    /// `scanned.1` for an exclusive request.
+    scanned: (u64, usize),
+}
+
+fn slot(mode: Mask) -> Option<usize> {
+    if mode == Mask::S {
+        Some(0)
+    } else if mode == Mask::X {
+        Some(1)
+    } else {
+        None
+    }
+}
+
+impl Queue {
+    pub(super) fn granted(&self) -> &[Hold] {
+        &self.granted
+    }
+
+    pub(super) fn waiting(&self) -> &[Request] {
+        &self.waiting
+    }
+
+    pub(super) fn is_unused(&self) -> bool {
+        self.granted.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Whether somebody waits here.
+    pub(super) fn has_waiters(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn hold_of(&self, owner: &Owner) -> Option<usize> {
+        self.granted.iter().rposition(|h| std::ptr::eq(&*h.owner, owner))
+    }
+
+    /// Whether `owner` has some grant here.
+    pub(super) fn is_held_by(&self, owner: &Owner) -> bool {
+        self.hold_of(owner).is_some()
+    }
+
+    /// Whether a grant of somebody who is not the holder of `own` conflicts with `want`.
+    fn conflicts_with_others(&self, want: Mask, own: Mask) -> bool {
+        let against = want.conflicts();
+        (0..Mask::BITS).any(|bit| against.has_bit(bit) && self.count[bit] > u32::from(own.has_bit(bit)))
+    }
+
+    /// Whether a lock `want` would have to wait, for an owner other than the holders.
+    pub(super) fn is_locked_against(&self, owner: &Owner, want: Mask) -> bool {
+        self.granted.iter().any(|h| !std::ptr::eq(&*h.owner, owner) && h.mask.conflicts_with(want))
+    }
+
+    fn set_mask(&mut self, at: usize, mask: Mask) {
+        let old = std::mem::replace(&mut self.granted[at].mask, mask);
+        for bit in 0..Mask::BITS {
+            self.count[bit] -= u32::from(old.has_bit(bit));
+            self.count[bit] += u32::from(mask.has_bit(bit));
+        }
+    }
+
+    /// Gives `want` (one mode) to `owner`, who is known to be entitled to it. Returns whether this is
+    /// the owner's first grant here.
+    fn grant(&mut self, owner: &Arc<Owner>, want: Mask, intent: bool) -> bool {
+        let (at, first) = match self.hold_of(owner) {
+            Some(at) => (at, false),
+            None => {
+                self.granted.push(Hold {
+                    owner: owner.clone(),
+                    mask: Mask::NONE,
+                    intent: false,
+                    taken: [0; 2],
+                });
+                (self.granted.len() - 1, true)
+            }
+        };
+        self.set_mask(at, self.granted[at].mask.with(want));
+        let hold = &mut self.granted[at];
+        hold.intent |= intent;
+        if let Some(slot) = slot(want) {
+            hold.taken[slot] = hold.taken[slot].saturating_add(1);
+        }
+        first
+    }
+
+    /// Takes `want` (one mode) for `owner` if nobody stands in the way.
+    ///
+    /// A newcomer goes behind conflicting waiters. A conversion looks only at the grants of others
+    /// and at conversions that wait: an ordinary waiter that conflicts with the mode already held
+    /// would otherwise wait for an owner that waits for it.
+    pub(super) fn attempt(&mut self, owner: &Arc<Owner>, want: Mask, intent: bool) -> Attempt {
+        if self.granted.is_empty() && self.waiting.is_empty() {
+            let mut taken = [0; 2];
+            if let Some(slot) = slot(want) {
+                taken[slot] = 1;
+            }
+            self.granted.push(Hold { owner: owner.clone(), mask: want, intent, taken });
+            for bit in 0..Mask::BITS {
+                self.count[bit] = u32::from(want.has_bit(bit));
+            }
+            return Attempt::Granted { first: true };
+        }
+        let hold = self.hold_of(owner);
+        let own = hold.map_or(Mask::NONE, |at| self.granted[at].mask);
+        if own.covers(want) {
+            self.grant(owner, want, intent);
+            return Attempt::AlreadyHeld;
+        }
+        let converts = hold.is_some();
+        if self.conflicts_with_others(want, own)
+            || self.waiting.iter().any(|r| (r.converts || !converts) && r.want.conflicts_with(want))
+        {
+            return Attempt::Blocked;
+        }
+        Attempt::Granted { first: self.grant(owner, want, intent) }
+    }
+
+    /// Puts a wait into the queue: behind everybody, or for a conversion behind the other conversions.
+    pub(super) fn enqueue(&mut self, owner: &Arc<Owner>, want: Mask, intent: bool) {
+        let converts = self.hold_of(owner).is_some();
+        let request = Request { owner: owner.clone(), want, intent, converts };
+        if converts {
+            let at = self.waiting.iter().position(|r| !r.converts).unwrap_or(self.waiting.len());
+            self.waiting.insert(at, request);
+        } else {
+            self.waiting.push(request);
+        }
+    }
+
+    /// Takes the wait of `owner` out of the queue, if there is one.
+    pub(super) fn dequeue(&mut self, owner: &Owner) {
+        if let Some(at) = self.waiting.iter().position(|r| std::ptr::eq(&*r.owner, owner)) {
+            self.waiting.remove(at);
+        }
+    }
+
+    /// Grants every wait that conflicts neither with a grant of another nor with a wait before it,
+    /// front to back, and hands each to `granted` with whether it is the owner's first grant here.
+    pub(super) fn grant_waiters(&mut self, mut granted: impl FnMut(Arc<Owner>, bool)) {
+        let mut at = 0;
+        while let Some(request) = self.waiting.get(at) {
+            let want = request.want;
+            let own = match request.converts {
+                true => self.hold_of(&request.owner).map_or(Mask::NONE, |h| self.granted[h].mask),
+                false => Mask::NONE,
+            };
+            if self.conflicts_with_others(want, own)
+                || self.waiting[..at].iter().any(|r| r.want.conflicts_with(want))
+            {
+                if want == Mask::X {
+                    // Nothing is compatible with a waiting X: all behind it wait as well.
+                    return;
+                }
+                at += 1;
+                continue;
+            }
+            let request = self.waiting.remove(at);
+            let first = self.grant(&request.owner, want, request.intent);
+            granted(request.owner, first);
+        }
+    }
+
+    /// Undoes one taking of `mode` by `owner`; the grant shrinks to what is still counted.
+    pub(super) fn give_back(&mut self, owner: &Owner, mode: Mask) -> GivenBack {
+        let (Some(at), Some(slot)) = (self.hold_of(owner), slot(mode)) else {
+            return GivenBack::NotHeld;
+        };
+        let hold = &mut self.granted[at];
+        match hold.taken[slot] {
+            0 => return GivenBack::NotHeld,
+            STICKY => return GivenBack::Kept,
+            _ => hold.taken[slot] -= 1,
+        }
+        if hold.taken == [0; 2] {
+            self.release(owner);
+            return GivenBack::Gone;
+        }
+        if hold.taken[slot] == 0 {
+            let mask = hold.mask.without(mode);
+            self.set_mask(at, mask);
+        }
+        GivenBack::Kept
+    }
+
+    /// Takes away all that `owner` has here. Returns whether it had something.
+    pub(super) fn release(&mut self, owner: &Owner) -> bool {
+        let Some(at) = self.hold_of(owner) else { return false };
+        self.set_mask(at, Mask::NONE);
+        self.granted.swap_remove(at);
+        true
+    }
+
+    /// The owners that the wait of `owner` waits for: holders that conflict with it, and owners of
+    /// conflicting waits before it.
+    pub(super) fn blockers(&self, owner: &Owner, mut each: impl FnMut(&Arc<Owner>)) {
+        let Some(at) = self.waiting.iter().position(|r| std::ptr::eq(&*r.owner, owner)) else { return };
+        self.blockers_between(owner, at, 0, &mut each);
+    }
+
+    /// As `blockers`, but leaves out owners that an earlier call with the same `detection` number
+    /// reported for this lock: a queue of n exclusive waits costs n steps and not n squared.
+    pub(super) fn blockers_once(&mut self, owner: &Owner, detection: u64, mut each: impl FnMut(&Arc<Owner>)) {
+        let done = if self.scanned.0 == detection { self.scanned.1 } else { 0 };
+        if done > 0 && done >= self.waiting.len().saturating_sub(1) {
+            return;
+        }
+        let Some(at) = self.waiting.iter().position(|r| std::ptr::eq(&*r.owner, owner)) else { return };
+        if done > 0 && at <= done {
+            return;
+        }
+        self.blockers_between(owner, at, done, &mut each);
+        if self.waiting[at].want == Mask::X && !self.waiting[at].converts {
+            // Every grant and every wait before this one was reported. (A conversion leaves out its
+            // own grant, which may stand in the way of a wait before it.)
+            self.scanned = (detection, at);
+        }
+    }
+
+    fn blockers_between(&self, owner: &Owner, at: usize, from: usize, each: &mut impl FnMut(&Arc<Owner>)) {
+        let want = self.waiting[at].want;
+        if from == 0 {
+            for hold in &self.granted {
+                if !std::ptr::eq(&*hold.owner, owner) && hold.mask.conflicts_with(want) {
+                    each(&hold.owner);
+                }
+            }
+        }
+        for request in &self.waiting[from..at] {
+            if request.want.conflicts_with(want) {
+                each(&request.owner);
+            }
+        }
+    }
+
+    /// Forgets capacity that one crowd left behind.
+    pub(super) fn shrink(&mut self) {
+        const KEEP: usize = 8;
+        if self.granted.capacity() > KEEP {
+            self.granted = Vec::new();
+        }
+        if self.waiting.capacity() > KEEP {
+            self.waiting = Vec::new();
+        }
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.granted.capacity() * size_of::<Hold>() + self.waiting.capacity() * size_of::<Request>()
+    }
+
+    /// Panics if an invariant does not hold.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let mut count = [0; Mask::BITS];
+        for (i, a) in self.granted.iter().enumerate() {
+            assert!(!a.mask.is_empty());
+            for (bit, count) in count.iter_mut().enumerate() {
+                *count += u32::from(a.mask.has_bit(bit));
+            }
+            for b in &self.granted[i + 1..] {
+                assert!(!a.mask.conflicts_with(b.mask), "{} and {} granted together", a.mask, b.mask);
+                assert!(!Arc::ptr_eq(&a.owner, &b.owner));
+            }
+        }
+        assert_eq!(count, self.count);
+        for (i, r) in self.waiting.iter().enumerate() {
+            assert_eq!(r.converts, self.hold_of(&r.owner).is_some());
+            assert!(i == 0 || self.waiting[i - 1].converts || !r.converts);
+            assert!(self.waiting[..i].iter().all(|o| !Arc::ptr_eq(&o.owner, &r.owner)));
+            let mut blockers = 0;
+            self.blockers(&r.owner, |_| blockers += 1);
+            assert!(blockers > 0, "a wait for {} could be granted", r.want);
+        }
+    }
+}

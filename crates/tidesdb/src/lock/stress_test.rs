@@ -1,0 +1,346 @@
+//! Random transactions on many threads over few keys, watched by a shadow of who has what, and random
+//! steps on one queue. The seed decides what every thread does; the threads' order is the machine's.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rand::{rngs::StdRng, Rng, SeedableRng};
+
+use super::mode::Mask;
+use super::queue::{Attempt, GivenBack, Queue};
+use super::*;
+use crate::error::Error;
+
+/// Who has a key or a table, told by the threads themselves.
+#[derive(Default)]
+struct Shadow {
+    shared: AtomicI64,
+    exclusive: AtomicI64,
+}
+
+impl Shadow {
+    fn enter(&self, mode: Mode) {
+        match mode {
+            Mode::Shared => self.shared.fetch_add(1, SeqCst),
+            Mode::Exclusive => self.exclusive.fetch_add(1, SeqCst),
+        };
+    }
+
+    fn leave(&self, mode: Mode) {
+        match mode {
+            Mode::Shared => self.shared.fetch_sub(1, SeqCst),
+            Mode::Exclusive => self.exclusive.fetch_sub(1, SeqCst),
+        };
+    }
+
+    /// `mine` is what the caller itself entered.
+    fn check(&self, mode: Mode, mine: (i64, i64), what: &str) {
+        assert_eq!(self.exclusive.load(SeqCst), mine.1, "{what}: another owner has it exclusively");
+        if mode == Mode::Exclusive {
+            assert_eq!(self.shared.load(SeqCst), mine.0, "{what}: another owner shares it");
+        }
+    }
+}
+
+/// Checks that reports name only transactions that have not ended.
+struct Live(Vec<AtomicBool>);
+
+impl WaitObserver for Live {
+    fn wait_begins(&self, waiter: &Owner, holders: &[u64]) {
+        assert!(!holders.is_empty(), "a wait for nobody");
+        for round in 0..3 {
+            for &holder in holders {
+                assert_ne!(holder, waiter.cookie());
+                assert!(self.0[holder as usize].load(SeqCst), "a report names an ended transaction");
+            }
+            if round < 2 {
+                std::thread::yield_now();
+            }
+        }
+    }
+    fn wait_ends(&self, _: &Owner) {}
+}
+
+struct Run {
+    seed: u64,
+    threads: u64,
+    keys: u64,
+    transactions: u64,
+    options: LockOptions,
+    table_locks: bool,
+    kills: bool,
+}
+
+impl Run {
+    fn go(self) -> LockStats {
+        let live = Arc::new(Live((0..=self.threads).map(|_| AtomicBool::new(false)).collect()));
+        let locks = Arc::new(LockManager::with_options(
+            Some(live.clone()),
+            Arc::new(MonotonicClock::default()),
+            self.options,
+        ));
+        let shadows: Arc<Vec<Shadow>> = Arc::new((0..self.keys).map(|_| Shadow::default()).collect());
+        let owners: Vec<_> = (1..=self.threads).map(Owner::new).collect();
+        let ids = AtomicU64::new(self.threads);
+        let (done, commits) = (AtomicU64::new(0), AtomicU64::new(0));
+        let run = &self;
+        std::thread::scope(|scope| {
+            for (n, owner) in owners.iter().enumerate() {
+                owner.set_cookie(n as u64 + 1);
+                let (locks, shadows, live, ids) = (&locks, &shadows, &live, &ids);
+                let (done, commits) = (&done, &commits);
+                scope.spawn(move || {
+                    // A panic here must not leave the others waiting for this thread's locks.
+                    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                        let mut rng = StdRng::seed_from_u64(run.seed * 1000 + n as u64);
+                        for _ in 0..run.transactions {
+                            owner.restart(ids.fetch_add(1, SeqCst));
+                            live.0[n + 1].store(true, SeqCst);
+                            let mut mine = HashMap::new();
+                            let ended = run.transaction(locks, owner, shadows, &mut mine, &mut rng);
+                            for (&key, &(s, x)) in &mine {
+                                (0..s).for_each(|_| shadows[key as usize].leave(Mode::Shared));
+                                (0..x).for_each(|_| shadows[key as usize].leave(Mode::Exclusive));
+                            }
+                            locks.unlock_all(owner);
+                            live.0[n + 1].store(false, SeqCst);
+                            commits.fetch_add(u64::from(ended.is_ok()), SeqCst);
+                        }
+                    }));
+                    if ended.is_err() {
+                        eprintln!("seed {}\n{}", run.seed, picture(&locks.dump()));
+                        std::process::abort();
+                    }
+                    done.fetch_add(1, SeqCst);
+                });
+            }
+            let mut rng = StdRng::seed_from_u64(run.seed);
+            let mut last = (0, Instant::now());
+            while done.load(SeqCst) < run.threads {
+                locks.check();
+                if run.kills && rng.gen_bool(0.3) {
+                    locks.kill(&owners[rng.gen_range(0..owners.len())]);
+                }
+                let now = ids.load(SeqCst);
+                if now != last.0 {
+                    last = (now, Instant::now());
+                } else if last.1.elapsed() > Duration::from_secs(60) {
+                    eprintln!("seed {}: nothing moves\n{}", run.seed, picture(&locks.dump()));
+                    std::process::abort();
+                }
+                std::thread::sleep(Duration::from_micros(rng.gen_range(0..300)));
+            }
+        });
+        let stats = locks.stats();
+        assert_eq!((stats.held, stats.entries, stats.waiting), (0, 0, 0), "seed {}", self.seed);
+        let all = self.threads * self.transactions;
+        assert!(commits.load(SeqCst) * 4 > all, "seed {}: {commits:?} of {all} ended well", self.seed);
+        assert!(stats.waits > 0, "seed {}: nobody waited", self.seed);
+        stats
+    }
+
+    /// Locks at random; `mine` counts what was entered into the shadows, by key.
+    fn transaction(
+        &self,
+        locks: &LockManager,
+        owner: &Arc<Owner>,
+        shadows: &[Shadow],
+        mine: &mut HashMap<u64, (i64, i64)>,
+        rng: &mut StdRng,
+    ) -> Result<(), Error> {
+        let policy = |rng: &mut StdRng| match rng.gen_range(0..10) {
+            0 => Policy::NoWait,
+            1 => Policy::Skip,
+            2 => Policy::Wait(Some(Duration::from_micros(rng.gen_range(0..2000)))),
+            _ => Policy::Wait(None),
+        };
+        for step in 0..rng.gen_range(1..8) {
+            owner.set_written(step);
+            let key = rng.gen_range(0..self.keys);
+            let bytes = key_bytes(key);
+            let family = (key % 3) as u32;
+            let mode = if rng.gen_bool(0.5) { Mode::Shared } else { Mode::Exclusive };
+            if self.table_locks && rng.gen_bool(0.05) {
+                let strong = if rng.gen_bool(0.5) { TableMode::Shared } else { TableMode::Exclusive };
+                match locks.lock_table(owner, family, strong, policy(rng)) {
+                    // What the table lock promises, seen from the keys below.
+                    Ok(_) => {
+                        for below in (0..self.keys).filter(|k| k % 3 == u64::from(family)) {
+                            let own = mine.get(&below).copied().unwrap_or_default();
+                            let mode = match strong {
+                                TableMode::Exclusive => Mode::Exclusive,
+                                _ => Mode::Shared,
+                            };
+                            shadows[below as usize].check(mode, own, "table");
+                        }
+                    }
+                    Err(Error::LockTimeout) => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            let taken = if rng.gen_bool(0.1) {
+                match locks.put_intent(owner, family, &bytes, policy(rng)) {
+                    Ok(intent) => Ok(intent.map(|i| (i.granted, Mode::Exclusive))),
+                    Err(e) => Err(e),
+                }
+            } else {
+                locks.lock_point(owner, family, &bytes, mode, policy(rng)).map(|g| g.map(|g| (g, mode)))
+            };
+            let (granted, mode) = match taken {
+                Ok(Some(taken)) => taken,
+                Ok(None) | Err(Error::LockTimeout) => continue,
+                Err(e) => return Err(e),
+            };
+            let shadow = &shadows[key as usize];
+            shadow.enter(mode);
+            let own = mine.entry(key).or_default();
+            match mode {
+                Mode::Shared => own.0 += 1,
+                Mode::Exclusive => own.1 += 1,
+            }
+            shadow.check(mode, *own, "key");
+            if rng.gen_bool(0.3) {
+                std::thread::yield_now();
+            }
+            shadow.check(mode, *own, "key, later");
+            if granted == Granted::New && rng.gen_bool(0.2) {
+                match mode {
+                    Mode::Shared => own.0 -= 1,
+                    Mode::Exclusive => own.1 -= 1,
+                }
+                shadow.leave(mode);
+                locks.unlock_point(owner, family, &bytes, mode);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn key_bytes(key: u64) -> Vec<u8> {
+    let mut bytes = vec![7; if key % 2 == 0 { 20 } else { 0 }];
+    bytes.extend_from_slice(&key.to_be_bytes());
+    bytes
+}
+
+/// Seeds to run: the one in `LOCK_SEED`, or the given ones.
+fn seeds(range: std::ops::Range<u64>) -> Vec<u64> {
+    match std::env::var("LOCK_SEED").ok().and_then(|s| s.parse().ok()) {
+        Some(seed) => vec![seed],
+        None => range.collect(),
+    }
+}
+
+#[test]
+fn owners_that_conflict_never_meet_and_every_wait_ends() {
+    for seed in seeds(0..6) {
+        let stats = Run {
+            seed,
+            threads: 3 + seed * 2,
+            keys: 2 + seed,
+            transactions: 300,
+            options: LockOptions { shards: 1 << (seed % 3), ..LockOptions::default() },
+            table_locks: seed % 2 == 1,
+            kills: false,
+        }
+        .go();
+        assert!(stats.deadlocks > 0, "seed {seed}: {stats:?}");
+    }
+}
+
+#[test]
+fn kills_and_escalations_among_random_transactions() {
+    for seed in seeds(10..14) {
+        let stats = Run {
+            seed,
+            threads: 6,
+            keys: 12,
+            transactions: 300,
+            options: LockOptions { max_locks: 4, escalate: seed % 2 == 0, shards: 2 },
+            table_locks: false,
+            kills: true,
+        }
+        .go();
+        assert!(stats.kills > 0, "seed {seed}: {stats:?}");
+        assert_eq!(stats.escalations > 0, seed % 2 == 0, "seed {seed}: {stats:?}");
+    }
+}
+
+#[test]
+fn a_hot_key_with_many_waiters_serves_them_all() {
+    const THREADS: u64 = 40;
+    let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
+    let counter = AtomicI64::new(0);
+    std::thread::scope(|scope| {
+        for id in 1..=THREADS {
+            let (locks, counter) = (&locks, &counter);
+            scope.spawn(move || {
+                let owner = Owner::new(id);
+                for _ in 0..50 {
+                    let got = locks.lock_point(&owner, 1, b"hot", Mode::Exclusive, Policy::Wait(None));
+                    assert_eq!(got.unwrap(), Some(Granted::New));
+                    let seen = counter.load(SeqCst);
+                    std::thread::yield_now();
+                    counter.store(seen + 1, SeqCst);
+                    locks.unlock_all(&owner);
+                }
+            });
+        }
+    });
+    assert_eq!(counter.into_inner(), THREADS as i64 * 50);
+    assert_eq!((locks.stats().deadlocks, locks.stats().held), (0, 0));
+}
+
+/// Random steps on one queue, with all that `Queue::check` demands after each, and fairness: who asks
+/// is granted at once only if that passes over no conflicting wait.
+#[test]
+fn one_queue_keeps_its_invariants() {
+    const MODES: [Mask; 4] = [Mask::IS, Mask::IX, Mask::S, Mask::X];
+    for seed in seeds(0..200) {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let owners: Vec<_> = (0..6).map(Owner::new).collect();
+        let modes = if seed % 2 == 0 { &MODES[2..] } else { &MODES[..] };
+        let mut queue = Queue::default();
+        let waits =
+            |queue: &Queue, owner: &Arc<Owner>| queue.waiting().iter().any(|r| Arc::ptr_eq(&r.owner, owner));
+        for _ in 0..400 {
+            let owner = &owners[rng.gen_range(0..owners.len())];
+            let want = modes[rng.gen_range(0..modes.len())];
+            let mut granted = Vec::new();
+            if waits(&queue, owner) {
+                if rng.gen_bool(0.3) {
+                    queue.dequeue(owner);
+                }
+            } else if rng.gen_bool(0.5) {
+                let had = queue.is_held_by(owner);
+                let passes = queue.waiting().iter().any(|r| r.want.conflicts_with(want));
+                match queue.attempt(owner, want, false) {
+                    Attempt::AlreadyHeld => assert!(had, "seed {seed}"),
+                    Attempt::Granted { first } => {
+                        assert_eq!(first, !had, "seed {seed}");
+                        assert!(had || !passes, "seed {seed}: a newcomer overtook a wait");
+                    }
+                    Attempt::Blocked => queue.enqueue(owner, want, false),
+                }
+            } else if rng.gen_bool(0.5) {
+                queue.release(owner);
+            } else {
+                let had = queue.is_held_by(owner);
+                let gone = queue.give_back(owner, want) == GivenBack::Gone;
+                assert_eq!(had && !queue.is_held_by(owner), gone, "seed {seed}");
+            }
+            queue.grant_waiters(|owner, first| granted.push((owner, first)));
+            for (owner, _) in &granted {
+                assert!(!waits(&queue, owner) && queue.is_held_by(owner), "seed {seed}");
+            }
+            queue.check();
+        }
+        for owner in &owners {
+            queue.dequeue(owner);
+            queue.release(owner);
+            queue.grant_waiters(|_, _| {});
+        }
+        assert!(queue.granted().is_empty() && queue.waiting().is_empty(), "seed {seed}");
+    }
+}

@@ -1,0 +1,234 @@
+//! Waits: the slow path of every lock. A wait begins and ends under the manager's wait latch; in
+//! between the owner's thread is parked at its [`super::handover`], without any latch.
+
+use std::sync::atomic::Ordering::*;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::deadlock::{victim, Search};
+use super::handover::{Outcome, Woken};
+use super::key::Probe;
+use super::manager::LockManager;
+use super::mode::Mask;
+use super::owner::Owner;
+use super::queue::{Attempt, Queue};
+use super::shard::{FamilyLocks, Place};
+use super::Policy;
+use crate::error::{Error, Result};
+
+/// Under the wait latch.
+#[derive(Default)]
+pub(super) struct Waits {
+    /// Owners in some queue.
+    pub(super) waiting: u64,
+    search: Search,
+}
+
+/// Owners whose waits were decided, to be woken when no latch is held any more.
+#[derive(Default)]
+pub(super) struct Wakes(Vec<Arc<Owner>>);
+
+impl Wakes {
+    /// Wakes them.
+    pub(super) fn send(self) {
+        for owner in self.0 {
+            owner.hand.wake();
+        }
+    }
+}
+
+/// What a wait is for.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) locks: &'a Arc<FamilyLocks>,
+    pub(super) shard: u32,
+    pub(super) probe: Probe<'a>,
+    pub(super) mode: Mask,
+    pub(super) intent: bool,
+}
+
+/// Owners named in a report, kept from ending their transactions until it is over.
+struct Pinned(Vec<Arc<Owner>>);
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        for owner in &self.0 {
+            owner.pins.fetch_sub(1, Release);
+        }
+    }
+}
+
+impl LockManager {
+    /// Waits for a lock that was not free a moment ago. Returns where it is and whether it is the
+    /// owner's first grant there.
+    pub(super) fn wait(
+        &self,
+        owner: &Arc<Owner>,
+        wanted: Wanted<'_>,
+        policy: Policy,
+    ) -> Result<(Place, bool)> {
+        let limit = match policy {
+            Policy::Wait(Some(Duration::ZERO)) | Policy::NoWait | Policy::Skip => {
+                return Err(Error::LockTimeout);
+            }
+            Policy::Wait(limit) => limit,
+        };
+        if owner.hand.is_killed() {
+            return Err(Error::Interrupted);
+        }
+        let began = self.clock.now_micros();
+        let mut wakes = Wakes::default();
+        let mut pinned = Pinned(Vec::new());
+
+        let mut waits = self.waits.lock();
+        let mut shard = wanted.locks.latch(wanted.shard);
+        let id = shard.find_or_insert(&wanted.probe);
+        let place = Place { locks: wanted.locks.clone(), shard: wanted.shard, id };
+        let queue = shard.queue_mut(id);
+        if let Attempt::Granted { first } = queue.attempt(owner, wanted.mode, wanted.intent) {
+            return Ok((place, first));
+        }
+        owner.hand.arm();
+        queue.enqueue(owner, wanted.mode, wanted.intent);
+        *owner.waits_at.lock() = Some(place.clone());
+        waits.waiting += 1;
+        if self.observer.is_some() {
+            queue.blockers(owner, |blocker| {
+                blocker.pins.fetch_add(1, Relaxed);
+                pinned.0.push(blocker.clone());
+            });
+        }
+        drop(shard);
+        self.counters.waits.fetch_add(1, Relaxed);
+        self.break_deadlocks(&mut waits, owner, &mut wakes);
+        drop(waits);
+        wakes.send();
+
+        let woken = match (owner.hand.decided(), &self.observer) {
+            (Some(outcome), _) => Woken::Decided(outcome),
+            (None, None) => self.park(owner, began, limit),
+            (None, Some(observer)) => {
+                let cookies: Vec<u64> = pinned.0.iter().map(|o| o.cookie()).collect();
+                observer.wait_begins(owner, &cookies);
+                drop(std::mem::replace(&mut pinned, Pinned(Vec::new())));
+                let woken = self.park(owner, began, limit);
+                observer.wait_ends(owner);
+                woken
+            }
+        };
+        drop(pinned);
+        let outcome = match woken {
+            Woken::Decided(outcome) => Ok(outcome),
+            Woken::Killed => self.withdraw(owner).ok_or(Error::Interrupted),
+            Woken::TimedOut => self.withdraw(owner).ok_or(Error::LockTimeout),
+        };
+        self.counters.wait_us.fetch_add(self.clock.now_micros().saturating_sub(began), Relaxed);
+        match outcome {
+            Ok(Outcome::Granted { first }) => Ok((place, first)),
+            Ok(Outcome::Deadlock) => Err(Error::Deadlock),
+            Err(e) => {
+                let counter = match e {
+                    Error::Interrupted => &self.counters.kills,
+                    _ => &self.counters.timeouts,
+                };
+                counter.fetch_add(1, Relaxed);
+                Err(e)
+            }
+        }
+    }
+
+    fn park(&self, owner: &Owner, began: u64, limit: Option<Duration>) -> Woken {
+        owner.hand.park(|| {
+            let limit = u64::try_from(limit?.as_micros()).unwrap_or(u64::MAX);
+            let gone = self.clock.now_micros().saturating_sub(began);
+            Some(Duration::from_micros(limit.saturating_sub(gone)))
+        })
+    }
+
+    /// Finds the cycles that the wait of `owner` closes and ends one wait in each.
+    fn break_deadlocks(&self, waits: &mut Waits, owner: &Arc<Owner>, wakes: &mut Wakes) {
+        // A cycle takes two waits.
+        while waits.waiting > 1 && owner.hand.decided().is_none() {
+            let found = waits.search.run(owner);
+            self.counters.chain_max.fetch_max(found.depth, Relaxed);
+            let Some(victim) = victim(&found.cycle) else { return };
+            debug_assert!(is_cycle(&found.cycle));
+            self.counters.deadlocks.fetch_add(1, Relaxed);
+            take_out(waits, victim, wakes);
+            victim.hand.decide(Outcome::Deadlock);
+            if !Arc::ptr_eq(victim, owner) {
+                wakes.0.push(victim.clone());
+            }
+        }
+    }
+
+    /// Ends the wait of an owner that woke without a decision, unless one came meanwhile.
+    fn withdraw(&self, owner: &Arc<Owner>) -> Option<Outcome> {
+        let mut wakes = Wakes::default();
+        let mut waits = self.waits.lock();
+        let decided = owner.hand.decided();
+        if decided.is_none() {
+            take_out(&mut waits, owner, &mut wakes);
+        }
+        drop(waits);
+        wakes.send();
+        decided
+    }
+}
+
+/// Grants what can be granted in a queue that changed.
+pub(super) fn grant_waiters(waits: &mut Waits, queue: &mut Queue, wakes: &mut Wakes) {
+    queue.grant_waiters(|owner, first| {
+        waits.waiting -= 1;
+        *owner.waits_at.lock() = None;
+        owner.hand.decide(Outcome::Granted { first });
+        wakes.0.push(owner);
+    });
+}
+
+/// Takes an owner that waits out of its queue and grants what can be granted then.
+fn take_out(waits: &mut Waits, owner: &Owner, wakes: &mut Wakes) {
+    let Some(place) = owner.waits_at.lock().take() else { return };
+    waits.waiting -= 1;
+    let mut shard = place.latch();
+    shard.queue_mut(place.id).dequeue(owner);
+    grant_waiters(waits, shard.queue_mut(place.id), wakes);
+    shard.tidy(place.id);
+}
+
+/// Whether each owner waits for the next, and the last for the first.
+fn is_cycle(cycle: &[Arc<Owner>]) -> bool {
+    let waits_for = |a: &Arc<Owner>, b: &Arc<Owner>| {
+        let Some(place) = a.waits_at.lock().clone() else { return false };
+        let mut found = false;
+        place.latch().queue(place.id).blockers(a, |o| found |= Arc::ptr_eq(o, b));
+        found
+    };
+    (0..cycle.len()).all(|at| waits_for(&cycle[at], &cycle[(at + 1) % cycle.len()]))
+}
+
+/// Panics if a deadlock stands. No wait begins or ends meanwhile.
+#[cfg(test)]
+pub(super) fn assert_no_deadlock(_: &Waits, waiting: &[Arc<Owner>]) {
+    use std::collections::HashMap;
+    let edges: HashMap<u64, Vec<u64>> = waiting
+        .iter()
+        .filter_map(|owner| {
+            let place = owner.waits_at.lock().clone()?;
+            let mut out = Vec::new();
+            place.latch().queue(place.id).blockers(owner, |o| out.push(o.id()));
+            Some((owner.id(), out))
+        })
+        .collect();
+    // Owners whose blockers all run, or are known to end, end as well; who is left is deadlocked.
+    let mut left: Vec<u64> = edges.keys().copied().collect();
+    loop {
+        let before = left.len();
+        let stuck = left.clone();
+        left.retain(|o| edges[o].iter().any(|b| stuck.contains(b)));
+        if left.is_empty() {
+            return;
+        }
+        assert!(left.len() < before, "owners {left:?} wait for one another");
+    }
+}

@@ -1,0 +1,88 @@
+//! Data blocks: keyed blocks whose bodies are the versions of a key, newest first
+//! (`docs/format/table.md`, "Data blocks").
+
+use std::ops::Range;
+
+use super::envelope::Damage;
+use crate::format::coding::{get_len, get_varint, put_bytes, put_varint, varint_len};
+use crate::types::{Entry, Kind, Seq};
+
+/// Flag: newer versions of the first key stand in the block before.
+pub(super) const CONTINUES: u32 = 1;
+/// Flag: older versions of the last key stand in the block behind.
+pub(super) const CONTINUED: u32 = 2;
+
+/// Bit of a tag: an older version follows in this body.
+const MORE: u8 = 0x80;
+
+/// Most bytes that tag and sequence number take.
+const VERSION_OVERHEAD: usize = 1 + 8;
+
+/// Appends a version. If a newer one of the same key stands in this body, `newer` is where its tag is.
+/// Returns where its own tag is.
+pub(super) fn put_version(body: &mut Vec<u8>, entry: &Entry<'_>, newer: Option<usize>) -> usize {
+    if let Some(tag) = newer.and_then(|at| body.get_mut(at)) {
+        *tag |= MORE;
+    }
+    let at = body.len();
+    body.push(entry.kind.byte());
+    put_varint(body, entry.seq);
+    put_bytes(body, entry.value);
+    at
+}
+
+/// About how many bytes a version takes.
+pub(super) fn version_len(entry: &Entry<'_>) -> usize {
+    VERSION_OVERHEAD + varint_len(entry.value.len() as u64) + entry.value.len()
+}
+
+/// One version as it stands in a payload.
+#[derive(Clone, Debug)]
+pub(super) struct Version {
+    /// Sequence number.
+    pub seq: Seq,
+    /// What it does.
+    pub kind: Kind,
+    /// Where the value stands in the payload.
+    pub value: Range<usize>,
+    /// Whether an older version follows at `value.end`.
+    pub more: bool,
+}
+
+/// Reads the version at `at` of a body that ends at `end`.
+#[inline]
+pub(super) fn read_version(payload: &[u8], at: usize, end: usize) -> Result<Version, Damage> {
+    const CUT_SHORT: Damage = Damage("a version is cut short");
+    let body = payload.get(..end).ok_or(CUT_SHORT)?;
+    let tag = *body.get(at).ok_or(CUT_SHORT)?;
+    let kind = Kind::from_byte(tag & !MORE).ok_or(Damage("the kind of an entry"))?;
+    let mut at = at + 1;
+    let seq = get_varint(body, &mut at).ok_or(CUT_SHORT)?;
+    let len = get_len(body, &mut at).ok_or(CUT_SHORT)?;
+    let value_end = at.checked_add(len).filter(|&value_end| value_end <= end).ok_or(CUT_SHORT)?;
+    let more = tag & MORE != 0;
+    if !more && value_end != end {
+        return Err(Damage("bytes behind the last version of a key"));
+    }
+    Ok(Version { seq, kind, value: at..value_end, more })
+}
+
+/// The newest version at or below `snapshot` in the body from `at` to `end`.
+#[inline]
+pub(super) fn find_version(
+    payload: &[u8],
+    mut at: usize,
+    end: usize,
+    snapshot: Seq,
+) -> Result<Option<Version>, Damage> {
+    loop {
+        let version = read_version(payload, at, end)?;
+        if version.seq <= snapshot {
+            return Ok(Some(version));
+        }
+        if !version.more {
+            return Ok(None);
+        }
+        at = version.value.end;
+    }
+}

@@ -1,0 +1,357 @@
+//! Keyed blocks: the layout that data blocks, index partitions and the top index share
+//! (`docs/format/table.md`, "Keyed blocks"). [`KeyedBuilder`] writes one, [`KeyedBlock`] reads one.
+//!
+//! The point of the layout: the common prefix is compared once, then a binary search runs over a dense
+//! array of eight-byte heads, and the bytes behind a head are looked at only where heads are equal. Reading
+//! checks every length; damage is an error, never a panic.
+
+use std::cmp::Ordering;
+
+use super::envelope::Damage;
+use crate::format::coding::{get_len, pieces, put_varint, u32_at};
+
+const HEADER_LEN: usize = 16;
+/// Bytes of arrays for each key: head and body offset.
+const SLOT_LEN: usize = 12;
+
+const CUT_SHORT: Damage = Damage("a keyed block is cut short");
+
+/// The head of `key`, which is already without the common prefix.
+#[inline]
+fn head_of(key: &[u8]) -> u64 {
+    match key.first_chunk::<8>() {
+        Some(head) => u64::from_be_bytes(*head),
+        None => {
+            let mut padded = [0; 8];
+            padded[..key.len()].copy_from_slice(key);
+            u64::from_be_bytes(padded)
+        }
+    }
+}
+
+/// Length of the longest common prefix.
+pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(x, y)| x == y).count()
+}
+
+/// Collects keys, ascending, with the bytes that belong to each.
+#[derive(Default)]
+pub(super) struct KeyedBuilder {
+    keys: Vec<u8>,
+    /// For each key: where it ends in `keys`, where its bytes begin in `bodies`.
+    slots: Vec<(usize, usize)>,
+    bodies: Vec<u8>,
+    prefix: usize,
+}
+
+impl KeyedBuilder {
+    /// Begins the next key; what is appended to [`KeyedBuilder::body`] until the next call belongs to it.
+    pub fn push(&mut self, key: &[u8]) {
+        self.prefix = self.prefix_with(key);
+        self.keys.extend_from_slice(key);
+        self.slots.push((self.keys.len(), self.bodies.len()));
+    }
+
+    /// The bytes behind the last key.
+    pub fn body(&mut self) -> &mut Vec<u8> {
+        &mut self.bodies
+    }
+
+    fn prefix_with(&self, key: &[u8]) -> usize {
+        match self.slots.first() {
+            None => key.len(),
+            Some(&(first, _)) => common_prefix(&self.keys[..first.min(self.prefix)], key),
+        }
+    }
+
+    /// Whether it has no key.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// About how long the payload would be with `body` more bytes behind one more key, or behind the last
+    /// one (`None`).
+    pub fn len_with(&self, key: Option<&[u8]>, body: usize) -> usize {
+        let (slots, keys, prefix) = match key {
+            None => (self.slots.len(), self.keys.len(), self.prefix),
+            Some(key) => (self.slots.len() + 1, self.keys.len() + key.len(), self.prefix_with(key)),
+        };
+        let rests = keys.saturating_sub(slots * (prefix + 8));
+        HEADER_LEN + slots * (SLOT_LEN + 1) + prefix + rests + self.bodies.len() + body
+    }
+
+    /// Writes the payload into `out` (which is emptied first) and begins anew.
+    pub fn finish(&mut self, flags: u32, out: &mut Vec<u8>) {
+        out.clear();
+        let count = self.slots.len();
+        out.extend_from_slice(&(count as u32).to_le_bytes());
+        out.extend_from_slice(&(self.prefix as u32).to_le_bytes());
+        out.extend_from_slice(&flags.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        let mut key_start = 0;
+        for &(key_end, _) in &self.slots {
+            let head = head_of(&self.keys[key_start + self.prefix..key_end]);
+            out.extend_from_slice(&head.to_le_bytes());
+            key_start = key_end;
+        }
+        let offsets = out.len();
+        out.resize(offsets + 4 * count, 0);
+        out.extend_from_slice(&self.keys[..self.prefix]);
+        let mut key_start = 0;
+        for (i, &(key_end, body)) in self.slots.iter().enumerate() {
+            let at = (out.len() as u32).to_le_bytes();
+            out[offsets + 4 * i..offsets + 4 * i + 4].copy_from_slice(&at);
+            let suffix = &self.keys[key_start + self.prefix..key_end];
+            put_varint(out, suffix.len() as u64);
+            out.extend_from_slice(suffix.get(8..).unwrap_or_default());
+            let body_end = self.slots.get(i + 1).map_or(self.bodies.len(), |next| next.1);
+            out.extend_from_slice(&self.bodies[body..body_end]);
+            key_start = key_end;
+        }
+        self.keys.clear();
+        self.slots.clear();
+        self.bodies.clear();
+        self.prefix = 0;
+    }
+}
+
+/// A keyed block's payload.
+#[derive(Clone, Copy)]
+pub(super) struct KeyedBlock<'a> {
+    data: &'a [u8],
+    /// One for each key; not empty.
+    heads: &'a [[u8; 8]],
+    /// As many as heads.
+    offsets: &'a [[u8; 4]],
+    prefix: &'a [u8],
+    /// Bits of the header, for the block's kind to understand.
+    pub flags: u32,
+}
+
+/// A body: the part of the key that is not in prefix and head, and where the rest of the body stands.
+pub(super) struct Body<'a> {
+    suffix_len: usize,
+    rest: &'a [u8],
+    /// Where the bytes behind the key begin in the payload.
+    pub start: usize,
+    /// Where they end.
+    pub end: usize,
+}
+
+impl<'a> KeyedBlock<'a> {
+    /// Reads the header.
+    #[inline]
+    pub fn parse(data: &'a [u8]) -> Result<KeyedBlock<'a>, Damage> {
+        let header: &[u8; HEADER_LEN] = data.first_chunk().ok_or(CUT_SHORT)?;
+        let [count, prefix, flags, reserved] = [0, 4, 8, 12].map(|at| u32_at(header, at).unwrap_or(0));
+        if count == 0 || reserved != 0 {
+            return Err(Damage("the header of a keyed block"));
+        }
+        let offsets_start = HEADER_LEN + 8 * count as usize;
+        let prefix_start = HEADER_LEN + SLOT_LEN * count as usize;
+        let prefix = data.get(prefix_start..prefix_start + prefix as usize).ok_or(CUT_SHORT)?;
+        let heads = pieces(&data[HEADER_LEN..offsets_start]);
+        let offsets = pieces(&data[offsets_start..prefix_start]);
+        Ok(KeyedBlock { data, heads, offsets, prefix, flags })
+    }
+
+    /// Number of keys; at least 1.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// The payload.
+    pub fn data(&self) -> &'a [u8] {
+        self.data
+    }
+
+    #[inline]
+    fn head(&self, i: usize) -> u64 {
+        u64::from_le_bytes(self.heads[i])
+    }
+
+    /// Body `i`, which must be below [`KeyedBlock::len`].
+    #[inline]
+    pub fn body(&self, i: usize) -> Result<Body<'a>, Damage> {
+        let mut start = u32::from_le_bytes(self.offsets[i]) as usize;
+        let end = self.offsets.get(i + 1).map_or(self.data.len(), |&next| u32::from_le_bytes(next) as usize);
+        let until_end = self.data.get(..end).ok_or(CUT_SHORT)?;
+        let suffix_len = get_len(until_end, &mut start).ok_or(CUT_SHORT)?;
+        let rest_end = start.checked_add(suffix_len.saturating_sub(8)).ok_or(CUT_SHORT)?;
+        let rest = until_end.get(start..rest_end).ok_or(CUT_SHORT)?;
+        Ok(Body { suffix_len, rest, start: rest_end, end })
+    }
+
+    /// Compares key `i` with a key whose part behind the common prefix is `suffix` and has the same head.
+    #[inline]
+    fn compare_behind_equal_heads(&self, i: usize, suffix: &[u8]) -> Result<Ordering, Damage> {
+        let body = self.body(i)?;
+        if body.suffix_len <= 8 || suffix.len() <= 8 {
+            return Ok(body.suffix_len.cmp(&suffix.len()));
+        }
+        Ok(body.rest.cmp(&suffix[8..]))
+    }
+
+    /// The first key at or above `key` ([`KeyedBlock::len`] if there is none), and whether it is `key`.
+    /// Keys may repeat: the separators of blocks that one key's versions fill are equal.
+    #[inline]
+    pub fn lower_bound(&self, key: &[u8]) -> Result<(usize, bool), Damage> {
+        let Some(suffix) = key.strip_prefix(self.prefix) else {
+            // With the prefix a proper extension of `key`, `key` is below it in slice order, too.
+            return Ok((if key < self.prefix { 0 } else { self.len() }, false));
+        };
+        let target = head_of(suffix);
+        let first = self.first_head(target);
+        if first == self.len() || self.head(first) != target {
+            return Ok((first, false));
+        }
+        match self.compare_behind_equal_heads(first, suffix)? {
+            Ordering::Less => {}
+            order => return Ok((first, order == Ordering::Equal)),
+        }
+        self.lower_bound_among_equal_heads(first + 1, target, suffix)
+    }
+
+    /// The first head at or above `target`. The steps depend on the number of heads only, and each is a
+    /// conditional move: nothing to mispredict.
+    #[inline]
+    fn first_head(&self, target: u64) -> usize {
+        let mut heads = self.heads;
+        let mut first = 0;
+        while heads.len() > 1 {
+            let half = heads.len() / 2;
+            first += if u64::from_le_bytes(heads[half]) < target { half } else { 0 };
+            heads = &self.heads[first..first + (heads.len() - half)];
+        }
+        first + usize::from(u64::from_le_bytes(heads[0]) < target)
+    }
+
+    #[cold]
+    fn lower_bound_among_equal_heads(
+        &self,
+        first: usize,
+        target: u64,
+        suffix: &[u8],
+    ) -> Result<(usize, bool), Damage> {
+        let (mut low, mut high) = (first, self.len());
+        let mut exact = false;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let order = if self.head(middle) > target {
+                Ordering::Greater
+            } else {
+                self.compare_behind_equal_heads(middle, suffix)?
+            };
+            if order == Ordering::Less {
+                low = middle + 1;
+            } else {
+                // What is at `high` when the loop ends was compared last among those that became `high`.
+                exact = order == Ordering::Equal;
+                high = middle;
+            }
+        }
+        Ok((low, exact))
+    }
+
+    /// Writes key `i` into `key`. If `key` holds another key of this very block, `same` saves copying the
+    /// common prefix.
+    #[inline]
+    pub fn read_key(&self, i: usize, key: &mut Vec<u8>, same: bool) -> Result<Body<'a>, Damage> {
+        let body = self.body(i)?;
+        if same && key.len() >= self.prefix.len() {
+            key.truncate(self.prefix.len());
+        } else {
+            key.clear();
+            key.extend_from_slice(self.prefix);
+        }
+        let head = self.head(i).to_be_bytes();
+        key.extend_from_slice(&head[..body.suffix_len.min(8)]);
+        key.extend_from_slice(body.rest);
+        Ok(body)
+    }
+
+    /// Checks what [`KeyedBlock::parse`] does not: that heads and offsets ascend and offsets lie behind the
+    /// prefix. Done once when a block is read.
+    pub fn check(&self) -> Result<(), Damage> {
+        let mut least = HEADER_LEN + SLOT_LEN * self.len() + self.prefix.len();
+        let mut last_head = 0;
+        for i in 0..self.len() {
+            let at = u32::from_le_bytes(self.offsets[i]) as usize;
+            if at < least || at >= self.data.len() {
+                return Err(Damage("offsets of a keyed block"));
+            }
+            least = at + 1;
+            let head = self.head(i);
+            if head < last_head {
+                return Err(Damage("heads of a keyed block are out of order"));
+            }
+            last_head = head;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn build(keys: &[Vec<u8>]) -> Vec<u8> {
+        let mut builder = KeyedBuilder::default();
+        for key in keys {
+            builder.push(key);
+            builder.body().extend_from_slice(&key.len().to_le_bytes());
+        }
+        let mut payload = Vec::new();
+        builder.finish(3, &mut payload);
+        payload
+    }
+
+    fn key() -> impl Strategy<Value = Vec<u8>> {
+        // Few distinct bytes, zero among them: equal heads, zero padding, keys that are prefixes of others.
+        prop::collection::vec(prop::sample::select(vec![0u8, 0, 1, 255]), 0..20)
+    }
+
+    proptest! {
+        #[test]
+        fn searching_agrees_with_a_sorted_vector(
+            keys in prop::collection::vec(key(), 1..60), probes in prop::collection::vec(key(), 30)
+        ) {
+            let mut keys = keys;
+            keys.sort();
+            let payload = build(&keys);
+            let block = KeyedBlock::parse(&payload).unwrap();
+            block.check().unwrap();
+            prop_assert_eq!((block.len(), block.flags), (keys.len(), 3));
+            let mut read = Vec::new();
+            for (i, key) in keys.iter().enumerate() {
+                let body = block.read_key(i, &mut read, i > 0).unwrap();
+                prop_assert_eq!(&read, key);
+                prop_assert_eq!(&payload[body.start..body.end], key.len().to_le_bytes());
+            }
+            for probe in probes.iter().chain(&keys) {
+                let expected = (keys.partition_point(|key| key < probe), keys.contains(probe));
+                prop_assert_eq!(block.lower_bound(probe).unwrap(), expected);
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), probe in key()) {
+            let mut bytes = bytes;
+            for header in [false, true] {
+                if header && bytes.len() > 16 {
+                    bytes[..16].copy_from_slice(&[5, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+                }
+                if let Ok(block) = KeyedBlock::parse(&bytes) {
+                    let _ = block.check();
+                    let _ = block.lower_bound(&probe);
+                    for i in 0..block.len() {
+                        let _ = block.read_key(i, &mut Vec::new(), false);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A disk in memory for the tests of this room: files whose bytes a test can look at and damage.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::error::{Error, Result};
+use crate::io::{Advice, DirectoryLock, Disk, File, OpenMode};
+
+#[derive(Debug, Default)]
+pub struct MemoryFile {
+    path: PathBuf,
+    pub bytes: RwLock<Vec<u8>>,
+    pub reads: AtomicU64,
+}
+
+impl File for MemoryFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let bytes = self.bytes.read();
+        let start = bytes.len().min(offset as usize);
+        let len = buf.len().min(bytes.len() - start);
+        buf[..len].copy_from_slice(&bytes[start..start + len]);
+        Ok(len)
+    }
+    fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
+        let mut bytes = self.bytes.write();
+        let end = offset as usize + buf.len();
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        bytes[offset as usize..end].copy_from_slice(buf);
+        Ok(())
+    }
+    fn sync_data(&self) -> Result<()> {
+        Ok(())
+    }
+    fn len(&self) -> Result<u64> {
+        Ok(self.bytes.read().len() as u64)
+    }
+    fn allocate(&self, len: u64) -> Result<()> {
+        let mut bytes = self.bytes.write();
+        if bytes.len() < len as usize {
+            bytes.resize(len as usize, 0);
+        }
+        Ok(())
+    }
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.bytes.write().resize(len as usize, 0);
+        Ok(())
+    }
+    fn advise(&self, _offset: u64, _len: u64, _advice: Advice) {}
+}
+
+#[derive(Debug, Default)]
+pub struct MemoryDisk {
+    files: Mutex<HashMap<PathBuf, Arc<MemoryFile>>>,
+    pub opens: AtomicU64,
+}
+
+impl MemoryDisk {
+    pub fn file(&self, path: &Path) -> Arc<MemoryFile> {
+        Arc::clone(&self.files.lock()[path])
+    }
+}
+
+impl Disk for MemoryDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
+        self.opens.fetch_add(1, Ordering::Relaxed);
+        let mut files = self.files.lock();
+        if mode == OpenMode::Create {
+            let file = MemoryFile { path: path.to_path_buf(), ..MemoryFile::default() };
+            files.insert(path.to_path_buf(), Arc::new(file));
+        }
+        match files.get(path) {
+            Some(file) => Ok(Arc::clone(file) as Arc<dyn File>),
+            None => Err(Error::io("open", path, std::io::Error::from(std::io::ErrorKind::NotFound))),
+        }
+    }
+    fn rename(&self, _from: &Path, _to: &Path) -> Result<()> {
+        unimplemented!("tables are not renamed")
+    }
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.files.lock().remove(path);
+        Ok(())
+    }
+    fn exists(&self, path: &Path) -> Result<bool> {
+        Ok(self.files.lock().contains_key(path))
+    }
+    fn list(&self, _dir: &Path) -> Result<Vec<String>> {
+        unimplemented!("tables do not list directories")
+    }
+    fn create_dir_all(&self, _dir: &Path) -> Result<()> {
+        Ok(())
+    }
+    fn sync_dir(&self, _dir: &Path) -> Result<()> {
+        Ok(())
+    }
+    fn lock(&self, _path: &Path) -> Result<Box<dyn DirectoryLock>> {
+        unimplemented!("tables do not lock")
+    }
+    fn free_space(&self, _dir: &Path) -> Result<u64> {
+        Ok(u64::MAX)
+    }
+    fn now_micros(&self) -> u64 {
+        0
+    }
+    fn unix_seconds(&self) -> u64 {
+        0
+    }
+    fn random(&self) -> u64 {
+        4
+    }
+}

@@ -1,0 +1,31 @@
+//! What the manifest stores of a segment: where it stands in its file, its fences, its counts.
+
+use crate::types::{FamilyId, Seq};
+
+/// A segment as the manifest knows it. `Segment::open` needs nothing else to answer "certainly not here"
+/// from fences and to find the footer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SegmentMeta {
+    /// The column family.
+    pub family: FamilyId,
+    /// Where it begins in its file, in bytes; a multiple of [`super::SEGMENT_ALIGN`].
+    pub offset: u64,
+    /// Length in bytes, footer included.
+    pub len: u64,
+    /// Smallest key.
+    pub min_key: Vec<u8>,
+    /// Largest key.
+    pub max_key: Vec<u8>,
+    /// Smallest sequence number (0 if some entry lost its own).
+    pub min_seq: Seq,
+    /// Largest sequence number.
+    pub max_seq: Seq,
+    /// Entries, every version counted.
+    pub entries: u64,
+    /// Tombstones among them.
+    pub tombstones: u64,
+    /// Distinct keys.
+    pub keys: u64,
+    /// Bytes of keys and values as they came in.
+    pub raw_bytes: u64,
+}

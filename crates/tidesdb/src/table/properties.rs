@@ -1,0 +1,133 @@
+//! Properties of a segment: counts and extremes that are known when it is finished
+//! (`docs/format/table.md`, "Properties").
+
+use super::envelope::Damage;
+use crate::format::coding::{get_bytes, get_varint, put_bytes, put_varint};
+use crate::types::Seq;
+
+/// What a segment says of itself.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Properties {
+    /// Entries, every version counted.
+    pub entries: u64,
+    /// Distinct keys.
+    pub keys: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+    /// Smallest key.
+    pub min_key: Vec<u8>,
+    /// Largest key.
+    pub max_key: Vec<u8>,
+    /// Smallest sequence number.
+    pub min_seq: Seq,
+    /// Largest sequence number.
+    pub max_seq: Seq,
+    /// Bytes of keys and values as they came in.
+    pub raw_bytes: u64,
+    /// Oldest and newest expiry in seconds since 1970, if any entry has one.
+    pub expiry: Option<(u64, u64)>,
+    /// Number of data blocks.
+    pub data_blocks: u64,
+    /// Bytes of data blocks on disk, trailers included.
+    pub data_bytes: u64,
+}
+
+impl Properties {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut put = |tag: u64, value: &[u8]| {
+            put_varint(&mut out, tag);
+            put_bytes(&mut out, value);
+        };
+        let number = |value| {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, value);
+            bytes
+        };
+        put(1, &number(self.entries));
+        put(2, &number(self.keys));
+        put(3, &number(self.tombstones));
+        put(4, &self.min_key);
+        put(5, &self.max_key);
+        put(6, &number(self.min_seq));
+        put(7, &number(self.max_seq));
+        put(8, &number(self.raw_bytes));
+        if let Some((oldest, newest)) = self.expiry {
+            put(9, &number(oldest));
+            put(10, &number(newest));
+        }
+        put(11, &number(self.data_blocks));
+        put(12, &number(self.data_bytes));
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Properties, Damage> {
+        const CUT_SHORT: Damage = Damage("properties are cut short");
+        let mut properties = Properties::default();
+        let mut at = 0;
+        let mut last_tag = 0;
+        while at < bytes.len() {
+            let tag = get_varint(bytes, &mut at).ok_or(CUT_SHORT)?;
+            let value = get_bytes(bytes, &mut at).ok_or(CUT_SHORT)?;
+            if tag <= last_tag {
+                return Err(Damage("properties are out of order"));
+            }
+            last_tag = tag;
+            let number = || {
+                let mut end = 0;
+                let number = get_varint(value, &mut end);
+                number.filter(|_| end == value.len()).ok_or(Damage("a number among the properties"))
+            };
+            match tag {
+                1 => properties.entries = number()?,
+                2 => properties.keys = number()?,
+                3 => properties.tombstones = number()?,
+                4 => properties.min_key = value.to_vec(),
+                5 => properties.max_key = value.to_vec(),
+                6 => properties.min_seq = number()?,
+                7 => properties.max_seq = number()?,
+                8 => properties.raw_bytes = number()?,
+                9 => properties.expiry = Some((number()?, u64::MAX)),
+                10 => {
+                    let oldest = properties.expiry.ok_or(Damage("a newest expiry without an oldest"))?.0;
+                    properties.expiry = Some((oldest, number()?));
+                }
+                11 => properties.data_blocks = number()?,
+                12 => properties.data_bytes = number()?,
+                _ => {}
+            }
+        }
+        Ok(properties)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_round_trip_and_cuts_are_damage_or_fewer_properties() {
+        let properties = Properties {
+            entries: 1000,
+            keys: 900,
+            tombstones: 5,
+            min_key: b"a".to_vec(),
+            max_key: vec![0xff; 300],
+            min_seq: 1,
+            max_seq: 1 << 50,
+            raw_bytes: 123_456_789,
+            expiry: Some((7, 9)),
+            data_blocks: 3,
+            data_bytes: 12_000,
+        };
+        let bytes = properties.encode();
+        assert_eq!(Properties::decode(&bytes), Ok(properties.clone()));
+        for cut in 0..bytes.len() {
+            assert_ne!(Properties::decode(&bytes[..cut]), Ok(properties.clone()));
+        }
+        let mut later = bytes;
+        put_varint(&mut later, 99);
+        put_bytes(&mut later, b"unknown");
+        assert_eq!(Properties::decode(&later), Ok(properties));
+    }
+}

@@ -1,0 +1,197 @@
+//! Every version of a segment in order, for flush and compaction. Reads data blocks through a window of
+//! its own and index partitions past the cache, so that a compaction evicts nothing.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::data::{read_version, Version};
+use super::envelope::{check, BlockHandle, BlockKind, Damage};
+use super::reader::{check_payload, Keep, Segment};
+use super::source::IndexCursor;
+use crate::error::Result;
+use crate::io::File;
+use crate::iter::RawSource;
+use crate::types::{Entry, Kind, Seq};
+
+/// Read-ahead, in bytes.
+const WINDOW: usize = 256 << 10;
+
+/// A stretch of the file in memory.
+#[derive(Default)]
+struct Window {
+    file: Option<Arc<dyn File>>,
+    bytes: Vec<u8>,
+    /// Where it begins in the segment.
+    start: u64,
+}
+
+impl Window {
+    /// The stored bytes of the block at `handle`, read with what stands behind it.
+    fn block(&mut self, segment: &Segment, handle: BlockHandle) -> Result<&[u8]> {
+        let len = segment.bounded(handle)?;
+        let within = |window: &Window| {
+            let from = usize::try_from(handle.offset.checked_sub(window.start)?).ok()?;
+            let range = from..from.checked_add(len)?;
+            (range.end <= window.bytes.len()).then_some(range)
+        };
+        let range = match within(self) {
+            Some(range) => range,
+            None => {
+                let behind = usize::try_from(segment.meta().len - handle.offset).unwrap_or(usize::MAX);
+                self.bytes.clear();
+                self.bytes.resize(len.max(WINDOW.min(behind)), 0);
+                self.start = handle.offset;
+                let file = match &self.file {
+                    Some(file) => file,
+                    None => self.file.insert(segment.file()?),
+                };
+                let read = file.read_exact_at(&mut self.bytes, segment.meta().offset + handle.offset);
+                if read.is_err() {
+                    self.bytes.clear();
+                }
+                read?;
+                0..len
+            }
+        };
+        Ok(&self.bytes[range])
+    }
+}
+
+/// All entries of a segment: keys ascending, versions of a key newest first.
+pub struct SegmentRawSource {
+    segment: Arc<Segment>,
+    index: IndexCursor,
+    window: Window,
+    /// The current block's payload.
+    payload: Vec<u8>,
+    block_at: BlockHandle,
+    slot: usize,
+    /// Where the current key's body ends, and where the next version begins in it if there is one.
+    body_end: usize,
+    older: Option<usize>,
+    valid: bool,
+    key: Vec<u8>,
+    value: Range<usize>,
+    seq: Seq,
+    kind: Kind,
+}
+
+impl SegmentRawSource {
+    pub(super) fn new(segment: Arc<Segment>) -> SegmentRawSource {
+        SegmentRawSource {
+            segment,
+            index: IndexCursor::new(Keep::Not),
+            window: Window::default(),
+            payload: Vec::new(),
+            block_at: BlockHandle::default(),
+            slot: 0,
+            body_end: 0,
+            older: None,
+            valid: false,
+            key: Vec::new(),
+            value: 0..0,
+            seq: 0,
+            kind: Kind::PUT,
+        }
+    }
+
+    /// The segment.
+    pub fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    fn enter_block(&mut self) -> Result<()> {
+        let handle = self.index.entry(&self.segment)?.block;
+        let stored = self.window.block(&self.segment, handle)?;
+        let mut open = || -> Result<(), Damage> {
+            let sealed = check(stored, BlockKind::Data, handle.offset)?;
+            self.payload.clear();
+            self.payload.resize(sealed.raw_len, 0);
+            sealed.open(&mut self.payload)?;
+            check_payload(&self.payload, BlockKind::Data)
+        };
+        open().map_err(|damage| self.segment.damage(handle, damage))?;
+        self.block_at = handle;
+        Ok(())
+    }
+
+    /// Stands on the newest version of slot `slot`, which exists.
+    fn enter_slot(&mut self, slot: usize, same_block: bool) -> Result<()> {
+        let keyed = self.segment.parse(&self.payload, self.block_at)?;
+        let body = keyed
+            .read_key(slot, &mut self.key, same_block)
+            .map_err(|damage| self.segment.damage(self.block_at, damage))?;
+        let start = body.start;
+        self.body_end = body.end;
+        self.slot = slot;
+        self.enter_version(start)
+    }
+
+    fn enter_version(&mut self, at: usize) -> Result<()> {
+        let version = read_version(&self.payload, at, self.body_end);
+        let Version { seq, kind, value, more } =
+            version.map_err(|damage| self.segment.damage(self.block_at, damage))?;
+        self.older = more.then_some(value.end);
+        self.seq = seq;
+        self.kind = kind;
+        self.value = value;
+        self.valid = true;
+        Ok(())
+    }
+
+    fn keys_in_block(&self) -> Result<usize> {
+        Ok(self.segment.parse(&self.payload, self.block_at)?.len())
+    }
+
+    fn next_block(&mut self) -> Result<()> {
+        if self.index.next(&self.segment)? {
+            self.enter_block()?;
+            self.enter_slot(0, false)?;
+        }
+        Ok(())
+    }
+}
+
+impl RawSource for SegmentRawSource {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.valid = false;
+        if !self.index.seek(&self.segment, key)? {
+            return Ok(());
+        }
+        self.enter_block()?;
+        let keyed = self.segment.parse(&self.payload, self.block_at)?;
+        let (slot, _) =
+            keyed.lower_bound(key).map_err(|damage| self.segment.damage(self.block_at, damage))?;
+        if slot < keyed.len() {
+            self.enter_slot(slot, false)
+        } else {
+            self.next_block()
+        }
+    }
+
+    fn next(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.valid) {
+            return Ok(());
+        }
+        if let Some(at) = self.older {
+            return self.enter_version(at);
+        }
+        if self.slot + 1 < self.keys_in_block()? {
+            return self.enter_slot(self.slot + 1, true);
+        }
+        self.next_block()
+    }
+
+    fn valid(&self) -> bool {
+        self.valid
+    }
+
+    fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        let value = self.payload.get(self.value.clone()).unwrap_or_default();
+        Entry { seq: self.seq, kind: self.kind, value }
+    }
+}

@@ -1,0 +1,514 @@
+//! An open segment: finds blocks through the cache and answers point reads, prefix questions and range
+//! estimates. Scans are in `source.rs`, flush and compaction read through `raw_source.rs`.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use super::data::{find_version, CONTINUED};
+use super::envelope::{check, BlockHandle, BlockKind, Damage};
+use super::filter::{self, hash_prefix};
+use super::footer::{FilterLayout, Footer, FOOTER_LEN};
+use super::index::{partition_filter, IndexEntry};
+use super::keyed::{common_prefix, KeyedBlock};
+use super::properties::Properties;
+use super::source::IndexCursor;
+use super::{SegmentMeta, SegmentRawSource, SegmentSource};
+use crate::cache::{BlockCache, BlockRef, FileCache, FrameBuf, Heat, Reservation};
+use crate::error::{Error, Result};
+use crate::io::File;
+use crate::iter::KeyRange;
+use crate::types::{Entry, FileNo, Kind, Seq};
+
+/// Bytes at a segment's end that are read at once when it is opened: footer, properties and, in most
+/// segments, the top index.
+const TAIL_READ: u64 = 8 << 10;
+
+/// A thread's buffer for stored blocks is kept up to this size, in bytes.
+const SCRATCH_KEEP: usize = 256 << 10;
+
+/// How a block that had to be read is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Keep {
+    /// In the cache.
+    Cached(Heat),
+    /// Nowhere.
+    Not,
+}
+
+/// A version that a point read found; holds the block that its value stands in.
+#[derive(Clone, Debug)]
+pub struct Hit {
+    /// The block.
+    pub block: BlockRef,
+    /// Where the value stands in it.
+    pub range: Range<usize>,
+    /// Sequence number.
+    pub seq: Seq,
+    /// What the version does; may be a tombstone.
+    pub kind: Kind,
+}
+
+impl Hit {
+    /// The value; empty for tombstones.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        self.block.get(self.range.clone()).unwrap_or_default()
+    }
+
+    /// The version.
+    pub fn entry(&self) -> Entry<'_> {
+        Entry { seq: self.seq, kind: self.kind, value: self.value() }
+    }
+}
+
+/// Footer, and what stays resident while the segment is open.
+pub(super) struct Opened {
+    pub footer: Footer,
+    pub properties: Properties,
+    /// The uppermost index block, unless it is read through the cache.
+    top: Option<BlockRef>,
+    /// The filter of the whole segment, unless there is none or no room for it.
+    filter: Option<BlockRef>,
+    _reservations: Vec<Reservation>,
+}
+
+/// A segment of a table file, shared by all who read it. Nothing is read before the first question that the
+/// fences do not answer.
+pub struct Segment {
+    files: Arc<FileCache>,
+    cache: Arc<BlockCache>,
+    file: FileNo,
+    meta: SegmentMeta,
+    opened: OnceLock<Box<Opened>>,
+}
+
+impl fmt::Debug for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Segment({:08}.sst at {}, family {})", self.file, self.meta.offset, self.meta.family)
+    }
+}
+
+impl Segment {
+    /// The segment that `meta` describes in `file`. Reads nothing.
+    pub fn open(
+        files: Arc<FileCache>,
+        cache: Arc<BlockCache>,
+        file: FileNo,
+        meta: SegmentMeta,
+    ) -> Arc<Segment> {
+        Arc::new(Segment { files, cache, file, meta, opened: OnceLock::new() })
+    }
+
+    /// What the manifest says of it.
+    pub fn meta(&self) -> &SegmentMeta {
+        &self.meta
+    }
+
+    /// Number of its file.
+    pub fn file_no(&self) -> FileNo {
+        self.file
+    }
+
+    /// What it says of itself; opens it.
+    pub fn properties(&self) -> Result<&Properties> {
+        Ok(&self.opened()?.properties)
+    }
+
+    /// Whether `key` lies between the fences.
+    #[inline]
+    pub fn covers(&self, key: &[u8]) -> bool {
+        key >= self.meta.min_key.as_slice() && key <= self.meta.max_key.as_slice()
+    }
+
+    /// Whether some key of `range` may lie between the fences.
+    pub fn overlaps(&self, range: &KeyRange) -> bool {
+        range.lower.as_ref().is_none_or(|lower| *lower <= self.meta.max_key)
+            && range.upper.as_ref().is_none_or(|upper| *upper > self.meta.min_key)
+    }
+
+    /// The newest version of `key` at or below `snapshot`, tombstones included. `hash` is
+    /// [`super::hash_key`] of the key.
+    pub fn get(&self, key: &[u8], hash: u64, snapshot: Seq) -> Result<Option<Hit>> {
+        if snapshot < self.meta.min_seq || !self.covers(key) {
+            return Ok(None);
+        }
+        let opened = self.opened()?;
+        if opened.footer.filter_layout == FilterLayout::Whole && !self.passes_whole_filter(opened, hash)? {
+            return Ok(None);
+        }
+        let held;
+        let top = match &opened.top {
+            Some(top) => top,
+            None => {
+                held = self.load_top(opened)?;
+                &held
+            }
+        };
+        let warm = Keep::Cached(Heat::Warm);
+        let top_at = opened.footer.top;
+        let index = self.parse(top, top_at)?;
+        let (at, _) = index.lower_bound(key).map_err(|damage| self.damage(top_at, damage))?;
+        if at == index.len() {
+            return Ok(None);
+        }
+        let (entry, behind, end) =
+            IndexEntry::read(&index, at).map_err(|damage| self.damage(top_at, damage))?;
+        let block_at = if opened.footer.index_levels == 1 {
+            entry.block
+        } else {
+            if opened.footer.filter_layout == FilterLayout::Partitioned {
+                let handle = partition_filter(&index, behind, end);
+                if let Some(handle) = handle.map_err(|damage| self.damage(top_at, damage))? {
+                    let filter = self.load(handle, BlockKind::Filter, warm)?;
+                    if !filter::may_contain(&filter, hash).map_err(|damage| self.damage(handle, damage))? {
+                        return Ok(None);
+                    }
+                }
+            }
+            let leaf_at = entry.block;
+            let leaf = self.load(leaf_at, BlockKind::Index, warm)?;
+            let index = self.parse(&leaf, leaf_at)?;
+            let (at, _) = index.lower_bound(key).map_err(|damage| self.damage(leaf_at, damage))?;
+            if at == index.len() {
+                return Err(self.damage(leaf_at, Damage("an index partition ends before its separator")));
+            }
+            IndexEntry::read(&index, at).map_err(|damage| self.damage(leaf_at, damage))?.0.block
+        };
+        let block = self.load(block_at, BlockKind::Data, warm)?;
+        let keyed = self.parse(&block, block_at)?;
+        let (slot, exact) = keyed.lower_bound(key).map_err(|damage| self.damage(block_at, damage))?;
+        if !exact {
+            return Ok(None);
+        }
+        let body = keyed.body(slot).map_err(|damage| self.damage(block_at, damage))?;
+        let version = find_version(&block, body.start, body.end, snapshot);
+        match version.map_err(|damage| self.damage(block_at, damage))? {
+            Some(version) => {
+                Ok(Some(Hit { block, range: version.value, seq: version.seq, kind: version.kind }))
+            }
+            None if slot + 1 == keyed.len() && keyed.flags & CONTINUED != 0 => {
+                self.get_in_later_blocks(key, snapshot)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Goes on where a key's versions fill more than one block: through the blocks behind its first.
+    #[cold]
+    fn get_in_later_blocks(&self, key: &[u8], snapshot: Seq) -> Result<Option<Hit>> {
+        let mut index = IndexCursor::new(Keep::Cached(Heat::Warm));
+        index.seek(self, key)?;
+        while index.next(self)? {
+            let handle = index.entry(self)?.block;
+            let block = self.load(handle, BlockKind::Data, Keep::Cached(Heat::Cold))?;
+            let keyed = self.parse(&block, handle)?;
+            let body = keyed.body(0).map_err(|damage| self.damage(handle, damage))?;
+            let version = find_version(&block, body.start, body.end, snapshot);
+            if let Some(version) = version.map_err(|damage| self.damage(handle, damage))? {
+                return Ok(Some(Hit { block, range: version.value, seq: version.seq, kind: version.kind }));
+            }
+            if keyed.len() > 1 || keyed.flags & CONTINUED == 0 {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    fn passes_whole_filter(&self, opened: &Opened, hash: u64) -> Result<bool> {
+        let handle = opened.footer.filter;
+        let passes = match &opened.filter {
+            Some(filter) => filter::may_contain(filter, hash),
+            None => {
+                let filter = self.load(handle, BlockKind::Filter, Keep::Cached(Heat::Warm))?;
+                filter::may_contain(&filter, hash)
+            }
+        };
+        passes.map_err(|damage| self.damage(handle, damage))
+    }
+
+    /// Whether a key that begins with `prefix` may be here: false only if there is none. Fences answer for
+    /// any prefix, filters for those of at least the segment's prefix length.
+    pub fn may_contain_prefix(&self, prefix: &[u8]) -> Result<bool> {
+        if prefix > self.meta.max_key.as_slice()
+            || (prefix < self.meta.min_key.as_slice() && !self.meta.min_key.starts_with(prefix))
+        {
+            return Ok(false);
+        }
+        let opened = self.opened()?;
+        let prefix_len = opened.footer.prefix_len as usize;
+        let filtered = match prefix.get(..prefix_len) {
+            Some(filtered) if prefix_len > 0 => filtered,
+            _ => return Ok(true),
+        };
+        let hash = hash_prefix(filtered);
+        match opened.footer.filter_layout {
+            FilterLayout::None => Ok(true),
+            FilterLayout::Whole => self.passes_whole_filter(opened, hash),
+            FilterLayout::Partitioned => self.partitions_may_contain(opened, prefix, hash),
+        }
+    }
+
+    /// Asks the filters of all partitions that may hold keys with `prefix`.
+    fn partitions_may_contain(&self, opened: &Opened, prefix: &[u8], hash: u64) -> Result<bool> {
+        let top_at = opened.footer.top;
+        let top = self.load_top(opened)?;
+        let index = self.parse(&top, top_at)?;
+        let ask = |damage| self.damage(top_at, damage);
+        let first = index.lower_bound(prefix).map_err(ask)?.0;
+        let mut separator = Vec::new();
+        for at in first..index.len() {
+            let (_, behind, end) = IndexEntry::read(&index, at).map_err(ask)?;
+            let Some(handle) = partition_filter(&index, behind, end).map_err(ask)? else { return Ok(true) };
+            let filter = self.load(handle, BlockKind::Filter, Keep::Cached(Heat::Warm))?;
+            if filter::may_contain(&filter, hash).map_err(|damage| self.damage(handle, damage))? {
+                return Ok(true);
+            }
+            index.read_key(at, &mut separator, false).map_err(ask)?;
+            if !separator.starts_with(prefix) {
+                break;
+            }
+        }
+        Ok(false)
+    }
+
+    /// A scan of what `snapshot` sees, both ways, through the cache.
+    pub fn source(self: &Arc<Self>, snapshot: Seq) -> SegmentSource {
+        SegmentSource::new(Arc::clone(self), snapshot)
+    }
+
+    /// A forward scan of every version, with a read-ahead of its own; leaves the cache alone.
+    pub fn raw_source(self: &Arc<Self>) -> SegmentRawSource {
+        SegmentRawSource::new(Arc::clone(self))
+    }
+
+    /// About how many entries (versions counted) stand in `range`. Reads index blocks only; right to about
+    /// a block at each end, where it interpolates between separators. At least 1 if the range may hold a
+    /// key.
+    pub fn estimate_range(&self, range: &KeyRange) -> Result<u64> {
+        if !self.overlaps(range) || matches!((&range.lower, &range.upper), (Some(l), Some(u)) if l >= u) {
+            return Ok(0);
+        }
+        let rank = |key: &Option<Vec<u8>>, unbounded: u64| match key {
+            None => Ok(unbounded),
+            Some(key) if *key <= self.meta.min_key => Ok(0),
+            Some(key) if *key > self.meta.max_key => Ok(self.meta.entries),
+            Some(key) => self.rank(key),
+        };
+        let upper = rank(&range.upper, self.meta.entries)?;
+        let lower = rank(&range.lower, 0)?;
+        Ok(upper.saturating_sub(lower).clamp(1, self.meta.entries))
+    }
+
+    /// About how many entries stand before `key`, which lies between the fences.
+    fn rank(&self, key: &[u8]) -> Result<u64> {
+        let mut index = IndexCursor::new(Keep::Cached(Heat::Warm));
+        if !index.seek(self, key)? {
+            return Ok(self.meta.entries);
+        }
+        let before = index.entry(self)?.before;
+        let mut high = Vec::new();
+        index.read_separator(self, &mut high)?;
+        let mut low = self.meta.min_key.clone();
+        let behind = {
+            let mut next = index.clone();
+            if next.next(self)? {
+                next.entry(self)?.before
+            } else {
+                self.meta.entries
+            }
+        };
+        if index.prev(self)? {
+            index.read_separator(self, &mut low)?;
+        }
+        let entries = behind.saturating_sub(before);
+        Ok(before + share_below(&low, &high, key, entries))
+    }
+
+    /// Footer, properties and resident pieces; read at first use.
+    #[inline]
+    pub(super) fn opened(&self) -> Result<&Opened> {
+        match self.opened.get() {
+            Some(opened) => Ok(opened),
+            None => self.read_tail(),
+        }
+    }
+
+    #[cold]
+    fn read_tail(&self) -> Result<&Opened> {
+        let len = self.meta.len;
+        let no_handle = BlockHandle::default();
+        if len < FOOTER_LEN as u64 || self.meta.offset.checked_add(len).is_none() {
+            return Err(self.damage(no_handle, Damage("a segment shorter than its footer")));
+        }
+        let file = self.files.get(self.file)?;
+        let tail_len = len.min(TAIL_READ);
+        let tail_start = len - tail_len;
+        let mut tail = vec![0; tail_len as usize];
+        file.read_exact_at(&mut tail, self.meta.offset + tail_start)?;
+        let footer_at = BlockHandle { offset: len - FOOTER_LEN as u64, len: FOOTER_LEN as u64 };
+        let footer = Footer::decode(&tail[tail.len() - FOOTER_LEN..])
+            .map_err(|damage| self.damage(footer_at, damage))?;
+        if footer.segment_len != len || footer.family != self.meta.family {
+            return Err(self.damage(footer_at, Damage("another segment than the manifest names")));
+        }
+        // A block that was read with the tail is opened from it.
+        let block = |handle: BlockHandle, kind| {
+            let stored = handle.offset.checked_sub(tail_start).and_then(|start| {
+                let end = handle.end()?.checked_sub(tail_start)?;
+                tail.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
+            });
+            match stored {
+                Some(stored) => self.unseal(stored, handle, kind),
+                None => self.read(&*file, handle, kind),
+            }
+        };
+        let properties = block(footer.properties, BlockKind::Properties)?;
+        let properties =
+            Properties::decode(&properties).map_err(|damage| self.damage(footer.properties, damage))?;
+
+        let mut reservations = Vec::new();
+        let mut resident = |handle: BlockHandle, kind| -> Result<Option<BlockRef>> {
+            let bytes = usize::try_from(handle.len).unwrap_or(usize::MAX);
+            let Some(reservation) = self.cache.reserve(bytes) else { return Ok(None) };
+            let block = block(handle, kind)?;
+            reservations.push(reservation);
+            Ok(Some(block))
+        };
+        let top = match footer.top_in_cache {
+            true => None,
+            false => resident(footer.top, top_kind(&footer))?,
+        };
+        let filter = match footer.filter_layout {
+            FilterLayout::Whole => resident(footer.filter, BlockKind::Filter)?,
+            FilterLayout::None | FilterLayout::Partitioned => None,
+        };
+        let opened = Opened { footer, properties, top, filter, _reservations: reservations };
+        // When two threads open at once, one result is kept.
+        Ok(self.opened.get_or_init(|| Box::new(opened)))
+    }
+
+    /// The uppermost index block.
+    pub(super) fn load_top(&self, opened: &Opened) -> Result<BlockRef> {
+        match &opened.top {
+            Some(top) => Ok(top.clone()),
+            None => self.load(opened.footer.top, top_kind(&opened.footer), Keep::Cached(Heat::Warm)),
+        }
+    }
+
+    /// The block at `handle`, from the cache or from the file.
+    #[inline]
+    pub(super) fn load(&self, handle: BlockHandle, kind: BlockKind, keep: Keep) -> Result<BlockRef> {
+        let offset = self.meta.offset.wrapping_add(handle.offset);
+        if let Some(block) = self.cache.get(self.file, offset) {
+            return Ok(block);
+        }
+        let file = self.files.get(self.file)?;
+        let block = self.read(&*file, handle, kind)?;
+        Ok(match keep {
+            Keep::Cached(heat) => self.cache.insert(self.file, offset, block, heat),
+            Keep::Not => block,
+        })
+    }
+
+    /// The block at `handle` from the file, past the cache.
+    pub(super) fn load_again(&self, handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
+        self.read(&*self.files.get(self.file)?, handle, kind)
+    }
+
+    /// Checks that a handle lies before the footer, and gives its length.
+    pub(super) fn bounded(&self, handle: BlockHandle) -> Result<usize> {
+        let most = self.meta.len.saturating_sub(FOOTER_LEN as u64);
+        match (handle.end(), usize::try_from(handle.len)) {
+            (Some(end), Ok(len)) if end <= most => Ok(len),
+            _ => Err(self.damage(handle, Damage("a handle that points behind the segment's blocks"))),
+        }
+    }
+
+    fn read(&self, file: &dyn File, handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
+        thread_local! {
+            static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        let len = self.bounded(handle)?;
+        SCRATCH.with_borrow_mut(|scratch| {
+            if scratch.len() < len {
+                scratch.resize(len, 0);
+            }
+            let read = file
+                .read_exact_at(&mut scratch[..len], self.meta.offset + handle.offset)
+                .and_then(|()| self.unseal(&scratch[..len], handle, kind));
+            if scratch.len() > SCRATCH_KEEP {
+                scratch.truncate(SCRATCH_KEEP);
+                scratch.shrink_to_fit();
+            }
+            read
+        })
+    }
+
+    /// Checks and opens a stored block.
+    fn unseal(&self, stored: &[u8], handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
+        let unsealed = || -> Result<BlockRef, Damage> {
+            let sealed = check(stored, kind, handle.offset)?;
+            let mut frame = FrameBuf::new(sealed.raw_len);
+            sealed.open(&mut frame)?;
+            check_payload(&frame, kind)?;
+            Ok(frame.freeze())
+        };
+        unsealed().map_err(|damage| self.damage(handle, damage))
+    }
+
+    /// A view of a keyed block.
+    #[inline]
+    pub(super) fn parse<'a>(&self, payload: &'a [u8], handle: BlockHandle) -> Result<KeyedBlock<'a>> {
+        KeyedBlock::parse(payload).map_err(|damage| self.damage(handle, damage))
+    }
+
+    /// The file, for readers with buffers of their own.
+    pub(super) fn file(&self) -> Result<Arc<dyn File>> {
+        self.files.get(self.file)
+    }
+
+    /// An error at a block of the segment.
+    #[cold]
+    pub(super) fn damage(&self, at: BlockHandle, damage: Damage) -> Error {
+        let offset = self.meta.offset.saturating_add(at.offset);
+        Error::corruption(self.files.path(self.file), offset, damage.0)
+    }
+}
+
+/// Kind of the uppermost index block.
+pub(super) fn top_kind(footer: &Footer) -> BlockKind {
+    if footer.index_levels == 1 {
+        BlockKind::Index
+    } else {
+        BlockKind::TopIndex
+    }
+}
+
+/// Checks the inner shape of a payload whose checksum is right.
+pub(super) fn check_payload(payload: &[u8], kind: BlockKind) -> Result<(), Damage> {
+    match kind {
+        BlockKind::Data | BlockKind::Index | BlockKind::TopIndex => KeyedBlock::parse(payload)?.check(),
+        BlockKind::Filter => filter::check(payload),
+        BlockKind::Properties => Ok(()),
+    }
+}
+
+/// Which part of `count` entries, spread evenly over the keys from `low` to `high`, lies below `key`.
+fn share_below(low: &[u8], high: &[u8], key: &[u8], count: u64) -> u64 {
+    let prefix = common_prefix(low, high);
+    let number = |key: &[u8]| {
+        let mut head = [0; 8];
+        let digits = key.get(prefix..).unwrap_or_default();
+        let len = digits.len().min(8);
+        head[..len].copy_from_slice(&digits[..len]);
+        u128::from(u64::from_be_bytes(head))
+    };
+    let (low, high, key) = (number(low), number(high), number(key));
+    if high <= low {
+        return 0;
+    }
+    let key = key.clamp(low, high);
+    u64::try_from((key - low) * u128::from(count) / (high - low)).unwrap_or(count)
+}

@@ -1,0 +1,584 @@
+//! Segments against a model, and against damage.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::memory_disk::{MemoryDisk, MemoryFile};
+use super::*;
+use crate::cache::{BlockCache, FileCache};
+use crate::error::{Error, Result};
+use crate::io::{table_path, Disk, OpenMode};
+use crate::iter::{KeyRange, RawSource, Source};
+use crate::types::{Entry, Kind, Seq, MAX_SEQ};
+
+type Model = BTreeMap<(Vec<u8>, Reverse<Seq>), (Kind, Vec<u8>)>;
+
+const FILE: u64 = 9;
+
+struct Store {
+    disk: Arc<MemoryDisk>,
+    files: Arc<FileCache>,
+    cache: Arc<BlockCache>,
+}
+
+impl Store {
+    fn new(cache_bytes: usize) -> Store {
+        let disk = Arc::new(MemoryDisk::default());
+        let files = FileCache::new(Arc::clone(&disk) as Arc<dyn Disk>, "store", 8);
+        Store { disk, files, cache: BlockCache::new(cache_bytes) }
+    }
+
+    fn write(&self, offset: u64, options: &SegmentOptions, model: &Model) -> Result<SegmentMeta> {
+        let path = table_path(Path::new("store"), FILE);
+        let mode = if self.disk.exists(&path)? { OpenMode::ReadWrite } else { OpenMode::Create };
+        let mut writer = SegmentWriter::new(self.disk.open(&path, mode)?, offset, 3, options.clone());
+        for ((key, Reverse(seq)), (kind, value)) in model {
+            writer.add(key, Entry { seq: *seq, kind: *kind, value })?;
+        }
+        let estimate = writer.estimated_len();
+        let meta = writer.finish()?;
+        assert!(
+            estimate <= meta.len * 3 + 2000 && meta.len <= estimate * 3 + 2000,
+            "{estimate} {}",
+            meta.len
+        );
+        Ok(meta)
+    }
+
+    fn open(&self, meta: SegmentMeta) -> Arc<Segment> {
+        Segment::open(Arc::clone(&self.files), Arc::clone(&self.cache), FILE, meta)
+    }
+
+    fn file(&self) -> Arc<MemoryFile> {
+        self.disk.file(&table_path(Path::new("store"), FILE))
+    }
+}
+
+fn segment_of(options: &SegmentOptions, model: &Model) -> (Store, Arc<Segment>) {
+    let store = Store::new(1 << 20);
+    let meta = store.write(0, options, model).unwrap();
+    let segment = store.open(meta);
+    (store, segment)
+}
+
+/// What a snapshot sees: each key once.
+fn seen(model: &Model, snapshot: Seq) -> Vec<(Vec<u8>, Seq, Kind, Vec<u8>)> {
+    let mut out: Vec<(Vec<u8>, Seq, Kind, Vec<u8>)> = Vec::new();
+    for ((key, Reverse(seq)), (kind, value)) in model {
+        if *seq <= snapshot && out.last().is_none_or(|last| last.0 != *key) {
+            out.push((key.clone(), *seq, *kind, value.clone()));
+        }
+    }
+    out
+}
+
+fn random_key(rng: &mut StdRng, style: u32) -> Vec<u8> {
+    match style {
+        // Integers, as primary keys are.
+        0 => rng.gen_range(0..400u64).to_be_bytes().to_vec(),
+        // Prefixes of each other, zero bytes.
+        1 => (0..rng.gen_range(0..7)).map(|_| [0u8, 1, 255][rng.gen_range(0..3)]).collect(),
+        // Long common prefixes and equal heads.
+        2 => format!("table/{:02}/aaaaaaaaaaaaaaaa/{:04}", rng.gen_range(0..4), rng.gen_range(0..100))
+            .into_bytes(),
+        // Any bytes, sometimes long.
+        _ => {
+            let len = if rng.gen_range(0..20) == 0 { rng.gen_range(0..3000) } else { rng.gen_range(1..20) };
+            (0..len).map(|_| rng.gen()).collect()
+        }
+    }
+}
+
+fn random_model(rng: &mut StdRng) -> Model {
+    let style = rng.gen_range(0..4);
+    let keys = [1, 3, 30, 300, 1500][rng.gen_range(0..5)];
+    let most_versions = [1, 1, 3, 60][rng.gen_range(0..4)];
+    let most_value = [0, 10, 100, 400][rng.gen_range(0..4)];
+    let mut model = Model::new();
+    for _ in 0..keys {
+        let key = random_key(rng, style);
+        for _ in 0..rng.gen_range(1..=most_versions) {
+            let kind = [Kind::PUT, Kind::PUT.marked_may_overwrite(), Kind::DELETE, Kind::SINGLE_DELETE]
+                [rng.gen_range(0..4)];
+            let len = if kind.is_tombstone() { 0 } else { rng.gen_range(0..=most_value) };
+            let byte = if rng.gen() { Some(rng.gen()) } else { None };
+            let value = (0..len).map(|_| byte.unwrap_or_else(|| rng.gen())).collect();
+            let seq = if rng.gen_range(0..10) == 0 { 0 } else { rng.gen_range(1..500) };
+            model.insert((key.clone(), Reverse(seq)), (kind, value));
+        }
+    }
+    model
+}
+
+fn random_options(rng: &mut StdRng) -> SegmentOptions {
+    SegmentOptions {
+        compression: [Compression::None, Compression::Lz4][rng.gen_range(0..2)],
+        block_size: [128, 128, 256, 4096][rng.gen_range(0..4)],
+        bits_per_key: [0, 4, 12][rng.gen_range(0..3)],
+        prefix_len: [0, 2, 8][rng.gen_range(0..3)],
+        use_btree: rng.gen(),
+    }
+}
+
+fn current(source: &dyn Source) -> Option<(Vec<u8>, Seq, Kind, Vec<u8>)> {
+    source.valid().then(|| {
+        let entry = source.entry();
+        (source.key().to_vec(), entry.seq, entry.kind, entry.value.to_vec())
+    })
+}
+
+fn check_against_model(rng: &mut StdRng, segment: &Arc<Segment>, model: &Model, tag: &str) {
+    let keys: Vec<Vec<u8>> = model.keys().map(|(key, _)| key.clone()).collect();
+    let near = |rng: &mut StdRng| {
+        let mut key = keys[rng.gen_range(0..keys.len())].clone();
+        match rng.gen_range(0..5) {
+            0 => key.push(rng.gen()),
+            1 => drop(key.pop()),
+            2 => key.truncate(rng.gen_range(0..=key.len())),
+            3 if !key.is_empty() => {
+                let at = rng.gen_range(0..key.len());
+                key[at] = rng.gen();
+            }
+            _ => {}
+        }
+        key
+    };
+    for snapshot in [MAX_SEQ, 0, rng.gen_range(1..500), rng.gen_range(1..500)] {
+        let rows = seen(model, snapshot);
+        for _ in 0..60 {
+            let key = near(rng);
+            let expected = rows.binary_search_by(|row| row.0.cmp(&key)).ok().map(|at| rows[at].clone());
+            let hit = segment.get(&key, hash_key(&key), snapshot).unwrap();
+            let found = hit.map(|hit| (key.clone(), hit.seq, hit.kind, hit.value().to_vec()));
+            assert_eq!(found, expected, "{tag} get {key:?} at {snapshot}");
+        }
+        let mut source = segment.source(snapshot);
+        source.seek_to_first().unwrap();
+        for row in &rows {
+            assert_eq!(current(&source).as_ref(), Some(row), "{tag} forward at {snapshot}");
+            source.next().unwrap();
+        }
+        assert!(!source.valid());
+        source.seek_to_last().unwrap();
+        for row in rows.iter().rev() {
+            assert_eq!(current(&source).as_ref(), Some(row), "{tag} backward at {snapshot}");
+            source.prev().unwrap();
+        }
+        assert!(!source.valid());
+        for _ in 0..60 {
+            let key = near(rng);
+            let mut at = if rng.gen() {
+                source.seek(&key).unwrap();
+                rows.partition_point(|row| row.0 < key) as isize
+            } else {
+                source.seek_for_prev(&key).unwrap();
+                rows.partition_point(|row| row.0 <= key) as isize - 1
+            };
+            for _ in 0..rng.gen_range(1..12) {
+                let expected = usize::try_from(at).ok().and_then(|at| rows.get(at));
+                assert_eq!(current(&source).as_ref(), expected, "{tag} at {snapshot} near {key:?}");
+                if expected.is_none() {
+                    break;
+                }
+                if rng.gen_range(0..3) > 0 {
+                    source.next().unwrap();
+                    at += 1;
+                } else {
+                    source.prev().unwrap();
+                    at -= 1;
+                }
+            }
+        }
+    }
+    let mut raw = segment.raw_source();
+    for seek in [Vec::new(), near(rng), near(rng)] {
+        raw.seek(&seek).unwrap();
+        for ((key, Reverse(seq)), (kind, value)) in model.range((seek.clone(), Reverse(Seq::MAX))..) {
+            assert!(raw.valid(), "{tag} raw");
+            assert_eq!(
+                (raw.key(), raw.entry()),
+                (&key[..], Entry { seq: *seq, kind: *kind, value }),
+                "{tag} raw"
+            );
+            raw.next().unwrap();
+        }
+        assert!(!raw.valid(), "{tag} raw");
+    }
+    for _ in 0..40 {
+        let key = near(rng);
+        let prefix = &key[..rng.gen_range(0..=key.len())];
+        let there = keys.iter().any(|key| key.starts_with(prefix));
+        assert!(segment.may_contain_prefix(prefix).unwrap() || !there, "{tag} prefix {prefix:?}");
+    }
+    let check = segment.verify().unwrap_or_else(|error| panic!("{tag} {error}"));
+    assert_eq!((check.entries, check.bytes), (model.len() as u64, segment.meta().len), "{tag}");
+}
+
+#[test]
+fn segments_agree_with_a_model() {
+    for seed in 0..150u64 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let model = random_model(&mut rng);
+        let options = random_options(&mut rng);
+        let store = Store::new([0, 1000, 20_000, 1 << 20][rng.gen_range(0..4)]);
+        let offset = [0, 4096, 1 << 20][rng.gen_range(0..3)];
+        let meta = store.write(offset, &options, &model).unwrap();
+        assert_eq!((meta.entries, meta.offset), (model.len() as u64, offset));
+        let segment = store.open(meta);
+        check_against_model(&mut rng, &segment, &model, &format!("seed {seed} {options:?}"));
+        assert!(store.cache.bytes() <= store.cache.capacity());
+    }
+}
+
+#[test]
+fn keys_of_64_kib_and_values_of_1_mb_fit() {
+    let mut rng = StdRng::seed_from_u64(7);
+    let mut model = Model::new();
+    for i in 0..12u8 {
+        let mut key = vec![b'k'; 65_536 - usize::from(i % 3)];
+        key[65_000] = i;
+        model.insert((key.clone(), Reverse(5)), (Kind::PUT, vec![i; 1 << 20]));
+        model.insert((key, Reverse(4)), (Kind::PUT, vec![i + 1; 10]));
+        model.insert((vec![b'a', i], Reverse(9)), (Kind::PUT, (0..1 << 20).map(|_| rng.gen()).collect()));
+    }
+    for compression in [Compression::None, Compression::Lz4] {
+        let options = SegmentOptions { compression, ..SegmentOptions::default() };
+        let (_store, segment) = segment_of(&options, &model);
+        check_against_model(&mut rng, &segment, &model, "large");
+    }
+    let store = Store::new(0);
+    let file = store.disk.open(Path::new("x"), OpenMode::Create).unwrap();
+    let mut writer = SegmentWriter::new(file, 0, 1, SegmentOptions::default());
+    let entry = Entry { seq: 1, kind: Kind::PUT, value: b"" };
+    assert!(matches!(writer.add(&vec![0; 65_537], entry), Err(Error::InvalidArgument(_))));
+}
+
+/// Big enough for several index partitions, with filters for each.
+#[test]
+fn large_segments_have_partitions_and_keep_every_promise() {
+    let mut model = Model::new();
+    for i in 0..250_000u64 {
+        let mut key = (i / 50).to_be_bytes().to_vec();
+        key.extend_from_slice(&(i * 7).to_be_bytes());
+        model.insert((key, Reverse(i + 1)), (Kind::PUT, i.to_le_bytes().to_vec()));
+    }
+    let options = SegmentOptions { bits_per_key: 12, prefix_len: 8, ..SegmentOptions::default() };
+    let (store, segment) = segment_of(&options, &model);
+    let mut rng = StdRng::seed_from_u64(1);
+    segment.verify().unwrap();
+    for ((key, Reverse(seq)), (_, value)) in model.iter().step_by(37) {
+        let hit = segment.get(key, hash_key(key), MAX_SEQ).unwrap().unwrap();
+        assert_eq!((hit.seq, hit.value()), (*seq, &value[..]));
+        assert!(segment.may_contain_prefix(&key[..8]).unwrap());
+        assert!(segment.may_contain_prefix(&key[..12]).unwrap());
+    }
+    let mut wrong = 0;
+    for _ in 0..20_000 {
+        let mut key = rng.gen_range(0..5_000u64).to_be_bytes().to_vec();
+        key.extend_from_slice(&(rng.gen_range(0..1_700_000u64) | 1).to_be_bytes());
+        if model.contains_key(&(key.clone(), Reverse(1))) {
+            continue;
+        }
+        let before = store.cache.hits() + store.cache.misses();
+        if segment.get(&key, hash_key(&key), MAX_SEQ).unwrap().is_none() {
+            // Filter only, or filter, leaf and data block.
+            wrong += usize::from(store.cache.hits() + store.cache.misses() - before > 1);
+        }
+    }
+    assert!(wrong < 20_000 / 50, "{wrong} of 20000 absent keys went past the filter");
+    let absent = (0..2_000u64).filter(|i| {
+        let prefix = [&(i % 4_000).to_be_bytes()[..7], &[0xee][..]].concat();
+        !model.keys().any(|(key, _)| key.starts_with(&prefix)) && segment.may_contain_prefix(&prefix).unwrap()
+    });
+    assert!(absent.take(200).count() < 200);
+    for _ in 0..200 {
+        let (a, b) = (rng.gen_range(0..250_000u64), rng.gen_range(0..250_000u64));
+        let (low, high) = (a.min(b), a.max(b));
+        let bound = |i: u64| Some([(i / 50).to_be_bytes(), (i * 7).to_be_bytes()].concat());
+        let range = KeyRange { lower: bound(low), upper: bound(high) };
+        let estimate = segment.estimate_range(&range).unwrap();
+        assert!(estimate.abs_diff(high - low) <= 120, "{low}..{high}: {estimate}");
+    }
+    let all = KeyRange::default();
+    assert_eq!(segment.estimate_range(&all).unwrap(), 250_000);
+    let (hits, misses) = (store.cache.hits(), store.cache.misses());
+    let entries = store.cache.entries();
+    let mut raw = segment.raw_source();
+    raw.seek(b"").unwrap();
+    while raw.valid() {
+        raw.next().unwrap();
+    }
+    assert_eq!(store.cache.entries(), entries, "a raw scan leaves the cache alone");
+    assert!(store.cache.hits() + store.cache.misses() - hits - misses < 200);
+}
+
+#[test]
+fn nothing_is_read_before_the_fences_and_the_sequence_are_asked() {
+    let mut model = Model::new();
+    model.insert((b"d".to_vec(), Reverse(10)), (Kind::PUT, b"1".to_vec()));
+    model.insert((b"f".to_vec(), Reverse(12)), (Kind::PUT, b"2".to_vec()));
+    let (store, segment) = segment_of(&SegmentOptions::default(), &model);
+    let opens = store.disk.opens.load(Ordering::Relaxed);
+    for key in [&b"c"[..], b"g", b""] {
+        assert!(segment.get(key, hash_key(key), MAX_SEQ).unwrap().is_none());
+    }
+    assert!(segment.get(b"d", hash_key(b"d"), 9).unwrap().is_none());
+    assert!(!segment.may_contain_prefix(b"a").unwrap() && !segment.may_contain_prefix(b"fa").unwrap());
+    let range = KeyRange { lower: Some(b"g".to_vec()), upper: None };
+    assert_eq!(segment.estimate_range(&range).unwrap(), 0);
+    assert_eq!(store.disk.opens.load(Ordering::Relaxed), opens);
+    assert_eq!(segment.get(b"d", hash_key(b"d"), 10).unwrap().unwrap().value(), b"1");
+    assert_eq!(store.disk.opens.load(Ordering::Relaxed), opens + 1);
+    let reads = store.file().reads.load(Ordering::Relaxed);
+    assert!(segment.get(b"d", hash_key(b"d"), 10).unwrap().is_some());
+    assert_eq!(store.file().reads.load(Ordering::Relaxed), reads, "the second read is cached");
+}
+
+#[test]
+fn two_segments_share_a_file() {
+    let mut rng = StdRng::seed_from_u64(3);
+    let (first, second) = (random_model(&mut rng), random_model(&mut rng));
+    let store = Store::new(1 << 20);
+    let options = SegmentOptions::default();
+    let first_meta = store.write(0, &options, &first).unwrap();
+    let at = next_segment_offset(first_meta.len);
+    let second_meta = store.write(at, &options, &second).unwrap();
+    assert_eq!(second_meta.offset, at);
+    check_against_model(&mut rng, &store.open(first_meta), &first, "first");
+    check_against_model(&mut rng, &store.open(second_meta), &second, "second");
+    let misplaced = store.write(at + 1, &options, &second);
+    assert!(matches!(misplaced, Err(Error::InvalidArgument(_))));
+}
+
+#[test]
+fn wrong_order_is_refused() {
+    let store = Store::new(0);
+    let file = store.disk.open(Path::new("x"), OpenMode::Create).unwrap();
+    let mut writer = SegmentWriter::new(file.clone(), 0, 1, SegmentOptions::default());
+    let put = |seq| Entry { seq, kind: Kind::PUT, value: b"v" };
+    writer.add(b"b", put(5)).unwrap();
+    writer.add(b"b", put(4)).unwrap();
+    for (key, seq) in [(&b"b"[..], 4), (b"b", 5), (b"a", 9), (b"", 1), (b"c", MAX_SEQ + 1)] {
+        assert!(matches!(writer.add(key, put(seq)), Err(Error::InvalidArgument(_))), "{key:?} {seq}");
+    }
+    writer.add(b"c", put(5)).unwrap();
+    assert_eq!(writer.finish().unwrap().entries, 3);
+    let empty = SegmentWriter::new(file, 0, 1, SegmentOptions::default());
+    assert!(matches!(empty.finish(), Err(Error::InvalidArgument(_))));
+}
+
+#[test]
+fn expiry_bounds_are_known() {
+    let kind = Kind::from_byte(0b1_0001).unwrap();
+    let mut model = Model::new();
+    for (i, expiry) in [500u64, 100, 900].into_iter().enumerate() {
+        let value = [&expiry.to_le_bytes()[..], b"row"].concat();
+        model.insert((vec![i as u8], Reverse(1)), (kind, value));
+    }
+    let (_store, segment) = segment_of(&SegmentOptions::default(), &model);
+    assert_eq!(segment.properties().unwrap().expiry, Some((100, 900)));
+    segment.verify().unwrap();
+}
+
+fn damage_model() -> Model {
+    let mut model = Model::new();
+    for i in 0..12u8 {
+        for seq in [3, 7] {
+            let value = vec![i.wrapping_mul(31).wrapping_add(seq as u8); 11];
+            model.insert((vec![b'k', i * 2], Reverse(seq)), (Kind::PUT, value));
+        }
+    }
+    model
+}
+
+/// Reads everything in every way; errors are fine, wrong answers are not.
+fn read_all_ways(segment: &Arc<Segment>, model: &Model, tag: &str) {
+    let rows = seen(model, MAX_SEQ);
+    for row in &rows {
+        if let Ok(found) = segment.get(&row.0, hash_key(&row.0), MAX_SEQ) {
+            let hit = found.unwrap_or_else(|| panic!("{tag}: {row:?} is lost"));
+            assert_eq!((hit.seq, hit.value()), (row.1, &row.3[..]), "{tag}");
+        }
+    }
+    let mut source = segment.source(MAX_SEQ);
+    let mut step = source.seek_to_first();
+    for row in &rows {
+        if step.is_err() {
+            break;
+        }
+        assert_eq!(current(&source).as_ref(), Some(row), "{tag}");
+        step = source.next();
+    }
+    let mut raw = segment.raw_source();
+    let mut step = raw.seek(b"");
+    for ((key, Reverse(seq)), (kind, value)) in model {
+        if step.is_err() {
+            break;
+        }
+        assert!(raw.valid(), "{tag}");
+        assert_eq!((raw.key(), raw.entry()), (&key[..], Entry { seq: *seq, kind: *kind, value }), "{tag}");
+        step = raw.next();
+    }
+    let _ = segment.estimate_range(&KeyRange { lower: Some(vec![b'k', 5]), upper: None });
+    assert!(segment.may_contain_prefix(b"k\x04").unwrap_or(true), "{tag}");
+}
+
+#[test]
+fn every_flipped_byte_gives_an_error_or_the_right_answer_and_verify_finds_it() {
+    let model = damage_model();
+    for use_btree in [false, true] {
+        let options =
+            SegmentOptions { block_size: 128, use_btree, prefix_len: 2, ..SegmentOptions::default() };
+        let (store, segment) = segment_of(&options, &model);
+        let meta = segment.meta().clone();
+        let file = store.file();
+        for at in 0..meta.len as usize {
+            for mask in [0x01, 0x80, 0xff] {
+                file.bytes.write()[at] ^= mask;
+                store.cache.erase_file(FILE);
+                let damaged = store.open(meta.clone());
+                read_all_ways(&damaged, &model, &format!("byte {at} mask {mask:02x}"));
+                match damaged.verify() {
+                    Err(Error::Corruption { path, .. }) => assert_eq!(path, store.files.path(FILE)),
+                    other => panic!("byte {at} mask {mask:02x}: {other:?}"),
+                }
+                file.bytes.write()[at] ^= mask;
+            }
+        }
+        store.cache.erase_file(FILE);
+        store.open(meta).verify().unwrap();
+    }
+}
+
+#[test]
+fn truncated_files_are_errors() {
+    let model = damage_model();
+    let options = SegmentOptions { block_size: 128, ..SegmentOptions::default() };
+    let (store, segment) = segment_of(&options, &model);
+    let meta = segment.meta().clone();
+    let whole = store.file().bytes.read().clone();
+    for len in 0..meta.len as usize {
+        *store.file().bytes.write() = whole[..len].to_vec();
+        store.cache.erase_file(FILE);
+        let cut = store.open(meta.clone());
+        read_all_ways(&cut, &model, &format!("cut at {len}"));
+        assert!(matches!(cut.verify(), Err(Error::Corruption { .. })), "cut at {len}");
+        // A manifest that names a shorter segment.
+        let shorter = SegmentMeta { len: len as u64, ..meta.clone() };
+        let shorter = store.open(shorter);
+        assert!(matches!(shorter.verify(), Err(Error::Corruption { .. })), "length {len}");
+        assert!(shorter.get(b"k\x02", hash_key(b"k\x02"), MAX_SEQ).is_err());
+    }
+}
+
+#[test]
+fn a_manifest_that_says_otherwise_is_found_out() {
+    let (store, segment) = segment_of(&SegmentOptions::default(), &damage_model());
+    let meta = segment.meta();
+    let wrong: [SegmentMeta; 6] = [
+        SegmentMeta { entries: meta.entries + 1, ..meta.clone() },
+        SegmentMeta { keys: meta.keys + 1, ..meta.clone() },
+        SegmentMeta { max_seq: meta.max_seq + 1, ..meta.clone() },
+        SegmentMeta { min_key: b"a".to_vec(), ..meta.clone() },
+        SegmentMeta { family: meta.family + 1, ..meta.clone() },
+        SegmentMeta { offset: 4096, ..meta.clone() },
+    ];
+    for meta in wrong {
+        assert!(matches!(store.open(meta.clone()).verify(), Err(Error::Corruption { .. })), "{meta:?}");
+    }
+}
+
+/// Random bytes in place of payloads, under checksums that are right.
+#[test]
+fn sealed_nonsense_never_panics() {
+    use super::envelope::{seal, BlockKind};
+    let model = damage_model();
+    let options =
+        SegmentOptions { compression: Compression::None, block_size: 128, ..SegmentOptions::default() };
+    let (store, segment) = segment_of(&options, &model);
+    let whole = store.file().bytes.read().clone();
+    let meta = segment.meta().clone();
+    // Data blocks, the filter, the index and the properties, as the index names them.
+    let mut handles = Vec::new();
+    let mut cursor = source::IndexCursor::new(reader::Keep::Not);
+    let mut more = cursor.first(&segment).unwrap();
+    while more {
+        handles.push((cursor.entry(&segment).unwrap().block, BlockKind::Data));
+        more = cursor.next(&segment).unwrap();
+    }
+    let footer = &segment.opened().unwrap().footer;
+    handles.push((footer.top, BlockKind::Index));
+    handles.push((footer.filter, BlockKind::Filter));
+    handles.push((footer.properties, BlockKind::Properties));
+    for seed in 0..3_000u64 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let (handle, kind) = handles[rng.gen_range(0..handles.len())];
+        let (start, end) = (handle.offset as usize, (handle.offset + handle.len) as usize);
+        let mut payload = whole[start..end - 16].to_vec();
+        for _ in 0..rng.gen_range(1..4) {
+            let at = rng.gen_range(0..payload.len());
+            payload[at] = [0, 1, 0x7f, 0x80, 0xff, rng.gen()][rng.gen_range(0..6)];
+        }
+        let mut sealed = Vec::new();
+        seal(&mut sealed, &payload, kind, Compression::None, handle.offset, &mut Vec::new());
+        let mut bytes = whole.clone();
+        bytes[start..end].copy_from_slice(&sealed);
+        *store.file().bytes.write() = bytes;
+        store.cache.erase_file(FILE);
+        let segment = store.open(meta.clone());
+        for (key, _) in model.keys() {
+            let _ = segment.get(key, hash_key(key), 5);
+        }
+        let mut source = segment.source(5);
+        let mut steps = 0;
+        let mut step = source.seek_to_first();
+        while step.is_ok() && source.valid() && steps < 100 {
+            let _ = (source.key(), source.entry());
+            step = source.next();
+            steps += 1;
+        }
+        let mut step = source.seek_for_prev(b"k\x0b");
+        while step.is_ok() && source.valid() && steps < 200 {
+            step = source.prev();
+            steps += 1;
+        }
+        let _ = segment.estimate_range(&KeyRange { lower: Some(vec![b'k', 5]), upper: Some(vec![b'k', 9]) });
+        let _ = segment.verify();
+        let mut raw = segment.raw_source();
+        let mut step = raw.seek(b"");
+        while step.is_ok() && raw.valid() && steps < 400 {
+            step = raw.next();
+            steps += 1;
+        }
+    }
+}
+
+#[test]
+fn files_beyond_the_bound_are_closed_and_opened_again() {
+    let disk = Arc::new(MemoryDisk::default());
+    for number in 0..20 {
+        let path = table_path(Path::new("store"), number);
+        disk.open(&path, OpenMode::Create).unwrap().write_at(&[number as u8], 0).unwrap();
+    }
+    let files = FileCache::new(Arc::clone(&disk) as Arc<dyn Disk>, "store", 4);
+    for round in 0..3 {
+        for number in 0..20 {
+            let mut byte = [0];
+            files.get(number).unwrap().read_exact_at(&mut byte, 0).unwrap();
+            assert_eq!((u64::from(byte[0]), files.open_files() <= 4), (number, true), "round {round}");
+        }
+    }
+    let opens = disk.opens.load(Ordering::Relaxed);
+    files.get(19).unwrap();
+    assert_eq!(disk.opens.load(Ordering::Relaxed), opens);
+    files.forget(19);
+    files.get(19).unwrap();
+    assert_eq!(disk.opens.load(Ordering::Relaxed), opens + 1);
+    assert!(files.get(99).is_err());
+}

@@ -1,0 +1,343 @@
+//! Writes one segment: entries come in order, blocks go out as they fill; index partitions and filters
+//! are kept until the end, so that data blocks stand next to each other.
+
+use std::mem;
+use std::sync::Arc;
+
+use super::data::{self, put_version, version_len};
+use super::envelope::{seal, BlockHandle, BlockKind, MAX_PAYLOAD};
+use super::filter::{FilterBuilder, Filters};
+use super::footer::{FilterLayout, Footer, FOOTER_LEN};
+use super::index::{separator, IndexEntry};
+use super::keyed::KeyedBuilder;
+use super::properties::Properties;
+use super::{SegmentMeta, SegmentOptions, SEGMENT_ALIGN};
+use crate::error::{Error, Result};
+use crate::format::coding::{put_varint, u64_at};
+use crate::io::File;
+use crate::options::Compression;
+use crate::types::{Entry, FamilyId, Seq, MAX_KEY_LEN, MAX_SEQ};
+
+/// Finished blocks are written to the file in pieces of at least this many bytes.
+const WRITE_CHUNK: usize = 256 << 10;
+
+/// Payload at which an index partition ends, in bytes.
+const PARTITION_SIZE: usize = 4096;
+
+/// Room for keys, heads and counts in a block beside its largest value.
+const MAX_VALUE: usize = MAX_PAYLOAD - (4 << 20);
+
+/// A finished index partition, not yet written.
+struct Partition {
+    separator: Vec<u8>,
+    payload: Vec<u8>,
+    before: u64,
+    tombstones: u64,
+}
+
+/// Writes a segment at an offset of a file. Nothing is synced; a writer that is dropped unfinished leaves
+/// bytes that nothing refers to.
+pub struct SegmentWriter {
+    file: Arc<dyn File>,
+    start: u64,
+    family: FamilyId,
+    options: SegmentOptions,
+    /// Bytes not yet written to the file, and how many were.
+    pending: Vec<u8>,
+    flushed: u64,
+    block: KeyedBuilder,
+    /// Where the tag of the last version in the block stands in its bodies.
+    last_tag: Option<usize>,
+    /// Flags that the current block already has.
+    block_flags: u32,
+    block_before: u64,
+    block_tombstones: u64,
+    leaf: KeyedBuilder,
+    leaf_before: u64,
+    leaf_tombstones: u64,
+    partitions: Vec<Partition>,
+    filter: FilterBuilder,
+    last_key: Vec<u8>,
+    last_seq: Seq,
+    properties: Properties,
+    // Scratch.
+    payload: Vec<u8>,
+    packed: Vec<u8>,
+    separator: Vec<u8>,
+}
+
+impl SegmentWriter {
+    /// A writer for a segment of `family` that begins at `offset` of `file`, a multiple of
+    /// [`SEGMENT_ALIGN`] (otherwise [`SegmentWriter::finish`] refuses).
+    pub fn new(file: Arc<dyn File>, offset: u64, family: FamilyId, options: SegmentOptions) -> SegmentWriter {
+        let filter = FilterBuilder::new(options.bits_per_key, options.prefix_len as usize);
+        SegmentWriter {
+            file,
+            start: offset,
+            family,
+            options,
+            pending: Vec::new(),
+            flushed: 0,
+            block: KeyedBuilder::default(),
+            last_tag: None,
+            block_flags: 0,
+            block_before: 0,
+            block_tombstones: 0,
+            leaf: KeyedBuilder::default(),
+            leaf_before: 0,
+            leaf_tombstones: 0,
+            partitions: Vec::new(),
+            filter,
+            last_key: Vec::new(),
+            last_seq: 0,
+            properties: Properties::default(),
+            payload: Vec::new(),
+            packed: Vec::new(),
+            separator: Vec::new(),
+        }
+    }
+
+    /// Adds an entry. Keys ascend, and sequence numbers descend within a key; otherwise, and for keys and
+    /// values beyond the limits, `Error::InvalidArgument`.
+    pub fn add(&mut self, key: &[u8], entry: Entry<'_>) -> Result<()> {
+        let first = self.properties.entries == 0;
+        let same_key = !first && key == self.last_key.as_slice();
+        self.check(key, &entry, first, same_key)?;
+
+        let mut in_block = same_key && !self.block.is_empty();
+        if !self.block.is_empty() {
+            let new_key = (!same_key).then_some(key);
+            let len = self.block.len_with(new_key, version_len(&entry));
+            if len > self.options.block_size as usize {
+                self.cut_block(Some(key))?;
+                in_block = false;
+            }
+        }
+        if !in_block {
+            self.block.push(key);
+            self.last_tag = None;
+            self.filter.add(key);
+        }
+        self.last_tag = Some(put_version(self.block.body(), &entry, self.last_tag));
+
+        let properties = &mut self.properties;
+        if first {
+            properties.min_key = key.to_vec();
+            properties.min_seq = entry.seq;
+        }
+        if !same_key {
+            properties.keys += 1;
+            self.last_key.clear();
+            self.last_key.extend_from_slice(key);
+        }
+        self.last_seq = entry.seq;
+        properties.entries += 1;
+        properties.min_seq = properties.min_seq.min(entry.seq);
+        properties.max_seq = properties.max_seq.max(entry.seq);
+        properties.raw_bytes += (key.len() + entry.value.len()) as u64;
+        if entry.kind.is_tombstone() {
+            properties.tombstones += 1;
+            self.block_tombstones += 1;
+        }
+        if entry.kind.has_expiry() {
+            if let Some(expiry) = u64_at(entry.value, 0) {
+                let (oldest, newest) = properties.expiry.unwrap_or((expiry, expiry));
+                properties.expiry = Some((oldest.min(expiry), newest.max(expiry)));
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, key: &[u8], entry: &Entry<'_>, first: bool, same_key: bool) -> Result<()> {
+        let refuse = |what: String| Err(Error::InvalidArgument(what));
+        if key.len() > MAX_KEY_LEN || entry.value.len() > MAX_VALUE {
+            let (key, value) = (key.len(), entry.value.len());
+            return refuse(format!("a key of {key} bytes with a value of {value} does not fit a segment"));
+        }
+        if entry.seq > MAX_SEQ {
+            return refuse(format!("sequence number {} is out of range", entry.seq));
+        }
+        if entry.kind.has_expiry() && entry.value.len() < 8 {
+            return refuse("an entry with an expiry has a value without one".into());
+        }
+        if !first && (key < self.last_key.as_slice() || (same_key && entry.seq >= self.last_seq)) {
+            return refuse(format!(
+                "entries of a segment are out of order: {:02x?} at {} behind {:02x?} at {}",
+                key, entry.seq, self.last_key, self.last_seq
+            ));
+        }
+        Ok(())
+    }
+
+    /// Bytes of the segment so far: blocks that are cut, written or not.
+    pub fn bytes_written(&self) -> u64 {
+        self.flushed + self.pending.len() as u64
+    }
+
+    /// About how long the segment would be if it were finished now, in bytes.
+    pub fn estimated_len(&self) -> u64 {
+        let partitions: usize = self.partitions.iter().map(|partition| partition.payload.len()).sum();
+        let open = self.block.len_with(None, 0) + self.leaf.len_with(None, 0) + partitions + FOOTER_LEN;
+        let filter = self.properties.keys * u64::from(self.options.bits_per_key) / 8;
+        self.bytes_written() + open as u64 + filter
+    }
+
+    /// Entries so far.
+    pub fn entries(&self) -> u64 {
+        self.properties.entries
+    }
+
+    /// Writes the rest and returns what the manifest is to know. Syncing the file is the caller's.
+    pub fn finish(mut self) -> Result<SegmentMeta> {
+        if self.properties.entries == 0 {
+            return Err(Error::InvalidArgument("a segment has at least one entry".into()));
+        }
+        if self.start % SEGMENT_ALIGN != 0 {
+            let start = self.start;
+            return Err(Error::InvalidArgument(format!("a segment at {start}, which is not page-aligned")));
+        }
+        self.cut_block(None)?;
+        self.cut_partition();
+        self.properties.max_key = mem::take(&mut self.last_key);
+        self.properties.data_bytes = self.bytes_written();
+
+        let filters = mem::replace(&mut self.filter, FilterBuilder::new(0, 0)).finish();
+        let mut footer = Footer {
+            family: self.family,
+            index_levels: 1,
+            filter_layout: FilterLayout::None,
+            top_in_cache: self.options.use_btree,
+            prefix_len: if self.options.bits_per_key > 0 { self.options.prefix_len } else { 0 },
+            segment_len: 0,
+            top: BlockHandle::default(),
+            properties: BlockHandle::default(),
+            filter: BlockHandle::default(),
+        };
+        let mut filter_handles = Vec::new();
+        match filters {
+            Filters::None => {}
+            Filters::Whole(payload) => {
+                footer.filter_layout = FilterLayout::Whole;
+                footer.filter = self.put_block(&payload, BlockKind::Filter)?;
+            }
+            Filters::Partitions(payloads) => {
+                footer.filter_layout = FilterLayout::Partitioned;
+                for payload in payloads {
+                    filter_handles.push(self.put_block(&payload, BlockKind::Filter)?);
+                }
+            }
+        }
+        footer.top = self.put_index(&filter_handles, &mut footer.index_levels)?;
+        footer.properties = self.put_block(&self.properties.encode(), BlockKind::Properties)?;
+        footer.segment_len = self.bytes_written() + FOOTER_LEN as u64;
+        self.pending.extend_from_slice(&footer.encode());
+        self.flush()?;
+
+        let properties = self.properties;
+        Ok(SegmentMeta {
+            family: self.family,
+            offset: self.start,
+            len: footer.segment_len,
+            min_key: properties.min_key,
+            max_key: properties.max_key,
+            min_seq: properties.min_seq,
+            max_seq: properties.max_seq,
+            entries: properties.entries,
+            tombstones: properties.tombstones,
+            keys: properties.keys,
+            raw_bytes: properties.raw_bytes,
+        })
+    }
+
+    /// Writes partitions and top index; returns the handle of the uppermost block.
+    fn put_index(&mut self, filters: &[BlockHandle], levels: &mut u8) -> Result<BlockHandle> {
+        let partitions = mem::take(&mut self.partitions);
+        if let ([only], []) = (partitions.as_slice(), filters) {
+            return self.put_block(&only.payload, BlockKind::Index);
+        }
+        *levels = 2;
+        let mut top = KeyedBuilder::default();
+        for (i, partition) in partitions.iter().enumerate() {
+            let block = self.put_block(&partition.payload, BlockKind::Index)?;
+            let entry = IndexEntry { block, before: partition.before, tombstones: partition.tombstones };
+            let filter = filters.get(i).copied().unwrap_or_default();
+            top.push(&partition.separator);
+            entry.put(top.body());
+            put_varint(top.body(), filter.offset);
+            put_varint(top.body(), filter.len);
+        }
+        let mut payload = Vec::new();
+        top.finish(0, &mut payload);
+        self.put_block(&payload, BlockKind::TopIndex)
+    }
+
+    /// Ends the current data block; `next` is the key of the entry that comes behind it.
+    fn cut_block(&mut self, next: Option<&[u8]>) -> Result<()> {
+        let mut flags = mem::take(&mut self.block_flags);
+        match next {
+            None => {
+                self.separator.clear();
+                self.separator.extend_from_slice(&self.last_key);
+            }
+            Some(next) => {
+                separator(&self.last_key, next, &mut self.separator);
+                if next == self.last_key.as_slice() {
+                    flags |= data::CONTINUED;
+                    self.block_flags = data::CONTINUES;
+                }
+            }
+        }
+        let mut payload = mem::take(&mut self.payload);
+        self.block.finish(flags, &mut payload);
+        let block = self.put_block(&payload, BlockKind::Data)?;
+        self.payload = payload;
+        self.properties.data_blocks += 1;
+
+        let tombstones = mem::take(&mut self.block_tombstones);
+        let entry = IndexEntry { block, before: self.block_before, tombstones };
+        if self.leaf.is_empty() {
+            self.leaf_before = self.block_before;
+        }
+        self.leaf.push(&self.separator);
+        entry.put(self.leaf.body());
+        self.leaf_tombstones += tombstones;
+        self.block_before = self.properties.entries;
+        if next.is_some() && self.leaf.len_with(None, 0) >= PARTITION_SIZE {
+            self.cut_partition();
+        }
+        Ok(())
+    }
+
+    fn cut_partition(&mut self) {
+        let mut payload = Vec::new();
+        self.leaf.finish(0, &mut payload);
+        self.partitions.push(Partition {
+            separator: self.separator.clone(),
+            payload,
+            before: self.leaf_before,
+            tombstones: mem::take(&mut self.leaf_tombstones),
+        });
+        self.filter.end_partition();
+    }
+
+    fn put_block(&mut self, payload: &[u8], kind: BlockKind) -> Result<BlockHandle> {
+        if payload.len() > MAX_PAYLOAD {
+            let len = payload.len();
+            return Err(Error::InvalidArgument(format!("a block of {len} bytes does not fit a segment")));
+        }
+        let method = if kind == BlockKind::Data { self.options.compression } else { Compression::None };
+        let offset = self.bytes_written();
+        let handle = seal(&mut self.pending, payload, kind, method, offset, &mut self.packed);
+        if self.pending.len() >= WRITE_CHUNK {
+            self.flush()?;
+        }
+        Ok(handle)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.file.write_at(&self.pending, self.start + self.flushed)?;
+        self.flushed += self.pending.len() as u64;
+        self.pending.clear();
+        Ok(())
+    }
+}

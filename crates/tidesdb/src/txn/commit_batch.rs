@@ -1,0 +1,185 @@
+//! The immutable form of a transaction's changes, from `prepare` on: the bytes that go to the log, and
+//! where each change lies in them, so that any thread can put them into the memtable.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::memtable::Generation;
+use crate::txn::write_batch::WriteBatch;
+use crate::types::{FamilyId, Kind, Seq};
+use crate::wal::{BatchBuilder, BatchReader, Ticket, WalBytes};
+
+/// Where a change lies in the body.
+#[derive(Clone, Debug)]
+struct Placed {
+    family: FamilyId,
+    kind: Kind,
+    key: Range<usize>,
+    value: Range<usize>,
+}
+
+/// What `order` fixes.
+#[derive(Debug)]
+pub struct Ordered {
+    /// Place in the commit order.
+    pub seq: Seq,
+    /// Place in the log.
+    pub ticket: Ticket,
+    /// The memtable that takes the changes.
+    pub generation: Arc<Generation>,
+}
+
+/// A transaction's changes, immutable and shared.
+#[derive(Debug)]
+pub struct CommitBatch {
+    body: Vec<u8>,
+    changes: Vec<Placed>,
+    /// Changes before it are in the memtable.
+    cursor: AtomicUsize,
+    /// All changes are in the memtable; nothing is written any more.
+    done: AtomicBool,
+    ordered: OnceLock<Ordered>,
+}
+
+/// Bytes that a number takes as a varint.
+fn varint_len(number: usize) -> usize {
+    (usize::BITS - (number | 1).leading_zeros()).div_ceil(7) as usize
+}
+
+impl WalBytes for CommitBatch {
+    fn bytes(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+impl CommitBatch {
+    /// The latest changes of `batch`, in the format of `docs/format/wal.md` ("batch body").
+    pub fn new(batch: &WriteBatch) -> CommitBatch {
+        let body = Vec::with_capacity(batch.size() + 64);
+        let mut changes = Vec::with_capacity(batch.len());
+        let mut body = BatchBuilder::new(body, batch.families().count());
+        for (family, entries) in batch.families() {
+            body.group(family, batch.keys(family));
+            for entry in entries {
+                let start = body.len();
+                body.entry(entry.kind, entry.key, entry.value);
+                let end = body.len();
+                // Kind byte, length of the key, key; the value, if any, ends the entry.
+                let key = start + 1 + varint_len(entry.key.len());
+                changes.push(Placed {
+                    family,
+                    kind: entry.kind,
+                    key: key..key + entry.key.len(),
+                    value: end - entry.value.len()..end,
+                });
+            }
+        }
+        CommitBatch {
+            body: body.finish(),
+            changes,
+            cursor: AtomicUsize::new(0),
+            done: AtomicBool::new(false),
+            ordered: OnceLock::new(),
+        }
+    }
+
+    /// A batch whose body was read from the log.
+    pub fn from_body(body: Vec<u8>) -> Result<CommitBatch, &'static str> {
+        let base = body.as_ptr() as usize;
+        let place = |bytes: &[u8]| {
+            let start = (bytes.as_ptr() as usize).saturating_sub(base);
+            // An empty slice may point anywhere.
+            if bytes.is_empty() {
+                0..0
+            } else {
+                start..start + bytes.len()
+            }
+        };
+        let mut changes = Vec::new();
+        for entry in BatchReader::new(&body)? {
+            let entry = entry?;
+            let (key, value) = (place(entry.key), place(entry.value));
+            changes.push(Placed { family: entry.family, kind: entry.kind, key, value });
+        }
+        Ok(CommitBatch {
+            body,
+            changes,
+            cursor: AtomicUsize::new(0),
+            done: AtomicBool::new(false),
+            ordered: OnceLock::new(),
+        })
+    }
+
+    /// The batch body as it stands in the log.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Number of changes.
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Whether there is no change.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Memory that the changes will take in a memtable, roughly.
+    pub fn memtable_bytes(&self) -> usize {
+        self.body.len() + self.changes.len() * 64
+    }
+
+    /// Families that the batch touches, with repetitions only where groups repeat.
+    pub fn families(&self) -> impl Iterator<Item = FamilyId> + '_ {
+        let mut last = None;
+        self.changes.iter().filter_map(move |change| {
+            let new = last != Some(change.family);
+            last = Some(change.family);
+            new.then_some(change.family)
+        })
+    }
+
+    /// The keys of the changes.
+    pub fn keys(&self) -> impl Iterator<Item = (FamilyId, &[u8])> {
+        self.changes.iter().map(|change| (change.family, &self.body[change.key.clone()]))
+    }
+
+    /// What `order` fixed; `None` before it.
+    pub fn ordered(&self) -> Option<&Ordered> {
+        self.ordered.get()
+    }
+
+    /// Fixes the place in the order. Called once, under the order lock.
+    pub(super) fn set_ordered(&self, ordered: Ordered) {
+        let set = self.ordered.set(ordered);
+        debug_assert!(set.is_ok(), "a batch is ordered once");
+    }
+
+    /// Whether every change is in the memtable.
+    pub fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire)
+    }
+
+    /// Puts the changes that are not there yet into the memtable. Any number of threads may do so at
+    /// once: a step repeated is no step, and none writes after the batch is done.
+    pub fn apply(&self, floor: Seq) {
+        let Some(ordered) = self.ordered.get() else { return };
+        loop {
+            let at = self.cursor.load(Ordering::Acquire);
+            let Some(change) = self.changes.get(at) else { break };
+            ordered.generation.insert(
+                change.family,
+                &self.body[change.key.clone()],
+                ordered.seq,
+                change.kind,
+                &self.body[change.value.clone()],
+                &self.done,
+                floor,
+            );
+            self.cursor.fetch_max(at + 1, Ordering::AcqRel);
+        }
+        self.done.store(true, Ordering::Release);
+    }
+}

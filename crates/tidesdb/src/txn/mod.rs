@@ -1,0 +1,9 @@
+//! Transactions: snapshots, the private batch, commit as prepare, order, finish, and reading in order.
+
+pub mod commit;
+pub mod commit_batch;
+pub mod cursor;
+pub mod pipeline;
+pub mod snapshot;
+pub mod transaction;
+pub mod write_batch;

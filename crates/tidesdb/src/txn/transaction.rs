@@ -1,0 +1,571 @@
+//! A transaction: its snapshots, its private batch, its locks, and its end.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::db::family::Family;
+use crate::db::Store;
+use crate::error::{Error, Result};
+use crate::lock::{Granted, Mode, Owner, Policy, TableMode};
+use crate::options::SyncMode;
+use crate::txn::commit::Prepared;
+use crate::txn::snapshot::Slot;
+use crate::txn::write_batch::{Mark, OwnEntry, WriteBatch};
+use crate::types::{FamilyId, Kind, Seq, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
+
+/// What a transaction sees of others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Isolation {
+    /// The newest committed version at each read; no snapshot.
+    ReadUncommitted,
+    /// A snapshot for each statement.
+    ReadCommitted,
+    /// One snapshot, taken by the first plain read.
+    #[default]
+    RepeatableRead,
+    /// One snapshot, taken by the first statement of any kind.
+    Snapshot,
+    /// As repeatable read; the caller reads with shared locks.
+    Serializable,
+}
+
+/// How a transaction behaves, fixed when it begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mood {
+    /// What it sees.
+    pub isolation: Isolation,
+    /// Intents instead of waiting locks (`protocols.md` 4.8).
+    pub optimistic: bool,
+    /// No locks and no checks: bulk load into a family that nobody sees yet.
+    pub unlocked: bool,
+    /// A replica's applier: every conflict is a wait.
+    pub ordered_waits: bool,
+}
+
+/// How a read treats others' changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadMode {
+    /// At the snapshot that the isolation level asks for.
+    Snapshot,
+    /// The newest committed version, without a lock.
+    Latest,
+    /// Takes a shared lock, then reads the newest version.
+    Shared,
+    /// Takes an exclusive lock, then reads the newest version.
+    Exclusive,
+}
+
+/// One change of a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// Where.
+    pub family: &'a Arc<Family>,
+    /// Which key.
+    pub key: &'a [u8],
+    /// What.
+    pub kind: ChangeKind<'a>,
+    /// Take an exclusive lock on the key first, and check it against the transaction's snapshot.
+    pub lock: bool,
+}
+
+/// What a change does.
+#[derive(Clone, Copy, Debug)]
+pub enum ChangeKind<'a> {
+    /// The key has this value, whether it exists or not.
+    Put(&'a [u8]),
+    /// The key has this value; an error when a live entry of it exists.
+    Insert(&'a [u8]),
+    /// The key does not exist.
+    Delete,
+}
+
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+enum State {
+    Idle,
+    Active,
+    Prepared,
+}
+
+/// A transaction; begun and ended many times. Used by one thread at a time.
+#[derive(Debug)]
+pub struct Transaction {
+    pub(crate) store: Arc<Store>,
+    owner: Arc<Owner>,
+    mood: Mood,
+    state: State,
+    pub(crate) batch: WriteBatch,
+    changes: Arc<AtomicU64>,
+    statement: Mark,
+    transaction_snapshot: Option<Slot>,
+    statement_snapshot: Option<Slot>,
+    lock_timeout: Option<Duration>,
+    prepared: Option<Prepared>,
+    /// Of a two-phase `prepare`.
+    xid: Vec<u8>,
+    sync: Option<SyncMode>,
+    /// Snapshots that ended; cursors compare it.
+    ended_snapshots: u64,
+    /// A lock is held on a key whose newest version was found to be newer than the snapshot: holding a
+    /// lock already does not show any more that its key was compared.
+    overtaken: AtomicBool,
+}
+
+impl Transaction {
+    pub(crate) fn new(store: Arc<Store>) -> Transaction {
+        let owner = Owner::new(store.new_owner_id());
+        Transaction {
+            store,
+            owner,
+            mood: Mood::default(),
+            state: State::Idle,
+            batch: WriteBatch::default(),
+            changes: Arc::new(AtomicU64::new(0)),
+            statement: Mark::default(),
+            transaction_snapshot: None,
+            statement_snapshot: None,
+            lock_timeout: Some(Duration::from_secs(50)),
+            prepared: None,
+            xid: Vec::new(),
+            sync: None,
+            ended_snapshots: 0,
+            overtaken: AtomicBool::new(false),
+        }
+    }
+
+    /// Begins. No snapshot is taken yet.
+    pub fn begin(&mut self, mood: Mood) -> Result<()> {
+        if self.state != State::Idle {
+            return Err(Error::InvalidArgument("the transaction is begun already".into()));
+        }
+        self.mood = mood;
+        self.state = State::Active;
+        self.owner.restart(self.store.new_owner_id());
+        Ok(())
+    }
+
+    /// Whether it is begun and not ended.
+    pub fn is_active(&self) -> bool {
+        self.state != State::Idle
+    }
+
+    /// Whether anything was written since it began.
+    pub fn has_writes(&self) -> bool {
+        !self.batch.is_empty()
+    }
+
+    /// Counts changes of what the transaction sees of itself; grows with every write and undo.
+    pub fn change_counter(&self) -> &Arc<AtomicU64> {
+        &self.changes
+    }
+
+    /// The owner of its locks; kills go there.
+    pub fn owner(&self) -> &Arc<Owner> {
+        &self.owner
+    }
+
+    /// Longest wait for a lock; `None`: no limit.
+    pub fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
+        self.lock_timeout = timeout;
+    }
+
+    /// Sync mode that the commit asks for beyond the store's and the families'.
+    pub fn set_sync(&mut self, mode: Option<SyncMode>) {
+        self.sync = mode;
+    }
+
+    /// Takes the transaction's snapshot now.
+    pub fn take_snapshot(&mut self) -> Result<()> {
+        self.require_active()?;
+        if self.transaction_snapshot.is_none() {
+            self.transaction_snapshot = Some(self.store.take_snapshot()?);
+        }
+        Ok(())
+    }
+
+    /// Begins a statement. `may_write` lets back-pressure delay the caller, at most for `patience` and
+    /// only while the transaction holds no lock.
+    pub fn statement_begin(&mut self, may_write: bool, patience: Duration) -> Result<()> {
+        self.require_active()?;
+        self.store.locks.clear_kill(&self.owner);
+        self.end_statement_snapshot();
+        self.statement = self.batch.mark();
+        if may_write && !self.store.locks.holds_anything(&self.owner) {
+            self.store.throttle(patience, &self.owner)?;
+        }
+        if self.mood.isolation == Isolation::Snapshot {
+            self.take_snapshot()?;
+        }
+        Ok(())
+    }
+
+    /// Ends a statement: its snapshot at READ COMMITTED goes, its changes stay.
+    pub fn statement_end(&mut self) {
+        self.end_statement_snapshot();
+        self.statement = self.batch.mark();
+    }
+
+    /// Undoes the statement's changes; its locks stay.
+    pub fn statement_rollback(&mut self) {
+        self.batch.cut_back(self.statement);
+        self.changed();
+        self.end_statement_snapshot();
+    }
+
+    fn end_statement_snapshot(&mut self) {
+        if let Some(slot) = self.statement_snapshot.take() {
+            self.ended_snapshots += 1;
+            self.store.snapshots.release(slot);
+        }
+    }
+
+    /// Grows whenever a snapshot of the transaction ends. A cursor that read at one must not go on: what
+    /// the snapshot kept from being pruned may be gone.
+    pub(crate) fn ended_snapshots(&self) -> u64 {
+        self.ended_snapshots
+    }
+
+    /// Error unless the transaction is begun and not prepared.
+    pub(crate) fn require_active(&self) -> Result<()> {
+        match self.state {
+            State::Active => Ok(()),
+            State::Idle => Err(Error::InvalidArgument("no transaction is begun".into())),
+            State::Prepared => Err(Error::InvalidArgument("the transaction is prepared".into())),
+        }
+    }
+
+    fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The sequence that a read in `mode` reads at.
+    pub(crate) fn read_seq(&mut self, mode: ReadMode) -> Result<Seq> {
+        if mode != ReadMode::Snapshot {
+            return Ok(MAX_SEQ);
+        }
+        match self.mood.isolation {
+            Isolation::ReadUncommitted => Ok(MAX_SEQ),
+            Isolation::ReadCommitted => {
+                if let Some(slot) = &self.statement_snapshot {
+                    return Ok(slot.seq());
+                }
+                let slot = self.store.take_snapshot()?;
+                Ok(self.statement_snapshot.insert(slot).seq())
+            }
+            _ => {
+                if let Some(slot) = &self.transaction_snapshot {
+                    return Ok(slot.seq());
+                }
+                let slot = self.store.take_snapshot()?;
+                Ok(self.transaction_snapshot.insert(slot).seq())
+            }
+        }
+    }
+
+    /// Error when `seq` is newer than what the transaction has read at (`protocols.md` 4.4).
+    pub(crate) fn check_unchanged(&self, seq: Seq) -> Result<()> {
+        if self.mood.isolation < Isolation::RepeatableRead {
+            return Ok(());
+        }
+        match &self.transaction_snapshot {
+            Some(slot) if seq > slot.seq() => {
+                self.overtaken.store(true, Ordering::Relaxed);
+                Err(if self.mood.optimistic { Error::Deadlock } else { Error::Conflict })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Error when the family is newer than the snapshot, or gone.
+    pub(crate) fn check_family(&self, family: &Family, seq: Seq) -> Result<()> {
+        family.check_live()?;
+        if seq < family.birth() {
+            return Err(Error::SnapshotTooOld);
+        }
+        Ok(())
+    }
+
+    /// Locks the table that `family` stands for, until the transaction ends.
+    pub fn lock_table(&mut self, family: &Family, mode: TableMode) -> Result<()> {
+        self.require_active()?;
+        if self.mood.unlocked {
+            return Ok(());
+        }
+        self.store.locks.lock_table(&self.owner, family.id(), mode, self.policy(false)).map(|_| ())
+    }
+
+    fn policy(&self, skip: bool) -> Policy {
+        match self.lock_timeout {
+            _ if skip => Policy::Skip,
+            Some(Duration::ZERO) => Policy::NoWait,
+            timeout => Policy::Wait(timeout),
+        }
+    }
+
+    /// Locks a key as the mode and the transaction ask for; `None`: another has it and `skip` is set.
+    pub(crate) fn lock_key(
+        &self,
+        family: FamilyId,
+        key: &[u8],
+        mode: Mode,
+        skip: bool,
+    ) -> Result<Option<Granted>> {
+        if self.mood.unlocked {
+            return Ok(Some(Granted::AlreadyHeld));
+        }
+        let policy = self.policy(skip);
+        let intent = self.mood.optimistic && !self.mood.ordered_waits;
+        if intent && mode == Mode::Exclusive && self.mood.isolation < Isolation::Serializable {
+            let intent = self.store.locks.put_intent(&self.owner, family, key, policy)?;
+            return Ok(intent.map(|intent| intent.granted));
+        }
+        self.store.locks.lock_point(&self.owner, family, key, mode, policy)
+    }
+
+    /// Gives back a lock that a read of this transaction newly took, unless the key was written since.
+    pub(crate) fn unlock_key(&self, family: FamilyId, key: &[u8], mode: Mode) {
+        if self.batch.get(family, key).is_none() {
+            self.store.locks.unlock_point(&self.owner, family, key, mode);
+        }
+    }
+
+    /// The transaction's own latest change of a key.
+    pub(crate) fn own(&self, family: FamilyId, key: &[u8]) -> Option<OwnEntry<'_>> {
+        if self.batch.is_empty() {
+            return None;
+        }
+        self.batch.get(family, key)
+    }
+
+    /// Applies a row's changes in order, all or none. On failure the index of the failing change comes
+    /// with the error; locks taken stay.
+    pub fn write(&mut self, changes: &[Change<'_>]) -> Result<(), (usize, Error)> {
+        self.require_active().map_err(|e| (0, e))?;
+        let mark = self.batch.mark();
+        for (index, change) in changes.iter().enumerate() {
+            if let Err(error) = self.write_one(change) {
+                self.batch.cut_back(mark);
+                self.changed();
+                return Err((index, error));
+            }
+        }
+        let (size, bound) = (self.batch.size() as u64, self.store.options.write_buffer_size as u64 / 2);
+        if size > bound {
+            self.batch.cut_back(mark);
+            self.changed();
+            let variable = self.store.options.write_buffer_variable;
+            return Err((
+                changes.len().saturating_sub(1),
+                Error::TransactionTooLarge { size, bound, variable },
+            ));
+        }
+        self.changed();
+        self.owner.set_written(self.batch.len() as u64);
+        Ok(())
+    }
+
+    fn write_one(&mut self, change: &Change<'_>) -> Result<()> {
+        let Change { family, key, .. } = *change;
+        family.check_live()?;
+        if key.len() > MAX_KEY_LEN {
+            return Err(Error::InvalidArgument(format!(
+                "a key of {} bytes is longer than {MAX_KEY_LEN}",
+                key.len()
+            )));
+        }
+        let (kind, value) = match change.kind {
+            // Whether an older entry lies below is not known here: every put says that it may.
+            ChangeKind::Put(value) | ChangeKind::Insert(value) => (Kind::PUT.marked_may_overwrite(), value),
+            ChangeKind::Delete => (Kind::DELETE, &[][..]),
+        };
+        if value.len() > MAX_VALUE_LEN {
+            return Err(Error::InvalidArgument(format!("a value of {} bytes is too long", value.len())));
+        }
+        let insert = matches!(change.kind, ChangeKind::Insert(_));
+        if change.lock && !self.mood.unlocked {
+            let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;
+            let own = self.own(family.id(), key).map(|own| own.kind.is_tombstone());
+            let compared = granted == Some(Granted::AlreadyHeld) && !self.overtaken.load(Ordering::Relaxed);
+            let unread = !compared && self.transaction_snapshot.is_some();
+            if own.is_none() && (insert || unread) {
+                if let Some((seq, kind)) = self.store.newest(family.id(), key, MAX_SEQ, None)? {
+                    let unchanged = self.check_unchanged(seq);
+                    if insert && !kind.is_tombstone() {
+                        return Err(Error::Duplicate);
+                    }
+                    unchanged?;
+                }
+            } else if insert && own == Some(false) {
+                return Err(Error::Duplicate);
+            }
+        } else if insert {
+            let live = match self.own(family.id(), key) {
+                Some(own) => !own.kind.is_tombstone(),
+                None => self
+                    .store
+                    .newest(family.id(), key, MAX_SEQ, None)?
+                    .is_some_and(|(_, kind)| !kind.is_tombstone()),
+            };
+            if live {
+                return Err(Error::Duplicate);
+            }
+        }
+        self.batch.push(family.id(), key, kind, value);
+        Ok(())
+    }
+
+    /// Writes one key, locked.
+    pub fn put(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(&[Change { family, key, kind: ChangeKind::Put(value), lock: true }]).map_err(|(_, e)| e)
+    }
+
+    /// Writes one key that must not exist, locked.
+    pub fn insert(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(&[Change { family, key, kind: ChangeKind::Insert(value), lock: true }]).map_err(|(_, e)| e)
+    }
+
+    /// Deletes one key, locked.
+    pub fn delete(&mut self, family: &Arc<Family>, key: &[u8]) -> Result<()> {
+        self.write(&[Change { family, key, kind: ChangeKind::Delete, lock: true }]).map_err(|(_, e)| e)
+    }
+
+    /// The value of a key as the mode says; `None` when there is none.
+    pub fn get(&mut self, family: &Arc<Family>, key: &[u8], mode: ReadMode) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_into(family, key, mode, false, &mut value)?.map(|_| value))
+    }
+
+    /// Reads a key into `out`. `Some(granted)` when it exists; see [`Transaction::lock_key`] for what
+    /// `granted` says, `Error` and `None` otherwise.
+    pub(crate) fn get_into(
+        &mut self,
+        family: &Arc<Family>,
+        key: &[u8],
+        mode: ReadMode,
+        skip: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<()>> {
+        self.require_active()?;
+        out.clear();
+        let seq = self.read_seq(mode)?;
+        self.check_family(family, seq)?;
+        let locking = match mode {
+            ReadMode::Snapshot | ReadMode::Latest => false,
+            ReadMode::Shared | ReadMode::Exclusive => true,
+        };
+        if locking {
+            let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
+            if self.lock_key(family.id(), key, lock, skip)?.is_none() {
+                return Err(Error::LockTimeout);
+            }
+        }
+        if let Some(own) = self.own(family.id(), key) {
+            if own.kind.is_tombstone() {
+                return Ok(None);
+            }
+            out.extend_from_slice(own.value);
+            return Ok(Some(()));
+        }
+        match self.store.newest(family.id(), key, seq, Some(out))? {
+            None => Ok(None),
+            Some((seq, kind)) => {
+                if locking {
+                    self.check_unchanged(seq)?;
+                }
+                Ok((!kind.is_tombstone()).then_some(()))
+            }
+        }
+    }
+
+    /// The last step that may fail or wait. With an `xid` the changes are logged and synced as prepared.
+    pub fn prepare(&mut self, xid: Option<&[u8]>) -> Result<()> {
+        self.require_active()?;
+        if !self.batch.is_empty() {
+            let prepared = self.store.prepare(&self.batch, xid, self.sync, &self.owner)?;
+            self.prepared = Some(prepared);
+            self.xid.extend_from_slice(xid.unwrap_or_default());
+        }
+        self.state = State::Prepared;
+        Ok(())
+    }
+
+    /// Fixes the place in the commit order. Cannot fail; nothing to do without writes or before
+    /// `prepare`.
+    pub fn order(&mut self) {
+        if let Some(prepared) = &mut self.prepared {
+            self.store.order(prepared);
+        }
+    }
+
+    /// Waits until the commit is visible and as durable as asked for, then releases everything.
+    /// `defer_sync`: a checkpoint request will be answered for it. Before `prepare` it is an error that
+    /// changes nothing.
+    pub fn finish(&mut self, defer_sync: bool) -> Result<()> {
+        if self.state != State::Prepared {
+            return Err(Error::InvalidArgument("finish before prepare".into()));
+        }
+        self.order();
+        let result = match self.prepared.take() {
+            Some(prepared) => self.store.finish(prepared, defer_sync),
+            None => Ok(()),
+        };
+        self.end();
+        result
+    }
+
+    /// Commits. After an error in `prepare` the transaction is still there, to be rolled back.
+    pub fn commit(&mut self) -> Result<()> {
+        if self.state != State::Prepared {
+            self.prepare(None)?;
+        }
+        self.finish(false)
+    }
+
+    /// Undoes everything, from any state; releases the locks.
+    pub fn rollback(&mut self) -> Result<()> {
+        let result = match self.prepared.take() {
+            Some(prepared) => self.store.roll_back_prepared(prepared),
+            None => Ok(()),
+        };
+        self.end();
+        result
+    }
+
+    fn end(&mut self) {
+        self.end_snapshots();
+        self.batch.clear();
+        self.xid.clear();
+        self.statement = Mark::default();
+        self.overtaken.store(false, Ordering::Relaxed);
+        self.changed();
+        self.store.locks.unlock_all(&self.owner);
+        self.state = State::Idle;
+    }
+
+    fn end_snapshots(&mut self) {
+        self.end_statement_snapshot();
+        if let Some(slot) = self.transaction_snapshot.take() {
+            self.store.snapshots.release(slot);
+        }
+        self.ended_snapshots += 1;
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        // A two-phase prepare was answered: only its coordinator decides, perhaps after a restart. The
+        // store keeps batch and locks, as it does for those that recovery finds.
+        if !self.xid.is_empty() {
+            if let Some((id, batch)) = self.prepared.take().and_then(Prepared::into_undecided) {
+                self.end_snapshots();
+                let xid = std::mem::take(&mut self.xid);
+                self.store.keep_prepared(xid, id, batch, self.owner.clone());
+                return;
+            }
+        }
+        if self.state != State::Idle {
+            // Nobody is left to hear of a failed rollback record; recovery decides such a transaction.
+            let _ = self.rollback();
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! Edits: what changes from one version of a store to the next, and how an edit is coded in the manifest
+//! (`docs/format/manifest.md`). Plain data; `manifest.rs` frames and checksums it, `mod.rs` applies it.
+
+use crate::format::coding::{get_varint, put_bytes, put_varint};
+use crate::table::SegmentMeta;
+use crate::types::{FamilyId, FileNo, GenerationId, Lsn, Seq, MAX_KEY_LEN, MAX_SEQ};
+
+/// Deepest level that the format allows.
+pub const MAX_LEVEL: u8 = 63;
+
+/// A joint of the write-ahead log between two lives of a store (`protocols.md` 1.3 c).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Where the log of `epoch` ends.
+    pub at: Lsn,
+    /// The epoch that ends there.
+    pub epoch: u64,
+    /// The segment with which the log goes on.
+    pub next_segment: u32,
+    /// Least sequence number behind the cut.
+    pub next_seq: Seq,
+}
+
+/// A file that an edit adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewFile {
+    /// Its number.
+    pub number: FileNo,
+    /// Its length in bytes.
+    pub len: u64,
+}
+
+/// A segment that an edit adds to a family's level.
+#[derive(Clone, Debug)]
+pub struct NewSegment {
+    /// The file that holds it.
+    pub file: FileNo,
+    /// The level; 0 is the newest.
+    pub level: u8,
+    /// Orders the runs of level 0, newest highest; 0 in deeper levels.
+    pub generation: GenerationId,
+    /// Family, place in the file, fences and counts.
+    pub meta: SegmentMeta,
+}
+
+/// A change of a store's state. Fields that are `None` or empty change nothing. The order of application is:
+/// dropped families, removed segments, new files, new segments, deleted files.
+#[derive(Clone, Debug, Default)]
+pub struct Edit {
+    /// Number of openings for writing.
+    pub epoch: Option<u64>,
+    /// Every file number in use is below; never goes back.
+    pub next_file: Option<FileNo>,
+    /// First live segment of the write-ahead log; never goes back.
+    pub first_live_segment: Option<u32>,
+    /// Cuts of the log to remember.
+    pub cuts: Vec<Cut>,
+    /// Segments whose cuts are forgotten.
+    pub cuts_removed: Vec<u32>,
+    /// A position up to which the log is durable; never goes back.
+    pub durable_upto: Option<Lsn>,
+    /// The newest commit that is in a table; never goes back.
+    pub last_seq: Option<Seq>,
+    /// The newest generation whose tables are all named; never goes back.
+    pub last_generation: Option<GenerationId>,
+    /// Files added.
+    pub new_files: Vec<NewFile>,
+    /// Files without live segments. [`super::VersionSet::apply`] fills it in; jobs leave it empty.
+    pub deleted_files: Vec<FileNo>,
+    /// Segments added.
+    pub new_segments: Vec<NewSegment>,
+    /// Segments removed, by family and file.
+    pub removed_segments: Vec<(FamilyId, FileNo)>,
+    /// Families of which everything is removed.
+    pub dropped_families: Vec<FamilyId>,
+    /// Compaction cursors: family, level, key; an empty key forgets the cursor.
+    pub cursors: Vec<(FamilyId, u8, Vec<u8>)>,
+    /// Transaction ids from here on were never given out; never goes back.
+    pub transaction_ceiling: Option<u64>,
+    /// Options to remember, by name; an empty value forgets one.
+    pub options: Vec<(String, String)>,
+}
+
+mod tag {
+    pub const EPOCH: u64 = 1;
+    pub const NEXT_FILE: u64 = 2;
+    pub const FIRST_LIVE_SEGMENT: u64 = 3;
+    pub const CUT: u64 = 4;
+    pub const CUT_REMOVED: u64 = 5;
+    pub const DURABLE_UPTO: u64 = 6;
+    pub const LAST_SEQ: u64 = 7;
+    pub const LAST_GENERATION: u64 = 8;
+    pub const NEW_FILE: u64 = 9;
+    pub const DELETED_FILE: u64 = 10;
+    pub const NEW_SEGMENT: u64 = 11;
+    pub const REMOVED_SEGMENT: u64 = 12;
+    pub const DROPPED_FAMILY: u64 = 13;
+    pub const CURSOR: u64 = 14;
+    pub const SPILLED_RUNS: u64 = 15;
+    pub const TRANSACTION_CEILING: u64 = 16;
+    pub const OPTION: u64 = 17;
+}
+
+impl Edit {
+    /// Appends the edit's payload to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut body = Vec::new();
+        let mut field = |tag: u64, fill: &dyn Fn(&mut Vec<u8>)| {
+            body.clear();
+            fill(&mut body);
+            put_varint(out, tag);
+            put_bytes(out, &body);
+        };
+        let numbers = |numbers: &[u64]| {
+            let numbers = numbers.to_vec();
+            move |body: &mut Vec<u8>| numbers.iter().for_each(|&n| put_varint(body, n))
+        };
+        for (tag, value) in [
+            (tag::EPOCH, self.epoch),
+            (tag::NEXT_FILE, self.next_file),
+            (tag::FIRST_LIVE_SEGMENT, self.first_live_segment.map(u64::from)),
+            (tag::LAST_SEQ, self.last_seq),
+            (tag::LAST_GENERATION, self.last_generation),
+            (tag::TRANSACTION_CEILING, self.transaction_ceiling),
+        ] {
+            if let Some(value) = value {
+                field(tag, &numbers(&[value]));
+            }
+        }
+        if let Some(lsn) = self.durable_upto {
+            field(tag::DURABLE_UPTO, &numbers(&[lsn.segment().into(), lsn.offset().into()]));
+        }
+        for cut in &self.cuts {
+            field(
+                tag::CUT,
+                &numbers(&[
+                    cut.at.segment().into(),
+                    cut.at.offset().into(),
+                    cut.epoch,
+                    cut.next_segment.into(),
+                    cut.next_seq,
+                ]),
+            );
+        }
+        for &segment in &self.cuts_removed {
+            field(tag::CUT_REMOVED, &numbers(&[segment.into()]));
+        }
+        for &family in &self.dropped_families {
+            field(tag::DROPPED_FAMILY, &numbers(&[family.into()]));
+        }
+        for &(family, file) in &self.removed_segments {
+            field(tag::REMOVED_SEGMENT, &numbers(&[file, family.into()]));
+        }
+        for file in &self.new_files {
+            field(tag::NEW_FILE, &numbers(&[file.number, file.len]));
+        }
+        for new in &self.new_segments {
+            field(tag::NEW_SEGMENT, &|body| new.encode(body));
+        }
+        for &file in &self.deleted_files {
+            field(tag::DELETED_FILE, &numbers(&[file]));
+        }
+        for (family, level, key) in &self.cursors {
+            field(tag::CURSOR, &|body| {
+                put_varint(body, (*family).into());
+                put_varint(body, (*level).into());
+                body.extend_from_slice(key);
+            });
+        }
+        for (name, value) in &self.options {
+            field(tag::OPTION, &|body| {
+                put_bytes(body, name.as_bytes());
+                body.extend_from_slice(value.as_bytes());
+            });
+        }
+    }
+
+    /// The edit that a payload stands for; the error says what is wrong at which byte of it.
+    pub fn decode(payload: &[u8]) -> Result<Edit, DecodeError> {
+        let mut edit = Edit::default();
+        let mut all = Input { rest: payload, total: payload.len() };
+        while !all.rest.is_empty() {
+            let at = all.at();
+            let tag = all.varint()?;
+            let body = all.bytes()?;
+            let mut body = Input { rest: body, total: body.len() };
+            edit.decode_field(tag, &mut body)
+                .map_err(|e| DecodeError { at, what: format!("in the field with tag {tag}: {}", e.what) })?;
+            if !body.rest.is_empty() {
+                let what = format!("{} bytes too many in the field with tag {tag}", body.rest.len());
+                return Err(DecodeError { at, what });
+            }
+        }
+        Ok(edit)
+    }
+
+    fn decode_field(&mut self, tag: u64, body: &mut Input<'_>) -> Result<(), DecodeError> {
+        match tag {
+            tag::EPOCH => self.epoch = Some(body.varint()?),
+            tag::NEXT_FILE => self.next_file = Some(body.varint()?),
+            tag::FIRST_LIVE_SEGMENT => self.first_live_segment = Some(body.u32("segment")?),
+            tag::CUT => self.cuts.push(Cut {
+                at: body.lsn()?,
+                epoch: body.varint()?,
+                next_segment: body.u32("segment")?,
+                next_seq: body.seq()?,
+            }),
+            tag::CUT_REMOVED => self.cuts_removed.push(body.u32("segment")?),
+            tag::DURABLE_UPTO => self.durable_upto = Some(body.lsn()?),
+            tag::LAST_SEQ => self.last_seq = Some(body.seq()?),
+            tag::LAST_GENERATION => self.last_generation = Some(body.varint()?),
+            tag::NEW_FILE => {
+                self.new_files.push(NewFile { number: body.varint()?, len: body.varint()? });
+            }
+            tag::DELETED_FILE => self.deleted_files.push(body.varint()?),
+            tag::NEW_SEGMENT => self.new_segments.push(NewSegment::decode(body)?),
+            tag::REMOVED_SEGMENT => {
+                let file = body.varint()?;
+                self.removed_segments.push((body.u32("family")?, file));
+            }
+            tag::DROPPED_FAMILY => self.dropped_families.push(body.u32("family")?),
+            tag::CURSOR => {
+                self.cursors.push((body.u32("family")?, body.level()?, body.take_rest().to_vec()));
+            }
+            tag::SPILLED_RUNS => return Err(body.error("spilled runs need a newer version of the engine")),
+            tag::TRANSACTION_CEILING => self.transaction_ceiling = Some(body.varint()?),
+            tag::OPTION => {
+                let name = body.bytes()?;
+                let value = body.take_rest();
+                let (name, value) = (body.text(name)?, body.text(value)?);
+                self.options.push((name, value));
+            }
+            _ => return Err(body.error("no version of the format that this engine knows has this tag")),
+        }
+        Ok(())
+    }
+}
+
+impl NewSegment {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let m = &self.meta;
+        for number in [
+            self.file,
+            m.family.into(),
+            self.level.into(),
+            self.generation,
+            m.offset,
+            m.len,
+            m.min_seq,
+            m.max_seq,
+            m.entries,
+            m.tombstones,
+            m.keys,
+            m.raw_bytes,
+        ] {
+            put_varint(out, number);
+        }
+        put_bytes(out, &m.min_key);
+        put_bytes(out, &m.max_key);
+    }
+
+    fn decode(body: &mut Input<'_>) -> Result<NewSegment, DecodeError> {
+        let file = body.varint()?;
+        let family = body.u32("family")?;
+        let level = body.level()?;
+        let generation = body.varint()?;
+        let meta = SegmentMeta {
+            family,
+            offset: body.varint()?,
+            len: body.varint()?,
+            min_seq: body.seq()?,
+            max_seq: body.seq()?,
+            entries: body.varint()?,
+            tombstones: body.varint()?,
+            keys: body.varint()?,
+            raw_bytes: body.varint()?,
+            min_key: body.key()?,
+            max_key: body.key()?,
+        };
+        if meta.min_key > meta.max_key || meta.min_seq > meta.max_seq {
+            return Err(body.error("the least key or sequence number is above the greatest"));
+        }
+        if meta.offset.checked_add(meta.len).is_none() {
+            return Err(body.error("the segment ends behind every file"));
+        }
+        Ok(NewSegment { file, level, generation, meta })
+    }
+}
+
+/// What is wrong with a payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    /// Byte of the payload.
+    pub at: usize,
+    /// What was expected and found.
+    pub what: String,
+}
+
+struct Input<'a> {
+    rest: &'a [u8],
+    total: usize,
+}
+
+impl<'a> Input<'a> {
+    fn at(&self) -> usize {
+        self.total - self.rest.len()
+    }
+
+    fn error(&self, what: impl Into<String>) -> DecodeError {
+        DecodeError { at: self.at(), what: what.into() }
+    }
+
+    fn varint(&mut self) -> Result<u64, DecodeError> {
+        let mut at = 0;
+        let value = get_varint(self.rest, &mut at)
+            .ok_or_else(|| self.error("a number does not end, or is not in its shortest form"))?;
+        self.rest = &self.rest[at..];
+        Ok(value)
+    }
+
+    fn u32(&mut self, name: &str) -> Result<u32, DecodeError> {
+        let value = self.varint()?;
+        u32::try_from(value).map_err(|_| self.error(format!("{name} {value} has more than 32 bits")))
+    }
+
+    fn seq(&mut self) -> Result<Seq, DecodeError> {
+        let value = self.varint()?;
+        if value > MAX_SEQ {
+            return Err(self.error(format!("{value} is not a sequence number")));
+        }
+        Ok(value)
+    }
+
+    fn level(&mut self) -> Result<u8, DecodeError> {
+        let value = self.varint()?;
+        if value > MAX_LEVEL.into() {
+            return Err(self.error(format!("there is no level {value}")));
+        }
+        Ok(value as u8)
+    }
+
+    fn lsn(&mut self) -> Result<Lsn, DecodeError> {
+        Ok(Lsn::new(self.u32("segment")?, self.u32("offset")?))
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
+        let len = self.varint()?;
+        if len > self.rest.len() as u64 {
+            return Err(self.error(format!("{len} bytes announced, {} left", self.rest.len())));
+        }
+        let (bytes, rest) = self.rest.split_at(len as usize);
+        self.rest = rest;
+        Ok(bytes)
+    }
+
+    fn key(&mut self) -> Result<Vec<u8>, DecodeError> {
+        let key = self.bytes()?;
+        if key.len() > MAX_KEY_LEN {
+            return Err(self.error(format!("a key of {} bytes", key.len())));
+        }
+        Ok(key.to_vec())
+    }
+
+    fn take_rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.rest)
+    }
+
+    fn text(&self, bytes: &[u8]) -> Result<String, DecodeError> {
+        String::from_utf8(bytes.to_vec()).map_err(|_| self.error("a text is not UTF-8"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full_edit() -> Edit {
+        let meta = SegmentMeta {
+            family: 7,
+            offset: 8192,
+            len: 77_000,
+            min_key: b"aaa".to_vec(),
+            max_key: b"zzz".to_vec(),
+            min_seq: 0,
+            max_seq: MAX_SEQ,
+            entries: 1000,
+            tombstones: 20,
+            keys: 900,
+            raw_bytes: 123_456,
+        };
+        Edit {
+            epoch: Some(3),
+            next_file: Some(300),
+            first_live_segment: Some(9),
+            cuts: vec![Cut { at: Lsn::new(5, 4096), epoch: 2, next_segment: 9, next_seq: 500 }],
+            cuts_removed: vec![2, 3],
+            durable_upto: Some(Lsn::new(9, 100)),
+            last_seq: Some(499),
+            last_generation: Some(12),
+            new_files: vec![NewFile { number: 299, len: 1 << 40 }],
+            deleted_files: vec![12],
+            new_segments: vec![NewSegment { file: 299, level: 0, generation: 12, meta }],
+            removed_segments: vec![(7, 12), (8, 12)],
+            dropped_families: vec![u32::MAX],
+            cursors: vec![(7, 3, b"mmm".to_vec()), (8, 1, Vec::new())],
+            transaction_ceiling: Some(u64::MAX),
+            options: vec![("comparator".into(), "bytes".into()), ("gone".into(), String::new())],
+        }
+    }
+
+    #[test]
+    fn every_field_survives_coding() {
+        let edit = full_edit();
+        let mut payload = Vec::new();
+        edit.encode(&mut payload);
+        let back = Edit::decode(&payload).unwrap();
+        assert_eq!(format!("{edit:?}"), format!("{back:?}"));
+        let mut again = Vec::new();
+        back.encode(&mut again);
+        assert_eq!(payload, again);
+    }
+
+    #[test]
+    fn an_unknown_and_a_reserved_tag_are_named() {
+        for (payload, expected) in [
+            (vec![99u8, 0], "tag 99: no version"),
+            (vec![15, 1, 1], "tag 15: spilled runs need a newer"),
+            (vec![1, 2, 1, 1], "1 bytes too many in the field with tag 1"),
+            (vec![1, 9, 1], "9 bytes announced, 1 left"),
+            (vec![1, 2, 0x80, 0], "not in its shortest"),
+            (vec![14, 3, 1, 64, 0], "there is no level 64"),
+        ] {
+            let error = Edit::decode(&payload).unwrap_err();
+            assert!(error.what.contains(expected), "{error:?} lacks {expected:?}");
+        }
+    }
+
+    #[test]
+    fn wrong_bytes_are_errors_or_other_edits_and_never_panics() {
+        let mut payload = Vec::new();
+        full_edit().encode(&mut payload);
+        for len in 0..payload.len() {
+            let _ = Edit::decode(&payload[..len]);
+        }
+        for at in 0..payload.len() {
+            for value in 0..=255 {
+                let mut damaged = payload.clone();
+                damaged[at] = value;
+                let _ = Edit::decode(&damaged);
+            }
+        }
+    }
+}

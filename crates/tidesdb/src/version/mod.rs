@@ -1,0 +1,409 @@
+//! Which segments a store consists of: immutable [`Version`]s for readers, [`VersionSet`] that makes the next
+//! one from an [`Edit`] and keeps the manifest, and [`LevelSource`] that reads a level as one run.
+//!
+//! Guarantees: a version never changes; a file that a version (or a run cloned from one) names is not
+//! unlinked before that version is dropped; taking a version takes no lock. Stands between flush and
+//! compaction, which make edits, and reads, which hold versions.
+
+mod edit;
+mod level_source;
+pub mod manifest;
+mod set;
+
+pub use edit::{Cut, Edit, NewFile, NewSegment, MAX_LEVEL};
+pub use level_source::{LevelSource, RawLevelSource};
+pub use set::{DeletionPause, FileUse, OpenFor, StoreState, VersionSet};
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use crate::table::Segment;
+use crate::types::{FamilyId, FileNo, GenerationId};
+
+use set::ObsoleteFiles;
+
+/// Families are spread over so many shards by their number, so that an edit copies this many pointers and
+/// the entries of the shards that it touches (40 each at 10,000 families).
+const SHARDS: usize = 256;
+
+/// A file that segments of a version stand in. When it is obsolete and the last run in it is dropped, its
+/// number is queued for [`VersionSet::delete_obsolete`].
+pub struct LiveFile {
+    number: FileNo,
+    len: u64,
+    obsolete: AtomicBool,
+    queue: Arc<ObsoleteFiles>,
+}
+
+impl LiveFile {
+    fn new(number: FileNo, len: u64, queue: &Arc<ObsoleteFiles>) -> Arc<LiveFile> {
+        Arc::new(LiveFile { number, len, obsolete: AtomicBool::new(false), queue: Arc::clone(queue) })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> FileNo {
+        self.number
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn set_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+}
+
+impl fmt::Debug for LiveFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.number)
+    }
+}
+
+impl Drop for LiveFile {
+    fn drop(&mut self) {
+        if *self.obsolete.get_mut() {
+            self.queue.push_table(self.number);
+        }
+    }
+}
+
+/// A live segment: the table, the file that it holds alive, and its place among the runs of level 0.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The table.
+    pub segment: Arc<Segment>,
+    /// The file that it stands in.
+    pub file: Arc<LiveFile>,
+    /// Newest memtable generation in it, for level 0; 0 below.
+    pub generation: GenerationId,
+}
+
+impl Deref for Run {
+    type Target = Arc<Segment>;
+
+    fn deref(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let meta = self.meta();
+        write!(f, "#{}", self.file.number)?;
+        if self.generation > 0 {
+            write!(f, " g{}", self.generation)?;
+        }
+        let (min, max) = (meta.min_key.escape_ascii(), meta.max_key.escape_ascii());
+        write!(f, " [{min}..{max}] {}e", meta.entries)?;
+        if meta.tombstones > 0 {
+            write!(f, " {}t", meta.tombstones)?;
+        }
+        Ok(())
+    }
+}
+
+/// The segments of one level below 0: ascending, key ranges apart.
+#[derive(Debug, Default)]
+pub struct Level {
+    runs: Vec<Run>,
+    bytes: u64,
+    /// What all greatest keys begin with; `heads` are the 8 bytes behind it, big-endian, zero-filled.
+    prefix: Vec<u8>,
+    heads: Vec<u64>,
+}
+
+impl Level {
+    fn new(mut runs: Vec<Run>) -> Result<Level, String> {
+        runs.sort_by(|a, b| a.meta().min_key.cmp(&b.meta().min_key));
+        for pair in runs.windows(2) {
+            if pair[0].meta().max_key >= pair[1].meta().min_key {
+                return Err(format!("{} overlaps {}", pair[0], pair[1]));
+            }
+        }
+        let prefix = match (runs.first(), runs.last()) {
+            (Some(first), Some(last)) => {
+                let (a, b) = (&first.meta().max_key, &last.meta().max_key);
+                a[..a.iter().zip(b).take_while(|(x, y)| x == y).count()].to_vec()
+            }
+            _ => Vec::new(),
+        };
+        let heads = runs.iter().map(|run| head(&run.meta().max_key[prefix.len()..])).collect();
+        let bytes = runs.iter().map(|run| run.meta().len).sum();
+        Ok(Level { runs, bytes, prefix, heads })
+    }
+
+    /// The segments, ascending by key.
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// Bytes of the segments on disk.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Index of the first segment whose greatest key is at or after `key`; the number of segments if none is.
+    pub fn first_reaching(&self, key: &[u8]) -> usize {
+        let shared = key.len().min(self.prefix.len());
+        match key[..shared].cmp(&self.prefix[..shared]) {
+            std::cmp::Ordering::Less => return 0,
+            std::cmp::Ordering::Greater => return self.runs.len(),
+            std::cmp::Ordering::Equal if key.len() < self.prefix.len() => return 0,
+            std::cmp::Ordering::Equal => {}
+        }
+        let wanted = head(&key[shared..]);
+        let mut at = self.heads.partition_point(|&head| head < wanted);
+        while self.heads.get(at) == Some(&wanted) && self.runs[at].meta().max_key.as_slice() < key {
+            at += 1;
+        }
+        at
+    }
+
+    /// The one segment that may hold `key`.
+    #[inline]
+    pub fn find(&self, key: &[u8]) -> Option<&Run> {
+        let run = self.runs.get(self.first_reaching(key))?;
+        (run.meta().min_key.as_slice() <= key).then_some(run)
+    }
+
+    /// The segments that hold keys from `min` to `max`, both included.
+    pub fn overlapping(&self, min: &[u8], max: &[u8]) -> &[Run] {
+        let from = self.first_reaching(min);
+        let len = self.runs[from..].partition_point(|run| run.meta().min_key.as_slice() <= max);
+        &self.runs[from..from + len]
+    }
+}
+
+/// The first eight bytes as a big-endian number, missing ones as zero.
+fn head(bytes: &[u8]) -> u64 {
+    let mut head = [0; 8];
+    let len = bytes.len().min(8);
+    head[..len].copy_from_slice(&bytes[..len]);
+    u64::from_be_bytes(head)
+}
+
+/// The segments of one family. Read order: `l0` from the first on, then `levels` from the first on.
+#[derive(Clone, Debug, Default)]
+pub struct FamilyLevels {
+    /// Level 0: runs that may overlap, the newest generation first.
+    pub l0: Vec<Run>,
+    /// Levels 1 and below: `levels[i]` is level i + 1; the last one is not empty.
+    pub levels: Vec<Arc<Level>>,
+    /// Where the next compaction of a level begins: behind this key. By level, ascending.
+    pub cursors: Vec<(u8, Vec<u8>)>,
+}
+
+impl FamilyLevels {
+    /// Whether the family has no segment.
+    pub fn is_empty(&self) -> bool {
+        self.l0.is_empty() && self.levels.is_empty()
+    }
+
+    /// A level below 0, if it has segments.
+    pub fn level(&self, level: u8) -> Option<&Arc<Level>> {
+        self.levels.get((level as usize).checked_sub(1)?).filter(|level| !level.runs.is_empty())
+    }
+
+    /// Every segment with its level.
+    pub fn runs(&self) -> impl Iterator<Item = (u8, &Run)> {
+        let deeper = self.levels.iter().zip(1u8..);
+        self.l0.iter().map(|run| (0, run)).chain(deeper.flat_map(|(l, n)| l.runs.iter().map(move |r| (n, r))))
+    }
+
+    /// Bytes of the segments on disk.
+    pub fn bytes(&self) -> u64 {
+        self.l0.iter().map(|run| run.meta().len).sum::<u64>()
+            + self.levels.iter().map(|l| l.bytes).sum::<u64>()
+    }
+
+    /// The key behind which the next compaction of `level` begins.
+    pub fn cursor(&self, level: u8) -> &[u8] {
+        self.cursors.iter().find(|(l, _)| *l == level).map_or(&[], |(_, key)| key)
+    }
+
+    /// The levels after a change; the error says which rule the change breaks.
+    fn edited(&self, change: Change) -> Result<FamilyLevels, String> {
+        let mut next = if change.dropped { FamilyLevels::default() } else { self.clone() };
+        let mut removed: HashSet<FileNo> = change.removed.iter().copied().collect();
+        if removed.len() != change.removed.len() {
+            return Err("a segment is removed twice".into());
+        }
+        next.l0.retain(|run| !removed.remove(&run.file.number));
+        for level in &mut next.levels {
+            if removed.is_empty() {
+                break;
+            }
+            if level.runs.iter().any(|run| removed.contains(&run.file.number)) {
+                let left =
+                    level.runs.iter().filter(|run| !removed.remove(&run.file.number)).cloned().collect();
+                *level = Arc::new(Level::new(left)?);
+            }
+        }
+        if let Some(file) = removed.iter().next() {
+            return Err(format!("the removed segment in file {file} is not there"));
+        }
+        let mut added = HashSet::new();
+        let twice = change.added.iter().find(|(_, run)| !added.insert(run.file.number));
+        let known = next.runs().find(|(_, run)| added.contains(&run.file.number));
+        if let Some(run) = twice.map(|(_, run)| run).or(known.map(|(_, run)| run)) {
+            return Err(format!("two segments in file {}", run.file.number));
+        }
+        let mut by_level: BTreeMap<u8, Vec<Run>> = BTreeMap::new();
+        for (level, run) in change.added {
+            by_level.entry(level).or_default().push(run);
+        }
+        for (level, runs) in by_level {
+            let Some(index) = (level as usize).checked_sub(1) else {
+                next.l0.extend(runs);
+                next.l0.sort_by_key(|run| std::cmp::Reverse(run.generation));
+                if let Some(pair) = next.l0.windows(2).find(|pair| pair[0].generation == pair[1].generation) {
+                    return Err(format!("level 0 would have generation {} twice", pair[0].generation));
+                }
+                continue;
+            };
+            if next.levels.len() <= index {
+                next.levels.resize_with(index + 1, Default::default);
+            }
+            let mut all = next.levels[index].runs.clone();
+            all.extend(runs);
+            next.levels[index] = Arc::new(Level::new(all).map_err(|e| format!("in level {level} {e}"))?);
+        }
+        while next.levels.last().is_some_and(|level| level.runs.is_empty()) {
+            next.levels.pop();
+        }
+        for (level, key) in change.cursors {
+            next.cursors.retain(|(l, _)| *l != level);
+            if !key.is_empty() {
+                next.cursors.push((level, key));
+                next.cursors.sort();
+            }
+        }
+        Ok(next)
+    }
+}
+
+impl fmt::Display for FamilyLevels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for run in &self.l0 {
+            writeln!(f, "L0 {run}")?;
+        }
+        for (level, number) in self.levels.iter().zip(1..).filter(|(level, _)| !level.runs.is_empty()) {
+            write!(f, "L{number}")?;
+            for run in &level.runs {
+                write!(f, " {run}")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// What an edit does to one family.
+#[derive(Default)]
+struct Change {
+    dropped: bool,
+    removed: Vec<FileNo>,
+    added: Vec<(u8, Run)>,
+    cursors: Vec<(u8, Vec<u8>)>,
+}
+
+/// All segments of a store at one moment. Immutable; shared by readers behind an `Arc`.
+#[derive(Clone)]
+pub struct Version {
+    number: u64,
+    families: usize,
+    /// Family f is in shard f % SHARDS; each shard is sorted by family.
+    shards: Box<[Arc<Shard>]>,
+}
+
+type Shard = Vec<(FamilyId, Arc<FamilyLevels>)>;
+
+impl Version {
+    fn empty() -> Version {
+        Version { number: 0, families: 0, shards: vec![Arc::default(); SHARDS].into() }
+    }
+
+    /// Number of edits since the store was opened.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The segments of a family, if it has any.
+    #[inline]
+    pub fn family(&self, family: FamilyId) -> Option<&Arc<FamilyLevels>> {
+        let shard = &self.shards[family as usize % SHARDS];
+        let at = shard.binary_search_by_key(&family, |(id, _)| *id).ok()?;
+        Some(&shard[at].1)
+    }
+
+    /// Number of families that have segments.
+    pub fn families_len(&self) -> usize {
+        self.families
+    }
+
+    /// Families that have segments, in no order.
+    pub fn families(&self) -> impl Iterator<Item = (FamilyId, &Arc<FamilyLevels>)> {
+        self.shards.iter().flat_map(|shard| shard.iter().map(|(id, levels)| (*id, levels)))
+    }
+
+    /// Bytes of all segments on disk.
+    pub fn bytes(&self) -> u64 {
+        self.families().map(|(_, levels)| levels.bytes()).sum()
+    }
+
+    /// The version after changes.
+    fn edited(&self, changes: BTreeMap<FamilyId, Change>) -> Result<Version, String> {
+        let mut next = self.clone();
+        next.number += 1;
+        let none = Arc::default();
+        for (family, change) in changes {
+            let shard = Arc::make_mut(&mut next.shards[family as usize % SHARDS]);
+            let at = shard.binary_search_by_key(&family, |(id, _)| *id);
+            let old = at.map_or(&none, |at| &shard[at].1);
+            let levels = old.edited(change).map_err(|e| format!("family {family}: {e}"))?;
+            match (at, levels.is_empty()) {
+                (Ok(at), false) => shard[at].1 = Arc::new(levels),
+                (Ok(at), true) => {
+                    shard.remove(at);
+                    next.families -= 1;
+                }
+                (Err(at), false) => {
+                    shard.insert(at, (family, Arc::new(levels)));
+                    next.families += 1;
+                }
+                (Err(_), true) => {}
+            }
+        }
+        Ok(next)
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Version({}, {} families)", self.number, self.families)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut families: Vec<_> = self.families().collect();
+        families.sort_by_key(|(id, _)| *id);
+        for (id, levels) in families {
+            write!(f, "family {id}\n{levels}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

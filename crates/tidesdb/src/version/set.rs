@@ -1,0 +1,635 @@
+//! The owner of the current version: recovers it from the manifest, applies edits (manifest first, then the
+//! version), knows which files are live and unlinks those that are not.
+//!
+//! One lock serialises edits and is held across their sync; readers never take it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use crate::cache::{BlockCache, FileCache};
+use crate::error::{Error, Result};
+use crate::io::Disk;
+use crate::table::{next_segment_offset, Segment};
+use crate::types::{FamilyId, FileNo, GenerationId, Lsn, Seq};
+
+use super::edit::{Cut, Edit, NewFile, NewSegment};
+use super::manifest::{self, ManifestWriter};
+use super::{Change, LiveFile, Run, Version};
+
+/// A manifest is rewritten when it is longer than this and than `ROTATE_FACTOR` times its snapshot: rewriting
+/// then costs at most a quarter of what was appended.
+const ROTATE_LEN: u64 = 1 << 20;
+const ROTATE_FACTOR: u64 = 4;
+
+/// What a store is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenFor {
+    /// Reading; nothing on disk changes.
+    Read,
+    /// Writing; an error if there is no store.
+    Write,
+    /// Writing; a store is made if there is none.
+    WriteOrCreate,
+}
+
+/// What the manifest says beside files and segments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreState {
+    /// Number of openings for writing, this one included.
+    pub epoch: u64,
+    /// First live segment of the write-ahead log; recovery ignores lower ones.
+    pub first_live_segment: u32,
+    /// Joints between epochs of the log.
+    pub cuts: Vec<Cut>,
+    /// A position up to which the log was durable.
+    pub durable_upto: Lsn,
+    /// The newest commit that is in a table.
+    pub last_seq: Seq,
+    /// The newest generation whose tables are all named.
+    pub last_generation: GenerationId,
+    /// Transaction ids from here on were never given out.
+    pub transaction_ceiling: u64,
+    /// Remembered options, by name.
+    pub options: BTreeMap<String, String>,
+}
+
+impl StoreState {
+    fn apply(&mut self, edit: &Edit) {
+        self.epoch = edit.epoch.unwrap_or(self.epoch);
+        self.first_live_segment = self.first_live_segment.max(edit.first_live_segment.unwrap_or(0));
+        self.cuts.extend(&edit.cuts);
+        self.cuts.retain(|cut| !edit.cuts_removed.contains(&cut.at.segment()));
+        self.durable_upto = self.durable_upto.max(edit.durable_upto.unwrap_or_default());
+        self.last_seq = self.last_seq.max(edit.last_seq.unwrap_or(0));
+        self.last_generation = self.last_generation.max(edit.last_generation.unwrap_or(0));
+        self.transaction_ceiling = self.transaction_ceiling.max(edit.transaction_ceiling.unwrap_or(0));
+        for (name, value) in &edit.options {
+            if value.is_empty() {
+                self.options.remove(name);
+            } else {
+                self.options.insert(name.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// How a file is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileUse {
+    /// Its number.
+    pub number: FileNo,
+    /// Its length in bytes.
+    pub len: u64,
+    /// Bytes of its live segments, each rounded up to whole pages.
+    pub live: u64,
+    /// The families that have a live segment in it, ascending.
+    pub families: Vec<FamilyId>,
+}
+
+struct FileRecord {
+    file: Arc<LiveFile>,
+    /// Bytes of each family's segment.
+    segments: BTreeMap<FamilyId, u64>,
+}
+
+/// Files to unlink.
+#[derive(Default)]
+pub(super) struct ObsoleteFiles {
+    queue: Mutex<Vec<Obsolete>>,
+    /// Held while files are unlinked; the number of pauses.
+    pauses: Mutex<usize>,
+}
+
+#[derive(Clone, Copy)]
+enum Obsolete {
+    Table(FileNo),
+    Manifest(FileNo),
+}
+
+impl ObsoleteFiles {
+    pub(super) fn push_table(&self, number: FileNo) {
+        self.queue.lock().push(Obsolete::Table(number));
+    }
+}
+
+/// While it is held no file of the store is unlinked (a backup copies what a manifest names).
+pub struct DeletionPause(Arc<ObsoleteFiles>);
+
+impl Drop for DeletionPause {
+    fn drop(&mut self) {
+        *self.0.pauses.lock() -= 1;
+    }
+}
+
+struct Writer {
+    /// `None`: the next edit begins a new manifest, because the last one failed.
+    manifest: Option<ManifestWriter>,
+    state: StoreState,
+    files: HashMap<FileNo, FileRecord>,
+    /// Families dropped in this life: what a running job still adds to them is ignored.
+    dropped: HashSet<FamilyId>,
+    /// Files of failed edits, which the manifest in force may or may not name.
+    limbo: Vec<FileNo>,
+    /// Manifests that are out of force once the next switch is durable.
+    stale_manifests: Vec<FileNo>,
+}
+
+/// The versions of a store. Shared by all threads.
+pub struct VersionSet {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    tables: Arc<FileCache>,
+    cache: Arc<BlockCache>,
+    current: ArcSwap<Version>,
+    next_file: AtomicU64,
+    /// Files from this number on were made in this life.
+    first_new_file: FileNo,
+    obsolete: Arc<ObsoleteFiles>,
+    /// `None`: open for reading.
+    writer: Mutex<Writer>,
+    read_only: bool,
+}
+
+impl VersionSet {
+    /// Recovers the versions of the store in `dir`; for writing, also begins a new manifest with the epoch
+    /// raised by one, durably. Files that the manifest does not name stay until [`Self::remove_unknown_files`].
+    ///
+    /// Errors: damage of `CURRENT` or the manifest, a named file that is missing, I/O.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        tables: Arc<FileCache>,
+        cache: Arc<BlockCache>,
+        purpose: OpenFor,
+    ) -> Result<VersionSet> {
+        let current = manifest::read_current(&*disk, dir)?;
+        let mut names = Vec::new();
+        if current.is_some() || disk.exists(dir)? {
+            names = disk.list(dir)?;
+        }
+        let on_disk: HashSet<FileNo> = names.iter().filter_map(|name| parse_table_name(name)).collect();
+        let obsolete = Arc::new(ObsoleteFiles::default());
+        let mut replay = Replay {
+            version: Version::empty(),
+            state: StoreState::default(),
+            files: HashMap::new(),
+            next_file: 1,
+            tables: &tables,
+            cache: &cache,
+            obsolete: &obsolete,
+        };
+        if let Some(number) = current {
+            let path = dir.join(manifest::manifest_name(number));
+            for (ordinal, edit) in manifest::read_manifest(&*disk, dir, number)?.iter().enumerate() {
+                replay
+                    .apply(edit)
+                    .map_err(|e| Error::corruption(&path, 0, format!("edit {ordinal} does not fit: {e}")))?;
+            }
+            if let Some(missing) = replay.files.keys().find(|number| !on_disk.contains(number)) {
+                let what = format!("the file is missing, and {} names it", path.display());
+                return Err(Error::corruption(tables.path(*missing), 0, what));
+            }
+        } else {
+            if let Some(number) = on_disk.iter().min() {
+                let what = format!("{} is missing, and this table exists", manifest::CURRENT);
+                return Err(Error::corruption(tables.path(*number), 0, what));
+            }
+            if purpose != OpenFor::WriteOrCreate {
+                return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
+            }
+            disk.create_dir_all(dir)?;
+        }
+        let Replay { version, state, files, mut next_file, .. } = replay;
+        // Numbers of files that a crash left behind are not used again.
+        let manifests = names.iter().filter_map(|name| manifest::parse_manifest_name(name));
+        next_file = on_disk.iter().copied().chain(manifests).chain([next_file - 1]).fold(0, FileNo::max) + 1;
+        let read_only = purpose == OpenFor::Read;
+        let writer = Writer {
+            manifest: None,
+            state,
+            files,
+            dropped: HashSet::new(),
+            limbo: Vec::new(),
+            stale_manifests: current.into_iter().collect(),
+        };
+        let set = VersionSet {
+            disk,
+            dir: dir.to_path_buf(),
+            tables,
+            cache,
+            current: ArcSwap::from_pointee(version),
+            next_file: AtomicU64::new(next_file),
+            first_new_file: next_file,
+            obsolete,
+            writer: Mutex::new(writer),
+            read_only,
+        };
+        if !read_only {
+            let mut writer = set.writer.lock();
+            writer.state.epoch += 1;
+            set.begin_manifest(&mut writer)?;
+        }
+        Ok(set)
+    }
+
+    /// The current version. Takes no lock.
+    #[inline]
+    pub fn current(&self) -> Arc<Version> {
+        self.current.load_full()
+    }
+
+    /// A cheaper way to look at the current version; not for holding long.
+    #[inline]
+    pub fn load(&self) -> arc_swap::Guard<Arc<Version>> {
+        self.current.load()
+    }
+
+    /// What the manifest says beside files and segments.
+    pub fn state(&self) -> StoreState {
+        self.writer.lock().state.clone()
+    }
+
+    /// A file number that was never given out.
+    pub fn new_file_number(&self) -> FileNo {
+        self.next_file.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Gives up a file that a job made and that no edit was offered with; unlinked later.
+    pub fn discard_file(&self, number: FileNo) {
+        self.obsolete.push_table(number);
+    }
+
+    /// The disk that the store stands on.
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// The store's directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Open table files.
+    pub fn tables(&self) -> &Arc<FileCache> {
+        &self.tables
+    }
+
+    /// Applies an edit: writes it to the manifest, syncs, and makes the next version current, which it
+    /// returns. Parts that concern families dropped in this life are left out, and files that are then
+    /// without a live segment are unlinked later, as are all whose last segment the edit removes.
+    ///
+    /// The caller synced the new files, their directory, and the log up to the newest commit in them. From the
+    /// call on the new files belong to the version set, also when it fails.
+    ///
+    /// Errors: `InvalidArgument` for an edit that does not fit the current version (nothing is written);
+    /// I/O, after which the version is the old one and the same segments may be offered again under new
+    /// files: the next edit begins a new manifest.
+    pub fn apply(&self, mut edit: Edit) -> Result<Arc<Version>> {
+        if self.read_only {
+            return Err(Error::ReadOnly("it is open for reading".into()));
+        }
+        let writer = &mut *self.writer.lock();
+        edit.next_file = Some(self.next_file.load(Ordering::Relaxed));
+        let offered: Vec<FileNo> = edit.new_files.iter().map(|file| file.number).collect();
+        edit.new_segments.retain(|new| !writer.dropped.contains(&new.meta.family));
+        edit.removed_segments.retain(|(family, _)| !writer.dropped.contains(family));
+        edit.cursors.retain(|(family, _, _)| !writer.dropped.contains(family));
+        let named: HashSet<FileNo> = edit.new_segments.iter().map(|new| new.file).collect();
+        edit.new_files.retain(|file| named.contains(&file.number));
+
+        let current = self.current.load_full();
+        let plan = self
+            .plan(&current, &writer.files, &edit)
+            .map_err(|e| Error::InvalidArgument(format!("the edit does not fit the version: {e}")));
+        let plan = match plan {
+            Ok(plan) => plan,
+            Err(error) => {
+                offered.iter().for_each(|&number| self.obsolete.push_table(number));
+                return Err(error);
+            }
+        };
+        edit.deleted_files = plan.dead.clone();
+        if let Err(error) = self.write(writer, &edit) {
+            writer.limbo.extend(offered);
+            return Err(error);
+        }
+
+        writer.state.apply(&edit);
+        writer.dropped.extend(&edit.dropped_families);
+        plan.install(&mut writer.files);
+        offered.iter().filter(|n| !named.contains(n)).for_each(|&n| self.obsolete.push_table(n));
+        let next = Arc::new(plan.version);
+        self.current.store(Arc::clone(&next));
+        Ok(next)
+    }
+
+    /// Files that hold segments of several families, or did, and of which less than half is live: their
+    /// survivors are worth rewriting.
+    pub fn sparse_files(&self) -> Vec<FileUse> {
+        let writer = self.writer.lock();
+        let mut sparse: Vec<FileUse> = writer
+            .files
+            .values()
+            .filter_map(|record| {
+                let live: u64 = record.segments.values().map(|&len| next_segment_offset(len)).sum();
+                (live * 2 < record.file.len()).then(|| FileUse {
+                    number: record.file.number(),
+                    len: record.file.len(),
+                    live,
+                    families: record.segments.keys().copied().collect(),
+                })
+            })
+            .collect();
+        sparse.sort_by_key(|file| file.number);
+        sparse
+    }
+
+    /// Numbers and lengths of all files that the manifest names, and the number of the manifest.
+    pub fn live_files(&self) -> (Vec<NewFile>, Option<FileNo>) {
+        let writer = self.writer.lock();
+        let mut files: Vec<NewFile> = writer
+            .files
+            .values()
+            .map(|record| NewFile { number: record.file.number(), len: record.file.len() })
+            .collect();
+        files.sort_by_key(|file| file.number);
+        (files, writer.manifest.as_ref().map(ManifestWriter::number))
+    }
+
+    /// Unlinks files that no version names any more; returns how many. For a background thread. A file that
+    /// cannot be unlinked is tried again at the next call.
+    pub fn delete_obsolete(&self) -> Result<usize> {
+        let pauses = self.obsolete.pauses.lock();
+        if *pauses > 0 || self.read_only {
+            return Ok(0);
+        }
+        let queue = std::mem::take(&mut *self.obsolete.queue.lock());
+        let mut failed = None;
+        let mut unlinked = 0;
+        for item in queue {
+            let path = match item {
+                Obsolete::Table(number) => {
+                    self.tables.forget(number);
+                    self.cache.erase_file(number);
+                    self.tables.path(number)
+                }
+                Obsolete::Manifest(number) => self.dir.join(manifest::manifest_name(number)),
+            };
+            match self
+                .disk
+                .exists(&path)
+                .and_then(|exists| if exists { self.disk.remove(&path) } else { Ok(()) })
+            {
+                Ok(()) => unlinked += 1,
+                Err(error) => {
+                    self.obsolete.queue.lock().push(item);
+                    failed = Some(error);
+                }
+            }
+        }
+        failed.map_or(Ok(unlinked), Err)
+    }
+
+    /// Holds back all unlinking until the returned value is dropped.
+    pub fn pause_deletions(&self) -> DeletionPause {
+        *self.obsolete.pauses.lock() += 1;
+        DeletionPause(Arc::clone(&self.obsolete))
+    }
+
+    /// Unlinks tables and manifests that an earlier life left behind and nothing names; returns how many. To
+    /// be called once, after the log was replayed (`protocols.md` 5.2); `keep` are tables that the log names.
+    pub fn remove_unknown_files(&self, keep: &HashSet<FileNo>) -> Result<usize> {
+        if self.read_only {
+            return Ok(0);
+        }
+        let writer = self.writer.lock();
+        let mut unlinked = 0;
+        for name in self.disk.list(&self.dir)? {
+            let unknown = match (parse_table_name(&name), manifest::parse_manifest_name(&name)) {
+                (Some(n), _) => {
+                    n < self.first_new_file && !writer.files.contains_key(&n) && !keep.contains(&n)
+                }
+                (_, Some(n)) => n < self.first_new_file,
+                _ => false,
+            };
+            if unknown {
+                self.disk.remove(&self.dir.join(&name))?;
+                unlinked += 1;
+            }
+        }
+        Ok(unlinked)
+    }
+
+    /// Writes an edit so that it is durable on return.
+    fn write(&self, writer: &mut Writer, edit: &Edit) -> Result<()> {
+        let full = |m: &ManifestWriter| m.bytes() > ROTATE_LEN.max(m.snapshot_bytes() * ROTATE_FACTOR);
+        if writer.manifest.as_ref().is_none_or(full) {
+            self.begin_manifest(writer)?;
+        }
+        let manifest = writer.manifest.as_mut().expect("begin_manifest sets it on success");
+        let done = manifest.append(edit);
+        if done.is_err() {
+            writer.stale_manifests.push(manifest.number());
+            writer.manifest = None;
+        }
+        done
+    }
+
+    /// Writes the state to a new manifest and puts it in force, durably.
+    fn begin_manifest(&self, writer: &mut Writer) -> Result<()> {
+        let number = self.new_file_number();
+        let snapshot = self.snapshot(writer);
+        writer.stale_manifests.extend(writer.manifest.take().map(|old| old.number()));
+        // In this order: if anything fails, this manifest too is out of force at the next success.
+        writer.stale_manifests.push(number);
+        let manifest = ManifestWriter::create(&*self.disk, &self.dir, number, &snapshot)?;
+        manifest::set_current(&*self.disk, &self.dir, number)?;
+        writer.stale_manifests.pop();
+        let mut queue = self.obsolete.queue.lock();
+        queue.extend(writer.stale_manifests.drain(..).map(Obsolete::Manifest));
+        queue.extend(writer.limbo.drain(..).map(Obsolete::Table));
+        writer.manifest = Some(manifest);
+        Ok(())
+    }
+
+    /// The whole state as one edit.
+    fn snapshot(&self, writer: &Writer) -> Edit {
+        let version = self.current.load();
+        let state = &writer.state;
+        let mut edit = Edit {
+            epoch: Some(state.epoch),
+            next_file: Some(self.next_file.load(Ordering::Relaxed)),
+            first_live_segment: Some(state.first_live_segment),
+            cuts: state.cuts.clone(),
+            durable_upto: Some(state.durable_upto),
+            last_seq: Some(state.last_seq),
+            last_generation: Some(state.last_generation),
+            transaction_ceiling: Some(state.transaction_ceiling),
+            options: state.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            ..Edit::default()
+        };
+        for record in writer.files.values() {
+            edit.new_files.push(NewFile { number: record.file.number(), len: record.file.len() });
+        }
+        edit.new_files.sort_by_key(|file| file.number);
+        let mut families: Vec<_> = version.families().collect();
+        families.sort_by_key(|(id, _)| *id);
+        for (family, levels) in families {
+            for (level, run) in levels.runs() {
+                let meta = run.meta().clone();
+                let (file, generation) = (run.file.number(), run.generation);
+                edit.new_segments.push(NewSegment { file, level, generation, meta });
+            }
+            let cursors = levels.cursors.iter().map(|(level, key)| (family, *level, key.clone()));
+            edit.cursors.extend(cursors);
+        }
+        edit
+    }
+
+    fn plan(
+        &self,
+        current: &Version,
+        files: &HashMap<FileNo, FileRecord>,
+        edit: &Edit,
+    ) -> std::result::Result<Plan, String> {
+        plan(current, files, edit, &self.tables, &self.cache, &self.obsolete)
+    }
+}
+
+impl std::fmt::Debug for VersionSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "VersionSet({}, {:?})", self.dir.display(), self.load())
+    }
+}
+
+/// What an edit does to versions and files, checked and not yet done.
+struct Plan {
+    version: Version,
+    new_files: Vec<Arc<LiveFile>>,
+    /// Segments taken out of files, and put into them.
+    removed: Vec<(FileNo, FamilyId)>,
+    added: Vec<(FileNo, FamilyId, u64)>,
+    /// Files that have no live segment afterwards.
+    dead: Vec<FileNo>,
+}
+
+impl Plan {
+    fn install(&self, files: &mut HashMap<FileNo, FileRecord>) {
+        for file in &self.new_files {
+            files.insert(file.number(), FileRecord { file: Arc::clone(file), segments: BTreeMap::new() });
+        }
+        for (number, family) in &self.removed {
+            if let Some(record) = files.get_mut(number) {
+                record.segments.remove(family);
+            }
+        }
+        for (number, family, len) in &self.added {
+            if let Some(record) = files.get_mut(number) {
+                record.segments.insert(*family, *len);
+            }
+        }
+        for number in &self.dead {
+            if let Some(record) = files.remove(number) {
+                record.file.set_obsolete();
+            }
+        }
+    }
+}
+
+fn plan(
+    current: &Version,
+    files: &HashMap<FileNo, FileRecord>,
+    edit: &Edit,
+    tables: &Arc<FileCache>,
+    cache: &Arc<BlockCache>,
+    obsolete: &Arc<ObsoleteFiles>,
+) -> std::result::Result<Plan, String> {
+    let mut changes: BTreeMap<FamilyId, Change> = BTreeMap::new();
+    let mut removed = Vec::new();
+    for &family in &edit.dropped_families {
+        changes.entry(family).or_default().dropped = true;
+        let levels = current.family(family);
+        removed.extend(levels.iter().flat_map(|l| l.runs()).map(|(_, run)| (run.file.number(), family)));
+    }
+    for &(family, file) in &edit.removed_segments {
+        changes.entry(family).or_default().removed.push(file);
+        removed.push((file, family));
+    }
+    let mut new_files = HashMap::new();
+    for file in &edit.new_files {
+        if files.contains_key(&file.number)
+            || new_files.insert(file.number, LiveFile::new(file.number, file.len, obsolete)).is_some()
+        {
+            return Err(format!("file {} is added twice", file.number));
+        }
+    }
+    let mut added = Vec::new();
+    for new in &edit.new_segments {
+        let file = files.get(&new.file).map(|record| &record.file).or_else(|| new_files.get(&new.file));
+        let file = Arc::clone(file.ok_or_else(|| format!("there is no file {}", new.file))?);
+        if new.meta.offset + new.meta.len > file.len() {
+            return Err(format!("a segment of family {} ends behind file {}", new.meta.family, new.file));
+        }
+        let segment = Segment::open(Arc::clone(tables), Arc::clone(cache), new.file, new.meta.clone());
+        added.push((new.file, new.meta.family, new.meta.len));
+        let change = changes.entry(new.meta.family).or_default();
+        change.added.push((new.level, Run { segment, file, generation: new.generation }));
+    }
+    for (family, level, key) in &edit.cursors {
+        changes.entry(*family).or_default().cursors.push((*level, key.clone()));
+    }
+    let version = current.edited(changes)?;
+
+    let mut live: HashMap<FileNo, i64> = HashMap::new();
+    removed.iter().for_each(|(file, _)| *live.entry(*file).or_default() -= 1);
+    added.iter().for_each(|(file, _, _)| *live.entry(*file).or_default() += 1);
+    let segments = |file: &FileNo| files.get(file).map_or(0, |record| record.segments.len() as i64);
+    let mut dead: Vec<FileNo> =
+        live.iter().filter(|(file, change)| segments(file) + **change <= 0).map(|(file, _)| *file).collect();
+    dead.sort_unstable();
+    Ok(Plan { version, new_files: new_files.into_values().collect(), removed, added, dead })
+}
+
+/// A manifest on its way to becoming the state of a version set.
+struct Replay<'a> {
+    version: Version,
+    state: StoreState,
+    files: HashMap<FileNo, FileRecord>,
+    next_file: FileNo,
+    tables: &'a Arc<FileCache>,
+    cache: &'a Arc<BlockCache>,
+    obsolete: &'a Arc<ObsoleteFiles>,
+}
+
+impl Replay<'_> {
+    fn apply(&mut self, edit: &Edit) -> std::result::Result<(), String> {
+        let plan = plan(&self.version, &self.files, edit, self.tables, self.cache, self.obsolete)?;
+        if plan.dead != edit.deleted_files {
+            return Err(format!("it deletes {:?} and leaves {:?} empty", edit.deleted_files, plan.dead));
+        }
+        // What an earlier life unlinked is not queued again: files are taken out before they are obsolete.
+        for number in &plan.dead {
+            self.files.remove(number);
+        }
+        plan.install(&mut self.files);
+        self.state.apply(edit);
+        self.next_file = self.next_file.max(edit.next_file.unwrap_or(0));
+        self.version = plan.version;
+        self.version.number = 0;
+        Ok(())
+    }
+}
+
+/// The number in a table file's name, if it is one.
+fn parse_table_name(name: &str) -> Option<FileNo> {
+    let digits = name.strip_suffix(".sst")?;
+    if digits.len() < 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok()
+}

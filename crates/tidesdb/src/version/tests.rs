@@ -1,0 +1,342 @@
+//! Recovery of versions: crashes at every I/O call, failures, files that are in use.
+
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::compaction::test_store::{open, TestStore, DIR};
+use crate::error::Error;
+use crate::io::faulty::{Crash, Failure, Fault, FaultyDisk, Op};
+use crate::iter::RawSource;
+use crate::types::MAX_SEQ;
+
+/// What a store holds, to compare states: option "step" and the contents of family 1.
+fn picture(versions: &VersionSet) -> String {
+    try_picture(versions).unwrap()
+}
+
+fn try_picture(versions: &VersionSet) -> Result<String, Error> {
+    let mut picture = format!("{:?}\n{}", versions.state().options, versions.current());
+    for (_, levels) in versions.current().families() {
+        for (_, run) in levels.runs() {
+            let mut source = run.raw_source();
+            let mut entries = 0;
+            source.seek(&[])?;
+            while source.valid() {
+                entries += 1;
+                source.next()?;
+            }
+            picture += &format!("{entries} entries\n");
+        }
+    }
+    Ok(picture)
+}
+
+/// A program of edits, flushes and compactions; pushes a picture after each acknowledged step.
+fn program(disk: &FaultyDisk, seen: &mut Vec<String>) -> Result<(), Error> {
+    let tables = crate::cache::FileCache::new(disk.shared(), DIR, 4);
+    let cache = crate::cache::BlockCache::new(1 << 16);
+    // The first opening may fail; a test store opens again.
+    drop(VersionSet::open(disk.shared(), Path::new(DIR), tables, cache, OpenFor::WriteOrCreate)?);
+    let versions = open(disk, OpenFor::Write)?;
+    let mut store = TestStore::with(disk.clone(), versions);
+    seen.push(try_picture(&store.versions)?);
+    for step in 0..6 {
+        for i in 0..40 {
+            store.write(1 + i % 2, format!("k{}", (i * 7 + step) % 50).as_bytes(), Some(&[b'x'; 40]));
+        }
+        store.seal();
+        store.flush(1)?;
+        seen.push(try_picture(&store.versions)?);
+        if store.compact()?.is_some() {
+            seen.push(try_picture(&store.versions)?);
+        }
+        let options = vec![("step".into(), step.to_string())];
+        store.versions.apply(Edit { options, ..Edit::default() })?;
+        seen.push(try_picture(&store.versions)?);
+        store.versions.delete_obsolete()?;
+        if step % 2 == 1 {
+            store.versions = open(disk, OpenFor::Write)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_crash_at_every_call_leaves_every_acknowledged_edit_and_whole_files() {
+    let mut all = Vec::new();
+    let disk = FaultyDisk::new(0);
+    program(&disk, &mut all).unwrap();
+    let calls = disk.calls();
+    let history = disk.history();
+    let mut reopened = 0;
+    for call in 1..=calls {
+        if !history[call as usize - 1].changes() {
+            continue;
+        }
+        for (number, mode) in Crash::ALL.into_iter().enumerate() {
+            let disk = FaultyDisk::new(call * 10 + number as u64);
+            disk.crash_at(call);
+            let mut seen = Vec::new();
+            program(&disk, &mut seen).unwrap_err();
+            let after = disk.crash(mode);
+            // A second crash, inside of recovery, changes nothing either.
+            let recovery = after.crash(mode);
+            recovery.crash_at(1 + call % 25);
+            drop(open(&recovery, OpenFor::WriteOrCreate));
+            for disk in [after, recovery.crash(mode)] {
+                let versions = match open(&disk, OpenFor::WriteOrCreate) {
+                    Ok(versions) => versions,
+                    Err(error) => panic!("call {call} {mode:?}: {error}"),
+                };
+                versions.remove_unknown_files(&Default::default()).unwrap();
+                let found = picture(&versions);
+                let possible = &all[seen.len().saturating_sub(1)..all.len().min(seen.len() + 1)];
+                assert!(
+                    possible.contains(&found) || seen.is_empty(),
+                    "call {call} {mode:?}: after {} steps found\n{found}",
+                    seen.len()
+                );
+                reopened += 1;
+            }
+        }
+    }
+    assert!(reopened > 500, "{reopened} crashes");
+}
+
+#[test]
+fn every_sync_is_needed() {
+    // A sync that persists nothing must be noticed by some crash; otherwise it is not needed, or not tested.
+    for (op, path) in [(Op::Sync, "MANIFEST"), (Op::Sync, "CURRENT"), (Op::Sync, ".sst"), (Op::SyncDir, "")] {
+        let lying = |seed| {
+            let disk = FaultyDisk::new(seed);
+            let path = path.to_string();
+            disk.fail(Fault { op: Some(op), path, skip: 0, times: u64::MAX, failure: Failure::Lie });
+            disk
+        };
+        let disk = lying(0);
+        let mut all = Vec::new();
+        program(&disk, &mut all).unwrap();
+        let noticed = (1..=disk.calls()).any(|call| {
+            let disk = lying(call);
+            disk.crash_at(call);
+            let mut seen = Vec::new();
+            let _ = program(&disk, &mut seen);
+            let after = disk.crash(Crash::Drop);
+            let found = open(&after, OpenFor::Write).and_then(|versions| try_picture(&versions));
+            let possible = &all[seen.len().saturating_sub(1)..all.len().min(seen.len() + 1)];
+            !seen.is_empty() && !found.is_ok_and(|found| possible.contains(&found))
+        });
+        assert!(noticed, "no crash notices that {op:?} of '{path}' does nothing");
+    }
+}
+
+#[test]
+fn a_failed_edit_may_be_offered_again_and_its_files_stay_until_the_next_manifest() {
+    for op in [Op::Write, Op::Sync] {
+        for failure in [Failure::Eio, Failure::Enospc] {
+            let mut store = TestStore::new(FaultyDisk::new(3));
+            store.write(1, b"a", Some(b"1"));
+            store.seal();
+            let path = "MANIFEST".to_string();
+            store.disk.fail(Fault { op: Some(op), path, skip: 0, times: 1, failure });
+            store.flush(1).unwrap_err();
+            let tables = |disk: &FaultyDisk| disk.files().iter().filter(|p| is_table(p)).count();
+            store.versions.delete_obsolete().unwrap();
+            assert_eq!(tables(&store.disk), 1, "the manifest may name it");
+            assert_eq!(store.versions.current().families_len(), 0);
+            store.flush(1).unwrap();
+            assert_eq!(store.get(1, b"a", MAX_SEQ), Some(b"1".to_vec()));
+            store.versions.delete_obsolete().unwrap();
+            assert_eq!(tables(&store.disk), 1, "the first one is gone");
+            store.versions = open(&store.disk.crash(Crash::Drop), OpenFor::Write).unwrap();
+            assert_eq!(store.get(1, b"a", MAX_SEQ), Some(b"1".to_vec()));
+        }
+    }
+}
+
+fn is_table(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "sst")
+}
+
+#[test]
+fn a_file_is_unlinked_only_after_the_last_version_that_names_it_is_dropped() {
+    let mut store = TestStore::new(FaultyDisk::new(4));
+    store.write(1, b"a", Some(b"1"));
+    store.seal();
+    store.flush(1).unwrap();
+    let held = store.versions.current();
+    let run = held.family(1).unwrap().l0[0].clone();
+    store.write(1, b"b", Some(b"2"));
+    store.seal();
+    store.flush(1).unwrap();
+    let l0 = store.versions.current().family(1).unwrap().l0.len();
+    assert_eq!(l0, 1, "small runs merge at a flush");
+    drop(held);
+    assert_eq!(store.versions.delete_obsolete().unwrap(), 0, "the run holds it");
+    let path = run.file.number();
+    drop(run);
+    let pause = store.versions.pause_deletions();
+    assert_eq!(store.versions.delete_obsolete().unwrap(), 0);
+    drop(pause);
+    assert_eq!(store.versions.delete_obsolete().unwrap(), 1);
+    assert!(!store.disk.files().contains(&PathBuf::from(format!("{DIR}/{path:08}.sst"))));
+}
+
+#[test]
+fn an_edit_that_does_not_fit_changes_nothing() {
+    let mut store = TestStore::new(FaultyDisk::new(5));
+    store.write(1, b"m", Some(b"1"));
+    store.seal();
+    store.flush(1).unwrap();
+    let run = store.versions.current().family(1).unwrap().l0[0].clone();
+    let again = NewSegment {
+        file: run.file.number(),
+        level: 0,
+        generation: run.generation,
+        meta: run.meta().clone(),
+    };
+    let before = picture(&store.versions);
+    let elsewhere = NewSegment { file: 999, ..again.clone() };
+    for (edit, expected) in [
+        (Edit { removed_segments: vec![(1, 77)], ..Edit::default() }, "file 77 is not there"),
+        (Edit { removed_segments: vec![(2, run.file.number())], ..Edit::default() }, "family 2"),
+        (Edit { new_segments: vec![again.clone()], ..Edit::default() }, "two segments in file"),
+        (Edit { new_segments: vec![elsewhere], ..Edit::default() }, "there is no file 999"),
+    ] {
+        let error = store.versions.apply(edit).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(picture(&store.versions), before);
+    }
+    let moved = NewSegment { level: 6, generation: 0, ..again };
+    let removed_segments = vec![(1, run.file.number())];
+    store.versions.apply(Edit { removed_segments, new_segments: vec![moved], ..Edit::default() }).unwrap();
+    store.versions = open(&store.disk, OpenFor::Write).unwrap();
+    assert_eq!(store.versions.current().to_string(), "family 1\nL6 #2 [m..m] 1e\n");
+}
+
+#[test]
+fn what_a_job_adds_to_a_dropped_family_is_left_out() {
+    let mut store = TestStore::new(FaultyDisk::new(6));
+    for round in 0..3u8 {
+        for i in 0..200u16 {
+            store.write(1, format!("{i:03}").as_bytes(), Some(&[round; 50]));
+        }
+        store.seal();
+        store.flush(1).unwrap();
+    }
+    let live = store.snapshots();
+    let options = store.family_options.clone();
+    let family = |_| Some(options.clone());
+    let picked =
+        crate::compaction::pick(&store.claims, &store.versions, &store.options, None, &family, MAX_SEQ)
+            .unwrap();
+    let context = crate::compaction::job::JobContext {
+        versions: &store.versions,
+        live: &live,
+        stop: &store.stop,
+        pace: &|_| (),
+    };
+    let done = crate::compaction::job::compact(&context, &picked.version, 1, &options, 1 << 20, &picked.task)
+        .unwrap();
+    store.drop_family(1).unwrap();
+    store.versions.apply(done.edit).unwrap();
+    drop(picked);
+    assert_eq!(store.versions.current().families_len(), 0);
+    store.versions.delete_obsolete().unwrap();
+    assert_eq!(store.disk.files().iter().filter(|p| is_table(p)).count(), 0);
+}
+
+#[test]
+fn damage_and_absence_are_named() {
+    let mut store = TestStore::new(FaultyDisk::new(7));
+    store.write(1, b"m", Some(b"1"));
+    store.seal();
+    store.flush(1).unwrap();
+    let options = vec![("a".into(), "b".into())];
+    store.versions.apply(Edit { options, ..Edit::default() }).unwrap();
+    let manifest = PathBuf::from(format!("{DIR}/MANIFEST-00000001"));
+    let open_error = |disk: &FaultyDisk| open(disk, OpenFor::Read).unwrap_err().to_string();
+    for offset in 0..store.disk.contents(&manifest).unwrap().len() as u64 - 30 {
+        let disk = store.disk.crash(Crash::Keep);
+        assert!(disk.flip_bit(&manifest, offset, (offset % 8) as u8));
+        assert!(open_error(&disk).contains("MANIFEST-00000001"), "at {offset}");
+    }
+    let disk = store.disk.crash(Crash::Keep);
+    disk.flip_bit(Path::new("/db/CURRENT"), 12, 0);
+    assert!(open_error(&disk).contains("CURRENT"));
+    let disk = store.disk.crash(Crash::Keep);
+    disk.shared().remove(Path::new("/db/00000002.sst")).unwrap();
+    assert!(open_error(&disk).contains("00000002.sst"));
+    let disk = store.disk.crash(Crash::Keep);
+    disk.shared().remove(Path::new("/db/CURRENT")).unwrap();
+    let error = open(&disk, OpenFor::WriteOrCreate).unwrap_err().to_string();
+    assert!(error.contains("CURRENT is missing"), "{error}");
+    assert!(open_error(&FaultyDisk::new(1)).contains("no store"));
+}
+
+#[test]
+fn a_long_manifest_is_written_anew() {
+    let store = TestStore::new(FaultyDisk::new(8));
+    let first = store.versions.live_files().1;
+    for i in 0..40u32 {
+        let options = vec![("name".to_string(), format!("{i}{}", "x".repeat(64 << 10)))];
+        store.versions.apply(Edit { options, ..Edit::default() }).unwrap();
+    }
+    assert_ne!(store.versions.live_files().1, first);
+    store.versions.delete_obsolete().unwrap();
+    let manifests = store.disk.files().iter().filter(|p| p.to_string_lossy().contains("MANIFEST")).count();
+    assert_eq!(manifests, 1);
+    let again = open(&store.disk.crash(Crash::Drop), OpenFor::Read).unwrap();
+    assert!(again.state().options["name"].starts_with("39x"));
+}
+
+#[test]
+fn fences_find_the_segment() {
+    use rand::{Rng, SeedableRng};
+    for seed in 0..200u64 {
+        let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
+        let prefix = "p".repeat(rng.gen_range(0..12));
+        let mut keys: Vec<Vec<u8>> = (0..rng.gen_range(2..30))
+            .map(|_| {
+                format!("{prefix}{:0width$}", rng.gen_range(0..500), width = rng.gen_range(1..14)).into()
+            })
+            .collect();
+        keys.sort();
+        keys.dedup();
+        let tables = crate::cache::FileCache::new(FaultyDisk::new(1).shared(), DIR, 1);
+        let cache = crate::cache::BlockCache::new(1 << 16);
+        let queue = Arc::new(ObsoleteFiles::default());
+        let run = |(i, pair): (usize, &[Vec<u8>])| {
+            let meta = crate::table::SegmentMeta {
+                family: 1,
+                offset: 0,
+                len: 1,
+                min_key: pair[0].clone(),
+                max_key: pair[pair.len() - 1].clone(),
+                min_seq: 0,
+                max_seq: 0,
+                entries: 1,
+                tombstones: 0,
+                keys: 1,
+                raw_bytes: 0,
+            };
+            let segment = Segment::open(tables.clone(), cache.clone(), i as u64, meta);
+            Run { segment, file: LiveFile::new(i as u64, 1, &queue), generation: 0 }
+        };
+        let level = Level::new(keys.chunks(2).enumerate().map(run).collect()).unwrap();
+        let mut probes = keys.clone();
+        probes.extend([b"".to_vec(), b"zzz".to_vec(), b"p".to_vec(), prefix.clone().into_bytes()]);
+        probes.extend((0..100).map(|_| format!("{prefix}{}", rng.gen_range(0..5000)).into_bytes()));
+        probes.extend(keys.iter().map(|key| [&key[..], b"\0"].concat()));
+        for key in &probes {
+            let slow = level.runs().iter().position(|run| &run.meta().max_key >= key);
+            let slow = slow.unwrap_or(level.runs().len());
+            assert_eq!(level.first_reaching(key), slow, "seed {seed} {:?}", key.escape_ascii().to_string());
+            for other in probes.iter().filter(|other| *other >= key).take(20) {
+                let slow =
+                    level.runs().iter().filter(|r| &r.meta().max_key >= key && &r.meta().min_key <= other);
+                assert_eq!(level.overlapping(key, other).len(), slow.count());
+            }
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The batch: a transaction's changes as they stand in a record of the log (`docs/format/wal.md`).
+//! [`BatchBuilder`] writes one, [`BatchReader`] walks one; the reader borrows, is as cheap to copy
+//! as two pointers and can be resumed, so that several threads may share the work of one batch.
+//!
+//!     groups: varint, then per group  family: varint, entries: varint
+//!       per entry  kind: u8, key: bytes, [value: bytes if put]
+
+use crate::types::{FamilyId, Kind, MAX_KEY_LEN};
+
+/// Appends a LEB128 number.
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Bytes that [`put_varint`] appends.
+pub(crate) fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// What is wrong with bytes that do not decode.
+pub type Malformed = &'static str;
+
+/// Bytes that are taken from the front.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor<'a> {
+    pub(crate) rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
+        match self.rest.split_at_checked(n) {
+            Some((head, rest)) => {
+                self.rest = rest;
+                Ok(head)
+            }
+            None => Err("it ends early"),
+        }
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
+        Ok(self.take(1)?[0])
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(self.take(4)?);
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(self.take(8)?);
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    pub(crate) fn varint(&mut self) -> Result<u64, Malformed> {
+        let mut value = 0u64;
+        for (i, byte) in self.rest.iter().enumerate().take(10) {
+            let part = u64::from(byte & 0x7f);
+            if i == 9 && part > 1 {
+                break;
+            }
+            value |= part << (7 * i);
+            if byte & 0x80 == 0 {
+                self.rest = &self.rest[i + 1..];
+                return Ok(value);
+            }
+        }
+        Err("a number does not end")
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let n = self.varint()?;
+        self.take(usize::try_from(n).map_err(|_| "it ends early")?)
+    }
+
+    pub(crate) fn end(&self) -> Result<(), Malformed> {
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err("bytes follow its end")
+        }
+    }
+}
+
+/// Writes a batch. The numbers of groups and of entries of each group are told beforehand, because
+/// they stand in front of what they count.
+#[derive(Debug)]
+pub struct BatchBuilder {
+    out: Vec<u8>,
+    groups: usize,
+    entries: usize,
+}
+
+impl BatchBuilder {
+    /// A batch that will have `groups` groups, written behind what `out` holds already.
+    pub fn new(mut out: Vec<u8>, groups: usize) -> BatchBuilder {
+        put_varint(&mut out, groups as u64);
+        BatchBuilder { out, groups, entries: 0 }
+    }
+
+    /// Begins the group of `family`, which will have `entries` entries.
+    ///
+    /// # Panics
+    /// When the group before is not complete, or there are more groups than were told.
+    pub fn group(&mut self, family: FamilyId, entries: usize) {
+        assert!(self.entries == 0 && self.groups > 0, "groups have the entries that were told");
+        self.groups -= 1;
+        self.entries = entries;
+        put_varint(&mut self.out, family.into());
+        put_varint(&mut self.out, entries as u64);
+    }
+
+    /// Appends an entry to the present group; `value` is stored when the kind is a put. One with an
+    /// expiry begins with it (8 bytes), as everywhere.
+    ///
+    /// # Panics
+    /// When the group has all the entries that were told, or the key is too long.
+    pub fn entry(&mut self, kind: Kind, key: &[u8], value: &[u8]) {
+        assert!(self.entries > 0, "groups have the entries that were told");
+        assert!(key.len() <= MAX_KEY_LEN, "a key of {} bytes", key.len());
+        self.entries -= 1;
+        self.out.push(kind.byte());
+        put_varint(&mut self.out, key.len() as u64);
+        self.out.extend_from_slice(key);
+        if !kind.is_tombstone() {
+            put_varint(&mut self.out, value.len() as u64);
+            self.out.extend_from_slice(value);
+        }
+    }
+
+    /// Bytes written so far, those that were in the buffer before included.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether nothing was written (never: the number of groups is).
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// The bytes.
+    ///
+    /// # Panics
+    /// When groups or entries are missing.
+    pub fn finish(self) -> Vec<u8> {
+        assert!(self.entries == 0 && self.groups == 0, "batches have the groups that were told");
+        self.out
+    }
+}
+
+/// One change of a batch, borrowed from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BatchEntry<'a> {
+    /// The family that it changes.
+    pub family: FamilyId,
+    /// What it does.
+    pub kind: Kind,
+    /// The key.
+    pub key: &'a [u8],
+    /// The value; empty for tombstones.
+    pub value: &'a [u8],
+}
+
+/// Walks a batch. After an error it ends.
+#[derive(Clone, Debug)]
+pub struct BatchReader<'a> {
+    cursor: Cursor<'a>,
+    groups: u64,
+    family: FamilyId,
+    entries: u64,
+}
+
+impl<'a> BatchReader<'a> {
+    /// A reader at the start of the batch that `bytes` are.
+    pub fn new(bytes: &'a [u8]) -> Result<BatchReader<'a>, Malformed> {
+        let mut cursor = Cursor { rest: bytes };
+        let groups = cursor.varint()?;
+        Ok(BatchReader { cursor, groups, family: 0, entries: 0 })
+    }
+
+    /// Bytes of the batch that are not read yet.
+    pub fn remaining(&self) -> usize {
+        self.cursor.rest.len()
+    }
+
+    fn step(&mut self) -> Result<Option<BatchEntry<'a>>, Malformed> {
+        while self.entries == 0 {
+            if self.groups == 0 {
+                self.cursor.end()?;
+                return Ok(None);
+            }
+            self.groups -= 1;
+            self.family = u32::try_from(self.cursor.varint()?).map_err(|_| "a family number is too big")?;
+            self.entries = self.cursor.varint()?;
+        }
+        self.entries -= 1;
+        let kind = Kind::from_byte(self.cursor.u8()?).ok_or("an unknown kind of entry")?;
+        let key = self.cursor.bytes()?;
+        if key.len() > MAX_KEY_LEN {
+            return Err("a key is too long");
+        }
+        let value = if kind.is_tombstone() { &[] } else { self.cursor.bytes()? };
+        if kind.has_expiry() && value.len() < 8 {
+            return Err("an entry with an expiry has none");
+        }
+        Ok(Some(BatchEntry { family: self.family, kind, key, value }))
+    }
+}
+
+impl<'a> Iterator for BatchReader<'a> {
+    type Item = Result<BatchEntry<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let step = self.step();
+        if step.is_err() {
+            (self.cursor.rest, self.groups, self.entries) = (&[], 0, 0);
+        }
+        step.transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn varints_round_trip_at_every_length() {
+        for bits in 0..64 {
+            for value in [1u64 << bits, (1u64 << bits) - 1, u64::MAX] {
+                let mut out = Vec::new();
+                put_varint(&mut out, value);
+                assert_eq!(out.len(), varint_len(value));
+                let mut cursor = Cursor { rest: &out };
+                assert_eq!(cursor.varint(), Ok(value));
+                assert_eq!(cursor.end(), Ok(()));
+                assert!(Cursor { rest: &out[..out.len() - 1] }.varint().is_err());
+            }
+        }
+        assert!(Cursor { rest: &[0xff; 11] }.varint().is_err());
+        assert!(Cursor { rest: &[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2] }
+            .varint()
+            .is_err());
+    }
+
+    type Owned = (u32, Vec<(u8, Vec<u8>, Vec<u8>)>);
+
+    fn groups() -> impl Strategy<Value = Vec<Owned>> {
+        let bytes = || proptest::collection::vec(any::<u8>(), 0..40);
+        let kind = any::<u8>().prop_filter("known", |b| Kind::from_byte(*b).is_some());
+        let entry = (kind, bytes(), bytes()).prop_filter("an expiry is there", |(kind, _, value)| {
+            let kind = Kind::from_byte(*kind).unwrap();
+            !kind.has_expiry() || (!kind.is_tombstone() && value.len() >= 8)
+        });
+        proptest::collection::vec((any::<u32>(), proptest::collection::vec(entry, 0..6)), 0..5)
+    }
+
+    proptest! {
+        #[test]
+        fn batches_round_trip_and_no_prefix_of_one_is_whole(groups in groups()) {
+            let mut builder = BatchBuilder::new(b"before".to_vec(), groups.len());
+            let mut expected = Vec::new();
+            for (family, entries) in &groups {
+                builder.group(*family, entries.len());
+                for (kind, key, value) in entries {
+                    let kind = Kind::from_byte(*kind).unwrap();
+                    builder.entry(kind, key, value);
+                    expected.push(BatchEntry {
+                        family: *family,
+                        kind,
+                        key,
+                        value: if kind.is_tombstone() { &[] } else { value },
+                    });
+                }
+            }
+            let bytes = builder.finish();
+            let bytes = &bytes[6..];
+            let read: Result<Vec<_>, _> = BatchReader::new(bytes).unwrap().collect();
+            prop_assert_eq!(read.unwrap(), expected);
+            for end in 0..bytes.len() {
+                let whole = BatchReader::new(&bytes[..end]).map(|mut r| r.all(|e| e.is_ok()));
+                prop_assert!(whole != Ok(true), "prefix of {end} bytes");
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            if let Ok(reader) = BatchReader::new(&bytes) {
+                let _ = reader.take(1000).count();
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The physical files of the log: which carry live segments, which can be reused, which stand ready
+//! for the segments to come.
+//!
+//! A file goes round: *ready* (header written and synced, no record yet), *live*, *released* (while
+//! somebody holds recycling back), *free*, and ready again under a new segment id. A segment id is
+//! tried in one file only, however often preparing it fails, so that no two files carry one id.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::segment::{file_path, log_dir, SegmentHeader, SEGMENT_HEADER};
+use crate::error::{Error, Result};
+use crate::io::{Disk, File, OpenMode};
+use crate::types::FileNo;
+
+/// Free files that are kept for reuse; more are removed.
+const KEEP_FREE: usize = 4;
+
+/// The files of a log directory as recovery found them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LogFiles {
+    /// Segments with content of earlier lives, and their files, oldest first. They are kept until
+    /// [`super::Wal::release_before`] passes them.
+    pub old: Vec<(u32, FileNo)>,
+    /// Files without anything that counts.
+    pub free: Vec<FileNo>,
+}
+
+/// A file that carries a segment of the present life.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) id: u32,
+    number: FileNo,
+    pub(super) file: Arc<dyn File>,
+}
+
+#[derive(Debug)]
+struct State {
+    next_id: u32,
+    next_number: FileNo,
+    ready: VecDeque<Arc<Segment>>,
+    live: VecDeque<(u32, FileNo)>,
+    released: Vec<FileNo>,
+    free: Vec<FileNo>,
+    holds: usize,
+}
+
+/// What is being prepared; the mutex around it lets one thread at a time do that I/O.
+#[derive(Debug)]
+struct Preparing {
+    /// The file in which the next id was tried already.
+    begun: Option<FileNo>,
+    /// A file's directory entry may not be durable yet.
+    unsynced_entry: bool,
+}
+
+/// See the module's comment.
+#[derive(Debug)]
+pub(super) struct Files {
+    disk: Arc<dyn Disk>,
+    store: PathBuf,
+    epoch: u64,
+    first: u32,
+    size: u32,
+    preparing: Mutex<Preparing>,
+    state: Mutex<State>,
+}
+
+impl Files {
+    /// The files of a life that begins at segment `first`.
+    pub(super) fn new(
+        disk: Arc<dyn Disk>,
+        store: PathBuf,
+        epoch: u64,
+        first: u32,
+        size: u32,
+        found: LogFiles,
+    ) -> Files {
+        let next_number =
+            found.old.iter().map(|(_, n)| *n).chain(found.free.iter().copied()).max().unwrap_or(0) + 1;
+        let state = State {
+            next_id: first,
+            next_number,
+            ready: VecDeque::new(),
+            live: found.old.into(),
+            released: Vec::new(),
+            free: found.free,
+            holds: 0,
+        };
+        Files {
+            disk,
+            store,
+            epoch,
+            first,
+            size,
+            // A killed process may have left files behind whose entries never became durable.
+            preparing: Mutex::new(Preparing { begun: None, unsynced_entry: true }),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Segments that stand ready.
+    pub(super) fn ready(&self) -> usize {
+        self.state.lock().ready.len()
+    }
+
+    /// Makes one more segment ready, unless `enough` stand ready already. False if so.
+    pub(super) fn prepare(&self, enough: usize) -> Result<bool> {
+        let mut preparing = self.preparing.lock();
+        let (id, number) = {
+            let mut state = self.state.lock();
+            if state.ready.len() >= enough {
+                return Ok(false);
+            }
+            let number = match preparing.begun.or_else(|| state.free.pop()) {
+                Some(number) => number,
+                None => {
+                    state.next_number += 1;
+                    state.next_number - 1
+                }
+            };
+            (state.next_id, number)
+        };
+        preparing.begun = Some(number);
+        if id == u32::MAX {
+            return Err(Error::ReadOnly("the log has used up its segment ids".into()));
+        }
+        let path = file_path(&self.store, number);
+        let size = u64::from(self.size);
+        let file = if self.disk.exists(&path)? {
+            self.disk.open(&path, OpenMode::ReadWrite)?
+        } else {
+            preparing.unsynced_entry = true;
+            self.disk.open(&path, OpenMode::Create)?
+        };
+        let len = file.len()?;
+        if len > size {
+            file.set_len(size)?;
+        } else if len < size {
+            file.allocate(size)?;
+        }
+        let header = SegmentHeader { id, epoch: self.epoch, size: self.size, first: self.first };
+        file.write_at(&header.encode(), 0)?;
+        file.sync_data()?;
+        if preparing.unsynced_entry {
+            self.disk.sync_dir(&log_dir(&self.store))?;
+            preparing.unsynced_entry = false;
+        }
+        preparing.begun = None;
+        let mut state = self.state.lock();
+        state.next_id += 1;
+        state.ready.push_back(Arc::new(Segment { id, number, file }));
+        Ok(true)
+    }
+
+    /// Takes the next ready segment, which is live from now on.
+    pub(super) fn take_ready(&self) -> Option<Arc<Segment>> {
+        let mut state = self.state.lock();
+        let segment = state.ready.pop_front()?;
+        state.live.push_back((segment.id, segment.number));
+        Some(segment)
+    }
+
+    /// Bytes for records in one segment.
+    pub(super) fn room_per_segment(&self) -> u64 {
+        u64::from(self.size - SEGMENT_HEADER)
+    }
+
+    /// Lets live segments with ids below `segment` be reused.
+    pub(super) fn release_before(&self, segment: u32) {
+        let mut state = self.state.lock();
+        while state.live.front().is_some_and(|(id, _)| *id < segment) {
+            if let Some((_, number)) = state.live.pop_front() {
+                state.released.push(number);
+            }
+        }
+        Self::recycle(&mut state);
+    }
+
+    fn recycle(state: &mut State) {
+        if state.holds == 0 {
+            let State { released, free, .. } = state;
+            free.append(released);
+        }
+    }
+
+    /// Removes files that are more than reuse needs.
+    pub(super) fn trim(&self) {
+        loop {
+            let number = {
+                let mut state = self.state.lock();
+                if state.free.len() <= KEEP_FREE || state.holds > 0 {
+                    return;
+                }
+                state.free.pop()
+            };
+            let Some(number) = number else { return };
+            let path = file_path(&self.store, number);
+            if let Err(error) = self.disk.remove(&path) {
+                tracing::warn!(%error, "a log file that is not needed stays");
+            }
+        }
+    }
+
+    /// Ids and file numbers of live segments, oldest first.
+    pub(super) fn live(&self) -> Vec<(u32, FileNo)> {
+        self.state.lock().live.iter().copied().collect()
+    }
+}
+
+/// While it exists no log segment is recycled or removed.
+#[derive(Debug)]
+pub struct RecyclingHold {
+    files: Arc<Files>,
+}
+
+impl RecyclingHold {
+    pub(super) fn new(files: Arc<Files>) -> RecyclingHold {
+        files.state.lock().holds += 1;
+        RecyclingHold { files }
+    }
+}
+
+impl Drop for RecyclingHold {
+    fn drop(&mut self) {
+        let mut state = self.files.state.lock();
+        state.holds -= 1;
+        Files::recycle(&mut state);
+    }
+}

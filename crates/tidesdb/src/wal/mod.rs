@@ -1,0 +1,53 @@
+//! The write-ahead log: the one place where a change becomes permanent. Committers enqueue records
+//! (the order of the queue is the order of the log) and wait; one of them at a time writes what is
+//! queued with one `pwrite`, one of them at a time syncs. After a crash [`recover`] reads back a
+//! prefix of that order which contains everything that was durable, or says where it is damaged.
+//!
+//! `protocols.md` sections 1 and 2 have the rules, `docs/format/wal.md` has the bytes.
+//!
+//! - `batch`, `record`, `segment`: bytes, both ways
+//! - `handover`: who works when many wait
+//! - `files`: physical files: preparing, recycling, releasing
+//! - `writer`: [`Wal`], what committers use
+//! - `reader`: [`recover`]
+
+pub mod batch;
+mod files;
+mod handover;
+mod reader;
+pub mod record;
+mod segment;
+mod writer;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use crate::types::{Lsn, Seq};
+
+pub use self::batch::{BatchBuilder, BatchEntry, BatchReader};
+pub use self::files::{LogFiles, RecyclingHold};
+pub use self::reader::{recover, RecoveredSummary};
+pub use self::record::{Ddl, PreparedHead, Record, RecordRef, WalBytes};
+pub use self::writer::{Patience, Purpose, Reservation, Ticket, Wal, WalOptions};
+
+/// Where a life of the log ends and where it goes on; kept in the manifest (`protocols.md` 1.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cut {
+    /// Segment of the life's end.
+    pub segment: u32,
+    /// Offset of the life's end: the end of its last record that counts.
+    pub offset: u32,
+    /// The life.
+    pub epoch: u64,
+    /// First segment of the next life.
+    pub next_segment: u32,
+    /// First sequence number of the next life.
+    pub next_seq: Seq,
+}
+
+impl Cut {
+    /// The end as a position.
+    pub fn lsn(&self) -> Lsn {
+        Lsn::new(self.segment, self.offset)
+    }
+}

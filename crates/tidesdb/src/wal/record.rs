@@ -1,0 +1,465 @@
+//! Records of the log: their kinds, their bytes, both ways (`docs/format/wal.md`). A [`Record`] owns
+//! (or shares) what the log writer will serialise; a [`RecordRef`] borrows what recovery read.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::batch::{put_varint, varint_len, BatchReader, Cursor, Malformed};
+use super::Cut;
+use crate::types::{FamilyId, Lsn, Seq, MAX_SEQ};
+
+/// Immutable bytes that the log and others (helpers of a commit) read at the same time.
+pub trait WalBytes: Send + Sync {
+    /// The bytes; the same at every call.
+    fn bytes(&self) -> &[u8];
+
+    /// Called by the log writer, once, when the record with these bytes has got its place, before
+    /// anybody can learn that it is written: `start` is its first byte, `end` the byte after its
+    /// last. Must neither block nor panic.
+    fn placed(&self, start: Lsn, end: Lsn) {
+        let _ = (start, end);
+    }
+}
+
+impl WalBytes for Vec<u8> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+impl WalBytes for Box<[u8]> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+/// What a prepared transaction's record says beside its batch.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PreparedHead {
+    /// The transaction's name outside of the store.
+    pub xid: Vec<u8>,
+    /// What it holds beside its written keys; the transaction room's own encoding.
+    pub locks: Vec<u8>,
+}
+
+/// What a DDL record does; the batch in it is the same for all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Ddl {
+    /// A family is made.
+    Create = 8,
+    /// A family is dropped.
+    Drop = 9,
+    /// A family gets another name.
+    Rename = 10,
+    /// Families change places (truncate).
+    Swap = 11,
+    /// A family's options or opaque records change.
+    Alter = 12,
+    /// Any other change of the dictionary.
+    Other = 13,
+}
+
+/// A record to append. Cheap to move: bytes are shared.
+#[derive(Clone)]
+pub enum Record {
+    /// A committed transaction: batch with marker.
+    Commit {
+        /// Its sequence number.
+        seq: Seq,
+        /// Its changes.
+        batch: Arc<dyn WalBytes>,
+    },
+    /// A prepared transaction; a marker or a rollback decides it.
+    Prepared {
+        /// Its id, never used before in the life of the store.
+        txn: u64,
+        /// Xid and locks.
+        head: Arc<PreparedHead>,
+        /// Its changes.
+        batch: Arc<dyn WalBytes>,
+    },
+    /// A large batch that is written before its transaction has a sequence number.
+    Ownerless {
+        /// The transaction's id.
+        txn: u64,
+        /// Its changes.
+        batch: Arc<dyn WalBytes>,
+    },
+    /// The commit of a transaction whose batch is in the log already.
+    Marker {
+        /// The transaction's id.
+        txn: u64,
+        /// Its sequence number.
+        seq: Seq,
+    },
+    /// The end of a transaction whose batch is in the log and shall not count.
+    Rollback {
+        /// The transaction's id.
+        txn: u64,
+    },
+    /// Another copy of a prepared transaction, so that older segments can go.
+    Relogged {
+        /// The transaction's id.
+        txn: u64,
+        /// Xid and locks.
+        head: Arc<PreparedHead>,
+        /// Its changes.
+        batch: Arc<dyn WalBytes>,
+    },
+    /// Nothing but a `durable_upto`. The log writes these itself.
+    DurableMark,
+    /// A change of the dictionary.
+    Ddl {
+        /// What it does.
+        ddl: Ddl,
+        /// Its sequence number.
+        seq: Seq,
+        /// Changes of family 0.
+        batch: Arc<dyn WalBytes>,
+    },
+    /// A counter may be used up to a value.
+    Ceiling {
+        /// The family that the counter belongs to.
+        family: FamilyId,
+        /// The counter.
+        counter: u32,
+        /// Its ceiling.
+        value: u64,
+    },
+    /// Names of run files that a transaction spilled.
+    RunNames {
+        /// The transaction's id.
+        txn: u64,
+        /// The spilling room's own encoding.
+        names: Arc<dyn WalBytes>,
+    },
+    /// A joint between two lives.
+    Cut(Cut),
+}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.borrow().fmt(f)
+    }
+}
+
+/// A record that was read, borrowed. Fields as in [`Record`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)] // documented at `Record`
+pub enum RecordRef<'a> {
+    Commit { seq: Seq, batch: &'a [u8] },
+    Prepared { txn: u64, xid: &'a [u8], locks: &'a [u8], batch: &'a [u8] },
+    Ownerless { txn: u64, batch: &'a [u8] },
+    Marker { txn: u64, seq: Seq },
+    Rollback { txn: u64 },
+    Relogged { txn: u64, xid: &'a [u8], locks: &'a [u8], batch: &'a [u8] },
+    DurableMark,
+    Ddl { ddl: Ddl, seq: Seq, batch: &'a [u8] },
+    Ceiling { family: FamilyId, counter: u32, value: u64 },
+    RunNames { txn: u64, names: &'a [u8] },
+    Cut(Cut),
+}
+
+/// Bytes of a record before its body: kind, flags, `durable_upto`.
+pub(super) const HEADER: usize = 10;
+
+/// Most bytes of a record beside its batch, xid, locks and names.
+pub(super) const MAX_FIXED: usize = HEADER + 40;
+
+impl Record {
+    /// The record's borrowed form.
+    pub fn borrow(&self) -> RecordRef<'_> {
+        match self {
+            Record::Commit { seq, batch } => RecordRef::Commit { seq: *seq, batch: batch.bytes() },
+            Record::Prepared { txn, head, batch } => {
+                RecordRef::Prepared { txn: *txn, xid: &head.xid, locks: &head.locks, batch: batch.bytes() }
+            }
+            Record::Ownerless { txn, batch } => RecordRef::Ownerless { txn: *txn, batch: batch.bytes() },
+            Record::Marker { txn, seq } => RecordRef::Marker { txn: *txn, seq: *seq },
+            Record::Rollback { txn } => RecordRef::Rollback { txn: *txn },
+            Record::Relogged { txn, head, batch } => {
+                RecordRef::Relogged { txn: *txn, xid: &head.xid, locks: &head.locks, batch: batch.bytes() }
+            }
+            Record::DurableMark => RecordRef::DurableMark,
+            Record::Ddl { ddl, seq, batch } => RecordRef::Ddl { ddl: *ddl, seq: *seq, batch: batch.bytes() },
+            Record::Ceiling { family, counter, value } => {
+                RecordRef::Ceiling { family: *family, counter: *counter, value: *value }
+            }
+            Record::RunNames { txn, names } => RecordRef::RunNames { txn: *txn, names: names.bytes() },
+            Record::Cut(cut) => RecordRef::Cut(*cut),
+        }
+    }
+
+    /// Tells the bytes' owner where the record stands.
+    pub(super) fn placed(&self, start: Lsn, end: Lsn) {
+        match self {
+            Record::Commit { batch, .. }
+            | Record::Prepared { batch, .. }
+            | Record::Ownerless { batch, .. }
+            | Record::Relogged { batch, .. }
+            | Record::Ddl { batch, .. } => batch.placed(start, end),
+            Record::RunNames { names, .. } => names.placed(start, end),
+            _ => {}
+        }
+    }
+}
+
+impl<'a> RecordRef<'a> {
+    /// The sequence number, of kinds that have one.
+    pub fn seq(&self) -> Option<Seq> {
+        match self {
+            RecordRef::Commit { seq, .. } | RecordRef::Marker { seq, .. } | RecordRef::Ddl { seq, .. } => {
+                Some(*seq)
+            }
+            _ => None,
+        }
+    }
+
+    /// The batch, of kinds that have one.
+    pub fn batch(&self) -> Option<&'a [u8]> {
+        match self {
+            RecordRef::Commit { batch, .. }
+            | RecordRef::Prepared { batch, .. }
+            | RecordRef::Ownerless { batch, .. }
+            | RecordRef::Relogged { batch, .. }
+            | RecordRef::Ddl { batch, .. } => Some(batch),
+            _ => None,
+        }
+    }
+
+    fn kind(&self) -> u8 {
+        match self {
+            RecordRef::Commit { .. } => 1,
+            RecordRef::Prepared { .. } => 2,
+            RecordRef::Ownerless { .. } => 3,
+            RecordRef::Marker { .. } => 4,
+            RecordRef::Rollback { .. } => 5,
+            RecordRef::Relogged { .. } => 6,
+            RecordRef::DurableMark => 7,
+            RecordRef::Ddl { ddl, .. } => *ddl as u8,
+            RecordRef::Ceiling { .. } => 14,
+            RecordRef::RunNames { .. } => 15,
+            RecordRef::Cut(_) => 16,
+        }
+    }
+
+    /// Writes everything of the record before its last, long part into `head` (emptied first), and
+    /// returns that part (the batch, or nothing). The record is the one followed by the other.
+    pub(super) fn encode(&self, durable_upto: Lsn, head: &mut Vec<u8>) -> &'a [u8] {
+        head.clear();
+        head.push(self.kind());
+        head.push(0);
+        head.extend_from_slice(&durable_upto.0.to_le_bytes());
+        match *self {
+            RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. } => {
+                put_varint(head, seq);
+                batch
+            }
+            RecordRef::Prepared { txn, xid, locks, batch }
+            | RecordRef::Relogged { txn, xid, locks, batch } => {
+                head.extend_from_slice(&txn.to_le_bytes());
+                for part in [xid, locks] {
+                    put_varint(head, part.len() as u64);
+                    head.extend_from_slice(part);
+                }
+                batch
+            }
+            RecordRef::Ownerless { txn, batch } => {
+                head.extend_from_slice(&txn.to_le_bytes());
+                batch
+            }
+            RecordRef::Marker { txn, seq } => {
+                put_varint(head, seq);
+                head.extend_from_slice(&txn.to_le_bytes());
+                &[]
+            }
+            RecordRef::Rollback { txn } => {
+                head.extend_from_slice(&txn.to_le_bytes());
+                &[]
+            }
+            RecordRef::DurableMark => &[],
+            RecordRef::Ceiling { family, counter, value } => {
+                head.extend_from_slice(&family.to_le_bytes());
+                head.extend_from_slice(&counter.to_le_bytes());
+                head.extend_from_slice(&value.to_le_bytes());
+                &[]
+            }
+            RecordRef::RunNames { txn, names } => {
+                head.extend_from_slice(&txn.to_le_bytes());
+                put_varint(head, names.len() as u64);
+                names
+            }
+            RecordRef::Cut(cut) => {
+                head.extend_from_slice(&cut.segment.to_le_bytes());
+                head.extend_from_slice(&cut.offset.to_le_bytes());
+                head.extend_from_slice(&cut.epoch.to_le_bytes());
+                head.extend_from_slice(&cut.next_segment.to_le_bytes());
+                put_varint(head, cut.next_seq);
+                &[]
+            }
+        }
+    }
+
+    /// Bytes of the record in the log, without fragment headers.
+    pub(super) fn encoded_len(&self) -> usize {
+        HEADER
+            + match *self {
+                RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. } => {
+                    varint_len(seq) + batch.len()
+                }
+                RecordRef::Prepared { xid, locks, batch, .. }
+                | RecordRef::Relogged { xid, locks, batch, .. } => {
+                    let part = |bytes: &[u8]| varint_len(bytes.len() as u64) + bytes.len();
+                    8 + part(xid) + part(locks) + batch.len()
+                }
+                RecordRef::Ownerless { batch, .. } => 8 + batch.len(),
+                RecordRef::Marker { seq, .. } => varint_len(seq) + 8,
+                RecordRef::Rollback { .. } => 8,
+                RecordRef::DurableMark => 0,
+                RecordRef::Ceiling { .. } => 16,
+                RecordRef::RunNames { names, .. } => 8 + varint_len(names.len() as u64) + names.len(),
+                RecordRef::Cut(cut) => 20 + varint_len(cut.next_seq),
+            }
+    }
+
+    /// Reads a whole record and its `durable_upto`. Batches are walked to their end, so that a
+    /// record that is returned can be applied.
+    pub fn decode(bytes: &'a [u8]) -> Result<(Lsn, RecordRef<'a>), Malformed> {
+        let (kind, durable_upto, mut cursor) = open(bytes)?;
+        let record = match kind {
+            1 | 8..=13 => {
+                let seq = seq(&mut cursor)?;
+                let batch = std::mem::take(&mut cursor.rest);
+                match kind {
+                    8 => RecordRef::Ddl { ddl: Ddl::Create, seq, batch },
+                    9 => RecordRef::Ddl { ddl: Ddl::Drop, seq, batch },
+                    10 => RecordRef::Ddl { ddl: Ddl::Rename, seq, batch },
+                    11 => RecordRef::Ddl { ddl: Ddl::Swap, seq, batch },
+                    12 => RecordRef::Ddl { ddl: Ddl::Alter, seq, batch },
+                    13 => RecordRef::Ddl { ddl: Ddl::Other, seq, batch },
+                    _ => RecordRef::Commit { seq, batch },
+                }
+            }
+            2 | 6 => {
+                let (txn, xid, locks) = (cursor.u64()?, cursor.bytes()?, cursor.bytes()?);
+                let batch = std::mem::take(&mut cursor.rest);
+                match kind {
+                    2 => RecordRef::Prepared { txn, xid, locks, batch },
+                    _ => RecordRef::Relogged { txn, xid, locks, batch },
+                }
+            }
+            3 => RecordRef::Ownerless { txn: cursor.u64()?, batch: std::mem::take(&mut cursor.rest) },
+            4 => {
+                let seq = seq(&mut cursor)?;
+                RecordRef::Marker { txn: cursor.u64()?, seq }
+            }
+            5 => RecordRef::Rollback { txn: cursor.u64()? },
+            7 => RecordRef::DurableMark,
+            14 => RecordRef::Ceiling { family: cursor.u32()?, counter: cursor.u32()?, value: cursor.u64()? },
+            15 => RecordRef::RunNames { txn: cursor.u64()?, names: cursor.bytes()? },
+            16 => RecordRef::Cut(Cut {
+                segment: cursor.u32()?,
+                offset: cursor.u32()?,
+                epoch: cursor.u64()?,
+                next_segment: cursor.u32()?,
+                next_seq: seq(&mut cursor)?,
+            }),
+            _ => return Err("an unknown kind of record"),
+        };
+        cursor.end()?;
+        if let Some(batch) = record.batch() {
+            for entry in BatchReader::new(batch)? {
+                entry?;
+            }
+        }
+        Ok((durable_upto, record))
+    }
+}
+
+fn open(bytes: &[u8]) -> Result<(u8, Lsn, Cursor<'_>), Malformed> {
+    let mut cursor = Cursor { rest: bytes };
+    let (kind, flags) = (cursor.u8()?, cursor.u8()?);
+    if flags != 0 {
+        return Err("record flags of a later version");
+    }
+    Ok((kind, Lsn(cursor.u64()?), cursor))
+}
+
+fn seq(cursor: &mut Cursor<'_>) -> Result<Seq, Malformed> {
+    match cursor.varint()? {
+        seq if seq <= MAX_SEQ => Ok(seq),
+        _ => Err("a sequence number is too big"),
+    }
+}
+
+/// What the start of a record tells (its first fragment has all of it): `durable_upto`, and the
+/// sequence number of kinds that have one. `None` if it is not the start of a record.
+pub(super) fn peek(start: &[u8]) -> Option<(Lsn, Option<Seq>)> {
+    let (kind, durable_upto, mut cursor) = open(start).ok()?;
+    match kind {
+        1 | 4 | 8..=13 => Some((durable_upto, Some(seq(&mut cursor).ok()?))),
+        2..=16 => Some((durable_upto, None)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::batch::BatchBuilder;
+    use super::*;
+    use crate::types::Kind;
+
+    /// A batch of one put with a value of `len` bytes.
+    pub(in super::super) fn put(key: &[u8], len: usize) -> Arc<dyn WalBytes> {
+        let mut builder = BatchBuilder::new(Vec::new(), 1);
+        builder.group(3, 1);
+        builder.entry(Kind::PUT, key, &vec![key.first().copied().unwrap_or(0); len]);
+        Arc::new(builder.finish())
+    }
+
+    pub(in super::super) fn one_of_each() -> Vec<Record> {
+        let head = Arc::new(PreparedHead { xid: b"xid".to_vec(), locks: vec![1; 200] });
+        let batch = put(b"key", 100);
+        let mut all = vec![
+            Record::Commit { seq: 7, batch: batch.clone() },
+            Record::Prepared { txn: 1 << 40, head: head.clone(), batch: batch.clone() },
+            Record::Ownerless { txn: 2, batch: batch.clone() },
+            Record::Marker { txn: 1 << 40, seq: MAX_SEQ },
+            Record::Rollback { txn: 9 },
+            Record::Relogged { txn: 3, head, batch: batch.clone() },
+            Record::DurableMark,
+            Record::Ceiling { family: 4, counter: 5, value: u64::MAX },
+            Record::RunNames { txn: 8, names: Arc::new(b"names".to_vec()) },
+            Record::Cut(Cut { segment: 1, offset: 64, epoch: 2, next_segment: 3, next_seq: 4 }),
+        ];
+        for ddl in [Ddl::Create, Ddl::Drop, Ddl::Rename, Ddl::Swap, Ddl::Alter, Ddl::Other] {
+            all.push(Record::Ddl { ddl, seq: 300, batch: batch.clone() });
+        }
+        all
+    }
+
+    #[test]
+    fn every_kind_round_trips_and_neither_prefix_nor_extension_decodes() {
+        let (mut head, mut kinds) = (Vec::new(), std::collections::BTreeSet::new());
+        for record in one_of_each() {
+            let tail = record.borrow().encode(Lsn::new(5, 6), &mut head);
+            let bytes = [&head, tail].concat();
+            assert_eq!(bytes.len(), record.borrow().encoded_len());
+            assert!(bytes.len() - tail.len() <= MAX_FIXED + 3 + 200);
+            assert_eq!(RecordRef::decode(&bytes), Ok((Lsn::new(5, 6), record.borrow())));
+            assert_eq!(peek(&bytes[..bytes.len().min(18)]), Some((Lsn::new(5, 6), record.borrow().seq())));
+            kinds.insert(bytes[0]);
+            for end in 0..bytes.len() {
+                assert!(RecordRef::decode(&bytes[..end]).is_err(), "{record:?} cut at {end}");
+            }
+            assert!(RecordRef::decode(&[&bytes[..], &[0]].concat()).is_err());
+            let mut flagged = bytes.clone();
+            flagged[1] = 1;
+            assert!(RecordRef::decode(&flagged).is_err() && peek(&flagged).is_none());
+            flagged[..2].copy_from_slice(&[17, 0]);
+            assert!(RecordRef::decode(&flagged).is_err() && peek(&flagged).is_none());
+        }
+        assert_eq!(kinds, (1..=16).collect());
+    }
+}

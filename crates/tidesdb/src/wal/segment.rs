@@ -1,0 +1,306 @@
+//! Segments of the log: the header, the frames, the fragments (`docs/format/wal.md`). Bytes only;
+//! the writer and the reader beside this file do the I/O.
+
+use std::path::{Path, PathBuf};
+
+use crate::types::FileNo;
+
+/// Bytes of a frame; no fragment crosses a multiple of it.
+pub(super) const FRAME: u32 = 32 << 10;
+
+/// Bytes of the segment header.
+pub(super) const SEGMENT_HEADER: u32 = 64;
+
+/// Bytes of a fragment's header.
+pub(super) const FRAGMENT_HEADER: u32 = 8;
+
+/// A record starts in a frame only if that many bytes are left: a fragment header, the record's
+/// header and its sequence number, so that the first fragment alone tells them.
+pub(super) const RECORD_START: u32 = FRAGMENT_HEADER + super::record::HEADER as u32 + 8;
+
+/// Least size of a segment (tests).
+pub(super) const MIN_SEGMENT: u32 = 256;
+
+const MAGIC: &[u8; 8] = b"TIDESWAL";
+const VERSION: u32 = 1;
+
+/// What a segment's header says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct SegmentHeader {
+    /// Segment id, never 0.
+    pub(super) id: u32,
+    /// The life that wrote it.
+    pub(super) epoch: u64,
+    /// Bytes of the segment, this header included.
+    pub(super) size: u32,
+    /// Id of the life's first segment.
+    pub(super) first: u32,
+}
+
+/// A header that cannot be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum BadHeader {
+    /// Not a header at all, or a damaged one.
+    Invalid,
+    /// A header of a later version, or with features that this one does not have.
+    Unknown(&'static str),
+}
+
+impl SegmentHeader {
+    pub(super) fn encode(&self) -> [u8; SEGMENT_HEADER as usize] {
+        let mut out = [0; SEGMENT_HEADER as usize];
+        out[..8].copy_from_slice(MAGIC);
+        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[12..16].copy_from_slice(&self.id.to_le_bytes());
+        out[16..24].copy_from_slice(&self.epoch.to_le_bytes());
+        out[24..28].copy_from_slice(&self.size.to_le_bytes());
+        out[28..32].copy_from_slice(&self.first.to_le_bytes());
+        let crc = crc32c::crc32c(&out[..60]);
+        out[60..].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8; SEGMENT_HEADER as usize]) -> Result<SegmentHeader, BadHeader> {
+        if &bytes[..8] != MAGIC || u32_at(bytes, 60) != crc32c::crc32c(&bytes[..60]) {
+            return Err(BadHeader::Invalid);
+        }
+        if u32_at(bytes, 8) != VERSION {
+            return Err(BadHeader::Unknown("a format version that this build does not know"));
+        }
+        if bytes[32..60].iter().any(|b| *b != 0) {
+            return Err(BadHeader::Unknown("encryption, which this build does not have"));
+        }
+        let (low, high) = (u32_at(bytes, 16), u32_at(bytes, 20));
+        let header = SegmentHeader {
+            id: u32_at(bytes, 12),
+            epoch: u64::from(high) << 32 | u64::from(low),
+            size: u32_at(bytes, 24),
+            first: u32_at(bytes, 28),
+        };
+        if header.id == 0 || header.first == 0 || header.first > header.id || !size_is_valid(header.size) {
+            return Err(BadHeader::Invalid);
+        }
+        Ok(header)
+    }
+}
+
+/// Whether segments may have this size: whole frames, or less than one.
+pub(super) fn size_is_valid(size: u32) -> bool {
+    (MIN_SEGMENT..=1 << 30).contains(&size) && (size <= FRAME || size % FRAME == 0)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// What part of a record a fragment is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Part {
+    /// All of it.
+    Full = 1,
+    /// The start.
+    First = 2,
+    /// Neither start nor end.
+    Middle = 3,
+    /// The end.
+    Last = 4,
+}
+
+impl Part {
+    pub(super) fn new(first: bool, last: bool) -> Part {
+        match (first, last) {
+            (true, true) => Part::Full,
+            (true, false) => Part::First,
+            (false, false) => Part::Middle,
+            (false, true) => Part::Last,
+        }
+    }
+
+    pub(super) fn starts(self) -> bool {
+        matches!(self, Part::Full | Part::First)
+    }
+
+    pub(super) fn ends(self) -> bool {
+        matches!(self, Part::Full | Part::Last)
+    }
+}
+
+/// Offset of the end of the frame that holds `offset`, in a segment of `size` bytes.
+pub(super) fn frame_end(offset: u32, size: u32) -> u32 {
+    (offset / FRAME + 1).saturating_mul(FRAME).min(size)
+}
+
+/// Where the next record starts when the previous one ended at `offset`; `None`: in the next segment.
+pub(super) fn record_start(offset: u32, size: u32) -> Option<u32> {
+    let end = frame_end(offset, size);
+    if offset < size && end - offset >= RECORD_START {
+        Some(offset)
+    } else if end < size {
+        Some(end)
+    } else {
+        None
+    }
+}
+
+/// Most bytes that a record of `len` bytes takes from the log: fragment headers, padding and segment
+/// headers included, wherever it begins.
+pub(super) fn footprint(len: usize, segment_size: u32) -> u64 {
+    let overhead = u64::from(FRAGMENT_HEADER + RECORD_START + SEGMENT_HEADER);
+    let room = u64::from(FRAME.min(segment_size)) - overhead;
+    let len = len as u64;
+    len + (len / room + 2) * overhead
+}
+
+/// A running checksum for fragments of one segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seal {
+    id: u32,
+    epoch: u64,
+}
+
+impl Seal {
+    pub(super) fn new(id: u32, epoch: u64) -> Seal {
+        Seal { id, epoch }
+    }
+
+    /// Checksum of the fragment at `offset` whose bytes from the length on are `head` and `payload`.
+    fn crc(&self, offset: u32, head: [u8; 4], payload: &[u8]) -> u32 {
+        let mut start = [0; 20];
+        start[..4].copy_from_slice(&self.id.to_le_bytes());
+        start[4..12].copy_from_slice(&self.epoch.to_le_bytes());
+        start[12..16].copy_from_slice(&offset.to_le_bytes());
+        start[16..].copy_from_slice(&head);
+        crc32c::crc32c_append(crc32c::crc32c(&start), payload)
+    }
+
+    /// The header of a fragment at `offset`. `payload` fits into a frame.
+    pub(super) fn header(&self, offset: u32, part: Part, payload: &[u8]) -> [u8; 8] {
+        let [low, high] = (payload.len() as u16).to_le_bytes();
+        let head = [low, high, part as u8, 0];
+        let [a, b, c, d] = self.crc(offset, head, payload).to_le_bytes();
+        [a, b, c, d, low, high, part as u8, 0]
+    }
+
+    /// The fragment at the start of `bytes`, which reach from `offset` to the end of its frame.
+    pub(super) fn open<'a>(&self, offset: u32, bytes: &'a [u8]) -> Fragment<'a> {
+        let Some((head, rest)) = bytes.split_at_checked(FRAGMENT_HEADER as usize) else {
+            return Fragment::Invalid("its header is cut off");
+        };
+        let len = usize::from(u16::from_le_bytes([head[4], head[5]]));
+        if head.iter().all(|b| *b == 0) {
+            return Fragment::Invalid("nothing was written here");
+        }
+        let Some(payload) = rest.get(..len) else {
+            return Fragment::Invalid("it is longer than its frame");
+        };
+        if u32_at(head, 0) != self.crc(offset, [head[4], head[5], head[6], head[7]], payload) {
+            return Fragment::Invalid("its checksum is wrong");
+        }
+        if head[7] != 0 {
+            return Fragment::Unknown("fragment flags of a later version");
+        }
+        let part = match head[6] {
+            1 => Part::Full,
+            2 => Part::First,
+            3 => Part::Middle,
+            4 => Part::Last,
+            _ => return Fragment::Unknown("a fragment type of a later version"),
+        };
+        Fragment::Valid(part, payload)
+    }
+}
+
+/// What stands at an offset.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fragment<'a> {
+    /// A fragment of this segment and life, with its payload.
+    Valid(Part, &'a [u8]),
+    /// Nothing of this segment and life; why.
+    Invalid(&'static str),
+    /// A fragment of this segment and life in a format that this build does not know.
+    Unknown(&'static str),
+}
+
+/// The log's directory in a store's directory.
+pub(super) fn log_dir(store: &Path) -> PathBuf {
+    store.join("wal")
+}
+
+/// Path of a physical file of the log.
+pub(super) fn file_path(store: &Path, number: FileNo) -> PathBuf {
+    log_dir(store).join(format!("{number:06}.wal"))
+}
+
+/// The number in a name that [`file_path`] made.
+pub(super) fn file_number(name: &str) -> Option<FileNo> {
+    let digits = name.strip_suffix(".wal")?;
+    if digits.len() < 6 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_round_trip_and_every_bit_counts() {
+        let header = SegmentHeader { id: 7, epoch: 1 << 40, size: 64 << 10, first: 5 };
+        let bytes = header.encode();
+        assert_eq!(SegmentHeader::decode(&bytes), Ok(header));
+        for bit in 0..512 {
+            let mut flipped = bytes;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(SegmentHeader::decode(&flipped), Err(BadHeader::Invalid));
+        }
+        let mut future = bytes;
+        future[40] = 1;
+        let crc = crc32c::crc32c(&future[..60]);
+        future[60..].copy_from_slice(&crc.to_le_bytes());
+        assert!(matches!(SegmentHeader::decode(&future), Err(BadHeader::Unknown(_))));
+    }
+
+    #[test]
+    fn a_fragment_is_valid_at_one_place_of_one_life_only() {
+        let seal = Seal::new(3, 9);
+        let mut bytes = seal.header(100, Part::First, b"payload").to_vec();
+        bytes.extend_from_slice(b"payload, and what follows");
+        assert_eq!(seal.open(100, &bytes), Fragment::Valid(Part::First, b"payload"));
+        for (id, epoch, offset) in [(4, 9, 100), (3, 8, 100), (3, 9, 101)] {
+            assert!(matches!(Seal::new(id, epoch).open(offset, &bytes), Fragment::Invalid(_)));
+        }
+        assert!(matches!(seal.open(100, &bytes[..14]), Fragment::Invalid(_)));
+        for bit in 0..15 * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(!matches!(seal.open(100, &flipped), Fragment::Valid(..)), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn records_start_where_their_header_fits() {
+        let size = 2 * FRAME;
+        assert_eq!(record_start(64, size), Some(64));
+        assert_eq!(record_start(FRAME - RECORD_START, size), Some(FRAME - RECORD_START));
+        assert_eq!(record_start(FRAME - RECORD_START + 1, size), Some(FRAME));
+        assert_eq!(record_start(FRAME, size), Some(FRAME));
+        assert_eq!(record_start(size - RECORD_START, size), Some(size - RECORD_START));
+        assert_eq!(record_start(size - 1, size), None);
+        assert_eq!(record_start(size, size), None);
+        assert_eq!(record_start(250, 256), None);
+    }
+
+    #[test]
+    fn file_names() {
+        let path = file_path(Path::new("/db"), 12);
+        assert_eq!(path, Path::new("/db/wal/000012.wal"));
+        assert_eq!(file_number("000012.wal"), Some(12));
+        assert_eq!(file_number("1234567.wal"), Some(1_234_567));
+        assert_eq!(
+            (file_number("12.wal"), file_number("00001a.wal"), file_number("000001.sst")),
+            (None, None, None)
+        );
+    }
+}

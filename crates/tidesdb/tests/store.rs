@@ -1,0 +1,182 @@
+//! The store from outside: what is committed is there, also after a restart.
+
+use std::sync::Arc;
+
+use tidesdb::db::family::Family;
+use tidesdb::options::{FamilyOptions, Options, SyncMode};
+use tidesdb::txn::cursor::{Scan, Start};
+use tidesdb::txn::transaction::{Isolation, Mood, ReadMode, Transaction};
+use tidesdb::{Db, Error};
+
+fn options() -> Options {
+    Options {
+        write_buffer_size: 256 << 10,
+        wal_segment_size: 256 << 10,
+        sync_mode: SyncMode::None,
+        ..Options::default()
+    }
+}
+
+fn begin(db: &Db) -> Transaction {
+    let mut txn = db.transaction();
+    txn.begin(Mood::default()).expect("begins");
+    txn.statement_begin(true, std::time::Duration::from_secs(10)).expect("statement");
+    txn
+}
+
+fn rows(db: &Db, family: &Arc<Family>, forward: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut txn = begin(db);
+    let rows = rows_in(db, &mut txn, family, forward);
+    txn.rollback().expect("rolls back");
+    rows
+}
+
+fn rows_in(db: &Db, txn: &mut Transaction, family: &Arc<Family>, forward: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut cursor = db.cursor(family);
+    let scan = Scan {
+        start: if forward { Start::First } else { Start::Last },
+        key: &[],
+        prefix: 0,
+        bound: None,
+        mode: ReadMode::Snapshot,
+        skip_locked: false,
+        expect: 0,
+    };
+    let mut out = Vec::new();
+    let mut found = cursor.seek(txn, &scan).expect("seeks");
+    while found {
+        for index in 0..cursor.len() {
+            let (key, value) = cursor.row(index);
+            out.push((key.to_vec(), value.to_vec()));
+        }
+        found = cursor.fetch(txn, cursor.len() - 1, forward).expect("fetches");
+    }
+    out
+}
+
+#[test]
+fn committed_rows_survive_a_restart_and_rolled_back_ones_do_not() {
+    let dir = tempfile::tempdir().expect("directory");
+    let expected: Vec<(Vec<u8>, Vec<u8>)> =
+        (0..5000u32).map(|i| (i.to_be_bytes().to_vec(), vec![i as u8; 100])).collect();
+    for round in 0..3 {
+        let db = Db::open(dir.path(), options()).expect("opens");
+        if round == 0 {
+            let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+            for chunk in expected.chunks(50) {
+                let mut txn = begin(&db);
+                for (key, value) in chunk {
+                    txn.put(&family, key, value).expect("puts");
+                }
+                txn.commit().expect("commits");
+            }
+            let mut txn = begin(&db);
+            txn.put(&family, b"gone", b"x").expect("puts");
+            txn.rollback().expect("rolls back");
+        }
+        let family = db.family(b"t").expect("there");
+        assert_eq!(rows(&db, &family, true), expected, "round {round}");
+        let mut backward = rows(&db, &family, false);
+        backward.reverse();
+        assert_eq!(backward, expected, "round {round}, backward");
+        if round == 1 {
+            db.close().expect("closes");
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_does_not_move_and_a_write_over_a_newer_version_conflicts() {
+    let dir = tempfile::tempdir().expect("directory");
+    let db = Db::open(dir.path(), options()).expect("opens");
+    let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    let mut writer = begin(&db);
+    writer.put(&family, b"a", b"1").expect("puts");
+    writer.commit().expect("commits");
+    let mut reader = begin(&db);
+    assert_eq!(reader.get(&family, b"a", ReadMode::Snapshot).expect("reads"), Some(b"1".to_vec()));
+    writer.begin(Mood::default()).expect("begins");
+    writer.put(&family, b"a", b"2").expect("puts");
+    writer.commit().expect("commits");
+    assert_eq!(reader.get(&family, b"a", ReadMode::Snapshot).expect("reads"), Some(b"1".to_vec()));
+    assert!(matches!(reader.put(&family, b"a", b"3"), Err(Error::Conflict)));
+    reader.rollback().expect("rolls back");
+    let mut reader = db.transaction();
+    reader.begin(Mood { isolation: Isolation::ReadCommitted, ..Mood::default() }).expect("begins");
+    assert_eq!(reader.get(&family, b"a", ReadMode::Snapshot).expect("reads"), Some(b"2".to_vec()));
+}
+
+#[test]
+fn a_prepared_transaction_waits_for_its_decision_over_a_crash() {
+    for commit in [true, false] {
+        let dir = tempfile::tempdir().expect("directory");
+        {
+            let db = Db::open(dir.path(), options()).expect("opens");
+            let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+            let mut txn = begin(&db);
+            txn.put(&family, b"k", b"v").expect("puts");
+            txn.prepare(Some(b"xid-1")).expect("prepares");
+            // The transaction is neither committed nor rolled back: the process dies here.
+            std::mem::forget(txn);
+            std::mem::forget(db);
+        }
+        std::fs::remove_file(dir.path().join("LOCK")).ok();
+        let db = Db::open(dir.path(), options()).expect("opens");
+        let family = db.family(b"t").expect("there");
+        assert_eq!(db.prepared(), vec![b"xid-1".to_vec()]);
+        assert!(rows(&db, &family, true).is_empty());
+        let mut other = begin(&db);
+        other.set_lock_timeout(Some(std::time::Duration::from_millis(1)));
+        assert!(matches!(other.put(&family, b"k", b"w"), Err(Error::LockTimeout)));
+        other.rollback().expect("rolls back");
+        let decided = if commit { db.commit_by_xid(b"xid-1") } else { db.rollback_by_xid(b"xid-1") };
+        assert!(decided.expect("decides"));
+        assert!(!db.commit_by_xid(b"xid-1").expect("answers"), "it is decided once");
+        for _ in 0..2 {
+            assert_eq!(rows(&db, &family, true).len(), usize::from(commit));
+        }
+        drop((family, other));
+        db.close().expect("closes");
+        let db = Db::open(dir.path(), options()).expect("opens");
+        assert_eq!(rows(&db, &db.family(b"t").expect("there"), true).len(), usize::from(commit));
+    }
+}
+
+#[test]
+fn many_overwrites_flush_compact_and_read_back() {
+    let dir = tempfile::tempdir().expect("directory");
+    let mut model = std::collections::BTreeMap::new();
+    for round in 0..2u64 {
+        let db = Db::open(dir.path(), options()).expect("opens");
+        if round == 0 {
+            db.create_family(b"t", FamilyOptions::default()).expect("creates");
+        }
+        let family = db.family(b"t").expect("there");
+        let mut state = round + 1;
+        for _ in 0..600 {
+            let mut txn = begin(&db);
+            for _ in 0..20 {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let key = ((state >> 33) % 3000).to_be_bytes().to_vec();
+                if state % 7 == 0 {
+                    txn.delete(&family, &key).expect("deletes");
+                    model.remove(&key);
+                } else {
+                    let value = vec![(state >> 20) as u8; 120];
+                    txn.put(&family, &key, &value).expect("puts");
+                    model.insert(key, value);
+                }
+            }
+            txn.commit().expect("commits");
+        }
+        let expected: Vec<_> = model.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+        assert_eq!(rows(&db, &family, true), expected);
+        db.compact(&family).expect("compacts");
+        assert_eq!(rows(&db, &family, true), expected);
+        db.verify(&family).expect("verifies");
+        let stats = db.stats();
+        assert!(stats.flush_count > 0 && stats.compaction_count > 0, "{stats:?}");
+        assert_eq!(db.family_stats(&family).expect("known").tombstones, 0, "compacted to the bottom");
+        println!("{}", db.report());
+    }
+}

@@ -1,0 +1,60 @@
+# Builds build/ha_tidesdb.so from plugin/src and the engine's C interface.
+# Called by the Makefile above, which has run setup and knows the prefix:
+#   make -f plugin/build.mk -j2 PREFIX=DIR
+# Flags follow those of the server's own engines in a RelWithDebInfo build.
+
+ifndef PREFIX
+$(error PREFIX is not set: use the Makefile in the folder above)
+endif
+
+BUILD := build
+OBJECTS_DIR := $(BUILD)/plugin
+PLUGIN := $(BUILD)/ha_tidesdb.so
+HEADERS := $(PREFIX)/include/server
+ENGINE := $(or $(CARGO_TARGET_DIR),target)/release/libtidesdb_capi.a
+
+SOURCES := $(sort $(shell find plugin/src -name '*.cc' 2>/dev/null))
+OBJECTS := $(SOURCES:plugin/src/%.cc=$(OBJECTS_DIR)/%.o)
+
+CXX ?= g++
+PLUGIN_INCLUDES := -Iplugin/src -Icrates/tidesdb-capi/include \
+  -isystem $(HEADERS)/wsrep-lib/include -isystem $(HEADERS)/wsrep-lib/wsrep-API/v26 \
+  -isystem $(HEADERS)/generated -isystem $(HEADERS)/include/providers \
+  -isystem $(HEADERS)/include -isystem $(HEADERS)/sql
+PLUGIN_DEFINES := -DHAVE_CONFIG_H -DMYSQL_DYNAMIC_PLUGIN -D_FILE_OFFSET_BITS=64 -DNDEBUG -DDBUG_OFF
+# gnu++17: the server's headers use what GNU adds. Own symbols are not up for
+# interposition: that lets the compiler inline them in position independent code.
+PLUGIN_FLAGS := -std=gnu++17 -O2 -g -fPIC -fno-omit-frame-pointer -fno-strict-aliasing \
+  -fno-semantic-interposition -fstack-protector-strong -Wall -Wextra -Wno-unused-parameter
+# exports.map decides what the server sees, so the engine's symbols stay inside.
+LINK_FLAGS := -shared -Wl,-z,relro,-z,now -Wl,-Bsymbolic-functions -Wl,--gc-sections \
+  -Wl,--exclude-libs,libtidesdb_capi.a -Wl,--version-script=plugin/exports.map
+
+COMPILE := $(CXX) $(PLUGIN_FLAGS) $(CXXFLAGS) $(PLUGIN_DEFINES) $(PLUGIN_INCLUDES)
+
+.PHONY: all check-sources print-compile always
+all: $(PLUGIN)
+
+# What clang-tidy needs to read a file as the compiler does.
+print-compile:
+	@echo $(PLUGIN_FLAGS) $(PLUGIN_DEFINES) $(PLUGIN_INCLUDES)
+
+$(PLUGIN): $(OBJECTS) $(ENGINE) plugin/exports.map $(OBJECTS_DIR)/flags
+	@test -n "$(OBJECTS)" || { echo "plugin/src holds no .cc file" >&2; exit 1; }
+	@echo "  LINK  $@"
+	@$(CXX) $(LINK_FLAGS) $(LDFLAGS) -o $@.new $(OBJECTS) $(ENGINE) \
+	  $(HEADERS)/libmysqlservices.a -lpthread -ldl -lm
+	@scripts/plugin/check-symbols.sh $(PREFIX) $@.new
+	@mv $@.new $@
+
+$(OBJECTS_DIR)/%.o: plugin/src/%.cc $(OBJECTS_DIR)/flags
+	@mkdir -p $(@D)
+	@echo "  CXX   $<"
+	@$(COMPILE) -MMD -MP -c $< -o $@
+
+# Changes when the flags or the prefix do, and with it every object.
+$(OBJECTS_DIR)/flags: always
+	@mkdir -p $(@D)
+	@echo '$(COMPILE) $(LINK_FLAGS)' | cmp -s - $@ || echo '$(COMPILE) $(LINK_FLAGS)' >$@
+
+-include $(OBJECTS:.o=.d)

@@ -1,0 +1,118 @@
+#include "ddl/definition.h"
+
+#include <string>
+
+#include "create_options.h"
+#include "sql_class.h"
+
+#include "sysvars.h"
+
+namespace tidesdb {
+
+namespace {
+
+bool refuse(const std::string &what) {
+  my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), what.c_str());
+  return true;
+}
+
+std::string quoted(const LEX_CSTRING &name) { return "`" + std::string(name.str, name.length) + "`"; }
+
+/* The server parses foreign keys and leaves them to the engine, whether it knows of them or not. */
+bool refuse_foreign_keys(THD *thd, const HA_CREATE_INFO *info) {
+  if (!info->alter_info) return false;
+  std::string names;
+  List_iterator_fast<Key> keys(info->alter_info->key_list);
+  while (Key *key = keys++) {
+    if (key->type != Key::FOREIGN_KEY || key->old) continue;
+    const Foreign_key *foreign = static_cast<const Foreign_key *>(key);
+    if (!names.empty()) names += ", ";
+    if (foreign->constraint_name.str && foreign->constraint_name.length)
+      names += quoted(foreign->constraint_name) + " ";
+    else if (key->name.str && key->name.length)
+      names += quoted(key->name) + " ";
+    names += "REFERENCES " + quoted(foreign->ref_table);
+  }
+  if (names.empty()) return false;
+  if (sysvars::foreign_keys(thd) == sysvars::FOREIGN_KEYS_ERROR &&
+      !thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS))
+    return refuse("FOREIGN KEY: " + names +
+                  " (tidesdb_foreign_keys=WARN or foreign_key_checks=0 drops foreign keys with a warning)");
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR,
+                      "TidesDB: foreign keys are not supported and were dropped: %s", names.c_str());
+  return false;
+}
+
+bool refuse_indexes(const TABLE *form) {
+  TABLE_SHARE *share = form->s;
+  if (share->hlindexes()) return refuse("VECTOR indexes");
+  for (uint number = 0; number < share->keys; number++) {
+    const KEY &key = form->key_info[number];
+    if (key.algorithm == HA_KEY_ALG_FULLTEXT) return refuse("FULLTEXT indexes");
+    if (key.algorithm == HA_KEY_ALG_RTREE || (key.flags & HA_SPATIAL_legacy))
+      return refuse("SPATIAL indexes");
+    if (key.algorithm == HA_KEY_ALG_LONG_HASH)
+      return refuse("UNIQUE over columns longer than an index may be (index " + quoted(key.name) + ")");
+    if (key.without_overlaps) return refuse("WITHOUT OVERLAPS (index " + quoted(key.name) + ")");
+    for (uint part = 0; part < key.user_defined_key_parts; part++)
+      if (!key.key_part[part].field->stored_in_db())
+        return refuse("indexes on VIRTUAL columns (index " + quoted(key.name) + ")");
+  }
+  return false;
+}
+
+void note(THD *thd, const char *what) {
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_ILLEGAL_HA_CREATE_OPTION,
+                      "TidesDB: %s has no effect", what);
+}
+
+void note_options_without_effect(THD *thd, const HA_CREATE_INFO *info) {
+  for (const engine_option_value *option = info->option_list; option; option = option->next)
+    if (option->value.str && sysvars::option_has_no_effect(option->name)) note(thd, option->name.str);
+  if (info->used_fields & HA_CREATE_USED_ROW_FORMAT) note(thd, "ROW_FORMAT");
+  if (info->used_fields & HA_CREATE_USED_KEY_BLOCK_SIZE && info->key_block_size) note(thd, "KEY_BLOCK_SIZE");
+}
+
+bool option_is_given(const HA_CREATE_INFO *info, const char *name) {
+  for (const engine_option_value *option = info->option_list; option; option = option->next)
+    if (option->value.str && option->name.length == strlen(name) &&
+        !strncasecmp(option->name.str, name, strlen(name)))
+      return true;
+  return false;
+}
+
+}  // namespace
+
+bool refuse_definition(THD *thd, const TABLE *form, const HA_CREATE_INFO *info) {
+  if (info->tmp_table() && !(info->options & HA_CREATE_TMP_ALTER)) return refuse("TEMPORARY tables");
+  if (info->sequence || form->s->table_type == TABLE_TYPE_SEQUENCE) return refuse("SEQUENCE");
+  if (info->data_file_name) return refuse("DATA DIRECTORY");
+  if (info->index_file_name) return refuse("INDEX DIRECTORY");
+  if (form->s->versioned == VERS_TRX_ID) return refuse("system versioning by transaction id");
+  if (refuse_indexes(form) || refuse_foreign_keys(thd, info)) return true;
+  note_options_without_effect(thd, info);
+  return false;
+}
+
+void fill_family_options(const TABLE_SHARE *share, const HA_CREATE_INFO *info, const KEY *key,
+                         tidesdb_family_options *options) {
+  tidesdb_family_options_init(options);
+  const ha_table_option_struct *table = share->option_struct;
+  if (!table) return;
+  options->compression = static_cast<uint8_t>(table->compression);
+  /* A table that says nothing goes by the sync mode of the one log. */
+  options->sync_mode = table->sync_mode == TIDESDB_SYNC_FULL && !option_is_given(info, "SYNC_MODE")
+                           ? static_cast<uint8_t>(TIDESDB_SYNC_DEFAULT)
+                           : static_cast<uint8_t>(table->sync_mode);
+  options->bloom_filter = table->bloom_filter;
+  options->use_btree = table->use_btree || (key && key->option_struct && key->option_struct->use_btree);
+  options->bloom_fpr = static_cast<uint32_t>(table->bloom_fpr);
+  options->l0_compaction_trigger = static_cast<uint32_t>(table->l1_file_count_trigger);
+  options->l0_stall_threshold = static_cast<uint32_t>(table->l0_queue_stall_threshold);
+  options->level_size_ratio = static_cast<uint32_t>(table->level_size_ratio);
+  options->min_levels = static_cast<uint32_t>(table->min_levels);
+  options->tombstone_density_trigger = static_cast<uint32_t>(table->tombstone_density_trigger);
+  options->tombstone_density_min_entries = table->tombstone_density_min_entries;
+}
+
+}  // namespace tidesdb

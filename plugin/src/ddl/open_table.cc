@@ -1,0 +1,91 @@
+#include "ddl/open_table.h"
+
+#include <cmath>
+
+#include "log.h"
+
+#include "ddl/table_path.h"
+#include "store/store.h"
+
+namespace tidesdb {
+
+namespace {
+
+/* Guesses for an index that ANALYZE has not seen: rows for one value of the whole of a non-unique index,
+   and how much each missing column multiplies them. */
+constexpr ulong ROWS_OF_A_VALUE = 10;
+constexpr ulong ROWS_FOR_EACH_MISSING_COLUMN = 10;
+
+ulong guess_rows(const KEY &key, uint part) {
+  const uint user_parts = key.user_defined_key_parts;
+  const bool unique = key.flags & HA_NOSAME;
+  if (part + 1 == key.ext_key_parts && part + 1 > user_parts) return 1;
+  if (part + 1 >= user_parts) return unique ? 1 : ROWS_OF_A_VALUE;
+  ulong rows = unique ? 1 : ROWS_OF_A_VALUE;
+  for (uint missing = part + 1; missing < user_parts && rows < 1000000; missing++)
+    rows *= ROWS_FOR_EACH_MISSING_COLUMN;
+  return rows;
+}
+
+}  // namespace
+
+int OpenTable::open(const std::string &name, const TABLE *table) {
+  name_ = name;
+  int status = open_family(plugin.db, primary_family(name), &primary_);
+  if (status != TIDESDB_OK) return status;
+  std::vector<uint8_t> bytes;
+  status = family_record(primary_.get(), &bytes);
+  if (status != TIDESDB_OK) return status;
+  const TABLE_SHARE *share = table->s;
+  if (!record_.decode(bytes)) {
+    sql_print_error("TidesDB: the dictionary record of '%s' cannot be read (%zu bytes)", name.c_str(),
+                    bytes.size());
+    return TIDESDB_CORRUPTION;
+  }
+  const bool has_primary = share->primary_key != MAX_KEY;
+  if (record_.indexes.size() != share->keys || record_.has_primary_key != has_primary) {
+    sql_print_error("TidesDB: '%s' has %zu indexes in the engine's dictionary and %u in the server's",
+                    name.c_str(), record_.indexes.size(), share->keys);
+    return TIDESDB_CORRUPTION;
+  }
+  indexes_.resize(share->keys);
+  for (uint key = 0; key < share->keys; key++) {
+    if (key == share->primary_key) continue;
+    status = open_family(plugin.db, index_family(name, record_.indexes[key].id), &indexes_[key]);
+    if (status != TIDESDB_OK) {
+      sql_print_error("TidesDB: no column family for index '%s' of '%s'", record_.indexes[key].name.c_str(),
+                      name.c_str());
+      return status;
+    }
+  }
+  return TIDESDB_OK;
+}
+
+void OpenTable::fill_rows_per_key(TABLE *table) {
+  std::lock_guard<std::mutex> guard(record_mutex_);
+  for (uint number = 0; number < table->s->keys; number++) {
+    KEY &key = table->key_info[number];
+    const std::vector<uint64_t> &known = record_.indexes[number].rows_per_key;
+    for (uint part = 0; part < key.ext_key_parts; part++) {
+      ulong rows = guess_rows(key, part);
+      if (part < known.size()) rows = static_cast<ulong>(std::max<uint64_t>(1, (known[part] + 50) / 100));
+      key.rec_per_key[part] = rows;
+    }
+  }
+}
+
+int OpenTable::set_statistics(uint64_t rows, std::vector<std::vector<uint64_t>> rows_per_key) {
+  std::lock_guard<std::mutex> guard(record_mutex_);
+  TableRecord changed = record_;
+  changed.analyzed_rows = rows;
+  for (size_t i = 0; i < changed.indexes.size(); i++)
+    changed.indexes[i].rows_per_key = std::move(rows_per_key[i]);
+  DdlGroup group;
+  int status = group.begin(plugin.db);
+  if (status == TIDESDB_OK) status = group.set_record(primary_family(name_), changed.encode());
+  if (status == TIDESDB_OK) status = group.commit();
+  if (status == TIDESDB_OK) record_ = std::move(changed);
+  return status;
+}
+
+}  // namespace tidesdb

@@ -1,0 +1,43 @@
+/*
+  What all handlers of one table share: its families and its dictionary record. One for each TABLE_SHARE
+  (Handler_share), freed with it.
+*/
+#ifndef TIDESDB_DDL_OPEN_TABLE_H
+#define TIDESDB_DDL_OPEN_TABLE_H
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "ddl/table_record.h"
+#include "key/sql_headers.h"
+#include "store/handles.h"
+
+namespace tidesdb {
+
+class OpenTable : public Handler_share {
+ public:
+  /* Looks the table up in the dictionary. Returns a status of the engine; TIDESDB_CORRUPTION when the
+     record does not fit the server's definition. */
+  int open(const std::string &name, const TABLE *table);
+
+  const std::string &name() const { return name_; }
+  tidesdb_family *primary() const { return primary_.get(); }
+  /* Family of a secondary index, by the server's key number. */
+  tidesdb_family *index(uint key) const { return indexes_[key].get(); }
+
+  /* Writes the statistics into the TABLE_SHARE's keys; guesses where ANALYZE has not been. */
+  void fill_rows_per_key(TABLE *table);
+  /* Keeps the result of ANALYZE, durably. Status of the engine. */
+  int set_statistics(uint64_t rows, std::vector<std::vector<uint64_t>> rows_per_key);
+
+ private:
+  std::string name_;
+  FamilyHandle primary_;
+  std::vector<FamilyHandle> indexes_;
+  std::mutex record_mutex_;
+  TableRecord record_;
+};
+
+}  // namespace tidesdb
+#endif

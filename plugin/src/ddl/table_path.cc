@@ -1,0 +1,39 @@
+#include "ddl/table_path.h"
+
+#include <cstring>
+
+#include "key/sql_headers.h"
+#include "mysqld.h"
+
+namespace tidesdb {
+
+std::string canonical_table(const char *path) {
+  const char *from = path;
+  const size_t home = strlen(mysql_real_data_home);
+  if (home != 0 && !strncmp(from, mysql_real_data_home, home)) from += home;
+  if (from[0] == '.' && from[1] == '/') from += 2;
+  while (*from == '/') from++;
+  return from;
+}
+
+std::string canonical_database(const char *path) {
+  std::string database = canonical_table(path);
+  if (database.empty() || database.back() != '/') database += '/';
+  return database;
+}
+
+std::string index_family(const std::string &table, uint32_t index_id) {
+  std::string name = table;
+  name += '\0';
+  name += 'i';
+  for (int shift = 24; shift >= 0; shift -= 8) name += static_cast<char>(index_id >> shift);
+  return name;
+}
+
+bool is_intermediate(const std::string &table) {
+  const size_t slash = table.rfind('/');
+  const char *name = table.c_str() + (slash == std::string::npos ? 0 : slash + 1);
+  return !strncmp(name, "#sql", 4);
+}
+
+}  // namespace tidesdb

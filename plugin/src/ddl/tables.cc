@@ -1,0 +1,154 @@
+#include "ddl/tables.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "log.h"
+#include "sql_class.h"
+
+#include "ddl/definition.h"
+#include "ddl/table_path.h"
+#include "ddl/table_record.h"
+#include "errors.h"
+#include "row/row_codec.h"
+#include "store/handles.h"
+#include "store/store.h"
+
+namespace tidesdb {
+
+namespace {
+
+/* A number that no other table has or had: the time, and a counter for those made in one microsecond. */
+uint64_t new_id() {
+  static std::atomic<uint64_t> last{0};
+  uint64_t previous = last.load(), next;
+  do {
+    next = std::max<uint64_t>(my_hrtime().val, previous + 1);
+  } while (!last.compare_exchange_weak(previous, next));
+  return next;
+}
+
+TableRecord describe(const TABLE *form) {
+  const TABLE_SHARE *share = form->s;
+  TableRecord record;
+  record.table_id = record.create_id = new_id();
+  record.row_layout = ROW_LAYOUT_VERSION;
+  record.has_primary_key = share->primary_key != MAX_KEY;
+  for (uint i = 0; i < share->fields; i++) {
+    const Field *field = form->field[i];
+    ColumnRecord column;
+    column.name.assign(field->field_name.str, field->field_name.length);
+    column.type = static_cast<uint8_t>(field->real_type());
+    column.size = field->pack_length();
+    column.nullable = field->real_maybe_null();
+    record.columns.push_back(std::move(column));
+  }
+  for (uint i = 0; i < share->keys; i++) {
+    const KEY &key = form->key_info[i];
+    IndexRecord index;
+    index.id = i == share->primary_key ? 0 : record.next_index_id++;
+    index.unique = key.flags & HA_NOSAME;
+    index.name.assign(key.name.str, key.name.length);
+    record.indexes.push_back(std::move(index));
+  }
+  return record;
+}
+
+int drop_families(DdlGroup *group, const std::vector<std::string> &names) {
+  for (const std::string &name : names)
+    if (const int status = group->drop(name)) return status;
+  return TIDESDB_OK;
+}
+
+}  // namespace
+
+int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_INFO *info) {
+  if (refuse_definition(thd, form, info)) return HA_ERR_UNSUPPORTED;
+  const std::string table = canonical_table(path);
+  const TABLE_SHARE *share = form->s;
+  const TableRecord record = describe(form);
+
+  DdlGroup group;
+  int status = group.begin(plugin.db);
+  if (status == TIDESDB_OK && is_intermediate(table)) {
+    /* What an interrupted ALTER of an earlier process left under a name that is used again. */
+    std::vector<std::string> leftovers;
+    status = list_families(plugin.db, families_of(table), &leftovers);
+    if (status == TIDESDB_OK) status = drop_families(&group, leftovers);
+  }
+  tidesdb_family_options options;
+  fill_family_options(share, info, nullptr, &options);
+  if (status == TIDESDB_OK) status = group.create(primary_family(table), options, record.encode());
+  for (uint i = 0; status == TIDESDB_OK && i < share->keys; i++) {
+    if (i == share->primary_key) continue;
+    fill_family_options(share, info, &form->key_info[i], &options);
+    status = group.create(index_family(table, record.indexes[i].id), options, {});
+  }
+  if (status == TIDESDB_OK && info->auto_increment_value > 1)
+    status = group.set_counter(primary_family(table), COUNTER_AUTO_INCREMENT, info->auto_increment_value);
+  if (status == TIDESDB_OK) status = group.commit();
+  return status == TIDESDB_OK ? 0 : plain_error(status, "CREATE TABLE");
+}
+
+int drop_table(const char *path) {
+  const std::string table = canonical_table(path);
+  std::vector<std::string> names;
+  int status = list_families(plugin.db, families_of(table), &names);
+  if (status == TIDESDB_OK && names.empty()) return HA_ERR_NO_SUCH_TABLE;
+  DdlGroup group;
+  if (status == TIDESDB_OK) status = group.begin(plugin.db);
+  if (status == TIDESDB_OK) status = drop_families(&group, names);
+  if (status == TIDESDB_OK) status = group.commit();
+  return status == TIDESDB_OK ? 0 : plain_error(status, "DROP TABLE");
+}
+
+int rename_table(const char *from_path, const char *to_path) {
+  const std::string from = canonical_table(from_path), to = canonical_table(to_path);
+  std::vector<std::string> names, targets;
+  int status = list_families(plugin.db, families_of(from), &names);
+  if (status == TIDESDB_OK) status = list_families(plugin.db, families_of(to), &targets);
+  if (status != TIDESDB_OK) return plain_error(status, "RENAME TABLE");
+  if (names.empty()) return !targets.empty() && !plugin.ddl_recovery_done ? 0 : HA_ERR_NO_SUCH_TABLE;
+  if (!targets.empty()) return HA_ERR_TABLE_EXIST;
+  DdlGroup group;
+  status = group.begin(plugin.db);
+  for (const std::string &name : names)
+    if (status == TIDESDB_OK) status = group.rename(name, to + name.substr(from.size()));
+  if (status == TIDESDB_OK) status = group.commit();
+  return status == TIDESDB_OK ? 0 : plain_error(status, "RENAME TABLE");
+}
+
+int truncate_table(const char *path) {
+  const std::string table = canonical_table(path);
+  std::vector<std::string> names;
+  int status = list_families(plugin.db, families_of(table), &names);
+  if (status == TIDESDB_OK && names.empty()) return HA_ERR_NO_SUCH_TABLE;
+  DdlGroup group;
+  if (status == TIDESDB_OK) status = group.begin(plugin.db);
+  for (const std::string &name : names)
+    if (status == TIDESDB_OK) status = group.truncate(name);
+  if (status == TIDESDB_OK) status = group.commit();
+  return status == TIDESDB_OK ? 0 : plain_error(status, "TRUNCATE TABLE");
+}
+
+int set_auto_increment(const char *path, ulonglong next) {
+  DdlGroup group;
+  int status = group.begin(plugin.db);
+  if (status == TIDESDB_OK)
+    status = group.set_counter(primary_family(canonical_table(path)), COUNTER_AUTO_INCREMENT, next);
+  if (status == TIDESDB_OK) status = group.commit();
+  return status == TIDESDB_OK ? 0 : plain_error(status, "AUTO_INCREMENT");
+}
+
+void drop_database(const char *path) {
+  std::vector<std::string> names;
+  int status = list_families(plugin.db, canonical_database(path), &names);
+  if (status == TIDESDB_OK && names.empty()) return;
+  DdlGroup group;
+  if (status == TIDESDB_OK) status = group.begin(plugin.db);
+  if (status == TIDESDB_OK) status = drop_families(&group, names);
+  if (status == TIDESDB_OK) status = group.commit();
+  if (status != TIDESDB_OK) sql_print_error("TidesDB: DROP DATABASE %s: %s", path, tidesdb_last_error());
+}
+
+}  // namespace tidesdb

@@ -1,0 +1,27 @@
+/*
+  CREATE, DROP, RENAME, TRUNCATE of whole tables: each is one group in the engine's dictionary, there
+  before and after a crash or not at all. None of it belongs to the session's transaction.
+*/
+#ifndef TIDESDB_DDL_TABLES_H
+#define TIDESDB_DDL_TABLES_H
+
+#include <string>
+
+#include "key/sql_headers.h"
+
+namespace tidesdb {
+
+/* HA_ERR_*, or 0. */
+int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_INFO *info);
+/* HA_ERR_NO_SUCH_TABLE for a path that the engine does not know. */
+int drop_table(const char *path);
+/* While the server repeats its DDL log, a rename that is done already is success. */
+int rename_table(const char *from, const char *to);
+int truncate_table(const char *path);
+/* The next automatic value; also downwards. */
+int set_auto_increment(const char *path, ulonglong next);
+/* Tables that the server does not know (any more). */
+void drop_database(const char *path);
+
+}  // namespace tidesdb
+#endif

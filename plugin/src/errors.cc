@@ -1,0 +1,50 @@
+#include "errors.h"
+
+#include "log.h"
+
+namespace tidesdb {
+
+MappedError map_status(int status, bool optimistic) {
+  switch (status) {
+    case TIDESDB_OK:
+      return {0, Damage::NONE};
+    case TIDESDB_NOT_FOUND:
+      return {HA_ERR_KEY_NOT_FOUND, Damage::NONE};
+    case TIDESDB_DUPLICATE:
+      return {HA_ERR_FOUND_DUPP_KEY, Damage::NONE};
+    case TIDESDB_CONFLICT:
+      return {optimistic ? HA_ERR_LOCK_DEADLOCK : HA_ERR_RECORD_CHANGED, Damage::TRANSACTION};
+    case TIDESDB_DEADLOCK:
+      return {HA_ERR_LOCK_DEADLOCK, Damage::TRANSACTION};
+    case TIDESDB_LOCK_TIMEOUT:
+    case TIDESDB_BACKPRESSURE:
+      return {HA_ERR_LOCK_WAIT_TIMEOUT, Damage::STATEMENT};
+    case TIDESDB_INTERRUPTED:
+      return {HA_ERR_ABORTED_BY_USER, Damage::NONE};
+    case TIDESDB_SNAPSHOT_TOO_OLD:
+    case TIDESDB_NO_SUCH_FAMILY: /* truncated or dropped below a snapshot that still reads it */
+      return {HA_ERR_TABLE_DEF_CHANGED, Damage::NONE};
+    case TIDESDB_FAMILY_EXISTS:
+      return {HA_ERR_TABLE_EXIST, Damage::NONE};
+    case TIDESDB_CORRUPTION:
+      return {HA_ERR_CRASHED, Damage::NONE};
+    case TIDESDB_READ_ONLY:
+      return {HA_ERR_TABLE_READONLY, Damage::NONE};
+    case TIDESDB_DISK_FULL:
+      return {HA_ERR_DISK_FULL, Damage::NONE};
+    default: /* TOO_LARGE, INVALID, IO, BUSY, OUTCOME_UNKNOWN, PANIC: the engine's text says what */
+      return {ERROR_WITH_TEXT, Damage::NONE};
+  }
+}
+
+int plain_error(int status, const char *what) {
+  const int code = map_status(status, false).code;
+  if (code == ERROR_WITH_TEXT) {
+    my_printf_error(ER_UNKNOWN_ERROR, "TidesDB: %s: %s", MYF(0), what, tidesdb_last_error());
+    return HA_ERR_GENERIC;
+  }
+  if (status == TIDESDB_CORRUPTION) sql_print_error("TidesDB: %s: %s", what, tidesdb_last_error());
+  return code;
+}
+
+}  // namespace tidesdb

@@ -1,0 +1,37 @@
+/*
+  From the engine's statuses to the server's errors.
+*/
+#ifndef TIDESDB_ERRORS_H
+#define TIDESDB_ERRORS_H
+
+#include <string>
+
+#include "key/sql_headers.h"
+#include "tidesdb.h"
+
+namespace tidesdb {
+
+/* Returned to the server where it has no number of its own; handler::get_error_message() gives the text. */
+constexpr int ERROR_WITH_TEXT = 601;
+static_assert(ERROR_WITH_TEXT > HA_ERR_LAST, "must not be one of the server's");
+
+/* What a status means for the transaction that met it. */
+enum class Damage {
+  NONE,       /* the statement fails */
+  STATEMENT,  /* the server is asked to roll the statement back */
+  TRANSACTION /* the server is asked to roll the transaction back */
+};
+
+struct MappedError {
+  int code; /* HA_ERR_* or ERROR_WITH_TEXT */
+  Damage damage;
+};
+
+/* `optimistic`: the mode of the transaction, which decides what a conflict is called. */
+MappedError map_status(int status, bool optimistic);
+
+/* For calls outside of any transaction (DDL, admin): the code; unexpected ones go to the error log. */
+int plain_error(int status, const char *what);
+
+}  // namespace tidesdb
+#endif

@@ -1,0 +1,267 @@
+/*
+  CHECK, ANALYZE and OPTIMIZE TABLE.
+*/
+#include "handler/ha_tidesdb.h"
+
+#include <mysql/plugin.h>
+
+#include "protocol.h"
+#include "sql_class.h"
+#include "sql_lex.h"
+
+#include "errors.h"
+#include "store/store.h"
+
+using namespace tidesdb;
+
+namespace {
+
+/* Entries of an index that ANALYZE reads, in up to so many places. */
+constexpr uint64_t SAMPLE_ENTRIES = 20000;
+/* Rows between two looks at KILL and two progress reports. */
+constexpr uint64_t ROWS_BETWEEN_REPORTS = 4096;
+
+/* A row of the statement's result set. */
+void say(THD *thd, const TABLE *table, const char *operation, const char *level, const char *format, ...)
+    ATTRIBUTE_FORMAT(printf, 5, 6);
+void say(THD *thd, const TABLE *table, const char *operation, const char *level, const char *format, ...) {
+  char text[MYSQL_ERRMSG_SIZE];
+  va_list arguments;
+  va_start(arguments, format);
+  my_vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  char name[NAME_LEN * 2 + 2];
+  const size_t name_length =
+      static_cast<size_t>(strxmov(name, table->s->db.str, ".", table->s->table_name.str, NullS) - name);
+  Protocol *protocol = thd->protocol;
+  protocol->prepare_for_resend();
+  protocol->store(name, name_length, system_charset_info);
+  protocol->store(operation, strlen(operation), system_charset_info);
+  protocol->store(level, strlen(level), system_charset_info);
+  protocol->store(text, strlen(text), system_charset_info);
+  protocol->write();
+}
+
+/* A transaction beside the session's, for reading one snapshot. */
+class SnapshotReader {
+ public:
+  int begin() {
+    int status = create_txn(plugin.db, &txn_);
+    if (status == TIDESDB_OK) status = tidesdb_txn_begin(txn_.get(), TIDESDB_REPEATABLE_READ, 0);
+    if (status == TIDESDB_OK) {
+      begun_ = true;
+      status = tidesdb_txn_statement_begin(txn_.get(), 0, 0);
+    }
+    if (status == TIDESDB_OK) status = tidesdb_txn_take_snapshot(txn_.get());
+    return status;
+  }
+  ~SnapshotReader() {
+    if (begun_) tidesdb_txn_rollback(txn_.get());
+  }
+  tidesdb_txn *txn() const { return txn_.get(); }
+
+ private:
+  TxnHandle txn_;
+  bool begun_ = false;
+};
+
+int seek_key(tidesdb_cursor *cursor, tidesdb_txn *txn, Slice key, uint8_t where) {
+  tidesdb_seek seek;
+  memset(&seek, 0, sizeof(seek));
+  seek.key = key.data;
+  seek.key_size = key.size;
+  seek.where = where;
+  seek.mode = TIDESDB_READ_SNAPSHOT;
+  seek.batch_hint = 32;
+  return tidesdb_cursor_seek(cursor, txn, &seek);
+}
+
+/* Counts, for each number of leading columns, how often neighbours differ. */
+struct Distinct {
+  uint64_t entries = 0;
+  std::vector<uint64_t> changes; /* [n]: the first n + 1 columns differ from the entry before */
+};
+
+void count_entry(const std::vector<KeyPart> &parts, const std::vector<KeyPart> *behind, Slice key,
+                 ByteBuffer *previous, Distinct *distinct) {
+  size_t common = 0;
+  const size_t shortest = std::min(key.size, previous->size());
+  while (common < shortest && key.data[common] == previous->data()[common]) common++;
+  const bool first = distinct->entries == 0;
+  const uchar *at = key.data, *const end = key.data + key.size;
+  size_t place = 0;
+  const auto count = [&](const std::vector<KeyPart> &columns) {
+    for (const KeyPart &part : columns) {
+      if (place >= distinct->changes.size()) return;
+      bool is_null;
+      if (at < end && !skip_part(part, &at, end, &is_null)) return;
+      if (first || common < static_cast<size_t>(at - key.data)) distinct->changes[place]++;
+      place++;
+    }
+  };
+  count(parts);
+  if (behind) count(*behind);
+  /* Columns that are not in the key (of a unique index): each entry is its own value. */
+  for (; place < distinct->changes.size(); place++) distinct->changes[place]++;
+  distinct->entries++;
+  previous->assign(key);
+}
+
+}  // namespace
+
+int ha_tidesdb::analyze(THD *thd, HA_CHECK_OPT *) {
+  SnapshotReader reader;
+  int status = reader.begin();
+  tidesdb_family_stats rows;
+  memset(&rows, 0, sizeof(rows));
+  rows.struct_size = sizeof(rows);
+  if (status == TIDESDB_OK) status = tidesdb_family_get_stats(open_table_->primary(), &rows);
+  std::vector<std::vector<uint64_t>> result(table_share->keys);
+  for (uint i = 0; status == TIDESDB_OK && i < table_share->keys; i++) {
+    const KEY &key = table->key_info[i];
+    CursorHandle cursor;
+    status = open_cursor(is_primary(i) ? open_table_->primary() : open_table_->index(i), &cursor);
+    if (status != TIDESDB_OK) break;
+    const KeyCodec &codec = is_primary(i) ? *primary_codec_ : *index_codecs_[i];
+    Distinct distinct;
+    distinct.changes.resize(key.ext_key_parts);
+    ByteBuffer previous;
+    status = seek_key(cursor.get(), reader.txn(), {nullptr, 0}, TIDESDB_SEEK_FIRST);
+    while (status == TIDESDB_OK && distinct.entries < SAMPLE_ENTRIES) {
+      const tidesdb_row &row = cursor->rows[cursor->position];
+      count_entry(codec.parts(), is_primary(i) || !primary_codec_ ? nullptr : &primary_codec_->parts(),
+                  {row.key, row.key_size}, &previous, &distinct);
+      if (distinct.entries % ROWS_BETWEEN_REPORTS == 0 && thd_kill_level(thd) >= THD_ABORT_SOFTLY)
+        return HA_ADMIN_FAILED;
+      status = tidesdb_cursor_next(cursor.get());
+    }
+    const bool whole = status == TIDESDB_NOT_FOUND;
+    if (whole) status = TIDESDB_OK;
+    for (uint part = 0; part < key.ext_key_parts; part++) {
+      const uint64_t values = std::max<uint64_t>(1, distinct.changes[part]);
+      uint64_t hundredths = std::max<uint64_t>(100, distinct.entries * 100 / values);
+      if (!whole && values == 1 && rows.entries > distinct.entries)
+        hundredths = rows.entries * 50; /* one value all over the sample: at least half of the table */
+      result[i].push_back(hundredths);
+    }
+  }
+  if (status == TIDESDB_OK) status = open_table_->set_statistics(rows.entries, std::move(result));
+  if (status != TIDESDB_OK) {
+    say(thd, table, "analyze", "error", "%s", tidesdb_last_error());
+    return HA_ADMIN_FAILED;
+  }
+  info(HA_STATUS_CONST | HA_STATUS_VARIABLE);
+  return HA_ADMIN_OK;
+}
+
+int ha_tidesdb::optimize(THD *thd, HA_CHECK_OPT *) {
+  int status = tidesdb_compact(open_table_->primary());
+  for (uint i = 0; status == TIDESDB_OK && i < table_share->keys; i++) {
+    if (is_primary(i)) continue;
+    if (thd_kill_level(thd) >= THD_ABORT_SOFTLY) return HA_ADMIN_FAILED;
+    status = tidesdb_compact(open_table_->index(i));
+  }
+  if (status == TIDESDB_OK) return HA_ADMIN_OK;
+  say(thd, table, "optimize", "error", "%s", tidesdb_last_error());
+  return HA_ADMIN_FAILED;
+}
+
+/*
+  Every block of every family, then, in one snapshot: each row has its entry, with its bytes, in every
+  index; and no index has more entries than there are rows. Entries of different rows have different keys,
+  so that both together say that index and table agree.
+*/
+int ha_tidesdb::check(THD *thd, HA_CHECK_OPT *) {
+  const auto damaged = [&](const char *where) {
+    say(thd, table, "check", "error", "%s: %s", where, tidesdb_last_error());
+    return HA_ADMIN_CORRUPT;
+  };
+  if (tidesdb_verify(open_table_->primary()) != TIDESDB_OK) return damaged("rows");
+  for (uint i = 0; i < table_share->keys; i++)
+    if (!is_primary(i) && tidesdb_verify(open_table_->index(i)) != TIDESDB_OK)
+      return damaged(table->key_info[i].name.str);
+
+  SnapshotReader reader;
+  if (reader.begin() != TIDESDB_OK) return damaged("snapshot");
+  RowReader whole_rows(*row_codec_);
+  if (!whole_rows.choose(nullptr)) return HA_ADMIN_INTERNAL_ERROR;
+  CursorHandle rows;
+  std::vector<CursorHandle> entries(table_share->keys);
+  if (open_cursor(open_table_->primary(), &rows) != TIDESDB_OK) return damaged("rows");
+  for (uint i = 0; i < table_share->keys; i++)
+    if (!is_primary(i) && open_cursor(open_table_->index(i), &entries[i]) != TIDESDB_OK)
+      return damaged(table->key_info[i].name.str);
+
+  uchar *record = table->record[0];
+  uint64_t row_count = 0;
+  ByteBuffer key, value;
+  thd_progress_init(thd, 1 + table_share->keys);
+  int result = HA_ADMIN_OK;
+  int status = seek_key(rows.get(), reader.txn(), {nullptr, 0}, TIDESDB_SEEK_FIRST);
+  for (; status == TIDESDB_OK && result == HA_ADMIN_OK; status = tidesdb_cursor_next(rows.get())) {
+    const tidesdb_row &row = rows->rows[rows->position];
+    const Slice primary_key{row.key, row.key_size};
+    if (!whole_rows.read(primary_key, {row.value, row.value_size}, record)) {
+      say(thd, table, "check", "error", "row %llu in order of the primary key cannot be decoded",
+          static_cast<ulonglong>(row_count + 1));
+      result = HA_ADMIN_CORRUPT;
+      break;
+    }
+    if (has_primary_key()) {
+      key.clear();
+      primary_codec_->append_columns(record, &key);
+      if (key.size() != primary_key.size || memcmp(key.data(), primary_key.data, key.size())) {
+        say(thd, table, "check", "error", "row %llu does not stand under its primary key",
+            static_cast<ulonglong>(row_count + 1));
+        result = HA_ADMIN_CORRUPT;
+        break;
+      }
+    }
+    for (uint i = 0; i < table_share->keys; i++) {
+      if (is_primary(i)) continue;
+      index_codecs_[i]->make_entry(record, primary_key, &key, &value);
+      Slice found;
+      const int got =
+          tidesdb_get(entries[i].get(), reader.txn(), key.data(), key.size(), TIDESDB_READ_SNAPSHOT, &found);
+      if (got == TIDESDB_OK && found.size == value.size() &&
+          (found.size == 0 || !memcmp(found.data, value.data(), found.size)))
+        continue;
+      if (got != TIDESDB_OK && got != TIDESDB_NOT_FOUND) return damaged(table->key_info[i].name.str);
+      say(thd, table, "check", "error", "index %s: %s for row %llu", table->key_info[i].name.str,
+          got == TIDESDB_OK ? "another entry" : "no entry", static_cast<ulonglong>(row_count + 1));
+      result = HA_ADMIN_CORRUPT;
+      break;
+    }
+    if (++row_count % ROWS_BETWEEN_REPORTS == 0 && thd_kill_level(thd) >= THD_ABORT_SOFTLY) {
+      thd_progress_end(thd);
+      return HA_ADMIN_FAILED;
+    }
+  }
+  if (result == HA_ADMIN_OK && status != TIDESDB_NOT_FOUND) {
+    thd_progress_end(thd);
+    return damaged("rows");
+  }
+  for (uint i = 0; i < table_share->keys && result == HA_ADMIN_OK; i++) {
+    if (is_primary(i)) continue;
+    thd_progress_next_stage(thd);
+    uint64_t entry_count = 0;
+    status = seek_key(entries[i].get(), reader.txn(), {nullptr, 0}, TIDESDB_SEEK_FIRST);
+    for (; status == TIDESDB_OK; status = tidesdb_cursor_next(entries[i].get()))
+      if (++entry_count % ROWS_BETWEEN_REPORTS == 0 && thd_kill_level(thd) >= THD_ABORT_SOFTLY) {
+        thd_progress_end(thd);
+        return HA_ADMIN_FAILED;
+      }
+    if (status != TIDESDB_NOT_FOUND) {
+      thd_progress_end(thd);
+      return damaged(table->key_info[i].name.str);
+    }
+    if (entry_count != row_count) {
+      say(thd, table, "check", "error", "index %s has %llu entries for %llu rows",
+          table->key_info[i].name.str, static_cast<ulonglong>(entry_count),
+          static_cast<ulonglong>(row_count));
+      result = HA_ADMIN_CORRUPT;
+    }
+  }
+  thd_progress_end(thd);
+  return result;
+}

@@ -1,0 +1,212 @@
+/*
+  The handler: a table as one statement uses it.
+
+  It conducts: the session (txn/) knows the transaction, the codecs (key/, row/) know bytes, OpenTable
+  (ddl/) knows the families. The files beside this one are cut by what the server asks for:
+    open.cc   flags, open and close, DDL calls      scan.cc   positions and reading rows
+    write.cc  insert, update, delete, counters      lock.cc   statements, lock modes, table locks
+    info.cc   statistics and costs                  admin.cc  CHECK, ANALYZE, OPTIMIZE
+    bulk.cc   loading a table that nobody sees yet
+
+  Layout: the primary family holds rows by the primary key's encoding or by a hidden 8-byte row number;
+  each secondary index has a family of entries (key/key_codec.h).
+*/
+#ifndef TIDESDB_HANDLER_HA_TIDESDB_H
+#define TIDESDB_HANDLER_HA_TIDESDB_H
+
+#include <memory>
+#include <vector>
+
+#include "ddl/open_table.h"
+#include "key/key_codec.h"
+#include "key/sql_headers.h"
+#include "row/row_codec.h"
+#include "store/handles.h"
+#include "txn/session.h"
+
+namespace tidesdb {
+class BulkLoad;
+}
+
+class ha_tidesdb final : public handler {
+ public:
+  ha_tidesdb(handlerton *hton, TABLE_SHARE *share);
+  ~ha_tidesdb() override;
+
+  /* --- open.cc --- */
+  Table_flags table_flags() const override;
+  ulong index_flags(uint index, uint part, bool all_parts) const override;
+  const char *index_type(uint) override { return "LSM"; }
+  uint max_supported_keys() const override { return MAX_KEY; }
+  uint max_supported_key_part_length() const override { return MAX_DATA_LENGTH_FOR_KEY; }
+  uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
+  int open(const char *name, int mode, uint test_if_locked) override;
+  int close() override;
+  handler *clone(const char *name, MEM_ROOT *mem_root) override;
+  int create(const char *name, TABLE *form, HA_CREATE_INFO *info) override;
+  int delete_table(const char *name) override;
+  int rename_table(const char *from, const char *to) override;
+  int truncate() override;
+  int reset_auto_increment(ulonglong value) override;
+  void update_create_info(HA_CREATE_INFO *info) override;
+  enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
+                                                             Alter_inplace_info *info) override;
+  bool get_error_message(int error, String *text) override;
+
+  /* --- lock.cc --- */
+  uint lock_count() const override { return 0; }
+  THR_LOCK_DATA **store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) override;
+  int external_lock(THD *thd, int lock_type) override;
+  int start_stmt(THD *thd, thr_lock_type lock_type) override;
+  int reset() override;
+  int extra(ha_extra_function operation) override;
+  void unlock_row() override;
+  void init_table_handle_for_HANDLER() override;
+  void column_bitmaps_signal() override;
+
+  /* --- scan.cc --- */
+  int rnd_init(bool scan) override;
+  int rnd_end() override;
+  int rnd_next(uchar *buf) override;
+  int rnd_pos(uchar *buf, uchar *pos) override;
+  void position(const uchar *record) override;
+  int cmp_ref(const uchar *a, const uchar *b) override;
+  int index_init(uint index, bool sorted) override;
+  int index_end() override;
+  int index_read_map(uchar *buf, const uchar *key, key_part_map map, ha_rkey_function find) override;
+  int index_next(uchar *buf) override;
+  int index_next_same(uchar *buf, const uchar *key, uint length) override;
+  int index_prev(uchar *buf) override;
+  int index_first(uchar *buf) override;
+  int index_last(uchar *buf) override;
+  int read_range_first(const key_range *start, const key_range *end, bool eq_range, bool sorted) override;
+  int read_range_next() override;
+
+  /* --- write.cc --- */
+  int write_row(const uchar *record) override;
+  int update_row(const uchar *old_record, const uchar *new_record) override;
+  int delete_row(const uchar *record) override;
+  void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
+                          ulonglong *reserved) override;
+  bool autoinc_lock_mode_stmt_unsafe() const override { return true; }
+
+  /* --- info.cc --- */
+  int info(uint flag) override;
+  ha_rows records_in_range(uint index, const key_range *min, const key_range *max,
+                           page_range *pages) override;
+
+  /* --- admin.cc --- */
+  int analyze(THD *thd, HA_CHECK_OPT *) override;
+  int optimize(THD *thd, HA_CHECK_OPT *) override;
+  int check(THD *thd, HA_CHECK_OPT *) override;
+
+ private:
+  using Slice = tidesdb::Slice;
+  using ByteBuffer = tidesdb::ByteBuffer;
+  using KeyCodec = tidesdb::KeyCodec;
+
+  enum class RowLock : uchar { NONE, SHARED, EXCLUSIVE };
+  /* Where a scan stands: nowhere, on its cursor's row, or behind/before `anchor_`, a key that was read by
+     other means or in another statement. */
+  enum class Position : uchar { NONE, CURSOR, ANCHOR };
+
+  bool has_primary_key() const { return table_share->primary_key != MAX_KEY; }
+  bool is_primary(uint index) const { return index == table_share->primary_key; }
+
+  /* open.cc */
+  tidesdb::OpenTable *find_open_table(const char *name, int *error);
+
+  /* lock.cc */
+  void choose_row_lock(THD *thd, thr_lock_type lock_type);
+  int enter_statement(THD *thd, bool may_write);
+  int lock_table(int mode);
+  int lock_for_point();
+  int lock_for_range();
+  int read_mode() const;
+  /* For entries of a secondary index: the row's own lock decides. */
+  int entry_mode() const;
+  int fail(int status) { return session_->fail(status); }
+
+  /* scan.cc */
+  void begin_scan(uint index);
+  bool reads_current_entries() const;
+  int choose_columns();
+  int cursor_of(uint index, tidesdb_cursor **cursor);
+  int row_cursor(tidesdb_cursor **cursor);
+  int seek(uchar where, Slice key, size_t prefix);
+  int step(int direction);
+  int deliver(int status, int direction, uchar *buf, int none);
+  int deliver_row(const tidesdb_row &row, uchar *buf);
+  int deliver_entry(const tidesdb_row &entry, uchar *buf);
+  int read_by_key(Slice primary_key, uchar *buf, int none);
+  int read_unique(uchar *buf, int none);
+  bool entry_matches(const uchar *buf, Slice entry_key, Slice primary_key);
+  void remember_row_number(Slice primary_key);
+
+  /* write.cc */
+  void encode_primary(const uchar *record, ByteBuffer *key);
+  int next_row_number();
+  int raise_auto_increment(const uchar *record);
+  int apply_writes();
+  void add_write(tidesdb_family *family, Slice key, Slice value, int kind, bool lock, uint index);
+  int write_row_now(const uchar *record);
+
+  /* info.cc */
+  void fill_variable_statistics(bool all);
+
+  friend class tidesdb::BulkLoad;
+
+  /* --- of the table --- */
+  tidesdb::OpenTable *open_table_ = nullptr;
+  std::unique_ptr<KeyCodec> primary_codec_;             /* nullptr: no primary key */
+  std::vector<std::unique_ptr<KeyCodec>> index_codecs_; /* by key number; the primary key's place is empty */
+  std::unique_ptr<tidesdb::RowCodec> row_codec_;
+  std::unique_ptr<tidesdb::RowReader> row_reader_;
+  std::vector<MY_BITMAP> index_columns_; /* of each secondary index, and of the primary key behind it */
+  std::vector<my_bitmap_map> index_columns_memory_;
+
+  /* --- of the statement --- */
+  tidesdb::Session *session_ = nullptr;
+  RowLock row_lock_ = RowLock::NONE;
+  RowLock stored_row_lock_ = RowLock::NONE;
+  bool skip_locked_ = false;
+  bool serializable_read_ = false; /* plain reads lock: points their key, ranges the table */
+  bool changes_rows_ = false;      /* UPDATE, DELETE, ...: whole rows are read */
+  bool keep_position_ = false;     /* HANDLER: positions outlive statements */
+  ulonglong locks_of_ = 0;         /* the transaction that table_locks_ belongs to */
+  uint table_locks_ = 0;           /* bits: 1 << TIDESDB_LOCK_... */
+  bool ignore_duplicates_ = false;
+  std::unique_ptr<tidesdb::BulkLoad> bulk_;
+
+  /* --- of the scan --- */
+  uint scan_index_ = MAX_KEY;
+  Position position_ = Position::NONE;
+  bool prefix_bounded_ = false; /* the cursor ends with the searched prefix */
+  bool point_ = false;          /* at most one row matches */
+  bool columns_chosen_ = false;
+  const ByteBuffer *bound_ = nullptr; /* of read_range_first, for the seek that it makes */
+  bool bound_exact_ = false;          /* the engine ends the range: the server need not compare */
+  tidesdb_cursor *scan_cursor_ = nullptr;
+  tidesdb_cursor *locked_by_ = nullptr; /* cursor of the last locking read */
+  ByteBuffer search_;
+  ByteBuffer anchor_;
+  ByteBuffer bound_buffer_;
+  ByteBuffer entry_key_;
+  ByteBuffer entry_value_;
+  ByteBuffer row_key_;
+  uchar row_number_[tidesdb::HIDDEN_KEY_SIZE]; /* of the last row, in a table without primary key */
+  std::vector<tidesdb::CursorHandle> cursors_; /* by key number; [keys]: scans of the rows */
+  tidesdb::CursorHandle row_cursor_;
+
+  /* --- of the row being written --- */
+  struct EntryBuffers {
+    ByteBuffer old_key, old_value, new_key, new_value;
+  };
+  ByteBuffer old_primary_, new_primary_, row_value_;
+  std::vector<EntryBuffers> entries_;
+  std::vector<tidesdb_op> writes_;
+  std::vector<uint> write_index_; /* key number of each write */
+  uint duplicate_key_ = MAX_KEY;  /* key number of the last HA_ERR_FOUND_DUPP_KEY */
+};
+
+#endif

@@ -1,0 +1,206 @@
+/*
+  Statements and locks: which reads lock rows, which lock the table, when a transaction is entered.
+
+  Rows: a read that is part of a change, or asks for it (FOR UPDATE), locks. Points lock their key; until
+  the engine has range locks, a locking range read at REPEATABLE READ and above locks the table (S or X),
+  and so does a plain range read at SERIALIZABLE (S; a plain point read there locks its key S). Everything
+  else takes the table's intent first.
+*/
+#include "handler/ha_tidesdb.h"
+
+#include "sql_class.h"
+#include "sql_lex.h"
+
+#include "handler/bulk_load.h"
+#include "store/store.h"
+#include "sysvars.h"
+
+using namespace tidesdb;
+
+/* The rules of InnoDB (ha_innodb.cc:store_lock), which users and the server's code rely on. */
+void ha_tidesdb::choose_row_lock(THD *thd, thr_lock_type lock_type) {
+  const int command = thd_sql_command(thd);
+  const bool in_lock_tables = thd_in_lock_tables(thd);
+  const int level = thd_tx_isolation(thd);
+  skip_locked_ = lock_type == TL_READ_SKIP_LOCKED || lock_type == TL_WRITE_SKIP_LOCKED;
+
+  if (lock_type >= TL_FIRST_WRITE) {
+    row_lock_ = RowLock::EXCLUSIVE;
+  } else if (command == SQLCOM_FLUSH) {
+    row_lock_ = RowLock::NONE;
+  } else if ((in_lock_tables && (lock_type == TL_READ || lock_type == TL_READ_HIGH_PRIORITY)) ||
+             lock_type == TL_READ_WITH_SHARED_LOCKS || lock_type == TL_READ_SKIP_LOCKED ||
+             lock_type == TL_READ_NO_INSERT || command != SQLCOM_SELECT) {
+    const bool snapshot_will_do =
+        command == SQLCOM_CHECKSUM || command == SQLCOM_ANALYZE || command == SQLCOM_CHECK ||
+        command == SQLCOM_HA_OPEN || command == SQLCOM_HA_READ || command == SQLCOM_SHOW_FIELDS ||
+        command == SQLCOM_ALTER_TABLE || command == SQLCOM_CREATE_INDEX || command == SQLCOM_DROP_INDEX ||
+        command == SQLCOM_OPTIMIZE ||
+        (level <= ISO_READ_COMMITTED && (lock_type == TL_READ || lock_type == TL_READ_NO_INSERT));
+    row_lock_ = snapshot_will_do ? RowLock::NONE : RowLock::SHARED;
+  } else {
+    row_lock_ = RowLock::NONE;
+  }
+  stored_row_lock_ = row_lock_;
+}
+
+THR_LOCK_DATA **ha_tidesdb::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) {
+  const int command = thd_sql_command(thd);
+  /* DROP comes here with handlers that another connection is using. */
+  if (lock_type != TL_IGNORE && command != SQLCOM_DROP_TABLE && command != SQLCOM_DROP_SEQUENCE)
+    choose_row_lock(thd, lock_type);
+  return to;
+}
+
+int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
+  session_ = Session::get(thd);
+  if (!session_) return HA_ERR_OUT_OF_MEM;
+  const int level = table_share->option_struct ? static_cast<int>(table_share->option_struct->isolation_level)
+                                               : TIDESDB_REPEATABLE_READ;
+  if (const int error = session_->enter_statement(level, may_write)) return error;
+  const int command = thd_sql_command(thd);
+  keep_position_ = command == SQLCOM_HA_READ;
+  changes_rows_ = may_write && command != SQLCOM_SELECT;
+  /* SERIALIZABLE of the session, or of this table at REPEATABLE READ. */
+  const bool serializable =
+      session_->isolation() == TIDESDB_SERIALIZABLE || Session::level_for(thd, level) == TIDESDB_SERIALIZABLE;
+  serializable_read_ = serializable && row_lock_ == RowLock::NONE && command == SQLCOM_SELECT &&
+                       thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
+  return 0;
+}
+
+int ha_tidesdb::external_lock(THD *thd, int lock_type) {
+  if (lock_type == F_UNLCK) {
+    if (position_ == Position::CURSOR) position_ = keep_position_ ? Position::ANCHOR : Position::NONE;
+    int error = 0;
+    if (bulk_) {
+      error = bulk_->finish();
+      bulk_.reset();
+    }
+    return error;
+  }
+  if (lock_type == F_WRLCK) row_lock_ = stored_row_lock_ = RowLock::EXCLUSIVE;
+  return enter_statement(thd, lock_type == F_WRLCK);
+}
+
+int ha_tidesdb::start_stmt(THD *thd, thr_lock_type lock_type) {
+  const bool writes = lock_type >= TL_FIRST_WRITE;
+  if (writes)
+    row_lock_ = RowLock::EXCLUSIVE;
+  else if (thd_sql_command(thd) == SQLCOM_SELECT && lock_type == TL_READ)
+    row_lock_ = RowLock::NONE;
+  else
+    row_lock_ = stored_row_lock_;
+  return enter_statement(thd, writes);
+}
+
+void ha_tidesdb::init_table_handle_for_HANDLER() {
+  row_lock_ = stored_row_lock_ = RowLock::NONE;
+  skip_locked_ = false;
+  keep_position_ = true;
+}
+
+int ha_tidesdb::reset() {
+  for (const CursorHandle &cursor : cursors_)
+    if (cursor) tidesdb_cursor_reset(cursor.get());
+  if (row_cursor_) tidesdb_cursor_reset(row_cursor_.get());
+  if (position_ == Position::CURSOR) position_ = keep_position_ ? Position::ANCHOR : Position::NONE;
+  locked_by_ = nullptr;
+  skip_locked_ = false;
+  ignore_duplicates_ = false;
+  columns_chosen_ = false;
+  return 0;
+}
+
+int ha_tidesdb::extra(ha_extra_function operation) {
+  switch (operation) {
+    case HA_EXTRA_IGNORE_DUP_KEY:
+      ignore_duplicates_ = true;
+      break;
+    case HA_EXTRA_NO_IGNORE_DUP_KEY:
+      ignore_duplicates_ = false;
+      break;
+    case HA_EXTRA_KEYREAD:
+    case HA_EXTRA_NO_KEYREAD:
+      columns_chosen_ = false;
+      break;
+    case HA_EXTRA_PREPARE_FOR_ALTER_TABLE: /* ALTER by copy, with IGNORE too */
+    case HA_EXTRA_BEGIN_ALTER_COPY:        /* and CREATE TABLE ... SELECT */
+      if (bulk_) break;
+      bulk_.reset(new (std::nothrow) BulkLoad(this));
+      return bulk_ ? bulk_->begin() : HA_ERR_OUT_OF_MEM;
+    case HA_EXTRA_END_ALTER_COPY:
+      if (bulk_) {
+        const int error = bulk_->finish();
+        bulk_.reset();
+        return error;
+      }
+      break;
+    case HA_EXTRA_ABORT_ALTER_COPY:
+      bulk_.reset();
+      break;
+    default:
+      break;
+  }
+  return 0;
+}
+
+void ha_tidesdb::column_bitmaps_signal() { columns_chosen_ = false; }
+
+int ha_tidesdb::lock_table(int mode) {
+  if (locks_of_ != session_->transaction_number()) {
+    locks_of_ = session_->transaction_number();
+    table_locks_ = 0;
+  }
+  constexpr uint IS = 1 << TIDESDB_LOCK_INTENT_SHARED, IX = 1 << TIDESDB_LOCK_INTENT_EXCLUSIVE,
+                 S = 1 << TIDESDB_LOCK_SHARED, X = 1 << TIDESDB_LOCK_EXCLUSIVE;
+  static constexpr uint enough[] = {IS | IX | S | X, IX | X, S | X, X};
+  if (table_locks_ & enough[mode]) return 0;
+  const int status = tidesdb_lock_table(session_->txn(), open_table_->primary(), mode);
+  if (status != TIDESDB_OK) return fail(status);
+  table_locks_ |= 1U << mode;
+  return 0;
+}
+
+int ha_tidesdb::lock_for_point() {
+  switch (row_lock_) {
+    case RowLock::NONE:
+      return serializable_read_ ? lock_table(TIDESDB_LOCK_INTENT_SHARED) : 0;
+    case RowLock::SHARED:
+      return lock_table(TIDESDB_LOCK_INTENT_SHARED);
+    case RowLock::EXCLUSIVE:
+      return lock_table(TIDESDB_LOCK_INTENT_EXCLUSIVE);
+  }
+  return 0;
+}
+
+int ha_tidesdb::lock_for_range() {
+  const bool row_by_row = skip_locked_ || session_->isolation() <= TIDESDB_READ_COMMITTED ||
+                          (session_->optimistic() && session_->isolation() != TIDESDB_SERIALIZABLE);
+  if (serializable_read_) return lock_table(TIDESDB_LOCK_SHARED);
+  if (row_lock_ == RowLock::NONE || row_by_row) return lock_for_point();
+  return lock_table(row_lock_ == RowLock::SHARED ? TIDESDB_LOCK_SHARED : TIDESDB_LOCK_EXCLUSIVE);
+}
+
+int ha_tidesdb::read_mode() const {
+  switch (row_lock_) {
+    case RowLock::SHARED:
+      return TIDESDB_READ_SHARED | (skip_locked_ ? TIDESDB_READ_SKIP_LOCKED : 0);
+    case RowLock::EXCLUSIVE:
+      return TIDESDB_READ_EXCLUSIVE | (skip_locked_ ? TIDESDB_READ_SKIP_LOCKED : 0);
+    case RowLock::NONE:
+      break;
+  }
+  if (!serializable_read_) return TIDESDB_READ_SNAPSHOT;
+  return point_ ? TIDESDB_READ_SHARED : TIDESDB_READ_LATEST; /* a range has the table locked */
+}
+
+int ha_tidesdb::entry_mode() const {
+  return row_lock_ != RowLock::NONE || serializable_read_ ? TIDESDB_READ_LATEST : TIDESDB_READ_SNAPSHOT;
+}
+
+void ha_tidesdb::unlock_row() {
+  if (!locked_by_ || session_->isolation() > TIDESDB_READ_COMMITTED) return;
+  tidesdb_cursor_unlock_row(locked_by_, session_->txn());
+  locked_by_ = nullptr;
+}

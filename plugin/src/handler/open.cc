@@ -1,0 +1,166 @@
+/*
+  Flags, open and close, and the DDL calls of the handler.
+*/
+#include "handler/ha_tidesdb.h"
+
+#include "log.h"
+#include "sql_class.h"
+
+#include "ddl/table_path.h"
+#include "ddl/tables.h"
+#include "errors.h"
+#include "handler/bulk_load.h"
+#include "store/store.h"
+
+using namespace tidesdb;
+
+ha_tidesdb::ha_tidesdb(handlerton *hton, TABLE_SHARE *share) : handler(hton, share) {}
+
+ha_tidesdb::~ha_tidesdb() = default;
+
+handler::Table_flags ha_tidesdb::table_flags() const {
+  /* Called with a share that is half made, or none: nothing here may look at it. */
+  return HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_PARTIAL_COLUMN_READ | HA_TABLE_SCAN_ON_INDEX |
+         HA_REC_NOT_IN_SEQ | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_PRIMARY_KEY_IN_READ_INDEX |
+         HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_CAN_SQL_HANDLER | HA_BINLOG_ROW_CAPABLE |
+         HA_CAN_VIRTUAL_COLUMNS | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE | HA_CAN_SKIP_LOCKED |
+         HA_NO_ONLINE_ALTER;
+}
+
+/* The server uses HA_KEYREAD_ONLY for parts over a whole column that is no BLOB: those can be read back. */
+ulong ha_tidesdb::index_flags(uint index, uint, bool) const {
+  const ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
+  if (!table_share) return flags | HA_KEYREAD_ONLY;
+  if (index == table_share->primary_key) return flags | HA_CLUSTERED_INDEX;
+  if (table_share->key_info && (table_share->key_info[index].algorithm == HA_KEY_ALG_FULLTEXT ||
+                                table_share->key_info[index].algorithm == HA_KEY_ALG_RTREE))
+    return 0;
+  return flags | HA_KEYREAD_ONLY;
+}
+
+OpenTable *ha_tidesdb::find_open_table(const char *name, int *error) {
+  lock_shared_ha_data();
+  OpenTable *found = static_cast<OpenTable *>(get_ha_share_ptr());
+  if (!found) {
+    std::unique_ptr<OpenTable> made(new (std::nothrow) OpenTable);
+    if (!made) {
+      *error = HA_ERR_OUT_OF_MEM;
+    } else {
+      const int status = made->open(canonical_table(name), table);
+      if (status == TIDESDB_OK) {
+        found = made.release();
+        set_ha_share_ptr(found);
+      } else {
+        *error = status == TIDESDB_NO_SUCH_FAMILY ? HA_ERR_NO_SUCH_TABLE : plain_error(status, "open");
+      }
+    }
+  }
+  unlock_shared_ha_data();
+  return found;
+}
+
+int ha_tidesdb::open(const char *name, int, uint) {
+  int error = 0;
+  open_table_ = find_open_table(name, &error);
+  if (!open_table_) return error;
+
+  const uint keys = table_share->keys;
+  if (has_primary_key()) {
+    primary_codec_ = KeyCodec::make(table, table_share->primary_key, nullptr);
+    if (!primary_codec_) return HA_ERR_OUT_OF_MEM;
+  }
+  index_codecs_.resize(keys);
+  const size_t bitmap_words = bitmap_buffer_size(table_share->fields) / sizeof(my_bitmap_map);
+  index_columns_.resize(keys);
+  index_columns_memory_.resize(keys * bitmap_words);
+  for (uint i = 0; i < keys; i++) {
+    my_bitmap_init(&index_columns_[i], &index_columns_memory_[i * bitmap_words], table_share->fields);
+    const KEY &key = table->key_info[i];
+    for (uint part = 0; part < key.user_defined_key_parts; part++)
+      bitmap_set_bit(&index_columns_[i], key.key_part[part].fieldnr - 1);
+    if (is_primary(i)) continue;
+    index_codecs_[i] = KeyCodec::make(table, i, primary_codec_.get());
+    if (!index_codecs_[i]) return HA_ERR_OUT_OF_MEM;
+  }
+  row_codec_ = RowCodec::make(table, primary_codec_.get());
+  if (!row_codec_) return HA_ERR_OUT_OF_MEM;
+  row_reader_.reset(new (std::nothrow) RowReader(*row_codec_));
+  if (!row_reader_) return HA_ERR_OUT_OF_MEM;
+
+  ref_length = has_primary_key() ? primary_codec_->ref_length() : static_cast<uint>(HIDDEN_KEY_SIZE);
+  key_used_on_scan = table_share->primary_key;
+  cursors_.resize(keys + 1);
+  entries_.resize(keys);
+  writes_.reserve(2 * (keys + 1));
+  write_index_.reserve(2 * (keys + 1));
+  memset(row_number_, 0, sizeof(row_number_));
+  stats.block_size = IO_SIZE;
+  open_table_->fill_rows_per_key(table);
+  return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
+}
+
+int ha_tidesdb::close() {
+  scan_cursor_ = locked_by_ = nullptr;
+  row_cursor_.reset();
+  cursors_.clear();
+  bulk_.reset();
+  row_reader_.reset();
+  row_codec_.reset();
+  index_codecs_.clear();
+  primary_codec_.reset();
+  open_table_ = nullptr;
+  return 0;
+}
+
+handler *ha_tidesdb::clone(const char *name, MEM_ROOT *mem_root) {
+  ha_tidesdb *copy = static_cast<ha_tidesdb *>(handler::clone(name, mem_root));
+  if (!copy) return nullptr;
+  copy->row_lock_ = row_lock_;
+  copy->stored_row_lock_ = stored_row_lock_;
+  copy->skip_locked_ = skip_locked_;
+  copy->serializable_read_ = serializable_read_;
+  copy->changes_rows_ = changes_rows_;
+  copy->session_ = session_;
+  return copy;
+}
+
+int ha_tidesdb::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
+  THD *thd = ha_thd();
+  if (const int error = tidesdb::create_table(thd, name, form, info)) return error;
+  ref_length = static_cast<uint>(HIDDEN_KEY_SIZE);
+  if (form->s->primary_key != MAX_KEY) {
+    const std::unique_ptr<KeyCodec> primary = KeyCodec::make(form, form->s->primary_key, nullptr);
+    if (!primary) return HA_ERR_OUT_OF_MEM;
+    ref_length = primary->ref_length();
+  }
+  return 0;
+}
+
+int ha_tidesdb::delete_table(const char *name) { return tidesdb::drop_table(name); }
+
+int ha_tidesdb::rename_table(const char *from, const char *to) { return tidesdb::rename_table(from, to); }
+
+int ha_tidesdb::truncate() { return truncate_table(table_share->normalized_path.str); }
+
+int ha_tidesdb::reset_auto_increment(ulonglong value) {
+  return set_auto_increment(table_share->normalized_path.str, std::max(value, 1ULL));
+}
+
+void ha_tidesdb::update_create_info(HA_CREATE_INFO *info_arg) {
+  if (info_arg->used_fields & HA_CREATE_USED_AUTO) return;
+  info(HA_STATUS_AUTO);
+  info_arg->auto_increment_value = stats.auto_increment_value;
+}
+
+enum_alter_inplace_result ha_tidesdb::check_if_supported_inplace_alter(TABLE *, Alter_inplace_info *info) {
+  info->unsupported_reason = "TidesDB alters tables by copy";
+  return HA_ALTER_INPLACE_NOT_SUPPORTED;
+}
+
+bool ha_tidesdb::get_error_message(int error, String *text) {
+  if (error == ERROR_WITH_TEXT && session_) {
+    const std::string &message = session_->error_text();
+    text->copy(message.data(), message.size(), system_charset_info);
+  }
+  return false;
+}

@@ -1,0 +1,400 @@
+/*
+  Positions and reading rows.
+
+  A scan stands on the current row of its cursor, or behind a key (`anchor_`): after a point read, and
+  between the statements of HANDLER. Rows of a secondary index are found by their entry and read by their
+  primary key; with a covering index the entry is enough. A locking read takes entries as they are now,
+  locks the row, reads it, and skips it when the entry does not belong to it any more.
+*/
+#include "handler/ha_tidesdb.h"
+
+#include "log.h"
+#include "sql_class.h"
+
+using namespace tidesdb;
+
+namespace {
+
+/* Of deliver_row() and read_by_key(): this row is not part of the result, go on. */
+constexpr int SKIP_ROW = -2;
+
+/* The first key behind all that start with `prefix`; false: there is none. */
+bool successor(ByteBuffer *prefix) {
+  size_t size = prefix->size();
+  while (size > 0 && prefix->data()[size - 1] == 0xff) size--;
+  if (size == 0) return false;
+  prefix->truncate(size);
+  prefix->data()[size - 1]++;
+  return true;
+}
+
+}  // namespace
+
+/* --- cursors --- */
+
+int ha_tidesdb::cursor_of(uint index, tidesdb_cursor **cursor) {
+  const bool rows = is_primary(index) || index == MAX_KEY;
+  CursorHandle &handle = cursors_[rows ? table_share->keys : index];
+  if (!handle) {
+    const int status = open_cursor(rows ? open_table_->primary() : open_table_->index(index), &handle);
+    if (status != TIDESDB_OK) return fail(status);
+  }
+  *cursor = handle.get();
+  return 0;
+}
+
+int ha_tidesdb::row_cursor(tidesdb_cursor **cursor) {
+  if (!row_cursor_) {
+    const int status = open_cursor(open_table_->primary(), &row_cursor_);
+    if (status != TIDESDB_OK) return fail(status);
+  }
+  *cursor = row_cursor_.get();
+  return 0;
+}
+
+void ha_tidesdb::begin_scan(uint index) {
+  scan_index_ = index;
+  position_ = Position::NONE;
+  prefix_bounded_ = point_ = false;
+  bound_ = nullptr;
+  bound_exact_ = false;
+  columns_chosen_ = false;
+}
+
+/* Entry and row are read as they are now, one after the other, so that they may not fit. */
+bool ha_tidesdb::reads_current_entries() const {
+  return row_lock_ != RowLock::NONE || serializable_read_ ||
+         session_->isolation() == TIDESDB_READ_UNCOMMITTED;
+}
+
+int ha_tidesdb::choose_columns() {
+  if (columns_chosen_) return 0;
+  const bool by_entry = scan_index_ != MAX_KEY && !is_primary(scan_index_);
+  const bool compares = by_entry && reads_current_entries();
+  if (!row_reader_->choose(changes_rows_ || compares ? nullptr : table->read_set)) return HA_ERR_OUT_OF_MEM;
+  columns_chosen_ = true;
+  return 0;
+}
+
+int ha_tidesdb::seek(uchar where, Slice key, size_t prefix) {
+  const bool rows = is_primary(scan_index_) || scan_index_ == MAX_KEY;
+  if (const int error = cursor_of(scan_index_, &scan_cursor_)) return error;
+  tidesdb_seek seek;
+  memset(&seek, 0, sizeof(seek));
+  seek.key = key.data;
+  seek.key_size = key.size;
+  seek.prefix_size = prefix;
+  if (bound_) {
+    seek.bound = bound_->data();
+    seek.bound_size = bound_->size();
+  }
+  seek.where = where;
+  seek.mode = static_cast<uint8_t>(rows ? read_mode() : entry_mode());
+  position_ = Position::CURSOR;
+  prefix_bounded_ = prefix != 0;
+  if (rows && row_lock_ != RowLock::NONE) locked_by_ = scan_cursor_;
+  return tidesdb_cursor_seek(scan_cursor_, session_->txn(), &seek);
+}
+
+int ha_tidesdb::step(int direction) {
+  if (position_ == Position::ANCHOR)
+    return seek(direction > 0 ? TIDESDB_SEEK_AFTER : TIDESDB_SEEK_BEFORE, anchor_.slice(), 0);
+  if (row_lock_ != RowLock::NONE && (scan_index_ == MAX_KEY || is_primary(scan_index_)))
+    locked_by_ = scan_cursor_;
+  return tidesdb_cursor_step(scan_cursor_, direction);
+}
+
+/* --- rows --- */
+
+void ha_tidesdb::remember_row_number(Slice primary_key) {
+  if (!has_primary_key() && primary_key.size == HIDDEN_KEY_SIZE)
+    memcpy(row_number_, primary_key.data, HIDDEN_KEY_SIZE);
+}
+
+int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none) {
+  tidesdb_cursor *cursor;
+  if (const int error = row_cursor(&cursor)) return error;
+  if (row_lock_ != RowLock::NONE) locked_by_ = cursor;
+  Slice value;
+  const int status =
+      tidesdb_get(cursor, session_->txn(), primary_key.data, primary_key.size, read_mode(), &value);
+  if (status == TIDESDB_NOT_FOUND || status == TIDESDB_SKIPPED) return none;
+  if (status != TIDESDB_OK) return fail(status);
+  if (!row_reader_->read(primary_key, value, buf)) {
+    sql_print_error("TidesDB: a row of '%s' cannot be decoded (%zu bytes)", open_table_->name().c_str(),
+                    value.size);
+    return HA_ERR_CRASHED;
+  }
+  remember_row_number(primary_key);
+  return 0;
+}
+
+bool ha_tidesdb::entry_matches(const uchar *buf, Slice entry_key, Slice primary_key) {
+  index_codecs_[scan_index_]->make_entry(buf, primary_key, &entry_key_, &entry_value_);
+  return entry_key_.size() == entry_key.size && !memcmp(entry_key_.data(), entry_key.data, entry_key.size);
+}
+
+int ha_tidesdb::deliver_entry(const tidesdb_row &entry, uchar *buf) {
+  const KeyCodec &codec = *index_codecs_[scan_index_];
+  const Slice key{entry.key, entry.key_size}, value{entry.value, entry.value_size};
+  Slice primary_key;
+  if (!codec.primary_key(key, value, &primary_key)) {
+    sql_print_error("TidesDB: an entry of index %u of '%s' cannot be decoded", scan_index_,
+                    open_table_->name().c_str());
+    return HA_ERR_CRASHED;
+  }
+  if (keyread_enabled() && row_lock_ == RowLock::NONE && codec.is_covering() &&
+      (!primary_codec_ || primary_codec_->is_covering())) {
+    remember_row_number(primary_key);
+    return codec.decode_entry(key, value, table->read_set, buf) ? 0 : HA_ERR_CRASHED;
+  }
+  const bool current_entry = reads_current_entries();
+  const int error = read_by_key(primary_key, buf, SKIP_ROW);
+  if (error == SKIP_ROW) {
+    if (!current_entry) {
+      sql_print_error("TidesDB: index %u of '%s' has an entry without a row; CHECK TABLE says more",
+                      scan_index_, open_table_->name().c_str());
+      return HA_ERR_CRASHED;
+    }
+    unlock_row();
+    return SKIP_ROW;
+  }
+  if (error == 0 && current_entry && !entry_matches(buf, key, primary_key)) {
+    unlock_row();
+    return SKIP_ROW;
+  }
+  return error;
+}
+
+int ha_tidesdb::deliver_row(const tidesdb_row &row, uchar *buf) {
+  if (scan_index_ != MAX_KEY && !is_primary(scan_index_)) return deliver_entry(row, buf);
+  const Slice key{row.key, row.key_size};
+  if (!row_reader_->read(key, {row.value, row.value_size}, buf)) {
+    sql_print_error("TidesDB: a row of '%s' cannot be decoded (%zu bytes)", open_table_->name().c_str(),
+                    row.value_size);
+    return HA_ERR_CRASHED;
+  }
+  remember_row_number(key);
+  return 0;
+}
+
+/* Turns the status of a seek or step into the row it stands on, or the next one that belongs to the result.
+ */
+int ha_tidesdb::deliver(int status, int direction, uchar *buf, int none) {
+  for (;;) {
+    if (status == TIDESDB_NOT_FOUND) return none;
+    if (status != TIDESDB_SKIPPED) {
+      if (status != TIDESDB_OK) return fail(status);
+      const tidesdb_row &row = scan_cursor_->rows[scan_cursor_->position];
+      const int error = deliver_row(row, buf);
+      if (error != SKIP_ROW) {
+        if (error == 0 && keep_position_) anchor_.assign({row.key, row.key_size});
+        return error;
+      }
+      if (thd_kill_level(table->in_use) >= THD_ABORT_SOFTLY) return HA_ERR_ABORTED_BY_USER;
+    }
+    status = step(direction);
+  }
+}
+
+/* --- table scans --- */
+
+int ha_tidesdb::rnd_init(bool) {
+  begin_scan(table_share->primary_key);
+  return 0;
+}
+
+int ha_tidesdb::rnd_end() {
+  if (scan_cursor_) tidesdb_cursor_reset(scan_cursor_);
+  scan_cursor_ = nullptr;
+  begin_scan(MAX_KEY);
+  return 0;
+}
+
+int ha_tidesdb::rnd_next(uchar *buf) {
+  if (position_ == Position::CURSOR && columns_chosen_) return deliver(step(1), 1, buf, HA_ERR_END_OF_FILE);
+  if (const int error = choose_columns()) return error;
+  if (const int error = lock_for_range()) return error;
+  const int status = position_ == Position::NONE ? seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0) : step(1);
+  return deliver(status, 1, buf, HA_ERR_END_OF_FILE);
+}
+
+int ha_tidesdb::rnd_pos(uchar *buf, uchar *pos) {
+  if (const int error = choose_columns()) return error;
+  if (const int error = lock_for_point()) return error;
+  row_key_.clear();
+  if (has_primary_key())
+    primary_codec_->append_ref(pos, &row_key_);
+  else
+    row_key_.append(pos, HIDDEN_KEY_SIZE);
+  point_ = true;
+  const int error = read_by_key(row_key_.slice(), buf, HA_ERR_KEY_NOT_FOUND);
+  point_ = false;
+  return error;
+}
+
+void ha_tidesdb::position(const uchar *record) {
+  if (has_primary_key())
+    primary_codec_->make_ref(record, ref);
+  else
+    memcpy(ref, row_number_, HIDDEN_KEY_SIZE);
+}
+
+int ha_tidesdb::cmp_ref(const uchar *a, const uchar *b) {
+  return primary_codec_ ? primary_codec_->compare_refs(a, b) : memcmp(a, b, HIDDEN_KEY_SIZE);
+}
+
+/* --- index scans --- */
+
+int ha_tidesdb::index_init(uint index, bool) {
+  begin_scan(index);
+  return 0;
+}
+
+int ha_tidesdb::index_end() {
+  if (scan_cursor_) tidesdb_cursor_reset(scan_cursor_);
+  scan_cursor_ = nullptr;
+  begin_scan(MAX_KEY);
+  return 0;
+}
+
+/* The one row of a unique key that is given in full. */
+int ha_tidesdb::read_unique(uchar *buf, int none) {
+  position_ = Position::ANCHOR;
+  prefix_bounded_ = false;
+  anchor_.assign(search_.slice());
+  if (is_primary(scan_index_)) return read_by_key(search_.slice(), buf, none);
+  if (const int error = cursor_of(scan_index_, &scan_cursor_)) return error;
+  if (row_lock_ != RowLock::NONE) locked_by_ = scan_cursor_;
+  Slice value;
+  const int status =
+      tidesdb_get(scan_cursor_, session_->txn(), search_.data(), search_.size(), read_mode(), &value);
+  if (status == TIDESDB_NOT_FOUND || status == TIDESDB_SKIPPED) return none;
+  if (status != TIDESDB_OK) return fail(status);
+  const int error = deliver_entry({search_.data(), value.data, search_.size(), value.size}, buf);
+  return error == SKIP_ROW ? none : error;
+}
+
+int ha_tidesdb::index_read_map(uchar *buf, const uchar *key, key_part_map map, ha_rkey_function find) {
+  if (const int error = choose_columns()) return error;
+  const KeyCodec &codec = is_primary(scan_index_) ? *primary_codec_ : *index_codecs_[scan_index_];
+  search_.clear();
+  const KeyCodec::Search search = codec.append_search(key, map, &search_);
+  point_ = (find == HA_READ_KEY_EXACT || find == HA_READ_PREFIX || find == HA_READ_PREFIX_LAST) &&
+           codec.is_unique() && search.all_columns && !search.has_null;
+  if (point_) {
+    if (const int error = lock_for_point()) return error;
+    return read_unique(buf, HA_ERR_KEY_NOT_FOUND);
+  }
+  if (const int error = lock_for_range()) return error;
+  uchar where;
+  size_t prefix = 0;
+  int direction = 1;
+  switch (find) {
+    case HA_READ_KEY_EXACT:
+    case HA_READ_PREFIX:
+      where = TIDESDB_SEEK_AT_OR_AFTER;
+      prefix = search_.size();
+      break;
+    case HA_READ_KEY_OR_NEXT:
+      where = TIDESDB_SEEK_AT_OR_AFTER;
+      break;
+    case HA_READ_AFTER_KEY:
+      where = TIDESDB_SEEK_AFTER;
+      break;
+    case HA_READ_BEFORE_KEY:
+      where = TIDESDB_SEEK_BEFORE;
+      direction = -1;
+      break;
+    case HA_READ_PREFIX_LAST:
+      where = TIDESDB_SEEK_AT_OR_BEFORE;
+      prefix = search_.size();
+      direction = -1;
+      break;
+    case HA_READ_KEY_OR_PREV:
+    case HA_READ_PREFIX_LAST_OR_PREV:
+      where = TIDESDB_SEEK_AT_OR_BEFORE;
+      direction = -1;
+      break;
+    default:
+      return HA_ERR_UNSUPPORTED;
+  }
+  return deliver(seek(where, search_.slice(), prefix), direction, buf, HA_ERR_KEY_NOT_FOUND);
+}
+
+int ha_tidesdb::index_next(uchar *buf) {
+  if (const int error = choose_columns()) return error;
+  if (point_) {
+    point_ = false;
+    if (const int error = lock_for_range()) return error;
+  }
+  int status = step(1);
+  if (status == TIDESDB_NOT_FOUND && prefix_bounded_) status = seek(TIDESDB_SEEK_AFTER, search_.slice(), 0);
+  return deliver(status, 1, buf, HA_ERR_END_OF_FILE);
+}
+
+int ha_tidesdb::index_next_same(uchar *buf, const uchar *key, uint length) {
+  if (point_) return HA_ERR_END_OF_FILE;
+  if (!prefix_bounded_ || position_ != Position::CURSOR) return handler::index_next_same(buf, key, length);
+  return deliver(step(1), 1, buf, HA_ERR_END_OF_FILE);
+}
+
+int ha_tidesdb::index_prev(uchar *buf) {
+  if (const int error = choose_columns()) return error;
+  if (point_) {
+    point_ = false;
+    if (const int error = lock_for_range()) return error;
+  }
+  int status = step(-1);
+  if (status == TIDESDB_NOT_FOUND && prefix_bounded_) status = seek(TIDESDB_SEEK_BEFORE, search_.slice(), 0);
+  return deliver(status, -1, buf, HA_ERR_END_OF_FILE);
+}
+
+int ha_tidesdb::index_first(uchar *buf) {
+  if (const int error = choose_columns()) return error;
+  if (const int error = lock_for_range()) return error;
+  point_ = false;
+  return deliver(seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0), 1, buf, HA_ERR_END_OF_FILE);
+}
+
+int ha_tidesdb::index_last(uchar *buf) {
+  if (const int error = choose_columns()) return error;
+  if (const int error = lock_for_range()) return error;
+  point_ = false;
+  return deliver(seek(TIDESDB_SEEK_LAST, {nullptr, 0}, 0), -1, buf, HA_ERR_END_OF_FILE);
+}
+
+/*
+  Ranges: the engine ends them, so that no row is compared here. An end that the server describes in
+  another way than "up to the key, or with it" is left to the server's own comparison.
+*/
+int ha_tidesdb::read_range_first(const key_range *start, const key_range *end, bool eq_range_arg,
+                                 bool sorted) {
+  bound_exact_ = !end;
+  if (end && (end->flag == HA_READ_BEFORE_KEY || end->flag == HA_READ_AFTER_KEY)) {
+    const KeyCodec &codec = is_primary(scan_index_) ? *primary_codec_ : *index_codecs_[scan_index_];
+    bound_buffer_.clear();
+    codec.append_search(end->key, end->keypart_map, &bound_buffer_);
+    bound_exact_ = true;
+    if (end->flag == HA_READ_BEFORE_KEY || successor(&bound_buffer_)) bound_ = &bound_buffer_;
+  }
+  int result;
+  if (bound_exact_) {
+    eq_range = eq_range_arg;
+    set_end_range(end);
+    range_key_part = table->key_info[active_index].key_part;
+    result = start ? ha_index_read_map(table->record[0], start->key, start->keypart_map, start->flag)
+                   : ha_index_first(table->record[0]);
+    if (result == HA_ERR_KEY_NOT_FOUND) result = HA_ERR_END_OF_FILE;
+  } else {
+    result = handler::read_range_first(start, end, eq_range_arg, sorted);
+  }
+  bound_ = nullptr;
+  return result;
+}
+
+int ha_tidesdb::read_range_next() {
+  if (!bound_exact_) return handler::read_range_next();
+  if (eq_range) return ha_index_next_same(table->record[0], end_range->key, end_range->length);
+  return ha_index_next(table->record[0]);
+}

@@ -1,0 +1,184 @@
+/*
+  Insert, update, delete: a row and all its index entries go to the engine as one call, all or none.
+
+  Keys that decide uniqueness (the primary key, entries of unique indexes without NULL) are locked before
+  they are checked and written, in key order, the row first. Other entries carry the primary key and need
+  no lock of their own.
+*/
+#include "handler/ha_tidesdb.h"
+
+#include "sql_class.h"
+
+#include "handler/bulk_load.h"
+#include "sysvars.h"
+
+using namespace tidesdb;
+
+void ha_tidesdb::encode_primary(const uchar *record, ByteBuffer *key) {
+  key->clear();
+  if (has_primary_key())
+    primary_codec_->append_columns(record, key);
+  else
+    key->append(row_number_, HIDDEN_KEY_SIZE);
+}
+
+int ha_tidesdb::next_row_number() {
+  uint64_t number;
+  const int status =
+      tidesdb_counter_take(open_table_->primary(), COUNTER_ROW_NUMBER, 1, 1, 1, ~0ULL, &number);
+  if (status != TIDESDB_OK) return fail(status);
+  store_hidden_key(row_number_, number);
+  return 0;
+}
+
+/* An explicit value, or one that did not come from our counter, must not be handed out later. */
+int ha_tidesdb::raise_auto_increment(const uchar *record) {
+  Field *field = table->found_next_number_field;
+  if (!field) return 0;
+  const my_ptrdiff_t offset = record - table->record[0];
+  field->move_field_offset(offset);
+  const bool null = field->is_null();
+  const longlong value = null ? 0 : field->val_int();
+  field->move_field_offset(-offset);
+  if (null || value == 0 || (value < 0 && !field->is_unsigned())) return 0;
+  const ulonglong number = static_cast<ulonglong>(value);
+  if (number < tidesdb_counter_peek(open_table_->primary(), COUNTER_AUTO_INCREMENT)) return 0;
+  tidesdb_txn *txn = bulk_ ? bulk_->txn() : session_->txn();
+  const int status = tidesdb_counter_raise(txn, open_table_->primary(), COUNTER_AUTO_INCREMENT, number);
+  return status == TIDESDB_OK ? 0 : fail(status);
+}
+
+void ha_tidesdb::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
+                                    ulonglong *reserved) {
+  const ulonglong limit = table->next_number_field->get_max_int_value();
+  uint64_t taken;
+  *reserved = std::max(wanted, 1ULL);
+  int status = tidesdb_counter_take(open_table_->primary(), COUNTER_AUTO_INCREMENT, *reserved, offset,
+                                    increment, limit, &taken);
+  if (status != TIDESDB_OK && *reserved > 1) {
+    *reserved = 1; /* the end of the type is near */
+    status = tidesdb_counter_take(open_table_->primary(), COUNTER_AUTO_INCREMENT, 1, offset, increment, limit,
+                                  &taken);
+  }
+  *first = status == TIDESDB_OK ? taken : ULONGLONG_MAX;
+}
+
+void ha_tidesdb::add_write(tidesdb_family *family, Slice key, Slice value, int kind, bool lock, uint index) {
+  writes_.push_back(
+      {family, key, value, static_cast<uint8_t>(kind), static_cast<uint8_t>(lock ? TIDESDB_OP_LOCK : 0)});
+  write_index_.push_back(index);
+}
+
+int ha_tidesdb::apply_writes() {
+  size_t failed = 0;
+  const int status = tidesdb_write(session_->txn(), writes_.data(), writes_.size(), &failed);
+  if (status == TIDESDB_OK) return 0;
+  if (status == TIDESDB_DUPLICATE) {
+    duplicate_key_ = write_index_[failed];
+    return HA_ERR_FOUND_DUPP_KEY;
+  }
+  return fail(status);
+}
+
+int ha_tidesdb::write_row(const uchar *record) {
+  if (table->next_number_field && record == table->record[0])
+    if (const int error = update_auto_increment()) return error;
+  if (const int error = raise_auto_increment(record)) return error;
+  return bulk_ ? bulk_->write(record) : write_row_now(record);
+}
+
+int ha_tidesdb::write_row_now(const uchar *record) {
+  if (const int error = lock_table(TIDESDB_LOCK_INTENT_EXCLUSIVE)) return error;
+  if (!has_primary_key())
+    if (const int error = next_row_number()) return error;
+  const int checked = sysvars::skip_unique_check(table->in_use) ? TIDESDB_PUT : TIDESDB_INSERT;
+  encode_primary(record, &new_primary_);
+  row_codec_->encode(record, &row_value_);
+  writes_.clear();
+  write_index_.clear();
+  add_write(open_table_->primary(), new_primary_.slice(), row_value_.slice(),
+            has_primary_key() ? checked : TIDESDB_PUT, true, table_share->primary_key);
+  for (uint i = 0; i < table_share->keys; i++) {
+    if (is_primary(i)) continue;
+    EntryBuffers &entry = entries_[i];
+    const bool decides =
+        index_codecs_[i]->make_entry(record, new_primary_.slice(), &entry.new_key, &entry.new_value);
+    add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
+              decides ? checked : TIDESDB_PUT, decides, i);
+  }
+  return apply_writes();
+}
+
+int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
+  if (!table_share->blob_fields && !memcmp(old_record, new_record, table_share->reclength))
+    return HA_ERR_RECORD_IS_THE_SAME;
+  if (const int error = lock_table(TIDESDB_LOCK_INTENT_EXCLUSIVE)) return error;
+  if (table->found_next_number_field &&
+      bitmap_is_set(table->write_set, table->found_next_number_field->field_index))
+    if (const int error = raise_auto_increment(new_record)) return error;
+
+  encode_primary(old_record, &old_primary_);
+  bool moves = false;
+  if (has_primary_key() &&
+      bitmap_is_overlapping(&index_columns_[table_share->primary_key], table->write_set)) {
+    encode_primary(new_record, &new_primary_);
+    moves = old_primary_.size() != new_primary_.size() ||
+            memcmp(old_primary_.data(), new_primary_.data(), new_primary_.size());
+  }
+  const Slice old_key = old_primary_.slice(), new_key = moves ? new_primary_.slice() : old_key;
+  row_codec_->encode(new_record, &row_value_);
+  writes_.clear();
+  write_index_.clear();
+  if (moves) {
+    add_write(open_table_->primary(), old_key, {nullptr, 0}, TIDESDB_DELETE, true, table_share->primary_key);
+    add_write(open_table_->primary(), new_key, row_value_.slice(), TIDESDB_INSERT, true,
+              table_share->primary_key);
+  } else {
+    add_write(open_table_->primary(), new_key, row_value_.slice(), TIDESDB_PUT, true,
+              table_share->primary_key);
+  }
+  for (uint i = 0; i < table_share->keys; i++) {
+    if (is_primary(i)) continue;
+    /* A primary key of other bytes but the same weights does not move, yet its entries hold those bytes. */
+    if (!moves && !bitmap_is_overlapping(&index_columns_[i], table->write_set) &&
+        !(has_primary_key() &&
+          bitmap_is_overlapping(&index_columns_[table_share->primary_key], table->write_set)))
+      continue;
+    EntryBuffers &entry = entries_[i];
+    const bool old_decides =
+        index_codecs_[i]->make_entry(old_record, old_key, &entry.old_key, &entry.old_value);
+    const bool new_decides =
+        index_codecs_[i]->make_entry(new_record, new_key, &entry.new_key, &entry.new_value);
+    const auto same = [](const ByteBuffer &a, const ByteBuffer &b) {
+      return a.size() == b.size() && (a.size() == 0 || !memcmp(a.data(), b.data(), a.size()));
+    };
+    if (same(entry.old_key, entry.new_key)) {
+      if (!same(entry.old_value, entry.new_value))
+        add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(), TIDESDB_PUT,
+                  new_decides, i);
+      continue;
+    }
+    add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, old_decides, i);
+    add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
+              new_decides ? TIDESDB_INSERT : TIDESDB_PUT, new_decides, i);
+  }
+  return apply_writes();
+}
+
+int ha_tidesdb::delete_row(const uchar *record) {
+  if (const int error = lock_table(TIDESDB_LOCK_INTENT_EXCLUSIVE)) return error;
+  encode_primary(record, &old_primary_);
+  writes_.clear();
+  write_index_.clear();
+  add_write(open_table_->primary(), old_primary_.slice(), {nullptr, 0},
+            sysvars::single_delete_primary(table->in_use) ? TIDESDB_SINGLE_DELETE : TIDESDB_DELETE, true,
+            table_share->primary_key);
+  for (uint i = 0; i < table_share->keys; i++) {
+    if (is_primary(i)) continue;
+    EntryBuffers &entry = entries_[i];
+    const bool decides =
+        index_codecs_[i]->make_entry(record, old_primary_.slice(), &entry.old_key, &entry.old_value);
+    add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, decides, i);
+  }
+  return apply_writes();
+}

@@ -1,0 +1,123 @@
+/*
+  Rows: the server's record <-> the value in the primary family (docs/format/rows.md).
+
+  RowCodec belongs to one open TABLE. RowReader holds what one reader needs beside it: a plan
+  compiled for a set of columns, and the memory that the BLOB pointers of the last row point into. A
+  handler has one reader for each cursor whose blobs must live apart; usually one.
+
+  Nothing is allocated a row once buffers have grown. Rows may stand in any buffer of the record's
+  layout.
+*/
+#ifndef TIDESDB_ROW_ROW_CODEC_H
+#define TIDESDB_ROW_ROW_CODEC_H
+
+#include <memory>
+#include <vector>
+
+#include "key/key_codec.h"
+
+namespace tidesdb {
+
+/* The layout that rows are written with today: the table's definition, no instant ALTER behind it.
+ */
+constexpr ulonglong ROW_LAYOUT_VERSION = 1;
+
+class RowCodec {
+ public:
+  /* `primary`: codec of the primary key, nullptr in a table without one; it must outlive the
+     result. nullptr when memory is short. */
+  static std::unique_ptr<RowCodec> make(TABLE *table, const KeyCodec *primary);
+
+  RowCodec(const RowCodec &) = delete;
+  RowCodec &operator=(const RowCodec &) = delete;
+
+  /* The row's value; clears `out` first. All stored columns of `record` must be valid. */
+  void encode(const uchar *record, ByteBuffer *out) const;
+
+ private:
+  friend class RowReader;
+  RowCodec() = default;
+  void compile(TABLE *table, const KeyCodec *primary);
+
+  /* Bytes that are side by side in the record and in the row. */
+  struct Run {
+    uint record_offset;
+    uint size;
+  };
+  struct FixedColumn {
+    uint field_index;
+    uint record_offset;
+    uint row_offset; /* from the start of the fixed columns */
+    uint size;
+    uint null_offset;
+    uchar null_bit; /* 0: NOT NULL */
+  };
+  enum class Variable : uchar { CHAR, VARCHAR1, VARCHAR2, BLOB };
+  struct VariableColumn {
+    uint field_index;
+    uint record_offset;
+    uint size; /* bytes in the record: CHAR: of the text; VARCHAR: bound of the text; BLOB: length
+                  bytes */
+    uint null_offset;
+    uchar null_bit;
+    Variable kind;
+    CHARSET_INFO *charset;
+  };
+  /* A primary key column that is read from the key. */
+  struct KeyColumn {
+    uint field_index;
+    uint part;       /* of the primary key */
+    uint key_offset; /* constant: parts before it have constant size */
+  };
+
+  const KeyCodec *primary_ = nullptr;
+  uint null_bytes_ = 0;
+  std::vector<uchar> fixed_null_bits_; /* NULL bits of the fixed columns, as in the null area */
+  bool fixed_nulls_ = false;           /* there are any */
+  size_t fixed_size_ = 0;
+  size_t key_size_needed_ = 0; /* bytes of key that key_columns_ span */
+  std::vector<FixedColumn> fixed_;
+  std::vector<Run> runs_;
+  std::vector<VariableColumn> variable_;
+  std::vector<KeyColumn> key_columns_;
+};
+
+class RowReader {
+ public:
+  explicit RowReader(const RowCodec &codec) : codec_(codec) {}
+
+  /*
+    Which columns read() fills; nullptr: all. Cheap when the set is the same as before. Call it at
+    the start of a scan and whenever the server may have changed read_set (column_bitmaps_signal).
+    false when memory is short.
+  */
+  bool choose(const MY_BITMAP *columns);
+  /*
+    Fills the chosen columns of `record` and all of its NULL bits. `key` is the row's key in the
+    primary family. BLOB pointers go into this reader's memory and live until its next read().
+    false: damaged bytes, or a layout version that is not known.
+  */
+  bool read(Slice key, Slice value, uchar *record);
+
+ private:
+  void compile(const MY_BITMAP *columns);
+
+  const RowCodec &codec_;
+  bool chosen_ = false;
+  bool all_ = false;
+  std::vector<my_bitmap_map> columns_; /* of the set the plan was made for */
+  struct Copy {
+    uint record_offset;
+    uint row_offset;
+    uint size;
+  };
+  std::vector<Copy> copies_;
+  std::vector<uint> key_columns_; /* of the codec's, by position */
+  std::vector<uchar> wanted_;     /* for each variable column */
+  size_t variable_count_ = 0;     /* variable columns up to the last wanted one */
+  bool blobs_ = false;
+  ByteBuffer blob_memory_;
+};
+
+}  // namespace tidesdb
+#endif

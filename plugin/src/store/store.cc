@@ -1,0 +1,99 @@
+/*
+  Opening and closing the store: where it lives, with what options, whom it belongs to.
+*/
+#include "store/store.h"
+
+#include <sys/stat.h>
+
+#include "log.h"
+
+#include "store/engine_log.h"
+#include "sysvars.h"
+#include "txn/wait_observer.h"
+
+namespace tidesdb {
+
+Plugin plugin;
+
+namespace {
+
+bool is_directory(const std::string &path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+std::string real_path(const char *path) {
+  char resolved[FN_REFLEN];
+  if (my_realpath(resolved, path, MYF(0))) return path;
+  std::string result = resolved;
+  while (result.size() > 1 && result.back() == '/') result.pop_back();
+  return result;
+}
+
+bool make_directory(const std::string &path) { return is_directory(path) || mkdir(path.c_str(), 0750) == 0; }
+
+/* The directory of the store; "" and a line in the log where none can be made. */
+std::string choose_home(const std::string &data_directory) {
+  const std::string inside = data_directory + "/" + INSIDE_DIRECTORY;
+  const char *configured = sysvars::data_home_dir();
+  if (configured && *configured) {
+    const std::string chosen =
+        *configured == '/' ? std::string(configured) : data_directory + "/" + configured;
+    if (!make_directory(chosen)) {
+      sql_print_error("TidesDB: cannot make the directory tidesdb_data_home_dir='%s': %s", chosen.c_str(),
+                      strerror(errno));
+      return "";
+    }
+    return chosen;
+  }
+  if (is_directory(inside)) return inside;
+  const size_t slash = data_directory.rfind('/');
+  const std::string beside =
+      data_directory.substr(0, slash == std::string::npos ? 0 : slash) + "/" + BESIDE_DIRECTORY;
+  if (make_directory(beside) && access(beside.c_str(), W_OK) == 0) return beside;
+  if (make_directory(inside)) return inside;
+  sql_print_error("TidesDB: can make neither '%s' nor '%s': %s", beside.c_str(), inside.c_str(),
+                  strerror(errno));
+  return "";
+}
+
+}  // namespace
+
+bool open_store() {
+  const std::string data_directory = real_path(mysql_real_data_home);
+  plugin.home = choose_home(data_directory);
+  if (plugin.home.empty()) return true;
+
+  tidesdb_options options;
+  tidesdb_options_init(&options);
+  if (sysvars::fill_store_options(&options)) return true;
+  options.owner = data_directory.c_str();
+  options.create_if_missing = 1;
+  options.write_buffer_variable = "tidesdb_unified_memtable_write_buffer_size";
+  options.observer = wait_observer();
+  open_engine_log(data_directory);
+  options.log = engine_log_line;
+
+  tidesdb_db *db = nullptr;
+  const int status = tidesdb_open(plugin.home.c_str(), &options, &db);
+  if (status != TIDESDB_OK) {
+    sql_print_error("TidesDB: cannot open the store in '%s' for the data directory '%s': %s",
+                    plugin.home.c_str(), data_directory.c_str(), tidesdb_last_error());
+    close_engine_log();
+    return true;
+  }
+  plugin.db = db;
+  sql_print_information("TidesDB: library %s, store in '%s'", tidesdb_version(), plugin.home.c_str());
+  return false;
+}
+
+void close_store() {
+  if (!plugin.db) return;
+  tidesdb_db *db = plugin.db;
+  plugin.db = nullptr;
+  if (tidesdb_close(db) != TIDESDB_OK)
+    sql_print_error("TidesDB: closing the store: %s", tidesdb_last_error());
+  close_engine_log();
+}
+
+}  // namespace tidesdb

@@ -1,0 +1,38 @@
+/*
+  The plugin's one handle on the engine: the store of this server, and its handlerton.
+
+  The store is opened in the plugin's init and closed in its deinit; between them both pointers are
+  constant. The data directory follows the rule of the specification: an existing `#tidesdb` inside the
+  server's data directory wins, else `tidesdb_data` beside it, else a new `#tidesdb`.
+*/
+#ifndef TIDESDB_STORE_STORE_H
+#define TIDESDB_STORE_STORE_H
+
+#include <string>
+
+#include "key/sql_headers.h"
+#include "tidesdb.h"
+
+namespace tidesdb {
+
+/* Name of the store's directory inside the server's data directory; never shown as a database. */
+constexpr const char INSIDE_DIRECTORY[] = "#tidesdb";
+/* Name of the store's directory beside the server's data directory. */
+constexpr const char BESIDE_DIRECTORY[] = "tidesdb_data";
+
+struct Plugin {
+  handlerton *hton = nullptr;
+  tidesdb_db *db = nullptr;
+  /* True from the moment when the server has repeated its DDL log: from then on nothing is idempotent
+     that need not be. */
+  bool ddl_recovery_done = false;
+  std::string home;
+};
+extern Plugin plugin;
+
+/* Opens the store as the variables say. Errors are written to the error log; true: failed. */
+bool open_store();
+void close_store();
+
+}  // namespace tidesdb
+#endif

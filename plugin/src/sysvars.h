@@ -1,0 +1,71 @@
+/*
+  The plugin's variables (SHOW VARIABLES LIKE 'tidesdb%') and the options of tables and indexes that take
+  their defaults from them. What each means stands in the manual; here each has its effect.
+*/
+#ifndef TIDESDB_SYSVARS_H
+#define TIDESDB_SYSVARS_H
+
+#include "key/sql_headers.h"
+#include "tidesdb.h"
+
+struct st_mysql_sys_var;
+
+/* Values of a table's options, as the server keeps them in TABLE_SHARE::option_struct. */
+struct ha_table_option_struct {
+  ulonglong write_buffer_size;
+  ulonglong level_size_ratio;
+  ulonglong min_levels;
+  ulonglong bloom_fpr;
+  ulonglong l1_file_count_trigger;
+  ulonglong l0_queue_stall_threshold;
+  ulonglong tombstone_density_trigger;
+  ulonglong tombstone_density_min_entries;
+  ulonglong skip_list_max_level;
+  ulonglong skip_list_probability;
+  ulonglong index_sample_ratio;
+  ulonglong block_index_prefix_len;
+  uint compression;
+  uint sync_mode;
+  uint isolation_level;
+  bool bloom_filter;
+  bool use_btree;
+};
+
+struct ha_index_option_struct {
+  bool use_btree;
+};
+
+namespace tidesdb {
+namespace sysvars {
+
+enum ForeignKeys { FOREIGN_KEYS_ERROR = 0, FOREIGN_KEYS_WARN = 1 };
+
+extern struct st_mysql_sys_var *variables[];
+extern ha_create_table_option table_options[];
+extern ha_create_table_option index_options[];
+
+/* Options of a table that are accepted and have no effect in this design (the closed list). */
+bool option_has_no_effect(const LEX_CSTRING &name);
+
+/* Reads the variables set at start into the store's options. true: they contradict each other, or ask for
+   what is not there; the error log says which. */
+bool fill_store_options(tidesdb_options *options);
+
+const char *data_home_dir();
+int log_level();
+bool log_to_file();
+ulonglong log_truncation_at();
+bool pessimistic_locking();
+bool print_all_conflicts();
+ulonglong write_buffer_size();
+
+bool skip_unique_check(THD *thd);
+bool single_delete_primary(THD *thd);
+ulonglong backpressure_wait_timeout_ms(THD *thd);
+/* 0: no limit. */
+ulonglong lock_wait_timeout_ms(THD *thd);
+ForeignKeys foreign_keys(THD *thd);
+
+}  // namespace sysvars
+}  // namespace tidesdb
+#endif

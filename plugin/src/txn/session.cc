@@ -1,0 +1,291 @@
+/*
+  Session: begin, statements, prepare, order, commit, rollback (protocols: section 2; the server's call
+  traces: server-contract 2a).
+*/
+#include "txn/session.h"
+
+#include "debug.h"
+#include "sql_class.h"
+#include "sys_vars_shared.h"
+
+#include "store/store.h"
+#include "sysvars.h"
+#include "txn/wait_observer.h"
+#include "txn/xid.h"
+
+namespace tidesdb {
+
+/* Transactions of one connection: its first number has so many zero bits at the end. */
+constexpr int TRANSACTION_NUMBER_BITS = 40;
+
+Session::Session(THD *thd) : thd_(thd) {
+  static std::atomic<ulonglong> sessions{0};
+  transaction_number_ = (sessions.fetch_add(1, std::memory_order_relaxed) + 1) << TRANSACTION_NUMBER_BITS;
+}
+
+Session *Session::find(const THD *thd) { return static_cast<Session *>(thd_get_ha_data(thd, plugin.hton)); }
+
+Session *Session::get(THD *thd) {
+  if (Session *session = find(thd)) return session;
+  std::unique_ptr<Session> session(new (std::nothrow) Session(thd));
+  if (!session || create_txn(plugin.db, &session->txn_) != TIDESDB_OK) return nullptr;
+  tidesdb_txn_set_cookie(session->txn(), thd);
+  thd_set_ha_data(thd, plugin.hton, session.get());
+  watch_connection(thd, session.get());
+  return session.release();
+}
+
+void Session::close(THD *thd) {
+  Session *session = find(thd);
+  if (!session) return;
+  forget_connection(thd);
+  thd_set_ha_data(thd, plugin.hton, nullptr);
+  delete session;
+}
+
+Session::~Session() {
+  if (state_ != State::IDLE) tidesdb_txn_rollback(txn());
+}
+
+bool Session::in_multi_statement_transaction() const {
+  return thd_test_options(thd_, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) != 0;
+}
+
+int Session::level_for(THD *thd, int table_level) {
+  switch (thd_tx_isolation(thd)) {
+    case ISO_READ_UNCOMMITTED:
+      return TIDESDB_READ_UNCOMMITTED;
+    case ISO_READ_COMMITTED:
+      return TIDESDB_READ_COMMITTED;
+    case ISO_SERIALIZABLE:
+      return TIDESDB_SERIALIZABLE;
+    default:
+      return table_level;
+  }
+}
+
+int Session::begin(int level) {
+  unsigned flags = 0;
+  const bool multi = in_multi_statement_transaction();
+  optimistic_ = !sysvars::pessimistic_locking();
+  if (optimistic_) flags |= TIDESDB_TXN_OPTIMISTIC;
+  if (!multi) flags |= TIDESDB_TXN_AUTOCOMMIT;
+  if (thd_->rgi_slave) flags |= TIDESDB_TXN_ORDERED_WAITS;
+  isolation_ = level;
+  const int status = tidesdb_txn_begin(txn(), level, flags);
+  if (status != TIDESDB_OK) return fail(status);
+  state_ = State::ACTIVE;
+  transaction_number_++;
+  holder_statement_.clear();
+  return 0;
+}
+
+/* innodb_lock_wait_timeout: NOWAIT and WAIT n set it for the statement, and users know it. */
+static ulonglong innodb_timeout_ms(THD *thd) {
+  static std::atomic<sys_var *> variable{nullptr};
+  sys_var *found = variable.load(std::memory_order_relaxed);
+  if (!found) {
+    static const char name[] = "innodb_lock_wait_timeout";
+    found = intern_find_sys_var(name, sizeof(name) - 1);
+    if (!found) return ~0ULL;
+    variable.store(found, std::memory_order_relaxed);
+  }
+  const uchar *value = found->value_ptr(thd, OPT_SESSION, &null_clex_str);
+  const ulonglong seconds = value ? *reinterpret_cast<const uint *>(value) : 100000000;
+  return seconds >= 100000000 ? ~0ULL : seconds * 1000;
+}
+
+void Session::set_lock_timeout() {
+  const ulonglong own = sysvars::lock_wait_timeout_ms(thd_);
+  ulonglong timeout = own == 0 ? ~0ULL : own;
+  timeout = std::min(timeout, static_cast<ulonglong>(thd_->variables.lock_wait_timeout) * 1000);
+  timeout = std::min(timeout, innodb_timeout_ms(thd_));
+  if (timeout == lock_timeout_ms_) return;
+  lock_timeout_ms_ = timeout;
+  tidesdb_txn_set_lock_timeout(txn(), timeout);
+}
+
+int Session::enter_statement(int table_level, bool may_write) {
+  if (state_ == State::ABORTED) return HA_ERR_ROLLBACK;
+  if (statement_open_) {
+    if (table_level == TIDESDB_SNAPSHOT && isolation_ == TIDESDB_REPEATABLE_READ)
+      if (const int status = tidesdb_txn_take_snapshot(txn())) return fail(status);
+    return 0;
+  }
+  const bool multi = in_multi_statement_transaction();
+  trans_register_ha(thd_, false, plugin.hton, 0);
+  if (multi) trans_register_ha(thd_, true, plugin.hton, 0);
+  if (state_ == State::IDLE)
+    if (const int error = begin(level_for(thd_, table_level))) return error;
+  set_lock_timeout();
+  const int status =
+      tidesdb_txn_statement_begin(txn(), may_write, sysvars::backpressure_wait_timeout_ms(thd_));
+  if (status != TIDESDB_OK) return fail(status);
+  statement_open_ = true;
+  if (table_level == TIDESDB_SNAPSHOT && isolation_ == TIDESDB_REPEATABLE_READ)
+    if (const int error = tidesdb_txn_take_snapshot(txn())) return fail(error);
+  return 0;
+}
+
+int Session::start_snapshot() {
+  if (state_ != State::IDLE) return 0;
+  trans_register_ha(thd_, true, plugin.hton, 0);
+  const int level = level_for(thd_, TIDESDB_REPEATABLE_READ);
+  if (const int error = begin(level)) return error;
+  if (level == TIDESDB_READ_UNCOMMITTED || level == TIDESDB_READ_COMMITTED) {
+    push_warning(thd_, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,
+                 "TidesDB: WITH CONSISTENT SNAPSHOT is ignored below REPEATABLE READ");
+    return 0;
+  }
+  const int status = tidesdb_txn_take_snapshot(txn());
+  return status == TIDESDB_OK ? 0 : fail(status);
+}
+
+void Session::end_statement() {
+  if (!statement_open_) return;
+  tidesdb_txn_statement_end(txn());
+  statement_open_ = false;
+}
+
+int Session::prepare(bool real) {
+  if (!real) return 0; /* a statement's end: commit(thd, false) follows */
+  if (state_ == State::ABORTED) return HA_ERR_ROLLBACK;
+  if (state_ != State::ACTIVE || !tidesdb_txn_has_writes(txn())) return 0;
+  EncodedXid xid;
+  encode_session_xid(thd_, &xid);
+  const int status = tidesdb_txn_prepare(txn(), xid.bytes, xid.size);
+  if (status != TIDESDB_OK) return commit_failed(status);
+  state_ = State::PREPARED;
+  return 0;
+}
+
+void Session::order() {
+  if (state_ != State::PREPARED) return;
+  tidesdb_txn_order(txn());
+  state_ = State::ORDERED;
+}
+
+int Session::commit(bool real) {
+  if (!real) {
+    end_statement();
+    return 0;
+  }
+  int status = TIDESDB_OK;
+  switch (state_) {
+    case State::IDLE:
+      return 0;
+    case State::ABORTED:
+      rollback_all();
+      return HA_ERR_ROLLBACK;
+    case State::ORDERED:
+      status = tidesdb_txn_finish(txn(), 1);
+      end();
+      return status == TIDESDB_OK ? 0 : commit_failed(status);
+    case State::ACTIVE:
+      if (!tidesdb_txn_has_writes(txn())) {
+        status = tidesdb_txn_commit(txn());
+        end();
+        return status == TIDESDB_OK ? 0 : commit_failed(status);
+      }
+      status = tidesdb_txn_prepare(txn(), nullptr, 0);
+      if (status != TIDESDB_OK) {
+        const int error = commit_failed(status);
+        rollback_all();
+        return error;
+      }
+      break;
+    case State::PREPARED:
+      break;
+  }
+  tidesdb_txn_order(txn());
+  thd_wakeup_subsequent_commits(thd_, 0);
+  status = tidesdb_txn_finish(txn(), 0);
+  end();
+  return status == TIDESDB_OK ? 0 : commit_failed(status);
+}
+
+int Session::rollback_all() {
+  const int status = tidesdb_txn_rollback(txn());
+  end();
+  return status == TIDESDB_OK ? 0 : map_status(status, optimistic_).code;
+}
+
+int Session::rollback(bool real) {
+  if (state_ == State::IDLE) return 0;
+  if (real) return rollback_all();
+  if (state_ == State::ABORTED || !statement_open_) return 0;
+  const int status = tidesdb_txn_statement_rollback(txn());
+  end_statement();
+  return status == TIDESDB_OK ? 0 : fail(status);
+}
+
+void Session::report_conflict(int status) {
+  if (!sysvars::print_all_conflicts()) return;
+  sql_print_information("TidesDB: %s: thread %llu: '%.*s' met %s%s%s", tidesdb_strerror(status),
+                        static_cast<ulonglong>(thd_get_thread_id(thd_)),
+                        static_cast<int>(std::min<size_t>(thd_->query_length(), 1024)),
+                        thd_->query() ? thd_->query() : "",
+                        holder_statement_.empty() ? "a committed change" : "'", holder_statement_.c_str(),
+                        holder_statement_.empty() ? "" : "'");
+}
+
+int Session::fail(int status) {
+  const MappedError mapped = map_status(status, optimistic_);
+  error_text_.clear();
+  switch (status) {
+    case TIDESDB_BACKPRESSURE:
+      push_warning_printf(
+          thd_, Sql_condition::WARN_LEVEL_NOTE, ER_LOCK_WAIT_TIMEOUT,
+          "TidesDB: back-pressure: writing was held back for tidesdb_backpressure_wait_timeout_ms: %s",
+          tidesdb_last_error());
+      break;
+    case TIDESDB_CORRUPTION:
+      sql_print_error("TidesDB: %s", tidesdb_last_error());
+      break;
+    case TIDESDB_CONFLICT:
+    case TIDESDB_DEADLOCK:
+      report_conflict(status);
+      break;
+    default:
+      break;
+  }
+  if (mapped.code == ERROR_WITH_TEXT) error_text_ = tidesdb_last_error();
+  switch (mapped.damage) {
+    case Damage::NONE:
+      break;
+    case Damage::STATEMENT:
+      thd_->mark_transaction_to_rollback(false);
+      break;
+    case Damage::TRANSACTION:
+      thd_->mark_transaction_to_rollback(true);
+      if (state_ == State::ACTIVE) state_ = State::ABORTED;
+      break;
+  }
+  return mapped.code;
+}
+
+int Session::commit_failed(int status) {
+  const MappedError mapped = map_status(status, optimistic_);
+  switch (mapped.code) {
+    case HA_ERR_LOCK_DEADLOCK:
+      report_conflict(status);
+      my_error(ER_LOCK_DEADLOCK, MYF(0));
+      break;
+    case HA_ERR_RECORD_CHANGED:
+      report_conflict(status);
+      my_error(ER_CHECKREAD, MYF(0), "");
+      break;
+    case HA_ERR_LOCK_WAIT_TIMEOUT:
+      my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
+      break;
+    case HA_ERR_ABORTED_BY_USER:
+      thd_->send_kill_message();
+      break;
+    default:
+      my_error(ER_GET_ERRMSG, MYF(0), mapped.code, tidesdb_last_error(), "TidesDB");
+      break;
+  }
+  return mapped.code;
+}
+
+}  // namespace tidesdb

@@ -1,0 +1,102 @@
+/*
+  A connection's transaction in the engine.
+
+  One Session stands with each THD (thd_set_ha_data) and keeps one engine transaction, which is begun by
+  the first statement that uses a table and ended by the server's commit or rollback. A Session is used by
+  its connection's thread, with two exceptions that the server makes: order() may come from the thread
+  that leads a group commit while the owner waits for it, and kill() from any thread.
+
+  States:   IDLE -> ACTIVE -> (PREPARED -> (ORDERED)) -> IDLE
+            ACTIVE -> ABORTED (deadlock, conflict): every call fails with HA_ERR_ROLLBACK until rollback()
+*/
+#ifndef TIDESDB_TXN_SESSION_H
+#define TIDESDB_TXN_SESSION_H
+
+#include <atomic>
+#include <string>
+
+#include "errors.h"
+#include "key/sql_headers.h"
+#include "store/handles.h"
+
+namespace tidesdb {
+
+class Session {
+ public:
+  /* The connection's session, made when there is none; nullptr when the engine cannot make one. */
+  static Session *get(THD *thd);
+  /* The same, without making one. */
+  static Session *find(const THD *thd);
+  /* Detaches from the THD and frees; what is open is rolled back. */
+  static void close(THD *thd);
+
+  Session(const Session &) = delete;
+  Session &operator=(const Session &) = delete;
+  ~Session();
+
+  tidesdb_txn *txn() const { return txn_.get(); }
+  bool is_active() const { return state_ != State::IDLE; }
+  /* Level of the running transaction (TIDESDB_READ_COMMITTED, ...). */
+  int isolation() const { return isolation_; }
+  bool optimistic() const { return optimistic_; }
+  /* Another for every transaction of every connection (handlers go from one to the next by the server's
+     table cache): what was locked under another number is locked no more. */
+  ulonglong transaction_number() const { return transaction_number_; }
+
+  /* The level at which a transaction that begins now with a table of `table_level` would run. */
+  static int level_for(THD *thd, int table_level);
+
+  /*
+    Registers with the server, begins the transaction where none runs, and a statement where none is open.
+    `table_level` is the table's ISOLATION_LEVEL. Returns 0 or an error for the server.
+  */
+  int enter_statement(int table_level, bool may_write);
+  /* START TRANSACTION WITH CONSISTENT SNAPSHOT. */
+  int start_snapshot();
+
+  /* The server's calls; `real`: the transaction ends, else the statement. Return 0 or an error. */
+  int prepare(bool real);
+  void order();
+  int commit(bool real);
+  int rollback(bool real);
+  void kill() { tidesdb_txn_kill(txn()); }
+
+  /* Maps the status of a failed engine call and marks what the server has to roll back. */
+  int fail(int status);
+  /* Text for the last ERROR_WITH_TEXT. */
+  const std::string &error_text() const { return error_text_; }
+
+  /* Statements of those that the last wait of this session waited for (tidesdb_print_all_conflicts). */
+  void remember_holder(std::string statement) { holder_statement_ = std::move(statement); }
+
+ private:
+  enum class State { IDLE, ACTIVE, PREPARED, ORDERED, ABORTED };
+
+  explicit Session(THD *thd);
+  int begin(int level);
+  void end() {
+    state_ = State::IDLE;
+    statement_open_ = false;
+  }
+  void end_statement();
+  int rollback_all();
+  /* An error of a commit: says it to the client by its own name. */
+  int commit_failed(int status);
+  void set_lock_timeout();
+  void report_conflict(int status);
+  bool in_multi_statement_transaction() const;
+
+  THD *thd_;
+  TxnHandle txn_;
+  State state_ = State::IDLE;
+  bool statement_open_ = false;
+  bool optimistic_ = false;
+  int isolation_ = TIDESDB_REPEATABLE_READ;
+  ulonglong transaction_number_;
+  ulonglong lock_timeout_ms_ = ~0ULL - 1;
+  std::string error_text_;
+  std::string holder_statement_;
+};
+
+}  // namespace tidesdb
+#endif

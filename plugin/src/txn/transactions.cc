@@ -1,0 +1,157 @@
+#include "txn/transactions.h"
+
+#include <mysql/plugin.h>
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "log.h"
+#include "sql_class.h"
+
+#include "store/store.h"
+#include "txn/session.h"
+#include "txn/xid.h"
+
+namespace tidesdb {
+
+namespace {
+
+/* all=false is the end of the transaction in autocommit, else only of a statement. */
+bool ends_transaction(THD *thd, bool all) {
+  return all || !thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
+}
+
+int close_connection(THD *thd) {
+  Session::close(thd);
+  return 0;
+}
+
+int prepare(THD *thd, bool all) {
+  Session *session = Session::find(thd);
+  if (!session) return 0;
+  if (thd_sql_command(thd) == SQLCOM_XA_PREPARE) {
+    my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), "XA PREPARE");
+    return HA_ERR_UNSUPPORTED;
+  }
+  return session->prepare(ends_transaction(thd, all));
+}
+
+void commit_ordered(THD *thd, bool) {
+  if (Session *session = Session::find(thd)) session->order();
+}
+
+int commit(THD *thd, bool all) {
+  Session *session = Session::find(thd);
+  return session ? session->commit(ends_transaction(thd, all)) : 0;
+}
+
+int rollback(THD *thd, bool all) {
+  Session *session = Session::find(thd);
+  return session ? session->rollback(ends_transaction(thd, all)) : 0;
+}
+
+int start_consistent_snapshot(THD *thd) {
+  Session *session = Session::get(thd);
+  return session ? session->start_snapshot() : HA_ERR_OUT_OF_MEM;
+}
+
+void kill_query(handlerton *, THD *thd, thd_kill_levels) {
+  if (Session *session = Session::find(thd)) session->kill();
+}
+
+/* --- recovery --- */
+
+int remember_xid(void *context, tidesdb_slice bytes) {
+  XID xid;
+  if (decode_xid(bytes, &xid))
+    static_cast<std::vector<XID> *>(context)->push_back(xid);
+  else
+    sql_print_error("TidesDB: a prepared transaction has an identifier of %zu bytes that is not ours",
+                    bytes.size);
+  return 0;
+}
+
+/* The server asks in portions, until one is not full, and then starts again from the beginning. */
+struct RecoveryList {
+  std::mutex mutex;
+  std::vector<XID> xids;
+  size_t next = 0;
+};
+RecoveryList recovery;
+
+int recover(XID *list, uint length) {
+  std::lock_guard<std::mutex> guard(recovery.mutex);
+  if (recovery.next == 0) {
+    recovery.xids.clear();
+    if (tidesdb_prepared_list(plugin.db, remember_xid, &recovery.xids) != TIDESDB_OK) {
+      sql_print_error("TidesDB: prepared transactions: %s", tidesdb_last_error());
+      return 0;
+    }
+  }
+  uint count = 0;
+  while (count < length && recovery.next < recovery.xids.size())
+    list[count++] = recovery.xids[recovery.next++];
+  if (count < length) recovery.next = 0;
+  return static_cast<int>(count);
+}
+
+/* Answers of the X/Open XA interface, which the server gives on to clients. */
+constexpr int XAER_NOTA = -4;   /* no such transaction */
+constexpr int XAER_RMFAIL = -7; /* the engine cannot answer now */
+
+int xa_answer(int status, const char *what) {
+  if (status == TIDESDB_OK) return 0;
+  if (status == TIDESDB_NOT_FOUND) return XAER_NOTA;
+  sql_print_error("TidesDB: %s: %s", what, tidesdb_last_error());
+  return XAER_RMFAIL;
+}
+
+int commit_by_xid(XID *xid) {
+  EncodedXid encoded;
+  encode_xid(*xid, &encoded);
+  return xa_answer(tidesdb_commit_by_xid(plugin.db, encoded.bytes, encoded.size),
+                   "commit of a prepared transaction");
+}
+
+int rollback_by_xid(XID *xid) {
+  EncodedXid encoded;
+  encode_xid(*xid, &encoded);
+  return xa_answer(tidesdb_rollback_by_xid(plugin.db, encoded.bytes, encoded.size),
+                   "rollback of a prepared transaction");
+}
+
+/* --- durability --- */
+
+void checkpoint_done(void *cookie) { commit_checkpoint_notify_ha(cookie); }
+
+/* When the log has failed, the answer never comes: the binary log then keeps what recovery will need. */
+void commit_checkpoint_request(void *cookie) {
+  if (tidesdb_checkpoint_request(plugin.db, cookie, checkpoint_done) != TIDESDB_OK)
+    sql_print_error("TidesDB: checkpoint: %s", tidesdb_last_error());
+}
+
+bool flush_logs(handlerton *) {
+  if (tidesdb_flush_log(plugin.db) == TIDESDB_OK) return false;
+  sql_print_error("TidesDB: FLUSH LOGS: %s", tidesdb_last_error());
+  return true;
+}
+
+}  // namespace
+
+void register_transaction_calls(handlerton *hton) {
+  hton->close_connection = close_connection;
+  hton->prepare = prepare;
+  hton->commit_ordered = commit_ordered;
+  hton->commit = commit;
+  hton->rollback = rollback;
+  hton->start_consistent_snapshot = start_consistent_snapshot;
+  hton->kill_query = kill_query;
+  hton->recover = recover;
+  hton->commit_by_xid = commit_by_xid;
+  hton->rollback_by_xid = rollback_by_xid;
+  hton->commit_checkpoint_request = commit_checkpoint_request;
+  hton->flush_logs = flush_logs;
+}
+
+}  // namespace tidesdb

@@ -1,0 +1,83 @@
+#include "txn/wait_observer.h"
+
+#include <mysql/plugin.h>
+#include <mysql/service_thd_wait.h>
+
+#include <mutex>
+#include <unordered_map>
+
+#include "sql_class.h"
+
+#include "sysvars.h"
+#include "txn/session.h"
+
+extern "C" int thd_rpl_deadlock_check(MYSQL_THD thd, MYSQL_THD other_thd);
+extern "C" int thd_need_wait_reports(const MYSQL_THD thd);
+
+namespace tidesdb {
+
+namespace {
+
+struct Connections {
+  std::mutex mutex;
+  std::unordered_map<THD *, Session *> living;
+};
+Connections connections;
+
+std::string statement_of(THD *thd) {
+  mysql_mutex_lock(&thd->LOCK_thd_data);
+  const char *query = thd->query();
+  std::string text(query ? query : "", query ? std::min<size_t>(thd->query_length(), 1024) : 0);
+  mysql_mutex_unlock(&thd->LOCK_thd_data);
+  return text;
+}
+
+void report_holders(THD *waiter, void *const *holders, size_t holder_count) {
+  const bool replication = thd_need_wait_reports(waiter);
+  const bool statements = sysvars::print_all_conflicts();
+  if (!replication && !statements) return;
+  std::lock_guard<std::mutex> guard(connections.mutex);
+  if (replication && holder_count == 0) thd_rpl_deadlock_check(waiter, nullptr);
+  std::string text;
+  for (size_t i = 0; i < holder_count; i++) {
+    THD *holder = static_cast<THD *>(holders[i]);
+    const bool alive = holder && connections.living.count(holder);
+    if (replication) thd_rpl_deadlock_check(waiter, alive ? holder : nullptr);
+    if (statements && alive && holder != waiter) {
+      if (!text.empty()) text += "', '";
+      text += statement_of(holder);
+    }
+  }
+  if (statements)
+    if (auto found = connections.living.find(waiter); found != connections.living.end())
+      found->second->remember_holder(std::move(text));
+}
+
+void wait_begins(void *, void *waiter, void *const *holders, size_t holder_count) {
+  THD *thd = static_cast<THD *>(waiter);
+  if (!thd) return;
+  report_holders(thd, holders, holder_count);
+  thd_wait_begin(thd, THD_WAIT_ROW_LOCK);
+}
+
+void wait_ends(void *, void *waiter) {
+  if (waiter) thd_wait_end(static_cast<THD *>(waiter));
+}
+
+const tidesdb_wait_observer observer = {nullptr, wait_begins, wait_ends};
+
+}  // namespace
+
+const tidesdb_wait_observer *wait_observer() { return &observer; }
+
+void watch_connection(THD *thd, Session *session) {
+  std::lock_guard<std::mutex> guard(connections.mutex);
+  connections.living[thd] = session;
+}
+
+void forget_connection(THD *thd) {
+  std::lock_guard<std::mutex> guard(connections.mutex);
+  connections.living.erase(thd);
+}
+
+}  // namespace tidesdb

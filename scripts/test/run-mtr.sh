@@ -1,0 +1,29 @@
+#!/bin/bash
+# run-mtr.sh PREFIX BASEDIR VARDIR SUITE [TEST...]: MariaDB's test runner over a suite,
+# in a tree of links that has our plugin and suite (scripts/plugin/basedir.sh). Ends with
+# a line "mtr: N passed, N failed, N skipped".
+set -euo pipefail
+prefix=$1 base=$2 vardir=$3 suite=$4
+shift 4
+
+mkdir -p "$vardir"
+log=$vardir.log
+status=0
+# --force: one failure does not hide the rest. Ports are taken by sight, so that several
+# clones can run at once.
+(
+  cd "$base/share/mariadb/mariadb-test"
+  MTR_BUILD_THREAD=auto perl ./mtr --suite="$suite" --parallel="${MTR_PARALLEL:-2}" \
+    --vardir="$vardir" --client-bindir="$prefix/bin" --force --max-test-fail=0 --retry=0 \
+    --verbose-restart \
+    $([ "$(id -u)" != 0 ] || echo --user=root) ${MTR_FLAGS:-} "$@"
+) </dev/null 2>&1 | tee "$log" || status=$?
+
+count() { grep -c -E "^[a-z_0-9.,' -]+ (w[0-9]+ )?\[ $1 \]" "$log" || true; }
+passed=$(count pass) failed=$(count fail) skipped=$(count '(skipped|disabled)')
+echo "mtr: $passed passed, $failed failed, $skipped skipped"
+if [ "$status" = 0 ] && [ "$passed" = 0 ]; then
+  echo "mtr: no test of suite $suite ran" >&2
+  exit 1
+fi
+exit "$status"
