@@ -17,6 +17,9 @@ PLUGIN ?= $(BUILD)/ha_tidesdb.so
 BASEDIR_OF_LINKS := $(BUILD)/basedir
 RESULTS := build/results
 SUITE ?= tidesdb
+CHECKS ?=
+ROUNDS ?=
+SECONDS_EACH ?=
 
 DATA ?= .run/server
 CNF ?=
@@ -28,7 +31,7 @@ JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup prefix engine plugin links server stop shell test test-engine test-mtr \
-  lint tidy format demo bench clean
+  test-server check-server lint tidy format demo bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
@@ -58,13 +61,21 @@ stop: setup ## end it: [DATA=dir]
 shell: setup ## a client on it: [DATA=dir]
 	@scripts/server/shell.sh
 
-test: test-engine test-mtr ## all tests
+test: test-engine test-mtr test-server ## all tests
 
 test-engine: setup ## the tests of the engine, the C interface and the laboratory
 	cargo test --workspace
 
 test-mtr: links ## the tests in SQL: [SUITE=name] [TESTS=names] [MTR_FLAGS=...]
 	@scripts/test/run-mtr.sh $(PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr $(SUITE) $(TESTS)
+
+CHECK_SERVER = cargo run -p tidelab -- check --prefix $(PREFIX) --plugin $(PLUGIN) --data $(BUILD)/check
+
+test-server: plugin ## servers under kills, lost-update and index-read checks; two minutes
+	$(CHECK_SERVER) --short
+
+check-server: plugin ## the same in full, with memory: [CHECKS=names] [ROUNDS=kills] [SECONDS_EACH=n]
+	$(CHECK_SERVER) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) $(CHECKS)
 
 lint: setup ## formats and lints of Rust and C++, changing nothing
 	cargo fmt --all --check

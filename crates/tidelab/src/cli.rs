@@ -6,6 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use crate::check::{self, Check, Lab};
 use crate::doctor;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
@@ -26,6 +27,7 @@ const EXPLANATION: &str = "\
 tidelab demo    sysbench point_select, read_write, update_index and insert on the three
                 engines, three rounds interleaved: about eight minutes, a table at the end
 tidelab bench   all eight sysbench workloads, five rounds, with updates before the reads
+tidelab check   a server under kills, lost-update, index-read and memory checks
 tidelab doctor  what this machine lacks for that
 
 make demo and make bench call it with all it needs. tidelab COMMAND --help lists options,
@@ -45,6 +47,8 @@ enum Command {
     Demo(Common),
     /// Compare the engines, long: eight workloads, five rounds, updates before the reads.
     Bench(Common),
+    /// Check a server from outside: kills, lost updates, index reads, memory.
+    Check(Checks),
     /// Say what this machine lacks.
     Doctor(Places),
 }
@@ -110,6 +114,34 @@ struct Common {
     keep: bool,
 }
 
+#[derive(Args, Clone, Debug)]
+struct Checks {
+    /// Which: kill, literal, counters, indexreads, memory [default: all; in the short form all but memory].
+    #[arg(value_name = "NAME")]
+    names: Vec<Check>,
+    /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
+    #[arg(long, value_name = "DIR")]
+    prefix: PathBuf,
+    /// The TidesDB plugin.
+    #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so")]
+    plugin: PathBuf,
+    /// Where the servers work, each check in a directory of its own; emptied at each start.
+    #[arg(long, value_name = "DIR", default_value = "build/check")]
+    data: PathBuf,
+    /// The form of `make test`: about two minutes in all.
+    #[arg(long)]
+    short: bool,
+    /// Kills of `kill` [default: 5, 3 in the short form].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: Option<u32>,
+    /// Seconds of load in each part of the other checks.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: Option<u64>,
+    /// Where all random choices come from [default: the clock; it is printed].
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
 /// What the two commands differ in.
 struct Kind {
     name: &'static str,
@@ -126,6 +158,7 @@ pub fn run(cli: Cli) -> Result<bool> {
             let _ = Cli::command().print_long_help();
             Ok(true)
         }
+        Some(Command::Check(checks)) => check(&checks),
         Some(Command::Doctor(places)) => Ok(report_findings(&places)),
         Some(Command::Demo(common)) => compare(
             &common,
@@ -146,6 +179,27 @@ pub fn run(cli: Cli) -> Result<bool> {
             Kind { name: "bench", workloads: Workload::ALL.to_vec(), rounds: 5, update_s: 10 },
         ),
     }
+}
+
+fn check(asked: &Checks) -> Result<bool> {
+    let names: Vec<Check> = match asked.names.as_slice() {
+        // Ten thousand tables take minutes.
+        [] => Check::ALL.into_iter().filter(|c| !asked.short || *c != Check::Memory).collect(),
+        names => names.to_vec(),
+    };
+    let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let interrupt = Interrupt::on_signals()?;
+    let lab = Lab {
+        prefix: &asked.prefix,
+        plugin: &asked.plugin,
+        directory: asked.data.clone(),
+        interrupt: &interrupt,
+        short: asked.short,
+        rounds: asked.rounds,
+        seconds: asked.seconds,
+        seed: asked.seed.unwrap_or_else(clock),
+    };
+    check::run(&names, &asked.data, lab)
 }
 
 fn report_findings(places: &Places) -> bool {

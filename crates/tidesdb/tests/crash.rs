@@ -919,7 +919,7 @@ fn a_crash_at_every_call_of_short_programs() {
                     let what = || format!("{name}, {mode:?}, call {n} of {calls}, {crash:?}");
                     attempt(what, || {
                         let found = dead.crash(crash);
-                        if which as u64 == n % 6 && (n / 6) % 5 == 0 {
+                        if which as u64 == n % 6 && (n / 6) % 17 == 0 {
                             inner += crash_inside_recovery(&found, &options, &expect, crash, n);
                         }
                         let recovered = recover(&found, &options, &expect, crash);
@@ -1120,4 +1120,152 @@ fn random_programs_crash_at_random_calls_life_after_life() {
         lives += l;
     }
     println!("{} programs, {steps} steps, {lives} crashes", seeds.len());
+}
+
+/// Whether a step can be made in this state: one before it may have failed.
+fn is_possible(step: &Step, world: &World) -> bool {
+    let state = world.expect.now();
+    let has = |name: &&str| state.names.contains_key(*name);
+    match step {
+        Step::Commit(_, writes) | Step::Prepare(_, writes) => writes.iter().all(|(name, _, _)| has(name)),
+        Step::Decide(xid, _) => state.undecided.contains(*xid),
+        Step::Create(name) => !has(name),
+        Step::Rename(from, to) => has(from) && !has(to),
+        Step::Exchange(a, b) => has(a) && has(b),
+        Step::Drop(name)
+        | Step::Truncate(name)
+        | Step::Record(name, _)
+        | Step::Take(name, _)
+        | Step::Raise(name, _)
+        | Step::Compact(name) => has(name),
+        Step::Flush | Step::SyncLog | Step::Reopen => true,
+    }
+}
+
+/// Runs the steps on a disk on which a call fails; goes on after errors, unless the log is dead.
+fn run_with_failure(world: &mut World, steps: &[Step]) {
+    for step in steps {
+        if world.db.is_none() {
+            // The opening failed, and nothing fails any more.
+            world.db = Some(open(&world.disk, &world.options).expect("opens after a failed opening"));
+        }
+        if !is_possible(step, world) {
+            continue;
+        }
+        let (events, xids) = (world.expect.history.len(), world.live.len());
+        let Err(error) = world.step(step) else { continue };
+        assert!(
+            !matches!(error, Error::InvalidArgument(_) | Error::Conflict | Error::Duplicate),
+            "{step:?}: {error}"
+        );
+        if matches!(error, Error::OutcomeUnknown) {
+            // It may be there, and nothing follows.
+            return;
+        }
+        // It was refused: it may not be there. (A clean restart takes what was answered with it.)
+        if !matches!(step, Step::Reopen) {
+            world.expect.history.truncate(events);
+        }
+        if let (Step::Prepare(xid, _), true) = (step, world.live.len() > xids) {
+            world.live.remove(*xid);
+        }
+        if matches!(error, Error::ReadOnly(_)) || world.db.as_ref().is_some_and(|db| db.flush_log().is_err())
+        {
+            return;
+        }
+    }
+    if let Some(db) = &world.db {
+        let mut now = world.expect.now().clone();
+        // Prepared transactions of this life are not among the recovered ones.
+        now.undecided = db.prepared().iter().map(|xid| String::from_utf8_lossy(xid).into_owned()).collect();
+        // The failure may hit this very reading, once.
+        let like = std::slice::from_ref(&now);
+        let seen = observe(db, like).or_else(|_| observe(db, like)).expect("reads");
+        assert_eq!(seen, now, "before the crash");
+    }
+}
+
+#[test]
+fn a_failing_call_loses_nothing_that_was_answered() {
+    use tidesdb::io::faulty::Failure;
+    let stride = env("CRASH_STRIDE", 1).max(1) * 3;
+    let only = std::env::var("CRASH_PROGRAM").ok();
+    let mut failures = 0;
+    for (ordinal, (name, tiny, steps)) in short_programs().into_iter().enumerate() {
+        if only.as_ref().is_some_and(|only| only != name) {
+            continue;
+        }
+        let mode = [SyncMode::None, SyncMode::Full][ordinal % 2];
+        let (options, family) = constants(tiny, mode);
+        let seed = ordinal as u64;
+        let mut world = World::new(FaultyDisk::new(seed), options.clone(), family.clone()).expect("opens");
+        world.run(&steps).unwrap_or_else(|e| panic!("{name} without a failure: {e}"));
+        let calls = world.disk.calls();
+        drop(world.die());
+        let mut n = 1 + seed % stride;
+        while n <= calls {
+            for failure in [Failure::Eio, Failure::Enospc, Failure::ShortRead] {
+                failures += 1;
+                let disk = FaultyDisk::new(seed);
+                disk.fail_call(n, failure);
+                attempt(
+                    || format!("{name}, {mode:?}, {failure:?} at call {n} of {calls}"),
+                    || {
+                        let mut world = match World::new(disk.clone(), options.clone(), family.clone()) {
+                            Ok(world) => world,
+                            Err(_) => World::new(disk.clone(), options.clone(), family.clone())
+                                .expect("opens after a failed opening"),
+                        };
+                        run_with_failure(&mut world, &steps);
+                        let (dead, expect) = world.die();
+                        let crash = Crash::ALL[(n % 6) as usize];
+                        let found = dead.crash(crash);
+                        drop(recover(&found, &options, &expect, crash));
+                    },
+                );
+            }
+            n += stride * (calls / 150 + 1);
+        }
+    }
+    println!("{failures} failing calls");
+}
+
+/// A test of the tests: a disk whose syncs of one kind do nothing loses something that they notice.
+#[test]
+fn every_kind_of_sync_is_missed_when_it_lies() {
+    use tidesdb::io::faulty::{Failure, Fault, Op};
+    let kinds = [
+        ("the log", Op::Sync, ".wal"),
+        ("the log's directory", Op::SyncDir, "/wal"),
+        ("tables", Op::Sync, ".sst"),
+        ("the manifest", Op::Sync, "MANIFEST"),
+        ("CURRENT", Op::Sync, "CURRENT"),
+        ("the store's directory", Op::SyncDir, "/store"),
+    ];
+    for (what, op, path) in kinds {
+        let mut noticed = None;
+        'programs: for (name, tiny, steps) in short_programs() {
+            let (options, family) = constants(tiny, SyncMode::Full);
+            for crash in [Crash::Drop, Crash::Reorder] {
+                let disk = FaultyDisk::new(1);
+                let lie = Failure::Lie;
+                disk.fail(Fault { op: Some(op), path: path.into(), skip: 0, times: u64::MAX, failure: lie });
+                let mut world = World::new(disk, options.clone(), family.clone()).expect("opens");
+                world.run(&steps).expect("runs");
+                let (dead, expect) = world.die();
+                let found = dead.crash(crash);
+                let right = expect.right(crash);
+                let wrong = match open(&found, &options) {
+                    Ok(db) => !observe(&db, right).is_ok_and(|seen| right.contains(&seen)),
+                    Err(_) => true,
+                };
+                if wrong {
+                    noticed = Some((name, crash));
+                    break 'programs;
+                }
+            }
+        }
+        println!("{what}: {noticed:?}");
+        assert!(noticed.is_some(), "a lying sync of {what} is noticed by no program");
+    }
 }

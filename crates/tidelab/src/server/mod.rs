@@ -2,7 +2,8 @@
 //!
 //! [`Server`] owns a `mariadbd` process, everything in its directory, and the lock on that
 //! directory. A server that a killed run left behind is found by its option file and ended
-//! before a new one starts.
+//! before a new one starts. The checks also end one abruptly ([`Server::crash`]) and start it
+//! again on the data that it left ([`Server::restart`]).
 
 pub mod client;
 pub mod engine;
@@ -56,11 +57,51 @@ pub struct Wanted<'a> {
 pub struct Server {
     child: Child,
     client: Client,
+    home: Home,
+    engines: Vec<Engine>,
+    variables: BTreeMap<String, String>,
+    _lock: Flock<File>,
+}
+
+/// Where a server lives, whether it runs or not.
+#[derive(Debug)]
+struct Home {
+    prefix: PathBuf,
+    mariadbd: PathBuf,
     directory: PathBuf,
     socket: PathBuf,
     socket_outside: bool,
-    variables: BTreeMap<String, String>,
-    _lock: Flock<File>,
+}
+
+impl Home {
+    /// Writes the option file and runs the program.
+    fn launch(&self, engines: &[Engine], settings: &[Setting]) -> Result<Child> {
+        let options = self.directory.join("my.cnf");
+        let log = self.directory.join("error.log");
+        let places = Places {
+            prefix: &self.prefix,
+            plugins: &self.directory.join("plugins"),
+            data: &self.directory.join("data"),
+            tidesdb: &self.directory.join("tidesdb_data"),
+            tmp: &self.directory.join("tmp"),
+            socket: &self.socket,
+            log: &log,
+            pid_file: &self.directory.join("mysqld.pid"),
+            as_root: geteuid().is_root(),
+        };
+        let text = settings::option_file(&places, engines, settings);
+        fs::write(&options, text).map_err(io_error("cannot write", &options))?;
+        let output =
+            || OpenOptions::new().create(true).append(true).open(&log).map_err(io_error("cannot open", &log));
+        Command::new(&self.mariadbd)
+            .arg(format!("--defaults-file={}", options.display()))
+            .stdin(Stdio::null())
+            .stdout(output()?)
+            .stderr(output()?)
+            .process_group(0)
+            .spawn()
+            .map_err(io_error("cannot run", &self.mariadbd))
+    }
 }
 
 impl Server {
@@ -80,42 +121,58 @@ impl Server {
         let plugins = directory.join("plugins");
         link_plugins(wanted, &plugins)?;
         let (socket, socket_outside) = socket_path(&directory);
-        let data = directory.join("data");
         let log = directory.join("error.log");
         let tmp = directory.join("tmp");
         fs::create_dir_all(&tmp).map_err(io_error("cannot make", &tmp))?;
-        make_data_directory(wanted.prefix, &data, &log)?;
-        let places = Places {
-            prefix: wanted.prefix,
-            plugins: &plugins,
-            data: &data,
-            tidesdb: &directory.join("tidesdb_data"),
-            tmp: &tmp,
-            socket: &socket,
-            log: &log,
-            pid_file: &directory.join("mysqld.pid"),
-            as_root: geteuid().is_root(),
-        };
-        let text = settings::option_file(&places, wanted.engines, wanted.settings);
-        fs::write(&options, text).map_err(io_error("cannot write", &options))?;
-
-        let output =
-            || OpenOptions::new().create(true).append(true).open(&log).map_err(io_error("cannot open", &log));
-        let child = Command::new(&mariadbd)
-            .arg(format!("--defaults-file={}", options.display()))
-            .stdin(Stdio::null())
-            .stdout(output()?)
-            .stderr(output()?)
-            .process_group(0)
-            .spawn()
-            .map_err(io_error("cannot run", &mariadbd))?;
-        let client = Client::new(wanted.prefix, &socket);
+        make_data_directory(wanted.prefix, &directory.join("data"), &log)?;
+        let home = Home { prefix: wanted.prefix.to_path_buf(), mariadbd, directory, socket, socket_outside };
+        let engines = wanted.engines.to_vec();
+        let child = home.launch(&engines, wanted.settings)?;
+        let client = Client::new(wanted.prefix, &home.socket);
         let variables = BTreeMap::new();
-        let mut server = Server { child, client, directory, socket, socket_outside, variables, _lock: lock };
-        server.wait_until_it_answers(interrupt)?;
-        server.check_engines(wanted.engines)?;
-        server.read_back(wanted.settings)?;
+        let mut server = Server { child, client, home, engines, variables, _lock: lock };
+        server.come_up(wanted.settings, interrupt)?;
         Ok(server)
+    }
+
+    /// Ends the process with SIGKILL and waits until it is gone. Its files stay as they are.
+    pub fn crash(&mut self) -> Result<()> {
+        // `kill` of a process that ended already is no error; `wait` says how it ended.
+        self.child.kill().map_err(io_error("cannot kill", &self.home.mariadbd))?;
+        self.child.wait().map_err(io_error("cannot wait for", &self.home.mariadbd))?;
+        Ok(())
+    }
+
+    /// Ends the process in order; its files stay, for [`Server::restart`].
+    pub fn shut_down(&mut self) -> Result<()> {
+        if end_process(self.child.id(), || !matches!(self.child.try_wait(), Ok(None))) {
+            return Ok(());
+        }
+        let limit = STOP_LIMIT.as_secs();
+        Err(self.failure(format!("the server did not end within {limit} s and was killed")))
+    }
+
+    /// Starts it again, after [`Server::crash`] or [`Server::shut_down`], on the data that are
+    /// there, with these settings, and waits until it answers. Returns the time that took.
+    pub fn restart(&mut self, settings: &[Setting], interrupt: &Interrupt) -> Result<Duration> {
+        let start = Instant::now();
+        self.child = self.home.launch(&self.engines, settings)?;
+        self.come_up(settings, interrupt)?;
+        Ok(start.elapsed())
+    }
+
+    /// Starts it on the data that are there and kills it after `delay`, answering or not: a
+    /// crash in the middle of recovery.
+    pub fn crash_while_starting(&mut self, settings: &[Setting], delay: Duration) -> Result<()> {
+        self.child = self.home.launch(&self.engines, settings)?;
+        sleep(delay);
+        self.crash()
+    }
+
+    fn come_up(&mut self, settings: &[Setting], interrupt: &Interrupt) -> Result<()> {
+        self.wait_until_it_answers(interrupt)?;
+        self.check_engines(&self.engines)?;
+        self.read_back(settings)
     }
 
     /// A client for it.
@@ -125,7 +182,7 @@ impl Server {
 
     /// Its socket.
     pub fn socket(&self) -> &Path {
-        &self.socket
+        &self.home.socket
     }
 
     /// The number of its process.
@@ -135,7 +192,7 @@ impl Server {
 
     /// The directory of everything that belongs to it.
     pub fn directory(&self) -> &Path {
-        &self.directory
+        &self.home.directory
     }
 
     /// Its global variables, as they were after the start.
@@ -154,15 +211,9 @@ impl Server {
 
     /// Ends it in order and removes its files, or keeps them.
     pub fn stop(mut self, keep_files: bool) -> Result<()> {
-        let in_order = end_process(self.child.id(), || !matches!(self.child.try_wait(), Ok(None)));
-        if !in_order {
-            return Err(self.failure(format!(
-                "the server did not end within {} s and was killed",
-                STOP_LIMIT.as_secs()
-            )));
-        }
+        self.shut_down()?;
         if !keep_files {
-            empty(&self.directory)?;
+            empty(&self.home.directory)?;
         }
         Ok(())
     }
@@ -214,7 +265,7 @@ impl Server {
     }
 
     fn failure(&self, what: String) -> Error {
-        let log = self.directory.join("error.log");
+        let log = self.home.directory.join("error.log");
         Error::Server { what, tail: tail(&log), log: log.display().to_string() }
     }
 }
@@ -222,8 +273,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         end_process(self.child.id(), || !matches!(self.child.try_wait(), Ok(None)));
-        if self.socket_outside {
-            if let Some(folder) = self.socket.parent() {
+        if self.home.socket_outside {
+            if let Some(folder) = self.home.socket.parent() {
                 // Nothing but the socket is in it; what is left over is empty and harmless.
                 let _ = fs::remove_dir_all(folder);
             }

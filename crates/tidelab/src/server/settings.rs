@@ -20,7 +20,11 @@ pub struct Setting {
     pub value: String,
 }
 
-fn setting(name: &'static str, value: impl Into<String>) -> Setting {
+/// The binary log's files in the data directory begin with this.
+pub const BINARY_LOG: &str = "binlog";
+
+/// A setting.
+pub fn setting(name: &'static str, value: impl Into<String>) -> Setting {
     Setting { name, value: value.into() }
 }
 
@@ -58,6 +62,27 @@ pub fn comparison(engines: &[Engine], cache_mb: u64, connections: u32) -> Vec<Se
                 setting("tidesdb_default_compression", "LZ4"),
             ]),
         }
+    }
+    all
+}
+
+/// The settings of the checks: small memtables, so that flushes and compactions run all the
+/// time; every commit durable; with or without a binary log.
+pub fn checks(binary_log: bool) -> Vec<Setting> {
+    let mut all = vec![
+        setting("performance_schema", "OFF"),
+        setting("log_bin", if binary_log { "ON" } else { "OFF" }),
+        setting("query_cache_type", "OFF"),
+        setting("tx_isolation", "REPEATABLE-READ"),
+        setting("max_connections", "300"),
+        setting("innodb_buffer_pool_size", "16M"),
+        setting("tidesdb_block_cache_size", "8M"),
+        setting("tidesdb_unified_memtable_write_buffer_size", "1M"),
+        setting("tidesdb_unified_memtable_sync_mode", "FULL"),
+        setting("tidesdb_default_sync_mode", "FULL"),
+    ];
+    if binary_log {
+        all.extend([setting("sync_binlog", "1"), setting("binlog_format", "ROW")]);
     }
     all
 }
@@ -117,7 +142,8 @@ pub fn option_file(places: &Places<'_>, engines: &[Engine], settings: &[Setting]
     for setting in settings {
         match setting.name {
             // The variable shows whether there is a log; the option of that name asks for one.
-            "log_bin" => line("skip-log-bin", "ON"),
+            "log_bin" if canonical(&setting.value) == "0" => line("skip-log-bin", "ON"),
+            "log_bin" => line("log-bin", BINARY_LOG),
             "tx_isolation" => line("transaction-isolation", &setting.value),
             name => line(name, &setting.value),
         }

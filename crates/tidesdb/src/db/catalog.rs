@@ -9,7 +9,7 @@ use crate::db::dictionary::{counter_key, family_key, FamilyEntry, MAX_NAME_LEN, 
 use crate::db::family::{Counter, Family, COUNTERS};
 use crate::db::Store;
 use crate::error::{Error, Result};
-use crate::options::{FamilyOptions, SyncMode};
+use crate::options::{FamilyOptions, LogLevel, SyncMode};
 use crate::txn::write_batch::WriteBatch;
 use crate::types::{FamilyId, Kind, DICTIONARY};
 use crate::version::Edit;
@@ -333,7 +333,14 @@ impl Ddl {
         }
         if !self.dropped.is_empty() {
             let dropped_families = self.dropped.iter().map(|family| family.id()).collect();
-            store.install(Edit { dropped_families, ..Edit::default() })?;
+            if let Err(error) = store.install(Edit { dropped_families, ..Edit::default() }) {
+                // The log's record was the commit point: the families are gone, whatever the manifest
+                // says, and the next opening takes their segments out of it.
+                store.log(
+                    LogLevel::Warn,
+                    &format!("space of dropped families stays until a restart: {error}"),
+                );
+            }
         }
         Ok(())
     }

@@ -34,7 +34,11 @@ type Stamp = u64;
 
 #[cfg(loom)]
 fn stamp_of(stamp: u64) -> Stamp {
-    loom::cell::UnsafeCell::new(stamp)
+    let cell = loom::cell::UnsafeCell::new(0);
+    // Loom watches writes through the cell only, not its making.
+    // SAFETY: nobody else has it.
+    cell.with_mut(|at| unsafe { *at = stamp });
+    cell
 }
 
 #[cfg(not(loom))]
@@ -344,21 +348,29 @@ mod loom_model {
         std::iter::successors(Some(chain.head()), |version| version.next()).map(VersionRef::seq).collect()
     }
 
+    // Writers run in the model's first thread and readers in spawned ones: loom remembers only the last
+    // access to an atomic, so a read that comes first and a store behind the writer's own read of the
+    // same link would not be tried the other way round.
+
     #[test]
     fn readers_see_ordered_chains_while_two_writers_link() {
         loom::model(|| {
             let chain = chain(1);
-            let writers: Vec<_> = [3, 2]
-                .into_iter()
-                .map(|seq| {
-                    let chain = Arc::clone(&chain);
-                    thread::spawn(move || assert_eq!(add(&chain, seq, 0), Added::Linked))
+            let reader = {
+                let chain = Arc::clone(&chain);
+                thread::spawn(move || {
+                    let seen = seqs(&chain);
+                    assert!(seen.windows(2).all(|pair| pair[0] > pair[1]) && seen.last() == Some(&1));
+                    assert!(chain.visible(2).is_some_and(|version| version.seq() <= 2));
                 })
-                .collect();
-            let seen = seqs(&chain);
-            assert!(seen.windows(2).all(|pair| pair[0] > pair[1]) && seen.last() == Some(&1));
-            assert!(chain.visible(2).is_some_and(|version| version.seq() <= 2));
-            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            };
+            let writer = {
+                let chain = Arc::clone(&chain);
+                thread::spawn(move || assert_eq!(add(&chain, 2, 0), Added::Linked))
+            };
+            assert_eq!(add(&chain, 3, 0), Added::Linked);
+            reader.join().unwrap();
+            writer.join().unwrap();
             assert_eq!(seqs(&chain), [3, 2, 1]);
         });
     }
@@ -368,19 +380,18 @@ mod loom_model {
         loom::model(|| {
             let chain = chain(1);
             add(&chain, 2, 0);
-            let writer = {
+            let reader = {
                 let chain = Arc::clone(&chain);
                 thread::spawn(move || {
-                    add(&chain, 3, 2);
-                    add(&chain, 4, 3);
+                    // 3 is the highest floor used here, so at 3 a version is promised at any time.
+                    assert!(chain.visible(3).is_some_and(|version| version.seq() <= 3));
+                    let seen = seqs(&chain);
+                    assert!(seen.windows(2).all(|pair| pair[0] > pair[1]));
                 })
             };
-            // The floor was 2 when this reader began and its slot keeps nobody else's floor in this
-            // model: only at 3, the highest floor used, is it promised a version.
-            assert!(chain.visible(3).is_some_and(|version| version.seq() <= 3));
-            let seen = seqs(&chain);
-            assert!(seen.windows(2).all(|pair| pair[0] > pair[1]));
-            writer.join().unwrap();
+            add(&chain, 3, 2);
+            add(&chain, 4, 3);
+            reader.join().unwrap();
             assert_eq!(seqs(&chain), [4, 3]);
         });
     }

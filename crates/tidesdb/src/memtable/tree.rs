@@ -330,6 +330,7 @@ impl Tree {
         })
     }
 
+    #[inline]
     fn position<'a>(leaf: NodeRef<'a>, version: u64, slot: usize) -> Result<Position<'a>, Restart> {
         let record = leaf.record(slot)?;
         if leaf.validate(version) {
@@ -403,13 +404,25 @@ impl Tree {
         })
     }
 
+    #[cold]
+    #[inline(never)]
+    fn seek_past<'a>(&'a self, record: RecordRef<'a>) -> Option<Position<'a>> {
+        self.seek(record.key(), true)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn seek_before<'a>(&'a self, record: RecordRef<'a>) -> Option<Position<'a>> {
+        self.seek_back(record.key(), true)
+    }
+
     /// The key after a position.
     #[inline]
     pub(super) fn next<'a>(&'a self, at: Position<'a>) -> Option<Position<'a>> {
         at.leaf.prefetch_record(at.slot + 1 + AHEAD);
         match Self::at_or_right(at.leaf, at.version, at.slot + 1) {
             Ok(next) => next,
-            Err(Restart) => self.seek(at.record.key(), true),
+            Err(Restart) => self.seek_past(at.record),
         }
     }
 
@@ -417,9 +430,9 @@ impl Tree {
     #[inline]
     pub(super) fn prev<'a>(&'a self, at: Position<'a>) -> Option<Position<'a>> {
         at.leaf.prefetch_record(at.slot.wrapping_sub(1 + AHEAD));
-        at.slot
-            .checked_sub(1)
-            .and_then(|slot| Self::position(at.leaf, at.version, slot).ok())
-            .or_else(|| self.seek_back(at.record.key(), true))
+        match at.slot.checked_sub(1).map(|slot| Self::position(at.leaf, at.version, slot)) {
+            Some(Ok(prev)) => Some(prev),
+            _ => self.seek_before(at.record),
+        }
     }
 }

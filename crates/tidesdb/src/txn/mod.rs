@@ -3,6 +3,7 @@
 pub mod commit;
 pub mod commit_batch;
 pub mod cursor;
+mod frontier;
 pub mod pipeline;
 pub mod snapshot;
 pub mod transaction;

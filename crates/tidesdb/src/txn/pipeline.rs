@@ -3,25 +3,21 @@
 //! below it is in) is advanced by whoever needs it, helping batches whose owner sleeps
 //! (`protocols.md` 2.2, 2.3).
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 use crate::memtable::Generation;
 use crate::txn::commit_batch::{CommitBatch, Ordered};
+use crate::txn::frontier::{Frontier, Work};
 use crate::types::Seq;
 use crate::wal::Ticket;
 
 /// Commits between `prepare` and the end of `finish` at a time; more wait in `prepare`. Larger than any
 /// sensible number of connections.
 const PLACES: usize = 8192;
-
-/// Turns of waiting for a batch's own thread before helping it.
-const PATIENCE: u32 = 64;
 
 /// What `order` changes.
 #[derive(Debug)]
@@ -34,11 +30,7 @@ struct OrderState {
 #[derive(Debug)]
 pub struct Pipeline {
     order: Mutex<OrderState>,
-    /// Ordered batches, at their sequence modulo the length, until the frontier passes them.
-    ring: Box<[Mutex<Option<Arc<CommitBatch>>>]>,
-    frontier: CachePadded<AtomicU64>,
-    /// Last sequence given out.
-    ordered: CachePadded<AtomicU64>,
+    frontier: Frontier<CommitBatch>,
     places: Mutex<usize>,
     place_free: Condvar,
 }
@@ -59,14 +51,26 @@ impl Drop for Place {
     }
 }
 
+impl Work for CommitBatch {
+    fn seq(&self) -> Option<Seq> {
+        self.ordered().map(|ordered| ordered.seq)
+    }
+
+    fn is_done(&self) -> bool {
+        CommitBatch::is_done(self)
+    }
+
+    fn apply(&self, floor: Seq) {
+        CommitBatch::apply(self, floor);
+    }
+}
+
 impl Pipeline {
     /// An order whose next sequence number is `next`, into `active`.
     pub fn new(next: Seq, active: Arc<Generation>) -> Pipeline {
         Pipeline {
             order: Mutex::new(OrderState { next, active }),
-            ring: (0..PLACES).map(|_| Mutex::new(None)).collect(),
-            frontier: CachePadded::new(AtomicU64::new(next - 1)),
-            ordered: CachePadded::new(AtomicU64::new(next - 1)),
+            frontier: Frontier::new(next - 1, PLACES),
             places: Mutex::new(PLACES),
             place_free: Condvar::new(),
         }
@@ -92,64 +96,23 @@ impl Pipeline {
         state.next += 1;
         let ticket = log(seq, &state.active);
         batch.set_ordered(Ordered { seq, ticket, generation: state.active.clone() });
-        *self.ring[seq as usize % PLACES].lock() = Some(batch.clone());
-        self.ordered.store(seq, Ordering::Release);
+        self.frontier.give_out(seq, batch.clone());
         seq
     }
 
     /// Every commit at or below it is in a memtable.
     pub fn frontier(&self) -> Seq {
-        self.frontier.load(Ordering::Acquire)
+        self.frontier.reached()
     }
 
     /// The last sequence number given out.
     pub fn last_ordered(&self) -> Seq {
-        self.ordered.load(Ordering::Acquire)
+        self.frontier.last_ordered()
     }
 
     /// Returns when the frontier has passed `seq`, helping the batches before it.
     pub fn help_until(&self, seq: Seq, floor: Seq) {
-        let mut patience = 0;
-        loop {
-            let next = self.advance() + 1;
-            if next > seq {
-                return;
-            }
-            if patience < PATIENCE {
-                patience += 1;
-                std::hint::spin_loop();
-                continue;
-            }
-            let batch = self.ring[next as usize % PLACES].lock().clone();
-            if let Some(batch) = batch.filter(|batch| batch.ordered().is_some_and(|o| o.seq == next)) {
-                batch.apply(floor);
-            }
-        }
-    }
-
-    /// Moves the frontier over finished batches; returns it.
-    fn advance(&self) -> Seq {
-        loop {
-            let frontier = self.frontier.load(Ordering::Acquire);
-            let next = frontier + 1;
-            if next > self.ordered.load(Ordering::Acquire) {
-                return frontier;
-            }
-            let mut place = self.ring[next as usize % PLACES].lock();
-            let finished =
-                place.as_ref().is_some_and(|b| b.is_done() && b.ordered().is_some_and(|o| o.seq == next));
-            if !finished {
-                // Either it is not in yet, or another thread has moved the frontier meanwhile.
-                let now = self.frontier.load(Ordering::Acquire);
-                if now == frontier {
-                    return frontier;
-                }
-                continue;
-            }
-            if self.frontier.compare_exchange(frontier, next, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-                *place = None;
-            }
-        }
+        self.frontier.help_until(seq, floor);
     }
 
     /// Puts `fresh` in the place of the active generation. `publish` runs under the order lock with the

@@ -15,6 +15,13 @@ use parking_lot::Mutex;
 use crate::iter::LiveSnapshots;
 use crate::types::Seq;
 
+/// Stands between the two accesses whose order is the protocol. They are sequentially consistent
+/// themselves; loom takes those for acquire and release only, and knows the order from fences.
+fn in_order() {
+    #[cfg(loom)]
+    loom::sync::atomic::fence(SeqCst);
+}
+
 /// An empty slot.
 const EMPTY: u64 = u64::MAX;
 
@@ -66,6 +73,7 @@ impl Snapshots {
         loop {
             let seq = frontier();
             self.slots[index as usize].swap(seq, SeqCst);
+            in_order();
             if self.claim.load(SeqCst) <= seq {
                 return Some(Slot { index, seq });
             }
@@ -96,6 +104,7 @@ impl Snapshots {
     pub fn refresh_floor(&self, frontier: Seq) -> Seq {
         if let Some(_one) = self.scanning.try_lock() {
             self.claim.fetch_max(frontier, SeqCst);
+            in_order();
             let claim = self.claim.load(SeqCst);
             let oldest = self.live(|_| {});
             self.floor.fetch_max(oldest.min(claim), SeqCst);
@@ -106,6 +115,7 @@ impl Snapshots {
     /// Every live snapshot, for flush and compaction.
     pub fn capture(&self, frontier: Seq) -> LiveSnapshots {
         self.claim.fetch_max(frontier, SeqCst);
+        in_order();
         // The claim that this caller published: a later, higher one has not been followed by a scan of
         // this caller's.
         let claim = frontier;
@@ -186,6 +196,43 @@ mod loom_tests {
             let slot = snapshots.take(|| frontier.load(SeqCst)).expect("free slot");
             let floor = snapshots.floor();
             assert!(slot.seq() >= floor, "snapshot {} below floor {floor}", slot.seq());
+            scanner.join().expect("scanner");
+            assert!(slot.seq() >= snapshots.floor());
+        });
+    }
+
+    /// A taker and a flush: the snapshot is at or above the flush's claim, or the flush knows of it.
+    #[test]
+    fn a_flush_knows_every_snapshot_below_its_claim() {
+        loom::model(|| {
+            let snapshots = Arc::new(Snapshots::new(2));
+            let frontier = Arc::new(AtomicU64::new(1));
+            let (s, f) = (snapshots.clone(), frontier.clone());
+            let flush = thread::spawn(move || {
+                f.store(2, SeqCst);
+                s.capture(f.load(SeqCst))
+            });
+            let slot = snapshots.take(|| frontier.load(SeqCst)).expect("free slot");
+            let live = flush.join().expect("flush");
+            let known = slot.seq() >= live.claim || live.held.contains(&slot.seq());
+            assert!(known, "snapshot {} and {live:?}", slot.seq());
+        });
+    }
+
+    /// A slot given back and taken again while a scan runs.
+    #[test]
+    fn a_slot_taken_again_is_seen_or_new_enough() {
+        loom::model(|| {
+            let snapshots = Arc::new(Snapshots::new(1));
+            let frontier = Arc::new(AtomicU64::new(1));
+            let first = snapshots.take(|| 1).expect("free slot");
+            let (s, f) = (snapshots.clone(), frontier.clone());
+            let scanner = thread::spawn(move || {
+                f.store(2, SeqCst);
+                s.refresh_floor(2);
+            });
+            snapshots.release(first);
+            let slot = snapshots.take(|| frontier.load(SeqCst)).expect("free slot");
             scanner.join().expect("scanner");
             assert!(slot.seq() >= snapshots.floor());
         });

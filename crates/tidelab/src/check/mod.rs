@@ -1,0 +1,195 @@
+//! Checks of a real server from outside: what was acknowledged is there after a kill, no
+//! update is lost, no index read errs, memory stays within its bounds.
+//!
+//! Each check starts a server of its own in a directory of its own, puts clients on it, and
+//! compares what they saw with what must be. It returns a [`Verdict`]: one closing line, and
+//! one complaint for each thing that is wrong. What fails leaves its files behind.
+
+pub mod agreement;
+pub mod counters;
+pub mod indexreads;
+pub mod kill;
+pub mod literal;
+pub mod memory;
+pub mod session;
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Instant;
+
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use crate::server::engine::Engine;
+use crate::server::settings::Setting;
+use crate::server::{Server, Wanted};
+use session::{Failure, Session};
+
+/// A check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Writers in FULL, `kill -9`, restart: every acknowledged transaction is there, whole.
+    Kill,
+    /// Clients read, then write the literal: no update is lost.
+    Literal,
+    /// Autocommit `c = c + 1` on one row by many clients: no error, the right sum.
+    Counters,
+    /// Reads through indexes beside writers: complete, and nothing that does not match.
+    IndexReads,
+    /// Resident memory under load and with ten thousand tables.
+    Memory,
+}
+
+impl Check {
+    /// All, in the order in which they run.
+    pub const ALL: [Check; 5] =
+        [Check::Kill, Check::Literal, Check::Counters, Check::IndexReads, Check::Memory];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Check::Kill => "kill",
+            Check::Literal => "literal",
+            Check::Counters => "counters",
+            Check::IndexReads => "indexreads",
+            Check::Memory => "memory",
+        }
+    }
+
+    fn run(self, lab: &Lab<'_>) -> Result<Verdict> {
+        match self {
+            Check::Kill => kill::run(lab),
+            Check::Literal => literal::run(lab),
+            Check::Counters => counters::run(lab),
+            Check::IndexReads => indexreads::run(lab),
+            Check::Memory => memory::run(lab),
+        }
+    }
+}
+
+impl FromStr for Check {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Check> {
+        Check::ALL.into_iter().find(|c| c.name() == name).ok_or_else(|| {
+            let known: Vec<&str> = Check::ALL.iter().map(|c| c.name()).collect();
+            Error::Usage(format!("there is no check '{name}': {}", known.join(", ")))
+        })
+    }
+}
+
+/// What a check works with.
+#[derive(Debug)]
+pub struct Lab<'a> {
+    /// The installed MariaDB.
+    pub prefix: &'a Path,
+    /// The TidesDB plugin.
+    pub plugin: &'a Path,
+    /// Where the check's server works.
+    pub directory: PathBuf,
+    /// Asks to end.
+    pub interrupt: &'a Interrupt,
+    /// The short form: what fits between two commits.
+    pub short: bool,
+    /// Rounds of `kill`; none: what the form has.
+    pub rounds: Option<u32>,
+    /// Seconds of load in each part of the others; none: what the form has.
+    pub seconds: Option<u64>,
+    /// Where all random choices come from.
+    pub seed: u64,
+}
+
+impl Lab<'_> {
+    /// A server with TidesDB alone beside InnoDB, on an empty data directory.
+    fn start(&self, settings: &[Setting]) -> Result<Server> {
+        Server::start(
+            &Wanted {
+                prefix: self.prefix,
+                engines: &[Engine::TidesDb],
+                plugin: Some(self.plugin),
+                directory: &self.directory,
+                settings,
+            },
+            self.interrupt,
+        )
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict {
+    /// What it did, in one line.
+    pub summary: String,
+    /// What is wrong, one line each.
+    pub complaints: Vec<String>,
+}
+
+/// At most so many complaints of a check are printed; they are usually alike.
+const COMPLAINTS_SHOWN: usize = 20;
+
+/// Runs checks one after the other; true when all passed.
+pub fn run(checks: &[Check], directory: &Path, mut lab: Lab<'_>) -> Result<bool> {
+    eprintln!("check: seed {}", lab.seed);
+    let (mut passed, mut failed) = (0, 0);
+    for check in checks {
+        lab.directory = directory.join(check.name());
+        let start = Instant::now();
+        let verdict = match check.run(&lab) {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => {
+                Verdict { summary: "was cut short".to_string(), complaints: vec![error.to_string()] }
+            }
+            Ok(verdict) => verdict,
+        };
+        for complaint in verdict.complaints.iter().take(COMPLAINTS_SHOWN) {
+            println!("check {}: WRONG: {complaint}", check.name());
+        }
+        if verdict.complaints.len() > COMPLAINTS_SHOWN {
+            println!("check {}: and {} more", check.name(), verdict.complaints.len() - COMPLAINTS_SHOWN);
+        }
+        let took = start.elapsed().as_secs_f64();
+        if verdict.complaints.is_empty() {
+            passed += 1;
+            println!("check {}: passed in {took:.0} s: {}", check.name(), verdict.summary);
+        } else {
+            failed += 1;
+            println!(
+                "check {}: FAILED after {took:.0} s: {} (seed {}, files in {})",
+                check.name(),
+                verdict.summary,
+                lab.seed,
+                lab.directory.display()
+            );
+        }
+    }
+    println!("check: {passed} passed, {failed} failed");
+    Ok(failed == 0)
+}
+
+/// Ends a check's server, and keeps its files when something is wrong.
+fn conclude(server: Server, summary: String, complaints: Vec<String>) -> Result<Verdict> {
+    server.stop(!complaints.is_empty())?;
+    Ok(Verdict { summary, complaints })
+}
+
+/// A line about what goes on.
+fn progress(check: Check, text: &str) {
+    eprintln!("check {}: {text}", check.name());
+}
+
+/// Set-up and final looks may not fail; what the server says then ends the check.
+fn must<T>(what: &str, result: std::result::Result<T, Failure>) -> Result<T> {
+    result.map_err(|failure| Error::Statement { statement: what.to_string(), message: failure.to_string() })
+}
+
+/// A connection for set-up and final looks.
+fn connect(server: &Server) -> Result<Session> {
+    must("connect", Session::open(server.socket()))
+}
+
+/// Runs statements that may not fail.
+fn set_up(session: &mut Session, statements: &[&str]) -> Result<()> {
+    for statement in statements {
+        must(statement, session.run(statement))?;
+    }
+    Ok(())
+}

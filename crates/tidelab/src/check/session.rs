@@ -1,0 +1,109 @@
+//! One connection of a check's client: statements as text over the socket, rows as text, and
+//! failures told apart: the server said no, or it is gone.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use mysql::prelude::Queryable;
+use mysql::{Conn, OptsBuilder, Row, Value};
+
+/// No statement of a check takes this long: who waits longer hangs.
+const ANSWER_LIMIT: Duration = Duration::from_secs(90);
+
+/// Why a statement did not do what was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The server answered with an error.
+    Sql {
+        /// Its number.
+        code: u16,
+        /// Its text.
+        message: String,
+    },
+    /// No answer: the connection ended or none came within the limit.
+    Lost(String),
+}
+
+impl Failure {
+    /// One of the three errors with which a transaction may be refused under contention: 1213
+    /// (deadlock or conflict), 1205 (timeout), 1020 (the row is newer than the snapshot).
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Failure::Sql { code: 1213 | 1205 | 1020, .. })
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Sql { code, message } => write!(f, "error {code} ({message})"),
+            Failure::Lost(what) => write!(f, "no answer ({what})"),
+        }
+    }
+}
+
+impl From<mysql::Error> for Failure {
+    fn from(error: mysql::Error) -> Failure {
+        match error {
+            // 1053 (shutdown), 1927 (connection killed): the server says good-bye.
+            mysql::Error::MySqlError(e) if e.code != 1053 && e.code != 1927 => {
+                Failure::Sql { code: e.code, message: e.message }
+            }
+            other => Failure::Lost(other.to_string()),
+        }
+    }
+}
+
+/// A row's columns as text; NULL is the word.
+pub type Columns = Vec<String>;
+
+/// A connection.
+pub struct Session(Conn);
+
+impl Session {
+    /// Connects as root, over the socket.
+    pub fn open(socket: &Path) -> Result<Session, Failure> {
+        let options = OptsBuilder::new()
+            .socket(Some(socket.to_string_lossy()))
+            .user(Some("root"))
+            .read_timeout(Some(ANSWER_LIMIT))
+            .write_timeout(Some(ANSWER_LIMIT));
+        Ok(Session(Conn::new(options)?))
+    }
+
+    /// Runs a statement; what it returns is dropped. The number of rows that it changed.
+    pub fn run(&mut self, statement: &str) -> Result<u64, Failure> {
+        self.0.query_drop(statement)?;
+        Ok(self.0.affected_rows())
+    }
+
+    /// Runs a statement and returns its rows.
+    pub fn rows(&mut self, statement: &str) -> Result<Vec<Columns>, Failure> {
+        let rows: Vec<Row> = self.0.query(statement)?;
+        Ok(rows.into_iter().map(|row| row.unwrap().iter().map(text).collect()).collect())
+    }
+
+    /// Runs a statement that returns rows of numbers; a NULL among them is 0.
+    pub fn numbers(&mut self, statement: &str) -> Result<Vec<Vec<i64>>, Failure> {
+        let rows = self.rows(statement)?;
+        Ok(rows.iter().map(|row| row.iter().map(|column| column.parse().unwrap_or(0)).collect()).collect())
+    }
+
+    /// Runs a statement that returns one number.
+    pub fn number(&mut self, statement: &str) -> Result<i64, Failure> {
+        let rows = self.numbers(statement)?;
+        match rows.first().and_then(|row| row.first()) {
+            Some(number) => Ok(*number),
+            None => Err(Failure::Lost(format!("{statement}: no row"))),
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::NULL => "NULL".to_string(),
+        Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        // Only prepared statements return other kinds, and none is used.
+        other => other.as_sql(true),
+    }
+}
