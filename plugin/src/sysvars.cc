@@ -286,13 +286,14 @@ void note_variables_without_effect() {
 
 /* The bound on the engine's memory; true: it contradicts the sizes. */
 bool choose_memory_bound(ulonglong *bound) {
-  const ulonglong sizes = opt_block_cache_size + opt_unified_write_buffer_size;
+  /* One write buffer takes writes while as much again is being flushed. */
+  const ulonglong sizes = opt_block_cache_size + 2 * opt_unified_write_buffer_size;
   const ulonglong machine = machine_memory();
   if (opt_max_memory_usage != 0) {
     if (opt_max_memory_usage < sizes) {
       sql_print_error(
           "TidesDB: tidesdb_max_memory_usage=%llu is less than tidesdb_block_cache_size=%llu and "
-          "tidesdb_unified_memtable_write_buffer_size=%llu together",
+          "twice tidesdb_unified_memtable_write_buffer_size=%llu together; raise it or lower them",
           opt_max_memory_usage, opt_block_cache_size, opt_unified_write_buffer_size);
       return true;
     }
@@ -303,7 +304,7 @@ bool choose_memory_bound(ulonglong *bound) {
   if (machine != 0 && *bound > machine)
     sql_print_warning(
         "TidesDB: the sizes of tidesdb_block_cache_size=%llu and "
-        "tidesdb_unified_memtable_write_buffer_size=%llu "
+        "twice tidesdb_unified_memtable_write_buffer_size=%llu "
         "with a quarter for the rest are %llu MB, the machine has %llu MB of memory",
         opt_block_cache_size, opt_unified_write_buffer_size, *bound / MB, machine / MB);
   return false;

@@ -132,6 +132,7 @@ unsafe fn options_of(c: &OptionsC) -> Result<Options, Error> {
         read_only: c.read_only != 0,
         write_buffer_size: size(c.write_buffer_size),
         block_cache_size: size(c.block_cache_size),
+        max_memory: c.max_memory,
         sync_mode: sync_mode(c.sync_mode)?,
         sync_interval_us: c.sync_interval_us,
         flush_threads: c.flush_threads as usize,

@@ -88,6 +88,8 @@ pub struct Options {
     pub write_buffer_size: usize,
     /// The one cache of blocks, index and filter partitions.
     pub block_cache_size: usize,
+    /// Bound on the memory of memtables and cache together; 0: their sum. A sum above it is refused.
+    pub max_memory: u64,
     /// Size of a write-ahead log segment.
     pub wal_segment_size: u32,
     /// How far a commit is on disk before it is answered.
@@ -122,6 +124,7 @@ impl Default for Options {
             read_only: false,
             write_buffer_size: 64 << 20,
             block_cache_size: 64 << 20,
+            max_memory: 0,
             wal_segment_size: 32 << 20,
             sync_mode: SyncMode::Full,
             sync_interval_us: 128_000,
@@ -191,8 +194,32 @@ impl Default for FamilyOptions {
 }
 
 impl Options {
+    /// Memory that the sizes add up to: the active memtable, as much again for sealed ones, the cache.
+    pub fn memory_sum(&self) -> u64 {
+        self.write_buffer_size as u64 * 2 + self.block_cache_size as u64
+    }
+
+    /// The bound on memory in force.
+    pub fn memory_limit(&self) -> u64 {
+        if self.max_memory == 0 {
+            self.memory_sum()
+        } else {
+            self.max_memory
+        }
+    }
+
     /// Checks bounds; the error names option, value and bound.
     pub fn validate(&self) -> Result<()> {
+        if self.max_memory > 0 && self.memory_sum() > self.max_memory {
+            return Err(Error::InvalidArgument(format!(
+                "max_memory = {} is below {}: twice the write buffer of {} and the block cache of {}; raise \
+                 it or lower them",
+                self.max_memory,
+                self.memory_sum(),
+                self.write_buffer_size,
+                self.block_cache_size
+            )));
+        }
         bound("write_buffer_size", self.write_buffer_size as u64, 4 << 10, 64 << 30)?;
         bound("wal_segment_size", self.wal_segment_size.into(), 64 << 10, 1 << 30)?;
         bound("flush_threads", self.flush_threads as u64, 1, 64)?;
@@ -221,4 +248,22 @@ fn bound(name: &str, value: u64, least: u64, most: u64) -> Result<()> {
         return Ok(());
     }
     Err(Error::InvalidArgument(format!("{name} = {value} is outside of {least}..={most}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_memory_bound_below_the_sizes_is_refused_with_all_of_them() {
+        let sizes = Options { write_buffer_size: 1 << 20, block_cache_size: 3 << 20, ..Options::default() };
+        assert_eq!(sizes.memory_limit(), 5 << 20);
+        let enough = Options { max_memory: 5 << 20, ..sizes.clone() };
+        enough.validate().expect("enough");
+        let short = Options { max_memory: (5 << 20) - 1, ..sizes };
+        let message = short.validate().expect_err("refused").to_string();
+        for number in ["5242879", "5242880", "1048576", "3145728"] {
+            assert!(message.contains(number), "{message}");
+        }
+    }
 }

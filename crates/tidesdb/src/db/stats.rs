@@ -161,7 +161,7 @@ impl Db {
             memtable_bytes: view.active.bytes() as u64
                 + view.sealed.iter().map(|sealed| sealed.bytes() as u64).sum::<u64>(),
             txn_memory_bytes: of(&store.stats.batch_bytes),
-            memory_limit: store.options.write_buffer_size as u64 * 2 + store.options.block_cache_size as u64,
+            memory_limit: store.options.memory_limit(),
             total_sstables: files.len() as u64,
             open_sstables: store.versions.tables().open_files() as u64,
             data_size_bytes: files.iter().map(|file| file.len).sum(),
