@@ -2,8 +2,10 @@
 //! [`BatchBuilder`] writes one, [`BatchReader`] walks one; the reader borrows, is as cheap to copy
 //! as two pointers and can be resumed, so that several threads may share the work of one batch.
 //!
-//!     groups: varint, then per group  family: varint, entries: varint
-//!       per entry  kind: u8, key: bytes, [expiry: varint], [value: bytes if put]
+//! ```text
+//! groups: varint, then per group  family: varint, entries: varint
+//!   per entry  kind: u8, key: bytes, [expiry: varint], [value: bytes if put]
+//! ```
 
 use crate::types::{FamilyId, Kind, MAX_KEY_LEN};
 
