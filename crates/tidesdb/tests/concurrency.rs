@@ -17,6 +17,9 @@ use tidesdb::options::{FamilyOptions, Options, SyncMode};
 use tidesdb::txn::transaction::{Isolation, Mood, ReadMode, Transaction};
 use tidesdb::{Db, Error};
 
+/// What a thread does, again and again.
+type Work<'a> = Box<dyn Fn(&mut Rng) + Sync + 'a>;
+
 struct Bench {
     _dir: tempfile::TempDir,
     db: Db,
@@ -49,7 +52,7 @@ impl Bench {
     }
 
     /// Runs the threads until the time is over; each gets a generator of its own.
-    fn run(&self, threads: Vec<(usize, Box<dyn Fn(&mut Rng) + Sync + '_>)>) {
+    fn run(&self, threads: Vec<(usize, Work<'_>)>) {
         let until = Instant::now() + Duration::from_millis(env("CONCURRENCY_MS", 2500));
         std::thread::scope(|scope| {
             let mut ordinal = 0;
@@ -294,9 +297,8 @@ fn an_index_agrees_with_its_table_in_every_snapshot() {
             // The row first, then its entries.
             let old = txn.get(&table, &key(row), ReadMode::Exclusive)?;
             let new = rng.below(50);
-            match &old {
-                Some(old) => txn.delete(&index, &entry(number(old), row))?,
-                None => {}
+            if let Some(old) = &old {
+                txn.delete(&index, &entry(number(old), row))?;
             }
             if old.is_some() && rng.one_in(6) {
                 txn.delete(&table, &key(row))?;

@@ -983,7 +983,7 @@ fn random_step(rng: &mut Rng, world: &World, life: u64) -> Step {
     let names: Vec<&'static str> = NAMES.into_iter().filter(|name| state.names.contains_key(*name)).collect();
     let free: Vec<&'static str> = NAMES.into_iter().filter(|name| !state.names.contains_key(*name)).collect();
     if names.is_empty() {
-        return Step::Create(*rng.pick::<&'static str>(&free));
+        return Step::Create(rng.pick::<&'static str>(&free));
     }
     let name = *rng.pick(&names);
     // Keys of prepared transactions are theirs alone: nothing waits in these programs.
@@ -1017,9 +1017,9 @@ fn random_step(rng: &mut Rng, world: &World, life: u64) -> Step {
             }
             None => Step::Take(name, 1 + rng.below(100)),
         },
-        71..=73 if !free.is_empty() => Step::Create(*rng.pick::<&'static str>(&free)),
+        71..=73 if !free.is_empty() => Step::Create(rng.pick::<&'static str>(&free)),
         74..=75 => Step::Drop(name),
-        76..=77 if !free.is_empty() => Step::Rename(name, *rng.pick::<&'static str>(&free)),
+        76..=77 if !free.is_empty() => Step::Rename(name, rng.pick::<&'static str>(&free)),
         78..=79 => Step::Truncate(name),
         80 if names.len() > 1 => Step::Exchange(names[0], names[1]),
         81 => Step::Record(name, life),

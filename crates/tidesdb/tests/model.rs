@@ -21,12 +21,12 @@ use tidesdb::{Db, Error};
 
 type Key = Vec<u8>;
 type Change = Option<Vec<u8>>;
+type Changes = BTreeMap<(u64, Key), Change>;
 
 /// A family as the model knows it.
 #[derive(Clone, Debug, Default)]
 struct ModelFamily {
     birth: u64,
-    record: Vec<u8>,
     /// Versions of each key, oldest first.
     keys: BTreeMap<Key, Vec<(u64, Change)>>,
     /// Counters: the highest value handed out or raised to.
@@ -49,7 +49,7 @@ struct Model {
     /// Owner and whether exclusive, of each locked key.
     locks: BTreeMap<(u64, Key), BTreeMap<usize, bool>>,
     /// Prepared transactions that a restart left undecided: xid, changes, owner of the locks.
-    undecided: BTreeMap<Vec<u8>, (BTreeMap<(u64, Key), Change>, usize)>,
+    undecided: BTreeMap<Vec<u8>, (Changes, usize)>,
     next_owner: usize,
 }
 
@@ -59,8 +59,8 @@ struct ModelTxn {
     isolation: Isolation,
     snapshot: Option<u64>,
     statement: Option<u64>,
-    own: BTreeMap<(u64, Key), Change>,
-    mark: BTreeMap<(u64, Key), Change>,
+    own: Changes,
+    mark: Changes,
     /// Sum of what was written: beyond the bound the store must refuse, far below it must not.
     bytes: usize,
     prepared: Option<Vec<u8>>,
@@ -98,12 +98,6 @@ impl Model {
         Ok(before.is_none())
     }
 
-    fn unlock(&mut self, owner: usize, family: u64, key: &[u8]) {
-        if let Some(held) = self.locks.get_mut(&(family, key.to_vec())) {
-            held.remove(&owner);
-        }
-    }
-
     fn unlock_all(&mut self, owner: usize) {
         for held in self.locks.values_mut() {
             held.remove(&owner);
@@ -111,7 +105,7 @@ impl Model {
         self.locks.retain(|_, held| !held.is_empty());
     }
 
-    fn commit(&mut self, changes: &BTreeMap<(u64, Key), Change>) {
+    fn commit(&mut self, changes: &Changes) {
         if changes.is_empty() {
             return;
         }

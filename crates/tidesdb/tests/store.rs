@@ -180,3 +180,33 @@ fn many_overwrites_flush_compact_and_read_back() {
         println!("{}", db.report());
     }
 }
+
+#[test]
+fn closing_can_finish_compactions() {
+    let dir = tempfile::tempdir().expect("directory");
+    for finish in [false, true] {
+        let options = Options { finish_compactions_on_close: finish, compaction_threads: 0, ..options() };
+        let db = Db::open(dir.path(), options.clone()).expect("opens");
+        let name = if finish { &b"b"[..] } else { &b"a"[..] };
+        let family = db.create_family(name, FamilyOptions::default()).expect("creates");
+        for round in 0..8u32 {
+            let mut txn = begin(&db);
+            for key in 0..40u32 {
+                txn.put(&family, &(key * 8 + round).to_be_bytes(), &[round as u8; 1000]).expect("puts");
+            }
+            txn.commit().expect("commits");
+            db.flush().expect("flushes");
+        }
+        let before = db.family_stats(&family).expect("known").runs;
+        drop(family);
+        db.close().expect("closes");
+        let db = Db::open(dir.path(), options).expect("opens");
+        let family = db.family(name).expect("there");
+        let after = db.family_stats(&family).expect("known").runs;
+        if finish {
+            assert!(after < before, "{before} runs became {after}");
+        } else {
+            assert!(after >= before, "{before} runs became {after} without being asked");
+        }
+    }
+}

@@ -81,6 +81,18 @@ impl Store {
         Ok(true)
     }
 
+    /// Flushes and compacts until nothing is due.
+    pub(crate) fn finish_compactions(&self) -> Result<()> {
+        self.flush()?;
+        loop {
+            // The threads' jobs may leave more to do.
+            if !self.compact_once()? && self.claims.is_empty() {
+                return Ok(());
+            }
+            std::thread::sleep(BUSY_PAUSE);
+        }
+    }
+
     fn after_compaction(&self) {
         self.shape_changed();
         if let Err(error) = self.versions.delete_obsolete() {

@@ -347,6 +347,9 @@ impl Db {
         let dead = self.store.options.read_only || self.store.wal.failed().is_some();
         // Counters are written while memtables are still flushed: there may be no room otherwise.
         let settled = if dead { Ok(()) } else { self.store.settle_counters() };
+        if self.store.options.finish_compactions_on_close && !dead {
+            self.store.finish_compactions()?;
+        }
         self.background.stop();
         settled?;
         if dead {
