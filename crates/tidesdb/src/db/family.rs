@@ -46,7 +46,8 @@ impl Counter {
         // Zero is no value of a counter: they start at one.
         let first = if first == 0 { increment } else { first };
         let last = count.max(1).checked_sub(1)?.checked_mul(increment)?.checked_add(first)?;
-        (last <= limit).then(|| (first, last.saturating_add(1)))
+        // The largest number is never handed out: there would be no next one.
+        (last <= limit && last < u64::MAX).then(|| (first, last + 1))
     }
 
     /// The ceiling to make durable so that `next` lies below it.
@@ -158,7 +159,8 @@ mod tests {
         assert_eq!(at(127).range(1, 1, 1, 127), Some((127, 128)));
         assert_eq!(at(128).range(1, 1, 1, 127), None);
         assert_eq!(at(127).range(2, 1, 1, 127), None);
-        assert_eq!(at(u64::MAX).range(1, 1, 1, u64::MAX), Some((u64::MAX, u64::MAX)));
+        assert_eq!(at(u64::MAX - 1).range(1, 1, 1, u64::MAX), Some((u64::MAX - 1, u64::MAX)));
+        assert_eq!(at(u64::MAX).range(1, 1, 1, u64::MAX), None, "no value would be left to go on with");
         assert_eq!(at(u64::MAX).range(2, 1, 1, u64::MAX), None);
     }
 
