@@ -22,11 +22,6 @@ impl Merge {
         Merge { sources, current: None, forward: true, passed: Vec::new() }
     }
 
-    /// Takes the sources back, for reuse of the vector.
-    pub fn into_sources(self) -> Vec<Box<dyn Source>> {
-        self.sources
-    }
-
     fn pick(&mut self) {
         let mut best: Option<(usize, &[u8])> = None;
         for (index, source) in self.sources.iter().enumerate() {

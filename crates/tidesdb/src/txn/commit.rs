@@ -244,7 +244,7 @@ impl Store {
         if store == SyncMode::Full {
             return store;
         }
-        let families = batch.families().filter_map(|(family, _)| self.catalog.sync_mode(family)).max();
+        let families = batch.touched().filter_map(|family| self.catalog.sync_mode(family)).max();
         store.max(families.unwrap_or(SyncMode::None)).max(asked.unwrap_or(SyncMode::None))
     }
 }

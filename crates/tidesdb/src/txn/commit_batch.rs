@@ -58,7 +58,7 @@ impl CommitBatch {
     pub fn new(batch: &WriteBatch) -> CommitBatch {
         let body = Vec::with_capacity(batch.size() + 64);
         let mut changes = Vec::with_capacity(batch.len());
-        let mut body = BatchBuilder::new(body, batch.families().count());
+        let mut body = BatchBuilder::new(body, batch.touched().count());
         for (family, entries) in batch.families() {
             body.group(family, batch.keys(family));
             for entry in entries {

@@ -167,7 +167,12 @@ impl WriteBatch {
 
     /// Whether the family has changes.
     pub fn touches(&self, family: FamilyId) -> bool {
-        self.orders.iter().any(|order| order.family == family && !order.chunks.is_empty())
+        self.touched().any(|touched| touched == family)
+    }
+
+    /// Families that have changes, in no order.
+    pub fn touched(&self) -> impl Iterator<Item = FamilyId> + '_ {
+        self.orders.iter().filter(|order| !order.chunks.is_empty()).map(|order| order.family)
     }
 
     /// The latest change of a key.
