@@ -8,13 +8,15 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use crate::db::memtables::{Sealed, Stuck};
+use crate::db::view::Layer;
 use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::flush::{self, FlushInput, FlushSource};
 use crate::iter::RawSource;
 use crate::memtable::Generation;
 use crate::options::LogLevel;
-use crate::types::{FamilyId, GenerationId, DICTIONARY};
+use crate::types::{FamilyId, GenerationId, Seq, DICTIONARY};
+use crate::version::Edit;
 
 /// First and longest pause after a failed flush or compaction.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -113,7 +115,11 @@ impl Store {
                 return;
             }
             self.stats.flushing.store(1, Ordering::Relaxed);
-            let result = self.flush_sealed(&sealed);
+            let memtables = sealed.iter().take_while(|sealed| sealed.layer.memtable().is_some()).count();
+            let result = match &sealed[0].layer {
+                Layer::Runs(runs) => self.install_runs(runs),
+                Layer::Memtable(_) => self.flush_sealed(&sealed[..memtables]),
+            };
             self.stats.flushing.store(0, Ordering::Relaxed);
             match result {
                 Ok(()) => pause = RETRY.0,
@@ -139,7 +145,7 @@ impl Store {
         let snapshots = self.snapshots.capture(self.pipeline.frontier());
         let begun = Instant::now();
         let memtables: Vec<FlushedMemtable<'_>> =
-            sealed.iter().map(|sealed| FlushedMemtable::new(&sealed.generation)).collect();
+            generations_of(sealed).map(FlushedMemtable::new).collect();
         let generations: Vec<&dyn FlushSource> = memtables.iter().map(|m| m as &dyn FlushSource).collect();
         let flushed = flush::flush(&FlushInput {
             versions: &self.versions,
@@ -154,29 +160,34 @@ impl Store {
             },
             stop: &self.closing,
         })?;
-        let mut edit = flushed.edit.clone();
+        self.install_sealed(flushed.edit.clone(), last.layer.id(), last.last_seq)?;
+        self.stats.flushes.fetch_add(1, Ordering::Relaxed);
+        let memory: usize = generations_of(sealed).map(|generation| generation.bytes()).sum();
+        self.pressure.flushed(memory as u64, begun.elapsed());
+        self.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);
+        self.shape_changed();
+        Ok(())
+    }
+
+    /// Makes what was sealed up to generation `upto`, whose last commit is `last_seq`, part of the version,
+    /// and lets go of the log that it held. All older generations are in the version.
+    pub(crate) fn install_sealed(&self, mut edit: Edit, upto: GenerationId, last_seq: Seq) -> Result<()> {
         // What the edit makes reachable must be in the log first (`protocols.md` 1.6).
         self.wal.sync_all()?;
-        let upto = last.generation.id();
-        edit.last_seq = Some(last.last_seq);
+        edit.last_seq = Some(last_seq);
         edit.last_generation = Some(upto);
         let needed_from = self.log_needed_from(upto);
         edit.first_live_segment = Some(needed_from);
         self.install_with(edit, |generation| generation > upto)?;
         {
             let mut state = self.memtables.state.lock();
-            state.sealed.retain(|sealed| sealed.generation.id() > upto);
+            state.sealed.retain(|sealed| sealed.layer.id() > upto);
             state.log_from.retain(|&generation, _| generation > upto);
             self.held_log.lock().retain(|&generation, _| generation > upto);
             state.stuck = None;
         }
         self.memtables.changed.notify_all();
         self.wal.release_before(needed_from);
-        self.stats.flushes.fetch_add(1, Ordering::Relaxed);
-        let memory: usize = sealed.iter().map(|sealed| sealed.generation.bytes()).sum();
-        self.pressure.flushed(memory as u64, begun.elapsed());
-        self.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);
-        self.shape_changed();
         Ok(())
     }
 
@@ -201,6 +212,11 @@ impl Store {
             }
         }
     }
+}
+
+/// The memtables among what was sealed.
+fn generations_of(sealed: &[Sealed]) -> impl Iterator<Item = &Arc<Generation>> {
+    sealed.iter().filter_map(|sealed| sealed.layer.memtable())
 }
 
 /// Lets threads that serve clients go first.

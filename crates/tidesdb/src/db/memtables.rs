@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::db::view::ReadView;
+use crate::db::view::{Layer, ReadView};
 use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::memtable::Generation;
@@ -16,10 +16,11 @@ use crate::types::{GenerationId, Seq};
 /// Sealed memtables that may wait for their flush: with the active one, twice the write buffer.
 const MAX_SEALED: usize = 1;
 
-/// A memtable that takes no more writes.
+/// A memtable that takes no more writes, or the runs of a spilled commit: to be made part of the version, in
+/// their order.
 #[derive(Clone, Debug)]
 pub(crate) struct Sealed {
-    pub generation: Arc<Generation>,
+    pub layer: Layer,
     /// The last commit that belongs to it.
     pub last_seq: Seq,
 }
@@ -72,21 +73,28 @@ pub(crate) struct Memtables {
 impl Store {
     /// Waits until the active memtable has room for `bytes`; seals it when it is full. Part of `prepare`.
     pub(crate) fn make_room(&self, bytes: usize, patience: Duration) -> Result<()> {
-        let limit = self.options.write_buffer_size;
+        let buffer = self.options.write_buffer_size;
+        let fits = || {
+            let view = self.view.load();
+            let (used, sealed) = (view.active.bytes(), view.sealed_bytes());
+            // The commit of a spilled transaction seals early: all of them together stay below two buffers.
+            let limit = buffer.min((2 * buffer).saturating_sub(sealed));
+            used + bytes <= limit || (used == 0 && sealed <= buffer)
+        };
         let mut deadline = None;
         loop {
-            let used = self.view.load().active.bytes();
-            if used == 0 || used + bytes <= limit {
+            if fits() {
                 return Ok(());
             }
             let mut state = self.memtables.state.lock();
-            if self.view.load().active.bytes() + bytes <= limit {
+            if fits() {
                 return Ok(());
             }
             if state.closing {
                 return Err(Error::ReadOnly("the store is being closed".into()));
             }
-            if state.sealed.len() < MAX_SEALED {
+            let memtables = state.sealed.iter().filter(|sealed| sealed.layer.memtable().is_some()).count();
+            if memtables < MAX_SEALED {
                 self.seal_active(&mut state);
                 continue;
             }
@@ -114,14 +122,20 @@ impl Store {
         let log_from = self.wal.written_lsn().segment();
         self.pipeline.rotate(fresh.clone(), |sealed, last_seq| {
             state.log_from.insert(fresh.id(), log_from);
-            state.sealed.push(Sealed { generation: sealed.clone(), last_seq });
-            self.swap_view(|view| ReadView {
-                active: fresh.clone(),
-                sealed: std::iter::once(sealed.clone()).chain(view.sealed.iter().cloned()).collect(),
-                version: view.version.clone(),
-            });
+            self.push_sealed(state, &fresh, vec![Sealed { layer: Layer::Memtable(sealed.clone()), last_seq }]);
         });
         self.memtables.changed.notify_all();
+    }
+
+    /// Puts an empty memtable in the place of the active one, and `sealed`, oldest first, behind it. Runs
+    /// under the order lock.
+    pub(crate) fn push_sealed(&self, state: &mut MemtableState, fresh: &Arc<Generation>, sealed: Vec<Sealed>) {
+        self.swap_view(|view| ReadView {
+            active: fresh.clone(),
+            sealed: sealed.iter().rev().map(|s| s.layer.clone()).chain(view.sealed.iter().cloned()).collect(),
+            version: view.version.clone(),
+        });
+        state.sealed.extend(sealed);
     }
 
     /// The transaction `id` is decided and its changes go into `generation`: what that memtable needs of
@@ -158,7 +172,7 @@ impl Store {
         if self.view.load().active.bytes() > 0 {
             self.seal_active(&mut state);
         }
-        while state.sealed.iter().any(|sealed| sealed.generation.id() <= last) {
+        while state.sealed.iter().any(|sealed| sealed.layer.id() <= last) {
             if let Some(stuck) = &state.stuck {
                 return Err(stuck.error(self));
             }

@@ -30,14 +30,15 @@ use crate::flush::{self, FlushInput, FlushSource};
 use crate::io::{Disk, OpenMode};
 use crate::iter::merge::Merge;
 use crate::iter::{LiveSnapshots, Source};
-use crate::lock::{LockManager, Mode, Owner, Policy, WaitObserver};
+use crate::lock::{LockManager, Mode, Owner, Policy, TableMode, WaitObserver};
 use crate::memtable::{ArenaPool, Generation};
 use crate::options::Options;
 use crate::txn::commit::Prepared;
 use crate::txn::commit_batch::CommitBatch;
 use crate::txn::pipeline::Pipeline;
 use crate::txn::snapshot::Snapshots;
-use crate::types::{GenerationId, Seq, DICTIONARY, MAX_SEQ};
+use crate::txn::spill::{SealedRuns, MAX_RUNS};
+use crate::types::{FileNo, GenerationId, Seq, DICTIONARY, MAX_SEQ};
 use crate::version::{Edit, OpenFor, VersionSet};
 use crate::wal::{self, BatchReader, Patience, PreparedHead, Purpose, Record, RecordRef, Wal, WalOptions};
 
@@ -55,12 +56,27 @@ pub struct RecoveredTransaction {
     owner: Arc<Owner>,
 }
 
+impl RecoveredTransaction {
+    fn run_files(&self) -> Vec<FileNo> {
+        self.batch.runs().map_or_else(Vec::new, |runs| runs.files().collect())
+    }
+}
+
 /// A batch in the log that no record has decided yet.
 struct Pending {
     /// `None`: a large one-phase batch, dropped when no marker follows.
     xid: Option<Vec<u8>>,
     locks: Vec<u8>,
     body: Vec<u8>,
+    /// Names of the runs that belong to it.
+    names: Option<Vec<u8>>,
+}
+
+/// What replay makes of the log, to be flushed or named in its order.
+enum Replayed {
+    Memtable(Arc<Generation>),
+    /// A commit of runs at a sequence number, with the names of its runs and the generation of the first.
+    Runs(Seq, Vec<u8>, GenerationId),
 }
 
 /// What replay collects.
@@ -71,9 +87,11 @@ struct Replay {
     flushed: Seq,
     newest: Seq,
     next_generation: GenerationId,
-    /// Oldest first; the last takes the next records.
-    generations: Vec<Arc<Generation>>,
+    /// Oldest first; the last takes the next records if it is a memtable.
+    layers: Vec<Replayed>,
     pending: BTreeMap<u64, Pending>,
+    /// Names of runs by transaction, until it is decided.
+    names: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Replay {
@@ -82,12 +100,15 @@ impl Replay {
         if seq <= self.flushed {
             return Ok(());
         }
-        if self.generations.last().is_none_or(|last| last.bytes() > self.write_buffer) {
-            let fresh = Generation::new(self.next_generation, self.arenas.clone());
-            self.next_generation += 1;
-            self.generations.push(Arc::new(fresh));
-        }
-        let Some(generation) = self.generations.last() else { return Ok(()) };
+        let generation = match self.layers.last() {
+            Some(Replayed::Memtable(last)) if last.bytes() <= self.write_buffer => last.clone(),
+            _ => {
+                let fresh = Arc::new(Generation::new(self.next_generation, self.arenas.clone()));
+                self.next_generation += 1;
+                self.layers.push(Replayed::Memtable(fresh.clone()));
+                fresh
+            }
+        };
         let open = AtomicBool::new(false);
         for entry in BatchReader::new(body).map_err(malformed)? {
             let entry = entry.map_err(malformed)?;
@@ -95,6 +116,22 @@ impl Replay {
             generation.insert(entry.family, entry.key, seq, entry.kind, entry.value, &open, seq);
         }
         Ok(())
+    }
+
+    /// A marker of a transaction with runs: they lie between what was replayed before and what follows.
+    fn apply_runs(&mut self, seq: Seq, names: Vec<u8>) {
+        if seq > self.flushed {
+            self.layers.push(Replayed::Runs(seq, names, self.next_generation));
+            self.next_generation += MAX_RUNS as GenerationId;
+        }
+    }
+
+    fn memtables(&self) -> Vec<Arc<Generation>> {
+        let memtable = |layer: &Replayed| match layer {
+            Replayed::Memtable(memtable) => Some(memtable.clone()),
+            Replayed::Runs(..) => None,
+        };
+        self.layers.iter().filter_map(memtable).collect()
     }
 
     fn record(&mut self, record: RecordRef<'_>) -> Result<()> {
@@ -107,16 +144,22 @@ impl Replay {
                     return Err(Error::corruption("wal", 0, what));
                 }
                 let pending =
-                    Pending { xid: Some(xid.to_vec()), locks: locks.to_vec(), body: batch.to_vec() };
+                    Pending { xid: Some(xid.to_vec()), locks: locks.to_vec(), body: batch.to_vec(), names: None };
                 self.pending.insert(txn, pending);
             }
             RecordRef::Ownerless { txn, batch } => {
-                let pending = Pending { xid: None, locks: Vec::new(), body: batch.to_vec() };
+                let pending = Pending { xid: None, locks: Vec::new(), body: batch.to_vec(), names: None };
                 self.pending.insert(txn, pending);
             }
             RecordRef::Marker { txn, seq } => {
                 self.newest = self.newest.max(seq);
-                match self.pending.remove(&txn) {
+                let pending = self.pending.remove(&txn);
+                if let Some(names) = self.names.remove(&txn) {
+                    // All changes of such a transaction are in its runs: the batch of its prepare is empty.
+                    self.apply_runs(seq, names);
+                    return Ok(());
+                }
+                match pending {
                     Some(pending) => self.apply(seq, &pending.body)?,
                     // Its batch stood in a segment that was released, because the commit is in files.
                     None if seq <= self.flushed => {}
@@ -128,9 +171,13 @@ impl Replay {
             }
             RecordRef::Rollback { txn } => {
                 self.pending.remove(&txn);
+                self.names.remove(&txn);
+            }
+            RecordRef::RunNames { txn, names } => {
+                self.names.insert(txn, names.to_vec());
             }
             RecordRef::DurableMark | RecordRef::Cut(_) => {}
-            RecordRef::Ceiling { .. } | RecordRef::RunNames { .. } => {
+            RecordRef::Ceiling { .. } => {
                 return Err(Error::corruption(
                     "wal",
                     0,
@@ -179,8 +226,9 @@ impl Db {
             flushed: state.last_seq,
             newest: state.last_seq,
             next_generation: state.last_generation + 1,
-            generations: Vec::new(),
+            layers: Vec::new(),
             pending: BTreeMap::new(),
+            names: BTreeMap::new(),
         };
         let cuts: Vec<wal::Cut> = state
             .cuts
@@ -219,9 +267,17 @@ impl Db {
             summary.files,
             wal_options,
         )?;
-        let prepared: Vec<(u64, Pending)> =
-            replay.pending.into_iter().filter(|(_, pending)| pending.xid.is_some()).collect();
-        for (txn, pending) in &prepared {
+        let mut prepared: Vec<(u64, Pending)> = std::mem::take(&mut replay.pending)
+            .into_iter()
+            .filter(|(_, pending)| pending.xid.is_some())
+            .collect();
+        for (txn, pending) in &mut prepared {
+            pending.names = replay.names.remove(txn);
+            if let Some(names) = &pending.names {
+                let reservation =
+                    wal.reserve(names.len() + 64, Purpose::Urgent, &Patience::of(RELOG_PATIENCE))?;
+                wal.enqueue(reservation, Record::RunNames { txn: *txn, names: Arc::new(names.clone()) });
+            }
             let head =
                 PreparedHead { xid: pending.xid.clone().unwrap_or_default(), locks: pending.locks.clone() };
             let bytes = pending.body.len() + head.xid.len() + head.locks.len() + 64;
@@ -233,36 +289,54 @@ impl Db {
 
         // Everything that was replayed goes to files at once: the old life's log is not needed any more.
         let everyone = LiveSnapshots { claim: newest, held: Vec::new() };
-        let last_generation = replay.generations.last().map(|last| last.id());
-        let family_options = replayed_options(&versions, &replay.generations)?;
+        let last_generation = (!replay.layers.is_empty()).then_some(replay.next_generation - 1);
+        let family_options = replayed_options(&versions, &replay.memtables())?;
         let claims = Claims::new();
         let mut edit = Edit::default();
-        let mut flushed = None;
-        if !replay.generations.is_empty() {
-            let memtables: Vec<FlushedMemtable<'_>> =
-                replay.generations.iter().map(FlushedMemtable::new).collect();
+        let mut flushed = Vec::new();
+        let mut rest = replay.layers.as_slice();
+        while let Some(first) = rest.first() {
+            let oldest = rest.len() == replay.layers.len();
+            if let Replayed::Runs(seq, names, generation) = first {
+                let runs = named_runs(&versions, names)?.commit(&versions, *seq, *generation);
+                let named = runs.edit(&|family| family_options.contains_key(&family));
+                edit.new_files.extend(named.new_files);
+                edit.new_segments.extend(named.new_segments);
+                rest = &rest[1..];
+                continue;
+            }
+            let memtables: Vec<FlushedMemtable<'_>> = rest
+                .iter()
+                .map_while(|layer| match layer {
+                    Replayed::Memtable(memtable) => Some(FlushedMemtable::new(memtable)),
+                    Replayed::Runs(..) => None,
+                })
+                .collect();
+            rest = &rest[memtables.len()..];
             let generations: Vec<&dyn FlushSource> =
                 memtables.iter().map(|memtable| memtable as &dyn FlushSource).collect();
             let done = flush::flush(&FlushInput {
                 versions: &versions,
                 claims: &claims,
                 generations: &generations,
-                oldest: true,
+                oldest,
                 small_runs: flush::small_runs_bound(&options),
                 live: &everyone,
                 family: &|family| family_options.get(&family).cloned(),
                 stop: &AtomicBool::new(false),
             })?;
-            edit = done.edit.clone();
-            flushed = Some(done);
+            edit.new_files.extend(done.edit.new_files.iter().copied());
+            edit.new_segments.extend(done.edit.new_segments.iter().cloned());
+            edit.removed_segments.extend(done.edit.removed_segments.iter().copied());
+            flushed.push(done);
         }
         edit.last_seq = Some(newest);
-        edit.last_generation = last_generation.or(edit.last_generation);
+        edit.last_generation = last_generation;
         edit.first_live_segment = Some(first_segment);
         edit.cuts_removed = state.cuts.iter().map(|cut| cut.at.segment()).collect();
         versions.apply(edit)?;
         drop(flushed);
-        drop(replay.generations);
+        drop(replay.layers);
         wal.release_before(first_segment);
 
         let active = Arc::new(Generation::new(replay.next_generation, arenas.clone()));
@@ -304,11 +378,24 @@ impl Db {
         store.snapshots.refresh_floor(newest);
         store.load_dictionary()?;
         store.restore_prepared(prepared, first_segment)?;
-        store.versions.remove_unknown_files(&HashSet::new())?;
+        let undecided: HashSet<FileNo> = store.recovered.lock().values().flat_map(|t| t.run_files()).collect();
+        store.versions.remove_unknown_files(&undecided)?;
         store.shape_changed();
         let background = Background::start(&store)?;
         Ok(Db { store, background: Arc::new(background) })
     }
+}
+
+/// The runs that a record of the log names: all are there.
+fn named_runs(versions: &VersionSet, names: &[u8]) -> Result<SealedRuns> {
+    let runs = SealedRuns::decode(versions, names)?;
+    for number in runs.files() {
+        let path = versions.tables().path(number);
+        if !versions.disk().exists(&path)? {
+            return Err(Error::corruption(path, 0, "the file is missing, and the log names it"));
+        }
+    }
+    Ok(runs)
 }
 
 /// Refuses a store of another owner; a store without one gets this.
@@ -412,8 +499,16 @@ impl Store {
     fn restore_prepared(&self, prepared: Vec<(u64, Pending)>, segment: u32) -> Result<()> {
         for (id, pending) in prepared {
             let Some(xid) = pending.xid else { continue };
-            let batch = Arc::new(CommitBatch::from_body(pending.body).map_err(malformed)?);
+            let runs = match pending.names {
+                Some(names) => Some(named_runs(&self.versions, &names)?),
+                None => None,
+            };
+            let batch = CommitBatch::from_body(pending.body).map_err(malformed)?.with_runs(runs);
+            let batch = Arc::new(batch);
             let owner = Owner::new(self.new_owner_id());
+            for family in batch.runs().map(SealedRuns::families).unwrap_or_default() {
+                self.locks.lock_table(&owner, family, TableMode::Exclusive, Policy::NoWait)?;
+            }
             for (family, key) in batch.keys() {
                 self.locks.lock_point(&owner, family, key, Mode::Exclusive, Policy::NoWait)?;
             }

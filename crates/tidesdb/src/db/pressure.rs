@@ -8,7 +8,6 @@ use crate::compaction::controller::{self, Delay, Pressure};
 use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::lock::Owner;
-use crate::memtable::Generation;
 
 /// Longest sleep between two looks at a kill or at the store.
 const STEP: Duration = Duration::from_millis(10);
@@ -76,7 +75,7 @@ impl Store {
         Pressure {
             active: view.active.bytes() as u64,
             active_limit: self.options.write_buffer_size as u64,
-            unflushed: view.sealed.iter().map(|sealed| Generation::bytes(sealed) as u64).sum(),
+            unflushed: view.sealed_bytes() as u64,
             flush_rate: self.pressure.flush_rate.load(Relaxed),
             l0_runs: self.pressure.l0_runs.load(Relaxed),
             l0_stop: self.pressure.l0_stop.load(Relaxed),

@@ -114,7 +114,7 @@ impl Db {
         let view = self.store().view();
         let mut stats = FamilyStats { runs: 1 + view.sealed.len() as u32, ..FamilyStats::default() };
         let (mut entries, mut raw_bytes, mut raw_entries) = (0u64, 0u64, 0u64);
-        for memtable in std::iter::once(&view.active).chain(&view.sealed) {
+        for memtable in view.memtables() {
             let here = memtable.entries(family.id());
             stats.tombstones += memtable.tombstones(family.id());
             entries += memtable.keys(family.id());
@@ -122,6 +122,14 @@ impl Db {
             raw_entries += here;
         }
         raw_bytes += stats.memtable_bytes;
+        for run in view.sealed.iter().flat_map(|layer| layer.runs(family.id())) {
+            let meta = run.meta();
+            stats.tombstones += meta.tombstones;
+            stats.data_bytes += meta.len;
+            entries += meta.keys;
+            raw_bytes += meta.raw_bytes;
+            raw_entries += meta.entries;
+        }
         if let Some(levels) = view.version.family(family.id()) {
             for (_, run) in levels.runs() {
                 let meta = run.meta();
@@ -158,14 +166,13 @@ impl Db {
         StoreStats {
             column_families: store.catalog.len() as u64,
             global_sequence: store.pipeline.frontier(),
-            memtable_bytes: view.active.bytes() as u64
-                + view.sealed.iter().map(|sealed| sealed.bytes() as u64).sum::<u64>(),
+            memtable_bytes: (view.active.bytes() + view.sealed_bytes()) as u64,
             txn_memory_bytes: of(&store.stats.batch_bytes),
             memory_limit: store.options.memory_limit(),
             total_sstables: files.len() as u64,
             open_sstables: store.versions.tables().open_files() as u64,
             data_size_bytes: files.iter().map(|file| file.len).sum(),
-            immutable_memtables: view.sealed.len() as u64,
+            immutable_memtables: view.memtables().skip(1).count() as u64,
             compaction_queue: store.claims.len() as u64,
             cache_entries: store.cache.entries() as u64,
             cache_bytes: store.cache.bytes() as u64,

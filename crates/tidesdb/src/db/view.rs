@@ -6,23 +6,65 @@ use crate::error::Result;
 use crate::iter::{KeyRange, Source};
 use crate::memtable::Generation;
 use crate::table::hash_key;
-use crate::types::{FamilyId, Kind, Seq};
-use crate::version::{LevelSource, Version};
+use crate::txn::spill::CommittedRuns;
+use crate::types::{FamilyId, GenerationId, Kind, Seq};
+use crate::version::{LevelSource, Run, Version};
+
+/// What stands between the active memtable and the files.
+#[derive(Clone, Debug)]
+pub(crate) enum Layer {
+    /// A memtable that takes no more writes.
+    Memtable(Arc<Generation>),
+    /// The runs of a spilled transaction that is ordered.
+    Runs(Arc<CommittedRuns>),
+}
+
+impl Layer {
+    /// Its generation; of several the highest.
+    pub fn id(&self) -> GenerationId {
+        match self {
+            Layer::Memtable(memtable) => memtable.id(),
+            Layer::Runs(runs) => runs.id(),
+        }
+    }
+
+    /// The memtable, if it is one.
+    pub fn memtable(&self) -> Option<&Arc<Generation>> {
+        match self {
+            Layer::Memtable(memtable) => Some(memtable),
+            Layer::Runs(_) => None,
+        }
+    }
+
+    /// Its runs of a family, newest first; none of a memtable.
+    pub fn runs(&self, family: FamilyId) -> &[Run] {
+        match self {
+            Layer::Memtable(_) => &[],
+            Layer::Runs(runs) => runs.of(family),
+        }
+    }
+}
 
 /// Memtables and segments of one moment. Immutable; a newer view holds everything that an older one did.
 #[derive(Debug)]
 pub struct ReadView {
     /// Takes writes.
     pub active: Arc<Generation>,
-    /// Sealed and not yet in files, newest first.
-    pub sealed: Vec<Arc<Generation>>,
+    /// Sealed and not yet named by the manifest, newest first.
+    pub(crate) sealed: Vec<Layer>,
     /// Files.
     pub version: Arc<Version>,
 }
 
 impl ReadView {
-    fn memtables(&self) -> impl Iterator<Item = &Arc<Generation>> {
-        std::iter::once(&self.active).chain(&self.sealed)
+    /// The memtables, newest first.
+    pub fn memtables(&self) -> impl Iterator<Item = &Arc<Generation>> {
+        std::iter::once(&self.active).chain(self.sealed.iter().filter_map(Layer::memtable))
+    }
+
+    /// Bytes of the sealed memtables.
+    pub fn sealed_bytes(&self) -> usize {
+        self.memtables().skip(1).map(|memtable| memtable.bytes()).sum()
     }
 
     /// The newest version of a key at or below `snapshot`, its value appended to `out`.
@@ -33,12 +75,28 @@ impl ReadView {
         snapshot: Seq,
         out: Option<&mut Vec<u8>>,
     ) -> Result<Option<(Seq, Kind)>> {
-        for memtable in self.memtables() {
-            if let Some(entry) = memtable.get(family, key, snapshot) {
-                if let Some(out) = out {
-                    out.extend_from_slice(entry.value);
+        let mut out = out;
+        let mut copy = |value: &[u8]| {
+            if let Some(out) = &mut out {
+                out.extend_from_slice(value);
+            }
+        };
+        if let Some(entry) = self.active.get(family, key, snapshot) {
+            copy(entry.value);
+            return Ok(Some((entry.seq, entry.kind)));
+        }
+        for layer in &self.sealed {
+            if let Layer::Memtable(memtable) = layer {
+                if let Some(entry) = memtable.get(family, key, snapshot) {
+                    copy(entry.value);
+                    return Ok(Some((entry.seq, entry.kind)));
                 }
-                return Ok(Some((entry.seq, entry.kind)));
+            }
+            for run in layer.runs(family) {
+                if let Some(hit) = run.get(key, hash_key(key), snapshot)? {
+                    copy(hit.value());
+                    return Ok(Some((hit.seq, hit.kind)));
+                }
             }
         }
         let Some(levels) = self.version.family(family) else { return Ok(None) };
@@ -46,9 +104,7 @@ impl ReadView {
         let deeper = levels.levels.iter().filter_map(|level| level.find(key));
         for run in levels.l0.iter().chain(deeper) {
             if let Some(hit) = run.get(key, hash, snapshot)? {
-                if let Some(out) = out {
-                    out.extend_from_slice(hit.value());
-                }
+                copy(hit.value());
                 return Ok(Some((hit.seq, hit.kind)));
             }
         }
@@ -59,9 +115,16 @@ impl ReadView {
     /// that no key starts with `prefix` are left out (an empty prefix leaves out none).
     pub fn sources(&self, family: FamilyId, snapshot: Seq, prefix: &[u8]) -> Result<Vec<Box<dyn Source>>> {
         let mut sources: Vec<Box<dyn Source>> = Vec::with_capacity(4);
-        for memtable in self.memtables() {
-            if let Some(source) = memtable.source(family, snapshot) {
-                sources.push(Box::new(source));
+        if let Some(source) = self.active.source(family, snapshot) {
+            sources.push(Box::new(source));
+        }
+        for layer in &self.sealed {
+            let memtable = layer.memtable().and_then(|memtable| memtable.source(family, snapshot));
+            sources.extend(memtable.map(|source| Box::new(source) as Box<dyn Source>));
+            for run in layer.runs(family) {
+                if prefix.is_empty() || run.may_contain_prefix(prefix)? {
+                    sources.push(Box::new(run.source(snapshot)));
+                }
             }
         }
         if let Some(levels) = self.version.family(family) {
@@ -80,6 +143,9 @@ impl ReadView {
     /// Entries of a family in a range, from index blocks and memtable counts.
     pub fn estimate(&self, family: FamilyId, range: &KeyRange) -> Result<u64> {
         let mut rows: u64 = self.memtables().map(|memtable| memtable.estimate_range(family, range)).sum();
+        for run in self.sealed.iter().flat_map(|layer| layer.runs(family)) {
+            rows += run.estimate_range(range)?;
+        }
         if let Some(levels) = self.version.family(family) {
             for (_, run) in levels.runs() {
                 rows += run.estimate_range(range)?;

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::io::{File, OpenMode};
 use crate::iter::{LiveSnapshots, RawSource};
 use crate::table::{next_segment_offset, SegmentMeta, SegmentOptions, SegmentWriter};
-use crate::types::{Entry, FamilyId, FileNo};
+use crate::types::{Entry, FamilyId, FileNo, Seq};
 use crate::version::{NewFile, VersionSet};
 
 /// A file that is being written, one segment behind the other. Made on disk with the first entry; unlinked
@@ -57,15 +57,49 @@ impl<'a> SharedFile<'a> {
         Ok((Some(meta), counts))
     }
 
+    /// Writes `source` as one segment, each entry with the sequence number that `number` gives it; those
+    /// without one are left out. `None` if nothing is left.
+    pub fn copy(
+        &mut self,
+        family: FamilyId,
+        options: &SegmentOptions,
+        source: &mut dyn RawSource,
+        number: &mut dyn FnMut(&[u8], Entry<'_>) -> Result<Option<Seq>>,
+    ) -> Result<Option<SegmentMeta>> {
+        let mut writer = None;
+        source.seek(&[])?;
+        while source.valid() {
+            let entry = source.entry();
+            if let Some(seq) = number(source.key(), entry)? {
+                let writer = match &mut writer {
+                    Some(writer) => writer,
+                    none => {
+                        let (file, offset) = (self.file()?, next_segment_offset(self.end));
+                        none.insert(SegmentWriter::new(file, offset, family, options.clone()))
+                    }
+                };
+                writer.add(source.key(), Entry { seq, ..entry })?;
+            }
+            source.next()?;
+        }
+        let Some(writer) = writer else { return Ok(None) };
+        let meta = writer.finish()?;
+        self.end = meta.offset + meta.len;
+        Ok(Some(meta))
+    }
+
     /// Syncs the file; `None` if it has no segment. Syncing the directory is the caller's.
-    pub fn finish(mut self) -> Result<Option<NewFile>> {
-        let Some((number, file)) = &self.open else {
-            return Ok(None);
-        };
-        file.sync_data()?;
-        let new = NewFile { number: *number, len: self.end };
-        self.open = None;
-        Ok(Some(new))
+    pub fn finish(self) -> Result<Option<NewFile>> {
+        if let Some((_, file)) = &self.open {
+            file.sync_data()?;
+        }
+        Ok(self.finish_unsynced().map(|(new, _)| new))
+    }
+
+    /// As [`SharedFile::finish`], for a file that is synced later, or never.
+    pub fn finish_unsynced(mut self) -> Option<(NewFile, Arc<dyn File>)> {
+        let (number, file) = self.open.take()?;
+        Some((NewFile { number, len: self.end }, file))
     }
 
     fn file(&mut self) -> Result<Arc<dyn File>> {

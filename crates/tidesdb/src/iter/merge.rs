@@ -22,6 +22,11 @@ impl Merge {
         Merge { sources, current: None, forward: true, passed: Vec::new() }
     }
 
+    /// Which of the sources the merge stands on.
+    pub fn current_source(&self) -> Option<usize> {
+        self.current
+    }
+
     fn pick(&mut self) {
         let mut best: Option<(usize, &[u8])> = None;
         for (index, source) in self.sources.iter().enumerate() {

@@ -28,4 +28,15 @@ pub struct SegmentMeta {
     pub keys: u64,
     /// Bytes of keys and values as they came in.
     pub raw_bytes: u64,
+    /// Not 0: every entry has this sequence number, whatever is stored with it (a run of a spilled
+    /// transaction, written before its commit; each key once). `min_seq` and `max_seq` are equal to it.
+    pub commit_seq: Seq,
+}
+
+impl SegmentMeta {
+    /// The same segment, now that its transaction is committed at `seq`.
+    #[must_use]
+    pub fn committed_at(&self, seq: Seq) -> SegmentMeta {
+        SegmentMeta { min_seq: seq, max_seq: seq, commit_seq: seq, ..self.clone() }
+    }
 }

@@ -132,7 +132,7 @@ impl SegmentRawSource {
         let Version { seq, kind, value, more } =
             version.map_err(|damage| self.segment.damage(self.block_at, damage))?;
         self.older = more.then_some(value.end);
-        self.seq = seq;
+        self.seq = self.segment.seq_of(seq);
         self.kind = kind;
         self.value = value;
         self.valid = true;

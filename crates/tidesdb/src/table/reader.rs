@@ -19,7 +19,7 @@ use crate::cache::{BlockCache, BlockRef, FileCache, FrameBuf, Heat, Reservation}
 use crate::error::{Error, Result};
 use crate::io::File;
 use crate::iter::KeyRange;
-use crate::types::{Entry, FileNo, Kind, Seq};
+use crate::types::{Entry, FileNo, Kind, Seq, MAX_SEQ};
 
 /// Bytes at a segment's end that are read at once when it is opened: footer, properties and, in most
 /// segments, the top index.
@@ -122,6 +122,26 @@ impl Segment {
         key >= self.meta.min_key.as_slice() && key <= self.meta.max_key.as_slice()
     }
 
+    /// The snapshot to look for among stored sequence numbers so as to see what `snapshot` sees; `None`: it
+    /// sees nothing of the segment.
+    #[inline]
+    pub(super) fn stored_snapshot(&self, snapshot: Seq) -> Option<Seq> {
+        match self.meta.commit_seq {
+            0 => Some(snapshot),
+            commit if snapshot < commit => None,
+            _ => Some(MAX_SEQ),
+        }
+    }
+
+    /// The sequence number of an entry with which `stored` is stored.
+    #[inline]
+    pub(super) fn seq_of(&self, stored: Seq) -> Seq {
+        match self.meta.commit_seq {
+            0 => stored,
+            commit => commit,
+        }
+    }
+
     /// Whether some key of `range` may lie between the fences.
     pub fn overlaps(&self, range: &KeyRange) -> bool {
         range.lower.as_ref().is_none_or(|lower| *lower <= self.meta.max_key)
@@ -134,6 +154,7 @@ impl Segment {
         if snapshot < self.meta.min_seq || !self.covers(key) {
             return Ok(None);
         }
+        let Some(snapshot) = self.stored_snapshot(snapshot) else { return Ok(None) };
         let opened = self.opened()?;
         if opened.footer.filter_layout == FilterLayout::Whole && !self.passes_whole_filter(opened, hash)? {
             return Ok(None);
@@ -186,7 +207,8 @@ impl Segment {
         let version = find_version(&block, body.start, body.end, snapshot);
         match version.map_err(|damage| self.damage(block_at, damage))? {
             Some(version) => {
-                Ok(Some(Hit { block, range: version.value, seq: version.seq, kind: version.kind }))
+                let seq = self.seq_of(version.seq);
+                Ok(Some(Hit { block, range: version.value, seq, kind: version.kind }))
             }
             None if slot + 1 == keyed.len() && keyed.flags & CONTINUED != 0 => {
                 self.get_in_later_blocks(key, snapshot)

@@ -181,7 +181,8 @@ impl IndexCursor {
 /// slot in which the visible version was found, and steps go over all of the key's slots.
 pub struct SegmentSource {
     segment: Arc<Segment>,
-    snapshot: Seq,
+    /// Among stored sequence numbers; `None`: nothing is visible.
+    snapshot: Option<Seq>,
     index: IndexCursor,
     block: Option<BlockRef>,
     block_at: BlockHandle,
@@ -211,8 +212,8 @@ enum Slot {
 impl SegmentSource {
     pub(super) fn new(segment: Arc<Segment>, snapshot: Seq) -> SegmentSource {
         SegmentSource {
+            snapshot: segment.stored_snapshot(snapshot),
             segment,
-            snapshot,
             index: IndexCursor::new(Keep::Cached(Heat::Warm)),
             block: None,
             block_at: BlockHandle::default(),
@@ -255,15 +256,16 @@ impl SegmentSource {
     /// Finds the visible version of the key that begins at the current slot; may move on to the slots of the
     /// same key in later blocks.
     fn resolve(&mut self) -> Result<Slot> {
+        let Some(snapshot) = self.snapshot else { return Ok(Slot::Hidden) };
         loop {
             let Some(block) = &self.block else { return Ok(Slot::Hidden) };
             let keyed = self.segment.parse(block, self.block_at)?;
             let damage = |damage| self.segment.damage(self.block_at, damage);
             let body = keyed.read_key(self.slot, &mut self.key, self.key_in_block).map_err(damage)?;
             self.key_in_block = true;
-            if let Some(version) = find_version(block, body.start, body.end, self.snapshot).map_err(damage)? {
+            if let Some(version) = find_version(block, body.start, body.end, snapshot).map_err(damage)? {
                 self.value = version.value;
-                self.seq = version.seq;
+                self.seq = self.segment.seq_of(version.seq);
                 self.kind = version.kind;
                 self.valid = true;
                 return Ok(Slot::Visible);
@@ -364,10 +366,12 @@ impl SegmentSource {
         }
     }
 
-    fn begin_seek(&mut self) {
+    /// False when the snapshot sees nothing of the segment.
+    fn begin_seek(&mut self) -> bool {
         self.valid = false;
         self.crossed = 0;
         self.index.set_keep(Keep::Cached(Heat::Warm));
+        self.snapshot.is_some()
     }
 
     /// Makes the block of `key` the current one and gives the slot of the first key at or above it there
@@ -398,7 +402,9 @@ impl SegmentSource {
 
 impl Source for SegmentSource {
     fn seek_to_first(&mut self) -> Result<()> {
-        self.begin_seek();
+        if !self.begin_seek() {
+            return Ok(());
+        }
         if self.index.first(&self.segment)? {
             self.enter_block()?;
             self.slot = 0;
@@ -408,7 +414,9 @@ impl Source for SegmentSource {
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.begin_seek();
+        if !self.begin_seek() {
+            return Ok(());
+        }
         if self.index.last(&self.segment)? {
             self.enter_block()?;
             // One slot behind the last, from where a step back finds the last key's beginning.
@@ -421,7 +429,9 @@ impl Source for SegmentSource {
     }
 
     fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.begin_seek();
+        if !self.begin_seek() {
+            return Ok(());
+        }
         let Some((slot, _)) = self.locate(key)? else { return Ok(()) };
         self.slot = slot;
         if slot == self.keys && !self.next_block()? {
@@ -431,7 +441,9 @@ impl Source for SegmentSource {
     }
 
     fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        self.begin_seek();
+        if !self.begin_seek() {
+            return Ok(());
+        }
         let Some((slot, exact)) = self.locate(key)? else { return self.seek_to_last() };
         self.slot = slot;
         if exact {

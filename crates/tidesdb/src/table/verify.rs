@@ -259,7 +259,10 @@ impl Walk<'_> {
         let meta = self.segment.meta();
         let agree = (meta.entries, meta.keys, meta.tombstones, meta.raw_bytes)
             == (properties.entries, properties.keys, properties.tombstones, properties.raw_bytes)
-            && (meta.min_seq, meta.max_seq) == (properties.min_seq, properties.max_seq)
+            && match meta.commit_seq {
+                0 => (meta.min_seq, meta.max_seq) == (properties.min_seq, properties.max_seq),
+                commit => (meta.min_seq, meta.max_seq, meta.keys) == (commit, commit, meta.entries),
+            }
             && meta.min_key == properties.min_key
             && meta.max_key == properties.max_key;
         if !agree {

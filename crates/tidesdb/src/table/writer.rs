@@ -246,6 +246,7 @@ impl SegmentWriter {
             tombstones: properties.tombstones,
             keys: properties.keys,
             raw_bytes: properties.raw_bytes,
+            commit_seq: 0,
         })
     }
 

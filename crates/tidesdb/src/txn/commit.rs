@@ -96,7 +96,11 @@ impl Store {
             return Err(Error::Interrupted);
         }
         let sync = self.sync_of(batch, sync);
-        self.prepare_batch(Arc::new(CommitBatch::new(batch)), xid, None, sync)
+        let batch = match batch.runs().is_empty() {
+            true => CommitBatch::new(batch),
+            false => CommitBatch::spilled(batch.seal(self, owner)?),
+        };
+        self.prepare_batch(Arc::new(batch), xid, None, sync)
     }
 
     /// As [`Store::prepare`], for a batch made already and a record kind of the caller's.
@@ -110,7 +114,8 @@ impl Store {
         self.check_writable()?;
         let place = self.pipeline.reserve(ROOM_PATIENCE)?;
         self.make_room(batch.memtable_bytes(), ROOM_PATIENCE)?;
-        let large = ddl.is_none() && batch.body().len() > LARGE_BATCH;
+        let names = batch.runs().map(|runs| Arc::new(runs.encode()));
+        let large = ddl.is_none() && (batch.body().len() > LARGE_BATCH || names.is_some());
         if xid.is_none() && !large {
             let purpose = if ddl.is_some() { Purpose::Urgent } else { Purpose::Ordinary };
             let reservation = self.log_room(batch.body().len() + MARKER_BYTES, purpose)?;
@@ -128,6 +133,10 @@ impl Store {
         let id = self.new_transaction_id();
         let bytes = batch.body().len() + MARKER_BYTES + xid.map_or(0, <[u8]>::len);
         let reservation = self.log_room(bytes, Purpose::Ordinary)?;
+        let names = match names {
+            Some(names) => Some((self.log_room(names.len() + MARKER_BYTES, Purpose::Ordinary)?, names)),
+            None => None,
+        };
         let marker = self.log_room(MARKER_BYTES, Purpose::Urgent)?;
         self.undecided.lock().insert(id, self.wal.written_lsn().segment());
         let prepared = Prepared {
@@ -141,6 +150,10 @@ impl Store {
             batch,
         };
         let body = prepared.batch.clone();
+        if let (Some((room, names)), Some(runs)) = (names, prepared.batch.runs()) {
+            runs.keep(&self.versions);
+            self.wal.enqueue(room, Record::RunNames { txn: id, names });
+        }
         let record = match xid {
             Some(xid) => {
                 let head = Arc::new(PreparedHead { xid: xid.to_vec(), locks: Vec::new() });
@@ -163,6 +176,9 @@ impl Store {
     /// does nothing.
     pub(crate) fn order(&self, prepared: &mut Prepared) {
         let Some(reservation) = prepared.reservation.take() else { return };
+        if let (Some(runs), Form::Marker(id)) = (prepared.batch.runs(), prepared.form) {
+            return self.order_runs(id, &prepared.batch, runs, reservation);
+        }
         let (form, ddl, held) = (prepared.form, prepared.ddl, prepared.undecided);
         let batch = prepared.batch.clone();
         self.pipeline.order(&prepared.batch, move |seq, generation| {
@@ -193,7 +209,7 @@ impl Store {
             self.undecided.lock().remove(&id);
         }
         self.stats.commits.fetch_add(1, Relaxed);
-        self.stats.user_bytes.fetch_add(prepared.batch.body().len() as u64, Relaxed);
+        self.stats.user_bytes.fetch_add(prepared.batch.user_bytes(), Relaxed);
         self.wait_logged(ordered.ticket, prepared.sync, defer_sync && prepared.two_phase)
     }
 
@@ -225,6 +241,9 @@ impl Store {
             false => self.wal.wait_written(ticket),
         };
         self.undecided.lock().remove(&id);
+        if let (Ok(()), Some(runs)) = (&result, prepared.batch.runs()) {
+            runs.give_up(&self.versions);
+        }
         result
     }
 
@@ -244,7 +263,9 @@ impl Store {
         if store == SyncMode::Full {
             return store;
         }
-        let families = batch.touched().filter_map(|family| self.catalog.sync_mode(family)).max();
+        let spilled = batch.runs().families();
+        let touched = batch.touched().chain(spilled);
+        let families = touched.filter_map(|family| self.catalog.sync_mode(family)).max();
         store.max(families.unwrap_or(SyncMode::None)).max(asked.unwrap_or(SyncMode::None))
     }
 }

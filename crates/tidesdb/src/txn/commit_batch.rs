@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::memtable::Generation;
+use crate::txn::spill::SealedRuns;
 use crate::txn::write_batch::WriteBatch;
 use crate::types::{FamilyId, Kind, Seq};
 use crate::wal::{BatchBuilder, BatchReader, Ticket, WalBytes};
@@ -40,6 +41,8 @@ pub struct CommitBatch {
     /// All changes are in the memtable; nothing is written any more.
     done: AtomicBool,
     ordered: OnceLock<Ordered>,
+    /// Changes that are not in `body`: those of a transaction that outgrew memory are all here.
+    runs: Option<SealedRuns>,
 }
 
 /// Bytes that a number takes as a varint.
@@ -81,7 +84,28 @@ impl CommitBatch {
             cursor: AtomicUsize::new(0),
             done: AtomicBool::new(false),
             ordered: OnceLock::new(),
+            runs: None,
         }
+    }
+
+    /// The changes of a transaction whose runs are sealed.
+    pub(crate) fn spilled(runs: SealedRuns) -> CommitBatch {
+        CommitBatch { runs: Some(runs), ..CommitBatch::new(&WriteBatch::default()) }
+    }
+
+    /// The runs that belong to it.
+    pub(crate) fn runs(&self) -> Option<&SealedRuns> {
+        self.runs.as_ref()
+    }
+
+    /// Bytes of keys and values in the body and in runs.
+    pub fn user_bytes(&self) -> u64 {
+        self.body.len() as u64 + self.runs.as_ref().map_or(0, SealedRuns::raw_bytes)
+    }
+
+    /// The same batch with runs that the log names for it.
+    pub(crate) fn with_runs(self, runs: Option<SealedRuns>) -> CommitBatch {
+        CommitBatch { runs, ..self }
     }
 
     /// A batch whose body was read from the log.
@@ -108,6 +132,7 @@ impl CommitBatch {
             cursor: AtomicUsize::new(0),
             done: AtomicBool::new(false),
             ordered: OnceLock::new(),
+            runs: None,
         })
     }
 

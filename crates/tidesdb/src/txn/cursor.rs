@@ -102,7 +102,10 @@ enum Edge {
 /// Which of two streams the next key is on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
+    /// A change of the transaction in memory.
     Own,
+    /// One that is in a run: on the merge, and hides what is committed.
+    Spilled,
     Committed,
     Both,
 }
@@ -114,6 +117,9 @@ pub struct Cursor {
     /// What the merge was built over, and the sequence it reads at.
     view: Option<Arc<ReadView>>,
     seq: Seq,
+    /// Sources of the merge, the first ones, that are the transaction's own runs; and which they were.
+    own_sources: usize,
+    own_runs: u64,
     /// Snapshots of the transaction that had ended when the scan began.
     ended_snapshots: u64,
     /// The merge stands on the next key to look at, in the direction of the batch.
@@ -162,6 +168,8 @@ impl Cursor {
             merge: None,
             view: None,
             seq: 0,
+            own_sources: 0,
+            own_runs: 0,
             ended_snapshots: 0,
             ahead: false,
             own_from: Edge::Open,
@@ -300,7 +308,8 @@ impl Cursor {
         if turned {
             self.next_batch = 1;
         }
-        let stale = self.mode != ReadMode::Snapshot && !self.is_current(txn);
+        let moved = self.own_runs != txn.batch.runs().changes();
+        let stale = moved || (self.mode != ReadMode::Snapshot && !self.is_current(txn));
         if stale {
             self.open(txn, self.seq)?;
         }
@@ -317,7 +326,10 @@ impl Cursor {
     /// Builds the merge over the runs as they are now, unless it is.
     fn open(&mut self, txn: &Transaction, seq: Seq) -> Result<()> {
         let view = txn.store.view();
-        let sources = view.sources(self.family.id(), seq, &self.prefix)?;
+        let mut sources = txn.batch.runs().sources(self.family.id(), &self.prefix)?;
+        self.own_sources = sources.len();
+        self.own_runs = txn.batch.runs().changes();
+        sources.extend(view.sources(self.family.id(), seq, &self.prefix)?);
         self.merge = Some(Merge::new(sources));
         self.view = Some(view);
         self.seq = seq;
@@ -380,9 +392,13 @@ impl Cursor {
                 _ => Next::Committed,
             },
         };
+        let next = match next {
+            Next::Committed if merge.current_source() < Some(self.own_sources) => Next::Spilled,
+            next => next,
+        };
         let key = self.bytes.len();
         let (kind, value, seq) = match own {
-            Some(own) if next != Next::Committed => {
+            Some(own) if matches!(next, Next::Own | Next::Both) => {
                 self.bytes.extend_from_slice(own.key);
                 let value = self.bytes.len();
                 self.bytes.extend_from_slice(own.value);

@@ -6,5 +6,6 @@ pub mod cursor;
 mod frontier;
 pub mod pipeline;
 pub mod snapshot;
+pub(crate) mod spill;
 pub mod transaction;
 pub mod write_batch;

@@ -100,6 +100,25 @@ impl Pipeline {
         seq
     }
 
+    /// As [`Pipeline::order`] and, in the same step, a rotation: what is ordered before goes into the old
+    /// generation, what is ordered behind into `fresh`; the batch itself has no changes for a memtable.
+    /// `log` gets the sealed generation.
+    pub fn order_and_rotate(
+        &self,
+        batch: &Arc<CommitBatch>,
+        fresh: Arc<Generation>,
+        log: impl FnOnce(Seq, &Arc<Generation>) -> Ticket,
+    ) -> Seq {
+        let mut state = self.order.lock();
+        let seq = state.next;
+        state.next += 1;
+        let sealed = std::mem::replace(&mut state.active, fresh);
+        let ticket = log(seq, &sealed);
+        batch.set_ordered(Ordered { seq, ticket, generation: sealed });
+        self.frontier.give_out(seq, batch.clone());
+        seq
+    }
+
     /// Every commit at or below it is in a memtable.
     pub fn frontier(&self) -> Seq {
         self.frontier.reached()

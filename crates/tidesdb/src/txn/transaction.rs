@@ -11,6 +11,7 @@ use crate::lock::{Granted, Mode, Owner, Policy, TableMode};
 use crate::options::SyncMode;
 use crate::txn::commit::Prepared;
 use crate::txn::snapshot::Slot;
+use crate::table::Hit;
 use crate::txn::write_batch::{Mark, OwnEntry, WriteBatch};
 use crate::types::{FamilyId, Kind, Seq, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
 
@@ -87,6 +88,26 @@ pub(crate) struct Found {
     pub live: bool,
     /// The read took a lock that the transaction did not have.
     pub newly_locked: bool,
+}
+
+/// The transaction's own latest change of a key.
+#[derive(Debug)]
+pub(crate) enum Own<'a> {
+    /// In memory.
+    Memory(OwnEntry<'a>),
+    /// In a run.
+    Spilled(Hit),
+}
+
+impl Own<'_> {
+    /// The value; `None` for a deletion.
+    pub(crate) fn value(&self) -> Option<&[u8]> {
+        let (kind, value) = match self {
+            Own::Memory(own) => (own.kind, own.value),
+            Own::Spilled(hit) => (hit.kind, hit.value()),
+        };
+        (!kind.is_tombstone()).then_some(value)
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
@@ -216,7 +237,11 @@ impl Transaction {
 
     /// Undoes the statement's changes; its locks stay.
     pub fn statement_rollback(&mut self) {
+        let spilled = !self.batch.runs().is_empty();
         self.batch.cut_back(self.statement);
+        if spilled {
+            self.store.unlink_unused();
+        }
         self.changed();
         self.end_statement_snapshot();
     }
@@ -339,11 +364,31 @@ impl Transaction {
     }
 
     /// The transaction's own latest change of a key.
-    pub(crate) fn own(&self, family: FamilyId, key: &[u8]) -> Option<OwnEntry<'_>> {
+    pub(crate) fn own(&self, family: FamilyId, key: &[u8]) -> Result<Option<Own<'_>>> {
         if self.batch.is_empty() {
-            return None;
+            return Ok(None);
         }
-        self.batch.get(family, key)
+        match self.batch.get(family, key) {
+            Some(own) => Ok(Some(Own::Memory(own))),
+            None => Ok(self.batch.runs().get(family, key)?.map(Own::Spilled)),
+        }
+    }
+
+    /// Moves the changes in memory to a run, once they are beyond the bound. The tables that are changed are
+    /// locked as a whole from then on: neither keys nor locks of a large transaction fill memory.
+    fn spill_beyond(&mut self, bound: usize) -> Result<()> {
+        if self.batch.size() <= bound {
+            return Ok(());
+        }
+        if !self.mood.unlocked {
+            let families: Vec<FamilyId> = self.batch.touched().collect();
+            for family in families {
+                self.store.locks.lock_table(&self.owner, family, TableMode::Exclusive, self.policy(false))?;
+            }
+            // A key under a table lock was not compared with the snapshot when it was locked.
+            self.overtaken.store(true, Ordering::Relaxed);
+        }
+        self.batch.spill(&self.store, &self.owner)
     }
 
     /// Applies a row's changes in order, all or none. On failure the index of the failing change comes
@@ -358,18 +403,13 @@ impl Transaction {
                 return Err((index, error));
             }
         }
-        let (size, bound) = (self.batch.size() as u64, self.store.options.write_buffer_size as u64 / 2);
-        if size > bound {
+        if let Err(error) = self.spill_beyond(self.store.options.write_buffer_size / 2) {
             self.batch.cut_back(mark);
             self.changed();
-            let variable = self.store.options.write_buffer_variable;
-            return Err((
-                changes.len().saturating_sub(1),
-                Error::TransactionTooLarge { size, bound, variable },
-            ));
+            return Err((changes.len().saturating_sub(1), error));
         }
         self.changed();
-        self.owner.set_written(self.batch.len() as u64);
+        self.owner.set_written(self.batch.made());
         Ok(())
     }
 
@@ -393,10 +433,13 @@ impl Transaction {
         let insert = matches!(change.kind, ChangeKind::Insert(_));
         if change.lock && !self.mood.unlocked {
             let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;
-            let own = self.own(family.id(), key).map(|own| own.kind.is_tombstone());
             let compared = granted == Some(Granted::AlreadyHeld) && !self.overtaken.load(Ordering::Relaxed);
             let unread = !compared && self.transaction_snapshot.is_some();
-            if own.is_none() && (insert || unread) {
+            let own = match insert || unread {
+                true => self.own(family.id(), key)?.map(|own| own.value().is_some()),
+                false => Some(true),
+            };
+            if own.is_none() {
                 if let Some((seq, kind)) = self.store.newest(family.id(), key, MAX_SEQ, None)? {
                     let unchanged = self.check_unchanged(seq);
                     if insert && !kind.is_tombstone() {
@@ -404,12 +447,12 @@ impl Transaction {
                     }
                     unchanged?;
                 }
-            } else if insert && own == Some(false) {
+            } else if insert && own == Some(true) {
                 return Err(Error::Duplicate);
             }
         } else if insert {
-            let live = match self.own(family.id(), key) {
-                Some(own) => !own.kind.is_tombstone(),
+            let live = match self.own(family.id(), key)? {
+                Some(own) => own.value().is_some(),
                 None => self
                     .store
                     .newest(family.id(), key, MAX_SEQ, None)?
@@ -468,12 +511,10 @@ impl Transaction {
             let granted = self.lock_key(family.id(), key, lock, skip)?.ok_or(Error::LockTimeout)?;
             newly_locked = granted == Granted::New;
         }
-        if let Some(own) = self.own(family.id(), key) {
-            let live = !own.kind.is_tombstone();
-            if live {
-                out.extend_from_slice(own.value);
-            }
-            return Ok(Found { live, newly_locked });
+        if let Some(own) = self.own(family.id(), key)? {
+            let value = own.value();
+            out.extend_from_slice(value.unwrap_or_default());
+            return Ok(Found { live: value.is_some(), newly_locked });
         }
         match self.store.newest(family.id(), key, seq, Some(out))? {
             None => Ok(Found { live: false, newly_locked }),
@@ -542,7 +583,11 @@ impl Transaction {
 
     fn end(&mut self) {
         self.end_snapshots();
+        let spilled = !self.batch.runs().is_empty();
         self.batch.clear();
+        if spilled {
+            self.store.unlink_unused();
+        }
         self.xid.clear();
         self.statement = Mark::default();
         self.overtaken.store(false, Ordering::Relaxed);

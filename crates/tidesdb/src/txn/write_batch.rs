@@ -1,11 +1,18 @@
 //! The private batch of a transaction: its changes in the order they were made and, for each family, in
 //! the order of keys. Reads of the transaction look here first; `prepare` turns it into the immutable
 //! batch that goes to the log and the memtable. Cutting back to a mark undoes a statement
-//! (`protocols.md` 5.1).
+//! (`protocols.md` 5.1). Of a large transaction the older changes are in runs on disk
+//! ([`spill`](crate::txn::spill)), and only the latest here in memory.
 
 use std::cmp::Ordering;
 
-use crate::types::{FamilyId, Kind};
+use crate::db::Store;
+use crate::error::Result;
+use crate::iter::RawSource;
+use crate::lock::Owner;
+use crate::txn::spill::runs::Runs;
+use crate::txn::spill::SealedRuns;
+use crate::types::{Entry, FamilyId, Kind};
 
 /// Ids in one chunk of a family's order; a full chunk is split in two. Bounds the memory moved by an
 /// insertion in the middle to 2 KiB.
@@ -33,11 +40,10 @@ struct Order {
     chunks: Vec<Vec<u32>>,
 }
 
-/// A point in the history of a batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A point in the history of a batch: the ordinal of the last change before it. The default is the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
-    changes: usize,
-    bytes: usize,
+    ordinal: u64,
 }
 
 /// A change as it is read back.
@@ -58,27 +64,59 @@ pub struct WriteBatch {
     changes: Vec<Change>,
     orders: Vec<Order>,
     spare: Vec<Vec<u32>>,
+    /// The ordinal of the last change before those in memory.
+    base: u64,
+    runs: Runs,
 }
 
 impl WriteBatch {
-    /// Whether there is no change.
+    /// Whether there is no change, in memory or in runs.
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty()
+        self.changes.is_empty() && self.runs.is_empty()
     }
 
-    /// Bytes of keys and values, with a constant for each change: what the bound on transactions counts.
+    /// Bytes of keys and values in memory, with a constant for each change: what the bound counts.
     pub fn size(&self) -> usize {
         self.bytes.len() + self.changes.len() * std::mem::size_of::<Change>()
     }
 
-    /// Number of changes made (a key changed twice counts twice).
+    /// Number of changes in memory (a key changed twice counts twice).
     pub fn len(&self) -> usize {
         self.changes.len()
     }
 
+    /// Number of changes made, those in runs included.
+    pub fn made(&self) -> u64 {
+        self.base + self.changes.len() as u64
+    }
+
     /// Where the batch stands now.
     pub fn mark(&self) -> Mark {
-        Mark { changes: self.changes.len(), bytes: self.bytes.len() }
+        Mark { ordinal: self.made() }
+    }
+
+    /// The changes that are in runs.
+    pub(crate) fn runs(&self) -> &Runs {
+        &self.runs
+    }
+
+    /// Moves what is in memory to a run, and merges runs that have become many. Marks stay good. Errors:
+    /// I/O, disk full, `Interrupted`; no change is lost then.
+    pub(crate) fn spill(&mut self, store: &Store, owner: &Owner) -> Result<()> {
+        if !self.changes.is_empty() {
+            let mut runs = std::mem::take(&mut self.runs);
+            let added = runs.add(store, owner, &Changes { batch: self });
+            self.runs = runs;
+            added?;
+            self.base = self.made();
+            self.forget_memory();
+        }
+        self.runs.merge_alike(store, owner)
+    }
+
+    /// All changes as durable runs; the batch stays as it is.
+    pub(crate) fn seal(&self, store: &Store, owner: &Owner) -> Result<SealedRuns> {
+        SealedRuns::seal(store, owner, &self.runs, &Changes { batch: self })
     }
 
     /// Adds a change; a later change of a key hides the earlier one.
@@ -119,7 +157,18 @@ impl WriteBatch {
 
     /// Undoes every change made after `mark`.
     pub fn cut_back(&mut self, mark: Mark) {
-        while self.changes.len() > mark.changes {
+        if mark.ordinal >= self.made() {
+            return;
+        }
+        if mark.ordinal <= self.base {
+            self.forget_memory();
+            self.runs.cut_back(mark.ordinal);
+            self.base = mark.ordinal;
+            return;
+        }
+        let left = (mark.ordinal - self.base) as usize;
+        let bytes = self.changes[left].start;
+        while self.changes.len() > left {
             let id = self.changes.len() - 1;
             let change = self.changes[id];
             let order = self.order_of(change.family);
@@ -141,11 +190,17 @@ impl WriteBatch {
             }
             self.changes.pop();
         }
-        self.bytes.truncate(mark.bytes);
+        self.bytes.truncate(bytes);
     }
 
     /// Forgets everything; memory beyond a megabyte is given back.
     pub fn clear(&mut self) {
+        self.forget_memory();
+        self.runs.clear();
+        self.base = 0;
+    }
+
+    fn forget_memory(&mut self) {
         self.changes.clear();
         self.bytes.clear();
         if self.bytes.capacity() > 1 << 20 {
@@ -165,24 +220,24 @@ impl WriteBatch {
         }
     }
 
-    /// Whether the family has changes.
+    /// Whether the family has changes in memory.
     pub fn touches(&self, family: FamilyId) -> bool {
         self.touched().any(|touched| touched == family)
     }
 
-    /// Families that have changes, in no order.
+    /// Families that have changes in memory, in no order.
     pub fn touched(&self) -> impl Iterator<Item = FamilyId> + '_ {
         self.orders.iter().filter(|order| !order.chunks.is_empty()).map(|order| order.family)
     }
 
-    /// The latest change of a key.
+    /// The latest change of a key in memory.
     pub fn get(&self, family: FamilyId, key: &[u8]) -> Option<OwnEntry<'_>> {
         let order = self.orders.iter().position(|order| order.family == family)?;
         let (chunk, place) = self.search(order, key);
         place.ok().map(|at| self.entry(self.orders[order].chunks[chunk][at]))
     }
 
-    /// The first changed key at or after `key` (`after`: strictly after).
+    /// The first key changed in memory at or after `key` (`after`: strictly after).
     pub fn first_from(&self, family: FamilyId, key: &[u8], after: bool) -> Option<OwnEntry<'_>> {
         let order = self.orders.iter().position(|order| order.family == family)?;
         let (chunk, place) = self.search(order, key);
@@ -195,7 +250,7 @@ impl WriteBatch {
         Some(self.entry(*id))
     }
 
-    /// The last changed key at or before `key` (`before`: strictly before); `None` for `key` is the end.
+    /// The last key changed in memory at or before `key` (`before`: strictly before); `None` for `key` is the end.
     pub fn last_to(&self, family: FamilyId, key: Option<&[u8]>, before: bool) -> Option<OwnEntry<'_>> {
         let order = self.orders.iter().position(|order| order.family == family)?;
         let chunks = &self.orders[order].chunks;
@@ -214,7 +269,7 @@ impl WriteBatch {
         id.map(|&id| self.entry(id))
     }
 
-    /// Families that have changes, ascending, each with its latest changes in the order of keys.
+    /// Families that have changes in memory, ascending, each with its latest changes in the order of keys.
     pub fn families(&self) -> impl Iterator<Item = (FamilyId, impl Iterator<Item = OwnEntry<'_>> + '_)> + '_ {
         let mut places: Vec<usize> =
             (0..self.orders.len()).filter(|&at| !self.orders[at].chunks.is_empty()).collect();
@@ -225,7 +280,7 @@ impl WriteBatch {
         })
     }
 
-    /// Number of keys with changes in a family.
+    /// Number of keys with changes in memory in a family.
     pub fn keys(&self, family: FamilyId) -> usize {
         let order = self.orders.iter().find(|order| order.family == family);
         order.map_or(0, |order| order.chunks.iter().map(Vec::len).sum())
@@ -269,6 +324,98 @@ impl WriteBatch {
             }
         };
         (chunk, place)
+    }
+}
+
+/// The changes in memory with their ordinals, those included that later changes of a key hide.
+pub(crate) struct Changes<'a> {
+    batch: &'a WriteBatch,
+}
+
+impl<'a> Changes<'a> {
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batch.changes.is_empty()
+    }
+
+    /// Whether no key was changed twice.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.batch.changes.iter().all(|change| change.replaced == NONE)
+    }
+
+    /// Families with changes, ascending.
+    pub(crate) fn families(&self) -> Vec<FamilyId> {
+        let mut families: Vec<FamilyId> = self.batch.touched().collect();
+        families.sort_unstable();
+        families
+    }
+
+    /// The ordinal before the first change, and that of the last.
+    pub(crate) fn ordinals(&self) -> (u64, u64) {
+        (self.batch.base, self.batch.made())
+    }
+
+    /// The changes of a family by key, the latest of a key first; ordinals stand for sequence numbers.
+    pub(crate) fn source(&self, family: FamilyId) -> ChangesSource<'a> {
+        let order = self.batch.orders.iter().find(|order| order.family == family);
+        ChangesSource { batch: self.batch, order, chunk: 0, at: 0, id: NONE }
+    }
+}
+
+/// See [`Changes::source`].
+pub(crate) struct ChangesSource<'a> {
+    batch: &'a WriteBatch,
+    order: Option<&'a Order>,
+    chunk: usize,
+    at: usize,
+    /// The change that it stands on; [`NONE`] at the end.
+    id: u32,
+}
+
+impl ChangesSource<'_> {
+    fn enter(&mut self) {
+        let chunks = self.order.map_or(&[][..], |order| &order.chunks);
+        while chunks.get(self.chunk).is_some_and(|chunk| self.at >= chunk.len()) {
+            (self.chunk, self.at) = (self.chunk + 1, 0);
+        }
+        self.id = chunks.get(self.chunk).map_or(NONE, |chunk| chunk[self.at]);
+    }
+}
+
+impl RawSource for ChangesSource<'_> {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        (self.chunk, self.at) = (0, 0);
+        self.enter();
+        while self.id != NONE && self.batch.key(self.id) < key {
+            self.at += 1;
+            self.enter();
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        if self.id == NONE {
+            return Ok(());
+        }
+        self.id = self.batch.changes[self.id as usize].replaced;
+        if self.id == NONE {
+            self.at += 1;
+            self.enter();
+        }
+        Ok(())
+    }
+
+    fn valid(&self) -> bool {
+        self.id != NONE
+    }
+
+    fn key(&self) -> &[u8] {
+        self.batch.key(self.id)
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        let own = self.batch.entry(self.id);
+        Entry { seq: self.batch.base + u64::from(self.id) + 1, kind: own.kind, value: own.value }
     }
 }
 

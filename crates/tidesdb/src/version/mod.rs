@@ -61,6 +61,10 @@ impl LiveFile {
     fn set_obsolete(&self) {
         self.obsolete.store(true, Ordering::Release);
     }
+
+    fn set_kept(&self) {
+        self.obsolete.store(false, Ordering::Release);
+    }
 }
 
 impl fmt::Debug for LiveFile {

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::cache::{BlockCache, FileCache};
 use crate::error::{Error, Result};
 use crate::io::Disk;
-use crate::table::{next_segment_offset, Segment};
+use crate::table::{next_segment_offset, Segment, SegmentMeta};
 use crate::types::{FamilyId, FileNo, GenerationId, Lsn, Seq};
 
 use super::edit::{Cut, Edit, NewFile, NewSegment};
@@ -150,6 +150,8 @@ pub struct VersionSet {
     /// Files from this number on were made in this life.
     first_new_file: FileNo,
     obsolete: Arc<ObsoleteFiles>,
+    /// Files that stay although no version names them: an edit will, or their maker gives them up.
+    guests: Mutex<HashMap<FileNo, Arc<LiveFile>>>,
     /// `None`: open for reading.
     writer: Mutex<Writer>,
     read_only: bool,
@@ -226,6 +228,7 @@ impl VersionSet {
             next_file: AtomicU64::new(next_file),
             first_new_file: next_file,
             obsolete,
+            guests: Mutex::default(),
             writer: Mutex::new(writer),
             read_only,
         };
@@ -264,6 +267,34 @@ impl VersionSet {
         self.obsolete.push_table(number);
     }
 
+    /// A file of a job or transaction: unlinked when the last handle to it is gone, unless it was kept.
+    pub fn private_file(&self, number: FileNo, len: u64) -> Arc<LiveFile> {
+        let file = LiveFile::new(number, len, &self.obsolete);
+        file.set_obsolete();
+        file
+    }
+
+    /// From now on the file stays, whoever drops it, until an edit names it (its life is then that of its
+    /// segments) or [`VersionSet::give_up_file`].
+    pub fn keep_file(&self, file: &Arc<LiveFile>) {
+        file.set_kept();
+        self.guests.lock().insert(file.number(), Arc::clone(file));
+    }
+
+    /// A file that was kept, and that no edit named, is unlinked when the last handle to it is gone.
+    pub fn give_up_file(&self, file: &Arc<LiveFile>) {
+        if self.guests.lock().remove(&file.number()).is_some() {
+            file.set_obsolete();
+        }
+    }
+
+    /// A table in a file, for reads beside the versions.
+    pub fn open_run(&self, file: &Arc<LiveFile>, meta: SegmentMeta, generation: GenerationId) -> Run {
+        let (tables, cache) = (Arc::clone(&self.tables), Arc::clone(&self.cache));
+        let segment = Segment::open(tables, cache, file.number(), meta);
+        Run { segment, file: Arc::clone(file), generation }
+    }
+
     /// The disk that the store stands on.
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
@@ -295,7 +326,12 @@ impl VersionSet {
         }
         let writer = &mut *self.writer.lock();
         edit.next_file = Some(self.next_file.load(Ordering::Relaxed));
-        let offered: Vec<FileNo> = edit.new_files.iter().map(|file| file.number).collect();
+        let guests = self.guests.lock().clone();
+        // Guests outlive a failure: the same files are offered again.
+        let offered: Vec<FileNo> =
+            edit.new_files.iter().map(|file| file.number).filter(|n| !guests.contains_key(n)).collect();
+        let hosted: Vec<FileNo> =
+            edit.new_files.iter().map(|file| file.number).filter(|n| guests.contains_key(n)).collect();
         edit.new_segments.retain(|new| !writer.dropped.contains(&new.meta.family));
         edit.removed_segments.retain(|(family, _)| !writer.dropped.contains(family));
         edit.cursors.retain(|(family, _, _)| !writer.dropped.contains(family));
@@ -304,7 +340,7 @@ impl VersionSet {
 
         let current = self.current.load_full();
         let plan = self
-            .plan(&current, &writer.files, &edit)
+            .plan(&current, &writer.files, &guests, &edit)
             .map_err(|e| Error::InvalidArgument(format!("the edit does not fit the version: {e}")));
         let plan = match plan {
             Ok(plan) => plan,
@@ -323,6 +359,12 @@ impl VersionSet {
         writer.dropped.extend(&edit.dropped_families);
         plan.install(&mut writer.files);
         offered.iter().filter(|n| !named.contains(n)).for_each(|&n| self.obsolete.push_table(n));
+        for number in hosted {
+            let guest = self.guests.lock().remove(&number);
+            if let Some(guest) = guest.filter(|_| !named.contains(&number)) {
+                guest.set_obsolete();
+            }
+        }
         let next = Arc::new(plan.version);
         self.current.store(Arc::clone(&next));
         Ok(next)
@@ -495,9 +537,11 @@ impl VersionSet {
         &self,
         current: &Version,
         files: &HashMap<FileNo, FileRecord>,
+        guests: &HashMap<FileNo, Arc<LiveFile>>,
         edit: &Edit,
     ) -> std::result::Result<Plan, String> {
-        plan(current, files, edit, &self.tables, &self.cache, &self.obsolete)
+        let open = Opening { guests, tables: &self.tables, cache: &self.cache, obsolete: &self.obsolete };
+        plan(current, files, edit, &open)
     }
 }
 
@@ -541,13 +585,19 @@ impl Plan {
     }
 }
 
+/// What the files and segments that an edit adds are made with.
+struct Opening<'a> {
+    guests: &'a HashMap<FileNo, Arc<LiveFile>>,
+    tables: &'a Arc<FileCache>,
+    cache: &'a Arc<BlockCache>,
+    obsolete: &'a Arc<ObsoleteFiles>,
+}
+
 fn plan(
     current: &Version,
     files: &HashMap<FileNo, FileRecord>,
     edit: &Edit,
-    tables: &Arc<FileCache>,
-    cache: &Arc<BlockCache>,
-    obsolete: &Arc<ObsoleteFiles>,
+    open: &Opening<'_>,
 ) -> std::result::Result<Plan, String> {
     let mut changes: BTreeMap<FamilyId, Change> = BTreeMap::new();
     let mut removed = Vec::new();
@@ -562,9 +612,9 @@ fn plan(
     }
     let mut new_files = HashMap::new();
     for file in &edit.new_files {
-        if files.contains_key(&file.number)
-            || new_files.insert(file.number, LiveFile::new(file.number, file.len, obsolete)).is_some()
-        {
+        let guest = open.guests.get(&file.number).cloned();
+        let live = guest.unwrap_or_else(|| LiveFile::new(file.number, file.len, open.obsolete));
+        if files.contains_key(&file.number) || new_files.insert(file.number, live).is_some() {
             return Err(format!("file {} is added twice", file.number));
         }
     }
@@ -575,7 +625,12 @@ fn plan(
         if new.meta.offset + new.meta.len > file.len() {
             return Err(format!("a segment of family {} ends behind file {}", new.meta.family, new.file));
         }
-        let segment = Segment::open(Arc::clone(tables), Arc::clone(cache), new.file, new.meta.clone());
+        let segment = Segment::open(
+            Arc::clone(open.tables),
+            Arc::clone(open.cache),
+            new.file,
+            new.meta.clone(),
+        );
         added.push((new.file, new.meta.family, new.meta.len));
         let change = changes.entry(new.meta.family).or_default();
         change.added.push((new.level, Run { segment, file, generation: new.generation }));
@@ -608,7 +663,9 @@ struct Replay<'a> {
 
 impl Replay<'_> {
     fn apply(&mut self, edit: &Edit) -> std::result::Result<(), String> {
-        let plan = plan(&self.version, &self.files, edit, self.tables, self.cache, self.obsolete)?;
+        let (tables, cache, obsolete) = (self.tables, self.cache, self.obsolete);
+        let open = Opening { guests: &HashMap::new(), tables, cache, obsolete };
+        let plan = plan(&self.version, &self.files, edit, &open)?;
         if plan.dead != edit.deleted_files {
             return Err(format!("it deletes {:?} and leaves {:?} empty", edit.deleted_files, plan.dead));
         }

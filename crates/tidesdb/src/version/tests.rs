@@ -319,6 +319,7 @@ fn fences_find_the_segment() {
                 tombstones: 0,
                 keys: 1,
                 raw_bytes: 0,
+                commit_seq: 0,
             };
             let segment = Segment::open(tables.clone(), cache.clone(), i as u64, meta);
             Run { segment, file: LiveFile::new(i as u64, 1, &queue), generation: 0 }

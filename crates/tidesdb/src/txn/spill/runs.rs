@@ -1,0 +1,313 @@
+//! The runs of a running transaction.
+
+use std::sync::Arc;
+
+use crate::compaction::merge::RawMerge;
+use crate::db::Store;
+use crate::error::{Error, Result};
+use crate::flush::shared_file::SharedFile;
+use crate::io::File;
+use crate::iter::{RawSource, Source};
+use crate::lock::Owner;
+use crate::table::{hash_key, Hit, SegmentMeta, SegmentOptions};
+use crate::txn::write_batch::Changes;
+use crate::types::{Entry, FamilyId};
+use crate::version::{LiveFile, Run};
+
+/// Neighbouring runs of one size that are merged into one: bounds the runs that a read looks into, at the
+/// price of one more write for each factor of so many in a transaction's size.
+pub(crate) const FAN_IN: usize = 12;
+
+/// Entries between two looks at a kill.
+const KILL_STEPS: u64 = 1024;
+
+/// One run: what the transaction did in an interval of ordinals.
+pub(super) struct SpilledRun {
+    pub(super) file: Arc<LiveFile>,
+    /// What it was written through, to be synced.
+    pub(super) handle: Arc<dyn File>,
+    /// Ascending by family.
+    pub(super) tables: Vec<Run>,
+    /// The changes in it are those behind this ordinal ...
+    pub(super) after: u64,
+    /// ... up to this one that are not cut away, of those up to `written`.
+    pub(super) limit: u64,
+    pub(super) written: u64,
+    /// How often what is in it was merged.
+    tier: u32,
+}
+
+impl std::fmt::Debug for SpilledRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} ({}..={} of {}) tier {}", self.file, self.after, self.limit, self.written, self.tier)
+    }
+}
+
+impl SpilledRun {
+    pub(super) fn table(&self, family: FamilyId) -> Option<&Run> {
+        let at = self.tables.binary_search_by_key(&family, |run| run.meta().family).ok()?;
+        self.tables.get(at)
+    }
+
+    /// Whether it can be read without regard to ordinals: nothing cut away, each key once.
+    pub(super) fn is_plain(&self) -> bool {
+        self.limit == self.written && self.tables.iter().all(|run| run.meta().entries == run.meta().keys)
+    }
+}
+
+/// The runs of a transaction, oldest first: intervals of ordinals that ascend.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    pub(super) list: Vec<SpilledRun>,
+    changes: u64,
+}
+
+impl Runs {
+    /// Whether nothing was spilled.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Counts changes of the list; what was read from it before is out of date.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The transaction's newest change of a key that is in a run.
+    pub(crate) fn get(&self, family: FamilyId, key: &[u8]) -> Result<Option<Hit>> {
+        if self.list.is_empty() {
+            return Ok(None);
+        }
+        let hash = hash_key(key);
+        for run in self.list.iter().rev() {
+            let Some(table) = run.table(family) else { continue };
+            if let Some(hit) = table.get(key, hash, run.limit)? {
+                return Ok(Some(hit));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A family's changes, run by run, newest first; without runs that have no key with `prefix`.
+    pub(crate) fn sources(&self, family: FamilyId, prefix: &[u8]) -> Result<Vec<Box<dyn Source>>> {
+        let mut sources: Vec<Box<dyn Source>> = Vec::new();
+        for run in self.list.iter().rev() {
+            let Some(table) = run.table(family) else { continue };
+            if prefix.is_empty() || table.may_contain_prefix(prefix)? {
+                sources.push(Box::new(Alive {
+                    source: table.source(run.limit),
+                    _file: Arc::clone(&run.file),
+                }));
+            }
+        }
+        Ok(sources)
+    }
+
+    /// Families with changes in a run, ascending.
+    pub(crate) fn families(&self) -> Vec<FamilyId> {
+        let mut families: Vec<FamilyId> =
+            self.list.iter().flat_map(|run| &run.tables).map(|table| table.meta().family).collect();
+        families.sort_unstable();
+        families.dedup();
+        families
+    }
+
+    /// Undoes every change behind `ordinal`.
+    pub(crate) fn cut_back(&mut self, ordinal: u64) {
+        let Some(last) = self.list.last() else { return };
+        if last.limit <= ordinal {
+            return;
+        }
+        self.changes += 1;
+        while self.list.last().is_some_and(|last| last.after >= ordinal) {
+            self.list.pop();
+        }
+        if let Some(last) = self.list.last_mut() {
+            last.limit = last.limit.min(ordinal);
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.changes += u64::from(!self.list.is_empty());
+        self.list.clear();
+    }
+
+    /// Makes a run of the changes in memory, which the caller forgets then. Nothing changes on an error:
+    /// I/O, disk full, `Interrupted`.
+    pub(crate) fn add(&mut self, store: &Store, owner: &Owner, memory: &Changes<'_>) -> Result<()> {
+        let mut file = SharedFile::new(&store.versions);
+        let mut tables = Vec::new();
+        for family in memory.families() {
+            let options = table_options(store, family);
+            let mut number = counted(owner, |_, entry| Some(entry.seq));
+            let table = file.copy(family, &options, &mut memory.source(family), &mut number)?;
+            tables.extend(table);
+        }
+        let (after, last) = memory.ordinals();
+        self.push(store, file, tables, after, last, 0);
+        Ok(())
+    }
+
+    fn push(
+        &mut self,
+        store: &Store,
+        file: SharedFile<'_>,
+        tables: Vec<SegmentMeta>,
+        after: u64,
+        last: u64,
+        tier: u32,
+    ) {
+        let Some((new, handle)) = file.finish_unsynced() else { return };
+        let file = store.versions.private_file(new.number, new.len);
+        let open = |meta| store.versions.open_run(&file, meta, 0);
+        let tables = tables.into_iter().map(open).collect();
+        self.list.push(SpilledRun { file, handle, tables, after, limit: last, written: last, tier });
+        self.changes += 1;
+    }
+
+    /// Merges the newest runs when they are many and alike. Nothing changes on an error.
+    pub(crate) fn merge_alike(&mut self, store: &Store, owner: &Owner) -> Result<()> {
+        loop {
+            let Some(tier) = self.list.last().map(|run| run.tier) else { return Ok(()) };
+            let alike = self.list.iter().rev().take_while(|run| run.tier == tier).count();
+            if alike < FAN_IN {
+                return Ok(());
+            }
+            let from = self.list.len() - alike;
+            let merged = &self.list[from..];
+            let (after, last) = (merged[0].after, merged[alike - 1].limit);
+            let mut families: Vec<FamilyId> =
+                merged.iter().flat_map(|run| &run.tables).map(|table| table.meta().family).collect();
+            families.sort_unstable();
+            families.dedup();
+            let mut file = SharedFile::new(&store.versions);
+            let mut tables = Vec::new();
+            for family in families {
+                let mut source = RawMerge::new(raw_sources(merged, family));
+                let mut number = counted(owner, |_, entry| Some(entry.seq));
+                tables.extend(file.copy(
+                    family,
+                    &table_options(store, family),
+                    &mut source,
+                    &mut number,
+                )?);
+            }
+            self.list.truncate(from);
+            self.push(store, file, tables, after, last, tier + 1);
+            store.unlink_unused();
+        }
+    }
+}
+
+/// Every change of a family in `runs` that is not cut away, newest run first.
+pub(super) fn raw_sources<'a>(runs: &'a [SpilledRun], family: FamilyId) -> Vec<Box<dyn RawSource + 'a>> {
+    let source = |run: &'a SpilledRun| {
+        let source = run.table(family)?.raw_source();
+        Some(Box::new(Limited { source, limit: run.limit }) as Box<dyn RawSource>)
+    };
+    runs.iter().rev().filter_map(source).collect()
+}
+
+/// What a table of a run looks like: as one of level 0, which it may become.
+pub(super) fn table_options(store: &Store, family: FamilyId) -> SegmentOptions {
+    SegmentOptions::of_family(&store.family_options(family).unwrap_or_default(), false)
+}
+
+/// Numbers entries for [`SharedFile::copy`] by `number`, and looks at a kill now and then.
+pub(super) fn counted<'a>(
+    owner: &'a Owner,
+    mut number: impl FnMut(&[u8], Entry<'_>) -> Option<u64> + 'a,
+) -> impl FnMut(&[u8], Entry<'_>) -> Result<Option<u64>> + 'a {
+    let mut steps = 0u64;
+    move |key, entry| {
+        steps += 1;
+        if steps % KILL_STEPS == 0 && owner.is_killed() {
+            return Err(Error::Interrupted);
+        }
+        Ok(number(key, entry))
+    }
+}
+
+/// A source without entries behind a limit.
+struct Limited<S> {
+    source: S,
+    limit: u64,
+}
+
+impl<S: RawSource> Limited<S> {
+    fn settle(&mut self) -> Result<()> {
+        while self.source.valid() && self.source.entry().seq > self.limit {
+            self.source.next()?;
+        }
+        Ok(())
+    }
+}
+
+impl<S: RawSource> RawSource for Limited<S> {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.source.seek(key)?;
+        self.settle()
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.source.next()?;
+        self.settle()
+    }
+
+    fn valid(&self) -> bool {
+        self.source.valid()
+    }
+
+    fn key(&self) -> &[u8] {
+        self.source.key()
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        self.source.entry()
+    }
+}
+
+/// A source that keeps its file.
+struct Alive<S> {
+    source: S,
+    _file: Arc<LiveFile>,
+}
+
+impl<S: Source> Source for Alive<S> {
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.source.seek_to_first()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.source.seek_to_last()
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.source.seek(key)
+    }
+
+    fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        self.source.seek_for_prev(key)
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.source.next()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.source.prev()
+    }
+
+    fn valid(&self) -> bool {
+        self.source.valid()
+    }
+
+    fn key(&self) -> &[u8] {
+        self.source.key()
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        self.source.entry()
+    }
+}

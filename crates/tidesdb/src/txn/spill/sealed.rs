@@ -1,0 +1,254 @@
+//! What `prepare` makes of a spilled transaction, how the log names it, and what readers see of it from
+//! `order` on.
+//!
+//! The content of a *run names* record (`docs/format/wal.md`):
+//!
+//! ```text
+//! u8 version (1)
+//! varint files    each: varint number, varint length
+//! varint tables   each: bytes, a "new segment" of the manifest: level 0, generation = ordinal of the run
+//! ```
+//!
+//! The transaction holds a table lock X on every family that is named.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::compaction::merge::RawMerge;
+use crate::db::Store;
+use crate::error::{Error, Result};
+use crate::flush::shared_file::SharedFile;
+use crate::iter::RawSource;
+use crate::lock::Owner;
+use crate::table::SegmentMeta;
+use crate::txn::write_batch::Changes;
+use crate::types::{FamilyId, FileNo, GenerationId, Seq};
+use crate::version::{Edit, LiveFile, NewFile, NewSegment, Run, VersionSet};
+use crate::wal::batch::{put_varint, Cursor};
+
+use super::runs::{counted, raw_sources, table_options, Runs};
+
+/// Most runs of a family that a commit adds to level 0.
+pub(crate) const MAX_RUNS: usize = 2;
+
+/// Version of the names' encoding.
+const NAMES_VERSION: u8 = 1;
+
+/// A table of a sealed run.
+#[derive(Clone, Debug)]
+struct SealedTable {
+    file: Arc<LiveFile>,
+    /// Of its run: the newest has the highest; 1 is the first.
+    ordinal: u64,
+    meta: SegmentMeta,
+}
+
+/// The changes of a transaction as durable runs, at most [`MAX_RUNS`] a family, each key once in each.
+#[derive(Clone, Debug)]
+pub(crate) struct SealedRuns {
+    files: Vec<Arc<LiveFile>>,
+    tables: Vec<SealedTable>,
+}
+
+impl SealedRuns {
+    /// Writes what is missing, merges what is too much, and syncs. The transaction's own runs stay as they
+    /// are. Errors: I/O, disk full, `Interrupted`; nothing is left behind then.
+    pub(crate) fn seal(
+        store: &Store,
+        owner: &Owner,
+        runs: &Runs,
+        memory: &Changes<'_>,
+    ) -> Result<SealedRuns> {
+        let mut sealed = SealedRuns { files: Vec::new(), tables: Vec::new() };
+        let count = runs.list.len() + usize::from(!memory.is_empty());
+        let plain = runs.list.iter().all(|run| run.is_plain()) && memory.is_plain();
+        let mut file = SharedFile::new(&store.versions);
+        let mut written = Vec::new();
+        if count <= MAX_RUNS && plain {
+            for (run, ordinal) in runs.list.iter().zip(1..) {
+                run.handle.sync_data()?;
+                sealed.files.push(Arc::clone(&run.file));
+                let table = |run: &Run| SealedTable {
+                    file: Arc::clone(&run.file),
+                    ordinal,
+                    meta: run.meta().clone(),
+                };
+                sealed.tables.extend(run.tables.iter().map(table));
+            }
+            for family in memory.families() {
+                let mut number = counted(owner, |_, entry| Some(entry.seq));
+                let options = table_options(store, family);
+                written.extend(file.copy(family, &options, &mut memory.source(family), &mut number)?);
+            }
+        } else {
+            let mut families = runs.families();
+            families.extend(memory.families());
+            families.sort_unstable();
+            families.dedup();
+            for family in families {
+                let mut sources: Vec<Box<dyn RawSource + '_>> = vec![Box::new(memory.source(family))];
+                sources.extend(raw_sources(&runs.list, family));
+                let mut last: Option<Vec<u8>> = None;
+                let mut newest = counted(owner, |key, _| {
+                    let same = last.as_deref() == Some(key);
+                    if !same {
+                        let last = last.get_or_insert_with(Vec::new);
+                        last.clear();
+                        last.extend_from_slice(key);
+                    }
+                    (!same).then_some(0)
+                });
+                let options = table_options(store, family);
+                written.extend(file.copy(family, &options, &mut RawMerge::new(sources), &mut newest)?);
+            }
+        }
+        let ordinal = sealed.files.len() as u64 + 1;
+        if let Some(new) = file.finish()? {
+            let file = store.versions.private_file(new.number, new.len);
+            let table = |meta| SealedTable { file: Arc::clone(&file), ordinal, meta };
+            sealed.tables.extend(written.into_iter().map(table));
+            sealed.files.push(file);
+        }
+        store.versions.disk().sync_dir(store.versions.dir())?;
+        Ok(sealed)
+    }
+
+    /// From now on the files stay, whatever happens: the log is about to name them.
+    pub(crate) fn keep(&self, versions: &VersionSet) {
+        self.files.iter().for_each(|file| versions.keep_file(file));
+    }
+
+    /// The transaction is rolled back, and no record can bring it back.
+    pub(crate) fn give_up(&self, versions: &VersionSet) {
+        self.files.iter().for_each(|file| versions.give_up_file(file));
+    }
+
+    /// The families that are changed, ascending.
+    pub(crate) fn families(&self) -> Vec<FamilyId> {
+        let mut families: Vec<FamilyId> = self.tables.iter().map(|table| table.meta.family).collect();
+        families.sort_unstable();
+        families.dedup();
+        families
+    }
+
+    /// Numbers of the files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = FileNo> + '_ {
+        self.files.iter().map(|file| file.number())
+    }
+
+    /// Bytes of keys and values.
+    pub(crate) fn raw_bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.meta.raw_bytes).sum()
+    }
+
+    /// The content of the run names record.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![NAMES_VERSION];
+        put_varint(&mut out, self.files.len() as u64);
+        for file in &self.files {
+            put_varint(&mut out, file.number());
+            put_varint(&mut out, file.len());
+        }
+        put_varint(&mut out, self.tables.len() as u64);
+        for table in &self.tables {
+            let (file, generation, meta) = (table.file.number(), table.ordinal, table.meta.clone());
+            NewSegment { file, level: 0, generation, meta }.put(&mut out);
+        }
+        out
+    }
+
+    /// Reads a run names record; the files are kept as those that the log names.
+    pub(crate) fn decode(versions: &VersionSet, names: &[u8]) -> Result<SealedRuns> {
+        let damage = |what: &str| Error::corruption("wal", 0, format!("a record of run names: {what}"));
+        let mut cursor = Cursor { rest: names };
+        if cursor.u8().map_err(damage)? != NAMES_VERSION {
+            return Err(damage("of a later version"));
+        }
+        let mut sealed = SealedRuns { files: Vec::new(), tables: Vec::new() };
+        for _ in 0..cursor.varint().map_err(damage)? {
+            let (number, len) = (cursor.varint().map_err(damage)?, cursor.varint().map_err(damage)?);
+            sealed.files.push(versions.private_file(number, len));
+        }
+        // Until all is read nothing of it may be unlinked.
+        sealed.keep(versions);
+        for _ in 0..cursor.varint().map_err(damage)? {
+            let new = NewSegment::take(cursor.bytes().map_err(damage)?).map_err(|e| damage(&e.what))?;
+            let file = sealed.files.iter().find(|file| file.number() == new.file);
+            let file = Arc::clone(file.ok_or_else(|| damage("a table in a file that is not named"))?);
+            if new.meta.entries != new.meta.keys || new.generation == 0 {
+                return Err(damage("a table that is not one of a run"));
+            }
+            sealed.tables.push(SealedTable { file, ordinal: new.generation, meta: new.meta });
+        }
+        cursor.end().map_err(damage)?;
+        Ok(sealed)
+    }
+
+    /// How many generations a commit needs.
+    pub(crate) fn generations(&self) -> u64 {
+        self.tables.iter().map(|table| table.ordinal).max().unwrap_or(0)
+    }
+
+    /// The runs as those of a commit at `seq`; they get the generations from `first` on.
+    pub(crate) fn commit(&self, versions: &VersionSet, seq: Seq, first: GenerationId) -> CommittedRuns {
+        let open = |table: &SealedTable| {
+            versions.open_run(&table.file, table.meta.committed_at(seq), first + table.ordinal - 1)
+        };
+        let mut runs: Vec<Run> = self.tables.iter().map(open).collect();
+        runs.sort_by_key(|run| (run.meta().family, std::cmp::Reverse(run.generation)));
+        CommittedRuns { id: first + self.generations().max(1) - 1, seq, files: self.files.clone(), runs }
+    }
+}
+
+/// The runs of an ordered transaction until the manifest names them: a layer of the read view between two
+/// memtables.
+pub(crate) struct CommittedRuns {
+    id: GenerationId,
+    seq: Seq,
+    files: Vec<Arc<LiveFile>>,
+    /// By family; of one family the newest first.
+    runs: Vec<Run>,
+}
+
+impl fmt::Debug for CommittedRuns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CommittedRuns({} at {}, {:?})", self.id, self.seq, self.files)
+    }
+}
+
+impl CommittedRuns {
+    /// The highest generation of its runs.
+    pub(crate) fn id(&self) -> GenerationId {
+        self.id
+    }
+
+    /// The commit.
+    pub(crate) fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    /// The runs of a family, newest first.
+    pub(crate) fn of(&self, family: FamilyId) -> &[Run] {
+        let from = self.runs.partition_point(|run| run.meta().family < family);
+        let len = self.runs[from..].partition_point(|run| run.meta().family == family);
+        &self.runs[from..from + len]
+    }
+
+    /// What the manifest is to know, without families that are not `live`.
+    pub(crate) fn edit(&self, live: &dyn Fn(FamilyId) -> bool) -> Edit {
+        let mut edit =
+            Edit { last_seq: Some(self.seq), last_generation: Some(self.id), ..Edit::default() };
+        for file in &self.files {
+            edit.new_files.push(NewFile { number: file.number(), len: file.len() });
+        }
+        for run in self.runs.iter().filter(|run| live(run.meta().family)) {
+            edit.new_segments.push(NewSegment {
+                file: run.file.number(),
+                level: 0,
+                generation: run.generation,
+                meta: run.meta().clone(),
+            });
+        }
+        edit
+    }
+}
