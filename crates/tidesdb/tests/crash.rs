@@ -844,7 +844,114 @@ fn short_programs() -> Vec<(&'static str, bool, Vec<Step>)> {
             commit(&[a(2, 2)]),
         ],
     ));
+    all.extend(spilled_programs());
     all
+}
+
+/// Writes that outgrow half of the tiny write buffer: `count` keys from `first` on, every fifth deleted. About
+/// 50 of them fill it once.
+fn spilling(family: &'static str, first: u32, count: u32, seed: u64) -> Vec<Write> {
+    let write = |n| match n % 5 {
+        4 => (family, n, None),
+        _ => put(family, n, seed + u64::from(n)),
+    };
+    (first..first + count).map(write).collect()
+}
+
+/// Programs with transactions whose changes go to runs.
+fn spilled_programs() -> Vec<(&'static str, bool, Vec<Step>)> {
+    use Step::*;
+    let a = |n, seed| put("a", n, seed);
+    let mut both = spilling("a", 0, 80, 300);
+    both.extend(spilling("b", 20, 80, 400));
+    both.extend(spilling("a", 30, 70, 500));
+    vec![
+        (
+            "a spilled commit",
+            true,
+            vec![
+                Create("a"),
+                commit(&[a(1, 1), a(2, 1), a(95, 1)]),
+                commit(&spilling("a", 0, 90, 100)),
+                commit(&[a(2, 2), a(4, 4)]),
+                Flush,
+                commit(&[a(3, 3)]),
+            ],
+        ),
+        (
+            "a spilled commit, merged, of two families",
+            true,
+            vec![
+                Create("a"),
+                Create("b"),
+                commit(&[a(1, 1), put("b", 21, 1)]),
+                commit(&both),
+                commit(&[a(31, 2), put("b", 22, 2)]),
+                commit(&spilling("a", 25, 180, 600)),
+                Compact("a"),
+                commit(&[a(3, 3)]),
+            ],
+        ),
+        (
+            "spilled commits over restarts",
+            true,
+            vec![
+                Create("a"),
+                commit(&spilling("a", 0, 90, 100)),
+                commit(&[a(1, 2)]),
+                commit(&spilling("a", 10, 90, 200)),
+                Reopen,
+                commit(&[a(2, 2)]),
+                commit(&spilling("a", 20, 180, 300)),
+                Reopen,
+                commit(&[a(3, 2)]),
+            ],
+        ),
+        (
+            "spilled, prepared and committed",
+            true,
+            vec![
+                Create("a"),
+                Create("b"),
+                commit(&[a(1, 1)]),
+                Prepare("x1", spilling("a", 0, 90, 100)),
+                commit(&[put("b", 1, 1)]),
+                Flush,
+                Decide("x1", true),
+                commit(&[a(2, 2)]),
+                Flush,
+                commit(&[a(3, 2)]),
+            ],
+        ),
+        (
+            "spilled, prepared and rolled back",
+            true,
+            vec![
+                Create("a"),
+                Create("b"),
+                commit(&[a(1, 1)]),
+                Prepare("x1", both),
+                Decide("x1", false),
+                commit(&[put("b", 1, 1), a(7, 7)]),
+                Flush,
+                commit(&[a(2, 2)]),
+            ],
+        ),
+        (
+            "a drop with a spilled and prepared transaction on it",
+            true,
+            vec![
+                Create("a"),
+                Create("b"),
+                Prepare("x1", spilling("a", 0, 90, 100)),
+                Drop("a"),
+                commit(&[put("b", 2, 2)]),
+                Flush,
+                Decide("x1", true),
+                commit(&[put("b", 3, 2)]),
+            ],
+        ),
+    ]
 }
 
 fn constants(tiny: bool, mode: SyncMode) -> (Options, FamilyOptions) {
@@ -884,7 +991,7 @@ fn a_crash_at_every_call_of_short_programs() {
     let stride = env("CRASH_STRIDE", 1).max(1);
     let only = std::env::var("CRASH_PROGRAM").ok();
     let (mut points, mut crashes, mut inner) = (0u64, 0u64, 0u64);
-    let mut recycled = false;
+    let (mut recycled, mut spilled) = (false, 0);
     for (ordinal, (name, tiny, steps)) in short_programs().into_iter().enumerate() {
         if only.as_ref().is_some_and(|only| only != name) {
             continue;
@@ -896,6 +1003,7 @@ fn a_crash_at_every_call_of_short_programs() {
                 World::new(FaultyDisk::new(seed), options.clone(), family.clone()).expect("opens");
             world.run(&steps).unwrap_or_else(|e| panic!("{name} without a crash: {e}"));
             recycled |= world.db().stats().wal_segment > 6;
+            spilled += world.db().stats().spilled_runs;
             let calls = world.disk.calls();
             drop(world.die());
             let first = if ordinal == 0 { 1 } else { calls_of_opening(&options) + 1 };
@@ -935,7 +1043,9 @@ fn a_crash_at_every_call_of_short_programs() {
         }
     }
     println!("{points} crash points, {crashes} crashes, {inner} crashes inside recovery");
+    println!("{spilled} runs of spilled transactions without a crash");
     assert!(only.is_some() || recycled, "a segment of the log was used again");
+    assert!(only.is_some() || spilled > 20, "transactions spilled");
 }
 
 /// Crashes the recovery of `found` at every one of its calls; the next recovery must find what is right.

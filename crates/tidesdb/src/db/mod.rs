@@ -353,7 +353,8 @@ impl Db {
         self.background.stop();
         settled?;
         if dead {
-            return Ok(());
+            // Nothing was made durable where the log failed.
+            return self.store.wal_alive();
         }
         self.store.wal.close()
     }

@@ -33,8 +33,10 @@ pub struct Stats {
     pub compaction_written: AtomicU64,
     /// Bytes of keys and values that transactions committed.
     pub user_bytes: AtomicU64,
-    /// Bytes in batches between `prepare` and the end of their commit.
+    /// Bytes that the changes of running transactions take in memory, those of small ones not counted.
     pub batch_bytes: AtomicU64,
+    /// Runs that transactions beyond the bound on memory wrote.
+    pub spilled_runs: AtomicU64,
 }
 
 impl Stats {
@@ -104,6 +106,8 @@ pub struct StoreStats {
     pub wal_syncs: u64,
     pub wal_groups: u64,
     pub commits: u64,
+    /// Runs that transactions beyond the bound on memory wrote.
+    pub spilled_runs: u64,
     pub snapshots: u64,
 }
 
@@ -197,6 +201,7 @@ impl Db {
             wal_syncs: store.wal.syncs(),
             wal_groups: store.wal.groups(),
             commits: of(&store.stats.commits),
+            spilled_runs: of(&store.stats.spilled_runs),
             snapshots: snapshots as u64,
         }
     }

@@ -15,6 +15,12 @@ use crate::table::Hit;
 use crate::txn::write_batch::{Mark, OwnEntry, WriteBatch};
 use crate::types::{FamilyId, Kind, Seq, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
 
+/// Steps in which a batch is counted in the store's sum.
+const COUNT_STEP: usize = 64 << 10;
+
+/// Part of the bound on a transaction's memory that it may take while there are too many large ones.
+const CROWDED_SHARE: usize = 16;
+
 /// What a transaction sees of others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Isolation {
@@ -136,6 +142,8 @@ pub struct Transaction {
     sync: Option<SyncMode>,
     /// Snapshots that ended; cursors compare it.
     ended_snapshots: u64,
+    /// Bytes of the batch that the store's sum knows of.
+    counted_bytes: usize,
     /// A lock is held on a key whose newest version was found to be newer than the snapshot: holding a
     /// lock already does not show any more that its key was compared.
     overtaken: AtomicBool,
@@ -159,6 +167,7 @@ impl Transaction {
             xid: Vec::new(),
             sync: None,
             ended_snapshots: 0,
+            counted_bytes: 0,
             overtaken: AtomicBool::new(false),
         }
     }
@@ -374,10 +383,26 @@ impl Transaction {
         }
     }
 
-    /// Moves the changes in memory to a run, once they are beyond the bound. The tables that are changed are
-    /// locked as a whole from then on: neither keys nor locks of a large transaction fill memory.
-    fn spill_beyond(&mut self, bound: usize) -> Result<()> {
-        if self.batch.size() <= bound {
+    /// Tells the store's sum of batches what this one takes, in steps; small ones are not worth the sharing.
+    fn count_memory(&mut self) {
+        let size = self.batch.size();
+        if size / COUNT_STEP != self.counted_bytes / COUNT_STEP {
+            let bytes = &self.store.stats.batch_bytes;
+            bytes.fetch_add((size / COUNT_STEP * COUNT_STEP) as u64, Ordering::Relaxed);
+            bytes.fetch_sub(self.counted_bytes as u64, Ordering::Relaxed);
+            self.counted_bytes = size / COUNT_STEP * COUNT_STEP;
+        }
+    }
+
+    /// Moves the changes in memory to a run, once they are beyond the bound, or a part of it while all
+    /// transactions together take a whole write buffer. The tables that are changed are locked as a whole
+    /// from then on: neither keys nor locks of a large transaction fill memory.
+    fn spill_if_large(&mut self) -> Result<()> {
+        self.count_memory();
+        let buffer = self.store.options.write_buffer_size;
+        let (size, bound) = (self.batch.size(), buffer / 2);
+        let all = self.store.stats.batch_bytes.load(Ordering::Relaxed);
+        if size <= bound / CROWDED_SHARE || (size <= bound && all <= buffer as u64) {
             return Ok(());
         }
         if !self.mood.unlocked {
@@ -388,7 +413,9 @@ impl Transaction {
             // A key under a table lock was not compared with the snapshot when it was locked.
             self.overtaken.store(true, Ordering::Relaxed);
         }
-        self.batch.spill(&self.store, &self.owner)
+        self.batch.spill(&self.store, &self.owner)?;
+        self.count_memory();
+        Ok(())
     }
 
     /// Applies a row's changes in order, all or none. On failure the index of the failing change comes
@@ -403,7 +430,7 @@ impl Transaction {
                 return Err((index, error));
             }
         }
-        if let Err(error) = self.spill_beyond(self.store.options.write_buffer_size / 2) {
+        if let Err(error) = self.spill_if_large() {
             self.batch.cut_back(mark);
             self.changed();
             return Err((changes.len().saturating_sub(1), error));
@@ -585,6 +612,7 @@ impl Transaction {
         self.end_snapshots();
         let spilled = !self.batch.runs().is_empty();
         self.batch.clear();
+        self.count_memory();
         if spilled {
             self.store.unlink_unused();
         }

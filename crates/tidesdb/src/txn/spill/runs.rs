@@ -1,5 +1,6 @@
 //! The runs of a running transaction.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use crate::compaction::merge::RawMerge;
@@ -145,6 +146,7 @@ impl Runs {
             tables.extend(table);
         }
         let (after, last) = memory.ordinals();
+        store.stats.spilled_runs.fetch_add(1, Relaxed);
         self.push(store, file, tables, after, last, 0);
         Ok(())
     }
