@@ -144,8 +144,7 @@ impl Store {
         self.pipeline.help_until(last.last_seq, self.snapshots.floor());
         let snapshots = self.snapshots.capture(self.pipeline.frontier());
         let begun = Instant::now();
-        let memtables: Vec<FlushedMemtable<'_>> =
-            generations_of(sealed).map(FlushedMemtable::new).collect();
+        let memtables: Vec<FlushedMemtable<'_>> = generations_of(sealed).map(FlushedMemtable::new).collect();
         let generations: Vec<&dyn FlushSource> = memtables.iter().map(|m| m as &dyn FlushSource).collect();
         let flushed = flush::flush(&FlushInput {
             versions: &self.versions,

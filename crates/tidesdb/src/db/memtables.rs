@@ -122,14 +122,23 @@ impl Store {
         let log_from = self.wal.written_lsn().segment();
         self.pipeline.rotate(fresh.clone(), |sealed, last_seq| {
             state.log_from.insert(fresh.id(), log_from);
-            self.push_sealed(state, &fresh, vec![Sealed { layer: Layer::Memtable(sealed.clone()), last_seq }]);
+            self.push_sealed(
+                state,
+                &fresh,
+                vec![Sealed { layer: Layer::Memtable(sealed.clone()), last_seq }],
+            );
         });
         self.memtables.changed.notify_all();
     }
 
     /// Puts an empty memtable in the place of the active one, and `sealed`, oldest first, behind it. Runs
     /// under the order lock.
-    pub(crate) fn push_sealed(&self, state: &mut MemtableState, fresh: &Arc<Generation>, sealed: Vec<Sealed>) {
+    pub(crate) fn push_sealed(
+        &self,
+        state: &mut MemtableState,
+        fresh: &Arc<Generation>,
+        sealed: Vec<Sealed>,
+    ) {
         self.swap_view(|view| ReadView {
             active: fresh.clone(),
             sealed: sealed.iter().rev().map(|s| s.layer.clone()).chain(view.sealed.iter().cloned()).collect(),

@@ -143,8 +143,12 @@ impl Replay {
                     let what = format!("prepared transaction {txn} lists locks of a kind unknown here");
                     return Err(Error::corruption("wal", 0, what));
                 }
-                let pending =
-                    Pending { xid: Some(xid.to_vec()), locks: locks.to_vec(), body: batch.to_vec(), names: None };
+                let pending = Pending {
+                    xid: Some(xid.to_vec()),
+                    locks: locks.to_vec(),
+                    body: batch.to_vec(),
+                    names: None,
+                };
                 self.pending.insert(txn, pending);
             }
             RecordRef::Ownerless { txn, batch } => {
@@ -378,7 +382,8 @@ impl Db {
         store.snapshots.refresh_floor(newest);
         store.load_dictionary()?;
         store.restore_prepared(prepared, first_segment)?;
-        let undecided: HashSet<FileNo> = store.recovered.lock().values().flat_map(|t| t.run_files()).collect();
+        let undecided: HashSet<FileNo> =
+            store.recovered.lock().values().flat_map(|t| t.run_files()).collect();
         store.versions.remove_unknown_files(&undecided)?;
         store.shape_changed();
         let background = Background::start(&store)?;

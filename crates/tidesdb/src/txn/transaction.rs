@@ -9,9 +9,9 @@ use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode, Owner, Policy, TableMode};
 use crate::options::SyncMode;
+use crate::table::Hit;
 use crate::txn::commit::Prepared;
 use crate::txn::snapshot::Slot;
-use crate::table::Hit;
 use crate::txn::write_batch::{Mark, OwnEntry, WriteBatch};
 use crate::types::{FamilyId, Kind, Seq, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
 

@@ -625,12 +625,8 @@ fn plan(
         if new.meta.offset + new.meta.len > file.len() {
             return Err(format!("a segment of family {} ends behind file {}", new.meta.family, new.file));
         }
-        let segment = Segment::open(
-            Arc::clone(open.tables),
-            Arc::clone(open.cache),
-            new.file,
-            new.meta.clone(),
-        );
+        let segment =
+            Segment::open(Arc::clone(open.tables), Arc::clone(open.cache), new.file, new.meta.clone());
         added.push((new.file, new.meta.family, new.meta.len));
         let change = changes.entry(new.meta.family).or_default();
         change.added.push((new.level, Run { segment, file, generation: new.generation }));

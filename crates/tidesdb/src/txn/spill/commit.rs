@@ -16,7 +16,13 @@ use crate::wal::{Record, Reservation};
 impl Store {
     /// Orders a transaction whose changes are in `runs`, and rotates the memtable in the same step: what was
     /// ordered before lies below the runs, what comes behind above. `marker` is room in the log.
-    pub(crate) fn order_runs(&self, id: u64, batch: &Arc<CommitBatch>, runs: &SealedRuns, marker: Reservation) {
+    pub(crate) fn order_runs(
+        &self,
+        id: u64,
+        batch: &Arc<CommitBatch>,
+        runs: &SealedRuns,
+        marker: Reservation,
+    ) {
         let mut state = self.memtables.state.lock();
         // Numbers are given out under the lock that every rotation holds: they ascend with the order.
         let first = self.new_generation_id();

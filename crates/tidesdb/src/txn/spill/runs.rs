@@ -95,10 +95,8 @@ impl Runs {
         for run in self.list.iter().rev() {
             let Some(table) = run.table(family) else { continue };
             if prefix.is_empty() || table.may_contain_prefix(prefix)? {
-                sources.push(Box::new(Alive {
-                    source: table.source(run.limit),
-                    _file: Arc::clone(&run.file),
-                }));
+                sources
+                    .push(Box::new(Alive { source: table.source(run.limit), _file: Arc::clone(&run.file) }));
             }
         }
         Ok(sources)
@@ -188,12 +186,7 @@ impl Runs {
             for family in families {
                 let mut source = RawMerge::new(raw_sources(merged, family));
                 let mut number = counted(owner, |_, entry| Some(entry.seq));
-                tables.extend(file.copy(
-                    family,
-                    &table_options(store, family),
-                    &mut source,
-                    &mut number,
-                )?);
+                tables.extend(file.copy(family, &table_options(store, family), &mut source, &mut number)?);
             }
             self.list.truncate(from);
             self.push(store, file, tables, after, last, tier + 1);

@@ -236,8 +236,7 @@ impl CommittedRuns {
 
     /// What the manifest is to know, without families that are not `live`.
     pub(crate) fn edit(&self, live: &dyn Fn(FamilyId) -> bool) -> Edit {
-        let mut edit =
-            Edit { last_seq: Some(self.seq), last_generation: Some(self.id), ..Edit::default() };
+        let mut edit = Edit { last_seq: Some(self.seq), last_generation: Some(self.id), ..Edit::default() };
         for file in &self.files {
             edit.new_files.push(NewFile { number: file.number(), len: file.len() });
         }
