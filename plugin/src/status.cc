@@ -83,6 +83,7 @@ struct st_mysql_show_var counters[] = {
     COUNTER("wal_syncs", wal_syncs),
     COUNTER("wal_groups", wal_groups),
     COUNTER("commits", commits),
+    COUNTER("spilled_runs", spilled_runs),
     {nullptr, nullptr, SHOW_LONG}};
 
 int fill(MYSQL_THD, struct st_mysql_show_var *variable, void *, struct system_status_var *,

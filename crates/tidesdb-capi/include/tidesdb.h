@@ -400,7 +400,7 @@ typedef struct tidesdb_stats {
   uint64_t lock_waits, lock_wait_us, lock_deadlocks, lock_timeouts, lock_held, lock_entries, lock_chain_max;
   uint64_t wal_generation, wal_bytes_written, flush_bytes_written, compaction_bytes_written,
       compaction_bytes_read, user_bytes_written, flush_count, compaction_count, compaction_debt_bytes;
-  uint64_t is_flushing, wal_syncs, wal_groups, commits;
+  uint64_t is_flushing, wal_syncs, wal_groups, commits, spilled_runs;
 } tidesdb_stats;
 int tidesdb_get_stats(tidesdb_db *db, tidesdb_stats *stats);
 

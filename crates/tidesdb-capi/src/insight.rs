@@ -138,6 +138,7 @@ pub struct StatsC {
     pub wal_syncs: u64,
     pub wal_groups: u64,
     pub commits: u64,
+    pub spilled_runs: u64,
 }
 
 /// See the header.
@@ -189,6 +190,7 @@ pub unsafe extern "C" fn tidesdb_get_stats(db: *mut DbHandle, stats: *mut StatsC
             wal_syncs: s.wal_syncs,
             wal_groups: s.wal_groups,
             commits: s.commits,
+            spilled_runs: s.spilled_runs,
         };
         // SAFETY: as above.
         unsafe { answer(stats, value)? };

@@ -147,6 +147,7 @@ fn structs_agree_with_the_header() {
             wal_syncs,
             wal_groups,
             commits,
+            spilled_runs,
         ]
     );
     let sizes = [

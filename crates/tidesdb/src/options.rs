@@ -84,7 +84,7 @@ pub struct Options {
     pub create_if_missing: bool,
     /// Refuse to open for writing.
     pub read_only: bool,
-    /// Size at which the active memtable is sealed (the bound on one transaction is half of it).
+    /// Size at which the active memtable is sealed (a transaction keeps half of it in memory).
     pub write_buffer_size: usize,
     /// The one cache of blocks, index and filter partitions.
     pub block_cache_size: usize,

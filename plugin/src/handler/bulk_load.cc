@@ -6,8 +6,8 @@
 
 namespace tidesdb {
 
-/* Part of the write buffer that one chunk fills: well below the engine's bound on a transaction (a half),
-   with the engine's own bytes for each operation in mind. */
+/* Part of the write buffer that one chunk fills: well below what the engine keeps of a transaction in
+   memory (a half), with the engine's own bytes for each operation in mind. */
 constexpr ulonglong CHUNKS_IN_WRITE_BUFFER = 16;
 constexpr ulonglong BYTES_FOR_EACH_WRITE = 64;
 
