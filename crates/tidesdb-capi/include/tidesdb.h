@@ -36,7 +36,7 @@ typedef enum tidesdb_status {
   TIDESDB_DEADLOCK = 12,        /* chosen as victim; roll the transaction back */
   TIDESDB_LOCK_TIMEOUT = 13,    /* roll the statement back */
   TIDESDB_INTERRUPTED = 14,     /* tidesdb_txn_kill() */
-  TIDESDB_TOO_LARGE = 15,       /* the transaction's changes exceed their bound */
+  TIDESDB_TOO_LARGE = 15,       /* the transaction holds as many row locks as it may */
   TIDESDB_SNAPSHOT_TOO_OLD = 16,/* the family is newer than the snapshot */
   TIDESDB_BACKPRESSURE = 17,    /* held back for longer than allowed */
   TIDESDB_NO_SUCH_FAMILY = 20,
@@ -108,7 +108,6 @@ typedef struct tidesdb_options {
   int log_level;                    /* TIDESDB_LOG_* */
   tidesdb_log_fn log;               /* may be NULL */
   void *log_context;
-  const char *write_buffer_variable;/* name of the bound in messages; NULL: "write_buffer_size" */
   const tidesdb_wait_observer *observer; /* copied; may be NULL */
 } tidesdb_options;
 

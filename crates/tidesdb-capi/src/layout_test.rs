@@ -49,7 +49,6 @@ fn structs_agree_with_the_header() {
             log_level,
             log,
             log_context,
-            write_buffer_variable,
             observer,
         ]
     );

@@ -50,7 +50,6 @@ pub struct OptionsC {
     pub(crate) log_level: c_int,
     pub(crate) log: Option<LogFn>,
     pub(crate) log_context: *mut c_void,
-    pub(crate) write_buffer_variable: *const c_char,
     pub(crate) observer: *const WaitObserverC,
 }
 
@@ -106,7 +105,6 @@ pub unsafe extern "C" fn tidesdb_options_init(options: *mut OptionsC) {
         log_level: 1,
         log: None,
         log_context: std::ptr::null_mut(),
-        write_buffer_variable: std::ptr::null(),
         observer: std::ptr::null(),
     };
     // SAFETY: the crate's contract.
@@ -141,12 +139,6 @@ unsafe fn options_of(c: &OptionsC) -> Result<Options, Error> {
         finish_compactions_on_close: c.finish_compactions_on_close != 0,
         ..Options::default()
     };
-    if !c.write_buffer_variable.is_null() {
-        // SAFETY: the crate's contract.
-        let name = unsafe { CStr::from_ptr(c.write_buffer_variable) }.to_string_lossy().into_owned();
-        // One name for the life of the process: a store is opened once or twice in it.
-        options.write_buffer_variable = Box::leak(name.into_boxed_str());
-    }
     if !c.owner.is_null() {
         // SAFETY: the crate's contract.
         options.owner = Some(unsafe { CStr::from_ptr(c.owner) }.to_string_lossy().into_owned());

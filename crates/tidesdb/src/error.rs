@@ -71,16 +71,6 @@ pub enum Error {
     /// The wait was interrupted by a kill.
     #[error("interrupted")]
     Interrupted,
-    /// A transaction's changes exceed the bound on them.
-    #[error("a transaction's changes take {size} bytes and may take {bound}; raise {variable}")]
-    TransactionTooLarge {
-        /// Bytes of changes.
-        size: u64,
-        /// Most bytes allowed.
-        bound: u64,
-        /// The option that sets the bound.
-        variable: &'static str,
-    },
     /// The disk is full.
     #[error("the disk is full: {0}")]
     DiskFull(String),

@@ -106,8 +106,6 @@ pub struct Options {
     pub target_file_size: u64,
     /// Bytes that the base level may hold before it is merged further down.
     pub base_level_size: u64,
-    /// Name of the option that bounds a transaction, for messages.
-    pub write_buffer_variable: &'static str,
     /// Finish outstanding compactions when the store is closed.
     pub finish_compactions_on_close: bool,
     /// Who the store belongs to: written into it when it is made, and another owner is refused. `None`:
@@ -133,7 +131,6 @@ impl Default for Options {
             max_open_files: 256,
             target_file_size: 32 << 20,
             base_level_size: 128 << 20,
-            write_buffer_variable: "write_buffer_size",
             finish_compactions_on_close: false,
             owner: None,
             log: None,

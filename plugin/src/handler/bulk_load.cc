@@ -112,12 +112,7 @@ int BulkLoad::write(const uchar *record) {
                       TIDESDB_PUT, false, i);
   }
   size_t failed = 0;
-  int status = tidesdb_write(txn_.get(), handler.writes_.data(), handler.writes_.size(), &failed);
-  if (status == TIDESDB_TOO_LARGE && bytes_ != 0) {
-    if (const int error = commit_chunk()) return error;
-    if (const int error = begin_chunk()) return error;
-    status = tidesdb_write(txn_.get(), handler.writes_.data(), handler.writes_.size(), &failed);
-  }
+  const int status = tidesdb_write(txn_.get(), handler.writes_.data(), handler.writes_.size(), &failed);
   if (status != TIDESDB_OK) return handler.fail(status);
   for (const tidesdb_op &write : handler.writes_)
     bytes_ += write.key.size + write.value.size + BYTES_FOR_EACH_WRITE;

@@ -69,7 +69,6 @@ bool open_store() {
   if (sysvars::fill_store_options(&options)) return true;
   options.owner = data_directory.c_str();
   options.create_if_missing = 1;
-  options.write_buffer_variable = "tidesdb_unified_memtable_write_buffer_size";
   options.observer = wait_observer();
   open_engine_log(data_directory);
   options.log = engine_log_line;

@@ -18,6 +18,9 @@ pub(crate) struct SharedFile<'a> {
     end: u64,
 }
 
+/// The sequence number to store with an entry; `None` leaves it out.
+pub(crate) type NumberEntry<'a> = dyn FnMut(&[u8], Entry<'_>) -> Result<Option<Seq>> + 'a;
+
 /// Tells a rewrite into a segment what it asks.
 pub(crate) struct SegmentRules<'a> {
     /// Family of the segment.
@@ -64,7 +67,7 @@ impl<'a> SharedFile<'a> {
         family: FamilyId,
         options: &SegmentOptions,
         source: &mut dyn RawSource,
-        number: &mut dyn FnMut(&[u8], Entry<'_>) -> Result<Option<Seq>>,
+        number: &mut NumberEntry<'_>,
     ) -> Result<Option<SegmentMeta>> {
         let mut writer = None;
         source.seek(&[])?;

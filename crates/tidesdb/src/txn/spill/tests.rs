@@ -65,7 +65,6 @@ fn sealed(db: &Db, batch: &WriteBatch, owner: &Owner) -> Model {
     let names = runs.encode();
     let read = super::SealedRuns::decode(&db.store().versions, &names).expect("decodes");
     assert_eq!(read.encode(), names);
-    read.give_up(&db.store().versions);
     let committed = runs.commit(&db.store().versions, 77, 100);
     let mut seen = Model::new();
     for family in 1..3 {
