@@ -162,7 +162,10 @@ impl Store {
         self.install_sealed(flushed.edit.clone(), last.layer.id(), last.last_seq)?;
         self.stats.flushes.fetch_add(1, Ordering::Relaxed);
         let memory: usize = generations_of(sealed).map(|generation| generation.bytes()).sum();
-        self.pressure.flushed(memory as u64, begun.elapsed());
+        if memory >= self.options.write_buffer_size / 8 {
+            // A smaller one, sealed early, says how long a file takes, and not a byte.
+            self.pressure.flushed(memory as u64, begun.elapsed());
+        }
         self.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);
         self.shape_changed();
         Ok(())

@@ -613,14 +613,14 @@ impl Transaction {
         let spilled = !self.batch.runs().is_empty();
         self.batch.clear();
         self.count_memory();
-        if spilled {
-            self.store.unlink_unused();
-        }
         self.xid.clear();
         self.statement = Mark::default();
         self.overtaken.store(false, Ordering::Relaxed);
         self.changed();
         self.store.locks.unlock_all(&self.owner);
+        if spilled {
+            self.store.unlink_unused();
+        }
         self.state = State::Idle;
     }
 
