@@ -161,7 +161,7 @@ impl Store {
         edit.last_seq = Some(last.last_seq);
         edit.last_generation = Some(upto);
         let needed_from = self.log_needed_from(upto);
-        edit.first_live_segment = Some(needed_from);
+        self.release_log(&mut edit, needed_from);
         self.install_with(edit, |generation| generation > upto)?;
         {
             let mut state = self.memtables.state.lock();

@@ -9,6 +9,7 @@ pub mod dictionary;
 pub mod family;
 pub mod memtables;
 pub mod open;
+pub mod postponed;
 pub mod pressure;
 pub mod stats;
 pub mod view;
@@ -346,7 +347,14 @@ impl Db {
     pub fn close(self) -> Result<()> {
         let dead = self.store.options.read_only || self.store.wal.failed().is_some();
         // Counters are written while memtables are still flushed: there may be no room otherwise.
-        let settled = if dead { Ok(()) } else { self.store.settle_counters() };
+        let settled = match if dead { Ok(()) } else { self.store.settle_counters() } {
+            // The ceilings that are there stay: counters go on behind a gap.
+            Err(Error::DiskFull(what)) => {
+                self.store.log(LogLevel::Warn, &format!("counters will skip values: {what}"));
+                Ok(())
+            }
+            done => done,
+        };
         if self.store.options.finish_compactions_on_close && !dead {
             self.store.finish_compactions()?;
         }

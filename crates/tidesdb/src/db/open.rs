@@ -3,7 +3,8 @@
 //! What the log holds beyond the files is replayed into memtables, those are flushed to new files, and one
 //! manifest edit names the files, the next sequence number and the new life's first log segment. A crash
 //! before that edit leaves the old life's log as it was; after it the old log is not needed. Undecided
-//! prepared batches are written into the new life, durably, before the edit.
+//! prepared batches are written into the new life, durably, before the edit. On a disk without room for the
+//! files the flush is left to the background (`db/postponed.rs`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -21,24 +22,25 @@ use crate::db::catalog::Catalog;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::family::Family;
 use crate::db::memtables::Memtables;
+use crate::db::postponed;
 use crate::db::pressure::Gauges;
 use crate::db::stats::Stats;
 use crate::db::view::ReadView;
 use crate::db::{Db, Store};
 use crate::error::{Error, Result};
-use crate::flush::{self, FlushInput, FlushSource};
+use crate::flush::{self, FlushInput, FlushSource, Flushed};
 use crate::io::{Disk, OpenMode};
 use crate::iter::merge::Merge;
 use crate::iter::{LiveSnapshots, Source};
 use crate::lock::{LockManager, Mode, Owner, Policy, WaitObserver};
 use crate::memtable::{ArenaPool, Generation};
-use crate::options::Options;
+use crate::options::{LogLevel, Options};
 use crate::txn::commit::Prepared;
 use crate::txn::commit_batch::CommitBatch;
 use crate::txn::pipeline::Pipeline;
 use crate::txn::snapshot::Snapshots;
 use crate::types::{GenerationId, Seq, DICTIONARY, MAX_SEQ};
-use crate::version::{Edit, OpenFor, VersionSet};
+use crate::version::{OpenFor, VersionSet};
 use crate::wal::{self, BatchReader, Patience, PreparedHead, Purpose, Record, RecordRef, Wal, WalOptions};
 
 /// Snapshots that can be open at a time: two for each of 16,384 transactions.
@@ -201,7 +203,19 @@ impl Db {
             state.durable_upto,
             &mut |_, record| replay.record(record),
         )?;
-        let newest = replay.newest.max(summary.max_seq_seen);
+        let newest = replay.newest.max(summary.max_seq_seen).max(postponed::newest_of_cuts(&state.cuts));
+        // What the log does not name either takes up space that the flush may need.
+        versions.remove_unknown_files(&HashSet::new())?;
+
+        // Everything that was replayed goes to files at once: the old life's log is not needed any more then.
+        let claims = Claims::new();
+        let flushed = match flush_replayed(&versions, &claims, &options, &replay.generations, newest) {
+            Err(Error::DiskFull(what)) => {
+                tracing::warn!(%what, "the disk is full: what the log holds stays there and in memory");
+                None
+            }
+            done => Some(done?),
+        };
 
         let wal_options = WalOptions {
             segment_size: options.wal_segment_size,
@@ -216,12 +230,14 @@ impl Db {
             dir.to_path_buf(),
             state.epoch,
             first_segment,
-            summary.files,
+            summary.files.clone(),
             wal_options,
         )?;
         let prepared: Vec<(u64, Pending)> =
             replay.pending.into_iter().filter(|(_, pending)| pending.xid.is_some()).collect();
-        for (txn, pending) in &prepared {
+        // Where the old life's log stays, their batches stay in it.
+        let held_from = if flushed.is_some() { first_segment } else { state.first_live_segment.max(1) };
+        for (txn, pending) in prepared.iter().filter(|_| flushed.is_some()) {
             let head =
                 PreparedHead { xid: pending.xid.clone().unwrap_or_default(), locks: pending.locks.clone() };
             let bytes = pending.body.len() + head.xid.len() + head.locks.len() + 64;
@@ -231,43 +247,27 @@ impl Db {
         }
         wal.sync_all()?;
 
-        // Everything that was replayed goes to files at once: the old life's log is not needed any more.
-        let everyone = LiveSnapshots { claim: newest, held: Vec::new() };
-        let last_generation = replay.generations.last().map(|last| last.id());
-        let family_options = replayed_options(&versions, &replay.generations)?;
-        let claims = Claims::new();
-        let mut edit = Edit::default();
-        let mut flushed = None;
-        if !replay.generations.is_empty() {
-            let memtables: Vec<FlushedMemtable<'_>> =
-                replay.generations.iter().map(FlushedMemtable::new).collect();
-            let generations: Vec<&dyn FlushSource> =
-                memtables.iter().map(|memtable| memtable as &dyn FlushSource).collect();
-            let done = flush::flush(&FlushInput {
-                versions: &versions,
-                claims: &claims,
-                generations: &generations,
-                oldest: true,
-                small_runs: flush::small_runs_bound(&options),
-                live: &everyone,
-                family: &|family| family_options.get(&family).cloned(),
-                stop: &AtomicBool::new(false),
-            })?;
-            edit = done.edit.clone();
-            flushed = Some(done);
+        let memtables = Memtables::default();
+        let mut sealed = Vec::new();
+        match flushed {
+            Some(done) => {
+                let mut edit = done.as_ref().map(|done| done.edit.clone()).unwrap_or_default();
+                edit.last_seq = Some(newest);
+                edit.last_generation = replay.generations.last().map(|last| last.id());
+                edit.first_live_segment = Some(first_segment);
+                edit.cuts_removed = state.cuts.iter().map(|cut| cut.at.segment()).collect();
+                versions.apply(edit)?;
+                wal.release_before(first_segment);
+            }
+            None => {
+                postponed::cut_log(&*disk, dir, &versions, &summary, newest)?;
+                sealed = postponed::seal(&replay.generations, held_from, &memtables);
+            }
         }
-        edit.last_seq = Some(newest);
-        edit.last_generation = last_generation.or(edit.last_generation);
-        edit.first_live_segment = Some(first_segment);
-        edit.cuts_removed = state.cuts.iter().map(|cut| cut.at.segment()).collect();
-        versions.apply(edit)?;
-        drop(flushed);
         drop(replay.generations);
-        wal.release_before(first_segment);
 
         let active = Arc::new(Generation::new(replay.next_generation, arenas.clone()));
-        let view = ReadView { active: active.clone(), sealed: Vec::new(), version: versions.current() };
-        let memtables = Memtables::default();
+        let view = ReadView { active: active.clone(), sealed, version: versions.current() };
         memtables.state.lock().log_from.insert(active.id(), first_segment);
         let store = Arc::new(Store {
             locks: LockManager::new(observer, Arc::new(disk.clone())),
@@ -303,8 +303,7 @@ impl Db {
         });
         store.snapshots.refresh_floor(newest);
         store.load_dictionary()?;
-        store.restore_prepared(prepared, first_segment)?;
-        store.versions.remove_unknown_files(&HashSet::new())?;
+        store.restore_prepared(prepared, held_from)?;
         store.shape_changed();
         let background = Background::start(&store)?;
         Ok(Db { store, background: Arc::new(background) })
@@ -334,6 +333,34 @@ fn check_owner(disk: &dyn Disk, dir: &Path, owner: Option<&str>) -> Result<()> {
     file.write_at(owner.as_bytes(), 0)?;
     file.sync_data()?;
     disk.sync_dir(dir)
+}
+
+/// Writes replayed memtables to a file; `None` when there are none. The edit is not applied yet.
+fn flush_replayed(
+    versions: &VersionSet,
+    claims: &Arc<Claims>,
+    options: &Options,
+    replayed: &[Arc<Generation>],
+    newest: Seq,
+) -> Result<Option<Flushed>> {
+    if replayed.is_empty() {
+        return Ok(None);
+    }
+    let family_options = replayed_options(versions, replayed)?;
+    let memtables: Vec<FlushedMemtable<'_>> = replayed.iter().map(FlushedMemtable::new).collect();
+    let generations: Vec<&dyn FlushSource> =
+        memtables.iter().map(|memtable| memtable as &dyn FlushSource).collect();
+    let done = flush::flush(&FlushInput {
+        versions,
+        claims,
+        generations: &generations,
+        oldest: true,
+        small_runs: flush::small_runs_bound(options),
+        live: &LiveSnapshots { claim: newest, held: Vec::new() },
+        family: &|family| family_options.get(&family).cloned(),
+        stop: &AtomicBool::new(false),
+    })?;
+    Ok(Some(done))
 }
 
 /// Options of the families that replayed memtables touch, as the dictionary, replayed part included, has
@@ -403,7 +430,13 @@ impl Store {
             .filter(|&id| !self.catalog.is_live(id))
             .collect();
         if !gone.is_empty() {
-            self.install(crate::version::Edit { dropped_families: gone, ..Default::default() })?;
+            match self.install(crate::version::Edit { dropped_families: gone, ..Default::default() }) {
+                // They have no name; the next opening drops them.
+                Err(error @ Error::DiskFull(_)) => {
+                    self.log(LogLevel::Warn, &format!("space of dropped families stays: {error}"));
+                }
+                done => done?,
+            }
         }
         Ok(())
     }

@@ -112,7 +112,11 @@ impl Store {
         self.make_room(batch.memtable_bytes(), ROOM_PATIENCE)?;
         let large = ddl.is_none() && batch.body().len() > LARGE_BATCH;
         if xid.is_none() && !large {
-            let purpose = if ddl.is_some() { Purpose::Urgent } else { Purpose::Ordinary };
+            let purpose = match ddl {
+                // They give space back.
+                Some(Ddl::Drop | Ddl::Swap | Ddl::Other) => Purpose::Urgent,
+                _ => Purpose::Ordinary,
+            };
             let reservation = self.log_room(batch.body().len() + MARKER_BYTES, purpose)?;
             return Ok(Prepared {
                 batch,

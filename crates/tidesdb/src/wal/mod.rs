@@ -10,6 +10,7 @@
 //! - `files`: physical files: preparing, recycling, releasing
 //! - `writer`: [`Wal`], what committers use
 //! - `reader`: [`recover`]
+//! - `settle`: [`settle()`], when the disk is too full to write elsewhere what recovery read
 
 pub mod batch;
 mod files;
@@ -17,6 +18,7 @@ mod handover;
 mod reader;
 pub mod record;
 mod segment;
+mod settle;
 mod writer;
 
 #[cfg(all(test, not(loom)))]
@@ -28,6 +30,7 @@ pub use self::batch::{BatchBuilder, BatchEntry, BatchReader};
 pub use self::files::{LogFiles, RecyclingHold};
 pub use self::reader::{recover, RecoveredSummary};
 pub use self::record::{Ddl, PreparedHead, Record, RecordRef, WalBytes};
+pub use self::settle::settle;
 pub use self::writer::{Patience, Purpose, Reservation, Ticket, Wal, WalOptions};
 
 /// Where a life of the log ends and where it goes on; kept in the manifest (`protocols.md` 1.3).
