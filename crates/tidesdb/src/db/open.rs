@@ -30,13 +30,13 @@ use crate::flush::{self, FlushInput, FlushSource};
 use crate::io::{Disk, OpenMode};
 use crate::iter::merge::Merge;
 use crate::iter::{LiveSnapshots, Source};
-use crate::lock::{LockManager, Mode, Owner, Policy, WaitObserver};
+use crate::lock::{LockManager, WaitObserver};
 use crate::memtable::{ArenaPool, Generation};
 use crate::options::Options;
-use crate::txn::commit::Prepared;
 use crate::txn::commit_batch::CommitBatch;
 use crate::txn::pipeline::Pipeline;
 use crate::txn::snapshot::Snapshots;
+use crate::txn::undecided::{prepare_bytes, Undecided};
 use crate::types::{GenerationId, Seq, DICTIONARY, MAX_SEQ};
 use crate::version::{Edit, OpenFor, VersionSet};
 use crate::wal::{self, BatchReader, Patience, PreparedHead, Purpose, Record, RecordRef, Wal, WalOptions};
@@ -47,20 +47,23 @@ const SNAPSHOTS: u32 = 32 * 1024;
 /// Longest wait for room for prepared batches in the new life's log.
 const RELOG_PATIENCE: Duration = Duration::from_secs(60);
 
-/// A prepared transaction that recovery found undecided.
-#[derive(Debug)]
-pub struct RecoveredTransaction {
-    id: u64,
-    batch: Arc<CommitBatch>,
-    owner: Arc<Owner>,
-}
-
 /// A batch in the log that no record has decided yet.
 struct Pending {
     /// `None`: a large one-phase batch, dropped when no marker follows.
     xid: Option<Vec<u8>>,
     locks: Vec<u8>,
     body: Vec<u8>,
+}
+
+/// How a transaction whose batch is in the log ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decision {
+    /// Committed; its batch was met before.
+    Committed,
+    /// Committed with this number; its batch was not met before.
+    Missing(Seq),
+    /// Rolled back.
+    RolledBack,
 }
 
 /// What replay collects.
@@ -74,6 +77,8 @@ struct Replay {
     /// Oldest first; the last takes the next records.
     generations: Vec<Arc<Generation>>,
     pending: BTreeMap<u64, Pending>,
+    /// One decision counts for every copy of a batch, before or behind it.
+    decided: HashMap<u64, Decision>,
 }
 
 impl Replay {
@@ -102,32 +107,30 @@ impl Replay {
             RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. } => self.apply(seq, batch)?,
             RecordRef::Prepared { txn, xid, locks, batch }
             | RecordRef::Relogged { txn, xid, locks, batch } => {
-                if !locks.is_empty() {
-                    let what = format!("prepared transaction {txn} lists locks of a kind unknown here");
-                    return Err(Error::corruption("wal", 0, what));
-                }
                 let pending =
                     Pending { xid: Some(xid.to_vec()), locks: locks.to_vec(), body: batch.to_vec() };
-                self.pending.insert(txn, pending);
+                self.copy(txn, pending)?;
             }
             RecordRef::Ownerless { txn, batch } => {
                 let pending = Pending { xid: None, locks: Vec::new(), body: batch.to_vec() };
-                self.pending.insert(txn, pending);
+                self.copy(txn, pending)?;
             }
             RecordRef::Marker { txn, seq } => {
                 self.newest = self.newest.max(seq);
-                match self.pending.remove(&txn) {
-                    Some(pending) => self.apply(seq, &pending.body)?,
-                    // Its batch stood in a segment that was released, because the commit is in files.
-                    None if seq <= self.flushed => {}
-                    None => {
-                        let what = format!("commit {seq} of transaction {txn} has no batch");
-                        return Err(Error::corruption("wal", 0, what));
+                let decision = match self.pending.remove(&txn) {
+                    Some(pending) => {
+                        self.apply(seq, &pending.body)?;
+                        Decision::Committed
                     }
-                }
+                    // Its batch stood in a segment that was released, because the commit is in files.
+                    None if seq <= self.flushed => Decision::Committed,
+                    None => Decision::Missing(seq),
+                };
+                self.decided.insert(txn, decision);
             }
             RecordRef::Rollback { txn } => {
                 self.pending.remove(&txn);
+                self.decided.insert(txn, Decision::RolledBack);
             }
             RecordRef::DurableMark | RecordRef::Cut(_) => {}
             RecordRef::Ceiling { .. } | RecordRef::RunNames { .. } => {
@@ -136,6 +139,35 @@ impl Replay {
                     0,
                     format!("the log holds a record that this build does not write: {record:?}"),
                 ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Replay {
+    /// A batch, or another copy of one.
+    fn copy(&mut self, txn: u64, pending: Pending) -> Result<()> {
+        match self.decided.get(&txn) {
+            None => {
+                self.pending.insert(txn, pending);
+            }
+            Some(Decision::Missing(seq)) => {
+                let seq = *seq;
+                self.apply(seq, &pending.body)?;
+                self.decided.insert(txn, Decision::Committed);
+            }
+            Some(Decision::Committed | Decision::RolledBack) => {}
+        }
+        Ok(())
+    }
+
+    /// Error when a commit was met whose batch was not.
+    fn check_complete(&self) -> Result<()> {
+        for (txn, decision) in &self.decided {
+            if let Decision::Missing(seq) = decision {
+                let what = format!("commit {seq} of transaction {txn} has no batch");
+                return Err(Error::corruption("wal", 0, what));
             }
         }
         Ok(())
@@ -181,6 +213,7 @@ impl Db {
             next_generation: state.last_generation + 1,
             generations: Vec::new(),
             pending: BTreeMap::new(),
+            decided: HashMap::new(),
         };
         let cuts: Vec<wal::Cut> = state
             .cuts
@@ -201,6 +234,7 @@ impl Db {
             state.durable_upto,
             &mut |_, record| replay.record(record),
         )?;
+        replay.check_complete()?;
         let newest = replay.newest.max(summary.max_seq_seen);
 
         let wal_options = WalOptions {
@@ -219,15 +253,18 @@ impl Db {
             summary.files,
             wal_options,
         )?;
-        let prepared: Vec<(u64, Pending)> =
-            replay.pending.into_iter().filter(|(_, pending)| pending.xid.is_some()).collect();
-        for (txn, pending) in &prepared {
-            let head =
-                PreparedHead { xid: pending.xid.clone().unwrap_or_default(), locks: pending.locks.clone() };
-            let bytes = pending.body.len() + head.xid.len() + head.locks.len() + 64;
+        let mut prepared = Vec::new();
+        for (txn, pending) in replay.pending {
+            let Some(xid) = pending.xid else { continue };
+            let head = Arc::new(PreparedHead { xid, locks: pending.locks });
+            let batch = Arc::new(CommitBatch::from_body(pending.body).map_err(malformed)?);
+            let bytes = prepare_bytes(&head, &batch);
             let reservation = wal.reserve(bytes, Purpose::Urgent, &Patience::of(RELOG_PATIENCE))?;
-            let batch = Arc::new(pending.body.clone());
-            wal.enqueue(reservation, Record::Relogged { txn: *txn, head: Arc::new(head), batch });
+            wal.enqueue(
+                reservation,
+                Record::Relogged { txn, head: head.clone(), batch: batch.clone() },
+            );
+            prepared.push((txn, head, batch));
         }
         wal.sync_all()?;
 
@@ -285,12 +322,12 @@ impl Db {
             // Ids of a life begin with its epoch, so that none is used twice.
             next_transaction: AtomicU64::new(state.epoch << 32),
             next_owner: AtomicU64::new(1),
-            undecided: Mutex::new(BTreeMap::new()),
+            undecided: Undecided::default(),
             held_log: Mutex::new(BTreeMap::new()),
             claims,
             attention: Attention::default(),
             pressure: Gauges::default(),
-            recovered: Mutex::new(HashMap::new()),
+            orphans: Mutex::new(HashMap::new()),
             stats: Stats::default(),
             closing: AtomicBool::new(false),
             opened_at: newest,
@@ -303,7 +340,7 @@ impl Db {
         });
         store.snapshots.refresh_floor(newest);
         store.load_dictionary()?;
-        store.restore_prepared(prepared, first_segment)?;
+        store.adopt_recovered(prepared, first_segment)?;
         store.versions.remove_unknown_files(&HashSet::new())?;
         store.shape_changed();
         let background = Background::start(&store)?;
@@ -406,53 +443,5 @@ impl Store {
             self.install(crate::version::Edit { dropped_families: gone, ..Default::default() })?;
         }
         Ok(())
-    }
-
-    /// Takes the locks of prepared transactions again and lists them by xid.
-    fn restore_prepared(&self, prepared: Vec<(u64, Pending)>, segment: u32) -> Result<()> {
-        for (id, pending) in prepared {
-            let Some(xid) = pending.xid else { continue };
-            let batch = Arc::new(CommitBatch::from_body(pending.body).map_err(malformed)?);
-            let owner = Owner::new(self.new_owner_id());
-            for (family, key) in batch.keys() {
-                self.locks.lock_point(&owner, family, key, Mode::Exclusive, Policy::NoWait)?;
-            }
-            self.undecided.lock().insert(id, segment);
-            self.recovered.lock().insert(xid, RecoveredTransaction { id, batch, owner });
-        }
-        Ok(())
-    }
-
-    /// Keeps a prepared transaction whose owner goes away without deciding it.
-    pub(crate) fn keep_prepared(&self, xid: Vec<u8>, id: u64, batch: Arc<CommitBatch>, owner: Arc<Owner>) {
-        self.recovered.lock().insert(xid, RecoveredTransaction { id, batch, owner });
-    }
-
-    /// Commits or rolls back a recovered prepared transaction, durably in every mode; false when there is
-    /// none of this xid. When it fails the transaction is still there.
-    pub(crate) fn decide(&self, xid: &[u8], commit: bool) -> Result<bool> {
-        let Some(found) = self.recovered.lock().remove(xid) else { return Ok(false) };
-        let owner = found.owner.clone();
-        let again = RecoveredTransaction { id: found.id, batch: found.batch.clone(), owner: owner.clone() };
-        let result = Prepared::recovered(self, found.id, found.batch).and_then(|mut prepared| {
-            if commit {
-                self.order(&mut prepared);
-                self.finish(prepared, false)
-            } else {
-                self.roll_back_prepared(prepared)
-            }
-        });
-        match result {
-            Ok(()) => {
-                self.locks.unlock_all(&owner);
-                Ok(true)
-            }
-            Err(error) => {
-                if self.wal.failed().is_none() {
-                    self.recovered.lock().insert(xid.to_vec(), again);
-                }
-                Err(error)
-            }
-        }
     }
 }
