@@ -260,10 +260,7 @@ impl Db {
             let batch = Arc::new(CommitBatch::from_body(pending.body).map_err(malformed)?);
             let bytes = prepare_bytes(&head, &batch);
             let reservation = wal.reserve(bytes, Purpose::Urgent, &Patience::of(RELOG_PATIENCE))?;
-            wal.enqueue(
-                reservation,
-                Record::Relogged { txn, head: head.clone(), batch: batch.clone() },
-            );
+            wal.enqueue(reservation, Record::Relogged { txn, head: head.clone(), batch: batch.clone() });
             prepared.push((txn, head, batch));
         }
         wal.sync_all()?;
@@ -443,5 +440,75 @@ impl Store {
             self.install(crate::version::Edit { dropped_families: gone, ..Default::default() })?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Kind;
+    use crate::wal::BatchBuilder;
+
+    fn replay() -> Replay {
+        Replay {
+            arenas: ArenaPool::new(1 << 20),
+            write_buffer: 1 << 20,
+            flushed: 4,
+            newest: 4,
+            next_generation: 1,
+            generations: Vec::new(),
+            pending: BTreeMap::new(),
+            decided: HashMap::new(),
+        }
+    }
+
+    fn body() -> Vec<u8> {
+        let mut body = BatchBuilder::new(Vec::new(), 1);
+        body.group(7, 1);
+        body.entry(Kind::PUT, b"k", b"v");
+        body.finish()
+    }
+
+    fn replayed(records: &[RecordRef<'_>]) -> (Replay, Result<()>) {
+        let mut replay = replay();
+        for record in records {
+            replay.record(*record).expect("replays");
+        }
+        let complete = replay.check_complete();
+        (replay, complete)
+    }
+
+    #[test]
+    fn one_decision_counts_for_every_copy_before_and_behind_it() {
+        let body = body();
+        let first = RecordRef::Prepared { txn: 1, xid: b"x", locks: b"", batch: &body };
+        let copy = RecordRef::Relogged { txn: 1, xid: b"x", locks: b"", batch: &body };
+        let (marker, rollback) = (RecordRef::Marker { txn: 1, seq: 5 }, RecordRef::Rollback { txn: 1 });
+        for records in [
+            vec![first, marker],
+            vec![first, copy, marker],
+            vec![copy, marker],
+            vec![first, marker, copy],
+            vec![marker, copy],
+            vec![marker, copy, copy],
+        ] {
+            let (replay, complete) = replayed(&records);
+            complete.expect("complete");
+            assert!(replay.pending.is_empty(), "{records:?}");
+            let entries: u64 = replay.generations.iter().map(|g| g.entries(7)).sum();
+            assert_eq!((entries, replay.newest), (1, 5), "{records:?}");
+        }
+        for records in [vec![first, rollback], vec![first, copy, rollback], vec![rollback, copy]] {
+            let (replay, complete) = replayed(&records);
+            complete.expect("complete");
+            assert!(replay.pending.is_empty() && replay.generations.is_empty(), "{records:?}");
+        }
+        let (replay, complete) = replayed(&[first, copy]);
+        complete.expect("complete");
+        assert_eq!(replay.pending.len(), 1, "undecided, once");
+        let (_, complete) = replayed(&[marker]);
+        assert!(complete.is_err(), "a commit without its batch is damage");
+        let (_, complete) = replayed(&[RecordRef::Marker { txn: 1, seq: 4 }]);
+        complete.expect("that one is in files");
     }
 }
