@@ -212,8 +212,13 @@ int tidesdb_txn_begin(tidesdb_txn *txn, int isolation, unsigned flags);
 int tidesdb_txn_is_active(const tidesdb_txn *txn);
 /* Whether anything was written since begin. */
 int tidesdb_txn_has_writes(const tidesdb_txn *txn);
-/* Takes the transaction's snapshot now (START TRANSACTION WITH CONSISTENT SNAPSHOT). No I/O. */
+/* Takes the transaction's snapshot now, at what others can see. No I/O. */
 int tidesdb_txn_take_snapshot(tidesdb_txn *txn);
+/* The same behind everything that is ordered (START TRANSACTION WITH CONSISTENT SNAPSHOT, under the server's
+ * order lock). Waits for nothing: the first read helps the commits in, and can be killed. */
+int tidesdb_txn_take_ordered_snapshot(tidesdb_txn *txn);
+/* Whether it holds any lock, intentions on tables included. */
+int tidesdb_txn_holds_locks(const tidesdb_txn *txn);
 
 /* A statement: where tidesdb_txn_statement_rollback() cuts back to, and, at READ COMMITTED, how long a
  * snapshot lives. Delays the caller when the store is behind (back-pressure) and the transaction holds
@@ -222,6 +227,13 @@ int tidesdb_txn_statement_begin(tidesdb_txn *txn, int may_write, uint64_t backpr
 void tidesdb_txn_statement_end(tidesdb_txn *txn);
 /* Undoes the statement's writes; its locks stay until the transaction ends. */
 int tidesdb_txn_statement_rollback(tidesdb_txn *txn);
+
+/* Savepoints: any number of them, independent of statements; they end with the transaction. Rolling back to
+ * one undoes the changes made after it and forgets the savepoints set after it; locks stay. Releasing one
+ * forgets that one alone. TIDESDB_INVALID for one that is not there. */
+int tidesdb_txn_savepoint_set(tidesdb_txn *txn, uint64_t *savepoint);
+int tidesdb_txn_savepoint_rollback(tidesdb_txn *txn, uint64_t savepoint);
+void tidesdb_txn_savepoint_release(tidesdb_txn *txn, uint64_t savepoint);
 
 enum {
   TIDESDB_LOCK_INTENT_SHARED = 0,
@@ -240,6 +252,12 @@ int tidesdb_lock_table(tidesdb_txn *txn, tidesdb_family *family, int mode);
  * finish:  waits until the commit is visible and as durable as its mode asks for, releases the locks.
  *   `defer_sync`: a checkpoint request will be answered for it (binary log): do not sync the marker. */
 int tidesdb_txn_prepare(tidesdb_txn *txn, const uint8_t *xid, size_t xid_size);
+/* Prepares for somebody outside who decides perhaps much later (XA PREPARE): synced in every mode, with the
+ * table locks; from then on it holds its locks and nothing else. TIDESDB_TOO_LARGE when such transactions
+ * would take more than a quarter of the log. resume takes what order needs; it may wait and fail, and then
+ * the transaction is still prepared. The end of such a transaction is durable in every mode. */
+int tidesdb_txn_prepare_dormant(tidesdb_txn *txn, const uint8_t *xid, size_t xid_size);
+int tidesdb_txn_resume(tidesdb_txn *txn);
 void tidesdb_txn_order(tidesdb_txn *txn);
 int tidesdb_txn_finish(tidesdb_txn *txn, int defer_sync);
 int tidesdb_txn_commit(tidesdb_txn *txn);

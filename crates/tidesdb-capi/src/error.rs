@@ -35,7 +35,7 @@ pub(crate) fn fail(error: &Error) -> c_int {
         Error::Deadlock => 12,
         Error::LockTimeout => 13,
         Error::Interrupted => 14,
-        Error::TransactionTooLarge { .. } | Error::TooManyLocks { .. } => 15,
+        Error::TransactionTooLarge { .. } | Error::TooManyLocks { .. } | Error::PreparedTooLarge { .. } => 15,
         Error::SnapshotTooOld => 16,
         Error::BackpressureTimeout => 17,
         Error::NoSuchFamily(_) => 20,

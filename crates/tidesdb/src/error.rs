@@ -81,6 +81,22 @@ pub enum Error {
         /// The option that sets the bound.
         variable: &'static str,
     },
+    /// Prepared transactions that wait for a decision would take more of the log than they may.
+    #[error(
+        "preparing {size} bytes beside the {others} of prepared transactions that nobody has decided passes \
+         the bound of {bound}, a quarter of the log: commit or roll back some of them (XA RECOVER lists \
+         them), or raise {variable}"
+    )]
+    PreparedTooLarge {
+        /// Bytes that this prepare takes in the log.
+        size: u64,
+        /// Bytes that the others take.
+        others: u64,
+        /// Most bytes allowed together.
+        bound: u64,
+        /// The option that the bound follows.
+        variable: &'static str,
+    },
     /// The disk is full.
     #[error("the disk is full: {0}")]
     DiskFull(String),

@@ -44,7 +44,8 @@ void Session::close(THD *thd) {
 }
 
 Session::~Session() {
-  if (state_ != State::IDLE) tidesdb_txn_rollback(txn());
+  /* Freeing one that XA PREPARE answered leaves it with the engine. */
+  if (state_ != State::IDLE && state_ != State::XA_PREPARED) tidesdb_txn_rollback(txn());
 }
 
 bool Session::in_multi_statement_transaction() const {
@@ -137,8 +138,31 @@ int Session::start_snapshot() {
                  "TidesDB: WITH CONSISTENT SNAPSHOT is ignored below REPEATABLE READ");
     return 0;
   }
-  const int status = tidesdb_txn_take_snapshot(txn());
+  /* The server holds its order lock: at what it has ordered, the binary log's position stands. */
+  const int status = tidesdb_txn_take_ordered_snapshot(txn());
   return status == TIDESDB_OK ? 0 : fail(status);
+}
+
+int Session::savepoint_set(void *savepoint) {
+  if (state_ != State::ACTIVE) return HA_ERR_ROLLBACK;
+  uint64_t id = 0;
+  const int status = tidesdb_txn_savepoint_set(txn(), &id);
+  memcpy(savepoint, &id, sizeof id);
+  return status == TIDESDB_OK ? 0 : fail(status);
+}
+
+int Session::savepoint_rollback(const void *savepoint) {
+  if (state_ != State::ACTIVE) return HA_ERR_ROLLBACK;
+  uint64_t id = 0;
+  memcpy(&id, savepoint, sizeof id);
+  const int status = tidesdb_txn_savepoint_rollback(txn(), id);
+  return status == TIDESDB_OK ? 0 : fail(status);
+}
+
+void Session::savepoint_release(const void *savepoint) {
+  uint64_t id = 0;
+  memcpy(&id, savepoint, sizeof id);
+  tidesdb_txn_savepoint_release(txn(), id);
 }
 
 void Session::end_statement() {
@@ -156,6 +180,18 @@ int Session::prepare(bool real) {
   const int status = tidesdb_txn_prepare(txn(), xid.bytes, xid.size);
   if (status != TIDESDB_OK) return commit_failed(status);
   state_ = State::PREPARED;
+  return 0;
+}
+
+int Session::prepare_xa() {
+  if (state_ == State::ABORTED) return HA_ERR_ROLLBACK;
+  if (state_ != State::ACTIVE) return 0;
+  end_statement();
+  EncodedXid xid;
+  encode_session_xid(thd_, &xid);
+  const int status = tidesdb_txn_prepare_dormant(txn(), xid.bytes, xid.size);
+  if (status != TIDESDB_OK) return commit_failed(status);
+  state_ = State::XA_PREPARED;
   return 0;
 }
 
@@ -196,12 +232,37 @@ int Session::commit(bool real) {
       break;
     case State::PREPARED:
       break;
+    case State::XA_PREPARED:
+      return commit_xa();
   }
   tidesdb_txn_order(txn());
   thd_wakeup_subsequent_commits(thd_, 0);
   status = tidesdb_txn_finish(txn(), 0);
   end();
   return status == TIDESDB_OK ? 0 : commit_failed(status);
+}
+
+int Session::commit_xa() {
+  int status = tidesdb_txn_resume(txn());
+  if (status == TIDESDB_OK) {
+    tidesdb_txn_order(txn());
+    thd_wakeup_subsequent_commits(thd_, 0);
+    status = tidesdb_txn_finish(txn(), 0);
+    end();
+    return status == TIDESDB_OK ? 0 : commit_failed(status);
+  }
+  const int error = commit_failed(status);
+  /* The server forgets the transaction with this answer; the engine keeps it for a decision by identifier. */
+  sql_print_error("TidesDB: XA COMMIT failed, the transaction is still prepared: %s", tidesdb_last_error());
+  TxnHandle fresh;
+  if (create_txn(plugin.db, &fresh) != TIDESDB_OK) return error;
+  tidesdb_txn_set_cookie(fresh.get(), thd_);
+  mysql_mutex_lock(&thd_->LOCK_thd_data); /* kill_query comes under it */
+  std::swap(txn_, fresh);
+  mysql_mutex_unlock(&thd_->LOCK_thd_data);
+  lock_timeout_ms_ = ~0ULL - 1;
+  end();
+  return error;
 }
 
 int Session::rollback_all() {

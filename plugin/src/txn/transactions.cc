@@ -30,10 +30,7 @@ int close_connection(THD *thd) {
 int prepare(THD *thd, bool all) {
   Session *session = Session::find(thd);
   if (!session) return 0;
-  if (thd_sql_command(thd) == SQLCOM_XA_PREPARE) {
-    my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), "XA PREPARE");
-    return HA_ERR_UNSUPPORTED;
-  }
+  if (all && thd_sql_command(thd) == SQLCOM_XA_PREPARE) return session->prepare_xa();
   return session->prepare(ends_transaction(thd, all));
 }
 
@@ -54,6 +51,27 @@ int rollback(THD *thd, bool all) {
 int start_consistent_snapshot(THD *thd) {
   Session *session = Session::get(thd);
   return session ? session->start_snapshot() : HA_ERR_OUT_OF_MEM;
+}
+
+int savepoint_set(THD *thd, void *savepoint) {
+  Session *session = Session::find(thd);
+  return session ? session->savepoint_set(savepoint) : 0;
+}
+
+int savepoint_rollback(THD *thd, void *savepoint) {
+  Session *session = Session::find(thd);
+  return session ? session->savepoint_rollback(savepoint) : 0;
+}
+
+int savepoint_release(THD *thd, void *savepoint) {
+  if (Session *session = Session::find(thd)) session->savepoint_release(savepoint);
+  return 0;
+}
+
+/* Locks stay when changes are undone: the names of their tables have to stay locked too. */
+bool savepoint_rollback_can_release_mdl(THD *thd) {
+  const Session *session = Session::find(thd);
+  return !session || !session->holds_locks();
 }
 
 void kill_query(handlerton *, THD *thd, thd_kill_levels) {
@@ -104,6 +122,8 @@ int xa_answer(int status, const char *what) {
   if (status == TIDESDB_OK) return 0;
   if (status == TIDESDB_NOT_FOUND) return XAER_NOTA;
   sql_print_error("TidesDB: %s: %s", what, tidesdb_last_error());
+  /* The server keeps the identifier only when it sees an error. */
+  my_printf_error(ER_XAER_RMERR, "TidesDB: %s: %s", MYF(0), what, tidesdb_last_error());
   return XAER_RMFAIL;
 }
 
@@ -145,6 +165,11 @@ void register_transaction_calls(handlerton *hton) {
   hton->commit_ordered = commit_ordered;
   hton->commit = commit;
   hton->rollback = rollback;
+  hton->savepoint_offset = Session::savepoint_size;
+  hton->savepoint_set = savepoint_set;
+  hton->savepoint_rollback = savepoint_rollback;
+  hton->savepoint_rollback_can_release_mdl = savepoint_rollback_can_release_mdl;
+  hton->savepoint_release = savepoint_release;
   hton->start_consistent_snapshot = start_consistent_snapshot;
   hton->kill_query = kill_query;
   hton->recover = recover;

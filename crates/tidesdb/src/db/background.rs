@@ -156,8 +156,10 @@ impl Store {
         })?;
         let mut edit = flushed.edit.clone();
         // What the edit makes reachable must be in the log first (`protocols.md` 1.6).
-        self.wal.sync_all()?;
         let upto = last.generation.id();
+        let copies = self.relog_undecided(self.memtables_need_from(upto));
+        self.wal.sync_all()?;
+        self.relogged(&copies);
         edit.last_seq = Some(last.last_seq);
         edit.last_generation = Some(upto);
         let needed_from = self.log_needed_from(upto);

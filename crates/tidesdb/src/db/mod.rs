@@ -29,7 +29,6 @@ use crate::db::background::{Attention, Background};
 use crate::db::catalog::{Catalog, Ddl};
 use crate::db::family::Family;
 use crate::db::memtables::Memtables;
-use crate::db::open::RecoveredTransaction;
 use crate::db::pressure::Gauges;
 use crate::db::stats::Stats;
 use crate::db::view::ReadView;
@@ -40,9 +39,11 @@ use crate::lock::{LockManager, Owner};
 use crate::memtable::ArenaPool;
 use crate::options::{FamilyOptions, LogLevel, Options, SyncMode};
 use crate::txn::cursor::Cursor;
+use crate::txn::orphans::Orphan;
 use crate::txn::pipeline::Pipeline;
 use crate::txn::snapshot::{Slot, Snapshots};
 use crate::txn::transaction::Transaction;
+use crate::txn::undecided::Undecided;
 use crate::types::{FamilyId, GenerationId, Kind, Seq};
 use crate::version::{Edit, VersionSet};
 use crate::wal::Wal;
@@ -70,12 +71,12 @@ pub struct Store {
     next_generation: AtomicU64,
     next_transaction: AtomicU64,
     next_owner: AtomicU64,
-    /// Undecided transactions whose batch is in the log, with the first segment that may hold it.
-    pub(crate) undecided: Mutex<BTreeMap<u64, u32>>,
+    /// Transactions whose batch is in the log and not decided.
+    pub(crate) undecided: Undecided,
     /// First segments needed by memtables beyond their own time: batches prepared before it.
     pub(crate) held_log: Mutex<BTreeMap<GenerationId, u32>>,
-    /// Prepared transactions that recovery found, by xid.
-    pub(crate) recovered: Mutex<HashMap<Vec<u8>, RecoveredTransaction>>,
+    /// Prepared transactions without an owner, by xid.
+    pub(crate) orphans: Mutex<HashMap<Vec<u8>, Orphan>>,
     pub(crate) claims: Arc<Claims>,
     pub(crate) attention: Attention,
     pub(crate) pressure: Gauges,
@@ -144,9 +145,23 @@ impl Store {
             None => self.snapshots.take(|| self.pipeline.frontier()),
             Some(_) => self.snapshots.take_at(self.logged_seq()),
         };
-        slot.ok_or_else(|| {
-            Error::InvalidArgument("too many snapshots are open; end some transactions".into())
-        })
+        slot.ok_or_else(too_many_snapshots)
+    }
+
+    /// Takes a snapshot behind everything that is ordered, in a memtable already or not: before the first read
+    /// [`Store::reach`] brings it there.
+    pub(crate) fn take_ordered_snapshot(&self) -> Result<Slot> {
+        let slot = match self.wal.failed() {
+            // What scanners claim is at or below the frontier, which is at or below this.
+            None => self.snapshots.take(|| self.pipeline.last_ordered()),
+            Some(_) => self.snapshots.take_at(self.logged_seq()),
+        };
+        slot.ok_or_else(too_many_snapshots)
+    }
+
+    /// Returns when everything at or below `seq` is in a memtable, helping the commits whose owners sleep.
+    pub(crate) fn reach(&self, seq: Seq) {
+        self.pipeline.help_until(seq, self.snapshots.floor());
     }
 
     /// The newest commit that will survive a failure of the log now.
@@ -196,6 +211,10 @@ impl Store {
             None => Ok(()),
         }
     }
+}
+
+fn too_many_snapshots() -> Error {
+    Error::InvalidArgument("too many snapshots are open; end some transactions".into())
 }
 
 /// An open store. Clones are handles to the same one; it is closed by [`Db::close`] or when the last
@@ -322,17 +341,17 @@ impl Db {
         self.store.locks.kill(owner);
     }
 
-    /// Prepared transactions that recovery found undecided, by xid.
+    /// Xids of prepared transactions that have no owner: recovery found them, or their owner went away.
     pub fn prepared(&self) -> Vec<Vec<u8>> {
-        self.store.recovered.lock().keys().cloned().collect()
+        self.store.orphans.lock().keys().cloned().collect()
     }
 
-    /// Commits a recovered prepared transaction, durably; false when there is none of this xid.
+    /// Commits a prepared transaction without an owner, durably; false when there is none of this xid.
     pub fn commit_by_xid(&self, xid: &[u8]) -> Result<bool> {
         self.store.decide(xid, true)
     }
 
-    /// Rolls back a recovered prepared transaction, durably; false when there is none of this xid.
+    /// Rolls back a prepared transaction without an owner, durably; false when there is none of this xid.
     pub fn rollback_by_xid(&self, xid: &[u8]) -> Result<bool> {
         self.store.decide(xid, false)
     }

@@ -32,13 +32,13 @@ use crate::flush::{self, FlushInput, FlushSource, Flushed};
 use crate::io::{Disk, OpenMode};
 use crate::iter::merge::Merge;
 use crate::iter::{LiveSnapshots, Source};
-use crate::lock::{LockManager, Mode, Owner, Policy, WaitObserver};
+use crate::lock::{LockManager, WaitObserver};
 use crate::memtable::{ArenaPool, Generation};
 use crate::options::{LogLevel, Options};
-use crate::txn::commit::Prepared;
 use crate::txn::commit_batch::CommitBatch;
 use crate::txn::pipeline::Pipeline;
 use crate::txn::snapshot::Snapshots;
+use crate::txn::undecided::{prepare_bytes, Undecided};
 use crate::types::{GenerationId, Seq, DICTIONARY, MAX_SEQ};
 use crate::version::{OpenFor, VersionSet};
 use crate::wal::{self, BatchReader, Patience, PreparedHead, Purpose, Record, RecordRef, Wal, WalOptions};
@@ -49,20 +49,23 @@ const SNAPSHOTS: u32 = 32 * 1024;
 /// Longest wait for room for prepared batches in the new life's log.
 const RELOG_PATIENCE: Duration = Duration::from_secs(60);
 
-/// A prepared transaction that recovery found undecided.
-#[derive(Debug)]
-pub struct RecoveredTransaction {
-    id: u64,
-    batch: Arc<CommitBatch>,
-    owner: Arc<Owner>,
-}
-
 /// A batch in the log that no record has decided yet.
 struct Pending {
     /// `None`: a large one-phase batch, dropped when no marker follows.
     xid: Option<Vec<u8>>,
     locks: Vec<u8>,
     body: Vec<u8>,
+}
+
+/// How a transaction whose batch is in the log ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decision {
+    /// Committed; its batch was met before.
+    Committed,
+    /// Committed with this number; its batch was not met before.
+    Missing(Seq),
+    /// Rolled back.
+    RolledBack,
 }
 
 /// What replay collects.
@@ -76,6 +79,8 @@ struct Replay {
     /// Oldest first; the last takes the next records.
     generations: Vec<Arc<Generation>>,
     pending: BTreeMap<u64, Pending>,
+    /// One decision counts for every copy of a batch, before or behind it.
+    decided: HashMap<u64, Decision>,
 }
 
 impl Replay {
@@ -104,32 +109,30 @@ impl Replay {
             RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. } => self.apply(seq, batch)?,
             RecordRef::Prepared { txn, xid, locks, batch }
             | RecordRef::Relogged { txn, xid, locks, batch } => {
-                if !locks.is_empty() {
-                    let what = format!("prepared transaction {txn} lists locks of a kind unknown here");
-                    return Err(Error::corruption("wal", 0, what));
-                }
                 let pending =
                     Pending { xid: Some(xid.to_vec()), locks: locks.to_vec(), body: batch.to_vec() };
-                self.pending.insert(txn, pending);
+                self.copy(txn, pending)?;
             }
             RecordRef::Ownerless { txn, batch } => {
                 let pending = Pending { xid: None, locks: Vec::new(), body: batch.to_vec() };
-                self.pending.insert(txn, pending);
+                self.copy(txn, pending)?;
             }
             RecordRef::Marker { txn, seq } => {
                 self.newest = self.newest.max(seq);
-                match self.pending.remove(&txn) {
-                    Some(pending) => self.apply(seq, &pending.body)?,
-                    // Its batch stood in a segment that was released, because the commit is in files.
-                    None if seq <= self.flushed => {}
-                    None => {
-                        let what = format!("commit {seq} of transaction {txn} has no batch");
-                        return Err(Error::corruption("wal", 0, what));
+                let decision = match self.pending.remove(&txn) {
+                    Some(pending) => {
+                        self.apply(seq, &pending.body)?;
+                        Decision::Committed
                     }
-                }
+                    // Its batch stood in a segment that was released, because the commit is in files.
+                    None if seq <= self.flushed => Decision::Committed,
+                    None => Decision::Missing(seq),
+                };
+                self.decided.insert(txn, decision);
             }
             RecordRef::Rollback { txn } => {
                 self.pending.remove(&txn);
+                self.decided.insert(txn, Decision::RolledBack);
             }
             RecordRef::DurableMark | RecordRef::Cut(_) => {}
             RecordRef::Ceiling { .. } | RecordRef::RunNames { .. } => {
@@ -138,6 +141,35 @@ impl Replay {
                     0,
                     format!("the log holds a record that this build does not write: {record:?}"),
                 ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Replay {
+    /// A batch, or another copy of one.
+    fn copy(&mut self, txn: u64, pending: Pending) -> Result<()> {
+        match self.decided.get(&txn) {
+            None => {
+                self.pending.insert(txn, pending);
+            }
+            Some(Decision::Missing(seq)) => {
+                let seq = *seq;
+                self.apply(seq, &pending.body)?;
+                self.decided.insert(txn, Decision::Committed);
+            }
+            Some(Decision::Committed | Decision::RolledBack) => {}
+        }
+        Ok(())
+    }
+
+    /// Error when a commit was met whose batch was not.
+    fn check_complete(&self) -> Result<()> {
+        for (txn, decision) in &self.decided {
+            if let Decision::Missing(seq) = decision {
+                let what = format!("commit {seq} of transaction {txn} has no batch");
+                return Err(Error::corruption("wal", 0, what));
             }
         }
         Ok(())
@@ -183,6 +215,7 @@ impl Db {
             next_generation: state.last_generation + 1,
             generations: Vec::new(),
             pending: BTreeMap::new(),
+            decided: HashMap::new(),
         };
         let cuts: Vec<wal::Cut> = state
             .cuts
@@ -203,6 +236,7 @@ impl Db {
             state.durable_upto,
             &mut |_, record| replay.record(record),
         )?;
+        replay.check_complete()?;
         let newest = replay.newest.max(summary.max_seq_seen).max(postponed::newest_of_cuts(&state.cuts));
         // What the log does not name either takes up space that the flush may need.
         versions.remove_unknown_files(&HashSet::new())?;
@@ -233,17 +267,19 @@ impl Db {
             summary.files.clone(),
             wal_options,
         )?;
-        let prepared: Vec<(u64, Pending)> =
-            replay.pending.into_iter().filter(|(_, pending)| pending.xid.is_some()).collect();
         // Where the old life's log stays, their batches stay in it.
         let held_from = if flushed.is_some() { first_segment } else { state.first_live_segment.max(1) };
-        for (txn, pending) in prepared.iter().filter(|_| flushed.is_some()) {
-            let head =
-                PreparedHead { xid: pending.xid.clone().unwrap_or_default(), locks: pending.locks.clone() };
-            let bytes = pending.body.len() + head.xid.len() + head.locks.len() + 64;
-            let reservation = wal.reserve(bytes, Purpose::Urgent, &Patience::of(RELOG_PATIENCE))?;
-            let batch = Arc::new(pending.body.clone());
-            wal.enqueue(reservation, Record::Relogged { txn: *txn, head: Arc::new(head), batch });
+        let mut prepared = Vec::new();
+        for (txn, pending) in replay.pending {
+            let Some(xid) = pending.xid else { continue };
+            let head = Arc::new(PreparedHead { xid, locks: pending.locks });
+            let batch = Arc::new(CommitBatch::from_body(pending.body).map_err(malformed)?);
+            if flushed.is_some() {
+                let bytes = prepare_bytes(&head, &batch);
+                let reservation = wal.reserve(bytes, Purpose::Urgent, &Patience::of(RELOG_PATIENCE))?;
+                wal.enqueue(reservation, Record::Relogged { txn, head: head.clone(), batch: batch.clone() });
+            }
+            prepared.push((txn, head, batch));
         }
         wal.sync_all()?;
 
@@ -285,12 +321,12 @@ impl Db {
             // Ids of a life begin with its epoch, so that none is used twice.
             next_transaction: AtomicU64::new(state.epoch << 32),
             next_owner: AtomicU64::new(1),
-            undecided: Mutex::new(BTreeMap::new()),
+            undecided: Undecided::default(),
             held_log: Mutex::new(BTreeMap::new()),
             claims,
             attention: Attention::default(),
             pressure: Gauges::default(),
-            recovered: Mutex::new(HashMap::new()),
+            orphans: Mutex::new(HashMap::new()),
             stats: Stats::default(),
             closing: AtomicBool::new(false),
             opened_at: newest,
@@ -303,7 +339,7 @@ impl Db {
         });
         store.snapshots.refresh_floor(newest);
         store.load_dictionary()?;
-        store.restore_prepared(prepared, held_from)?;
+        store.adopt_recovered(prepared, held_from)?;
         store.shape_changed();
         let background = Background::start(&store)?;
         Ok(Db { store, background: Arc::new(background) })
@@ -440,52 +476,74 @@ impl Store {
         }
         Ok(())
     }
+}
 
-    /// Takes the locks of prepared transactions again and lists them by xid.
-    fn restore_prepared(&self, prepared: Vec<(u64, Pending)>, segment: u32) -> Result<()> {
-        for (id, pending) in prepared {
-            let Some(xid) = pending.xid else { continue };
-            let batch = Arc::new(CommitBatch::from_body(pending.body).map_err(malformed)?);
-            let owner = Owner::new(self.new_owner_id());
-            for (family, key) in batch.keys() {
-                self.locks.lock_point(&owner, family, key, Mode::Exclusive, Policy::NoWait)?;
-            }
-            self.undecided.lock().insert(id, segment);
-            self.recovered.lock().insert(xid, RecoveredTransaction { id, batch, owner });
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Kind;
+    use crate::wal::BatchBuilder;
+
+    fn replay() -> Replay {
+        Replay {
+            arenas: ArenaPool::new(1 << 20),
+            write_buffer: 1 << 20,
+            flushed: 4,
+            newest: 4,
+            next_generation: 1,
+            generations: Vec::new(),
+            pending: BTreeMap::new(),
+            decided: HashMap::new(),
         }
-        Ok(())
     }
 
-    /// Keeps a prepared transaction whose owner goes away without deciding it.
-    pub(crate) fn keep_prepared(&self, xid: Vec<u8>, id: u64, batch: Arc<CommitBatch>, owner: Arc<Owner>) {
-        self.recovered.lock().insert(xid, RecoveredTransaction { id, batch, owner });
+    fn body() -> Vec<u8> {
+        let mut body = BatchBuilder::new(Vec::new(), 1);
+        body.group(7, 1);
+        body.entry(Kind::PUT, b"k", b"v");
+        body.finish()
     }
 
-    /// Commits or rolls back a recovered prepared transaction, durably in every mode; false when there is
-    /// none of this xid. When it fails the transaction is still there.
-    pub(crate) fn decide(&self, xid: &[u8], commit: bool) -> Result<bool> {
-        let Some(found) = self.recovered.lock().remove(xid) else { return Ok(false) };
-        let owner = found.owner.clone();
-        let again = RecoveredTransaction { id: found.id, batch: found.batch.clone(), owner: owner.clone() };
-        let result = Prepared::recovered(self, found.id, found.batch).and_then(|mut prepared| {
-            if commit {
-                self.order(&mut prepared);
-                self.finish(prepared, false)
-            } else {
-                self.roll_back_prepared(prepared)
-            }
-        });
-        match result {
-            Ok(()) => {
-                self.locks.unlock_all(&owner);
-                Ok(true)
-            }
-            Err(error) => {
-                if self.wal.failed().is_none() {
-                    self.recovered.lock().insert(xid.to_vec(), again);
-                }
-                Err(error)
-            }
+    fn replayed(records: &[RecordRef<'_>]) -> (Replay, Result<()>) {
+        let mut replay = replay();
+        for record in records {
+            replay.record(*record).expect("replays");
         }
+        let complete = replay.check_complete();
+        (replay, complete)
+    }
+
+    #[test]
+    fn one_decision_counts_for_every_copy_before_and_behind_it() {
+        let body = body();
+        let first = RecordRef::Prepared { txn: 1, xid: b"x", locks: b"", batch: &body };
+        let copy = RecordRef::Relogged { txn: 1, xid: b"x", locks: b"", batch: &body };
+        let (marker, rollback) = (RecordRef::Marker { txn: 1, seq: 5 }, RecordRef::Rollback { txn: 1 });
+        for records in [
+            vec![first, marker],
+            vec![first, copy, marker],
+            vec![copy, marker],
+            vec![first, marker, copy],
+            vec![marker, copy],
+            vec![marker, copy, copy],
+        ] {
+            let (replay, complete) = replayed(&records);
+            complete.expect("complete");
+            assert!(replay.pending.is_empty(), "{records:?}");
+            let entries: u64 = replay.generations.iter().map(|g| g.entries(7)).sum();
+            assert_eq!((entries, replay.newest), (1, 5), "{records:?}");
+        }
+        for records in [vec![first, rollback], vec![first, copy, rollback], vec![rollback, copy]] {
+            let (replay, complete) = replayed(&records);
+            complete.expect("complete");
+            assert!(replay.pending.is_empty() && replay.generations.is_empty(), "{records:?}");
+        }
+        let (replay, complete) = replayed(&[first, copy]);
+        complete.expect("complete");
+        assert_eq!(replay.pending.len(), 1, "undecided, once");
+        let (_, complete) = replayed(&[marker]);
+        assert!(complete.is_err(), "a commit without its batch is damage");
+        let (_, complete) = replayed(&[RecordRef::Marker { txn: 1, seq: 4 }]);
+        complete.expect("that one is in files");
     }
 }

@@ -239,6 +239,39 @@ impl LockManager {
         holdings.points > 0 || holdings.families.iter().any(|f| f.mask.meets(Mask::S.with(Mask::X)))
     }
 
+    /// Clears the cookie of an owner that keeps its locks: what the cookie points to may go after this. Returns
+    /// when no report names it any more; the caller holds no mutex that a [`WaitObserver`] takes.
+    pub fn forget_cookie(&self, owner: &Owner) {
+        owner.set_cookie(0);
+        // Reports pin under this latch: those that did so before are seen below, later ones see no cookie.
+        drop(self.waits.lock());
+        while owner.pins.load(Acquire) != 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Whether the owner holds any lock at all, intentions included.
+    pub fn holds_locks(&self, owner: &Owner) -> bool {
+        !owner.holdings.lock().held.is_empty()
+    }
+
+    /// The table locks that the owner holds, one entry for each mode.
+    pub fn table_locks(&self, owner: &Owner) -> Vec<(FamilyId, TableMode)> {
+        const MODES: [(Mask, TableMode); 4] = [
+            (Mask::IS, TableMode::IntentShared),
+            (Mask::IX, TableMode::IntentExclusive),
+            (Mask::S, TableMode::Shared),
+            (Mask::X, TableMode::Exclusive),
+        ];
+        let holdings = owner.holdings.lock();
+        let mut out = Vec::new();
+        for family in &holdings.families {
+            let modes = MODES.iter().filter(|(mask, _)| family.mask.meets(*mask));
+            out.extend(modes.map(|(_, mode)| (family.locks.family, *mode)));
+        }
+        out
+    }
+
     /// Whether another owner has a lock or intent on the key, or a lock on its table, that conflicts
     /// with `mode`. May be out of date when it returns.
     pub fn is_locked_by_other(&self, owner: &Owner, family: FamilyId, key: &[u8], mode: Mode) -> bool {

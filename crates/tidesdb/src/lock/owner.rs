@@ -100,7 +100,7 @@ impl Owner {
         self.cookie.load(Acquire)
     }
 
-    /// Sets the cookie. Not while the owner holds or waits for locks.
+    /// Sets the cookie. Not while the owner holds or waits for locks; see `LockManager::forget_cookie`.
     pub fn set_cookie(&self, cookie: u64) {
         self.cookie.store(cookie, Release);
     }

@@ -11,6 +11,7 @@ use crate::lock::{Granted, Mode, Owner, Policy, TableMode};
 use crate::options::SyncMode;
 use crate::txn::commit::Prepared;
 use crate::txn::snapshot::Slot;
+use crate::txn::undecided::Dormant;
 use crate::txn::write_batch::{Mark, OwnEntry, WriteBatch};
 use crate::types::{FamilyId, Kind, Seq, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
 
@@ -96,6 +97,13 @@ enum State {
     Prepared,
 }
 
+/// A savepoint of a transaction.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub struct SavepointId(pub u64);
+
+/// Steps in which the memory of private batches is counted: small transactions touch no shared counter.
+const COUNT_STEP: usize = 4 << 10;
+
 /// A transaction; begun and ended many times. Used by one thread at a time.
 #[derive(Debug)]
 pub struct Transaction {
@@ -106,12 +114,21 @@ pub struct Transaction {
     pub(crate) batch: WriteBatch,
     changes: Arc<AtomicU64>,
     statement: Mark,
+    /// In the order in which they were set.
+    savepoints: Vec<(SavepointId, Mark)>,
+    next_savepoint: u64,
     transaction_snapshot: Option<Slot>,
+    /// The transaction's snapshot is at a commit that may not be in the memtable yet.
+    snapshot_ahead: bool,
     statement_snapshot: Option<Slot>,
     lock_timeout: Option<Duration>,
     prepared: Option<Prepared>,
+    /// Prepared, waiting for a decision from outside of the commit path.
+    dormant: Option<Dormant>,
     /// Of a two-phase `prepare`.
     xid: Vec<u8>,
+    /// Bytes of it that the store's counter of batches has.
+    counted: usize,
     sync: Option<SyncMode>,
     /// Snapshots that ended; cursors compare it.
     ended_snapshots: u64,
@@ -131,11 +148,16 @@ impl Transaction {
             batch: WriteBatch::default(),
             changes: Arc::new(AtomicU64::new(0)),
             statement: Mark::default(),
+            savepoints: Vec::new(),
+            next_savepoint: 0,
             transaction_snapshot: None,
+            snapshot_ahead: false,
             statement_snapshot: None,
             lock_timeout: Some(Duration::from_secs(50)),
             prepared: None,
+            dormant: None,
             xid: Vec::new(),
+            counted: 0,
             sync: None,
             ended_snapshots: 0,
             overtaken: AtomicBool::new(false),
@@ -160,7 +182,7 @@ impl Transaction {
 
     /// Whether anything was written since it began.
     pub fn has_writes(&self) -> bool {
-        !self.batch.is_empty()
+        !self.batch.is_empty() || self.dormant.is_some()
     }
 
     /// Counts changes of what the transaction sees of itself; grows with every write and undo.
@@ -190,6 +212,53 @@ impl Transaction {
             self.transaction_snapshot = Some(self.store.take_snapshot()?);
         }
         Ok(())
+    }
+
+    /// Takes the transaction's snapshot now, behind everything that is ordered (WITH CONSISTENT SNAPSHOT,
+    /// under the caller's own order lock). Waits for nothing; the first read helps the commits in, and can be
+    /// killed.
+    pub fn take_ordered_snapshot(&mut self) -> Result<()> {
+        self.require_active()?;
+        if self.transaction_snapshot.is_none() {
+            self.transaction_snapshot = Some(self.store.take_ordered_snapshot()?);
+            self.snapshot_ahead = true;
+        }
+        Ok(())
+    }
+
+    /// Whether the transaction holds any lock, intentions on tables included.
+    pub fn holds_locks(&self) -> bool {
+        self.store.locks.holds_locks(&self.owner)
+    }
+
+    /// Sets a savepoint: changes made from now on can be undone alone. It lives until it is released, undone
+    /// over, or the transaction ends, whatever statements end meanwhile.
+    pub fn savepoint_set(&mut self) -> Result<SavepointId> {
+        self.require_active()?;
+        self.next_savepoint += 1;
+        let id = SavepointId(self.next_savepoint);
+        self.savepoints.push((id, self.batch.mark()));
+        Ok(id)
+    }
+
+    /// Undoes the changes made after a savepoint; locks stay, later savepoints go.
+    pub fn savepoint_rollback(&mut self, id: SavepointId) -> Result<()> {
+        self.require_active()?;
+        let Some(at) = self.savepoints.iter().position(|(known, _)| *known == id) else {
+            return Err(Error::InvalidArgument("the transaction has no such savepoint".into()));
+        };
+        let mark = self.savepoints[at].1;
+        self.savepoints.truncate(at + 1);
+        self.batch.cut_back(mark);
+        self.statement = self.statement.min(mark);
+        self.changed();
+        self.owner.set_written(self.batch.len() as u64);
+        Ok(())
+    }
+
+    /// Forgets a savepoint; changes stay, and so do other savepoints.
+    pub fn savepoint_release(&mut self, id: SavepointId) {
+        self.savepoints.retain(|(known, _)| *known != id);
     }
 
     /// Begins a statement. `may_write` lets back-pressure delay the caller, at most for `patience` and
@@ -243,8 +312,22 @@ impl Transaction {
         }
     }
 
-    fn changed(&self) {
+    fn changed(&mut self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
+        let size = self.batch.size();
+        if size.abs_diff(self.counted) >= COUNT_STEP || size == 0 {
+            self.count(size);
+        }
+    }
+
+    /// Makes the store's counter of batches count `size` bytes for this one.
+    fn count(&mut self, size: usize) {
+        if size != self.counted {
+            let counter = &self.store.stats.batch_bytes;
+            // Wraps where it shrinks: the sum is right.
+            counter.fetch_add((size as u64).wrapping_sub(self.counted as u64), Ordering::Relaxed);
+            self.counted = size;
+        }
     }
 
     /// The sequence that a read in `mode` reads at.
@@ -263,7 +346,15 @@ impl Transaction {
             }
             _ => {
                 if let Some(slot) = &self.transaction_snapshot {
-                    return Ok(slot.seq());
+                    let seq = slot.seq();
+                    if self.snapshot_ahead {
+                        if self.owner.is_killed() {
+                            return Err(Error::Interrupted);
+                        }
+                        self.store.reach(seq);
+                        self.snapshot_ahead = false;
+                    }
+                    return Ok(seq);
                 }
                 let slot = self.store.take_snapshot()?;
                 Ok(self.transaction_snapshot.insert(slot).seq())
@@ -498,6 +589,34 @@ impl Transaction {
         Ok(())
     }
 
+    /// Prepares a transaction that somebody outside decides, perhaps much later (XA PREPARE): logged and
+    /// synced, it holds its locks and nothing else. [`Transaction::resume`] comes before `order`. On an error
+    /// the transaction is as before.
+    pub fn prepare_dormant(&mut self, xid: &[u8]) -> Result<()> {
+        self.require_active()?;
+        if !self.batch.is_empty() {
+            let dormant = self.store.prepare_dormant(&self.batch, xid, &self.owner)?;
+            let bytes = dormant.batch.body().len();
+            self.dormant = Some(dormant);
+            self.xid.extend_from_slice(xid);
+            self.batch.clear();
+            self.count(bytes);
+        }
+        self.end_snapshots();
+        self.state = State::Prepared;
+        Ok(())
+    }
+
+    /// Takes what the commit of a dormant transaction needs; may wait and fail, and then the transaction is
+    /// still prepared. Nothing to do for others.
+    pub fn resume(&mut self) -> Result<()> {
+        if let Some(dormant) = &self.dormant {
+            self.prepared = Some(self.store.wake(dormant)?);
+            self.dormant = None;
+        }
+        Ok(())
+    }
+
     /// Fixes the place in the commit order. Cannot fail; nothing to do without writes or before
     /// `prepare`.
     pub fn order(&mut self) {
@@ -513,6 +632,7 @@ impl Transaction {
         if self.state != State::Prepared {
             return Err(Error::InvalidArgument("finish before prepare".into()));
         }
+        self.resume()?;
         self.order();
         let result = match self.prepared.take() {
             Some(prepared) => self.store.finish(prepared, defer_sync),
@@ -532,9 +652,10 @@ impl Transaction {
 
     /// Undoes everything, from any state; releases the locks.
     pub fn rollback(&mut self) -> Result<()> {
-        let result = match self.prepared.take() {
-            Some(prepared) => self.store.roll_back_prepared(prepared),
-            None => Ok(()),
+        let result = match (self.prepared.take(), self.dormant.take()) {
+            (Some(prepared), _) => self.store.roll_back_prepared(prepared),
+            (None, Some(dormant)) => self.store.roll_back_dormant(&dormant),
+            (None, None) => Ok(()),
         };
         self.end();
         result
@@ -543,8 +664,10 @@ impl Transaction {
     fn end(&mut self) {
         self.end_snapshots();
         self.batch.clear();
+        self.count(0);
         self.xid.clear();
         self.statement = Mark::default();
+        self.savepoints.clear();
         self.overtaken.store(false, Ordering::Relaxed);
         self.changed();
         self.store.locks.unlock_all(&self.owner);
@@ -553,6 +676,7 @@ impl Transaction {
 
     fn end_snapshots(&mut self) {
         self.end_statement_snapshot();
+        self.snapshot_ahead = false;
         if let Some(slot) = self.transaction_snapshot.take() {
             self.store.snapshots.release(slot);
         }
@@ -565,10 +689,12 @@ impl Drop for Transaction {
         // A two-phase prepare was answered: only its coordinator decides, perhaps after a restart. The
         // store keeps batch and locks, as it does for those that recovery finds.
         if !self.xid.is_empty() {
-            if let Some((id, batch)) = self.prepared.take().and_then(Prepared::into_undecided) {
+            let prepared = self.prepared.take().and_then(Prepared::into_dormant);
+            if let Some(dormant) = self.dormant.take().or(prepared) {
                 self.end_snapshots();
+                self.count(0);
                 let xid = std::mem::take(&mut self.xid);
-                self.store.keep_prepared(xid, id, batch, self.owner.clone());
+                self.store.orphan(xid, dormant, self.owner.clone());
                 return;
             }
         }

@@ -34,7 +34,7 @@ struct Order {
 }
 
 /// A point in the history of a batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
     changes: usize,
     bytes: usize,

@@ -26,6 +26,7 @@ mod tests;
 
 use crate::types::{Lsn, Seq};
 
+pub(crate) use self::batch::{put_varint, Cursor, Malformed};
 pub use self::batch::{BatchBuilder, BatchEntry, BatchReader};
 pub use self::files::{LogFiles, RecyclingHold};
 pub use self::reader::{recover, RecoveredSummary};
