@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode, Owner, Policy, TableMode};
 use crate::options::SyncMode;
 use crate::txn::commit::Prepared;
+use crate::txn::cursor::gap_around;
 use crate::txn::snapshot::Slot;
 use crate::txn::write_batch::{Mark, OwnEntry, WriteBatch};
 use crate::types::{FamilyId, Kind, Seq, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
@@ -54,6 +55,16 @@ pub enum ReadMode {
     Shared,
     /// Takes an exclusive lock, then reads the newest version.
     Exclusive,
+    /// The newest version without a lock on its key, in scans that keep the gaps between keys free as those
+    /// of `Shared` and `Exclusive` do: for entries of an index whose rows the caller locks.
+    Gap,
+}
+
+impl ReadMode {
+    /// Whether scans in this mode keep gaps free where the transaction does.
+    pub(crate) fn may_keep_gaps(self) -> bool {
+        matches!(self, ReadMode::Shared | ReadMode::Exclusive | ReadMode::Gap)
+    }
 }
 
 /// One change of a row.
@@ -76,6 +87,9 @@ pub enum ChangeKind<'a> {
     Put(&'a [u8]),
     /// The key has this value; an error when a live entry of it exists.
     Insert(&'a [u8]),
+    /// As `Put`, for an entry of an index whose row is locked: a lock on it keeps it out of others' ranges
+    /// and is not compared with the snapshot, as the row's was.
+    PutEntry(&'a [u8]),
     /// The key does not exist.
     Delete,
 }
@@ -118,6 +132,8 @@ pub struct Transaction {
     /// A lock is held on a key whose newest version was found to be newer than the snapshot: holding a
     /// lock already does not show any more that its key was compared.
     overtaken: AtomicBool,
+    /// Some key was put without a lock: `prepare` locks it.
+    unlocked_puts: bool,
 }
 
 impl Transaction {
@@ -139,6 +155,7 @@ impl Transaction {
             sync: None,
             ended_snapshots: 0,
             overtaken: AtomicBool::new(false),
+            unlocked_puts: false,
         }
     }
 
@@ -150,6 +167,7 @@ impl Transaction {
         self.mood = mood;
         self.state = State::Active;
         self.owner.restart(self.store.new_owner_id());
+        self.owner.set_applier(mood.ordered_waits);
         Ok(())
     }
 
@@ -331,6 +349,44 @@ impl Transaction {
         self.store.locks.lock_point(&self.owner, family, key, mode, policy)
     }
 
+    /// Whether locking scans keep the gaps between their rows free of others' insertions, and a missing key
+    /// asked for exclusively the gap around it.
+    pub(crate) fn keeps_gaps(&self) -> bool {
+        match self.mood.isolation {
+            _ if self.mood.unlocked => false,
+            Isolation::Serializable => true,
+            Isolation::RepeatableRead | Isolation::Snapshot => !self.mood.optimistic,
+            Isolation::ReadUncommitted | Isolation::ReadCommitted => false,
+        }
+    }
+
+    /// Keeps `from..to` free of others' insertions; waits for those who have keys there.
+    pub(crate) fn lock_range(&self, family: FamilyId, from: &[u8], to: Option<&[u8]>) -> Result<()> {
+        self.store.locks.lock_range(&self.owner, family, from, to, self.policy(false))
+    }
+
+    /// What a locking read leaves behind that found nothing: the gap around the key, or no lock at all.
+    fn settle_missing(
+        &self,
+        family: FamilyId,
+        key: &[u8],
+        mode: Mode,
+        newly_locked: bool,
+    ) -> Result<bool> {
+        if self.mood.isolation < Isolation::RepeatableRead {
+            if newly_locked {
+                self.unlock_key(family, key, mode);
+            }
+            return Ok(false);
+        }
+        if mode == Mode::Exclusive && self.keeps_gaps() {
+            let (from, to) = gap_around(&self.store, family, key)?;
+            let to = to.as_deref();
+            self.store.locks.lock_gap(&self.owner, family, key, &from, to, self.policy(false))?;
+        }
+        Ok(newly_locked)
+    }
+
     /// Gives back a lock that a read of this transaction newly took, unless the key was written since.
     pub(crate) fn unlock_key(&self, family: FamilyId, key: &[u8], mode: Mode) {
         if self.batch.get(family, key).is_none() {
@@ -384,7 +440,9 @@ impl Transaction {
         }
         let (kind, value) = match change.kind {
             // Whether an older entry lies below is not known here: every put says that it may.
-            ChangeKind::Put(value) | ChangeKind::Insert(value) => (Kind::PUT.marked_may_overwrite(), value),
+            ChangeKind::Put(value) | ChangeKind::Insert(value) | ChangeKind::PutEntry(value) => {
+                (Kind::PUT.marked_may_overwrite(), value)
+            }
             ChangeKind::Delete => (Kind::DELETE, &[][..]),
         };
         if value.len() > MAX_VALUE_LEN {
@@ -395,7 +453,8 @@ impl Transaction {
             let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;
             let own = self.own(family.id(), key).map(|own| own.kind.is_tombstone());
             let compared = granted == Some(Granted::AlreadyHeld) && !self.overtaken.load(Ordering::Relaxed);
-            let unread = !compared && self.transaction_snapshot.is_some();
+            let entry = matches!(change.kind, ChangeKind::PutEntry(_));
+            let unread = !compared && !entry && self.transaction_snapshot.is_some();
             if own.is_none() && (insert || unread) {
                 if let Some((seq, kind)) = self.store.newest(family.id(), key, MAX_SEQ, None)? {
                     let unchanged = self.check_unchanged(seq);
@@ -419,7 +478,20 @@ impl Transaction {
                 return Err(Error::Duplicate);
             }
         }
+        // A range may have to keep it out; the row it overwrites keeps its own lock.
+        self.unlocked_puts |= !change.lock && !self.mood.unlocked && !kind.is_tombstone();
         self.batch.push(family.id(), key, kind, value);
+        Ok(())
+    }
+
+    /// Takes the locks on written keys that no statement took.
+    fn lock_written(&self) -> Result<()> {
+        for (family, entries) in self.batch.families() {
+            for entry in entries {
+                let policy = self.policy(false);
+                self.store.locks.lock_point(&self.owner, family, entry.key, Mode::Exclusive, policy)?;
+            }
+        }
         Ok(())
     }
 
@@ -458,13 +530,10 @@ impl Transaction {
         out.clear();
         let seq = self.read_seq(mode)?;
         self.check_family(family, seq)?;
-        let locking = match mode {
-            ReadMode::Snapshot | ReadMode::Latest => false,
-            ReadMode::Shared | ReadMode::Exclusive => true,
-        };
+        let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
+        let locking = matches!(mode, ReadMode::Shared | ReadMode::Exclusive);
         let mut newly_locked = false;
         if locking {
-            let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
             let granted = self.lock_key(family.id(), key, lock, skip)?.ok_or(Error::LockTimeout)?;
             newly_locked = granted == Granted::New;
         }
@@ -475,21 +544,28 @@ impl Transaction {
             }
             return Ok(Found { live, newly_locked });
         }
-        match self.store.newest(family.id(), key, seq, Some(out))? {
-            None => Ok(Found { live: false, newly_locked }),
+        let live = match self.store.newest(family.id(), key, seq, Some(out))? {
+            None => false,
             Some((seq, kind)) => {
                 if locking {
                     self.check_unchanged(seq)?;
                 }
-                Ok(Found { live: !kind.is_tombstone(), newly_locked })
+                !kind.is_tombstone()
             }
+        };
+        if locking && !live {
+            newly_locked = self.settle_missing(family.id(), key, lock, newly_locked)?;
         }
+        Ok(Found { live, newly_locked })
     }
 
     /// The last step that may fail or wait. With an `xid` the changes are logged and synced as prepared.
     pub fn prepare(&mut self, xid: Option<&[u8]>) -> Result<()> {
         self.require_active()?;
         if !self.batch.is_empty() {
+            if self.unlocked_puts {
+                self.lock_written()?;
+            }
             let prepared = self.store.prepare(&self.batch, xid, self.sync, &self.owner)?;
             self.prepared = Some(prepared);
             self.xid.extend_from_slice(xid.unwrap_or_default());
@@ -546,6 +622,7 @@ impl Transaction {
         self.xid.clear();
         self.statement = Mark::default();
         self.overtaken.store(false, Ordering::Relaxed);
+        self.unlocked_puts = false;
         self.changed();
         self.store.locks.unlock_all(&self.owner);
         self.state = State::Idle;
