@@ -30,7 +30,7 @@ use crate::flush::{self, FlushInput, FlushSource};
 use crate::io::{Disk, OpenMode};
 use crate::iter::merge::Merge;
 use crate::iter::{LiveSnapshots, Source};
-use crate::lock::{LockManager, Mode, Owner, Policy, WaitObserver};
+use crate::lock::{LockManager, LockOptions, Mode, Owner, Policy, WaitObserver};
 use crate::memtable::{ArenaPool, Generation};
 use crate::options::Options;
 use crate::txn::commit::Prepared;
@@ -269,8 +269,9 @@ impl Db {
         let view = ReadView { active: active.clone(), sealed: Vec::new(), version: versions.current() };
         let memtables = Memtables::default();
         memtables.state.lock().log_from.insert(active.id(), first_segment);
+        let lock_options = LockOptions { max_total: options.lock_bound(), ..LockOptions::default() };
         let store = Arc::new(Store {
-            locks: LockManager::new(observer, Arc::new(disk.clone())),
+            locks: LockManager::with_options(observer, Arc::new(disk.clone()), lock_options),
             pipeline: Arc::new(Pipeline::new(newest + 1, active.clone())),
             snapshots: Snapshots::new(SNAPSHOTS),
             catalog: Catalog::default(),

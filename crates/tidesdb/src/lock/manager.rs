@@ -458,13 +458,7 @@ impl LockManager {
             Attempt::Blocked => {
                 let locks = locks.clone();
                 drop(holdings);
-                let wanted = Wanted {
-                    locks: &locks,
-                    shard: TABLE_SHARD,
-                    key: b"",
-                    mode,
-                    intent: !INTENT,
-                };
+                let wanted = Wanted { locks: &locks, shard: TABLE_SHARD, key: b"", mode, intent: !INTENT };
                 let (_, first) = self.wait(owner, wanted, policy)?;
                 waited = true;
                 holdings = owner.holdings.lock();

@@ -84,9 +84,9 @@ pub fn picture(locks: &[LockInfo]) -> String {
             at += 1;
             continue;
         }
-        let same = locks[at..].iter().take_while(|l| {
-            (l.family, &l.key, &l.range_to) == (first.family, &first.key, &first.range_to)
-        });
+        let same = locks[at..]
+            .iter()
+            .take_while(|l| (l.family, &l.key, &l.range_to) == (first.family, &first.key, &first.range_to));
         let end = at + same.count();
         let what = match &first.key {
             None => "table".to_owned(),

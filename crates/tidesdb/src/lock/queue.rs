@@ -263,11 +263,7 @@ impl Queue {
 
     /// Grants every wait that conflicts neither with a grant of another nor with a wait before it,
     /// front to back, and hands each to `granted` with whether it is the owner's first grant here.
-    pub(super) fn grant_waiters(
-        &mut self,
-        fence: &impl Fence,
-        mut granted: impl FnMut(Arc<Owner>, bool),
-    ) {
+    pub(super) fn grant_waiters(&mut self, fence: &impl Fence, mut granted: impl FnMut(Arc<Owner>, bool)) {
         let mut at = 0;
         while let Some(request) = self.waiting.get(at) {
             let want = request.want;

@@ -112,7 +112,33 @@ fn a_range_waits_for_what_was_granted_and_for_nothing_else() {
          show
          t4 unlock_all
          t2 unlock_all",
-        expect![[""]],
+        expect![[r#"
+            t4 lock z S: new
+            t1 lock c X: new
+            t2 lock c X: waits
+            t3 lock d S: new
+            t4 range b e: waits
+            show
+            1/table  t4:IS t1:IX t2:IX t3:IS
+            1/[b,e) t4
+            1/c      t1:X | t4:GAP t2:X
+            1/d      t3:S
+            1/z      t4:S
+            t5 lock bb X: waits
+            t1 unlock_all
+                t4: free
+            show
+            1/table  t4:IS t5:IX t2:IX t3:IS
+            1/[b,e) t4
+            1/bb     | t5:X
+            1/c      | t2:X
+            1/d      t3:S
+            1/z      t4:S
+            t4 unlock_all
+                t2: new
+                t5: new
+            t2 unlock_all
+        "#]],
     );
 }
 
@@ -240,7 +266,23 @@ fn a_deadlock_of_a_waiter_and_a_range_behind_it_in_the_queue() {
          t2 unlock_all
          t1 unlock_all
          show",
-        expect![[""]],
+        expect![[r#"
+            t1 range a c: free
+            t3 lock x S: new
+            t2 lock y X: new
+            t2 lock b X: waits
+            t3 lock b X: waits
+            t1 lock y X: waits
+                t2: DEADLOCK
+            t2 unlock_all
+                t1: new
+            t1 unlock_all
+                t3: new
+            show
+            1/table  t3:IX
+            1/b      t3:X
+            1/x      t3:S
+        "#]],
     );
 }
 

@@ -175,13 +175,7 @@ fn wanted<'a>(locks: &'a Arc<FamilyLocks>, key: &'a [u8], mode: Mask) -> Wanted<
 }
 
 /// Publishes and counts; whether the owner had it all before.
-fn publish(
-    holdings: &mut Holdings,
-    at: usize,
-    owner: &Arc<Owner>,
-    from: &[u8],
-    to: Option<&[u8]>,
-) -> bool {
+fn publish(holdings: &mut Holdings, at: usize, owner: &Arc<Owner>, from: &[u8], to: Option<&[u8]>) -> bool {
     let family = &mut holdings.families[at];
     let done = family.locks.publish(owner, from, to);
     let table = family.table as usize;

@@ -129,7 +129,8 @@ impl Shard {
         mut pick: impl FnMut(EntryId, &Entry) -> Option<T>,
     ) -> Option<T> {
         let (from, to) = (Probe::new(&span.from), span.to.as_deref().map(Probe::new));
-        let start = self.index.search(&from, |id, probe| self.entries[id as usize].key.cmp_behind_head(probe));
+        let start =
+            self.index.search(&from, |id, probe| self.entries[id as usize].key.cmp_behind_head(probe));
         let start = start.unwrap_or_else(|position| position);
         for id in self.index.iter_from(start) {
             let entry = &self.entries[id as usize];

@@ -260,12 +260,31 @@ impl Cursor {
     ) -> Result<Option<&[u8]>> {
         self.spans.clear();
         self.locked = None;
+        self.peeked = false;
         let found = txn.get_into(&self.family, key, mode, skip_locked, &mut self.bytes)?;
         if found.newly_locked {
             let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
             self.locked = Some((key.to_vec(), lock));
         }
         Ok(found.live.then_some(self.bytes.as_slice()))
+    }
+
+    /// As [`Cursor::get`], and when another has the key locked reads what is committed, without a lock: then
+    /// [`Cursor::is_peek`].
+    pub fn get_or_peek(
+        &mut self,
+        txn: &mut Transaction,
+        key: &[u8],
+        mode: ReadMode,
+    ) -> Result<Option<&[u8]>> {
+        let live = match self.get(txn, key, mode, true).map(|found| found.is_some()) {
+            Err(Error::LockTimeout) => {
+                self.peeked = self.get(txn, key, ReadMode::Latest, false)?.is_some();
+                self.peeked
+            }
+            other => other?,
+        };
+        Ok(live.then_some(self.bytes.as_slice()))
     }
 
     /// Whether the row that the cursor stands on is locked by another and was read as it is committed: what

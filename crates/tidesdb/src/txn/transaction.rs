@@ -366,13 +366,7 @@ impl Transaction {
     }
 
     /// What a locking read leaves behind that found nothing: the gap around the key, or no lock at all.
-    fn settle_missing(
-        &self,
-        family: FamilyId,
-        key: &[u8],
-        mode: Mode,
-        newly_locked: bool,
-    ) -> Result<bool> {
+    fn settle_missing(&self, family: FamilyId, key: &[u8], mode: Mode, newly_locked: bool) -> Result<bool> {
         if self.mood.isolation < Isolation::RepeatableRead {
             if newly_locked {
                 self.unlock_key(family, key, mode);
