@@ -303,13 +303,14 @@ enum {
   TIDESDB_READ_EXCLUSIVE = 3,      /*   transaction's snapshot */
   TIDESDB_READ_GAP = 4,            /* newest, no lock on keys; scans keep gaps: entries whose rows are locked */
   TIDESDB_READ_SKIP_LOCKED = 16,   /* flag: skip rows that others have locked */
-  TIDESDB_READ_PEEK_LOCKED = 32    /* flag: TIDESDB_PEEKED for rows that others have locked */
+  TIDESDB_READ_PEEK_LOCKED = 32,   /* flag: TIDESDB_PEEKED for rows that others have locked */
+  TIDESDB_READ_BY_ENTRY = 64       /* flag of tidesdb_get: the key comes from an index; nothing is kept without a row */
 };
 /* Every read sees the transaction's own writes.
  * Scans in the modes SHARED, EXCLUSIVE and GAP keep others from inserting between the rows that they passed,
  * until the transaction ends: at REPEATABLE READ and SNAPSHOT unless it is optimistic, and at SERIALIZABLE;
  * not with SKIP_LOCKED. A point read in EXCLUSIVE that finds nothing keeps the gap around the key; below
- * REPEATABLE READ it keeps no lock. */
+ * REPEATABLE READ, and BY_ENTRY, it keeps no lock. */
 
 typedef struct tidesdb_row {
   const uint8_t *key;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use tidesdb::txn::cursor::{Cursor, Scan, Start};
-use tidesdb::txn::transaction::ReadMode;
+use tidesdb::txn::transaction::{Missing, ReadMode};
 use tidesdb::Error;
 
 use crate::error::{guard, NOT_FOUND, OK, PEEKED, SKIPPED};
@@ -55,6 +55,8 @@ pub struct SeekC {
 
 const SKIP_LOCKED: u32 = 16;
 const PEEK_LOCKED: u32 = 32;
+
+const BY_ENTRY: u32 = 64;
 
 /// Mode, and whether locked rows are skipped, and whether they are read without their locks.
 fn read_mode(mode: u32) -> Result<(ReadMode, bool, bool), Error> {
@@ -183,10 +185,12 @@ pub unsafe extern "C" fn tidesdb_get(
         // SAFETY: as above.
         let txn = unsafe { owner.txn() };
         handle.forget_batch();
-        let (mode, skip, peek) = read_mode(mode as u32)?;
+        let mode = mode as u32;
+        let missing = if mode & BY_ENTRY != 0 { Missing::Forget } else { Missing::Keep };
+        let (mode, skip, peek) = read_mode(mode & !BY_ENTRY)?;
         let read = match peek {
-            true => handle.inner.get_or_peek(txn, key, mode),
-            false => handle.inner.get(txn, key, mode, skip),
+            true => handle.inner.get_or_peek(txn, key, mode, missing),
+            false => handle.inner.get(txn, key, mode, skip, missing),
         };
         match read {
             Ok(Some(found)) => {

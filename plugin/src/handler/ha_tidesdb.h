@@ -142,7 +142,7 @@ class ha_tidesdb final : public handler {
   int deliver(int status, int direction, uchar *buf, int none);
   int deliver_row(const tidesdb_row &row, uchar *buf);
   int deliver_entry(const tidesdb_row &entry, uchar *buf);
-  int read_by_key(Slice primary_key, uchar *buf, int none);
+  int read_by_key(Slice primary_key, uchar *buf, int none, int flags);
   int read_unique(uchar *buf, int none);
   bool entry_matches(const uchar *buf, Slice entry_key, Slice primary_key);
   void remember_row_number(Slice primary_key);

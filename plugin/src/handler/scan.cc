@@ -130,13 +130,13 @@ void ha_tidesdb::remember_row_number(Slice primary_key) {
     memcpy(row_number_, primary_key.data, HIDDEN_KEY_SIZE);
 }
 
-int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none) {
+int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none, int flags) {
   tidesdb_cursor *cursor;
   if (const int error = row_cursor(&cursor)) return error;
   if (row_lock_ != RowLock::NONE) locked_by_ = cursor;
   Slice value;
   const int status =
-      tidesdb_get(cursor, session_->txn(), primary_key.data, primary_key.size, read_mode(), &value);
+      tidesdb_get(cursor, session_->txn(), primary_key.data, primary_key.size, read_mode() | flags, &value);
   if (status == TIDESDB_NOT_FOUND || status == TIDESDB_SKIPPED) return none;
   if (status == TIDESDB_PEEKED)
     peeked_ = true;
@@ -171,7 +171,7 @@ int ha_tidesdb::deliver_entry(const tidesdb_row &entry, uchar *buf) {
     return codec.decode_entry(key, value, table->read_set, buf) ? 0 : HA_ERR_CRASHED;
   }
   const bool current_entry = reads_current_entries();
-  const int error = read_by_key(primary_key, buf, SKIP_ROW);
+  const int error = read_by_key(primary_key, buf, SKIP_ROW, TIDESDB_READ_BY_ENTRY);
   if (error == SKIP_ROW) {
     if (!current_entry) {
       sql_print_error("TidesDB: index %u of '%s' has an entry without a row; CHECK TABLE says more",
@@ -254,7 +254,7 @@ int ha_tidesdb::rnd_pos(uchar *buf, uchar *pos) {
   else
     row_key_.append(pos, HIDDEN_KEY_SIZE);
   point_ = true;
-  const int error = read_by_key(row_key_.slice(), buf, HA_ERR_KEY_NOT_FOUND);
+  const int error = read_by_key(row_key_.slice(), buf, HA_ERR_KEY_NOT_FOUND, TIDESDB_READ_BY_ENTRY);
   point_ = false;
   return error;
 }
@@ -289,7 +289,7 @@ int ha_tidesdb::read_unique(uchar *buf, int none) {
   position_ = Position::ANCHOR;
   prefix_bounded_ = false;
   anchor_.assign(search_.slice());
-  if (is_primary(scan_index_)) return read_by_key(search_.slice(), buf, none);
+  if (is_primary(scan_index_)) return read_by_key(search_.slice(), buf, none, 0);
   if (const int error = cursor_of(scan_index_, &scan_cursor_)) return error;
   note_lock();
   Slice value;

@@ -229,6 +229,9 @@ impl Queue {
     /// key. False when an exclusive lock wanted here has been passed over by `patience` ranges already,
     /// so that this one is to wait for it.
     pub(super) fn overtake(&mut self, owner: &Owner, patience: u32) -> bool {
+        if self.is_held_by(owner) {
+            return true; // They wait for the owner as it is.
+        }
         let mut may = true;
         for r in &mut self.waiting {
             if r.want == Mask::X && !std::ptr::eq(&*r.owner, owner) {

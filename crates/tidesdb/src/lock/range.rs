@@ -55,8 +55,6 @@ pub(super) struct Ranges {
 pub(super) struct Published {
     /// The owner had none in this family before.
     pub(super) first: bool,
-    /// Whether the owner's intervals had the whole range already.
-    pub(super) covered: bool,
     /// Intervals that the owner has here now, less those it had before.
     pub(super) grown: isize,
 }
@@ -83,13 +81,13 @@ impl Ranges {
             spans[low..].iter().take_while(|s| to.is_none_or(|to| s.from.as_slice() <= to)).count();
         if touching == 0 {
             spans.insert(low, Span { from: from.to_vec(), to: to.map(<[u8]>::to_vec) });
-            return Published { first, covered: false, grown: 1 };
+            return Published { first, grown: 1 };
         }
         let covered = touching == 1 && spans[low].from.as_slice() <= from && {
             !is_behind(to, spans[low].to.as_deref())
         };
         if covered {
-            return Published { first, covered, grown: 0 };
+            return Published { first, grown: 0 };
         }
         if touching > 1 {
             let last = spans.drain(low + 1..low + touching).next_back();
@@ -111,7 +109,25 @@ impl Ranges {
                 (own, to) => *own = to.map(<[u8]>::to_vec),
             }
         }
-        Published { first, covered: false, grown: spans.len() as isize - before as isize }
+        Published { first, grown: spans.len() as isize - before as isize }
+    }
+
+    /// Whether the owner has the key in a range.
+    pub(super) fn has(&self, owner: &Owner, key: &[u8]) -> bool {
+        self.of(owner).is_some_and(|at| {
+            let spans = &self.owners[at].spans;
+            let at = spans.partition_point(|s| s.from.as_slice() <= key);
+            at > 0 && spans[at - 1].has(key)
+        })
+    }
+
+    /// Whether the owner has all of `from..to`.
+    pub(super) fn has_all(&self, owner: &Owner, from: &[u8], to: Option<&[u8]>) -> bool {
+        self.of(owner).is_some_and(|at| {
+            let spans = &self.owners[at].spans;
+            let at = spans.partition_point(|s| s.from.as_slice() <= from);
+            at > 0 && spans[at - 1].has(from) && !is_behind(to, spans[at - 1].to.as_deref())
+        })
     }
 
     /// Takes away all that the owner has.
@@ -169,7 +185,8 @@ mod tests {
         assert_eq!(ranges.publish(&a, b"d", Some(b"f")).grown, 0);
         assert_eq!(ranges.publish(&a, b"m", None).grown, 1);
         assert_eq!(drawn(&ranges), "t1[b,f) t1[m,..)");
-        assert!(ranges.publish(&a, b"c", Some(b"f")).covered);
+        assert!(ranges.has_all(&a, b"c", Some(b"f")) && !ranges.has_all(&a, b"c", Some(b"g")));
+        assert_eq!(ranges.publish(&a, b"c", Some(b"f")).grown, 0);
         assert_eq!(ranges.publish(&a, b"", Some(b"b")).grown, 0);
         assert_eq!(ranges.publish(&a, b"e", Some(b"n")).grown, -1);
         assert_eq!(drawn(&ranges), "t1[,..)");
@@ -196,11 +213,7 @@ mod tests {
                 let from = rng.gen_range(0..KEYS);
                 let to = rng.gen_range(from + 1..=KEYS);
                 let end = (to < KEYS).then_some([to]);
-                let had = (from..to).all(|k| model[n][k as usize]);
-                let done = ranges.publish(&owners[n], &[from], end.as_ref().map(|e| &e[..]));
-                // The interval without an end also has the keys above all in the model.
-                assert!(!done.covered || had, "seed {seed} step {step}");
-                assert!(!had || end.is_none() || done.covered, "seed {seed} step {step}");
+                ranges.publish(&owners[n], &[from], end.as_ref().map(|e| &e[..]));
                 (from..to).for_each(|k| model[n][k as usize] = true);
                 for key in 0..KEYS {
                     let mut found = Vec::new();
@@ -209,6 +222,12 @@ mod tests {
                     let expected: Vec<u64> =
                         (1..owners.len()).filter(|&o| model[o][key as usize]).map(|o| o as u64).collect();
                     assert_eq!(found, expected, "seed {seed} step {step} key {key}");
+                }
+                let key = rng.gen_range(0..KEYS);
+                assert_eq!(ranges.has(&owners[n], &[key]), model[n][key as usize], "seed {seed} step {step}");
+                if let Some(end) = &end {
+                    assert_eq!(ranges.has_all(&owners[n], &[key], Some(&[key + 1])), model[n][key as usize]);
+                    assert!(ranges.has_all(&owners[n], &[from], Some(end)));
                 }
                 for own in &ranges.owners {
                     for pair in own.spans.windows(2) {

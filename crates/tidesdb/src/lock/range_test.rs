@@ -419,6 +419,22 @@ fn who_holds_something_passes_over_an_insertion_a_few_times() {
 }
 
 #[test]
+fn who_is_waited_for_does_not_wait_for_those_behind_it() {
+    let mut script = String::from("t1 range a c\n t1 lock d X\n t2 lock b X\n t3 lock d X\n");
+    let mut expected = String::from("t1 range a c: free\nt1 lock d X: new\n");
+    expected += "t2 lock b X: waits\nt3 lock d X: waits\n";
+    for end in ["c", "e"] {
+        for _ in 0..12 {
+            script += &format!("t1 range a {end}\n");
+            expected += &format!("t1 range a {end}: free\n");
+        }
+    }
+    script += "t1 unlock_all\n";
+    expected += "t1 unlock_all\n    t2: new\n    t3: new\n";
+    check(&script, expect_test::Expect { data: expected.leak(), ..expect![[""]] });
+}
+
+#[test]
 fn readers_go_behind_an_insertion_that_a_range_keeps_out() {
     check(
         "t1 range a c

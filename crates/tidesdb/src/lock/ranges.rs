@@ -50,6 +50,10 @@ impl LockManager {
         }
         let Some((mut holdings, at)) = self.enter(owner, family, policy)? else { return Ok(()) };
         let locks = holdings.families[at].locks.clone();
+        let settled = !holdings.families[at].unsettled;
+        if settled && holdings.families[at].spans > 0 && locks.ranges().has_all(owner, from, to) {
+            return Ok(());
+        }
         let span = Span { from: from.to_vec(), to: to.map(<[u8]>::to_vec) };
         if self.counters.waiting.load(Relaxed) > 0 {
             let has_any = holdings.points > 0 || holdings.families.iter().any(|f| f.mask.meets(STRONG));
@@ -60,10 +64,7 @@ impl LockManager {
             }
             holdings = owner.holdings.lock();
         }
-        let settled = !holdings.families[at].unsettled;
-        if publish(&mut holdings, at, owner, from, to) && settled {
-            return Ok(());
-        }
+        publish(&mut holdings, at, owner, from, to);
         drop(holdings);
         while let Some(key) = find(owner, &locks, &span, Look::Granted) {
             if let Err(error) = self.wait(owner, wanted(&locks, &key, Mask::GAP), policy) {
@@ -174,8 +175,8 @@ fn wanted<'a>(locks: &'a Arc<FamilyLocks>, key: &'a [u8], mode: Mask) -> Wanted<
     Wanted { locks, shard: locks.shard_of_key(key), key, mode, intent: false }
 }
 
-/// Publishes and counts; whether the owner had it all before.
-fn publish(holdings: &mut Holdings, at: usize, owner: &Arc<Owner>, from: &[u8], to: Option<&[u8]>) -> bool {
+/// Publishes and counts.
+fn publish(holdings: &mut Holdings, at: usize, owner: &Arc<Owner>, from: &[u8], to: Option<&[u8]>) {
     let family = &mut holdings.families[at];
     let done = family.locks.publish(owner, from, to);
     let table = family.table as usize;
@@ -183,7 +184,6 @@ fn publish(holdings: &mut Holdings, at: usize, owner: &Arc<Owner>, from: &[u8], 
     holdings.points = holdings.points.saturating_add_signed(done.grown);
     let table = &mut holdings.families[table];
     table.points = table.points.saturating_add_signed(done.grown);
-    done.covered
 }
 
 /// A key in the span with a lock of somebody else that `look` asks for.
@@ -198,7 +198,8 @@ fn find(owner: &Arc<Owner>, locks: &FamilyLocks, span: &Span, look: Look) -> Opt
             Look::Wanted(patience) => {
                 let mut waited_for = Vec::new();
                 shard.find_in(span, |id, entry| {
-                    if entry.queue.has_waiters() {
+                    // Those within the owner's ranges wait for the owner as it is.
+                    if entry.queue.has_waiters() && !locks.ranges().has(owner, &entry.key.to_vec()) {
                         waited_for.push(id);
                     }
                     None::<()>

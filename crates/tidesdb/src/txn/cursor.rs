@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::iter::merge::Merge;
 use crate::iter::Source;
 use crate::lock::{Granted, Mode};
-use crate::txn::transaction::{ReadMode, Transaction};
+use crate::txn::transaction::{Missing, ReadMode, Transaction};
 use crate::types::{FamilyId, Seq, MAX_SEQ};
 
 /// Steps between two looks at the kill flag.
@@ -257,11 +257,12 @@ impl Cursor {
         key: &[u8],
         mode: ReadMode,
         skip_locked: bool,
+        missing: Missing,
     ) -> Result<Option<&[u8]>> {
         self.spans.clear();
         self.locked = None;
         self.peeked = false;
-        let found = txn.get_into(&self.family, key, mode, skip_locked, &mut self.bytes)?;
+        let found = txn.get_into(&self.family, key, mode, skip_locked, missing, &mut self.bytes)?;
         if found.newly_locked {
             let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
             self.locked = Some((key.to_vec(), lock));
@@ -276,10 +277,11 @@ impl Cursor {
         txn: &mut Transaction,
         key: &[u8],
         mode: ReadMode,
+        missing: Missing,
     ) -> Result<Option<&[u8]>> {
-        let live = match self.get(txn, key, mode, true).map(|found| found.is_some()) {
+        let live = match self.get(txn, key, mode, true, missing).map(|found| found.is_some()) {
             Err(Error::LockTimeout) => {
-                self.peeked = self.get(txn, key, ReadMode::Latest, false)?.is_some();
+                self.peeked = self.get(txn, key, ReadMode::Latest, false, missing)?.is_some();
                 self.peeked
             }
             other => other?,

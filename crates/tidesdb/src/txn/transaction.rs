@@ -94,6 +94,15 @@ pub enum ChangeKind<'a> {
     Delete,
 }
 
+/// What a locking read of a key that does not exist keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Missing {
+    /// From REPEATABLE READ on the lock on the key, and for exclusive reads the gap around it.
+    Keep,
+    /// Nothing: the key was named by an entry of an index, whose range tells of a new one.
+    Forget,
+}
+
 /// What a point read came to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
@@ -365,9 +374,16 @@ impl Transaction {
         self.store.locks.lock_range(&self.owner, family, from, to, self.policy(false))
     }
 
-    /// What a locking read leaves behind that found nothing: the gap around the key, or no lock at all.
-    fn settle_missing(&self, family: FamilyId, key: &[u8], mode: Mode, newly_locked: bool) -> Result<bool> {
-        if self.mood.isolation < Isolation::RepeatableRead {
+    /// What a locking read leaves behind that found nothing. Returns whether a lock newly taken is kept.
+    fn settle_missing(
+        &self,
+        family: FamilyId,
+        key: &[u8],
+        mode: Mode,
+        missing: Missing,
+        newly_locked: bool,
+    ) -> Result<bool> {
+        if missing == Missing::Forget || self.mood.isolation < Isolation::RepeatableRead {
             if newly_locked {
                 self.unlock_key(family, key, mode);
             }
@@ -507,7 +523,7 @@ impl Transaction {
     /// The value of a key as the mode says; `None` when there is none.
     pub fn get(&mut self, family: &Arc<Family>, key: &[u8], mode: ReadMode) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
-        Ok(self.get_into(family, key, mode, false, &mut value)?.live.then_some(value))
+        Ok(self.get_into(family, key, mode, false, Missing::Keep, &mut value)?.live.then_some(value))
     }
 
     /// Reads a key into `out`. In the locking modes the key is locked once; [`Error::LockTimeout`] also
@@ -518,6 +534,7 @@ impl Transaction {
         key: &[u8],
         mode: ReadMode,
         skip: bool,
+        missing: Missing,
         out: &mut Vec<u8>,
     ) -> Result<Found> {
         self.require_active()?;
@@ -548,7 +565,7 @@ impl Transaction {
             }
         };
         if locking && !live {
-            newly_locked = self.settle_missing(family.id(), key, lock, newly_locked)?;
+            newly_locked = self.settle_missing(family.id(), key, lock, missing, newly_locked)?;
         }
         Ok(Found { live, newly_locked })
     }
