@@ -136,6 +136,10 @@ impl OrderedIndex {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
     /// Entry numbers in key order, from a position that `search` returned.
     pub(super) fn iter_from(&self, position: Position) -> impl Iterator<Item = u32> + '_ {
         let Position { chunk, at } = position;

@@ -54,19 +54,18 @@ impl LockManager {
         if settled && holdings.families[at].spans > 0 && locks.ranges().has_all(owner, from, to) {
             return Ok(());
         }
-        let span = Span { from: from.to_vec(), to: to.map(<[u8]>::to_vec) };
         if self.counters.waiting.load(Relaxed) > 0 {
             let has_any = holdings.points > 0 || holdings.families.iter().any(|f| f.mask.meets(STRONG));
             drop(holdings);
             let patience = if has_any { PATIENCE } else { 0 };
-            if let Some(key) = find(owner, &locks, &span, Look::Wanted(patience)) {
+            if let Some(key) = find(owner, &locks, from, to, Look::Wanted(patience)) {
                 self.wait(owner, wanted(&locks, &key, Mask::AFTER), policy)?;
             }
             holdings = owner.holdings.lock();
         }
         publish(&mut holdings, at, owner, from, to);
         drop(holdings);
-        while let Some(key) = find(owner, &locks, &span, Look::Granted) {
+        while let Some(key) = find(owner, &locks, from, to, Look::Granted) {
             if let Err(error) = self.wait(owner, wanted(&locks, &key, Mask::GAP), policy) {
                 owner.holdings.lock().families[at].unsettled = true;
                 return Err(error);
@@ -91,17 +90,17 @@ impl LockManager {
     ) -> Result<()> {
         let Some((mut holdings, at)) = self.enter(owner, family, policy)? else { return Ok(()) };
         let locks = holdings.families[at].locks.clone();
-        let mut span = Span { from: from.to_vec(), to: to.map(<[u8]>::to_vec) };
-        while let Some(other) = find(owner, &locks, &span, Look::Granted) {
+        let (mut from, mut to) = (from.to_vec(), to.map(<[u8]>::to_vec));
+        while let Some(other) = find(owner, &locks, &from, to.as_deref(), Look::Granted) {
             if other.as_slice() > key {
-                span.to = Some(other);
+                to = Some(other);
             } else {
-                span.from = other;
-                span.from.push(0);
+                from = other;
+                from.push(0);
             }
         }
-        if span.to.as_ref().is_none_or(|to| *to > span.from) {
-            publish(&mut holdings, at, owner, &span.from, span.to.as_deref());
+        if to.as_ref().is_none_or(|to| *to > from) {
+            publish(&mut holdings, at, owner, &from, to.as_deref());
         }
         Ok(())
     }
@@ -135,7 +134,7 @@ impl LockManager {
         for number in TABLE_SHARD + 1..locks.shards() {
             let mut shard = locks.latch(number);
             let mut wanted = Vec::new();
-            shard.find_in(span, |id, entry| {
+            shard.find_in(&span.from, span.to.as_deref(), |id, entry| {
                 if entry.queue.has_waiters() {
                     wanted.push(id);
                 }
@@ -186,18 +185,24 @@ fn publish(holdings: &mut Holdings, at: usize, owner: &Arc<Owner>, from: &[u8], 
     table.points = table.points.saturating_add_signed(done.grown);
 }
 
-/// A key in the span with a lock of somebody else that `look` asks for.
-fn find(owner: &Arc<Owner>, locks: &FamilyLocks, span: &Span, look: Look) -> Option<Vec<u8>> {
+/// A key in `from..to` with a lock of somebody else that `look` asks for.
+fn find(
+    owner: &Arc<Owner>,
+    locks: &FamilyLocks,
+    from: &[u8],
+    to: Option<&[u8]>,
+    look: Look,
+) -> Option<Vec<u8>> {
     for number in TABLE_SHARD + 1..locks.shards() {
         let mut shard = locks.latch(number);
         let found = match look {
-            Look::Granted => shard.find_in(span, |id, entry| {
+            Look::Granted => shard.find_in(from, to, |id, entry| {
                 let fence = shard.fence_of(locks, id);
                 entry.queue.gap_blocker(owner, &fence).map(|_| entry.key.to_vec())
             }),
             Look::Wanted(patience) => {
                 let mut waited_for = Vec::new();
-                shard.find_in(span, |id, entry| {
+                shard.find_in(from, to, |id, entry| {
                     // Those within the owner's ranges wait for the owner as it is.
                     if entry.queue.has_waiters() && !locks.ranges().has(owner, &entry.key.to_vec()) {
                         waited_for.push(id);

@@ -206,7 +206,7 @@ impl Script {
             ["gap", k, from, to] => {
                 let (family, k) = key(k);
                 let from = if *from == "." { "" } else { from };
-                let to = (*to != ".").then(|| to.as_bytes());
+                let to = (*to != ".").then_some(to.as_bytes());
                 let done = locks.lock_gap(&owner, family, &k, from.as_bytes(), to, Policy::NoWait);
                 done.map_or_else(|e| e.to_string(), |()| String::new())
             }

@@ -122,13 +122,18 @@ impl Shard {
         }
     }
 
-    /// The first entry in a span, in key order, that `pick` takes, with what it took it for.
+    /// The first entry from `from` on and below `to`, in key order, that `pick` takes, with what it took it
+    /// for.
     pub(super) fn find_in<T>(
         &self,
-        span: &Span,
+        from: &[u8],
+        to: Option<&[u8]>,
         mut pick: impl FnMut(EntryId, &Entry) -> Option<T>,
     ) -> Option<T> {
-        let (from, to) = (Probe::new(&span.from), span.to.as_deref().map(Probe::new));
+        if self.index.is_empty() {
+            return None;
+        }
+        let (from, to) = (Probe::new(from), to.map(Probe::new));
         let start =
             self.index.search(&from, |id, probe| self.entries[id as usize].key.cmp_behind_head(probe));
         let start = start.unwrap_or_else(|position| position);

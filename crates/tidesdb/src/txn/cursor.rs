@@ -542,7 +542,7 @@ impl Cursor {
             self.gap_start.extend_from_slice(&self.last);
             let gap_from = self.own_from;
             let found = self.next_live(txn, own_changes, &mut steps)?;
-            if self.gaps && self.cover(txn, found.map(|(_, span)| span), gap_from)? {
+            if self.gaps && self.cover(txn, found.map(|(_, span, _)| span), gap_from)? {
                 // What was committed before the range kept it out may stand before what was found.
                 if txn.store.pipeline.frontier() != self.placed_at {
                     std::mem::swap(&mut self.last, &mut self.gap_start);
@@ -552,12 +552,12 @@ impl Cursor {
                     continue;
                 }
             }
-            let Some((next, mut span)) = found else {
+            let Some((next, mut span, seq)) = found else {
                 self.bytes.clear();
                 return Ok(false);
             };
             let locked = self.mode != ReadMode::Gap && next == Next::Committed;
-            if !locked || self.lock_found(txn, &mut span)? {
+            if !locked || self.lock_found(txn, &mut span, seq)? {
                 self.spans.push(span);
                 return Ok(true);
             }
@@ -573,7 +573,7 @@ impl Cursor {
         txn: &Transaction,
         own_changes: bool,
         steps: &mut u32,
-    ) -> Result<Option<(Next, Span)>> {
+    ) -> Result<Option<(Next, Span, Seq)>> {
         loop {
             look_for_kill(txn, steps)?;
             self.bytes.clear();
@@ -583,9 +583,10 @@ impl Cursor {
                 return Ok(None);
             }
             if live {
-                return Ok(Some((next, span)));
+                return Ok(Some((next, span, seq)));
             }
-            if next == Next::Committed {
+            // A row that went counts as changed; of an entry, its row tells.
+            if next == Next::Committed && self.mode != ReadMode::Gap {
                 txn.check_unchanged(seq)?;
             }
         }
@@ -650,15 +651,22 @@ impl Cursor {
         }
     }
 
-    /// Locks the key found, then reads its newest version in place of the one found before the lock.
-    /// False when it is gone, or another has it and such rows are skipped.
-    fn lock_found(&mut self, txn: &mut Transaction, span: &mut Span) -> Result<bool> {
+    /// Locks the key found at `seq`, then reads its newest version in place of the one found before the
+    /// lock. False when it is gone, or another has it and such rows are skipped.
+    fn lock_found(&mut self, txn: &mut Transaction, span: &mut Span, seq: Seq) -> Result<bool> {
         let lock = if self.mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
         let key = self.bytes[span.key..span.value].to_vec();
         let skip = self.skip_locked || self.peek_locked;
         let granted = txn.lock_key(self.family.id(), &key, lock, skip)?;
         if granted.is_none() && !self.peek_locked {
             return Ok(false);
+        }
+        self.peeked = granted.is_none();
+        if txn.store.pipeline.frontier() == self.placed_at {
+            // Nothing was committed since it was found.
+            txn.check_unchanged(seq)?;
+            self.locked = (granted == Some(Granted::New)).then_some((key, lock));
+            return Ok(true);
         }
         let mut value = Vec::new();
         let newest = txn.store.newest(self.family.id(), &key, MAX_SEQ, Some(&mut value))?;
@@ -673,7 +681,6 @@ impl Cursor {
             self.bytes.truncate(span.value);
             self.bytes.extend_from_slice(&value);
             span.end = self.bytes.len();
-            self.peeked = granted.is_none();
             self.locked = (granted == Some(Granted::New)).then_some((key, lock));
         } else if granted == Some(Granted::New) {
             if self.gaps {
@@ -682,6 +689,7 @@ impl Cursor {
             }
             txn.unlock_key(self.family.id(), &key, lock);
         }
+        self.peeked &= live;
         Ok(live)
     }
 
