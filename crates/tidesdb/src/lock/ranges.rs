@@ -101,6 +101,10 @@ impl LockManager {
         }
         if to.as_ref().is_none_or(|to| *to > from) {
             publish(&mut holdings, at, owner, &from, to.as_deref());
+            // One may have come in between: a range over it has to wait.
+            if find(owner, &locks, &from, to.as_deref(), Look::Granted).is_some() {
+                holdings.families[at].unsettled = true;
+            }
         }
         Ok(())
     }

@@ -304,7 +304,6 @@ impl Cursor {
         self.last.extend_from_slice(&self.bytes[span.key..span.value]);
         self.own_from = Edge::Included;
         self.covered = Covered::Nothing;
-        self.refresh(txn)?;
         self.place(txn)?;
         let peek = std::mem::replace(&mut self.peek_locked, false);
         let found = self.fill(txn);
@@ -420,7 +419,11 @@ impl Cursor {
 
     /// Brings the merge to the first key to look at.
     fn place(&mut self, txn: &Transaction) -> Result<()> {
-        self.placed_at = txn.store.pipeline.frontier();
+        if self.mode != ReadMode::Snapshot {
+            // In this order: what is committed now may stand in a memtable that came after the merge's runs.
+            self.placed_at = txn.store.pipeline.frontier();
+            self.refresh(txn)?;
+        }
         let Some(merge) = &mut self.merge else { return Ok(()) };
         self.ahead = true;
         match (self.own_from, self.forward) {
@@ -547,7 +550,6 @@ impl Cursor {
                 if txn.store.pipeline.frontier() != self.placed_at {
                     std::mem::swap(&mut self.last, &mut self.gap_start);
                     self.own_from = gap_from;
-                    self.refresh(txn)?;
                     self.place(txn)?;
                     continue;
                 }
