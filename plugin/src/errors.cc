@@ -21,6 +21,8 @@ MappedError map_status(int status, bool optimistic) {
       return {HA_ERR_LOCK_WAIT_TIMEOUT, Damage::STATEMENT};
     case TIDESDB_INTERRUPTED:
       return {HA_ERR_ABORTED_BY_USER, Damage::NONE};
+    case TIDESDB_TOO_MANY_LOCKS:
+      return {HA_ERR_LOCK_TABLE_FULL, Damage::STATEMENT};
     case TIDESDB_SNAPSHOT_TOO_OLD:
     case TIDESDB_NO_SUCH_FAMILY: /* truncated or dropped below a snapshot that still reads it */
       return {HA_ERR_TABLE_DEF_CHANGED, Damage::NONE};

@@ -31,6 +31,7 @@ typedef enum tidesdb_status {
   TIDESDB_OK = 0,
   TIDESDB_NOT_FOUND = 1,        /* no such key; end of a scan */
   TIDESDB_SKIPPED = 2,          /* the row is locked by another and SKIP LOCKED was asked for */
+  TIDESDB_PEEKED = 3,           /* found as it is committed; another has it locked (PEEK_LOCKED) */
   TIDESDB_DUPLICATE = 10,       /* a live entry of the key exists */
   TIDESDB_CONFLICT = 11,        /* newer than the transaction's snapshot; roll the transaction back */
   TIDESDB_DEADLOCK = 12,        /* chosen as victim; roll the transaction back */
@@ -39,6 +40,7 @@ typedef enum tidesdb_status {
   TIDESDB_TOO_LARGE = 15,       /* the transaction's changes exceed their bound */
   TIDESDB_SNAPSHOT_TOO_OLD = 16,/* the family is newer than the snapshot */
   TIDESDB_BACKPRESSURE = 17,    /* held back for longer than allowed */
+  TIDESDB_TOO_MANY_LOCKS = 18,  /* and they could not become a lock on the table */
   TIDESDB_NO_SUCH_FAMILY = 20,
   TIDESDB_FAMILY_EXISTS = 21,
   TIDESDB_INVALID = 22,         /* argument, limit or state */
@@ -89,6 +91,10 @@ typedef struct tidesdb_wait_observer {
   void *context;
   void (*wait_begins)(void *context, void *waiter, void *const *holders, size_t holder_count);
   void (*wait_ends)(void *context, void *waiter);
+  /* Whether an insertion of one of two transactions with TIDESDB_TXN_ORDERED_WAITS and a range that the other
+   * has read under locks conflict; 0 when the order of their commits is fixed already. Called under latches:
+   * must not block. NULL: they do. */
+  int (*gaps_conflict)(void *context, void *a, void *b);
 } tidesdb_wait_observer;
 
 typedef struct tidesdb_options {
@@ -162,6 +168,9 @@ void tidesdb_ddl_abort(tidesdb_ddl *ddl);
 int tidesdb_family_open(tidesdb_db *db, tidesdb_slice name, tidesdb_family **family);
 void tidesdb_family_close(tidesdb_family *family);
 uint32_t tidesdb_family_id(const tidesdb_family *family);
+/* Locks on keys of `index` come under the lock on `table`. To be called before the first of them;
+ * TIDESDB_INVALID when `index` is in use: its locks then stay under one of its own. */
+int tidesdb_family_attach(tidesdb_family *index, tidesdb_family *table);
 /* Copies the record into `buffer` (up to `size` bytes); *needed is its whole size. */
 int tidesdb_family_record(const tidesdb_family *family, uint8_t *buffer, size_t size, size_t *needed);
 /* Calls `visit` for each family whose name starts with `prefix`, in order of names, until it returns
@@ -283,7 +292,9 @@ enum {
   TIDESDB_PUT = 1,           /* the key has this value, whether it exists or not */
   TIDESDB_DELETE = 2,
   TIDESDB_SINGLE_DELETE = 3, /* as delete, for a key written once since it last did not exist */
-  TIDESDB_INSERT = 4         /* put; TIDESDB_DUPLICATE when a live entry exists (needs TIDESDB_OP_LOCK) */
+  TIDESDB_INSERT = 4,        /* put; TIDESDB_DUPLICATE when a live entry exists (needs TIDESDB_OP_LOCK) */
+  TIDESDB_PUT_ENTRY = 5      /* put, for an index entry whose row is locked: with TIDESDB_OP_LOCK it waits for
+                                ranges of others like any, and is not checked against the snapshot */
 };
 enum {
   TIDESDB_OP_LOCK = 1        /* take an exclusive lock on the key first and check it against the snapshot */
@@ -308,9 +319,16 @@ enum {
   TIDESDB_READ_LATEST = 1,         /* newest committed version, no lock */
   TIDESDB_READ_SHARED = 2,         /* locks, then reads the newest; TIDESDB_CONFLICT if newer than the */
   TIDESDB_READ_EXCLUSIVE = 3,      /*   transaction's snapshot */
-  TIDESDB_READ_SKIP_LOCKED = 16    /* flag: skip rows that others have locked */
+  TIDESDB_READ_GAP = 4,            /* newest, no lock on keys; scans keep gaps: entries whose rows are locked */
+  TIDESDB_READ_SKIP_LOCKED = 16,   /* flag: skip rows that others have locked */
+  TIDESDB_READ_PEEK_LOCKED = 32,   /* flag: TIDESDB_PEEKED for rows that others have locked */
+  TIDESDB_READ_BY_ENTRY = 64       /* flag of tidesdb_get: the key comes from an index; nothing is kept without a row */
 };
-/* Every read sees the transaction's own writes. */
+/* Every read sees the transaction's own writes.
+ * Scans in the modes SHARED, EXCLUSIVE and GAP keep others from inserting between the rows that they passed,
+ * until the transaction ends: at REPEATABLE READ and SNAPSHOT unless it is optimistic, and at SERIALIZABLE;
+ * not with SKIP_LOCKED. A point read in EXCLUSIVE that finds nothing keeps the gap around the key; below
+ * REPEATABLE READ, and BY_ENTRY, it keeps no lock. */
 
 typedef struct tidesdb_row {
   const uint8_t *key;
@@ -378,6 +396,9 @@ static inline int tidesdb_cursor_step(tidesdb_cursor *cursor, int direction) {
 static inline int tidesdb_cursor_next(tidesdb_cursor *cursor) { return tidesdb_cursor_step(cursor, 1); }
 static inline int tidesdb_cursor_prev(tidesdb_cursor *cursor) { return tidesdb_cursor_step(cursor, -1); }
 
+/* After TIDESDB_PEEKED from a seek or step: the row again, waiting for its lock; the next one, or
+ * TIDESDB_NOT_FOUND, when it is gone. */
+int tidesdb_cursor_relock(tidesdb_cursor *cursor, tidesdb_txn *txn);
 /* Gives back the lock that the last locking read of this cursor newly took; no effect on a row that the
  * transaction has written or had locked before. For READ COMMITTED. */
 void tidesdb_cursor_unlock_row(tidesdb_cursor *cursor, tidesdb_txn *txn);

@@ -136,6 +136,20 @@ pub unsafe extern "C" fn tidesdb_family_id(family: *const FamilyHandle) -> u32 {
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn tidesdb_family_attach(index: *mut FamilyHandle, table: *mut FamilyHandle) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let (index, table) = unsafe { (given(index)?, given(table)?) };
+        if !Arc::ptr_eq(index.db.store(), table.db.store()) {
+            return Err(Error::InvalidArgument("the families are of two stores".into()));
+        }
+        index.db.attach(&index.family, &table.family)?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn tidesdb_family_record(
     family: *const FamilyHandle,
     buffer: *mut u8,

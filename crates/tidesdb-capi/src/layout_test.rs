@@ -26,7 +26,7 @@ macro_rules! check {
 fn structs_agree_with_the_header() {
     let (mut c, mut rust) = (Vec::new(), Vec::new());
     check!(c, rust, "tidesdb_slice", Slice, [data, size]);
-    check!(c, rust, "tidesdb_wait_observer", WaitObserverC, [context, wait_begins, wait_ends]);
+    check!(c, rust, "tidesdb_wait_observer", WaitObserverC, [context, wait_begins, wait_ends, gaps_conflict]);
     check!(
         c,
         rust,

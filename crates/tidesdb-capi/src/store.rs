@@ -29,6 +29,8 @@ pub struct WaitObserverC {
         ),
     >,
     pub(crate) wait_ends: Option<unsafe extern "C" fn(context: *mut c_void, waiter: *mut c_void)>,
+    pub(crate) gaps_conflict:
+        Option<unsafe extern "C" fn(context: *mut c_void, a: *mut c_void, b: *mut c_void) -> c_int>,
 }
 
 /// `tidesdb_options`.
@@ -82,6 +84,13 @@ impl WaitObserver for Observer {
             // SAFETY: as above.
             unsafe { ends(self.0.context, waiter.cookie() as *mut c_void) };
         }
+    }
+
+    fn gaps_conflict(&self, a: &Owner, b: &Owner) -> bool {
+        self.0.gaps_conflict.is_none_or(|conflict| {
+            // SAFETY: as above.
+            unsafe { conflict(self.0.context, a.cookie() as *mut c_void, b.cookie() as *mut c_void) != 0 }
+        })
     }
 }
 

@@ -396,6 +396,7 @@ unsafe fn change_of<'a>(handle: &TxnHandle, op: &'a OpC) -> Result<Change<'a>, E
         // A single delete acts as a delete until compaction knows which puts it may cancel.
         2 | 3 => ChangeKind::Delete,
         4 => ChangeKind::Insert(value),
+        5 => ChangeKind::PutEntry(value),
         other => return Err(Error::InvalidArgument(format!("{other} is no kind of change"))),
     };
     if op.flags > 1 {

@@ -59,8 +59,8 @@ pub enum Error {
     /// A lock was not granted in time.
     #[error("a lock was not granted in time")]
     LockTimeout,
-    /// A transaction holds as many row locks as it may, and they could not become a table lock.
-    #[error("a transaction may hold {bound} row locks")]
+    /// A transaction holds as many row locks as there may be, and they could not become a table lock.
+    #[error("more than the {bound} row locks that there may be, and others use the table")]
     TooManyLocks {
         /// Most row locks allowed.
         bound: usize,

@@ -199,6 +199,14 @@ impl Options {
         self.write_buffer_size as u64 * 2 + self.block_cache_size as u64
     }
 
+    /// Locks that owners with many of them may have together before they escalate; half a write buffer's
+    /// worth of them. At twice as many they escalate or fail.
+    pub fn lock_bound(&self) -> usize {
+        /// What one lock takes: entry, queue, places in the lists.
+        const LOCK_BYTES: usize = 256;
+        (self.write_buffer_size / 2 / LOCK_BYTES).max(1024)
+    }
+
     /// The bound on memory in force.
     pub fn memory_limit(&self) -> u64 {
         if self.max_memory == 0 {

@@ -262,6 +262,15 @@ impl Db {
         self.store.catalog.names(prefix)
     }
 
+    /// Says that locks on keys of `index` come under the table lock of `table`. To be called before the
+    /// first lock in `index`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when `index` is in use or attached elsewhere: its locks stay under one of its own.
+    pub fn attach(&self, index: &Family, table: &Family) -> Result<()> {
+        self.store.locks.attach_family(index.id(), table.id())
+    }
+
     /// A cursor on a family.
     pub fn cursor(&self, family: &Arc<Family>) -> Cursor {
         Cursor::new(family.clone())

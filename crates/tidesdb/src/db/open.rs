@@ -32,7 +32,7 @@ use crate::flush::{self, FlushInput, FlushSource, Flushed};
 use crate::io::{Disk, OpenMode};
 use crate::iter::merge::Merge;
 use crate::iter::{LiveSnapshots, Source};
-use crate::lock::{LockManager, WaitObserver};
+use crate::lock::{LockManager, LockOptions, WaitObserver};
 use crate::memtable::{ArenaPool, Generation};
 use crate::options::{LogLevel, Options};
 use crate::txn::commit_batch::CommitBatch;
@@ -305,8 +305,9 @@ impl Db {
         let active = Arc::new(Generation::new(replay.next_generation, arenas.clone()));
         let view = ReadView { active: active.clone(), sealed, version: versions.current() };
         memtables.state.lock().log_from.insert(active.id(), first_segment);
+        let lock_options = LockOptions { max_total: options.lock_bound(), ..LockOptions::default() };
         let store = Arc::new(Store {
-            locks: LockManager::new(observer, Arc::new(disk.clone())),
+            locks: LockManager::with_options(observer, Arc::new(disk.clone()), lock_options),
             pipeline: Arc::new(Pipeline::new(newest + 1, active.clone())),
             snapshots: Snapshots::new(SNAPSHOTS),
             catalog: Catalog::default(),

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode, Owner, Policy, TableMode};
 use crate::options::SyncMode;
 use crate::txn::commit::Prepared;
+use crate::txn::cursor::gap_around;
 use crate::txn::snapshot::Slot;
 use crate::txn::undecided::Dormant;
 use crate::txn::write_batch::{Mark, OwnEntry, WriteBatch};
@@ -55,6 +56,16 @@ pub enum ReadMode {
     Shared,
     /// Takes an exclusive lock, then reads the newest version.
     Exclusive,
+    /// The newest version without a lock on its key, in scans that keep the gaps between keys free as those
+    /// of `Shared` and `Exclusive` do: for entries of an index whose rows the caller locks.
+    Gap,
+}
+
+impl ReadMode {
+    /// Whether scans in this mode keep gaps free where the transaction does.
+    pub(crate) fn may_keep_gaps(self) -> bool {
+        matches!(self, ReadMode::Shared | ReadMode::Exclusive | ReadMode::Gap)
+    }
 }
 
 /// One change of a row.
@@ -77,8 +88,20 @@ pub enum ChangeKind<'a> {
     Put(&'a [u8]),
     /// The key has this value; an error when a live entry of it exists.
     Insert(&'a [u8]),
+    /// As `Put`, for an entry of an index whose row is locked: a lock on it keeps it out of others' ranges
+    /// and is not compared with the snapshot, as the row's was.
+    PutEntry(&'a [u8]),
     /// The key does not exist.
     Delete,
+}
+
+/// What a locking read of a key that does not exist keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Missing {
+    /// From REPEATABLE READ on the lock on the key, and for exclusive reads the gap around it.
+    Keep,
+    /// Nothing: the key was named by an entry of an index, whose range tells of a new one.
+    Forget,
 }
 
 /// What a point read came to.
@@ -135,6 +158,8 @@ pub struct Transaction {
     /// A lock is held on a key whose newest version was found to be newer than the snapshot: holding a
     /// lock already does not show any more that its key was compared.
     overtaken: AtomicBool,
+    /// Some key was put without a lock: `prepare` locks it.
+    unlocked_puts: bool,
 }
 
 impl Transaction {
@@ -161,6 +186,7 @@ impl Transaction {
             sync: None,
             ended_snapshots: 0,
             overtaken: AtomicBool::new(false),
+            unlocked_puts: false,
         }
     }
 
@@ -172,6 +198,7 @@ impl Transaction {
         self.mood = mood;
         self.state = State::Active;
         self.owner.restart(self.store.new_owner_id());
+        self.owner.set_applier(mood.ordered_waits);
         Ok(())
     }
 
@@ -422,6 +449,45 @@ impl Transaction {
         self.store.locks.lock_point(&self.owner, family, key, mode, policy)
     }
 
+    /// Whether locking scans keep the gaps between their rows free of others' insertions, and a missing key
+    /// asked for exclusively the gap around it.
+    pub(crate) fn keeps_gaps(&self) -> bool {
+        match self.mood.isolation {
+            _ if self.mood.unlocked => false,
+            Isolation::Serializable => true,
+            Isolation::RepeatableRead | Isolation::Snapshot => !self.mood.optimistic,
+            Isolation::ReadUncommitted | Isolation::ReadCommitted => false,
+        }
+    }
+
+    /// Keeps `from..to` free of others' insertions; waits for those who have keys there.
+    pub(crate) fn lock_range(&self, family: FamilyId, from: &[u8], to: Option<&[u8]>) -> Result<()> {
+        self.store.locks.lock_range(&self.owner, family, from, to, self.policy(false))
+    }
+
+    /// What a locking read leaves behind that found nothing. Returns whether a lock newly taken is kept.
+    fn settle_missing(
+        &self,
+        family: FamilyId,
+        key: &[u8],
+        mode: Mode,
+        missing: Missing,
+        newly_locked: bool,
+    ) -> Result<bool> {
+        if missing == Missing::Forget || self.mood.isolation < Isolation::RepeatableRead {
+            if newly_locked {
+                self.unlock_key(family, key, mode);
+            }
+            return Ok(false);
+        }
+        if mode == Mode::Exclusive && self.keeps_gaps() {
+            let (from, to) = gap_around(&self.store, family, key)?;
+            let to = to.as_deref();
+            self.store.locks.lock_gap(&self.owner, family, key, &from, to, self.policy(false))?;
+        }
+        Ok(newly_locked)
+    }
+
     /// Gives back a lock that a read of this transaction newly took, unless the key was written since.
     pub(crate) fn unlock_key(&self, family: FamilyId, key: &[u8], mode: Mode) {
         if self.batch.get(family, key).is_none() {
@@ -475,7 +541,9 @@ impl Transaction {
         }
         let (kind, value) = match change.kind {
             // Whether an older entry lies below is not known here: every put says that it may.
-            ChangeKind::Put(value) | ChangeKind::Insert(value) => (Kind::PUT.marked_may_overwrite(), value),
+            ChangeKind::Put(value) | ChangeKind::Insert(value) | ChangeKind::PutEntry(value) => {
+                (Kind::PUT.marked_may_overwrite(), value)
+            }
             ChangeKind::Delete => (Kind::DELETE, &[][..]),
         };
         if value.len() > MAX_VALUE_LEN {
@@ -486,7 +554,8 @@ impl Transaction {
             let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;
             let own = self.own(family.id(), key).map(|own| own.kind.is_tombstone());
             let compared = granted == Some(Granted::AlreadyHeld) && !self.overtaken.load(Ordering::Relaxed);
-            let unread = !compared && self.transaction_snapshot.is_some();
+            let entry = matches!(change.kind, ChangeKind::PutEntry(_));
+            let unread = !compared && !entry && self.transaction_snapshot.is_some();
             if own.is_none() && (insert || unread) {
                 if let Some((seq, kind)) = self.store.newest(family.id(), key, MAX_SEQ, None)? {
                     let unchanged = self.check_unchanged(seq);
@@ -510,7 +579,20 @@ impl Transaction {
                 return Err(Error::Duplicate);
             }
         }
+        // A range may have to keep it out; the row it overwrites keeps its own lock.
+        self.unlocked_puts |= !change.lock && !self.mood.unlocked && !kind.is_tombstone();
         self.batch.push(family.id(), key, kind, value);
+        Ok(())
+    }
+
+    /// Takes the locks on written keys that no statement took.
+    fn lock_written(&self) -> Result<()> {
+        for (family, entries) in self.batch.families() {
+            for entry in entries {
+                let policy = self.policy(false);
+                self.store.locks.lock_point(&self.owner, family, entry.key, Mode::Exclusive, policy)?;
+            }
+        }
         Ok(())
     }
 
@@ -532,7 +614,7 @@ impl Transaction {
     /// The value of a key as the mode says; `None` when there is none.
     pub fn get(&mut self, family: &Arc<Family>, key: &[u8], mode: ReadMode) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
-        Ok(self.get_into(family, key, mode, false, &mut value)?.live.then_some(value))
+        Ok(self.get_into(family, key, mode, false, Missing::Keep, &mut value)?.live.then_some(value))
     }
 
     /// Reads a key into `out`. In the locking modes the key is locked once; [`Error::LockTimeout`] also
@@ -543,19 +625,17 @@ impl Transaction {
         key: &[u8],
         mode: ReadMode,
         skip: bool,
+        missing: Missing,
         out: &mut Vec<u8>,
     ) -> Result<Found> {
         self.require_active()?;
         out.clear();
         let seq = self.read_seq(mode)?;
         self.check_family(family, seq)?;
-        let locking = match mode {
-            ReadMode::Snapshot | ReadMode::Latest => false,
-            ReadMode::Shared | ReadMode::Exclusive => true,
-        };
+        let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
+        let locking = matches!(mode, ReadMode::Shared | ReadMode::Exclusive);
         let mut newly_locked = false;
         if locking {
-            let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
             let granted = self.lock_key(family.id(), key, lock, skip)?.ok_or(Error::LockTimeout)?;
             newly_locked = granted == Granted::New;
         }
@@ -566,21 +646,28 @@ impl Transaction {
             }
             return Ok(Found { live, newly_locked });
         }
-        match self.store.newest(family.id(), key, seq, Some(out))? {
-            None => Ok(Found { live: false, newly_locked }),
+        let live = match self.store.newest(family.id(), key, seq, Some(out))? {
+            None => false,
             Some((seq, kind)) => {
                 if locking {
                     self.check_unchanged(seq)?;
                 }
-                Ok(Found { live: !kind.is_tombstone(), newly_locked })
+                !kind.is_tombstone()
             }
+        };
+        if locking && !live {
+            newly_locked = self.settle_missing(family.id(), key, lock, missing, newly_locked)?;
         }
+        Ok(Found { live, newly_locked })
     }
 
     /// The last step that may fail or wait. With an `xid` the changes are logged and synced as prepared.
     pub fn prepare(&mut self, xid: Option<&[u8]>) -> Result<()> {
         self.require_active()?;
         if !self.batch.is_empty() {
+            if self.unlocked_puts {
+                self.lock_written()?;
+            }
             let prepared = self.store.prepare(&self.batch, xid, self.sync, &self.owner)?;
             self.prepared = Some(prepared);
             self.xid.extend_from_slice(xid.unwrap_or_default());
@@ -669,6 +756,7 @@ impl Transaction {
         self.statement = Mark::default();
         self.savepoints.clear();
         self.overtaken.store(false, Ordering::Relaxed);
+        self.unlocked_puts = false;
         self.changed();
         self.store.locks.unlock_all(&self.owner);
         self.state = State::Idle;
