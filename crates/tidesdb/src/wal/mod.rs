@@ -6,7 +6,8 @@
 //! `protocols.md` sections 1 and 2 have the rules, `docs/format/wal.md` has the bytes.
 //!
 //! - `batch`, `record`, `segment`: bytes, both ways
-//! - `handover`: who works when many wait
+//! - `handover`: who syncs when many wait
+//! - `inflight`: who writes when many wait
 //! - `files`: physical files: preparing, recycling, releasing
 //! - `writer`: [`Wal`], what committers use
 //! - `reader`: [`recover`]
@@ -15,6 +16,7 @@
 pub mod batch;
 mod files;
 mod handover;
+mod inflight;
 mod reader;
 pub mod record;
 mod segment;

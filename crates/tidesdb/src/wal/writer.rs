@@ -37,6 +37,7 @@ pub use self::room::{Patience, Purpose, Reservation};
 use self::shared::{Core, Counters};
 use super::files::{Files, LogFiles, RecyclingHold};
 use super::handover::Handover;
+use super::inflight::InFlight;
 use super::record::Record;
 use super::segment::{footprint, log_dir, size_is_valid, Seal, SEGMENT_HEADER};
 use crate::error::{Error, Result};
@@ -149,17 +150,18 @@ impl Wal {
                 waiting: 0,
             }),
             room: Condvar::new(),
-            writes: Handover::new(),
+            flight: InFlight::new(),
             syncs: Handover::new(),
-            end: Mutex::new(LogEnd {
+            end: std::sync::Mutex::new(LogEnd {
                 seal: Seal::new(first_segment, epoch),
                 segment,
                 offset: SEGMENT_HEADER,
                 buffer: Vec::new(),
                 head: Vec::new(),
                 taken: Vec::new(),
-                touched: Vec::new(),
                 used: 0,
+                ticket: 0,
+                seq: 0,
             }),
             progress: Mutex::new(Progress { written_lsn: start, marked: start, ..Progress::default() }),
             written_lsn: AtomicU64::new(start.0),
@@ -257,7 +259,7 @@ impl Wal {
 
     /// Everything up to this ticket is written.
     pub fn written_ticket(&self) -> Ticket {
-        self.core.writes.done()
+        self.core.flight.done()
     }
 
     /// Everything up to this ticket is durable.

@@ -95,29 +95,29 @@ impl Core {
     /// so that the next sync covers the mark before anything behind it counts as durable.
     pub(super) fn mark(&self) {
         let durable = Lsn(self.durable_lsn.load(Ordering::Acquire));
-        if self.progress.lock().marked >= durable || self.has_failed() || !self.writes.try_lead() {
+        if self.progress.lock().marked >= durable || self.has_failed() {
             return;
         }
         let _guard = AbortOnPanic::new();
-        let mut end = self.end.lock();
+        let Some(mut end) = self.try_end() else { return };
         let (empty, room) = {
             let queue = self.queue.lock();
             let need = footprint(MAX_FIXED, self.options.segment_size);
             (queue.records.is_empty(), queue.capacity >= queue.outstanding + need)
         };
-        let done = self.writes.done();
-        if !empty || !room || self.syncs.done() < done {
-            self.writes.finish(done);
+        if !empty || !room || !self.flight.is_empty() || self.syncs.done() < self.flight.done() {
             return;
         }
-        let result = self.append(&mut end, &Record::DurableMark, durable).and_then(|()| end.flush());
-        if let Err(error) = result {
+        if let Err(error) = self.append(&mut end, &Record::DurableMark, durable) {
             self.fail(&error);
             return;
         }
-        self.publish(&mut end, None, 0);
+        self.cut(&mut end);
+        self.flight.write_all(self);
+        if self.has_failed() {
+            return;
+        }
         self.progress.lock().marked = durable;
         self.queue.lock().capacity -= std::mem::take(&mut end.used);
-        self.writes.finish(done);
     }
 }

@@ -1,36 +1,71 @@
-//! The end of the log: records become bytes in a buffer, the buffer goes to the present segment, and a full
-//! segment is followed by the next one that stands ready. Only the write leader is here.
+//! The end of the log: records become bytes in a buffer, the buffer becomes a stretch of the present
+//! segment, and a full segment is followed by the next one that stands ready. One thread at a time is here.
 
 use std::sync::Arc;
 
 use super::shared::Core;
+use super::Ticket;
 use crate::error::Result;
-use crate::types::Lsn;
+use crate::types::{Lsn, Seq};
 use crate::wal::files::Segment;
+use crate::wal::inflight::Stretch;
 use crate::wal::record::Record;
 use crate::wal::segment::{frame_end, record_start, Part, Seal, FRAGMENT_HEADER, SEGMENT_HEADER};
 
-/// Bytes after which a leader writes what it has serialised so far.
+/// Bytes after which what is serialised so far is written, so that a large record needs no buffer of its
+/// size.
 const FLUSH_AT: usize = 1 << 20;
 
-/// Capacity that the write buffer keeps from one group to the next.
-const KEEP_BUFFER: usize = 2 * FLUSH_AT;
+/// Stretches up to this are written again rather than waited for.
+const SMALL: usize = 64 << 10;
 
-/// What only the write leader touches.
+/// Capacity that a buffer begins with.
+const BUFFER: usize = 512;
+
+/// Bytes at their place in a segment, which they hold.
+pub(super) struct Written {
+    pub(super) segment: Arc<Segment>,
+    pub(super) bytes: Vec<u8>,
+    /// Where the bytes end.
+    pub(super) end: Lsn,
+    /// The last record that ends here or before, and the highest sequence number up to here.
+    pub(super) last: Ticket,
+    pub(super) seq: Seq,
+}
+
+impl Written {
+    /// Where the bytes begin in the file.
+    pub(super) fn start(&self) -> u64 {
+        u64::from(self.end.offset()) - self.bytes.len() as u64
+    }
+}
+
+impl Stretch for Written {
+    fn last(&self) -> Ticket {
+        self.last
+    }
+
+    fn is_small(&self) -> bool {
+        self.bytes.len() <= SMALL
+    }
+}
+
+/// What only the thread that serialises touches.
 pub(super) struct LogEnd {
     pub(super) segment: Arc<Segment>,
     pub(super) seal: Seal,
     /// Where the next byte goes.
     pub(super) offset: u32,
-    /// Serialised bytes that are not in the file; they end at `offset`.
+    /// Serialised bytes that are in no stretch; they end at `offset`.
     pub(super) buffer: Vec<u8>,
     pub(super) head: Vec<u8>,
     /// The group, kept for its capacity.
     pub(super) taken: Vec<(Record, u64)>,
-    /// Segments that this group has written to, but the present one.
-    pub(super) touched: Vec<Arc<Segment>>,
     /// Bytes of `capacity` that this group has used.
     pub(super) used: u64,
+    /// The last record that is serialised whole, and the highest sequence number of those.
+    pub(super) ticket: Ticket,
+    pub(super) seq: Seq,
 }
 
 impl LogEnd {
@@ -54,19 +89,29 @@ impl LogEnd {
         self.used += u64::from(n);
     }
 
-    /// Writes the buffer to the present segment.
-    pub(super) fn flush(&mut self) -> Result<()> {
-        if !self.buffer.is_empty() {
-            let start = u64::from(self.offset) - self.buffer.len() as u64;
-            self.segment.file.write_at(&self.buffer, start)?;
-            self.buffer.clear();
-            self.buffer.shrink_to(KEEP_BUFFER);
+    /// The buffer as a stretch.
+    fn cut(&mut self) -> Option<Written> {
+        if self.buffer.is_empty() {
+            return None;
         }
-        Ok(())
+        Some(Written {
+            segment: self.segment.clone(),
+            bytes: std::mem::replace(&mut self.buffer, Vec::with_capacity(BUFFER)),
+            end: Lsn::new(self.segment.id, self.offset),
+            last: self.ticket,
+            seq: self.seq,
+        })
     }
 }
 
 impl Core {
+    /// Gives what is serialised to those who write.
+    pub(super) fn cut(&self, end: &mut LogEnd) {
+        if let Some(stretch) = end.cut() {
+            self.flight.push(stretch);
+        }
+    }
+
     /// Serialises a record behind what is there, going on to the next segments as needed.
     pub(super) fn append(&self, end: &mut LogEnd, record: &Record, durable: Lsn) -> Result<()> {
         let size = self.options.segment_size;
@@ -95,7 +140,8 @@ impl Core {
             let done = first_rest.is_empty() && rest.is_empty();
             end.fragment(Part::new(first, done), a, b);
             if end.buffer.len() >= FLUSH_AT {
-                end.flush()?;
+                self.cut(end);
+                self.flight.write_all(self);
             }
             if done {
                 break;
@@ -108,7 +154,7 @@ impl Core {
     }
 
     pub(super) fn next_segment(&self, end: &mut LogEnd) -> Result<()> {
-        end.flush()?;
+        self.cut(end);
         let next = loop {
             match self.files.take_ready() {
                 Some(next) => break next,
@@ -118,8 +164,7 @@ impl Core {
             }
         };
         end.seal = Seal::new(next.id, self.epoch);
-        let full = std::mem::replace(&mut end.segment, next);
-        end.touched.push(full);
+        end.segment = next;
         end.offset = SEGMENT_HEADER;
         Ok(())
     }

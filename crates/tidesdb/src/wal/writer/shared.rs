@@ -1,7 +1,7 @@
 //! What the threads of the log share, and what a failed write does to all of them.
 //!
-//! Locks are taken one at a time but for `end`, whose holder (the write leader) may take `queue`, then
-//! `progress`. After `failed` is set nothing is written or synced any more (`protocols.md` 1.8).
+//! Locks are taken one at a time but for two: the holder of `end` (it serialises) may take any other, and
+//! `progress` is taken under the latch of `flight`. After `failed` is set nothing is written or synced any more (`protocols.md` 1.8).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::background::Background;
 use super::group::Progress;
-use super::log_end::LogEnd;
+use super::log_end::{LogEnd, Written};
 use super::room::Queue;
 use super::sync::Callback;
 use super::{Ticket, WalOptions};
@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::io::Disk;
 use crate::wal::files::Files;
 use crate::wal::handover::Handover;
+use crate::wal::inflight::InFlight;
 
 pub(super) struct Core {
     pub(super) disk: Arc<dyn Disk>,
@@ -26,9 +27,10 @@ pub(super) struct Core {
     pub(super) files: Arc<Files>,
     pub(super) queue: Mutex<Queue>,
     pub(super) room: Condvar,
-    pub(super) writes: Handover,
+    pub(super) flight: InFlight<Written>,
     pub(super) syncs: Handover,
-    pub(super) end: Mutex<LogEnd>,
+    /// Waiters sleep: a yielding thread gives up its slice of the processor on newer kernels.
+    pub(super) end: std::sync::Mutex<LogEnd>,
     pub(super) progress: Mutex<Progress>,
     pub(super) written_lsn: AtomicU64,
     pub(super) durable_lsn: AtomicU64,
@@ -85,7 +87,7 @@ impl Core {
 
     /// The error for a record that is not proven to be where its owner wants it.
     pub(super) fn lost(&self, ticket: Ticket) -> Error {
-        // A leader raises `taken` before it looks at `failed` and writes nothing after a failure, so
+        // Who serialises raises `taken` before it looks at `failed` and writes nothing after a failure, so
         // a ticket above `taken` is not and will not be in the file.
         if ticket <= self.taken.load(Ordering::SeqCst) {
             Error::OutcomeUnknown
@@ -103,7 +105,7 @@ impl Core {
             }
         }
         self.failed.store(true, Ordering::SeqCst);
-        self.writes.stop();
+        self.flight.stop();
         self.syncs.stop();
         let queue = self.queue.lock();
         self.room.notify_all();

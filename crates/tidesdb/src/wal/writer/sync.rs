@@ -8,14 +8,14 @@ use std::sync::atomic::Ordering;
 use super::shared::{AbortOnPanic, Core};
 use super::Ticket;
 use crate::error::Result;
-use crate::wal::handover::{Looks, Turn};
+use crate::wal::handover::Turn;
 
 pub(super) type Callback = Box<dyn FnOnce(Result<()>) + Send>;
 
 impl Core {
     pub(super) fn wait_durable(&self, ticket: Ticket) -> Result<()> {
         loop {
-            match self.syncs.wait(ticket, Looks::NONE) {
+            match self.syncs.wait(ticket) {
                 Turn::Done => return Ok(()),
                 Turn::Stopped => return Err(self.lost(ticket)),
                 Turn::Lead => self.lead_sync(),
