@@ -11,7 +11,6 @@ pub mod indexreads;
 pub mod kill;
 pub mod literal;
 pub mod memory;
-pub mod session;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -20,8 +19,9 @@ use std::time::Instant;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::server::engine::Engine;
+pub use crate::server::session;
 use crate::server::settings::Setting;
-use crate::server::{Server, Wanted};
+use crate::server::{Data, Server, Wanted};
 use session::{Failure, Session};
 
 /// A check.
@@ -107,6 +107,7 @@ impl Lab<'_> {
                 engines: &[Engine::TidesDb],
                 plugin: Some(self.plugin),
                 directory: &self.directory,
+                data: Data::Empty,
                 settings,
             },
             self.interrupt,
