@@ -135,8 +135,9 @@ impl Options {
 
     /// The settings for a server in which one engine is measured, with memory scaled.
     ///
-    /// MyRocks gets what the file says of TidesDB (cache, write buffer, threads, no wait for the
-    /// disk) where it says nothing of MyRocks.
+    /// MyRocks gets what the file says of TidesDB (cache, threads, no wait for the disk) where it
+    /// says nothing of MyRocks. Its write buffer stays at its default, 64 MB: a bound on all of
+    /// them together (rocksdb_db_write_buffer_size) of that size stalls its loads.
     pub fn settings(&self, engine: Engine, scale: f64, connections: u32) -> Vec<Setting> {
         let scaled = |n: u64| {
             if scale >= 1.0 {
@@ -182,9 +183,6 @@ impl Options {
                 derived.push(setting("rocksdb_flush_log_at_trx_commit", "0"));
                 if let Some(cache) = cache {
                     derived.push(setting("rocksdb_block_cache_size", cache.to_string()));
-                }
-                if let Some(buffer) = buffer {
-                    derived.push(setting("rocksdb_db_write_buffer_size", buffer.to_string()));
                 }
                 let jobs = threads("flush") + threads("compaction");
                 if jobs > 0 {

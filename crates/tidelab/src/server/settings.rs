@@ -152,11 +152,16 @@ pub fn option_file(places: &Places<'_>, engines: &[Engine], settings: &[Setting]
     text
 }
 
+/// Variables that the server sets by itself, whatever is asked: one instance of the table cache
+/// for each CPU at most, undo tablespaces as they were when the data directory was made.
+const SERVER_DECIDES: [&str; 2] = ["table_open_cache_instances", "innodb_undo_tablespaces"];
+
 /// What of the settings the server does not use, given its global variables; one line for
 /// each, empty when all is as asked.
 pub fn differences(settings: &[Setting], variables: &BTreeMap<String, String>) -> Vec<String> {
     settings
         .iter()
+        .filter(|asked| !SERVER_DECIDES.contains(&asked.name.as_ref()))
         .filter_map(|asked| match variables.get(asked.name.as_ref()) {
             None => {
                 Some(format!("{} = {} was asked, the server has no such variable", asked.name, asked.value))
@@ -176,9 +181,10 @@ fn canonical(value: &str) -> String {
         "OFF" | "FALSE" | "NO" => return "0".to_string(),
         _ => {}
     }
-    match bytes(&value) {
-        Some(bytes) => bytes.to_string(),
-        None => value,
+    match (bytes(&value), value.parse::<f64>()) {
+        (Some(bytes), _) => bytes.to_string(),
+        (None, Ok(number)) => number.to_string(),
+        _ => value,
     }
 }
 
@@ -203,9 +209,15 @@ mod tests {
 
     #[test]
     fn sizes_and_switches_are_equal_in_any_spelling() {
-        let asked =
-            [setting("a", "64M"), setting("b", "OFF"), setting("c", "none"), setting("d", "REPEATABLE-READ")];
-        let found = variables(&[("a", "67108864"), ("b", "0"), ("c", "NONE"), ("d", "REPEATABLE-READ")]);
+        let asked = [
+            setting("a", "64M"),
+            setting("b", "OFF"),
+            setting("c", "none"),
+            setting("d", "1"),
+            setting("e", "0.1"),
+        ];
+        let found =
+            variables(&[("a", "67108864"), ("b", "0"), ("c", "NONE"), ("d", "1.000000"), ("e", "0.100000")]);
         assert_eq!(differences(&asked, &found), Vec::<String>::new());
     }
 
