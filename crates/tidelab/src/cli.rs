@@ -121,7 +121,7 @@ struct Common {
 
 #[derive(Args, Clone, Debug)]
 struct Checks {
-    /// Which: kill, literal, counters, indexreads, memory [default: all; in the short form all but memory].
+    /// Which: kill, crash, literal, counters, indexreads, memory [default: all; in the short form all but memory].
     #[arg(value_name = "NAME")]
     names: Vec<Check>,
     /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
@@ -136,7 +136,7 @@ struct Checks {
     /// The form of `make test`: about two minutes in all.
     #[arg(long)]
     short: bool,
-    /// Kills of `kill` [default: 5, 3 in the short form].
+    /// Kills of `kill` and `crash` [default: 5; 3 and 2 in the short form].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
     /// Seconds of load in each part of the other checks.
