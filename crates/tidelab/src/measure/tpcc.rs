@@ -141,6 +141,11 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// A run that is to be made.
+    pub fn new(engine: Engine, round: u32, seed: u64) -> Cell {
+        Cell { engine, round, seed, failures: Vec::new(), check_s: 0.0, figures: None, seconds: Vec::new() }
+    }
+
     /// It came to its end and passed its checks.
     pub fn counts(&self) -> bool {
         self.failures.is_empty() && self.figures.is_some()
@@ -270,21 +275,10 @@ impl<'a> Experiment<'a> {
         let facts = ServerFacts::new(&self.place.prefix.to_string_lossy(), asked, server.variables());
         self.record.servers.insert(engine, facts);
         let address = Address::root(server.socket());
-        let start = Instant::now();
         let before = process_use(server.pid()).cpu_s;
         make_tables(&address, engine.database(), engine, scale, false)?;
-        let (watcher, of) = (&mut self.watcher, scale.rows());
-        let load = Load {
-            address: &address,
-            database: engine.database(),
-            scale,
-            users: self.design.build_users,
-            seed: self.design.seed,
-            session: &[],
-            interrupt: self.interrupt,
-        };
-        let rows = load.run(|rows, seconds| watcher.loading(engine, rows, of, seconds))?;
-        let seconds = start.elapsed().as_secs_f64();
+        let target = Target { address: &address, process: Some(server.pid()), database: engine.database() };
+        let (rows, seconds) = load(&target, engine, self.design, self.interrupt, self.watcher)?;
         let server_cpu_s = process_use(server.pid()).cpu_s - before;
         self.watcher.begins(0, engine, "setting the loaded data aside");
         let frozen = self.frozen(engine);
@@ -304,16 +298,13 @@ impl<'a> Experiment<'a> {
         let data = if last { Data::Move(&frozen) } else { Data::Copy(&frozen) };
         let mut server = self.start(engine, data)?;
         let seed = self.design.seed + u64::from(round);
-        let mut cell = Cell {
-            engine,
-            round,
-            seed,
-            failures: Vec::new(),
-            check_s: 0.0,
-            figures: None,
-            seconds: Vec::new(),
-        };
-        let measured = self.measure(&mut server, &mut cell);
+        let mut cell = Cell::new(engine, round, seed);
+        let address = Address::root(server.socket());
+        let target = Target { address: &address, process: Some(server.pid()), database: engine.database() };
+        let directory = server.directory().to_path_buf();
+        let space = || disk::of_engine(&directory, engine);
+        let measured = run_on(&target, self.design, &mut cell, self.interrupt, self.watcher, space)
+            .and_then(|()| server.check_alive());
         if let Err(error) = measured {
             cell.failures.push(error.to_string());
             let alive = server.check_alive();
@@ -345,47 +336,90 @@ impl<'a> Experiment<'a> {
         self.watcher.measured(&cell);
         self.record.cells.push(cell);
     }
+}
 
-    fn measure(&mut self, server: &mut Server, cell: &mut Cell) -> Result<()> {
-        let design = self.design;
-        let (engine, database) = (cell.engine, cell.engine.database());
-        let settle = Duration::from_secs(u64::from(design.settle_s));
-        quiet::wait(server.pid(), settle, self.interrupt)?;
-        self.watcher.begins(cell.round, engine, "running");
-        let address = Address::root(server.socket());
-        let drive = Drive {
-            address: &address,
-            server: Some(server.pid()),
-            database,
-            scale: design.scale,
-            users: design.users,
-            ramp_up: Duration::from_secs(u64::from(design.ramp_up_s)),
-            duration: Duration::from_secs(u64::from(design.duration_s)),
-            seed: cell.seed,
-            interrupt: self.interrupt,
-        };
-        let watcher = &mut self.watcher;
-        let outcomes = drive.run(|second| watcher.second(second))?;
-        cell.failures.extend(outcomes.errors.iter().cloned());
-        server.check_alive()?;
-        self.watcher.begins(cell.round, engine, "waiting until the server is quiet");
-        let before = process_use(server.pid()).cpu_s;
-        quiet::wait(server.pid(), settle, self.interrupt)?;
-        let after = process_use(server.pid()).cpu_s - before;
-        cell.seconds = seconds(&outcomes);
-        let figures = figures(&outcomes, after, disk::of_engine(server.directory(), engine));
-        self.watcher.begins(cell.round, engine, "checking the conditions");
-        let start = Instant::now();
-        let found = readout::check(&address, database, design.scale, design.users.min(READERS))?;
-        cell.check_s = start.elapsed().as_secs_f64();
-        cell.failures.extend(found.complaints());
-        cell.failures.extend(compare(&outcomes, found.new_orders));
-        if figures.nopm <= 0.0 {
-            cell.failures.push("not one new order came to its end".to_string());
-        }
-        cell.figures = Some(figures);
-        Ok(())
+/// A server that runs, and the database in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// How to reach it.
+    pub address: &'a Address,
+    /// Its process; none where that is not known.
+    pub process: Option<u32>,
+    /// The database.
+    pub database: &'a str,
+}
+
+/// Fills the tables, which must be there and empty. The rows that are in, and the seconds.
+pub fn load(
+    target: &Target<'_>,
+    engine: Engine,
+    design: &Design,
+    interrupt: &Interrupt,
+    watcher: &mut dyn Watcher,
+) -> Result<(u64, f64)> {
+    let start = Instant::now();
+    let of = design.scale.rows();
+    let load = Load {
+        address: target.address,
+        database: target.database,
+        scale: design.scale,
+        users: design.build_users,
+        seed: design.seed,
+        session: &[],
+        interrupt,
+    };
+    let rows = load.run(|rows, seconds| watcher.loading(engine, rows, of, seconds))?;
+    Ok((rows, start.elapsed().as_secs_f64()))
+}
+
+/// One run on tables that are filled, and the checks that it must pass: the cell has its figures
+/// and failures then. Fails when it did not come to its end. `space` says what the engine's files
+/// take.
+pub fn run_on(
+    target: &Target<'_>,
+    design: &Design,
+    cell: &mut Cell,
+    interrupt: &Interrupt,
+    watcher: &mut dyn Watcher,
+    space: impl FnOnce() -> Space,
+) -> Result<()> {
+    let settle = || {
+        let limit = Duration::from_secs(u64::from(design.settle_s));
+        target.process.map_or(Ok(()), |process| quiet::wait(process, limit, interrupt))
+    };
+    let cpu = || target.process.map_or(0.0, |process| process_use(process).cpu_s);
+    settle()?;
+    watcher.begins(cell.round, cell.engine, "running");
+    let drive = Drive {
+        address: target.address,
+        server: target.process,
+        database: target.database,
+        scale: design.scale,
+        users: design.users,
+        ramp_up: Duration::from_secs(u64::from(design.ramp_up_s)),
+        duration: Duration::from_secs(u64::from(design.duration_s)),
+        seed: cell.seed,
+        interrupt,
+    };
+    let outcomes = drive.run(|second| watcher.second(second))?;
+    cell.failures.extend(outcomes.errors.iter().cloned());
+    watcher.begins(cell.round, cell.engine, "waiting until the server is quiet");
+    let before = cpu();
+    settle()?;
+    let after = cpu() - before;
+    cell.seconds = seconds(&outcomes);
+    let figures = figures(&outcomes, after, space());
+    watcher.begins(cell.round, cell.engine, "checking the conditions");
+    let start = Instant::now();
+    let found = readout::check(target.address, target.database, design.scale, design.users.min(READERS))?;
+    cell.check_s = start.elapsed().as_secs_f64();
+    cell.failures.extend(found.complaints());
+    cell.failures.extend(compare(&outcomes, found.new_orders));
+    if figures.nopm <= 0.0 {
+        cell.failures.push("not one new order came to its end".to_string());
     }
+    cell.figures = Some(figures);
+    Ok(())
 }
 
 /// Connections that read the tables for the check at once.

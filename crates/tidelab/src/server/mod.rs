@@ -149,6 +149,9 @@ impl Server {
             Data::Copy(frozen) => bring(frozen, &directory, copy_folder)?,
             Data::Move(frozen) => bring(frozen, &directory, move_folder)?,
         }
+        if wanted.data != Data::Empty {
+            write_back(&directory)?;
+        }
         let home = Home { prefix: wanted.prefix.to_path_buf(), mariadbd, directory, socket, socket_outside };
         let engines = wanted.engines.to_vec();
         let child = home.launch(&engines, wanted.settings)?;
@@ -503,19 +506,30 @@ fn move_folder(from: &Path, to: &Path) -> Result<()> {
 }
 
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {
-    let output = Command::new("cp")
-        .args(["-a", "--reflink=auto", "--sparse=always"])
-        .arg(from)
-        .arg(to)
+    let mut command = Command::new("cp");
+    command.args(["-a", "--reflink=auto", "--sparse=always"]).arg(from).arg(to);
+    run_tool(command, "copying", from)
+}
+
+/// Waits until the files of a directory are on the device: what a copy left to be written must
+/// not be written in measured time.
+fn write_back(directory: &Path) -> Result<()> {
+    let mut command = Command::new("sync");
+    command.arg("--file-system").arg(directory);
+    run_tool(command, "writing back", directory)
+}
+
+fn run_tool(mut command: Command, what: &str, path: &Path) -> Result<()> {
+    let output = command
         .stdin(Stdio::null())
         .process_group(0)
         .output()
-        .map_err(io_error("cannot copy", from))?;
+        .map_err(io_error("cannot run a tool on", path))?;
     if output.status.success() {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr).trim().to_string();
-    Err(Error::Load { what: format!("copying {}", from.display()), message: text })
+    Err(Error::Load { what: format!("{what} {}", path.display()), message: text })
 }
 
 /// The last lines of a log.
