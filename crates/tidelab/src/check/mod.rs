@@ -7,11 +7,13 @@
 
 pub mod agreement;
 pub mod counters;
+pub mod crash;
 pub mod indexreads;
 pub mod kill;
 pub mod literal;
 pub mod memory;
-pub mod session;
+pub mod planted;
+pub mod replay;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -20,8 +22,9 @@ use std::time::Instant;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::server::engine::Engine;
+pub use crate::server::session;
 use crate::server::settings::Setting;
-use crate::server::{Server, Wanted};
+use crate::server::{Data, Server, Wanted};
 use session::{Failure, Session};
 
 /// A check.
@@ -29,6 +32,8 @@ use session::{Failure, Session};
 pub enum Check {
     /// Writers in FULL, `kill -9`, restart: every acknowledged transaction is there, whole.
     Kill,
+    /// TPC-C under `kill -9` with the binary log: tokens, conditions, indexes, replay.
+    Crash,
     /// Clients read, then write the literal: no update is lost.
     Literal,
     /// Autocommit `c = c + 1` on one row by many clients: no error, the right sum.
@@ -41,13 +46,14 @@ pub enum Check {
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 5] =
-        [Check::Kill, Check::Literal, Check::Counters, Check::IndexReads, Check::Memory];
+    pub const ALL: [Check; 6] =
+        [Check::Kill, Check::Crash, Check::Literal, Check::Counters, Check::IndexReads, Check::Memory];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Check::Kill => "kill",
+            Check::Crash => "crash",
             Check::Literal => "literal",
             Check::Counters => "counters",
             Check::IndexReads => "indexreads",
@@ -58,6 +64,7 @@ impl Check {
     fn run(self, lab: &Lab<'_>) -> Result<Verdict> {
         match self {
             Check::Kill => kill::run(lab),
+            Check::Crash => crash::run(lab),
             Check::Literal => literal::run(lab),
             Check::Counters => counters::run(lab),
             Check::IndexReads => indexreads::run(lab),
@@ -90,7 +97,7 @@ pub struct Lab<'a> {
     pub interrupt: &'a Interrupt,
     /// The short form: what fits between two commits.
     pub short: bool,
-    /// Rounds of `kill`; none: what the form has.
+    /// Rounds of `kill` and `crash`; none: what the form has.
     pub rounds: Option<u32>,
     /// Seconds of load in each part of the others; none: what the form has.
     pub seconds: Option<u64>,
@@ -107,6 +114,7 @@ impl Lab<'_> {
                 engines: &[Engine::TidesDb],
                 plugin: Some(self.plugin),
                 directory: &self.directory,
+                data: Data::Empty,
                 settings,
             },
             self.interrupt,
