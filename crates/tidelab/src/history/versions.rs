@@ -194,6 +194,7 @@ impl<'h> Versions<'h> {
     }
 
     /// The longest read of each list is its order; every other read must be the beginning of it.
+    /// Reads of what was rolled back say nothing about it, and are told of elsewhere.
     fn order_lists(&mut self) {
         let mut seen: Vec<(Key, &'h [Element])> = Vec::new();
         for transaction in &self.history.transactions {
@@ -206,7 +207,13 @@ impl<'h> Versions<'h> {
                 let Statement::Read { seen: values, .. } = statement else { continue };
                 for (key, elements) in values.iter().filter(|(key, _)| key.kind == Kind::List) {
                     let end = elements.iter().rposition(|e| !own.contains(e)).map_or(0, |place| place + 1);
-                    seen.push((*key, &elements[..end]));
+                    let aborted = |element: &Element| {
+                        let writer = self.writer(*key, *element).map(|written| written.by);
+                        writer.is_some_and(|by| self.history.transactions[by].outcome == Outcome::Aborted)
+                    };
+                    if !elements[..end].iter().any(aborted) {
+                        seen.push((*key, &elements[..end]));
+                    }
                 }
             }
         }
