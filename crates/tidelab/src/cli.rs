@@ -125,7 +125,8 @@ struct Common {
 
 #[derive(Args, Clone, Debug)]
 struct Checks {
-    /// Which: kill, crash, literal, counters, indexreads, memory [default: all; in the short form all but memory].
+    /// Which: kill, crash, literal, counters, indexreads, history, commits, memory [default: all but commits;
+    /// in the short form all but memory].
     #[arg(value_name = "NAME")]
     names: Vec<Check>,
     /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
@@ -146,6 +147,15 @@ struct Checks {
     /// Seconds of load in each part of the other checks.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
+    /// Clients of `history` and `commits` [default: 12, 32].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=250))]
+    clients: Option<u32>,
+    /// Commits of `commits` on each engine [default: ten million, 20,000 in the short form].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
+    commits: Option<u64>,
+    /// Engines of `history` and `commits` [default: TidesDB,InnoDB; TidesDB in the short form].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    engines: Vec<Engine>,
     /// Where all random choices come from [default: the clock; it is printed].
     #[arg(long)]
     seed: Option<u64>,
@@ -194,10 +204,16 @@ pub fn run(cli: Cli) -> Result<bool> {
 
 fn check(asked: &Checks) -> Result<bool> {
     let names: Vec<Check> = match asked.names.as_slice() {
-        // Ten thousand tables take minutes.
-        [] => Check::ALL.into_iter().filter(|c| !asked.short || *c != Check::Memory).collect(),
+        // Ten thousand tables take minutes, ten million commits the better part of an hour.
+        [] => {
+            let left_out = if asked.short { Check::Memory } else { Check::Commits };
+            Check::ALL.into_iter().filter(|c| *c != left_out).collect()
+        }
         names => names.to_vec(),
     };
+    if asked.engines.contains(&Engine::RocksDb) {
+        return Err(Error::Usage("the checks know TidesDB and InnoDB".to_string()));
+    }
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let interrupt = Interrupt::on_signals()?;
     let lab = Lab {
@@ -208,6 +224,9 @@ fn check(asked: &Checks) -> Result<bool> {
         short: asked.short,
         rounds: asked.rounds,
         seconds: asked.seconds,
+        clients: asked.clients,
+        commits: asked.commits,
+        engines: &asked.engines,
         seed: asked.seed.unwrap_or_else(clock),
     };
     check::run(&names, &asked.data, lab)

@@ -6,8 +6,10 @@
 //! one complaint for each thing that is wrong. What fails leaves its files behind.
 
 pub mod agreement;
+pub mod commits;
 pub mod counters;
 pub mod crash;
+pub mod history;
 pub mod indexreads;
 pub mod kill;
 pub mod literal;
@@ -40,14 +42,26 @@ pub enum Check {
     Counters,
     /// Reads through indexes beside writers: complete, and nothing that does not match.
     IndexReads,
+    /// Random transactions at every level: what clients saw is judged by what the level promises.
+    History,
+    /// Read, write the literal, commit, very often, on few rows: no commit is lost.
+    Commits,
     /// Resident memory under load and with ten thousand tables.
     Memory,
 }
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 6] =
-        [Check::Kill, Check::Crash, Check::Literal, Check::Counters, Check::IndexReads, Check::Memory];
+    pub const ALL: [Check; 8] = [
+        Check::Kill,
+        Check::Crash,
+        Check::Literal,
+        Check::Counters,
+        Check::IndexReads,
+        Check::History,
+        Check::Commits,
+        Check::Memory,
+    ];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -57,6 +71,8 @@ impl Check {
             Check::Literal => "literal",
             Check::Counters => "counters",
             Check::IndexReads => "indexreads",
+            Check::History => "history",
+            Check::Commits => "commits",
             Check::Memory => "memory",
         }
     }
@@ -68,6 +84,8 @@ impl Check {
             Check::Literal => literal::run(lab),
             Check::Counters => counters::run(lab),
             Check::IndexReads => indexreads::run(lab),
+            Check::History => history::run(lab),
+            Check::Commits => commits::run(lab),
             Check::Memory => memory::run(lab),
         }
     }
@@ -101,6 +119,12 @@ pub struct Lab<'a> {
     pub rounds: Option<u32>,
     /// Seconds of load in each part of the others; none: what the form has.
     pub seconds: Option<u64>,
+    /// Clients of `history` and `commits`; none: what they have.
+    pub clients: Option<u32>,
+    /// Commits of `commits`; none: what the form has.
+    pub commits: Option<u64>,
+    /// Engines of `history` and `commits`; empty: what the form has.
+    pub engines: &'a [Engine],
     /// Where all random choices come from.
     pub seed: u64,
 }
