@@ -6,6 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use crate::check::replica::Pair;
 use crate::check::{self, Check, Lab};
 use crate::doctor;
 use crate::error::{Error, Result};
@@ -27,7 +28,7 @@ const EXPLANATION: &str = "\
 tidelab demo    sysbench point_select, read_write, update_index and insert on the three
                 engines, three rounds interleaved: about eight minutes, a table at the end
 tidelab bench   all eight sysbench workloads, five rounds, with updates before the reads
-tidelab check   a server under kills, lost-update, index-read and memory checks
+tidelab check   a server under kills, lost-update, index-read, replica and memory checks
 tidelab doctor  what this machine lacks for that
 
 make demo and make bench call it with all it needs. tidelab COMMAND --help lists options,
@@ -47,7 +48,7 @@ enum Command {
     Demo(Common),
     /// Compare the engines, long: eight workloads, five rounds, updates before the reads.
     Bench(Common),
-    /// Check a server from outside: kills, lost updates, index reads, memory.
+    /// Check a server from outside: kills, lost updates, index reads, replicas, memory.
     Check(Checks),
     /// Say what this machine lacks.
     Doctor(Places),
@@ -116,7 +117,7 @@ struct Common {
 
 #[derive(Args, Clone, Debug)]
 struct Checks {
-    /// Which: kill, literal, counters, indexreads, memory [default: all; in the short form all but memory].
+    /// Which: kill, literal, counters, indexreads, replica, memory [default: all; in the short form all but memory].
     #[arg(value_name = "NAME")]
     names: Vec<Check>,
     /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
@@ -131,12 +132,16 @@ struct Checks {
     /// The form of `make test`: about two minutes in all.
     #[arg(long)]
     short: bool,
-    /// Kills of `kill` [default: 5, 3 in the short form].
+    /// Kills of `kill` and of `replica` [default: 5; in the short form 3 and 2].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
     /// Seconds of load in each part of the other checks.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
+    /// Engines of `replica`, the primary's first, as tidesdb:innodb [default: all three pairs with
+    /// TidesDB, in the short form TidesDB on both sides].
+    #[arg(long, value_name = "ENGINE:ENGINE")]
+    pair: Option<Pair>,
     /// Where all random choices come from [default: the clock; it is printed].
     #[arg(long)]
     seed: Option<u64>,
@@ -197,6 +202,7 @@ fn check(asked: &Checks) -> Result<bool> {
         short: asked.short,
         rounds: asked.rounds,
         seconds: asked.seconds,
+        pair: asked.pair,
         seed: asked.seed.unwrap_or_else(clock),
     };
     check::run(&names, &asked.data, lab)

@@ -1,5 +1,6 @@
 //! Checks of a real server from outside: what was acknowledged is there after a kill, no
-//! update is lost, no index read errs, memory stays within its bounds.
+//! update is lost, no index read errs, a replica equals its primary, memory stays within its
+//! bounds.
 //!
 //! Each check starts a server of its own in a directory of its own, puts clients on it, and
 //! compares what they saw with what must be. It returns a [`Verdict`]: one closing line, and
@@ -11,6 +12,7 @@ pub mod indexreads;
 pub mod kill;
 pub mod literal;
 pub mod memory;
+pub mod replica;
 pub mod session;
 
 use std::path::{Path, PathBuf};
@@ -35,14 +37,22 @@ pub enum Check {
     Counters,
     /// Reads through indexes beside writers: complete, and nothing that does not match.
     IndexReads,
+    /// A dump under load makes a replica that is killed again and again and ends up equal.
+    Replica,
     /// Resident memory under load and with ten thousand tables.
     Memory,
 }
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 5] =
-        [Check::Kill, Check::Literal, Check::Counters, Check::IndexReads, Check::Memory];
+    pub const ALL: [Check; 6] = [
+        Check::Kill,
+        Check::Literal,
+        Check::Counters,
+        Check::IndexReads,
+        Check::Replica,
+        Check::Memory,
+    ];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -51,6 +61,7 @@ impl Check {
             Check::Literal => "literal",
             Check::Counters => "counters",
             Check::IndexReads => "indexreads",
+            Check::Replica => "replica",
             Check::Memory => "memory",
         }
     }
@@ -61,6 +72,7 @@ impl Check {
             Check::Literal => literal::run(lab),
             Check::Counters => counters::run(lab),
             Check::IndexReads => indexreads::run(lab),
+            Check::Replica => replica::run(lab),
             Check::Memory => memory::run(lab),
         }
     }
@@ -90,10 +102,12 @@ pub struct Lab<'a> {
     pub interrupt: &'a Interrupt,
     /// The short form: what fits between two commits.
     pub short: bool,
-    /// Rounds of `kill`; none: what the form has.
+    /// Kills of `kill` and `replica`; none: what the form has.
     pub rounds: Option<u32>,
     /// Seconds of load in each part of the others; none: what the form has.
     pub seconds: Option<u64>,
+    /// Engines of `replica`; none: what the form has.
+    pub pair: Option<replica::Pair>,
     /// Where all random choices come from.
     pub seed: u64,
 }
