@@ -6,6 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use crate::check::replica::Pair;
 use crate::check::{self, Check, Lab};
 use crate::doctor;
 use crate::error::{Error, Result};
@@ -32,7 +33,7 @@ tidelab demo      sysbench point_select, read_write, update_index and insert on 
 tidelab bench     all eight sysbench workloads, five rounds, with updates before the reads
 tidelab tpcc      TPC-C the way HammerDB runs it, its consistency conditions checked
 tidelab hammerdb  the same on a server that runs, called as the published runner is
-tidelab check     a server under kills, lost-update, index-read and memory checks
+tidelab check     a server under kills, lost-update, index-read, replica and memory checks
 tidelab doctor    what this machine lacks for that
 
 make demo, make bench and make bench-tpcc call it with all it needs. tidelab COMMAND --help lists options,
@@ -56,7 +57,7 @@ enum Command {
     Tpcc(tpcc::Options),
     /// TPC-C on a server that runs, called as the published benchmark's runner is.
     Hammerdb(hammerdb::Options),
-    /// Check a server from outside: kills, lost updates, index reads, memory.
+    /// Check a server from outside: kills, lost updates, index reads, replicas, memory.
     Check(Checks),
     /// Say what this machine lacks.
     Doctor(Places),
@@ -125,7 +126,7 @@ struct Common {
 
 #[derive(Args, Clone, Debug)]
 struct Checks {
-    /// Which: kill, crash, literal, counters, indexreads, history, commits, memory [default: all but commits;
+    /// Which: kill, crash, literal, counters, indexreads, replica, history, commits, memory [default: all but commits;
     /// in the short form all but memory].
     #[arg(value_name = "NAME")]
     names: Vec<Check>,
@@ -141,7 +142,7 @@ struct Checks {
     /// The form of `make test`: about two minutes in all.
     #[arg(long)]
     short: bool,
-    /// Kills of `kill` and `crash` [default: 5; 3 and 2 in the short form].
+    /// Kills of `kill`, `crash` and `replica` [default: 5; in the short form 3, 2 and 2].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
     /// Seconds of load in each part of the other checks.
@@ -156,6 +157,10 @@ struct Checks {
     /// Engines of `history` and `commits` [default: TidesDB,InnoDB; TidesDB in the short form].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     engines: Vec<Engine>,
+    /// Engines of `replica`, the primary's first, as tidesdb:innodb [default: all three pairs with
+    /// TidesDB, in the short form TidesDB on both sides].
+    #[arg(long, value_name = "ENGINE:ENGINE")]
+    pair: Option<Pair>,
     /// Where all random choices come from [default: the clock; it is printed].
     #[arg(long)]
     seed: Option<u64>,
@@ -227,6 +232,7 @@ fn check(asked: &Checks) -> Result<bool> {
         clients: asked.clients,
         commits: asked.commits,
         engines: &asked.engines,
+        pair: asked.pair,
         seed: asked.seed.unwrap_or_else(clock),
     };
     check::run(&names, &asked.data, lab)

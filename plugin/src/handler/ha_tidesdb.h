@@ -116,6 +116,7 @@ class ha_tidesdb final : public handler {
   bool is_primary(uint index) const { return index == table_share->primary_key; }
 
   /* open.cc */
+  bool locks_keep_statement_order() const;
   tidesdb::OpenTable *find_open_table(const char *name, int *error);
 
   /* lock.cc */

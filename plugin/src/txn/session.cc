@@ -10,6 +10,7 @@
 
 #include "store/store.h"
 #include "sysvars.h"
+#include "txn/applier.h"
 #include "txn/wait_observer.h"
 #include "txn/xid.h"
 
@@ -71,10 +72,11 @@ int Session::begin(int level) {
   optimistic_ = !sysvars::pessimistic_locking();
   if (optimistic_) flags |= TIDESDB_TXN_OPTIMISTIC;
   if (!multi) flags |= TIDESDB_TXN_AUTOCOMMIT;
-  if (thd_->rgi_slave) flags |= TIDESDB_TXN_ORDERED_WAITS;
+  if (is_applier(thd_)) flags |= TIDESDB_TXN_ORDERED_WAITS;
   isolation_ = level;
   const int status = tidesdb_txn_begin(txn(), level, flags);
   if (status != TIDESDB_OK) return fail(status);
+  if (is_applier(thd_)) tidesdb_txn_set_preference(txn(), survival_wish(thd_));
   state_ = State::ACTIVE;
   transaction_number_++;
   holder_statement_.clear();
@@ -119,9 +121,12 @@ int Session::enter_statement(int table_level, bool may_write) {
   if (state_ == State::IDLE)
     if (const int error = begin(level_for(thd_, table_level))) return error;
   set_lock_timeout();
-  const int status =
-      tidesdb_txn_statement_begin(txn(), may_write, sysvars::backpressure_wait_timeout_ms(thd_));
+  /* An applier that gave up would only be repeated, ten times, and then stop the replica. */
+  const ulonglong patience = is_applier(thd_) ? ~0ULL : sysvars::backpressure_wait_timeout_ms(thd_);
+  const int status = tidesdb_txn_statement_begin(txn(), may_write && !is_in_turn(thd_), patience);
   if (status != TIDESDB_OK) return fail(status);
+  /* The call forgot a kill that came between statements; one that comes now goes to kill(). */
+  if (thd_kill_level(thd_) != THD_IS_NOT_KILLED) tidesdb_txn_kill(txn());
   statement_open_ = true;
   if (table_level == TIDESDB_SNAPSHOT && isolation_ == TIDESDB_REPEATABLE_READ)
     if (const int error = tidesdb_txn_take_snapshot(txn())) return fail(error);

@@ -1,5 +1,6 @@
 //! Checks of a real server from outside: what was acknowledged is there after a kill, no
-//! update is lost, no index read errs, memory stays within its bounds.
+//! update is lost, no index read errs, a replica equals its primary, memory stays within its
+//! bounds.
 //!
 //! Each check starts a server of its own in a directory of its own, puts clients on it, and
 //! compares what they saw with what must be. It returns a [`Verdict`]: one closing line, and
@@ -16,6 +17,7 @@ pub mod literal;
 pub mod memory;
 pub mod planted;
 pub mod replay;
+pub mod replica;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -46,18 +48,21 @@ pub enum Check {
     History,
     /// Read, write the literal, commit, very often, on few rows: no commit is lost.
     Commits,
+    /// A dump under load makes a replica that is killed again and again and ends up equal.
+    Replica,
     /// Resident memory under load and with ten thousand tables.
     Memory,
 }
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 8] = [
+    pub const ALL: [Check; 9] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
         Check::Counters,
         Check::IndexReads,
+        Check::Replica,
         Check::History,
         Check::Commits,
         Check::Memory,
@@ -73,6 +78,7 @@ impl Check {
             Check::IndexReads => "indexreads",
             Check::History => "history",
             Check::Commits => "commits",
+            Check::Replica => "replica",
             Check::Memory => "memory",
         }
     }
@@ -86,6 +92,7 @@ impl Check {
             Check::IndexReads => indexreads::run(lab),
             Check::History => history::run(lab),
             Check::Commits => commits::run(lab),
+            Check::Replica => replica::run(lab),
             Check::Memory => memory::run(lab),
         }
     }
@@ -115,7 +122,7 @@ pub struct Lab<'a> {
     pub interrupt: &'a Interrupt,
     /// The short form: what fits between two commits.
     pub short: bool,
-    /// Rounds of `kill` and `crash`; none: what the form has.
+    /// Kills of `kill`, `crash` and `replica`; none: what the form has.
     pub rounds: Option<u32>,
     /// Seconds of load in each part of the others; none: what the form has.
     pub seconds: Option<u64>,
@@ -125,6 +132,8 @@ pub struct Lab<'a> {
     pub commits: Option<u64>,
     /// Engines of `history` and `commits`; empty: what the form has.
     pub engines: &'a [Engine],
+    /// Engines of `replica`; none: what the form has.
+    pub pair: Option<replica::Pair>,
     /// Where all random choices come from.
     pub seed: u64,
 }
