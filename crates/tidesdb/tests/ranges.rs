@@ -16,7 +16,7 @@ use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, Mood, ReadMode, T
 use tidesdb::{Db, Error};
 
 struct Bed {
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     db: Db,
     family: Arc<Family>,
 }
@@ -25,19 +25,22 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|s| s.parse().ok()).unwrap_or(default)
 }
 
+fn options(write_buffer_size: usize) -> Options {
+    Options {
+        write_buffer_size,
+        block_cache_size: 64 << 10,
+        wal_segment_size: 256 << 10,
+        sync_mode: SyncMode::None,
+        ..Options::default()
+    }
+}
+
 impl Bed {
     fn new(write_buffer: usize) -> Bed {
         let dir = tempfile::tempdir().expect("directory");
-        let options = Options {
-            write_buffer_size: write_buffer,
-            block_cache_size: 64 << 10,
-            wal_segment_size: 256 << 10,
-            sync_mode: SyncMode::None,
-            ..Options::default()
-        };
-        let db = Db::open(dir.path(), options).expect("opens");
+        let db = Db::open(dir.path(), options(write_buffer)).expect("opens");
         let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
-        Bed { _dir: dir, db, family }
+        Bed { dir, db, family }
     }
 
     fn with(keys: &[&str]) -> Bed {
@@ -245,6 +248,32 @@ fn a_key_put_without_a_lock_is_kept_out_by_a_range_at_commit() {
     assert!(matches!(txn.prepare(None), Err(Error::LockTimeout)));
     scanner.rollback().expect("rolls back");
     txn.commit().expect("commits");
+}
+
+/// What a prepared transaction at SERIALIZABLE has read stays as it is over a restart.
+#[test]
+fn a_prepared_transaction_keeps_its_ranges_over_a_restart() {
+    let mut bed = Bed::with(&["b", "f", "m"]);
+    let keys = ["a", "b", "c", "f", "g", "m", "n", "x"];
+    let mut txn = bed.begin(Isolation::Serializable);
+    let scan =
+        Scan { start: Start::AtOrAfter, key: b"b", bound: Some(b"g"), mode: ReadMode::Shared, ..all() };
+    assert_eq!(bed.read(&mut txn, &scan, 9).expect("reads"), ["b", "f"]);
+    assert!(txn.get(&bed.family, b"m", ReadMode::Shared).expect("reads").is_some());
+    txn.put(&bed.family, b"x", b"").expect("puts");
+    assert_eq!(bed.free_of(&keys), "a g n");
+    txn.prepare(Some(b"xid")).expect("prepares");
+    assert_eq!(bed.free_of(&keys), "a g n");
+    drop(txn);
+    for round in 0..2 {
+        let path = bed.dir.path().to_owned();
+        bed.db.close().expect("closes");
+        bed.db = Db::open(&path, options(256 << 10)).expect("opens");
+        bed.family = bed.db.family(b"t").expect("is there");
+        assert_eq!(bed.free_of(&keys), "a g n", "round {round}");
+    }
+    assert!(bed.db.rollback_by_xid(b"xid").expect("rolls back"));
+    assert_eq!(bed.free_of(&keys), keys.join(" "));
 }
 
 #[test]

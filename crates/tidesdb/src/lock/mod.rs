@@ -65,6 +65,7 @@ pub use owner::Owner;
 pub use picture::{picture, LockInfo};
 
 use crate::io::Disk;
+use crate::types::FamilyId;
 
 /// What to do when a lock is not free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +76,17 @@ pub enum Policy {
     NoWait,
     /// For a key: answer that it is locked. For a table: as `NoWait`.
     Skip,
+}
+
+/// Keys of a family: the first, and the first behind them (`None`: no end).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Range {
+    /// The family.
+    pub family: FamilyId,
+    /// The first key that may be in it.
+    pub from: Vec<u8>,
+    /// The first key behind it.
+    pub to: Option<Vec<u8>>,
 }
 
 /// A lock that the owner has after the call.

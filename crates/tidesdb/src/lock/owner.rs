@@ -21,6 +21,7 @@ pub struct Owner {
     written: AtomicU64,
     preference: AtomicI32,
     applier: AtomicBool,
+    keeps_reads: AtomicBool,
     /// Reports of waits under way that name this owner; `unlock_all` waits until there are none.
     pub(super) pins: AtomicU32,
     /// Number of the last deadlock detection that saw this owner.
@@ -78,6 +79,7 @@ impl Owner {
             written: AtomicU64::new(0),
             preference: AtomicI32::new(0),
             applier: AtomicBool::new(false),
+            keeps_reads: AtomicBool::new(false),
             pins: AtomicU32::new(0),
             seen: AtomicU64::new(0),
             hand: HandOver::default(),
@@ -94,6 +96,7 @@ impl Owner {
         self.written.store(0, Relaxed);
         self.preference.store(0, Relaxed);
         self.applier.store(false, Relaxed);
+        self.keeps_reads.store(false, Relaxed);
         self.hand.clear_kill();
     }
 
@@ -141,6 +144,17 @@ impl Owner {
     /// of these conflict is asked of [`super::WaitObserver::gaps_conflict`]. Cleared by `restart`.
     pub fn set_applier(&self, applier: bool) {
         self.applier.store(applier, Relaxed);
+    }
+
+    /// Says that what the transaction has read must stay as it is until it ends, also when it is prepared and
+    /// the process is not the one that began it (SERIALIZABLE). Cleared by `restart`.
+    pub fn set_keeps_reads(&self, keeps_reads: bool) {
+        self.keeps_reads.store(keeps_reads, Relaxed);
+    }
+
+    /// As last set.
+    pub fn keeps_reads(&self) -> bool {
+        self.keeps_reads.load(Relaxed)
     }
 
     pub(super) fn is_applier(&self) -> bool {

@@ -116,6 +116,11 @@ impl Queue {
         self.hold_of(owner).is_some()
     }
 
+    /// Whether `owner` has the exclusive lock.
+    pub(super) fn holds_exclusively(&self, owner: &Owner) -> bool {
+        self.hold_of(owner).is_some_and(|at| self.granted[at].mask.meets(Mask::X))
+    }
+
     /// Whether a grant of somebody who is not the holder of `own` conflicts with `want`.
     fn conflicts_with_others(&self, want: Mask, own: Mask) -> bool {
         let against = want.conflicts();

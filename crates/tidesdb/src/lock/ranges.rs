@@ -10,7 +10,7 @@ use super::owner::{FamilyUse, Holdings, Owner};
 use super::range::Span;
 use super::shard::{FamilyLocks, TABLE_SHARD};
 use super::wait::{grant_waiters, Waits, Wakes, Wanted};
-use super::Policy;
+use super::{Policy, Range};
 use crate::error::Result;
 use crate::types::FamilyId;
 
@@ -105,6 +105,44 @@ impl LockManager {
             if find(owner, &locks, &from, to.as_deref(), Look::Granted).is_some() {
                 holdings.families[at].unsettled = true;
             }
+        }
+        Ok(())
+    }
+
+    /// The ranges of the owner, and its shared locks on keys as ranges of one key: what it keeps others from
+    /// beside the keys that it has locked exclusively.
+    pub fn kept_ranges(&self, owner: &Owner) -> Vec<Range> {
+        let holdings = owner.holdings.lock();
+        let mut out = Vec::new();
+        for held in holdings.held.iter().filter(|held| held.shard != TABLE_SHARD) {
+            let locks = &holdings.families[held.family as usize].locks;
+            let shard = locks.latch(held.shard);
+            if !shard.queue(held.id).holds_exclusively(owner) {
+                let from = shard.key(held.id).to_vec();
+                let to = Some([&from[..], &[0]].concat());
+                out.push(Range { family: locks.family, from, to });
+            }
+        }
+        for family in holdings.families.iter().filter(|family| family.spans > 0) {
+            let ranges = family.locks.ranges();
+            let own = ranges.iter().filter(|(of, _)| std::ptr::eq(&***of, owner));
+            out.extend(own.map(|(_, span)| {
+                let Span { from, to } = span.clone();
+                Range { family: family.locks.family, from, to }
+            }));
+        }
+        out
+    }
+
+    /// Publishes a range that the owner had in an earlier life, without a look at others: those that are there
+    /// were there with it.
+    ///
+    /// # Errors
+    /// As [`LockManager::lock_range`], without a wait.
+    pub fn restore_range(&self, owner: &Arc<Owner>, range: &Range) -> Result<()> {
+        if let Some((mut holdings, at)) = self.enter(owner, range.family, Policy::NoWait)? {
+            publish(&mut holdings, at, owner, &range.from, range.to.as_deref());
+            holdings.families[at].unsettled = true;
         }
         Ok(())
     }

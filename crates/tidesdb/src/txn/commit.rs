@@ -180,7 +180,8 @@ impl Store {
 
     /// What a prepare says beside its batch.
     fn head_of(&self, xid: &[u8], owner: &Owner) -> Arc<PreparedHead> {
-        let locks = prepared_locks::encode(&self.locks.table_locks(owner));
+        let ranges = if owner.keeps_reads() { self.locks.kept_ranges(owner) } else { Vec::new() };
+        let locks = prepared_locks::encode(&self.locks.table_locks(owner), &ranges);
         Arc::new(PreparedHead { xid: xid.to_vec(), locks })
     }
 

@@ -32,11 +32,14 @@ impl Store {
     ) -> Result<()> {
         for (id, head, batch) in prepared {
             let owner = Owner::new(self.new_owner_id());
-            let tables = prepared_locks::decode(&head.locks).map_err(|what| {
+            let (tables, ranges) = prepared_locks::decode(&head.locks).map_err(|what| {
                 Error::corruption("wal", 0, format!("the locks of prepared transaction {id}: {what}"))
             })?;
             for (family, mode) in tables {
                 self.locks.lock_table(&owner, family, mode, Policy::NoWait)?;
+            }
+            for range in &ranges {
+                self.locks.restore_range(&owner, range)?;
             }
             for (family, key) in batch.keys() {
                 self.locks.lock_point(&owner, family, key, Mode::Exclusive, Policy::NoWait)?;

@@ -199,6 +199,7 @@ impl Transaction {
         self.state = State::Active;
         self.owner.restart(self.store.new_owner_id());
         self.owner.set_applier(mood.ordered_waits);
+        self.owner.set_keeps_reads(mood.isolation == Isolation::Serializable);
         Ok(())
     }
 
