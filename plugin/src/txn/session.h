@@ -45,6 +45,9 @@ class Session {
      table cache): what was locked under another number is locked no more. */
   ulonglong transaction_number() const { return transaction_number_; }
 
+  /* How long the connection's present statement waits for a lock; the largest number: for ever. */
+  static ulonglong lock_wait_ms(THD *thd);
+
   /* The level at which a transaction that begins now with a table of `table_level` would run. */
   static int level_for(THD *thd, int table_level);
 
