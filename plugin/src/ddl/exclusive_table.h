@@ -3,7 +3,8 @@
 
   The server's own lock on the name keeps running statements out, but not a prepared XA transaction whose
   connection has gone: the server lets that one's names go, and its changes are still to come. So DROP,
-  RENAME and TRUNCATE take the table's lock in the engine, and wait or fail (1205) as a writer of a row would.
+  RENAME and TRUNCATE take the table's lock in the engine, and wait, are killed or fail (1205) as a writer of
+  a row.
 */
 #ifndef TIDESDB_DDL_EXCLUSIVE_TABLE_H
 #define TIDESDB_DDL_EXCLUSIVE_TABLE_H
@@ -11,7 +12,7 @@
 #include <string>
 
 #include "key/sql_headers.h"
-#include "store/handles.h"
+#include "txn/session.h"
 
 namespace tidesdb {
 
@@ -21,13 +22,15 @@ class ExclusiveTable {
   ExclusiveTable(const ExclusiveTable &) = delete;
   ExclusiveTable &operator=(const ExclusiveTable &) = delete;
   /* Gives the lock back, unless it is one of the connection's open transaction, which keeps it to its end. */
-  ~ExclusiveTable();
+  ~ExclusiveTable() {
+    if (session_) session_->unlock_definition();
+  }
 
   /* Locks the table (canonical name). A table that the engine does not know is locked already. */
   int lock(THD *thd, const std::string &table);
 
  private:
-  TxnHandle own_;
+  Session *session_ = nullptr;
 };
 
 }  // namespace tidesdb

@@ -4,6 +4,8 @@
 */
 #include "txn/session.h"
 
+#include <mysql/plugin.h>
+
 #include "debug.h"
 #include "sql_class.h"
 #include "sys_vars_shared.h"
@@ -96,15 +98,11 @@ static ulonglong innodb_timeout_ms(THD *thd) {
   return seconds >= 100000000 ? ~0ULL : seconds * 1000;
 }
 
-ulonglong Session::lock_wait_ms(THD *thd) {
-  const ulonglong own = sysvars::lock_wait_timeout_ms(thd);
-  ulonglong timeout = own == 0 ? ~0ULL : own;
-  timeout = std::min(timeout, static_cast<ulonglong>(thd->variables.lock_wait_timeout) * 1000);
-  return std::min(timeout, innodb_timeout_ms(thd));
-}
-
 void Session::set_lock_timeout() {
-  const ulonglong timeout = lock_wait_ms(thd_);
+  const ulonglong own = sysvars::lock_wait_timeout_ms(thd_);
+  ulonglong timeout = own == 0 ? ~0ULL : own;
+  timeout = std::min(timeout, static_cast<ulonglong>(thd_->variables.lock_wait_timeout) * 1000);
+  timeout = std::min(timeout, innodb_timeout_ms(thd_));
   if (timeout == lock_timeout_ms_) return;
   lock_timeout_ms_ = timeout;
   tidesdb_txn_set_lock_timeout(txn(), timeout);
@@ -145,6 +143,13 @@ int Session::start_snapshot() {
   /* The server holds its order lock: at what it has ordered, the binary log's position stands. */
   const int status = tidesdb_txn_take_ordered_snapshot(txn());
   return status == TIDESDB_OK ? 0 : fail(status);
+}
+
+int Session::lock_definition(tidesdb_family *family) {
+  if (thd_killed(thd_)) return TIDESDB_INTERRUPTED;
+  set_lock_timeout();
+  const int status = tidesdb_txn_begin(txn(), TIDESDB_READ_COMMITTED, 0);
+  return status == TIDESDB_OK ? tidesdb_lock_table(txn(), family, TIDESDB_LOCK_EXCLUSIVE) : status;
 }
 
 int Session::savepoint_set(void *savepoint) {

@@ -45,9 +45,6 @@ class Session {
      table cache): what was locked under another number is locked no more. */
   ulonglong transaction_number() const { return transaction_number_; }
 
-  /* How long the connection's present statement waits for a lock; the largest number: for ever. */
-  static ulonglong lock_wait_ms(THD *thd);
-
   /* The level at which a transaction that begins now with a table of `table_level` would run. */
   static int level_for(THD *thd, int table_level);
 
@@ -67,6 +64,11 @@ class Session {
   int commit(bool real);
   int rollback(bool real);
   void kill() { tidesdb_txn_kill(txn()); }
+
+  /* A lock for a change of a table's definition, where no transaction runs: in a transaction of its own, of
+     which the server does not know. Returns the engine's status; unlock_definition() ends it in any case. */
+  int lock_definition(tidesdb_family *family);
+  void unlock_definition() { tidesdb_txn_rollback(txn()); }
 
   /* `savepoint` is the server's storage of savepoint_size bytes. */
   static constexpr uint savepoint_size = sizeof(uint64_t);

@@ -32,7 +32,9 @@ int close_connection(THD *thd) {
 int prepare(THD *thd, bool all) {
   Session *session = Session::find(thd);
   if (!session) return 0;
-  if (all && thd_sql_command(thd) == SQLCOM_XA_PREPARE) return session->prepare_xa();
+  /* XA PREPARE, a replica's too; XA COMMIT ... ONE PHASE comes here as a commit of the server's. */
+  if (all && thd->transaction->xid_state.is_explicit_XA() && thd_sql_command(thd) != SQLCOM_XA_COMMIT)
+    return session->prepare_xa();
   return session->prepare(ends_transaction(thd, all));
 }
 
