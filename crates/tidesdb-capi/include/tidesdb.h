@@ -281,8 +281,9 @@ int tidesdb_prepared_list(tidesdb_db *db, int (*visit)(void *context, tidesdb_sl
 int tidesdb_commit_by_xid(tidesdb_db *db, const uint8_t *xid, size_t xid_size);
 int tidesdb_rollback_by_xid(tidesdb_db *db, const uint8_t *xid, size_t xid_size);
 
-/* Calls `done(cookie)` once everything that is ordered now is durable; may call it before returning. */
-int tidesdb_checkpoint_request(tidesdb_db *db, void *cookie, void (*done)(void *cookie));
+/* Calls `done(cookie, TIDESDB_OK)` once everything that is ordered now is durable, or with another status when
+ * the log fails before: once, from any thread, perhaps before returning. Not called when this fails. */
+int tidesdb_checkpoint_request(tidesdb_db *db, void *cookie, void (*done)(void *cookie, int status));
 /* Makes everything ordered durable and answers pending requests. */
 int tidesdb_flush_log(tidesdb_db *db);
 

@@ -9,7 +9,7 @@ use tidesdb::lock::{Owner, WaitObserver};
 use tidesdb::options::{Options, SyncMode};
 use tidesdb::{Db, Error};
 
-use crate::error::{guard, guard_shared, OK};
+use crate::error::{fail, guard, guard_shared, OK};
 use crate::{answer, bytes, given, null, Slice, Visit, NOT_FOUND};
 
 /// `tidesdb_log_fn`.
@@ -266,16 +266,17 @@ pub unsafe extern "C" fn tidesdb_rollback_by_xid(
 pub unsafe extern "C" fn tidesdb_checkpoint_request(
     db: *mut DbHandle,
     cookie: *mut c_void,
-    done: Option<unsafe extern "C" fn(cookie: *mut c_void)>,
+    done: Option<unsafe extern "C" fn(cookie: *mut c_void, status: c_int)>,
 ) -> c_int {
     let cookie = cookie as usize;
     guard_shared(|| {
         // SAFETY: the crate's contract.
         let handle = unsafe { given(db)? };
         let done = done.ok_or_else(null)?;
-        handle.db.when_durable(Box::new(move || {
+        handle.db.when_durable(Box::new(move |result| {
+            let status = result.as_ref().err().map_or(OK, fail);
             // SAFETY: the caller gave a function that takes its cookie, from any thread.
-            unsafe { done(cookie as *mut c_void) };
+            unsafe { done(cookie as *mut c_void, status) };
         }))?;
         Ok(OK)
     })

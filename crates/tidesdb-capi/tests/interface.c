@@ -82,7 +82,8 @@ static void await(const int *counter, int least) {
   pthread_mutex_unlock(&latch);
 }
 
-static void is_durable(void *cookie) {
+static void is_durable(void *cookie, int status) {
+  OK(status);
   CHECK(cookie == &durable);
   pthread_mutex_lock(&latch);
   durable++;

@@ -506,11 +506,12 @@ fn an_ordered_snapshot_sees_what_is_ordered_and_not_in_yet() {
     slow.order();
     let mut reader = begin(&db);
     reader.take_ordered_snapshot().expect("takes");
+    // Nobody has helped the commit in.
+    let value = reader.get(&family(&db), &key(1), ReadMode::Snapshot).expect("reads");
+    assert_eq!(value.as_deref(), Some(&b"ordered"[..]));
     let mut after = started(&db);
     after.put(&family(&db), &key(2), b"later").expect("puts");
     after.commit().expect("commits");
-    let value = reader.get(&family(&db), &key(1), ReadMode::Snapshot).expect("reads");
-    assert_eq!(value.as_deref(), Some(&b"ordered"[..]));
     assert_eq!(reader.get(&family(&db), &key(2), ReadMode::Snapshot).expect("reads"), None);
     slow.finish(false).expect("commits");
     let mut killed = begin(&db);
@@ -630,4 +631,43 @@ fn deciders_and_the_log_do_not_disturb_each_other() {
             }
         }
     }
+}
+
+/// On a full disk a prepared transaction can be rolled back; a commit that finds no room leaves it prepared.
+#[test]
+fn a_full_disk_keeps_prepared_transactions_decidable() {
+    let options = small(SyncMode::None);
+    let disk = new_store(15, &options);
+    let mut world = World::new(disk.clone(), options.clone()).expect("opens");
+    world.run(&[Step::Dormant("x", 100), Step::Dormant("y", 110), Step::Leave("x")]).expect("prepares");
+    let used: usize =
+        disk.files().iter().filter_map(|path| disk.contents(path)).map(|bytes| bytes.len()).sum();
+    disk.set_capacity(Some(used as u64));
+    let mut full = None;
+    for round in 0..2000 {
+        if let Err(error) = world.step(Step::Fill(1, 1500)) {
+            full = Some((round, error));
+            break;
+        }
+    }
+    let (round, error) = full.expect("the disk is full at some time");
+    assert!(matches!(error, Error::DiskFull(_)), "after {round} commits: {error}");
+    // The failed one may have left nothing behind.
+    world.history.pop();
+    world.history.push(observe(world.db(), &world.history));
+    let refused = world.db().commit_by_xid(b"x").expect_err("there is no room for its rows");
+    assert!(matches!(refused, Error::DiskFull(_)), "{refused}");
+    assert_eq!(world.db().prepared(), [b"x".to_vec()], "still prepared");
+    let mut other = begin(world.db());
+    other.set_lock_timeout(Some(Duration::ZERO));
+    assert!(matches!(other.put(&family(world.db()), &key(100), b"v"), Err(Error::LockTimeout)));
+    drop(other);
+    world.step(Step::Own("y", false)).expect("rolls back");
+    disk.set_capacity(None);
+    world.step(Step::Flush).or_else(|_| world.step(Step::Flush)).expect("flushes again");
+    world.step(Step::ByXid("x", true)).expect("commits");
+    let seen = observe(world.db(), &[]);
+    assert_eq!(seen, world.now());
+    let world = world.die();
+    recovers(&disk.crash(Crash::Drop), &world, Crash::Drop, true);
 }

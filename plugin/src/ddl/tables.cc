@@ -7,6 +7,7 @@
 #include "sql_class.h"
 
 #include "ddl/definition.h"
+#include "ddl/exclusive_table.h"
 #include "ddl/table_path.h"
 #include "ddl/table_record.h"
 #include "errors.h"
@@ -95,6 +96,8 @@ int drop_table(const char *path) {
   std::vector<std::string> names;
   int status = list_families(plugin.db, families_of(table), &names);
   if (status == TIDESDB_OK && names.empty()) return HA_ERR_NO_SUCH_TABLE;
+  ExclusiveTable exclusive;
+  if (status == TIDESDB_OK) status = exclusive.lock(current_thd, table);
   DdlGroup group;
   if (status == TIDESDB_OK) status = group.begin(plugin.db);
   if (status == TIDESDB_OK) status = drop_families(&group, names);
@@ -110,8 +113,10 @@ int rename_table(const char *from_path, const char *to_path) {
   if (status != TIDESDB_OK) return plain_error(status, "RENAME TABLE");
   if (names.empty()) return !targets.empty() && !plugin.ddl_recovery_done ? 0 : HA_ERR_NO_SUCH_TABLE;
   if (!targets.empty()) return HA_ERR_TABLE_EXIST;
+  ExclusiveTable exclusive;
+  status = exclusive.lock(current_thd, from);
   DdlGroup group;
-  status = group.begin(plugin.db);
+  if (status == TIDESDB_OK) status = group.begin(plugin.db);
   for (const std::string &name : names)
     if (status == TIDESDB_OK) status = group.rename(name, to + name.substr(from.size()));
   if (status == TIDESDB_OK) status = group.commit();
@@ -123,6 +128,8 @@ int truncate_table(const char *path) {
   std::vector<std::string> names;
   int status = list_families(plugin.db, families_of(table), &names);
   if (status == TIDESDB_OK && names.empty()) return HA_ERR_NO_SUCH_TABLE;
+  ExclusiveTable exclusive;
+  if (status == TIDESDB_OK) status = exclusive.lock(current_thd, table);
   DdlGroup group;
   if (status == TIDESDB_OK) status = group.begin(plugin.db);
   for (const std::string &name : names)

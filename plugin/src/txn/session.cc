@@ -4,6 +4,8 @@
 */
 #include "txn/session.h"
 
+#include <mysql/plugin.h>
+
 #include "debug.h"
 #include "sql_class.h"
 #include "sys_vars_shared.h"
@@ -146,6 +148,13 @@ int Session::start_snapshot() {
   /* The server holds its order lock: at what it has ordered, the binary log's position stands. */
   const int status = tidesdb_txn_take_ordered_snapshot(txn());
   return status == TIDESDB_OK ? 0 : fail(status);
+}
+
+int Session::lock_definition(tidesdb_family *family) {
+  if (thd_killed(thd_)) return TIDESDB_INTERRUPTED;
+  set_lock_timeout();
+  const int status = tidesdb_txn_begin(txn(), TIDESDB_READ_COMMITTED, 0);
+  return status == TIDESDB_OK ? tidesdb_lock_table(txn(), family, TIDESDB_LOCK_EXCLUSIVE) : status;
 }
 
 int Session::savepoint_set(void *savepoint) {

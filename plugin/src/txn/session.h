@@ -65,6 +65,11 @@ class Session {
   int rollback(bool real);
   void kill() { tidesdb_txn_kill(txn()); }
 
+  /* A lock for a change of a table's definition, where no transaction runs: in a transaction of its own, of
+     which the server does not know. Returns the engine's status; unlock_definition() ends it in any case. */
+  int lock_definition(tidesdb_family *family);
+  void unlock_definition() { tidesdb_txn_rollback(txn()); }
+
   /* `savepoint` is the server's storage of savepoint_size bytes. */
   static constexpr uint savepoint_size = sizeof(uint64_t);
   int savepoint_set(void *savepoint);

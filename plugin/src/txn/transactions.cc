@@ -2,7 +2,9 @@
 
 #include <mysql/plugin.h>
 
+#include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -30,7 +32,9 @@ int close_connection(THD *thd) {
 int prepare(THD *thd, bool all) {
   Session *session = Session::find(thd);
   if (!session) return 0;
-  if (all && thd_sql_command(thd) == SQLCOM_XA_PREPARE) return session->prepare_xa();
+  /* XA PREPARE, a replica's too; XA COMMIT ... ONE PHASE comes here as a commit of the server's. */
+  if (all && thd->transaction->xid_state.is_explicit_XA() && thd_sql_command(thd) != SQLCOM_XA_COMMIT)
+    return session->prepare_xa();
   return session->prepare(ends_transaction(thd, all));
 }
 
@@ -143,12 +147,49 @@ int rollback_by_xid(XID *xid) {
 
 /* --- durability --- */
 
-void checkpoint_done(void *cookie) { commit_checkpoint_notify_ha(cookie); }
+struct CheckpointRequest {
+  void *cookie;
+  /* RESET MASTER waits for the answer, and then removes the binary logs. */
+  bool waits;
+};
 
-/* When the log has failed, the answer never comes: the binary log then keeps what recovery will need. */
+/*
+  After a failure of the log a request is not answered: the binary log keeps what recovery needs to decide
+  the transactions whose commit may be lost. Rotation and purging live with that. RESET MASTER does not: it
+  waits without end, for nothing can interrupt it, with the binary log locked for everybody; and an answer
+  would let it remove those files. The restart that the engine needs anyway is the way out.
+*/
+void checkpoint_failed(const CheckpointRequest &request, const char *why) {
+  sql_print_error("TidesDB: a checkpoint of the binary log is not answered: %s", why);
+  if (!request.waits) return;
+  sql_print_error(
+      "TidesDB: RESET MASTER would remove binary logs that recovery needs after the failure of TidesDB's log; "
+      "the server ends here, a restart recovers, and then RESET MASTER can be repeated");
+  abort();
+}
+
+void checkpoint_done(void *context, int status) {
+  std::unique_ptr<CheckpointRequest> request(static_cast<CheckpointRequest *>(context));
+  if (status == TIDESDB_OK)
+    commit_checkpoint_notify_ha(request->cookie);
+  else
+    checkpoint_failed(*request, tidesdb_last_error());
+}
+
 void commit_checkpoint_request(void *cookie) {
-  if (tidesdb_checkpoint_request(plugin.db, cookie, checkpoint_done) != TIDESDB_OK)
-    sql_print_error("TidesDB: checkpoint: %s", tidesdb_last_error());
+  const THD *thd = current_thd;
+  const int command = thd ? thd_sql_command(thd) : SQLCOM_END;
+  /* SET GLOBAL gtid_binlog_state resets too. */
+  const bool waits = command == SQLCOM_RESET || command == SQLCOM_SET_OPTION;
+  std::unique_ptr<CheckpointRequest> request(new (std::nothrow) CheckpointRequest{cookie, waits});
+  if (!request) {
+    checkpoint_failed({cookie, waits}, "out of memory");
+    return;
+  }
+  if (tidesdb_checkpoint_request(plugin.db, request.get(), checkpoint_done) == TIDESDB_OK)
+    request.release(); /* the call of checkpoint_done frees it, or has done so */
+  else
+    checkpoint_failed(*request, tidesdb_last_error());
 }
 
 bool flush_logs(handlerton *) {

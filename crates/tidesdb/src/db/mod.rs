@@ -333,15 +333,12 @@ impl Db {
         self.store.wal.sync_all()
     }
 
-    /// Calls `done` once everything that is ordered now is durable; never when the log fails before.
-    pub fn when_durable(&self, done: Box<dyn FnOnce() + Send>) -> Result<()> {
+    /// Calls `done` once everything that is ordered now is durable, or with the error when the log fails
+    /// before. An error: the log has failed, and `done` is not called.
+    pub fn when_durable(&self, done: Box<dyn FnOnce(Result<()>) + Send>) -> Result<()> {
         self.store.wal_alive()?;
         let last = self.store.wal.last_ticket();
-        self.store.wal.when_durable(last, move |result| {
-            if result.is_ok() {
-                done();
-            }
-        });
+        self.store.wal.when_durable(last, done);
         Ok(())
     }
 

@@ -81,7 +81,7 @@ impl Store {
                 self.check_writable()?;
                 let id = self.new_transaction_id();
                 let prepared = self.reserve(batch.clone(), Form::Marker(id), true, sync)?;
-                self.log_prepare(id, self.head_of(xid, owner), batch)?;
+                self.log_prepare(id, self.head_of(xid, owner), batch, None)?;
                 Ok(prepared)
             }
         }
@@ -120,15 +120,10 @@ impl Store {
         let batch = Arc::new(CommitBatch::new(batch));
         let head = self.head_of(xid, owner);
         let bytes = prepare_bytes(&head, &batch);
-        let (others, bound) = (self.undecided.dormant_bytes(), self.dormant_bound());
-        if others + bytes as u64 > bound {
-            let variable = self.options.write_buffer_variable;
-            return Err(Error::PreparedTooLarge { size: bytes as u64, others, bound, variable });
-        }
         let decision = self.log_room(DECISION_BYTES, Purpose::Urgent)?;
         let copy = self.log_room(bytes, Purpose::Ordinary)?;
         let id = self.new_transaction_id();
-        self.log_prepare(id, head, batch.clone())?;
+        self.log_prepare(id, head, batch.clone(), Some(self.dormant_bound()))?;
         self.undecided.make_dormant(id, Some(copy), Some(decision));
         Ok(Dormant { id, batch })
     }
@@ -185,12 +180,25 @@ impl Store {
         Arc::new(PreparedHead { xid: xid.to_vec(), locks })
     }
 
-    /// Logs a prepare and syncs it, in every mode: its coordinator's log may name it from now on.
-    fn log_prepare(&self, id: u64, head: Arc<PreparedHead>, batch: Arc<CommitBatch>) -> Result<()> {
+    /// Logs a prepare and syncs it, in every mode: its coordinator's log may name it from now on. With a bound
+    /// it will be dormant.
+    fn log_prepare(
+        &self,
+        id: u64,
+        head: Arc<PreparedHead>,
+        batch: Arc<CommitBatch>,
+        bound: Option<u64>,
+    ) -> Result<()> {
         self.seal_behind_long_log();
-        let reservation = self.log_room(prepare_bytes(&head, &batch), Purpose::Ordinary)?;
+        let size = prepare_bytes(&head, &batch);
+        let reservation = self.log_room(size, Purpose::Ordinary)?;
         let segment = self.wal.written_lsn().segment();
-        self.undecided.insert_prepared(id, segment, head.clone(), batch.clone());
+        let admitted = self.undecided.insert_prepared(id, segment, (head.clone(), batch.clone()), bound);
+        if let Err(others) = admitted {
+            let (size, bound) = (size as u64, bound.unwrap_or_default());
+            let variable = self.options.write_buffer_variable;
+            return Err(Error::PreparedTooLarge { size, others, bound, variable });
+        }
         let ticket = self.wal.enqueue(reservation, Record::Prepared { txn: id, head, batch });
         let durable = self.wal.wait_durable(ticket);
         if durable.is_err() {

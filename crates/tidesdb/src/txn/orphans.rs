@@ -47,7 +47,8 @@ impl Store {
             owner.set_written(batch.len() as u64);
             let bytes = prepare_bytes(&head, &batch);
             let xid = head.xid.clone();
-            self.undecided.insert_prepared(id, segment, head, batch.clone());
+            // Whatever their bytes: they are there.
+            let _ = self.undecided.insert_prepared(id, segment, (head, batch.clone()), None);
             // On a full disk the store opens without room for a copy; it is asked for again with each copy.
             let room = |bytes, purpose| self.wal.reserve(bytes, purpose, &Patience::of(Duration::ZERO)).ok();
             let copy = room(bytes, Purpose::Ordinary);

@@ -84,17 +84,29 @@ impl Undecided {
         self.entries.lock().insert(id, entry);
     }
 
-    /// A prepare is about to be logged, or was found by recovery, at or behind `segment`.
+    /// A prepare is about to be logged, or was found by recovery, at or behind `segment`. With a bound it will
+    /// be dormant; where it would pass the bound with the others, nothing changes and their bytes are the error.
     pub(super) fn insert_prepared(
         &self,
         id: u64,
         segment: u32,
-        head: Arc<PreparedHead>,
-        batch: Arc<CommitBatch>,
-    ) {
-        let copy = Copy { head, batch, dormant: false, room: None, decision: None };
+        (head, batch): (Arc<PreparedHead>, Arc<CommitBatch>),
+        dormant_bound: Option<u64>,
+    ) -> Result<(), u64> {
+        let dormant = dormant_bound.is_some();
+        let copy = Copy { head, batch, dormant, room: None, decision: None };
+        let bytes = copy.bytes() as u64;
         let entry = Entry { segment, decided: false, in_the_way: false, copy: Some(copy) };
-        self.entries.lock().insert(id, entry);
+        let mut entries = self.entries.lock();
+        if let Some(bound) = dormant_bound {
+            let dormant = entries.values().filter_map(|entry| entry.copy.as_ref()).filter(|c| c.dormant);
+            let others: u64 = dormant.map(|copy| copy.bytes() as u64).sum();
+            if others + bytes > bound {
+                return Err(others);
+            }
+        }
+        entries.insert(id, entry);
+        Ok(())
     }
 
     /// The transaction waits for a decision from outside from now on. What is reserved for it is kept with it.
@@ -133,13 +145,6 @@ impl Undecided {
     /// The first segment that an undecided batch may be in.
     pub(crate) fn first_segment(&self) -> Option<u32> {
         self.entries.lock().values().map(|entry| entry.segment).min()
-    }
-
-    /// Bytes of the log that dormant transactions take.
-    pub(crate) fn dormant_bytes(&self) -> u64 {
-        let entries = self.entries.lock();
-        let dormant = entries.values().filter_map(|entry| entry.copy.as_ref()).filter(|copy| copy.dormant);
-        dormant.map(|copy| copy.bytes() as u64).sum()
     }
 
     /// Prepares below `needed` that an earlier flush met there too, with the bytes of a copy where no room is
