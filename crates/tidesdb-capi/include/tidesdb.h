@@ -93,7 +93,8 @@ typedef struct tidesdb_wait_observer {
 
 typedef struct tidesdb_options {
   size_t struct_size;               /* set by tidesdb_options_init */
-  const char *owner;                /* name of the owner written into the directory; NULL: none */
+  const char *owner;                /* who the store belongs to; NULL: nobody in particular. First line: the
+                                       identity, which is compared; second line: its place, for messages */
   uint64_t write_buffer_size;       /* bytes; the bound on one transaction is half of it */
   uint64_t block_cache_size;        /* bytes */
   uint64_t max_memory;              /* bytes; 0: sum of the parts */

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use tidesdb::db::owner::StoreOwner;
 use tidesdb::lock::{Owner, WaitObserver};
 use tidesdb::options::{Options, SyncMode};
 use tidesdb::{Db, Error};
@@ -149,7 +150,8 @@ unsafe fn options_of(c: &OptionsC) -> Result<Options, Error> {
     }
     if !c.owner.is_null() {
         // SAFETY: the crate's contract.
-        options.owner = Some(unsafe { CStr::from_ptr(c.owner) }.to_string_lossy().into_owned());
+        let text = unsafe { CStr::from_ptr(c.owner) }.to_string_lossy();
+        options.owner = Some(StoreOwner::parse(&text));
     }
     if let Some(log) = c.log {
         let context = c.log_context as usize;

@@ -112,7 +112,7 @@ pub struct Options {
     pub finish_compactions_on_close: bool,
     /// Who the store belongs to: written into it when it is made, and another owner is refused. `None`:
     /// nobody in particular.
-    pub owner: Option<String>,
+    pub owner: Option<crate::db::owner::StoreOwner>,
     /// Where the engine's log goes; `None`: nowhere.
     pub log: Option<LogSink>,
 }

@@ -9,6 +9,7 @@ pub mod dictionary;
 pub mod family;
 pub mod memtables;
 pub mod open;
+pub mod owner;
 pub mod postponed;
 pub mod pressure;
 pub mod stats;
