@@ -68,7 +68,8 @@ bool data_identity(const std::string &data_directory, const std::string &home, s
   if (read_lines(path, identity, &place)) {
     if (is_identity(*identity)) return false;
     sql_print_error(
-        "TidesDB: '%s' does not hold an identity (%zu hexadecimal digits). If the store in '%s' belongs to this "
+        "TidesDB: '%s' does not hold an identity (%zu hexadecimal digits). If the store in '%s' belongs to "
+        "this "
         "data directory, copy '%s' over it; else remove it",
         path.c_str(), DIGITS, home.c_str(), owner_path.c_str());
     return true;
@@ -76,8 +77,10 @@ bool data_identity(const std::string &data_directory, const std::string &home, s
   std::string owner;
   if (read_lines(owner_path, &owner, &place) && is_identity(owner)) {
     sql_print_error(
-        "TidesDB: the data directory '%s' has no identity, and the store in '%s' belongs to one that had: it was made "
-        "anew, or restored without its file '%s'. If the tables of the store are not needed, remove '%s'; if they "
+        "TidesDB: the data directory '%s' has no identity, and the store in '%s' belongs to one that had: it "
+        "was made "
+        "anew, or restored without its file '%s'. If the tables of the store are not needed, remove '%s'; if "
+        "they "
         "belong to this data directory, run: cp '%s' '%s'. The store was last opened for '%s'",
         data_directory.c_str(), home.c_str(), IDENTITY_FILE, home.c_str(), owner_path.c_str(), path.c_str(),
         place.c_str());

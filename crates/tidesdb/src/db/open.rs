@@ -19,6 +19,7 @@ use crate::cache::{BlockCache, FileCache};
 use crate::compaction::claims::Claims;
 use crate::db::background::{Attention, Background, FlushedMemtable};
 use crate::db::catalog::Catalog;
+use crate::db::counters::LowCounters;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::family::Family;
 use crate::db::memtables::Memtables;
@@ -290,10 +291,13 @@ impl Db {
             held_log: Mutex::new(BTreeMap::new()),
             claims,
             attention: Attention::default(),
+            low_counters: LowCounters::default(),
             pressure: Gauges::default(),
             recovered: Mutex::new(HashMap::new()),
             stats: Stats::default(),
             closing: AtomicBool::new(false),
+            free_space: AtomicU64::new(u64::MAX),
+            free_space_at: AtomicU64::new(0),
             opened_at: newest,
             _lock: lock,
             dir: dir.to_path_buf(),
@@ -304,6 +308,7 @@ impl Db {
         });
         store.snapshots.refresh_floor(newest);
         store.load_dictionary()?;
+        store.choose_sync_interval();
         store.restore_prepared(prepared, held_from)?;
         store.shape_changed();
         let background = Background::start(&store)?;
