@@ -99,7 +99,8 @@ typedef struct tidesdb_wait_observer {
 
 typedef struct tidesdb_options {
   size_t struct_size;               /* set by tidesdb_options_init */
-  const char *owner;                /* name of the owner written into the directory; NULL: none */
+  const char *owner;                /* who the store belongs to; NULL: nobody in particular. First line: the
+                                       identity, which is compared; second line: its place, for messages */
   uint64_t write_buffer_size;       /* bytes; the bound on one transaction is half of it */
   uint64_t block_cache_size;        /* bytes */
   uint64_t max_memory;              /* bytes; 0: sum of the parts */
@@ -111,6 +112,7 @@ typedef struct tidesdb_options {
   uint8_t create_if_missing;
   uint8_t read_only;
   uint8_t finish_compactions_on_close;
+  uint8_t flush_on_close;           /* memtables go to files at tidesdb_close(); else the log keeps them */
   int log_level;                    /* TIDESDB_LOG_* */
   tidesdb_log_fn log;               /* may be NULL */
   void *log_context;
@@ -125,6 +127,9 @@ int tidesdb_open(const char *path, const tidesdb_options *options, tidesdb_db **
 /* Stops background work, syncs and closes. All transactions, cursors and families must be gone: the
  * directory stays locked until the last of them is freed. */
 int tidesdb_close(tidesdb_db *db);
+/* Bytes that can still be written where the store lies, as of at most a second ago; UINT64_MAX when that
+ * cannot be told. Cheap. */
+uint64_t tidesdb_free_space(const tidesdb_db *db);
 
 /* ---- column families and the dictionary ------------------------------------------------------ */
 
@@ -143,6 +148,8 @@ typedef struct tidesdb_family_options {
   uint32_t min_levels;
   uint32_t tombstone_density_trigger; /* per 10,000; 0: off */
   uint64_t tombstone_density_min_entries;
+  uint64_t sync_interval_us;        /* of TIDESDB_SYNC_INTERVAL; 0: the store's. The shortest of all families
+                                       counts for all */
 } tidesdb_family_options;
 
 void tidesdb_family_options_init(tidesdb_family_options *options);

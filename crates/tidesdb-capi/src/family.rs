@@ -35,6 +35,7 @@ pub struct FamilyOptionsC {
     pub(crate) min_levels: u32,
     pub(crate) tombstone_density_trigger: u32,
     pub(crate) tombstone_density_min_entries: u64,
+    pub(crate) sync_interval_us: u64,
 }
 
 /// `TIDESDB_SYNC_DEFAULT`.
@@ -59,6 +60,7 @@ pub unsafe extern "C" fn tidesdb_family_options_init(options: *mut FamilyOptions
         min_levels: d.min_levels,
         tombstone_density_trigger: d.tombstone_density_trigger,
         tombstone_density_min_entries: d.tombstone_density_min_entries,
+        sync_interval_us: d.sync_interval_us,
     };
     // SAFETY: the crate's contract.
     let _ = unsafe { answer(options, value) };
@@ -96,6 +98,7 @@ pub(crate) fn family_options(c: &FamilyOptionsC) -> Result<FamilyOptions, Error>
         min_levels: c.min_levels,
         tombstone_density_trigger: c.tombstone_density_trigger,
         tombstone_density_min_entries: c.tombstone_density_min_entries,
+        sync_interval_us: c.sync_interval_us,
     })
 }
 

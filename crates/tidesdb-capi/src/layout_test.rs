@@ -46,6 +46,7 @@ fn structs_agree_with_the_header() {
             create_if_missing,
             read_only,
             finish_compactions_on_close,
+            flush_on_close,
             log_level,
             log,
             log_context,
@@ -73,6 +74,7 @@ fn structs_agree_with_the_header() {
             min_levels,
             tombstone_density_trigger,
             tombstone_density_min_entries,
+            sync_interval_us,
         ]
     );
     check!(c, rust, "tidesdb_op", OpC, [family, key, value, kind, flags]);

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use tidesdb::db::owner::StoreOwner;
 use tidesdb::lock::{Owner, WaitObserver};
 use tidesdb::options::{Options, SyncMode};
 use tidesdb::{Db, Error};
@@ -49,6 +50,7 @@ pub struct OptionsC {
     pub(crate) create_if_missing: u8,
     pub(crate) read_only: u8,
     pub(crate) finish_compactions_on_close: u8,
+    pub(crate) flush_on_close: u8,
     pub(crate) log_level: c_int,
     pub(crate) log: Option<LogFn>,
     pub(crate) log_context: *mut c_void,
@@ -112,6 +114,7 @@ pub unsafe extern "C" fn tidesdb_options_init(options: *mut OptionsC) {
         create_if_missing: 1,
         read_only: 0,
         finish_compactions_on_close: 0,
+        flush_on_close: 0,
         log_level: 1,
         log: None,
         log_context: std::ptr::null_mut(),
@@ -148,6 +151,7 @@ unsafe fn options_of(c: &OptionsC) -> Result<Options, Error> {
         compaction_threads: c.compaction_threads as usize,
         max_open_files: c.max_open_files as usize,
         finish_compactions_on_close: c.finish_compactions_on_close != 0,
+        flush_on_close: c.flush_on_close != 0,
         ..Options::default()
     };
     if !c.write_buffer_variable.is_null() {
@@ -158,7 +162,8 @@ unsafe fn options_of(c: &OptionsC) -> Result<Options, Error> {
     }
     if !c.owner.is_null() {
         // SAFETY: the crate's contract.
-        options.owner = Some(unsafe { CStr::from_ptr(c.owner) }.to_string_lossy().into_owned());
+        let text = unsafe { CStr::from_ptr(c.owner) }.to_string_lossy();
+        options.owner = Some(StoreOwner::parse(&text));
     }
     if let Some(log) = c.log {
         let context = c.log_context as usize;
@@ -214,6 +219,13 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut DbHandle) -> c_int {
         handle.db.close()?;
         Ok(OK)
     })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_free_space(db: *const DbHandle) -> u64 {
+    // SAFETY: the crate's contract.
+    unsafe { db.as_ref() }.map_or(u64::MAX, |handle| handle.db.free_space())
 }
 
 /// See the header.

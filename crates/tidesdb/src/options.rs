@@ -110,9 +110,11 @@ pub struct Options {
     pub write_buffer_variable: &'static str,
     /// Finish outstanding compactions when the store is closed.
     pub finish_compactions_on_close: bool,
+    /// Write memtables to files when the store is closed, so that the next opening has no log to replay.
+    pub flush_on_close: bool,
     /// Who the store belongs to: written into it when it is made, and another owner is refused. `None`:
     /// nobody in particular.
-    pub owner: Option<String>,
+    pub owner: Option<crate::db::owner::StoreOwner>,
     /// Where the engine's log goes; `None`: nowhere.
     pub log: Option<LogSink>,
 }
@@ -135,6 +137,7 @@ impl Default for Options {
             base_level_size: 128 << 20,
             write_buffer_variable: "write_buffer_size",
             finish_compactions_on_close: false,
+            flush_on_close: false,
             owner: None,
             log: None,
         }
@@ -171,6 +174,9 @@ pub struct FamilyOptions {
     pub tombstone_density_min_entries: u64,
     /// Strictest sync mode that commits touching this family ask for; `None`: the store's.
     pub sync_mode: Option<SyncMode>,
+    /// Microseconds of the family's own `SyncMode::Interval`; 0: the store's. The log is one, so the shortest
+    /// interval of all families counts for all.
+    pub sync_interval_us: u64,
 }
 
 impl Default for FamilyOptions {
@@ -189,6 +195,7 @@ impl Default for FamilyOptions {
             tombstone_density_trigger: 0,
             tombstone_density_min_entries: 1024,
             sync_mode: None,
+            sync_interval_us: 0,
         }
     }
 }

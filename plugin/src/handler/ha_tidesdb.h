@@ -52,6 +52,7 @@ class ha_tidesdb final : public handler {
   enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
                                                              Alter_inplace_info *info) override;
   bool get_error_message(int error, String *text) override;
+  void print_error(int error, myf flags) override;
 
   /* --- lock.cc --- */
   uint lock_count() const override { return 0; }
@@ -121,6 +122,7 @@ class ha_tidesdb final : public handler {
 
   /* lock.cc */
   void choose_row_lock(THD *thd, thr_lock_type lock_type);
+  bool disk_is_short_of(THD *thd) const;
   int enter_statement(THD *thd, bool may_write);
   int lock_table(int mode);
   /* The table's intention lock for what the statement reads. */

@@ -72,6 +72,15 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   return 0;
 }
 
+/* Whether less is free than the table's MIN_DISK_SPACE and the statement would add to what is used. */
+bool ha_tidesdb::disk_is_short_of(THD *thd) const {
+  const ha_table_option_struct *options = table_share->option_struct;
+  const int command = thd_sql_command(thd);
+  if (!options || command == SQLCOM_DELETE || command == SQLCOM_DELETE_MULTI || command == SQLCOM_SELECT)
+    return false;
+  return options->min_disk_space != 0 && tidesdb_free_space(plugin.db) < options->min_disk_space;
+}
+
 int ha_tidesdb::external_lock(THD *thd, int lock_type) {
   if (lock_type == F_UNLCK) {
     if (position_ == Position::CURSOR) position_ = keep_position_ ? Position::ANCHOR : Position::NONE;
@@ -83,11 +92,13 @@ int ha_tidesdb::external_lock(THD *thd, int lock_type) {
     return error;
   }
   if (lock_type == F_WRLCK) row_lock_ = stored_row_lock_ = RowLock::EXCLUSIVE;
+  if (lock_type == F_WRLCK && disk_is_short_of(thd)) return HA_ERR_DISK_FULL;
   return enter_statement(thd, lock_type == F_WRLCK);
 }
 
 int ha_tidesdb::start_stmt(THD *thd, thr_lock_type lock_type) {
   const bool writes = lock_type >= TL_FIRST_WRITE;
+  if (writes && disk_is_short_of(thd)) return HA_ERR_DISK_FULL;
   if (writes)
     row_lock_ = RowLock::EXCLUSIVE;
   else if (thd_sql_command(thd) == SQLCOM_SELECT && lock_type == TL_READ)

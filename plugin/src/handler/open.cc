@@ -176,6 +176,13 @@ enum_alter_inplace_result ha_tidesdb::check_if_supported_inplace_alter(TABLE *, 
   return HA_ALTER_INPLACE_NOT_SUPPORTED;
 }
 
+void ha_tidesdb::print_error(int error, myf flags) {
+  if (error == ERROR_TOO_LARGE && session_)
+    my_printf_error(ER_TRANS_CACHE_FULL, "%s", flags, session_->error_text().c_str());
+  else
+    handler::print_error(error, flags);
+}
+
 bool ha_tidesdb::get_error_message(int error, String *text) {
   if (error == ERROR_WITH_TEXT && session_) {
     const std::string &message = session_->error_text();

@@ -324,7 +324,7 @@ int Session::fail(int status) {
     default:
       break;
   }
-  if (mapped.code == ERROR_WITH_TEXT) error_text_ = tidesdb_last_error();
+  if (mapped.code == ERROR_WITH_TEXT || mapped.code == ERROR_TOO_LARGE) error_text_ = tidesdb_last_error();
   switch (mapped.damage) {
     case Damage::NONE:
       break;

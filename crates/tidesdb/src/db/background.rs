@@ -1,4 +1,5 @@
-//! Background work: one thread that flushes sealed memtables in their order, some that compact.
+//! Background work: one thread that flushes sealed memtables in their order, some that compact, one that
+//! reserves blocks of counters.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -65,6 +66,8 @@ impl Background {
         };
         let flusher = store.clone();
         threads.push(spawn("tdb-flush", Box::new(move || flusher.flush_loop()))?);
+        let reserver = store.clone();
+        threads.push(spawn("tdb-counter", Box::new(move || reserver.counter_loop()))?);
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         for _ in 0..store.options.compaction_threads.min((cores / 2).max(1)) {
             let compactor = store.clone();
@@ -80,6 +83,7 @@ impl Background {
         store.memtables.state.lock().closing = true;
         store.memtables.changed.notify_all();
         store.attention.call();
+        store.low_counters.wake();
         for thread in self.threads.lock().drain(..) {
             // A thread that panicked has aborted the process.
             let _ = thread.join();

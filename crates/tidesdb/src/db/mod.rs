@@ -9,6 +9,7 @@ pub mod dictionary;
 pub mod family;
 pub mod memtables;
 pub mod open;
+pub mod owner;
 pub mod postponed;
 pub mod pressure;
 pub mod stats;
@@ -27,6 +28,7 @@ use crate::cache::BlockCache;
 use crate::compaction::claims::Claims;
 use crate::db::background::{Attention, Background};
 use crate::db::catalog::{Catalog, Ddl};
+use crate::db::counters::LowCounters;
 use crate::db::family::Family;
 use crate::db::memtables::Memtables;
 use crate::db::pressure::Gauges;
@@ -47,6 +49,9 @@ use crate::txn::undecided::Undecided;
 use crate::types::{FamilyId, GenerationId, Kind, Seq};
 use crate::version::{Edit, VersionSet};
 use crate::wal::Wal;
+
+/// Age in microseconds from which the free space is asked for again.
+const FREE_SPACE_AGE_US: u64 = 1_000_000;
 
 /// Everything of an open store; shared by its threads.
 pub struct Store {
@@ -79,9 +84,13 @@ pub struct Store {
     pub(crate) orphans: Mutex<HashMap<Vec<u8>, Orphan>>,
     pub(crate) claims: Arc<Claims>,
     pub(crate) attention: Attention,
+    pub(crate) low_counters: LowCounters,
     pub(crate) pressure: Gauges,
     pub(crate) stats: Stats,
     pub(crate) closing: AtomicBool,
+    /// Bytes free where the store lies, and when that was asked for, in microseconds of the disk's clock.
+    free_space: AtomicU64,
+    free_space_at: AtomicU64,
     /// Sequence of the newest commit that recovery found.
     opened_at: Seq,
     _lock: Box<dyn DirectoryLock>,
@@ -189,6 +198,21 @@ impl Store {
 
     pub(crate) fn new_owner_id(&self) -> u64 {
         self.next_owner.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn free_space(&self) -> u64 {
+        let disk = self.versions.disk();
+        let (now, asked) = (disk.now_micros(), self.free_space_at.load(Ordering::Relaxed));
+        let old = asked == 0 || now.saturating_sub(asked) >= FREE_SPACE_AGE_US;
+        // One thread asks, the others go by what is known.
+        let mine = |at: &AtomicU64| {
+            at.compare_exchange(asked, now.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
+        if old && mine(&self.free_space_at) {
+            let free = disk.free_space(&self.dir).unwrap_or(u64::MAX);
+            self.free_space.store(free, Ordering::Relaxed);
+        }
+        self.free_space.load(Ordering::Relaxed)
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
@@ -328,6 +352,12 @@ impl Db {
         Ok(())
     }
 
+    /// Bytes that can still be written where the store lies, as of at most a second ago; the largest number
+    /// when that cannot be told.
+    pub fn free_space(&self) -> u64 {
+        self.store.free_space()
+    }
+
     /// Makes everything that is ordered now durable.
     pub fn flush_log(&self) -> Result<()> {
         self.store.wal.sync_all()
@@ -382,6 +412,12 @@ impl Db {
         };
         if self.store.options.finish_compactions_on_close && !dead {
             self.store.finish_compactions()?;
+        }
+        if self.store.options.flush_on_close && !dead {
+            // What is not in files is in the log: the next opening replays it.
+            if let Err(error) = self.store.flush() {
+                self.store.log(LogLevel::Warn, &format!("closed without a flush: {error}"));
+            }
         }
         self.background.stop();
         settled?;

@@ -19,9 +19,11 @@ use crate::cache::{BlockCache, FileCache};
 use crate::compaction::claims::Claims;
 use crate::db::background::{Attention, Background, FlushedMemtable};
 use crate::db::catalog::Catalog;
+use crate::db::counters::LowCounters;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::family::Family;
 use crate::db::memtables::Memtables;
+use crate::db::owner;
 use crate::db::postponed;
 use crate::db::pressure::Gauges;
 use crate::db::stats::Stats;
@@ -29,7 +31,7 @@ use crate::db::view::ReadView;
 use crate::db::{Db, Store};
 use crate::error::{Error, Result};
 use crate::flush::{self, FlushInput, FlushSource, Flushed};
-use crate::io::{Disk, OpenMode};
+use crate::io::Disk;
 use crate::iter::merge::Merge;
 use crate::iter::{LiveSnapshots, Source};
 use crate::lock::{LockManager, LockOptions, WaitObserver};
@@ -199,7 +201,7 @@ impl Db {
             return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
         }
         let lock = disk.lock(&dir.join("LOCK"))?;
-        check_owner(&*disk, dir, options.owner.as_deref())?;
+        owner::check(&*disk, dir, options.owner.as_ref())?;
         let tables = FileCache::new(disk.clone(), dir, options.max_open_files);
         let cache = BlockCache::new(options.block_cache_size);
         let purpose = if options.create_if_missing { OpenFor::WriteOrCreate } else { OpenFor::Write };
@@ -326,10 +328,13 @@ impl Db {
             held_log: Mutex::new(BTreeMap::new()),
             claims,
             attention: Attention::default(),
+            low_counters: LowCounters::default(),
             pressure: Gauges::default(),
             orphans: Mutex::new(HashMap::new()),
             stats: Stats::default(),
             closing: AtomicBool::new(false),
+            free_space: AtomicU64::new(u64::MAX),
+            free_space_at: AtomicU64::new(0),
             opened_at: newest,
             _lock: lock,
             dir: dir.to_path_buf(),
@@ -340,36 +345,12 @@ impl Db {
         });
         store.snapshots.refresh_floor(newest);
         store.load_dictionary()?;
+        store.choose_sync_interval();
         store.adopt_recovered(prepared, held_from)?;
         store.shape_changed();
         let background = Background::start(&store)?;
         Ok(Db { store, background: Arc::new(background) })
     }
-}
-
-/// Refuses a store of another owner; a store without one gets this.
-fn check_owner(disk: &dyn Disk, dir: &Path, owner: Option<&str>) -> Result<()> {
-    let Some(owner) = owner else { return Ok(()) };
-    let path = dir.join("OWNER");
-    if disk.exists(&path)? {
-        let file = disk.open(&path, OpenMode::Read)?;
-        let mut known = vec![0; file.len()? as usize];
-        file.read_exact_at(&mut known, 0)?;
-        if known.is_empty() || known == owner.as_bytes() {
-            return Ok(());
-        }
-        return Err(Error::Busy(format!(
-            "the store in {} belongs to {}, not to {owner}; give this owner a directory of its own, or \
-             remove {} if the store has moved",
-            dir.display(),
-            String::from_utf8_lossy(&known),
-            path.display()
-        )));
-    }
-    let file = disk.open(&path, OpenMode::Create)?;
-    file.write_at(owner.as_bytes(), 0)?;
-    file.sync_data()?;
-    disk.sync_dir(dir)
 }
 
 /// Writes replayed memtables to a file; `None` when there are none. The edit is not applied yet.

@@ -171,6 +171,10 @@ impl Wal {
             reason: Mutex::new(None),
             background: Mutex::new(Background { last_sync_micros: now, ..Background::default() }),
             wake: Condvar::new(),
+            interval: AtomicU64::new(match options.sync_mode {
+                SyncMode::Interval => micros(options.sync_interval),
+                SyncMode::None | SyncMode::Full => u64::MAX,
+            }),
             callbacks: Mutex::new(Vec::new()),
             counters: Counters::default(),
             options,
@@ -250,6 +254,13 @@ impl Wal {
             background.work = true;
             self.core.wake.notify_one();
         }
+    }
+
+    /// From now on the background thread syncs a log with unsynced records this long after its last sync;
+    /// `None`: never.
+    pub fn set_sync_interval(&self, interval: Option<Duration>) {
+        self.core.interval.store(interval.map_or(u64::MAX, micros), Ordering::Relaxed);
+        self.core.notify_background();
     }
 
     /// The last ticket given out.
@@ -360,6 +371,10 @@ impl Wal {
             let _ = thread.join();
         }
     }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Drop for Wal {

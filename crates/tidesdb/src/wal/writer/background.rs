@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::shared::{AbortOnPanic, Core};
 use super::Ticket;
-use crate::options::SyncMode;
 use crate::types::Lsn;
 use crate::wal::record::{Record, MAX_FIXED};
 use crate::wal::segment::footprint;
@@ -37,12 +36,9 @@ impl Core {
 
     pub(super) fn run(&self) {
         let _guard = AbortOnPanic::new();
-        let nap = match self.options.sync_mode {
-            SyncMode::Interval => self.options.sync_interval.min(IDLE_POLL),
-            SyncMode::None | SyncMode::Full => IDLE_POLL,
-        };
         loop {
             {
+                let nap = Duration::from_micros(self.interval.load(Ordering::Relaxed)).min(IDLE_POLL);
                 let mut background = self.background.lock();
                 if !background.work && !background.stop {
                     self.wake.wait_for(&mut background, nap);
@@ -73,9 +69,8 @@ impl Core {
             let mut background = self.background.lock();
             let idle = background.seen == last;
             background.seen = last;
-            let interval = u64::try_from(self.options.sync_interval.as_micros()).unwrap_or(u64::MAX);
-            let due = self.options.sync_mode == SyncMode::Interval
-                && now.saturating_sub(background.last_sync_micros) >= interval;
+            let interval = self.interval.load(Ordering::Relaxed);
+            let due = now.saturating_sub(background.last_sync_micros) >= interval;
             let sync = (due || std::mem::take(&mut background.sync)) && self.syncs.done() < last;
             if sync {
                 background.last_sync_micros = now;

@@ -40,6 +40,8 @@ pub(super) struct Core {
     pub(super) reason: Mutex<Option<String>>,
     pub(super) background: Mutex<Background>,
     pub(super) wake: Condvar,
+    /// Microseconds between background syncs; `u64::MAX`: there are none.
+    pub(super) interval: AtomicU64,
     pub(super) callbacks: Mutex<Vec<(Ticket, Callback)>>,
     pub(super) counters: Counters,
 }
