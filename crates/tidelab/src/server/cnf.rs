@@ -136,8 +136,8 @@ impl Options {
     /// The settings for a server in which one engine is measured, with memory scaled.
     ///
     /// MyRocks gets what the file says of TidesDB (cache, threads, no wait for the disk) where it
-    /// says nothing of MyRocks. Its write buffer stays at its default, 64 MB: a bound on all of
-    /// them together (rocksdb_db_write_buffer_size) of that size stalls its loads.
+    /// says nothing of MyRocks, and its indexes of files beside the cache. Its write buffer stays
+    /// at its default, 64 MB.
     pub fn settings(&self, engine: Engine, scale: f64, connections: u32) -> Vec<Setting> {
         let scaled = |n: u64| {
             if scale >= 1.0 {
@@ -181,6 +181,9 @@ impl Options {
             }
             Engine::RocksDb => {
                 derived.push(setting("rocksdb_flush_log_at_trx_commit", "0"));
+                // A cache of 64 MB has 64 shards, a loaded file an index block of more than one
+                // of them holds: each read would bring in the whole index again.
+                derived.push(setting("rocksdb_cache_index_and_filter_blocks", "OFF"));
                 if let Some(cache) = cache {
                     derived.push(setting("rocksdb_block_cache_size", cache.to_string()));
                 }
