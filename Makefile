@@ -20,6 +20,7 @@ SUITE ?= tidesdb
 CHECKS ?=
 ROUNDS ?=
 SECONDS_EACH ?=
+COMMITS ?=
 
 DATA ?= .run/server
 CNF ?=
@@ -31,7 +32,7 @@ JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup prefix engine plugin links server stop shell test test-engine test-mtr \
-  test-server check-server lint tidy format demo bench clean
+  test-server check-server crash-server lint tidy format demo bench bench-tpcc clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
@@ -74,8 +75,12 @@ CHECK_SERVER = cargo run -p tidelab -- check --prefix $(PREFIX) --plugin $(PLUGI
 test-server: plugin ## servers under kills, lost-update and index-read checks; two minutes
 	$(CHECK_SERVER) --short
 
-check-server: plugin ## the same in full, with memory: [CHECKS=names] [ROUNDS=kills] [SECONDS_EACH=n]
-	$(CHECK_SERVER) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) $(CHECKS)
+check-server: plugin ## the same in full, with memory: [CHECKS=names] [ROUNDS=kills] [SECONDS_EACH=n] [COMMITS=n]
+	$(CHECK_SERVER) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) \
+	  $(if $(COMMITS),--commits $(COMMITS)) $(CHECKS)
+
+crash-server: plugin ## TPC-C under kill -9 with the binary log on, tokens, conditions, indexes, replay: [ROUNDS=n]
+	$(CHECK_SERVER) --rounds $(or $(ROUNDS),20) crash
 
 lint: setup ## formats and lints of Rust and C++, changing nothing
 	cargo fmt --all --check
@@ -90,11 +95,28 @@ format: setup ## format Rust and C++
 	cargo fmt --all
 	clang-format -i $(PLUGIN_SOURCES)
 
-demo bench: plugin
-	cargo run --release -p tidelab -- $@ --prefix $(PREFIX) --plugin $(PLUGIN) --out $(RESULTS)
+TIDELAB = cargo run --release -p tidelab --
+LAB_ARGS = --prefix $(PREFIX) --plugin $(PLUGIN) --out $(RESULTS)
+CONFIGS := crates/tidelab/configs
+# What make bench-tpcc measures: WAREHOUSES=40 USERS=8, three rounds, each configuration.
+WAREHOUSES ?= 40
+USERS ?= 8
+TPCC_ARGS ?=
 
-demo: ## sysbench on TidesDB, InnoDB and MyRocks, compared in one table
-bench: ## the same, longer: all eight workloads, with an update phase before the reads
+demo: plugin ## sysbench and TPC-C on TidesDB, InnoDB and MyRocks, compared in two tables
+	$(TIDELAB) demo $(LAB_ARGS) --time 8 --warm-up 1
+	$(TIDELAB) tpcc $(LAB_ARGS) --name demo-tpcc --data $(BUILD)/tpcc --cnf $(CONFIGS)/tpcc-small-64M.cnf \
+	  --warehouses 2 --users 4 --build-users 2 --rampup 3s --duration 15s --settle 3s --rounds 1
+
+bench: plugin ## sysbench, longer: all eight workloads, with an update phase before the reads
+	$(TIDELAB) bench $(LAB_ARGS)
+
+bench-tpcc: plugin ## TPC-C, 40 warehouses, 64 MB caches and all in memory: [WAREHOUSES=n] [USERS=n] [ROUNDS=n]
+	@status=0; for size in small-64M large-16G; do \
+	  $(TIDELAB) tpcc $(LAB_ARGS) --name tpcc-$$size --data $(BUILD)/tpcc --cnf $(CONFIGS)/tpcc-$$size.cnf \
+	    --warehouses $(WAREHOUSES) --users $(USERS) --build-users 8 $(if $(ROUNDS),--rounds $(ROUNDS)) \
+	    $(TPCC_ARGS) || status=$$?; \
+	done; exit $$status
 
 clean: ## remove what was built here; servers' data and the shared prefix stay
 	rm -rf build target

@@ -21,6 +21,8 @@ MappedError map_status(int status, bool optimistic) {
       return {HA_ERR_LOCK_WAIT_TIMEOUT, Damage::STATEMENT};
     case TIDESDB_INTERRUPTED:
       return {HA_ERR_ABORTED_BY_USER, Damage::NONE};
+    case TIDESDB_TOO_MANY_LOCKS:
+      return {HA_ERR_LOCK_TABLE_FULL, Damage::STATEMENT};
     case TIDESDB_SNAPSHOT_TOO_OLD:
     case TIDESDB_NO_SUCH_FAMILY: /* truncated or dropped below a snapshot that still reads it */
       return {HA_ERR_TABLE_DEF_CHANGED, Damage::NONE};
@@ -32,14 +34,16 @@ MappedError map_status(int status, bool optimistic) {
       return {HA_ERR_TABLE_READONLY, Damage::NONE};
     case TIDESDB_DISK_FULL:
       return {HA_ERR_DISK_FULL, Damage::NONE};
-    default: /* TOO_LARGE, INVALID, IO, BUSY, OUTCOME_UNKNOWN, PANIC: the engine's text says what */
+    case TIDESDB_TOO_LARGE:
+      return {ERROR_TOO_LARGE, Damage::NONE};
+    default: /* INVALID, IO, BUSY, OUTCOME_UNKNOWN, PANIC: the engine's text says what */
       return {ERROR_WITH_TEXT, Damage::NONE};
   }
 }
 
 int plain_error(int status, const char *what) {
   const int code = map_status(status, false).code;
-  if (code == ERROR_WITH_TEXT) {
+  if (code == ERROR_WITH_TEXT || code == ERROR_TOO_LARGE) {
     my_printf_error(ER_UNKNOWN_ERROR, "TidesDB: %s: %s", MYF(0), what, tidesdb_last_error());
     return HA_ERR_GENERIC;
   }

@@ -43,7 +43,7 @@ ulong opt_unified_sync_mode;
 ulonglong opt_unified_sync_interval;
 ulong opt_unified_skip_list_max_level, opt_unified_skip_list_probability;
 char *opt_data_home_dir;
-my_bool opt_finish_compactions_on_close;
+my_bool opt_finish_compactions_on_close, opt_fast_shutdown;
 /* Variables changed at run time. */
 my_bool opt_pessimistic_locking;
 my_bool opt_print_all_conflicts;
@@ -53,7 +53,9 @@ my_bool opt_print_all_conflicts;
 /* --- set at start --- */
 
 static MYSQL_SYSVAR_ULONG(flush_threads, opt_flush_threads, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                          "Threads that write memtables to files", nullptr, nullptr, 4, 1, 64, 0);
+                          "Flushes of memtables to files that may run at a time; with one memtable for all "
+                          "column families there is never more than one",
+                          nullptr, nullptr, 4, 1, 64, 0);
 static MYSQL_SYSVAR_ULONG(compaction_threads, opt_compaction_threads,
                           PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG, "Threads that merge files", nullptr,
                           nullptr, 4, 1, 64, 0);
@@ -109,6 +111,10 @@ static MYSQL_SYSVAR_STR(
 static MYSQL_SYSVAR_BOOL(finish_compactions_on_close, opt_finish_compactions_on_close,
                          PLUGIN_VAR_READONLY | PLUGIN_VAR_OPCMDARG,
                          "Shutdown waits for running and pending merges of files", nullptr, nullptr, FALSE);
+static MYSQL_SYSVAR_BOOL(fast_shutdown, opt_fast_shutdown, PLUGIN_VAR_READONLY | PLUGIN_VAR_OPCMDARG,
+                         "Shutdown leaves what is in memory to the log; OFF: it is written to files, so that "
+                         "the next start has nothing to replay",
+                         nullptr, nullptr, FALSE);
 
 /* --- changed at run time --- */
 
@@ -154,6 +160,16 @@ static MYSQL_THDVAR_BOOL(default_use_btree, PLUGIN_VAR_OPCMDARG, "USE_BTREE of n
                          FALSE);
 static MYSQL_THDVAR_ENUM(default_sync_mode, PLUGIN_VAR_RQCMDARG, "SYNC_MODE of new tables", nullptr, nullptr,
                          TIDESDB_SYNC_FULL, &sync_mode_type);
+static MYSQL_THDVAR_ULONGLONG(
+    default_sync_interval_us, PLUGIN_VAR_RQCMDARG,
+    "SYNC_INTERVAL_US of new tables: microseconds of SYNC_MODE=INTERVAL. The log is "
+    "one: the shortest interval of all tables counts for all",
+    nullptr, nullptr, 128000, 1, NO_BOUND, 0);
+static MYSQL_THDVAR_ULONGLONG(
+    default_min_disk_space, PLUGIN_VAR_RQCMDARG,
+    "MIN_DISK_SPACE of new tables: with fewer bytes free, statements that add rows or "
+    "change them fail with \"disk full\"",
+    nullptr, nullptr, 100 * MB, 0, NO_BOUND, 0);
 static MYSQL_THDVAR_ULONGLONG(default_bloom_fpr, PLUGIN_VAR_RQCMDARG,
                               "BLOOM_FPR of new tables: false positives of a filter per 10,000", nullptr,
                               nullptr, 100, 1, 10000, 0);
@@ -204,6 +220,7 @@ struct st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(flush_threads),
                                         MYSQL_SYSVAR(unified_memtable_skip_list_probability),
                                         MYSQL_SYSVAR(data_home_dir),
                                         MYSQL_SYSVAR(finish_compactions_on_close),
+                                        MYSQL_SYSVAR(fast_shutdown),
                                         MYSQL_SYSVAR(pessimistic_locking),
                                         MYSQL_SYSVAR(print_all_conflicts),
                                         MYSQL_SYSVAR(skip_unique_check),
@@ -216,6 +233,8 @@ struct st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(flush_threads),
                                         MYSQL_SYSVAR(default_bloom_filter),
                                         MYSQL_SYSVAR(default_use_btree),
                                         MYSQL_SYSVAR(default_sync_mode),
+                                        MYSQL_SYSVAR(default_sync_interval_us),
+                                        MYSQL_SYSVAR(default_min_disk_space),
                                         MYSQL_SYSVAR(default_bloom_fpr),
                                         MYSQL_SYSVAR(default_l0_queue_stall_threshold),
                                         MYSQL_SYSVAR(default_l1_file_count_trigger),
@@ -250,6 +269,8 @@ ha_create_table_option table_options[] = {
     HA_TOPTION_SYSVAR("SKIP_LIST_PROBABILITY", skip_list_probability, default_skip_list_probability),
     HA_TOPTION_SYSVAR("INDEX_SAMPLE_RATIO", index_sample_ratio, default_index_sample_ratio),
     HA_TOPTION_SYSVAR("BLOCK_INDEX_PREFIX_LEN", block_index_prefix_len, default_block_index_prefix_len),
+    HA_TOPTION_SYSVAR("MIN_DISK_SPACE", min_disk_space, default_min_disk_space),
+    HA_TOPTION_SYSVAR("SYNC_INTERVAL_US", sync_interval_us, default_sync_interval_us),
     HA_TOPTION_END};
 
 ha_create_table_option index_options[] = {HA_IOPTION_BOOL("USE_BTREE", use_btree, FALSE), HA_IOPTION_END};
@@ -275,6 +296,14 @@ void note_no_effect(const char *name, ulonglong value, ulonglong standard) {
 }
 
 void note_variables_without_effect() {
+  const ulong threads = opt_max_concurrent_flushes ? std::min(opt_flush_threads, opt_max_concurrent_flushes)
+                                                   : opt_flush_threads;
+  if (threads > 1 && opt_flush_threads != 4)
+    sql_print_information(
+        "TidesDB: tidesdb_flush_threads=%lu allows %lu flushes at a time; with tidesdb_unified_memtable=ON "
+        "there is "
+        "never more than one",
+        opt_flush_threads, threads);
   note_no_effect("unified_memtable_skip_list_max_level", opt_unified_skip_list_max_level, 0);
   note_no_effect("unified_memtable_skip_list_probability", opt_unified_skip_list_probability, 0);
   note_no_effect("default_skip_list_max_level", THDVAR(nullptr, default_skip_list_max_level), 12);
@@ -331,6 +360,7 @@ bool fill_store_options(tidesdb_options *options) {
                                                      : opt_flush_threads);
   options->compaction_threads = static_cast<uint32_t>(opt_compaction_threads);
   options->finish_compactions_on_close = opt_finish_compactions_on_close;
+  options->flush_on_close = !opt_fast_shutdown;
   options->log_level = static_cast<int>(opt_log_level);
   if (opt_bin_log && opt_unified_sync_mode != TIDESDB_SYNC_FULL)
     sql_print_warning(

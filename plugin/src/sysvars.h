@@ -24,6 +24,8 @@ struct ha_table_option_struct {
   ulonglong skip_list_probability;
   ulonglong index_sample_ratio;
   ulonglong block_index_prefix_len;
+  ulonglong min_disk_space;
+  ulonglong sync_interval_us;
   uint compression;
   uint sync_mode;
   uint isolation_level;

@@ -1,7 +1,7 @@
 #!/bin/bash
 # basedir.sh PREFIX BASEDIR SO: a folder of this clone that looks like an installed
 # MariaDB, made of links: the prefix's programs, plugins and test suites, with our
-# plugin and our test suite among them. Clones share the prefix, so nothing of ours
+# plugin and our test suites among them. Clones share the prefix, so nothing of ours
 # may lie in it. Links made before are kept; those of another prefix are replaced.
 set -euo pipefail
 prefix=$1 base=$2 so=$3
@@ -24,8 +24,11 @@ if [ "$(cat "$base/made-from" 2>/dev/null)" != "$made_from" ]; then
   find "$prefix/$tests/" -mindepth 1 -maxdepth 1 ! -name suite ! -name var \
     -exec ln -s -t "$base/$tests" {} +
   find "$prefix/$tests/suite/" -mindepth 1 -maxdepth 1 -exec ln -s -t "$base/$tests/suite" {} +
-  ln -s "$repo/plugin/mysql-test/suite/tidesdb" "$base/$tests/suite/tidesdb"
   printf '%s\n' "$made_from" >"$base/made-from"
 fi
+for suite in tidesdb tidesdb_rpl; do
+  [ -e "$base/$tests/suite/$suite" ] ||
+    ln -s "$repo/plugin/mysql-test/suite/$suite" "$base/$tests/suite/$suite"
+done
 [ "$(readlink "$base/lib/mysql/plugin/ha_tidesdb.so")" = "$so" ] ||
   ln -sfn "$so" "$base/lib/mysql/plugin/ha_tidesdb.so"

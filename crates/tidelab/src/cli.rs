@@ -6,6 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use crate::check::replica::Pair;
 use crate::check::{self, Check, Lab};
 use crate::doctor;
 use crate::error::{Error, Result};
@@ -16,21 +17,26 @@ use crate::report::progress::Progress;
 use crate::report::result::{RunResult, ServerFacts, SCHEMA_VERSION};
 use crate::report::{files, table};
 use crate::server::engine::Engine;
-use crate::server::{settings, Server, Wanted};
+use crate::server::{settings, Data, Server, Wanted};
 use crate::telemetry::machine;
 use crate::workload::sysbench::{self, Load, Workload};
+
+mod hammerdb;
+mod tpcc;
 
 const ABOUT: &str =
     "The laboratory: compares TidesDB, InnoDB and MyRocks in one MariaDB server, under one client.";
 
 const EXPLANATION: &str = "\
-tidelab demo    sysbench point_select, read_write, update_index and insert on the three
-                engines, three rounds interleaved: about eight minutes, a table at the end
-tidelab bench   all eight sysbench workloads, five rounds, with updates before the reads
-tidelab check   a server under kills, lost-update, index-read and memory checks
-tidelab doctor  what this machine lacks for that
+tidelab demo      sysbench point_select, read_write, update_index and insert on the three
+                  engines, three rounds interleaved: about seven minutes, a table at the end
+tidelab bench     all eight sysbench workloads, five rounds, with updates before the reads
+tidelab tpcc      TPC-C the way HammerDB runs it, its consistency conditions checked
+tidelab hammerdb  the same on a server that runs, called as the published runner is
+tidelab check     a server under kills, lost-update, index-read, replica and memory checks
+tidelab doctor    what this machine lacks for that
 
-make demo and make bench call it with all it needs. tidelab COMMAND --help lists options,
+make demo, make bench and make bench-tpcc call it with all it needs. tidelab COMMAND --help lists options,
 docs/tidelab.md says how it measures and what is in its files.";
 
 /// The laboratory.
@@ -47,7 +53,11 @@ enum Command {
     Demo(Common),
     /// Compare the engines, long: eight workloads, five rounds, updates before the reads.
     Bench(Common),
-    /// Check a server from outside: kills, lost updates, index reads, memory.
+    /// TPC-C on each engine: loaded once, rounds interleaved, conditions checked after each run.
+    Tpcc(tpcc::Options),
+    /// TPC-C on a server that runs, called as the published benchmark's runner is.
+    Hammerdb(hammerdb::Options),
+    /// Check a server from outside: kills, lost updates, index reads, replicas, memory.
     Check(Checks),
     /// Say what this machine lacks.
     Doctor(Places),
@@ -116,7 +126,8 @@ struct Common {
 
 #[derive(Args, Clone, Debug)]
 struct Checks {
-    /// Which: kill, literal, counters, indexreads, memory [default: all; in the short form all but memory].
+    /// Which: kill, crash, literal, counters, indexreads, replica, history, commits, memory [default: all but commits;
+    /// in the short form all but memory].
     #[arg(value_name = "NAME")]
     names: Vec<Check>,
     /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
@@ -131,12 +142,25 @@ struct Checks {
     /// The form of `make test`: about two minutes in all.
     #[arg(long)]
     short: bool,
-    /// Kills of `kill` [default: 5, 3 in the short form].
+    /// Kills of `kill`, `crash` and `replica` [default: 5; in the short form 3, 2 and 2].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
     /// Seconds of load in each part of the other checks.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
+    /// Clients of `history` and `commits` [default: 12, 32].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=250))]
+    clients: Option<u32>,
+    /// Commits of `commits` on each engine [default: ten million, 20,000 in the short form].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
+    commits: Option<u64>,
+    /// Engines of `history` and `commits` [default: TidesDB,InnoDB; TidesDB in the short form].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    engines: Vec<Engine>,
+    /// Engines of `replica`, the primary's first, as tidesdb:innodb [default: all three pairs with
+    /// TidesDB, in the short form TidesDB on both sides].
+    #[arg(long, value_name = "ENGINE:ENGINE")]
+    pair: Option<Pair>,
     /// Where all random choices come from [default: the clock; it is printed].
     #[arg(long)]
     seed: Option<u64>,
@@ -158,6 +182,8 @@ pub fn run(cli: Cli) -> Result<bool> {
             let _ = Cli::command().print_long_help();
             Ok(true)
         }
+        Some(Command::Tpcc(options)) => tpcc::run(&options),
+        Some(Command::Hammerdb(options)) => hammerdb::run(&options),
         Some(Command::Check(checks)) => check(&checks),
         Some(Command::Doctor(places)) => Ok(report_findings(&places)),
         Some(Command::Demo(common)) => compare(
@@ -183,10 +209,16 @@ pub fn run(cli: Cli) -> Result<bool> {
 
 fn check(asked: &Checks) -> Result<bool> {
     let names: Vec<Check> = match asked.names.as_slice() {
-        // Ten thousand tables take minutes.
-        [] => Check::ALL.into_iter().filter(|c| !asked.short || *c != Check::Memory).collect(),
+        // Ten thousand tables take minutes, ten million commits the better part of an hour.
+        [] => {
+            let left_out = if asked.short { Check::Memory } else { Check::Commits };
+            Check::ALL.into_iter().filter(|c| *c != left_out).collect()
+        }
         names => names.to_vec(),
     };
+    if asked.engines.contains(&Engine::RocksDb) {
+        return Err(Error::Usage("the checks know TidesDB and InnoDB".to_string()));
+    }
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let interrupt = Interrupt::on_signals()?;
     let lab = Lab {
@@ -197,6 +229,10 @@ fn check(asked: &Checks) -> Result<bool> {
         short: asked.short,
         rounds: asked.rounds,
         seconds: asked.seconds,
+        clients: asked.clients,
+        commits: asked.commits,
+        engines: &asked.engines,
+        pair: asked.pair,
         seed: asked.seed.unwrap_or_else(clock),
     };
     check::run(&names, &asked.data, lab)
@@ -210,9 +246,10 @@ fn report_findings(places: &Places) -> bool {
     !findings.iter().any(|f| f.lacking)
 }
 
-fn design(common: &Common, kind: &Kind) -> Result<Design> {
+/// Each engine once, in the order given.
+fn distinct(named: &[Engine]) -> Result<Vec<Engine>> {
     let mut engines: Vec<Engine> = Vec::new();
-    for engine in &common.engines {
+    for engine in named {
         if !engines.contains(engine) {
             engines.push(*engine);
         }
@@ -220,6 +257,11 @@ fn design(common: &Common, kind: &Kind) -> Result<Design> {
     if engines.is_empty() {
         return Err(Error::Usage("--engines names none".to_string()));
     }
+    Ok(engines)
+}
+
+fn design(common: &Common, kind: &Kind) -> Result<Design> {
+    let engines = distinct(&common.engines)?;
     let asked = if common.workloads.is_empty() { &kind.workloads } else { &common.workloads };
     // Always in the order that keeps reads before what changes the number of rows.
     let workloads: Vec<Workload> = Workload::ALL.into_iter().filter(|w| asked.contains(w)).collect();
@@ -257,6 +299,7 @@ fn compare(common: &Common, kind: Kind) -> Result<bool> {
         engines: &design.engines,
         plugin: Some(&common.places.plugin),
         directory: &common.places.data,
+        data: Data::Empty,
         settings: &settings,
     };
     let mut server = Server::start(&wanted, &interrupt)?;
@@ -302,9 +345,17 @@ fn compare(common: &Common, kind: Kind) -> Result<bool> {
 }
 
 fn show(run: &RunResult, as_json: bool, paths: &[PathBuf]) -> Result<()> {
+    let text = if as_json {
+        files::json(run)?
+    } else {
+        format!("\n{}", table::render(run, std::io::stdout().is_terminal()))
+    };
+    print(&text, run.took_s, paths);
+    Ok(())
+}
+
+fn print(text: &str, took_s: f64, paths: &[PathBuf]) {
     let mut stdout = std::io::stdout();
-    let text =
-        if as_json { files::json(run)? } else { format!("\n{}", table::render(run, stdout.is_terminal())) };
     // A reader that went away (`| head`) is no failure of the run.
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     let names: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
@@ -313,15 +364,14 @@ fn show(run: &RunResult, as_json: bool, paths: &[PathBuf]) -> Result<()> {
     } else {
         format!("Written: {}", names.join(", "))
     };
-    eprintln!("\n{:.0} s in all. {written}", run.took_s);
-    Ok(())
+    eprintln!("\n{took_s:.0} s in all. {written}");
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn parse(words: &str) -> std::result::Result<Cli, clap::Error> {
+    pub(super) fn parse(words: &str) -> std::result::Result<Cli, clap::Error> {
         Cli::try_parse_from(words.split(' '))
     }
 

@@ -4,13 +4,15 @@
 //! under load; [`telemetry`] reads what machine and processes did meanwhile; [`measure`]
 //! says in which order all that happens, checks that the data are right afterwards, and what
 //! the figures say together. [`report`] shows it. Beside them [`check`] breaks servers and looks
-//! whether what they promised holds. Nothing here links the engine: what is
+//! whether what they promised holds; [`history`] judges what clients saw of each other. Nothing
+//! here links the engine: what is
 //! measured is what a client of the server gets.
 
 pub mod check;
 pub mod cli;
 pub mod doctor;
 pub mod error;
+pub mod history;
 pub mod interrupt;
 pub mod measure;
 pub mod report;

@@ -31,14 +31,16 @@ typedef enum tidesdb_status {
   TIDESDB_OK = 0,
   TIDESDB_NOT_FOUND = 1,        /* no such key; end of a scan */
   TIDESDB_SKIPPED = 2,          /* the row is locked by another and SKIP LOCKED was asked for */
+  TIDESDB_PEEKED = 3,           /* found as it is committed; another has it locked (PEEK_LOCKED) */
   TIDESDB_DUPLICATE = 10,       /* a live entry of the key exists */
   TIDESDB_CONFLICT = 11,        /* newer than the transaction's snapshot; roll the transaction back */
   TIDESDB_DEADLOCK = 12,        /* chosen as victim; roll the transaction back */
   TIDESDB_LOCK_TIMEOUT = 13,    /* roll the statement back */
   TIDESDB_INTERRUPTED = 14,     /* tidesdb_txn_kill() */
-  TIDESDB_TOO_LARGE = 15,       /* the transaction holds as many row locks as it may */
+  TIDESDB_TOO_LARGE = 15,       /* undecided prepared transactions take as much of the log as they may */
   TIDESDB_SNAPSHOT_TOO_OLD = 16,/* the family is newer than the snapshot */
   TIDESDB_BACKPRESSURE = 17,    /* held back for longer than allowed */
+  TIDESDB_TOO_MANY_LOCKS = 18,  /* and they could not become a lock on the table */
   TIDESDB_NO_SUCH_FAMILY = 20,
   TIDESDB_FAMILY_EXISTS = 21,
   TIDESDB_INVALID = 22,         /* argument, limit or state */
@@ -89,11 +91,16 @@ typedef struct tidesdb_wait_observer {
   void *context;
   void (*wait_begins)(void *context, void *waiter, void *const *holders, size_t holder_count);
   void (*wait_ends)(void *context, void *waiter);
+  /* Whether an insertion of one of two transactions with TIDESDB_TXN_ORDERED_WAITS and a range that the other
+   * has read under locks conflict; 0 when the order of their commits is fixed already. Called under latches:
+   * must not block. NULL: they do. */
+  int (*gaps_conflict)(void *context, void *a, void *b);
 } tidesdb_wait_observer;
 
 typedef struct tidesdb_options {
   size_t struct_size;               /* set by tidesdb_options_init */
-  const char *owner;                /* name of the owner written into the directory; NULL: none */
+  const char *owner;                /* who the store belongs to; NULL: nobody in particular. First line: the
+                                       identity, which is compared; second line: its place, for messages */
   uint64_t write_buffer_size;       /* bytes; the bound on one transaction is half of it */
   uint64_t block_cache_size;        /* bytes */
   uint64_t max_memory;              /* bytes; 0: sum of the parts */
@@ -105,9 +112,11 @@ typedef struct tidesdb_options {
   uint8_t create_if_missing;
   uint8_t read_only;
   uint8_t finish_compactions_on_close;
+  uint8_t flush_on_close;           /* memtables go to files at tidesdb_close(); else the log keeps them */
   int log_level;                    /* TIDESDB_LOG_* */
   tidesdb_log_fn log;               /* may be NULL */
   void *log_context;
+  const char *write_buffer_variable;/* its name in messages; NULL: "write_buffer_size" */
   const tidesdb_wait_observer *observer; /* copied; may be NULL */
 } tidesdb_options;
 
@@ -118,6 +127,9 @@ int tidesdb_open(const char *path, const tidesdb_options *options, tidesdb_db **
 /* Stops background work, syncs and closes. All transactions, cursors and families must be gone: the
  * directory stays locked until the last of them is freed. */
 int tidesdb_close(tidesdb_db *db);
+/* Bytes that can still be written where the store lies, as of at most a second ago; UINT64_MAX when that
+ * cannot be told. Cheap. */
+uint64_t tidesdb_free_space(const tidesdb_db *db);
 
 /* ---- column families and the dictionary ------------------------------------------------------ */
 
@@ -136,6 +148,8 @@ typedef struct tidesdb_family_options {
   uint32_t min_levels;
   uint32_t tombstone_density_trigger; /* per 10,000; 0: off */
   uint64_t tombstone_density_min_entries;
+  uint64_t sync_interval_us;        /* of TIDESDB_SYNC_INTERVAL; 0: the store's. The shortest of all families
+                                       counts for all */
 } tidesdb_family_options;
 
 void tidesdb_family_options_init(tidesdb_family_options *options);
@@ -161,6 +175,9 @@ void tidesdb_ddl_abort(tidesdb_ddl *ddl);
 int tidesdb_family_open(tidesdb_db *db, tidesdb_slice name, tidesdb_family **family);
 void tidesdb_family_close(tidesdb_family *family);
 uint32_t tidesdb_family_id(const tidesdb_family *family);
+/* Locks on keys of `index` come under the lock on `table`. To be called before the first of them;
+ * TIDESDB_INVALID when `index` is in use: its locks then stay under one of its own. */
+int tidesdb_family_attach(tidesdb_family *index, tidesdb_family *table);
 /* Copies the record into `buffer` (up to `size` bytes); *needed is its whole size. */
 int tidesdb_family_record(const tidesdb_family *family, uint8_t *buffer, size_t size, size_t *needed);
 /* Calls `visit` for each family whose name starts with `prefix`, in order of names, until it returns
@@ -211,8 +228,13 @@ int tidesdb_txn_begin(tidesdb_txn *txn, int isolation, unsigned flags);
 int tidesdb_txn_is_active(const tidesdb_txn *txn);
 /* Whether anything was written since begin. */
 int tidesdb_txn_has_writes(const tidesdb_txn *txn);
-/* Takes the transaction's snapshot now (START TRANSACTION WITH CONSISTENT SNAPSHOT). No I/O. */
+/* Takes the transaction's snapshot now, at what others can see. No I/O. */
 int tidesdb_txn_take_snapshot(tidesdb_txn *txn);
+/* The same behind everything that is ordered (START TRANSACTION WITH CONSISTENT SNAPSHOT, under the server's
+ * order lock). Waits for nothing: the first read helps the commits in, and can be killed. */
+int tidesdb_txn_take_ordered_snapshot(tidesdb_txn *txn);
+/* Whether it holds any lock, intentions on tables included. */
+int tidesdb_txn_holds_locks(const tidesdb_txn *txn);
 
 /* A statement: where tidesdb_txn_statement_rollback() cuts back to, and, at READ COMMITTED, how long a
  * snapshot lives. Delays the caller when the store is behind (back-pressure) and the transaction holds
@@ -221,6 +243,13 @@ int tidesdb_txn_statement_begin(tidesdb_txn *txn, int may_write, uint64_t backpr
 void tidesdb_txn_statement_end(tidesdb_txn *txn);
 /* Undoes the statement's writes; its locks stay until the transaction ends. */
 int tidesdb_txn_statement_rollback(tidesdb_txn *txn);
+
+/* Savepoints: any number of them, independent of statements; they end with the transaction. Rolling back to
+ * one undoes the changes made after it and forgets the savepoints set after it; locks stay. Releasing one
+ * forgets that one alone. TIDESDB_INVALID for one that is not there. */
+int tidesdb_txn_savepoint_set(tidesdb_txn *txn, uint64_t *savepoint);
+int tidesdb_txn_savepoint_rollback(tidesdb_txn *txn, uint64_t savepoint);
+void tidesdb_txn_savepoint_release(tidesdb_txn *txn, uint64_t savepoint);
 
 enum {
   TIDESDB_LOCK_INTENT_SHARED = 0,
@@ -239,6 +268,12 @@ int tidesdb_lock_table(tidesdb_txn *txn, tidesdb_family *family, int mode);
  * finish:  waits until the commit is visible and as durable as its mode asks for, releases the locks.
  *   `defer_sync`: a checkpoint request will be answered for it (binary log): do not sync the marker. */
 int tidesdb_txn_prepare(tidesdb_txn *txn, const uint8_t *xid, size_t xid_size);
+/* Prepares for somebody outside who decides perhaps much later (XA PREPARE): synced in every mode, with the
+ * table locks; from then on it holds its locks and nothing else. TIDESDB_TOO_LARGE when such transactions
+ * would take more than a quarter of the log. resume takes what order needs; it may wait and fail, and then
+ * the transaction is still prepared. The end of such a transaction is durable in every mode. */
+int tidesdb_txn_prepare_dormant(tidesdb_txn *txn, const uint8_t *xid, size_t xid_size);
+int tidesdb_txn_resume(tidesdb_txn *txn);
 void tidesdb_txn_order(tidesdb_txn *txn);
 int tidesdb_txn_finish(tidesdb_txn *txn, int defer_sync);
 int tidesdb_txn_commit(tidesdb_txn *txn);
@@ -253,8 +288,9 @@ int tidesdb_prepared_list(tidesdb_db *db, int (*visit)(void *context, tidesdb_sl
 int tidesdb_commit_by_xid(tidesdb_db *db, const uint8_t *xid, size_t xid_size);
 int tidesdb_rollback_by_xid(tidesdb_db *db, const uint8_t *xid, size_t xid_size);
 
-/* Calls `done(cookie)` once everything that is ordered now is durable; may call it before returning. */
-int tidesdb_checkpoint_request(tidesdb_db *db, void *cookie, void (*done)(void *cookie));
+/* Calls `done(cookie, TIDESDB_OK)` once everything that is ordered now is durable, or with another status when
+ * the log fails before: once, from any thread, perhaps before returning. Not called when this fails. */
+int tidesdb_checkpoint_request(tidesdb_db *db, void *cookie, void (*done)(void *cookie, int status));
 /* Makes everything ordered durable and answers pending requests. */
 int tidesdb_flush_log(tidesdb_db *db);
 
@@ -264,7 +300,9 @@ enum {
   TIDESDB_PUT = 1,           /* the key has this value, whether it exists or not */
   TIDESDB_DELETE = 2,
   TIDESDB_SINGLE_DELETE = 3, /* as delete, for a key written once since it last did not exist */
-  TIDESDB_INSERT = 4         /* put; TIDESDB_DUPLICATE when a live entry exists (needs TIDESDB_OP_LOCK) */
+  TIDESDB_INSERT = 4,        /* put; TIDESDB_DUPLICATE when a live entry exists (needs TIDESDB_OP_LOCK) */
+  TIDESDB_PUT_ENTRY = 5      /* put, for an index entry whose row is locked: with TIDESDB_OP_LOCK it waits for
+                                ranges of others like any, and is not checked against the snapshot */
 };
 enum {
   TIDESDB_OP_LOCK = 1        /* take an exclusive lock on the key first and check it against the snapshot */
@@ -289,9 +327,16 @@ enum {
   TIDESDB_READ_LATEST = 1,         /* newest committed version, no lock */
   TIDESDB_READ_SHARED = 2,         /* locks, then reads the newest; TIDESDB_CONFLICT if newer than the */
   TIDESDB_READ_EXCLUSIVE = 3,      /*   transaction's snapshot */
-  TIDESDB_READ_SKIP_LOCKED = 16    /* flag: skip rows that others have locked */
+  TIDESDB_READ_GAP = 4,            /* newest, no lock on keys; scans keep gaps: entries whose rows are locked */
+  TIDESDB_READ_SKIP_LOCKED = 16,   /* flag: skip rows that others have locked */
+  TIDESDB_READ_PEEK_LOCKED = 32,   /* flag: TIDESDB_PEEKED for rows that others have locked */
+  TIDESDB_READ_BY_ENTRY = 64       /* flag of tidesdb_get: the key comes from an index; nothing is kept without a row */
 };
-/* Every read sees the transaction's own writes. */
+/* Every read sees the transaction's own writes.
+ * Scans in the modes SHARED, EXCLUSIVE and GAP keep others from inserting between the rows that they passed,
+ * until the transaction ends: at REPEATABLE READ and SNAPSHOT unless it is optimistic, and at SERIALIZABLE;
+ * not with SKIP_LOCKED. A point read in EXCLUSIVE that finds nothing keeps the gap around the key; below
+ * REPEATABLE READ, and BY_ENTRY, it keeps no lock. */
 
 typedef struct tidesdb_row {
   const uint8_t *key;
@@ -359,6 +404,9 @@ static inline int tidesdb_cursor_step(tidesdb_cursor *cursor, int direction) {
 static inline int tidesdb_cursor_next(tidesdb_cursor *cursor) { return tidesdb_cursor_step(cursor, 1); }
 static inline int tidesdb_cursor_prev(tidesdb_cursor *cursor) { return tidesdb_cursor_step(cursor, -1); }
 
+/* After TIDESDB_PEEKED from a seek or step: the row again, waiting for its lock; the next one, or
+ * TIDESDB_NOT_FOUND, when it is gone. */
+int tidesdb_cursor_relock(tidesdb_cursor *cursor, tidesdb_txn *txn);
 /* Gives back the lock that the last locking read of this cursor newly took; no effect on a row that the
  * transaction has written or had locked before. For READ COMMITTED. */
 void tidesdb_cursor_unlock_row(tidesdb_cursor *cursor, tidesdb_txn *txn);

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use tidesdb::txn::cursor::{Cursor, Scan, Start};
-use tidesdb::txn::transaction::ReadMode;
+use tidesdb::txn::transaction::{Missing, ReadMode};
 use tidesdb::Error;
 
-use crate::error::{guard, NOT_FOUND, OK, SKIPPED};
+use crate::error::{guard, NOT_FOUND, OK, PEEKED, SKIPPED};
 use crate::family::FamilyHandle;
 use crate::txn::{transaction, TxnHandle};
 use crate::{answer, bytes, given, given_mut, Slice};
@@ -54,17 +54,22 @@ pub struct SeekC {
 }
 
 const SKIP_LOCKED: u32 = 16;
+const PEEK_LOCKED: u32 = 32;
 
-fn read_mode(mode: u32) -> Result<(ReadMode, bool), Error> {
-    let skip = mode & SKIP_LOCKED != 0;
-    let mode = match mode & !SKIP_LOCKED {
+const BY_ENTRY: u32 = 64;
+
+/// Mode, and whether locked rows are skipped, and whether they are read without their locks.
+fn read_mode(mode: u32) -> Result<(ReadMode, bool, bool), Error> {
+    let (skip, peek) = (mode & SKIP_LOCKED != 0, mode & PEEK_LOCKED != 0);
+    let mode = match mode & !(SKIP_LOCKED | PEEK_LOCKED) {
         0 => ReadMode::Snapshot,
         1 => ReadMode::Latest,
         2 => ReadMode::Shared,
         3 => ReadMode::Exclusive,
+        4 => ReadMode::Gap,
         other => return Err(Error::InvalidArgument(format!("{other} is no read mode"))),
     };
-    Ok((mode, skip))
+    Ok((mode, skip, peek))
 }
 
 impl CursorHandle {
@@ -100,7 +105,9 @@ impl CursorHandle {
         self.position = 0;
         self.direction = if forward { 1 } else { -1 };
         self.changes_seen = self.counter.load(Ordering::Relaxed);
-        if found {
+        if found && self.inner.is_peek() {
+            PEEKED
+        } else if found {
             OK
         } else {
             NOT_FOUND
@@ -178,12 +185,18 @@ pub unsafe extern "C" fn tidesdb_get(
         // SAFETY: as above.
         let txn = unsafe { owner.txn() };
         handle.forget_batch();
-        let (mode, skip) = read_mode(mode as u32)?;
-        match handle.inner.get(txn, key, mode, skip) {
+        let mode = mode as u32;
+        let missing = if mode & BY_ENTRY != 0 { Missing::Forget } else { Missing::Keep };
+        let (mode, skip, peek) = read_mode(mode & !BY_ENTRY)?;
+        let read = match peek {
+            true => handle.inner.get_or_peek(txn, key, mode, missing),
+            false => handle.inner.get(txn, key, mode, skip, missing),
+        };
+        match read {
             Ok(Some(found)) => {
                 // SAFETY: as above.
                 unsafe { answer(value, Slice::of(found))? };
-                Ok(OK)
+                Ok(if handle.inner.is_peek() { PEEKED } else { OK })
             }
             Ok(None) => Ok(NOT_FOUND),
             Err(Error::LockTimeout) if skip => Ok(SKIPPED),
@@ -220,7 +233,7 @@ pub unsafe extern "C" fn tidesdb_cursor_seek(
             5 => Start::Last,
             other => return Err(Error::InvalidArgument(format!("{other} is no start of a scan"))),
         };
-        let (mode, skip_locked) = read_mode(c.mode.into())?;
+        let (mode, skip_locked, peek_locked) = read_mode(c.mode.into())?;
         // SAFETY: as above.
         let (key, bound) = unsafe { (bytes(c.key, c.key_size), bytes(c.bound, c.bound_size)) };
         let scan = Scan {
@@ -230,6 +243,7 @@ pub unsafe extern "C" fn tidesdb_cursor_seek(
             bound: (!c.bound.is_null()).then_some(bound),
             mode,
             skip_locked,
+            peek_locked,
             expect: c.batch_hint.into(),
         };
         let found = handle.inner.seek(txn, &scan)?;
@@ -253,6 +267,22 @@ pub unsafe extern "C" fn tidesdb_cursor_fetch(cursor: *mut CursorHandle, directi
         let txn = unsafe { transaction(handle.txn)? };
         let found = handle.inner.fetch(txn, position, direction > 0)?;
         Ok(handle.show(found, direction > 0))
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_cursor_relock(cursor: *mut CursorHandle, txn: *mut TxnHandle) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let (handle, owner) = unsafe { (given_mut(cursor)?, given(txn)?) };
+        handle.check_store(owner)?;
+        let forward = handle.direction >= 0;
+        handle.batch.clear();
+        handle.count = 0;
+        // SAFETY: as above.
+        let found = handle.inner.relock(unsafe { owner.txn() })?;
+        Ok(handle.show(found, forward))
     })
 }
 

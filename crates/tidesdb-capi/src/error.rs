@@ -12,6 +12,8 @@ pub const OK: c_int = 0;
 pub const NOT_FOUND: c_int = 1;
 /// `TIDESDB_SKIPPED`.
 pub const SKIPPED: c_int = 2;
+/// `TIDESDB_PEEKED`.
+pub const PEEKED: c_int = 3;
 /// `TIDESDB_INVALID`.
 pub const INVALID: c_int = 22;
 /// `TIDESDB_PANIC`.
@@ -35,7 +37,8 @@ pub(crate) fn fail(error: &Error) -> c_int {
         Error::Deadlock => 12,
         Error::LockTimeout => 13,
         Error::Interrupted => 14,
-        Error::TooManyLocks { .. } => 15,
+        Error::PreparedTooLarge { .. } => 15,
+        Error::TooManyLocks { .. } => 18,
         Error::SnapshotTooOld => 16,
         Error::BackpressureTimeout => 17,
         Error::NoSuchFamily(_) => 20,
@@ -79,6 +82,7 @@ pub extern "C" fn tidesdb_strerror(status: c_int) -> *const c_char {
         0 => c"ok",
         1 => c"not found",
         2 => c"skipped",
+        3 => c"read without its lock",
         10 => c"duplicate key",
         11 => c"conflict with a newer version",
         12 => c"deadlock",
@@ -87,6 +91,7 @@ pub extern "C" fn tidesdb_strerror(status: c_int) -> *const c_char {
         15 => c"transaction too large",
         16 => c"snapshot older than the column family",
         17 => c"back-pressure timeout",
+        18 => c"too many locks",
         20 => c"no such column family",
         21 => c"column family exists",
         22 => c"invalid argument",

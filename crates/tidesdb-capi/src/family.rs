@@ -35,6 +35,7 @@ pub struct FamilyOptionsC {
     pub(crate) min_levels: u32,
     pub(crate) tombstone_density_trigger: u32,
     pub(crate) tombstone_density_min_entries: u64,
+    pub(crate) sync_interval_us: u64,
 }
 
 /// `TIDESDB_SYNC_DEFAULT`.
@@ -59,6 +60,7 @@ pub unsafe extern "C" fn tidesdb_family_options_init(options: *mut FamilyOptions
         min_levels: d.min_levels,
         tombstone_density_trigger: d.tombstone_density_trigger,
         tombstone_density_min_entries: d.tombstone_density_min_entries,
+        sync_interval_us: d.sync_interval_us,
     };
     // SAFETY: the crate's contract.
     let _ = unsafe { answer(options, value) };
@@ -96,6 +98,7 @@ pub(crate) fn family_options(c: &FamilyOptionsC) -> Result<FamilyOptions, Error>
         min_levels: c.min_levels,
         tombstone_density_trigger: c.tombstone_density_trigger,
         tombstone_density_min_entries: c.tombstone_density_min_entries,
+        sync_interval_us: c.sync_interval_us,
     })
 }
 
@@ -132,6 +135,20 @@ pub unsafe extern "C" fn tidesdb_family_close(family: *mut FamilyHandle) {
 pub unsafe extern "C" fn tidesdb_family_id(family: *const FamilyHandle) -> u32 {
     // SAFETY: the crate's contract.
     unsafe { given(family) }.map_or(0, |handle| handle.family.id())
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_family_attach(index: *mut FamilyHandle, table: *mut FamilyHandle) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let (index, table) = unsafe { (given(index)?, given(table)?) };
+        if !Arc::ptr_eq(index.db.store(), table.db.store()) {
+            return Err(Error::InvalidArgument("the families are of two stores".into()));
+        }
+        index.db.attach(&index.family, &table.family)?;
+        Ok(OK)
+    })
 }
 
 /// See the header.

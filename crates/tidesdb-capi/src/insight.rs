@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int, CString};
 
+use tidesdb::db::stats::StoreStats;
 use tidesdb::iter::KeyRange;
 
 use crate::error::{guard, guard_shared, OK};
@@ -91,54 +92,69 @@ pub unsafe extern "C" fn tidesdb_verify(family: *mut FamilyHandle) -> c_int {
     })
 }
 
-/// `tidesdb_stats`.
-#[repr(C)]
-#[derive(Default)]
-#[allow(missing_docs)] // The fields are those of the header.
-pub struct StatsC {
-    pub struct_size: usize,
-    pub column_families: u64,
-    pub global_sequence: u64,
-    pub memtable_bytes: u64,
-    pub txn_memory_bytes: u64,
-    pub memory_limit: u64,
-    pub total_sstables: u64,
-    pub open_sstables: u64,
-    pub data_size_bytes: u64,
-    pub immutable_memtables: u64,
-    pub flush_pending: u64,
-    pub flush_queue: u64,
-    pub compaction_queue: u64,
-    pub cache_entries: u64,
-    pub cache_bytes: u64,
-    pub cache_hits: u64,
-    pub cache_misses: u64,
-    pub cache_partitions: u64,
-    pub total_tombstones: u64,
-    pub total_entries: u64,
-    pub backpressure_waits: u64,
-    pub backpressure_wait_us: u64,
-    pub lock_waits: u64,
-    pub lock_wait_us: u64,
-    pub lock_deadlocks: u64,
-    pub lock_timeouts: u64,
-    pub lock_held: u64,
-    pub lock_entries: u64,
-    pub lock_chain_max: u64,
-    pub wal_generation: u64,
-    pub wal_bytes_written: u64,
-    pub flush_bytes_written: u64,
-    pub compaction_bytes_written: u64,
-    pub compaction_bytes_read: u64,
-    pub user_bytes_written: u64,
-    pub flush_count: u64,
-    pub compaction_count: u64,
-    pub compaction_debt_bytes: u64,
-    pub is_flushing: u64,
-    pub wal_syncs: u64,
-    pub wal_groups: u64,
-    pub commits: u64,
-    pub spilled_runs: u64,
+/// `tidesdb_stats` from one list: a field of the header and where the engine's statistics have it.
+macro_rules! stats {
+    ($s:ident, $($field:ident: $value:expr,)*) => {
+        /// `tidesdb_stats`.
+        #[repr(C)]
+        #[derive(Default)]
+        #[allow(missing_docs)] // The fields are those of the header.
+        pub struct StatsC {
+            pub struct_size: usize,
+            $(pub $field: u64,)*
+        }
+
+        impl StatsC {
+            fn of($s: &StoreStats) -> StatsC {
+                StatsC { struct_size: std::mem::size_of::<StatsC>(), $($field: $value,)* }
+            }
+        }
+    };
+}
+
+stats! { s,
+    column_families: s.column_families,
+    global_sequence: s.global_sequence,
+    memtable_bytes: s.memtable_bytes,
+    txn_memory_bytes: s.txn_memory_bytes,
+    memory_limit: s.memory_limit,
+    total_sstables: s.total_sstables,
+    open_sstables: s.open_sstables,
+    data_size_bytes: s.data_size_bytes,
+    immutable_memtables: s.immutable_memtables,
+    flush_pending: s.immutable_memtables,
+    flush_queue: s.immutable_memtables,
+    compaction_queue: s.compaction_queue,
+    cache_entries: s.cache_entries,
+    cache_bytes: s.cache_bytes,
+    cache_hits: s.cache_hits,
+    cache_misses: s.cache_misses,
+    cache_partitions: s.cache_partitions,
+    total_tombstones: s.total_tombstones,
+    total_entries: s.total_entries,
+    backpressure_waits: s.backpressure_waits,
+    backpressure_wait_us: s.backpressure_wait_us,
+    lock_waits: s.locks.waits,
+    lock_wait_us: s.locks.wait_us,
+    lock_deadlocks: s.locks.deadlocks,
+    lock_timeouts: s.locks.timeouts,
+    lock_held: s.locks.held,
+    lock_entries: s.locks.entries,
+    lock_chain_max: s.locks.chain_max,
+    wal_generation: s.wal_segment,
+    wal_bytes_written: s.wal_bytes_written,
+    flush_bytes_written: s.flush_bytes_written,
+    compaction_bytes_written: s.compaction_bytes_written,
+    compaction_bytes_read: s.compaction_bytes_read,
+    user_bytes_written: s.user_bytes_written,
+    flush_count: s.flush_count,
+    compaction_count: s.compaction_count,
+    compaction_debt_bytes: s.compaction_debt_bytes,
+    is_flushing: s.is_flushing.into(),
+    wal_syncs: s.wal_syncs,
+    wal_groups: s.wal_groups,
+    commits: s.commits,
+    spilled_runs: s.spilled_runs,
 }
 
 /// See the header.
@@ -146,54 +162,9 @@ pub struct StatsC {
 pub unsafe extern "C" fn tidesdb_get_stats(db: *mut DbHandle, stats: *mut StatsC) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
-        let s = unsafe { given(db)? }.db.stats();
-        let value = StatsC {
-            struct_size: std::mem::size_of::<StatsC>(),
-            column_families: s.column_families,
-            global_sequence: s.global_sequence,
-            memtable_bytes: s.memtable_bytes,
-            txn_memory_bytes: s.txn_memory_bytes,
-            memory_limit: s.memory_limit,
-            total_sstables: s.total_sstables,
-            open_sstables: s.open_sstables,
-            data_size_bytes: s.data_size_bytes,
-            immutable_memtables: s.immutable_memtables,
-            flush_pending: s.immutable_memtables,
-            flush_queue: s.immutable_memtables,
-            compaction_queue: s.compaction_queue,
-            cache_entries: s.cache_entries,
-            cache_bytes: s.cache_bytes,
-            cache_hits: s.cache_hits,
-            cache_misses: s.cache_misses,
-            cache_partitions: s.cache_partitions,
-            total_tombstones: s.total_tombstones,
-            total_entries: s.total_entries,
-            backpressure_waits: s.backpressure_waits,
-            backpressure_wait_us: s.backpressure_wait_us,
-            lock_waits: s.locks.waits,
-            lock_wait_us: s.locks.wait_us,
-            lock_deadlocks: s.locks.deadlocks,
-            lock_timeouts: s.locks.timeouts,
-            lock_held: s.locks.held,
-            lock_entries: s.locks.entries,
-            lock_chain_max: s.locks.chain_max,
-            wal_generation: s.wal_segment,
-            wal_bytes_written: s.wal_bytes_written,
-            flush_bytes_written: s.flush_bytes_written,
-            compaction_bytes_written: s.compaction_bytes_written,
-            compaction_bytes_read: s.compaction_bytes_read,
-            user_bytes_written: s.user_bytes_written,
-            flush_count: s.flush_count,
-            compaction_count: s.compaction_count,
-            compaction_debt_bytes: s.compaction_debt_bytes,
-            is_flushing: s.is_flushing.into(),
-            wal_syncs: s.wal_syncs,
-            wal_groups: s.wal_groups,
-            commits: s.commits,
-            spilled_runs: s.spilled_runs,
-        };
+        let known = unsafe { given(db)? }.db.stats();
         // SAFETY: as above.
-        unsafe { answer(stats, value)? };
+        unsafe { answer(stats, StatsC::of(&known))? };
         Ok(OK)
     })
 }

@@ -26,7 +26,7 @@ macro_rules! check {
 fn structs_agree_with_the_header() {
     let (mut c, mut rust) = (Vec::new(), Vec::new());
     check!(c, rust, "tidesdb_slice", Slice, [data, size]);
-    check!(c, rust, "tidesdb_wait_observer", WaitObserverC, [context, wait_begins, wait_ends]);
+    check!(c, rust, "tidesdb_wait_observer", WaitObserverC, [context, wait_begins, wait_ends, gaps_conflict]);
     check!(
         c,
         rust,
@@ -46,9 +46,11 @@ fn structs_agree_with_the_header() {
             create_if_missing,
             read_only,
             finish_compactions_on_close,
+            flush_on_close,
             log_level,
             log,
             log_context,
+            write_buffer_variable,
             observer,
         ]
     );
@@ -72,6 +74,7 @@ fn structs_agree_with_the_header() {
             min_levels,
             tombstone_density_trigger,
             tombstone_density_min_entries,
+            sync_interval_us,
         ]
     );
     check!(c, rust, "tidesdb_op", OpC, [family, key, value, kind, flags]);

@@ -5,11 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use tidesdb::db::owner::StoreOwner;
 use tidesdb::lock::{Owner, WaitObserver};
 use tidesdb::options::{Options, SyncMode};
 use tidesdb::{Db, Error};
 
-use crate::error::{guard, guard_shared, OK};
+use crate::error::{fail, guard, guard_shared, OK};
 use crate::{answer, bytes, given, null, Slice, Visit, NOT_FOUND};
 
 /// `tidesdb_log_fn`.
@@ -29,6 +30,8 @@ pub struct WaitObserverC {
         ),
     >,
     pub(crate) wait_ends: Option<unsafe extern "C" fn(context: *mut c_void, waiter: *mut c_void)>,
+    pub(crate) gaps_conflict:
+        Option<unsafe extern "C" fn(context: *mut c_void, a: *mut c_void, b: *mut c_void) -> c_int>,
 }
 
 /// `tidesdb_options`.
@@ -47,9 +50,11 @@ pub struct OptionsC {
     pub(crate) create_if_missing: u8,
     pub(crate) read_only: u8,
     pub(crate) finish_compactions_on_close: u8,
+    pub(crate) flush_on_close: u8,
     pub(crate) log_level: c_int,
     pub(crate) log: Option<LogFn>,
     pub(crate) log_context: *mut c_void,
+    pub(crate) write_buffer_variable: *const c_char,
     pub(crate) observer: *const WaitObserverC,
 }
 
@@ -82,6 +87,13 @@ impl WaitObserver for Observer {
             unsafe { ends(self.0.context, waiter.cookie() as *mut c_void) };
         }
     }
+
+    fn gaps_conflict(&self, a: &Owner, b: &Owner) -> bool {
+        self.0.gaps_conflict.is_none_or(|conflict| {
+            // SAFETY: as above.
+            unsafe { conflict(self.0.context, a.cookie() as *mut c_void, b.cookie() as *mut c_void) != 0 }
+        })
+    }
 }
 
 /// See the header.
@@ -102,9 +114,11 @@ pub unsafe extern "C" fn tidesdb_options_init(options: *mut OptionsC) {
         create_if_missing: 1,
         read_only: 0,
         finish_compactions_on_close: 0,
+        flush_on_close: 0,
         log_level: 1,
         log: None,
         log_context: std::ptr::null_mut(),
+        write_buffer_variable: std::ptr::null(),
         observer: std::ptr::null(),
     };
     // SAFETY: the crate's contract.
@@ -137,11 +151,19 @@ unsafe fn options_of(c: &OptionsC) -> Result<Options, Error> {
         compaction_threads: c.compaction_threads as usize,
         max_open_files: c.max_open_files as usize,
         finish_compactions_on_close: c.finish_compactions_on_close != 0,
+        flush_on_close: c.flush_on_close != 0,
         ..Options::default()
     };
+    if !c.write_buffer_variable.is_null() {
+        // SAFETY: the crate's contract.
+        let name = unsafe { CStr::from_ptr(c.write_buffer_variable) }.to_string_lossy().into_owned();
+        // One name for the life of the process: a store is opened once or twice in it.
+        options.write_buffer_variable = Box::leak(name.into_boxed_str());
+    }
     if !c.owner.is_null() {
         // SAFETY: the crate's contract.
-        options.owner = Some(unsafe { CStr::from_ptr(c.owner) }.to_string_lossy().into_owned());
+        let text = unsafe { CStr::from_ptr(c.owner) }.to_string_lossy();
+        options.owner = Some(StoreOwner::parse(&text));
     }
     if let Some(log) = c.log {
         let context = c.log_context as usize;
@@ -201,6 +223,13 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut DbHandle) -> c_int {
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn tidesdb_free_space(db: *const DbHandle) -> u64 {
+    // SAFETY: the crate's contract.
+    unsafe { db.as_ref() }.map_or(u64::MAX, |handle| handle.db.free_space())
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn tidesdb_prepared_list(
     db: *mut DbHandle,
     visit: Visit,
@@ -249,16 +278,17 @@ pub unsafe extern "C" fn tidesdb_rollback_by_xid(
 pub unsafe extern "C" fn tidesdb_checkpoint_request(
     db: *mut DbHandle,
     cookie: *mut c_void,
-    done: Option<unsafe extern "C" fn(cookie: *mut c_void)>,
+    done: Option<unsafe extern "C" fn(cookie: *mut c_void, status: c_int)>,
 ) -> c_int {
     let cookie = cookie as usize;
     guard_shared(|| {
         // SAFETY: the crate's contract.
         let handle = unsafe { given(db)? };
         let done = done.ok_or_else(null)?;
-        handle.db.when_durable(Box::new(move || {
+        handle.db.when_durable(Box::new(move |result| {
+            let status = result.as_ref().err().map_or(OK, fail);
             // SAFETY: the caller gave a function that takes its cookie, from any thread.
-            unsafe { done(cookie as *mut c_void) };
+            unsafe { done(cookie as *mut c_void, status) };
         }))?;
         Ok(OK)
     })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidesdb::lock::{Owner, TableMode};
-use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, Mood, Transaction};
+use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, Mood, SavepointId, Transaction};
 use tidesdb::{Db, Error};
 
 use crate::error::{fail, guard, guard_shared, OK};
@@ -170,6 +170,55 @@ pub unsafe extern "C" fn tidesdb_txn_take_snapshot(txn: *mut TxnHandle) -> c_int
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_take_ordered_snapshot(txn: *mut TxnHandle) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.take_ordered_snapshot()?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_holds_locks(txn: *const TxnHandle) -> c_int {
+    // SAFETY: the crate's contract.
+    c_int::from(unsafe { transaction(txn) }.is_ok_and(|txn| txn.holds_locks()))
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_savepoint_set(txn: *mut TxnHandle, savepoint: *mut u64) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let id = unsafe { transaction(txn)? }.savepoint_set()?;
+        // SAFETY: as above.
+        unsafe { answer(savepoint, id.0)? };
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_savepoint_rollback(txn: *mut TxnHandle, savepoint: u64) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.savepoint_rollback(SavepointId(savepoint))?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_savepoint_release(txn: *mut TxnHandle, savepoint: u64) {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.savepoint_release(SavepointId(savepoint));
+        Ok(OK)
+    });
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_statement_begin(
     txn: *mut TxnHandle,
     may_write: c_int,
@@ -239,6 +288,35 @@ pub unsafe extern "C" fn tidesdb_txn_prepare(txn: *mut TxnHandle, xid: *const u8
             return Err(Error::InvalidArgument(format!("an xid of {size} bytes is longer than {MAX_XID}")));
         }
         txn.prepare((!xid.is_empty()).then_some(xid))?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_prepare_dormant(
+    txn: *mut TxnHandle,
+    xid: *const u8,
+    xid_size: usize,
+) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let (txn, xid) = unsafe { (transaction(txn)?, bytes(xid, xid_size)) };
+        if xid.is_empty() || xid.len() > MAX_XID {
+            let size = xid.len();
+            return Err(Error::InvalidArgument(format!("an xid of {size} bytes is not of 1 to {MAX_XID}")));
+        }
+        txn.prepare_dormant(xid)?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_resume(txn: *mut TxnHandle) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.resume()?;
         Ok(OK)
     })
 }
@@ -318,6 +396,7 @@ unsafe fn change_of<'a>(handle: &TxnHandle, op: &'a OpC) -> Result<Change<'a>, E
         // A single delete acts as a delete until compaction knows which puts it may cancel.
         2 | 3 => ChangeKind::Delete,
         4 => ChangeKind::Insert(value),
+        5 => ChangeKind::PutEntry(value),
         other => return Err(Error::InvalidArgument(format!("{other} is no kind of change"))),
     };
     if op.flags > 1 {

@@ -157,6 +157,7 @@ groups!(
     seeks,
     own_writes,
     waits,
+    ranges,
     statements,
     two_phase,
     checkpoints,

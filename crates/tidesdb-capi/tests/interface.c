@@ -65,6 +65,12 @@ static void wait_ends(void *context, void *waiter) {
   pthread_mutex_unlock(&latch);
 }
 
+/* Appliers with cookies of one group: the order of their commits is fixed. */
+static int gaps_conflict(void *context, void *a, void *b) {
+  CHECK(context == &waits && a != b);
+  return *(int *)a != *(int *)b;
+}
+
 /* Waits until *counter is at least `least`; ends the program after 20 s. */
 static void await(const int *counter, int least) {
   struct timespec until;
@@ -76,7 +82,8 @@ static void await(const int *counter, int least) {
   pthread_mutex_unlock(&latch);
 }
 
-static void is_durable(void *cookie) {
+static void is_durable(void *cookie, int status) {
+  OK(status);
   CHECK(cookie == &durable);
   pthread_mutex_lock(&latch);
   durable++;
@@ -100,6 +107,7 @@ static tidesdb_db *open_at(const char *directory) {
   observer.context = &waits;
   observer.wait_begins = wait_begins;
   observer.wait_ends = wait_ends;
+  observer.gaps_conflict = gaps_conflict;
   tidesdb_options_init(&options);
   options.write_buffer_size = 1 << 20;
   options.sync_mode = TIDESDB_SYNC_NONE;
@@ -658,6 +666,83 @@ static void observer(void) {
   CHECK(stats.lock_waits == 1 && stats.lock_deadlocks == 0 && stats.lock_held == 0);
   tidesdb_txn_free(a);
   tidesdb_txn_free(b);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+}
+
+static void ranges(void) {
+  tidesdb_db *db = open_at(path);
+  tidesdb_family *family = make_family(db, "f"), *entries = make_family(db, "e");
+  tidesdb_cursor *cursor = make_cursor(family), *other = make_cursor(family);
+  tidesdb_txn *a = begin_txn(db), *b = make_txn(db);
+  tidesdb_slice value;
+  int group_of_a = 1, group_of_b = 1;
+  OK(tidesdb_family_attach(entries, family));
+  OK(tidesdb_family_attach(entries, family));
+  IS(TIDESDB_INVALID, tidesdb_family_attach(family, entries));
+  OK(put(a, family, "b", "1"));
+  OK(put(a, family, "d", "1"));
+  OK(tidesdb_txn_commit(a));
+
+  /* What a scan has passed. */
+  OK(tidesdb_txn_begin(a, TIDESDB_REPEATABLE_READ, 0));
+  OK(seek_to(cursor, a, TIDESDB_SEEK_FIRST, NULL, 0, "d", TIDESDB_READ_GAP));
+  current_is(cursor, "b");
+  IS(TIDESDB_NOT_FOUND, tidesdb_cursor_next(cursor));
+  OK(tidesdb_txn_begin(b, TIDESDB_READ_COMMITTED, 0));
+  tidesdb_txn_set_lock_timeout(b, 0);
+  IS(TIDESDB_LOCK_TIMEOUT, change(b, family, TIDESDB_INSERT, "a", "2"));
+  IS(TIDESDB_LOCK_TIMEOUT, change(b, family, TIDESDB_PUT_ENTRY, "c", "2"));
+  OK(put(b, family, "d", "2"));
+  OK(change(b, family, TIDESDB_INSERT, "e", "2"));
+  OK(tidesdb_txn_rollback(b));
+  OK(tidesdb_txn_rollback(a));
+
+  /* A missing key, looked for by name and by an entry. */
+  OK(tidesdb_txn_begin(a, TIDESDB_REPEATABLE_READ, 0));
+  IS(TIDESDB_NOT_FOUND, get(cursor, a, "x", TIDESDB_READ_EXCLUSIVE | TIDESDB_READ_BY_ENTRY, &value));
+  OK(tidesdb_txn_begin(b, TIDESDB_READ_COMMITTED, 0));
+  OK(put(b, family, "x", "2"));
+  OK(tidesdb_txn_rollback(b));
+  IS(TIDESDB_NOT_FOUND, get(cursor, a, "x", TIDESDB_READ_EXCLUSIVE, &value));
+  OK(tidesdb_txn_begin(b, TIDESDB_READ_COMMITTED, 0));
+  IS(TIDESDB_LOCK_TIMEOUT, put(b, family, "z", "2"));
+  OK(put(b, family, "d", "2"));
+
+  /* Rows of others, as they are committed, and then with their locks. */
+  OK(tidesdb_txn_rollback(a));
+  OK(tidesdb_txn_begin(a, TIDESDB_READ_COMMITTED, 0));
+  tidesdb_txn_set_lock_timeout(a, 0);
+  OK(seek_to(cursor, a, TIDESDB_SEEK_FIRST, NULL, 0, NULL, TIDESDB_READ_EXCLUSIVE | TIDESDB_READ_PEEK_LOCKED));
+  current_is(cursor, "b");
+  IS(TIDESDB_PEEKED, tidesdb_cursor_next(cursor));
+  current_is(cursor, "d");
+  IS(TIDESDB_PEEKED, get(other, a, "d", TIDESDB_READ_EXCLUSIVE | TIDESDB_READ_PEEK_LOCKED, &value));
+  CHECK(value.size == 1 && value.data[0] == '1');
+  OK(tidesdb_txn_commit(b));
+  OK(tidesdb_cursor_relock(cursor, a));
+  current_is(cursor, "d");
+  CHECK(cursor->rows[cursor->position].value[0] == '2');
+  IS(TIDESDB_NOT_FOUND, tidesdb_cursor_next(cursor));
+  OK(tidesdb_txn_rollback(a));
+
+  /* Appliers whose order is fixed. */
+  tidesdb_txn_set_cookie(a, &group_of_a);
+  tidesdb_txn_set_cookie(b, &group_of_b);
+  OK(tidesdb_txn_begin(a, TIDESDB_REPEATABLE_READ, TIDESDB_TXN_ORDERED_WAITS));
+  OK(tidesdb_txn_begin(b, TIDESDB_REPEATABLE_READ, TIDESDB_TXN_ORDERED_WAITS));
+  OK(seek_to(cursor, a, TIDESDB_SEEK_FIRST, NULL, 0, "d", TIDESDB_READ_GAP));
+  OK(change(b, family, TIDESDB_INSERT, "a", "2"));
+  group_of_b = 2;
+  IS(TIDESDB_LOCK_TIMEOUT, change(b, family, TIDESDB_INSERT, "aa", "2"));
+  OK(tidesdb_txn_rollback(b));
+  OK(tidesdb_txn_rollback(a));
+
+  tidesdb_cursor_close(cursor);
+  tidesdb_cursor_close(other);
+  tidesdb_txn_free(a);
+  tidesdb_txn_free(b);
+  tidesdb_family_close(entries);
   tidesdb_family_close(family);
   OK(tidesdb_close(db));
 }
@@ -1323,7 +1408,7 @@ typedef struct group {
 int main(int argc, char **argv) {
   static const group groups[] = {
       {"errors", errors},         {"cursors", cursors},     {"seeks", seeks},       {"own_writes", own_writes},
-      {"waits", lock_waits},      {"statements", statements}, {"two_phase", two_phase},
+      {"waits", lock_waits},      {"ranges", ranges},       {"statements", statements}, {"two_phase", two_phase},
       {"checkpoints", checkpoints}, {"counters", counters}, {"ddl", ddl_groups},    {"insight", insight},
       {"misuse", misuse},         {"observer", observer},   {"outlived", outlived},
   };

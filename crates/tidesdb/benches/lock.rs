@@ -87,5 +87,47 @@ fn transactions(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, lock_and_unlock, transactions);
+/// What ranges cost: a key locked beside ranges of others, and a scan that grows its own.
+fn ranges(c: &mut Criterion) {
+    for others in [1u64, 16] {
+        let locks = manager();
+        let holders: Vec<_> = (0..others).map(Owner::new).collect();
+        for holder in &holders {
+            for i in 0..10u64 {
+                let (from, to) = (key16(i * 2 + 1), key16(i * 2 + 1));
+                let to = [&to[..], &[0]].concat();
+                locks
+                    .lock_range(holder, 1, &from, Some(&to), Policy::NoWait)
+                    .expect("ranges do not conflict");
+            }
+        }
+        let owner = Owner::new(100);
+        locks.lock_table(&owner, 1, TableMode::IntentExclusive, Policy::NoWait).expect("IX is free");
+        let mut i = 0u64;
+        c.bench_function(&format!("lock and unlock beside 10 ranges of {others} others"), |b| {
+            b.iter(|| {
+                i += 2;
+                let key = key16(i);
+                let got = locks.lock_point(&owner, 1, black_box(&key), Mode::Exclusive, Policy::NoWait);
+                locks.unlock_point(&owner, 1, &key, Mode::Exclusive);
+                got
+            });
+        });
+        holders.iter().for_each(|holder| locks.unlock_all(holder));
+        locks.unlock_all(&owner);
+    }
+    let locks = manager();
+    let owner = Owner::new(1);
+    let mut i = 0u64;
+    c.bench_function("a scan's range grows by a row", |b| {
+        b.iter(|| {
+            i += 1;
+            let (from, to) = ((i - 1).to_be_bytes(), i.to_be_bytes());
+            locks.lock_range(&owner, 1, black_box(&from), Some(&to), Policy::NoWait).expect("nobody else");
+        });
+    });
+    locks.unlock_all(&owner);
+}
+
+criterion_group!(benches, lock_and_unlock, transactions, ranges);
 criterion_main!(benches);

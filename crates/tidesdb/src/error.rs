@@ -59,8 +59,8 @@ pub enum Error {
     /// A lock was not granted in time.
     #[error("a lock was not granted in time")]
     LockTimeout,
-    /// A transaction holds as many row locks as it may, and they could not become a table lock.
-    #[error("a transaction may hold {bound} row locks")]
+    /// A transaction holds as many row locks as there may be, and they could not become a table lock.
+    #[error("more than the {bound} row locks that there may be, and others use the table")]
     TooManyLocks {
         /// Most row locks allowed.
         bound: usize,
@@ -71,6 +71,22 @@ pub enum Error {
     /// The wait was interrupted by a kill.
     #[error("interrupted")]
     Interrupted,
+    /// Prepared transactions that wait for a decision would take more of the log than they may.
+    #[error(
+        "preparing {size} bytes beside the {others} of prepared transactions that nobody has decided passes \
+         the bound of {bound}, a quarter of the log: commit or roll back some of them (XA RECOVER lists \
+         them), or raise {variable}"
+    )]
+    PreparedTooLarge {
+        /// Bytes that this prepare takes in the log.
+        size: u64,
+        /// Bytes that the others take.
+        others: u64,
+        /// Most bytes allowed together.
+        bound: u64,
+        /// The option that the bound follows.
+        variable: &'static str,
+    },
     /// The disk is full.
     #[error("the disk is full: {0}")]
     DiskFull(String),

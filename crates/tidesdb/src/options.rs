@@ -106,11 +106,15 @@ pub struct Options {
     pub target_file_size: u64,
     /// Bytes that the base level may hold before it is merged further down.
     pub base_level_size: u64,
+    /// Name of the option that sets the write buffer's size, for messages.
+    pub write_buffer_variable: &'static str,
     /// Finish outstanding compactions when the store is closed.
     pub finish_compactions_on_close: bool,
+    /// Write memtables to files when the store is closed, so that the next opening has no log to replay.
+    pub flush_on_close: bool,
     /// Who the store belongs to: written into it when it is made, and another owner is refused. `None`:
     /// nobody in particular.
-    pub owner: Option<String>,
+    pub owner: Option<crate::db::owner::StoreOwner>,
     /// Where the engine's log goes; `None`: nowhere.
     pub log: Option<LogSink>,
 }
@@ -131,7 +135,9 @@ impl Default for Options {
             max_open_files: 256,
             target_file_size: 32 << 20,
             base_level_size: 128 << 20,
+            write_buffer_variable: "write_buffer_size",
             finish_compactions_on_close: false,
+            flush_on_close: false,
             owner: None,
             log: None,
         }
@@ -168,6 +174,9 @@ pub struct FamilyOptions {
     pub tombstone_density_min_entries: u64,
     /// Strictest sync mode that commits touching this family ask for; `None`: the store's.
     pub sync_mode: Option<SyncMode>,
+    /// Microseconds of the family's own `SyncMode::Interval`; 0: the store's. The log is one, so the shortest
+    /// interval of all families counts for all.
+    pub sync_interval_us: u64,
 }
 
 impl Default for FamilyOptions {
@@ -186,6 +195,7 @@ impl Default for FamilyOptions {
             tombstone_density_trigger: 0,
             tombstone_density_min_entries: 1024,
             sync_mode: None,
+            sync_interval_us: 0,
         }
     }
 }
@@ -194,6 +204,14 @@ impl Options {
     /// Memory that the sizes add up to: the active memtable, as much again for sealed ones, the cache.
     pub fn memory_sum(&self) -> u64 {
         self.write_buffer_size as u64 * 2 + self.block_cache_size as u64
+    }
+
+    /// Locks that owners with many of them may have together before they escalate; half a write buffer's
+    /// worth of them. At twice as many they escalate or fail.
+    pub fn lock_bound(&self) -> usize {
+        /// What one lock takes: entry, queue, places in the lists.
+        const LOCK_BYTES: usize = 256;
+        (self.write_buffer_size / 2 / LOCK_BYTES).max(1024)
     }
 
     /// The bound on memory in force.

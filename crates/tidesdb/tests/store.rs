@@ -40,6 +40,7 @@ fn rows_in(db: &Db, txn: &mut Transaction, family: &Arc<Family>, forward: bool) 
         bound: None,
         mode: ReadMode::Snapshot,
         skip_locked: false,
+        peek_locked: false,
         expect: 0,
     };
     let mut out = Vec::new();

@@ -104,6 +104,7 @@ void fill_family_options(const TABLE_SHARE *share, const HA_CREATE_INFO *info, c
   options->sync_mode = table->sync_mode == TIDESDB_SYNC_FULL && !option_is_given(info, "SYNC_MODE")
                            ? static_cast<uint8_t>(TIDESDB_SYNC_DEFAULT)
                            : static_cast<uint8_t>(table->sync_mode);
+  if (table->sync_mode == TIDESDB_SYNC_INTERVAL) options->sync_interval_us = table->sync_interval_us;
   options->bloom_filter = table->bloom_filter;
   options->use_btree = table->use_btree || (key && key->option_struct && key->option_struct->use_btree);
   options->bloom_fpr = static_cast<uint32_t>(table->bloom_fpr);

@@ -57,6 +57,8 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
                       name.c_str());
       return status;
     }
+    /* One that a recovered transaction has locked keeps a table lock of its own. */
+    tidesdb_family_attach(indexes_[key].get(), primary_.get());
   }
   return TIDESDB_OK;
 }

@@ -7,6 +7,7 @@
 #include "sql_class.h"
 
 #include "ddl/definition.h"
+#include "ddl/exclusive_table.h"
 #include "ddl/table_path.h"
 #include "ddl/table_record.h"
 #include "errors.h"
@@ -60,6 +61,37 @@ int drop_families(DdlGroup *group, const std::vector<std::string> &names) {
   return TIDESDB_OK;
 }
 
+/* Does `change` with each family whose name begins with `prefix`, all in one group; TIDESDB_NOT_FOUND: there
+   is none. */
+template <class Change>
+int change_families(const std::string &prefix, Change change) {
+  std::vector<std::string> names;
+  int status = list_families(plugin.db, prefix, &names);
+  if (status == TIDESDB_OK && names.empty()) return TIDESDB_NOT_FOUND;
+  DdlGroup group;
+  if (status == TIDESDB_OK) status = group.begin(plugin.db);
+  for (const std::string &name : names)
+    if (status == TIDESDB_OK) status = change(&group, name);
+  if (status == TIDESDB_OK) status = group.commit();
+  return status;
+}
+
+/* The same with all families of a table, under the table's lock in the engine. */
+template <class Change>
+int change_table(const std::string &table, Change change) {
+  ExclusiveTable exclusive;
+  const int status = exclusive.lock(current_thd, table);
+  return status == TIDESDB_OK ? change_families(families_of(table), change) : status;
+}
+
+/* The server's error for the end of such a change of a table. */
+int table_error(int status, const char *what) {
+  if (status == TIDESDB_NOT_FOUND) return HA_ERR_NO_SUCH_TABLE;
+  return status == TIDESDB_OK ? 0 : plain_error(status, what);
+}
+
+int drop_family(DdlGroup *group, const std::string &name) { return group->drop(name); }
+
 }  // namespace
 
 int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_INFO *info) {
@@ -91,44 +123,31 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
 }
 
 int drop_table(const char *path) {
-  const std::string table = canonical_table(path);
-  std::vector<std::string> names;
-  int status = list_families(plugin.db, families_of(table), &names);
-  if (status == TIDESDB_OK && names.empty()) return HA_ERR_NO_SUCH_TABLE;
-  DdlGroup group;
-  if (status == TIDESDB_OK) status = group.begin(plugin.db);
-  if (status == TIDESDB_OK) status = drop_families(&group, names);
-  if (status == TIDESDB_OK) status = group.commit();
-  return status == TIDESDB_OK ? 0 : plain_error(status, "DROP TABLE");
+  return table_error(change_table(canonical_table(path), drop_family), "DROP TABLE");
 }
 
 int rename_table(const char *from_path, const char *to_path) {
   const std::string from = canonical_table(from_path), to = canonical_table(to_path);
-  std::vector<std::string> names, targets;
-  int status = list_families(plugin.db, families_of(from), &names);
-  if (status == TIDESDB_OK) status = list_families(plugin.db, families_of(to), &targets);
+  std::vector<std::string> targets;
+  int status = list_families(plugin.db, families_of(to), &targets);
   if (status != TIDESDB_OK) return plain_error(status, "RENAME TABLE");
-  if (names.empty()) return !targets.empty() && !plugin.ddl_recovery_done ? 0 : HA_ERR_NO_SUCH_TABLE;
-  if (!targets.empty()) return HA_ERR_TABLE_EXIST;
-  DdlGroup group;
-  status = group.begin(plugin.db);
-  for (const std::string &name : names)
-    if (status == TIDESDB_OK) status = group.rename(name, to + name.substr(from.size()));
-  if (status == TIDESDB_OK) status = group.commit();
-  return status == TIDESDB_OK ? 0 : plain_error(status, "RENAME TABLE");
+  if (targets.empty()) {
+    status = change_table(from, [&](DdlGroup *group, const std::string &name) {
+      return group->rename(name, to + name.substr(from.size()));
+    });
+    return table_error(status, "RENAME TABLE");
+  }
+  std::vector<std::string> names;
+  status = list_families(plugin.db, families_of(from), &names);
+  if (status != TIDESDB_OK) return plain_error(status, "RENAME TABLE");
+  if (!names.empty()) return HA_ERR_TABLE_EXIST;
+  return plugin.ddl_recovery_done ? HA_ERR_NO_SUCH_TABLE : 0;
 }
 
 int truncate_table(const char *path) {
-  const std::string table = canonical_table(path);
-  std::vector<std::string> names;
-  int status = list_families(plugin.db, families_of(table), &names);
-  if (status == TIDESDB_OK && names.empty()) return HA_ERR_NO_SUCH_TABLE;
-  DdlGroup group;
-  if (status == TIDESDB_OK) status = group.begin(plugin.db);
-  for (const std::string &name : names)
-    if (status == TIDESDB_OK) status = group.truncate(name);
-  if (status == TIDESDB_OK) status = group.commit();
-  return status == TIDESDB_OK ? 0 : plain_error(status, "TRUNCATE TABLE");
+  const int status = change_table(
+      canonical_table(path), [](DdlGroup *group, const std::string &name) { return group->truncate(name); });
+  return table_error(status, "TRUNCATE TABLE");
 }
 
 int set_auto_increment(const char *path, ulonglong next) {
@@ -141,14 +160,9 @@ int set_auto_increment(const char *path, ulonglong next) {
 }
 
 void drop_database(const char *path) {
-  std::vector<std::string> names;
-  int status = list_families(plugin.db, canonical_database(path), &names);
-  if (status == TIDESDB_OK && names.empty()) return;
-  DdlGroup group;
-  if (status == TIDESDB_OK) status = group.begin(plugin.db);
-  if (status == TIDESDB_OK) status = drop_families(&group, names);
-  if (status == TIDESDB_OK) status = group.commit();
-  if (status != TIDESDB_OK) sql_print_error("TidesDB: DROP DATABASE %s: %s", path, tidesdb_last_error());
+  const int status = change_families(canonical_database(path), drop_family);
+  if (status != TIDESDB_OK && status != TIDESDB_NOT_FOUND)
+    sql_print_error("TidesDB: DROP DATABASE %s: %s", path, tidesdb_last_error());
 }
 
 }  // namespace tidesdb

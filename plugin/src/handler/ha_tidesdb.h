@@ -52,6 +52,7 @@ class ha_tidesdb final : public handler {
   enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
                                                              Alter_inplace_info *info) override;
   bool get_error_message(int error, String *text) override;
+  void print_error(int error, myf flags) override;
 
   /* --- lock.cc --- */
   uint lock_count() const override { return 0; }
@@ -61,6 +62,8 @@ class ha_tidesdb final : public handler {
   int reset() override;
   int extra(ha_extra_function operation) override;
   void unlock_row() override;
+  void try_semi_consistent_read(bool yes) override;
+  bool was_semi_consistent_read() override { return peeked_; }
   void init_table_handle_for_HANDLER() override;
   void column_bitmaps_signal() override;
 
@@ -114,16 +117,18 @@ class ha_tidesdb final : public handler {
   bool is_primary(uint index) const { return index == table_share->primary_key; }
 
   /* open.cc */
+  bool locks_keep_statement_order() const;
   tidesdb::OpenTable *find_open_table(const char *name, int *error);
 
   /* lock.cc */
   void choose_row_lock(THD *thd, thr_lock_type lock_type);
+  bool disk_is_short_of(THD *thd) const;
   int enter_statement(THD *thd, bool may_write);
   int lock_table(int mode);
-  int lock_for_point();
-  int lock_for_range();
+  /* The table's intention lock for what the statement reads. */
+  int lock_for_read();
   int read_mode() const;
-  /* For entries of a secondary index: the row's own lock decides. */
+  /* For entries of the scanned secondary index. */
   int entry_mode() const;
   int fail(int status) { return session_->fail(status); }
 
@@ -135,10 +140,12 @@ class ha_tidesdb final : public handler {
   int row_cursor(tidesdb_cursor **cursor);
   int seek(uchar where, Slice key, size_t prefix);
   int step(int direction);
+  void note_lock();
+  bool scans_rows() const { return scan_index_ == MAX_KEY || is_primary(scan_index_); }
   int deliver(int status, int direction, uchar *buf, int none);
   int deliver_row(const tidesdb_row &row, uchar *buf);
   int deliver_entry(const tidesdb_row &entry, uchar *buf);
-  int read_by_key(Slice primary_key, uchar *buf, int none);
+  int read_by_key(Slice primary_key, uchar *buf, int none, int flags);
   int read_unique(uchar *buf, int none);
   bool entry_matches(const uchar *buf, Slice entry_key, Slice primary_key);
   void remember_row_number(Slice primary_key);
@@ -170,7 +177,8 @@ class ha_tidesdb final : public handler {
   RowLock row_lock_ = RowLock::NONE;
   RowLock stored_row_lock_ = RowLock::NONE;
   bool skip_locked_ = false;
-  bool serializable_read_ = false; /* plain reads lock: points their key, ranges the table */
+  bool serializable_read_ = false; /* plain reads take shared locks, and keep gaps */
+  bool semi_consistent_ = false;   /* rows that others have locked are looked at first */
   bool changes_rows_ = false;      /* UPDATE, DELETE, ...: whole rows are read */
   bool keep_position_ = false;     /* HANDLER: positions outlive statements */
   ulonglong locks_of_ = 0;         /* the transaction that table_locks_ belongs to */
@@ -187,7 +195,10 @@ class ha_tidesdb final : public handler {
   const ByteBuffer *bound_ = nullptr; /* of read_range_first, for the seek that it makes */
   bool bound_exact_ = false;          /* the engine ends the range: the server need not compare */
   tidesdb_cursor *scan_cursor_ = nullptr;
-  tidesdb_cursor *locked_by_ = nullptr; /* cursor of the last locking read */
+  tidesdb_cursor *locked_by_ = nullptr;    /* cursor of the last locking read of a row */
+  tidesdb_cursor *entry_locked_by_ = nullptr; /* and of the entry that led to it */
+  bool peeked_ = false;  /* the last row is another's: the server looks at it before it asks for the lock */
+  bool relocking_ = false; /* and now it does */
   ByteBuffer search_;
   ByteBuffer anchor_;
   ByteBuffer bound_buffer_;

@@ -1,10 +1,13 @@
 /*
-  Statements and locks: which reads lock rows, which lock the table, when a transaction is entered.
+  Statements and locks: which reads lock rows, when a transaction is entered.
 
-  Rows: a read that is part of a change, or asks for it (FOR UPDATE), locks. Points lock their key; until
-  the engine has range locks, a locking range read at REPEATABLE READ and above locks the table (S or X),
-  and so does a plain range read at SERIALIZABLE (S; a plain point read there locks its key S). Everything
-  else takes the table's intent first.
+  A read that is part of a change, or asks for it (FOR UPDATE), locks its rows, and so does a plain read in
+  a transaction at SERIALIZABLE; at REPEATABLE READ and above the engine keeps the gaps that such a scan
+  passes free of others' insertions. The table's intention lock comes first.
+
+  Entries of a secondary index: those of a unique one are locked before the row, so that an entry that moves
+  from one row to another is not lost in between. Those of others carry their row's key and can only come
+  and go with its lock; the scan keeps the gaps between them.
 */
 #include "handler/ha_tidesdb.h"
 
@@ -69,6 +72,15 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   return 0;
 }
 
+/* Whether less is free than the table's MIN_DISK_SPACE and the statement would add to what is used. */
+bool ha_tidesdb::disk_is_short_of(THD *thd) const {
+  const ha_table_option_struct *options = table_share->option_struct;
+  const int command = thd_sql_command(thd);
+  if (!options || command == SQLCOM_DELETE || command == SQLCOM_DELETE_MULTI || command == SQLCOM_SELECT)
+    return false;
+  return options->min_disk_space != 0 && tidesdb_free_space(plugin.db) < options->min_disk_space;
+}
+
 int ha_tidesdb::external_lock(THD *thd, int lock_type) {
   if (lock_type == F_UNLCK) {
     if (position_ == Position::CURSOR) position_ = keep_position_ ? Position::ANCHOR : Position::NONE;
@@ -80,11 +92,13 @@ int ha_tidesdb::external_lock(THD *thd, int lock_type) {
     return error;
   }
   if (lock_type == F_WRLCK) row_lock_ = stored_row_lock_ = RowLock::EXCLUSIVE;
+  if (lock_type == F_WRLCK && disk_is_short_of(thd)) return HA_ERR_DISK_FULL;
   return enter_statement(thd, lock_type == F_WRLCK);
 }
 
 int ha_tidesdb::start_stmt(THD *thd, thr_lock_type lock_type) {
   const bool writes = lock_type >= TL_FIRST_WRITE;
+  if (writes && disk_is_short_of(thd)) return HA_ERR_DISK_FULL;
   if (writes)
     row_lock_ = RowLock::EXCLUSIVE;
   else if (thd_sql_command(thd) == SQLCOM_SELECT && lock_type == TL_READ)
@@ -105,7 +119,8 @@ int ha_tidesdb::reset() {
     if (cursor) tidesdb_cursor_reset(cursor.get());
   if (row_cursor_) tidesdb_cursor_reset(row_cursor_.get());
   if (position_ == Position::CURSOR) position_ = keep_position_ ? Position::ANCHOR : Position::NONE;
-  locked_by_ = nullptr;
+  locked_by_ = entry_locked_by_ = nullptr;
+  peeked_ = relocking_ = semi_consistent_ = false;
   skip_locked_ = false;
   ignore_duplicates_ = false;
   columns_chosen_ = false;
@@ -162,7 +177,7 @@ int ha_tidesdb::lock_table(int mode) {
   return 0;
 }
 
-int ha_tidesdb::lock_for_point() {
+int ha_tidesdb::lock_for_read() {
   switch (row_lock_) {
     case RowLock::NONE:
       return serializable_read_ ? lock_table(TIDESDB_LOCK_INTENT_SHARED) : 0;
@@ -174,33 +189,47 @@ int ha_tidesdb::lock_for_point() {
   return 0;
 }
 
-int ha_tidesdb::lock_for_range() {
-  const bool row_by_row = skip_locked_ || session_->isolation() <= TIDESDB_READ_COMMITTED ||
-                          (session_->optimistic() && session_->isolation() != TIDESDB_SERIALIZABLE);
-  if (serializable_read_) return lock_table(TIDESDB_LOCK_SHARED);
-  if (row_lock_ == RowLock::NONE || row_by_row) return lock_for_point();
-  return lock_table(row_lock_ == RowLock::SHARED ? TIDESDB_LOCK_SHARED : TIDESDB_LOCK_EXCLUSIVE);
-}
-
 int ha_tidesdb::read_mode() const {
+  int mode = TIDESDB_READ_SNAPSHOT;
   switch (row_lock_) {
-    case RowLock::SHARED:
-      return TIDESDB_READ_SHARED | (skip_locked_ ? TIDESDB_READ_SKIP_LOCKED : 0);
-    case RowLock::EXCLUSIVE:
-      return TIDESDB_READ_EXCLUSIVE | (skip_locked_ ? TIDESDB_READ_SKIP_LOCKED : 0);
     case RowLock::NONE:
+      return serializable_read_ ? TIDESDB_READ_SHARED : TIDESDB_READ_SNAPSHOT;
+    case RowLock::SHARED:
+      mode = TIDESDB_READ_SHARED;
+      break;
+    case RowLock::EXCLUSIVE:
+      mode = TIDESDB_READ_EXCLUSIVE;
       break;
   }
-  if (!serializable_read_) return TIDESDB_READ_SNAPSHOT;
-  return point_ ? TIDESDB_READ_SHARED : TIDESDB_READ_LATEST; /* a range has the table locked */
+  if (skip_locked_)
+    mode |= TIDESDB_READ_SKIP_LOCKED;
+  else if (semi_consistent_ && !point_ && !relocking_)
+    mode |= TIDESDB_READ_PEEK_LOCKED;
+  return mode;
 }
 
 int ha_tidesdb::entry_mode() const {
-  return row_lock_ != RowLock::NONE || serializable_read_ ? TIDESDB_READ_LATEST : TIDESDB_READ_SNAPSHOT;
+  if (row_lock_ == RowLock::NONE && !serializable_read_) return TIDESDB_READ_SNAPSHOT;
+  const bool alone = index_codecs_[scan_index_]->is_unique() && !semi_consistent_;
+  return alone ? read_mode() : TIDESDB_READ_GAP | (skip_locked_ ? TIDESDB_READ_SKIP_LOCKED : 0);
 }
 
 void ha_tidesdb::unlock_row() {
-  if (!locked_by_ || session_->isolation() > TIDESDB_READ_COMMITTED) return;
-  tidesdb_cursor_unlock_row(locked_by_, session_->txn());
-  locked_by_ = nullptr;
+  if (peeked_) { /* nothing was locked */
+    peeked_ = false;
+    return;
+  }
+  if (session_->isolation() > TIDESDB_READ_COMMITTED) return;
+  for (tidesdb_cursor **cursor : {&locked_by_, &entry_locked_by_}) {
+    if (*cursor) tidesdb_cursor_unlock_row(*cursor, session_->txn());
+    *cursor = nullptr;
+  }
+}
+
+/* UPDATE and DELETE at READ COMMITTED: a row that another has locked and whose committed version does not
+   match is passed over without a wait. */
+void ha_tidesdb::try_semi_consistent_read(bool yes) {
+  semi_consistent_ = yes && session_ && session_->isolation() <= TIDESDB_READ_COMMITTED &&
+                     row_lock_ == RowLock::EXCLUSIVE && !skip_locked_;
+  peeked_ = relocking_ = false;
 }

@@ -11,6 +11,7 @@
 #include "errors.h"
 #include "handler/bulk_load.h"
 #include "store/store.h"
+#include "sysvars.h"
 
 using namespace tidesdb;
 
@@ -19,12 +20,30 @@ ha_tidesdb::ha_tidesdb(handlerton *hton, TABLE_SHARE *share) : handler(hton, sha
 ha_tidesdb::~ha_tidesdb() = default;
 
 handler::Table_flags ha_tidesdb::table_flags() const {
-  /* Called with a share that is half made, or none: nothing here may look at it. */
-  return HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_PARTIAL_COLUMN_READ | HA_TABLE_SCAN_ON_INDEX |
-         HA_REC_NOT_IN_SEQ | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_PRIMARY_KEY_IN_READ_INDEX |
-         HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_CAN_SQL_HANDLER | HA_BINLOG_ROW_CAPABLE |
-         HA_CAN_VIRTUAL_COLUMNS | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE | HA_CAN_SKIP_LOCKED |
-         HA_NO_ONLINE_ALTER;
+  /* Called with a share that is half made, or none: only an open table's may be looked at. */
+  constexpr Table_flags always = HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_PARTIAL_COLUMN_READ |
+                                 HA_TABLE_SCAN_ON_INDEX | HA_REC_NOT_IN_SEQ |
+                                 HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_PRIMARY_KEY_IN_READ_INDEX |
+                                 HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_CAN_SQL_HANDLER |
+                                 HA_BINLOG_ROW_CAPABLE | HA_CAN_VIRTUAL_COLUMNS | HA_ONLINE_ANALYZE |
+                                 HA_CONCURRENT_OPTIMIZE | HA_CAN_SKIP_LOCKED | HA_NO_ONLINE_ALTER;
+  return locks_keep_statement_order() ? always | HA_BINLOG_STMT_CAPABLE : always;
+}
+
+/*
+  Whether statements repeated in the order of their commits do the same again: everything that a change
+  reads, found or missing, must stay locked to the transaction's end. At READ COMMITTED and in optimistic
+  transactions it does not; there, as with InnoDB, changes are logged as rows or refused with 1665.
+*/
+bool ha_tidesdb::locks_keep_statement_order() const {
+  THD *thd = current_thd;
+  if (!thd) return false;
+  const int of_table = open_table_ && table_share->option_struct
+                           ? static_cast<int>(table_share->option_struct->isolation_level)
+                           : TIDESDB_REPEATABLE_READ;
+  if (Session::level_for(thd, of_table) < TIDESDB_REPEATABLE_READ) return false;
+  const Session *session = Session::find(thd);
+  return session && session->is_active() ? !session->optimistic() : sysvars::pessimistic_locking();
 }
 
 /* The server uses HA_KEYREAD_ONLY for parts over a whole column that is no BLOB: those can be read back. */
@@ -155,6 +174,13 @@ void ha_tidesdb::update_create_info(HA_CREATE_INFO *info_arg) {
 enum_alter_inplace_result ha_tidesdb::check_if_supported_inplace_alter(TABLE *, Alter_inplace_info *info) {
   info->unsupported_reason = "TidesDB alters tables by copy";
   return HA_ALTER_INPLACE_NOT_SUPPORTED;
+}
+
+void ha_tidesdb::print_error(int error, myf flags) {
+  if (error == ERROR_TOO_LARGE && session_)
+    my_printf_error(ER_TRANS_CACHE_FULL, "%s", flags, session_->error_text().c_str());
+  else
+    handler::print_error(error, flags);
 }
 
 bool ha_tidesdb::get_error_message(int error, String *text) {

@@ -5,6 +5,9 @@
   between the statements of HANDLER. Rows of a secondary index are found by their entry and read by their
   primary key; with a covering index the entry is enough. A locking read takes entries as they are now,
   locks the row, reads it, and skips it when the entry does not belong to it any more.
+
+  A semi-consistent read delivers a row that another has locked as it is committed (`peeked_`). The server
+  then either gives it back with unlock_row(), or asks for the next row, which is this one again, locked.
 */
 #include "handler/ha_tidesdb.h"
 
@@ -56,6 +59,7 @@ void ha_tidesdb::begin_scan(uint index) {
   scan_index_ = index;
   position_ = Position::NONE;
   prefix_bounded_ = point_ = false;
+  peeked_ = relocking_ = false;
   bound_ = nullptr;
   bound_exact_ = false;
   columns_chosen_ = false;
@@ -77,7 +81,7 @@ int ha_tidesdb::choose_columns() {
 }
 
 int ha_tidesdb::seek(uchar where, Slice key, size_t prefix) {
-  const bool rows = is_primary(scan_index_) || scan_index_ == MAX_KEY;
+  const bool rows = scans_rows();
   if (const int error = cursor_of(scan_index_, &scan_cursor_)) return error;
   tidesdb_seek seek;
   memset(&seek, 0, sizeof(seek));
@@ -89,19 +93,34 @@ int ha_tidesdb::seek(uchar where, Slice key, size_t prefix) {
     seek.bound_size = bound_->size();
   }
   seek.where = where;
+  if (peeked_) {
+    peeked_ = false;
+    relocking_ = true;
+  }
   seek.mode = static_cast<uint8_t>(rows ? read_mode() : entry_mode());
   position_ = Position::CURSOR;
   prefix_bounded_ = prefix != 0;
-  if (rows && row_lock_ != RowLock::NONE) locked_by_ = scan_cursor_;
+  note_lock();
   return tidesdb_cursor_seek(scan_cursor_, session_->txn(), &seek);
 }
 
 int ha_tidesdb::step(int direction) {
   if (position_ == Position::ANCHOR)
     return seek(direction > 0 ? TIDESDB_SEEK_AFTER : TIDESDB_SEEK_BEFORE, anchor_.slice(), 0);
-  if (row_lock_ != RowLock::NONE && (scan_index_ == MAX_KEY || is_primary(scan_index_)))
-    locked_by_ = scan_cursor_;
+  note_lock();
+  if (peeked_) {
+    peeked_ = false;
+    if (scans_rows()) return tidesdb_cursor_relock(scan_cursor_, session_->txn());
+    relocking_ = true; /* the cursor stands on its entry still */
+    return TIDESDB_OK;
+  }
   return tidesdb_cursor_step(scan_cursor_, direction);
+}
+
+/* The scan's cursor is about to lock a row or an entry. */
+void ha_tidesdb::note_lock() {
+  locked_by_ = entry_locked_by_ = nullptr;
+  if (row_lock_ != RowLock::NONE) (scans_rows() ? locked_by_ : entry_locked_by_) = scan_cursor_;
 }
 
 /* --- rows --- */
@@ -111,15 +130,18 @@ void ha_tidesdb::remember_row_number(Slice primary_key) {
     memcpy(row_number_, primary_key.data, HIDDEN_KEY_SIZE);
 }
 
-int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none) {
+int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none, int flags) {
   tidesdb_cursor *cursor;
   if (const int error = row_cursor(&cursor)) return error;
   if (row_lock_ != RowLock::NONE) locked_by_ = cursor;
   Slice value;
   const int status =
-      tidesdb_get(cursor, session_->txn(), primary_key.data, primary_key.size, read_mode(), &value);
+      tidesdb_get(cursor, session_->txn(), primary_key.data, primary_key.size, read_mode() | flags, &value);
   if (status == TIDESDB_NOT_FOUND || status == TIDESDB_SKIPPED) return none;
-  if (status != TIDESDB_OK) return fail(status);
+  if (status == TIDESDB_PEEKED)
+    peeked_ = true;
+  else if (status != TIDESDB_OK)
+    return fail(status);
   if (!row_reader_->read(primary_key, value, buf)) {
     sql_print_error("TidesDB: a row of '%s' cannot be decoded (%zu bytes)", open_table_->name().c_str(),
                     value.size);
@@ -143,13 +165,13 @@ int ha_tidesdb::deliver_entry(const tidesdb_row &entry, uchar *buf) {
                     open_table_->name().c_str());
     return HA_ERR_CRASHED;
   }
-  if (keyread_enabled() && row_lock_ == RowLock::NONE && codec.is_covering() &&
+  if (keyread_enabled() && row_lock_ == RowLock::NONE && !serializable_read_ && codec.is_covering() &&
       (!primary_codec_ || primary_codec_->is_covering())) {
     remember_row_number(primary_key);
     return codec.decode_entry(key, value, table->read_set, buf) ? 0 : HA_ERR_CRASHED;
   }
   const bool current_entry = reads_current_entries();
-  const int error = read_by_key(primary_key, buf, SKIP_ROW);
+  const int error = read_by_key(primary_key, buf, SKIP_ROW, TIDESDB_READ_BY_ENTRY);
   if (error == SKIP_ROW) {
     if (!current_entry) {
       sql_print_error("TidesDB: index %u of '%s' has an entry without a row; CHECK TABLE says more",
@@ -184,9 +206,13 @@ int ha_tidesdb::deliver(int status, int direction, uchar *buf, int none) {
   for (;;) {
     if (status == TIDESDB_NOT_FOUND) return none;
     if (status != TIDESDB_SKIPPED) {
-      if (status != TIDESDB_OK) return fail(status);
+      if (status == TIDESDB_PEEKED)
+        peeked_ = true;
+      else if (status != TIDESDB_OK)
+        return fail(status);
       const tidesdb_row &row = scan_cursor_->rows[scan_cursor_->position];
       const int error = deliver_row(row, buf);
+      relocking_ = false;
       if (error != SKIP_ROW) {
         if (error == 0 && keep_position_) anchor_.assign({row.key, row.key_size});
         return error;
@@ -214,21 +240,21 @@ int ha_tidesdb::rnd_end() {
 int ha_tidesdb::rnd_next(uchar *buf) {
   if (position_ == Position::CURSOR && columns_chosen_) return deliver(step(1), 1, buf, HA_ERR_END_OF_FILE);
   if (const int error = choose_columns()) return error;
-  if (const int error = lock_for_range()) return error;
+  if (const int error = lock_for_read()) return error;
   const int status = position_ == Position::NONE ? seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0) : step(1);
   return deliver(status, 1, buf, HA_ERR_END_OF_FILE);
 }
 
 int ha_tidesdb::rnd_pos(uchar *buf, uchar *pos) {
   if (const int error = choose_columns()) return error;
-  if (const int error = lock_for_point()) return error;
+  if (const int error = lock_for_read()) return error;
   row_key_.clear();
   if (has_primary_key())
     primary_codec_->append_ref(pos, &row_key_);
   else
     row_key_.append(pos, HIDDEN_KEY_SIZE);
   point_ = true;
-  const int error = read_by_key(row_key_.slice(), buf, HA_ERR_KEY_NOT_FOUND);
+  const int error = read_by_key(row_key_.slice(), buf, HA_ERR_KEY_NOT_FOUND, TIDESDB_READ_BY_ENTRY);
   point_ = false;
   return error;
 }
@@ -263,9 +289,9 @@ int ha_tidesdb::read_unique(uchar *buf, int none) {
   position_ = Position::ANCHOR;
   prefix_bounded_ = false;
   anchor_.assign(search_.slice());
-  if (is_primary(scan_index_)) return read_by_key(search_.slice(), buf, none);
+  if (is_primary(scan_index_)) return read_by_key(search_.slice(), buf, none, 0);
   if (const int error = cursor_of(scan_index_, &scan_cursor_)) return error;
-  if (row_lock_ != RowLock::NONE) locked_by_ = scan_cursor_;
+  note_lock();
   Slice value;
   const int status =
       tidesdb_get(scan_cursor_, session_->txn(), search_.data(), search_.size(), read_mode(), &value);
@@ -283,10 +309,10 @@ int ha_tidesdb::index_read_map(uchar *buf, const uchar *key, key_part_map map, h
   point_ = (find == HA_READ_KEY_EXACT || find == HA_READ_PREFIX || find == HA_READ_PREFIX_LAST) &&
            codec.is_unique() && search.all_columns && !search.has_null;
   if (point_) {
-    if (const int error = lock_for_point()) return error;
+    if (const int error = lock_for_read()) return error;
     return read_unique(buf, HA_ERR_KEY_NOT_FOUND);
   }
-  if (const int error = lock_for_range()) return error;
+  if (const int error = lock_for_read()) return error;
   uchar where;
   size_t prefix = 0;
   int direction = 1;
@@ -324,10 +350,7 @@ int ha_tidesdb::index_read_map(uchar *buf, const uchar *key, key_part_map map, h
 
 int ha_tidesdb::index_next(uchar *buf) {
   if (const int error = choose_columns()) return error;
-  if (point_) {
-    point_ = false;
-    if (const int error = lock_for_range()) return error;
-  }
+  point_ = false;
   int status = step(1);
   if (status == TIDESDB_NOT_FOUND && prefix_bounded_) status = seek(TIDESDB_SEEK_AFTER, search_.slice(), 0);
   return deliver(status, 1, buf, HA_ERR_END_OF_FILE);
@@ -341,10 +364,7 @@ int ha_tidesdb::index_next_same(uchar *buf, const uchar *key, uint length) {
 
 int ha_tidesdb::index_prev(uchar *buf) {
   if (const int error = choose_columns()) return error;
-  if (point_) {
-    point_ = false;
-    if (const int error = lock_for_range()) return error;
-  }
+  point_ = false;
   int status = step(-1);
   if (status == TIDESDB_NOT_FOUND && prefix_bounded_) status = seek(TIDESDB_SEEK_BEFORE, search_.slice(), 0);
   return deliver(status, -1, buf, HA_ERR_END_OF_FILE);
@@ -352,14 +372,14 @@ int ha_tidesdb::index_prev(uchar *buf) {
 
 int ha_tidesdb::index_first(uchar *buf) {
   if (const int error = choose_columns()) return error;
-  if (const int error = lock_for_range()) return error;
+  if (const int error = lock_for_read()) return error;
   point_ = false;
   return deliver(seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0), 1, buf, HA_ERR_END_OF_FILE);
 }
 
 int ha_tidesdb::index_last(uchar *buf) {
   if (const int error = choose_columns()) return error;
-  if (const int error = lock_for_range()) return error;
+  if (const int error = lock_for_read()) return error;
   point_ = false;
   return deliver(seek(TIDESDB_SEEK_LAST, {nullptr, 0}, 0), -1, buf, HA_ERR_END_OF_FILE);
 }

@@ -2,8 +2,9 @@
   Insert, update, delete: a row and all its index entries go to the engine as one call, all or none.
 
   Keys that decide uniqueness (the primary key, entries of unique indexes without NULL) are locked before
-  they are checked and written, in key order, the row first. Other entries carry the primary key and need
-  no lock of their own.
+  they are checked and written, in key order, the row first. Other new entries are locked as well: that
+  keeps them out of ranges that others have read. Other old entries need no lock: who reads them under a
+  lock reads the row, which is locked.
 */
 #include "handler/ha_tidesdb.h"
 
@@ -104,7 +105,7 @@ int ha_tidesdb::write_row_now(const uchar *record) {
     const bool decides =
         index_codecs_[i]->make_entry(record, new_primary_.slice(), &entry.new_key, &entry.new_value);
     add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
-              decides ? checked : TIDESDB_PUT, decides, i);
+              decides ? checked : TIDESDB_PUT_ENTRY, true, i);
   }
   return apply_writes();
 }
@@ -154,13 +155,13 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
     };
     if (same(entry.old_key, entry.new_key)) {
       if (!same(entry.old_value, entry.new_value))
-        add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(), TIDESDB_PUT,
-                  new_decides, i);
+        add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
+                  new_decides ? TIDESDB_PUT : TIDESDB_PUT_ENTRY, true, i);
       continue;
     }
     add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, old_decides, i);
     add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
-              new_decides ? TIDESDB_INSERT : TIDESDB_PUT, new_decides, i);
+              new_decides ? TIDESDB_INSERT : TIDESDB_PUT_ENTRY, true, i);
   }
   return apply_writes();
 }

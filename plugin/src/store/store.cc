@@ -7,6 +7,7 @@
 
 #include "log.h"
 
+#include "store/data_identity.h"
 #include "store/engine_log.h"
 #include "sysvars.h"
 #include "txn/wait_observer.h"
@@ -67,8 +68,12 @@ bool open_store() {
   tidesdb_options options;
   tidesdb_options_init(&options);
   if (sysvars::fill_store_options(&options)) return true;
-  options.owner = data_directory.c_str();
+  std::string identity;
+  if (data_identity(data_directory, plugin.home, &identity)) return true;
+  const std::string owner = identity + "\n" + data_directory;
+  options.owner = owner.c_str();
   options.create_if_missing = 1;
+  options.write_buffer_variable = "tidesdb_unified_memtable_write_buffer_size";
   options.observer = wait_observer();
   open_engine_log(data_directory);
   options.log = engine_log_line;

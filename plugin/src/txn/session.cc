@@ -4,12 +4,15 @@
 */
 #include "txn/session.h"
 
+#include <mysql/plugin.h>
+
 #include "debug.h"
 #include "sql_class.h"
 #include "sys_vars_shared.h"
 
 #include "store/store.h"
 #include "sysvars.h"
+#include "txn/applier.h"
 #include "txn/wait_observer.h"
 #include "txn/xid.h"
 
@@ -44,7 +47,8 @@ void Session::close(THD *thd) {
 }
 
 Session::~Session() {
-  if (state_ != State::IDLE) tidesdb_txn_rollback(txn());
+  /* Freeing one that XA PREPARE answered leaves it with the engine. */
+  if (state_ != State::IDLE && state_ != State::XA_PREPARED) tidesdb_txn_rollback(txn());
 }
 
 bool Session::in_multi_statement_transaction() const {
@@ -70,10 +74,11 @@ int Session::begin(int level) {
   optimistic_ = !sysvars::pessimistic_locking();
   if (optimistic_) flags |= TIDESDB_TXN_OPTIMISTIC;
   if (!multi) flags |= TIDESDB_TXN_AUTOCOMMIT;
-  if (thd_->rgi_slave) flags |= TIDESDB_TXN_ORDERED_WAITS;
+  if (is_applier(thd_)) flags |= TIDESDB_TXN_ORDERED_WAITS;
   isolation_ = level;
   const int status = tidesdb_txn_begin(txn(), level, flags);
   if (status != TIDESDB_OK) return fail(status);
+  if (is_applier(thd_)) tidesdb_txn_set_preference(txn(), survival_wish(thd_));
   state_ = State::ACTIVE;
   transaction_number_++;
   holder_statement_.clear();
@@ -118,9 +123,12 @@ int Session::enter_statement(int table_level, bool may_write) {
   if (state_ == State::IDLE)
     if (const int error = begin(level_for(thd_, table_level))) return error;
   set_lock_timeout();
-  const int status =
-      tidesdb_txn_statement_begin(txn(), may_write, sysvars::backpressure_wait_timeout_ms(thd_));
+  /* An applier that gave up would only be repeated, ten times, and then stop the replica. */
+  const ulonglong patience = is_applier(thd_) ? ~0ULL : sysvars::backpressure_wait_timeout_ms(thd_);
+  const int status = tidesdb_txn_statement_begin(txn(), may_write && !is_in_turn(thd_), patience);
   if (status != TIDESDB_OK) return fail(status);
+  /* The call forgot a kill that came between statements; one that comes now goes to kill(). */
+  if (thd_kill_level(thd_) != THD_IS_NOT_KILLED) tidesdb_txn_kill(txn());
   statement_open_ = true;
   if (table_level == TIDESDB_SNAPSHOT && isolation_ == TIDESDB_REPEATABLE_READ)
     if (const int error = tidesdb_txn_take_snapshot(txn())) return fail(error);
@@ -137,8 +145,38 @@ int Session::start_snapshot() {
                  "TidesDB: WITH CONSISTENT SNAPSHOT is ignored below REPEATABLE READ");
     return 0;
   }
-  const int status = tidesdb_txn_take_snapshot(txn());
+  /* The server holds its order lock: at what it has ordered, the binary log's position stands. */
+  const int status = tidesdb_txn_take_ordered_snapshot(txn());
   return status == TIDESDB_OK ? 0 : fail(status);
+}
+
+int Session::lock_definition(tidesdb_family *family) {
+  if (thd_killed(thd_)) return TIDESDB_INTERRUPTED;
+  set_lock_timeout();
+  const int status = tidesdb_txn_begin(txn(), TIDESDB_READ_COMMITTED, 0);
+  return status == TIDESDB_OK ? tidesdb_lock_table(txn(), family, TIDESDB_LOCK_EXCLUSIVE) : status;
+}
+
+int Session::savepoint_set(void *savepoint) {
+  if (state_ != State::ACTIVE) return HA_ERR_ROLLBACK;
+  uint64_t id = 0;
+  const int status = tidesdb_txn_savepoint_set(txn(), &id);
+  memcpy(savepoint, &id, sizeof id);
+  return status == TIDESDB_OK ? 0 : fail(status);
+}
+
+int Session::savepoint_rollback(const void *savepoint) {
+  if (state_ != State::ACTIVE) return HA_ERR_ROLLBACK;
+  uint64_t id = 0;
+  memcpy(&id, savepoint, sizeof id);
+  const int status = tidesdb_txn_savepoint_rollback(txn(), id);
+  return status == TIDESDB_OK ? 0 : fail(status);
+}
+
+void Session::savepoint_release(const void *savepoint) {
+  uint64_t id = 0;
+  memcpy(&id, savepoint, sizeof id);
+  tidesdb_txn_savepoint_release(txn(), id);
 }
 
 void Session::end_statement() {
@@ -156,6 +194,18 @@ int Session::prepare(bool real) {
   const int status = tidesdb_txn_prepare(txn(), xid.bytes, xid.size);
   if (status != TIDESDB_OK) return commit_failed(status);
   state_ = State::PREPARED;
+  return 0;
+}
+
+int Session::prepare_xa() {
+  if (state_ == State::ABORTED) return HA_ERR_ROLLBACK;
+  if (state_ != State::ACTIVE) return 0;
+  end_statement();
+  EncodedXid xid;
+  encode_session_xid(thd_, &xid);
+  const int status = tidesdb_txn_prepare_dormant(txn(), xid.bytes, xid.size);
+  if (status != TIDESDB_OK) return commit_failed(status);
+  state_ = State::XA_PREPARED;
   return 0;
 }
 
@@ -196,12 +246,37 @@ int Session::commit(bool real) {
       break;
     case State::PREPARED:
       break;
+    case State::XA_PREPARED:
+      return commit_xa();
   }
   tidesdb_txn_order(txn());
   thd_wakeup_subsequent_commits(thd_, 0);
   status = tidesdb_txn_finish(txn(), 0);
   end();
   return status == TIDESDB_OK ? 0 : commit_failed(status);
+}
+
+int Session::commit_xa() {
+  int status = tidesdb_txn_resume(txn());
+  if (status == TIDESDB_OK) {
+    tidesdb_txn_order(txn());
+    thd_wakeup_subsequent_commits(thd_, 0);
+    status = tidesdb_txn_finish(txn(), 0);
+    end();
+    return status == TIDESDB_OK ? 0 : commit_failed(status);
+  }
+  const int error = commit_failed(status);
+  /* The server forgets the transaction with this answer; the engine keeps it for a decision by identifier. */
+  sql_print_error("TidesDB: XA COMMIT failed, the transaction is still prepared: %s", tidesdb_last_error());
+  TxnHandle fresh;
+  if (create_txn(plugin.db, &fresh) != TIDESDB_OK) return error;
+  tidesdb_txn_set_cookie(fresh.get(), thd_);
+  mysql_mutex_lock(&thd_->LOCK_thd_data); /* kill_query comes under it */
+  std::swap(txn_, fresh);
+  mysql_mutex_unlock(&thd_->LOCK_thd_data);
+  lock_timeout_ms_ = ~0ULL - 1;
+  end();
+  return error;
 }
 
 int Session::rollback_all() {
@@ -249,7 +324,7 @@ int Session::fail(int status) {
     default:
       break;
   }
-  if (mapped.code == ERROR_WITH_TEXT) error_text_ = tidesdb_last_error();
+  if (mapped.code == ERROR_WITH_TEXT || mapped.code == ERROR_TOO_LARGE) error_text_ = tidesdb_last_error();
   switch (mapped.damage) {
     case Damage::NONE:
       break;

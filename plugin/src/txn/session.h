@@ -7,6 +7,8 @@
   that leads a group commit while the owner waits for it, and kill() from any thread.
 
   States:   IDLE -> ACTIVE -> (PREPARED -> (ORDERED)) -> IDLE
+            ACTIVE -> XA_PREPARED -> IDLE; when the connection or a replica's applier leaves it there, the
+            engine keeps it, locks included, until somebody decides it by its identifier
             ACTIVE -> ABORTED (deadlock, conflict): every call fails with HA_ERR_ROLLBACK until rollback()
 */
 #ifndef TIDESDB_TXN_SESSION_H
@@ -27,7 +29,7 @@ class Session {
   static Session *get(THD *thd);
   /* The same, without making one. */
   static Session *find(const THD *thd);
-  /* Detaches from the THD and frees; what is open is rolled back. */
+  /* Detaches from the THD and frees; what is open is rolled back, what XA PREPARE answered is kept. */
   static void close(THD *thd);
 
   Session(const Session &) = delete;
@@ -56,10 +58,24 @@ class Session {
 
   /* The server's calls; `real`: the transaction ends, else the statement. Return 0 or an error. */
   int prepare(bool real);
+  /* XA PREPARE. */
+  int prepare_xa();
   void order();
   int commit(bool real);
   int rollback(bool real);
   void kill() { tidesdb_txn_kill(txn()); }
+
+  /* A lock for a change of a table's definition, where no transaction runs: in a transaction of its own, of
+     which the server does not know. Returns the engine's status; unlock_definition() ends it in any case. */
+  int lock_definition(tidesdb_family *family);
+  void unlock_definition() { tidesdb_txn_rollback(txn()); }
+
+  /* `savepoint` is the server's storage of savepoint_size bytes. */
+  static constexpr uint savepoint_size = sizeof(uint64_t);
+  int savepoint_set(void *savepoint);
+  int savepoint_rollback(const void *savepoint);
+  void savepoint_release(const void *savepoint);
+  bool holds_locks() const { return is_active() && tidesdb_txn_holds_locks(txn()); }
 
   /* Maps the status of a failed engine call and marks what the server has to roll back. */
   int fail(int status);
@@ -70,7 +86,7 @@ class Session {
   void remember_holder(std::string statement) { holder_statement_ = std::move(statement); }
 
  private:
-  enum class State { IDLE, ACTIVE, PREPARED, ORDERED, ABORTED };
+  enum class State { IDLE, ACTIVE, PREPARED, XA_PREPARED, ORDERED, ABORTED };
 
   explicit Session(THD *thd);
   int begin(int level);
@@ -80,6 +96,7 @@ class Session {
   }
   void end_statement();
   int rollback_all();
+  int commit_xa();
   /* An error of a commit: says it to the client by its own name. */
   int commit_failed(int status);
   void set_lock_timeout();

@@ -2,7 +2,9 @@
 
 #include <mysql/plugin.h>
 
+#include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -30,10 +32,9 @@ int close_connection(THD *thd) {
 int prepare(THD *thd, bool all) {
   Session *session = Session::find(thd);
   if (!session) return 0;
-  if (thd_sql_command(thd) == SQLCOM_XA_PREPARE) {
-    my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), "XA PREPARE");
-    return HA_ERR_UNSUPPORTED;
-  }
+  /* XA PREPARE, a replica's too; XA COMMIT ... ONE PHASE comes here as a commit of the server's. */
+  if (all && thd->transaction->xid_state.is_explicit_XA() && thd_sql_command(thd) != SQLCOM_XA_COMMIT)
+    return session->prepare_xa();
   return session->prepare(ends_transaction(thd, all));
 }
 
@@ -54,6 +55,27 @@ int rollback(THD *thd, bool all) {
 int start_consistent_snapshot(THD *thd) {
   Session *session = Session::get(thd);
   return session ? session->start_snapshot() : HA_ERR_OUT_OF_MEM;
+}
+
+int savepoint_set(THD *thd, void *savepoint) {
+  Session *session = Session::find(thd);
+  return session ? session->savepoint_set(savepoint) : 0;
+}
+
+int savepoint_rollback(THD *thd, void *savepoint) {
+  Session *session = Session::find(thd);
+  return session ? session->savepoint_rollback(savepoint) : 0;
+}
+
+int savepoint_release(THD *thd, void *savepoint) {
+  if (Session *session = Session::find(thd)) session->savepoint_release(savepoint);
+  return 0;
+}
+
+/* Locks stay when changes are undone: the names of their tables have to stay locked too. */
+bool savepoint_rollback_can_release_mdl(THD *thd) {
+  const Session *session = Session::find(thd);
+  return !session || !session->holds_locks();
 }
 
 void kill_query(handlerton *, THD *thd, thd_kill_levels) {
@@ -104,6 +126,8 @@ int xa_answer(int status, const char *what) {
   if (status == TIDESDB_OK) return 0;
   if (status == TIDESDB_NOT_FOUND) return XAER_NOTA;
   sql_print_error("TidesDB: %s: %s", what, tidesdb_last_error());
+  /* The server keeps the identifier only when it sees an error. */
+  my_printf_error(ER_XAER_RMERR, "TidesDB: %s: %s", MYF(0), what, tidesdb_last_error());
   return XAER_RMFAIL;
 }
 
@@ -123,12 +147,49 @@ int rollback_by_xid(XID *xid) {
 
 /* --- durability --- */
 
-void checkpoint_done(void *cookie) { commit_checkpoint_notify_ha(cookie); }
+struct CheckpointRequest {
+  void *cookie;
+  /* RESET MASTER waits for the answer, and then removes the binary logs. */
+  bool waits;
+};
 
-/* When the log has failed, the answer never comes: the binary log then keeps what recovery will need. */
+/*
+  After a failure of the log a request is not answered: the binary log keeps what recovery needs to decide
+  the transactions whose commit may be lost. Rotation and purging live with that. RESET MASTER does not: it
+  waits without end, for nothing can interrupt it, with the binary log locked for everybody; and an answer
+  would let it remove those files. The restart that the engine needs anyway is the way out.
+*/
+void checkpoint_failed(const CheckpointRequest &request, const char *why) {
+  sql_print_error("TidesDB: a checkpoint of the binary log is not answered: %s", why);
+  if (!request.waits) return;
+  sql_print_error(
+      "TidesDB: RESET MASTER would remove binary logs that recovery needs after the failure of TidesDB's log; "
+      "the server ends here, a restart recovers, and then RESET MASTER can be repeated");
+  abort();
+}
+
+void checkpoint_done(void *context, int status) {
+  std::unique_ptr<CheckpointRequest> request(static_cast<CheckpointRequest *>(context));
+  if (status == TIDESDB_OK)
+    commit_checkpoint_notify_ha(request->cookie);
+  else
+    checkpoint_failed(*request, tidesdb_last_error());
+}
+
 void commit_checkpoint_request(void *cookie) {
-  if (tidesdb_checkpoint_request(plugin.db, cookie, checkpoint_done) != TIDESDB_OK)
-    sql_print_error("TidesDB: checkpoint: %s", tidesdb_last_error());
+  const THD *thd = current_thd;
+  const int command = thd ? thd_sql_command(thd) : SQLCOM_END;
+  /* SET GLOBAL gtid_binlog_state resets too. */
+  const bool waits = command == SQLCOM_RESET || command == SQLCOM_SET_OPTION;
+  std::unique_ptr<CheckpointRequest> request(new (std::nothrow) CheckpointRequest{cookie, waits});
+  if (!request) {
+    checkpoint_failed({cookie, waits}, "out of memory");
+    return;
+  }
+  if (tidesdb_checkpoint_request(plugin.db, request.get(), checkpoint_done) == TIDESDB_OK)
+    request.release(); /* the call of checkpoint_done frees it, or has done so */
+  else
+    checkpoint_failed(*request, tidesdb_last_error());
 }
 
 bool flush_logs(handlerton *) {
@@ -145,6 +206,11 @@ void register_transaction_calls(handlerton *hton) {
   hton->commit_ordered = commit_ordered;
   hton->commit = commit;
   hton->rollback = rollback;
+  hton->savepoint_offset = Session::savepoint_size;
+  hton->savepoint_set = savepoint_set;
+  hton->savepoint_rollback = savepoint_rollback;
+  hton->savepoint_rollback_can_release_mdl = savepoint_rollback_can_release_mdl;
+  hton->savepoint_release = savepoint_release;
   hton->start_consistent_snapshot = start_consistent_snapshot;
   hton->kill_query = kill_query;
   hton->recover = recover;

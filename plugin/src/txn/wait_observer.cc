@@ -13,6 +13,7 @@
 
 extern "C" int thd_rpl_deadlock_check(MYSQL_THD thd, MYSQL_THD other_thd);
 extern "C" int thd_need_wait_reports(const MYSQL_THD thd);
+extern "C" int thd_need_ordering_with(const MYSQL_THD thd, const MYSQL_THD other_thd);
 
 namespace tidesdb {
 
@@ -64,7 +65,16 @@ void wait_ends(void *, void *waiter) {
   if (waiter) thd_wait_end(static_cast<THD *>(waiter));
 }
 
-const tidesdb_wait_observer observer = {nullptr, wait_begins, wait_ends};
+/* Two transactions of a parallel replica that commit in the primary's order need no gaps between them:
+   there, the one's insertion did not come into what the other read. */
+int gaps_conflict(void *, void *a, void *b) {
+  THD *one = static_cast<THD *>(a), *other = static_cast<THD *>(b);
+  std::lock_guard<std::mutex> guard(connections.mutex);
+  if (!connections.living.count(one) || !connections.living.count(other)) return 1;
+  return thd_need_ordering_with(one, other);
+}
+
+const tidesdb_wait_observer observer = {nullptr, wait_begins, wait_ends, gaps_conflict};
 
 }  // namespace
 

@@ -35,7 +35,7 @@ pub fn complaints(
             ));
         }
     }
-    for row in session.rows(&format!("CHECK TABLE {table}"))? {
+    for row in session.rows(&format!("CHECK TABLE {table} EXTENDED"))? {
         if row.get(2).map(String::as_str) != Some("status") || row.get(3).map(String::as_str) != Some("OK") {
             complaints.push(format!("CHECK TABLE {table}: {}", row.join(" ")));
         }

@@ -1,17 +1,23 @@
 //! Checks of a real server from outside: what was acknowledged is there after a kill, no
-//! update is lost, no index read errs, memory stays within its bounds.
+//! update is lost, no index read errs, a replica equals its primary, memory stays within its
+//! bounds.
 //!
 //! Each check starts a server of its own in a directory of its own, puts clients on it, and
 //! compares what they saw with what must be. It returns a [`Verdict`]: one closing line, and
 //! one complaint for each thing that is wrong. What fails leaves its files behind.
 
 pub mod agreement;
+pub mod commits;
 pub mod counters;
+pub mod crash;
+pub mod history;
 pub mod indexreads;
 pub mod kill;
 pub mod literal;
 pub mod memory;
-pub mod session;
+pub mod planted;
+pub mod replay;
+pub mod replica;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -20,8 +26,9 @@ use std::time::Instant;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::server::engine::Engine;
+pub use crate::server::session;
 use crate::server::settings::Setting;
-use crate::server::{Server, Wanted};
+use crate::server::{Data, Server, Wanted};
 use session::{Failure, Session};
 
 /// A check.
@@ -29,28 +36,49 @@ use session::{Failure, Session};
 pub enum Check {
     /// Writers in FULL, `kill -9`, restart: every acknowledged transaction is there, whole.
     Kill,
+    /// TPC-C under `kill -9` with the binary log: tokens, conditions, indexes, replay.
+    Crash,
     /// Clients read, then write the literal: no update is lost.
     Literal,
     /// Autocommit `c = c + 1` on one row by many clients: no error, the right sum.
     Counters,
     /// Reads through indexes beside writers: complete, and nothing that does not match.
     IndexReads,
+    /// Random transactions at every level: what clients saw is judged by what the level promises.
+    History,
+    /// Read, write the literal, commit, very often, on few rows: no commit is lost.
+    Commits,
+    /// A dump under load makes a replica that is killed again and again and ends up equal.
+    Replica,
     /// Resident memory under load and with ten thousand tables.
     Memory,
 }
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 5] =
-        [Check::Kill, Check::Literal, Check::Counters, Check::IndexReads, Check::Memory];
+    pub const ALL: [Check; 9] = [
+        Check::Kill,
+        Check::Crash,
+        Check::Literal,
+        Check::Counters,
+        Check::IndexReads,
+        Check::Replica,
+        Check::History,
+        Check::Commits,
+        Check::Memory,
+    ];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Check::Kill => "kill",
+            Check::Crash => "crash",
             Check::Literal => "literal",
             Check::Counters => "counters",
             Check::IndexReads => "indexreads",
+            Check::History => "history",
+            Check::Commits => "commits",
+            Check::Replica => "replica",
             Check::Memory => "memory",
         }
     }
@@ -58,9 +86,13 @@ impl Check {
     fn run(self, lab: &Lab<'_>) -> Result<Verdict> {
         match self {
             Check::Kill => kill::run(lab),
+            Check::Crash => crash::run(lab),
             Check::Literal => literal::run(lab),
             Check::Counters => counters::run(lab),
             Check::IndexReads => indexreads::run(lab),
+            Check::History => history::run(lab),
+            Check::Commits => commits::run(lab),
+            Check::Replica => replica::run(lab),
             Check::Memory => memory::run(lab),
         }
     }
@@ -90,10 +122,18 @@ pub struct Lab<'a> {
     pub interrupt: &'a Interrupt,
     /// The short form: what fits between two commits.
     pub short: bool,
-    /// Rounds of `kill`; none: what the form has.
+    /// Kills of `kill`, `crash` and `replica`; none: what the form has.
     pub rounds: Option<u32>,
     /// Seconds of load in each part of the others; none: what the form has.
     pub seconds: Option<u64>,
+    /// Clients of `history` and `commits`; none: what they have.
+    pub clients: Option<u32>,
+    /// Commits of `commits`; none: what the form has.
+    pub commits: Option<u64>,
+    /// Engines of `history` and `commits`; empty: what the form has.
+    pub engines: &'a [Engine],
+    /// Engines of `replica`; none: what the form has.
+    pub pair: Option<replica::Pair>,
     /// Where all random choices come from.
     pub seed: u64,
 }
@@ -107,6 +147,7 @@ impl Lab<'_> {
                 engines: &[Engine::TidesDb],
                 plugin: Some(self.plugin),
                 directory: &self.directory,
+                data: Data::Empty,
                 settings,
             },
             self.interrupt,

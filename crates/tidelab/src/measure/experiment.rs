@@ -4,7 +4,6 @@
 //! server is gone or somebody asks for it, and then what was measured so far is kept.
 
 use std::collections::BTreeMap;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -12,6 +11,7 @@ use serde::Serialize;
 use super::cell::{figures, per_statement_us, seconds, Cell};
 use super::check::{self, Expected};
 use super::plan::{self, Step};
+use super::quiet;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::server::engine::Engine;
@@ -20,12 +20,6 @@ use crate::telemetry::disk::{self, Space};
 use crate::telemetry::process::process_use;
 use crate::workload::sysbench::{Load, Sysbench, Workload};
 use crate::workload::sysbench_report::Second;
-
-/// The server counts as quiet when it used less than this share of a CPU for one
-/// [`QUIET_WINDOW`].
-const QUIET_SHARE: f64 = 0.05;
-/// See [`QUIET_SHARE`].
-const QUIET_WINDOW: Duration = Duration::from_millis(400);
 
 /// What to measure.
 #[derive(Clone, Debug, Serialize)]
@@ -305,21 +299,10 @@ impl<'a> Experiment<'a> {
         Sysbench { socket: self.server.socket(), server: self.server.pid(), load, interrupt: self.interrupt }
     }
 
-    /// Waits until the server is quiet: what one engine put off must not run in the time of
-    /// the next.
+    /// What one engine put off must not run in the time of the next.
     fn settle(&self) -> Result<()> {
-        let start = Instant::now();
         let limit = Duration::from_secs(u64::from(self.design.settle_s));
-        while start.elapsed() < limit {
-            self.interrupt.check()?;
-            let before = process_use(self.server.pid()).cpu_s;
-            sleep(QUIET_WINDOW);
-            let used = process_use(self.server.pid()).cpu_s - before;
-            if used < QUIET_SHARE * QUIET_WINDOW.as_secs_f64() {
-                break;
-            }
-        }
-        Ok(())
+        quiet::wait(self.server.pid(), limit, self.interrupt)
     }
 }
 
@@ -329,7 +312,7 @@ fn seed(round: u32, place: u32) -> u32 {
 }
 
 /// An error that ends the experiment and not only a cell.
-fn fatal(error: Error) -> Result<()> {
+pub(super) fn fatal(error: Error) -> Result<()> {
     match error {
         Error::Interrupted | Error::Io { .. } | Error::Missing { .. } => Err(error),
         _ => Ok(()),
@@ -353,11 +336,5 @@ mod tests {
     fn a_load_that_fails_is_not_the_end() {
         assert!(fatal(Error::Load { what: String::new(), message: String::new() }).is_ok());
         assert!(fatal(Error::Interrupted).is_err());
-    }
-
-    #[test]
-    fn a_quiet_window_can_be_told_from_a_busy_one() {
-        // One tick of /proc is 10 ms; the bound must be above it.
-        assert!(QUIET_SHARE * QUIET_WINDOW.as_secs_f64() > 0.0101);
     }
 }

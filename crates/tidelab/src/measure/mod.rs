@@ -4,6 +4,10 @@
 pub mod cell;
 pub mod check;
 pub mod experiment;
+pub mod latency;
 pub mod plan;
+pub mod quiet;
 pub mod statistics;
 pub mod summary;
+pub mod tpcc;
+pub mod tpcc_summary;

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use super::result::RunResult;
 use super::table;
 use crate::error::{io_error, Error, Result};
@@ -11,17 +13,22 @@ use crate::measure::statistics::Spread;
 /// Writes `NAME.json`, `NAME-summary.csv`, `NAME-cells.csv`, `NAME-seconds.csv` and
 /// `NAME.txt` into a folder and returns their paths.
 pub fn write(run: &RunResult, folder: &Path) -> Result<Vec<PathBuf>> {
-    fs::create_dir_all(folder).map_err(io_error("cannot make", folder))?;
-    let place = |ending: &str| folder.join(format!("{}{ending}", run.name));
-    let contents = [
-        (place(".json"), json(run)?),
-        (place("-summary.csv"), csv_text(&SUMMARY, summary_rows(run))?),
-        (place("-cells.csv"), csv_text(&CELLS, cell_rows(run))?),
-        (place("-seconds.csv"), csv_text(&SECONDS, second_rows(run))?),
-        (place(".txt"), table::render(run, false)),
+    let contents = vec![
+        (".json", json(run)?),
+        ("-summary.csv", csv_text(&SUMMARY, summary_rows(run))?),
+        ("-cells.csv", csv_text(&CELLS, cell_rows(run))?),
+        ("-seconds.csv", csv_text(&SECONDS, second_rows(run))?),
+        (".txt", table::render(run, false)),
     ];
+    write_all(folder, &run.name, contents)
+}
+
+/// Writes files that are called NAME and an ending, and returns their paths.
+pub(super) fn write_all(folder: &Path, name: &str, contents: Vec<(&str, String)>) -> Result<Vec<PathBuf>> {
+    fs::create_dir_all(folder).map_err(io_error("cannot make", folder))?;
     let mut paths = Vec::new();
-    for (path, text) in contents {
+    for (ending, text) in contents {
+        let path = folder.join(format!("{name}{ending}"));
         fs::write(&path, text).map_err(io_error("cannot write", &path))?;
         paths.push(path);
     }
@@ -30,6 +37,11 @@ pub fn write(run: &RunResult, folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// A run as JSON.
 pub fn json(run: &RunResult) -> Result<String> {
+    json_text(run)
+}
+
+/// Anything as JSON that ends with a line's end.
+pub(super) fn json_text<T: Serialize>(run: &T) -> Result<String> {
     let text = serde_json::to_string_pretty(run)
         .map_err(|e| Error::Usage(format!("the result cannot be written as JSON: {e}")))?;
     Ok(text + "\n")
@@ -200,12 +212,13 @@ fn second_rows(run: &RunResult) -> Vec<Vec<String>> {
 }
 
 /// A number with as many places as a measurement bears.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-fn csv_text(header: &[&str], rows: Vec<Vec<String>>) -> Result<String> {
+/// Rows as CSV below a header.
+pub(super) fn csv_text(header: &[&str], rows: Vec<Vec<String>>) -> Result<String> {
     let failed = |e: String| Error::Usage(format!("the result cannot be written as CSV: {e}"));
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(header).map_err(|e| failed(e.to_string()))?;

@@ -117,13 +117,14 @@ impl Progress {
     pub fn close(&self) {
         self.bar.finish_and_clear();
     }
+}
 
-    fn red(text: &str) -> String {
-        if std::io::stderr().is_terminal() {
-            format!("\x1b[31m{text}\x1b[0m")
-        } else {
-            text.to_string()
-        }
+/// In red, where stderr is a terminal.
+pub(super) fn red(text: &str) -> String {
+    if std::io::stderr().is_terminal() {
+        format!("\x1b[31m{text}\x1b[0m")
+    } else {
+        text.to_string()
     }
 }
 
@@ -161,7 +162,7 @@ impl Watcher for Progress {
                 "{head} {:>9.0} transactions/s, p95 {:>7.2} ms, {:>6.1} us CPU a statement, {} retried",
                 f.transactions_per_s, f.p95_ms, f.server_cpu_us, f.retried_errors
             )),
-            _ => self.say(&Self::red(&format!("{head} FAILED: {}", cell.failures.join("; ")))),
+            _ => self.say(&red(&format!("{head} FAILED: {}", cell.failures.join("; ")))),
         }
     }
 
@@ -171,12 +172,12 @@ impl Watcher for Progress {
     }
 
     fn complaint(&mut self, text: &str) {
-        self.say(&Self::red(&format!("FAILED {text}")));
+        self.say(&red(&format!("FAILED {text}")));
     }
 }
 
 /// `7 min 30 s`, or seconds alone below one minute.
-fn minutes(seconds: f64) -> String {
+pub(super) fn minutes(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
     if seconds < 60 {
         return format!("{seconds} s");

@@ -96,6 +96,20 @@ pub(crate) mod tests {
     use crate::telemetry::disk::Space;
     use crate::workload::sysbench::{Load, Workload};
 
+    /// A machine.
+    pub(crate) fn machine() -> Machine {
+        Machine {
+            cpu: "A CPU".to_string(),
+            cpus: 2,
+            memory_bytes: 8 << 30,
+            kernel: "6.1".to_string(),
+            system: "Debian".to_string(),
+            file_system: "ext2/ext3".to_string(),
+            free_bytes: 10 << 30,
+            load_before: 0.1,
+        }
+    }
+
     /// A small run of two rounds.
     pub(crate) fn sample() -> RunResult {
         let engines = vec![Engine::TidesDb, Engine::InnoDb];
@@ -116,16 +130,7 @@ pub(crate) mod tests {
             sysbench: "sysbench 1.0.20".to_string(),
             started_unix_s: 1_790_000_000,
             took_s: 61.0,
-            machine: Machine {
-                cpu: "A CPU".to_string(),
-                cpus: 2,
-                memory_bytes: 8 << 30,
-                kernel: "6.1".to_string(),
-                system: "Debian".to_string(),
-                file_system: "ext2/ext3".to_string(),
-                free_bytes: 10 << 30,
-                load_before: 0.1,
-            },
+            machine: machine(),
             server: ServerFacts {
                 version: "11.8.6-MariaDB".to_string(),
                 prefix: "/p".to_string(),

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use super::result::RunResult;
 use crate::measure::statistics::{Ratio, Spread, Verdict};
 use crate::measure::summary::{reference, Line};
+use crate::telemetry::machine::Machine;
 
 /// More CPUs than these busy with other work make figures doubtful.
-const OTHER_CPUS: f64 = 0.2;
+pub(super) const OTHER_CPUS: f64 = 0.2;
 
 /// The table; with `color`, failures are red and differences that count are green or
 /// yellow.
@@ -35,15 +36,7 @@ pub fn render(run: &RunResult, color: bool) -> String {
             String::new()
         }
     ));
-    line(format!(
-        "MariaDB {}; {}, {} CPUs, {:.0} GB, {}, {}",
-        run.server.version,
-        run.machine.cpu,
-        run.machine.cpus,
-        run.machine.memory_bytes as f64 / f64::from(1 << 30),
-        run.machine.system,
-        run.machine.file_system
-    ));
+    line(machine_line(&run.server.version, &run.machine));
     line(String::new());
     line(format!(
         "{:<17}{:<8} {:>27}   {:>22}   {:>15}  {:>15} {:>8}",
@@ -141,8 +134,20 @@ fn summary_line(name: &str, l: &Line, paint: &Paint) -> String {
     )
 }
 
+/// What server and machine were.
+pub(super) fn machine_line(version: &str, machine: &Machine) -> String {
+    format!(
+        "MariaDB {version}; {}, {} CPUs, {:.0} GB, {}, {}",
+        machine.cpu,
+        machine.cpus,
+        machine.memory_bytes as f64 / f64::from(1 << 30),
+        machine.system,
+        machine.file_system
+    )
+}
+
 /// A ratio in 22 columns; the mark says whether it is beyond the noise.
-fn ratio(ratio: Option<Ratio>, paint: &Paint) -> String {
+pub(super) fn ratio(ratio: Option<Ratio>, paint: &Paint) -> String {
     let Some(r) = ratio else { return format!("{:>22}", "") };
     let text = format!("{:>6.2} {:>15}", r.median, format!("({:.2} - {:.2})", r.low, r.high));
     match r.verdict {
@@ -153,7 +158,7 @@ fn ratio(ratio: Option<Ratio>, paint: &Paint) -> String {
 }
 
 /// A whole number with its thousands apart.
-fn grouped(number: f64) -> String {
+pub(super) fn grouped(number: f64) -> String {
     let digits = format!("{:.0}", number.abs());
     let mut text = String::new();
     if number < 0.0 {
@@ -169,11 +174,12 @@ fn grouped(number: f64) -> String {
     text
 }
 
-fn megabytes(bytes: u64) -> f64 {
+pub(super) fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-struct Paint(bool);
+/// Colours, or none.
+pub(super) struct Paint(pub(super) bool);
 
 impl Paint {
     fn with(&self, code: u8, text: &str) -> String {
@@ -183,13 +189,13 @@ impl Paint {
             text.to_string()
         }
     }
-    fn red(&self, text: &str) -> String {
+    pub(super) fn red(&self, text: &str) -> String {
         self.with(31, text)
     }
-    fn green(&self, text: &str) -> String {
+    pub(super) fn green(&self, text: &str) -> String {
         self.with(32, text)
     }
-    fn yellow(&self, text: &str) -> String {
+    pub(super) fn yellow(&self, text: &str) -> String {
         self.with(33, text)
     }
 }

@@ -6,7 +6,9 @@
 //! again on the data that it left ([`Server::restart`]).
 
 pub mod client;
+pub mod cnf;
 pub mod engine;
+pub mod session;
 pub mod settings;
 
 use std::collections::BTreeMap;
@@ -31,7 +33,9 @@ use settings::{Places, Setting};
 /// How long a server may take to answer after its start.
 const START_LIMIT: Duration = Duration::from_secs(120);
 /// How long a server may take to end before it is killed.
-const STOP_LIMIT: Duration = Duration::from_secs(60);
+///
+/// A B+tree that writes all changed pages at its end takes a while after a load.
+const STOP_LIMIT: Duration = Duration::from_secs(300);
 /// The longest path that a socket's address can hold.
 const SOCKET_PATH_LIMIT: usize = 107;
 /// In a directory that the laboratory made and may empty again.
@@ -48,9 +52,25 @@ pub struct Wanted<'a> {
     pub plugin: Option<&'a Path>,
     /// The directory for everything of the server; emptied first.
     pub directory: &'a Path,
+    /// The data to start on.
+    pub data: Data<'a>,
     /// The settings that it must use.
     pub settings: &'a [Setting],
 }
+
+/// What a server finds in its data directory when it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data<'a> {
+    /// Nothing but the system's own tables.
+    Empty,
+    /// A copy of what [`Server::freeze`] put there.
+    Copy(&'a Path),
+    /// That itself: it is gone from there.
+    Move(&'a Path),
+}
+
+/// What of a server's directory is its data: the server's own and TidesDB's.
+const DATA_FOLDERS: [&str; 2] = ["data", "tidesdb_data"];
 
 /// A running server of ours. Dropping it ends the process.
 #[derive(Debug)]
@@ -124,7 +144,14 @@ impl Server {
         let log = directory.join("error.log");
         let tmp = directory.join("tmp");
         fs::create_dir_all(&tmp).map_err(io_error("cannot make", &tmp))?;
-        make_data_directory(wanted.prefix, &directory.join("data"), &log)?;
+        match wanted.data {
+            Data::Empty => make_data_directory(wanted.prefix, &directory.join("data"), &log)?,
+            Data::Copy(frozen) => bring(frozen, &directory, copy_folder)?,
+            Data::Move(frozen) => bring(frozen, &directory, move_folder)?,
+        }
+        if wanted.data != Data::Empty {
+            write_back(&directory)?;
+        }
         let home = Home { prefix: wanted.prefix.to_path_buf(), mariadbd, directory, socket, socket_outside };
         let engines = wanted.engines.to_vec();
         let child = home.launch(&engines, wanted.settings)?;
@@ -216,6 +243,18 @@ impl Server {
             empty(&self.home.directory)?;
         }
         Ok(())
+    }
+
+    /// Ends it in order and puts its data into a folder, which is made anew, to start other
+    /// servers on with [`Data::Copy`] or [`Data::Move`].
+    pub fn freeze(mut self, folder: &Path) -> Result<()> {
+        self.shut_down()?;
+        if folder.exists() {
+            fs::remove_dir_all(folder).map_err(io_error("cannot remove", folder))?;
+        }
+        fs::create_dir_all(folder).map_err(io_error("cannot make", folder))?;
+        bring(&self.home.directory, folder, move_folder)?;
+        empty(&self.home.directory)
     }
 
     fn wait_until_it_answers(&mut self, interrupt: &Interrupt) -> Result<()> {
@@ -425,21 +464,18 @@ fn socket_path(directory: &Path) -> (PathBuf, bool) {
 /// A data directory without users but root, copied from the prefix's template or made.
 fn make_data_directory(prefix: &Path, data: &Path, log: &Path) -> Result<()> {
     let template = prefix.join("template");
-    let mut command;
     if template.join("mysql").is_dir() {
-        command = Command::new("cp");
-        command.args(["-a", "--reflink=auto", "--sparse=always"]).arg(&template).arg(data);
-    } else {
-        let installer = program(prefix, "mariadb-install-db")?;
-        command = Command::new(installer);
-        command
-            .arg("--no-defaults")
-            .arg(format!("--basedir={}", prefix.display()))
-            .arg(format!("--datadir={}", data.display()))
-            .args(["--skip-test-db", "--skip-name-resolve", "--auth-root-authentication-method=normal"]);
-        if geteuid().is_root() {
-            command.arg("--user=root");
-        }
+        return copy_folder(&template, data);
+    }
+    let installer = program(prefix, "mariadb-install-db")?;
+    let mut command = Command::new(installer);
+    command
+        .arg("--no-defaults")
+        .arg(format!("--basedir={}", prefix.display()))
+        .arg(format!("--datadir={}", data.display()))
+        .args(["--skip-test-db", "--skip-name-resolve", "--auth-root-authentication-method=normal"]);
+    if geteuid().is_root() {
+        command.arg("--user=root");
     }
     let output =
         command.stdin(Stdio::null()).process_group(0).output().map_err(io_error("cannot make", data))?;
@@ -452,6 +488,48 @@ fn make_data_directory(prefix: &Path, data: &Path, log: &Path) -> Result<()> {
         tail: tail(log),
         log: log.display().to_string(),
     })
+}
+
+/// Copies or moves the data of a server from one directory to another.
+fn bring(from: &Path, to: &Path, one: fn(&Path, &Path) -> Result<()>) -> Result<()> {
+    for name in DATA_FOLDERS {
+        let source = from.join(name);
+        if source.is_dir() {
+            one(&source, &to.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+fn move_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).map_err(io_error("cannot move", from))
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    let mut command = Command::new("cp");
+    command.args(["-a", "--reflink=auto", "--sparse=always"]).arg(from).arg(to);
+    run_tool(command, "copying", from)
+}
+
+/// Waits until the files of a directory are on the device: what a copy left to be written must
+/// not be written in measured time.
+fn write_back(directory: &Path) -> Result<()> {
+    let mut command = Command::new("sync");
+    command.arg("--file-system").arg(directory);
+    run_tool(command, "writing back", directory)
+}
+
+fn run_tool(mut command: Command, what: &str, path: &Path) -> Result<()> {
+    let output = command
+        .stdin(Stdio::null())
+        .process_group(0)
+        .output()
+        .map_err(io_error("cannot run a tool on", path))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr).trim().to_string();
+    Err(Error::Load { what: format!("{what} {}", path.display()), message: text })
 }
 
 /// The last lines of a log.
@@ -504,6 +582,23 @@ mod tests {
         sleep(Duration::from_millis(100));
         end_leftover(&options).unwrap();
         assert!(process.wait().unwrap().code().is_none(), "ended by a signal");
+    }
+
+    #[test]
+    fn frozen_data_are_copied_as_often_as_wanted_and_moved_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (frozen, first, second) =
+            (folder.path().join("frozen"), folder.path().join("first"), folder.path().join("second"));
+        for path in [&frozen.join("data/db"), &frozen.join("tidesdb_data"), &first, &second] {
+            fs::create_dir_all(path).unwrap();
+        }
+        fs::write(frozen.join("data/db/t.frm"), "x").unwrap();
+        bring(&frozen, &first, copy_folder).unwrap();
+        assert!(first.join("data/db/t.frm").exists() && frozen.join("data/db/t.frm").exists());
+        bring(&frozen, &second, move_folder).unwrap();
+        assert!(second.join("data/db/t.frm").exists() && second.join("tidesdb_data").exists());
+        assert!(!frozen.join("data").exists());
+        assert!(copy_folder(Path::new("/nowhere/at/all"), &first).is_err());
     }
 
     #[test]

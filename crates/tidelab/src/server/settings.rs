@@ -5,6 +5,7 @@
 //! one is read back from the running server; one that differs ends the run, because its
 //! figures would be those of another experiment.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,7 +16,7 @@ use super::engine::Engine;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The variable, as `SHOW GLOBAL VARIABLES` spells it.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The value, as an option file has it (`64M`, `ON`, `NONE`).
     pub value: String,
 }
@@ -24,8 +25,8 @@ pub struct Setting {
 pub const BINARY_LOG: &str = "binlog";
 
 /// A setting.
-pub fn setting(name: &'static str, value: impl Into<String>) -> Setting {
-    Setting { name, value: value.into() }
+pub fn setting(name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Setting {
+    Setting { name: name.into(), value: value.into() }
 }
 
 /// The bound on all of TidesDB's memory, as a multiple of its cache: the cache, the memtable
@@ -140,7 +141,7 @@ pub fn option_file(places: &Places<'_>, engines: &[Engine], settings: &[Setting]
         }
     }
     for setting in settings {
-        match setting.name {
+        match setting.name.as_ref() {
             // The variable shows whether there is a log; the option of that name asks for one.
             "log_bin" if canonical(&setting.value) == "0" => line("skip-log-bin", "ON"),
             "log_bin" => line("log-bin", BINARY_LOG),
@@ -151,12 +152,17 @@ pub fn option_file(places: &Places<'_>, engines: &[Engine], settings: &[Setting]
     text
 }
 
+/// Variables that the server sets by itself, whatever is asked: one instance of the table cache
+/// for each CPU at most, undo tablespaces as they were when the data directory was made.
+const SERVER_DECIDES: [&str; 2] = ["table_open_cache_instances", "innodb_undo_tablespaces"];
+
 /// What of the settings the server does not use, given its global variables; one line for
 /// each, empty when all is as asked.
 pub fn differences(settings: &[Setting], variables: &BTreeMap<String, String>) -> Vec<String> {
     settings
         .iter()
-        .filter_map(|asked| match variables.get(asked.name) {
+        .filter(|asked| !SERVER_DECIDES.contains(&asked.name.as_ref()))
+        .filter_map(|asked| match variables.get(asked.name.as_ref()) {
             None => {
                 Some(format!("{} = {} was asked, the server has no such variable", asked.name, asked.value))
             }
@@ -175,16 +181,22 @@ fn canonical(value: &str) -> String {
         "OFF" | "FALSE" | "NO" => return "0".to_string(),
         _ => {}
     }
-    let shift = match value.chars().last() {
-        Some('K') => 10,
-        Some('M') => 20,
-        Some('G') => 30,
-        _ => return value,
-    };
-    match value[..value.len() - 1].parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift)) {
-        Some(bytes) => bytes.to_string(),
-        None => value,
+    match (bytes(&value), value.parse::<f64>()) {
+        (Some(bytes), _) => bytes.to_string(),
+        (None, Ok(number)) => number.to_string(),
+        _ => value,
     }
+}
+
+/// A size with or without a suffix, in bytes; none for what is no size.
+pub fn bytes(value: &str) -> Option<u64> {
+    let shift = match value.chars().last()?.to_ascii_uppercase() {
+        'K' => 10,
+        'M' => 20,
+        'G' => 30,
+        _ => return value.parse().ok(),
+    };
+    value[..value.len() - 1].parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 #[cfg(test)]
@@ -197,9 +209,15 @@ mod tests {
 
     #[test]
     fn sizes_and_switches_are_equal_in_any_spelling() {
-        let asked =
-            [setting("a", "64M"), setting("b", "OFF"), setting("c", "none"), setting("d", "REPEATABLE-READ")];
-        let found = variables(&[("a", "67108864"), ("b", "0"), ("c", "NONE"), ("d", "REPEATABLE-READ")]);
+        let asked = [
+            setting("a", "64M"),
+            setting("b", "OFF"),
+            setting("c", "none"),
+            setting("d", "1"),
+            setting("e", "0.1"),
+        ];
+        let found =
+            variables(&[("a", "67108864"), ("b", "0"), ("c", "NONE"), ("d", "1.000000"), ("e", "0.100000")]);
         assert_eq!(differences(&asked, &found), Vec::<String>::new());
     }
 

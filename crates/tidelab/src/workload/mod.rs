@@ -2,3 +2,4 @@
 
 pub mod sysbench;
 pub mod sysbench_report;
+pub mod tpcc;

@@ -1,4 +1,5 @@
-//! Background work: one thread that flushes sealed memtables in their order, some that compact.
+//! Background work: one thread that flushes sealed memtables in their order, some that compact, one that
+//! reserves blocks of counters.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -67,6 +68,8 @@ impl Background {
         };
         let flusher = store.clone();
         threads.push(spawn("tdb-flush", Box::new(move || flusher.flush_loop()))?);
+        let reserver = store.clone();
+        threads.push(spawn("tdb-counter", Box::new(move || reserver.counter_loop()))?);
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         for _ in 0..store.options.compaction_threads.min((cores / 2).max(1)) {
             let compactor = store.clone();
@@ -82,6 +85,7 @@ impl Background {
         store.memtables.state.lock().closing = true;
         store.memtables.changed.notify_all();
         store.attention.call();
+        store.low_counters.wake();
         for thread in self.threads.lock().drain(..) {
             // A thread that panicked has aborted the process.
             let _ = thread.join();
@@ -175,11 +179,13 @@ impl Store {
     /// and lets go of the log that it held. All older generations are in the version.
     pub(crate) fn install_sealed(&self, mut edit: Edit, upto: GenerationId, last_seq: Seq) -> Result<()> {
         // What the edit makes reachable must be in the log first (`protocols.md` 1.6).
+        let copies = self.relog_undecided(self.memtables_need_from(upto));
         self.wal.sync_all()?;
+        self.relogged(&copies);
         edit.last_seq = Some(last_seq);
         edit.last_generation = Some(upto);
         let needed_from = self.log_needed_from(upto);
-        edit.first_live_segment = Some(needed_from);
+        self.release_log(&mut edit, needed_from);
         self.install_with(edit, |generation| generation > upto)?;
         {
             let mut state = self.memtables.state.lock();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{ArcMutexGuard, RawMutex, RwLock};
 
@@ -137,6 +138,24 @@ impl Store {
             kind: None,
             _one: one,
         })
+    }
+}
+
+fn syncs_at_intervals(options: &FamilyOptions) -> bool {
+    options.sync_mode == Some(SyncMode::Interval)
+}
+
+impl Store {
+    /// Lets the log sync at the shortest interval that the store or a family asks for.
+    pub(crate) fn choose_sync_interval(&self) {
+        let of_store = self.options.sync_interval_us;
+        let families = self.catalog.all();
+        let asked = families.iter().map(|family| family.options()).filter(|o| syncs_at_intervals(o));
+        let shortest = asked
+            .map(|options| if options.sync_interval_us == 0 { of_store } else { options.sync_interval_us })
+            .chain((self.options.sync_mode == SyncMode::Interval).then_some(of_store))
+            .min();
+        self.wal.set_sync_interval(shortest.map(Duration::from_micros));
     }
 }
 
@@ -280,6 +299,18 @@ impl Ddl {
                 }
             }
         }
+        let mut writers = Vec::new();
+        for (family, counter, _) in &set {
+            writers.push(family.ceilings[*counter as usize].lock());
+        }
+        for family in &self.dropped {
+            // Nothing is reserved for a family that is gone.
+            for (counter, ceiling) in (0u32..).zip(&family.ceilings) {
+                if !set.iter().any(|(known, n, _)| known.id() == family.id() && *n == counter) {
+                    writers.push(ceiling.lock());
+                }
+            }
+        }
         let mut guards = Vec::new();
         for (family, counter, _) in &set {
             guards.push(family.counters[*counter as usize].lock());
@@ -306,15 +337,19 @@ impl Ddl {
             **guard = Some(Counter::at(*next));
         }
         drop(guards);
+        let mut intervals = self.dropped.iter().any(|family| syncs_at_intervals(&family.options()));
         for family in &self.dropped {
             family.set_dropped();
             store.catalog.remove(family);
             store.locks.forget_family(family.id());
         }
+        drop(writers);
         for (name, planned) in &self.names {
             let Some(planned) = planned else { continue };
+            intervals |= syncs_at_intervals(&planned.entry.options);
             match &planned.family {
                 Some(family) => {
+                    intervals |= syncs_at_intervals(&family.options());
                     if *family.name() != name[..] {
                         store.catalog.rename(family, name);
                     }
@@ -330,6 +365,9 @@ impl Ddl {
                     store.catalog.insert(family);
                 }
             }
+        }
+        if intervals {
+            store.choose_sync_interval();
         }
         if !self.dropped.is_empty() {
             let dropped_families = self.dropped.iter().map(|family| family.id()).collect();

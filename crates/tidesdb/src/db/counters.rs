@@ -1,13 +1,41 @@
 //! Counters: values that are never handed out twice. A ceiling is durable before a value at or above the
-//! last one is given out (`protocols.md` 6.3); the counter's lock is held meanwhile, so that ceilings
-//! reach the log in the order in which they grow.
+//! last one is given out (`protocols.md` 6.3). Ceilings of a counter reach the log in the order in which they
+//! grow: who writes one holds the counter's lock in `Family::ceilings`. A background thread reserves the next
+//! block when half of one is gone; values below the ceiling are handed out meanwhile. Who crosses the ceiling all
+//! the same writes one himself, with the counter held.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::db::dictionary::{counter_key, number};
 use crate::db::family::{Counter, Family, COUNTERS};
 use crate::db::Store;
 use crate::error::{Error, Result};
+use crate::options::LogLevel;
 use crate::txn::write_batch::WriteBatch;
-use crate::types::{Kind, DICTIONARY, MAX_SEQ};
+use crate::types::{FamilyId, Kind, DICTIONARY, MAX_SEQ};
+
+/// Counters whose next block is to be reserved.
+#[derive(Debug, Default)]
+pub(crate) struct LowCounters {
+    queue: Mutex<VecDeque<(FamilyId, u32)>>,
+    changed: Condvar,
+}
+
+impl LowCounters {
+    fn push(&self, family: FamilyId, counter: u32) {
+        self.queue.lock().push_back((family, counter));
+        self.changed.notify_one();
+    }
+
+    /// Wakes the thread that waits, to look whether the store closes.
+    pub(crate) fn wake(&self) {
+        let _queue = self.queue.lock();
+        self.changed.notify_all();
+    }
+}
 
 impl Store {
     /// Takes `count` values; see `tidesdb_counter_take` in the C interface for their form.
@@ -43,29 +71,90 @@ impl Store {
         &self,
         family: &Family,
         counter: u32,
-        change: impl FnOnce(&Counter) -> Result<(T, u64)>,
+        change: impl Fn(&Counter) -> Result<(T, u64)>,
     ) -> Result<T> {
-        let slot = family
+        let cell = family
             .counters
             .get(counter as usize)
             .ok_or_else(|| Error::InvalidArgument(format!("counter {counter} is not below {COUNTERS}")))?;
-        family.check_live()?;
-        let mut slot = slot.lock();
-        let state = match &mut *slot {
-            Some(state) => state,
-            None => slot.insert(Counter::at(self.stored_counter(family, counter)?)),
-        };
-        let (answer, next) = change(state)?;
-        if next > state.ceiling {
+        let mut writer = None;
+        loop {
+            family.check_live()?;
+            let mut slot = cell.lock();
+            let state = match &mut *slot {
+                Some(state) => state,
+                None => slot.insert(Counter::at(self.stored_counter(family, counter)?)),
+            };
+            let (answer, next) = change(state)?;
+            if next <= state.ceiling {
+                state.next = next;
+                if state.asks_for_more() {
+                    drop(slot);
+                    self.low_counters.push(family.id(), counter);
+                }
+                return Ok(answer);
+            }
+            if writer.is_none() {
+                // A block may be on its way.
+                drop(slot);
+                writer = Some(family.ceilings[counter as usize].lock());
+                continue;
+            }
             let ceiling = state.ceiling_for(next);
-            let mut batch = WriteBatch::default();
-            let key = counter_key(family.id(), counter);
-            batch.push(DICTIONARY, &key, Kind::PUT.marked_may_overwrite(), &ceiling.to_le_bytes());
-            self.commit_internal(&batch, None)?;
+            self.write_ceiling(family.id(), counter, ceiling)?;
             state.ceiling = ceiling;
+            state.next = next;
+            state.asked = false;
+            return Ok(answer);
         }
-        state.next = next;
-        Ok(answer)
+    }
+
+    /// Makes a ceiling durable. The counter's lock in `Family::ceilings` is held.
+    fn write_ceiling(&self, family: FamilyId, counter: u32, ceiling: u64) -> Result<()> {
+        let mut batch = WriteBatch::default();
+        let key = counter_key(family, counter);
+        batch.push(DICTIONARY, &key, Kind::PUT.marked_may_overwrite(), &ceiling.to_le_bytes());
+        self.commit_internal(&batch, None).map(|_| ())
+    }
+
+    /// Reserves the next block of a counter that asked for it.
+    fn reserve_ahead(&self, id: FamilyId, counter: u32) -> Result<()> {
+        let Some(family) = self.catalog.by_id(id) else { return Ok(()) };
+        let (cell, writer) = (&family.counters[counter as usize], &family.ceilings[counter as usize]);
+        let _writer = writer.lock();
+        let ceiling = match &mut *cell.lock() {
+            // Somebody who crossed the ceiling, a DDL or the close was faster otherwise.
+            Some(state) if state.asked && !family.is_dropped() => state.ceiling_for(state.ceiling),
+            _ => return Ok(()),
+        };
+        self.write_ceiling(id, counter, ceiling)?;
+        if let Some(state) = &mut *cell.lock() {
+            state.ceiling = ceiling;
+            state.asked = false;
+        }
+        Ok(())
+    }
+
+    /// Reserves blocks for counters that ask, until the store closes.
+    pub(crate) fn counter_loop(&self) {
+        loop {
+            let (family, counter) = {
+                let mut queue = self.low_counters.queue.lock();
+                loop {
+                    if self.closing.load(Ordering::Acquire) {
+                        return;
+                    }
+                    match queue.pop_front() {
+                        Some(next) => break next,
+                        None => self.low_counters.changed.wait(&mut queue),
+                    }
+                }
+            };
+            if let Err(error) = self.reserve_ahead(family, counter) {
+                // It stays marked as asked: who crosses the ceiling tries again, and hears of it.
+                self.log(LogLevel::Warn, &format!("no block of values reserved ahead: {error}"));
+            }
+        }
     }
 
     fn stored_counter(&self, family: &Family, counter: u32) -> Result<u64> {
@@ -83,10 +172,12 @@ impl Store {
         let mut batch = WriteBatch::default();
         for family in self.catalog.all() {
             for (counter, slot) in (0u32..).zip(&family.counters) {
+                let _writer = family.ceilings[counter as usize].lock();
                 if let Some(state) = slot.lock().as_mut().filter(|state| state.ceiling != state.next) {
                     let key = counter_key(family.id(), counter);
                     batch.push(DICTIONARY, &key, Kind::PUT.marked_may_overwrite(), &state.next.to_le_bytes());
                     state.ceiling = state.next;
+                    state.asked = false;
                 }
             }
         }
@@ -94,5 +185,88 @@ impl Store {
             return Ok(());
         }
         self.commit_internal(&batch, None).map(|_| ())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::io::faulty::Crash;
+    use crate::io::FaultyDisk;
+    use crate::options::{FamilyOptions, Options};
+    use crate::Db;
+
+    fn open(disk: &FaultyDisk) -> Db {
+        let options = Options { write_buffer_size: 1 << 20, wal_segment_size: 1 << 20, ..Options::default() };
+        Db::open_on(disk.shared(), "/s", options, None).expect("opens")
+    }
+
+    fn take(db: &Db, family: &Family) -> u64 {
+        db.counter_take(family, 3, 1, 1, 1, u64::MAX).expect("has values")
+    }
+
+    #[test]
+    fn the_next_block_is_durable_before_the_first_one_runs_out() {
+        let disk = FaultyDisk::new(1);
+        let db = open(&disk);
+        let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+        assert_eq!(take(&db, &family), 1);
+        let first = db.store().stored_counter(&family, 3).expect("reads");
+        while take(&db, &family) < first * 3 / 4 {}
+        let begun = Instant::now();
+        while db.store().stored_counter(&family, 3).expect("reads") <= first {
+            assert!(begun.elapsed() < Duration::from_secs(20), "no block was reserved ahead of {first}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Crossing the first ceiling waits for nobody now: the log may even be gone.
+        let second = db.store().stored_counter(&family, 3).expect("reads");
+        let after = disk.crash(Crash::Drop);
+        disk.crash_at(disk.calls() + 1);
+        while take(&db, &family) < first + 1 {}
+        drop((db, family));
+        let db = open(&after);
+        assert_eq!(
+            take(&db, &db.family(b"t").expect("there")),
+            second,
+            "what was handed out stays handed out"
+        );
+    }
+
+    #[test]
+    fn no_value_twice_with_many_takers_a_ddl_and_crashes() {
+        let mut disk = FaultyDisk::new(2);
+        let mut known: HashSet<u64> = HashSet::new();
+        for life in 0..4 {
+            let db = open(&disk);
+            if life == 0 {
+                db.create_family(b"t", FamilyOptions::default()).expect("creates");
+            }
+            let family = db.family(b"t").expect("there");
+            let takers: Vec<_> = (0..4)
+                .map(|_| {
+                    let (db, family): (Db, Arc<Family>) = (db.clone(), family.clone());
+                    std::thread::spawn(move || (0..3000).map(|_| take(&db, &family)).collect::<Vec<u64>>())
+                })
+                .collect();
+            // Upwards, far beyond what is being reserved.
+            let mut ddl = db.ddl().expect("begins");
+            ddl.set_counter(b"t", 3, (life + 1) * 1_000_000).expect("is there");
+            ddl.commit().expect("commits");
+            for taker in takers {
+                for value in taker.join().expect("ends") {
+                    assert!(known.insert(value), "{value} was handed out twice");
+                }
+            }
+            let after = disk.crash(if life % 2 == 0 { Crash::Drop } else { Crash::Kill });
+            drop((db, family));
+            disk = after;
+        }
+        let db = open(&disk);
+        let next = take(&db, &db.family(b"t").expect("there"));
+        assert!(known.insert(next) && next >= 4_000_000, "{next}");
     }
 }

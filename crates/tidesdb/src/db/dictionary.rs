@@ -63,6 +63,9 @@ impl FamilyEntry {
         if let Some(mode) = o.sync_mode {
             fields.push((13, mode as u64));
         }
+        if o.sync_interval_us != 0 {
+            fields.push((14, o.sync_interval_us));
+        }
         let mut out = vec![VERSION];
         out.extend_from_slice(&self.id.to_le_bytes());
         out.push(fields.len() as u8);
@@ -116,6 +119,7 @@ impl FamilyEntry {
                         _ => return Err(damage("has an unknown sync mode")),
                     });
                 }
+                14 => o.sync_interval_us = value,
                 other => return Err(damage(&format!("has the unknown option number {other}"))),
             }
         }
@@ -135,6 +139,7 @@ mod tests {
                 compression: Compression::None,
                 prefix_len: 5,
                 sync_mode: Some(SyncMode::Interval),
+                sync_interval_us: 5000,
                 ..FamilyOptions::default()
             },
             record: b"opaque".to_vec(),

@@ -26,11 +26,19 @@ pub(crate) struct Counter {
     /// What is durable: after a restart counting goes on here.
     pub ceiling: u64,
     block: u64,
+    /// The next block is being reserved in the background, or that failed.
+    pub asked: bool,
 }
 
 impl Counter {
     pub(crate) fn at(next: u64) -> Counter {
-        Counter { next, ceiling: next, block: FIRST_BLOCK }
+        Counter { next, ceiling: next, block: FIRST_BLOCK, asked: false }
+    }
+
+    /// Whether half of the block is gone and nobody was asked to reserve the next; from now on somebody is.
+    pub(crate) fn asks_for_more(&mut self) -> bool {
+        let low = self.next < self.ceiling && self.ceiling - self.next < self.block / 2;
+        low && !std::mem::replace(&mut self.asked, true)
     }
 
     /// The first of `count` values at or above `next` that are `offset` modulo `increment`, and the
@@ -67,6 +75,8 @@ pub struct Family {
     birth: Seq,
     dropped: AtomicBool,
     pub(crate) counters: [Mutex<Option<Counter>>; COUNTERS as usize],
+    /// Each held by who makes a ceiling of that counter durable; taken before the counter itself.
+    pub(crate) ceilings: [Mutex<()>; COUNTERS as usize],
 }
 
 impl Family {
@@ -85,6 +95,7 @@ impl Family {
             birth,
             dropped: AtomicBool::new(false),
             counters: Default::default(),
+            ceilings: Default::default(),
         })
     }
 
@@ -162,6 +173,18 @@ mod tests {
         assert_eq!(at(u64::MAX - 1).range(1, 1, 1, u64::MAX), Some((u64::MAX - 1, u64::MAX)));
         assert_eq!(at(u64::MAX).range(1, 1, 1, u64::MAX), None, "no value would be left to go on with");
         assert_eq!(at(u64::MAX).range(2, 1, 1, u64::MAX), None);
+    }
+
+    #[test]
+    fn the_next_block_is_asked_for_once_when_half_of_one_is_gone() {
+        let mut counter = Counter::at(1);
+        assert!(!counter.asks_for_more(), "nothing is reserved");
+        counter.ceiling = counter.ceiling_for(1);
+        counter.next = counter.ceiling - FIRST_BLOCK;
+        assert!(!counter.asks_for_more());
+        counter.next += 1;
+        assert!(counter.asks_for_more());
+        assert!(!counter.asks_for_more());
     }
 
     #[test]

@@ -16,6 +16,10 @@ use crate::types::{GenerationId, Seq};
 /// Sealed memtables that may wait for their flush: with the active one, twice the write buffer.
 const MAX_SEALED: usize = 1;
 
+/// Write buffers (at least as many segments) of log behind the active memtable at which it is sealed
+/// whatever it holds.
+const LONG_LOG: u64 = 4;
+
 /// A memtable that takes no more writes, or the runs of a spilled commit: to be made part of the version, in
 /// their order.
 #[derive(Clone, Debug)]
@@ -147,23 +151,32 @@ impl Store {
         state.sealed.extend(sealed);
     }
 
-    /// The transaction `id` is decided and its changes go into `generation`: what that memtable needs of
-    /// the log begins at the transaction's batch. Runs under the order lock.
-    pub(crate) fn hold_log_for(&self, id: u64, generation: GenerationId) {
-        let Some(&segment) = self.undecided.lock().get(&id) else { return };
-        let mut held = self.held_log.lock();
-        let from = held.entry(generation).or_insert(segment);
-        *from = (*from).min(segment);
+    /// Seals the active memtable when the log behind it has grown long without it: by prepares that are rolled
+    /// back, which leave nothing in memtables, so that nothing else would let their segments go.
+    pub(crate) fn seal_behind_long_log(&self) {
+        let mut state = self.memtables.state.lock();
+        let active = self.view.load().active.id();
+        let Some(&from) = state.log_from.get(&active) else { return };
+        let segments = u64::from(self.wal.written_lsn().segment().saturating_sub(from));
+        let bytes = segments * u64::from(self.options.wal_segment_size);
+        let long = (self.options.write_buffer_size as u64 * LONG_LOG)
+            .max(u64::from(self.options.wal_segment_size) * LONG_LOG);
+        if bytes >= long && state.sealed.len() < MAX_SEALED && !state.closing {
+            self.seal_active(&mut state);
+        }
     }
 
     /// The first log segment that recovery will need when the memtables up to `flushed` are in files.
     pub(crate) fn log_needed_from(&self, flushed: GenerationId) -> u32 {
         // Undecided batches first: a batch that is decided meanwhile is held by its memtable before it
         // leaves that list.
+        let undecided = self.undecided.first_segment().unwrap_or(u32::MAX);
+        undecided.min(self.memtables_need_from(flushed))
+    }
+
+    /// The same without regard to undecided transactions.
+    pub(crate) fn memtables_need_from(&self, flushed: GenerationId) -> u32 {
         let mut from = u32::MAX;
-        for &segment in self.undecided.lock().values() {
-            from = from.min(segment);
-        }
         let state = self.memtables.state.lock();
         for (&generation, &segment) in state.log_from.iter().chain(self.held_log.lock().iter()) {
             if generation > flushed {

@@ -9,7 +9,11 @@ pub mod dictionary;
 pub mod family;
 pub mod memtables;
 pub mod open;
+pub mod owner;
+pub mod postponed;
 pub mod pressure;
+mod replay;
+mod replayed_flush;
 pub mod stats;
 pub mod view;
 
@@ -26,9 +30,9 @@ use crate::cache::BlockCache;
 use crate::compaction::claims::Claims;
 use crate::db::background::{Attention, Background};
 use crate::db::catalog::{Catalog, Ddl};
+use crate::db::counters::LowCounters;
 use crate::db::family::Family;
 use crate::db::memtables::Memtables;
-use crate::db::open::RecoveredTransaction;
 use crate::db::pressure::Gauges;
 use crate::db::stats::Stats;
 use crate::db::view::ReadView;
@@ -39,12 +43,17 @@ use crate::lock::{LockManager, Owner};
 use crate::memtable::ArenaPool;
 use crate::options::{FamilyOptions, LogLevel, Options, SyncMode};
 use crate::txn::cursor::Cursor;
+use crate::txn::orphans::Orphan;
 use crate::txn::pipeline::Pipeline;
 use crate::txn::snapshot::{Slot, Snapshots};
 use crate::txn::transaction::Transaction;
+use crate::txn::undecided::Undecided;
 use crate::types::{FamilyId, GenerationId, Kind, Seq};
 use crate::version::{Edit, VersionSet};
 use crate::wal::Wal;
+
+/// Age in microseconds from which the free space is asked for again.
+const FREE_SPACE_AGE_US: u64 = 1_000_000;
 
 /// Everything of an open store; shared by its threads.
 pub struct Store {
@@ -69,17 +78,21 @@ pub struct Store {
     next_generation: AtomicU64,
     next_transaction: AtomicU64,
     next_owner: AtomicU64,
-    /// Undecided transactions whose batch is in the log, with the first segment that may hold it.
-    pub(crate) undecided: Mutex<BTreeMap<u64, u32>>,
+    /// Transactions whose batch is in the log and not decided.
+    pub(crate) undecided: Undecided,
     /// First segments needed by memtables beyond their own time: batches prepared before it.
     pub(crate) held_log: Mutex<BTreeMap<GenerationId, u32>>,
-    /// Prepared transactions that recovery found, by xid.
-    pub(crate) recovered: Mutex<HashMap<Vec<u8>, RecoveredTransaction>>,
+    /// Prepared transactions without an owner, by xid.
+    pub(crate) orphans: Mutex<HashMap<Vec<u8>, Orphan>>,
     pub(crate) claims: Arc<Claims>,
     pub(crate) attention: Attention,
+    pub(crate) low_counters: LowCounters,
     pub(crate) pressure: Gauges,
     pub(crate) stats: Stats,
     pub(crate) closing: AtomicBool,
+    /// Bytes free where the store lies, and when that was asked for, in microseconds of the disk's clock.
+    free_space: AtomicU64,
+    free_space_at: AtomicU64,
     /// Sequence of the newest commit that recovery found.
     opened_at: Seq,
     _lock: Box<dyn DirectoryLock>,
@@ -143,9 +156,23 @@ impl Store {
             None => self.snapshots.take(|| self.pipeline.frontier()),
             Some(_) => self.snapshots.take_at(self.logged_seq()),
         };
-        slot.ok_or_else(|| {
-            Error::InvalidArgument("too many snapshots are open; end some transactions".into())
-        })
+        slot.ok_or_else(too_many_snapshots)
+    }
+
+    /// Takes a snapshot behind everything that is ordered, in a memtable already or not: before the first read
+    /// [`Store::reach`] brings it there.
+    pub(crate) fn take_ordered_snapshot(&self) -> Result<Slot> {
+        let slot = match self.wal.failed() {
+            // What scanners claim is at or below the frontier, which is at or below this.
+            None => self.snapshots.take(|| self.pipeline.last_ordered()),
+            Some(_) => self.snapshots.take_at(self.logged_seq()),
+        };
+        slot.ok_or_else(too_many_snapshots)
+    }
+
+    /// Returns when everything at or below `seq` is in a memtable, helping the commits whose owners sleep.
+    pub(crate) fn reach(&self, seq: Seq) {
+        self.pipeline.help_until(seq, self.snapshots.floor());
     }
 
     /// The newest commit that will survive a failure of the log now.
@@ -175,6 +202,21 @@ impl Store {
         self.next_owner.fetch_add(1, Ordering::Relaxed)
     }
 
+    fn free_space(&self) -> u64 {
+        let disk = self.versions.disk();
+        let (now, asked) = (disk.now_micros(), self.free_space_at.load(Ordering::Relaxed));
+        let old = asked == 0 || now.saturating_sub(asked) >= FREE_SPACE_AGE_US;
+        // One thread asks, the others go by what is known.
+        let mine = |at: &AtomicU64| {
+            at.compare_exchange(asked, now.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
+        if old && mine(&self.free_space_at) {
+            let free = disk.free_space(&self.dir).unwrap_or(u64::MAX);
+            self.free_space.store(free, Ordering::Relaxed);
+        }
+        self.free_space.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.options.read_only {
             return Err(Error::ReadOnly("it was opened so".into()));
@@ -195,6 +237,10 @@ impl Store {
             None => Ok(()),
         }
     }
+}
+
+fn too_many_snapshots() -> Error {
+    Error::InvalidArgument("too many snapshots are open; end some transactions".into())
 }
 
 /// An open store. Clones are handles to the same one; it is closed by [`Db::close`] or when the last
@@ -240,6 +286,15 @@ impl Db {
     /// Names of families that start with `prefix`, in order.
     pub fn family_names(&self, prefix: &[u8]) -> Vec<Arc<[u8]>> {
         self.store.catalog.names(prefix)
+    }
+
+    /// Says that locks on keys of `index` come under the table lock of `table`. To be called before the
+    /// first lock in `index`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when `index` is in use or attached elsewhere: its locks stay under one of its own.
+    pub fn attach(&self, index: &Family, table: &Family) -> Result<()> {
+        self.store.locks.attach_family(index.id(), table.id())
     }
 
     /// A cursor on a family.
@@ -299,20 +354,23 @@ impl Db {
         Ok(())
     }
 
+    /// Bytes that can still be written where the store lies, as of at most a second ago; the largest number
+    /// when that cannot be told.
+    pub fn free_space(&self) -> u64 {
+        self.store.free_space()
+    }
+
     /// Makes everything that is ordered now durable.
     pub fn flush_log(&self) -> Result<()> {
         self.store.wal.sync_all()
     }
 
-    /// Calls `done` once everything that is ordered now is durable; never when the log fails before.
-    pub fn when_durable(&self, done: Box<dyn FnOnce() + Send>) -> Result<()> {
+    /// Calls `done` once everything that is ordered now is durable, or with the error when the log fails
+    /// before. An error: the log has failed, and `done` is not called.
+    pub fn when_durable(&self, done: Box<dyn FnOnce(Result<()>) + Send>) -> Result<()> {
         self.store.wal_alive()?;
         let last = self.store.wal.last_ticket();
-        self.store.wal.when_durable(last, move |result| {
-            if result.is_ok() {
-                done();
-            }
-        });
+        self.store.wal.when_durable(last, done);
         Ok(())
     }
 
@@ -321,17 +379,17 @@ impl Db {
         self.store.locks.kill(owner);
     }
 
-    /// Prepared transactions that recovery found undecided, by xid.
+    /// Xids of prepared transactions that have no owner: recovery found them, or their owner went away.
     pub fn prepared(&self) -> Vec<Vec<u8>> {
-        self.store.recovered.lock().keys().cloned().collect()
+        self.store.orphans.lock().keys().cloned().collect()
     }
 
-    /// Commits a recovered prepared transaction, durably; false when there is none of this xid.
+    /// Commits a prepared transaction without an owner, durably; false when there is none of this xid.
     pub fn commit_by_xid(&self, xid: &[u8]) -> Result<bool> {
         self.store.decide(xid, true)
     }
 
-    /// Rolls back a recovered prepared transaction, durably; false when there is none of this xid.
+    /// Rolls back a prepared transaction without an owner, durably; false when there is none of this xid.
     pub fn rollback_by_xid(&self, xid: &[u8]) -> Result<bool> {
         self.store.decide(xid, false)
     }
@@ -346,9 +404,22 @@ impl Db {
     pub fn close(self) -> Result<()> {
         let dead = self.store.options.read_only || self.store.wal.failed().is_some();
         // Counters are written while memtables are still flushed: there may be no room otherwise.
-        let settled = if dead { Ok(()) } else { self.store.settle_counters() };
+        let settled = match if dead { Ok(()) } else { self.store.settle_counters() } {
+            // The ceilings that are there stay: counters go on behind a gap.
+            Err(Error::DiskFull(what)) => {
+                self.store.log(LogLevel::Warn, &format!("counters will skip values: {what}"));
+                Ok(())
+            }
+            done => done,
+        };
         if self.store.options.finish_compactions_on_close && !dead {
             self.store.finish_compactions()?;
+        }
+        if self.store.options.flush_on_close && !dead {
+            // What is not in files is in the log: the next opening replays it.
+            if let Err(error) = self.store.flush() {
+                self.store.log(LogLevel::Warn, &format!("closed without a flush: {error}"));
+            }
         }
         self.background.stop();
         settled?;

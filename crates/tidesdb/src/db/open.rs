@@ -3,9 +3,10 @@
 //! What the log holds beyond the files is replayed into memtables, those are flushed to new files, and one
 //! manifest edit names the files, the next sequence number and the new life's first log segment. A crash
 //! before that edit leaves the old life's log as it was; after it the old log is not needed. Undecided
-//! prepared batches are written into the new life, durably, before the edit.
+//! prepared batches are written into the new life, durably, before the edit. On a disk without room for the
+//! files the flush is left to the background (`db/postponed.rs`).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -16,186 +17,39 @@ use parking_lot::Mutex;
 
 use crate::cache::{BlockCache, FileCache};
 use crate::compaction::claims::Claims;
-use crate::db::background::{Attention, Background, FlushedMemtable};
+use crate::db::background::{Attention, Background};
 use crate::db::catalog::Catalog;
+use crate::db::counters::LowCounters;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::family::Family;
 use crate::db::memtables::Memtables;
+use crate::db::owner;
+use crate::db::postponed;
 use crate::db::pressure::Gauges;
+use crate::db::replay::Replay;
+use crate::db::replayed_flush::flush_replayed;
 use crate::db::stats::Stats;
-use crate::db::view::ReadView;
+use crate::db::view::{Layer, ReadView};
 use crate::db::{Db, Store};
 use crate::error::{Error, Result};
-use crate::flush::{self, FlushInput, FlushSource};
-use crate::io::{Disk, OpenMode};
+use crate::io::Disk;
 use crate::iter::merge::Merge;
-use crate::iter::{LiveSnapshots, Source};
-use crate::lock::{LockManager, Mode, Owner, Policy, TableMode, WaitObserver};
+use crate::iter::Source;
+use crate::lock::{LockManager, LockOptions, WaitObserver};
 use crate::memtable::{ArenaPool, Generation};
-use crate::options::Options;
-use crate::txn::commit::Prepared;
-use crate::txn::commit_batch::CommitBatch;
+use crate::options::{LogLevel, Options};
 use crate::txn::pipeline::Pipeline;
 use crate::txn::snapshot::Snapshots;
-use crate::txn::spill::{SealedRuns, MAX_RUNS};
-use crate::types::{FileNo, GenerationId, Seq, DICTIONARY, MAX_SEQ};
-use crate::version::{Edit, OpenFor, VersionSet};
-use crate::wal::{self, BatchReader, Patience, PreparedHead, Purpose, Record, RecordRef, Wal, WalOptions};
+use crate::txn::undecided::{prepare_bytes, BatchRoom, Undecided};
+use crate::types::{DICTIONARY, MAX_SEQ};
+use crate::version::{OpenFor, VersionSet};
+use crate::wal::{self, Patience, Purpose, Record, Wal, WalOptions};
 
 /// Snapshots that can be open at a time: two for each of 16,384 transactions.
 const SNAPSHOTS: u32 = 32 * 1024;
 
 /// Longest wait for room for prepared batches in the new life's log.
 const RELOG_PATIENCE: Duration = Duration::from_secs(60);
-
-/// A prepared transaction that recovery found undecided.
-#[derive(Debug)]
-pub struct RecoveredTransaction {
-    id: u64,
-    batch: Arc<CommitBatch>,
-    owner: Arc<Owner>,
-}
-
-impl RecoveredTransaction {
-    fn run_files(&self) -> Vec<FileNo> {
-        self.batch.runs().map_or_else(Vec::new, |runs| runs.files().collect())
-    }
-}
-
-/// A batch in the log that no record has decided yet.
-struct Pending {
-    /// `None`: a large one-phase batch, dropped when no marker follows.
-    xid: Option<Vec<u8>>,
-    locks: Vec<u8>,
-    body: Vec<u8>,
-    /// Names of the runs that belong to it.
-    names: Option<Vec<u8>>,
-}
-
-/// What replay makes of the log, to be flushed or named in its order.
-enum Replayed {
-    Memtable(Arc<Generation>),
-    /// A commit of runs at a sequence number, with the names of its runs and the generation of the first.
-    Runs(Seq, Vec<u8>, GenerationId),
-}
-
-/// What replay collects.
-struct Replay {
-    arenas: ArenaPool,
-    write_buffer: usize,
-    /// Commits up to here are in files.
-    flushed: Seq,
-    newest: Seq,
-    next_generation: GenerationId,
-    /// Oldest first; the last takes the next records if it is a memtable.
-    layers: Vec<Replayed>,
-    pending: BTreeMap<u64, Pending>,
-    /// Names of runs by transaction, until it is decided.
-    names: BTreeMap<u64, Vec<u8>>,
-}
-
-impl Replay {
-    fn apply(&mut self, seq: Seq, body: &[u8]) -> Result<()> {
-        self.newest = self.newest.max(seq);
-        if seq <= self.flushed {
-            return Ok(());
-        }
-        let generation = match self.layers.last() {
-            Some(Replayed::Memtable(last)) if last.bytes() <= self.write_buffer => last.clone(),
-            _ => {
-                let fresh = Arc::new(Generation::new(self.next_generation, self.arenas.clone()));
-                self.next_generation += 1;
-                self.layers.push(Replayed::Memtable(fresh.clone()));
-                fresh
-            }
-        };
-        let open = AtomicBool::new(false);
-        for entry in BatchReader::new(body).map_err(malformed)? {
-            let entry = entry.map_err(malformed)?;
-            // Nobody reads yet: only the newest version of a key counts.
-            generation.insert(entry.family, entry.key, seq, entry.kind, entry.value, &open, seq);
-        }
-        Ok(())
-    }
-
-    /// A marker of a transaction with runs: they lie between what was replayed before and what follows.
-    fn apply_runs(&mut self, seq: Seq, names: Vec<u8>) {
-        if seq > self.flushed {
-            self.layers.push(Replayed::Runs(seq, names, self.next_generation));
-            self.next_generation += MAX_RUNS as GenerationId;
-        }
-    }
-
-    fn memtables(&self) -> Vec<Arc<Generation>> {
-        let memtable = |layer: &Replayed| match layer {
-            Replayed::Memtable(memtable) => Some(memtable.clone()),
-            Replayed::Runs(..) => None,
-        };
-        self.layers.iter().filter_map(memtable).collect()
-    }
-
-    fn record(&mut self, record: RecordRef<'_>) -> Result<()> {
-        match record {
-            RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. } => self.apply(seq, batch)?,
-            RecordRef::Prepared { txn, xid, locks, batch }
-            | RecordRef::Relogged { txn, xid, locks, batch } => {
-                if !locks.is_empty() {
-                    let what = format!("prepared transaction {txn} lists locks of a kind unknown here");
-                    return Err(Error::corruption("wal", 0, what));
-                }
-                let pending = Pending {
-                    xid: Some(xid.to_vec()),
-                    locks: locks.to_vec(),
-                    body: batch.to_vec(),
-                    names: None,
-                };
-                self.pending.insert(txn, pending);
-            }
-            RecordRef::Ownerless { txn, batch } => {
-                let pending = Pending { xid: None, locks: Vec::new(), body: batch.to_vec(), names: None };
-                self.pending.insert(txn, pending);
-            }
-            RecordRef::Marker { txn, seq } => {
-                self.newest = self.newest.max(seq);
-                let pending = self.pending.remove(&txn);
-                if let Some(names) = self.names.remove(&txn) {
-                    // All changes of such a transaction are in its runs: the batch of its prepare is empty.
-                    self.apply_runs(seq, names);
-                    return Ok(());
-                }
-                match pending {
-                    Some(pending) => self.apply(seq, &pending.body)?,
-                    // Its batch stood in a segment that was released, because the commit is in files.
-                    None if seq <= self.flushed => {}
-                    None => {
-                        let what = format!("commit {seq} of transaction {txn} has no batch");
-                        return Err(Error::corruption("wal", 0, what));
-                    }
-                }
-            }
-            RecordRef::Rollback { txn } => {
-                self.pending.remove(&txn);
-                self.names.remove(&txn);
-            }
-            RecordRef::RunNames { txn, names } => {
-                self.names.insert(txn, names.to_vec());
-            }
-            RecordRef::DurableMark | RecordRef::Cut(_) => {}
-            RecordRef::Ceiling { .. } => {
-                return Err(Error::corruption(
-                    "wal",
-                    0,
-                    format!("the log holds a record that this build does not write: {record:?}"),
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn malformed(what: &str) -> Error {
-    Error::corruption("wal", 0, format!("a batch {what}"))
-}
 
 impl Db {
     /// Opens or makes the store in `dir` on a given disk.
@@ -216,7 +70,7 @@ impl Db {
             return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
         }
         let lock = disk.lock(&dir.join("LOCK"))?;
-        check_owner(&*disk, dir, options.owner.as_deref())?;
+        owner::check(&*disk, dir, options.owner.as_ref())?;
         let tables = FileCache::new(disk.clone(), dir, options.max_open_files);
         let cache = BlockCache::new(options.block_cache_size);
         let purpose = if options.create_if_missing { OpenFor::WriteOrCreate } else { OpenFor::Write };
@@ -224,16 +78,8 @@ impl Db {
         let state = versions.state();
 
         let arenas = ArenaPool::new(options.write_buffer_size * 2);
-        let mut replay = Replay {
-            arenas: arenas.clone(),
-            write_buffer: options.write_buffer_size,
-            flushed: state.last_seq,
-            newest: state.last_seq,
-            next_generation: state.last_generation + 1,
-            layers: Vec::new(),
-            pending: BTreeMap::new(),
-            names: BTreeMap::new(),
-        };
+        let mut replay =
+            Replay::new(arenas.clone(), options.write_buffer_size, state.last_seq, state.last_generation + 1);
         let cuts: Vec<wal::Cut> = state
             .cuts
             .iter()
@@ -253,7 +99,20 @@ impl Db {
             state.durable_upto,
             &mut |_, record| replay.record(record),
         )?;
-        let newest = replay.newest.max(summary.max_seq_seen);
+        let replayed = replay.finish(&versions)?;
+        let newest = replayed.newest.max(summary.max_seq_seen).max(postponed::newest_of_cuts(&state.cuts));
+        // What the log does not name either takes up space that the flush may need.
+        versions.remove_unknown_files(&replayed.run_files)?;
+
+        // Everything that was replayed goes to files at once: the old life's log is not needed any more then.
+        let claims = Claims::new();
+        let flushed = match flush_replayed(&versions, &claims, &options, &replayed.layers, newest) {
+            Err(Error::DiskFull(what)) => {
+                tracing::warn!(%what, "the disk is full: what the log holds stays there and in memory");
+                None
+            }
+            done => Some(done?),
+        };
 
         let wal_options = WalOptions {
             segment_size: options.wal_segment_size,
@@ -268,87 +127,47 @@ impl Db {
             dir.to_path_buf(),
             state.epoch,
             first_segment,
-            summary.files,
+            summary.files.clone(),
             wal_options,
         )?;
-        let mut prepared: Vec<(u64, Pending)> = std::mem::take(&mut replay.pending)
-            .into_iter()
-            .filter(|(_, pending)| pending.xid.is_some())
-            .collect();
-        for (txn, pending) in &mut prepared {
-            pending.names = replay.names.remove(txn);
-            if let Some(names) = &pending.names {
-                let reservation =
-                    wal.reserve(names.len() + 64, Purpose::Urgent, &Patience::of(RELOG_PATIENCE))?;
-                wal.enqueue(reservation, Record::RunNames { txn: *txn, names: Arc::new(names.clone()) });
+        // Where the old life's log stays, their batches stay in it.
+        let held_from = if flushed.is_some() { first_segment } else { state.first_live_segment.max(1) };
+        if flushed.is_some() {
+            for (txn, head, batch) in &replayed.prepared {
+                let record = Record::Relogged { txn: *txn, head: head.clone(), batch: batch.clone() };
+                let room = BatchRoom::of(prepare_bytes(head, batch), batch, |bytes| {
+                    wal.reserve(bytes, Purpose::Urgent, &Patience::of(RELOG_PATIENCE))
+                })?;
+                room.queue(*txn, batch, record, |room, record| wal.enqueue(room, record));
             }
-            let head =
-                PreparedHead { xid: pending.xid.clone().unwrap_or_default(), locks: pending.locks.clone() };
-            let bytes = pending.body.len() + head.xid.len() + head.locks.len() + 64;
-            let reservation = wal.reserve(bytes, Purpose::Urgent, &Patience::of(RELOG_PATIENCE))?;
-            let batch = Arc::new(pending.body.clone());
-            wal.enqueue(reservation, Record::Relogged { txn: *txn, head: Arc::new(head), batch });
         }
         wal.sync_all()?;
 
-        // Everything that was replayed goes to files at once: the old life's log is not needed any more.
-        let everyone = LiveSnapshots { claim: newest, held: Vec::new() };
-        let last_generation = (!replay.layers.is_empty()).then_some(replay.next_generation - 1);
-        let family_options = replayed_options(&versions, &replay.memtables())?;
-        let claims = Claims::new();
-        let mut edit = Edit::default();
-        let mut flushed = Vec::new();
-        let mut rest = replay.layers.as_slice();
-        while let Some(first) = rest.first() {
-            let oldest = rest.len() == replay.layers.len();
-            if let Replayed::Runs(seq, names, generation) = first {
-                let runs = named_runs(&versions, names)?.commit(&versions, *seq, *generation);
-                let named = runs.edit(&|family| family_options.contains_key(&family));
-                edit.new_files.extend(named.new_files);
-                edit.new_segments.extend(named.new_segments);
-                rest = &rest[1..];
-                continue;
-            }
-            let memtables: Vec<FlushedMemtable<'_>> = rest
-                .iter()
-                .map_while(|layer| match layer {
-                    Replayed::Memtable(memtable) => Some(FlushedMemtable::new(memtable)),
-                    Replayed::Runs(..) => None,
-                })
-                .collect();
-            rest = &rest[memtables.len()..];
-            let generations: Vec<&dyn FlushSource> =
-                memtables.iter().map(|memtable| memtable as &dyn FlushSource).collect();
-            let done = flush::flush(&FlushInput {
-                versions: &versions,
-                claims: &claims,
-                generations: &generations,
-                oldest,
-                small_runs: flush::small_runs_bound(&options),
-                live: &everyone,
-                family: &|family| family_options.get(&family).cloned(),
-                stop: &AtomicBool::new(false),
-            })?;
-            edit.new_files.extend(done.edit.new_files.iter().copied());
-            edit.new_segments.extend(done.edit.new_segments.iter().cloned());
-            edit.removed_segments.extend(done.edit.removed_segments.iter().copied());
-            flushed.push(done);
-        }
-        edit.last_seq = Some(newest);
-        edit.last_generation = last_generation;
-        edit.first_live_segment = Some(first_segment);
-        edit.cuts_removed = state.cuts.iter().map(|cut| cut.at.segment()).collect();
-        versions.apply(edit)?;
-        drop(flushed);
-        drop(replay.layers);
-        wal.release_before(first_segment);
-
-        let active = Arc::new(Generation::new(replay.next_generation, arenas.clone()));
-        let view = ReadView { active: active.clone(), sealed: Vec::new(), version: versions.current() };
         let memtables = Memtables::default();
+        let mut sealed = Vec::new();
+        match flushed {
+            Some(mut flushed) => {
+                let mut edit = std::mem::take(&mut flushed.edit);
+                edit.last_seq = Some(newest);
+                edit.last_generation = replayed.layers.last().map(Layer::id);
+                edit.first_live_segment = Some(first_segment);
+                edit.cuts_removed = state.cuts.iter().map(|cut| cut.at.segment()).collect();
+                versions.apply(edit)?;
+                wal.release_before(first_segment);
+            }
+            None => {
+                postponed::cut_log(&*disk, dir, &versions, &summary, newest)?;
+                sealed = postponed::seal(&replayed.layers, held_from, &memtables);
+            }
+        }
+        drop(replayed.layers);
+
+        let active = Arc::new(Generation::new(replayed.next_generation, arenas.clone()));
+        let view = ReadView { active: active.clone(), sealed, version: versions.current() };
         memtables.state.lock().log_from.insert(active.id(), first_segment);
+        let lock_options = LockOptions { max_total: options.lock_bound(), ..LockOptions::default() };
         let store = Arc::new(Store {
-            locks: LockManager::new(observer, Arc::new(disk.clone())),
+            locks: LockManager::with_options(observer, Arc::new(disk.clone()), lock_options),
             pipeline: Arc::new(Pipeline::new(newest + 1, active.clone())),
             snapshots: Snapshots::new(SNAPSHOTS),
             catalog: Catalog::default(),
@@ -363,14 +182,17 @@ impl Db {
             // Ids of a life begin with its epoch, so that none is used twice.
             next_transaction: AtomicU64::new(state.epoch << 32),
             next_owner: AtomicU64::new(1),
-            undecided: Mutex::new(BTreeMap::new()),
+            undecided: Undecided::default(),
             held_log: Mutex::new(BTreeMap::new()),
             claims,
             attention: Attention::default(),
+            low_counters: LowCounters::default(),
             pressure: Gauges::default(),
-            recovered: Mutex::new(HashMap::new()),
+            orphans: Mutex::new(HashMap::new()),
             stats: Stats::default(),
             closing: AtomicBool::new(false),
+            free_space: AtomicU64::new(u64::MAX),
+            free_space_at: AtomicU64::new(0),
             opened_at: newest,
             _lock: lock,
             dir: dir.to_path_buf(),
@@ -381,80 +203,12 @@ impl Db {
         });
         store.snapshots.refresh_floor(newest);
         store.load_dictionary()?;
-        store.restore_prepared(prepared, first_segment)?;
-        let undecided: HashSet<FileNo> =
-            store.recovered.lock().values().flat_map(|t| t.run_files()).collect();
-        store.versions.remove_unknown_files(&undecided)?;
+        store.choose_sync_interval();
+        store.adopt_recovered(replayed.prepared, held_from)?;
         store.shape_changed();
         let background = Background::start(&store)?;
         Ok(Db { store, background: Arc::new(background) })
     }
-}
-
-/// The runs that a record of the log names: all are there.
-fn named_runs(versions: &VersionSet, names: &[u8]) -> Result<SealedRuns> {
-    let runs = SealedRuns::decode(versions, names)?;
-    for number in runs.files() {
-        let path = versions.tables().path(number);
-        if !versions.disk().exists(&path)? {
-            return Err(Error::corruption(path, 0, "the file is missing, and the log names it"));
-        }
-    }
-    Ok(runs)
-}
-
-/// Refuses a store of another owner; a store without one gets this.
-fn check_owner(disk: &dyn Disk, dir: &Path, owner: Option<&str>) -> Result<()> {
-    let Some(owner) = owner else { return Ok(()) };
-    let path = dir.join("OWNER");
-    if disk.exists(&path)? {
-        let file = disk.open(&path, OpenMode::Read)?;
-        let mut known = vec![0; file.len()? as usize];
-        file.read_exact_at(&mut known, 0)?;
-        if known.is_empty() || known == owner.as_bytes() {
-            return Ok(());
-        }
-        return Err(Error::Busy(format!(
-            "the store in {} belongs to {}, not to {owner}; give this owner a directory of its own, or \
-             remove {} if the store has moved",
-            dir.display(),
-            String::from_utf8_lossy(&known),
-            path.display()
-        )));
-    }
-    let file = disk.open(&path, OpenMode::Create)?;
-    file.write_at(owner.as_bytes(), 0)?;
-    file.sync_data()?;
-    disk.sync_dir(dir)
-}
-
-/// Options of the families that replayed memtables touch, as the dictionary, replayed part included, has
-/// them; families that it does not know were dropped.
-fn replayed_options(
-    versions: &VersionSet,
-    generations: &[Arc<Generation>],
-) -> Result<HashMap<u32, crate::options::FamilyOptions>> {
-    let mut sources: Vec<Box<dyn Source>> = Vec::new();
-    for generation in generations.iter().rev() {
-        if let Some(source) = generation.source(DICTIONARY, MAX_SEQ) {
-            sources.push(Box::new(source));
-        }
-    }
-    let empty = Arc::new(Generation::new(0, ArenaPool::new(0)));
-    let view = ReadView { active: empty, sealed: Vec::new(), version: versions.current() };
-    sources.extend(view.sources(DICTIONARY, MAX_SEQ, &[])?);
-    let mut options = HashMap::new();
-    options.insert(DICTIONARY, crate::options::FamilyOptions::default());
-    let mut merge = Merge::new(sources);
-    merge.seek(b"f")?;
-    while merge.valid() && merge.key().starts_with(b"f") {
-        if !merge.entry().kind.is_tombstone() {
-            let entry = FamilyEntry::decode(merge.entry().value)?;
-            options.insert(entry.id, entry.options);
-        }
-        merge.next()?;
-    }
-    Ok(options)
 }
 
 impl Store {
@@ -495,64 +249,14 @@ impl Store {
             .filter(|&id| !self.catalog.is_live(id))
             .collect();
         if !gone.is_empty() {
-            self.install(crate::version::Edit { dropped_families: gone, ..Default::default() })?;
-        }
-        Ok(())
-    }
-
-    /// Takes the locks of prepared transactions again and lists them by xid.
-    fn restore_prepared(&self, prepared: Vec<(u64, Pending)>, segment: u32) -> Result<()> {
-        for (id, pending) in prepared {
-            let Some(xid) = pending.xid else { continue };
-            let runs = match pending.names {
-                Some(names) => Some(named_runs(&self.versions, &names)?),
-                None => None,
-            };
-            let batch = CommitBatch::from_body(pending.body).map_err(malformed)?.with_runs(runs);
-            let batch = Arc::new(batch);
-            let owner = Owner::new(self.new_owner_id());
-            for family in batch.runs().map(SealedRuns::families).unwrap_or_default() {
-                self.locks.lock_table(&owner, family, TableMode::Exclusive, Policy::NoWait)?;
-            }
-            for (family, key) in batch.keys() {
-                self.locks.lock_point(&owner, family, key, Mode::Exclusive, Policy::NoWait)?;
-            }
-            self.undecided.lock().insert(id, segment);
-            self.recovered.lock().insert(xid, RecoveredTransaction { id, batch, owner });
-        }
-        Ok(())
-    }
-
-    /// Keeps a prepared transaction whose owner goes away without deciding it.
-    pub(crate) fn keep_prepared(&self, xid: Vec<u8>, id: u64, batch: Arc<CommitBatch>, owner: Arc<Owner>) {
-        self.recovered.lock().insert(xid, RecoveredTransaction { id, batch, owner });
-    }
-
-    /// Commits or rolls back a recovered prepared transaction, durably in every mode; false when there is
-    /// none of this xid. When it fails the transaction is still there.
-    pub(crate) fn decide(&self, xid: &[u8], commit: bool) -> Result<bool> {
-        let Some(found) = self.recovered.lock().remove(xid) else { return Ok(false) };
-        let owner = found.owner.clone();
-        let again = RecoveredTransaction { id: found.id, batch: found.batch.clone(), owner: owner.clone() };
-        let result = Prepared::recovered(self, found.id, found.batch).and_then(|mut prepared| {
-            if commit {
-                self.order(&mut prepared);
-                self.finish(prepared, false)
-            } else {
-                self.roll_back_prepared(prepared)
-            }
-        });
-        match result {
-            Ok(()) => {
-                self.locks.unlock_all(&owner);
-                Ok(true)
-            }
-            Err(error) => {
-                if self.wal.failed().is_none() {
-                    self.recovered.lock().insert(xid.to_vec(), again);
+            match self.install(crate::version::Edit { dropped_families: gone, ..Default::default() }) {
+                // They have no name; the next opening drops them.
+                Err(error @ Error::DiskFull(_)) => {
+                    self.log(LogLevel::Warn, &format!("space of dropped families stays: {error}"));
                 }
-                Err(error)
+                done => done?,
             }
         }
+        Ok(())
     }
 }

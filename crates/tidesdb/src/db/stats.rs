@@ -33,7 +33,8 @@ pub struct Stats {
     pub compaction_written: AtomicU64,
     /// Bytes of keys and values that transactions committed.
     pub user_bytes: AtomicU64,
-    /// Bytes that the changes of running transactions take in memory, those of small ones not counted.
+    /// Bytes of transactions' private batches (counted in steps of 4 KiB each), and of those that are prepared
+    /// and wait for a decision.
     pub batch_bytes: AtomicU64,
     /// Runs that transactions beyond the bound on memory wrote.
     pub spilled_runs: AtomicU64,

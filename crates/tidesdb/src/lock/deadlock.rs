@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
+use super::mode::Mask;
 use super::owner::Owner;
 
 /// Memory of searches, kept between them.
@@ -47,8 +48,7 @@ impl Search {
             let place = owner.waits_at.lock().clone();
             if let Some(place) = place {
                 let nodes = &mut self.nodes;
-                let mut shard = place.latch();
-                shard.queue_mut(place.id).blockers_once(&owner, number, |blocker| {
+                let mut each = |blocker: &Arc<Owner>| {
                     if Arc::ptr_eq(blocker, start) {
                         closed = closed.or(Some(at));
                     } else if blocker.seen.swap(number, Relaxed) != number
@@ -56,7 +56,14 @@ impl Search {
                     {
                         nodes.push(Node { owner: blocker.clone(), parent: at, depth: depth + 1 });
                     }
-                });
+                };
+                let mut shard = place.latch();
+                let (queue, fence) = shard.fenced(&place.locks, place.id);
+                queue.blockers_once(&owner, number, &mut each);
+                // Each waiter's fence is another one: it leaves out the waiter's own ranges.
+                if queue.wanted_by(&owner) == Some(Mask::X) {
+                    fence.owners(&owner, each);
+                }
             }
             at += 1;
         }

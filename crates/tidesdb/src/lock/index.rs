@@ -136,6 +136,18 @@ impl OrderedIndex {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Entry numbers in key order, from a position that `search` returned.
+    pub(super) fn iter_from(&self, position: Position) -> impl Iterator<Item = u32> + '_ {
+        let Position { chunk, at } = position;
+        let first = self.chunks.get(chunk).map_or(&[][..], |c| &c.ids[at.min(c.len)..c.len]);
+        let others = self.chunks.iter().skip(chunk + 1).flat_map(|c| c.ids[..c.len].iter());
+        first.iter().chain(others).copied()
+    }
+
     /// Entry numbers in key order.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.chunks.iter().flat_map(|c| c.ids[..c.len].iter().copied())

@@ -77,6 +77,11 @@ impl StoredKey {
         self.rest.as_slice().cmp(probe.rest).then(self.len.cmp(&probe.len))
     }
 
+    /// Order of this key's bytes against those of `probe`.
+    pub(super) fn cmp(&self, probe: &Probe<'_>) -> Ordering {
+        self.head.cmp(&probe.head).then_with(|| self.cmp_behind_head(probe))
+    }
+
     /// The bytes of the key.
     pub(super) fn to_vec(&self) -> Vec<u8> {
         let mut out = self.head.to_be_bytes()[..HEAD_LEN.min(self.len as usize)].to_vec();

@@ -1,16 +1,17 @@
 //! The lock manager: takes and gives back locks without a wait where it can, and runs waits.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
+use super::bound::Room;
 use super::key::Probe;
 use super::mode::Mask;
 use super::owner::{FamilyUse, Held, Holdings, Owner};
-use super::picture::describe;
-use super::queue::{Attempt, GivenBack};
+use super::picture::{describe, describe_range};
+use super::queue::{Attempt, Fence, GivenBack};
 use super::shard::{FamilyLocks, TABLE_ENTRY, TABLE_SHARD};
 use super::wait::{grant_waiters, Waits, Wakes, Wanted};
 use super::{
@@ -28,8 +29,10 @@ pub struct LockManager {
     pub(super) waits: Mutex<Waits>,
     pub(super) observer: Option<Arc<dyn WaitObserver>>,
     pub(super) clock: Arc<dyn Clock>,
-    options: LockOptions,
+    pub(super) options: LockOptions,
     pub(super) counters: Counters,
+    /// Point locks and ranges of owners that have many, told in steps (see `bound`).
+    pub(super) total: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -41,6 +44,8 @@ pub(super) struct Counters {
     pub(super) kills: AtomicU64,
     pub(super) escalations: AtomicU64,
     pub(super) chain_max: AtomicU64,
+    /// Owners that wait now, for those without the wait latch.
+    pub(super) waiting: AtomicU64,
 }
 
 /// What `put_intent` does differently from a lock.
@@ -66,6 +71,7 @@ impl LockManager {
             clock,
             options: LockOptions { shards, ..options },
             counters: Counters::default(),
+            total: AtomicUsize::new(0),
         }
     }
 
@@ -93,7 +99,7 @@ impl LockManager {
                 ))),
             };
         }
-        families.insert(family, Arc::new(FamilyLocks::new(family, self.options.shards, Some(table))));
+        families.insert(family, self.new_family(family, Some(table)));
         Ok(())
     }
 
@@ -178,7 +184,7 @@ impl LockManager {
             let mut shard = locks.latch(number);
             let Some(id) = shard.find(&probe) else { return };
             let gone = shard.queue_mut(id).give_back(owner, mode.into()) == GivenBack::Gone;
-            grant_waiters(&mut waits, shard.queue_mut(id), &mut wakes);
+            grant_waiters(&mut waits, &locks, &mut shard, id, &mut wakes);
             shard.tidy(id);
             drop(shard);
             drop(waits);
@@ -208,7 +214,11 @@ impl LockManager {
         let mut holdings = owner.holdings.lock();
         let holdings = &mut *holdings;
         self.release(owner, &holdings.families, &mut holdings.held, |_| true);
+        self.take_back_ranges(owner, &mut holdings.families, |_| true);
         holdings.points = 0;
+        if holdings.told > 0 {
+            self.total.fetch_sub(std::mem::take(&mut holdings.told), Relaxed);
+        }
         if holdings.families.len() > REMEMBERED_FAMILIES {
             holdings.families.clear();
         }
@@ -239,8 +249,41 @@ impl LockManager {
         holdings.points > 0 || holdings.families.iter().any(|f| f.mask.meets(Mask::S.with(Mask::X)))
     }
 
-    /// Whether another owner has a lock or intent on the key, or a lock on its table, that conflicts
-    /// with `mode`. May be out of date when it returns.
+    /// Clears the cookie of an owner that keeps its locks: what the cookie points to may go after this. Returns
+    /// when no report names it any more; the caller holds no mutex that a [`WaitObserver`] takes.
+    pub fn forget_cookie(&self, owner: &Owner) {
+        owner.set_cookie(0);
+        // Reports pin under this latch: those that did so before are seen below, later ones see no cookie.
+        drop(self.waits.lock());
+        while owner.pins.load(Acquire) != 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Whether the owner holds any lock at all, intentions included.
+    pub fn holds_locks(&self, owner: &Owner) -> bool {
+        !owner.holdings.lock().held.is_empty()
+    }
+
+    /// The table locks that the owner holds, one entry for each mode.
+    pub fn table_locks(&self, owner: &Owner) -> Vec<(FamilyId, TableMode)> {
+        const MODES: [(Mask, TableMode); 4] = [
+            (Mask::IS, TableMode::IntentShared),
+            (Mask::IX, TableMode::IntentExclusive),
+            (Mask::S, TableMode::Shared),
+            (Mask::X, TableMode::Exclusive),
+        ];
+        let holdings = owner.holdings.lock();
+        let mut out = Vec::new();
+        for family in &holdings.families {
+            let modes = MODES.iter().filter(|(mask, _)| family.mask.meets(*mask));
+            out.extend(modes.map(|(_, mode)| (family.locks.family, *mode)));
+        }
+        out
+    }
+
+    /// Whether another owner has a lock or intent on the key, a range over it, or a lock on its table, that
+    /// conflicts with `mode`. May be out of date when it returns.
     pub fn is_locked_by_other(&self, owner: &Owner, family: FamilyId, key: &[u8], mode: Mode) -> bool {
         let Some(locks) = self.families.read().get(&family).cloned() else { return false };
         let table = locks.table.as_ref().unwrap_or(&locks);
@@ -250,6 +293,7 @@ impl LockManager {
         let probe = Probe::new(key);
         let shard = locks.latch(locks.shard_of(&probe));
         shard.find(&probe).is_some_and(|id| shard.queue(id).is_locked_against(owner, mode.into()))
+            || (mode == Mode::Exclusive && locks.fence(key).keeps_out(owner))
     }
 
     /// Counters and gauges. Visits every lock.
@@ -275,12 +319,15 @@ impl LockManager {
                     stats.entries += u64::from(!entry.queue.is_unused());
                 }
             }
+            let ranges = locks.ranges();
+            stats.ranges += ranges.iter().count() as u64;
+            stats.bytes += ranges.heap_bytes() as u64;
         }
         stats
     }
 
-    /// Every grant and wait, by family, the table's first and then by key; for each lock the grants
-    /// and then the waits in their order. Each lock is shown as it was at one moment, not all at the
+    /// Every grant, wait and range, by family, the table's first and then by key, ranges by their start and
+    /// before the key there; for each lock the grants and then the waits in their order. Each lock is shown as it was at one moment, not all at the
     /// same.
     pub fn dump(&self) -> Vec<LockInfo> {
         let mut out = Vec::new();
@@ -291,8 +338,12 @@ impl LockManager {
                     describe(locks.family, key, entry, &mut out);
                 }
             }
+            for (owner, span) in locks.ranges().iter() {
+                out.push(describe_range(locks.family, owner, span));
+            }
         }
-        out.sort_by(|a, b| (a.family, &a.key).cmp(&(b.family, &b.key)));
+        let place = |l: &LockInfo| (l.family, l.key.clone(), l.range_to.is_none());
+        out.sort_by_cached_key(place);
         out
     }
 
@@ -304,13 +355,16 @@ impl LockManager {
         if let Some(locks) = self.families.read().get(&family) {
             return locks.clone();
         }
-        let shards = self.options.shards;
         let mut families = self.families.write();
-        families.entry(family).or_insert_with(|| Arc::new(FamilyLocks::new(family, shards, None))).clone()
+        families.entry(family).or_insert_with(|| self.new_family(family, None)).clone()
+    }
+
+    fn new_family(&self, family: FamilyId, table: Option<Arc<FamilyLocks>>) -> Arc<FamilyLocks> {
+        Arc::new(FamilyLocks::new(family, self.options.shards, table, self.observer.clone()))
     }
 
     /// Place of a family in the owner's list.
-    fn family_use(&self, holdings: &mut Holdings, family: FamilyId) -> usize {
+    pub(super) fn family_use(&self, holdings: &mut Holdings, family: FamilyId) -> usize {
         match holdings.families.iter().position(|f| f.locks.family == family) {
             Some(at) => at,
             None => {
@@ -327,7 +381,14 @@ impl LockManager {
         });
         let at = holdings.families.len();
         let table = table.unwrap_or(at) as u32;
-        holdings.families.push(FamilyUse { locks, table, mask: Mask::NONE, points: 0 });
+        holdings.families.push(FamilyUse {
+            locks,
+            table,
+            mask: Mask::NONE,
+            points: 0,
+            spans: 0,
+            unsettled: false,
+        });
         at
     }
 
@@ -355,8 +416,9 @@ impl LockManager {
             waited |= taken.waited;
             over = holdings.families[table as usize].mask;
         }
-        if self.is_at_bound(&holdings) && !over.covers(mode) && !has_grant(owner, &holdings, at, key) {
-            holdings = self.escalate(owner, holdings, policy)?;
+        let room = self.room(&mut holdings);
+        if room != Room::Enough && !over.covers(mode) && !has_grant(owner, &holdings, at, key) {
+            holdings = self.escalate(owner, holdings, policy, room)?;
             over = holdings.families[table as usize].mask;
         }
         if over.covers(mode) {
@@ -368,7 +430,11 @@ impl LockManager {
         let number = locks.shard_of(&probe);
         let mut shard = locks.latch(number);
         let id = shard.find_or_insert(&probe);
-        let attempt = shard.queue_mut(id).attempt(owner, mode, intent);
+        let attempt = shard.queue_mut(id).attempt(owner, mode, intent, &locks.fence(key));
+        if attempt == Attempt::Blocked {
+            // Only ranges may stand in the way, and then nobody has or wants the key.
+            shard.tidy(id);
+        }
         drop(shard);
         let (first, id) = match attempt {
             Attempt::AlreadyHeld => {
@@ -385,7 +451,7 @@ impl LockManager {
                 if intent && holds {
                     return Err(Error::Deadlock);
                 }
-                let wanted = Wanted { locks: &locks, shard: number, probe, mode, intent };
+                let wanted = Wanted { locks: &locks, shard: number, key, mode, intent };
                 let (place, first) = self.wait(owner, wanted, policy)?;
                 waited = true;
                 holdings = owner.holdings.lock();
@@ -401,7 +467,7 @@ impl LockManager {
     }
 
     /// Takes a table lock for the family at place `at` of the owner's list, which is a table.
-    fn table<'o>(
+    pub(super) fn table<'o>(
         &self,
         owner: &'o Arc<Owner>,
         mut holdings: MutexGuard<'o, Holdings>,
@@ -414,20 +480,18 @@ impl LockManager {
             return Ok((holdings, Taken { new: false, waited: false }));
         }
         let mut waited = false;
-        let attempt = locks.latch(TABLE_SHARD).queue_mut(TABLE_ENTRY).attempt(owner, mode, !INTENT);
+        let attempt = {
+            let mut shard = locks.latch(TABLE_SHARD);
+            let (queue, fence) = shard.fenced(locks, TABLE_ENTRY);
+            queue.attempt(owner, mode, !INTENT, &fence)
+        };
         let first = match attempt {
             Attempt::AlreadyHeld => false,
             Attempt::Granted { first } => first,
             Attempt::Blocked => {
                 let locks = locks.clone();
                 drop(holdings);
-                let wanted = Wanted {
-                    locks: &locks,
-                    shard: TABLE_SHARD,
-                    probe: Probe::new(b""),
-                    mode,
-                    intent: !INTENT,
-                };
+                let wanted = Wanted { locks: &locks, shard: TABLE_SHARD, key: b"", mode, intent: !INTENT };
                 let (_, first) = self.wait(owner, wanted, policy)?;
                 waited = true;
                 holdings = owner.holdings.lock();
@@ -442,41 +506,9 @@ impl LockManager {
         Ok((holdings, Taken { new: true, waited }))
     }
 
-    fn is_at_bound(&self, holdings: &Holdings) -> bool {
-        self.options.max_locks > 0 && holdings.points >= self.options.max_locks
-    }
-
-    /// Brings the owner below the bound on point locks: locks the table with the most of them and
-    /// gives the point locks under it back.
-    fn escalate<'o>(
-        &self,
-        owner: &'o Arc<Owner>,
-        holdings: MutexGuard<'o, Holdings>,
-        policy: Policy,
-    ) -> Result<MutexGuard<'o, Holdings>> {
-        let too_many = || Error::TooManyLocks { bound: self.options.max_locks };
-        let most = holdings.families.iter().enumerate().max_by_key(|(_, f)| f.points);
-        let Some((at, most)) = most.filter(|(_, f)| self.options.escalate && f.points > 0) else {
-            return Err(too_many());
-        };
-        let mode = if most.mask.meets(Mask::IX) { Mask::X } else { Mask::S };
-        let table = at as u32;
-        let (mut holdings, _) = match self.table(owner, holdings, table, mode, policy) {
-            Err(Error::LockTimeout) => return Err(too_many()),
-            other => other?,
-        };
-        self.counters.escalations.fetch_add(1, Relaxed);
-        let Holdings { families, held, points } = &mut *holdings;
-        self.release(owner, families, held, |h| {
-            h.shard != TABLE_SHARD && families[h.family as usize].table == table
-        });
-        *points -= std::mem::take(&mut families[at].points);
-        Ok(holdings)
-    }
-
     /// Gives back the grants that `which` picks. Those that nobody waits for go first, without the
     /// wait latch.
-    fn release(
+    pub(super) fn release(
         &self,
         owner: &Arc<Owner>,
         families: &[FamilyUse],
@@ -509,7 +541,8 @@ impl LockManager {
         for h in &wanted {
             let mut shard = latch(h);
             shard.queue_mut(h.id).release(owner);
-            grant_waiters(&mut waits, shard.queue_mut(h.id), &mut wakes);
+            let locks = &families[h.family as usize].locks;
+            grant_waiters(&mut waits, locks, &mut shard, h.id, &mut wakes);
             shard.tidy(h.id);
         }
         drop(waits);
@@ -529,9 +562,10 @@ impl LockManager {
         let waits = self.waits.lock();
         for locks in self.all_families() {
             for number in 0..locks.shards() {
-                for entry in locks.latch(number).iter() {
+                let shard = locks.latch(number);
+                for (id, entry) in shard.iter_numbered() {
                     waiting.extend(entry.queue.waiting().iter().map(|r| r.owner.clone()));
-                    entry.queue.check();
+                    entry.queue.check(&shard.fence_of(&locks, id));
                 }
             }
         }
@@ -541,9 +575,9 @@ impl LockManager {
 }
 
 /// What taking a table lock came to.
-struct Taken {
-    new: bool,
-    waited: bool,
+pub(super) struct Taken {
+    pub(super) new: bool,
+    pub(super) waited: bool,
 }
 
 /// Whether the owner has some grant on a key, in the family at place `at` of its list.
@@ -555,7 +589,7 @@ fn has_grant(owner: &Owner, holdings: &Holdings, at: usize, key: &[u8]) -> bool 
 }
 
 /// Table modes that are more than an intention.
-const STRONG: Mask = Mask::S.with(Mask::X);
+pub(super) const STRONG: Mask = Mask::S.with(Mask::X);
 
 /// The table mode that a mode on a key needs.
 fn intention(mode: Mask) -> Mask {

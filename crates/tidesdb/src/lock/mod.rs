@@ -1,4 +1,4 @@
-//! Locks: point locks on keys, table locks, waits and deadlocks.
+//! Locks: point locks on keys, ranges, table locks, waits and deadlocks.
 //!
 //! Stands below transactions and knows nothing of values, logs or snapshots: an [`Owner`] (one for a
 //! transaction) asks the [`LockManager`] for a mode on (family, key bytes) or on a family, and gets
@@ -6,15 +6,19 @@
 //!
 //! - Two owners never hold conflicting modes of one lock. Row locks come under a table lock of the
 //!   intention mode, which `lock_point` takes where the owner has none.
+//! - A range keeps exclusive locks of others from all keys in it, from its publication to the end of its
+//!   owner's transaction; `lock_range` returns when those granted before are gone. Ranges conflict with
+//!   no ranges.
 //! - Queues are fair: who asks later goes behind every conflicting wait; only a conversion (an owner
-//!   that holds a weaker mode) goes first.
+//!   that holds a weaker mode) goes first. A range goes behind the exclusive locks that are wanted in it
+//!   when its owner holds nothing yet, and otherwise passes over each of them a bounded number of times.
 //! - Every wait ends: granted, chosen as a deadlock's victim, timed out, or killed. Deadlocks are
 //!   found when a wait begins, exactly: no owner is rolled back for a cycle that was not there.
 //! - No latch is held while a thread waits or while the observer runs.
 //!
 //! Latches, in the order in which they are taken: an owner's `holdings` (by its own thread only); the
 //! manager's wait latch, under which every wait begins and ends; one shard; an owner's `waits_at` and
-//! the mutex of its [`handover`]. An uncontended lock takes the first and the third.
+//! the mutex of its [`handover`]; a family's ranges. An uncontended lock takes the first and the third.
 //!
 //! ```
 //! use tidesdb::lock::{Granted, LockManager, Mode, MonotonicClock, Owner, Policy};
@@ -29,6 +33,7 @@
 //! # Ok::<(), tidesdb::Error>(())
 //! ```
 
+mod bound;
 mod deadlock;
 mod handover;
 mod index;
@@ -38,9 +43,13 @@ mod mode;
 mod owner;
 mod picture;
 mod queue;
+mod range;
+mod ranges;
 mod shard;
 mod wait;
 
+#[cfg(all(test, not(loom)))]
+mod range_test;
 #[cfg(all(test, not(loom)))]
 mod script_test;
 #[cfg(all(test, not(loom)))]
@@ -56,6 +65,7 @@ pub use owner::Owner;
 pub use picture::{picture, LockInfo};
 
 use crate::io::Disk;
+use crate::types::FamilyId;
 
 /// What to do when a lock is not free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +76,17 @@ pub enum Policy {
     NoWait,
     /// For a key: answer that it is locked. For a table: as `NoWait`.
     Skip,
+}
+
+/// Keys of a family: the first, and the first behind them (`None`: no end).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Range {
+    /// The family.
+    pub family: FamilyId,
+    /// The first key that may be in it.
+    pub from: Vec<u8>,
+    /// The first key behind it.
+    pub to: Option<Vec<u8>>,
 }
 
 /// A lock that the owner has after the call.
@@ -95,6 +116,13 @@ pub trait WaitObserver: Send + Sync {
     fn wait_begins(&self, waiter: &Owner, holders: &[u64]);
     /// The wait of which `wait_begins` told is over, whatever its end.
     fn wait_ends(&self, waiter: &Owner);
+    /// Whether an insertion of one of two appliers of a replica and a range of the other conflict: not when
+    /// the order of their commits is fixed already. Both hold locks or wait. Called under latches: must not
+    /// block, nor call the lock manager.
+    fn gaps_conflict(&self, a: &Owner, b: &Owner) -> bool {
+        let _ = (a, b);
+        true
+    }
 }
 
 /// The clock that waits are measured with.
@@ -128,9 +156,12 @@ impl Clock for Arc<dyn Disk> {
 /// Bounds and widths of a lock manager.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LockOptions {
-    /// Most point locks that one owner holds; 0: no bound.
+    /// Most point locks and ranges that one owner holds; 0: no bound.
     pub max_locks: usize,
-    /// At the bound: `true` trades the point locks under one table for a lock on that table, `false`
+    /// Point locks and ranges of all owners together, those with few left out, above which an owner that
+    /// has many escalates where it can do so at once; above twice as many as at `max_locks`. 0: no bound.
+    pub max_total: usize,
+    /// At a bound: `true` trades the point locks under one table for a lock on that table, `false`
     /// fails with `Error::TooManyLocks`.
     pub escalate: bool,
     /// Shards of a family's point locks, rounded up to a power of two, 1 to 64.
@@ -141,7 +172,7 @@ impl Default for LockOptions {
     /// No bound; two shards for each core, so that two running threads seldom meet.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, |n| n.get());
-        LockOptions { max_locks: 0, escalate: true, shards: cores * 2 }
+        LockOptions { max_locks: 0, max_total: 0, escalate: true, shards: cores * 2 }
     }
 }
 
@@ -168,6 +199,8 @@ pub struct LockStats {
     pub held: u64,
     /// Keys and tables that somebody has or wants now.
     pub entries: u64,
+    /// Intervals of ranges now.
+    pub ranges: u64,
     /// Bytes that the lock table takes now, without the owners' own lists.
     pub bytes: u64,
 }
@@ -177,7 +210,7 @@ impl fmt::Debug for LockStats {
         write!(
             f,
             "waits {} ({} us), deadlocks {}, timeouts {}, kills {}, escalations {}, chain_max {}; \
-             now waiting {}, held {}, entries {}, bytes {}",
+             now waiting {}, held {}, entries {}, ranges {}, bytes {}",
             self.waits,
             self.wait_us,
             self.deadlocks,
@@ -188,6 +221,7 @@ impl fmt::Debug for LockStats {
             self.waiting,
             self.held,
             self.entries,
+            self.ranges,
             self.bytes
         )
     }

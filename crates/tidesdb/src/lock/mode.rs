@@ -1,5 +1,5 @@
 //! Lock modes as sets of bits, which conflict and which contain which. Pure; every decision of the
-//! lock table about two owners ends here. Four bits of the byte are free for the range modes.
+//! lock table about two owners ends here.
 
 use std::fmt;
 
@@ -35,9 +35,20 @@ impl Mask {
     pub(super) const IX: Mask = Mask(2);
     pub(super) const S: Mask = Mask(4);
     pub(super) const X: Mask = Mask(8);
+    /// Wanted only, never held: a range that is not published yet lets the exclusive locks wanted here
+    /// pass first, in the order of the queue.
+    pub(super) const AFTER: Mask = Mask(16);
+    /// Wanted only, never held: a published range waits for the exclusive lock granted here, and for
+    /// none that is wanted (the range itself keeps those back).
+    pub(super) const GAP: Mask = Mask(32);
 
-    /// Number of bits in use.
+    /// Number of the bits that can be held.
     pub(super) const BITS: usize = 4;
+
+    /// Whether a wait for this mode ends without a grant.
+    pub(super) const fn is_passing(self) -> bool {
+        self.meets(Mask::AFTER.with(Mask::GAP))
+    }
 
     #[cfg(test)]
     pub(super) const fn is_empty(self) -> bool {
@@ -46,7 +57,9 @@ impl Mask {
 
     /// The usual name of the strongest mode in the set.
     pub(super) const fn name(self) -> &'static str {
-        if self.meets(Mask::X) {
+        if self.is_passing() {
+            "GAP"
+        } else if self.meets(Mask::X) {
             "X"
         } else if self.meets(Mask::S) && self.meets(Mask::IX) {
             "SIX"
@@ -79,7 +92,7 @@ impl Mask {
         self.0 & (1 << bit) != 0
     }
 
-    /// The modes that another owner must not have while this set is held.
+    /// The modes that another owner must not have while this set is held. `GAP` stands in nobody's way.
     pub(super) const fn conflicts(self) -> Mask {
         let mut out = 0;
         if self.meets(Mask::IS) {
@@ -92,7 +105,10 @@ impl Mask {
             out |= Mask::IX.0 | Mask::X.0;
         }
         if self.meets(Mask::X) {
-            out |= Mask::IS.0 | Mask::IX.0 | Mask::S.0 | Mask::X.0;
+            out |= Mask::IS.0 | Mask::IX.0 | Mask::S.0 | Mask::X.0 | Mask::AFTER.0;
+        }
+        if self.meets(Mask::AFTER) {
+            out |= Mask::X.0;
         }
         Mask(out)
     }

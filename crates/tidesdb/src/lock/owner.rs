@@ -1,7 +1,7 @@
 //! Who locks: one [`Owner`] for a transaction, with the list of what it holds and its parking place.
 
 use std::fmt;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -20,6 +20,8 @@ pub struct Owner {
     cookie: AtomicU64,
     written: AtomicU64,
     preference: AtomicI32,
+    applier: AtomicBool,
+    keeps_reads: AtomicBool,
     /// Reports of waits under way that name this owner; `unlock_all` waits until there are none.
     pub(super) pins: AtomicU32,
     /// Number of the last deadlock detection that saw this owner.
@@ -39,6 +41,8 @@ pub(super) struct Holdings {
     pub(super) held: Vec<Held>,
     /// How many of them are point locks.
     pub(super) points: usize,
+    /// Of these, how many are told to the manager's sum; see [`super::LockOptions::max_total`].
+    pub(super) told: usize,
 }
 
 /// A family in an owner's list.
@@ -50,6 +54,10 @@ pub(super) struct FamilyUse {
     pub(super) mask: Mask,
     /// Point locks held in families under this table; as for `mask`.
     pub(super) points: usize,
+    /// Intervals of the owner's ranges in this family; they count as point locks.
+    pub(super) spans: usize,
+    /// A wait for the holders of locks in such an interval failed: they have to be looked for anew.
+    pub(super) unsettled: bool,
 }
 
 /// A grant in an owner's list.
@@ -70,6 +78,8 @@ impl Owner {
             cookie: AtomicU64::new(0),
             written: AtomicU64::new(0),
             preference: AtomicI32::new(0),
+            applier: AtomicBool::new(false),
+            keeps_reads: AtomicBool::new(false),
             pins: AtomicU32::new(0),
             seen: AtomicU64::new(0),
             hand: HandOver::default(),
@@ -85,6 +95,8 @@ impl Owner {
         self.id.store(id, Relaxed);
         self.written.store(0, Relaxed);
         self.preference.store(0, Relaxed);
+        self.applier.store(false, Relaxed);
+        self.keeps_reads.store(false, Relaxed);
         self.hand.clear_kill();
     }
 
@@ -100,7 +112,7 @@ impl Owner {
         self.cookie.load(Acquire)
     }
 
-    /// Sets the cookie. Not while the owner holds or waits for locks.
+    /// Sets the cookie. Not while the owner holds or waits for locks; see `LockManager::forget_cookie`.
     pub fn set_cookie(&self, cookie: u64) {
         self.cookie.store(cookie, Release);
     }
@@ -126,6 +138,27 @@ impl Owner {
     /// less.
     pub fn set_preference(&self, preference: i32) {
         self.preference.store(preference, Relaxed);
+    }
+
+    /// Says that the transaction is one of a replica's appliers: whether an insertion and a range of two
+    /// of these conflict is asked of [`super::WaitObserver::gaps_conflict`]. Cleared by `restart`.
+    pub fn set_applier(&self, applier: bool) {
+        self.applier.store(applier, Relaxed);
+    }
+
+    /// Says that what the transaction has read must stay as it is until it ends, also when it is prepared and
+    /// the process is not the one that began it (SERIALIZABLE). Cleared by `restart`.
+    pub fn set_keeps_reads(&self, keeps_reads: bool) {
+        self.keeps_reads.store(keeps_reads, Relaxed);
+    }
+
+    /// As last set.
+    pub fn keeps_reads(&self) -> bool {
+        self.keeps_reads.load(Relaxed)
+    }
+
+    pub(super) fn is_applier(&self) -> bool {
+        self.applier.load(Relaxed)
     }
 
     /// Whether a kill is in effect.

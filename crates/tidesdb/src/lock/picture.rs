@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use super::owner::Owner;
+use super::range::Span;
 use super::shard::Entry;
 use crate::types::FamilyId;
 
@@ -10,13 +12,15 @@ use crate::types::FamilyId;
 pub struct LockInfo {
     /// The family.
     pub family: FamilyId,
-    /// The key; `None` for the lock on the whole table.
+    /// The key, for a range its first one; `None` for the lock on the whole table.
     pub key: Option<Vec<u8>>,
+    /// For a range: the first key behind it, or `None` when it has no end.
+    pub range_to: Option<Option<Vec<u8>>>,
     /// Id of the owner.
     pub owner: u64,
     /// Cookie of the owner.
     pub cookie: u64,
-    /// "IS", "IX", "S", "SIX" or "X"; for a wait, what is wanted.
+    /// "IS", "IX", "S", "SIX", "X", or "GAP" for a range; for a wait, what is wanted.
     pub mode: &'static str,
     /// Whether it is an optimistic transaction's intent.
     pub intent: bool,
@@ -30,6 +34,7 @@ pub(super) fn describe(family: FamilyId, key: Option<Vec<u8>>, entry: &Entry, ou
         out.push(LockInfo {
             family,
             key: key.clone(),
+            range_to: None,
             owner: hold.owner.id(),
             cookie: hold.owner.cookie(),
             mode: hold.mask.name(),
@@ -41,6 +46,7 @@ pub(super) fn describe(family: FamilyId, key: Option<Vec<u8>>, entry: &Entry, ou
         out.push(LockInfo {
             family,
             key: key.clone(),
+            range_to: None,
             owner: request.owner.id(),
             cookie: request.owner.cookie(),
             mode: request.want.name(),
@@ -50,14 +56,37 @@ pub(super) fn describe(family: FamilyId, key: Option<Vec<u8>>, entry: &Entry, ou
     }
 }
 
+/// One owner's range.
+pub(super) fn describe_range(family: FamilyId, owner: &Owner, span: &Span) -> LockInfo {
+    LockInfo {
+        family,
+        key: Some(span.from.clone()),
+        range_to: Some(span.to.clone()),
+        owner: owner.id(),
+        cookie: owner.cookie(),
+        mode: "GAP",
+        intent: false,
+        waiting: false,
+    }
+}
+
 /// Draws what [`super::LockManager::dump`] returned: a line a lock, `owner:mode` of the grants, and
-/// behind a bar those of the waits in their order; `*` marks intents.
+/// behind a bar those of the waits in their order; `*` marks intents. A range has a line of its own.
 pub fn picture(locks: &[LockInfo]) -> String {
     let mut out = String::new();
     let mut at = 0;
     while at < locks.len() {
         let first = &locks[at];
-        let same = locks[at..].iter().take_while(|l| (l.family, &l.key) == (first.family, &first.key));
+        if let (Some(from), Some(to)) = (&first.key, &first.range_to) {
+            let to = to.as_ref().map_or("..".to_owned(), |to| to.escape_ascii().to_string());
+            let from = from.escape_ascii();
+            let _ = writeln!(out, "{}/[{from},{to}) t{}", first.family, first.owner);
+            at += 1;
+            continue;
+        }
+        let same = locks[at..]
+            .iter()
+            .take_while(|l| (l.family, &l.key, &l.range_to) == (first.family, &first.key, &first.range_to));
         let end = at + same.count();
         let what = match &first.key {
             None => "table".to_owned(),

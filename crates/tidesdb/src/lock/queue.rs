@@ -26,6 +26,16 @@ pub(super) struct Request {
     pub(super) intent: bool,
     /// The owner holds a weaker mode here: it stands before all that hold nothing.
     pub(super) converts: bool,
+    /// Ranges that were published over this wait after it began.
+    overtaken: u32,
+}
+
+/// What stands outside of the queue and yet decides about its grants: ranges of others.
+pub(super) trait Fence {
+    /// Whether a range of somebody else keeps `owner` from an exclusive lock here.
+    fn keeps_out(&self, owner: &Owner) -> bool;
+    /// Whether a range of `owner` has to wait for an exclusive lock that `holder` has.
+    fn waits_for(&self, owner: &Owner, holder: &Owner) -> bool;
 }
 
 /// What trying without a wait came to.
@@ -56,7 +66,8 @@ pub(super) enum GivenBack {
 /// The grants and waits of one lock.
 ///
 /// Invariants: grants of different owners do not conflict; an owner has at most one grant and one
-/// wait; converting waits stand before the others; after `grant_waiters` no waiter could be granted.
+/// wait; waits of published ranges stand before converting ones and these before the others; after
+/// `grant_waiters` no waiter could be granted.
 #[derive(Default)]
 pub(super) struct Queue {
     granted: Vec<Hold>,
@@ -103,6 +114,11 @@ impl Queue {
     /// Whether `owner` has some grant here.
     pub(super) fn is_held_by(&self, owner: &Owner) -> bool {
         self.hold_of(owner).is_some()
+    }
+
+    /// Whether `owner` has the exclusive lock.
+    pub(super) fn holds_exclusively(&self, owner: &Owner) -> bool {
+        self.hold_of(owner).is_some_and(|at| self.granted[at].mask.meets(Mask::X))
     }
 
     /// Whether a grant of somebody who is not the holder of `own` conflicts with `want`.
@@ -153,8 +169,26 @@ impl Queue {
     /// A newcomer goes behind conflicting waiters. A conversion looks only at the grants of others
     /// and at conversions that wait: an ordinary waiter that conflicts with the mode already held
     /// would otherwise wait for an owner that waits for it.
-    pub(super) fn attempt(&mut self, owner: &Arc<Owner>, want: Mask, intent: bool) -> Attempt {
+    ///
+    /// `fence` is asked about exclusive locks that would be granted otherwise. The passing modes are
+    /// answered as granted when there is nothing to wait for, and leave no grant.
+    pub(super) fn attempt(
+        &mut self,
+        owner: &Arc<Owner>,
+        want: Mask,
+        intent: bool,
+        fence: &impl Fence,
+    ) -> Attempt {
+        if want.is_passing() {
+            return match self.lets_pass(owner, want, self.waiting.len(), fence) {
+                true => Attempt::Granted { first: false },
+                false => Attempt::Blocked,
+            };
+        }
         if self.granted.is_empty() && self.waiting.is_empty() {
+            if want == Mask::X && fence.keeps_out(owner) {
+                return Attempt::Blocked;
+            }
             let mut taken = [0; 2];
             if let Some(slot) = slot(want) {
                 taken[slot] = 1;
@@ -174,18 +208,54 @@ impl Queue {
         let converts = hold.is_some();
         if self.conflicts_with_others(want, own)
             || self.waiting.iter().any(|r| (r.converts || !converts) && r.want.conflicts_with(want))
+            || (want == Mask::X && fence.keeps_out(owner))
         {
             return Attempt::Blocked;
         }
         Attempt::Granted { first: self.grant(owner, want, intent) }
     }
 
+    /// Whether a wait of a passing mode that stands at place `at` is over.
+    fn lets_pass(&self, owner: &Owner, want: Mask, at: usize, fence: &impl Fence) -> bool {
+        if want == Mask::GAP {
+            return self.gap_blocker(owner, fence).is_none();
+        }
+        let held = self.granted.iter().any(|h| !std::ptr::eq(&*h.owner, owner) && h.mask.meets(Mask::X));
+        !held && !self.waiting[..at].iter().any(|r| r.want.conflicts_with(want))
+    }
+
+    /// The holder that a range of `owner` over this key waits for.
+    pub(super) fn gap_blocker(&self, owner: &Owner, fence: &impl Fence) -> Option<&Arc<Owner>> {
+        let hold = self.granted.iter().find(|h| !std::ptr::eq(&*h.owner, owner) && h.mask.meets(Mask::X))?;
+        fence.waits_for(owner, &hold.owner).then_some(&hold.owner)
+    }
+
+    /// Says that `owner`, who is not to wait here at any price, is about to publish a range over this
+    /// key. False when an exclusive lock wanted here has been passed over by `patience` ranges already,
+    /// so that this one is to wait for it.
+    pub(super) fn overtake(&mut self, owner: &Owner, patience: u32) -> bool {
+        if self.is_held_by(owner) {
+            return true; // They wait for the owner as it is.
+        }
+        let mut may = true;
+        for r in &mut self.waiting {
+            if r.want == Mask::X && !std::ptr::eq(&*r.owner, owner) {
+                r.overtaken += 1;
+                may &= r.overtaken <= patience;
+            }
+        }
+        may
+    }
+
     /// Puts a wait into the queue: behind everybody, or for a conversion behind the other conversions.
     pub(super) fn enqueue(&mut self, owner: &Arc<Owner>, want: Mask, intent: bool) {
-        let converts = self.hold_of(owner).is_some();
-        let request = Request { owner: owner.clone(), want, intent, converts };
-        if converts {
-            let at = self.waiting.iter().position(|r| !r.converts).unwrap_or(self.waiting.len());
+        let converts = !want.is_passing() && self.hold_of(owner).is_some();
+        let request = Request { owner: owner.clone(), want, intent, converts, overtaken: 0 };
+        if want == Mask::GAP {
+            self.waiting.insert(0, request);
+        } else if converts {
+            let before = |r: &Request| r.converts || r.want == Mask::GAP;
+            let at = self.waiting.iter().position(|r| !before(r)).unwrap_or(self.waiting.len());
             self.waiting.insert(at, request);
         } else {
             self.waiting.push(request);
@@ -201,16 +271,25 @@ impl Queue {
 
     /// Grants every wait that conflicts neither with a grant of another nor with a wait before it,
     /// front to back, and hands each to `granted` with whether it is the owner's first grant here.
-    pub(super) fn grant_waiters(&mut self, mut granted: impl FnMut(Arc<Owner>, bool)) {
+    pub(super) fn grant_waiters(&mut self, fence: &impl Fence, mut granted: impl FnMut(Arc<Owner>, bool)) {
         let mut at = 0;
         while let Some(request) = self.waiting.get(at) {
             let want = request.want;
+            if want.is_passing() {
+                if self.lets_pass(&request.owner, want, at, fence) {
+                    granted(self.waiting.remove(at).owner, false);
+                } else {
+                    at += 1;
+                }
+                continue;
+            }
             let own = match request.converts {
                 true => self.hold_of(&request.owner).map_or(Mask::NONE, |h| self.granted[h].mask),
                 false => Mask::NONE,
             };
             if self.conflicts_with_others(want, own)
                 || self.waiting[..at].iter().any(|r| r.want.conflicts_with(want))
+                || (want == Mask::X && fence.keeps_out(&request.owner))
             {
                 if want == Mask::X {
                     // Nothing is compatible with a waiting X: all behind it wait as well.
@@ -255,8 +334,13 @@ impl Queue {
         true
     }
 
+    /// What `owner` waits for here.
+    pub(super) fn wanted_by(&self, owner: &Owner) -> Option<Mask> {
+        self.waiting.iter().find(|r| std::ptr::eq(&*r.owner, owner)).map(|r| r.want)
+    }
+
     /// The owners that the wait of `owner` waits for: holders that conflict with it, and owners of
-    /// conflicting waits before it.
+    /// conflicting waits before it. Owners of ranges are for the caller to add.
     pub(super) fn blockers(&self, owner: &Owner, mut each: impl FnMut(&Arc<Owner>)) {
         let Some(at) = self.waiting.iter().position(|r| std::ptr::eq(&*r.owner, owner)) else { return };
         self.blockers_between(owner, at, 0, &mut each);
@@ -285,7 +369,11 @@ impl Queue {
         let want = self.waiting[at].want;
         if from == 0 {
             for hold in &self.granted {
-                if !std::ptr::eq(&*hold.owner, owner) && hold.mask.conflicts_with(want) {
+                let conflicts = match want.is_passing() {
+                    true => hold.mask.meets(Mask::X),
+                    false => hold.mask.conflicts_with(want),
+                };
+                if conflicts && !std::ptr::eq(&*hold.owner, owner) {
                     each(&hold.owner);
                 }
             }
@@ -315,7 +403,7 @@ impl Queue {
 
     /// Panics if an invariant does not hold.
     #[cfg(test)]
-    pub(super) fn check(&self) {
+    pub(super) fn check(&self, fence: &impl Fence) {
         let mut count = [0; Mask::BITS];
         for (i, a) in self.granted.iter().enumerate() {
             assert!(!a.mask.is_empty());
@@ -329,12 +417,14 @@ impl Queue {
         }
         assert_eq!(count, self.count);
         for (i, r) in self.waiting.iter().enumerate() {
-            assert_eq!(r.converts, self.hold_of(&r.owner).is_some());
-            assert!(i == 0 || self.waiting[i - 1].converts || !r.converts);
+            let rank = |r: &Request| (r.want != Mask::GAP, !r.converts);
+            assert_eq!(r.converts, !r.want.is_passing() && self.hold_of(&r.owner).is_some());
+            assert!(i == 0 || rank(&self.waiting[i - 1]) <= rank(r));
             assert!(self.waiting[..i].iter().all(|o| !Arc::ptr_eq(&o.owner, &r.owner)));
             let mut blockers = 0;
             self.blockers(&r.owner, |_| blockers += 1);
-            assert!(blockers > 0, "a wait for {} could be granted", r.want);
+            let fenced = r.want == Mask::X && fence.keeps_out(&r.owner);
+            assert!(blockers > 0 || fenced, "a wait for {} could be granted", r.want);
         }
     }
 }

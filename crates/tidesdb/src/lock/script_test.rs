@@ -1,7 +1,7 @@
 //! Behaviour of the lock manager, as scripts with what they print.
 //!
 //! A line is `tN COMMAND ...`: `lock KEY S|X [POLICY]`, `table IS|IX|S|X [POLICY]`, `intent KEY
-//! [POLICY]`, `unlock KEY S|X`, `unlock_all`, `kill`, `clear_kill`, `written N`, `prefer N`, `holds`,
+//! [POLICY]`, `range FROM TO [POLICY]` and `gap KEY FROM TO` (`.` for an open end), `unlock KEY S|X`, `unlock_all`, `kill`, `clear_kill`, `written N`, `prefer N`, `holds`,
 //! `locked KEY S|X`; or `advance MILLISECONDS` (the clock), `show` (the table), `stats`. POLICY is
 //! `wait` (the default), `wait=MILLISECONDS`, `nowait` or `skip`. Keys are in family 1 unless written
 //! `FAMILY/KEY`; a table is `FAMILY:MODE` or a mode of family 1. A call that waits prints `waits`; what
@@ -37,6 +37,10 @@ impl WaitObserver for Heard {
     }
     fn wait_ends(&self, waiter: &Owner) {
         self.0.lock().push(format!("t{} ended", waiter.id()));
+    }
+    /// Appliers with odd numbers are of one group.
+    fn gaps_conflict(&self, a: &Owner, b: &Owner) -> bool {
+        (a.id() | b.id()) % 2 == 0
     }
 }
 
@@ -104,7 +108,7 @@ impl Script {
             self.locks.unlock_all(owner);
         }
         let stats = self.locks.stats();
-        assert_eq!((stats.held, stats.entries, stats.waiting), (0, 0, 0));
+        assert_eq!((stats.held, stats.entries, stats.ranges, stats.waiting), (0, 0, 0, 0));
         expected.assert_eq(&self.out);
     }
 
@@ -186,6 +190,29 @@ impl Script {
                 self.call(who, policy, move || {
                     answer(locks.lock_table(&owner, family, mode, policy).map(Some))
                 })
+            }
+            ["range", from, to, p @ ..] => {
+                let ((family, from), policy) = (key(from), policy(p.first()));
+                let to = (*to != ".").then(|| to.as_bytes().to_vec());
+                let from = if from == b"." { Vec::new() } else { from };
+                self.call(who, policy, move || {
+                    let done = locks.lock_range(&owner, family, &from, to.as_deref(), policy);
+                    match done {
+                        Ok(()) => "free".into(),
+                        Err(e) => answer(Err(e)),
+                    }
+                })
+            }
+            ["gap", k, from, to] => {
+                let (family, k) = key(k);
+                let from = if *from == "." { "" } else { from };
+                let to = (*to != ".").then_some(to.as_bytes());
+                let done = locks.lock_gap(&owner, family, &k, from.as_bytes(), to, Policy::NoWait);
+                done.map_or_else(|e| e.to_string(), |()| String::new())
+            }
+            ["applier"] => {
+                owner.set_applier(true);
+                String::new()
             }
             ["unlock", k, m] => {
                 let (family, key) = key(k);
@@ -283,8 +310,12 @@ impl Script {
     }
 }
 
-fn check(script: &str, expected: Expect) {
-    Script::new(LockOptions { shards: 2, ..LockOptions::default() }).run(script, expected);
+pub(super) fn check(script: &str, expected: Expect) {
+    check_with(LockOptions { shards: 2, ..LockOptions::default() }, script, expected);
+}
+
+pub(super) fn check_with(options: LockOptions, script: &str, expected: Expect) {
+    Script::new(options).run(script, expected);
 }
 
 #[test]
@@ -987,7 +1018,7 @@ fn locks_of_an_index_come_under_the_lock_of_its_table() {
 
 #[test]
 fn row_locks_escalate_to_a_table_lock() {
-    Script::new(LockOptions { max_locks: 3, escalate: true, shards: 2 }).run(
+    Script::new(LockOptions { max_locks: 3, max_total: 0, escalate: true, shards: 2 }).run(
         "attach 2 1
          t1 lock a X
          t1 lock 2/b S
@@ -1043,7 +1074,7 @@ fn row_locks_escalate_to_a_table_lock() {
             stats: waits 1 deadlocks 0 timeouts 0 kills 0 escalations 2 chain 0 held 4
         "#]],
     );
-    Script::new(LockOptions { max_locks: 2, escalate: true, shards: 2 }).run(
+    Script::new(LockOptions { max_locks: 2, max_total: 0, escalate: true, shards: 2 }).run(
         "t1 lock a S
          t1 lock b S
          t2 lock x X
@@ -1055,10 +1086,10 @@ fn row_locks_escalate_to_a_table_lock() {
             t1 lock a S: new
             t1 lock b S: new
             t2 lock x X: new
-            t1 lock c S nowait: a transaction may hold 2 row locks
+            t1 lock c S nowait: more than the 2 row locks that there may be, and others use the table
             t1 lock c S wait=10: waits
             advance 10
-                t1: a transaction may hold 2 row locks
+                t1: more than the 2 row locks that there may be, and others use the table
             show
             1/table  t1:IS t2:IX
             1/a      t1:S
@@ -1066,7 +1097,7 @@ fn row_locks_escalate_to_a_table_lock() {
             1/x      t2:X
         "#]],
     );
-    Script::new(LockOptions { max_locks: 2, escalate: false, shards: 2 }).run(
+    Script::new(LockOptions { max_locks: 2, max_total: 0, escalate: false, shards: 2 }).run(
         "t1 lock a S
          t1 lock b X
          t1 lock b X
@@ -1077,7 +1108,7 @@ fn row_locks_escalate_to_a_table_lock() {
             t1 lock a S: new
             t1 lock b X: new
             t1 lock b X: held
-            t1 lock c S: a transaction may hold 2 row locks
+            t1 lock c S: more than the 2 row locks that there may be, and others use the table
             t1 unlock a S
             t1 lock c S: new
         "#]],

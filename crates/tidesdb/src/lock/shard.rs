@@ -2,13 +2,19 @@
 //! An entry's number stays the same while somebody has or wants its lock, so owners remember numbers
 //! and not keys. Freed entries keep their buffers: in steady state nothing is allocated.
 
+use std::cmp::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
 use super::index::OrderedIndex;
 use super::key::{Probe, StoredKey};
-use super::queue::Queue;
+use super::mode::Mask;
+use super::owner::Owner;
+use super::queue::{Fence, Queue};
+use super::range::{Published, Ranges, Span};
+use super::WaitObserver;
 use crate::types::FamilyId;
 
 /// Number of an entry within its shard.
@@ -69,12 +75,78 @@ impl Shard {
             .map(|position| self.index.id(position))
     }
 
+    pub(super) fn key(&self, id: EntryId) -> &StoredKey {
+        &self.entries[id as usize].key
+    }
+
     pub(super) fn queue(&self, id: EntryId) -> &Queue {
         &self.entries[id as usize].queue
     }
 
     pub(super) fn queue_mut(&mut self, id: EntryId) -> &mut Queue {
         &mut self.entries[id as usize].queue
+    }
+
+    /// An entry's queue, and what ranges of `locks` have to say about its key.
+    pub(super) fn fenced<'a>(
+        &'a mut self,
+        locks: &'a FamilyLocks,
+        id: EntryId,
+    ) -> (&'a mut Queue, KeyFence<'a>) {
+        let Entry { key, queue } = &mut self.entries[id as usize];
+        let key = if self.is_table { FenceKey::Table } else { FenceKey::Stored(key) };
+        (queue, KeyFence { locks, key })
+    }
+
+    /// As `fenced`, to look at.
+    pub(super) fn fence_of<'a>(&'a self, locks: &'a FamilyLocks, id: EntryId) -> KeyFence<'a> {
+        let key = match self.is_table {
+            true => FenceKey::Table,
+            false => FenceKey::Stored(&self.entries[id as usize].key),
+        };
+        KeyFence { locks, key }
+    }
+
+    /// The owners that the wait of `owner` at an entry waits for, those of ranges included.
+    pub(super) fn blockers(
+        &self,
+        locks: &FamilyLocks,
+        id: EntryId,
+        owner: &Owner,
+        mut each: impl FnMut(&Arc<Owner>),
+    ) {
+        let queue = self.queue(id);
+        queue.blockers(owner, &mut each);
+        if queue.wanted_by(owner) == Some(Mask::X) {
+            self.fence_of(locks, id).owners(owner, each);
+        }
+    }
+
+    /// The first entry from `from` on and below `to`, in key order, that `pick` takes, with what it took it
+    /// for.
+    pub(super) fn find_in<T>(
+        &self,
+        from: &[u8],
+        to: Option<&[u8]>,
+        mut pick: impl FnMut(EntryId, &Entry) -> Option<T>,
+    ) -> Option<T> {
+        if self.index.is_empty() {
+            return None;
+        }
+        let (from, to) = (Probe::new(from), to.map(Probe::new));
+        let start =
+            self.index.search(&from, |id, probe| self.entries[id as usize].key.cmp_behind_head(probe));
+        let start = start.unwrap_or_else(|position| position);
+        for id in self.index.iter_from(start) {
+            let entry = &self.entries[id as usize];
+            if to.as_ref().is_some_and(|to| entry.key.cmp(to) != Ordering::Less) {
+                break;
+            }
+            if let Some(found) = pick(id, entry) {
+                return Some(found);
+            }
+        }
+        None
     }
 
     /// Frees an entry that nobody has or wants any more.
@@ -101,6 +173,13 @@ impl Shard {
         table.into_iter().chain(self.index.iter().map(|id| &self.entries[id as usize]))
     }
 
+    /// As `iter`, with their numbers.
+    #[cfg(test)]
+    pub(super) fn iter_numbered(&self) -> impl Iterator<Item = (EntryId, &Entry)> {
+        let table = self.is_table.then_some(TABLE_ENTRY);
+        table.into_iter().chain(self.index.iter()).map(|id| (id, &self.entries[id as usize]))
+    }
+
     /// Bytes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
         self.index.heap_bytes()
@@ -117,26 +196,137 @@ pub(super) const TABLE_ENTRY: EntryId = 0;
 
 /// The lock set of one family. Point locks are spread over shards by hash: unlike a split by range it
 /// needs no moving of entries, and it also spreads the hottest place, the right edge of a table with
-/// ascending keys. Within a shard keys are ordered; a range will be published in every shard.
+/// ascending keys. Within a shard keys are ordered.
+///
+/// Ranges stand beside the shards, under a latch of their own that is taken last. Whoever publishes one
+/// raises `published`, adds the range, and then looks into every shard for grants in its way; whoever is
+/// granted a key asks for ranges under the shard's latch. One of the two comes to that latch second and
+/// sees the other. So a family without ranges costs a grant one load.
 pub(super) struct FamilyLocks {
     pub(super) family: FamilyId,
     /// The family whose table lock covers this one; `None`: its own.
     pub(super) table: Option<Arc<FamilyLocks>>,
     shards: Box<[Mutex<Shard>]>,
+    /// Owners in `ranges`.
+    published: AtomicU32,
+    ranges: RwLock<Ranges>,
+    observer: Option<Arc<dyn WaitObserver>>,
+}
+
+/// A key as its fence needs it.
+enum FenceKey<'a> {
+    /// The lock on the table: no ranges.
+    Table,
+    Bytes(&'a [u8]),
+    Stored(&'a StoredKey),
+}
+
+/// The ranges around one key.
+pub(super) struct KeyFence<'a> {
+    locks: &'a FamilyLocks,
+    key: FenceKey<'a>,
+}
+
+impl KeyFence<'_> {
+    /// Calls `each` for the owners whose ranges keep `owner` from an exclusive lock on the key.
+    pub(super) fn owners(&self, owner: &Owner, mut each: impl FnMut(&Arc<Owner>)) {
+        if self.locks.published.load(Relaxed) == 0 {
+            return;
+        }
+        let stored;
+        let key = match self.key {
+            FenceKey::Table => return,
+            FenceKey::Bytes(key) => key,
+            FenceKey::Stored(key) => {
+                stored = key.to_vec();
+                &stored
+            }
+        };
+        self.locks.ranges.read().others_with(owner, key, |other| {
+            if self.locks.gaps_conflict(owner, other) {
+                each(other);
+            }
+        });
+    }
+}
+
+impl Fence for KeyFence<'_> {
+    fn keeps_out(&self, owner: &Owner) -> bool {
+        if self.locks.published.load(Relaxed) == 0 {
+            return false;
+        }
+        let mut found = false;
+        self.owners(owner, |_| found = true);
+        found
+    }
+
+    fn waits_for(&self, owner: &Owner, holder: &Owner) -> bool {
+        self.locks.gaps_conflict(owner, holder)
+    }
 }
 
 impl FamilyLocks {
     /// An empty set with `shards` (a power of two) shards for point locks.
-    pub(super) fn new(family: FamilyId, shards: usize, table: Option<Arc<FamilyLocks>>) -> FamilyLocks {
+    pub(super) fn new(
+        family: FamilyId,
+        shards: usize,
+        table: Option<Arc<FamilyLocks>>,
+        observer: Option<Arc<dyn WaitObserver>>,
+    ) -> FamilyLocks {
         debug_assert!(shards.is_power_of_two());
         let points = (0..shards).map(|_| Mutex::new(Shard::default()));
         let shards = std::iter::once(Mutex::new(Shard::of_table())).chain(points).collect();
-        FamilyLocks { family, table, shards }
+        let (published, ranges) = (AtomicU32::new(0), RwLock::default());
+        FamilyLocks { family, table, shards, published, ranges, observer }
+    }
+
+    /// The ranges around a key that is not in the table (yet).
+    pub(super) fn fence<'a>(&'a self, key: &'a [u8]) -> KeyFence<'a> {
+        KeyFence { locks: self, key: FenceKey::Bytes(key) }
+    }
+
+    /// Publishes `from..to` for the owner; grants given before are for the caller to wait for.
+    pub(super) fn publish(&self, owner: &Arc<Owner>, from: &[u8], to: Option<&[u8]>) -> Published {
+        let mut ranges = self.ranges.write();
+        let done = ranges.publish(owner, from, to);
+        if done.first {
+            self.published.fetch_add(1, Relaxed);
+        }
+        done
+    }
+
+    /// Takes away the owner's ranges. The caller holds the wait latch, and grants then what they kept
+    /// back.
+    pub(super) fn withdraw(&self, owner: &Owner) -> Vec<Span> {
+        let mut ranges = self.ranges.write();
+        let spans = ranges.remove(owner);
+        if !spans.is_empty() {
+            self.published.fetch_sub(1, Relaxed);
+        }
+        spans
+    }
+
+    /// Looks at the ranges.
+    pub(super) fn ranges(&self) -> RwLockReadGuard<'_, Ranges> {
+        self.ranges.read()
+    }
+
+    /// Whether an exclusive lock of one and a range of the other conflict.
+    fn gaps_conflict(&self, a: &Owner, b: &Owner) -> bool {
+        match &self.observer {
+            Some(observer) if a.is_applier() && b.is_applier() => observer.gaps_conflict(a, b),
+            _ => true,
+        }
     }
 
     /// The shard of a key.
     pub(super) fn shard_of(&self, probe: &Probe<'_>) -> u32 {
         1 + ((probe.hash() >> 32) as u32 & (self.shards.len() as u32 - 2))
+    }
+
+    /// As `shard_of`.
+    pub(super) fn shard_of_key(&self, key: &[u8]) -> u32 {
+        self.shard_of(&Probe::new(key))
     }
 
     /// Latches a shard.

@@ -10,6 +10,7 @@ use rand::{rngs::StdRng, Rng, SeedableRng};
 
 use super::mode::Mask;
 use super::queue::{Attempt, GivenBack, Queue};
+use super::shard::FamilyLocks;
 use super::*;
 use crate::error::Error;
 
@@ -257,7 +258,7 @@ fn kills_and_escalations_among_random_transactions() {
             threads: 6,
             keys: 12,
             transactions: 300,
-            options: LockOptions { max_locks: 4, escalate: seed % 2 == 0, shards: 2 },
+            options: LockOptions { max_locks: 4, max_total: 0, escalate: seed % 2 == 0, shards: 2 },
             table_locks: false,
             kills: true,
         }
@@ -302,6 +303,8 @@ fn one_queue_keeps_its_invariants() {
         let owners: Vec<_> = (0..6).map(Owner::new).collect();
         let modes = if seed % 2 == 0 { &MODES[2..] } else { &MODES[..] };
         let mut queue = Queue::default();
+        let locks = FamilyLocks::new(1, 1, None, None);
+        let fence = locks.fence(b"k");
         let waits =
             |queue: &Queue, owner: &Arc<Owner>| queue.waiting().iter().any(|r| Arc::ptr_eq(&r.owner, owner));
         for _ in 0..400 {
@@ -315,7 +318,7 @@ fn one_queue_keeps_its_invariants() {
             } else if rng.gen_bool(0.5) {
                 let had = queue.is_held_by(owner);
                 let passes = queue.waiting().iter().any(|r| r.want.conflicts_with(want));
-                match queue.attempt(owner, want, false) {
+                match queue.attempt(owner, want, false, &fence) {
                     Attempt::AlreadyHeld => assert!(had, "seed {seed}"),
                     Attempt::Granted { first } => {
                         assert_eq!(first, !had, "seed {seed}");
@@ -330,16 +333,16 @@ fn one_queue_keeps_its_invariants() {
                 let gone = queue.give_back(owner, want) == GivenBack::Gone;
                 assert_eq!(had && !queue.is_held_by(owner), gone, "seed {seed}");
             }
-            queue.grant_waiters(|owner, first| granted.push((owner, first)));
+            queue.grant_waiters(&fence, |owner, first| granted.push((owner, first)));
             for (owner, _) in &granted {
                 assert!(!waits(&queue, owner) && queue.is_held_by(owner), "seed {seed}");
             }
-            queue.check();
+            queue.check(&fence);
         }
         for owner in &owners {
             queue.dequeue(owner);
             queue.release(owner);
-            queue.grant_waiters(|_, _| {});
+            queue.grant_waiters(&fence, |_, _| {});
         }
         assert!(queue.granted().is_empty() && queue.waiting().is_empty(), "seed {seed}");
     }

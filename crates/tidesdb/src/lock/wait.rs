@@ -11,8 +11,8 @@ use super::key::Probe;
 use super::manager::LockManager;
 use super::mode::Mask;
 use super::owner::Owner;
-use super::queue::{Attempt, Queue};
-use super::shard::{FamilyLocks, Place};
+use super::queue::Attempt;
+use super::shard::{EntryId, FamilyLocks, Place, Shard};
 use super::Policy;
 use crate::error::{Error, Result};
 
@@ -42,7 +42,8 @@ impl Wakes {
 pub(super) struct Wanted<'a> {
     pub(super) locks: &'a Arc<FamilyLocks>,
     pub(super) shard: u32,
-    pub(super) probe: Probe<'a>,
+    /// The key; nothing for the table's lock.
+    pub(super) key: &'a [u8],
     pub(super) mode: Mask,
     pub(super) intent: bool,
 }
@@ -82,18 +83,21 @@ impl LockManager {
 
         let mut waits = self.waits.lock();
         let mut shard = wanted.locks.latch(wanted.shard);
-        let id = shard.find_or_insert(&wanted.probe);
+        let id = shard.find_or_insert(&Probe::new(wanted.key));
         let place = Place { locks: wanted.locks.clone(), shard: wanted.shard, id };
-        let queue = shard.queue_mut(id);
-        if let Attempt::Granted { first } = queue.attempt(owner, wanted.mode, wanted.intent) {
+        let (queue, fence) = shard.fenced(wanted.locks, id);
+        if let Attempt::Granted { first } = queue.attempt(owner, wanted.mode, wanted.intent, &fence) {
+            // A passing mode leaves nothing here.
+            shard.tidy(id);
             return Ok((place, first));
         }
         owner.hand.arm();
         queue.enqueue(owner, wanted.mode, wanted.intent);
         *owner.waits_at.lock() = Some(place.clone());
         waits.waiting += 1;
+        self.counters.waiting.fetch_add(1, Relaxed);
         if self.observer.is_some() {
-            queue.blockers(owner, |blocker| {
+            shard.blockers(wanted.locks, id, owner, |blocker| {
                 blocker.pins.fetch_add(1, Relaxed);
                 pinned.0.push(blocker.clone());
             });
@@ -122,6 +126,7 @@ impl LockManager {
             Woken::Killed => self.withdraw(owner).ok_or(Error::Interrupted),
             Woken::TimedOut => self.withdraw(owner).ok_or(Error::LockTimeout),
         };
+        self.counters.waiting.fetch_sub(1, Relaxed);
         self.counters.wait_us.fetch_add(self.clock.now_micros().saturating_sub(began), Relaxed);
         match outcome {
             Ok(Outcome::Granted { first }) => Ok((place, first)),
@@ -176,9 +181,16 @@ impl LockManager {
     }
 }
 
-/// Grants what can be granted in a queue that changed.
-pub(super) fn grant_waiters(waits: &mut Waits, queue: &mut Queue, wakes: &mut Wakes) {
-    queue.grant_waiters(|owner, first| {
+/// Grants what can be granted in a queue that changed, or whose fence did.
+pub(super) fn grant_waiters(
+    waits: &mut Waits,
+    locks: &FamilyLocks,
+    shard: &mut Shard,
+    id: EntryId,
+    wakes: &mut Wakes,
+) {
+    let (queue, fence) = shard.fenced(locks, id);
+    queue.grant_waiters(&fence, |owner, first| {
         waits.waiting -= 1;
         *owner.waits_at.lock() = None;
         owner.hand.decide(Outcome::Granted { first });
@@ -192,7 +204,7 @@ fn take_out(waits: &mut Waits, owner: &Owner, wakes: &mut Wakes) {
     waits.waiting -= 1;
     let mut shard = place.latch();
     shard.queue_mut(place.id).dequeue(owner);
-    grant_waiters(waits, shard.queue_mut(place.id), wakes);
+    grant_waiters(waits, &place.locks, &mut shard, place.id, wakes);
     shard.tidy(place.id);
 }
 
@@ -201,7 +213,7 @@ fn is_cycle(cycle: &[Arc<Owner>]) -> bool {
     let waits_for = |a: &Arc<Owner>, b: &Arc<Owner>| {
         let Some(place) = a.waits_at.lock().clone() else { return false };
         let mut found = false;
-        place.latch().queue(place.id).blockers(a, |o| found |= Arc::ptr_eq(o, b));
+        place.latch().blockers(&place.locks, place.id, a, |o| found |= Arc::ptr_eq(o, b));
         found
     };
     (0..cycle.len()).all(|at| waits_for(&cycle[at], &cycle[(at + 1) % cycle.len()]))
@@ -216,7 +228,7 @@ pub(super) fn assert_no_deadlock(_: &Waits, waiting: &[Arc<Owner>]) {
         .filter_map(|owner| {
             let place = owner.waits_at.lock().clone()?;
             let mut out = Vec::new();
-            place.latch().queue(place.id).blockers(owner, |o| out.push(o.id()));
+            place.latch().blockers(&place.locks, place.id, owner, |o| out.push(o.id()));
             Some((owner.id(), out))
         })
         .collect();

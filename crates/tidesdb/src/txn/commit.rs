@@ -10,14 +10,13 @@ use crate::lock::Owner;
 use crate::options::SyncMode;
 use crate::txn::commit_batch::CommitBatch;
 use crate::txn::pipeline::Place;
+use crate::txn::prepared_locks;
+use crate::txn::undecided::{prepare_bytes, BatchRoom, Dormant, DECISION_BYTES};
 use crate::txn::write_batch::WriteBatch;
 use crate::wal::{Ddl, Patience, PreparedHead, Purpose, Record, Reservation, Ticket};
 
 /// Batches above this go to the log before `order`, so that a slot's work there is bounded.
 const LARGE_BATCH: usize = 1 << 20;
-
-/// Bytes that a marker or rollback record takes at most, with its header.
-const MARKER_BYTES: usize = 64;
 
 /// Longest wait for a place among the committers or for room in the log.
 const ROOM_PATIENCE: Duration = Duration::from_secs(60);
@@ -29,52 +28,30 @@ const FLOOR_EVERY: u64 = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// The batch and its marker are one record.
-    Whole,
-    /// The batch was written before; the marker names the transaction.
+    Whole(Option<Ddl>),
+    /// The batch was written before and is undecided; the marker names the transaction.
     Marker(u64),
 }
 
-/// A transaction between `prepare` and its end.
+/// A transaction between `prepare` and its end, with all that `order` needs.
 #[derive(Debug)]
 pub struct Prepared {
     batch: Arc<CommitBatch>,
     form: Form,
-    /// What the batch does to the dictionary, if it does.
-    ddl: Option<Ddl>,
     reservation: Option<Reservation>,
-    /// The transaction's batch is in the log and undecided: the log segments from here on are held.
-    undecided: Option<u64>,
     two_phase: bool,
     sync: SyncMode,
     _place: Place,
 }
 
 impl Prepared {
-    /// A transaction that recovery found prepared, ready to be ordered or rolled back.
-    pub(crate) fn recovered(store: &Store, id: u64, batch: Arc<CommitBatch>) -> Result<Prepared> {
-        store.check_writable()?;
-        let place = store.pipeline.reserve(ROOM_PATIENCE)?;
-        store.make_room(batch.memtable_bytes(), ROOM_PATIENCE)?;
-        let marker = store.log_room(MARKER_BYTES, Purpose::Urgent)?;
-        Ok(Prepared {
-            batch,
-            form: Form::Marker(id),
-            ddl: None,
-            reservation: Some(marker),
-            undecided: Some(id),
-            two_phase: true,
-            sync: SyncMode::Full,
-            _place: place,
-        })
-    }
-
-    /// Id and batch of a transaction that is in the log and neither ordered nor rolled back; gives back
-    /// what it reserved. An ordered one is finished instead.
-    pub(crate) fn into_undecided(self) -> Option<(u64, Arc<CommitBatch>)> {
-        if self.batch.ordered().is_some() {
-            return None;
+    /// The transaction, if it is in the log and neither ordered nor rolled back; gives back what it
+    /// reserved. An ordered one is finished instead.
+    pub(crate) fn into_dormant(self) -> Option<Dormant> {
+        match self.form {
+            Form::Marker(id) if self.batch.ordered().is_none() => Some(Dormant { id, batch: self.batch }),
+            _ => None,
         }
-        Some((self.undecided?, self.batch))
     }
 
     /// Sequence number, once ordered.
@@ -84,7 +61,8 @@ impl Prepared {
 }
 
 impl Store {
-    /// The last step of a commit that may fail, wait or be killed.
+    /// The last step of a commit that may fail, wait or be killed. With an xid it is two-phase: the batch is
+    /// logged and synced as prepared, with the owner's table locks.
     pub(crate) fn prepare(
         &self,
         batch: &WriteBatch,
@@ -96,101 +74,189 @@ impl Store {
             return Err(Error::Interrupted);
         }
         let sync = self.sync_of(batch, sync);
-        let batch = match batch.runs().is_empty() {
-            true => CommitBatch::new(batch),
-            false => CommitBatch::spilled(batch.seal(self, owner)?),
-        };
-        self.prepare_batch(Arc::new(batch), xid, None, sync)
+        let batch = self.batch_of(batch, owner)?;
+        match xid {
+            None => self.prepare_batch(batch, None, sync),
+            Some(xid) => {
+                self.check_writable()?;
+                let id = self.new_transaction_id();
+                let prepared = self.reserve(batch.clone(), Form::Marker(id), true, sync)?;
+                self.log_prepare(id, self.head_of(xid, owner), batch, None)?;
+                Ok(prepared)
+            }
+        }
     }
 
-    /// As [`Store::prepare`], for a batch made already and a record kind of the caller's.
+    /// The changes as a commit takes them: in memory, or as runs that are durable.
+    fn batch_of(&self, batch: &WriteBatch, owner: &Owner) -> Result<Arc<CommitBatch>> {
+        Ok(Arc::new(match batch.runs().is_empty() {
+            true => CommitBatch::new(batch),
+            false => CommitBatch::spilled(batch.seal(self, owner)?),
+        }))
+    }
+
+    /// As [`Store::prepare`] for a batch made already, in one phase.
     pub(crate) fn prepare_batch(
         &self,
         batch: Arc<CommitBatch>,
-        xid: Option<&[u8]>,
         ddl: Option<Ddl>,
         sync: SyncMode,
     ) -> Result<Prepared> {
         self.check_writable()?;
-        let place = self.pipeline.reserve(ROOM_PATIENCE)?;
-        self.make_room(batch.memtable_bytes(), ROOM_PATIENCE)?;
-        let names = batch.runs().map(|runs| Arc::new(runs.encode()));
-        let large = ddl.is_none() && (batch.body().len() > LARGE_BATCH || names.is_some());
-        if xid.is_none() && !large {
-            let purpose = if ddl.is_some() { Purpose::Urgent } else { Purpose::Ordinary };
-            let reservation = self.log_room(batch.body().len() + MARKER_BYTES, purpose)?;
-            return Ok(Prepared {
-                batch,
-                form: Form::Whole,
-                ddl,
-                reservation: Some(reservation),
-                undecided: None,
-                two_phase: false,
-                sync,
-                _place: place,
-            });
+        if ddl.is_some() || (batch.body().len() <= LARGE_BATCH && batch.runs().is_none()) {
+            return self.reserve(batch, Form::Whole(ddl), false, sync);
         }
         let id = self.new_transaction_id();
-        let bytes = batch.body().len() + MARKER_BYTES + xid.map_or(0, <[u8]>::len);
-        let reservation = self.log_room(bytes, Purpose::Ordinary)?;
-        let names = match names {
-            Some(names) => Some((self.log_room(names.len() + MARKER_BYTES, Purpose::Ordinary)?, names)),
-            None => None,
-        };
-        let marker = self.log_room(MARKER_BYTES, Purpose::Urgent)?;
-        self.undecided.lock().insert(id, self.wal.written_lsn().segment());
-        let prepared = Prepared {
-            form: Form::Marker(id),
-            ddl,
-            reservation: Some(marker),
-            undecided: Some(id),
-            two_phase: xid.is_some(),
-            sync,
-            _place: place,
-            batch,
-        };
-        let body = prepared.batch.clone();
-        if let (Some((room, names)), Some(runs)) = (names, prepared.batch.runs()) {
-            runs.keep(&self.versions);
-            self.wal.enqueue(room, Record::RunNames { txn: id, names });
-        }
-        let record = match xid {
-            Some(xid) => {
-                let head = Arc::new(PreparedHead { xid: xid.to_vec(), locks: Vec::new() });
-                Record::Prepared { txn: id, head, batch: body }
-            }
-            None => Record::Ownerless { txn: id, batch: body },
-        };
-        let ticket = self.wal.enqueue(reservation, record);
-        // A two-phase prepare is synced in every mode: the coordinator's log may name it from now on.
-        let written =
-            if xid.is_some() { self.wal.wait_durable(ticket) } else { self.wal.wait_written(ticket) };
-        if let Err(error) = written {
-            self.undecided.lock().remove(&id);
+        let prepared = self.reserve(batch.clone(), Form::Marker(id), false, sync)?;
+        let room = self.batch_room(batch.body().len() + DECISION_BYTES, &batch)?;
+        self.undecided.insert_ownerless(id, self.wal.written_lsn().segment());
+        let ticket = self.log_batch(id, room, &batch, Record::Ownerless { txn: id, batch: batch.clone() });
+        if let Err(error) = self.wal.wait_written(ticket) {
+            self.undecided.remove(id);
             return Err(error);
         }
         Ok(prepared)
+    }
+
+    /// Two-phase prepare of a transaction that waits for a decision from outside of the commit path: it
+    /// takes no place and no memtable room until [`Store::wake`], and what it takes of the log is bounded.
+    pub(crate) fn prepare_dormant(&self, batch: &WriteBatch, xid: &[u8], owner: &Owner) -> Result<Dormant> {
+        if owner.is_killed() {
+            return Err(Error::Interrupted);
+        }
+        self.check_writable()?;
+        let batch = self.batch_of(batch, owner)?;
+        let head = self.head_of(xid, owner);
+        let bytes = prepare_bytes(&head, &batch);
+        let decision = self.log_room(DECISION_BYTES, Purpose::Urgent)?;
+        let copy = self.batch_room(bytes, &batch)?;
+        let id = self.new_transaction_id();
+        self.log_prepare(id, head, batch.clone(), Some(self.dormant_bound()))?;
+        self.undecided.make_dormant(id, Some(copy), Some(decision));
+        Ok(Dormant { id, batch })
+    }
+
+    /// What `order` needs, for a dormant transaction. May wait; when it fails the transaction is as before.
+    pub(crate) fn wake(&self, dormant: &Dormant) -> Result<Prepared> {
+        self.check_writable()?;
+        // Its coordinator forgets it with the answer: the decision is durable in every mode.
+        self.reserve(dormant.batch.clone(), Form::Marker(dormant.id), true, SyncMode::Full)
+    }
+
+    /// Rolls a dormant transaction back, durably in every mode.
+    pub(crate) fn roll_back_dormant(&self, dormant: &Dormant) -> Result<()> {
+        self.check_writable()?;
+        let room = match self.undecided.take_decision_room(dormant.id) {
+            Some(room) => room,
+            None => self.log_room(DECISION_BYTES, Purpose::Urgent)?,
+        };
+        self.log_rollback(dormant.id, &dormant.batch, room, true)
+    }
+
+    /// Reserves what `order` needs: a place among the committers, room in the memtable and in the log.
+    fn reserve(
+        &self,
+        batch: Arc<CommitBatch>,
+        form: Form,
+        two_phase: bool,
+        sync: SyncMode,
+    ) -> Result<Prepared> {
+        let place = self.pipeline.reserve(ROOM_PATIENCE)?;
+        self.make_room(batch.memtable_bytes(), ROOM_PATIENCE)?;
+        let reservation = match form {
+            Form::Whole(None) => self.log_room(batch.body().len() + DECISION_BYTES, Purpose::Ordinary)?,
+            Form::Whole(Some(ddl)) => {
+                let purpose = match ddl {
+                    // They give space back.
+                    Ddl::Drop | Ddl::Swap | Ddl::Other => Purpose::Urgent,
+                    _ => Purpose::Ordinary,
+                };
+                self.log_room(batch.body().len() + DECISION_BYTES, purpose)?
+            }
+            Form::Marker(id) => match self.undecided.take_decision_room(id) {
+                Some(room) => room,
+                None => self.log_room(DECISION_BYTES, Purpose::Urgent)?,
+            },
+        };
+        Ok(Prepared { batch, form, reservation: Some(reservation), two_phase, sync, _place: place })
+    }
+
+    /// What a prepare says beside its batch.
+    fn head_of(&self, xid: &[u8], owner: &Owner) -> Arc<PreparedHead> {
+        let ranges = if owner.keeps_reads() { self.locks.kept_ranges(owner) } else { Vec::new() };
+        let locks = prepared_locks::encode(&self.locks.table_locks(owner), &ranges);
+        Arc::new(PreparedHead { xid: xid.to_vec(), locks })
+    }
+
+    /// Logs a prepare and syncs it, in every mode: its coordinator's log may name it from now on. With a bound
+    /// it will be dormant.
+    fn log_prepare(
+        &self,
+        id: u64,
+        head: Arc<PreparedHead>,
+        batch: Arc<CommitBatch>,
+        bound: Option<u64>,
+    ) -> Result<()> {
+        self.seal_behind_long_log();
+        let size = prepare_bytes(&head, &batch);
+        let room = self.batch_room(size, &batch)?;
+        let segment = self.wal.written_lsn().segment();
+        let admitted = self.undecided.insert_prepared(id, segment, (head.clone(), batch.clone()), bound);
+        if let Err(others) = admitted {
+            let (size, bound) = (size as u64, bound.unwrap_or_default());
+            let variable = self.options.write_buffer_variable;
+            return Err(Error::PreparedTooLarge { size, others, bound, variable });
+        }
+        let ticket =
+            self.log_batch(id, room, &batch, Record::Prepared { txn: id, head, batch: batch.clone() });
+        let durable = self.wal.wait_durable(ticket);
+        if durable.is_err() {
+            self.undecided.remove(id);
+        }
+        durable
+    }
+
+    /// Room for a record of `bytes` with a batch in it, and for the names of its runs.
+    fn batch_room(&self, bytes: usize, batch: &CommitBatch) -> Result<BatchRoom> {
+        BatchRoom::of(bytes, batch, |bytes| self.log_room(bytes, Purpose::Ordinary))
+    }
+
+    /// Queues `record`, which has the batch, and the names of the batch's runs before it.
+    fn log_batch(&self, id: u64, room: BatchRoom, batch: &CommitBatch, record: Record) -> Ticket {
+        if let Some(runs) = batch.runs() {
+            runs.keep(&self.versions);
+        }
+        room.queue(id, batch, record, |room, record| self.wal.enqueue(room, record))
+    }
+
+    fn log_rollback(&self, id: u64, batch: &CommitBatch, room: Reservation, durable: bool) -> Result<()> {
+        let ticket = self.undecided.decide(id, |_| self.wal.enqueue(room, Record::Rollback { txn: id }));
+        let result = match durable {
+            true => self.wal.wait_durable(ticket),
+            false => self.wal.wait_written(ticket),
+        };
+        self.undecided.remove(id);
+        if let (Ok(()), Some(runs)) = (&result, batch.runs()) {
+            runs.give_up(&self.versions);
+        }
+        result
     }
 
     /// Takes the sequence number and the place in the log. Cannot fail, allocate or wait; a second call
     /// does nothing.
     pub(crate) fn order(&self, prepared: &mut Prepared) {
         let Some(reservation) = prepared.reservation.take() else { return };
-        if let (Some(runs), Form::Marker(id)) = (prepared.batch.runs(), prepared.form) {
+        let form = prepared.form;
+        if let (Some(runs), Form::Marker(id)) = (prepared.batch.runs(), form) {
             return self.order_runs(id, &prepared.batch, runs, reservation);
         }
-        let (form, ddl, held) = (prepared.form, prepared.ddl, prepared.undecided);
         let batch = prepared.batch.clone();
-        self.pipeline.order(&prepared.batch, move |seq, generation| {
-            if let Some(id) = held {
-                self.hold_log_for(id, generation.id());
-            }
-            let record = match (form, ddl) {
-                (Form::Whole, None) => Record::Commit { seq, batch },
-                (Form::Whole, Some(ddl)) => Record::Ddl { ddl, seq, batch },
-                (Form::Marker(txn), _) => Record::Marker { txn, seq },
-            };
-            self.wal.enqueue(reservation, record)
+        self.pipeline.order(&prepared.batch, move |seq, generation| match form {
+            Form::Whole(None) => self.wal.enqueue(reservation, Record::Commit { seq, batch }),
+            Form::Whole(Some(ddl)) => self.wal.enqueue(reservation, Record::Ddl { ddl, seq, batch }),
+            Form::Marker(txn) => self.decide_into(txn, generation.id(), || {
+                self.wal.enqueue(reservation, Record::Marker { txn, seq })
+            }),
         });
     }
 
@@ -205,8 +271,8 @@ impl Store {
         if ordered.seq % FLOOR_EVERY == 0 {
             self.refresh_floor();
         }
-        if let Some(id) = prepared.undecided {
-            self.undecided.lock().remove(&id);
+        if let Form::Marker(id) = prepared.form {
+            self.undecided.remove(id);
         }
         self.stats.commits.fetch_add(1, Relaxed);
         self.stats.user_bytes.fetch_add(prepared.batch.user_bytes(), Relaxed);
@@ -233,24 +299,15 @@ impl Store {
             // Too late: it is in the commit order.
             return self.finish(prepared, false);
         }
-        let Some(id) = prepared.undecided else { return Ok(()) };
-        let Some(reservation) = prepared.reservation.take() else { return Ok(()) };
-        let ticket = self.wal.enqueue(reservation, Record::Rollback { txn: id });
-        let result = match prepared.two_phase {
-            true => self.wal.wait_durable(ticket),
-            false => self.wal.wait_written(ticket),
-        };
-        self.undecided.lock().remove(&id);
-        if let (Ok(()), Some(runs)) = (&result, prepared.batch.runs()) {
-            runs.give_up(&self.versions);
-        }
-        result
+        let Form::Marker(id) = prepared.form else { return Ok(()) };
+        let Some(room) = prepared.reservation.take() else { return Ok(()) };
+        self.log_rollback(id, &prepared.batch, room, prepared.two_phase)
     }
 
     /// Commits a batch of the engine's own, durably.
     pub(crate) fn commit_internal(&self, batch: &WriteBatch, ddl: Option<Ddl>) -> Result<u64> {
         let batch = Arc::new(CommitBatch::new(batch));
-        let mut prepared = self.prepare_batch(batch, None, ddl, SyncMode::Full)?;
+        let mut prepared = self.prepare_batch(batch, ddl, SyncMode::Full)?;
         self.order(&mut prepared);
         let seq = prepared.seq().unwrap_or_default();
         self.finish(prepared, false)?;
@@ -263,8 +320,7 @@ impl Store {
         if store == SyncMode::Full {
             return store;
         }
-        let spilled = batch.runs().families();
-        let touched = batch.touched().chain(spilled);
+        let touched = batch.touched().chain(batch.runs().families());
         let families = touched.filter_map(|family| self.catalog.sync_mode(family)).max();
         store.max(families.unwrap_or(SyncMode::None)).max(asked.unwrap_or(SyncMode::None))
     }

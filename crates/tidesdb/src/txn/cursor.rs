@@ -1,17 +1,22 @@
 //! Reading a family in order: the merge of its runs at a snapshot with the transaction's own changes, in
 //! batches of rows copied out, so that a slice never outlives what it points into.
+//!
+//! A locking scan goes row by row. Where the transaction keeps gaps free of others' insertions it publishes
+//! the interval from its last position to the row that it found, and looks again from the last position if
+//! anything was committed since it looked first; only then is the row locked and read (`protocols.md` 4.2).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::db::family::Family;
 use crate::db::view::ReadView;
+use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::iter::merge::Merge;
 use crate::iter::Source;
 use crate::lock::{Granted, Mode};
-use crate::txn::transaction::{ReadMode, Transaction};
-use crate::types::{Seq, MAX_SEQ};
+use crate::txn::transaction::{Missing, ReadMode, Transaction};
+use crate::types::{FamilyId, Seq, MAX_SEQ};
 
 /// Steps between two looks at the kill flag.
 const KILL_STEPS: u32 = 256;
@@ -59,8 +64,10 @@ pub struct Scan<'a> {
     pub bound: Option<&'a [u8]>,
     /// How it treats others' changes.
     pub mode: ReadMode,
-    /// Skip rows that others have locked.
+    /// Skip rows that others have locked. Such a scan keeps no gaps free.
     pub skip_locked: bool,
+    /// Read rows that others have locked as they are committed, without a lock; see [`Cursor::is_peek`].
+    pub peek_locked: bool,
     /// Rows that the caller expects to read; 0: unknown.
     pub expect: u32,
 }
@@ -75,6 +82,7 @@ impl Default for Scan<'_> {
             bound: None,
             mode: ReadMode::Snapshot,
             skip_locked: false,
+            peek_locked: false,
             expect: 0,
         }
     }
@@ -99,6 +107,17 @@ enum Edge {
     Excluded,
 }
 
+/// How far a scan has published its range.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Covered {
+    /// Not at all.
+    Nothing,
+    /// Forward: below this key. Backward: this key and those behind it.
+    To(Vec<u8>),
+    /// To the end of the family.
+    All,
+}
+
 /// Which of two streams the next key is on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
@@ -120,6 +139,10 @@ pub struct Cursor {
     /// Sources of the merge, the first ones, that are the transaction's own runs; and which they were.
     own_sources: usize,
     own_runs: u64,
+    /// The active memtable of `view` had entries of the family when the merge was built.
+    in_memtable: bool,
+    /// All commits up to this one were there when the merge was last placed.
+    placed_at: Seq,
     /// Snapshots of the transaction that had ended when the scan began.
     ended_snapshots: u64,
     /// The merge stands on the next key to look at, in the direction of the batch.
@@ -129,6 +152,15 @@ pub struct Cursor {
     forward: bool,
     mode: ReadMode,
     skip_locked: bool,
+    peek_locked: bool,
+    /// The row of the batch is another's, read without its lock.
+    peeked: bool,
+    /// The scan keeps the gaps between its rows free of insertions.
+    gaps: bool,
+    /// How far it has done so, in its direction.
+    covered: Covered,
+    /// Position that the gap being looked through begins at, with `own_from` of that moment.
+    gap_start: Vec<u8>,
     prefix: Vec<u8>,
     bound: Option<Vec<u8>>,
     scan_forward: bool,
@@ -170,12 +202,19 @@ impl Cursor {
             seq: 0,
             own_sources: 0,
             own_runs: 0,
+            in_memtable: false,
+            placed_at: 0,
             ended_snapshots: 0,
             ahead: false,
             own_from: Edge::Open,
             forward: true,
             mode: ReadMode::Snapshot,
             skip_locked: false,
+            peek_locked: false,
+            peeked: false,
+            gaps: false,
+            covered: Covered::Nothing,
+            gap_start: Vec::new(),
             prefix: Vec::new(),
             bound: None,
             scan_forward: true,
@@ -226,15 +265,58 @@ impl Cursor {
         key: &[u8],
         mode: ReadMode,
         skip_locked: bool,
+        missing: Missing,
     ) -> Result<Option<&[u8]>> {
         self.spans.clear();
         self.locked = None;
-        let found = txn.get_into(&self.family, key, mode, skip_locked, &mut self.bytes)?;
+        self.peeked = false;
+        let found = txn.get_into(&self.family, key, mode, skip_locked, missing, &mut self.bytes)?;
         if found.newly_locked {
             let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
             self.locked = Some((key.to_vec(), lock));
         }
         Ok(found.live.then_some(self.bytes.as_slice()))
+    }
+
+    /// As [`Cursor::get`], and when another has the key locked reads what is committed, without a lock: then
+    /// [`Cursor::is_peek`].
+    pub fn get_or_peek(
+        &mut self,
+        txn: &mut Transaction,
+        key: &[u8],
+        mode: ReadMode,
+        missing: Missing,
+    ) -> Result<Option<&[u8]>> {
+        let live = match self.get(txn, key, mode, true, missing).map(|found| found.is_some()) {
+            Err(Error::LockTimeout) => {
+                self.peeked = self.get(txn, key, ReadMode::Latest, false, missing)?.is_some();
+                self.peeked
+            }
+            other => other?,
+        };
+        Ok(live.then_some(self.bytes.as_slice()))
+    }
+
+    /// Whether the row that the cursor stands on is locked by another and was read as it is committed: what
+    /// a scan with `peek_locked` does.
+    pub fn is_peek(&self) -> bool {
+        self.peeked
+    }
+
+    /// Reads the row of [`Cursor::is_peek`] again, waiting for its lock; when it is gone, stands on the next
+    /// one. False at the end.
+    pub fn relock(&mut self, txn: &mut Transaction) -> Result<bool> {
+        let Some(&span) = self.spans.first().filter(|_| self.peeked) else { return Ok(false) };
+        txn.require_active()?;
+        self.last.clear();
+        self.last.extend_from_slice(&self.bytes[span.key..span.value]);
+        self.own_from = Edge::Included;
+        self.covered = Covered::Nothing;
+        self.place(txn)?;
+        let peek = std::mem::replace(&mut self.peek_locked, false);
+        let found = self.fill(txn);
+        self.peek_locked = peek;
+        found
     }
 
     /// Gives back the lock that the last locking read newly took.
@@ -251,6 +333,10 @@ impl Cursor {
         self.locked = None;
         self.mode = scan.mode;
         self.skip_locked = scan.skip_locked;
+        self.peek_locked = scan.peek_locked;
+        self.peeked = false;
+        self.gaps = scan.mode.may_keep_gaps() && !scan.skip_locked && txn.keeps_gaps();
+        self.covered = Covered::Nothing;
         self.prefix.clear();
         self.prefix.extend_from_slice(&scan.key[..scan.prefix.min(scan.key.len())]);
         match (&mut self.bound, scan.bound) {
@@ -287,7 +373,7 @@ impl Cursor {
             }
             Start::AtOrBefore => Edge::Open,
         };
-        self.place()?;
+        self.place(txn)?;
         self.fill(txn)
     }
 
@@ -307,25 +393,34 @@ impl Cursor {
         self.forward = forward;
         if turned {
             self.next_batch = 1;
+            self.covered = Covered::Nothing;
         }
-        let moved = self.own_runs != txn.batch.runs().changes();
-        let stale = moved || (self.mode != ReadMode::Snapshot && !self.is_current(txn));
-        if stale {
-            self.open(txn, self.seq)?;
-        }
+        let stale = self.refresh(txn)?;
         if leftover || turned || stale || !self.ahead {
-            self.place()?;
+            self.place(txn)?;
         }
         self.fill(txn)
     }
 
-    fn is_current(&self, txn: &Transaction) -> bool {
-        self.view.as_ref().is_some_and(|view| txn.store.is_current(view))
+    /// Builds the merge anew if it lacks a run that there is now and that the scan is to see. Returns whether
+    /// it did.
+    fn refresh(&mut self, txn: &Transaction) -> Result<bool> {
+        let has_committed = self.mode == ReadMode::Snapshot
+            || self.view.as_ref().is_some_and(|view| {
+                let grown = !self.in_memtable && view.active.tree(self.family.id()).is_some();
+                !grown && txn.store.is_current(view)
+            });
+        let has_all = has_committed && self.own_runs == txn.batch.runs().changes();
+        if !has_all {
+            self.open(txn, self.seq)?;
+        }
+        Ok(!has_all)
     }
 
     /// Builds the merge over the runs as they are now, unless it is.
     fn open(&mut self, txn: &Transaction, seq: Seq) -> Result<()> {
         let view = txn.store.view();
+        self.in_memtable = view.active.tree(self.family.id()).is_some();
         let mut sources = txn.batch.runs().sources(self.family.id(), &self.prefix)?;
         self.own_sources = sources.len();
         self.own_runs = txn.batch.runs().changes();
@@ -337,7 +432,12 @@ impl Cursor {
     }
 
     /// Brings the merge to the first key to look at.
-    fn place(&mut self) -> Result<()> {
+    fn place(&mut self, txn: &Transaction) -> Result<()> {
+        if self.mode != ReadMode::Snapshot {
+            // In this order: what is committed now may stand in a memtable that came after the merge's runs.
+            self.placed_at = txn.store.pipeline.frontier();
+            self.refresh(txn)?;
+        }
         let Some(merge) = &mut self.merge else { return Ok(()) };
         self.ahead = true;
         match (self.own_from, self.forward) {
@@ -430,28 +530,21 @@ impl Cursor {
     fn fill(&mut self, txn: &mut Transaction) -> Result<bool> {
         self.bytes.clear();
         self.spans.clear();
-        let locking = matches!(self.mode, ReadMode::Shared | ReadMode::Exclusive);
-        let want = if locking { 1 } else { self.next_batch as usize };
-        self.next_batch = (self.next_batch * 4).min(MAX_BATCH);
+        self.peeked = false;
         let own_changes = !txn.batch.is_empty() && txn.batch.touches(self.family.id());
+        if self.gaps || matches!(self.mode, ReadMode::Shared | ReadMode::Exclusive) {
+            return self.fill_locking(txn, own_changes);
+        }
+        let want = self.next_batch as usize;
+        self.next_batch = (self.next_batch * 4).min(MAX_BATCH);
         let mut steps = 0u32;
         while self.spans.len() < want && self.bytes.len() < BATCH_BYTES {
-            steps += 1;
-            if steps % KILL_STEPS == 0 && txn.owner().is_killed() {
-                return Err(Error::Interrupted);
-            }
-            let Some((next, mut span, mut live, seq)) = self.copy_next(txn, own_changes)? else { break };
+            look_for_kill(txn, &mut steps)?;
+            let Some((_, span, live, _)) = self.copy_next(txn, own_changes)? else { break };
             if self.past_end(&self.bytes[span.key..span.value]) {
                 // The merge has left this key behind: what follows must place it anew.
                 self.ahead = false;
                 break;
-            }
-            if locking && next == Next::Committed {
-                if live {
-                    live = self.lock_found(txn, &mut span)?;
-                } else {
-                    txn.check_unchanged(seq)?;
-                }
             }
             if live {
                 self.spans.push(span);
@@ -462,14 +555,139 @@ impl Cursor {
         Ok(!self.spans.is_empty())
     }
 
-    /// Locks the key found, then reads its newest version in place of the one found before the lock.
-    /// False when it is gone, or another has it and such rows are skipped.
-    fn lock_found(&mut self, txn: &mut Transaction, span: &mut Span) -> Result<bool> {
+    /// One row, locked, with the gap before it.
+    fn fill_locking(&mut self, txn: &mut Transaction, own_changes: bool) -> Result<bool> {
+        let mut steps = 0u32;
+        loop {
+            self.gap_start.clear();
+            self.gap_start.extend_from_slice(&self.last);
+            let gap_from = self.own_from;
+            let found = self.next_live(txn, own_changes, &mut steps)?;
+            if self.gaps && self.cover(txn, found.map(|(_, span, _)| span), gap_from)? {
+                // What was committed before the range kept it out may stand before what was found.
+                if txn.store.pipeline.frontier() != self.placed_at {
+                    std::mem::swap(&mut self.last, &mut self.gap_start);
+                    self.own_from = gap_from;
+                    self.place(txn)?;
+                    continue;
+                }
+            }
+            let Some((next, mut span, seq)) = found else {
+                self.bytes.clear();
+                return Ok(false);
+            };
+            let locked = self.mode != ReadMode::Gap && next == Next::Committed;
+            if !locked || self.lock_found(txn, &mut span, seq)? {
+                self.spans.push(span);
+                return Ok(true);
+            }
+            self.last.clear();
+            self.last.extend_from_slice(&self.bytes[span.key..span.value]);
+            self.own_from = Edge::Excluded;
+        }
+    }
+
+    /// The next live key, alone in the batch's bytes. `None` at the end of the scan.
+    fn next_live(
+        &mut self,
+        txn: &Transaction,
+        own_changes: bool,
+        steps: &mut u32,
+    ) -> Result<Option<(Next, Span, Seq)>> {
+        loop {
+            look_for_kill(txn, steps)?;
+            self.bytes.clear();
+            let Some((next, span, live, seq)) = self.copy_next(txn, own_changes)? else { return Ok(None) };
+            if self.past_end(&self.bytes[span.key..span.value]) {
+                self.ahead = false;
+                return Ok(None);
+            }
+            if live {
+                return Ok(Some((next, span, seq)));
+            }
+            // A row that went counts as changed; of an entry, its row tells.
+            if next == Next::Committed && self.mode != ReadMode::Gap {
+                txn.check_unchanged(seq)?;
+            }
+        }
+    }
+
+    /// Publishes the scan's range up to the key found, or to the scan's end, and waits for those who have
+    /// keys in it. `gap_from` is the side of `gap_start` that the gap begins at. Returns whether there was
+    /// something to publish.
+    fn cover(&mut self, txn: &Transaction, found: Option<Span>, gap_from: Edge) -> Result<bool> {
+        let found = found.map(|span| &self.bytes[span.key..span.value]);
+        let mut start = Vec::new();
+        let begin = match (&self.covered, gap_from) {
+            (Covered::All, _) => return Ok(false),
+            (Covered::To(key), _) => Some(key.as_slice()),
+            (Covered::Nothing, Edge::Open) => None,
+            (Covered::Nothing, edge) => {
+                start.extend_from_slice(&self.gap_start);
+                // Behind the key: forward without it, backward with it.
+                if self.forward == (edge == Edge::Excluded) {
+                    start.push(0);
+                }
+                Some(start.as_slice())
+            }
+        };
+        let end = match found {
+            Some(key) if self.forward => Some(key.to_vec()),
+            Some(key) => Some(behind(key)),
+            None => self.end_of_scan(),
+        };
+        let family = self.family.id();
+        if self.forward {
+            let from = begin.unwrap_or_default();
+            if end.as_ref().is_some_and(|to| to.as_slice() <= from) {
+                return Ok(false);
+            }
+            txn.lock_range(family, from, end.as_deref())?;
+        } else {
+            let from = end.as_deref().unwrap_or_default();
+            if begin.is_some_and(|to| to <= from) {
+                return Ok(false);
+            }
+            txn.lock_range(family, from, begin)?;
+        }
+        self.covered = end.map_or(Covered::All, Covered::To);
+        Ok(true)
+    }
+
+    /// Forward: the first key behind all that the scan may deliver. Backward: the first that it may.
+    /// `None`: the end of the family.
+    fn end_of_scan(&self) -> Option<Vec<u8>> {
+        let bound = self.bound.as_ref().filter(|_| self.forward == self.scan_forward);
+        if self.forward {
+            let mut successor = Vec::new();
+            let prefix_ends = !self.prefix.is_empty() && successor_of_prefix(&self.prefix, &mut successor);
+            match (prefix_ends.then_some(successor), bound) {
+                (Some(successor), Some(bound)) => Some(successor.min(bound.clone())),
+                (successor, bound) => successor.or_else(|| bound.cloned()),
+            }
+        } else {
+            let prefix = (!self.prefix.is_empty()).then(|| self.prefix.clone());
+            prefix.max(bound.map(|bound| behind(bound)))
+        }
+    }
+
+    /// Locks the key found at `seq`, then reads its newest version in place of the one found before the
+    /// lock. False when it is gone, or another has it and such rows are skipped.
+    fn lock_found(&mut self, txn: &mut Transaction, span: &mut Span, seq: Seq) -> Result<bool> {
         let lock = if self.mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
         let key = self.bytes[span.key..span.value].to_vec();
-        let Some(granted) = txn.lock_key(self.family.id(), &key, lock, self.skip_locked)? else {
+        let skip = self.skip_locked || self.peek_locked;
+        let granted = txn.lock_key(self.family.id(), &key, lock, skip)?;
+        if granted.is_none() && !self.peek_locked {
             return Ok(false);
-        };
+        }
+        self.peeked = granted.is_none();
+        if txn.store.pipeline.frontier() == self.placed_at {
+            // Nothing was committed since it was found.
+            txn.check_unchanged(seq)?;
+            self.locked = (granted == Some(Granted::New)).then_some((key, lock));
+            return Ok(true);
+        }
         let mut value = Vec::new();
         let newest = txn.store.newest(self.family.id(), &key, MAX_SEQ, Some(&mut value))?;
         let live = match newest {
@@ -483,10 +701,69 @@ impl Cursor {
             self.bytes.truncate(span.value);
             self.bytes.extend_from_slice(&value);
             span.end = self.bytes.len();
-            self.locked = (granted == Granted::New).then_some((key, lock));
-        } else if granted == Granted::New {
+            self.locked = (granted == Some(Granted::New)).then_some((key, lock));
+        } else if granted == Some(Granted::New) {
+            if self.gaps {
+                // The range takes over from the lock: nobody can insert the key in between.
+                self.cover_gone(txn, &key)?;
+            }
             txn.unlock_key(self.family.id(), &key, lock);
         }
+        self.peeked &= live;
         Ok(live)
     }
+
+    /// Extends the scan's range, which ends at `key`, over `key` itself.
+    fn cover_gone(&mut self, txn: &Transaction, key: &[u8]) -> Result<()> {
+        let next = behind(key);
+        txn.lock_range(self.family.id(), key, Some(&next))?;
+        let extends = match &self.covered {
+            Covered::To(to) if self.forward => *to < next,
+            Covered::To(from) => from.as_slice() > key,
+            _ => false,
+        };
+        if extends {
+            self.covered = Covered::To(if self.forward { next } else { key.to_vec() });
+        }
+        Ok(())
+    }
+}
+
+/// The first key behind `key`.
+fn behind(key: &[u8]) -> Vec<u8> {
+    let mut next = Vec::with_capacity(key.len() + 1);
+    next.extend_from_slice(key);
+    next.push(0);
+    next
+}
+
+fn look_for_kill(txn: &Transaction, steps: &mut u32) -> Result<()> {
+    *steps += 1;
+    if *steps % KILL_STEPS == 0 && txn.owner().is_killed() {
+        return Err(Error::Interrupted);
+    }
+    Ok(())
+}
+
+/// The gap around a missing key: from behind the live key before it up to the one after it. Looks past a
+/// bounded number of deleted keys; an end found so is nearer than it could be.
+pub(crate) fn gap_around(store: &Store, family: FamilyId, key: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
+    const DEAD_KEYS: usize = 64;
+    let mut merge = Merge::new(store.view().sources(family, MAX_SEQ, &[])?);
+    merge.seek(key)?;
+    let mut steps = 0;
+    while merge.valid() && merge.entry().kind.is_tombstone() && steps < DEAD_KEYS {
+        merge.next()?;
+        steps += 1;
+    }
+    let to = merge.valid().then(|| merge.key().to_vec());
+    let to = to.filter(|to| to.as_slice() > key);
+    merge.seek_for_prev(key)?;
+    let mut steps = 0;
+    while merge.valid() && merge.entry().kind.is_tombstone() && steps < DEAD_KEYS {
+        merge.prev()?;
+        steps += 1;
+    }
+    let from = if merge.valid() { behind(merge.key()) } else { Vec::new() };
+    Ok((from, to))
 }

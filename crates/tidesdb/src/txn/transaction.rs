@@ -11,12 +11,11 @@ use crate::lock::{Granted, Mode, Owner, Policy, TableMode};
 use crate::options::SyncMode;
 use crate::table::Hit;
 use crate::txn::commit::Prepared;
+use crate::txn::cursor::gap_around;
 use crate::txn::snapshot::Slot;
+use crate::txn::undecided::Dormant;
 use crate::txn::write_batch::{Mark, OwnEntry, WriteBatch};
 use crate::types::{FamilyId, Kind, Seq, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
-
-/// Steps in which a batch is counted in the store's sum.
-const COUNT_STEP: usize = 64 << 10;
 
 /// Part of the bound on a transaction's memory that it may take while there are too many large ones.
 const CROWDED_SHARE: usize = 16;
@@ -61,6 +60,16 @@ pub enum ReadMode {
     Shared,
     /// Takes an exclusive lock, then reads the newest version.
     Exclusive,
+    /// The newest version without a lock on its key, in scans that keep the gaps between keys free as those
+    /// of `Shared` and `Exclusive` do: for entries of an index whose rows the caller locks.
+    Gap,
+}
+
+impl ReadMode {
+    /// Whether scans in this mode keep gaps free where the transaction does.
+    pub(crate) fn may_keep_gaps(self) -> bool {
+        matches!(self, ReadMode::Shared | ReadMode::Exclusive | ReadMode::Gap)
+    }
 }
 
 /// One change of a row.
@@ -83,8 +92,20 @@ pub enum ChangeKind<'a> {
     Put(&'a [u8]),
     /// The key has this value; an error when a live entry of it exists.
     Insert(&'a [u8]),
+    /// As `Put`, for an entry of an index whose row is locked: a lock on it keeps it out of others' ranges
+    /// and is not compared with the snapshot, as the row's was.
+    PutEntry(&'a [u8]),
     /// The key does not exist.
     Delete,
+}
+
+/// What a locking read of a key that does not exist keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Missing {
+    /// From REPEATABLE READ on the lock on the key, and for exclusive reads the gap around it.
+    Keep,
+    /// Nothing: the key was named by an entry of an index, whose range tells of a new one.
+    Forget,
 }
 
 /// What a point read came to.
@@ -123,6 +144,13 @@ enum State {
     Prepared,
 }
 
+/// A savepoint of a transaction.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub struct SavepointId(pub u64);
+
+/// Steps in which the memory of private batches is counted: small transactions touch no shared counter.
+const COUNT_STEP: usize = 4 << 10;
+
 /// A transaction; begun and ended many times. Used by one thread at a time.
 #[derive(Debug)]
 pub struct Transaction {
@@ -133,20 +161,29 @@ pub struct Transaction {
     pub(crate) batch: WriteBatch,
     changes: Arc<AtomicU64>,
     statement: Mark,
+    /// In the order in which they were set.
+    savepoints: Vec<(SavepointId, Mark)>,
+    next_savepoint: u64,
     transaction_snapshot: Option<Slot>,
+    /// The transaction's snapshot is at a commit that may not be in the memtable yet.
+    snapshot_ahead: bool,
     statement_snapshot: Option<Slot>,
     lock_timeout: Option<Duration>,
     prepared: Option<Prepared>,
+    /// Prepared, waiting for a decision from outside of the commit path.
+    dormant: Option<Dormant>,
     /// Of a two-phase `prepare`.
     xid: Vec<u8>,
+    /// Bytes of it that the store's counter of batches has.
+    counted: usize,
     sync: Option<SyncMode>,
     /// Snapshots that ended; cursors compare it.
     ended_snapshots: u64,
-    /// Bytes of the batch that the store's sum knows of.
-    counted_bytes: usize,
     /// A lock is held on a key whose newest version was found to be newer than the snapshot: holding a
     /// lock already does not show any more that its key was compared.
     overtaken: AtomicBool,
+    /// Some key was put without a lock: `prepare` locks it.
+    unlocked_puts: bool,
 }
 
 impl Transaction {
@@ -160,15 +197,20 @@ impl Transaction {
             batch: WriteBatch::default(),
             changes: Arc::new(AtomicU64::new(0)),
             statement: Mark::default(),
+            savepoints: Vec::new(),
+            next_savepoint: 0,
             transaction_snapshot: None,
+            snapshot_ahead: false,
             statement_snapshot: None,
             lock_timeout: Some(Duration::from_secs(50)),
             prepared: None,
+            dormant: None,
             xid: Vec::new(),
+            counted: 0,
             sync: None,
             ended_snapshots: 0,
-            counted_bytes: 0,
             overtaken: AtomicBool::new(false),
+            unlocked_puts: false,
         }
     }
 
@@ -180,6 +222,8 @@ impl Transaction {
         self.mood = mood;
         self.state = State::Active;
         self.owner.restart(self.store.new_owner_id());
+        self.owner.set_applier(mood.ordered_waits);
+        self.owner.set_keeps_reads(mood.isolation == Isolation::Serializable);
         Ok(())
     }
 
@@ -190,7 +234,7 @@ impl Transaction {
 
     /// Whether anything was written since it began.
     pub fn has_writes(&self) -> bool {
-        !self.batch.is_empty()
+        !self.batch.is_empty() || self.dormant.is_some()
     }
 
     /// Counts changes of what the transaction sees of itself; grows with every write and undo.
@@ -222,6 +266,52 @@ impl Transaction {
         Ok(())
     }
 
+    /// Takes the transaction's snapshot now, behind everything that is ordered (WITH CONSISTENT SNAPSHOT,
+    /// under the caller's own order lock). Waits for nothing; the first read helps the commits in, and can be
+    /// killed.
+    pub fn take_ordered_snapshot(&mut self) -> Result<()> {
+        self.require_active()?;
+        if self.transaction_snapshot.is_none() {
+            self.transaction_snapshot = Some(self.store.take_ordered_snapshot()?);
+            self.snapshot_ahead = true;
+        }
+        Ok(())
+    }
+
+    /// Whether the transaction holds any lock, intentions on tables included.
+    pub fn holds_locks(&self) -> bool {
+        self.store.locks.holds_locks(&self.owner)
+    }
+
+    /// Sets a savepoint: changes made from now on can be undone alone. It lives until it is released, undone
+    /// over, or the transaction ends, whatever statements end meanwhile.
+    pub fn savepoint_set(&mut self) -> Result<SavepointId> {
+        self.require_active()?;
+        self.next_savepoint += 1;
+        let id = SavepointId(self.next_savepoint);
+        self.savepoints.push((id, self.batch.mark()));
+        Ok(id)
+    }
+
+    /// Undoes the changes made after a savepoint; locks stay, later savepoints go.
+    pub fn savepoint_rollback(&mut self, id: SavepointId) -> Result<()> {
+        self.require_active()?;
+        let Some(at) = self.savepoints.iter().position(|(known, _)| *known == id) else {
+            return Err(Error::InvalidArgument("the transaction has no such savepoint".into()));
+        };
+        let mark = self.savepoints[at].1;
+        self.savepoints.truncate(at + 1);
+        self.cut_back(mark);
+        self.statement = self.statement.min(mark);
+        self.owner.set_written(self.batch.made());
+        Ok(())
+    }
+
+    /// Forgets a savepoint; changes stay, and so do other savepoints.
+    pub fn savepoint_release(&mut self, id: SavepointId) {
+        self.savepoints.retain(|(known, _)| *known != id);
+    }
+
     /// Begins a statement. `may_write` lets back-pressure delay the caller, at most for `patience` and
     /// only while the transaction holds no lock.
     pub fn statement_begin(&mut self, may_write: bool, patience: Duration) -> Result<()> {
@@ -246,13 +336,18 @@ impl Transaction {
 
     /// Undoes the statement's changes; its locks stay.
     pub fn statement_rollback(&mut self) {
+        self.cut_back(self.statement);
+        self.end_statement_snapshot();
+    }
+
+    /// Undoes the changes behind `mark`.
+    fn cut_back(&mut self, mark: Mark) {
         let spilled = !self.batch.runs().is_empty();
-        self.batch.cut_back(self.statement);
+        self.batch.cut_back(mark);
         if spilled {
             self.store.unlink_unused();
         }
         self.changed();
-        self.end_statement_snapshot();
     }
 
     fn end_statement_snapshot(&mut self) {
@@ -277,8 +372,22 @@ impl Transaction {
         }
     }
 
-    fn changed(&self) {
+    fn changed(&mut self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
+        let size = self.batch.size();
+        if size.abs_diff(self.counted) >= COUNT_STEP || size == 0 {
+            self.count(size);
+        }
+    }
+
+    /// Makes the store's counter of batches count `size` bytes for this one.
+    fn count(&mut self, size: usize) {
+        if size != self.counted {
+            let counter = &self.store.stats.batch_bytes;
+            // Wraps where it shrinks: the sum is right.
+            counter.fetch_add((size as u64).wrapping_sub(self.counted as u64), Ordering::Relaxed);
+            self.counted = size;
+        }
     }
 
     /// The sequence that a read in `mode` reads at.
@@ -297,7 +406,15 @@ impl Transaction {
             }
             _ => {
                 if let Some(slot) = &self.transaction_snapshot {
-                    return Ok(slot.seq());
+                    let seq = slot.seq();
+                    if self.snapshot_ahead {
+                        if self.owner.is_killed() {
+                            return Err(Error::Interrupted);
+                        }
+                        self.store.reach(seq);
+                        self.snapshot_ahead = false;
+                    }
+                    return Ok(seq);
                 }
                 let slot = self.store.take_snapshot()?;
                 Ok(self.transaction_snapshot.insert(slot).seq())
@@ -365,6 +482,45 @@ impl Transaction {
         self.store.locks.lock_point(&self.owner, family, key, mode, policy)
     }
 
+    /// Whether locking scans keep the gaps between their rows free of others' insertions, and a missing key
+    /// asked for exclusively the gap around it.
+    pub(crate) fn keeps_gaps(&self) -> bool {
+        match self.mood.isolation {
+            _ if self.mood.unlocked => false,
+            Isolation::Serializable => true,
+            Isolation::RepeatableRead | Isolation::Snapshot => !self.mood.optimistic,
+            Isolation::ReadUncommitted | Isolation::ReadCommitted => false,
+        }
+    }
+
+    /// Keeps `from..to` free of others' insertions; waits for those who have keys there.
+    pub(crate) fn lock_range(&self, family: FamilyId, from: &[u8], to: Option<&[u8]>) -> Result<()> {
+        self.store.locks.lock_range(&self.owner, family, from, to, self.policy(false))
+    }
+
+    /// What a locking read leaves behind that found nothing. Returns whether a lock newly taken is kept.
+    fn settle_missing(
+        &self,
+        family: FamilyId,
+        key: &[u8],
+        mode: Mode,
+        missing: Missing,
+        newly_locked: bool,
+    ) -> Result<bool> {
+        if missing == Missing::Forget || self.mood.isolation < Isolation::RepeatableRead {
+            if newly_locked {
+                self.unlock_key(family, key, mode);
+            }
+            return Ok(false);
+        }
+        if mode == Mode::Exclusive && self.keeps_gaps() {
+            let (from, to) = gap_around(&self.store, family, key)?;
+            let to = to.as_deref();
+            self.store.locks.lock_gap(&self.owner, family, key, &from, to, self.policy(false))?;
+        }
+        Ok(newly_locked)
+    }
+
     /// Gives back a lock that a read of this transaction newly took, unless the key was written since.
     pub(crate) fn unlock_key(&self, family: FamilyId, key: &[u8], mode: Mode) {
         if self.batch.get(family, key).is_none() {
@@ -383,22 +539,11 @@ impl Transaction {
         }
     }
 
-    /// Tells the store's sum of batches what this one takes, in steps; small ones are not worth the sharing.
-    fn count_memory(&mut self) {
-        let size = self.batch.size();
-        if size / COUNT_STEP != self.counted_bytes / COUNT_STEP {
-            let bytes = &self.store.stats.batch_bytes;
-            bytes.fetch_add((size / COUNT_STEP * COUNT_STEP) as u64, Ordering::Relaxed);
-            bytes.fetch_sub(self.counted_bytes as u64, Ordering::Relaxed);
-            self.counted_bytes = size / COUNT_STEP * COUNT_STEP;
-        }
-    }
-
     /// Moves the changes in memory to a run, once they are beyond the bound, or a part of it while all
     /// transactions together take a whole write buffer. The tables that are changed are locked as a whole
     /// from then on: neither keys nor locks of a large transaction fill memory.
     fn spill_if_large(&mut self) -> Result<()> {
-        self.count_memory();
+        self.changed();
         let buffer = self.store.options.write_buffer_size;
         let (size, bound) = (self.batch.size(), buffer / 2);
         let all = self.store.stats.batch_bytes.load(Ordering::Relaxed);
@@ -414,7 +559,7 @@ impl Transaction {
             self.overtaken.store(true, Ordering::Relaxed);
         }
         self.batch.spill(&self.store, &self.owner)?;
-        self.count_memory();
+        self.count(self.batch.size());
         Ok(())
     }
 
@@ -435,7 +580,6 @@ impl Transaction {
             self.changed();
             return Err((changes.len().saturating_sub(1), error));
         }
-        self.changed();
         self.owner.set_written(self.batch.made());
         Ok(())
     }
@@ -451,7 +595,9 @@ impl Transaction {
         }
         let (kind, value) = match change.kind {
             // Whether an older entry lies below is not known here: every put says that it may.
-            ChangeKind::Put(value) | ChangeKind::Insert(value) => (Kind::PUT.marked_may_overwrite(), value),
+            ChangeKind::Put(value) | ChangeKind::Insert(value) | ChangeKind::PutEntry(value) => {
+                (Kind::PUT.marked_may_overwrite(), value)
+            }
             ChangeKind::Delete => (Kind::DELETE, &[][..]),
         };
         if value.len() > MAX_VALUE_LEN {
@@ -461,7 +607,8 @@ impl Transaction {
         if change.lock && !self.mood.unlocked {
             let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;
             let compared = granted == Some(Granted::AlreadyHeld) && !self.overtaken.load(Ordering::Relaxed);
-            let unread = !compared && self.transaction_snapshot.is_some();
+            let entry = matches!(change.kind, ChangeKind::PutEntry(_));
+            let unread = !compared && !entry && self.transaction_snapshot.is_some();
             let own = match insert || unread {
                 true => self.own(family.id(), key)?.map(|own| own.value().is_some()),
                 false => Some(true),
@@ -489,7 +636,20 @@ impl Transaction {
                 return Err(Error::Duplicate);
             }
         }
+        // A range may have to keep it out; the row it overwrites keeps its own lock.
+        self.unlocked_puts |= !change.lock && !self.mood.unlocked && !kind.is_tombstone();
         self.batch.push(family.id(), key, kind, value);
+        Ok(())
+    }
+
+    /// Takes the locks on written keys that no statement took.
+    fn lock_written(&self) -> Result<()> {
+        for (family, entries) in self.batch.families() {
+            for entry in entries {
+                let policy = self.policy(false);
+                self.store.locks.lock_point(&self.owner, family, entry.key, Mode::Exclusive, policy)?;
+            }
+        }
         Ok(())
     }
 
@@ -511,7 +671,7 @@ impl Transaction {
     /// The value of a key as the mode says; `None` when there is none.
     pub fn get(&mut self, family: &Arc<Family>, key: &[u8], mode: ReadMode) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
-        Ok(self.get_into(family, key, mode, false, &mut value)?.live.then_some(value))
+        Ok(self.get_into(family, key, mode, false, Missing::Keep, &mut value)?.live.then_some(value))
     }
 
     /// Reads a key into `out`. In the locking modes the key is locked once; [`Error::LockTimeout`] also
@@ -522,19 +682,17 @@ impl Transaction {
         key: &[u8],
         mode: ReadMode,
         skip: bool,
+        missing: Missing,
         out: &mut Vec<u8>,
     ) -> Result<Found> {
         self.require_active()?;
         out.clear();
         let seq = self.read_seq(mode)?;
         self.check_family(family, seq)?;
-        let locking = match mode {
-            ReadMode::Snapshot | ReadMode::Latest => false,
-            ReadMode::Shared | ReadMode::Exclusive => true,
-        };
+        let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
+        let locking = matches!(mode, ReadMode::Shared | ReadMode::Exclusive);
         let mut newly_locked = false;
         if locking {
-            let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
             let granted = self.lock_key(family.id(), key, lock, skip)?.ok_or(Error::LockTimeout)?;
             newly_locked = granted == Granted::New;
         }
@@ -543,26 +701,61 @@ impl Transaction {
             out.extend_from_slice(value.unwrap_or_default());
             return Ok(Found { live: value.is_some(), newly_locked });
         }
-        match self.store.newest(family.id(), key, seq, Some(out))? {
-            None => Ok(Found { live: false, newly_locked }),
+        let live = match self.store.newest(family.id(), key, seq, Some(out))? {
+            None => false,
             Some((seq, kind)) => {
                 if locking {
                     self.check_unchanged(seq)?;
                 }
-                Ok(Found { live: !kind.is_tombstone(), newly_locked })
+                !kind.is_tombstone()
             }
+        };
+        if locking && !live {
+            newly_locked = self.settle_missing(family.id(), key, lock, missing, newly_locked)?;
         }
+        Ok(Found { live, newly_locked })
     }
 
     /// The last step that may fail or wait. With an `xid` the changes are logged and synced as prepared.
     pub fn prepare(&mut self, xid: Option<&[u8]>) -> Result<()> {
         self.require_active()?;
         if !self.batch.is_empty() {
+            if self.unlocked_puts {
+                self.lock_written()?;
+            }
             let prepared = self.store.prepare(&self.batch, xid, self.sync, &self.owner)?;
             self.prepared = Some(prepared);
             self.xid.extend_from_slice(xid.unwrap_or_default());
         }
         self.state = State::Prepared;
+        Ok(())
+    }
+
+    /// Prepares a transaction that somebody outside decides, perhaps much later (XA PREPARE): logged and
+    /// synced, it holds its locks and nothing else. [`Transaction::resume`] comes before `order`. On an error
+    /// the transaction is as before.
+    pub fn prepare_dormant(&mut self, xid: &[u8]) -> Result<()> {
+        self.require_active()?;
+        if !self.batch.is_empty() {
+            let dormant = self.store.prepare_dormant(&self.batch, xid, &self.owner)?;
+            let bytes = dormant.batch.body().len();
+            self.dormant = Some(dormant);
+            self.xid.extend_from_slice(xid);
+            self.batch.clear();
+            self.count(bytes);
+        }
+        self.end_snapshots();
+        self.state = State::Prepared;
+        Ok(())
+    }
+
+    /// Takes what the commit of a dormant transaction needs; may wait and fail, and then the transaction is
+    /// still prepared. Nothing to do for others.
+    pub fn resume(&mut self) -> Result<()> {
+        if let Some(dormant) = &self.dormant {
+            self.prepared = Some(self.store.wake(dormant)?);
+            self.dormant = None;
+        }
         Ok(())
     }
 
@@ -581,6 +774,7 @@ impl Transaction {
         if self.state != State::Prepared {
             return Err(Error::InvalidArgument("finish before prepare".into()));
         }
+        self.resume()?;
         self.order();
         let result = match self.prepared.take() {
             Some(prepared) => self.store.finish(prepared, defer_sync),
@@ -600,9 +794,10 @@ impl Transaction {
 
     /// Undoes everything, from any state; releases the locks.
     pub fn rollback(&mut self) -> Result<()> {
-        let result = match self.prepared.take() {
-            Some(prepared) => self.store.roll_back_prepared(prepared),
-            None => Ok(()),
+        let result = match (self.prepared.take(), self.dormant.take()) {
+            (Some(prepared), _) => self.store.roll_back_prepared(prepared),
+            (None, Some(dormant)) => self.store.roll_back_dormant(&dormant),
+            (None, None) => Ok(()),
         };
         self.end();
         result
@@ -612,10 +807,12 @@ impl Transaction {
         self.end_snapshots();
         let spilled = !self.batch.runs().is_empty();
         self.batch.clear();
-        self.count_memory();
+        self.count(0);
         self.xid.clear();
         self.statement = Mark::default();
+        self.savepoints.clear();
         self.overtaken.store(false, Ordering::Relaxed);
+        self.unlocked_puts = false;
         self.changed();
         self.store.locks.unlock_all(&self.owner);
         if spilled {
@@ -626,6 +823,7 @@ impl Transaction {
 
     fn end_snapshots(&mut self) {
         self.end_statement_snapshot();
+        self.snapshot_ahead = false;
         if let Some(slot) = self.transaction_snapshot.take() {
             self.store.snapshots.release(slot);
         }
@@ -638,10 +836,12 @@ impl Drop for Transaction {
         // A two-phase prepare was answered: only its coordinator decides, perhaps after a restart. The
         // store keeps batch and locks, as it does for those that recovery finds.
         if !self.xid.is_empty() {
-            if let Some((id, batch)) = self.prepared.take().and_then(Prepared::into_undecided) {
+            let prepared = self.prepared.take().and_then(Prepared::into_dormant);
+            if let Some(dormant) = self.dormant.take().or(prepared) {
                 self.end_snapshots();
+                self.count(0);
                 let xid = std::mem::take(&mut self.xid);
-                self.store.keep_prepared(xid, id, batch, self.owner.clone());
+                self.store.orphan(xid, dormant, self.owner.clone());
                 return;
             }
         }

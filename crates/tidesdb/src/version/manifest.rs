@@ -3,6 +3,10 @@
 //! [`ManifestWriter::append`] returns; reading gives a prefix of what was appended that holds every
 //! durable edit, or an error that names file and offset.
 //!
+//! A manifest's blocks are reserved ahead of its edits, and the last [`RESERVE`] bytes of them serve
+//! urgent edits only, so that a store on a full disk opens and a family can be dropped
+//! (`protocols.md` 7.3).
+//!
 //! Stands between the I/O trait and [`super::VersionSet`], which decides what to write.
 
 use std::path::Path;
@@ -25,6 +29,11 @@ const HEADER_LEN: usize = 24;
 const EDIT_MAGIC: &[u8; 4] = b"EDIT";
 const EDIT_HEADER_LEN: usize = 16;
 
+/// Blocks are reserved in multiples of this.
+const BLOCK: u64 = 64 << 10;
+/// Reserved bytes that ordinary edits leave alone: some hundred edits that drop a family.
+const RESERVE: u64 = 16 << 10;
+
 /// Name of the manifest with a number.
 pub fn manifest_name(number: FileNo) -> String {
     format!("MANIFEST-{number:08}")
@@ -44,16 +53,32 @@ fn edit_checksum(manifest: FileNo, ordinal_and_len: &[u8], payload: &[u8]) -> u3
     crc32c::crc32c_append(crc32c::crc32c_append(crc, ordinal_and_len), payload)
 }
 
-/// Appends edits to a new manifest. After an error nothing more may be appended: what the file holds is
-/// unknown.
+/// Who may use the reserve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Every edit.
+    Ordinary,
+    /// An edit that a store on a full disk must be able to write: epoch, cut, dropped families.
+    Urgent,
+}
+
+/// Appends edits to a manifest. After an error nothing more may be appended if [`ManifestWriter::failed`]
+/// says so: what the file holds is unknown then.
 #[derive(Debug)]
 pub struct ManifestWriter {
     file: Arc<dyn File>,
     number: FileNo,
     ordinal: u32,
     len: u64,
+    /// Bytes whose blocks are the file's already.
+    allocated: u64,
     snapshot_len: u64,
     failed: bool,
+}
+
+/// Where the blocks of a manifest end that has `len` bytes of edits.
+fn reserved(len: u64) -> u64 {
+    (len + RESERVE).next_multiple_of(BLOCK)
 }
 
 impl ManifestWriter {
@@ -67,20 +92,55 @@ impl ManifestWriter {
         bytes.extend_from_slice(&number.to_le_bytes());
         bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
         frame(number, 0, snapshot, &mut bytes)?;
+        let len = bytes.len() as u64;
+        let allocated = reserved(len);
+        file.allocate(allocated)?;
         file.write_at(&bytes, 0)?;
         file.sync_data()?;
         disk.sync_dir(dir)?;
-        let len = bytes.len() as u64;
-        Ok(ManifestWriter { file, number, ordinal: 1, len, snapshot_len: len, failed: false })
+        Ok(ManifestWriter { file, number, ordinal: 1, len, allocated, snapshot_len: len, failed: false })
     }
 
-    /// Appends an edit and syncs.
-    pub fn append(&mut self, edit: &Edit) -> Result<()> {
+    /// Goes on with the manifest in force, which an earlier process wrote: for a disk without room for a new
+    /// one. What that process wrote may be in the page cache only, and a sync proves nothing about bytes that
+    /// this process did not write, so they are written again, in place; a torn tail becomes zeros.
+    pub fn resume(disk: &dyn Disk, dir: &Path, number: FileNo) -> Result<ManifestWriter> {
+        let path = dir.join(manifest_name(number));
+        let mut bytes = read_all(disk, &path)?;
+        let found = parse(&path, number, &bytes)?;
+        let file = disk.open(&path, OpenMode::ReadWrite)?;
+        bytes[found.end..].fill(0);
+        file.write_at(&bytes, 0)?;
+        file.sync_data()?;
+        Ok(ManifestWriter {
+            file,
+            number,
+            ordinal: found.edits.len() as u32,
+            len: found.end as u64,
+            allocated: bytes.len() as u64,
+            snapshot_len: found.snapshot_end as u64,
+            failed: false,
+        })
+    }
+
+    /// Appends an edit and syncs. `DiskFull` without [`ManifestWriter::failed`]: nothing was written.
+    pub fn append(&mut self, edit: &Edit, need: Need) -> Result<()> {
         if self.failed {
             return Err(Error::ReadOnly(format!("{} failed before", self.file.path().display())));
         }
         let mut bytes = Vec::new();
         frame(self.number, self.ordinal, edit, &mut bytes)?;
+        let end = self.len + bytes.len() as u64;
+        if end + RESERVE > self.allocated {
+            match self.file.allocate(reserved(end)) {
+                Ok(()) => self.allocated = reserved(end),
+                Err(Error::DiskFull(_)) if need == Need::Urgent && end <= self.allocated => {}
+                Err(error) => {
+                    self.failed = !matches!(error, Error::DiskFull(_));
+                    return Err(error);
+                }
+            }
+        }
         self.failed = true;
         self.file.write_at(&bytes, self.len)?;
         self.file.sync_data()?;
@@ -88,6 +148,11 @@ impl ManifestWriter {
         self.len += bytes.len() as u64;
         self.ordinal += 1;
         Ok(())
+    }
+
+    /// Whether an error left the file in an unknown state.
+    pub fn failed(&self) -> bool {
+        self.failed
     }
 
     /// The number in its name.
@@ -155,7 +220,16 @@ pub fn read_current(disk: &dyn Disk, dir: &Path) -> Result<Option<FileNo>> {
 pub fn read_manifest(disk: &dyn Disk, dir: &Path, number: FileNo) -> Result<Vec<Edit>> {
     let path = dir.join(manifest_name(number));
     let bytes = read_all(disk, &path)?;
-    parse(&path, number, &bytes)
+    Ok(parse(&path, number, &bytes)?.edits)
+}
+
+/// What the bytes of a manifest hold.
+#[derive(Debug)]
+struct Parsed {
+    edits: Vec<Edit>,
+    /// Where the snapshot ends, and the last valid edit.
+    snapshot_end: usize,
+    end: usize,
 }
 
 fn read_all(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>> {
@@ -165,7 +239,7 @@ fn read_all(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn parse(path: &Path, number: FileNo, bytes: &[u8]) -> Result<Vec<Edit>> {
+fn parse(path: &Path, number: FileNo, bytes: &[u8]) -> Result<Parsed> {
     let damage = |at: usize, what: String| Error::corruption(path, at as u64, what);
     if bytes.len() < HEADER_LEN || &bytes[..8] != HEADER_MAGIC {
         return Err(damage(0, "this is not a manifest".into()));
@@ -185,10 +259,14 @@ fn parse(path: &Path, number: FileNo, bytes: &[u8]) -> Result<Vec<Edit>> {
     }
     let mut edits = Vec::new();
     let mut at = HEADER_LEN;
+    let mut snapshot_end = at;
     while let Some(payload) = edit_at(bytes, at, number, edits.len() as u32) {
         let start = at + EDIT_HEADER_LEN;
         edits.push(Edit::decode(payload).map_err(|e| damage(start + e.at, e.what))?);
         at = start + payload.len();
+        if edits.len() == 1 {
+            snapshot_end = at;
+        }
     }
     if edits.is_empty() {
         return Err(damage(HEADER_LEN, "the snapshot at the manifest's begin is not valid".into()));
@@ -203,7 +281,7 @@ fn parse(path: &Path, number: FileNo, bytes: &[u8]) -> Result<Vec<Edit>> {
             return Err(damage(at, format!("edit {} is not valid, but edit {ordinal} is", edits.len())));
         }
     }
-    Ok(edits)
+    Ok(Parsed { edits, snapshot_end, end: at })
 }
 
 /// The payload of the valid edit `ordinal` that begins at `at`.
@@ -256,7 +334,7 @@ mod tests {
     }
 
     fn parsed(bytes: &[u8]) -> Result<Vec<String>> {
-        Ok(parse(Path::new("m"), 7, bytes)?.iter().map(|e| format!("{e:?}")).collect())
+        Ok(parse(Path::new("m"), 7, bytes)?.edits.iter().map(|e| format!("{e:?}")).collect())
     }
 
     #[test]
@@ -308,6 +386,46 @@ mod tests {
         let crc = crc32c::crc32c(&bytes[..20]);
         bytes[20..24].copy_from_slice(&crc.to_le_bytes());
         assert!(parsed(&bytes).unwrap_err().to_string().contains("format version 9"));
+    }
+
+    #[test]
+    fn on_a_full_disk_urgent_edits_find_the_reserve_and_a_new_process_goes_on() {
+        let disk = crate::io::FaultyDisk::new(5);
+        let dir = Path::new("/m");
+        disk.create_dir_all(dir).unwrap();
+        let mut writer = ManifestWriter::create(&disk, dir, 3, &Edit::default()).unwrap();
+        disk.set_capacity(Some(0));
+        let edit = Edit { options: vec![("name".into(), "x".repeat(1000))], ..Edit::default() };
+        let mut written = 1;
+        let full = loop {
+            match writer.append(&edit, Need::Ordinary) {
+                Ok(()) => written += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(full, Error::DiskFull(_)) && !writer.failed(), "{full}");
+        let mut urgent = 0;
+        while urgent < 8 {
+            writer.append(&edit, Need::Urgent).unwrap();
+            urgent += 1;
+        }
+        drop(writer);
+
+        // A torn edit behind the last: the next process writes over it.
+        let end = disk.contents(&dir.join(manifest_name(3))).unwrap();
+        let end = parse(&dir.join(manifest_name(3)), 3, &end).unwrap().end;
+        disk.overwrite(&dir.join(manifest_name(3)), end as u64, b"EDIT torn");
+        let mut writer = ManifestWriter::resume(&disk, dir, 3).unwrap();
+        writer.append(&edit, Need::Urgent).unwrap();
+        urgent += 1;
+        assert_eq!(read_manifest(&disk, dir, 3).unwrap().len(), written + urgent);
+        while writer.append(&edit, Need::Urgent).is_ok() {
+            urgent += 1;
+        }
+        assert!(!writer.failed() && (14..20).contains(&urgent), "the reserve had room for {urgent} edits");
+        disk.set_capacity(None);
+        writer.append(&edit, Need::Ordinary).unwrap();
+        assert_eq!(read_manifest(&disk, dir, 3).unwrap().len(), written + urgent + 1);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::table::{next_segment_offset, Segment, SegmentMeta};
 use crate::types::{FamilyId, FileNo, GenerationId, Lsn, Seq};
 
 use super::edit::{Cut, Edit, NewFile, NewSegment};
-use super::manifest::{self, ManifestWriter};
+use super::manifest::{self, ManifestWriter, Need};
 use super::{Change, LiveFile, Run, Version};
 
 /// A manifest is rewritten when it is longer than this and than `ROTATE_FACTOR` times its snapshot: rewriting
@@ -62,8 +62,8 @@ impl StoreState {
     fn apply(&mut self, edit: &Edit) {
         self.epoch = edit.epoch.unwrap_or(self.epoch);
         self.first_live_segment = self.first_live_segment.max(edit.first_live_segment.unwrap_or(0));
-        self.cuts.extend(&edit.cuts);
         self.cuts.retain(|cut| !edit.cuts_removed.contains(&cut.at.segment()));
+        self.cuts.extend(&edit.cuts);
         self.durable_upto = self.durable_upto.max(edit.durable_upto.unwrap_or_default());
         self.last_seq = self.last_seq.max(edit.last_seq.unwrap_or(0));
         self.last_generation = self.last_generation.max(edit.last_generation.unwrap_or(0));
@@ -159,7 +159,7 @@ pub struct VersionSet {
 
 impl VersionSet {
     /// Recovers the versions of the store in `dir`; for writing, also begins a new manifest with the epoch
-    /// raised by one, durably. Files that the manifest does not name stay until [`Self::remove_unknown_files`].
+    /// raised by one, durably, or on a full disk goes on with the one that is there. Files that the manifest does not name stay until [`Self::remove_unknown_files`].
     ///
     /// Errors: damage of `CURRENT` or the manifest, a named file that is missing, I/O.
     pub fn open(
@@ -235,7 +235,7 @@ impl VersionSet {
         if !read_only {
             let mut writer = set.writer.lock();
             writer.state.epoch += 1;
-            set.begin_manifest(&mut writer)?;
+            set.take_over(&mut writer, current)?;
         }
         Ok(set)
     }
@@ -351,7 +351,12 @@ impl VersionSet {
         };
         edit.deleted_files = plan.dead.clone();
         if let Err(error) = self.write(writer, &edit) {
-            writer.limbo.extend(offered);
+            if writer.manifest.is_some() {
+                // Nothing of the edit was written, so no manifest names the files.
+                offered.iter().for_each(|&number| self.obsolete.push_table(number));
+            } else {
+                writer.limbo.extend(offered);
+            }
             return Err(error);
         }
 
@@ -450,13 +455,14 @@ impl VersionSet {
             return Ok(0);
         }
         let writer = self.writer.lock();
+        let in_force = writer.manifest.as_ref().map(ManifestWriter::number);
         let mut unlinked = 0;
         for name in self.disk.list(&self.dir)? {
             let unknown = match (parse_table_name(&name), manifest::parse_manifest_name(&name)) {
                 (Some(n), _) => {
                     n < self.first_new_file && !writer.files.contains_key(&n) && !keep.contains(&n)
                 }
-                (_, Some(n)) => n < self.first_new_file,
+                (_, Some(n)) => n < self.first_new_file && in_force != Some(n),
                 _ => false,
             };
             if unknown {
@@ -467,31 +473,87 @@ impl VersionSet {
         Ok(unlinked)
     }
 
-    /// Writes an edit so that it is durable on return.
+    /// Writes an edit so that it is durable on return. After an error nothing of it was written if there still
+    /// is a manifest to write to.
     fn write(&self, writer: &mut Writer, edit: &Edit) -> Result<()> {
         let full = |m: &ManifestWriter| m.bytes() > ROTATE_LEN.max(m.snapshot_bytes() * ROTATE_FACTOR);
         if writer.manifest.as_ref().is_none_or(full) {
-            self.begin_manifest(writer)?;
+            match self.begin_manifest(writer) {
+                // A long manifest is as good as a new one.
+                Err(error @ Error::DiskFull(_)) if writer.manifest.is_some() => {
+                    tracing::warn!(%error, "no room for a new manifest; the present one goes on");
+                }
+                done => done?,
+            }
         }
-        let manifest = writer.manifest.as_mut().expect("begin_manifest sets it on success");
-        let done = manifest.append(edit);
-        if done.is_err() {
+        // Edits that add nothing: an opening's epoch and cut, dropped families, released segments of the log.
+        let urgent = edit.new_segments.is_empty() && edit.new_files.is_empty();
+        let manifest = writer.manifest.as_mut().expect("begin_manifest sets it or fails");
+        let done = manifest.append(edit, if urgent { Need::Urgent } else { Need::Ordinary });
+        if manifest.failed() {
             writer.stale_manifests.push(manifest.number());
             writer.manifest = None;
         }
         done
     }
 
-    /// Writes the state to a new manifest and puts it in force, durably.
+    /// Writes the state, with the epoch of this opening, to a new manifest; without room for one, the epoch
+    /// goes behind the edits of the manifest in force.
+    fn take_over(&self, writer: &mut Writer, current: Option<FileNo>) -> Result<()> {
+        let error = match (self.begin_manifest(writer), current) {
+            (Err(error @ Error::DiskFull(_)), Some(_)) => error,
+            (done, _) => return done,
+        };
+        if manifest::read_current(&*self.disk, &self.dir)? != current {
+            // The new one may be in force, now or after a power cut.
+            return Err(error);
+        }
+        let Some(number) = current else { return Err(error) };
+        tracing::warn!(%error, "no room for a new manifest; the one in force goes on");
+        let mut resumed = ManifestWriter::resume(&*self.disk, &self.dir, number)?;
+        let epoch = Edit { epoch: Some(writer.state.epoch), ..Edit::default() };
+        resumed.append(&epoch, Need::Urgent)?;
+        // What the attempt left takes up space; `CURRENT` names none of it.
+        for name in self.disk.list(&self.dir)? {
+            let attempt = manifest::parse_manifest_name(&name).is_some_and(|n| n >= self.first_new_file);
+            if attempt || name == manifest::CURRENT_TMP {
+                self.disk.remove(&self.dir.join(&name))?;
+            }
+        }
+        writer.stale_manifests.clear();
+        writer.manifest = Some(resumed);
+        Ok(())
+    }
+
+    /// Writes the state to a new manifest and puts it in force, durably. After `DiskFull` the manifest before
+    /// it is still the one to write to, if it was and `CURRENT` still names it.
     fn begin_manifest(&self, writer: &mut Writer) -> Result<()> {
         let number = self.new_file_number();
         let snapshot = self.snapshot(writer);
-        writer.stale_manifests.extend(writer.manifest.take().map(|old| old.number()));
-        // In this order: if anything fails, this manifest too is out of force at the next success.
-        writer.stale_manifests.push(number);
-        let manifest = ManifestWriter::create(&*self.disk, &self.dir, number, &snapshot)?;
-        manifest::set_current(&*self.disk, &self.dir, number)?;
-        writer.stale_manifests.pop();
+        let made = ManifestWriter::create(&*self.disk, &self.dir, number, &snapshot)
+            .and_then(|made| manifest::set_current(&*self.disk, &self.dir, number).map(|()| made));
+        let before = writer.manifest.take();
+        let manifest = match made {
+            Ok(manifest) => manifest,
+            Err(error @ Error::DiskFull(_)) if before.is_some() => {
+                let now = manifest::read_current(&*self.disk, &self.dir)?;
+                if now == before.as_ref().map(ManifestWriter::number) {
+                    self.obsolete.queue.lock().push(Obsolete::Manifest(number));
+                    writer.manifest = before;
+                } else {
+                    writer.stale_manifests.extend(before.map(|old| old.number()));
+                    writer.stale_manifests.push(number);
+                }
+                return Err(error);
+            }
+            Err(error) => {
+                // Out of force, this one too, at the next success.
+                writer.stale_manifests.extend(before.map(|old| old.number()));
+                writer.stale_manifests.push(number);
+                return Err(error);
+            }
+        };
+        writer.stale_manifests.extend(before.map(|old| old.number()));
         let mut queue = self.obsolete.queue.lock();
         queue.extend(writer.stale_manifests.drain(..).map(Obsolete::Manifest));
         queue.extend(writer.limbo.drain(..).map(Obsolete::Table));

@@ -2,12 +2,12 @@
 //! for the segments to come.
 //!
 //! A file goes round: *ready* (header written and synced, no record yet), *live*, *released* (while
-//! somebody holds recycling back), *free*, and ready again under a new segment id. A segment id is
+//! somebody holds recycling back, or a thread may still write its old content again), *free*, and ready again under a new segment id. A segment id is
 //! tried in one file only, however often preparing it fails, so that no two files carry one id.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
@@ -37,13 +37,22 @@ pub(super) struct Segment {
     pub(super) file: Arc<dyn File>,
 }
 
+/// A segment that carries content, or did.
+#[derive(Debug)]
+struct Live {
+    id: u32,
+    number: FileNo,
+    /// Who may still write to it; nobody to those of earlier lives.
+    writers: Weak<Segment>,
+}
+
 #[derive(Debug)]
 struct State {
     next_id: u32,
     next_number: FileNo,
     ready: VecDeque<Arc<Segment>>,
-    live: VecDeque<(u32, FileNo)>,
-    released: Vec<FileNo>,
+    live: VecDeque<Live>,
+    released: Vec<Live>,
     free: Vec<FileNo>,
     holds: usize,
 }
@@ -85,7 +94,7 @@ impl Files {
             next_id: first,
             next_number,
             ready: VecDeque::new(),
-            live: found.old.into(),
+            live: found.old.iter().map(|&(id, number)| Live { id, number, writers: Weak::new() }).collect(),
             released: Vec::new(),
             free: found.free,
             holds: 0,
@@ -160,7 +169,8 @@ impl Files {
     pub(super) fn take_ready(&self) -> Option<Arc<Segment>> {
         let mut state = self.state.lock();
         let segment = state.ready.pop_front()?;
-        state.live.push_back((segment.id, segment.number));
+        let writers = Arc::downgrade(&segment);
+        state.live.push_back(Live { id: segment.id, number: segment.number, writers });
         Some(segment)
     }
 
@@ -172,18 +182,24 @@ impl Files {
     /// Lets live segments with ids below `segment` be reused.
     pub(super) fn release_before(&self, segment: u32) {
         let mut state = self.state.lock();
-        while state.live.front().is_some_and(|(id, _)| *id < segment) {
-            if let Some((_, number)) = state.live.pop_front() {
-                state.released.push(number);
-            }
+        while state.live.front().is_some_and(|live| live.id < segment) {
+            let released = state.live.pop_front();
+            state.released.extend(released);
         }
         Self::recycle(&mut state);
     }
 
+    /// Frees released files, but not those that a late writer of the log may still write to.
     fn recycle(state: &mut State) {
         if state.holds == 0 {
             let State { released, free, .. } = state;
-            free.append(released);
+            released.retain(|live| {
+                let held = live.writers.strong_count() > 0;
+                if !held {
+                    free.push(live.number);
+                }
+                held
+            });
         }
     }
 
@@ -192,6 +208,7 @@ impl Files {
         loop {
             let number = {
                 let mut state = self.state.lock();
+                Self::recycle(&mut state);
                 if state.free.len() <= KEEP_FREE || state.holds > 0 {
                     return;
                 }
@@ -207,7 +224,7 @@ impl Files {
 
     /// Ids and file numbers of live segments, oldest first.
     pub(super) fn live(&self) -> Vec<(u32, FileNo)> {
-        self.state.lock().live.iter().copied().collect()
+        self.state.lock().live.iter().map(|live| (live.id, live.number)).collect()
     }
 }
 

@@ -1,10 +1,10 @@
 //! The hand-over of a shared task between threads: many wait until a counter passes their ticket,
-//! and one of them at a time, the leader, does the work that advances it. Used twice by the log:
-//! for writing and for syncing. Small, so that loom can try every interleaving.
+//! and one of them at a time, the leader, does the work that advances it. The log syncs like this: the work
+//! is long, and doing it twice would double it. Small, so that loom can try every interleaving.
 //!
 //! The leader finishes, wakes everybody whose ticket is passed and *one* of the others, which then
 //! leads unless a thread that is awake came first: leadership is never handed to a sleeping thread,
-//! because waking one takes longer than writing a group.
+//! because waking one takes time in which nothing is done.
 //!
 //! No wake-up is lost: threads go to sleep only after they put themselves on the list, under the
 //! mutex, while there is a leader; and a leader stops being one under the same mutex, taking from the
@@ -14,9 +14,8 @@
 #[cfg(not(loom))]
 mod primitives {
     pub(super) use parking_lot::{Mutex, MutexGuard};
-    pub(super) use std::hint::spin_loop;
     pub(super) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-    pub(super) use std::thread::{current, park, yield_now, Thread};
+    pub(super) use std::thread::{current, park, Thread};
 
     pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         mutex.lock()
@@ -25,17 +24,16 @@ mod primitives {
 
 #[cfg(loom)]
 mod primitives {
-    pub(super) use loom::hint::spin_loop;
     pub(super) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     pub(super) use loom::sync::{Mutex, MutexGuard};
-    pub(super) use loom::thread::{current, park, yield_now, Thread};
+    pub(super) use loom::thread::{current, park, Thread};
 
     pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         mutex.lock().expect("no thread panics in the model")
     }
 }
 
-use primitives::{current, lock, park, spin_loop, yield_now, AtomicBool, AtomicU64, Mutex, Ordering, Thread};
+use primitives::{current, lock, park, AtomicBool, AtomicU64, Mutex, Ordering, Thread};
 
 /// What a wait ended with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,19 +59,6 @@ struct State {
     sleepers: Vec<Sleeper>,
 }
 
-/// How often a thread looks before it sleeps: first at once, then after letting others run, which is
-/// when a leader that lost its core goes on.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Looks {
-    pub spins: u32,
-    pub yields: u32,
-}
-
-impl Looks {
-    /// Sleeps at once.
-    pub(super) const NONE: Looks = Looks { spins: 0, yields: 0 };
-}
-
 /// Most threads that are woken with the mutex given up once.
 const WAKE_AT_ONCE: usize = 16;
 
@@ -82,8 +67,6 @@ pub(super) struct Handover {
     /// Everything up to this ticket is done. Written by the leader only.
     done: AtomicU64,
     stopped: AtomicBool,
-    /// Copy of `State::leading` for spinning threads; may lag.
-    leading: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -92,7 +75,6 @@ impl Handover {
         Handover {
             done: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
-            leading: AtomicBool::new(false),
             state: Mutex::new(State::default()),
         }
     }
@@ -114,22 +96,8 @@ impl Handover {
         }
     }
 
-    /// Waits until `ticket` is done or it is the caller's turn to lead; looks as often as `looks`
-    /// says before it sleeps.
-    pub(super) fn wait(&self, ticket: u64, looks: Looks) -> Turn {
-        for turn in 0..looks.spins + looks.yields {
-            if let Some(turn) = self.settled(ticket) {
-                return turn;
-            }
-            if !self.leading.load(Ordering::Relaxed) {
-                break;
-            }
-            if turn < looks.spins {
-                spin_loop();
-            } else {
-                yield_now();
-            }
-        }
+    /// Waits until `ticket` is done or it is the caller's turn to lead.
+    pub(super) fn wait(&self, ticket: u64) -> Turn {
         let mut id = None;
         loop {
             if let Some(turn) = self.settled(ticket) {
@@ -146,7 +114,6 @@ impl Handover {
             }
             if !state.leading {
                 state.leading = true;
-                self.leading.store(true, Ordering::Relaxed);
                 return Turn::Lead;
             }
             state.next_id += 1;
@@ -158,24 +125,12 @@ impl Handover {
         }
     }
 
-    /// Takes the lead if nobody has it.
-    pub(super) fn try_lead(&self) -> bool {
-        let mut state = lock(&self.state);
-        if state.leading || self.stopped.load(Ordering::Acquire) {
-            return false;
-        }
-        state.leading = true;
-        self.leading.store(true, Ordering::Relaxed);
-        true
-    }
-
     /// The leader's end: everything up to `done` (at least what was) is done, and it leads no more.
     pub(super) fn finish(&self, done: u64) {
         debug_assert!(done >= self.done());
         self.done.store(done, Ordering::Release);
         let mut state = lock(&self.state);
         state.leading = false;
-        self.leading.store(false, Ordering::Relaxed);
         // One that is not done goes first: it works while the others wake.
         let next = state.sleepers.iter().position(|s| s.ticket > done);
         let mut heir = next.map(|at| state.sleepers.swap_remove(at).thread);
@@ -227,14 +182,14 @@ mod tests {
     fn every_ticket_is_done_and_leaders_are_alone() {
         let shared = Arc::new((Handover::new(), AtomicU64::new(0), AtomicU64::new(0)));
         std::thread::scope(|scope| {
-            for n in 0..8 {
+            for _ in 0..8 {
                 let shared = shared.clone();
                 scope.spawn(move || {
                     let (handover, tickets, leaders) = &*shared;
                     for _ in 0..2000 {
                         let ticket = tickets.fetch_add(1, Ordering::SeqCst) + 1;
                         loop {
-                            match handover.wait(ticket, Looks { spins: n * 10, yields: n }) {
+                            match handover.wait(ticket) {
                                 Turn::Done => break,
                                 Turn::Stopped => panic!("nobody stops"),
                                 Turn::Lead => {
@@ -255,14 +210,11 @@ mod tests {
 
     #[test]
     fn a_stop_keeps_what_was_done() {
-        const FIVE: Looks = Looks { spins: 5, yields: 0 };
         let handover = Handover::new();
-        assert_eq!(handover.wait(3, Looks::NONE), Turn::Lead);
-        assert!(!handover.try_lead());
+        assert_eq!(handover.wait(3), Turn::Lead);
         handover.finish(3);
         handover.stop();
-        assert_eq!((handover.wait(3, FIVE), handover.wait(4, FIVE)), (Turn::Done, Turn::Stopped));
-        assert!(!handover.try_lead());
+        assert_eq!((handover.wait(3), handover.wait(4)), (Turn::Done, Turn::Stopped));
     }
 }
 
@@ -282,7 +234,7 @@ mod loom_tests {
                 let (handover, tickets, leaders) = shared;
                 let ticket = tickets.fetch_add(1, Ordering::AcqRel) + 1;
                 loop {
-                    match handover.wait(ticket, Looks::NONE) {
+                    match handover.wait(ticket) {
                         Turn::Done => {
                             assert!(handover.done() >= ticket);
                             return;

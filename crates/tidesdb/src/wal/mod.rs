@@ -6,17 +6,21 @@
 //! `protocols.md` sections 1 and 2 have the rules, `docs/format/wal.md` has the bytes.
 //!
 //! - `batch`, `record`, `segment`: bytes, both ways
-//! - `handover`: who works when many wait
+//! - `handover`: who syncs when many wait
+//! - `inflight`: who writes when many wait
 //! - `files`: physical files: preparing, recycling, releasing
 //! - `writer`: [`Wal`], what committers use
 //! - `reader`: [`recover`]
+//! - `settle`: [`settle()`], when the disk is too full to write elsewhere what recovery read
 
 pub mod batch;
 mod files;
 mod handover;
+mod inflight;
 mod reader;
 pub mod record;
 mod segment;
+mod settle;
 mod writer;
 
 #[cfg(all(test, not(loom)))]
@@ -24,10 +28,12 @@ mod tests;
 
 use crate::types::{Lsn, Seq};
 
+pub(crate) use self::batch::{put_varint, Cursor, Malformed};
 pub use self::batch::{BatchBuilder, BatchEntry, BatchReader};
 pub use self::files::{LogFiles, RecyclingHold};
 pub use self::reader::{recover, RecoveredSummary};
 pub use self::record::{Ddl, PreparedHead, Record, RecordRef, WalBytes};
+pub use self::settle::settle;
 pub use self::writer::{Patience, Purpose, Reservation, Ticket, Wal, WalOptions};
 
 /// Where a life of the log ends and where it goes on; kept in the manifest (`protocols.md` 1.3).

@@ -92,15 +92,25 @@ pub fn recover(
     let mut reader = LogReader { disk, store, found: &found, open: None };
     let mut used: Vec<u32> = Vec::new();
     let mut first = first_live_segment;
+    let mut before: Option<(Lsn, u64)> = None;
     loop {
         let life = Life::of(&found, first);
         let cut = life.and_then(|life| cuts.iter().find(|c| c.epoch == life.epoch)).copied();
+        let known = (summary.records, summary.discarded);
         let stop = reader.read_life(first, life, cut, &mut summary, visit)?;
-        used.extend(first..=summary.end.segment());
         let Some(cut) = cut else {
             reader.judge_end(life, &stop, &mut summary)?;
+            match before {
+                // A life that wrote nothing: the log still ends where the one before it was cut.
+                Some(end) if known == (summary.records, summary.discarded) => {
+                    (summary.end, summary.epoch) = end;
+                }
+                _ => used.extend(first..=summary.end.segment()),
+            }
             break;
         };
+        used.extend(first..=summary.end.segment());
+        before = Some((summary.end, summary.epoch));
         if cut.next_segment <= first {
             return Err(Error::corruption(
                 log_dir(store),

@@ -3,14 +3,22 @@
 //! A committer reserves room ([`Wal::reserve`], may wait or fail), enqueues its record (never waits,
 //! never fails) and then waits until it is written or durable. Whoever waits first leads: it takes
 //! everything queued, serialises it into one buffer and writes that with one `pwrite` (more only at
-//! the end of a segment and after [`FLUSH_AT`] bytes). Syncs have a leader of their own.
+//! the end of a segment and after a megabyte). Syncs have a leader of their own.
 //!
-//! Invariants:
-//! - tickets are dense and in the order of the log; `written` and `durable` are contiguous;
-//! - `capacity` (bytes between the log's end and the end of the last prepared segment) is at least
-//!   the sum of all reservations and of everything queued, so that a leader finds room prepared;
-//! - after a failed `pwrite` or sync nothing is written or synced any more, and both positions stay
-//!   where they were proven (`protocols.md` 1.8).
+//! Tickets are dense and in the order of the log. This file is the handle; each step has its own:
+//! - `room`: reservations and the queue
+//! - `group`: who writes what is queued, and up to where it is written
+//! - `log_end`: records to bytes, segment after segment
+//! - `sync`: who syncs, and who is told
+//! - `background`: segments prepared ahead, syncs at intervals, marks
+//! - `shared`: what all of them share, and failure
+
+mod background;
+mod group;
+mod log_end;
+mod room;
+mod shared;
+mod sync;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,12 +29,17 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::files::{Files, LogFiles, RecyclingHold, Segment};
-use super::handover::{Handover, Looks, Turn};
-use super::record::{Record, MAX_FIXED};
-use super::segment::{
-    footprint, frame_end, log_dir, record_start, size_is_valid, Part, Seal, FRAGMENT_HEADER, SEGMENT_HEADER,
-};
+use self::background::Background;
+use self::group::Progress;
+use self::log_end::LogEnd;
+use self::room::Queue;
+pub use self::room::{Patience, Purpose, Reservation};
+use self::shared::{Core, Counters};
+use super::files::{Files, LogFiles, RecyclingHold};
+use super::handover::Handover;
+use super::inflight::InFlight;
+use super::record::Record;
+use super::segment::{footprint, log_dir, size_is_valid, Seal, SEGMENT_HEADER};
 use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::options::SyncMode;
@@ -35,24 +48,8 @@ use crate::types::{FileNo, Lsn, Seq};
 /// The place of a record in the queue: dense, from 1; 0 is "before everything".
 pub type Ticket = u64;
 
-/// Bytes after which a leader writes what it has serialised so far.
-const FLUSH_AT: usize = 1 << 20;
-
-/// Capacity that the write buffer keeps from one group to the next.
-const KEEP_BUFFER: usize = 2 * FLUSH_AT;
-
-/// How long a thread that waits for a write looks at the counter before it sleeps: about the time of two
-/// small `pwrite`s, then a few turns of the scheduler in which a leader that lost its core finishes.
-const WRITE_LOOKS: Looks = Looks { spins: 100, yields: 16 };
-
 /// Records that the queue has room for from the start.
 const QUEUE: usize = 1024;
-
-/// How often a thread that waits for room looks at its own interruption.
-const ROOM_POLL: Duration = Duration::from_millis(5);
-
-/// How often the background thread looks for work that nobody told it of.
-const IDLE_POLL: Duration = Duration::from_millis(500);
 
 /// How a log is written.
 #[derive(Clone, Debug)]
@@ -81,151 +78,6 @@ impl Default for WalOptions {
             background: true,
         }
     }
-}
-
-/// What room is reserved for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Purpose {
-    /// Anything.
-    Ordinary,
-    /// What must be possible on a full disk (DROP, markers, rollbacks, ceilings): may use the last
-    /// prepared segment, which the ordinary leave alone.
-    Urgent,
-}
-
-/// How long a caller waits for room.
-pub struct Patience<'a> {
-    /// Longest time; after it `Error::BackpressureTimeout`.
-    pub timeout: Duration,
-    /// Asked every few milliseconds; true ends the wait with `Error::Interrupted`.
-    pub interrupted: &'a dyn Fn() -> bool,
-}
-
-impl Patience<'static> {
-    /// Waits for `timeout`, cannot be interrupted.
-    pub fn of(timeout: Duration) -> Patience<'static> {
-        Patience { timeout, interrupted: &|| false }
-    }
-}
-
-impl fmt::Debug for Patience<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Patience").field("timeout", &self.timeout).finish_non_exhaustive()
-    }
-}
-
-/// Room for one record in the log; given back when dropped.
-pub struct Reservation {
-    core: Arc<Core>,
-    bytes: u64,
-}
-
-impl fmt::Debug for Reservation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reservation").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        if self.bytes > 0 {
-            let mut queue = self.core.queue.lock();
-            queue.outstanding -= self.bytes;
-            queue.slots -= 1;
-            if queue.waiting > 0 {
-                self.core.room.notify_all();
-            }
-        }
-    }
-}
-
-struct Queue {
-    records: VecDeque<(Record, u64)>,
-    last: Ticket,
-    /// Reservations that have not become records.
-    slots: usize,
-    /// Bytes of reservations, and of records that are not written.
-    outstanding: u64,
-    /// Bytes between the end of the log and the end of the last prepared segment.
-    capacity: u64,
-    waiting: usize,
-}
-
-/// What only the write leader touches.
-struct LogEnd {
-    segment: Arc<Segment>,
-    seal: Seal,
-    /// Where the next byte goes.
-    offset: u32,
-    /// Serialised bytes that are not in the file; they end at `offset`.
-    buffer: Vec<u8>,
-    head: Vec<u8>,
-    /// The group, kept for its capacity.
-    taken: Vec<(Record, u64)>,
-    /// Segments that this group has written to, but the present one.
-    touched: Vec<Arc<Segment>>,
-    /// Bytes of `capacity` that this group has used.
-    used: u64,
-}
-
-/// How far the log is proven; changed by leaders, in one step each.
-#[derive(Default)]
-struct Progress {
-    written: Ticket,
-    written_lsn: Lsn,
-    written_seq: Seq,
-    durable_seq: Seq,
-    /// Segments with writes that no sync covers, oldest first.
-    dirty: VecDeque<Arc<Segment>>,
-    /// `durable_lsn` that a mark in the log tells.
-    marked: Lsn,
-}
-
-type Callback = Box<dyn FnOnce(Result<()>) + Send>;
-
-#[derive(Default)]
-struct Background {
-    stop: bool,
-    work: bool,
-    /// A sync that is due although nobody waits.
-    sync: bool,
-    /// Last ticket at the tick before, to know when the log idles.
-    seen: Ticket,
-    last_sync_micros: u64,
-}
-
-struct Core {
-    disk: Arc<dyn Disk>,
-    options: WalOptions,
-    epoch: u64,
-    files: Arc<Files>,
-    queue: Mutex<Queue>,
-    room: Condvar,
-    writes: Handover,
-    syncs: Handover,
-    end: Mutex<LogEnd>,
-    progress: Mutex<Progress>,
-    written_lsn: AtomicU64,
-    durable_lsn: AtomicU64,
-    /// Tickets up to this may be in the file, wholly or in part.
-    taken: AtomicU64,
-    failed: AtomicBool,
-    reason: Mutex<Option<String>>,
-    background: Mutex<Background>,
-    wake: Condvar,
-    callbacks: Mutex<Vec<(Ticket, Callback)>>,
-    counters: Counters,
-}
-
-/// What was done since the log was opened.
-#[derive(Default)]
-struct Counters {
-    /// Bytes of records written, with all that frames them.
-    bytes: AtomicU64,
-    /// Groups written.
-    groups: AtomicU64,
-    /// Syncs.
-    syncs: AtomicU64,
 }
 
 /// The log, open for writing. Shared by reference between threads.
@@ -298,17 +150,18 @@ impl Wal {
                 waiting: 0,
             }),
             room: Condvar::new(),
-            writes: Handover::new(),
+            flight: InFlight::new(),
             syncs: Handover::new(),
-            end: Mutex::new(LogEnd {
+            end: std::sync::Mutex::new(LogEnd {
                 seal: Seal::new(first_segment, epoch),
                 segment,
                 offset: SEGMENT_HEADER,
                 buffer: Vec::new(),
                 head: Vec::new(),
                 taken: Vec::new(),
-                touched: Vec::new(),
                 used: 0,
+                ticket: 0,
+                seq: 0,
             }),
             progress: Mutex::new(Progress { written_lsn: start, marked: start, ..Progress::default() }),
             written_lsn: AtomicU64::new(start.0),
@@ -318,6 +171,10 @@ impl Wal {
             reason: Mutex::new(None),
             background: Mutex::new(Background { last_sync_micros: now, ..Background::default() }),
             wake: Condvar::new(),
+            interval: AtomicU64::new(match options.sync_mode {
+                SyncMode::Interval => micros(options.sync_interval),
+                SyncMode::None | SyncMode::Full => u64::MAX,
+            }),
             callbacks: Mutex::new(Vec::new()),
             counters: Counters::default(),
             options,
@@ -399,6 +256,13 @@ impl Wal {
         }
     }
 
+    /// From now on the background thread syncs a log with unsynced records this long after its last sync;
+    /// `None`: never.
+    pub fn set_sync_interval(&self, interval: Option<Duration>) {
+        self.core.interval.store(interval.map_or(u64::MAX, micros), Ordering::Relaxed);
+        self.core.notify_background();
+    }
+
     /// The last ticket given out.
     pub fn last_ticket(&self) -> Ticket {
         self.core.queue.lock().last
@@ -406,7 +270,7 @@ impl Wal {
 
     /// Everything up to this ticket is written.
     pub fn written_ticket(&self) -> Ticket {
-        self.core.writes.done()
+        self.core.flight.done()
     }
 
     /// Everything up to this ticket is durable.
@@ -509,453 +373,12 @@ impl Wal {
     }
 }
 
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 impl Drop for Wal {
     fn drop(&mut self) {
         self.stop_thread();
-    }
-}
-
-/// Aborts when a panic unwinds through work that others wait for: a half-made group must not be
-/// followed by anything. (A thread that panicked before may still lead, in a destructor.)
-struct AbortOnPanic {
-    panicking: bool,
-}
-
-impl AbortOnPanic {
-    fn new() -> AbortOnPanic {
-        AbortOnPanic { panicking: std::thread::panicking() }
-    }
-}
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() && !self.panicking {
-            std::process::abort();
-        }
-    }
-}
-
-impl Core {
-    fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::SeqCst)
-    }
-
-    fn read_only(&self) -> Error {
-        let reason = self.reason.lock().clone();
-        Error::ReadOnly(reason.unwrap_or_else(|| "the log failed".into()))
-    }
-
-    /// The error for a record that is not proven to be where its owner wants it.
-    fn lost(&self, ticket: Ticket) -> Error {
-        // A leader raises `taken` before it looks at `failed` and writes nothing after a failure, so
-        // a ticket above `taken` is not and will not be in the file.
-        if ticket <= self.taken.load(Ordering::SeqCst) {
-            Error::OutcomeUnknown
-        } else {
-            self.read_only()
-        }
-    }
-
-    fn fail(&self, error: &Error) {
-        {
-            let mut reason = self.reason.lock();
-            if reason.is_none() {
-                tracing::error!(%error, "the write-ahead log failed; the store is read-only");
-                *reason = Some(format!("the write-ahead log failed: {error}"));
-            }
-        }
-        self.failed.store(true, Ordering::SeqCst);
-        self.writes.stop();
-        self.syncs.stop();
-        let queue = self.queue.lock();
-        self.room.notify_all();
-        drop(queue);
-        self.call_back();
-    }
-
-    fn reserve(
-        self: Arc<Self>,
-        bytes: usize,
-        purpose: Purpose,
-        patience: &Patience<'_>,
-    ) -> Result<Reservation> {
-        let need = footprint(bytes.saturating_add(MAX_FIXED), self.options.segment_size);
-        let spare = match purpose {
-            Purpose::Ordinary => self.files.room_per_segment(),
-            Purpose::Urgent => 0,
-        };
-        let mut waited = Duration::ZERO;
-        let mut queue = self.queue.lock();
-        loop {
-            if self.has_failed() {
-                drop(queue);
-                return Err(self.read_only());
-            }
-            let outstanding = queue.outstanding;
-            if outstanding > 0 && outstanding.saturating_add(need) > self.options.max_outstanding {
-                if (patience.interrupted)() {
-                    return Err(Error::Interrupted);
-                }
-                if waited >= patience.timeout {
-                    return Err(Error::BackpressureTimeout);
-                }
-                queue.waiting += 1;
-                // Only whole naps count as time, so that a virtual clock is not needed here.
-                if self.room.wait_for(&mut queue, ROOM_POLL).timed_out() {
-                    waited += ROOM_POLL;
-                }
-                queue.waiting -= 1;
-            } else if queue.capacity < outstanding + need + spare {
-                drop(queue);
-                self.prepare(usize::MAX)?;
-                queue = self.queue.lock();
-            } else {
-                queue.outstanding += need;
-                queue.slots += 1;
-                let slots = queue.slots;
-                queue.records.reserve(slots);
-                drop(queue);
-                return Ok(Reservation { core: self, bytes: need });
-            }
-        }
-    }
-
-    /// Prepares a segment and counts its room.
-    fn prepare(&self, enough: usize) -> Result<()> {
-        if self.files.prepare(enough)? {
-            self.queue.lock().capacity += self.files.room_per_segment();
-        }
-        Ok(())
-    }
-
-    fn wait_written(&self, ticket: Ticket) -> Result<()> {
-        loop {
-            match self.writes.wait(ticket, WRITE_LOOKS) {
-                Turn::Done => return Ok(()),
-                Turn::Stopped => return Err(self.lost(ticket)),
-                Turn::Lead => self.lead_write(),
-            }
-        }
-    }
-
-    fn lead_write(&self) {
-        let _guard = AbortOnPanic::new();
-        let mut end = self.end.lock();
-        match self.write_group(&mut end) {
-            Ok(written) => self.writes.finish(written),
-            Err(error) => self.fail(&error),
-        }
-        // Freeing large batches comes after the answer.
-        end.taken.clear();
-        let full_half = end.offset > self.options.segment_size / 2;
-        drop(end);
-        if full_half && self.options.background && self.files.ready() < 2 {
-            self.notify_background();
-        }
-    }
-
-    /// Writes everything queued. On success the group is published in `progress`.
-    fn write_group(&self, end: &mut LogEnd) -> Result<Ticket> {
-        let last = {
-            let mut queue = self.queue.lock();
-            end.taken.extend(queue.records.drain(..));
-            queue.last
-        };
-        self.taken.store(last, Ordering::SeqCst);
-        if self.has_failed() {
-            return Err(self.read_only());
-        }
-        let durable = Lsn(self.durable_lsn.load(Ordering::Acquire));
-        let taken = std::mem::take(&mut end.taken);
-        let (mut bytes, mut seq) = (0, 0);
-        let mut result = Ok(());
-        for (record, reserved) in &taken {
-            bytes += reserved;
-            seq = record.borrow().seq().unwrap_or(seq);
-            result = self.append(end, record, durable);
-            if result.is_err() {
-                break;
-            }
-        }
-        end.taken = taken;
-        result?;
-        end.flush()?;
-        self.publish(end, Some(last), seq);
-        let mut queue = self.queue.lock();
-        queue.outstanding -= bytes;
-        self.counters.bytes.fetch_add(end.used, Ordering::Relaxed);
-        self.counters.groups.fetch_add(1, Ordering::Relaxed);
-        queue.capacity -= std::mem::take(&mut end.used);
-        if queue.waiting > 0 {
-            self.room.notify_all();
-        }
-        Ok(last)
-    }
-
-    /// Makes what `end` has written visible to syncs: positions and dirty segments in one step.
-    fn publish(&self, end: &mut LogEnd, written: Option<Ticket>, seq: Seq) {
-        let lsn = Lsn::new(end.segment.id, end.offset);
-        let mut progress = self.progress.lock();
-        for segment in end.touched.drain(..).chain([end.segment.clone()]) {
-            if progress.dirty.back().is_none_or(|last| last.id < segment.id) {
-                progress.dirty.push_back(segment);
-            }
-        }
-        if let Some(written) = written {
-            progress.written = written;
-            progress.written_seq = progress.written_seq.max(seq);
-        }
-        progress.written_lsn = lsn;
-        self.written_lsn.store(lsn.0, Ordering::Release);
-    }
-
-    /// Serialises a record behind what is there, going on to the next segments as needed.
-    fn append(&self, end: &mut LogEnd, record: &Record, durable: Lsn) -> Result<()> {
-        let size = self.options.segment_size;
-        match record_start(end.offset, size) {
-            Some(start) => end.pad_to(start),
-            None => {
-                end.pad_to(size);
-                self.next_segment(end)?;
-            }
-        }
-        let start = Lsn::new(end.segment.id, end.offset);
-        let mut head = std::mem::take(&mut end.head);
-        let mut rest = record.borrow().encode(durable, &mut head);
-        let mut first_rest = &head[..];
-        let mut first = true;
-        loop {
-            if end.offset == size {
-                self.next_segment(end)?;
-            }
-            let room = (frame_end(end.offset, size) - end.offset - FRAGMENT_HEADER) as usize;
-            let n = room.min(first_rest.len());
-            let (a, more) = first_rest.split_at(n);
-            first_rest = more;
-            let (b, more) = rest.split_at((room - n).min(rest.len()));
-            rest = more;
-            let done = first_rest.is_empty() && rest.is_empty();
-            end.fragment(Part::new(first, done), a, b);
-            if end.buffer.len() >= FLUSH_AT {
-                end.flush()?;
-            }
-            if done {
-                break;
-            }
-            first = false;
-        }
-        end.head = head;
-        record.placed(start, Lsn::new(end.segment.id, end.offset));
-        Ok(())
-    }
-
-    fn next_segment(&self, end: &mut LogEnd) -> Result<()> {
-        end.flush()?;
-        let next = loop {
-            match self.files.take_ready() {
-                Some(next) => break next,
-                // Room is reserved before records are queued, so this is for the background mark at
-                // most; it must not be assumed, though, where a log's life is at stake.
-                None => self.prepare(1)?,
-            }
-        };
-        end.seal = Seal::new(next.id, self.epoch);
-        let full = std::mem::replace(&mut end.segment, next);
-        end.touched.push(full);
-        end.offset = SEGMENT_HEADER;
-        Ok(())
-    }
-
-    fn wait_durable(&self, ticket: Ticket) -> Result<()> {
-        loop {
-            match self.syncs.wait(ticket, Looks::NONE) {
-                Turn::Done => return Ok(()),
-                Turn::Stopped => return Err(self.lost(ticket)),
-                Turn::Lead => self.lead_sync(),
-            }
-        }
-    }
-
-    fn lead_sync(&self) {
-        let _guard = AbortOnPanic::new();
-        match self.sync_group() {
-            Ok(durable) => {
-                self.syncs.finish(durable);
-                self.call_back();
-            }
-            Err(error) => self.fail(&error),
-        }
-    }
-
-    /// Writes what is queued, then syncs what was written before the sync began.
-    fn sync_group(&self) -> Result<Ticket> {
-        let last = self.queue.lock().last;
-        self.wait_written(last)?;
-        if self.has_failed() {
-            return Err(self.read_only());
-        }
-        let (written, lsn, seq, dirty) = {
-            let mut progress = self.progress.lock();
-            let dirty = std::mem::take(&mut progress.dirty);
-            (progress.written, progress.written_lsn, progress.written_seq, dirty)
-        };
-        for segment in &dirty {
-            segment.file.sync_data()?;
-            self.counters.syncs.fetch_add(1, Ordering::Relaxed);
-        }
-        {
-            let mut progress = self.progress.lock();
-            progress.durable_seq = seq;
-        }
-        self.durable_lsn.store(lsn.0, Ordering::Release);
-        Ok(written)
-    }
-
-    /// Answers callbacks whose ticket is durable, all of them when the log failed.
-    fn call_back(&self) {
-        let failed = self.has_failed();
-        let durable = self.syncs.done();
-        let mut due = Vec::new();
-        {
-            let mut callbacks = self.callbacks.lock();
-            let mut at = 0;
-            while at < callbacks.len() {
-                if failed || callbacks[at].0 <= durable {
-                    due.push(callbacks.swap_remove(at));
-                } else {
-                    at += 1;
-                }
-            }
-        }
-        for (ticket, callback) in due {
-            callback(if ticket <= durable { Ok(()) } else { Err(self.lost(ticket)) });
-        }
-    }
-
-    fn notify_background(&self) {
-        if self.options.background {
-            let mut background = self.background.lock();
-            background.work = true;
-            self.wake.notify_one();
-        }
-    }
-
-    fn run(&self) {
-        let _guard = AbortOnPanic::new();
-        let nap = match self.options.sync_mode {
-            SyncMode::Interval => self.options.sync_interval.min(IDLE_POLL),
-            SyncMode::None | SyncMode::Full => IDLE_POLL,
-        };
-        loop {
-            {
-                let mut background = self.background.lock();
-                if !background.work && !background.stop {
-                    self.wake.wait_for(&mut background, nap);
-                }
-                if background.stop {
-                    return;
-                }
-                background.work = false;
-            }
-            self.tick();
-        }
-    }
-
-    fn tick(&self) {
-        if self.has_failed() {
-            return;
-        }
-        let half = Lsn(self.written_lsn.load(Ordering::Acquire)).offset() > self.options.segment_size / 2;
-        if half {
-            if let Err(error) = self.prepare(2) {
-                tracing::warn!(%error, "no further log segment prepared");
-            }
-        }
-        self.files.trim();
-        let now = self.disk.now_micros();
-        let (last, idle, sync) = {
-            let last = self.queue.lock().last;
-            let mut background = self.background.lock();
-            let idle = background.seen == last;
-            background.seen = last;
-            let interval = u64::try_from(self.options.sync_interval.as_micros()).unwrap_or(u64::MAX);
-            let due = self.options.sync_mode == SyncMode::Interval
-                && now.saturating_sub(background.last_sync_micros) >= interval;
-            let sync = (due || std::mem::take(&mut background.sync)) && self.syncs.done() < last;
-            if sync {
-                background.last_sync_micros = now;
-            }
-            (last, idle, sync)
-        };
-        if sync {
-            // The error is kept and told to everybody.
-            let _ = self.wait_durable(last);
-        } else if idle {
-            self.mark();
-        }
-    }
-
-    /// Writes a durable mark when everything is durable and no record tells it. The mark is not
-    /// waited for and leaves the log clean: no ticket, no sync. Its segment is dirty all the same,
-    /// so that the next sync covers the mark before anything behind it counts as durable.
-    fn mark(&self) {
-        let durable = Lsn(self.durable_lsn.load(Ordering::Acquire));
-        if self.progress.lock().marked >= durable || self.has_failed() || !self.writes.try_lead() {
-            return;
-        }
-        let _guard = AbortOnPanic::new();
-        let mut end = self.end.lock();
-        let (empty, room) = {
-            let queue = self.queue.lock();
-            let need = footprint(MAX_FIXED, self.options.segment_size);
-            (queue.records.is_empty(), queue.capacity >= queue.outstanding + need)
-        };
-        let done = self.writes.done();
-        if !empty || !room || self.syncs.done() < done {
-            self.writes.finish(done);
-            return;
-        }
-        let result = self.append(&mut end, &Record::DurableMark, durable).and_then(|()| end.flush());
-        if let Err(error) = result {
-            self.fail(&error);
-            return;
-        }
-        self.publish(&mut end, None, 0);
-        self.progress.lock().marked = durable;
-        self.queue.lock().capacity -= std::mem::take(&mut end.used);
-        self.writes.finish(done);
-    }
-}
-
-impl LogEnd {
-    fn pad_to(&mut self, offset: u32) {
-        let n = offset - self.offset;
-        self.buffer.resize(self.buffer.len() + n as usize, 0);
-        self.offset = offset;
-        self.used += u64::from(n);
-    }
-
-    /// Appends a fragment whose payload is `a` and `b`; it fits into the frame.
-    fn fragment(&mut self, part: Part, a: &[u8], b: &[u8]) {
-        let at = self.buffer.len();
-        self.buffer.extend_from_slice(&[0; FRAGMENT_HEADER as usize]);
-        self.buffer.extend_from_slice(a);
-        self.buffer.extend_from_slice(b);
-        let (header, payload) = self.buffer[at..].split_at_mut(FRAGMENT_HEADER as usize);
-        header.copy_from_slice(&self.seal.header(self.offset, part, payload));
-        let n = (self.buffer.len() - at) as u32;
-        self.offset += n;
-        self.used += u64::from(n);
-    }
-
-    /// Writes the buffer to the present segment.
-    fn flush(&mut self) -> Result<()> {
-        if !self.buffer.is_empty() {
-            let start = u64::from(self.offset) - self.buffer.len() as u64;
-            self.segment.file.write_at(&self.buffer, start)?;
-            self.buffer.clear();
-            self.buffer.shrink_to(KEEP_BUFFER);
-        }
-        Ok(())
     }
 }

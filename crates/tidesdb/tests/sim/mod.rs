@@ -125,6 +125,7 @@ impl Asked {
             bound: self.bound.as_deref(),
             mode: self.mode,
             skip_locked: false,
+            peek_locked: false,
             expect: self.expect,
         }
     }

@@ -34,14 +34,14 @@ impl Store {
         let log_from = self.wal.written_lsn().segment();
         self.pipeline.order_and_rotate(batch, fresh.clone(), |seq, sealed| {
             let runs = Arc::new(runs.commit(&self.versions, seq, first));
-            self.hold_log_for(id, runs.id());
+            let upto = runs.id();
             state.log_from.insert(fresh.id(), log_from);
             let layers = vec![
                 Sealed { layer: Layer::Memtable(sealed.clone()), last_seq: seq - 1 },
                 Sealed { layer: Layer::Runs(runs), last_seq: seq },
             ];
             self.push_sealed(&mut state, &fresh, layers);
-            self.wal.enqueue(marker, Record::Marker { txn: id, seq })
+            self.decide_into(id, upto, || self.wal.enqueue(marker, Record::Marker { txn: id, seq }))
         });
         drop(state);
         self.memtables.changed.notify_all();

@@ -1,8 +1,8 @@
-//! One connection of a check's client: statements as text over the socket, rows as text, and
+//! One connection of a client of the laboratory's own (checks, TPC-C): statements as text over the socket, rows as text, and
 //! failures told apart: the server said no, or it is gone.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
@@ -10,6 +10,24 @@ use mysql::{Conn, OptsBuilder, Row, Value};
 
 /// No statement of a check takes this long: who waits longer hangs.
 const ANSWER_LIMIT: Duration = Duration::from_secs(90);
+
+/// How a client reaches a server: over its socket, as a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The socket's path.
+    pub socket: PathBuf,
+    /// The user.
+    pub user: String,
+    /// The password; none for none.
+    pub password: Option<String>,
+}
+
+impl Address {
+    /// root without a password, as in the laboratory's own servers.
+    pub fn root(socket: &Path) -> Address {
+        Address { socket: socket.to_path_buf(), user: "root".to_string(), password: None }
+    }
+}
 
 /// Why a statement did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,11 +81,17 @@ pub struct Session(Conn);
 impl Session {
     /// Connects as root, over the socket.
     pub fn open(socket: &Path) -> Result<Session, Failure> {
+        Session::connect(&Address::root(socket), ANSWER_LIMIT)
+    }
+
+    /// Connects; no statement may take longer than `limit`.
+    pub fn connect(address: &Address, limit: Duration) -> Result<Session, Failure> {
         let options = OptsBuilder::new()
-            .socket(Some(socket.to_string_lossy()))
-            .user(Some("root"))
-            .read_timeout(Some(ANSWER_LIMIT))
-            .write_timeout(Some(ANSWER_LIMIT));
+            .socket(Some(address.socket.to_string_lossy()))
+            .user(Some(address.user.as_str()))
+            .pass(address.password.as_deref())
+            .read_timeout(Some(limit))
+            .write_timeout(Some(limit));
         Ok(Session(Conn::new(options)?))
     }
 
@@ -81,6 +105,15 @@ impl Session {
     pub fn rows(&mut self, statement: &str) -> Result<Vec<Columns>, Failure> {
         let rows: Vec<Row> = self.0.query(statement)?;
         Ok(rows.into_iter().map(|row| row.unwrap().iter().map(text).collect()).collect())
+    }
+
+    /// Runs a statement and shows each of its rows, of which none is kept: for tables that are
+    /// too large to be held.
+    pub fn each_row(&mut self, statement: &str, mut look: impl FnMut(&[Value])) -> Result<(), Failure> {
+        for row in self.0.query_iter(statement)? {
+            look(&row?.unwrap());
+        }
+        Ok(())
     }
 
     /// Runs a statement that returns rows of numbers; a NULL among them is 0.

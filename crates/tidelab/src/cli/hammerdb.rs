@@ -1,0 +1,189 @@
+//! `tidelab hammerdb`: the options of the published benchmark's runner, as a front to TPC-C on
+//! a server that already runs.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+
+use super::print;
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use crate::measure::tpcc::{load, make_tables, run_on, Cell, Design, Loaded, Record, Target, Watcher};
+use crate::report::result::ServerFacts;
+use crate::report::tpcc_files;
+use crate::report::tpcc_progress::Progress;
+use crate::report::tpcc_table::{render, TpccResult};
+use crate::server::engine::Engine;
+use crate::server::session::{Address, Failure, Session};
+use crate::telemetry::disk::Space;
+use crate::telemetry::machine;
+use crate::workload::tpcc::schema::TABLES;
+use crate::workload::tpcc::Scale;
+
+/// HammerDB's name for it.
+const DATABASE: &str = "tpcc";
+
+#[derive(Args, Clone, Debug)]
+pub(super) struct Options {
+    /// The benchmark: tpcc.
+    #[arg(short = 'b', value_name = "NAME", value_parser = ["tpcc"])]
+    benchmark: String,
+    /// Warehouses.
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(i64).range(1..=100_000))]
+    warehouses: i64,
+    /// Users of the measured load.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    tpcc_vu: u32,
+    /// Users that fill the tables.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256))]
+    tpcc_build_vu: u32,
+    /// Minutes before the measured time.
+    #[arg(long, value_name = "MINUTES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1440))]
+    rampup: u32,
+    /// Minutes that are measured.
+    #[arg(long, value_name = "MINUTES", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1440))]
+    duration: u32,
+    /// Seconds at most to wait until the server is quiet, before and after.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    settle: u32,
+    /// The engine.
+    #[arg(short = 'e', value_name = "ENGINE")]
+    engine: Engine,
+    /// The user to connect as.
+    #[arg(short = 'u', value_name = "USER", default_value = "root")]
+    user: String,
+    /// Its password.
+    #[arg(long = "pass", value_name = "PASSWORD")]
+    password: Option<String>,
+    /// The socket of the server.
+    #[arg(short = 'S', value_name = "SOCKET")]
+    socket: PathBuf,
+    /// Where the results go.
+    #[arg(long, value_name = "DIR", default_value = "build/results")]
+    out: PathBuf,
+}
+
+pub(super) fn run(options: &Options) -> Result<bool> {
+    let address = Address {
+        socket: options.socket.clone(),
+        user: options.user.clone(),
+        password: options.password.clone(),
+    };
+    let interrupt = Interrupt::on_signals()?;
+    let variables = look(&address).map_err(|failure| Error::Load {
+        what: format!("the server on {}", options.socket.display()),
+        message: failure.to_string(),
+    })?;
+    let (process, facts) = (process(&variables), ServerFacts::new("", &[], &variables));
+    refuse_strangers(&address)?;
+    let design = Design {
+        engines: vec![options.engine],
+        rounds: 1,
+        scale: Scale::full(options.warehouses),
+        users: options.tpcc_vu,
+        build_users: options.tpcc_build_vu,
+        ramp_up_s: options.rampup * 60,
+        duration_s: options.duration * 60,
+        settle_s: options.settle,
+        seed: 1,
+        options: Some("those of the running server".to_string()),
+        memory_scale: 1.0,
+    };
+    let machine = machine::describe(&options.out);
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let start = Instant::now();
+    let mut progress = Progress::new(&design);
+    let target = Target { address: &address, process, database: DATABASE };
+    let mut record = Record { servers: BTreeMap::from([(options.engine, facts)]), ..Record::default() };
+    let result = benchmark(&target, &design, &interrupt, &mut progress, &mut record);
+    record.ended_early = result.err().map(|error| error.to_string());
+    progress.close();
+    interrupt.check()?;
+    let took = start.elapsed().as_secs_f64();
+    let run = TpccResult::new("hammerdb", design, record, machine, started, took);
+    let paths = tpcc_files::write(&run, &options.out)?;
+    let mut text = format!("\n{}", render(&run, std::io::stdout().is_terminal()));
+    if let (true, Some(f)) = (run.good(), run.record.cells.first().and_then(|c| c.figures.as_ref())) {
+        text +=
+            &format!("\nTEST RESULT : System achieved {:.0} NOPM from {:.0} MariaDB TPM\n", f.nopm, f.tpm);
+    }
+    print(&text, took, &paths);
+    Ok(run.good())
+}
+
+fn benchmark(
+    target: &Target<'_>,
+    design: &Design,
+    interrupt: &Interrupt,
+    watcher: &mut dyn Watcher,
+    record: &mut Record,
+) -> Result<()> {
+    let engine = design.engines[0];
+    make_tables(target.address, target.database, engine, design.scale, false)?;
+    let (rows, seconds) = load(target, engine, design, interrupt, watcher)?;
+    let loaded = Loaded { engine, rows, seconds, server_cpu_s: 0.0, space: Space::default() };
+    watcher.loaded(&loaded);
+    record.loads.push(loaded);
+    let mut cell = Cell::new(engine, 1, design.seed + 1);
+    let measured = run_on(target, design, &mut cell, interrupt, watcher, Space::default);
+    if let Err(error) = measured {
+        cell.failures.push(error.to_string());
+    }
+    watcher.measured(&cell);
+    record.cells.push(cell);
+    Ok(())
+}
+
+fn look(address: &Address) -> std::result::Result<BTreeMap<String, String>, Failure> {
+    let mut session = Session::connect(address, Duration::from_secs(30))?;
+    let rows = session.rows("SHOW GLOBAL VARIABLES")?;
+    Ok(rows.into_iter().filter_map(|row| Some((row.first()?.clone(), row.get(1)?.clone()))).collect())
+}
+
+/// The server's process, from its pid file, if it runs here and the file can be read.
+fn process(variables: &BTreeMap<String, String>) -> Option<u32> {
+    let (data, file) = (variables.get("datadir")?, variables.get("pid_file")?);
+    std::fs::read_to_string(PathBuf::from(data).join(file)).ok()?.trim().parse().ok()
+}
+
+/// The database is made anew: one that holds other tables than TPC-C's is somebody's.
+fn refuse_strangers(address: &Address) -> Result<()> {
+    let names: Vec<String> = TABLES.iter().map(|t| format!("'{}'", t.name)).collect();
+    let query = format!(
+        "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{DATABASE}' AND TABLE_NAME NOT IN ({})",
+        names.join(", ")
+    );
+    let count = Session::connect(address, Duration::from_secs(30)).and_then(|mut s| s.number(&query));
+    match count {
+        Ok(0) => Ok(()),
+        Ok(_) => Err(Error::Usage(format!(
+            "the database {DATABASE} holds tables that are not TPC-C's; it would be dropped"
+        ))),
+        Err(failure) => Err(Error::Statement { statement: query, message: failure.to_string() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::parse;
+    use super::super::Command;
+
+    #[test]
+    fn the_published_command_line_is_understood() {
+        let words =
+            "tidelab hammerdb -b tpcc --warehouses 40 --tpcc-vu 8 --tpcc-build-vu 8 --rampup 1 --duration 2 \
+                     --settle 5 -e tidesdb -u hammerdb --pass hammerdb123 -S /tmp/mariadb.sock";
+        let words: Vec<&str> = words.split_whitespace().collect();
+        match parse(&words.join(" ")).unwrap().command {
+            Some(Command::Hammerdb(o)) => {
+                assert_eq!((o.warehouses, o.tpcc_vu, o.rampup, o.duration, o.settle), (40, 8, 1, 2, 5));
+                assert_eq!((o.user.as_str(), o.password.as_deref()), ("hammerdb", Some("hammerdb123")));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(parse("tidelab hammerdb -b tpch -e innodb -S /s").is_err());
+    }
+}

@@ -1,0 +1,174 @@
+//! A history as the clients recorded it.
+
+use std::fmt;
+
+/// What a key's value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Everything that was ever written to it, in order: a write appends.
+    List,
+    /// What was last written to it: a write overwrites.
+    Register,
+}
+
+/// A key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// List or register.
+    pub kind: Kind,
+    /// Its number among those of its kind.
+    pub id: u32,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::List => write!(f, "L{}", self.id),
+            Kind::Register => write!(f, "R{}", self.id),
+        }
+    }
+}
+
+/// What is written: a number that no other write of the history has. Never 0.
+pub type Element = u64;
+
+/// How a statement reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Access {
+    /// A plain SELECT.
+    Plain,
+    /// LOCK IN SHARE MODE.
+    Shared,
+    /// FOR UPDATE.
+    Exclusive,
+}
+
+impl Access {
+    /// Whether what was read stays as it is until the reader ends.
+    pub fn locks(self) -> bool {
+        self != Access::Plain
+    }
+}
+
+/// The values that a statement found, one for each key that it asked for: a list's elements, a
+/// register's one; empty for a key that was not there.
+pub type Seen = Vec<(Key, Vec<Element>)>;
+
+/// A statement that was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Statement {
+    /// Appended to a list, or wrote a register.
+    Write {
+        /// Where.
+        key: Key,
+        /// What.
+        element: Element,
+    },
+    /// Read.
+    Read {
+        /// How.
+        access: Access,
+        /// It asked for all keys between two, rather than for one.
+        range: bool,
+        /// What it found.
+        seen: Seen,
+    },
+}
+
+/// How a transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// COMMIT was answered.
+    Committed,
+    /// It rolled back, or was refused.
+    Aborted,
+    /// COMMIT was sent and not answered.
+    Unknown,
+}
+
+/// A transaction as its client saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// Whose.
+    pub client: u32,
+    /// Before its first statement was sent, on a clock that all clients share.
+    pub began: u64,
+    /// After its last answer came.
+    pub ended: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Its statements that were answered, in order.
+    pub statements: Vec<Statement>,
+}
+
+impl Transaction {
+    /// Its writes, in order.
+    pub fn writes(&self) -> impl Iterator<Item = (Key, Element)> + '_ {
+        self.statements.iter().filter_map(|statement| match statement {
+            Statement::Write { key, element } => Some((*key, *element)),
+            Statement::Read { .. } => None,
+        })
+    }
+}
+
+impl Transaction {
+    /// What it did, in one line; of reads of many keys only those in `keys`.
+    pub fn told(&self, keys: &[Key]) -> String {
+        let mut text = format!("client {}", self.client);
+        text.push_str(match self.outcome {
+            Outcome::Committed => ":",
+            Outcome::Aborted => " (rolled back):",
+            Outcome::Unknown => " (outcome unknown):",
+        });
+        for (number, statement) in self.statements.iter().enumerate() {
+            text.push_str(if number == 0 { " " } else { "; " });
+            match statement {
+                Statement::Write { key, element } => {
+                    let verb = if key.kind == Kind::List { "append" } else { "write" };
+                    text.push_str(&format!("{verb} {element} to {key}"));
+                }
+                Statement::Read { access, range, seen } => {
+                    text.push_str(if *range { "read range" } else { "read" });
+                    text.push_str(match access {
+                        Access::Plain => "",
+                        Access::Shared => " share mode",
+                        Access::Exclusive => " for update",
+                    });
+                    let all = seen.len() <= KEYS_SHOWN;
+                    for (key, elements) in seen.iter().filter(|(key, _)| all || keys.contains(key)) {
+                        text.push_str(&format!(" {key}={}", shortened(elements)));
+                    }
+                    if !all {
+                        text.push_str(&format!(" ({} keys)", seen.len()));
+                    }
+                }
+            }
+        }
+        text
+    }
+}
+
+impl fmt::Display for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.told(&[]))
+    }
+}
+
+/// Of a read of more keys only those that matter are printed.
+const KEYS_SHOWN: usize = 8;
+/// So many elements at the end of a long list are printed.
+const ELEMENTS_SHOWN: usize = 6;
+
+/// A list as people read it: its end is what matters.
+pub fn shortened(elements: &[Element]) -> String {
+    let from = elements.len().saturating_sub(ELEMENTS_SHOWN);
+    let shown: Vec<String> = elements[from..].iter().map(Element::to_string).collect();
+    format!("[{}{}]", if from > 0 { "... " } else { "" }, shown.join(" "))
+}
+
+/// All that the clients of a run recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// The transactions, in any order.
+    pub transactions: Vec<Transaction>,
+}

@@ -1,0 +1,599 @@
+//! TPC-C on several engines: each engine has a server of its own, is loaded once, and every
+//! round starts on the same loaded data. Rounds interleave the engines.
+//!
+//! The loaded data directory is set aside and copied back before each round (moved in the
+//! last): a copy takes a fraction of a load's time, and all rounds begin on the same files
+//! with a server that was just started.
+//!
+//! A cell counts only if the conditions hold afterwards and the tables grew by what the clients
+//! were told: new orders and order numbers given out are the same number.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::experiment::fatal;
+use super::latency::LatencyFigures;
+use super::plan::turns;
+use super::quiet;
+use crate::error::{io_error, Error, Result};
+use crate::interrupt::Interrupt;
+use crate::report::result::ServerFacts;
+use crate::server::engine::Engine;
+use crate::server::session::{Address, Failure, Session};
+use crate::server::settings::Setting;
+use crate::server::{Data, Server, Wanted};
+use crate::telemetry::disk::{self, Space};
+use crate::telemetry::process::process_use;
+use crate::workload::tpcc::drive::{Drive, Outcomes, Second};
+use crate::workload::tpcc::loader::Load;
+use crate::workload::tpcc::{procedures, readout, schema, Scale, Transaction};
+
+/// What to measure.
+#[derive(Clone, Debug, Serialize)]
+pub struct Design {
+    /// The competitors.
+    pub engines: Vec<Engine>,
+    /// Rounds.
+    pub rounds: u32,
+    /// Size of the tables.
+    pub scale: Scale,
+    /// Users of the measured load.
+    pub users: u32,
+    /// Users that fill the tables.
+    pub build_users: u32,
+    /// Seconds before the measured time.
+    pub ramp_up_s: u32,
+    /// Measured seconds.
+    pub duration_s: u32,
+    /// Seconds at most to wait until a server is quiet, before and after the load.
+    pub settle_s: u32,
+    /// Where all random values come from; round r adds r to it.
+    pub seed: u64,
+    /// The option file that the settings come from; none for the laboratory's own.
+    pub options: Option<String>,
+    /// By how much its sizes of memory were scaled.
+    pub memory_scale: f64,
+}
+
+/// One transaction of a cell.
+#[derive(Clone, Debug, Serialize)]
+pub struct PerTransaction {
+    /// Which.
+    pub transaction: Transaction,
+    /// Latencies of those that met no error, to the last result.
+    #[serde(flatten)]
+    pub latency: LatencyFigures,
+    /// Their time as a share of that of all transactions, in percent.
+    pub time_percent: f64,
+    /// New orders rolled back because of an unused item, as the specification wants.
+    pub rolled_back: u64,
+    /// Those that failed and were not tried again, by error number.
+    pub failed: BTreeMap<u16, u64>,
+}
+
+/// The figures of a run that came to its end.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// Measured seconds.
+    pub seconds: f64,
+    /// New orders a minute.
+    pub nopm: f64,
+    /// Transactions of all kinds a minute, rolled back ones included, failed ones not.
+    pub tpm: f64,
+    /// Each kind.
+    pub transactions: Vec<PerTransaction>,
+    /// Failed transactions, in percent of those that were begun.
+    pub failed_percent: f64,
+    /// User and system time of the server's process for a transaction, in microseconds.
+    pub server_cpu_us: f64,
+    /// What it still took for each of them after the load had ended, until it was quiet.
+    pub after_cpu_us: f64,
+    /// CPUs that were busy with neither server nor client, on average.
+    pub other_cpus: f64,
+    /// CPUs that the client took.
+    pub client_cpus: f64,
+    /// The largest resident size of the server in the measured time, in bytes.
+    pub resident_bytes: u64,
+    /// Bytes that the server caused to be written to the device.
+    pub written_bytes: u64,
+    /// The engine's files after the run.
+    pub space: Space,
+}
+
+/// A second of a run.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SecondUse {
+    /// Seconds since the start, ramp-up included.
+    pub at_s: f64,
+    /// New orders a minute.
+    pub nopm: f64,
+    /// Transactions a minute.
+    pub tpm: f64,
+    /// Failed transactions a second.
+    pub failed_per_s: f64,
+    /// CPUs that the server used since the second before.
+    pub server_cpus: f64,
+    /// Its resident size in bytes.
+    pub resident_bytes: u64,
+}
+
+/// One run on one engine, and what came of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cell {
+    /// The engine.
+    pub engine: Engine,
+    /// The round, counted from 1.
+    pub round: u32,
+    /// Where its random values come from; the same for all engines of a round.
+    pub seed: u64,
+    /// Why it does not count; empty when it does.
+    pub failures: Vec<String>,
+    /// Seconds that the check of the conditions took.
+    pub check_s: f64,
+    /// The figures; none when the run did not come to its end.
+    pub figures: Option<Figures>,
+    /// Each second of it.
+    pub seconds: Vec<SecondUse>,
+}
+
+impl Cell {
+    /// A run that is to be made.
+    pub fn new(engine: Engine, round: u32, seed: u64) -> Cell {
+        Cell { engine, round, seed, failures: Vec::new(), check_s: 0.0, figures: None, seconds: Vec::new() }
+    }
+
+    /// It came to its end and passed its checks.
+    pub fn counts(&self) -> bool {
+        self.failures.is_empty() && self.figures.is_some()
+    }
+}
+
+/// How an engine was loaded.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Loaded {
+    /// The engine.
+    pub engine: Engine,
+    /// Rows of all tables.
+    pub rows: u64,
+    /// Seconds.
+    pub seconds: f64,
+    /// The server's CPU time meanwhile, in seconds.
+    pub server_cpu_s: f64,
+    /// The files after the server ended in order.
+    pub space: Space,
+}
+
+/// All that was recorded.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Record {
+    /// The loads.
+    pub loads: Vec<Loaded>,
+    /// The runs in the order in which they were made.
+    pub cells: Vec<Cell>,
+    /// What each engine's server used.
+    pub servers: BTreeMap<Engine, ServerFacts>,
+    /// Why it ended before its last step.
+    pub ended_early: Option<String>,
+}
+
+/// Sees what happens, for those who wait.
+pub trait Watcher {
+    /// An engine's tables are being filled: rows in, of about so many, in so many seconds.
+    fn loading(&mut self, engine: Engine, rows: u64, of: u64, seconds: f64);
+    /// They are filled.
+    fn loaded(&mut self, loaded: &Loaded);
+    /// Something else begins.
+    fn begins(&mut self, round: u32, engine: Engine, what: &str);
+    /// A second of a run is over.
+    fn second(&mut self, second: &Second);
+    /// A run is over and checked.
+    fn measured(&mut self, cell: &Cell);
+}
+
+/// What all servers have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The installed MariaDB.
+    pub prefix: &'a Path,
+    /// The TidesDB plugin.
+    pub plugin: &'a Path,
+    /// Where servers and loaded data are; each server is in `server` below it.
+    pub directory: &'a Path,
+}
+
+/// Carries a design out.
+pub struct Experiment<'a> {
+    design: &'a Design,
+    place: Place<'a>,
+    settings: &'a BTreeMap<Engine, Vec<Setting>>,
+    interrupt: &'a Interrupt,
+    watcher: &'a mut dyn Watcher,
+    record: Record,
+}
+
+impl<'a> Experiment<'a> {
+    /// With the settings of each engine's server.
+    pub fn new(
+        design: &'a Design,
+        place: Place<'a>,
+        settings: &'a BTreeMap<Engine, Vec<Setting>>,
+        interrupt: &'a Interrupt,
+        watcher: &'a mut dyn Watcher,
+    ) -> Experiment<'a> {
+        Experiment { design, place, settings, interrupt, watcher, record: Record::default() }
+    }
+
+    /// Carries it out. With `keep`, the last server's files stay.
+    pub fn run(mut self, keep: bool) -> Record {
+        if let Err(error) = self.all(keep) {
+            self.record.ended_early = Some(error.to_string());
+        }
+        // What is loaded can be loaded again; nobody asks for it.
+        let _ = fs::remove_dir_all(self.place.directory.join("loaded"));
+        self.record
+    }
+
+    fn all(&mut self, keep: bool) -> Result<()> {
+        for engine in self.design.engines.clone() {
+            self.load(engine)?;
+        }
+        for round in 1..=self.design.rounds {
+            for engine in turns(&self.design.engines, round - 1) {
+                self.cell(engine, round, keep)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn frozen(&self, engine: Engine) -> PathBuf {
+        self.place.directory.join("loaded").join(engine.database())
+    }
+
+    fn start(&self, engine: Engine, data: Data<'_>) -> Result<Server> {
+        let directory = self.place.directory.join("server");
+        let none = Vec::new();
+        let wanted = Wanted {
+            prefix: self.place.prefix,
+            engines: &[engine],
+            plugin: Some(self.place.plugin),
+            directory: &directory,
+            data,
+            settings: self.settings.get(&engine).unwrap_or(&none),
+        };
+        Server::start(&wanted, self.interrupt)
+    }
+
+    fn load(&mut self, engine: Engine) -> Result<()> {
+        let scale = self.design.scale;
+        let server = self.start(engine, Data::Empty)?;
+        let none = Vec::new();
+        let asked = self.settings.get(&engine).unwrap_or(&none);
+        let facts = ServerFacts::new(&self.place.prefix.to_string_lossy(), asked, server.variables());
+        self.record.servers.insert(engine, facts);
+        let address = Address::root(server.socket());
+        let before = process_use(server.pid()).cpu_s;
+        make_tables(&address, engine.database(), engine, scale, false)?;
+        let target = Target { address: &address, process: Some(server.pid()), database: engine.database() };
+        let (rows, seconds) = load(&target, engine, self.design, self.interrupt, self.watcher)?;
+        let server_cpu_s = process_use(server.pid()).cpu_s - before;
+        self.watcher.begins(0, engine, "setting the loaded data aside");
+        let frozen = self.frozen(engine);
+        server.freeze(&frozen)?;
+        let space = disk::of_engine(&frozen, engine);
+        let loaded = Loaded { engine, rows, seconds, server_cpu_s, space };
+        self.watcher.loaded(&loaded);
+        self.record.loads.push(loaded);
+        Ok(())
+    }
+
+    /// Fails only when nothing more can be measured.
+    fn cell(&mut self, engine: Engine, round: u32, keep: bool) -> Result<()> {
+        let frozen = self.frozen(engine);
+        let last = round == self.design.rounds;
+        self.watcher.begins(round, engine, "starting on the loaded data");
+        let data = if last { Data::Move(&frozen) } else { Data::Copy(&frozen) };
+        let mut server = self.start(engine, data)?;
+        let seed = self.design.seed + u64::from(round);
+        let mut cell = Cell::new(engine, round, seed);
+        let address = Address::root(server.socket());
+        let target = Target { address: &address, process: Some(server.pid()), database: engine.database() };
+        let directory = server.directory().to_path_buf();
+        let space = || disk::of_engine(&directory, engine);
+        let measured = run_on(&target, self.design, &mut cell, self.interrupt, self.watcher, space)
+            .and_then(|()| server.check_alive());
+        if let Err(error) = measured {
+            cell.failures.push(error.to_string());
+            let alive = server.check_alive();
+            self.keep(cell);
+            // The files of one that is gone stay: they are what shows why.
+            alive?;
+            fatal(error)?;
+            return server.stop(false);
+        }
+        let good = cell.counts();
+        self.keep(cell);
+        let last = last && turns(&self.design.engines, round - 1).last() == Some(&engine);
+        server.stop(!good || (keep && last))?;
+        if !good {
+            self.preserve(engine, round)?;
+        }
+        Ok(())
+    }
+
+    /// The files of a run that failed its checks stay, under a name of their own.
+    fn preserve(&self, engine: Engine, round: u32) -> Result<()> {
+        let from = self.place.directory.join("server");
+        let to = self.place.directory.join(format!("failed-{}-{round}", engine.database()));
+        let _ = fs::remove_dir_all(&to);
+        fs::rename(&from, &to).map_err(io_error("cannot move", &from))
+    }
+
+    fn keep(&mut self, cell: Cell) {
+        self.watcher.measured(&cell);
+        self.record.cells.push(cell);
+    }
+}
+
+/// A server that runs, and the database in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// How to reach it.
+    pub address: &'a Address,
+    /// Its process; none where that is not known.
+    pub process: Option<u32>,
+    /// The database.
+    pub database: &'a str,
+}
+
+/// Fills the tables, which must be there and empty. The rows that are in, and the seconds.
+pub fn load(
+    target: &Target<'_>,
+    engine: Engine,
+    design: &Design,
+    interrupt: &Interrupt,
+    watcher: &mut dyn Watcher,
+) -> Result<(u64, f64)> {
+    let start = Instant::now();
+    let of = design.scale.rows();
+    let load = Load {
+        address: target.address,
+        database: target.database,
+        scale: design.scale,
+        users: design.build_users,
+        seed: design.seed,
+        session: &[],
+        interrupt,
+    };
+    let rows = load.run(|rows, seconds| watcher.loading(engine, rows, of, seconds))?;
+    Ok((rows, start.elapsed().as_secs_f64()))
+}
+
+/// One run on tables that are filled, and the checks that it must pass: the cell has its figures
+/// and failures then. Fails when it did not come to its end. `space` says what the engine's files
+/// take.
+pub fn run_on(
+    target: &Target<'_>,
+    design: &Design,
+    cell: &mut Cell,
+    interrupt: &Interrupt,
+    watcher: &mut dyn Watcher,
+    space: impl FnOnce() -> Space,
+) -> Result<()> {
+    let settle = || {
+        let limit = Duration::from_secs(u64::from(design.settle_s));
+        target.process.map_or(Ok(()), |process| quiet::wait(process, limit, interrupt))
+    };
+    let cpu = || target.process.map_or(0.0, |process| process_use(process).cpu_s);
+    settle()?;
+    watcher.begins(cell.round, cell.engine, "running");
+    let drive = Drive {
+        address: target.address,
+        server: target.process,
+        database: target.database,
+        scale: design.scale,
+        users: design.users,
+        ramp_up: Duration::from_secs(u64::from(design.ramp_up_s)),
+        duration: Duration::from_secs(u64::from(design.duration_s)),
+        seed: cell.seed,
+        interrupt,
+    };
+    let outcomes = drive.run(|second| watcher.second(second))?;
+    cell.failures.extend(outcomes.errors.iter().cloned());
+    watcher.begins(cell.round, cell.engine, "waiting until the server is quiet");
+    let before = cpu();
+    settle()?;
+    let after = cpu() - before;
+    cell.seconds = seconds(&outcomes);
+    let figures = figures(&outcomes, after, space());
+    watcher.begins(cell.round, cell.engine, "checking the conditions");
+    let start = Instant::now();
+    let found = readout::check(target.address, target.database, design.scale, design.users.min(READERS))?;
+    cell.check_s = start.elapsed().as_secs_f64();
+    cell.failures.extend(found.complaints());
+    cell.failures.extend(compare(&outcomes, found.new_orders));
+    if figures.nopm <= 0.0 {
+        cell.failures.push("not one new order came to its end".to_string());
+    }
+    cell.figures = Some(figures);
+    Ok(())
+}
+
+/// Connections that read the tables for the check at once.
+const READERS: u32 = 4;
+
+/// Whether the order numbers that were given out are those of the orders that clients were
+/// told of.
+pub fn compare(outcomes: &Outcomes, in_tables: i64) -> Option<String> {
+    if i64::try_from(outcomes.orders_in_all) == Ok(in_tables) || !outcomes.errors.is_empty() {
+        return None;
+    }
+    Some(format!(
+        "clients were told of {} new orders, the districts gave out {in_tables} numbers",
+        outcomes.orders_in_all
+    ))
+}
+
+/// Makes database, tables and procedures.
+pub fn make_tables(
+    address: &Address,
+    database: &str,
+    engine: Engine,
+    scale: Scale,
+    tokens: bool,
+) -> Result<()> {
+    let make = || -> std::result::Result<(), Failure> {
+        let mut session = Session::connect(address, Duration::from_secs(60))?;
+        schema::make(&mut session, database, engine, tokens)?;
+        procedures::make(&mut session, database, scale, tokens)
+    };
+    make().map_err(|failure| Error::Statement {
+        statement: format!("making the tables of {database}"),
+        message: failure.to_string(),
+    })
+}
+
+/// The figures of a load; `after_s` is the CPU time that the server took after it.
+pub fn figures(outcomes: &Outcomes, after_s: f64, space: Space) -> Figures {
+    let (begin, end) = (&outcomes.begin, &outcomes.end);
+    let seconds = (end.at - begin.at).as_secs_f64();
+    let done: u64 = outcomes.counted.iter().map(|c| c.latencies.count()).sum();
+    let failed: u64 = outcomes.counted.iter().flat_map(|c| c.failed.values()).sum();
+    let each: Vec<LatencyFigures> = outcomes.counted.iter().map(|c| c.latencies.figures()).collect();
+    let time = |f: &LatencyFigures| f.average_ms * f.calls as f64;
+    let all_time: f64 = each.iter().map(time).sum();
+    let per_minute = |count: u64| if seconds > 0.0 { count as f64 * 60.0 / seconds } else { 0.0 };
+    let share = |part: f64, of: f64| if of > 0.0 { 100.0 * part / of } else { 0.0 };
+    let transactions = Transaction::ALL
+        .into_iter()
+        .zip(&outcomes.counted)
+        .zip(&each)
+        .map(|((transaction, counted), latency)| PerTransaction {
+            transaction,
+            latency: *latency,
+            time_percent: share(time(latency), all_time),
+            rolled_back: counted.rolled_back,
+            failed: counted.failed.clone(),
+        })
+        .collect();
+    let orders = &outcomes.counted[Transaction::NewOrder.index()];
+    let server = end.server.cpu_s - begin.server.cpu_s;
+    let machine = end.machine_cpu_s - begin.machine_cpu_s;
+    let each_us = |cpu_s: f64| if done > 0 { cpu_s * 1e6 / done as f64 } else { 0.0 };
+    let cpus = |cpu_s: f64| if seconds > 0.0 { (cpu_s / seconds).max(0.0) } else { 0.0 };
+    let measured = outcomes.seconds.iter().filter(|s| s.moment.at >= begin.at);
+    Figures {
+        seconds,
+        nopm: per_minute(orders.latencies.count() - orders.rolled_back),
+        tpm: per_minute(done),
+        transactions,
+        failed_percent: share(failed as f64, (done + failed) as f64),
+        server_cpu_us: each_us(server),
+        after_cpu_us: each_us(after_s),
+        other_cpus: cpus(machine - server - outcomes.client_cpu_s),
+        client_cpus: cpus(outcomes.client_cpu_s),
+        resident_bytes: measured
+            .map(|s| s.moment.server.resident_bytes)
+            .chain([begin.server.resident_bytes, end.server.resident_bytes])
+            .max()
+            .unwrap_or(0),
+        written_bytes: end.server.written_bytes.saturating_sub(begin.server.written_bytes),
+        space,
+    }
+}
+
+/// The seconds of a load.
+fn seconds(outcomes: &Outcomes) -> Vec<SecondUse> {
+    let mut before: Option<&Second> = None;
+    let mut all = Vec::with_capacity(outcomes.seconds.len());
+    for second in &outcomes.seconds {
+        let server_cpus = before.map_or(0.0, |b| {
+            let wall = (second.moment.at - b.moment.at).as_secs_f64();
+            (second.moment.server.cpu_s - b.moment.server.cpu_s) / wall.max(1e-3)
+        });
+        all.push(SecondUse {
+            at_s: second.at_s,
+            nopm: second.new_orders_per_s * 60.0,
+            tpm: second.transactions_per_s * 60.0,
+            failed_per_s: second.failed_per_s,
+            server_cpus,
+            resident_bytes: second.moment.server.resident_bytes,
+        });
+        before = Some(second);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::process::{Moment, ProcessUse};
+    use crate::workload::tpcc::drive::Counted;
+
+    fn outcomes() -> Outcomes {
+        let start = Instant::now();
+        let moment = |s: u64, cpu: f64, resident: u64| Moment {
+            at: start + Duration::from_secs(s),
+            server: ProcessUse { cpu_s: cpu, resident_bytes: resident, written_bytes: s * 10 },
+            machine_cpu_s: cpu + s as f64,
+        };
+        let second = |s: u64, cpu: f64, resident: u64| Second {
+            at_s: s as f64,
+            new_orders_per_s: 10.0,
+            transactions_per_s: 20.0,
+            failed_per_s: 0.0,
+            moment: moment(s, cpu, resident),
+        };
+        let mut counted: [Counted; 5] = Default::default();
+        for (n, calls) in [(0, 100), (1, 90), (2, 10)] {
+            for _ in 0..calls {
+                counted[n].latencies.record(Duration::from_millis(n as u64 + 1));
+            }
+        }
+        counted[0].rolled_back = 1;
+        counted[1].failed.insert(1213, 50);
+        Outcomes {
+            counted,
+            orders_in_all: 120,
+            failed_in_all: 60,
+            seconds: vec![second(1, 1.0, 900), second(3, 4.0, 500), second(4, 5.5, 700)],
+            begin: moment(2, 3.0, 400),
+            end: moment(12, 13.0, 600),
+            client_cpu_s: 4.0,
+            errors: vec![],
+        }
+    }
+
+    #[test]
+    fn figures_are_of_the_measured_time() {
+        let f = figures(&outcomes(), 0.2, Space::default());
+        assert_eq!((f.seconds, f.nopm, f.tpm), (10.0, 99.0 * 6.0, 200.0 * 6.0));
+        assert_eq!((f.server_cpu_us, f.after_cpu_us), (50_000.0, 1000.0));
+        assert!((f.other_cpus - 0.6).abs() < 1e-9, "20 s in all, 10 server, 4 client");
+        assert_eq!((f.failed_percent, f.resident_bytes, f.written_bytes), (20.0, 700, 100));
+        let payment = &f.transactions[1];
+        assert_eq!((payment.transaction, payment.latency.calls), (Transaction::Payment, 90));
+        // 100, 180 and 30 ms.
+        assert!((payment.time_percent - 100.0 * 180.0 / 310.0).abs() < 1e-9);
+        assert_eq!(payment.failed[&1213], 50);
+    }
+
+    #[test]
+    fn each_second_has_its_cpu() {
+        let cpus: Vec<f64> = seconds(&outcomes()).iter().map(|s| s.server_cpus).collect();
+        assert_eq!(cpus, [0.0, 1.5, 1.5]);
+    }
+
+    #[test]
+    fn orders_in_the_tables_must_be_those_of_the_clients() {
+        let mut outcomes = outcomes();
+        assert_eq!(compare(&outcomes, 120), None);
+        assert!(compare(&outcomes, 119).unwrap().contains("119"));
+        // Who ended early may have an order in doubt.
+        outcomes.errors.push("x".to_string());
+        assert_eq!(compare(&outcomes, 121), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! The log's background thread: it prepares segments, removes superfluous files, syncs when the interval is
+//! over or somebody asked, and writes a durable mark into a log that idles. Its work is one function,
+//! [`Core::tick`], which owners without the thread call themselves.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::shared::{AbortOnPanic, Core};
+use super::Ticket;
+use crate::types::Lsn;
+use crate::wal::record::{Record, MAX_FIXED};
+use crate::wal::segment::footprint;
+
+/// How often the background thread looks for work that nobody told it of.
+const IDLE_POLL: Duration = Duration::from_millis(500);
+
+#[derive(Default)]
+pub(super) struct Background {
+    pub(super) stop: bool,
+    pub(super) work: bool,
+    /// A sync that is due although nobody waits.
+    pub(super) sync: bool,
+    /// Last ticket at the tick before, to know when the log idles.
+    pub(super) seen: Ticket,
+    pub(super) last_sync_micros: u64,
+}
+
+impl Core {
+    pub(super) fn notify_background(&self) {
+        if self.options.background {
+            let mut background = self.background.lock();
+            background.work = true;
+            self.wake.notify_one();
+        }
+    }
+
+    pub(super) fn run(&self) {
+        let _guard = AbortOnPanic::new();
+        loop {
+            {
+                let nap = Duration::from_micros(self.interval.load(Ordering::Relaxed)).min(IDLE_POLL);
+                let mut background = self.background.lock();
+                if !background.work && !background.stop {
+                    self.wake.wait_for(&mut background, nap);
+                }
+                if background.stop {
+                    return;
+                }
+                background.work = false;
+            }
+            self.tick();
+        }
+    }
+
+    pub(super) fn tick(&self) {
+        if self.has_failed() {
+            return;
+        }
+        let half = Lsn(self.written_lsn.load(Ordering::Acquire)).offset() > self.options.segment_size / 2;
+        if half {
+            if let Err(error) = self.prepare(2) {
+                tracing::warn!(%error, "no further log segment prepared");
+            }
+        }
+        self.files.trim();
+        let now = self.disk.now_micros();
+        let (last, idle, sync) = {
+            let last = self.queue.lock().last;
+            let mut background = self.background.lock();
+            let idle = background.seen == last;
+            background.seen = last;
+            let interval = self.interval.load(Ordering::Relaxed);
+            let due = now.saturating_sub(background.last_sync_micros) >= interval;
+            let sync = (due || std::mem::take(&mut background.sync)) && self.syncs.done() < last;
+            if sync {
+                background.last_sync_micros = now;
+            }
+            (last, idle, sync)
+        };
+        if sync {
+            // The error is kept and told to everybody.
+            let _ = self.wait_durable(last);
+        } else if idle {
+            self.mark();
+        }
+    }
+
+    /// Writes a durable mark when everything is durable and no record tells it. The mark is not
+    /// waited for and leaves the log clean: no ticket, no sync. Its segment is dirty all the same,
+    /// so that the next sync covers the mark before anything behind it counts as durable.
+    pub(super) fn mark(&self) {
+        let durable = Lsn(self.durable_lsn.load(Ordering::Acquire));
+        if self.progress.lock().marked >= durable || self.has_failed() {
+            return;
+        }
+        let _guard = AbortOnPanic::new();
+        let Some(mut end) = self.try_end() else { return };
+        let (empty, room) = {
+            let queue = self.queue.lock();
+            let need = footprint(MAX_FIXED, self.options.segment_size);
+            (queue.records.is_empty(), queue.capacity >= queue.outstanding + need)
+        };
+        if !empty || !room || !self.flight.is_empty() || self.syncs.done() < self.flight.done() {
+            return;
+        }
+        if let Err(error) = self.append(&mut end, &Record::DurableMark, durable) {
+            self.fail(&error);
+            return;
+        }
+        self.cut(&mut end);
+        self.flight.write_all(self);
+        if self.has_failed() {
+            return;
+        }
+        self.progress.lock().marked = durable;
+        self.queue.lock().capacity -= std::mem::take(&mut end.used);
+    }
+}

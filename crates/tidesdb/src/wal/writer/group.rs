@@ -1,0 +1,141 @@
+//! Groups: whoever waits for its record takes everything queued and serialises it into one stretch of the
+//! log; the threads that wait then write the stretches (see [`crate::wal::inflight`]).
+//!
+//! `written` is contiguous: a stretch is published as a whole, after its last byte and all before it are
+//! in the file.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
+
+use super::log_end::{LogEnd, Written};
+use super::shared::{AbortOnPanic, Core};
+use super::Ticket;
+use crate::error::Result;
+use crate::types::{Lsn, Seq};
+use crate::wal::files::Segment;
+use crate::wal::inflight::{Outcome, Pen};
+
+/// Bytes of a group's records beyond which they are written before they are freed, which takes a while.
+const FREE_LATER: u64 = 64 << 10;
+
+/// How far the log is proven; changed in one step for each stretch.
+#[derive(Default)]
+pub(super) struct Progress {
+    pub(super) written: Ticket,
+    pub(super) written_lsn: Lsn,
+    pub(super) written_seq: Seq,
+    pub(super) durable_seq: Seq,
+    /// Segments with writes that no sync covers, oldest first.
+    pub(super) dirty: VecDeque<Arc<Segment>>,
+    /// `durable_lsn` that a mark in the log tells.
+    pub(super) marked: Lsn,
+}
+
+impl Core {
+    pub(super) fn wait_written(&self, ticket: Ticket) -> Result<()> {
+        match self.flight.wait(ticket, self) {
+            Outcome::Written => Ok(()),
+            Outcome::Stopped => Err(self.lost(ticket)),
+        }
+    }
+
+    /// The end of the log, unless another thread has it.
+    pub(super) fn try_end(&self) -> Option<MutexGuard<'_, LogEnd>> {
+        match self.end.try_lock() {
+            Ok(end) => Some(end),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Turns everything queued into stretches.
+    fn serialise_group(&self, end: &mut LogEnd) -> Result<()> {
+        let last = {
+            let mut queue = self.queue.lock();
+            if queue.records.is_empty() {
+                return Ok(());
+            }
+            end.taken.extend(queue.records.drain(..));
+            queue.last
+        };
+        self.taken.store(last, Ordering::SeqCst);
+        if self.has_failed() {
+            return Err(self.read_only());
+        }
+        let durable = Lsn(self.durable_lsn.load(Ordering::Acquire));
+        let taken = std::mem::take(&mut end.taken);
+        let mut bytes = 0;
+        let mut result = Ok(());
+        for (record, reserved) in &taken {
+            bytes += reserved;
+            result = self.append(end, record, durable);
+            if result.is_err() {
+                break;
+            }
+            end.ticket += 1;
+            end.seq = record.borrow().seq().unwrap_or(end.seq);
+        }
+        end.taken = taken;
+        result?;
+        self.cut(end);
+        self.counters.bytes.fetch_add(end.used, Ordering::Relaxed);
+        self.counters.groups.fetch_add(1, Ordering::Relaxed);
+        let mut queue = self.queue.lock();
+        queue.outstanding -= bytes;
+        queue.capacity -= std::mem::take(&mut end.used);
+        if queue.waiting > 0 {
+            self.room.notify_all();
+        }
+        drop(queue);
+        if bytes > FREE_LATER {
+            self.flight.write_all(self);
+        }
+        Ok(())
+    }
+}
+
+impl Pen for Core {
+    type Stretch = Written;
+
+    fn serialise(&self, patience: bool) {
+        let _guard = AbortOnPanic::new();
+        let end = match patience {
+            true => Some(self.end.lock().unwrap_or_else(PoisonError::into_inner)),
+            false => self.try_end(),
+        };
+        let Some(mut end) = end else { return };
+        if let Err(error) = self.serialise_group(&mut end) {
+            self.fail(&error);
+        }
+        end.taken.clear();
+        let half_full = end.offset > self.options.segment_size / 2;
+        drop(end);
+        if half_full && self.options.background && self.files.ready() < 2 {
+            self.notify_background();
+        }
+    }
+
+    fn write(&self, stretch: &Written) {
+        let _guard = AbortOnPanic::new();
+        if self.has_failed() {
+            // Who failed it stops the flight; until then nothing is added to what is proven.
+            self.flight.stop();
+            return;
+        }
+        if let Err(error) = stretch.segment.file.write_at(&stretch.bytes, stretch.start()) {
+            self.fail(&error);
+        }
+    }
+
+    fn publish(&self, stretch: &Written) {
+        let mut progress = self.progress.lock();
+        if progress.dirty.back().is_none_or(|last| last.id < stretch.segment.id) {
+            progress.dirty.push_back(stretch.segment.clone());
+        }
+        progress.written = stretch.last;
+        progress.written_seq = progress.written_seq.max(stretch.seq);
+        progress.written_lsn = stretch.end;
+        self.written_lsn.store(stretch.end.0, Ordering::Release);
+    }
+}

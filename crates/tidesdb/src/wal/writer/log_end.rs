@@ -1,0 +1,171 @@
+//! The end of the log: records become bytes in a buffer, the buffer becomes a stretch of the present
+//! segment, and a full segment is followed by the next one that stands ready. One thread at a time is here.
+
+use std::sync::Arc;
+
+use super::shared::Core;
+use super::Ticket;
+use crate::error::Result;
+use crate::types::{Lsn, Seq};
+use crate::wal::files::Segment;
+use crate::wal::inflight::Stretch;
+use crate::wal::record::Record;
+use crate::wal::segment::{frame_end, record_start, Part, Seal, FRAGMENT_HEADER, SEGMENT_HEADER};
+
+/// Bytes after which what is serialised so far is written, so that a large record needs no buffer of its
+/// size.
+const FLUSH_AT: usize = 1 << 20;
+
+/// Stretches up to this are written again rather than waited for.
+const SMALL: usize = 64 << 10;
+
+/// Capacity that a buffer begins with.
+const BUFFER: usize = 512;
+
+/// Bytes at their place in a segment, which they hold.
+pub(super) struct Written {
+    pub(super) segment: Arc<Segment>,
+    pub(super) bytes: Vec<u8>,
+    /// Where the bytes end.
+    pub(super) end: Lsn,
+    /// The last record that ends here or before, and the highest sequence number up to here.
+    pub(super) last: Ticket,
+    pub(super) seq: Seq,
+}
+
+impl Written {
+    /// Where the bytes begin in the file.
+    pub(super) fn start(&self) -> u64 {
+        u64::from(self.end.offset()) - self.bytes.len() as u64
+    }
+}
+
+impl Stretch for Written {
+    fn last(&self) -> Ticket {
+        self.last
+    }
+
+    fn is_small(&self) -> bool {
+        self.bytes.len() <= SMALL
+    }
+}
+
+/// What only the thread that serialises touches.
+pub(super) struct LogEnd {
+    pub(super) segment: Arc<Segment>,
+    pub(super) seal: Seal,
+    /// Where the next byte goes.
+    pub(super) offset: u32,
+    /// Serialised bytes that are in no stretch; they end at `offset`.
+    pub(super) buffer: Vec<u8>,
+    pub(super) head: Vec<u8>,
+    /// The group, kept for its capacity.
+    pub(super) taken: Vec<(Record, u64)>,
+    /// Bytes of `capacity` that this group has used.
+    pub(super) used: u64,
+    /// The last record that is serialised whole, and the highest sequence number of those.
+    pub(super) ticket: Ticket,
+    pub(super) seq: Seq,
+}
+
+impl LogEnd {
+    pub(super) fn pad_to(&mut self, offset: u32) {
+        let n = offset - self.offset;
+        self.buffer.resize(self.buffer.len() + n as usize, 0);
+        self.offset = offset;
+        self.used += u64::from(n);
+    }
+
+    /// Appends a fragment whose payload is `a` and `b`; it fits into the frame.
+    pub(super) fn fragment(&mut self, part: Part, a: &[u8], b: &[u8]) {
+        let at = self.buffer.len();
+        self.buffer.extend_from_slice(&[0; FRAGMENT_HEADER as usize]);
+        self.buffer.extend_from_slice(a);
+        self.buffer.extend_from_slice(b);
+        let (header, payload) = self.buffer[at..].split_at_mut(FRAGMENT_HEADER as usize);
+        header.copy_from_slice(&self.seal.header(self.offset, part, payload));
+        let n = (self.buffer.len() - at) as u32;
+        self.offset += n;
+        self.used += u64::from(n);
+    }
+
+    /// The buffer as a stretch.
+    fn cut(&mut self) -> Option<Written> {
+        if self.buffer.is_empty() {
+            return None;
+        }
+        Some(Written {
+            segment: self.segment.clone(),
+            bytes: std::mem::replace(&mut self.buffer, Vec::with_capacity(BUFFER)),
+            end: Lsn::new(self.segment.id, self.offset),
+            last: self.ticket,
+            seq: self.seq,
+        })
+    }
+}
+
+impl Core {
+    /// Gives what is serialised to those who write.
+    pub(super) fn cut(&self, end: &mut LogEnd) {
+        if let Some(stretch) = end.cut() {
+            self.flight.push(stretch);
+        }
+    }
+
+    /// Serialises a record behind what is there, going on to the next segments as needed.
+    pub(super) fn append(&self, end: &mut LogEnd, record: &Record, durable: Lsn) -> Result<()> {
+        let size = self.options.segment_size;
+        match record_start(end.offset, size) {
+            Some(start) => end.pad_to(start),
+            None => {
+                end.pad_to(size);
+                self.next_segment(end)?;
+            }
+        }
+        let start = Lsn::new(end.segment.id, end.offset);
+        let mut head = std::mem::take(&mut end.head);
+        let mut rest = record.borrow().encode(durable, &mut head);
+        let mut first_rest = &head[..];
+        let mut first = true;
+        loop {
+            if end.offset == size {
+                self.next_segment(end)?;
+            }
+            let room = (frame_end(end.offset, size) - end.offset - FRAGMENT_HEADER) as usize;
+            let n = room.min(first_rest.len());
+            let (a, more) = first_rest.split_at(n);
+            first_rest = more;
+            let (b, more) = rest.split_at((room - n).min(rest.len()));
+            rest = more;
+            let done = first_rest.is_empty() && rest.is_empty();
+            end.fragment(Part::new(first, done), a, b);
+            if end.buffer.len() >= FLUSH_AT {
+                self.cut(end);
+                self.flight.write_all(self);
+            }
+            if done {
+                break;
+            }
+            first = false;
+        }
+        end.head = head;
+        record.placed(start, Lsn::new(end.segment.id, end.offset));
+        Ok(())
+    }
+
+    pub(super) fn next_segment(&self, end: &mut LogEnd) -> Result<()> {
+        self.cut(end);
+        let next = loop {
+            match self.files.take_ready() {
+                Some(next) => break next,
+                // Room is reserved before records are queued, so this is for the background mark at
+                // most; it must not be assumed, though, where a log's life is at stake.
+                None => self.prepare(1)?,
+            }
+        };
+        end.seal = Seal::new(next.id, self.epoch);
+        end.segment = next;
+        end.offset = SEGMENT_HEADER;
+        Ok(())
+    }
+}

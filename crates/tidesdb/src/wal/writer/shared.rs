@@ -1,0 +1,117 @@
+//! What the threads of the log share, and what a failed write does to all of them.
+//!
+//! Locks are taken one at a time but for two: the holder of `end` (it serialises) may take any other, and
+//! `progress` is taken under the latch of `flight`. After `failed` is set nothing is written or synced any more (`protocols.md` 1.8).
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::background::Background;
+use super::group::Progress;
+use super::log_end::{LogEnd, Written};
+use super::room::Queue;
+use super::sync::Callback;
+use super::{Ticket, WalOptions};
+use crate::error::Error;
+use crate::io::Disk;
+use crate::wal::files::Files;
+use crate::wal::handover::Handover;
+use crate::wal::inflight::InFlight;
+
+pub(super) struct Core {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) options: WalOptions,
+    pub(super) epoch: u64,
+    pub(super) files: Arc<Files>,
+    pub(super) queue: Mutex<Queue>,
+    pub(super) room: Condvar,
+    pub(super) flight: InFlight<Written>,
+    pub(super) syncs: Handover,
+    /// Waiters sleep: a yielding thread gives up its slice of the processor on newer kernels.
+    pub(super) end: std::sync::Mutex<LogEnd>,
+    pub(super) progress: Mutex<Progress>,
+    pub(super) written_lsn: AtomicU64,
+    pub(super) durable_lsn: AtomicU64,
+    /// Tickets up to this may be in the file, wholly or in part.
+    pub(super) taken: AtomicU64,
+    pub(super) failed: AtomicBool,
+    pub(super) reason: Mutex<Option<String>>,
+    pub(super) background: Mutex<Background>,
+    pub(super) wake: Condvar,
+    /// Microseconds between background syncs; `u64::MAX`: there are none.
+    pub(super) interval: AtomicU64,
+    pub(super) callbacks: Mutex<Vec<(Ticket, Callback)>>,
+    pub(super) counters: Counters,
+}
+
+/// What was done since the log was opened.
+#[derive(Default)]
+pub(super) struct Counters {
+    /// Bytes of records written, with all that frames them.
+    pub(super) bytes: AtomicU64,
+    /// Groups written.
+    pub(super) groups: AtomicU64,
+    /// Syncs.
+    pub(super) syncs: AtomicU64,
+}
+
+/// Aborts when a panic unwinds through work that others wait for: a half-made group must not be
+/// followed by anything. (A thread that panicked before may still lead, in a destructor.)
+pub(super) struct AbortOnPanic {
+    panicking: bool,
+}
+
+impl AbortOnPanic {
+    pub(super) fn new() -> AbortOnPanic {
+        AbortOnPanic { panicking: std::thread::panicking() }
+    }
+}
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.panicking {
+            std::process::abort();
+        }
+    }
+}
+
+impl Core {
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn read_only(&self) -> Error {
+        let reason = self.reason.lock().clone();
+        Error::ReadOnly(reason.unwrap_or_else(|| "the log failed".into()))
+    }
+
+    /// The error for a record that is not proven to be where its owner wants it.
+    pub(super) fn lost(&self, ticket: Ticket) -> Error {
+        // Who serialises raises `taken` before it looks at `failed` and writes nothing after a failure, so
+        // a ticket above `taken` is not and will not be in the file.
+        if ticket <= self.taken.load(Ordering::SeqCst) {
+            Error::OutcomeUnknown
+        } else {
+            self.read_only()
+        }
+    }
+
+    pub(super) fn fail(&self, error: &Error) {
+        {
+            let mut reason = self.reason.lock();
+            if reason.is_none() {
+                tracing::error!(%error, "the write-ahead log failed; the store is read-only");
+                *reason = Some(format!("the write-ahead log failed: {error}"));
+            }
+        }
+        self.failed.store(true, Ordering::SeqCst);
+        self.flight.stop();
+        self.syncs.stop();
+        let queue = self.queue.lock();
+        self.room.notify_all();
+        drop(queue);
+        self.call_back();
+    }
+}

@@ -1,0 +1,81 @@
+//! Syncs: one thread at a time writes what is queued and syncs every dirty segment, oldest first, for all
+//! that wait; callbacks of those that do not wait are answered from here.
+//!
+//! `durable` is contiguous and passes only what was written before its sync began.
+
+use std::sync::atomic::Ordering;
+
+use super::shared::{AbortOnPanic, Core};
+use super::Ticket;
+use crate::error::Result;
+use crate::wal::handover::Turn;
+
+pub(super) type Callback = Box<dyn FnOnce(Result<()>) + Send>;
+
+impl Core {
+    pub(super) fn wait_durable(&self, ticket: Ticket) -> Result<()> {
+        loop {
+            match self.syncs.wait(ticket) {
+                Turn::Done => return Ok(()),
+                Turn::Stopped => return Err(self.lost(ticket)),
+                Turn::Lead => self.lead_sync(),
+            }
+        }
+    }
+
+    pub(super) fn lead_sync(&self) {
+        let _guard = AbortOnPanic::new();
+        match self.sync_group() {
+            Ok(durable) => {
+                self.syncs.finish(durable);
+                self.call_back();
+            }
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Writes what is queued, then syncs what was written before the sync began.
+    pub(super) fn sync_group(&self) -> Result<Ticket> {
+        let last = self.queue.lock().last;
+        self.wait_written(last)?;
+        if self.has_failed() {
+            return Err(self.read_only());
+        }
+        let (written, lsn, seq, dirty) = {
+            let mut progress = self.progress.lock();
+            let dirty = std::mem::take(&mut progress.dirty);
+            (progress.written, progress.written_lsn, progress.written_seq, dirty)
+        };
+        for segment in &dirty {
+            segment.file.sync_data()?;
+            self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        }
+        {
+            let mut progress = self.progress.lock();
+            progress.durable_seq = seq;
+        }
+        self.durable_lsn.store(lsn.0, Ordering::Release);
+        Ok(written)
+    }
+
+    /// Answers callbacks whose ticket is durable, all of them when the log failed.
+    pub(super) fn call_back(&self) {
+        let failed = self.has_failed();
+        let durable = self.syncs.done();
+        let mut due = Vec::new();
+        {
+            let mut callbacks = self.callbacks.lock();
+            let mut at = 0;
+            while at < callbacks.len() {
+                if failed || callbacks[at].0 <= durable {
+                    due.push(callbacks.swap_remove(at));
+                } else {
+                    at += 1;
+                }
+            }
+        }
+        for (ticket, callback) in due {
+            callback(if ticket <= durable { Ok(()) } else { Err(self.lost(ticket)) });
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! A store on a full disk: it opens with all that it holds, a family can be dropped, and when space comes back
+//! writes go on. Nothing is lost on the way, whichever call finds the disk full and wherever the machine dies.
+
+mod sim;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sim::{begin, open, rows, Row, DIR};
+use tidesdb::cache::{BlockCache, FileCache};
+use tidesdb::io::faulty::{Crash, Failure};
+use tidesdb::io::{Disk, FaultyDisk};
+use tidesdb::options::{FamilyOptions, Options, SyncMode};
+use tidesdb::version::{OpenFor, VersionSet};
+use tidesdb::{Db, Error};
+
+fn options() -> Options {
+    Options { compaction_threads: 0, ..sim::tiny(SyncMode::Full) }
+}
+
+/// A store whose process died: a family in files, one in the log alone, a prepared transaction, and an
+/// overwritten row.
+fn died(seed: u64) -> (FaultyDisk, Vec<Row>) {
+    died_with(seed, &options())
+}
+
+fn died_with(seed: u64, options: &Options) -> (FaultyDisk, Vec<Row>) {
+    let disk = FaultyDisk::new(seed);
+    let db = open(&disk, options).expect("opens");
+    let filed = db.create_family(b"filed", FamilyOptions::default()).expect("creates");
+    let logged = db.create_family(b"logged", FamilyOptions::default()).expect("creates");
+    for batch in 0..3u8 {
+        let mut txn = begin(&db);
+        txn.put(&filed, &[batch], &[batch; 800]).expect("puts");
+        txn.commit().expect("commits");
+    }
+    db.flush().expect("flushes");
+    let mut expected = Vec::new();
+    for n in 0..20u8 {
+        let mut txn = begin(&db);
+        for round in 0..2u8 {
+            txn.put(&logged, &[n], &[n + round; 100]).expect("puts");
+        }
+        txn.commit().expect("commits");
+        expected.push((vec![n], vec![n + 1; 100]));
+    }
+    let mut txn = begin(&db);
+    txn.put(&logged, b"undecided", b"1").expect("puts");
+    txn.prepare(Some(b"xid")).expect("prepares");
+    let after = disk.crash(Crash::Kill);
+    drop((txn, filed, logged));
+    drop(db);
+    (after, expected)
+}
+
+/// No file can grow from now on.
+fn fill(disk: &FaultyDisk) {
+    let used =
+        disk.files().iter().map(|path| disk.contents(path).map_or(0, |bytes| bytes.len() as u64)).sum();
+    disk.set_capacity(Some(used));
+}
+
+fn logged(db: &Db) -> Vec<Row> {
+    rows(db, &db.family(b"logged").expect("there")).expect("reads")
+}
+
+fn put(db: &Db, key: &[u8]) -> tidesdb::Result<()> {
+    let family = db.family(b"logged").expect("there");
+    let mut txn = begin(db);
+    let put = txn.put(&family, key, b"new").map(|_| ());
+    put.and_then(|()| txn.commit().map(|_| ()))
+}
+
+/// Cuts that the manifest lists.
+fn cuts(disk: &FaultyDisk) -> usize {
+    let shared: Arc<dyn Disk> = disk.shared();
+    let tables = FileCache::new(shared.clone(), Path::new(DIR), 8);
+    let versions = VersionSet::open(shared, Path::new(DIR), tables, BlockCache::new(4096), OpenFor::Read);
+    versions.expect("opens for reading").state().cuts.len()
+}
+
+#[test]
+fn a_store_on_a_full_disk_opens_drops_a_table_and_goes_on_when_there_is_space() {
+    let (disk, mut expected) = died(1);
+    fill(&disk);
+    let db = open(&disk, &options()).expect("opens on a full disk");
+    assert_eq!(logged(&db), expected);
+    assert_eq!(db.prepared(), vec![b"xid".to_vec()]);
+    let refused = put(&db, b"more").expect_err("there is no room");
+    assert!(matches!(refused, Error::DiskFull(_)), "{refused}");
+    assert!(matches!(db.create_family(b"x", FamilyOptions::default()), Err(Error::DiskFull(_))));
+    assert_eq!(logged(&db), expected);
+
+    // What gives space back, and what decides, is possible.
+    assert!(db.commit_by_xid(b"xid").expect("commits"));
+    expected.push((b"undecided".to_vec(), b"1".to_vec()));
+    let mut ddl = db.ddl().expect("begins");
+    ddl.drop_family(b"filed").expect("is there");
+    ddl.commit().expect("drops a family on a full disk");
+    assert!(db.family(b"filed").is_err());
+    assert_eq!(cuts(&disk), 1, "the log of the earlier life is still needed");
+
+    disk.set_capacity(None);
+    let begun = Instant::now();
+    while db.stats().immutable_memtables > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the flush is tried again");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    put(&db, b"zz").expect("there is room");
+    expected.push((b"zz".to_vec(), b"new".to_vec()));
+    // The decided batch stood in the earlier life's log.
+    db.flush().expect("flushes");
+    db.close().expect("closes");
+    assert_eq!(cuts(&disk), 0, "forgotten with the segments before it");
+    let db = open(&disk, &options()).expect("opens");
+    assert_eq!(logged(&db), expected);
+    assert!(db.family(b"filed").is_err());
+    db.close().expect("closes");
+}
+
+#[test]
+fn opening_again_and_again_on_a_full_disk_loses_nothing() {
+    let (mut disk, expected) = died(2);
+    for round in 0..5 {
+        for mode in [Crash::Drop, Crash::Kill] {
+            fill(&disk);
+            let db = open(&disk, &options()).unwrap_or_else(|e| panic!("round {round}, {mode:?}: {e}"));
+            assert_eq!(logged(&db), expected, "round {round}, {mode:?}");
+            assert_eq!(db.prepared(), vec![b"xid".to_vec()]);
+            let after = disk.crash(mode);
+            drop(db);
+            disk = after;
+        }
+    }
+    disk.set_capacity(None);
+    let db = open(&disk, &options()).expect("opens with room");
+    assert_eq!(logged(&db), expected);
+    assert!(db.rollback_by_xid(b"xid").expect("rolls back"));
+    put(&db, b"zz").expect("there is room");
+    db.close().expect("closes");
+    assert_eq!(cuts(&disk), 0);
+}
+
+#[test]
+fn what_the_new_life_wrote_joins_what_the_old_one_left() {
+    for mode in Crash::ALL {
+        let (disk, mut expected) = died(6);
+        fill(&disk);
+        let db = open(&disk, &options()).expect("opens on a full disk");
+        assert!(db.commit_by_xid(b"xid").expect("commits"));
+        expected.push((b"undecided".to_vec(), b"1".to_vec()));
+        let mut ddl = db.ddl().expect("begins");
+        ddl.drop_family(b"filed").expect("is there");
+        ddl.commit().expect("drops");
+        let after = disk.crash(mode);
+        drop(db);
+        after.set_capacity(None);
+        for _ in 0..2 {
+            let db = open(&after, &options()).unwrap_or_else(|e| panic!("{mode:?}: {e}"));
+            assert_eq!(logged(&db), expected, "{mode:?}");
+            assert!(db.prepared().is_empty() && db.family(b"filed").is_err(), "{mode:?}");
+        }
+    }
+}
+
+#[test]
+fn what_an_opening_showed_survives_a_power_cut_even_if_the_old_life_never_synced_it() {
+    let unsynced = Options { sync_mode: SyncMode::None, ..options() };
+    let (disk, _) = died_with(7, &unsynced);
+    // The prepared transaction synced the log; these rows are in the page cache only.
+    let db = open(&disk, &unsynced).expect("opens");
+    put(&db, b"later").expect("commits");
+    let killed = disk.crash(Crash::Kill);
+    drop(db);
+    assert!(!logged(&open(&killed.crash(Crash::Drop), &unsynced).expect("opens"))
+        .iter()
+        .any(|(key, _)| key == b"later"));
+
+    fill(&killed);
+    let db = open(&killed, &unsynced).expect("opens on a full disk");
+    let shown = logged(&db);
+    assert!(shown.iter().any(|(key, _)| key == b"later"));
+    let cut = killed.crash(Crash::Drop);
+    drop(db);
+    for room in [false, true] {
+        let disk = cut.crash(Crash::Drop);
+        if room {
+            disk.set_capacity(None);
+        }
+        assert_eq!(logged(&open(&disk, &unsynced).expect("opens")), shown);
+    }
+}
+
+#[test]
+fn with_little_room_left_every_opening_succeeds() {
+    let (before, expected) = died(3);
+    for room in (0..200).map(|n| n * 1024) {
+        let disk = before.crash(Crash::Kill);
+        fill(&disk);
+        let used = disk.files().iter().map(|p| disk.contents(p).map_or(0, |b| b.len() as u64)).sum::<u64>();
+        disk.set_capacity(Some(used + room));
+        let db = open(&disk, &options()).unwrap_or_else(|e| panic!("{room} bytes of room: {e}"));
+        assert_eq!(logged(&db), expected, "{room} bytes of room");
+        drop(db);
+        disk.set_capacity(None);
+        let db = open(&disk, &options()).unwrap_or_else(|e| panic!("after {room} bytes of room: {e}"));
+        assert_eq!(logged(&db), expected, "after {room} bytes of room");
+    }
+}
+
+#[test]
+fn no_space_at_any_one_call_of_opening_loses_nothing() {
+    let (before, expected) = died(4);
+    let probe = before.crash(Crash::Kill);
+    drop(open(&probe, &options()).expect("opens"));
+    let (mut opened, mut refused) = (0, 0);
+    for call in 1..=probe.calls() {
+        let disk = before.crash(Crash::Kill);
+        disk.fail_call(call, Failure::Enospc);
+        match open(&disk, &options()) {
+            Ok(db) => {
+                opened += 1;
+                assert_eq!(logged(&db), expected, "no space at call {call}");
+                assert_eq!(db.prepared(), vec![b"xid".to_vec()], "no space at call {call}");
+            }
+            Err(Error::DiskFull(_)) => refused += 1,
+            // A directory's sync that fails, or a sync of the log, is no want of space.
+            Err(Error::Io { .. } | Error::OutcomeUnknown | Error::ReadOnly(_)) => refused += 1,
+            Err(other) => panic!("no space at call {call}: {other}"),
+        }
+        for mode in [Crash::Drop, Crash::Keep] {
+            let after = disk.crash(mode);
+            let db = open(&after, &options()).unwrap_or_else(|e| panic!("call {call}, then {mode:?}: {e}"));
+            assert_eq!(logged(&db), expected, "no space at call {call}, then {mode:?}");
+            assert_eq!(db.prepared(), vec![b"xid".to_vec()], "no space at call {call}, then {mode:?}");
+        }
+    }
+    assert!(opened > 0 && refused > 0, "{opened} opened, {refused} refused");
+}
+
+#[test]
+fn a_crash_at_every_call_of_opening_on_a_full_disk_loses_nothing() {
+    let (before, expected) = died(5);
+    let probe = before.crash(Crash::Kill);
+    fill(&probe);
+    drop(open(&probe, &options()).expect("opens"));
+    for call in 1..=probe.calls() {
+        for mode in Crash::ALL {
+            let disk = before.crash(Crash::Kill);
+            fill(&disk);
+            disk.crash_at(call);
+            drop(open(&disk, &options()));
+            let after = disk.crash(mode);
+            fill(&after);
+            let db = open(&after, &options());
+            let db = db.unwrap_or_else(|e| panic!("dead at call {call}, {mode:?}, still full: {e}"));
+            assert_eq!(logged(&db), expected, "dead at call {call}, {mode:?}");
+            drop(db);
+            let end = after.crash(Crash::Drop);
+            end.set_capacity(None);
+            let db = open(&end, &options()).unwrap_or_else(|e| panic!("dead at call {call}, {mode:?}: {e}"));
+            assert_eq!(logged(&db), expected, "dead at call {call}, {mode:?}, then with room");
+            assert_eq!(db.prepared(), vec![b"xid".to_vec()]);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+/*
+  A replica's applier: what its transactions are treated differently in.
+
+  Appliers of one group commit in the order of the primary. An earlier one that waits for a later one is
+  a deadlock that no lock table shows: wait_observer.cc reports waits to the server, which kills the
+  later one; here is what the engine itself has to know of the order.
+*/
+#ifndef TIDESDB_TXN_APPLIER_H
+#define TIDESDB_TXN_APPLIER_H
+
+#include "key/sql_headers.h"
+
+namespace tidesdb {
+
+/* Whether the connection applies what a primary logged. */
+bool is_applier(const THD *thd);
+
+/* Wish of an applier's transaction to survive a deadlock: above that of any client, the earlier the more. */
+int survival_wish(const THD *thd);
+
+/* Whether later transactions, perhaps with locks, wait for this one alone: nothing may delay it. */
+bool is_in_turn(const THD *thd);
+
+}  // namespace tidesdb
+#endif
