@@ -48,9 +48,22 @@ struct Model {
     next_family: u64,
     /// Owner and whether exclusive, of each locked key.
     locks: BTreeMap<(u64, Key), BTreeMap<usize, bool>>,
+    gaps: Vec<Gap>,
     /// Prepared transactions that a restart left undecided: xid, changes, owner of the locks.
     undecided: BTreeMap<Vec<u8>, (Changes, usize)>,
     next_owner: usize,
+}
+
+/// What a locking read that found nothing keeps others from.
+#[derive(Debug)]
+struct Gap {
+    owner: usize,
+    family: u64,
+    /// Between these, both excluded.
+    after: Option<Key>,
+    before: Option<Key>,
+    /// It may be smaller: the store looks past so many deleted keys only.
+    vague: bool,
 }
 
 #[derive(Debug)]
@@ -88,6 +101,26 @@ fn refusal(error: &Error) -> Option<Refusal> {
 }
 
 impl Model {
+    fn lock_or_gap(
+        &mut self,
+        owner: usize,
+        family: u64,
+        key: &[u8],
+        exclusive: bool,
+    ) -> Result<bool, Refusal> {
+        if exclusive && self.kept_out(owner, family, key) == Some(true) {
+            return Err(Refusal::Locked);
+        }
+        self.lock(owner, family, key, exclusive)
+    }
+
+    fn unlock(&mut self, owner: usize, family: u64, key: &[u8]) {
+        if let Some(held) = self.locks.get_mut(&(family, key.to_vec())) {
+            held.remove(&owner);
+        }
+        self.locks.retain(|_, held| !held.is_empty());
+    }
+
     fn lock(&mut self, owner: usize, family: u64, key: &[u8], exclusive: bool) -> Result<bool, Refusal> {
         let held = self.locks.entry((family, key.to_vec())).or_default();
         if held.iter().any(|(other, theirs)| *other != owner && (exclusive || *theirs)) {
@@ -98,7 +131,44 @@ impl Model {
         Ok(before.is_none())
     }
 
+    /// The gap around a key that is not there, up to the next live keys and those that others have locked.
+    fn keep_gap(&mut self, owner: usize, family: u64, key: &[u8]) {
+        let ends = |known: &Key| {
+            let newest = self.families[&family].at(known, u64::MAX);
+            let live = newest.is_some_and(|(_, change)| change.is_some());
+            let held = self.locks.get(&(family, known.clone()));
+            live || held
+                .is_some_and(|held| held.iter().any(|(other, exclusive)| *other != owner && *exclusive))
+        };
+        let mut keys: BTreeSet<Key> = self.families[&family].keys.keys().cloned().collect();
+        let dead = keys.len();
+        keys.extend(self.locks.keys().filter(|(of, _)| *of == family).map(|(_, key)| key.clone()));
+        let after = keys.iter().rev().find(|known| known.as_slice() < key && ends(known)).cloned();
+        let before = keys.iter().find(|known| known.as_slice() > key && ends(known)).cloned();
+        self.gaps.push(Gap { owner, family, after, before, vague: dead > 64 });
+    }
+
+    /// Whether another's gap keeps `owner` from a lock on `key`; `None`: perhaps.
+    fn kept_out(&self, owner: usize, family: u64, key: &[u8]) -> Option<bool> {
+        let mine = self.locks.get(&(family, key.to_vec())).and_then(|held| held.get(&owner));
+        if mine == Some(&true) {
+            return Some(false);
+        }
+        let within = |gap: &&Gap| {
+            gap.owner != owner
+                && gap.family == family
+                && gap.after.as_ref().is_none_or(|after| after.as_slice() < key)
+                && gap.before.as_ref().is_none_or(|before| key < before.as_slice())
+        };
+        let mut met = self.gaps.iter().filter(within).peekable();
+        match met.peek().is_some() {
+            false => Some(false),
+            true => met.any(|gap| !gap.vague).then_some(true),
+        }
+    }
+
     fn unlock_all(&mut self, owner: usize) {
+        self.gaps.retain(|gap| gap.owner != owner);
         for held in self.locks.values_mut() {
             held.remove(&owner);
         }
@@ -352,6 +422,9 @@ impl World {
             self.count("large enough");
             return;
         }
+        if self.perhaps_kept_out(at, family, &key) {
+            return;
+        }
         let kind = self.rng.below(3);
         // What must come, in the order in which the store looks.
         let mut expected: Vec<Result<(), Refusal>> = vec![Ok(())];
@@ -360,7 +433,7 @@ impl World {
             expected = vec![Err(Refusal::Dropped)];
         } else {
             let own = self.open[at].model.own.get(&(family, key.clone())).cloned();
-            match self.model.lock(owner, family, &key, true) {
+            match self.model.lock_or_gap(owner, family, &key, true) {
                 Err(refusal) => expected = vec![Err(refusal)],
                 Ok(_) => {
                     let newest = self.model.families[&family].at(&key, u64::MAX);
@@ -428,26 +501,33 @@ impl World {
         let locking = matches!(mode, ReadMode::Shared | ReadMode::Exclusive);
         let owner = self.open[at].model.owner;
         let mut expected: Vec<Result<Change, Refusal>> = Vec::new();
+        // A locking read that finds nothing: whether it newly took the lock.
+        let mut settle_missing = None;
+        if locking && self.perhaps_kept_out(at, family, &key) {
+            return;
+        }
         if !self.live(family) {
             expected.push(Err(Refusal::Dropped));
         } else if seq < self.model.families[&family].birth {
             expected.push(Err(Refusal::TooOld));
         } else {
             let locked = match locking {
-                true => self.model.lock(owner, family, &key, mode == ReadMode::Exclusive).err(),
-                false => None,
+                true => self.model.lock_or_gap(owner, family, &key, mode == ReadMode::Exclusive),
+                false => Ok(false),
             };
-            if let Some(refusal) = locked {
+            if let Err(refusal) = locked {
                 expected.push(Err(refusal));
             } else if let Some(own) = self.open[at].model.own.get(&(family, key.clone())) {
                 expected.push(Ok(own.clone()));
             } else {
                 let found = self.model.families[&family].at(&key, seq).and_then(|(_, change)| change.clone());
+                let missing = locking && found.is_none();
                 match if locking { self.conflicts(at, family, &key) } else { Some(false) } {
                     Some(true) => expected.push(Err(Refusal::Conflict)),
                     Some(false) => expected.push(Ok(found)),
                     None => expected.extend([Ok(found), Err(Refusal::Conflict)]),
                 }
+                settle_missing = missing.then_some(locked == Ok(true));
             }
         }
         let got = match self.open[at].txn.get(&handle, &key, mode) {
@@ -455,7 +535,27 @@ impl World {
             Err(error) => Err(refusal(&error).unwrap_or_else(|| panic!("get: {error}"))),
         };
         assert!(expected.contains(&got), "get {key:?} {mode:?} at {seq}: expected {expected:?}, got {got:?}");
+        if let (Some(new), Ok(None)) = (settle_missing, &got) {
+            let isolation = self.open[at].model.isolation;
+            if isolation < Isolation::RepeatableRead {
+                if new {
+                    self.model.unlock(owner, family, &key);
+                }
+            } else if mode == ReadMode::Exclusive {
+                self.model.keep_gap(owner, family, &key);
+                self.count("gaps");
+            }
+        }
         self.count("gets");
+    }
+
+    /// Whether the model cannot say if a lock on the key is free.
+    fn perhaps_kept_out(&mut self, at: usize, family: u64, key: &[u8]) -> bool {
+        let perhaps = self.model.kept_out(self.open[at].model.owner, family, key).is_none();
+        if perhaps {
+            self.count("vague gaps");
+        }
+        perhaps
     }
 
     fn asked(&mut self) -> Asked {
@@ -658,6 +758,7 @@ impl World {
                     if let Some(id) = self.model.names.remove(&name) {
                         self.model.families.remove(&id);
                         self.model.locks.retain(|(family, _), _| *family != id);
+                        self.model.gaps.retain(|gap| gap.family != id);
                     }
                     self.count("drops");
                 }
@@ -682,6 +783,7 @@ impl World {
                     if let Some(id) = self.model.names.remove(&name) {
                         self.model.families.remove(&id);
                         self.model.locks.retain(|(family, _), _| *family != id);
+                        self.model.gaps.retain(|gap| gap.family != id);
                     }
                     self.model.create(&name);
                     self.count("truncates");

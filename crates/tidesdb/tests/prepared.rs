@@ -644,17 +644,20 @@ fn a_full_disk_keeps_prepared_transactions_decidable() {
         disk.files().iter().filter_map(|path| disk.contents(path)).map(|bytes| bytes.len()).sum();
     disk.set_capacity(Some(used as u64));
     let mut full = None;
-    for round in 0..2000 {
-        if let Err(error) = world.step(Step::Fill(1, 1500)) {
-            full = Some((round, error));
-            break;
+    // Small ones last: they end when the memtable cannot be sealed any more, whatever else is full before.
+    for bytes in [1500, 50] {
+        for round in 0..2000 {
+            if let Err(error) = world.step(Step::Fill(1, bytes)) {
+                // The failed one may have left nothing behind.
+                world.history.pop();
+                world.history.push(observe(world.db(), &world.history));
+                full = Some((round, error));
+                break;
+            }
         }
     }
     let (round, error) = full.expect("the disk is full at some time");
     assert!(matches!(error, Error::DiskFull(_)), "after {round} commits: {error}");
-    // The failed one may have left nothing behind.
-    world.history.pop();
-    world.history.push(observe(world.db(), &world.history));
     let refused = world.db().commit_by_xid(b"x").expect_err("there is no room for its rows");
     assert!(matches!(refused, Error::DiskFull(_)), "{refused}");
     assert_eq!(world.db().prepared(), [b"x".to_vec()], "still prepared");

@@ -112,6 +112,9 @@ impl Store {
                 if state.closing {
                     return;
                 }
+                state.attempts += 1;
+                state.hurry = false;
+                state.stuck = None;
                 state.sealed.clone()
             };
             if self.wal.failed().is_some() {
@@ -133,7 +136,9 @@ impl Store {
                     state.stuck = Some(Stuck::of(&error));
                     self.memtables.changed.notify_all();
                     let until = Instant::now() + pause;
-                    while !state.closing && !self.memtables.changed.wait_until(&mut state, until).timed_out()
+                    while !state.closing
+                        && !state.hurry
+                        && !self.memtables.changed.wait_until(&mut state, until).timed_out()
                     {
                     }
                     pause = (pause * 2).min(RETRY.1);

@@ -64,6 +64,10 @@ pub(crate) struct MemtableState {
     pub log_from: BTreeMap<GenerationId, u32>,
     /// Why the last flush failed; it is tried again, but nobody waits for that.
     pub stuck: Option<Stuck>,
+    /// Flushes begun; the last one is the one that `stuck` tells of, or is under way.
+    pub attempts: u64,
+    /// Somebody waits for another attempt: the pause before it ends.
+    pub hurry: bool,
     pub closing: bool,
 }
 
@@ -194,9 +198,16 @@ impl Store {
         if self.view.load().active.bytes() > 0 {
             self.seal_active(&mut state);
         }
+        // Why an earlier attempt failed does not count: there may be space again.
+        let before = state.attempts;
         while state.sealed.iter().any(|sealed| sealed.layer.id() <= last) {
-            if let Some(stuck) = &state.stuck {
-                return Err(stuck.error(self));
+            match &state.stuck {
+                Some(stuck) if state.attempts > before => return Err(stuck.error(self)),
+                Some(_) if !state.hurry => {
+                    state.hurry = true;
+                    self.memtables.changed.notify_all();
+                }
+                _ => {}
             }
             self.wal_alive()?;
             self.memtables.changed.wait_for(&mut state, Duration::from_millis(100));
