@@ -14,8 +14,7 @@ int ExclusiveTable::lock(THD *thd, const std::string &table) {
   if (status != TIDESDB_OK) return status;
   Session *session = Session::get(thd);
   if (!session) return TIDESDB_INVALID;
-  if (session->is_active())
-    return tidesdb_lock_table(session->txn(), family.get(), TIDESDB_LOCK_EXCLUSIVE);
+  if (session->is_active()) return tidesdb_lock_table(session->txn(), family.get(), TIDESDB_LOCK_EXCLUSIVE);
   session_ = session;
   return session->lock_definition(family.get());
 }

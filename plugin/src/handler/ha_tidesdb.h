@@ -195,9 +195,9 @@ class ha_tidesdb final : public handler {
   const ByteBuffer *bound_ = nullptr; /* of read_range_first, for the seek that it makes */
   bool bound_exact_ = false;          /* the engine ends the range: the server need not compare */
   tidesdb_cursor *scan_cursor_ = nullptr;
-  tidesdb_cursor *locked_by_ = nullptr;    /* cursor of the last locking read of a row */
+  tidesdb_cursor *locked_by_ = nullptr;       /* cursor of the last locking read of a row */
   tidesdb_cursor *entry_locked_by_ = nullptr; /* and of the entry that led to it */
-  bool peeked_ = false;  /* the last row is another's: the server looks at it before it asks for the lock */
+  bool peeked_ = false;    /* the last row is another's: the server looks at it before it asks for the lock */
   bool relocking_ = false; /* and now it does */
   ByteBuffer search_;
   ByteBuffer anchor_;

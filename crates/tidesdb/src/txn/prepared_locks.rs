@@ -26,6 +26,9 @@ const MODES: [(TableMode, u8); 4] = [
     (TableMode::Exclusive, 8),
 ];
 
+/// Table locks and ranges.
+pub(crate) type Held = (Vec<(FamilyId, TableMode)>, Vec<Range>);
+
 /// The bytes that tell these locks; empty when there is none.
 pub(super) fn encode(tables: &[(FamilyId, TableMode)], ranges: &[Range]) -> Vec<u8> {
     if tables.is_empty() && ranges.is_empty() {
@@ -69,7 +72,7 @@ fn put_key(out: &mut Vec<u8>, key: &[u8]) {
 }
 
 /// The table locks and ranges that `bytes` tell.
-pub(crate) fn decode(bytes: &[u8]) -> Result<(Vec<(FamilyId, TableMode)>, Vec<Range>), Malformed> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<Held, Malformed> {
     let (mut tables, mut ranges) = (Vec::new(), Vec::new());
     if bytes.is_empty() {
         return Ok((tables, ranges));

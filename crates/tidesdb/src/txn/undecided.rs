@@ -59,6 +59,9 @@ impl BatchRoom {
     }
 }
 
+/// Bytes of a copy's record, and the batch in it.
+type Need = (usize, Arc<CommitBatch>);
+
 /// What logging a prepare again needs.
 #[derive(Debug)]
 struct Copy {
@@ -77,7 +80,7 @@ impl Copy {
         prepare_bytes(&self.head, &self.batch)
     }
 
-    fn need(&self) -> (usize, Arc<CommitBatch>) {
+    fn need(&self) -> Need {
         (self.bytes(), self.batch.clone())
     }
 }
@@ -186,7 +189,7 @@ impl Undecided {
 
     /// Prepares below `needed` that an earlier flush met there too, with the bytes of a copy and its batch where
     /// no room is reserved for one. The others below are noted for the next time.
-    fn old(&self, needed: u32) -> Vec<(u64, Option<(usize, Arc<CommitBatch>)>)> {
+    fn old(&self, needed: u32) -> Vec<(u64, Option<Need>)> {
         let mut old = Vec::new();
         for (id, entry) in self.entries.lock().iter_mut() {
             let Some(copy) = &entry.copy else { continue };
@@ -214,7 +217,7 @@ impl Undecided {
 
     /// The copy of `id` is durable at or behind `segment`. The bytes of the next one and its batch, if a dormant
     /// transaction has no room for it.
-    fn copied(&self, id: u64, segment: u32) -> Option<(usize, Arc<CommitBatch>)> {
+    fn copied(&self, id: u64, segment: u32) -> Option<Need> {
         let mut entries = self.entries.lock();
         let entry = entries.get_mut(&id).filter(|entry| !entry.decided)?;
         entry.segment = segment;
