@@ -76,11 +76,12 @@ int change_families(const std::string &prefix, Change change) {
   return status;
 }
 
-/* The same with all families of a table, under the table's lock in the engine. */
+/* The same with all families of a table, under the table's lock in the engine. Nobody else uses the table that
+   an ALTER fills, and it must go also when the ALTER is killed. */
 template <class Change>
 int change_table(const std::string &table, Change change) {
   ExclusiveTable exclusive;
-  const int status = exclusive.lock(current_thd, table);
+  const int status = is_intermediate(table) ? TIDESDB_OK : exclusive.lock(current_thd, table);
   return status == TIDESDB_OK ? change_families(families_of(table), change) : status;
 }
 
