@@ -88,8 +88,8 @@ impl Part {
             Level::ReadUncommitted if dirty => (Rung::Writes, Gaps::Open),
             Level::ReadCommitted if dirty => (Rung::Statements, Gaps::Open),
             // A missing row is locked as one that is there, at every level.
-            Level::ReadUncommitted => (Rung::Rows, Gaps::Keys),
-            Level::ReadCommitted => (Rung::Statements, Gaps::Keys),
+            Level::ReadUncommitted => (Rung::Rows, Gaps::Open),
+            Level::ReadCommitted => (Rung::Statements, Gaps::Open),
             Level::RepeatableRead | Level::Snapshot if self.optimistic => (Rung::Snapshot, Gaps::Keys),
             Level::RepeatableRead | Level::Snapshot => (Rung::Snapshot, Gaps::Ranges),
             Level::Serializable => (Rung::Serial, Gaps::Ranges),
