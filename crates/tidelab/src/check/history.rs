@@ -87,7 +87,7 @@ impl Part {
         let (rung, gaps) = match self.level {
             Level::ReadUncommitted if dirty => (Rung::Writes, Gaps::Open),
             Level::ReadCommitted if dirty => (Rung::Statements, Gaps::Open),
-            // A missing row is locked as one that is there, at every level.
+            // A locking read keeps nothing of a row that is not there.
             Level::ReadUncommitted => (Rung::Rows, Gaps::Open),
             Level::ReadCommitted => (Rung::Statements, Gaps::Open),
             Level::RepeatableRead | Level::Snapshot if self.optimistic => (Rung::Snapshot, Gaps::Keys),
