@@ -126,8 +126,8 @@ struct Common {
 
 #[derive(Args, Clone, Debug)]
 struct Checks {
-    /// Which: kill, crash, literal, counters, indexreads, replica, history, commits, memory [default: all but commits;
-    /// in the short form all but memory].
+    /// Which: kill, crash, literal, counters, indexreads, replica, history, commits, large,
+    /// memory [default: all but commits and large; in the short form all but memory].
     #[arg(value_name = "NAME")]
     names: Vec<Check>,
     /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
@@ -154,7 +154,11 @@ struct Checks {
     /// Commits of `commits` on each engine [default: ten million, 20,000 in the short form].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
     commits: Option<u64>,
-    /// Engines of `history` and `commits` [default: TidesDB,InnoDB; TidesDB in the short form].
+    /// Rows of `large` [default: ten million, 100,000 in the short form].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000))]
+    rows: Option<u64>,
+    /// Engines of `history` and `commits` [default: TidesDB,InnoDB; TidesDB in the short form], and of
+    /// `large` [default: TidesDB].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     engines: Vec<Engine>,
     /// Engines of `replica`, the primary's first, as tidesdb:innodb [default: all three pairs with
@@ -209,10 +213,11 @@ pub fn run(cli: Cli) -> Result<bool> {
 
 fn check(asked: &Checks) -> Result<bool> {
     let names: Vec<Check> = match asked.names.as_slice() {
-        // Ten thousand tables take minutes, ten million commits the better part of an hour.
+        // Ten thousand tables take minutes, ten million commits or rows the better part of an hour.
         [] => {
-            let left_out = if asked.short { Check::Memory } else { Check::Commits };
-            Check::ALL.into_iter().filter(|c| *c != left_out).collect()
+            let left_out: &[Check] =
+                if asked.short { &[Check::Memory] } else { &[Check::Commits, Check::Large] };
+            Check::ALL.into_iter().filter(|check| !left_out.contains(check)).collect()
         }
         names => names.to_vec(),
     };
@@ -231,6 +236,7 @@ fn check(asked: &Checks) -> Result<bool> {
         seconds: asked.seconds,
         clients: asked.clients,
         commits: asked.commits,
+        rows: asked.rows,
         engines: &asked.engines,
         pair: asked.pair,
         seed: asked.seed.unwrap_or_else(clock),

@@ -13,6 +13,7 @@ pub mod crash;
 pub mod history;
 pub mod indexreads;
 pub mod kill;
+pub mod large;
 pub mod literal;
 pub mod memory;
 pub mod planted;
@@ -50,13 +51,15 @@ pub enum Check {
     Commits,
     /// A dump under load makes a replica that is killed again and again and ends up equal.
     Replica,
+    /// Statements over all rows of a large table: all or nothing, within memory, beside others.
+    Large,
     /// Resident memory under load and with ten thousand tables.
     Memory,
 }
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 9] = [
+    pub const ALL: [Check; 10] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
@@ -65,6 +68,7 @@ impl Check {
         Check::Replica,
         Check::History,
         Check::Commits,
+        Check::Large,
         Check::Memory,
     ];
 
@@ -79,6 +83,7 @@ impl Check {
             Check::History => "history",
             Check::Commits => "commits",
             Check::Replica => "replica",
+            Check::Large => "large",
             Check::Memory => "memory",
         }
     }
@@ -93,6 +98,7 @@ impl Check {
             Check::History => history::run(lab),
             Check::Commits => commits::run(lab),
             Check::Replica => replica::run(lab),
+            Check::Large => large::run(lab),
             Check::Memory => memory::run(lab),
         }
     }
@@ -130,7 +136,9 @@ pub struct Lab<'a> {
     pub clients: Option<u32>,
     /// Commits of `commits`; none: what the form has.
     pub commits: Option<u64>,
-    /// Engines of `history` and `commits`; empty: what the form has.
+    /// Rows of `large`; none: what the form has.
+    pub rows: Option<u64>,
+    /// Engines of `history`, `commits` and `large`; empty: what the form has.
     pub engines: &'a [Engine],
     /// Engines of `replica`; none: what the form has.
     pub pair: Option<replica::Pair>,
