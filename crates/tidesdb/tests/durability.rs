@@ -49,7 +49,11 @@ fn each_mode_keeps_what_it_promises() {
         let db = open(&disk, &options).expect("opens");
         let t = family(&db, "t", None);
         commit(&db, &[&t], "a", None);
-        assert_eq!(left(&disk, &options, "t", Crash::Kill), ["a"], "{mode:?}: a killed process loses nothing");
+        assert_eq!(
+            left(&disk, &options, "t", Crash::Kill),
+            ["a"],
+            "{mode:?}: a killed process loses nothing"
+        );
         let after_power_cut = left(&disk, &options, "t", Crash::Drop);
         match mode {
             SyncMode::Full => assert_eq!(after_power_cut, ["a"], "FULL loses nothing"),
@@ -85,11 +89,19 @@ fn the_strictest_of_store_families_and_request_counts() {
     commit(&db, &[&plain], "1", None);
     assert!(left(&disk, &options, "plain", Crash::Drop).is_empty(), "NONE, and nobody asked for more");
     commit(&db, &[&plain], "2", Some(SyncMode::Full));
-    assert_eq!(left(&disk, &options, "plain", Crash::Drop), ["1", "2"], "its own request, and what was before");
+    assert_eq!(
+        left(&disk, &options, "plain", Crash::Drop),
+        ["1", "2"],
+        "its own request, and what was before"
+    );
     commit(&db, &[&plain], "3", None);
     assert_eq!(left(&disk, &options, "plain", Crash::Drop), ["1", "2"]);
     commit(&db, &[&plain, &synced], "4", None);
-    assert_eq!(left(&disk, &options, "plain", Crash::Drop), ["1", "2", "3", "4"], "a family of FULL is in it");
+    assert_eq!(
+        left(&disk, &options, "plain", Crash::Drop),
+        ["1", "2", "3", "4"],
+        "a family of FULL is in it"
+    );
     assert_eq!(left(&disk, &options, "synced", Crash::Drop), ["4"]);
     // A weaker one takes nothing away.
     let options = sim::normal(SyncMode::Full);
