@@ -20,10 +20,7 @@ fn promises(text: &str) -> Vec<(String, String)> {
     let mut inside = false;
     for line in text.lines() {
         let cells: Vec<&str> = line.split(" | ").collect();
-        inside = match line.starts_with('|') {
-            true if line.starts_with("| promised |") => true,
-            before => before && inside,
-        };
+        inside = line.starts_with("| promised |") || inside && line.starts_with('|');
         if inside && !line.starts_with("|---") && !line.starts_with("| promised |") {
             assert_eq!(cells.len(), 2, "two columns: {line}");
             out.push((cells[0].to_string(), cells[1].to_string()));
@@ -43,9 +40,9 @@ fn is_rust_test(source: &str, function: &str) -> bool {
     // Models for loom stand at the end of a file and are not run by `make test`.
     let source = source.split("cfg(all(test, loom))").next().unwrap_or_default();
     source.match_indices(&declared).any(|(at, _)| {
-        let above: Vec<&str> = source[..at].lines().rev().skip(1).collect();
-        let attributes: Vec<&&str> =
-            above.iter().take_while(|line| line.trim_start().starts_with("#[")).collect();
+        let above = source[..at].rfind('\n').map_or("", |end| &source[..end]);
+        let attributes: Vec<&str> =
+            above.lines().rev().take_while(|line| line.trim_start().starts_with("#[")).collect();
         attributes.iter().any(|line| line.trim() == "#[test]")
             && !attributes.iter().any(|line| line.contains("ignore"))
     })

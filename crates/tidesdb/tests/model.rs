@@ -23,9 +23,9 @@ use tidesdb::db::family::Family;
 use tidesdb::io::faulty::Crash;
 use tidesdb::io::FaultyDisk;
 use tidesdb::options::{Compression, FamilyOptions, Options, SyncMode};
-use tidesdb::txn::cursor::{Cursor, Start};
+use tidesdb::txn::cursor::Cursor;
 use tidesdb::txn::transaction::{Isolation, Mood, ReadMode, Transaction};
-use tidesdb::{Db, Error};
+use tidesdb::Db;
 
 struct Open {
     txn: Transaction,

@@ -1,9 +1,9 @@
 //! What outlives a transaction: prepared ones and their decisions, definitions, counters, restarts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidesdb::{Db, Error};
+use tidesdb::Error;
 
 use super::sim::open;
 use super::{Open, World};
