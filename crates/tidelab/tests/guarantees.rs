@@ -104,10 +104,10 @@ fn every_test_that_is_named_exists() {
 fn a_test_that_does_not_exist_is_found() {
     let mut sources = BTreeMap::new();
     let mut ask = |name: &str| complaint(name, &mut String::new(), &mut sources).is_some();
-    assert!(!ask("tidelab/tests/guarantees.rs::a_test_that_does_not_exist_is_found"));
-    assert!(ask("tidelab/tests/guarantees.rs::names"), "a function that is no test");
-    assert!(ask("tidelab/tests/guarantees.rs::no_such_function"));
-    assert!(ask("tidelab/tests/no_such_file.rs::a_test_that_does_not_exist_is_found"));
+    assert!(!ask("tidelab/src/cli.rs::the_command_line_is_consistent"));
+    assert!(ask("tidelab/src/cli.rs::check"), "a function that is no test");
+    assert!(ask("tidelab/src/cli.rs::no_such_function"));
+    assert!(ask("tidelab/src/no_such_file.rs::the_command_line_is_consistent"));
     assert!(ask("tidesdb/src/wal/handover.rs::loom_two_committers"), "not run by make test");
     assert!(!ask("tidesdb.trx_savepoint"));
     assert!(ask("tidesdb.no_such_test"));
