@@ -121,3 +121,32 @@ fn any_flipped_bit_of_a_file_gives_an_error_or_the_right_rows() {
     }
     assert!(told > rounds / 2, "{told} of {rounds} flips were told");
 }
+
+/// Compaction meets the damage of one family again and again; the runs of the other are merged all the same.
+#[test]
+fn the_compaction_of_others_goes_on() {
+    let disk = FaultyDisk::new(1);
+    let (_, _, file) = two_families(&disk);
+    let middle = disk.contents(&file).expect("there").len() as u64 / 2;
+    assert!(disk.flip_bit(&file, middle, 3));
+    let options = Options { compaction_threads: 1, base_level_size: 1 << 20, ..options() };
+    let db = open(&disk, &options).expect("opens");
+    let (bad, good) = (db.family(b"bad").expect("there"), db.family(b"good").expect("there"));
+    let runs = |family: &Arc<Family>| db.family_stats(family).expect("counts").runs;
+    for round in 0..6 {
+        fill(&db, &bad, round * 12_000, 12_000);
+        db.flush().expect("flushes");
+        fill(&db, &good, round * 12_000, 12_000);
+        db.flush().expect("flushes");
+    }
+    let begun = std::time::Instant::now();
+    while runs(&good) > 3 {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "{} runs of the family that is whole, {} of the other",
+            runs(&good),
+            runs(&bad)
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

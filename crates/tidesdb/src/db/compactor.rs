@@ -1,7 +1,10 @@
 //! Running compactions: what the picker chose, or, for OPTIMIZE, everything of a family.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::compaction::job::{self, Compacted, JobContext};
 use crate::compaction::picker::{Reason, Task};
@@ -15,6 +18,33 @@ use crate::version::{FamilyLevels, Run};
 
 /// Pause before a manual compaction looks again whether others have left its family.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
+
+/// How long a family whose merge failed is passed over.
+const SET_ASIDE: Duration = Duration::from_secs(60);
+
+/// Families that merges pass over for a while because one of theirs failed: a damaged file of one does not
+/// keep the others from being merged (`protocols.md` 7.3).
+#[derive(Debug, Default)]
+pub(crate) struct SetAside(Mutex<HashMap<FamilyId, Instant>>);
+
+impl SetAside {
+    /// A merge of the family failed, and not because the disk is full or the store closes.
+    fn note(&self, family: FamilyId, error: &Error) {
+        if !matches!(error, Error::DiskFull(_) | Error::Interrupted) {
+            self.0.lock().insert(family, Instant::now() + SET_ASIDE);
+        }
+    }
+
+    fn holds(&self, family: FamilyId) -> bool {
+        let mut until = self.0.lock();
+        let Some(end) = until.get(&family) else { return false };
+        let holds = *end > Instant::now();
+        if !holds {
+            until.remove(&family);
+        }
+        holds
+    }
+}
 
 impl Store {
     /// Options of a family that exists.
@@ -49,7 +79,7 @@ impl Store {
             return Ok(false);
         }
         let floor = self.refresh_floor();
-        let options = |id| self.family_options(id);
+        let options = |id| self.family_options(id).filter(|_| !self.set_aside.holds(id));
         let picked = compaction::pick(&self.claims, &self.versions, &self.options, None, &options, floor);
         if let Some(picked) = picked {
             let done = self.with_context(|context| {
@@ -61,7 +91,8 @@ impl Store {
                     self.options.target_file_size,
                     &picked.task,
                 )
-            })?;
+            });
+            let done = done.inspect_err(|error| self.set_aside.note(picked.family, error))?;
             self.account(&done);
             self.install(done.edit)?;
             drop(picked);

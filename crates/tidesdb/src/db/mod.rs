@@ -30,6 +30,7 @@ use crate::cache::BlockCache;
 use crate::compaction::claims::Claims;
 use crate::db::background::{Attention, Background};
 use crate::db::catalog::{Catalog, Ddl};
+use crate::db::compactor::SetAside;
 use crate::db::counters::LowCounters;
 use crate::db::family::Family;
 use crate::db::memtables::Memtables;
@@ -86,6 +87,7 @@ pub struct Store {
     pub(crate) orphans: Mutex<HashMap<Vec<u8>, Orphan>>,
     pub(crate) claims: Arc<Claims>,
     pub(crate) attention: Attention,
+    pub(crate) set_aside: SetAside,
     pub(crate) low_counters: LowCounters,
     pub(crate) pressure: Gauges,
     pub(crate) stats: Stats,

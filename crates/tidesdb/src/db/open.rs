@@ -19,6 +19,7 @@ use crate::cache::{BlockCache, FileCache};
 use crate::compaction::claims::Claims;
 use crate::db::background::{Attention, Background};
 use crate::db::catalog::Catalog;
+use crate::db::compactor::SetAside;
 use crate::db::counters::LowCounters;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::family::Family;
@@ -186,6 +187,7 @@ impl Db {
             held_log: Mutex::new(BTreeMap::new()),
             claims,
             attention: Attention::default(),
+            set_aside: SetAside::default(),
             low_counters: LowCounters::default(),
             pressure: Gauges::default(),
             orphans: Mutex::new(HashMap::new()),
