@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use crate::db::Store;
 use crate::error::{Error, Result};
-use crate::lock::Owner;
+use crate::lock::{Owner, TableMode};
 use crate::options::SyncMode;
 use crate::txn::commit_batch::CommitBatch;
 use crate::txn::pipeline::Place;
 use crate::txn::prepared_locks;
+use crate::txn::spill::SealedRuns;
 use crate::txn::undecided::{prepare_bytes, BatchRoom, Dormant, DECISION_BYTES};
 use crate::txn::write_batch::WriteBatch;
 use crate::wal::{Ddl, Patience, PreparedHead, Purpose, Record, Reservation, Ticket};
@@ -81,7 +82,7 @@ impl Store {
                 self.check_writable()?;
                 let id = self.new_transaction_id();
                 let prepared = self.reserve(batch.clone(), Form::Marker(id), true, sync)?;
-                self.log_prepare(id, self.head_of(xid, owner), batch, None)?;
+                self.log_prepare(id, self.head_of(xid, &batch, owner), batch, None)?;
                 Ok(prepared)
             }
         }
@@ -126,7 +127,7 @@ impl Store {
         }
         self.check_writable()?;
         let batch = self.batch_of(batch, owner)?;
-        let head = self.head_of(xid, owner);
+        let head = self.head_of(xid, &batch, owner);
         let bytes = prepare_bytes(&head, &batch);
         let decision = self.log_room(DECISION_BYTES, Purpose::Urgent)?;
         let copy = self.batch_room(bytes, &batch)?;
@@ -181,10 +182,18 @@ impl Store {
         Ok(Prepared { batch, form, reservation: Some(reservation), two_phase, sync, _place: place })
     }
 
-    /// What a prepare says beside its batch.
-    fn head_of(&self, xid: &[u8], owner: &Owner) -> Arc<PreparedHead> {
+    /// What a prepare says beside its batch. A family with runs whose keys are not locked one by one is listed
+    /// with X, also when it is an index under its table's lock: whoever recovers knows it apart.
+    fn head_of(&self, xid: &[u8], batch: &CommitBatch, owner: &Owner) -> Arc<PreparedHead> {
         let ranges = if owner.keeps_reads() { self.locks.kept_ranges(owner) } else { Vec::new() };
-        let locks = prepared_locks::encode(&self.locks.table_locks(owner), &ranges);
+        let mut tables = self.locks.table_locks(owner);
+        for family in batch.runs().map(SealedRuns::families).unwrap_or_default() {
+            let whole = self.locks.holds_table(owner, family, TableMode::Exclusive);
+            if whole || !self.locks.holds_table(owner, family, TableMode::IntentExclusive) {
+                tables.push((family, TableMode::Exclusive));
+            }
+        }
+        let locks = prepared_locks::encode(&tables, &ranges);
         Arc::new(PreparedHead { xid: xid.to_vec(), locks })
     }
 

@@ -12,8 +12,8 @@ use crate::lock::{Mode, Owner, Policy, TableMode};
 use crate::options::LogLevel;
 use crate::txn::commit_batch::CommitBatch;
 use crate::txn::prepared_locks;
-use crate::txn::spill::SealedRuns;
 use crate::txn::undecided::{prepare_bytes, Dormant, DECISION_BYTES};
+use crate::types::FamilyId;
 use crate::wal::{Patience, PreparedHead, Purpose};
 
 /// See the module's comment.
@@ -36,14 +36,22 @@ impl Store {
             let (tables, ranges) = prepared_locks::decode(&head.locks).map_err(|what| {
                 Error::corruption("wal", 0, format!("the locks of prepared transaction {id}: {what}"))
             })?;
-            for (family, mode) in tables {
+            for &(family, mode) in &tables {
                 self.locks.lock_table(&owner, family, mode, Policy::NoWait)?;
             }
             for range in &ranges {
                 self.locks.restore_range(&owner, range)?;
             }
-            for family in batch.runs().map(SealedRuns::families).unwrap_or_default() {
-                self.locks.lock_table(&owner, family, TableMode::Exclusive, Policy::NoWait)?;
+            if let Some(runs) = batch.runs() {
+                // Other prepared transactions may have keys in a family of which this one had a few in memory.
+                let whole = |family: &FamilyId| tables.contains(&(*family, TableMode::Exclusive));
+                for family in runs.families().into_iter().filter(|family| !whole(family)) {
+                    runs.each_key(&self.versions, family, &mut |key| {
+                        let lock =
+                            self.locks.lock_point(&owner, family, key, Mode::Exclusive, Policy::NoWait);
+                        lock.map(|_| ())
+                    })?;
+                }
             }
             for (family, key) in batch.keys() {
                 self.locks.lock_point(&owner, family, key, Mode::Exclusive, Policy::NoWait)?;
