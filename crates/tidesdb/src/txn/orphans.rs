@@ -62,7 +62,7 @@ impl Store {
             // Whatever their bytes: they are there.
             let _ = self.undecided.insert_prepared(id, segment, (head, batch.clone()), None);
             // On a full disk the store opens without room for a copy; it is asked for again with each copy.
-            let copy = self.room_now(bytes, &batch).ok();
+            let copy = self.copy_room(bytes, &batch).ok().flatten();
             let patience = Patience::of(Duration::ZERO);
             let decision = self.wal.reserve(DECISION_BYTES, Purpose::Urgent, &patience).ok();
             self.undecided.make_dormant(id, copy, decision);
