@@ -313,6 +313,28 @@ fn a_crash_at_every_call_of_opening_on_a_full_disk_loses_nothing() {
     }
 }
 
+#[test]
+fn a_family_is_dropped_when_neither_disk_nor_memory_has_room() {
+    let disk = FaultyDisk::new(8);
+    let db = open(&disk, &options()).expect("opens");
+    let filed = db.create_family(b"filed", FamilyOptions::default()).expect("creates");
+    db.create_family(b"logged", FamilyOptions::default()).expect("creates");
+    let mut txn = begin(&db);
+    txn.put(&filed, b"k", &[1; 800]).expect("puts");
+    txn.commit().expect("commits");
+    db.flush().expect("flushes");
+    fill(&disk);
+    let full = (0..2000u32).find_map(|n| put(&db, &n.to_be_bytes()).err()).expect("memory is full");
+    assert!(matches!(full, Error::DiskFull(_)), "{full}");
+    let mut ddl = db.ddl().expect("begins");
+    ddl.drop_family(b"filed").expect("is there");
+    ddl.commit().expect("drops a family");
+    assert!(matches!(db.create_family(b"x", FamilyOptions::default()), Err(Error::DiskFull(_))));
+    disk.set_capacity(None);
+    db.flush().expect("flushes");
+    put(&db, b"zz").expect("there is room");
+}
+
 /// A store of which nothing is to be flushed, with more prepared than a segment of the log takes.
 #[test]
 fn prepared_transactions_that_find_no_room_in_the_new_log_stay_in_the_old_one() {

@@ -163,17 +163,18 @@ impl Store {
         sync: SyncMode,
     ) -> Result<Prepared> {
         let place = self.pipeline.reserve(ROOM_PATIENCE)?;
-        self.make_room(batch.memtable_bytes(), ROOM_PATIENCE)?;
+        let purpose = match form {
+            // They give space back.
+            Form::Whole(Some(Ddl::Drop | Ddl::Swap | Ddl::Other)) => Purpose::Urgent,
+            _ => Purpose::Ordinary,
+        };
+        match self.make_room(batch.memtable_bytes(), ROOM_PATIENCE) {
+            // Their entries are few: memory that a full disk keeps from being flushed has room for them.
+            Err(Error::DiskFull(_)) if purpose == Purpose::Urgent => {}
+            done => done?,
+        }
         let reservation = match form {
-            Form::Whole(None) => self.log_room(batch.body().len() + DECISION_BYTES, Purpose::Ordinary)?,
-            Form::Whole(Some(ddl)) => {
-                let purpose = match ddl {
-                    // They give space back.
-                    Ddl::Drop | Ddl::Swap | Ddl::Other => Purpose::Urgent,
-                    _ => Purpose::Ordinary,
-                };
-                self.log_room(batch.body().len() + DECISION_BYTES, purpose)?
-            }
+            Form::Whole(_) => self.log_room(batch.body().len() + DECISION_BYTES, purpose)?,
             Form::Marker(id) => match self.undecided.take_decision_room(id) {
                 Some(room) => room,
                 None => self.log_room(DECISION_BYTES, Purpose::Urgent)?,
