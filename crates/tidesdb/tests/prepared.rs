@@ -823,3 +823,28 @@ fn many_prepared_transactions_are_recovered_and_leave_room_for_others() {
     assert!(begun.elapsed() < Duration::from_secs(50), "nothing waited for room: {:?}", begun.elapsed());
     assert_eq!(sim::rows(&db, &family(&db)).expect("reads").len(), 101);
 }
+
+/// An owner that goes between `order` and `finish` leaves a commit behind, and nothing that holds the log.
+#[test]
+fn an_ordered_transaction_whose_owner_goes_is_committed() {
+    for first in [100, LARGE_KEYS] {
+        let options = small(SyncMode::None);
+        let disk = new_store(17, &options);
+        let mut world = World::new(disk.clone(), options).expect("opens");
+        let mut txn = started(world.db());
+        for row in rows_of(first) {
+            put(world.db(), &mut txn, &row).expect("puts");
+        }
+        txn.prepare(Some(b"x")).expect("prepares");
+        txn.order();
+        drop(txn);
+        assert_eq!(world.db().prepared(), Vec::<Vec<u8>>::new());
+        let mut next = State::default();
+        insert(&mut next.rows, rows_of(first));
+        assert_eq!(observe(world.db(), &[]), next);
+        world.history.push(next);
+        world.run(&[Step::Fill(1200, 1500), Step::Flush]).expect("runs");
+        assert!(log_files(&disk) <= 10, "{} files of the log", log_files(&disk));
+        assert_eq!(observe(world.db(), &[]), world.now());
+    }
+}

@@ -47,7 +47,7 @@ pub struct Prepared {
 
 impl Prepared {
     /// The transaction, if it is in the log and neither ordered nor rolled back; gives back what it
-    /// reserved. An ordered one is finished instead.
+    /// reserved. An ordered one must be finished instead.
     pub(crate) fn into_dormant(self) -> Option<Dormant> {
         match self.form {
             Form::Marker(id) if self.batch.ordered().is_none() => Some(Dormant { id, batch: self.batch }),

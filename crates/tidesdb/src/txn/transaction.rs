@@ -835,7 +835,8 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         // A two-phase prepare was answered: only its coordinator decides, perhaps after a restart. The
         // store keeps batch and locks, as it does for those that recovery finds.
-        if !self.xid.is_empty() {
+        let ordered = self.prepared.as_ref().is_some_and(|prepared| prepared.seq().is_some());
+        if !self.xid.is_empty() && !ordered {
             let prepared = self.prepared.take().and_then(Prepared::into_dormant);
             if let Some(dormant) = self.dormant.take().or(prepared) {
                 self.end_snapshots();
@@ -846,7 +847,8 @@ impl Drop for Transaction {
             }
         }
         if self.state != State::Idle {
-            // Nobody is left to hear of a failed rollback record; recovery decides such a transaction.
+            // An ordered one is finished. Nobody is left to hear of a failed rollback record; recovery decides
+            // such a transaction.
             let _ = self.rollback();
         }
     }
