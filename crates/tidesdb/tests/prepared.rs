@@ -848,3 +848,29 @@ fn an_ordered_transaction_whose_owner_goes_is_committed() {
         assert_eq!(observe(world.db(), &[]), world.now());
     }
 }
+
+/// The space of a spilled transaction that is rolled back is there again with the answer.
+#[test]
+fn a_rolled_back_prepare_leaves_no_files() {
+    let tables = |disk: &FaultyDisk| {
+        disk.files().iter().filter(|path| path.extension().is_some_and(|e| e == "sst")).count()
+    };
+    let options = small(SyncMode::None);
+    let disk = new_store(18, &options);
+    let mut world = World::new(disk.clone(), options).expect("opens");
+    let before = tables(&disk);
+    for steps in [
+        &[Step::Dormant("x", LARGE_KEYS), Step::Own("x", false)][..],
+        &[Step::TwoPhase("x", LARGE_KEYS), Step::Own("x", false)],
+        &[Step::Dormant("x", LARGE_KEYS), Step::Leave("x"), Step::ByXid("x", false)],
+        &[Step::TwoPhase("x", LARGE_KEYS), Step::Leave("x"), Step::ByXid("x", false)],
+        &[Step::Alone(LARGE_KEYS, false)],
+    ] {
+        world.run(steps).expect("runs");
+        assert_eq!(tables(&disk), before, "{steps:?}");
+    }
+    world.run(&[Step::Dormant("x", LARGE_KEYS), Step::Reopen]).expect("runs");
+    let recovered = tables(&disk);
+    world.step(Step::ByXid("x", false)).expect("rolls back");
+    assert!(tables(&disk) < recovered, "{} of {recovered} tables", tables(&disk));
+}

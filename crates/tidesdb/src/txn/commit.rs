@@ -46,6 +46,11 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// What it commits.
+    pub(crate) fn batch(&self) -> &Arc<CommitBatch> {
+        &self.batch
+    }
+
     /// The transaction, if it is in the log and neither ordered nor rolled back; gives back what it
     /// reserved. An ordered one must be finished instead.
     pub(crate) fn into_dormant(self) -> Option<Dormant> {

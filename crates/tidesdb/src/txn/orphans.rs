@@ -104,6 +104,11 @@ impl Store {
         match result {
             Ok(()) => {
                 self.locks.unlock_all(&orphan.owner);
+                let spilled = orphan.dormant.batch.runs().is_some();
+                drop(orphan);
+                if spilled {
+                    self.unlink_unused();
+                }
                 Ok(true)
             }
             Err(error) => {

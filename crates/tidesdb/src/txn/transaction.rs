@@ -739,10 +739,15 @@ impl Transaction {
         if !self.batch.is_empty() {
             let dormant = self.store.prepare_dormant(&self.batch, xid, &self.owner)?;
             let bytes = dormant.batch.body().len();
+            let spilled = dormant.batch.runs().is_some();
             self.dormant = Some(dormant);
             self.xid.extend_from_slice(xid);
             self.batch.clear();
             self.count(bytes);
+            if spilled {
+                // The transaction's own runs, where `prepare` made others of them.
+                self.store.unlink_unused();
+            }
         }
         self.end_snapshots();
         self.state = State::Prepared;
@@ -794,12 +799,19 @@ impl Transaction {
 
     /// Undoes everything, from any state; releases the locks.
     pub fn rollback(&mut self) -> Result<()> {
+        let dormant = self.dormant.as_ref().map(|dormant| &dormant.batch);
+        let batch = self.prepared.as_ref().map(Prepared::batch).or(dormant);
+        let spilled = batch.is_some_and(|batch| batch.runs().is_some());
         let result = match (self.prepared.take(), self.dormant.take()) {
             (Some(prepared), _) => self.store.roll_back_prepared(prepared),
             (None, Some(dormant)) => self.store.roll_back_dormant(&dormant),
             (None, None) => Ok(()),
         };
         self.end();
+        if spilled {
+            // Of one that was dormant nothing else is left.
+            self.store.unlink_unused();
+        }
         result
     }
 
