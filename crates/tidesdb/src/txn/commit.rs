@@ -291,6 +291,9 @@ impl Store {
         }
         self.stats.commits.fetch_add(1, Relaxed);
         self.stats.user_bytes.fetch_add(prepared.batch.user_bytes(), Relaxed);
+        if let Some(runs) = prepared.batch.runs() {
+            self.stats.run_bytes.fetch_add(runs.raw_bytes(), Relaxed);
+        }
         self.wait_logged(ordered.ticket, prepared.sync, defer_sync && prepared.two_phase)
     }
 
