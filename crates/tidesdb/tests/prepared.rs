@@ -18,7 +18,8 @@ use tidesdb::io::faulty::Crash;
 use tidesdb::io::{Disk, FaultyDisk};
 use tidesdb::lock::TableMode;
 use tidesdb::options::{Options, SyncMode};
-use tidesdb::txn::transaction::{Isolation, Mood, ReadMode, Transaction};
+use tidesdb::txn::cursor::Scan;
+use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, Mood, ReadMode, Transaction};
 use tidesdb::{Db, Error, Result};
 
 const FAMILY: &[u8] = b"f";
@@ -613,6 +614,28 @@ fn table_locks_come_back_with_a_prepared_transaction() {
     let mut txn = started(&db);
     txn.lock_table(&one, TableMode::Exclusive).expect("free");
     txn.put(&other, b"k", b"v").expect("free");
+}
+
+/// What was put without a lock is locked by `prepare`, of either kind: another may keep its place free.
+#[test]
+fn a_prepare_locks_what_no_statement_locked() {
+    let disk = new_store(19, &small(SyncMode::None));
+    let db = open(&disk, &small(SyncMode::None)).expect("opens");
+    let f = family(&db);
+    let mut reader = started(&db);
+    let mut cursor = db.cursor(&f);
+    let scan = Scan { mode: ReadMode::Exclusive, ..Scan::default() };
+    assert!(!cursor.seek(&mut reader, &scan).expect("scans"), "nothing is there, and nothing may come");
+    for dormant in [false, true] {
+        let mut txn = started(&db);
+        let change = Change { family: &f, key: b"k", kind: ChangeKind::Put(b"v"), lock: false };
+        txn.write(&[change]).expect("puts");
+        let refused = match dormant {
+            false => txn.prepare(Some(b"x")),
+            true => txn.prepare_dormant(b"x"),
+        };
+        assert!(matches!(refused, Err(Error::LockTimeout)), "dormant: {dormant}, {refused:?}");
+    }
 }
 
 #[test]

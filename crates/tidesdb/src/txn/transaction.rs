@@ -737,6 +737,9 @@ impl Transaction {
     pub fn prepare_dormant(&mut self, xid: &[u8]) -> Result<()> {
         self.require_active()?;
         if !self.batch.is_empty() {
+            if self.unlocked_puts {
+                self.lock_written()?;
+            }
             let dormant = self.store.prepare_dormant(&self.batch, xid, &self.owner)?;
             let bytes = dormant.batch.body().len();
             let spilled = dormant.batch.runs().is_some();
