@@ -316,6 +316,50 @@ fn a_crash_at_every_call_of_opening_on_a_full_disk_loses_nothing() {
 }
 
 #[test]
+fn a_crash_at_every_call_of_deciding_on_a_full_disk_loses_no_answer() {
+    let (before, expected) = died(11);
+    let mut committed = expected.clone();
+    committed.splice(0..0, large(2));
+    let states = [(expected, undecided()), (committed.clone(), vec![b"xid".to_vec()]), (committed, vec![])];
+    // How many decisions were answered.
+    let decide = |db: &Db| -> usize {
+        let first = db.commit_by_xid(b"large").is_ok();
+        let second = first && db.rollback_by_xid(b"xid").is_ok();
+        if let (true, Ok(mut ddl)) = (second, db.ddl()) {
+            let _ = ddl.drop_family(b"filed").and_then(|()| ddl.commit());
+        }
+        usize::from(first) + usize::from(second)
+    };
+    let probe = before.crash(Crash::Kill);
+    fill(&probe);
+    let db = open(&probe, &options()).expect("opens");
+    let opened = probe.calls();
+    assert_eq!(decide(&db), 2);
+    let calls = probe.calls();
+    drop(db);
+    let mut seen = [0; 3];
+    for call in opened + 1..=calls + 1 {
+        for mode in Crash::ALL {
+            let disk = before.crash(Crash::Kill);
+            fill(&disk);
+            let db = open(&disk, &options()).expect("opens");
+            disk.crash_at(call.max(disk.calls() + 1));
+            let answered = decide(&db);
+            let after = disk.crash(mode);
+            drop(db);
+            after.set_capacity(None);
+            let db = open(&after, &options()).unwrap_or_else(|e| panic!("call {call}, {mode:?}: {e}"));
+            let found = (logged(&db), prepared(&db));
+            let state = states.iter().position(|state| *state == found);
+            let state = state.unwrap_or_else(|| panic!("call {call}, {mode:?}: {:?}", found.1));
+            assert!(state >= answered, "call {call}, {mode:?}: {answered} answered, {state} found");
+            seen[state] += 1;
+        }
+    }
+    assert!(seen.iter().all(|&times| times > 0), "{seen:?}");
+}
+
+#[test]
 fn a_family_is_dropped_when_neither_disk_nor_memory_has_room() {
     let disk = FaultyDisk::new(8);
     let db = open(&disk, &options()).expect("opens");

@@ -222,12 +222,13 @@ impl Db {
     }
 }
 
-/// Writes the prepared transactions to the new life's log. `DiskFull`: some of them may be there.
+/// Writes the prepared transactions to the new life's log. `DiskFull`: some of them may be there; they have left
+/// the room for decisions alone.
 fn relog(wal: &Wal, prepared: &[replay::Undecided]) -> Result<()> {
     for (txn, head, batch) in prepared {
         let record = Record::Relogged { txn: *txn, head: head.clone(), batch: batch.clone() };
         let room = BatchRoom::of(prepare_bytes(head, batch), batch, |bytes| {
-            wal.reserve(bytes, Purpose::Urgent, &Patience::of(RELOG_PATIENCE))
+            wal.reserve(bytes, Purpose::Ordinary, &Patience::of(RELOG_PATIENCE))
         })?;
         let ticket = room.queue(*txn, batch, record, |room, record| wal.enqueue(room, record));
         // Nobody else writes the log yet, and what is queued counts against the next reservation.
