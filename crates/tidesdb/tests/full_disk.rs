@@ -19,8 +19,8 @@ fn options() -> Options {
     Options { compaction_threads: 0, ..sim::tiny(SyncMode::Full) }
 }
 
-/// A store whose process died: a family in files, one in the log alone, a prepared transaction, and an
-/// overwritten row.
+/// A store whose process died: a family in files, one in the log alone, a prepared transaction, an overwritten
+/// row, and two transactions that outgrew memory: one committed between small ones, one prepared.
 fn died(seed: u64) -> (FaultyDisk, Vec<Row>) {
     died_with(seed, &options())
 }
@@ -45,13 +45,48 @@ fn died_with(seed: u64, options: &Options) -> (FaultyDisk, Vec<Row>) {
         txn.commit().expect("commits");
         expected.push((vec![n], vec![n + 1; 100]));
     }
+    let [first, second] =
+        LARGE.map(|name| db.create_family(name, FamilyOptions::default()).expect("creates"));
+    let mut txn = begin(&db);
+    for (key, value) in large(1) {
+        txn.put(&first, &key, &value).expect("puts");
+    }
+    txn.commit().expect("commits");
+    let mut txn = begin(&db);
+    txn.put(&logged, &[50], b"behind").expect("puts");
+    txn.commit().expect("commits");
+    expected.push((vec![50], b"behind".to_vec()));
+    expected.splice(0..0, large(1));
+    let mut dormant = begin(&db);
+    for (key, value) in large(2) {
+        dormant.put(&second, &key, &value).expect("puts");
+    }
+    dormant.prepare_dormant(b"large").expect("prepares");
     let mut txn = begin(&db);
     txn.put(&logged, b"undecided", b"1").expect("puts");
     txn.prepare(Some(b"xid")).expect("prepares");
     let after = disk.crash(Crash::Kill);
-    drop((txn, filed, logged));
+    drop((txn, dormant, filed, logged, first, second));
     drop(db);
     (after, expected)
+}
+
+/// Families of transactions that outgrew memory.
+const LARGE: [&[u8]; 2] = [b"large1", b"large2"];
+
+/// The rows of one.
+fn large(which: u8) -> Vec<Row> {
+    (0..60).map(|n| (vec![n], vec![which; 120])).collect()
+}
+
+fn prepared(db: &Db) -> Vec<Vec<u8>> {
+    let mut xids = db.prepared();
+    xids.sort();
+    xids
+}
+
+fn undecided() -> Vec<Vec<u8>> {
+    vec![b"large".to_vec(), b"xid".to_vec()]
 }
 
 /// No file can grow from now on.
@@ -61,8 +96,10 @@ fn fill(disk: &FaultyDisk) {
     disk.set_capacity(Some(used));
 }
 
+/// What was not in files when the process died.
 fn logged(db: &Db) -> Vec<Row> {
-    rows(db, &db.family(b"logged").expect("there")).expect("reads")
+    let rows = |name: &[u8]| rows(db, &db.family(name).expect("there")).expect("reads");
+    [LARGE[1], LARGE[0], b"logged"].into_iter().flat_map(rows).collect()
 }
 
 fn put(db: &Db, key: &[u8]) -> tidesdb::Result<()> {
@@ -86,7 +123,7 @@ fn a_store_on_a_full_disk_opens_drops_a_table_and_goes_on_when_there_is_space() 
     fill(&disk);
     let db = open(&disk, &options()).expect("opens on a full disk");
     assert_eq!(logged(&db), expected);
-    assert_eq!(db.prepared(), vec![b"xid".to_vec()]);
+    assert_eq!(prepared(&db), undecided());
     let refused = put(&db, b"more").expect_err("there is no room");
     assert!(matches!(refused, Error::DiskFull(_)), "{refused}");
     assert!(matches!(db.create_family(b"x", FamilyOptions::default()), Err(Error::DiskFull(_))));
@@ -95,6 +132,9 @@ fn a_store_on_a_full_disk_opens_drops_a_table_and_goes_on_when_there_is_space() 
     // What gives space back, and what decides, is possible.
     assert!(db.commit_by_xid(b"xid").expect("commits"));
     expected.push((b"undecided".to_vec(), b"1".to_vec()));
+    assert!(db.commit_by_xid(b"large").expect("commits"));
+    expected.splice(0..0, large(2));
+    assert_eq!(logged(&db), expected);
     let mut ddl = db.ddl().expect("begins");
     ddl.drop_family(b"filed").expect("is there");
     ddl.commit().expect("drops a family on a full disk");
@@ -127,7 +167,7 @@ fn opening_again_and_again_on_a_full_disk_loses_nothing() {
             fill(&disk);
             let db = open(&disk, &options()).unwrap_or_else(|e| panic!("round {round}, {mode:?}: {e}"));
             assert_eq!(logged(&db), expected, "round {round}, {mode:?}");
-            assert_eq!(db.prepared(), vec![b"xid".to_vec()]);
+            assert_eq!(prepared(&db), undecided());
             let after = disk.crash(mode);
             drop(db);
             disk = after;
@@ -137,6 +177,7 @@ fn opening_again_and_again_on_a_full_disk_loses_nothing() {
     let db = open(&disk, &options()).expect("opens with room");
     assert_eq!(logged(&db), expected);
     assert!(db.rollback_by_xid(b"xid").expect("rolls back"));
+    assert!(db.rollback_by_xid(b"large").expect("rolls back"));
     put(&db, b"zz").expect("there is room");
     db.close().expect("closes");
     assert_eq!(cuts(&disk), 0);
@@ -150,6 +191,12 @@ fn what_the_new_life_wrote_joins_what_the_old_one_left() {
         let db = open(&disk, &options()).expect("opens on a full disk");
         assert!(db.commit_by_xid(b"xid").expect("commits"));
         expected.push((b"undecided".to_vec(), b"1".to_vec()));
+        if mode == Crash::Drop {
+            assert!(db.rollback_by_xid(b"large").expect("rolls back"));
+        } else {
+            assert!(db.commit_by_xid(b"large").expect("commits"));
+            expected.splice(0..0, large(2));
+        }
         let mut ddl = db.ddl().expect("begins");
         ddl.drop_family(b"filed").expect("is there");
         ddl.commit().expect("drops");
@@ -221,8 +268,10 @@ fn no_space_at_any_one_call_of_opening_loses_nothing() {
         match open(&disk, &options()) {
             Ok(db) => {
                 opened += 1;
+                // The call may be none of the opening, but the first of a reader.
+                disk.heal();
                 assert_eq!(logged(&db), expected, "no space at call {call}");
-                assert_eq!(db.prepared(), vec![b"xid".to_vec()], "no space at call {call}");
+                assert_eq!(prepared(&db), undecided(), "no space at call {call}");
             }
             Err(Error::DiskFull(_)) => refused += 1,
             // A directory's sync that fails, or a sync of the log, is no want of space.
@@ -233,7 +282,7 @@ fn no_space_at_any_one_call_of_opening_loses_nothing() {
             let after = disk.crash(mode);
             let db = open(&after, &options()).unwrap_or_else(|e| panic!("call {call}, then {mode:?}: {e}"));
             assert_eq!(logged(&db), expected, "no space at call {call}, then {mode:?}");
-            assert_eq!(db.prepared(), vec![b"xid".to_vec()], "no space at call {call}, then {mode:?}");
+            assert_eq!(prepared(&db), undecided(), "no space at call {call}, then {mode:?}");
         }
     }
     assert!(opened > 0 && refused > 0, "{opened} opened, {refused} refused");
@@ -261,7 +310,107 @@ fn a_crash_at_every_call_of_opening_on_a_full_disk_loses_nothing() {
             end.set_capacity(None);
             let db = open(&end, &options()).unwrap_or_else(|e| panic!("dead at call {call}, {mode:?}: {e}"));
             assert_eq!(logged(&db), expected, "dead at call {call}, {mode:?}, then with room");
-            assert_eq!(db.prepared(), vec![b"xid".to_vec()]);
+            assert_eq!(prepared(&db), undecided());
         }
+    }
+}
+
+#[test]
+fn a_crash_at_every_call_of_deciding_on_a_full_disk_loses_no_answer() {
+    let (before, expected) = died(11);
+    let mut committed = expected.clone();
+    committed.splice(0..0, large(2));
+    let states = [(expected, undecided()), (committed.clone(), vec![b"xid".to_vec()]), (committed, vec![])];
+    // How many decisions were answered.
+    let decide = |db: &Db| -> usize {
+        let first = db.commit_by_xid(b"large").is_ok();
+        let second = first && db.rollback_by_xid(b"xid").is_ok();
+        if let (true, Ok(mut ddl)) = (second, db.ddl()) {
+            let _ = ddl.drop_family(b"filed").and_then(|()| ddl.commit());
+        }
+        usize::from(first) + usize::from(second)
+    };
+    let probe = before.crash(Crash::Kill);
+    fill(&probe);
+    let db = open(&probe, &options()).expect("opens");
+    let opened = probe.calls();
+    assert_eq!(decide(&db), 2);
+    let calls = probe.calls();
+    drop(db);
+    let mut seen = [0; 3];
+    for call in opened + 1..=calls + 1 {
+        for mode in Crash::ALL {
+            let disk = before.crash(Crash::Kill);
+            fill(&disk);
+            let db = open(&disk, &options()).expect("opens");
+            disk.crash_at(call.max(disk.calls() + 1));
+            let answered = decide(&db);
+            let after = disk.crash(mode);
+            drop(db);
+            after.set_capacity(None);
+            let db = open(&after, &options()).unwrap_or_else(|e| panic!("call {call}, {mode:?}: {e}"));
+            let found = (logged(&db), prepared(&db));
+            let state = states.iter().position(|state| *state == found);
+            let state = state.unwrap_or_else(|| panic!("call {call}, {mode:?}: {:?}", found.1));
+            assert!(state >= answered, "call {call}, {mode:?}: {answered} answered, {state} found");
+            seen[state] += 1;
+        }
+    }
+    assert!(seen.iter().all(|&times| times > 0), "{seen:?}");
+}
+
+#[test]
+fn a_family_is_dropped_when_neither_disk_nor_memory_has_room() {
+    let disk = FaultyDisk::new(8);
+    let db = open(&disk, &options()).expect("opens");
+    let filed = db.create_family(b"filed", FamilyOptions::default()).expect("creates");
+    db.create_family(b"logged", FamilyOptions::default()).expect("creates");
+    let mut txn = begin(&db);
+    txn.put(&filed, b"k", &[1; 800]).expect("puts");
+    txn.commit().expect("commits");
+    db.flush().expect("flushes");
+    fill(&disk);
+    let full = (0..2000u32).find_map(|n| put(&db, &n.to_be_bytes()).err()).expect("memory is full");
+    assert!(matches!(full, Error::DiskFull(_)), "{full}");
+    let mut ddl = db.ddl().expect("begins");
+    ddl.drop_family(b"filed").expect("is there");
+    ddl.commit().expect("drops a family");
+    assert!(matches!(db.create_family(b"x", FamilyOptions::default()), Err(Error::DiskFull(_))));
+    disk.set_capacity(None);
+    db.flush().expect("flushes");
+    put(&db, b"zz").expect("there is room");
+}
+
+/// A store of which nothing is to be flushed, with more prepared than a segment of the log takes.
+#[test]
+fn prepared_transactions_that_find_no_room_in_the_new_log_stay_in_the_old_one() {
+    let options = Options { write_buffer_size: 1 << 20, ..options() };
+    let disk = FaultyDisk::new(9);
+    let db = open(&disk, &options).expect("opens");
+    let family = db.create_family(b"logged", FamilyOptions::default()).expect("creates");
+    db.flush().expect("flushes");
+    for n in 0..20u8 {
+        let mut txn = begin(&db);
+        txn.put(&family, &[n], &[n; 20_000]).expect("puts");
+        txn.prepare(Some(&[n])).expect("prepares");
+    }
+    let before = disk.crash(Crash::Kill);
+    drop((family, db));
+    for room in [0, 4, 40, 100, 200, 400, 600] {
+        let disk = before.crash(Crash::Kill);
+        fill(&disk);
+        let used = disk.files().iter().map(|p| disk.contents(p).map_or(0, |b| b.len() as u64)).sum::<u64>();
+        disk.set_capacity(Some(used + room * 1024));
+        let db = open(&disk, &options).unwrap_or_else(|e| panic!("{room} KiB of room: {e}"));
+        assert_eq!(prepared(&db).len(), 20, "{room} KiB of room");
+        assert!(db.rollback_by_xid(&[7]).expect("rolls back"));
+        let after = disk.crash(Crash::Drop);
+        drop(db);
+        after.set_capacity(None);
+        let db = open(&after, &options).unwrap_or_else(|e| panic!("after {room} KiB of room: {e}"));
+        assert_eq!(prepared(&db).len(), 19, "after {room} KiB of room");
+        assert!(db.commit_by_xid(&[8]).expect("commits"));
+        let family = db.family(b"logged").expect("there");
+        assert_eq!(rows(&db, &family).expect("reads"), [(vec![8], vec![8; 20_000])]);
     }
 }

@@ -18,13 +18,23 @@ use tidesdb::io::faulty::Crash;
 use tidesdb::io::{Disk, FaultyDisk};
 use tidesdb::lock::TableMode;
 use tidesdb::options::{Options, SyncMode};
-use tidesdb::txn::transaction::{Isolation, Mood, ReadMode, Transaction};
+use tidesdb::txn::cursor::Scan;
+use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, Mood, ReadMode, Transaction};
 use tidesdb::{Db, Error, Result};
 
 const FAMILY: &[u8] = b"f";
 
+/// Families that only spilled transactions write: they hold a table lock X there.
+const LARGE: [&[u8]; 3] = [b"l1", b"l2", b"l3"];
+
 /// Keys from here on belong to prepared transactions; fillers use those below.
 const PREPARED_KEYS: u32 = 100;
+
+/// Transactions whose first key is so many times a number from 1 to 3 outgrow memory.
+const LARGE_KEYS: u32 = 100_000;
+
+/// A row: its family, key and value.
+type Row = (&'static [u8], Vec<u8>, Vec<u8>);
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -34,6 +44,8 @@ enum Step {
     Dormant(&'static str, u32),
     /// A prepare as the binary log's.
     TwoPhase(&'static str, u32),
+    /// One phase, committed or rolled back behind its `prepare`.
+    Alone(u32, bool),
     /// The owner goes.
     Leave(&'static str),
     /// The owner decides.
@@ -46,7 +58,7 @@ enum Step {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
-    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    rows: BTreeMap<(&'static [u8], Vec<u8>), Vec<u8>>,
     undecided: BTreeSet<&'static str>,
 }
 
@@ -54,9 +66,19 @@ fn key(n: u32) -> Vec<u8> {
     format!("key{n:06}").into_bytes()
 }
 
-/// The rows that a prepared transaction writes: its first key's number also makes the values.
-fn rows_of(first: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
-    (0..3).map(|n| (key(first + n), vec![(first + n) as u8; 120])).collect()
+/// The rows that a prepared transaction writes: its first key's number also makes the values. Of large ones
+/// the last are in the family that all share and still in memory at the end.
+fn rows_of(first: u32) -> Vec<Row> {
+    let rows =
+        |family, count| (0..count).map(move |n| (family, key(first + n), vec![(first + n) as u8; 120]));
+    match (first / LARGE_KEYS) as usize {
+        0 => rows(FAMILY, 3).collect(),
+        large => rows(LARGE[large - 1], 45).chain(rows(FAMILY, 3)).collect(),
+    }
+}
+
+fn insert(rows: &mut BTreeMap<(&'static [u8], Vec<u8>), Vec<u8>>, new: Vec<Row>) {
+    rows.extend(new.into_iter().map(|(family, key, value)| ((family, key), value)));
 }
 
 struct World {
@@ -74,13 +96,19 @@ struct World {
 fn new_store(seed: u64, options: &Options) -> FaultyDisk {
     let disk = FaultyDisk::new(seed);
     let db = open(&disk, options).expect("opens");
-    db.create_family(FAMILY, tiny_family()).expect("creates");
+    for name in LARGE.into_iter().chain([FAMILY]) {
+        db.create_family(name, tiny_family()).expect("creates");
+    }
     db.close().expect("closes");
     disk
 }
 
 fn family(db: &Db) -> Arc<Family> {
     db.family(FAMILY).expect("there")
+}
+
+fn put(db: &Db, txn: &mut Transaction, (family, key, value): &Row) -> Result<()> {
+    txn.put(&db.family(family)?, key, value)
 }
 
 fn started(db: &Db) -> Transaction {
@@ -136,7 +164,7 @@ impl World {
                     let mut txn = begin(self.db());
                     txn.statement_begin(true, Duration::from_secs(20))?;
                     txn.put(&family(self.db()), &key, &value)?;
-                    next.rows.insert(key, value);
+                    next.rows.insert((FAMILY, key), value);
                     self.history.push(next.clone());
                     txn.commit()?;
                     self.answered(full);
@@ -144,8 +172,8 @@ impl World {
             }
             Step::Dormant(xid, first) | Step::TwoPhase(xid, first) => {
                 let mut txn = started(self.db());
-                for (key, value) in rows_of(first) {
-                    txn.put(&family(self.db()), &key, &value)?;
+                for row in rows_of(first) {
+                    put(self.db(), &mut txn, &row)?;
                 }
                 next.undecided.insert(xid);
                 self.prepared.insert(xid, first);
@@ -158,11 +186,26 @@ impl World {
                 done?;
                 self.answered(true);
             }
+            Step::Alone(first, commit) => {
+                let mut txn = started(self.db());
+                for row in rows_of(first) {
+                    put(self.db(), &mut txn, &row)?;
+                }
+                txn.prepare(None)?;
+                if commit {
+                    insert(&mut next.rows, rows_of(first));
+                    self.history.push(next);
+                    txn.finish(false)?;
+                    self.answered(full);
+                } else {
+                    txn.rollback()?;
+                }
+            }
             Step::Leave(xid) => drop(self.live.remove(xid)),
             Step::Own(xid, commit) | Step::ByXid(xid, commit) => {
                 next.undecided.remove(xid);
                 if commit {
-                    next.rows.extend(rows_of(self.prepared[xid]));
+                    insert(&mut next.rows, rows_of(self.prepared[xid]));
                 }
                 self.history.push(next);
                 match (self.live.remove(xid), commit) {
@@ -197,7 +240,11 @@ impl World {
 }
 
 fn observe(db: &Db, like: &[State]) -> State {
-    let rows = sim::rows(db, &family(db)).expect("reads").into_iter().collect();
+    let mut rows = BTreeMap::new();
+    for name in LARGE.into_iter().chain([FAMILY]) {
+        let seen = sim::rows(db, &db.family(name).expect("there")).expect("reads");
+        insert(&mut rows, seen.into_iter().map(|(key, value)| (name, key, value)).collect());
+    }
     let names = db.prepared();
     let all: BTreeSet<&'static str> = like.iter().flat_map(|state| state.undecided.clone()).collect();
     let undecided: BTreeSet<&'static str> =
@@ -222,9 +269,9 @@ fn recovers(disk: &FaultyDisk, world: &World, crash: Crash, decide: bool) {
     let mut state = seen;
     for (at, xid) in state.undecided.clone().into_iter().enumerate() {
         let rows = rows_of(world.prepared[xid]);
-        for (key, _) in &rows {
+        for row in &rows {
             let mut txn = started(&db);
-            let refused = txn.put(&family(&db), key, b"another's").expect_err("it is locked");
+            let refused = put(&db, &mut txn, row).expect_err("it is locked");
             assert!(matches!(refused, Error::LockTimeout), "{xid}: {refused}");
         }
         if !decide {
@@ -238,10 +285,12 @@ fn recovers(disk: &FaultyDisk, world: &World, crash: Crash, decide: bool) {
         assert!(known.expect("decides"), "{xid} is known");
         state.undecided.remove(xid);
         if commit {
-            state.rows.extend(rows.clone());
+            insert(&mut state.rows, rows.clone());
         }
         let mut txn = started(&db);
-        txn.delete(&family(&db), &rows[0].0).expect("the locks are gone");
+        for (family, key, _) in &rows {
+            txn.delete(&db.family(family).expect("there"), key).expect("the locks are gone");
+        }
     }
     if decide {
         // What was decided stays so, whatever the mode.
@@ -317,6 +366,77 @@ fn programs() -> Vec<(&'static str, Vec<Step>)> {
         (
             "logged again across a restart",
             vec![Dormant("x", 100), Fill(80, 1500), Flush, Reopen, Fill(80, 1500), Flush, ByXid("x", true)],
+        ),
+        (
+            "spilled, decided by the owner",
+            vec![
+                Dormant("x", 100_000),
+                Dormant("y", 110),
+                Alone(300_000, true),
+                Dormant("z", 200_000),
+                Fill(2, 50),
+                Own("x", true),
+                Own("y", true),
+                Alone(300_050, false),
+                Own("z", false),
+                Fill(1, 50),
+            ],
+        ),
+        (
+            "spilled, left and decided by xid",
+            vec![
+                Fill(2, 50),
+                Dormant("y", 110),
+                Dormant("x", 100_000),
+                TwoPhase("z", 200_000),
+                Leave("x"),
+                Leave("y"),
+                Leave("z"),
+                Fill(2, 50),
+                ByXid("z", true),
+                Flush,
+                ByXid("x", false),
+                ByXid("y", true),
+                Fill(1, 50),
+            ],
+        ),
+        (
+            "spilled, across a restart",
+            vec![
+                TwoPhase("x", 100_000),
+                Dormant("y", 200_000),
+                Dormant("z", 120),
+                Fill(2, 50),
+                Alone(300_000, true),
+                Fill(2, 50),
+                Leave("x"),
+                Reopen,
+                Fill(1, 50),
+                ByXid("x", true),
+                Fill(1, 50),
+                Reopen,
+                ByXid("y", true),
+                Fill(1, 50),
+                ByXid("z", false),
+            ],
+        ),
+        (
+            "spilled, logged again, then decided",
+            vec![
+                Dormant("x", 100_000),
+                TwoPhase("y", 200_000),
+                Dormant("z", 120),
+                Leave("y"),
+                Fill(90, 1500),
+                Flush,
+                ByXid("y", true),
+                Fill(60, 1500),
+                Alone(300_000, true),
+                Own("x", true),
+                Own("z", false),
+                Fill(40, 1500),
+                Flush,
+            ],
         ),
     ]
 }
@@ -496,6 +616,28 @@ fn table_locks_come_back_with_a_prepared_transaction() {
     txn.put(&other, b"k", b"v").expect("free");
 }
 
+/// What was put without a lock is locked by `prepare`, of either kind: another may keep its place free.
+#[test]
+fn a_prepare_locks_what_no_statement_locked() {
+    let disk = new_store(19, &small(SyncMode::None));
+    let db = open(&disk, &small(SyncMode::None)).expect("opens");
+    let f = family(&db);
+    let mut reader = started(&db);
+    let mut cursor = db.cursor(&f);
+    let scan = Scan { mode: ReadMode::Exclusive, ..Scan::default() };
+    assert!(!cursor.seek(&mut reader, &scan).expect("scans"), "nothing is there, and nothing may come");
+    for dormant in [false, true] {
+        let mut txn = started(&db);
+        let change = Change { family: &f, key: b"k", kind: ChangeKind::Put(b"v"), lock: false };
+        txn.write(&[change]).expect("puts");
+        let refused = match dormant {
+            false => txn.prepare(Some(b"x")),
+            true => txn.prepare_dormant(b"x"),
+        };
+        assert!(matches!(refused, Err(Error::LockTimeout)), "dormant: {dormant}, {refused:?}");
+    }
+}
+
 #[test]
 fn an_ordered_snapshot_sees_what_is_ordered_and_not_in_yet() {
     let disk = new_store(12, &small(SyncMode::None));
@@ -587,8 +729,8 @@ fn deciders_and_the_log_do_not_disturb_each_other() {
                         let xid = format!("x{which}-{round}");
                         let mut txn = started(db);
                         let first = 1000 + (which * rounds + round) * 10;
-                        for (key, value) in rows_of(first) {
-                            txn.put(&family(db), &key, &value).expect("puts");
+                        for row in rows_of(first) {
+                            put(db, &mut txn, &row).expect("puts");
                         }
                         txn.prepare_dormant(xid.as_bytes()).expect("prepares");
                         if round % 3 == 0 {
@@ -625,7 +767,7 @@ fn deciders_and_the_log_do_not_disturb_each_other() {
     let rows: BTreeMap<_, _> = sim::rows(&db, &family(&db)).expect("reads").into_iter().collect();
     for which in 0..3u32 {
         for round in 0..rounds {
-            for (key, value) in rows_of(1000 + (which * rounds + round) * 10) {
+            for (_, key, value) in rows_of(1000 + (which * rounds + round) * 10) {
                 let committed = matches!(round % 4, 0 | 2);
                 assert_eq!(rows.get(&key), committed.then_some(&value), "{which} {round}");
             }
@@ -673,4 +815,85 @@ fn a_full_disk_keeps_prepared_transactions_decidable() {
     assert_eq!(seen, world.now());
     let world = world.die();
     recovers(&disk.crash(Crash::Drop), &world, Crash::Drop, true);
+}
+
+/// Nobody frees room in the log while a store is being opened, and no other commit afterwards finds it taken by
+/// those that wait for a decision.
+#[test]
+fn many_prepared_transactions_are_recovered_and_leave_room_for_others() {
+    let options = Options { write_buffer_size: 1 << 20, wal_segment_size: 1 << 20, ..small(SyncMode::None) };
+    let disk = new_store(16, &options);
+    let db = open(&disk, &options).expect("opens");
+    let xid = |n: u32| format!("x{n}").into_bytes();
+    for n in 0..100 {
+        let mut txn = started(&db);
+        txn.put(&family(&db), &key(n), &[n as u8; 30_000]).expect("puts");
+        txn.prepare(Some(&xid(n))).expect("prepares");
+    }
+    assert_eq!(db.prepared().len(), 100, "three times what the log takes at a time");
+    let found = disk.crash(Crash::Drop);
+    disk.crash_at(0);
+    drop(db);
+    let begun = std::time::Instant::now();
+    let db = open(&found, &options).expect("opens");
+    assert_eq!(db.prepared().len(), 100);
+    let mut txn = started(&db);
+    txn.put(&family(&db), &key(1000), b"another").expect("puts");
+    txn.commit().expect("there is room");
+    for n in (0..100).rev() {
+        assert!(db.commit_by_xid(&xid(n)).expect("commits"));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(50), "nothing waited for room: {:?}", begun.elapsed());
+    assert_eq!(sim::rows(&db, &family(&db)).expect("reads").len(), 101);
+}
+
+/// An owner that goes between `order` and `finish` leaves a commit behind, and nothing that holds the log.
+#[test]
+fn an_ordered_transaction_whose_owner_goes_is_committed() {
+    for first in [100, LARGE_KEYS] {
+        let options = small(SyncMode::None);
+        let disk = new_store(17, &options);
+        let mut world = World::new(disk.clone(), options).expect("opens");
+        let mut txn = started(world.db());
+        for row in rows_of(first) {
+            put(world.db(), &mut txn, &row).expect("puts");
+        }
+        txn.prepare(Some(b"x")).expect("prepares");
+        txn.order();
+        drop(txn);
+        assert_eq!(world.db().prepared(), Vec::<Vec<u8>>::new());
+        let mut next = State::default();
+        insert(&mut next.rows, rows_of(first));
+        assert_eq!(observe(world.db(), &[]), next);
+        world.history.push(next);
+        world.run(&[Step::Fill(1200, 1500), Step::Flush]).expect("runs");
+        assert!(log_files(&disk) <= 10, "{} files of the log", log_files(&disk));
+        assert_eq!(observe(world.db(), &[]), world.now());
+    }
+}
+
+/// The space of a spilled transaction that is rolled back is there again with the answer.
+#[test]
+fn a_rolled_back_prepare_leaves_no_files() {
+    let tables = |disk: &FaultyDisk| {
+        disk.files().iter().filter(|path| path.extension().is_some_and(|e| e == "sst")).count()
+    };
+    let options = small(SyncMode::None);
+    let disk = new_store(18, &options);
+    let mut world = World::new(disk.clone(), options).expect("opens");
+    let before = tables(&disk);
+    for steps in [
+        &[Step::Dormant("x", LARGE_KEYS), Step::Own("x", false)][..],
+        &[Step::TwoPhase("x", LARGE_KEYS), Step::Own("x", false)],
+        &[Step::Dormant("x", LARGE_KEYS), Step::Leave("x"), Step::ByXid("x", false)],
+        &[Step::TwoPhase("x", LARGE_KEYS), Step::Leave("x"), Step::ByXid("x", false)],
+        &[Step::Alone(LARGE_KEYS, false)],
+    ] {
+        world.run(steps).expect("runs");
+        assert_eq!(tables(&disk), before, "{steps:?}");
+    }
+    world.run(&[Step::Dormant("x", LARGE_KEYS), Step::Reopen]).expect("runs");
+    let recovered = tables(&disk);
+    world.step(Step::ByXid("x", false)).expect("rolls back");
+    assert!(tables(&disk) < recovered, "{} of {recovered} tables", tables(&disk));
 }

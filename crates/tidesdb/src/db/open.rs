@@ -27,7 +27,7 @@ use crate::db::memtables::Memtables;
 use crate::db::owner;
 use crate::db::postponed;
 use crate::db::pressure::Gauges;
-use crate::db::replay::Replay;
+use crate::db::replay::{self, Replay};
 use crate::db::replayed_flush::flush_replayed;
 use crate::db::stats::Stats;
 use crate::db::view::{Layer, ReadView};
@@ -131,35 +131,46 @@ impl Db {
             summary.files.clone(),
             wal_options,
         )?;
-        // Where the old life's log stays, their batches stay in it.
-        let held_from = if flushed.is_some() { first_segment } else { state.first_live_segment.max(1) };
-        if flushed.is_some() {
-            for (txn, head, batch) in &replayed.prepared {
-                let record = Record::Relogged { txn: *txn, head: head.clone(), batch: batch.clone() };
-                let room = BatchRoom::of(prepare_bytes(head, batch), batch, |bytes| {
-                    wal.reserve(bytes, Purpose::Urgent, &Patience::of(RELOG_PATIENCE))
-                })?;
-                room.queue(*txn, batch, record, |room, record| wal.enqueue(room, record));
-            }
-        }
+        let logged = match flushed {
+            None => None,
+            Some(flushed) => match relog(&wal, &replayed.prepared) {
+                // The copies that are there harm nobody: a later one of a batch counts as the same.
+                Err(Error::DiskFull(what)) => {
+                    tracing::warn!(%what, "the disk is full: prepared transactions stay in the log as it is");
+                    flushed.give_up(&versions);
+                    None
+                }
+                done => done.map(|()| Some(flushed))?,
+            },
+        };
         wal.sync_all()?;
-
-        let memtables = Memtables::default();
-        let mut sealed = Vec::new();
-        match flushed {
+        let installed = match logged {
+            None => false,
             Some(mut flushed) => {
                 let mut edit = std::mem::take(&mut flushed.edit);
                 edit.last_seq = Some(newest);
                 edit.last_generation = replayed.layers.last().map(Layer::id);
                 edit.first_live_segment = Some(first_segment);
                 edit.cuts_removed = state.cuts.iter().map(|cut| cut.at.segment()).collect();
-                versions.apply(edit)?;
-                wal.release_before(first_segment);
+                match versions.apply(edit) {
+                    Err(Error::DiskFull(what)) => {
+                        tracing::warn!(%what, "the disk is full: what the log holds stays there and in memory");
+                        false
+                    }
+                    done => done.map(|_| true)?,
+                }
             }
-            None => {
-                postponed::cut_log(&*disk, dir, &versions, &summary, newest)?;
-                sealed = postponed::seal(&replayed.layers, held_from, &memtables);
-            }
+        };
+
+        let memtables = Memtables::default();
+        let mut sealed = Vec::new();
+        // Where the old life's log stays, the batches of prepared transactions stay in it.
+        let held_from = if installed { first_segment } else { state.first_live_segment.max(1) };
+        if installed {
+            wal.release_before(first_segment);
+        } else {
+            postponed::cut_log(&*disk, dir, &versions, &summary, newest)?;
+            sealed = postponed::seal(&replayed.layers, held_from, &memtables);
         }
         drop(replayed.layers);
 
@@ -211,6 +222,21 @@ impl Db {
         let background = Background::start(&store)?;
         Ok(Db { store, background: Arc::new(background) })
     }
+}
+
+/// Writes the prepared transactions to the new life's log. `DiskFull`: some of them may be there; they have left
+/// the room for decisions alone.
+fn relog(wal: &Wal, prepared: &[replay::Undecided]) -> Result<()> {
+    for (txn, head, batch) in prepared {
+        let record = Record::Relogged { txn: *txn, head: head.clone(), batch: batch.clone() };
+        let room = BatchRoom::of(prepare_bytes(head, batch), batch, |bytes| {
+            wal.reserve(bytes, Purpose::Ordinary, &Patience::of(RELOG_PATIENCE))
+        })?;
+        let ticket = room.queue(*txn, batch, record, |room, record| wal.enqueue(room, record));
+        // Nobody else writes the log yet, and what is queued counts against the next reservation.
+        wal.wait_written(ticket)?;
+    }
+    Ok(())
 }
 
 impl Store {

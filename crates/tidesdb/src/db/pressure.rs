@@ -86,11 +86,19 @@ impl Store {
         }
     }
 
+    /// Mean bytes that a commit brings into a memtable. A load of gigabytes in runs does not make every statement
+    /// behind it wait as if it brought a share of them.
+    pub(crate) fn mean_commit(&self) -> u64 {
+        // In this order: what is taken away was added before.
+        let runs = self.stats.run_bytes.load(Relaxed);
+        let bytes = self.stats.user_bytes.load(Relaxed).saturating_sub(runs);
+        bytes / self.stats.commits.load(Relaxed).max(1)
+    }
+
     /// Delays a statement while flush and compaction are behind; its transaction holds no lock. Errors
     /// after `patience`, on a kill, and when the disk is full or the log failed.
     pub(crate) fn throttle(&self, patience: Duration, owner: &Owner) -> Result<()> {
-        let commits = self.stats.commits.load(Relaxed);
-        let bytes = self.stats.user_bytes.load(Relaxed) / commits.max(1);
+        let bytes = self.mean_commit();
         let mut begun = None;
         loop {
             match controller::delay(&self.pressure_now(), bytes) {

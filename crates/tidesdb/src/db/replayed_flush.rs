@@ -23,7 +23,16 @@ use crate::version::{Edit, VersionSet};
 pub(crate) struct ReplayedFlush {
     /// Files and segments of all layers.
     pub edit: Edit,
-    _flushed: Vec<Flushed>,
+    flushed: Vec<Flushed>,
+}
+
+impl ReplayedFlush {
+    /// The edit will not be applied: what was written is unlinked later, runs stay.
+    pub(crate) fn give_up(self, versions: &VersionSet) {
+        for file in self.flushed.iter().flat_map(|flushed| &flushed.edit.new_files) {
+            versions.discard_file(file.number);
+        }
+    }
 }
 
 /// Writes the memtables to files and adds the runs. The edit is not applied yet. When it fails nothing is left
@@ -35,11 +44,28 @@ pub(crate) fn flush_replayed(
     layers: &[Layer],
     newest: Seq,
 ) -> Result<ReplayedFlush> {
-    let mut edit = Edit::default();
-    let mut flushed = Vec::new();
-    if layers.is_empty() {
-        return Ok(ReplayedFlush { edit, _flushed: flushed });
+    let mut flush = ReplayedFlush::default();
+    match flush_layers(versions, claims, options, layers, newest, &mut flush) {
+        Ok(()) => Ok(flush),
+        Err(error) => {
+            flush.give_up(versions);
+            Err(error)
+        }
     }
+}
+
+fn flush_layers(
+    versions: &VersionSet,
+    claims: &Arc<Claims>,
+    options: &Options,
+    layers: &[Layer],
+    newest: Seq,
+    into: &mut ReplayedFlush,
+) -> Result<()> {
+    if layers.is_empty() {
+        return Ok(());
+    }
+    let ReplayedFlush { edit, flushed } = into;
     let live = LiveSnapshots { claim: newest, held: Vec::new() };
     let family_options = replayed_options(versions, layers)?;
     let mut rest = layers;
@@ -72,7 +98,7 @@ pub(crate) fn flush_replayed(
         edit.removed_segments.extend(done.edit.removed_segments.iter().copied());
         flushed.push(done);
     }
-    Ok(ReplayedFlush { edit, _flushed: flushed })
+    Ok(())
 }
 
 /// Options of the families that replayed memtables touch, as the dictionary, replayed part included, has

@@ -33,6 +33,8 @@ pub struct Stats {
     pub compaction_written: AtomicU64,
     /// Bytes of keys and values that transactions committed.
     pub user_bytes: AtomicU64,
+    /// Of these those that came in runs, past the memtables.
+    pub run_bytes: AtomicU64,
     /// Bytes of transactions' private batches (counted in steps of 4 KiB each), and of those that are prepared
     /// and wait for a decision.
     pub batch_bytes: AtomicU64,

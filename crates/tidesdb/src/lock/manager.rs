@@ -282,6 +282,14 @@ impl LockManager {
         out
     }
 
+    /// Whether the owner's lock on the table that `family` stands for or is attached to covers `mode`.
+    pub fn holds_table(&self, owner: &Owner, family: FamilyId, mode: TableMode) -> bool {
+        let mut holdings = owner.holdings.lock();
+        let at = self.family_use(&mut holdings, family);
+        let table = holdings.families[at].table as usize;
+        holdings.families[table].mask.covers(mode.into())
+    }
+
     /// Whether another owner has a lock or intent on the key, a range over it, or a lock on its table, that
     /// conflicts with `mode`. May be out of date when it returns.
     pub fn is_locked_by_other(&self, owner: &Owner, family: FamilyId, key: &[u8], mode: Mode) -> bool {

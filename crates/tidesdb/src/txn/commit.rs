@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use crate::db::Store;
 use crate::error::{Error, Result};
-use crate::lock::Owner;
+use crate::lock::{Owner, TableMode};
 use crate::options::SyncMode;
 use crate::txn::commit_batch::CommitBatch;
 use crate::txn::pipeline::Place;
 use crate::txn::prepared_locks;
+use crate::txn::spill::SealedRuns;
 use crate::txn::undecided::{prepare_bytes, BatchRoom, Dormant, DECISION_BYTES};
 use crate::txn::write_batch::WriteBatch;
 use crate::wal::{Ddl, Patience, PreparedHead, Purpose, Record, Reservation, Ticket};
@@ -45,8 +46,13 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// What it commits.
+    pub(crate) fn batch(&self) -> &Arc<CommitBatch> {
+        &self.batch
+    }
+
     /// The transaction, if it is in the log and neither ordered nor rolled back; gives back what it
-    /// reserved. An ordered one is finished instead.
+    /// reserved. An ordered one must be finished instead.
     pub(crate) fn into_dormant(self) -> Option<Dormant> {
         match self.form {
             Form::Marker(id) if self.batch.ordered().is_none() => Some(Dormant { id, batch: self.batch }),
@@ -81,7 +87,7 @@ impl Store {
                 self.check_writable()?;
                 let id = self.new_transaction_id();
                 let prepared = self.reserve(batch.clone(), Form::Marker(id), true, sync)?;
-                self.log_prepare(id, self.head_of(xid, owner), batch, None)?;
+                self.log_prepare(id, self.head_of(xid, &batch, owner), batch, None)?;
                 Ok(prepared)
             }
         }
@@ -126,7 +132,7 @@ impl Store {
         }
         self.check_writable()?;
         let batch = self.batch_of(batch, owner)?;
-        let head = self.head_of(xid, owner);
+        let head = self.head_of(xid, &batch, owner);
         let bytes = prepare_bytes(&head, &batch);
         let decision = self.log_room(DECISION_BYTES, Purpose::Urgent)?;
         let copy = self.batch_room(bytes, &batch)?;
@@ -162,17 +168,18 @@ impl Store {
         sync: SyncMode,
     ) -> Result<Prepared> {
         let place = self.pipeline.reserve(ROOM_PATIENCE)?;
-        self.make_room(batch.memtable_bytes(), ROOM_PATIENCE)?;
+        let purpose = match form {
+            // They give space back.
+            Form::Whole(Some(Ddl::Drop | Ddl::Swap | Ddl::Other)) => Purpose::Urgent,
+            _ => Purpose::Ordinary,
+        };
+        match self.make_room(batch.memtable_bytes(), ROOM_PATIENCE) {
+            // Their entries are few: memory that a full disk keeps from being flushed has room for them.
+            Err(Error::DiskFull(_)) if purpose == Purpose::Urgent => {}
+            done => done?,
+        }
         let reservation = match form {
-            Form::Whole(None) => self.log_room(batch.body().len() + DECISION_BYTES, Purpose::Ordinary)?,
-            Form::Whole(Some(ddl)) => {
-                let purpose = match ddl {
-                    // They give space back.
-                    Ddl::Drop | Ddl::Swap | Ddl::Other => Purpose::Urgent,
-                    _ => Purpose::Ordinary,
-                };
-                self.log_room(batch.body().len() + DECISION_BYTES, purpose)?
-            }
+            Form::Whole(_) => self.log_room(batch.body().len() + DECISION_BYTES, purpose)?,
             Form::Marker(id) => match self.undecided.take_decision_room(id) {
                 Some(room) => room,
                 None => self.log_room(DECISION_BYTES, Purpose::Urgent)?,
@@ -181,10 +188,18 @@ impl Store {
         Ok(Prepared { batch, form, reservation: Some(reservation), two_phase, sync, _place: place })
     }
 
-    /// What a prepare says beside its batch.
-    fn head_of(&self, xid: &[u8], owner: &Owner) -> Arc<PreparedHead> {
+    /// What a prepare says beside its batch. A family with runs whose keys are not locked one by one is listed
+    /// with X, also when it is an index under its table's lock: whoever recovers knows it apart.
+    fn head_of(&self, xid: &[u8], batch: &CommitBatch, owner: &Owner) -> Arc<PreparedHead> {
         let ranges = if owner.keeps_reads() { self.locks.kept_ranges(owner) } else { Vec::new() };
-        let locks = prepared_locks::encode(&self.locks.table_locks(owner), &ranges);
+        let mut tables = self.locks.table_locks(owner);
+        for family in batch.runs().map(SealedRuns::families).unwrap_or_default() {
+            let whole = self.locks.holds_table(owner, family, TableMode::Exclusive);
+            if whole || !self.locks.holds_table(owner, family, TableMode::IntentExclusive) {
+                tables.push((family, TableMode::Exclusive));
+            }
+        }
+        let locks = prepared_locks::encode(&tables, &ranges);
         Arc::new(PreparedHead { xid: xid.to_vec(), locks })
     }
 
@@ -276,6 +291,9 @@ impl Store {
         }
         self.stats.commits.fetch_add(1, Relaxed);
         self.stats.user_bytes.fetch_add(prepared.batch.user_bytes(), Relaxed);
+        if let Some(runs) = prepared.batch.runs() {
+            self.stats.run_bytes.fetch_add(runs.raw_bytes(), Relaxed);
+        }
         self.wait_logged(ordered.ticket, prepared.sync, defer_sync && prepared.two_phase)
     }
 

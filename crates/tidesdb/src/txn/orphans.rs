@@ -12,8 +12,8 @@ use crate::lock::{Mode, Owner, Policy, TableMode};
 use crate::options::LogLevel;
 use crate::txn::commit_batch::CommitBatch;
 use crate::txn::prepared_locks;
-use crate::txn::spill::SealedRuns;
 use crate::txn::undecided::{prepare_bytes, Dormant, DECISION_BYTES};
+use crate::types::FamilyId;
 use crate::wal::{Patience, PreparedHead, Purpose};
 
 /// See the module's comment.
@@ -36,14 +36,22 @@ impl Store {
             let (tables, ranges) = prepared_locks::decode(&head.locks).map_err(|what| {
                 Error::corruption("wal", 0, format!("the locks of prepared transaction {id}: {what}"))
             })?;
-            for (family, mode) in tables {
+            for &(family, mode) in &tables {
                 self.locks.lock_table(&owner, family, mode, Policy::NoWait)?;
             }
             for range in &ranges {
                 self.locks.restore_range(&owner, range)?;
             }
-            for family in batch.runs().map(SealedRuns::families).unwrap_or_default() {
-                self.locks.lock_table(&owner, family, TableMode::Exclusive, Policy::NoWait)?;
+            if let Some(runs) = batch.runs() {
+                // Other prepared transactions may have keys in a family of which this one had a few in memory.
+                let whole = |family: &FamilyId| tables.contains(&(*family, TableMode::Exclusive));
+                for family in runs.families().into_iter().filter(|family| !whole(family)) {
+                    runs.each_key(&self.versions, family, &mut |key| {
+                        let lock =
+                            self.locks.lock_point(&owner, family, key, Mode::Exclusive, Policy::NoWait);
+                        lock.map(|_| ())
+                    })?;
+                }
             }
             for (family, key) in batch.keys() {
                 self.locks.lock_point(&owner, family, key, Mode::Exclusive, Policy::NoWait)?;
@@ -54,7 +62,7 @@ impl Store {
             // Whatever their bytes: they are there.
             let _ = self.undecided.insert_prepared(id, segment, (head, batch.clone()), None);
             // On a full disk the store opens without room for a copy; it is asked for again with each copy.
-            let copy = self.room_now(bytes, &batch).ok();
+            let copy = self.copy_room(bytes, &batch).ok().flatten();
             let patience = Patience::of(Duration::ZERO);
             let decision = self.wal.reserve(DECISION_BYTES, Purpose::Urgent, &patience).ok();
             self.undecided.make_dormant(id, copy, decision);
@@ -96,6 +104,11 @@ impl Store {
         match result {
             Ok(()) => {
                 self.locks.unlock_all(&orphan.owner);
+                let spilled = orphan.dormant.batch.runs().is_some();
+                drop(orphan);
+                if spilled {
+                    self.unlink_unused();
+                }
                 Ok(true)
             }
             Err(error) => {

@@ -737,12 +737,20 @@ impl Transaction {
     pub fn prepare_dormant(&mut self, xid: &[u8]) -> Result<()> {
         self.require_active()?;
         if !self.batch.is_empty() {
+            if self.unlocked_puts {
+                self.lock_written()?;
+            }
             let dormant = self.store.prepare_dormant(&self.batch, xid, &self.owner)?;
             let bytes = dormant.batch.body().len();
+            let spilled = dormant.batch.runs().is_some();
             self.dormant = Some(dormant);
             self.xid.extend_from_slice(xid);
             self.batch.clear();
             self.count(bytes);
+            if spilled {
+                // The transaction's own runs, where `prepare` made others of them.
+                self.store.unlink_unused();
+            }
         }
         self.end_snapshots();
         self.state = State::Prepared;
@@ -794,12 +802,19 @@ impl Transaction {
 
     /// Undoes everything, from any state; releases the locks.
     pub fn rollback(&mut self) -> Result<()> {
+        let dormant = self.dormant.as_ref().map(|dormant| &dormant.batch);
+        let batch = self.prepared.as_ref().map(Prepared::batch).or(dormant);
+        let spilled = batch.is_some_and(|batch| batch.runs().is_some());
         let result = match (self.prepared.take(), self.dormant.take()) {
             (Some(prepared), _) => self.store.roll_back_prepared(prepared),
             (None, Some(dormant)) => self.store.roll_back_dormant(&dormant),
             (None, None) => Ok(()),
         };
         self.end();
+        if spilled {
+            // Of one that was dormant nothing else is left.
+            self.store.unlink_unused();
+        }
         result
     }
 
@@ -835,7 +850,8 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         // A two-phase prepare was answered: only its coordinator decides, perhaps after a restart. The
         // store keeps batch and locks, as it does for those that recovery finds.
-        if !self.xid.is_empty() {
+        let ordered = self.prepared.as_ref().is_some_and(|prepared| prepared.seq().is_some());
+        if !self.xid.is_empty() && !ordered {
             let prepared = self.prepared.take().and_then(Prepared::into_dormant);
             if let Some(dormant) = self.dormant.take().or(prepared) {
                 self.end_snapshots();
@@ -846,7 +862,8 @@ impl Drop for Transaction {
             }
         }
         if self.state != State::Idle {
-            // Nobody is left to hear of a failed rollback record; recovery decides such a transaction.
+            // An ordered one is finished. Nobody is left to hear of a failed rollback record; recovery decides
+            // such a transaction.
             let _ = self.rollback();
         }
     }

@@ -175,6 +175,13 @@ impl Undecided {
         queue(segment)
     }
 
+    /// Bytes of the copies that room is kept for.
+    fn kept(&self) -> u64 {
+        let entries = self.entries.lock();
+        let copies = entries.values().filter_map(|entry| entry.copy.as_ref());
+        copies.filter(|copy| copy.room.is_some()).map(|copy| copy.bytes() as u64).sum()
+    }
+
     /// Its decision is where it has to be: nothing is held for it any more.
     pub(super) fn remove(&self, id: u64) {
         let entry = self.entries.lock().remove(&id);
@@ -252,8 +259,8 @@ impl Store {
     pub(crate) fn relogged(&self, copies: &[(u64, u32)]) {
         for &(id, segment) in copies {
             let Some((bytes, batch)) = self.undecided.copied(id, segment) else { continue };
-            match self.room_now(bytes, &batch) {
-                Ok(room) => self.undecided.make_dormant(id, Some(room), None),
+            match self.copy_room(bytes, &batch) {
+                Ok(room) => self.undecided.make_dormant(id, room, None),
                 Err(error) => self.log(
                     LogLevel::Warn,
                     &format!(
@@ -265,8 +272,18 @@ impl Store {
         }
     }
 
+    /// Room to keep for the next copy of a dormant transaction. `None` where copies have their share of the
+    /// log's room, which every commit needs, and those that recovery finds may be more: it is asked for again
+    /// when the copy is made.
+    pub(super) fn copy_room(&self, bytes: usize, batch: &CommitBatch) -> Result<Option<BatchRoom>> {
+        match self.undecided.kept() + bytes as u64 > self.dormant_bound() {
+            true => Ok(None),
+            false => self.room_now(bytes, batch).map(Some),
+        }
+    }
+
     /// Room for a record of `bytes` with this batch, if there is some at once.
-    pub(super) fn room_now(&self, bytes: usize, batch: &CommitBatch) -> Result<BatchRoom> {
+    fn room_now(&self, bytes: usize, batch: &CommitBatch) -> Result<BatchRoom> {
         BatchRoom::of(bytes, batch, |bytes| {
             self.wal.reserve(bytes, Purpose::Ordinary, &Patience::of(Duration::ZERO))
         })

@@ -347,3 +347,19 @@ fn the_background_thread_syncs_and_the_real_disk_keeps() {
     assert_eq!(found, dense(500));
     assert!(summary.next_segment > 5);
 }
+
+/// A record may be cut into stretches that are written by different threads: a sync between them must not tell
+/// the place in its midst as durable, or recovery would take the loss of its end for damage.
+#[test]
+fn a_record_that_is_written_in_part_moves_no_end() {
+    let disk = FaultyDisk::new(31);
+    let wal = create(&disk, 4096);
+    append(&wal, commit(1, 10)).unwrap();
+    wal.sync_all().unwrap();
+    let end = wal.written_lsn();
+    let ticket = append(&wal, commit(2, 20_000)).unwrap();
+    // One segment's part is written, the next is not.
+    disk.fail_call(disk.calls() + 2, Failure::Eio);
+    assert!(wal.wait_written(ticket).is_err());
+    assert_eq!((wal.written_lsn(), wal.durable_lsn()), (end, end));
+}

@@ -161,6 +161,7 @@ impl Wal {
                 taken: Vec::new(),
                 used: 0,
                 ticket: 0,
+                whole: start,
                 seq: 0,
             }),
             progress: Mutex::new(Progress { written_lsn: start, marked: start, ..Progress::default() }),

@@ -9,7 +9,8 @@
 //! varint tables   each: bytes, a "new segment" of the manifest: level 0, generation = ordinal of the run
 //! ```
 //!
-//! The transaction holds a table lock X on every family that is named.
+//! The transaction holds a table lock X on the families that were in a run before `prepare`, and locks on the
+//! keys of the others: a prepare lists which are locked as a whole.
 
 use std::fmt;
 use std::sync::Arc;
@@ -131,6 +132,25 @@ impl SealedRuns {
         families
     }
 
+    /// Calls `each` with every key that is changed in `family`. Errors: those of reading, and of `each`.
+    pub(crate) fn each_key(
+        &self,
+        versions: &VersionSet,
+        family: FamilyId,
+        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        for table in self.tables.iter().filter(|table| table.meta.family == family) {
+            let run = versions.open_run(&table.file, table.meta.clone(), 0);
+            let mut source = run.raw_source();
+            source.seek(&[])?;
+            while source.valid() {
+                each(source.key())?;
+                source.next()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Numbers of the files.
     pub(crate) fn files(&self) -> impl Iterator<Item = FileNo> + '_ {
         self.files.iter().map(|file| file.number())
@@ -175,7 +195,9 @@ impl SealedRuns {
             let new = NewSegment::take(cursor.bytes().map_err(damage)?).map_err(|e| damage(&e.what))?;
             let file = sealed.files.iter().find(|file| file.number() == new.file);
             let file = Arc::clone(file.ok_or_else(|| damage("a table in a file that is not named"))?);
-            if new.meta.entries != new.meta.keys || new.generation == 0 {
+            // A reader of the log gives so many generations to a commit.
+            let known = (1..=MAX_RUNS as u64).contains(&new.generation);
+            if new.meta.entries != new.meta.keys || !known {
                 return Err(damage("a table that is not one of a run"));
             }
             sealed.tables.push(SealedTable { file, ordinal: new.generation, meta: new.meta });

@@ -11,6 +11,7 @@ use crate::iter::merge::Merge;
 use crate::iter::Source;
 use crate::lock::Owner;
 use crate::options::{FamilyOptions, Options};
+use crate::txn::transaction::Mood;
 use crate::txn::write_batch::{Mark, WriteBatch};
 use crate::types::{FamilyId, Kind};
 use crate::Db;
@@ -25,6 +26,21 @@ fn store() -> Db {
         db.create_family(name, small.clone()).expect("creates");
     }
     db
+}
+
+#[test]
+fn a_load_does_not_count_as_what_a_commit_brings_into_memory() {
+    let db = store();
+    let family = db.family(b"a").expect("there");
+    let mut txn = db.transaction();
+    txn.begin(Mood::default()).expect("begins");
+    for n in 0..1000u32 {
+        txn.put(&family, &n.to_be_bytes(), &[1; 200]).expect("puts");
+    }
+    txn.commit().expect("commits");
+    let stats = db.stats();
+    assert!(stats.spilled_runs > 0 && stats.user_bytes_written > 200_000, "{stats:?}");
+    assert!(db.store().mean_commit() < 1000, "{} bytes", db.store().mean_commit());
 }
 
 /// Everything in the batch, memory over runs; point reads and both directions of a scan agree.

@@ -135,7 +135,9 @@ impl Pen for Core {
         }
         progress.written = stretch.last;
         progress.written_seq = progress.written_seq.max(stretch.seq);
-        progress.written_lsn = stretch.end;
-        self.written_lsn.store(stretch.end.0, Ordering::Release);
+        // Not in the midst of a record: what `durable_upto` tells is a record's end, so that recovery, whose log
+        // ends with the last whole record, does not take the rest of one that was lost for a hole.
+        progress.written_lsn = stretch.whole;
+        self.written_lsn.store(stretch.whole.0, Ordering::Release);
     }
 }

@@ -28,6 +28,8 @@ pub(super) struct Written {
     pub(super) bytes: Vec<u8>,
     /// Where the bytes end.
     pub(super) end: Lsn,
+    /// Where the last record ends that ends here or before.
+    pub(super) whole: Lsn,
     /// The last record that ends here or before, and the highest sequence number up to here.
     pub(super) last: Ticket,
     pub(super) seq: Seq,
@@ -63,8 +65,9 @@ pub(super) struct LogEnd {
     pub(super) taken: Vec<(Record, u64)>,
     /// Bytes of `capacity` that this group has used.
     pub(super) used: u64,
-    /// The last record that is serialised whole, and the highest sequence number of those.
+    /// The last record that is serialised whole, where it ends, and the highest sequence number of those.
     pub(super) ticket: Ticket,
+    pub(super) whole: Lsn,
     pub(super) seq: Seq,
 }
 
@@ -98,6 +101,7 @@ impl LogEnd {
             segment: self.segment.clone(),
             bytes: std::mem::replace(&mut self.buffer, Vec::with_capacity(BUFFER)),
             end: Lsn::new(self.segment.id, self.offset),
+            whole: self.whole,
             last: self.ticket,
             seq: self.seq,
         })
@@ -149,7 +153,8 @@ impl Core {
             first = false;
         }
         end.head = head;
-        record.placed(start, Lsn::new(end.segment.id, end.offset));
+        end.whole = Lsn::new(end.segment.id, end.offset);
+        record.placed(start, end.whole);
         Ok(())
     }
 
