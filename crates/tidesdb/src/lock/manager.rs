@@ -416,7 +416,7 @@ impl LockManager {
             waited |= taken.waited;
             over = holdings.families[table as usize].mask;
         }
-        let room = self.room(&mut holdings);
+        let room = self.room(owner, &mut holdings);
         if room != Room::Enough && !over.covers(mode) && !has_grant(owner, &holdings, at, key) {
             holdings = self.escalate(owner, holdings, policy, room)?;
             over = holdings.families[table as usize].mask;
