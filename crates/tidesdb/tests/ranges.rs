@@ -295,6 +295,25 @@ fn an_entry_is_kept_out_and_not_compared() {
     txn.commit().expect("commits");
 }
 
+/// The caller locks the row of an entry, and gives it up when there is none: from then on only the range can
+/// keep the entry as it was read.
+#[test]
+fn an_entry_read_in_a_gap_scan_is_in_the_range_at_once() {
+    let bed = Bed::with(&["b", "d", "f"]);
+    let keys = ["a", "b", "bb", "c", "d", "e", "f", "g"];
+    for forward in [true, false] {
+        let start = if forward { Start::AtOrAfter } else { Start::AtOrBefore };
+        let scan = Scan { start, key: b"d", mode: ReadMode::Gap, ..all() };
+        let mut txn = bed.begin(Isolation::RepeatableRead);
+        assert_eq!(bed.read(&mut txn, &scan, 1).expect("reads"), ["d"]);
+        assert_eq!(bed.free_of(&keys), "a b bb c e f g", "forward {forward}");
+        let next = if forward { "f" } else { "b" };
+        assert_eq!(bed.read(&mut txn, &scan, 2).expect("reads"), ["d", next]);
+        assert_eq!(bed.free_of(&keys), if forward { "a b bb c g" } else { "a e f g" }, "forward {forward}");
+        txn.rollback().expect("rolls back");
+    }
+}
+
 #[test]
 fn a_row_locked_by_another_is_read_as_committed_and_then_waited_for() {
     let bed = Bed::with(&["b", "d", "f"]);
