@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rand::{rngs::StdRng, Rng, SeedableRng};
 use tidesdb::db::family::Family;
+use tidesdb::lock::TableMode;
 use tidesdb::options::{FamilyOptions, Options, SyncMode};
 use tidesdb::txn::cursor::{Cursor, Scan, Start};
 use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, Mood, ReadMode, Transaction};
@@ -293,6 +294,21 @@ fn an_entry_is_kept_out_and_not_compared() {
     txn.set_lock_timeout(Some(Duration::ZERO));
     assert!(matches!(txn.write(&[entry(b"d")]), Err((0, Error::LockTimeout))));
     txn.commit().expect("commits");
+}
+
+/// A lock on the table, an escalated one too, tells nothing of what was committed below it before.
+#[test]
+fn a_key_under_a_table_lock_is_compared_with_the_snapshot() {
+    let bed = Bed::with(&["b"]);
+    let mut txn = bed.begin(Isolation::RepeatableRead);
+    assert_eq!(txn.get(&bed.family, b"b", ReadMode::Snapshot).expect("reads"), Some(b"value".to_vec()));
+    let mut other = bed.begin(Isolation::RepeatableRead);
+    other.put(&bed.family, b"b", b"newer").expect("puts");
+    other.commit().expect("commits");
+    txn.lock_table(&bed.family, TableMode::Exclusive).expect("locks");
+    txn.put(&bed.family, b"c", b"").expect("puts");
+    let lost = txn.put(&bed.family, b"b", b"computed from what was read");
+    assert!(matches!(lost, Err(Error::Conflict)), "{lost:?}");
 }
 
 /// The caller locks the row of an entry, and gives it up when there is none: from then on only the range can

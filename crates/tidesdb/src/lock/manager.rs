@@ -422,7 +422,7 @@ impl LockManager {
             over = holdings.families[table as usize].mask;
         }
         if over.covers(mode) {
-            return Ok(Some(Intent { granted: Granted::AlreadyHeld, waited }));
+            return Ok(Some(Intent { granted: Granted::ByTable, waited }));
         }
 
         let probe = Probe::new(key);

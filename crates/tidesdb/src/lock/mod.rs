@@ -94,9 +94,11 @@ pub struct Range {
 pub enum Granted {
     /// This call took or strengthened it; to be given back with [`LockManager::unlock_point`].
     New,
-    /// The owner had it, or a stronger one, or one on the whole table. For a point lock the call is
-    /// counted: the lock outlives an `unlock_point` of whoever took it first.
+    /// The owner had it, or a stronger one. For a point lock the call is counted: the lock outlives an
+    /// `unlock_point` of whoever took it first.
     AlreadyHeld,
+    /// For a point lock: the owner has one on the whole table, and none was taken on the key.
+    ByTable,
 }
 
 /// An intent that the owner has after the call.
