@@ -296,6 +296,31 @@ fn an_entry_is_kept_out_and_not_compared() {
     txn.commit().expect("commits");
 }
 
+/// Who has read a range inserts into it before those who wait for its end: to go behind them would be a
+/// deadlock that nobody needs.
+#[test]
+fn the_owner_of_a_range_inserts_before_those_who_wait_for_it() {
+    let bed = Bed::with(&["b"]);
+    let mut txn = bed.begin(Isolation::RepeatableRead);
+    assert_eq!(bed.read(&mut txn, &all(), 9).expect("reads"), ["b"]);
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let mut other = bed.begin(Isolation::RepeatableRead);
+            let answer = other.insert(&bed.family, b"k", b"theirs");
+            other.rollback().expect("rolls back");
+            answer
+        });
+        while bed.db.stats().locks.waiting == 0 {
+            std::thread::yield_now();
+        }
+        txn.insert(&bed.family, b"k", b"mine").expect("inserts");
+        txn.commit().expect("commits");
+        let answer = waiter.join().expect("does not panic");
+        assert!(matches!(answer, Err(Error::Duplicate)), "{answer:?}");
+    });
+    assert_eq!(bed.db.stats().locks.deadlocks, 0);
+}
+
 /// A lock on the table, an escalated one too, tells nothing of what was committed below it before.
 #[test]
 fn a_key_under_a_table_lock_is_compared_with_the_snapshot() {
