@@ -262,7 +262,9 @@ impl Fence for KeyFence<'_> {
     }
 
     fn is_of(&self, owner: &Owner) -> bool {
-        self.locks.published.load(Relaxed) > 0
+        // Of two appliers the one may not wait for the other's range, and is not to be passed over.
+        !owner.is_applier()
+            && self.locks.published.load(Relaxed) > 0
             && self.key().is_some_and(|key| self.locks.ranges.read().has(owner, &key))
     }
 
