@@ -126,7 +126,7 @@ struct Common {
 
 #[derive(Args, Clone, Debug)]
 struct Checks {
-    /// Which: kill, crash, literal, counters, indexreads, replica, history, commits, large,
+    /// Which: kill, crash, literal, counters, jobs, indexreads, replica, history, commits, large,
     /// memory [default: all but commits and large; in the short form all but memory].
     #[arg(value_name = "NAME")]
     names: Vec<Check>,
@@ -148,7 +148,7 @@ struct Checks {
     /// Seconds of load in each part of the other checks.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
-    /// Clients of `history` and `commits` [default: 12, 32].
+    /// Clients of `history`, `commits` and `jobs` [default: 12, 32, 8].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=250))]
     clients: Option<u32>,
     /// Commits of `commits` on each engine [default: ten million, 20,000 in the short form].

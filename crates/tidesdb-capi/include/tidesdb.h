@@ -279,8 +279,11 @@ int tidesdb_txn_finish(tidesdb_txn *txn, int defer_sync);
 int tidesdb_txn_commit(tidesdb_txn *txn);
 /* From any state, prepared included. Releases the locks. */
 int tidesdb_txn_rollback(tidesdb_txn *txn);
-/* Wakes and interrupts; from any thread; never blocks. Cleared by the next statement_begin. */
+/* Wakes and interrupts, also a prepare that comes later; from any thread; never blocks. Cleared by the next
+   statement_begin, or by tidesdb_txn_clear_kill(). */
 void tidesdb_txn_kill(tidesdb_txn *txn);
+/* Forgets a kill: it was for a statement that has ended. */
+void tidesdb_txn_clear_kill(tidesdb_txn *txn);
 
 /* Prepared transactions that nobody has decided: found by recovery, or freed by their owner. `visit` gets each xid. */
 int tidesdb_prepared_list(tidesdb_db *db, int (*visit)(void *context, tidesdb_slice xid), void *context);

@@ -372,6 +372,17 @@ pub unsafe extern "C" fn tidesdb_txn_kill(txn: *mut TxnHandle) {
     });
 }
 
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_clear_kill(txn: *mut TxnHandle) {
+    guard(|| {
+        // SAFETY: the crate's contract; the transaction itself is not touched.
+        let handle = unsafe { given(txn)? };
+        handle.db.clear_kill(&handle.owner);
+        Ok(OK)
+    });
+}
+
 /// `tidesdb_op`.
 #[repr(C)]
 pub struct OpC {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use sim::{begin_as, env, scan, Asked, Rng, Row};
 use tidesdb::db::family::Family;
 use tidesdb::options::{FamilyOptions, Options, SyncMode};
-use tidesdb::txn::transaction::{Isolation, Mood, ReadMode, Transaction};
+use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, Missing, Mood, ReadMode, Transaction};
 use tidesdb::{Db, Error};
 
 /// What a thread does, again and again.
@@ -366,6 +366,153 @@ fn an_index_agrees_with_its_table_in_every_snapshot() {
     ]);
     println!("{} changes, {} checks", changed.load(SeqCst), checked.load(SeqCst));
     assert!(changed.load(SeqCst) > 100 && checked.load(SeqCst) > 10);
+}
+
+/// Values of a unique index; there are half as many rows more.
+const UNIQUE_VALUES: u64 = 16;
+
+/// Rows with a unique value each, written as the plugin writes them: whoever comes at whatever level, no two
+/// committed rows ever have the same.
+#[test]
+fn a_unique_index_has_each_value_once() {
+    for optimistic in [false, true] {
+        let bench = Bench::new();
+        let (table, unique) = (bench.family("table"), bench.family("unique"));
+        let (done, refused) = (AtomicU64::new(0), AtomicU64::new(0));
+        let checked = AtomicU64::new(0);
+        let change = |rng: &mut Rng| {
+            let isolation =
+                *rng.pick(&[Isolation::ReadCommitted, Isolation::ReadCommitted, Isolation::RepeatableRead]);
+            let mut txn = bench.begin_as(Mood { isolation, optimistic, ..Mood::default() });
+            let mut work = || -> Result<(), Error> {
+                for _ in 0..1 + rng.below(3) {
+                    let read_committed = isolation == Isolation::ReadCommitted;
+                    match change_unique(&bench, &mut txn, &table, &unique, read_committed, rng) {
+                        Err(Error::Duplicate) => refused.fetch_add(1, SeqCst),
+                        other => other.map(|()| 0)?,
+                    };
+                    if rng.one_in(8) {
+                        txn.statement_rollback();
+                    } else {
+                        txn.statement_end();
+                    }
+                    txn.statement_begin(true, Duration::from_secs(20))?;
+                }
+                match rng.one_in(8) {
+                    true => txn.rollback(),
+                    false => txn.commit(),
+                }
+            };
+            match work() {
+                Ok(()) => {
+                    done.fetch_add(1, SeqCst);
+                }
+                Err(error) => {
+                    assert!(matches!(error, Error::Deadlock | Error::Conflict), "{error}");
+                    txn.rollback().expect("rolls back");
+                }
+            }
+        };
+        let check = |rng: &mut Rng| {
+            let mut txn = bench.begin(Isolation::RepeatableRead);
+            let rows = scan(&bench.db, &mut txn, &table, &Asked::all(rng.one_in(2))).expect("scans");
+            let entries = scan(&bench.db, &mut txn, &unique, &Asked::all(rng.one_in(2))).expect("scans");
+            let of_row: BTreeMap<u64, Vec<u8>> = rows.iter().map(|(k, v)| (number(v), k.clone())).collect();
+            assert_eq!(of_row.len(), rows.len(), "two rows have one value: {rows:?}");
+            let of_entry: BTreeMap<u64, Vec<u8>> = entries
+                .iter()
+                .map(|(k, v)| (u64::from_be_bytes(k[..].try_into().expect("8 bytes")), v.clone()))
+                .collect();
+            assert_eq!(of_row, of_entry, "rows and their index");
+            txn.rollback().expect("ends");
+            checked.fetch_add(1, SeqCst);
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        bench.run(vec![
+            (5, Box::new(change)),
+            (1, Box::new(check)),
+            (1, Box::new(|rng: &mut Rng| bench.upkeep(if rng.one_in(2) { &table } else { &unique }, rng))),
+        ]);
+        let (done, refused, checked) = (done.into_inner(), refused.into_inner(), checked.into_inner());
+        println!("optimistic {optimistic}: {done} transactions, {refused} duplicates, {checked} checks");
+        assert!(done > 100 && refused > 100 && checked > 20);
+    }
+}
+
+fn change<'a>(family: &'a Arc<Family>, key: &'a [u8], kind: ChangeKind<'a>) -> Change<'a> {
+    Change { family, key, kind, lock: true }
+}
+
+/// INSERT, UPDATE, DELETE or REPLACE of one row.
+fn change_unique(
+    bench: &Bench,
+    txn: &mut Transaction,
+    table: &Arc<Family>,
+    unique: &Arc<Family>,
+    read_committed: bool,
+    rng: &mut Rng,
+) -> Result<(), Error> {
+    let value = rng.below(UNIQUE_VALUES);
+    let (row_key, entry_key) = (key(rng.below(UNIQUE_VALUES * 3 / 2)), key(value));
+    let new = with_number(value, rng);
+    let inserts = [
+        change(table, &row_key, ChangeKind::Insert(&new)),
+        change(unique, &entry_key, ChangeKind::Insert(&row_key)),
+    ];
+    let action = rng.below(5);
+    if action == 0 {
+        return txn.write(&inserts).map_err(|(_, error)| error);
+    }
+    if action == 1 {
+        // REPLACE: what stands in the way goes, found through the index that it stands in.
+        for _ in 0..4 {
+            let Err((index, error)) = txn.write(&inserts) else { return Ok(()) };
+            if !matches!(error, Error::Duplicate) {
+                return Err(error);
+            }
+            let holder = match index {
+                0 => row_key.clone(),
+                _ => txn.get(unique, &entry_key, ReadMode::Exclusive)?.expect("its key is locked"),
+            };
+            let Some(old) = txn.get(table, &holder, ReadMode::Exclusive)? else {
+                panic!("an entry under its lock names a row that is not there");
+            };
+            let old_entry = key(number(&old));
+            txn.write(&[
+                change(table, &holder, ChangeKind::Delete),
+                change(unique, &old_entry, ChangeKind::Delete),
+            ])
+            .map_err(|(_, error)| error)?;
+        }
+        return Err(Error::Duplicate);
+    }
+    // A locking read through the index that the statement does not use, given back as the server does.
+    let mut cursor = bench.db.cursor(unique);
+    let looked = key(rng.below(UNIQUE_VALUES));
+    cursor.get(txn, &looked, ReadMode::Exclusive, false, Missing::Keep)?;
+    if read_committed {
+        cursor.unlock_row(txn);
+    }
+    let Some(old) = txn.get(table, &row_key, ReadMode::Exclusive)? else { return Ok(()) };
+    let old_entry = key(number(&old));
+    if action == 2 {
+        return txn
+            .write(&[
+                change(table, &row_key, ChangeKind::Delete),
+                change(unique, &old_entry, ChangeKind::Delete),
+            ])
+            .map_err(|(_, error)| error);
+    }
+    let put = change(table, &row_key, ChangeKind::Put(&new));
+    if old_entry == entry_key {
+        return txn.write(&[put]).map_err(|(_, error)| error);
+    }
+    txn.write(&[
+        put,
+        change(unique, &old_entry, ChangeKind::Delete),
+        change(unique, &entry_key, ChangeKind::Insert(&row_key)),
+    ])
+    .map_err(|(_, error)| error)
 }
 
 #[test]

@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sim::{begin, begin_as, env, open, tiny, tiny_family, DIR};
+use sim::{begin, begin_as, env, normal, open, tiny, tiny_family, DIR};
 use tidesdb::db::family::Family;
 use tidesdb::io::faulty::Crash;
 use tidesdb::io::{Disk, FaultyDisk};
 use tidesdb::lock::TableMode;
 use tidesdb::options::{Options, SyncMode};
-use tidesdb::txn::cursor::Scan;
+use tidesdb::txn::cursor::{Scan, Start};
 use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, Mood, ReadMode, Transaction};
 use tidesdb::{Db, Error, Result};
 
@@ -636,6 +636,71 @@ fn a_prepare_locks_what_no_statement_locked() {
         };
         assert!(matches!(refused, Err(Error::LockTimeout)), "dormant: {dormant}, {refused:?}");
     }
+}
+
+/// A range of one may lie over keys that another has locked: it was published, and the wait for them failed.
+/// Recovery must not depend on which of the two comes first.
+#[test]
+fn a_range_over_anothers_keys_does_not_keep_a_store_from_opening() {
+    for ranges_first in [true, false] {
+        let options = small(SyncMode::Full);
+        let disk = new_store(12, &options);
+        let db = open(&disk, &options).expect("opens");
+        let mut writer = started(&db);
+        writer.put(&family(&db), &key(105), b"v").expect("puts");
+        let mut reader = begin_as(&db, Mood { isolation: Isolation::Serializable, ..Mood::default() });
+        reader.set_lock_timeout(Some(Duration::ZERO));
+        reader.put(&family(&db), &key(100), b"v").expect("puts");
+        let from = key(101);
+        let scan = Scan { start: Start::AtOrAfter, key: &from, mode: ReadMode::Shared, ..Scan::default() };
+        let blocked = db.cursor(&family(&db)).seek(&mut reader, &scan);
+        assert!(matches!(blocked, Err(Error::LockTimeout)), "{blocked:?}");
+        reader.statement_rollback();
+        reader.put(&family(&db), &key(100), b"v").expect("puts");
+        let order = if ranges_first {
+            [(&mut reader, b"r"), (&mut writer, b"w")]
+        } else {
+            [(&mut writer, b"w"), (&mut reader, b"r")]
+        };
+        for (txn, xid) in order {
+            txn.prepare_dormant(xid).expect("prepares");
+        }
+        let found = disk.crash(Crash::Drop);
+        disk.crash_at(0);
+        drop((reader, writer, db));
+        let db = open(&found, &options).expect("opens");
+        assert!(db.commit_by_xid(b"w").expect("commits"));
+        let mut other = started(&db);
+        assert!(
+            matches!(other.put(&family(&db), &key(105), b"v"), Err(Error::LockTimeout)),
+            "the range stands"
+        );
+        other.rollback().expect("rolls back");
+        assert!(db.commit_by_xid(b"r").expect("commits"));
+    }
+}
+
+/// Recovery takes the locks that were there, however many: an escalation would meet others' locks.
+#[test]
+fn many_locks_of_one_prepared_transaction_leave_room_for_anothers() {
+    const KEYS: u32 = 3200;
+    let options = Options { compaction_threads: 0, ..normal(SyncMode::Full) };
+    assert!(options.lock_bound() < KEYS as usize);
+    let disk = new_store(13, &options);
+    let db = open(&disk, &options).expect("opens");
+    let (mut large, mut small) = (started(&db), started(&db));
+    small.put(&family(&db), &key(KEYS), b"v").expect("puts");
+    for n in 0..KEYS {
+        large.put(&family(&db), &key(n), b"v").expect("puts");
+    }
+    large.prepare_dormant(b"large").expect("prepares");
+    small.prepare_dormant(b"small").expect("prepares");
+    let found = disk.crash(Crash::Drop);
+    disk.crash_at(0);
+    drop((large, small, db));
+    let db = open(&found, &options).expect("opens");
+    assert!(db.commit_by_xid(b"large").expect("commits"));
+    assert!(db.commit_by_xid(b"small").expect("commits"));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rand::{rngs::StdRng, Rng, SeedableRng};
 use tidesdb::db::family::Family;
+use tidesdb::lock::TableMode;
 use tidesdb::options::{FamilyOptions, Options, SyncMode};
 use tidesdb::txn::cursor::{Cursor, Scan, Start};
 use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, Mood, ReadMode, Transaction};
@@ -293,6 +294,65 @@ fn an_entry_is_kept_out_and_not_compared() {
     txn.set_lock_timeout(Some(Duration::ZERO));
     assert!(matches!(txn.write(&[entry(b"d")]), Err((0, Error::LockTimeout))));
     txn.commit().expect("commits");
+}
+
+/// Who has read a range inserts into it before those who wait for its end: to go behind them would be a
+/// deadlock that nobody needs.
+#[test]
+fn the_owner_of_a_range_inserts_before_those_who_wait_for_it() {
+    let bed = Bed::with(&["b"]);
+    let mut txn = bed.begin(Isolation::RepeatableRead);
+    assert_eq!(bed.read(&mut txn, &all(), 9).expect("reads"), ["b"]);
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let mut other = bed.begin(Isolation::RepeatableRead);
+            let answer = other.insert(&bed.family, b"k", b"theirs");
+            other.rollback().expect("rolls back");
+            answer
+        });
+        while bed.db.stats().locks.waiting == 0 {
+            std::thread::yield_now();
+        }
+        txn.insert(&bed.family, b"k", b"mine").expect("inserts");
+        txn.commit().expect("commits");
+        let answer = waiter.join().expect("does not panic");
+        assert!(matches!(answer, Err(Error::Duplicate)), "{answer:?}");
+    });
+    assert_eq!(bed.db.stats().locks.deadlocks, 0);
+}
+
+/// A lock on the table, an escalated one too, tells nothing of what was committed below it before.
+#[test]
+fn a_key_under_a_table_lock_is_compared_with_the_snapshot() {
+    let bed = Bed::with(&["b"]);
+    let mut txn = bed.begin(Isolation::RepeatableRead);
+    assert_eq!(txn.get(&bed.family, b"b", ReadMode::Snapshot).expect("reads"), Some(b"value".to_vec()));
+    let mut other = bed.begin(Isolation::RepeatableRead);
+    other.put(&bed.family, b"b", b"newer").expect("puts");
+    other.commit().expect("commits");
+    txn.lock_table(&bed.family, TableMode::Exclusive).expect("locks");
+    txn.put(&bed.family, b"c", b"").expect("puts");
+    let lost = txn.put(&bed.family, b"b", b"computed from what was read");
+    assert!(matches!(lost, Err(Error::Conflict)), "{lost:?}");
+}
+
+/// The caller locks the row of an entry, and gives it up when there is none: from then on only the range can
+/// keep the entry as it was read.
+#[test]
+fn an_entry_read_in_a_gap_scan_is_in_the_range_at_once() {
+    let bed = Bed::with(&["b", "d", "f"]);
+    let keys = ["a", "b", "bb", "c", "d", "e", "f", "g"];
+    for forward in [true, false] {
+        let start = if forward { Start::AtOrAfter } else { Start::AtOrBefore };
+        let scan = Scan { start, key: b"d", mode: ReadMode::Gap, ..all() };
+        let mut txn = bed.begin(Isolation::RepeatableRead);
+        assert_eq!(bed.read(&mut txn, &scan, 1).expect("reads"), ["d"]);
+        assert_eq!(bed.free_of(&keys), "a b bb c e f g", "forward {forward}");
+        let next = if forward { "f" } else { "b" };
+        assert_eq!(bed.read(&mut txn, &scan, 2).expect("reads"), ["d", next]);
+        assert_eq!(bed.free_of(&keys), if forward { "a b bb c g" } else { "a e f g" }, "forward {forward}");
+        txn.rollback().expect("rolls back");
+    }
 }
 
 #[test]

@@ -144,6 +144,7 @@ class ha_tidesdb final : public handler {
   bool scans_rows() const { return scan_index_ == MAX_KEY || is_primary(scan_index_); }
   int deliver(int status, int direction, uchar *buf, int none);
   int deliver_row(const tidesdb_row &row, uchar *buf);
+  void give_back_other_row();
   int deliver_entry(const tidesdb_row &entry, uchar *buf);
   int read_by_key(Slice primary_key, uchar *buf, int none, int flags);
   int read_unique(uchar *buf, int none);

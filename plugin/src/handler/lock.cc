@@ -99,6 +99,8 @@ int ha_tidesdb::external_lock(THD *thd, int lock_type) {
 
 int ha_tidesdb::start_stmt(THD *thd, thr_lock_type lock_type) {
   const bool writes = lock_type >= TL_FIRST_WRITE;
+  /* In a function this is not its first statement on the table: reset() has been here. */
+  skip_locked_ = lock_type == TL_READ_SKIP_LOCKED || lock_type == TL_WRITE_SKIP_LOCKED;
   if (writes && disk_is_short_of(thd)) return HA_ERR_DISK_FULL;
   if (writes)
     row_lock_ = RowLock::EXCLUSIVE;

@@ -156,6 +156,17 @@ bool ha_tidesdb::entry_matches(const uchar *buf, Slice entry_key, Slice primary_
   return entry_key_.size() == entry_key.size && !memcmp(entry_key_.data(), entry_key.data, entry_key.size);
 }
 
+/* The row of an entry was locked and has another entry now. What the scan has learned of it, that the one is
+   gone, the range over the entry keeps where the level asks for it: no level needs the row's lock, and with it
+   workers on one queue would stand in each other's way. */
+void ha_tidesdb::give_back_other_row() {
+  if (!peeked_ && locked_by_) {
+    tidesdb_cursor_unlock_row(locked_by_, session_->txn());
+    locked_by_ = nullptr;
+  }
+  unlock_row();
+}
+
 int ha_tidesdb::deliver_entry(const tidesdb_row &entry, uchar *buf) {
   const KeyCodec &codec = *index_codecs_[scan_index_];
   const Slice key{entry.key, entry.key_size}, value{entry.value, entry.value_size};
@@ -182,7 +193,7 @@ int ha_tidesdb::deliver_entry(const tidesdb_row &entry, uchar *buf) {
     return SKIP_ROW;
   }
   if (error == 0 && current_entry && !entry_matches(buf, key, primary_key)) {
-    unlock_row();
+    give_back_other_row();
     return SKIP_ROW;
   }
   return error;

@@ -110,6 +110,12 @@ void Session::set_lock_timeout() {
   tidesdb_txn_set_lock_timeout(txn(), timeout);
 }
 
+void Session::renew_kill() {
+  tidesdb_txn_clear_kill(txn());
+  /* One that came before the call is seen here; one that comes now goes to kill(). */
+  if (thd_kill_level(thd_) != THD_IS_NOT_KILLED) tidesdb_txn_kill(txn());
+}
+
 int Session::enter_statement(int table_level, bool may_write) {
   if (state_ == State::ABORTED) return HA_ERR_ROLLBACK;
   if (statement_open_) {
@@ -127,8 +133,7 @@ int Session::enter_statement(int table_level, bool may_write) {
   const ulonglong patience = is_applier(thd_) ? ~0ULL : sysvars::backpressure_wait_timeout_ms(thd_);
   const int status = tidesdb_txn_statement_begin(txn(), may_write && !is_in_turn(thd_), patience);
   if (status != TIDESDB_OK) return fail(status);
-  /* The call forgot a kill that came between statements; one that comes now goes to kill(). */
-  if (thd_kill_level(thd_) != THD_IS_NOT_KILLED) tidesdb_txn_kill(txn());
+  renew_kill();
   statement_open_ = true;
   if (table_level == TIDESDB_SNAPSHOT && isolation_ == TIDESDB_REPEATABLE_READ)
     if (const int error = tidesdb_txn_take_snapshot(txn())) return fail(error);
@@ -151,9 +156,10 @@ int Session::start_snapshot() {
 }
 
 int Session::lock_definition(tidesdb_family *family) {
-  if (thd_killed(thd_)) return TIDESDB_INTERRUPTED;
   set_lock_timeout();
   const int status = tidesdb_txn_begin(txn(), TIDESDB_READ_COMMITTED, 0);
+  renew_kill();
+  if (thd_killed(thd_)) return TIDESDB_INTERRUPTED;
   return status == TIDESDB_OK ? tidesdb_lock_table(txn(), family, TIDESDB_LOCK_EXCLUSIVE) : status;
 }
 
@@ -189,6 +195,7 @@ int Session::prepare(bool real) {
   if (!real) return 0; /* a statement's end: commit(thd, false) follows */
   if (state_ == State::ABORTED) return HA_ERR_ROLLBACK;
   if (state_ != State::ACTIVE || !tidesdb_txn_has_writes(txn())) return 0;
+  renew_kill();
   EncodedXid xid;
   encode_session_xid(thd_, &xid);
   const int status = tidesdb_txn_prepare(txn(), xid.bytes, xid.size);
@@ -201,6 +208,7 @@ int Session::prepare_xa() {
   if (state_ == State::ABORTED) return HA_ERR_ROLLBACK;
   if (state_ != State::ACTIVE) return 0;
   end_statement();
+  renew_kill();
   EncodedXid xid;
   encode_session_xid(thd_, &xid);
   const int status = tidesdb_txn_prepare_dormant(txn(), xid.bytes, xid.size);
@@ -237,6 +245,7 @@ int Session::commit(bool real) {
         end();
         return status == TIDESDB_OK ? 0 : commit_failed(status);
       }
+      renew_kill();
       status = tidesdb_txn_prepare(txn(), nullptr, 0);
       if (status != TIDESDB_OK) {
         const int error = commit_failed(status);

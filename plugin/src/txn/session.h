@@ -100,6 +100,8 @@ class Session {
   /* An error of a commit: says it to the client by its own name. */
   int commit_failed(int status);
   void set_lock_timeout();
+  /* Makes the engine know of a kill as the server does now: one of an earlier statement is forgotten. */
+  void renew_kill();
   void report_conflict(int status);
   bool in_multi_statement_transaction() const;
 

@@ -12,6 +12,7 @@ pub mod counters;
 pub mod crash;
 pub mod history;
 pub mod indexreads;
+pub mod jobs;
 pub mod kill;
 pub mod large;
 pub mod literal;
@@ -43,6 +44,8 @@ pub enum Check {
     Literal,
     /// Autocommit `c = c + 1` on one row by many clients: no error, the right sum.
     Counters,
+    /// Workers on a queue of jobs, each of which is handed out once.
+    Jobs,
     /// Reads through indexes beside writers: complete, and nothing that does not match.
     IndexReads,
     /// Random transactions at every level: what clients saw is judged by what the level promises.
@@ -59,11 +62,12 @@ pub enum Check {
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 10] = [
+    pub const ALL: [Check; 11] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
         Check::Counters,
+        Check::Jobs,
         Check::IndexReads,
         Check::Replica,
         Check::History,
@@ -79,6 +83,7 @@ impl Check {
             Check::Crash => "crash",
             Check::Literal => "literal",
             Check::Counters => "counters",
+            Check::Jobs => "jobs",
             Check::IndexReads => "indexreads",
             Check::History => "history",
             Check::Commits => "commits",
@@ -94,6 +99,7 @@ impl Check {
             Check::Crash => crash::run(lab),
             Check::Literal => literal::run(lab),
             Check::Counters => counters::run(lab),
+            Check::Jobs => jobs::run(lab),
             Check::IndexReads => indexreads::run(lab),
             Check::History => history::run(lab),
             Check::Commits => commits::run(lab),
@@ -132,7 +138,7 @@ pub struct Lab<'a> {
     pub rounds: Option<u32>,
     /// Seconds of load in each part of the others; none: what the form has.
     pub seconds: Option<u64>,
-    /// Clients of `history` and `commits`; none: what they have.
+    /// Clients of `history`, `commits` and `jobs`; none: what they have.
     pub clients: Option<u32>,
     /// Commits of `commits`; none: what the form has.
     pub commits: Option<u64>,

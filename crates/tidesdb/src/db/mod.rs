@@ -381,6 +381,11 @@ impl Db {
         self.store.locks.kill(owner);
     }
 
+    /// Ends the effect of a kill that was meant for a statement which is over; the next one does so by itself.
+    pub fn clear_kill(&self, owner: &Owner) {
+        self.store.locks.clear_kill(owner);
+    }
+
     /// Xids of prepared transactions that have no owner: recovery found them, or their owner went away.
     pub fn prepared(&self) -> Vec<Vec<u8>> {
         self.store.orphans.lock().keys().cloned().collect()

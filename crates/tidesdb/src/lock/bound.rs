@@ -28,8 +28,11 @@ pub(super) enum Room {
 
 impl LockManager {
     /// How far the owner is from the bounds.
-    pub(super) fn room(&self, holdings: &mut Holdings) -> Room {
+    pub(super) fn room(&self, owner: &Owner, holdings: &mut Holdings) -> Room {
         let LockOptions { max_locks, max_total, .. } = self.options;
+        if owner.is_unbounded() {
+            return Room::Enough;
+        }
         if max_locks > 0 && holdings.points >= max_locks {
             return Room::None;
         }

@@ -424,13 +424,13 @@ impl LockManager {
             waited |= taken.waited;
             over = holdings.families[table as usize].mask;
         }
-        let room = self.room(&mut holdings);
+        let room = self.room(owner, &mut holdings);
         if room != Room::Enough && !over.covers(mode) && !has_grant(owner, &holdings, at, key) {
             holdings = self.escalate(owner, holdings, policy, room)?;
             over = holdings.families[table as usize].mask;
         }
         if over.covers(mode) {
-            return Ok(Some(Intent { granted: Granted::AlreadyHeld, waited }));
+            return Ok(Some(Intent { granted: Granted::ByTable, waited }));
         }
 
         let probe = Probe::new(key);

@@ -10,8 +10,9 @@
 //!   owner's transaction; `lock_range` returns when those granted before are gone. Ranges conflict with
 //!   no ranges.
 //! - Queues are fair: who asks later goes behind every conflicting wait; only a conversion (an owner
-//!   that holds a weaker mode) goes first. A range goes behind the exclusive locks that are wanted in it
-//!   when its owner holds nothing yet, and otherwise passes over each of them a bounded number of times.
+//!   that holds a weaker mode, or has a range over the key) goes first. A range goes behind the exclusive
+//!   locks that are wanted in it when its owner holds nothing yet, and otherwise passes over each of them a
+//!   bounded number of times.
 //! - Every wait ends: granted, chosen as a deadlock's victim, timed out, or killed. Deadlocks are
 //!   found when a wait begins, exactly: no owner is rolled back for a cycle that was not there.
 //! - No latch is held while a thread waits or while the observer runs.
@@ -94,9 +95,11 @@ pub struct Range {
 pub enum Granted {
     /// This call took or strengthened it; to be given back with [`LockManager::unlock_point`].
     New,
-    /// The owner had it, or a stronger one, or one on the whole table. For a point lock the call is
-    /// counted: the lock outlives an `unlock_point` of whoever took it first.
+    /// The owner had it, or a stronger one. For a point lock the call is counted: the lock outlives an
+    /// `unlock_point` of whoever took it first.
     AlreadyHeld,
+    /// For a point lock: the owner has one on the whole table, and none was taken on the key.
+    ByTable,
 }
 
 /// An intent that the owner has after the call.

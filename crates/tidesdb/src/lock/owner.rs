@@ -22,6 +22,7 @@ pub struct Owner {
     preference: AtomicI32,
     applier: AtomicBool,
     keeps_reads: AtomicBool,
+    unbounded: AtomicBool,
     /// Reports of waits under way that name this owner; `unlock_all` waits until there are none.
     pub(super) pins: AtomicU32,
     /// Number of the last deadlock detection that saw this owner.
@@ -80,6 +81,7 @@ impl Owner {
             preference: AtomicI32::new(0),
             applier: AtomicBool::new(false),
             keeps_reads: AtomicBool::new(false),
+            unbounded: AtomicBool::new(false),
             pins: AtomicU32::new(0),
             seen: AtomicU64::new(0),
             hand: HandOver::default(),
@@ -97,6 +99,7 @@ impl Owner {
         self.preference.store(0, Relaxed);
         self.applier.store(false, Relaxed);
         self.keeps_reads.store(false, Relaxed);
+        self.unbounded.store(false, Relaxed);
         self.hand.clear_kill();
     }
 
@@ -155,6 +158,16 @@ impl Owner {
     /// As last set.
     pub fn keeps_reads(&self) -> bool {
         self.keeps_reads.load(Relaxed)
+    }
+
+    /// Says that the bounds on locks do not hold for the owner: it takes again what it had in an earlier life,
+    /// and a lock on a table in their place would meet others that were there with it. Cleared by `restart`.
+    pub fn set_unbounded(&self, unbounded: bool) {
+        self.unbounded.store(unbounded, Relaxed);
+    }
+
+    pub(super) fn is_unbounded(&self) -> bool {
+        self.unbounded.load(Relaxed)
     }
 
     pub(super) fn is_applier(&self) -> bool {

@@ -24,7 +24,8 @@ pub(super) struct Request {
     pub(super) owner: Arc<Owner>,
     pub(super) want: Mask,
     pub(super) intent: bool,
-    /// The owner holds a weaker mode here: it stands before all that hold nothing.
+    /// The owner holds a weaker mode here, or has a range over the key: it stands before all that hold
+    /// nothing.
     pub(super) converts: bool,
     /// Ranges that were published over this wait after it began.
     overtaken: u32,
@@ -34,6 +35,8 @@ pub(super) struct Request {
 pub(super) trait Fence {
     /// Whether a range of somebody else keeps `owner` from an exclusive lock here.
     fn keeps_out(&self, owner: &Owner) -> bool;
+    /// Whether `owner` has a range here.
+    fn is_of(&self, owner: &Owner) -> bool;
     /// Whether a range of `owner` has to wait for an exclusive lock that `holder` has.
     fn waits_for(&self, owner: &Owner, holder: &Owner) -> bool;
 }
@@ -168,7 +171,8 @@ impl Queue {
     ///
     /// A newcomer goes behind conflicting waiters. A conversion looks only at the grants of others
     /// and at conversions that wait: an ordinary waiter that conflicts with the mode already held
-    /// would otherwise wait for an owner that waits for it.
+    /// would otherwise wait for an owner that waits for it. A range is such a mode: exclusive locks that
+    /// are wanted here wait for its owner.
     ///
     /// `fence` is asked about exclusive locks that would be granted otherwise. The passing modes are
     /// answered as granted when there is nothing to wait for, and leave no grant.
@@ -205,7 +209,7 @@ impl Queue {
             self.grant(owner, want, intent);
             return Attempt::AlreadyHeld;
         }
-        let converts = hold.is_some();
+        let converts = hold.is_some() || (!self.waiting.is_empty() && fence.is_of(owner));
         if self.conflicts_with_others(want, own)
             || self.waiting.iter().any(|r| (r.converts || !converts) && r.want.conflicts_with(want))
             || (want == Mask::X && fence.keeps_out(owner))
@@ -248,8 +252,8 @@ impl Queue {
     }
 
     /// Puts a wait into the queue: behind everybody, or for a conversion behind the other conversions.
-    pub(super) fn enqueue(&mut self, owner: &Arc<Owner>, want: Mask, intent: bool) {
-        let converts = !want.is_passing() && self.hold_of(owner).is_some();
+    pub(super) fn enqueue(&mut self, owner: &Arc<Owner>, want: Mask, intent: bool, fence: &impl Fence) {
+        let converts = !want.is_passing() && (self.is_held_by(owner) || fence.is_of(owner));
         let request = Request { owner: owner.clone(), want, intent, converts, overtaken: 0 };
         if want == Mask::GAP {
             self.waiting.insert(0, request);
@@ -418,7 +422,8 @@ impl Queue {
         assert_eq!(count, self.count);
         for (i, r) in self.waiting.iter().enumerate() {
             let rank = |r: &Request| (r.want != Mask::GAP, !r.converts);
-            assert_eq!(r.converts, !r.want.is_passing() && self.hold_of(&r.owner).is_some());
+            let has = self.is_held_by(&r.owner) || fence.is_of(&r.owner);
+            assert_eq!(r.converts, !r.want.is_passing() && has);
             assert!(i == 0 || rank(&self.waiting[i - 1]) <= rank(r));
             assert!(self.waiting[..i].iter().all(|o| !Arc::ptr_eq(&o.owner, &r.owner)));
             let mut blockers = 0;

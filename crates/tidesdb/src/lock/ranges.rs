@@ -203,7 +203,7 @@ impl LockManager {
         if !holdings.families[table as usize].mask.covers(Mask::IS) {
             holdings = self.table(owner, holdings, table, Mask::IS, policy)?.0;
         }
-        let room = self.room(&mut holdings);
+        let room = self.room(owner, &mut holdings);
         if room != Room::Enough && !holdings.families[table as usize].mask.covers(Mask::S) {
             holdings = self.escalate(owner, holdings, policy, room)?;
         }

@@ -61,7 +61,7 @@ struct Script {
 fn answer(result: Result<Option<Granted>, Error>) -> String {
     match result {
         Ok(Some(Granted::New)) => "new".into(),
-        Ok(Some(Granted::AlreadyHeld)) => "held".into(),
+        Ok(Some(Granted::AlreadyHeld | Granted::ByTable)) => "held".into(),
         Ok(None) => "skipped".into(),
         Err(Error::Deadlock) => "DEADLOCK".into(),
         Err(Error::LockTimeout) => "TIMEOUT".into(),

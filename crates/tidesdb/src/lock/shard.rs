@@ -2,6 +2,7 @@
 //! An entry's number stays the same while somebody has or wants its lock, so owners remember numbers
 //! and not keys. Freed entries keep their buffers: in steady state nothing is allocated.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
@@ -233,20 +234,20 @@ impl KeyFence<'_> {
         if self.locks.published.load(Relaxed) == 0 {
             return;
         }
-        let stored;
-        let key = match self.key {
-            FenceKey::Table => return,
-            FenceKey::Bytes(key) => key,
-            FenceKey::Stored(key) => {
-                stored = key.to_vec();
-                &stored
-            }
-        };
-        self.locks.ranges.read().others_with(owner, key, |other| {
+        let Some(key) = self.key() else { return };
+        self.locks.ranges.read().others_with(owner, &key, |other| {
             if self.locks.gaps_conflict(owner, other) {
                 each(other);
             }
         });
+    }
+
+    fn key(&self) -> Option<Cow<'_, [u8]>> {
+        match self.key {
+            FenceKey::Table => None,
+            FenceKey::Bytes(key) => Some(Cow::Borrowed(key)),
+            FenceKey::Stored(key) => Some(Cow::Owned(key.to_vec())),
+        }
     }
 }
 
@@ -258,6 +259,13 @@ impl Fence for KeyFence<'_> {
         let mut found = false;
         self.owners(owner, |_| found = true);
         found
+    }
+
+    fn is_of(&self, owner: &Owner) -> bool {
+        // Of two appliers the one may not wait for the other's range, and is not to be passed over.
+        !owner.is_applier()
+            && self.locks.published.load(Relaxed) > 0
+            && self.key().is_some_and(|key| self.locks.ranges.read().has(owner, &key))
     }
 
     fn waits_for(&self, owner: &Owner, holder: &Owner) -> bool {

@@ -324,7 +324,7 @@ fn one_queue_keeps_its_invariants() {
                         assert_eq!(first, !had, "seed {seed}");
                         assert!(had || !passes, "seed {seed}: a newcomer overtook a wait");
                     }
-                    Attempt::Blocked => queue.enqueue(owner, want, false),
+                    Attempt::Blocked => queue.enqueue(owner, want, false, &fence),
                 }
             } else if rng.gen_bool(0.5) {
                 queue.release(owner);

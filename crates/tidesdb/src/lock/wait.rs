@@ -92,7 +92,7 @@ impl LockManager {
             return Ok((place, first));
         }
         owner.hand.arm();
-        queue.enqueue(owner, wanted.mode, wanted.intent);
+        queue.enqueue(owner, wanted.mode, wanted.intent, &fence);
         *owner.waits_at.lock() = Some(place.clone());
         waits.waiting += 1;
         self.counters.waiting.fetch_add(1, Relaxed);

@@ -631,8 +631,10 @@ impl Cursor {
                 Some(start.as_slice())
             }
         };
+        // A row's own lock keeps it as it was read; of an entry only the range does.
+        let with_found = self.mode == ReadMode::Gap;
         let end = match found {
-            Some(key) if self.forward => Some(key.to_vec()),
+            Some(key) if self.forward != with_found => Some(key.to_vec()),
             Some(key) => Some(behind(key)),
             None => self.end_of_scan(),
         };

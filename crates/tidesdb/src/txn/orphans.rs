@@ -31,16 +31,17 @@ impl Store {
         prepared: Vec<(u64, Arc<PreparedHead>, Arc<CommitBatch>)>,
         segment: u32,
     ) -> Result<()> {
+        // Points of all before the ranges of any: where a range lies over another's key (its owner's wait for
+        // that key failed), the one was granted first, whichever is listed first.
+        let mut adopted = Vec::with_capacity(prepared.len());
         for (id, head, batch) in prepared {
             let owner = Owner::new(self.new_owner_id());
+            owner.set_unbounded(true);
             let (tables, ranges) = prepared_locks::decode(&head.locks).map_err(|what| {
                 Error::corruption("wal", 0, format!("the locks of prepared transaction {id}: {what}"))
             })?;
             for &(family, mode) in &tables {
                 self.locks.lock_table(&owner, family, mode, Policy::NoWait)?;
-            }
-            for range in &ranges {
-                self.locks.restore_range(&owner, range)?;
             }
             if let Some(runs) = batch.runs() {
                 // Other prepared transactions may have keys in a family of which this one had a few in memory.
@@ -55,6 +56,12 @@ impl Store {
             }
             for (family, key) in batch.keys() {
                 self.locks.lock_point(&owner, family, key, Mode::Exclusive, Policy::NoWait)?;
+            }
+            adopted.push((id, head, batch, owner, ranges));
+        }
+        for (id, head, batch, owner, ranges) in adopted {
+            for range in &ranges {
+                self.locks.restore_range(&owner, range)?;
             }
             owner.set_written(batch.len() as u64);
             let bytes = prepare_bytes(&head, &batch);

@@ -555,8 +555,6 @@ impl Transaction {
             for family in families {
                 self.store.locks.lock_table(&self.owner, family, TableMode::Exclusive, self.policy(false))?;
             }
-            // A key under a table lock was not compared with the snapshot when it was locked.
-            self.overtaken.store(true, Ordering::Relaxed);
         }
         self.batch.spill(&self.store, &self.owner)?;
         self.count(self.batch.size());
@@ -606,6 +604,7 @@ impl Transaction {
         let insert = matches!(change.kind, ChangeKind::Insert(_));
         if change.lock && !self.mood.unlocked {
             let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;
+            // A key under a lock on the table was not looked at when that was taken.
             let compared = granted == Some(Granted::AlreadyHeld) && !self.overtaken.load(Ordering::Relaxed);
             let entry = matches!(change.kind, ChangeKind::PutEntry(_));
             let unread = !compared && !entry && self.transaction_snapshot.is_some();
