@@ -14,8 +14,8 @@ namespace tidesdb {
 /* Returned to the server where it has no number of its own; handler::get_error_message() gives the text. */
 constexpr int ERROR_WITH_TEXT = 601;
 static_assert(ERROR_WITH_TEXT > HA_ERR_LAST, "must not be one of the server's");
-/* Undecided prepared transactions would pass their bound: shown as ER_TRANS_CACHE_FULL (1197) with the engine's
-   text, which names size, bound and variable. */
+/* Undecided prepared transactions would pass their bound: shown as ER_TRANS_CACHE_FULL (1197) with the
+   engine's text, which names size, bound and variable. */
 constexpr int ERROR_TOO_LARGE = 602;
 
 /* What a status means for the transaction that met it. */

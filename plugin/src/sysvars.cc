@@ -88,8 +88,8 @@ static MYSQL_SYSVAR_BOOL(unified_memtable, opt_unified_memtable, PLUGIN_VAR_READ
                          "One memtable for all column families", nullptr, nullptr, TRUE);
 static MYSQL_SYSVAR_ULONGLONG(unified_memtable_write_buffer_size, opt_unified_write_buffer_size,
                               PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                              "Bytes of the memtable; changes of a transaction beyond half of it go to files", nullptr,
-                              nullptr, 256 * MB, 1 * MB, NO_BOUND, 0);
+                              "Bytes of the memtable; changes of a transaction beyond half of it go to files",
+                              nullptr, nullptr, 256 * MB, 1 * MB, NO_BOUND, 0);
 static MYSQL_SYSVAR_ENUM(
     unified_memtable_sync_mode, opt_unified_sync_mode, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
     "When commits reach the disk: NONE (as the system likes), INTERVAL, FULL (before the answer)", nullptr,

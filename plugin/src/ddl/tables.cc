@@ -76,8 +76,8 @@ int change_families(const std::string &prefix, Change change) {
   return status;
 }
 
-/* The same with all families of a table, under the table's lock in the engine. Nobody else uses the table that
-   an ALTER fills, and it must go also when the ALTER is killed. */
+/* The same with all families of a table, under the table's lock in the engine. Nobody else uses the table
+   that an ALTER fills, and it must go also when the ALTER is killed. */
 template <class Change>
 int change_table(const std::string &table, Change change) {
   ExclusiveTable exclusive;

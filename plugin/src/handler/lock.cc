@@ -76,8 +76,8 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
 bool ha_tidesdb::disk_is_short_of(THD *thd) const {
   const ha_table_option_struct *options = table_share->option_struct;
   const int command = thd_sql_command(thd);
-  if (!options || command == SQLCOM_DELETE || command == SQLCOM_DELETE_MULTI ||
-      command == SQLCOM_TRUNCATE || command == SQLCOM_SELECT)
+  if (!options || command == SQLCOM_DELETE || command == SQLCOM_DELETE_MULTI || command == SQLCOM_TRUNCATE ||
+      command == SQLCOM_SELECT)
     return false;
   return options->min_disk_space != 0 && tidesdb_free_space(plugin.db) < options->min_disk_space;
 }

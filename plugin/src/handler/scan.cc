@@ -157,8 +157,8 @@ bool ha_tidesdb::entry_matches(const uchar *buf, Slice entry_key, Slice primary_
 }
 
 /* The row of an entry was locked and has another entry now. What the scan has learned of it, that the one is
-   gone, the range over the entry keeps where the level asks for it: no level needs the row's lock, and with it
-   workers on one queue would stand in each other's way. */
+   gone, the range over the entry keeps where the level asks for it: no level needs the row's lock, and with
+   it workers on one queue would stand in each other's way. */
 void ha_tidesdb::give_back_other_row() {
   if (!peeked_ && locked_by_) {
     tidesdb_cursor_unlock_row(locked_by_, session_->txn());
