@@ -21,6 +21,7 @@ CHECKS ?=
 ROUNDS ?=
 SECONDS_EACH ?=
 COMMITS ?=
+ROWS ?=
 
 DATA ?= .run/server
 CNF ?=
@@ -75,9 +76,9 @@ CHECK_SERVER = cargo run -p tidelab -- check --prefix $(PREFIX) --plugin $(PLUGI
 test-server: plugin ## servers under kills, lost-update and index-read checks; two minutes
 	$(CHECK_SERVER) --short
 
-check-server: plugin ## the same in full, with memory: [CHECKS=names] [ROUNDS=kills] [SECONDS_EACH=n] [COMMITS=n]
+check-server: plugin ## the same in full, with memory: [CHECKS=names] [ROUNDS=kills] [SECONDS_EACH=n] [COMMITS=n] [ROWS=n]
 	$(CHECK_SERVER) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) \
-	  $(if $(COMMITS),--commits $(COMMITS)) $(CHECKS)
+	  $(if $(COMMITS),--commits $(COMMITS)) $(if $(ROWS),--rows $(ROWS)) $(CHECKS)
 
 crash-server: plugin ## TPC-C under kill -9 with the binary log on, tokens, conditions, indexes, replay: [ROUNDS=n]
 	$(CHECK_SERVER) --rounds $(or $(ROUNDS),20) crash
