@@ -70,6 +70,12 @@ const SEARCHED: usize = 64;
 /// Bytes of a record worth asking for ahead: header, a usual key, version and the value's begin.
 const RECORD_AHEAD: usize = 128;
 
+/// Asks for the record at an address.
+#[inline]
+pub(super) fn prefetch_record(record: *const Record) {
+    prefetch(record, RECORD_AHEAD);
+}
+
 /// A key to search for, with its first words ready to be compared with inline prefixes.
 pub(super) struct SearchKey<'k> {
     pub(super) bytes: &'k [u8],
@@ -219,7 +225,7 @@ impl<'a> NodeRef<'a> {
     #[inline]
     pub(super) fn prefetch_record(self, slot: usize) {
         if slot < self.capacity() {
-            prefetch(self.record_cell(slot).load(Ordering::Relaxed), RECORD_AHEAD);
+            prefetch_record(self.record_cell(slot).load(Ordering::Relaxed));
         }
     }
 
