@@ -1,9 +1,10 @@
 //! When a tree gets a [`HashIndex`](super::hash_index::HashIndex), and how it is filled: by those who
 //! read and insert, a leaf at a time, beside all other work.
 //!
-//! Point reads ask for it. A tree whose descents for point reads have cost about what an index costs
-//! gets one; a family that nobody reads by key (a secondary index, a bulk load, recovery) pays nothing.
-//! A table that was not searched when it is full is not replaced.
+//! Point reads ask for it: descents that end in another leaf than the one before, for an eighth as many
+//! times as there are keys and twice as often as keys come new meanwhile. So a family that nobody reads
+//! by key (a secondary index, recovery), a load whose every insert looks for a duplicate first, and reads
+//! in the order of keys pay nothing. A table that was not searched when it is full is not replaced.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -21,10 +22,13 @@ const FEWEST_KEYS: u64 = if cfg!(any(test, loom)) { 100 } else { 1024 };
 /// A descent costs about what filling takes for so many keys.
 const KEYS_PER_DESCENT: u64 = 8;
 
+/// A new key in a table costs about what a table saves in so many point reads.
+const DESCENTS_PER_NEW_KEY: u64 = 2;
+
 /// Slots of a new table for each key there is, and at how many keys for those there were it is full:
-/// when a quarter and when two thirds of its slots are taken.
-const SLOTS_PER_KEY: u64 = 4;
-const FULL_AT: (u64, u64) = (8, 3);
+/// when a third and when three quarters of its slots are taken.
+const SLOTS_PER_KEY: u64 = 3;
+const FULL_AT: (u64, u64) = (9, 4);
 
 /// The filling of a tree's newest table.
 pub(super) struct Build {
@@ -32,34 +36,57 @@ pub(super) struct Build {
     turn: Mutex<()>,
     /// The leaf whose records come next; null when no table is being filled. Only under `turn`.
     leaf: AtomicPtr<Header>,
-    /// Point reads that went down the tree since the last decision. Lossy: it decides nothing but when.
+    // What decides when there is to be a table. Lossy, because it decides nothing else.
+    /// Point reads that went down the tree, to another leaf than the last, since the last decision.
     descents: AtomicU64,
+    /// Number of keys at the last decision.
+    keys_then: AtomicU64,
+    /// Where the last of these reads ended; compared and never followed.
+    last_leaf: AtomicPtr<Header>,
 }
 
 impl Build {
     pub(super) fn new() -> Build {
-        Build { turn: Mutex::new(()), leaf: AtomicPtr::new(ptr::null_mut()), descents: AtomicU64::new(0) }
+        Build {
+            turn: Mutex::new(()),
+            leaf: AtomicPtr::new(ptr::null_mut()),
+            descents: AtomicU64::new(0),
+            keys_then: AtomicU64::new(0),
+            last_leaf: AtomicPtr::new(ptr::null_mut()),
+        }
     }
 }
 
 impl Tree {
-    /// Takes note that a point read had to go down the tree.
+    /// Takes note that a point read had to go down the tree, and ended in `leaf`.
     #[inline]
-    pub(super) fn note_descent(&self, arena: &Arena) {
+    pub(super) fn note_descent(&self, arena: &Arena, leaf: NodeRef<'_>) {
         if self.keys() >= FEWEST_KEYS {
-            self.count_descent(arena);
+            self.count_descent(arena, leaf);
         }
     }
 
     #[inline(never)]
-    fn count_descent(&self, arena: &Arena) {
+    fn count_descent(&self, arena: &Arena, leaf: NodeRef<'_>) {
         if self.index.current().is_some_and(TableRef::is_filling) {
             return self.fill_step(arena);
         }
-        let descents = self.build.descents.load(Ordering::Relaxed) + 1;
-        self.build.descents.store(descents, Ordering::Relaxed);
-        if descents * KEYS_PER_DESCENT >= self.keys() {
-            self.begin_table(arena);
+        let build = &self.build;
+        let leaf = leaf.as_raw().as_ptr();
+        if build.last_leaf.load(Ordering::Relaxed) == leaf {
+            return;
+        }
+        build.last_leaf.store(leaf, Ordering::Relaxed);
+        let descents = build.descents.load(Ordering::Relaxed) + 1;
+        build.descents.store(descents, Ordering::Relaxed);
+        let keys = self.keys();
+        if descents * KEYS_PER_DESCENT >= keys {
+            let new_keys = keys.saturating_sub(build.keys_then.load(Ordering::Relaxed));
+            build.descents.store(0, Ordering::Relaxed);
+            build.keys_then.store(keys, Ordering::Relaxed);
+            if descents >= new_keys * DESCENTS_PER_NEW_KEY {
+                self.begin_table(arena);
+            }
         }
     }
 
@@ -80,7 +107,6 @@ impl Tree {
     #[cold]
     fn begin_table(&self, arena: &Arena) {
         let Some(_turn) = self.build.turn.try_lock() else { return };
-        self.build.descents.store(0, Ordering::Relaxed);
         let keys = self.keys();
         let old = self.index.current();
         // A table that became lossy before it was filled stays as it is until it is full.
@@ -133,8 +159,12 @@ impl Tree {
         for slot in 0..records.len() {
             leaf.prefetch_record(slot);
         }
-        for record in records {
-            table.put(arena, hash_of(record.key()), record);
+        let hashed: Vec<_> = records.into_iter().map(|record| (hash_of(record.key()), record)).collect();
+        for (hash, _) in &hashed {
+            table.prefetch(*hash);
+        }
+        for (hash, record) in hashed {
+            table.put(arena, hash, record);
         }
         if next.is_none() {
             table.complete();

@@ -53,7 +53,7 @@ fn shared_len(a: &[u8], b: &[u8]) -> usize {
 /// Asks the processor for the cache lines of the `len` bytes at `start`; does nothing else, wherever
 /// that is. Waiting for memory is most of what a search costs, and lines asked for at once come at once.
 #[inline]
-fn prefetch<T>(start: *const T, len: usize) {
+pub(super) fn prefetch<T>(start: *const T, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     for line in (0..len).step_by(64) {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};

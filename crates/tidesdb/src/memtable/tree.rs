@@ -352,21 +352,23 @@ impl Tree {
             Lookup::Found(record) => Some(record),
             Lookup::Absent => None,
             Lookup::Unknown => {
-                let found = self.find_by_descent(key);
-                self.note_descent(arena);
+                let (found, leaf) = self.find_by_descent(key);
+                self.note_descent(arena, leaf);
                 found
             }
         }
     }
 
-    fn find_by_descent(&self, key: &[u8]) -> Option<RecordRef<'_>> {
+    /// As `find`, with the leaf where the key is or belongs.
+    #[inline]
+    fn find_by_descent(&self, key: &[u8]) -> (Option<RecordRef<'_>>, NodeRef<'_>) {
         let key = SearchKey::new(key);
         Self::retry(|| {
             let (leaf, version) = self.try_descend(Way::To(&key))?;
             let rank = leaf.rank(&key)?;
             let record = if rank.exact { Some(leaf.record(rank.below)?) } else { None };
             if leaf.validate(version) {
-                Ok(record)
+                Ok((record, leaf))
             } else {
                 Err(Restart)
             }
