@@ -169,7 +169,7 @@ fn reads(c: &mut Criterion<CpuTime>) {
         b.iter(|| generation.get(1, black_box(next.next().unwrap()), MAX_SEQ))
     });
     // The 16 MB of a smaller write buffer, keys of 8 bytes.
-    let short: Vec<[u8; 8]> = (0..70_000u64).map(|i| (2 * i | 259 << 32).to_be_bytes()).collect();
+    let short: Vec<[u8; 8]> = (0..70_000u64).map(|i| ((2 * i) | (259 << 32)).to_be_bytes()).collect();
     let small = Generation::new(1, pool.clone());
     for (i, key) in short.iter().enumerate() {
         small.insert(1, key, i as u64 + 1, Kind::PUT, &VALUE, &NOT_DONE, i as u64);
@@ -180,7 +180,7 @@ fn reads(c: &mut Criterion<CpuTime>) {
     });
     group.bench_function("get, absent, 70,000 short keys", |b| {
         b.iter(|| {
-            let odd = 2 * rng.gen_range(0..70_000u64) + 1 | 259 << 32;
+            let odd = (2 * rng.gen_range(0..70_000u64) + 1) | (259 << 32);
             small.get(1, &odd.to_be_bytes(), MAX_SEQ)
         })
     });

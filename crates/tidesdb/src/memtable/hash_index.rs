@@ -213,7 +213,7 @@ impl<'a> TableRef<'a> {
     #[inline]
     fn path(self, hash: u64) -> impl Iterator<Item = usize> {
         let groups = self.header().groups;
-        let home = ((hash >> 32) * groups as u64 >> 32) as usize;
+        let home = (((hash >> 32) * groups as u64) >> 32) as usize;
         (home..groups).chain(0..home).take(MOST_GROUPS)
     }
 
