@@ -106,6 +106,21 @@ fn inserts(c: &mut Criterion<CpuTime>) {
         group.bench_function(name, |b| {
             b.iter_batched(|| (), |()| fill(&pool, &keys), BatchSize::PerIteration)
         });
+        // As a statement does it that looks for a duplicate first.
+        group.bench_function(format!("{name}, each looked for before"), |b| {
+            b.iter_batched(
+                || (),
+                |()| {
+                    let generation = Generation::new(1, pool.clone());
+                    for (i, key) in keys.iter().enumerate() {
+                        assert!(generation.get(1, key, MAX_SEQ).is_none());
+                        generation.insert(1, key, i as u64 + 1, Kind::PUT, &VALUE, &NOT_DONE, i as u64);
+                    }
+                    generation
+                },
+                BatchSize::PerIteration,
+            )
+        });
     }
     let keys = random_keys(1);
     for threads in [1, 2] {
@@ -152,6 +167,22 @@ fn reads(c: &mut Criterion<CpuTime>) {
     let mut next = absent.iter().cycle();
     group.bench_function("get, absent", |b| {
         b.iter(|| generation.get(1, black_box(next.next().unwrap()), MAX_SEQ))
+    });
+    // The 16 MB of a smaller write buffer, keys of 8 bytes.
+    let short: Vec<[u8; 8]> = (0..70_000u64).map(|i| ((2 * i) | (259 << 32)).to_be_bytes()).collect();
+    let small = Generation::new(1, pool.clone());
+    for (i, key) in short.iter().enumerate() {
+        small.insert(1, key, i as u64 + 1, Kind::PUT, &VALUE, &NOT_DONE, i as u64);
+    }
+    let mut rng = StdRng::seed_from_u64(4);
+    group.bench_function("get, random, 70,000 short keys", |b| {
+        b.iter(|| small.get(1, &short[rng.gen_range(0..short.len())], MAX_SEQ))
+    });
+    group.bench_function("get, absent, 70,000 short keys", |b| {
+        b.iter(|| {
+            let odd = (2 * rng.gen_range(0..70_000u64) + 1) | (259 << 32);
+            small.get(1, &odd.to_be_bytes(), MAX_SEQ)
+        })
     });
     let mut next = order.iter().cycle();
     group.bench_function("seek and ten steps, random", |b| {
@@ -216,6 +247,23 @@ fn updates(c: &mut Criterion<CpuTime>) {
                 let mut seq = KEYS as u64;
                 for key in &order {
                     seq += 1;
+                    generation.insert(1, key, seq, Kind::PUT, &VALUE, &NOT_DONE, seq - 1);
+                }
+                generation
+            },
+            BatchSize::PerIteration,
+        );
+    });
+    group.bench_function("every key read and once more, random", |b| {
+        let mut order = keys.clone();
+        order.shuffle(&mut StdRng::seed_from_u64(2));
+        b.iter_batched(
+            || fill(&pool, &keys),
+            |generation| {
+                let mut seq = KEYS as u64;
+                for key in &order {
+                    seq += 1;
+                    black_box(generation.get(1, key, MAX_SEQ));
                     generation.insert(1, key, seq, Kind::PUT, &VALUE, &NOT_DONE, seq - 1);
                 }
                 generation

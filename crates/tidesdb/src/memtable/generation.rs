@@ -192,6 +192,12 @@ impl<'g> TreeRef<'g> {
     /// As [`Generation::get`].
     #[inline]
     pub fn get(&self, key: &[u8], snapshot: Seq) -> Option<Entry<'g>> {
-        self.tree.find(key)?.chain().visible(snapshot).map(|version| version.entry())
+        self.tree.find(&self.generation.arena, key)?.chain().visible(snapshot).map(|version| version.entry())
+    }
+
+    /// Whether the family's hash index is complete; none while it has none.
+    #[cfg(test)]
+    pub(super) fn has_whole_index(&self) -> Option<bool> {
+        self.tree.index.current().map(|table| table.is_complete())
     }
 }

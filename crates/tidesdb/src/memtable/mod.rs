@@ -17,6 +17,10 @@ mod chain;
 mod directory;
 mod estimate;
 mod generation;
+mod hash_build;
+mod hash_index;
+#[cfg(test)]
+mod hash_test;
 mod node;
 mod record;
 mod source;

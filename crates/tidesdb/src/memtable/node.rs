@@ -53,7 +53,7 @@ fn shared_len(a: &[u8], b: &[u8]) -> usize {
 /// Asks the processor for the cache lines of the `len` bytes at `start`; does nothing else, wherever
 /// that is. Waiting for memory is most of what a search costs, and lines asked for at once come at once.
 #[inline]
-fn prefetch<T>(start: *const T, len: usize) {
+pub(super) fn prefetch<T>(start: *const T, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     for line in (0..len).step_by(64) {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
@@ -69,6 +69,12 @@ const SEARCHED: usize = 64;
 
 /// Bytes of a record worth asking for ahead: header, a usual key, version and the value's begin.
 const RECORD_AHEAD: usize = 128;
+
+/// Asks for the record at an address.
+#[inline]
+pub(super) fn prefetch_record(record: *const Record) {
+    prefetch(record, RECORD_AHEAD);
+}
 
 /// A key to search for, with its first words ready to be compared with inline prefixes.
 pub(super) struct SearchKey<'k> {
@@ -219,7 +225,7 @@ impl<'a> NodeRef<'a> {
     #[inline]
     pub(super) fn prefetch_record(self, slot: usize) {
         if slot < self.capacity() {
-            prefetch(self.record_cell(slot).load(Ordering::Relaxed), RECORD_AHEAD);
+            prefetch_record(self.record_cell(slot).load(Ordering::Relaxed));
         }
     }
 

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use super::arena::Arena;
 use super::chain::{Added, Version};
+use super::hash_build::Build;
+use super::hash_index::{hash_of, HashIndex, Lookup};
 use super::node::{Header, NodeRef, Rank, Restart, SearchKey};
 use super::record::RecordRef;
 use crate::types::{FamilyId, Kind, Seq};
@@ -39,6 +41,9 @@ pub(super) struct Tree {
     keys: AtomicU64,
     entries: AtomicU64,
     tombstones: AtomicU64,
+    /// From a key to its record, where point reads made it worth while.
+    pub(super) index: HashIndex,
+    pub(super) build: Build,
 }
 
 /// How many keys ahead a step asks for the record that it will need.
@@ -87,6 +92,8 @@ impl Tree {
                 keys: AtomicU64::new(0),
                 entries: AtomicU64::new(0),
                 tombstones: AtomicU64::new(0),
+                index: HashIndex::new(),
+                build: Build::new(),
             });
             &*tree.as_ptr()
         }
@@ -147,7 +154,7 @@ impl Tree {
     }
 
     #[inline]
-    fn try_descend(&self, way: Way<'_, '_>) -> Result<(NodeRef<'_>, u64), Restart> {
+    pub(super) fn try_descend(&self, way: Way<'_, '_>) -> Result<(NodeRef<'_>, u64), Restart> {
         let (mut node, mut version) = self.root();
         while node.level() > 0 {
             (node, version) = Self::step(node, version, way)?;
@@ -169,8 +176,16 @@ impl Tree {
 
     /// Inserts one version; see `Generation::insert`. Says whether the tree changed.
     pub(super) fn insert(&self, arena: &Arena, new: NewEntry<'_>, done: &AtomicBool, floor: Seq) -> bool {
-        let key = SearchKey::new(new.key);
         let done = || done.load(Ordering::Acquire);
+        let mut hash = None;
+        if let Some(table) = self.index.current() {
+            let hash = *hash.insert(hash_of(new.key));
+            if let Lookup::Found(record) = table.look_up(hash, new.key) {
+                table.note_search();
+                return self.add_version(arena, record, new, None, done, floor);
+            }
+        }
+        let key = SearchKey::new(new.key);
         // Made at most once, whatever is tried again; in an existing chain only its version is used.
         let mut fresh: Option<(RecordRef<'_>, ptr::NonNull<Version>)> = None;
         loop {
@@ -185,25 +200,7 @@ impl Tree {
                 if !leaf.validate(version) {
                     continue;
                 }
-                let chain = record.chain();
-                if chain.contains(new.seq) {
-                    return false;
-                }
-                let version = match fresh {
-                    Some((_, version)) => version,
-                    None => {
-                        let at = arena.alloc(Version::size(new.value.len()), 8);
-                        // SAFETY: fresh memory of this size, aligned to 8.
-                        unsafe { Version::write(at, new.seq, new.kind, new.value) }
-                    }
-                };
-                // SAFETY: written here, in no chain yet, in the arena that the chain lives in.
-                let added = unsafe { chain.add(version, done, floor) };
-                if added == Added::Linked {
-                    self.count_entry(new.kind);
-                    return true;
-                }
-                return false;
+                return self.add_version(arena, record, new, fresh.map(|fresh| fresh.1), done, floor);
             }
             if leaf.is_full() {
                 // A torn count only makes this split a leaf early.
@@ -220,11 +217,45 @@ impl Tree {
                 return false;
             }
             leaf.insert(slot, record, None);
+            // Which table is the current one is asked under the latch; see `hash_index`.
+            if let Some(table) = self.index.current() {
+                table.put(arena, hash.unwrap_or_else(|| hash_of(new.key)), record);
+            }
             leaf.unlatch();
-            self.keys.fetch_add(1, Ordering::Relaxed);
+            let keys = self.keys.fetch_add(1, Ordering::Relaxed) + 1;
             self.count_entry(new.kind);
+            self.note_key(arena, keys);
             return true;
         }
+    }
+
+    /// Inserts one version of a key that has a record; `version` is the finished version if there is one
+    /// already. Says whether the chain changed.
+    #[inline]
+    fn add_version(
+        &self,
+        arena: &Arena,
+        record: RecordRef<'_>,
+        new: NewEntry<'_>,
+        version: Option<ptr::NonNull<Version>>,
+        done: impl Fn() -> bool,
+        floor: Seq,
+    ) -> bool {
+        let chain = record.chain();
+        if chain.contains(new.seq) {
+            return false;
+        }
+        let version = version.unwrap_or_else(|| {
+            let at = arena.alloc(Version::size(new.value.len()), 8);
+            // SAFETY: fresh memory of this size, aligned to 8.
+            unsafe { Version::write(at, new.seq, new.kind, new.value) }
+        });
+        // SAFETY: written for this insert, in no chain yet, in the arena that the chain lives in.
+        let added = unsafe { chain.add(version, done, floor) };
+        if added == Added::Linked {
+            self.count_entry(new.kind);
+        }
+        added == Added::Linked
     }
 
     fn count_entry(&self, kind: Kind) {
@@ -316,14 +347,28 @@ impl Tree {
 
     /// The record of a key.
     #[inline]
-    pub(super) fn find(&self, key: &[u8]) -> Option<RecordRef<'_>> {
+    pub(super) fn find<'a>(&'a self, arena: &'a Arena, key: &[u8]) -> Option<RecordRef<'a>> {
+        match self.index.find(key) {
+            Lookup::Found(record) => Some(record),
+            Lookup::Absent => None,
+            Lookup::Unknown => {
+                let (found, leaf) = self.find_by_descent(key);
+                self.note_descent(arena, leaf);
+                found
+            }
+        }
+    }
+
+    /// As `find`, with the leaf where the key is or belongs.
+    #[inline]
+    fn find_by_descent(&self, key: &[u8]) -> (Option<RecordRef<'_>>, NodeRef<'_>) {
         let key = SearchKey::new(key);
         Self::retry(|| {
             let (leaf, version) = self.try_descend(Way::To(&key))?;
             let rank = leaf.rank(&key)?;
             let record = if rank.exact { Some(leaf.record(rank.below)?) } else { None };
             if leaf.validate(version) {
-                Ok(record)
+                Ok((record, leaf))
             } else {
                 Err(Restart)
             }

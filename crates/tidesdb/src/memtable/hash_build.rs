@@ -1,0 +1,175 @@
+//! When a tree gets a [`HashIndex`](super::hash_index::HashIndex), and how it is filled: by those who
+//! read and insert, a leaf at a time, beside all other work.
+//!
+//! Point reads ask for it: descents that end in another leaf than the one before, for an eighth as many
+//! times as there are keys and twice as often as keys come new meanwhile. So a family that nobody reads
+//! by key (a secondary index, recovery), a load whose every insert looks for a duplicate first, and reads
+//! in the order of keys pay nothing. A table that was not searched when it is full is not replaced.
+
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::arena::Arena;
+use super::hash_index::{hash_of, TableRef};
+use super::node::{Header, NodeRef, Restart};
+use super::tree::{Tree, Way};
+
+/// Trees of fewer keys have no index: their nodes stay in the processor's cache.
+const FEWEST_KEYS: u64 = if cfg!(any(test, loom)) { 100 } else { 1024 };
+
+/// A descent costs about what filling takes for so many keys.
+const KEYS_PER_DESCENT: u64 = 8;
+
+/// A new key in a table costs about what a table saves in so many point reads.
+const DESCENTS_PER_NEW_KEY: u64 = 2;
+
+/// Slots of a new table for each key there is, and at how many keys for those there were it is full:
+/// when a third and when three quarters of its slots are taken.
+const SLOTS_PER_KEY: u64 = 3;
+const FULL_AT: (u64, u64) = (9, 4);
+
+/// The filling of a tree's newest table.
+pub(super) struct Build {
+    /// Held by who publishes a table or does a step; nobody waits for it.
+    turn: Mutex<()>,
+    /// The leaf whose records come next; null when no table is being filled. Only under `turn`.
+    leaf: AtomicPtr<Header>,
+    // What decides when there is to be a table. Lossy, because it decides nothing else.
+    /// Point reads that went down the tree, to another leaf than the last, since the last decision.
+    descents: AtomicU64,
+    /// Number of keys at the last decision.
+    keys_then: AtomicU64,
+    /// Where the last of these reads ended; compared and never followed.
+    last_leaf: AtomicPtr<Header>,
+}
+
+impl Build {
+    pub(super) fn new() -> Build {
+        Build {
+            turn: Mutex::new(()),
+            leaf: AtomicPtr::new(ptr::null_mut()),
+            descents: AtomicU64::new(0),
+            keys_then: AtomicU64::new(0),
+            last_leaf: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+}
+
+impl Tree {
+    /// Takes note that a point read had to go down the tree, and ended in `leaf`.
+    #[inline]
+    pub(super) fn note_descent(&self, arena: &Arena, leaf: NodeRef<'_>) {
+        if self.keys() >= FEWEST_KEYS {
+            self.count_descent(arena, leaf);
+        }
+    }
+
+    #[inline(never)]
+    fn count_descent(&self, arena: &Arena, leaf: NodeRef<'_>) {
+        if self.index.current().is_some_and(TableRef::is_filling) {
+            return self.fill_step(arena);
+        }
+        let build = &self.build;
+        let leaf = leaf.as_raw().as_ptr();
+        if build.last_leaf.load(Ordering::Relaxed) == leaf {
+            return;
+        }
+        build.last_leaf.store(leaf, Ordering::Relaxed);
+        let descents = build.descents.load(Ordering::Relaxed) + 1;
+        build.descents.store(descents, Ordering::Relaxed);
+        let keys = self.keys();
+        if descents * KEYS_PER_DESCENT >= keys {
+            let new_keys = keys.saturating_sub(build.keys_then.load(Ordering::Relaxed));
+            build.descents.store(0, Ordering::Relaxed);
+            build.keys_then.store(keys, Ordering::Relaxed);
+            if descents >= new_keys * DESCENTS_PER_NEW_KEY {
+                self.begin_table(arena);
+            }
+        }
+    }
+
+    /// Takes note of a new key, the `keys`th.
+    #[inline]
+    pub(super) fn note_key(&self, arena: &Arena, keys: u64) {
+        if let Some(table) = self.index.current() {
+            if table.is_filling() {
+                self.fill_step(arena);
+            } else if keys >= table.limit() {
+                self.begin_table(arena);
+            }
+        }
+    }
+
+    /// Publishes a table for the present number of keys, where there is none or it is full; in the place
+    /// of a full one that nobody searched none. What is to be filled is filled by later calls.
+    #[cold]
+    fn begin_table(&self, arena: &Arena) {
+        let Some(_turn) = self.build.turn.try_lock() else { return };
+        let keys = self.keys();
+        let old = self.index.current();
+        // A table that became lossy before it was filled stays as it is until it is full.
+        if old.is_some_and(|old| old.is_filling() || keys < old.limit()) {
+            return;
+        }
+        if old.is_some_and(|old| !old.was_searched()) {
+            self.index.publish(None);
+            return;
+        }
+        // The left-most leaf under an inner node stays so for ever; a leaf that is the root may be
+        // replaced by a larger one.
+        let (root, _) = self.root();
+        if root.level() == 0 {
+            return;
+        }
+        let (leaf, _) = Self::retry(|| self.try_descend(Way::First));
+        let limit = keys * FULL_AT.0 / FULL_AT.1;
+        let slots = usize::try_from(keys * SLOTS_PER_KEY).expect("fewer slots than bytes of keys");
+        let table = TableRef::new(arena, slots, limit, old.filter(|old| old.is_complete()));
+        self.index.publish(Some(table));
+        self.build.leaf.store(leaf.as_raw().as_ptr(), Ordering::Relaxed);
+    }
+
+    /// Puts the records of one leaf into the table that is being filled, unless another thread is at it.
+    #[cold]
+    fn fill_step(&self, arena: &Arena) {
+        let Some(_turn) = self.build.turn.try_lock() else { return };
+        let (Some(leaf), Some(table)) =
+            (NonNull::new(self.build.leaf.load(Ordering::Relaxed)), self.index.current())
+        else {
+            return;
+        };
+        // SAFETY: `begin_table` or an earlier step put a leaf of this tree there, under `turn`.
+        let leaf: NodeRef<'_> = unsafe { NodeRef::from_raw(leaf) };
+        // Inserts that latch the leaf from here on know the table; see `hash_index`.
+        while !leaf.try_latch(leaf.read_version()) {}
+        leaf.unlatch_unchanged();
+        let (records, next) = Self::retry(|| {
+            let version = leaf.read_version();
+            let records =
+                (0..leaf.count()).map(|slot| leaf.record(slot)).collect::<Result<Vec<_>, Restart>>()?;
+            let next = leaf.next();
+            if leaf.validate(version) {
+                Ok((records, next))
+            } else {
+                Err(Restart)
+            }
+        });
+        for slot in 0..records.len() {
+            leaf.prefetch_record(slot);
+        }
+        let hashed: Vec<_> = records.into_iter().map(|record| (hash_of(record.key()), record)).collect();
+        for (hash, _) in &hashed {
+            table.prefetch(*hash);
+        }
+        for (hash, record) in hashed {
+            table.put(arena, hash, record);
+        }
+        if next.is_none() {
+            table.complete();
+        }
+        let next = next.map_or(ptr::null_mut(), |next| next.as_raw().as_ptr());
+        self.build.leaf.store(next, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,620 @@
+//! The hash index of one family: from a key to its record without a way down the tree.
+//!
+//! It only ever says what the tree says too. A record never moves and never goes away while its
+//! generation lives, so a record found here is the key's record. That a key is *not* here means
+//! something only where [`HashIndex::find`] says [`Lookup::Absent`]; [`Lookup::Unknown`] sends the
+//! reader down the tree. Nobody waits for anybody: slots are filled by compare-and-swap and never
+//! emptied, growing is a second table that is filled beside the first (`hash_build`).
+//!
+//! # Why no key is missed
+//!
+//! Tables are published one after the other in `current`, each new (or none) in place of the last.
+//!
+//! 1. Who inserts a record in the tree holds the latch of its leaf, loads `current` *under the latch*,
+//!    and [puts](TableRef::put) the record into that table before it gives the latch back.
+//! 2. Who fills a table publishes it first, and then at every leaf, from the first on by `next`, takes
+//!    and gives back the latch before it reads the leaf's records. An insert whose latch comes later
+//!    sees the table published (the latch's word carries it) and obeys 1. One whose latch came earlier
+//!    is read: in this leaf, or further right, where splits move records. A leaf that is split off behind
+//!    the filler's back is reached only through its splitter, who had the latch later. The end of the
+//!    last leaf makes the table [complete](TableRef::complete).
+//! 3. So a complete table has every record but those whose insert loaded a *later* `current`. Of these a
+//!    reader that comes behind the insert loads the same or a later one, because loads of one word do
+//!    not go backwards; and it looks into the table that it loaded.
+//! 4. While a table is being filled, a record is in it, or its insert loaded an earlier `current`: then
+//!    it is in `previous`, if that was complete.
+//!
+//! A put that finds no place makes its table *lossy* before the latch is given back; a lossy table never
+//! says that a key is absent. Readers load a table's state before its slots, so what they conclude from
+//! it holds for what they find. The model at the end of the file tries this under loom.
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+use super::arena::Arena;
+use super::node::{prefetch, prefetch_record};
+use super::record::{Record, RecordRef};
+
+/// A record's address with sixteen bits of its key's hash above it; null while free.
+type Slot = AtomicPtr<Record>;
+
+/// Slots of a group, which fills a cache line; a search goes through groups one after the other.
+const GROUP: usize = if cfg!(loom) { 2 } else { 8 };
+
+/// Slots of a segment, the unit of allocation: small enough to be cleared by one insert.
+const SEGMENT: usize = if cfg!(loom) { 4 } else { 2048 };
+
+/// Groups that a search looks into. At the fullness that `hash_build` allows, a good hash needs three.
+const MOST_GROUPS: usize = 16;
+
+/// Bits of an address; above stands the tag.
+const ADDRESS_BITS: u32 = 48;
+const ADDRESS: usize = (1 << ADDRESS_BITS) - 1;
+
+/// Not every record is in the table yet.
+const FILLING: u8 = 0;
+/// Every record that was inserted before a later table is.
+const COMPLETE: u8 = 1;
+/// One found no place.
+const LOSSY: u8 = 2;
+
+/// The hash of a key.
+#[inline]
+pub(super) fn hash_of(key: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(key)
+}
+
+// Three parts of the hash that have nothing to do with each other: the upper half is the group, the
+// lowest bits are the slot to begin with, sixteen above them the tag.
+
+fn tag_of(hash: u64) -> usize {
+    usize::from((hash >> 8) as u16)
+}
+
+/// What the index knows of a key.
+pub(super) enum Lookup<'a> {
+    /// Its record.
+    Found(RecordRef<'a>),
+    /// The tree does not have it.
+    Absent,
+    /// The tree may have it.
+    Unknown,
+}
+
+/// Fixed part of a table; an `AtomicPtr<Slot>` for each segment follows.
+#[repr(C)]
+struct Table {
+    groups: usize,
+    /// Number of keys from which on a larger table should take over.
+    limit: u64,
+    /// A table that was complete when this one began to be filled.
+    previous: *const Table,
+    state: AtomicU8,
+    /// Whether anybody searched here.
+    searched: AtomicBool,
+}
+
+/// A table that lives for `'a`.
+#[derive(Clone, Copy)]
+pub(super) struct TableRef<'a> {
+    table: NonNull<Table>,
+    arena: PhantomData<&'a Arena>,
+}
+
+impl<'a> TableRef<'a> {
+    /// An empty table of at least `slots` slots, to be filled.
+    pub(super) fn new(
+        arena: &'a Arena,
+        slots: usize,
+        limit: u64,
+        previous: Option<TableRef<'a>>,
+    ) -> TableRef<'a> {
+        let segments = slots.div_ceil(SEGMENT).max(1);
+        let size = size_of::<Table>() + segments * size_of::<AtomicPtr<Slot>>();
+        let table = arena.alloc(size, 64).cast::<Table>();
+        // SAFETY: the memory is this thread's alone, aligned and of this size.
+        unsafe {
+            table.write(Table {
+                groups: segments * (SEGMENT / GROUP),
+                limit,
+                previous: previous.map_or(ptr::null(), |table| table.table.as_ptr()),
+                state: AtomicU8::new(FILLING),
+                searched: AtomicBool::new(false),
+            });
+            let cells = table.as_ptr().add(1).cast::<AtomicPtr<Slot>>();
+            for index in 0..segments {
+                cells.add(index).write(AtomicPtr::new(ptr::null_mut()));
+            }
+            TableRef::from_raw(table)
+        }
+    }
+
+    /// # Safety
+    /// The table was made by `new` in an arena that lives for `'a`, and its making happens before.
+    unsafe fn from_raw(table: NonNull<Table>) -> TableRef<'a> {
+        TableRef { table, arena: PhantomData }
+    }
+
+    fn header(self) -> &'a Table {
+        // SAFETY: `from_raw`; what changes in it is atomic.
+        unsafe { &*self.table.as_ptr() }
+    }
+
+    fn previous(self) -> Option<TableRef<'a>> {
+        // SAFETY: `new` put a table of the same arena there; who made this one knew it.
+        NonNull::new(self.header().previous.cast_mut()).map(|table| unsafe { TableRef::from_raw(table) })
+    }
+
+    /// Number of keys from which on a larger table should take over.
+    #[inline]
+    pub(super) fn limit(self) -> u64 {
+        self.header().limit
+    }
+
+    pub(super) fn is_filling(self) -> bool {
+        self.header().state.load(Ordering::Relaxed) == FILLING
+    }
+
+    pub(super) fn is_complete(self) -> bool {
+        self.header().state.load(Ordering::Acquire) == COMPLETE
+    }
+
+    /// Whether anybody searched here.
+    pub(super) fn was_searched(self) -> bool {
+        self.header().searched.load(Ordering::Relaxed)
+    }
+
+    /// Says that whoever fills the table is through, unless a record found no place.
+    pub(super) fn complete(self) {
+        let state = &self.header().state;
+        // A failure leaves it lossy.
+        let _ = state.compare_exchange(FILLING, COMPLETE, Ordering::Release, Ordering::Relaxed);
+    }
+
+    fn segment_cell(self, index: usize) -> &'a AtomicPtr<Slot> {
+        assert!(index < self.header().groups / (SEGMENT / GROUP));
+        // SAFETY: `new` made a cell for each segment behind the header.
+        unsafe { &*self.table.as_ptr().add(1).cast::<AtomicPtr<Slot>>().add(index) }
+    }
+
+    /// The slots of a group; none while nothing was put into its segment.
+    #[inline]
+    fn group(self, group: usize) -> Option<&'a [Slot; GROUP]> {
+        let segment = self.segment_cell(group / (SEGMENT / GROUP)).load(Ordering::Acquire);
+        let segment = NonNull::new(segment)?;
+        // SAFETY: cells hold only finished segments of `SEGMENT` slots.
+        Some(unsafe { &*segment.as_ptr().add(group % (SEGMENT / GROUP) * GROUP).cast() })
+    }
+
+    /// As `group`; the segment is made where it is missing.
+    fn group_or_new(self, arena: &'a Arena, group: usize) -> &'a [Slot; GROUP] {
+        loop {
+            if let Some(slots) = self.group(group) {
+                return slots;
+            }
+            let segment = arena.alloc(SEGMENT * size_of::<Slot>(), 64).cast::<Slot>();
+            for index in 0..SEGMENT {
+                // SAFETY: fresh memory of this size and alignment.
+                unsafe { segment.add(index).write(AtomicPtr::new(ptr::null_mut())) };
+            }
+            // Who comes second finds the other's at the next turn.
+            let cell = self.segment_cell(group / (SEGMENT / GROUP));
+            let null = ptr::null_mut();
+            let _ = cell.compare_exchange(null, segment.as_ptr(), Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    /// The groups where a key of this hash may be, in the order of search.
+    #[inline]
+    fn path(self, hash: u64) -> impl Iterator<Item = usize> {
+        let groups = self.header().groups;
+        let home = (((hash >> 32) * groups as u64) >> 32) as usize;
+        (home..groups).chain(0..home).take(MOST_GROUPS)
+    }
+
+    /// The slots of a group in the order of search.
+    #[inline]
+    fn order(hash: u64, slots: &[Slot; GROUP]) -> impl Iterator<Item = &Slot> {
+        let first = hash as usize;
+        (0..GROUP).map(move |step| &slots[(first.wrapping_add(step)) % GROUP])
+    }
+
+    /// Asks for the slots where a search for this hash begins.
+    #[inline]
+    pub(super) fn prefetch(self, hash: u64) {
+        if let Some(slots) = self.path(hash).next().and_then(|group| self.group(group)) {
+            prefetch(ptr::from_ref(slots), size_of::<[Slot; GROUP]>());
+        }
+    }
+
+    /// The record of a key.
+    #[inline]
+    fn find(self, hash: u64, key: &[u8]) -> Option<RecordRef<'a>> {
+        let tag = tag_of(hash);
+        for group in self.path(hash) {
+            for slot in Self::order(hash, self.group(group)?) {
+                let tagged = NonNull::new(slot.load(Ordering::Acquire))?;
+                if tagged.addr().get() >> ADDRESS_BITS == tag {
+                    let record = tagged.as_ptr().map_addr(|address| address & ADDRESS);
+                    prefetch_record(record);
+                    // SAFETY: `put` tagged a finished record of the arena, whose address is not null;
+                    // Acquire pairs with its Release.
+                    let record = unsafe { RecordRef::from_raw(NonNull::new_unchecked(record)) };
+                    if record.key() == key {
+                        return Some(record);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Puts the record of a key of this hash here, once however often and by however many it is called.
+    /// Where there is no place for it the table becomes lossy.
+    pub(super) fn put(self, arena: &'a Arena, hash: u64, record: RecordRef<'a>) {
+        let record = record.as_raw().as_ptr();
+        let tagged = record.map_addr(|address| address | tag_of(hash) << ADDRESS_BITS);
+        if record.addr() & ADDRESS == record.addr() {
+            for group in self.path(hash) {
+                for slot in Self::order(hash, self.group_or_new(arena, group)) {
+                    let mut now = slot.load(Ordering::Relaxed);
+                    if now.is_null() {
+                        let put = slot.compare_exchange(
+                            ptr::null_mut(),
+                            tagged,
+                            Ordering::Release,
+                            Ordering::Relaxed,
+                        );
+                        match put {
+                            Ok(_) => return,
+                            Err(other) => now = other,
+                        }
+                    }
+                    if now == tagged {
+                        return;
+                    }
+                }
+            }
+        }
+        self.header().state.store(LOSSY, Ordering::Release);
+    }
+
+    /// To be loaded before slots are looked into.
+    #[inline]
+    fn state(self) -> u8 {
+        self.header().state.load(Ordering::Acquire)
+    }
+
+    /// Takes note that somebody has use for the table.
+    #[inline]
+    pub(super) fn note_search(self) {
+        if !self.was_searched() {
+            self.header().searched.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// What this table, once it was the current one, knows of a key of this hash.
+    #[inline]
+    pub(super) fn look_up(self, hash: u64, key: &[u8]) -> Lookup<'a> {
+        let state = self.state();
+        match self.find(hash, key) {
+            Some(record) => Lookup::Found(record),
+            None if state == COMPLETE => Lookup::Absent,
+            None if state == FILLING => self.look_up_in_previous(hash, key),
+            None => Lookup::Unknown,
+        }
+    }
+
+    #[cold]
+    fn look_up_in_previous(self, hash: u64, key: &[u8]) -> Lookup<'a> {
+        let Some(previous) = self.previous() else { return Lookup::Unknown };
+        let state = previous.state();
+        match previous.find(hash, key) {
+            Some(record) => Lookup::Found(record),
+            None if state == COMPLETE => Lookup::Absent,
+            None => Lookup::Unknown,
+        }
+    }
+}
+
+/// The tables of one family, which live in the arena that the index lives in.
+pub(super) struct HashIndex {
+    current: AtomicPtr<Table>,
+}
+
+impl HashIndex {
+    pub(super) fn new() -> HashIndex {
+        HashIndex { current: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// The table that new records go into; none while there is no index.
+    #[inline]
+    pub(super) fn current(&self) -> Option<TableRef<'_>> {
+        // SAFETY: `publish` put a finished table there; Acquire pairs with its Release.
+        NonNull::new(self.current.load(Ordering::Acquire)).map(|table| unsafe { TableRef::from_raw(table) })
+    }
+
+    /// Makes `table`, one that was never published, the current one, or none. Not by two threads at once.
+    pub(super) fn publish(&self, table: Option<TableRef<'_>>) {
+        let table = table.map_or(ptr::null_mut(), |table| table.table.as_ptr());
+        self.current.store(table, Ordering::Release);
+    }
+
+    /// What the index knows of a key.
+    #[inline]
+    pub(super) fn find(&self, key: &[u8]) -> Lookup<'_> {
+        let Some(table) = self.current() else { return Lookup::Unknown };
+        table.note_search();
+        table.look_up(hash_of(key), key)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::arena::ArenaPool;
+    use super::*;
+    use crate::types::Kind;
+
+    fn record<'a>(arena: &'a Arena, key: &[u8]) -> RecordRef<'a> {
+        RecordRef::new(arena, key, 1, Kind::PUT, b"").0
+    }
+
+    fn number(lookup: Lookup<'_>) -> Option<u32> {
+        match lookup {
+            Lookup::Found(record) => Some(u32::from_be_bytes(record.key().try_into().unwrap())),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn what_was_put_is_found_and_takes_one_slot() {
+        let arena = Arena::new(ArenaPool::new(0));
+        let table = TableRef::new(&arena, 2 * SEGMENT, 0, None);
+        let count = if cfg!(miri) { 100 } else { 2 * SEGMENT as u32 * 2 / 3 };
+        for i in 0..count {
+            let key = i.to_be_bytes();
+            let record = record(&arena, &key);
+            (0..3).for_each(|_| table.put(&arena, hash_of(&key), record));
+        }
+        let look_up = |i: u32| table.look_up(hash_of(&i.to_be_bytes()), &i.to_be_bytes());
+        assert!((0..count).all(|i| number(look_up(i)) == Some(i)));
+        assert!(matches!(look_up(count), Lookup::Unknown), "not everything may be in the table yet");
+        table.complete();
+        assert!(table.is_complete());
+        assert!((count..2 * count).all(|i| matches!(look_up(i), Lookup::Absent)));
+        let slots = (0..table.header().groups).filter_map(|group| table.group(group)).flatten();
+        assert_eq!(slots.filter(|slot| !slot.load(Ordering::Relaxed).is_null()).count(), count as usize);
+    }
+
+    #[test]
+    fn a_table_that_had_no_place_knows_of_no_absence() {
+        let arena = Arena::new(ArenaPool::new(0));
+        let table = TableRef::new(&arena, 4 * SEGMENT, 0, None);
+        let places = (MOST_GROUPS * GROUP) as u32;
+        for i in 0..places {
+            table.put(&arena, 7, record(&arena, &i.to_be_bytes()));
+        }
+        table.complete();
+        assert!(matches!(table.look_up(7, b"else"), Lookup::Absent));
+        table.put(&arena, 7, record(&arena, &places.to_be_bytes()));
+        assert!((0..places).all(|i| number(table.look_up(7, &i.to_be_bytes())) == Some(i)));
+        assert!(matches!(table.look_up(7, &places.to_be_bytes()), Lookup::Unknown));
+        assert!(matches!(table.look_up(!7, b"else"), Lookup::Unknown), "whatever the hash");
+        table.complete();
+        assert!(!table.is_complete());
+    }
+
+    #[test]
+    fn while_a_table_is_filled_the_one_before_it_knows() {
+        let arena = Arena::new(ArenaPool::new(0));
+        let index = HashIndex::new();
+        assert!(matches!(index.find(b"aaaa"), Lookup::Unknown));
+        let first = TableRef::new(&arena, 1, 0, None);
+        index.publish(Some(first));
+        first.put(&arena, hash_of(b"aaaa"), record(&arena, b"aaaa"));
+        first.complete();
+        let second = TableRef::new(&arena, 1, 0, Some(first));
+        index.publish(Some(second));
+        second.put(&arena, hash_of(b"bbbb"), record(&arena, b"bbbb"));
+        for key in [b"aaaa", b"bbbb"] {
+            assert!(matches!(index.find(key), Lookup::Found(record) if record.key() == key));
+        }
+        assert!(matches!(index.find(b"cccc"), Lookup::Absent));
+        index.publish(None);
+        assert!(matches!(index.find(b"aaaa"), Lookup::Unknown));
+    }
+}
+
+/// Inserts, the filling of a table, and readers, in every interleaving and with every outcome that the
+/// memory model allows: `scripts/test/loom.sh memtable::hash_index`.
+#[cfg(all(test, loom))]
+mod loom_model {
+    use std::sync::Arc;
+
+    use loom::sync::atomic::{fence, AtomicU64};
+    use loom::thread;
+
+    use super::super::arena::ArenaPool;
+    use super::*;
+    use crate::types::Kind;
+
+    /// The index beside a tree of one leaf, with the latch of `node`.
+    struct Model {
+        version: AtomicU64,
+        cells: [AtomicPtr<Record>; 2],
+        index: HashIndex,
+        arena: Arena,
+    }
+
+    const KEYS: [&[u8]; 2] = [b"first", b"second"];
+
+    impl Model {
+        /// With the first key in the tree.
+        fn new() -> Arc<Model> {
+            let model = Arc::new(Model {
+                version: AtomicU64::new(0),
+                cells: [AtomicPtr::new(ptr::null_mut()), AtomicPtr::new(ptr::null_mut())],
+                index: HashIndex::new(),
+                arena: Arena::new(ArenaPool::new(0)),
+            });
+            model.insert(0);
+            model
+        }
+
+        fn latch(&self) -> u64 {
+            loop {
+                let version = self.version.load(Ordering::Acquire);
+                if version & 1 == 0 {
+                    fence(Ordering::Acquire);
+                    let taken = self.version.compare_exchange(
+                        version,
+                        version | 1,
+                        Ordering::Acquire,
+                        Ordering::Relaxed,
+                    );
+                    fence(Ordering::Release);
+                    if taken.is_ok() {
+                        return version;
+                    }
+                }
+                thread::yield_now();
+            }
+        }
+
+        /// As `Tree::insert` does it.
+        fn insert(&self, key: usize) {
+            let (record, _) = RecordRef::new(&self.arena, KEYS[key], 1, Kind::PUT, b"");
+            let version = self.latch();
+            self.cells[key].store(record.as_raw().as_ptr(), Ordering::Release);
+            if let Some(table) = self.index.current() {
+                table.put(&self.arena, hash_of(KEYS[key]), record);
+            }
+            self.version.store(version + 2, Ordering::Release);
+        }
+
+        /// What the leaf holds; none when it was changed meanwhile.
+        fn read(&self) -> Option<[Option<RecordRef<'_>>; 2]> {
+            let version = self.version.load(Ordering::Acquire);
+            let records = [&self.cells[0], &self.cells[1]].map(|cell| {
+                // SAFETY: cells hold finished records of the arena.
+                NonNull::new(cell.load(Ordering::Acquire)).map(|at| unsafe { RecordRef::from_raw(at) })
+            });
+            fence(Ordering::Acquire);
+            (version & 1 == 0 && self.version.load(Ordering::Relaxed) == version).then_some(records)
+        }
+
+        /// As `Tree::begin_table` and `Tree::fill_step` do it.
+        fn fill(&self) {
+            let old = self.index.current().filter(|old| old.is_complete());
+            let table = TableRef::new(&self.arena, 4, 0, old);
+            self.index.publish(Some(table));
+            let version = self.latch();
+            self.version.store(version, Ordering::Release);
+            let records = loop {
+                match self.read() {
+                    Some(records) => break records,
+                    None => thread::yield_now(),
+                }
+            };
+            for record in records.into_iter().flatten() {
+                table.put(&self.arena, hash_of(record.key()), record);
+            }
+            table.complete();
+        }
+
+        /// The second key: what the tree has, the index does not deny, and what it finds is whole.
+        fn check(&self) {
+            let Some([_, record]) = self.read() else { return };
+            match self.index.current().map(|table| table.look_up(hash_of(KEYS[1]), KEYS[1])) {
+                Some(Lookup::Found(found)) => {
+                    assert!(found.key() == KEYS[1] && found.chain().head().seq() == 1);
+                    assert!(record.is_none_or(|record| record.as_raw() == found.as_raw()));
+                }
+                Some(Lookup::Absent) => assert!(record.is_none(), "a key of the tree is missing"),
+                Some(Lookup::Unknown) | None => {}
+            }
+        }
+
+        fn spawn(self: &Arc<Self>, run: impl FnOnce(&Model) + 'static) -> thread::JoinHandle<()> {
+            let model = Arc::clone(self);
+            thread::spawn(move || run(&model))
+        }
+
+        fn assert_finds_all(&self) {
+            assert!(self.index.current().is_some_and(TableRef::is_complete));
+            assert!(KEYS.iter().all(|key| matches!(self.index.find(key), Lookup::Found(_))));
+        }
+    }
+
+    /// Three threads: two preemptions, which take seconds; three take minutes.
+    fn model(run: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.check(run);
+    }
+
+    #[test]
+    fn a_first_table_denies_nothing_that_is_inserted_meanwhile() {
+        model(|| {
+            let model = Model::new();
+            let inserter = model.spawn(|model| model.insert(1));
+            let reader = model.spawn(Model::check);
+            model.fill();
+            inserter.join().unwrap();
+            reader.join().unwrap();
+            model.assert_finds_all();
+        });
+    }
+
+    #[test]
+    fn a_larger_table_denies_nothing_that_either_has() {
+        model(|| {
+            let model = Model::new();
+            model.fill();
+            let inserter = model.spawn(|model| model.insert(1));
+            let reader = model.spawn(Model::check);
+            model.fill();
+            inserter.join().unwrap();
+            reader.join().unwrap();
+            model.assert_finds_all();
+        });
+    }
+
+    #[test]
+    fn no_table_denies_anything_when_it_is_dropped_and_made_anew() {
+        model(|| {
+            let model = Model::new();
+            model.fill();
+            let inserter = model.spawn(|model| model.insert(1));
+            let reader = model.spawn(Model::check);
+            model.index.publish(None);
+            model.fill();
+            inserter.join().unwrap();
+            reader.join().unwrap();
+            model.assert_finds_all();
+        });
+    }
+
+    #[test]
+    fn two_that_put_the_same_record_take_one_slot() {
+        loom::model(|| {
+            let model = Model::new();
+            let table = TableRef::new(&model.arena, 4, 0, None);
+            model.index.publish(Some(table));
+            let put = |model: &Model| {
+                let record = model.read().unwrap()[0].unwrap();
+                model.index.current().unwrap().put(&model.arena, 0, record);
+            };
+            let other = model.spawn(put);
+            put(&model);
+            other.join().unwrap();
+            let slots = (0..table.header().groups).filter_map(|group| table.group(group)).flatten();
+            assert_eq!(slots.filter(|slot| !slot.load(Ordering::Relaxed).is_null()).count(), 1);
+        });
+    }
+}

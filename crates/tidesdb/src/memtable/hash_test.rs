@@ -1,0 +1,190 @@
+//! The hash index through the memtable's face: against a model, beside writers that make it grow, and
+//! when it comes and goes. Random tests name their seed when they fail.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+
+use super::tree::Shape;
+use super::{ArenaPool, Generation};
+use crate::types::{Kind, Seq, MAX_SEQ};
+
+const TINY: Shape = Shape { first_leaf: 2, leaf: 4, inner: 3 };
+const FAMILY: u32 = 6;
+static NOT_DONE: AtomicBool = AtomicBool::new(false);
+
+fn rounds(normal: usize, miri: usize) -> usize {
+    if cfg!(miri) {
+        miri
+    } else {
+        normal
+    }
+}
+
+fn generation(seed: u64) -> Generation {
+    let shape = if seed % 3 == 0 { Shape::NORMAL } else { TINY };
+    Generation::with_shape(1, ArenaPool::new(0), shape)
+}
+
+fn put(generation: &Generation, key: &[u8], seq: Seq) {
+    generation.insert(FAMILY, key, seq, Kind::PUT, key, &NOT_DONE, 0);
+}
+
+fn key(number: usize) -> Vec<u8> {
+    // Of several lengths, not in the order of the numbers.
+    let mixed = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    [&mixed[..], &number.to_be_bytes()[8 - number % 8..]].concat()
+}
+
+fn whole(generation: &Generation) -> Option<bool> {
+    generation.tree(FAMILY).and_then(|tree| tree.has_whole_index())
+}
+
+#[test]
+fn reads_and_inserts_in_any_order_agree_with_a_model() {
+    for seed in 0..rounds(40, 1) as u64 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let generation = generation(seed);
+        let mut model: BTreeMap<Vec<u8>, Vec<Seq>> = BTreeMap::new();
+        let range = rng.gen_range(rounds(200, 150)..rounds(6000, 300));
+        let writes = rng.gen_range(0.1..0.9);
+        let mut seq = 0;
+        for step in 0..rounds(12_000, 600) {
+            let number = rng.gen_range(0..range);
+            let key = key(number);
+            if rng.gen_bool(writes) {
+                seq += 1;
+                // Sometimes again, as a helper does it.
+                for _ in 0..rng.gen_range(1..3) {
+                    put(&generation, &key, seq);
+                }
+                model.entry(key).or_default().push(seq);
+            } else {
+                let snapshot = if rng.gen() { MAX_SEQ } else { rng.gen_range(0..=seq) };
+                let found = generation.get(FAMILY, &key, snapshot);
+                let below = |seqs: &Vec<Seq>| seqs.iter().rev().find(|&&seq| seq <= snapshot).copied();
+                let expected = model.get(&key).and_then(below);
+                assert_eq!(found.map(|entry| entry.seq), expected, "seed {seed}, step {step}");
+                assert!(found.is_none_or(|entry| entry.value == key), "seed {seed}, step {step}");
+            }
+        }
+        assert_eq!(generation.keys(FAMILY), model.len() as u64, "seed {seed}");
+        assert_eq!(generation.entries(FAMILY), seq, "seed {seed}");
+        // Reads in the order of keys would not count.
+        let mut all: Vec<_> = model.iter().collect();
+        all.shuffle(&mut rng);
+        for (key, seqs) in all {
+            let found = generation.get(FAMILY, key, MAX_SEQ);
+            assert_eq!(found.map(|entry| entry.seq), seqs.last().copied(), "seed {seed}");
+        }
+        if model.len() > 100 {
+            assert!(whole(&generation).is_some(), "seed {seed}: {} keys and no index", model.len());
+        }
+    }
+}
+
+#[test]
+fn readers_miss_nothing_while_writers_make_the_index_grow() {
+    for seed in 0..rounds(12, 1) as u64 {
+        let generation = &generation(seed);
+        let (writers, count) = (2, rounds(6000, 150));
+        // How many of each writer's keys are certainly there.
+        let published: &Vec<AtomicUsize> = &(0..writers).map(|_| AtomicUsize::new(0)).collect();
+        std::thread::scope(|scope| {
+            for (writer, published) in published.iter().enumerate() {
+                scope.spawn(move || {
+                    let mut rng = StdRng::seed_from_u64(seed * 10 + writer as u64);
+                    for i in 0..count {
+                        put(generation, &key(i * writers + writer), 1);
+                        published.store(i + 1, Ordering::Release);
+                        if rng.gen_ratio(1, 4) {
+                            // A second version, which finds the record by the index or by the tree.
+                            put(generation, &key(rng.gen_range(0..=i) * writers + writer), 2 + i as Seq);
+                        }
+                    }
+                });
+            }
+            for reader in 0..2 {
+                scope.spawn(move || {
+                    let mut rng = StdRng::seed_from_u64(seed * 10 + 5 + reader);
+                    loop {
+                        let there = published.iter().map(|p| p.load(Ordering::Acquire)).collect::<Vec<_>>();
+                        for _ in 0..50 {
+                            let writer = rng.gen_range(0..writers);
+                            // The latest keys are those that a race could hide.
+                            let back = if rng.gen() { 3 } else { count };
+                            let low = there[writer].saturating_sub(back);
+                            if low < there[writer] {
+                                let number = rng.gen_range(low..there[writer]) * writers + writer;
+                                let found = generation.get(FAMILY, &key(number), 1);
+                                assert!(
+                                    found.is_some_and(|found| found.value == key(number)),
+                                    "seed {seed}: key {number} of {there:?} is missing"
+                                );
+                            }
+                            let absent = key(rng.gen_range(count * writers..3 * count * writers));
+                            assert!(generation.get(FAMILY, &absent, MAX_SEQ).is_none(), "seed {seed}");
+                        }
+                        if there.iter().all(|&there| there == count) {
+                            break;
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(generation.keys(FAMILY), (count * writers) as u64, "seed {seed}: a key twice");
+        for number in 0..count * writers {
+            assert!(generation.get(FAMILY, &key(number), 1).is_some(), "seed {seed}: key {number}");
+        }
+        assert!(whole(generation).is_some(), "seed {seed}: no index");
+    }
+}
+
+#[test]
+fn an_index_comes_with_point_reads_and_goes_without() {
+    let generation = generation(0);
+    let count = rounds(3000, 300);
+    (0..count).for_each(|i| put(&generation, &key(i), 1));
+    assert_eq!(whole(&generation), None, "nobody read");
+    let mut sorted: Vec<_> = (0..count).map(key).collect();
+    sorted.sort();
+    assert!(sorted.iter().all(|key| generation.get(FAMILY, key, MAX_SEQ).is_some()));
+    assert_eq!(whole(&generation), None, "read in the order of keys");
+    let before = generation.bytes();
+    for i in 0..count {
+        assert!(generation.get(FAMILY, &key(i), MAX_SEQ).is_some());
+    }
+    assert_eq!(whole(&generation), Some(true));
+    let index = generation.bytes() - before;
+    assert!(index >= count * 3 * 8 && index < count * 3 * 8 + (64 << 10), "{index} bytes for {count} keys");
+    // Reads make it grow with the tree ...
+    for i in count..4 * count {
+        put(&generation, &key(i), 1);
+        assert!(generation.get(FAMILY, &key(i), MAX_SEQ).is_some());
+    }
+    assert_eq!(whole(&generation), Some(true));
+    // ... and inserts alone do not, for ever.
+    let mut i = 4 * count;
+    while whole(&generation).is_some() && i < 40 * count {
+        put(&generation, &key(i), 1);
+        i += 1;
+    }
+    assert_eq!(whole(&generation), None);
+    let after = generation.bytes();
+    assert!((0..i).all(|i| generation.get(FAMILY, &key(i), MAX_SEQ).is_some()));
+    assert_eq!(whole(&generation), Some(true), "it comes again");
+    assert!(generation.bytes() > after);
+}
+
+#[test]
+fn looking_for_duplicates_before_inserts_asks_for_no_index() {
+    let generation = generation(0);
+    for i in 0..rounds(20_000, 500) {
+        assert!(generation.get(FAMILY, &key(i), MAX_SEQ).is_none());
+        put(&generation, &key(i), 1);
+    }
+    assert_eq!(whole(&generation), None);
+}
