@@ -20,6 +20,22 @@ fn key16(i: u64) -> [u8; 16] {
     key
 }
 
+/// One lock on a key after the other, given back at once.
+fn measure(c: &mut Criterion, name: &str, locks: &LockManager, owner: &Arc<Owner>) {
+    locks.lock_table(owner, 1, TableMode::IntentExclusive, Policy::NoWait).expect("IX is free");
+    let mut i = 0u64;
+    c.bench_function(name, |b| {
+        b.iter(|| {
+            i += 2;
+            let key = key16(i);
+            let got = locks.lock_point(owner, 1, black_box(&key), Mode::Exclusive, Policy::NoWait);
+            locks.unlock_point(owner, 1, &key, Mode::Exclusive);
+            got
+        });
+    });
+    locks.unlock_all(owner);
+}
+
 fn lock_and_unlock(c: &mut Criterion) {
     for (name, background) in [("empty", 0u64), ("1000 held", 1000), ("100000 held", 100_000)] {
         let locks = manager();
@@ -30,18 +46,7 @@ fn lock_and_unlock(c: &mut Criterion) {
                 .expect("nobody else locks");
         }
         let owner = Owner::new(2);
-        locks.lock_table(&owner, 1, TableMode::IntentExclusive, Policy::NoWait).expect("IX is free");
-        let mut i = 0u64;
-        c.bench_function(&format!("lock and unlock, 16 bytes, {name}"), |b| {
-            b.iter(|| {
-                i += 2;
-                let key = key16(i);
-                let got = locks.lock_point(&owner, 1, black_box(&key), Mode::Exclusive, Policy::NoWait);
-                locks.unlock_point(&owner, 1, &key, Mode::Exclusive);
-                got
-            });
-        });
-        locks.unlock_all(&owner);
+        measure(c, &format!("lock and unlock, 16 bytes, {name}"), &locks, &owner);
         locks.unlock_all(&others);
     }
 }
@@ -102,19 +107,8 @@ fn ranges(c: &mut Criterion) {
             }
         }
         let owner = Owner::new(100);
-        locks.lock_table(&owner, 1, TableMode::IntentExclusive, Policy::NoWait).expect("IX is free");
-        let mut i = 0u64;
-        c.bench_function(&format!("lock and unlock beside 10 ranges of {others} others"), |b| {
-            b.iter(|| {
-                i += 2;
-                let key = key16(i);
-                let got = locks.lock_point(&owner, 1, black_box(&key), Mode::Exclusive, Policy::NoWait);
-                locks.unlock_point(&owner, 1, &key, Mode::Exclusive);
-                got
-            });
-        });
+        measure(c, &format!("lock and unlock beside 10 ranges of {others} others"), &locks, &owner);
         holders.iter().for_each(|holder| locks.unlock_all(holder));
-        locks.unlock_all(&owner);
     }
     let locks = manager();
     let owner = Owner::new(1);

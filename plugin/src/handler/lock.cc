@@ -229,8 +229,8 @@ void ha_tidesdb::unlock_row() {
   }
 }
 
-/* UPDATE and DELETE at READ COMMITTED: a row that another has locked and whose committed version does not
-   match is passed over without a wait. */
+/* UPDATE at READ COMMITTED (the server does not ask in DELETE): a row that another has locked and whose
+   committed version does not match is passed over without a wait. */
 void ha_tidesdb::try_semi_consistent_read(bool yes) {
   semi_consistent_ = yes && session_ && session_->isolation() <= TIDESDB_READ_COMMITTED &&
                      row_lock_ == RowLock::EXCLUSIVE && !skip_locked_;

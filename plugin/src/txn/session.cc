@@ -256,7 +256,8 @@ int Session::commit(bool real) {
     case State::PREPARED:
       break;
     case State::XA_PREPARED:
-      return commit_xa();
+      if (const int error = resume_xa()) return error;
+      break;
   }
   tidesdb_txn_order(txn());
   thd_wakeup_subsequent_commits(thd_, 0);
@@ -265,15 +266,9 @@ int Session::commit(bool real) {
   return status == TIDESDB_OK ? 0 : commit_failed(status);
 }
 
-int Session::commit_xa() {
-  int status = tidesdb_txn_resume(txn());
-  if (status == TIDESDB_OK) {
-    tidesdb_txn_order(txn());
-    thd_wakeup_subsequent_commits(thd_, 0);
-    status = tidesdb_txn_finish(txn(), 0);
-    end();
-    return status == TIDESDB_OK ? 0 : commit_failed(status);
-  }
+int Session::resume_xa() {
+  const int status = tidesdb_txn_resume(txn());
+  if (status == TIDESDB_OK) return 0;
   const int error = commit_failed(status);
   /* The server forgets the transaction with this answer; the engine keeps it for a decision by identifier. */
   sql_print_error("TidesDB: XA COMMIT failed, the transaction is still prepared: %s", tidesdb_last_error());

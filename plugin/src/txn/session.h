@@ -96,7 +96,8 @@ class Session {
   }
   void end_statement();
   int rollback_all();
-  int commit_xa();
+  /* What the commit of a transaction after XA PREPARE needs. After an error the session is without it. */
+  int resume_xa();
   /* An error of a commit: says it to the client by its own name. */
   int commit_failed(int status);
   void set_lock_timeout();

@@ -164,8 +164,7 @@ void checkpoint_failed(const CheckpointRequest &request, const char *why) {
   if (!request.waits) return;
   sql_print_error(
       "TidesDB: RESET MASTER would remove binary logs that recovery needs after the failure of TidesDB's "
-      "log; "
-      "the server ends here, a restart recovers, and then RESET MASTER can be repeated");
+      "log; the server ends here, a restart recovers, and then RESET MASTER can be repeated");
   abort();
 }
 

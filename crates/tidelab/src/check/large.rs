@@ -17,7 +17,7 @@ use crate::error::{io_error, Result};
 use crate::measure::latency::Latencies;
 use crate::server::engine::Engine;
 use crate::server::settings::{self, Setting};
-use crate::server::{Data, Server, Wanted};
+use crate::server::Server;
 use crate::telemetry::disk;
 use crate::telemetry::process::process_use;
 
@@ -84,17 +84,7 @@ impl Trial<'_> {
         // In the short form the write buffer is small, so that everything spills all the same.
         let cache_mb = if lab.short { 16 } else { 64 };
         let settings = settings::comparison(&[engine], cache_mb, 50);
-        let server = Server::start(
-            &Wanted {
-                prefix: lab.prefix,
-                engines: &[engine],
-                plugin: Some(lab.plugin),
-                directory: &lab.directory,
-                data: Data::Empty,
-                settings: &settings,
-            },
-            lab.interrupt,
-        )?;
+        let server = lab.start_in(&lab.directory, engine, &settings)?;
         let mut trial = Trial {
             lab,
             engine,
@@ -154,10 +144,7 @@ impl Trial<'_> {
         self.killed()?;
         self.load()?;
 
-        self.whole(
-            "CREATE ... SELECT",
-            &format!("CREATE TABLE large.made {table} {}", "SELECT * FROM large.t"),
-        )?;
+        self.whole("CREATE ... SELECT", &format!("CREATE TABLE large.made {table} SELECT * FROM large.t"))?;
         self.expect(
             "after CREATE ... SELECT",
             "SELECT COUNT(*), SUM(a) FROM large.made",

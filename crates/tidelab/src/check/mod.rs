@@ -155,12 +155,17 @@ pub struct Lab<'a> {
 impl Lab<'_> {
     /// A server with TidesDB alone beside InnoDB, on an empty data directory.
     fn start(&self, settings: &[Setting]) -> Result<Server> {
+        self.start_in(&self.directory, Engine::TidesDb, settings)
+    }
+
+    /// A server with one engine beside InnoDB, on an empty data directory in `directory`.
+    fn start_in(&self, directory: &Path, engine: Engine, settings: &[Setting]) -> Result<Server> {
         Server::start(
             &Wanted {
                 prefix: self.prefix,
-                engines: &[Engine::TidesDb],
+                engines: &[engine],
                 plugin: Some(self.plugin),
-                directory: &self.directory,
+                directory,
                 data: Data::Empty,
                 settings,
             },

@@ -30,7 +30,7 @@ use super::{connect, must, progress, set_up, Check, Lab, Verdict};
 use crate::error::{io_error, Error, Result};
 use crate::server::engine::Engine;
 use crate::server::settings::{self, setting, Setting};
-use crate::server::{program, Data, Server, Wanted};
+use crate::server::{program, Server};
 use load::Load;
 
 /// Workers of the replica.
@@ -121,7 +121,7 @@ fn follow(lab: &Lab<'_>, pair: Pair, random: &mut StdRng) -> Result<Verdict> {
     let kills = lab.rounds.unwrap_or(if lab.short { 2 } else { 5 });
     let warm_up = Duration::from_secs(lab.seconds.unwrap_or(if lab.short { 1 } else { 5 }));
     let port = free_port()?;
-    let primary = start(lab, "primary", &primary_settings(port))?;
+    let primary = lab.start_in(&lab.directory.join("primary"), Engine::TidesDb, &primary_settings(port))?;
     load::make_tables(&mut connect(&primary)?, pair.primary)?;
 
     let load = Load::new(primary.socket(), random.random());
@@ -132,7 +132,7 @@ fn follow(lab: &Lab<'_>, pair: Pair, random: &mut StdRng) -> Result<Verdict> {
         let position = take_dump(lab, &primary, &dump)?;
         progress(Check::Replica, &format!("{pair}: dumped at {position} after {} commits", load.commits()));
         let settings = replica_settings(pair.replica);
-        let mut replica = start(lab, "replica", &settings)?;
+        let mut replica = lab.start_in(&lab.directory.join("replica"), Engine::TidesDb, &settings)?;
         restore(lab, &replica, &dump, pair)?;
         let mut session = connect(&replica)?;
         let complaints = twins_differ(&mut session, "in the dump")?;
@@ -195,20 +195,6 @@ fn follow(lab: &Lab<'_>, pair: Pair, random: &mut StdRng) -> Result<Verdict> {
     replica.stop(!complaints.is_empty())?;
     primary.stop(!complaints.is_empty())?;
     Ok(Verdict { summary, complaints })
-}
-
-fn start(lab: &Lab<'_>, name: &str, settings: &[Setting]) -> Result<Server> {
-    Server::start(
-        &Wanted {
-            prefix: lab.prefix,
-            engines: &[Engine::TidesDb],
-            plugin: Some(lab.plugin),
-            directory: &lab.directory.join(name),
-            data: Data::Empty,
-            settings,
-        },
-        lab.interrupt,
-    )
 }
 
 /// A port of this machine that nobody listens on now.

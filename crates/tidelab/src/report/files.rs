@@ -73,7 +73,6 @@ const SUMMARY: [&str; 22] = [
 ];
 
 fn summary_rows(run: &RunResult) -> Vec<Vec<String>> {
-    let spread = |s: Option<Spread>, part: fn(&Spread) -> f64| s.map_or(String::new(), |s| number(part(&s)));
     run.summary
         .iter()
         .map(|l| {
@@ -215,6 +214,11 @@ fn second_rows(run: &RunResult) -> Vec<Vec<String>> {
 pub(super) fn number(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+/// A part of a spread; nothing where nothing was measured.
+pub(super) fn spread(spread: Option<Spread>, part: fn(&Spread) -> f64) -> String {
+    spread.map_or(String::new(), |s| number(part(&s)))
 }
 
 /// Rows as CSV below a header.

@@ -106,16 +106,21 @@ impl Progress {
 
     /// A line that stays.
     pub fn say(&self, line: &str) {
-        if self.bar.is_hidden() {
-            eprintln!("{line}");
-        } else {
-            self.bar.println(line);
-        }
+        say(&self.bar, line);
     }
 
     /// Takes the bar away.
     pub fn close(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// A line that stays above a bar, or alone where there is none.
+pub(super) fn say(bar: &ProgressBar, line: &str) {
+    if bar.is_hidden() {
+        eprintln!("{line}");
+    } else {
+        bar.println(line);
     }
 }
 

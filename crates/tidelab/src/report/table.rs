@@ -116,10 +116,8 @@ pub fn render(run: &RunResult, color: bool) -> String {
 
 fn summary_line(name: &str, l: &Line, paint: &Paint) -> String {
     let Some(rate) = l.transactions_per_s else {
-        let what = if l.failures.is_empty() { "not measured" } else { "FAILED, see below" };
-        return format!("{name:<17}{:<8} {}", l.engine, paint.red(&format!("{what:>9}")));
+        return format!("{name:<17}{:<8} {}", l.engine, no_figures(&l.failures, paint));
     };
-    let middle = |s: Option<Spread>| s.map_or(0.0, |s| s.median);
     format!(
         "{name:<17}{:<8} {:>9} {:>17}   {}   {:>7.2} {:>7.2}  {:>8.1} {:>7.1} {:>8}",
         l.engine,
@@ -132,6 +130,17 @@ fn summary_line(name: &str, l: &Line, paint: &Paint) -> String {
         middle(l.after_cpu_us),
         grouped(l.retried_errors as f64)
     )
+}
+
+/// The median; 0 where nothing was measured.
+pub(super) fn middle(spread: Option<Spread>) -> f64 {
+    spread.map_or(0.0, |s| s.median)
+}
+
+/// What stands in the place of a line's figures.
+pub(super) fn no_figures(failures: &[String], paint: &Paint) -> String {
+    let what = if failures.is_empty() { "not measured" } else { "FAILED, see below" };
+    paint.red(&format!("{what:>9}"))
 }
 
 /// What server and machine were.

@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::files::{csv_text, json_text, number, write_all};
+use super::files::{csv_text, json_text, number, spread, write_all};
 use super::tpcc_table::{render, TpccResult};
 use crate::error::Result;
-use crate::measure::statistics::Spread;
 
 /// Writes `NAME.json`, `NAME-summary.csv`, `NAME-transactions.csv`, `NAME-cells.csv`,
 /// `NAME-seconds.csv` and `NAME.txt` into a folder and returns their paths.
@@ -51,7 +50,6 @@ const SUMMARY: [&str; 21] = [
 ];
 
 fn summary_rows(run: &TpccResult) -> Vec<Vec<String>> {
-    let spread = |s: Option<Spread>, part: fn(&Spread) -> f64| s.map_or(String::new(), |s| number(part(&s)));
     run.summary
         .iter()
         .map(|l| {

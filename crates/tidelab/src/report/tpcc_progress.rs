@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::progress::{minutes, red};
+use super::progress::{minutes, red, say};
 use crate::measure::tpcc::{Cell, Design, Loaded, Watcher};
 use crate::server::engine::Engine;
 use crate::workload::tpcc::drive::Second;
@@ -71,11 +71,7 @@ impl Progress {
     }
 
     fn say(&self, line: &str) {
-        if self.bar.is_hidden() {
-            eprintln!("{line}");
-        } else {
-            self.bar.println(line);
-        }
+        say(&self.bar, line);
     }
 
     /// Takes the line away.

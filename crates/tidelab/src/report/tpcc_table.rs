@@ -3,8 +3,7 @@
 use serde::Serialize;
 
 use super::result::SCHEMA_VERSION;
-use super::table::{grouped, machine_line, megabytes, ratio, Paint, OTHER_CPUS};
-use crate::measure::statistics::Spread;
+use super::table::{grouped, machine_line, megabytes, middle, no_figures, ratio, Paint, OTHER_CPUS};
 use crate::measure::summary::reference;
 use crate::measure::tpcc::{Design, Record};
 use crate::measure::tpcc_summary::{lines, Line};
@@ -203,10 +202,8 @@ pub fn render(run: &TpccResult, color: bool) -> String {
 
 fn engine_line(l: &Line, paint: &Paint) -> String {
     let (Some(nopm), Some(tpm)) = (l.nopm, l.tpm) else {
-        let what = if l.failures.is_empty() { "not measured" } else { "FAILED, see below" };
-        return format!("{:<8} {}", l.engine, paint.red(&format!("{what:>9}")));
+        return format!("{:<8} {}", l.engine, no_figures(&l.failures, paint));
     };
-    let middle = |s: Option<Spread>| s.map_or(0.0, |s| s.median);
     format!(
         "{:<8} {:>9} {:>17}   {} {:>9}  {:>8.0} {:>7.0} {:>7.2} {:>8.0} {:>8.0} {:>8.1}",
         l.engine,

@@ -185,9 +185,7 @@ impl Replay {
         }
         Ok(())
     }
-}
 
-impl Replay {
     /// The end of the log.
     pub(crate) fn finish(self, versions: &VersionSet) -> Result<Replayed> {
         self.check_complete()?;

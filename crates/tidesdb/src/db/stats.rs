@@ -129,7 +129,10 @@ impl Db {
             raw_entries += here;
         }
         raw_bytes += stats.memtable_bytes;
-        for run in view.sealed.iter().flat_map(|layer| layer.runs(family.id())) {
+        let levels = view.version.family(family.id());
+        let sealed = view.sealed.iter().flat_map(|layer| layer.runs(family.id()));
+        let named = levels.into_iter().flat_map(|levels| levels.runs().map(|(_, run)| run));
+        for run in sealed.chain(named) {
             let meta = run.meta();
             stats.tombstones += meta.tombstones;
             stats.data_bytes += meta.len;
@@ -137,15 +140,7 @@ impl Db {
             raw_bytes += meta.raw_bytes;
             raw_entries += meta.entries;
         }
-        if let Some(levels) = view.version.family(family.id()) {
-            for (_, run) in levels.runs() {
-                let meta = run.meta();
-                stats.tombstones += meta.tombstones;
-                stats.data_bytes += meta.len;
-                entries += meta.keys;
-                raw_bytes += meta.raw_bytes;
-                raw_entries += meta.entries;
-            }
+        if let Some(levels) = levels {
             let filled = levels.levels.iter().filter(|level| !level.runs().is_empty()).count();
             stats.runs += (levels.l0.len() + filled) as u32;
             stats.levels = levels.levels.len() as u32;

@@ -112,7 +112,8 @@ impl ReadView {
     }
 
     /// The runs of a family as `snapshot` sees them, newest first. Runs of level 0 whose filter knows
-    /// that no key starts with `prefix` are left out (an empty prefix leaves out none).
+    /// that no key starts with `prefix` are left out (an empty prefix leaves out none). They keep what they read,
+    /// memory and files, also when the view is dropped.
     pub fn sources(&self, family: FamilyId, snapshot: Seq, prefix: &[u8]) -> Result<Vec<Box<dyn Source>>> {
         let mut sources: Vec<Box<dyn Source>> = Vec::with_capacity(4);
         if let Some(source) = self.active.source(family, snapshot) {

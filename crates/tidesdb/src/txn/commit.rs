@@ -152,10 +152,7 @@ impl Store {
     /// Rolls a dormant transaction back, durably in every mode.
     pub(crate) fn roll_back_dormant(&self, dormant: &Dormant) -> Result<()> {
         self.check_writable()?;
-        let room = match self.undecided.take_decision_room(dormant.id) {
-            Some(room) => room,
-            None => self.log_room(DECISION_BYTES, Purpose::Urgent)?,
-        };
+        let room = self.decision_room(dormant.id)?;
         self.log_rollback(dormant.id, &dormant.batch, room, true)
     }
 
@@ -180,10 +177,7 @@ impl Store {
         }
         let reservation = match form {
             Form::Whole(_) => self.log_room(batch.body().len() + DECISION_BYTES, purpose)?,
-            Form::Marker(id) => match self.undecided.take_decision_room(id) {
-                Some(room) => room,
-                None => self.log_room(DECISION_BYTES, Purpose::Urgent)?,
-            },
+            Form::Marker(id) => self.decision_room(id)?,
         };
         Ok(Prepared { batch, form, reservation: Some(reservation), two_phase, sync, _place: place })
     }
@@ -229,6 +223,14 @@ impl Store {
             self.undecided.remove(id);
         }
         durable
+    }
+
+    /// Room for the decision of a transaction: what is kept for it, or new.
+    fn decision_room(&self, id: u64) -> Result<Reservation> {
+        match self.undecided.take_decision_room(id) {
+            Some(room) => Ok(room),
+            None => self.log_room(DECISION_BYTES, Purpose::Urgent),
+        }
     }
 
     /// Room for a record of `bytes` with a batch in it, and for the names of its runs.

@@ -751,9 +751,7 @@ fn look_for_kill(txn: &Transaction, steps: &mut u32) -> Result<()> {
 /// bounded number of deleted keys; an end found so is nearer than it could be.
 pub(crate) fn gap_around(store: &Store, family: FamilyId, key: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
     const DEAD_KEYS: usize = 64;
-    // Held to the end: it keeps the files of the merge.
-    let view = store.view();
-    let mut merge = Merge::new(view.sources(family, MAX_SEQ, &[])?);
+    let mut merge = Merge::new(store.view().sources(family, MAX_SEQ, &[])?);
     merge.seek(key)?;
     let mut steps = 0;
     while merge.valid() && merge.entry().kind.is_tombstone() && steps < DEAD_KEYS {

@@ -30,7 +30,8 @@ impl LevelSource {
         if self.source.is_none() || self.at != at {
             self.source = None;
             let run = self.level.runs().get(at)?;
-            self.source = Some(run.source(self.snapshot));
+            // The level keeps the file.
+            self.source = Some(run.segment.source(self.snapshot));
             self.at = at;
         }
         self.source.as_mut()

@@ -8,10 +8,12 @@
 mod edit;
 mod level_source;
 pub mod manifest;
+mod run_source;
 mod set;
 
 pub use edit::{Cut, Edit, NewFile, NewSegment, MAX_LEVEL};
 pub use level_source::{LevelSource, RawLevelSource};
+pub use run_source::RunSource;
 pub use set::{DeletionPause, FileUse, OpenFor, StoreState, VersionSet};
 
 use std::collections::{BTreeMap, HashSet};

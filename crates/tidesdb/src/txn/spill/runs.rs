@@ -95,8 +95,7 @@ impl Runs {
         for run in self.list.iter().rev() {
             let Some(table) = run.table(family) else { continue };
             if prefix.is_empty() || table.may_contain_prefix(prefix)? {
-                sources
-                    .push(Box::new(Alive { source: table.source(run.limit), _file: Arc::clone(&run.file) }));
+                sources.push(Box::new(table.source(run.limit)));
             }
         }
         Ok(sources)
@@ -248,50 +247,6 @@ impl<S: RawSource> RawSource for Limited<S> {
     fn next(&mut self) -> Result<()> {
         self.source.next()?;
         self.settle()
-    }
-
-    fn valid(&self) -> bool {
-        self.source.valid()
-    }
-
-    fn key(&self) -> &[u8] {
-        self.source.key()
-    }
-
-    fn entry(&self) -> Entry<'_> {
-        self.source.entry()
-    }
-}
-
-/// A source that keeps its file.
-struct Alive<S> {
-    source: S,
-    _file: Arc<LiveFile>,
-}
-
-impl<S: Source> Source for Alive<S> {
-    fn seek_to_first(&mut self) -> Result<()> {
-        self.source.seek_to_first()
-    }
-
-    fn seek_to_last(&mut self) -> Result<()> {
-        self.source.seek_to_last()
-    }
-
-    fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.source.seek(key)
-    }
-
-    fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        self.source.seek_for_prev(key)
-    }
-
-    fn next(&mut self) -> Result<()> {
-        self.source.next()
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        self.source.prev()
     }
 
     fn valid(&self) -> bool {
