@@ -9,6 +9,7 @@ use crate::db::family::Family;
 use crate::db::Db;
 use crate::error::Result;
 use crate::lock::LockStats;
+use crate::version::Totals;
 
 /// Counters since the store was opened.
 #[derive(Debug, Default)]
@@ -115,39 +116,35 @@ pub struct StoreStats {
 }
 
 impl Db {
-    /// What is known of a family without reading data. Looks at its runs only.
+    /// What is known of a family without reading data: the sums of its memtables, levels and newest runs, in a time
+    /// that does not depend on their size.
     pub fn family_stats(&self, family: &Family) -> Result<FamilyStats> {
         family.check_live()?;
         let view = self.store().view();
         let mut stats = FamilyStats { runs: 1 + view.sealed.len() as u32, ..FamilyStats::default() };
-        let (mut entries, mut raw_bytes, mut raw_entries) = (0u64, 0u64, 0u64);
-        for memtable in view.memtables() {
-            let here = memtable.entries(family.id());
-            stats.tombstones += memtable.tombstones(family.id());
-            entries += memtable.keys(family.id());
-            stats.memtable_bytes += memtable.family_bytes(family.id());
-            raw_entries += here;
+        let mut all = Totals::default();
+        for tree in view.memtables().filter_map(|memtable| memtable.tree(family.id())) {
+            all.entries += tree.entries();
+            all.tombstones += tree.tombstones();
+            all.keys += tree.keys();
+            all.raw_bytes += tree.raw_bytes();
         }
-        raw_bytes += stats.memtable_bytes;
-        let levels = view.version.family(family.id());
-        let sealed = view.sealed.iter().flat_map(|layer| layer.runs(family.id()));
-        let named = levels.into_iter().flat_map(|levels| levels.runs().map(|(_, run)| run));
-        for run in sealed.chain(named) {
-            let meta = run.meta();
-            stats.tombstones += meta.tombstones;
-            stats.data_bytes += meta.len;
-            entries += meta.keys;
-            raw_bytes += meta.raw_bytes;
-            raw_entries += meta.entries;
+        stats.memtable_bytes = all.raw_bytes;
+        for run in view.sealed.iter().flat_map(|layer| layer.runs(family.id())) {
+            all.add(&Totals::of(run.meta()));
         }
-        if let Some(levels) = levels {
+        if let Some(levels) = view.version.family(family.id()) {
+            levels.l0.iter().for_each(|run| all.add(&Totals::of(run.meta())));
+            levels.levels.iter().for_each(|level| all.add(level.totals()));
             let filled = levels.levels.iter().filter(|level| !level.runs().is_empty()).count();
             stats.runs += (levels.l0.len() + filled) as u32;
             stats.levels = levels.levels.len() as u32;
         }
+        stats.tombstones = all.tombstones;
+        stats.data_bytes = all.bytes;
         // A tombstone is an entry, and hides one.
-        stats.entries = entries.saturating_sub(stats.tombstones.saturating_mul(2));
-        stats.mean_row_bytes = raw_bytes / raw_entries.max(1);
+        stats.entries = all.keys.saturating_sub(all.tombstones.saturating_mul(2));
+        stats.mean_row_bytes = all.raw_bytes / all.entries.max(1);
         Ok(stats)
     }
 

@@ -124,22 +124,6 @@ impl Generation {
         self.tree(family).map_or(0, |tree| tree.tree.entries())
     }
 
-    /// About how many bytes a family takes: its share of all by the number of its versions.
-    pub fn family_bytes(&self, family: FamilyId) -> u64 {
-        let all: u64 = self.directory.trees(&self.arena).map(|tree| tree.entries()).sum();
-        (self.bytes() as u64).saturating_mul(self.entries(family)) / all.max(1)
-    }
-
-    /// Number of different keys of a family.
-    pub fn keys(&self, family: FamilyId) -> u64 {
-        self.tree(family).map_or(0, |tree| tree.tree.keys())
-    }
-
-    /// Number of tombstones inserted into a family, the cut ones included.
-    pub fn tombstones(&self, family: FamilyId) -> u64 {
-        self.tree(family).map_or(0, |tree| tree.tree.tombstones())
-    }
-
     /// Smallest sequence number inserted; [`MAX_SEQ`] when there is none.
     pub fn min_seq(&self) -> Seq {
         self.min_seq.load(Ordering::Acquire)
@@ -193,6 +177,26 @@ impl<'g> TreeRef<'g> {
     #[inline]
     pub fn get(&self, key: &[u8], snapshot: Seq) -> Option<Entry<'g>> {
         self.tree.find(&self.generation.arena, key)?.chain().visible(snapshot).map(|version| version.entry())
+    }
+
+    /// Number of different keys.
+    pub fn keys(&self) -> u64 {
+        self.tree.keys()
+    }
+
+    /// Number of versions inserted, the cut ones included.
+    pub fn entries(&self) -> u64 {
+        self.tree.entries()
+    }
+
+    /// Number of tombstones inserted, the cut ones included.
+    pub fn tombstones(&self) -> u64 {
+        self.tree.tombstones()
+    }
+
+    /// Bytes of keys and values inserted, the cut ones included, of each version its key too.
+    pub fn raw_bytes(&self) -> u64 {
+        self.tree.raw_bytes()
     }
 
     /// Whether the family's hash index is complete; none while it has none.

@@ -205,9 +205,12 @@ fn assert_same(generation: &Arc<Generation>, model: &Model, family: FamilyId, rn
         .collect();
     assert!(raw(generation, family, &from) == expected, "raw from {from:?}");
     let versions = || keys.values().flatten();
-    assert_eq!(generation.keys(family), keys.len() as u64);
-    assert_eq!(generation.entries(family), versions().count() as u64);
-    assert_eq!(generation.tombstones(family), versions().filter(|(_, v)| v.0.is_tombstone()).count() as u64);
+    let tree = generation.tree(family).expect("the family has entries");
+    assert_eq!(tree.keys(), keys.len() as u64);
+    assert_eq!(tree.entries(), versions().count() as u64);
+    assert_eq!(tree.tombstones(), versions().filter(|(_, v)| v.0.is_tombstone()).count() as u64);
+    let raw_bytes = keys.iter().flat_map(|(key, versions)| versions.values().map(|v| key.len() + v.1.len()));
+    assert_eq!(tree.raw_bytes(), raw_bytes.sum::<usize>() as u64);
 }
 
 #[test]

@@ -41,6 +41,7 @@ pub(super) struct Tree {
     keys: AtomicU64,
     entries: AtomicU64,
     tombstones: AtomicU64,
+    raw_bytes: AtomicU64,
     /// From a key to its record, where point reads made it worth while.
     pub(super) index: HashIndex,
     pub(super) build: Build,
@@ -92,6 +93,7 @@ impl Tree {
                 keys: AtomicU64::new(0),
                 entries: AtomicU64::new(0),
                 tombstones: AtomicU64::new(0),
+                raw_bytes: AtomicU64::new(0),
                 index: HashIndex::new(),
                 build: Build::new(),
             });
@@ -112,6 +114,11 @@ impl Tree {
     /// Number of tombstones inserted.
     pub(super) fn tombstones(&self) -> u64 {
         self.tombstones.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of keys and values inserted, of each version its key too.
+    pub(super) fn raw_bytes(&self) -> u64 {
+        self.raw_bytes.load(Ordering::Relaxed)
     }
 
     /// The root and a version of it at which it was the root.
@@ -223,7 +230,7 @@ impl Tree {
             }
             leaf.unlatch();
             let keys = self.keys.fetch_add(1, Ordering::Relaxed) + 1;
-            self.count_entry(new.kind);
+            self.count_entry(&new);
             self.note_key(arena, keys);
             return true;
         }
@@ -253,14 +260,15 @@ impl Tree {
         // SAFETY: written for this insert, in no chain yet, in the arena that the chain lives in.
         let added = unsafe { chain.add(version, done, floor) };
         if added == Added::Linked {
-            self.count_entry(new.kind);
+            self.count_entry(&new);
         }
         added == Added::Linked
     }
 
-    fn count_entry(&self, kind: Kind) {
+    fn count_entry(&self, new: &NewEntry<'_>) {
         self.entries.fetch_add(1, Ordering::Relaxed);
-        if kind.is_tombstone() {
+        self.raw_bytes.fetch_add((new.key.len() + new.value.len()) as u64, Ordering::Relaxed);
+        if new.kind.is_tombstone() {
             self.tombstones.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -22,7 +22,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use crate::table::Segment;
+use crate::table::{Segment, SegmentMeta};
 use crate::types::{FamilyId, FileNo, GenerationId};
 
 use set::ObsoleteFiles;
@@ -118,11 +118,44 @@ impl fmt::Display for Run {
     }
 }
 
+/// What segments hold together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Entries, every version counted.
+    pub entries: u64,
+    /// Tombstones among them.
+    pub tombstones: u64,
+    /// Keys; one that stands in several segments counts in each.
+    pub keys: u64,
+    /// Bytes of keys and values as they came in.
+    pub raw_bytes: u64,
+}
+
+impl Totals {
+    /// Adds what others hold.
+    pub fn add(&mut self, other: &Totals) {
+        self.bytes += other.bytes;
+        self.entries += other.entries;
+        self.tombstones += other.tombstones;
+        self.keys += other.keys;
+        self.raw_bytes += other.raw_bytes;
+    }
+
+    /// Of one segment.
+    pub fn of(meta: &SegmentMeta) -> Totals {
+        let &SegmentMeta { len, entries, tombstones, keys, raw_bytes, .. } = meta;
+        Totals { bytes: len, entries, tombstones, keys, raw_bytes }
+    }
+}
+
 /// The segments of one level below 0: ascending, key ranges apart.
 #[derive(Debug, Default)]
 pub struct Level {
     runs: Vec<Run>,
-    bytes: u64,
+    /// Counted once, because every statement asks.
+    totals: Totals,
     /// What all greatest keys begin with; `heads` are the 8 bytes behind it, big-endian, zero-filled.
     prefix: Vec<u8>,
     heads: Vec<u64>,
@@ -144,8 +177,9 @@ impl Level {
             _ => Vec::new(),
         };
         let heads = runs.iter().map(|run| head(&run.meta().max_key[prefix.len()..])).collect();
-        let bytes = runs.iter().map(|run| run.meta().len).sum();
-        Ok(Level { runs, bytes, prefix, heads })
+        let mut totals = Totals::default();
+        runs.iter().for_each(|run| totals.add(&Totals::of(run.meta())));
+        Ok(Level { runs, totals, prefix, heads })
     }
 
     /// The segments, ascending by key.
@@ -155,7 +189,12 @@ impl Level {
 
     /// Bytes of the segments on disk.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.totals.bytes
+    }
+
+    /// What the segments hold together.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
     }
 
     /// Index of the first segment whose greatest key is at or after `key`; the number of segments if none is.
@@ -229,7 +268,7 @@ impl FamilyLevels {
     /// Bytes of the segments on disk.
     pub fn bytes(&self) -> u64 {
         self.l0.iter().map(|run| run.meta().len).sum::<u64>()
-            + self.levels.iter().map(|l| l.bytes).sum::<u64>()
+            + self.levels.iter().map(|level| level.bytes()).sum::<u64>()
     }
 
     /// The key behind which the next compaction of `level` begins.
