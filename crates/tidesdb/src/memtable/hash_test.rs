@@ -135,7 +135,11 @@ fn readers_miss_nothing_while_writers_make_the_index_grow() {
                 });
             }
         });
-        assert_eq!(generation.tree(FAMILY).map_or(0, |tree| tree.keys()), (count * writers) as u64, "seed {seed}: a key twice");
+        assert_eq!(
+            generation.tree(FAMILY).map_or(0, |tree| tree.keys()),
+            (count * writers) as u64,
+            "seed {seed}: a key twice"
+        );
         for number in 0..count * writers {
             assert!(generation.get(FAMILY, &key(number), 1).is_some(), "seed {seed}: key {number}");
         }
