@@ -55,7 +55,7 @@ pub enum Delay {
 /// Why writers stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The active memtable is full and the one before it is not flushed.
+    /// The active memtable has no room for what a writer brings and the one before it is not flushed.
     Memory,
     /// Level 0 has as many runs as its stall threshold.
     Level0,
@@ -64,7 +64,7 @@ pub enum Cause {
 /// The delay before writing `bytes`.
 pub fn delay(pressure: &Pressure, bytes: u64) -> Delay {
     let p = pressure;
-    if p.unflushed > 0 && p.active >= p.active_limit {
+    if p.unflushed > 0 && p.active + bytes > p.active_limit {
         return Delay::Stop(Cause::Memory);
     }
     if p.l0_stop > 0 && p.l0_runs >= p.l0_stop {

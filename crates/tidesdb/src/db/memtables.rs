@@ -12,6 +12,7 @@ use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::memtable::Generation;
 use crate::types::{GenerationId, Seq};
+use crate::wal::Patience;
 
 /// Sealed memtables that may wait for their flush: with the active one, twice the write buffer.
 const MAX_SEALED: usize = 1;
@@ -80,7 +81,7 @@ pub(crate) struct Memtables {
 
 impl Store {
     /// Waits until the active memtable has room for `bytes`; seals it when it is full. Part of `prepare`.
-    pub(crate) fn make_room(&self, bytes: usize, patience: Duration) -> Result<()> {
+    pub(crate) fn make_room(&self, bytes: usize, patience: &Patience<'_>) -> Result<()> {
         let buffer = self.options.write_buffer_size;
         let fits = || {
             let view = self.view.load();
@@ -89,7 +90,7 @@ impl Store {
             let limit = buffer.min((2 * buffer).saturating_sub(sealed));
             used + bytes <= limit || (used == 0 && sealed <= buffer)
         };
-        let mut deadline = None;
+        let mut begun = None;
         loop {
             if fits() {
                 return Ok(());
@@ -110,15 +111,15 @@ impl Store {
                 return Err(stuck.error(self));
             }
             self.wal_alive()?;
-            let now = Instant::now();
-            let until = *deadline.get_or_insert(now + patience);
-            if now >= until {
+            if (patience.interrupted)() {
+                return Err(Error::Interrupted);
+            }
+            if begun.get_or_insert_with(Instant::now).elapsed() >= patience.timeout {
                 return Err(Error::BackpressureTimeout);
             }
             self.stats.count_backpressure(|| {
                 // A short step, so that a failure of the log is noticed.
-                let step = (until - now).min(Duration::from_millis(100));
-                self.memtables.changed.wait_for(&mut state, step);
+                self.memtables.changed.wait_for(&mut state, Patience::STEP);
             });
         }
     }

@@ -20,7 +20,7 @@ use crate::wal::{Ddl, Patience, PreparedHead, Purpose, Record, Reservation, Tick
 const LARGE_BATCH: usize = 1 << 20;
 
 /// Longest wait for a place among the committers or for room in the log.
-const ROOM_PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const ROOM_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Commits between two looks at the snapshot slots.
 const FLOOR_EVERY: u64 = 32;
@@ -67,27 +67,29 @@ impl Prepared {
 }
 
 impl Store {
-    /// The last step of a commit that may fail, wait or be killed. With an xid it is two-phase: the batch is
-    /// logged and synced as prepared, with the owner's table locks.
+    /// The last step of a commit that may fail, wait (for room, as long as `patience`) or be killed. With an xid
+    /// it is two-phase: the batch is logged and synced as prepared, with the owner's table locks.
     pub(crate) fn prepare(
         &self,
         batch: &WriteBatch,
         xid: Option<&[u8]>,
         sync: Option<SyncMode>,
         owner: &Owner,
+        patience: Duration,
     ) -> Result<Prepared> {
         if owner.is_killed() {
             return Err(Error::Interrupted);
         }
         let sync = self.sync_of(batch, sync);
         let batch = self.batch_of(batch, owner)?;
+        let until_killed = Patience { timeout: patience, interrupted: &|| owner.is_killed() };
         match xid {
-            None => self.prepare_batch(batch, None, sync),
+            None => self.prepare_batch(batch, None, sync, &until_killed),
             Some(xid) => {
                 self.check_writable()?;
                 let id = self.new_transaction_id();
-                let prepared = self.reserve(batch.clone(), Form::Marker(id), true, sync)?;
-                self.log_prepare(id, self.head_of(xid, &batch, owner), batch, None)?;
+                let prepared = self.reserve(batch.clone(), Form::Marker(id), true, sync, &until_killed)?;
+                self.log_prepare(id, self.head_of(xid, &batch, owner), batch, None, &until_killed)?;
                 Ok(prepared)
             }
         }
@@ -107,14 +109,15 @@ impl Store {
         batch: Arc<CommitBatch>,
         ddl: Option<Ddl>,
         sync: SyncMode,
+        patience: &Patience<'_>,
     ) -> Result<Prepared> {
         self.check_writable()?;
         if ddl.is_some() || (batch.body().len() <= LARGE_BATCH && batch.runs().is_none()) {
-            return self.reserve(batch, Form::Whole(ddl), false, sync);
+            return self.reserve(batch, Form::Whole(ddl), false, sync, patience);
         }
         let id = self.new_transaction_id();
-        let prepared = self.reserve(batch.clone(), Form::Marker(id), false, sync)?;
-        let room = self.batch_room(batch.body().len() + DECISION_BYTES, &batch)?;
+        let prepared = self.reserve(batch.clone(), Form::Marker(id), false, sync, patience)?;
+        let room = self.batch_room(batch.body().len() + DECISION_BYTES, &batch, patience)?;
         self.undecided.insert_ownerless(id, self.wal.written_lsn().segment());
         let ticket = self.log_batch(id, room, &batch, Record::Ownerless { txn: id, batch: batch.clone() });
         if let Err(error) = self.wal.wait_written(ticket) {
@@ -126,7 +129,13 @@ impl Store {
 
     /// Two-phase prepare of a transaction that waits for a decision from outside of the commit path: it
     /// takes no place and no memtable room until [`Store::wake`], and what it takes of the log is bounded.
-    pub(crate) fn prepare_dormant(&self, batch: &WriteBatch, xid: &[u8], owner: &Owner) -> Result<Dormant> {
+    pub(crate) fn prepare_dormant(
+        &self,
+        batch: &WriteBatch,
+        xid: &[u8],
+        owner: &Owner,
+        patience: Duration,
+    ) -> Result<Dormant> {
         if owner.is_killed() {
             return Err(Error::Interrupted);
         }
@@ -134,10 +143,11 @@ impl Store {
         let batch = self.batch_of(batch, owner)?;
         let head = self.head_of(xid, &batch, owner);
         let bytes = prepare_bytes(&head, &batch);
-        let decision = self.log_room(DECISION_BYTES, Purpose::Urgent)?;
-        let copy = self.batch_room(bytes, &batch)?;
+        let until_killed = Patience { timeout: patience, interrupted: &|| owner.is_killed() };
+        let decision = self.log_room(DECISION_BYTES, Purpose::Urgent, &until_killed)?;
+        let copy = self.batch_room(bytes, &batch, &until_killed)?;
         let id = self.new_transaction_id();
-        self.log_prepare(id, head, batch.clone(), Some(self.dormant_bound()))?;
+        self.log_prepare(id, head, batch.clone(), Some(self.dormant_bound()), &until_killed)?;
         self.undecided.make_dormant(id, Some(copy), Some(decision));
         Ok(Dormant { id, batch })
     }
@@ -145,14 +155,16 @@ impl Store {
     /// What `order` needs, for a dormant transaction. May wait; when it fails the transaction is as before.
     pub(crate) fn wake(&self, dormant: &Dormant) -> Result<Prepared> {
         self.check_writable()?;
-        // Its coordinator forgets it with the answer: the decision is durable in every mode.
-        self.reserve(dormant.batch.clone(), Form::Marker(dormant.id), true, SyncMode::Full)
+        // Its coordinator forgets it with the answer: the decision is durable in every mode, and no KILL keeps
+        // it from being carried out.
+        let patience = Patience::of(ROOM_PATIENCE);
+        self.reserve(dormant.batch.clone(), Form::Marker(dormant.id), true, SyncMode::Full, &patience)
     }
 
     /// Rolls a dormant transaction back, durably in every mode.
     pub(crate) fn roll_back_dormant(&self, dormant: &Dormant) -> Result<()> {
         self.check_writable()?;
-        let room = self.decision_room(dormant.id)?;
+        let room = self.decision_room(dormant.id, &Patience::of(ROOM_PATIENCE))?;
         self.log_rollback(dormant.id, &dormant.batch, room, true)
     }
 
@@ -163,21 +175,22 @@ impl Store {
         form: Form,
         two_phase: bool,
         sync: SyncMode,
+        patience: &Patience<'_>,
     ) -> Result<Prepared> {
-        let place = self.pipeline.reserve(ROOM_PATIENCE)?;
+        let place = self.pipeline.reserve(patience)?;
         let purpose = match form {
             // They give space back.
             Form::Whole(Some(Ddl::Drop | Ddl::Swap | Ddl::Other)) => Purpose::Urgent,
             _ => Purpose::Ordinary,
         };
-        match self.make_room(batch.memtable_bytes(), ROOM_PATIENCE) {
+        match self.make_room(batch.memtable_bytes(), patience) {
             // Their entries are few: memory that a full disk keeps from being flushed has room for them.
             Err(Error::DiskFull(_)) if purpose == Purpose::Urgent => {}
             done => done?,
         }
         let reservation = match form {
-            Form::Whole(_) => self.log_room(batch.body().len() + DECISION_BYTES, purpose)?,
-            Form::Marker(id) => self.decision_room(id)?,
+            Form::Whole(_) => self.log_room(batch.body().len() + DECISION_BYTES, purpose, patience)?,
+            Form::Marker(id) => self.decision_room(id, patience)?,
         };
         Ok(Prepared { batch, form, reservation: Some(reservation), two_phase, sync, _place: place })
     }
@@ -205,10 +218,11 @@ impl Store {
         head: Arc<PreparedHead>,
         batch: Arc<CommitBatch>,
         bound: Option<u64>,
+        patience: &Patience<'_>,
     ) -> Result<()> {
         self.seal_behind_long_log();
         let size = prepare_bytes(&head, &batch);
-        let room = self.batch_room(size, &batch)?;
+        let room = self.batch_room(size, &batch, patience)?;
         let segment = self.wal.written_lsn().segment();
         let admitted = self.undecided.insert_prepared(id, segment, (head.clone(), batch.clone()), bound);
         if let Err(others) = admitted {
@@ -226,16 +240,16 @@ impl Store {
     }
 
     /// Room for the decision of a transaction: what is kept for it, or new.
-    fn decision_room(&self, id: u64) -> Result<Reservation> {
+    fn decision_room(&self, id: u64, patience: &Patience<'_>) -> Result<Reservation> {
         match self.undecided.take_decision_room(id) {
             Some(room) => Ok(room),
-            None => self.log_room(DECISION_BYTES, Purpose::Urgent),
+            None => self.log_room(DECISION_BYTES, Purpose::Urgent, patience),
         }
     }
 
     /// Room for a record of `bytes` with a batch in it, and for the names of its runs.
-    fn batch_room(&self, bytes: usize, batch: &CommitBatch) -> Result<BatchRoom> {
-        BatchRoom::of(bytes, batch, |bytes| self.log_room(bytes, Purpose::Ordinary))
+    fn batch_room(&self, bytes: usize, batch: &CommitBatch, patience: &Patience<'_>) -> Result<BatchRoom> {
+        BatchRoom::of(bytes, batch, |bytes| self.log_room(bytes, Purpose::Ordinary, patience))
     }
 
     /// Queues `record`, which has the batch, and the names of the batch's runs before it.
@@ -300,8 +314,8 @@ impl Store {
     }
 
     /// Reserves room for a record in the log.
-    pub(crate) fn log_room(&self, bytes: usize, purpose: Purpose) -> Result<Reservation> {
-        self.wal.reserve(bytes, purpose, &Patience::of(ROOM_PATIENCE))
+    fn log_room(&self, bytes: usize, purpose: Purpose, patience: &Patience<'_>) -> Result<Reservation> {
+        self.wal.reserve(bytes, purpose, patience)
     }
 
     fn wait_logged(&self, ticket: Ticket, sync: SyncMode, defer_sync: bool) -> Result<()> {
@@ -327,7 +341,7 @@ impl Store {
     /// Commits a batch of the engine's own, durably.
     pub(crate) fn commit_internal(&self, batch: &WriteBatch, ddl: Option<Ddl>) -> Result<u64> {
         let batch = Arc::new(CommitBatch::new(batch));
-        let mut prepared = self.prepare_batch(batch, ddl, SyncMode::Full)?;
+        let mut prepared = self.prepare_batch(batch, ddl, SyncMode::Full, &Patience::of(ROOM_PATIENCE))?;
         self.order(&mut prepared);
         let seq = prepared.seq().unwrap_or_default();
         self.finish(prepared, false)?;

@@ -13,7 +13,7 @@ use crate::memtable::Generation;
 use crate::txn::commit_batch::{CommitBatch, Ordered};
 use crate::txn::frontier::{Frontier, Work};
 use crate::types::Seq;
-use crate::wal::Ticket;
+use crate::wal::{Patience, Ticket};
 
 /// Commits between `prepare` and the end of `finish` at a time; more wait in `prepare`. Larger than any
 /// sensible number of connections.
@@ -77,11 +77,18 @@ impl Pipeline {
     }
 
     /// Reserves a place; part of `prepare`, which may wait.
-    pub fn reserve(self: &Arc<Self>, timeout: Duration) -> Result<Place> {
+    pub fn reserve(self: &Arc<Self>, patience: &Patience<'_>) -> Result<Place> {
         let mut places = self.places.lock();
+        let mut waited = Duration::ZERO;
         while *places == 0 {
-            if self.place_free.wait_for(&mut places, timeout).timed_out() && *places == 0 {
+            if (patience.interrupted)() {
+                return Err(Error::Interrupted);
+            }
+            if waited >= patience.timeout {
                 return Err(Error::BackpressureTimeout);
+            }
+            if self.place_free.wait_for(&mut places, Patience::STEP).timed_out() {
+                waited += Patience::STEP;
             }
         }
         *places -= 1;

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode, Owner, Policy, TableMode};
 use crate::options::SyncMode;
 use crate::table::Hit;
-use crate::txn::commit::Prepared;
+use crate::txn::commit::{Prepared, ROOM_PATIENCE};
 use crate::txn::cursor::gap_around;
 use crate::txn::snapshot::Slot;
 use crate::txn::undecided::Dormant;
@@ -169,6 +169,8 @@ pub struct Transaction {
     snapshot_ahead: bool,
     statement_snapshot: Option<Slot>,
     lock_timeout: Option<Duration>,
+    /// How long it may be held back, at the begin of a statement and in `prepare`.
+    patience: Duration,
     prepared: Option<Prepared>,
     /// Prepared, waiting for a decision from outside of the commit path.
     dormant: Option<Dormant>,
@@ -203,6 +205,7 @@ impl Transaction {
             snapshot_ahead: false,
             statement_snapshot: None,
             lock_timeout: Some(Duration::from_secs(50)),
+            patience: ROOM_PATIENCE,
             prepared: None,
             dormant: None,
             xid: Vec::new(),
@@ -319,6 +322,7 @@ impl Transaction {
         self.store.locks.clear_kill(&self.owner);
         self.end_statement_snapshot();
         self.statement = self.batch.mark();
+        self.patience = patience;
         if may_write && !self.store.locks.holds_anything(&self.owner) {
             self.store.throttle(patience, &self.owner)?;
         }
@@ -722,7 +726,7 @@ impl Transaction {
             if self.unlocked_puts {
                 self.lock_written()?;
             }
-            let prepared = self.store.prepare(&self.batch, xid, self.sync, &self.owner)?;
+            let prepared = self.store.prepare(&self.batch, xid, self.sync, &self.owner, self.patience)?;
             self.prepared = Some(prepared);
             self.xid.extend_from_slice(xid.unwrap_or_default());
         }
@@ -739,7 +743,7 @@ impl Transaction {
             if self.unlocked_puts {
                 self.lock_written()?;
             }
-            let dormant = self.store.prepare_dormant(&self.batch, xid, &self.owner)?;
+            let dormant = self.store.prepare_dormant(&self.batch, xid, &self.owner, self.patience)?;
             let bytes = dormant.batch.body().len();
             let spilled = dormant.batch.runs().is_some();
             self.dormant = Some(dormant);

@@ -28,12 +28,17 @@ pub enum Purpose {
     Urgent,
 }
 
-/// How long a caller waits for room.
+/// How long a caller waits for room: in the log, in the memtable, for a place among the committers.
 pub struct Patience<'a> {
     /// Longest time; after it `Error::BackpressureTimeout`.
     pub timeout: Duration,
-    /// Asked every few milliseconds; true ends the wait with `Error::Interrupted`.
+    /// Asked every [`Patience::STEP`]; true ends the wait with `Error::Interrupted`.
     pub interrupted: &'a dyn Fn() -> bool,
+}
+
+impl Patience<'_> {
+    /// How often whoever waits looks whether there is still a reason to.
+    pub const STEP: Duration = Duration::from_millis(5);
 }
 
 impl Patience<'static> {
