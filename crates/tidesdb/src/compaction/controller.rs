@@ -160,7 +160,7 @@ mod tests {
                 ..Pressure::default()
             };
             let mut left = p.unflushed as f64;
-            while left > 0.0 && p.active < p.active_limit {
+            while left > 0.0 && p.active + batch <= p.active_limit {
                 let wait = micros(delay(&p, batch)) as f64;
                 p.active += batch;
                 left -= wait * flush_rate as f64 / 1e6;
