@@ -101,7 +101,7 @@ class ha_tidesdb final : public handler {
   /* --- admin.cc --- */
   int analyze(THD *thd, HA_CHECK_OPT *) override;
   int optimize(THD *thd, HA_CHECK_OPT *) override;
-  int check(THD *thd, HA_CHECK_OPT *) override;
+  int check(THD *thd, HA_CHECK_OPT *options) override;
 
  private:
   using Slice = tidesdb::Slice;
@@ -131,6 +131,9 @@ class ha_tidesdb final : public handler {
   /* For entries of the scanned secondary index. */
   int entry_mode() const;
   int fail(int status) { return session_->fail(status); }
+
+  /* admin.cc */
+  int compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry);
 
   /* scan.cc */
   void begin_scan(uint index);
