@@ -437,6 +437,25 @@ fn memory_is_bounded_and_a_rollback_leaves_nothing() {
     }
 }
 
+/// Transactions on one table that are large only together do not stand in each other's way.
+#[test]
+fn a_crowd_on_one_table_commits() {
+    let disk = FaultyDisk::new(9);
+    let (db, families) = make(&disk, &Options { write_buffer_size: 512 << 10, ..options() });
+    let mut crowd: Vec<Transaction> = (0..5).map(|_| begin(&db)).collect();
+    for n in 0..400u64 {
+        for (who, txn) in crowd.iter_mut().enumerate() {
+            txn.set_lock_timeout(Some(Duration::ZERO));
+            txn.put(&families[0], format!("{who} {n}").as_bytes(), &[who as u8; 300]).expect("puts");
+        }
+    }
+    assert!(db.stats().txn_memory_bytes > 512 << 10, "{}", db.stats().txn_memory_bytes);
+    for txn in &mut crowd {
+        txn.commit().expect("commits");
+    }
+    assert_eq!(sim::rows(&db, &families[0]).expect("reads").len(), 5 * 400);
+}
+
 /// A kill ends the writing of runs; rollback leaves nothing.
 #[test]
 fn a_kill_ends_it() {

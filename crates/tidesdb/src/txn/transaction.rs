@@ -20,6 +20,9 @@ use crate::types::{FamilyId, Kind, Seq, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
 /// Part of the bound on a transaction's memory that it may take while there are too many large ones.
 const CROWDED_SHARE: usize = 16;
 
+/// Write buffers that all transactions may take before one that is within its own bound waits to become smaller.
+const OVERCROWDED: u64 = 4;
+
 /// What a transaction sees of others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Isolation {
@@ -545,7 +548,9 @@ impl Transaction {
 
     /// Moves the changes in memory to a run, once they are beyond the bound, or a part of it while all
     /// transactions together take a whole write buffer. The tables that are changed are locked as a whole
-    /// from then on: neither keys nor locks of a large transaction fill memory.
+    /// from then on: neither keys nor locks of a large transaction fill memory. Only because others are large too
+    /// nobody waits for these locks, which two of them could never get, before all together take
+    /// `OVERCROWDED` buffers.
     fn spill_if_large(&mut self) -> Result<()> {
         self.changed();
         let buffer = self.store.options.write_buffer_size;
@@ -555,9 +560,14 @@ impl Transaction {
             return Ok(());
         }
         if !self.mood.unlocked {
+            let optional = size <= bound && all <= buffer as u64 * OVERCROWDED;
+            let policy = if optional { Policy::NoWait } else { self.policy(false) };
             let families: Vec<FamilyId> = self.batch.touched().collect();
             for family in families {
-                self.store.locks.lock_table(&self.owner, family, TableMode::Exclusive, self.policy(false))?;
+                match self.store.locks.lock_table(&self.owner, family, TableMode::Exclusive, policy) {
+                    Err(Error::LockTimeout) if optional => return Ok(()),
+                    done => done?,
+                };
             }
         }
         self.batch.spill(&self.store, &self.owner)?;
