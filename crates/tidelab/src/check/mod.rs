@@ -10,6 +10,9 @@ pub mod agreement;
 pub mod commits;
 pub mod counters;
 pub mod crash;
+pub mod definitions;
+pub mod disk;
+pub mod formats;
 pub mod history;
 pub mod indexreads;
 pub mod jobs;
@@ -56,13 +59,19 @@ pub enum Check {
     Replica,
     /// Statements over all rows of a large table: all or nothing, within memory, beside others.
     Large,
+    /// Definitions under `kill -9`: the tables are those that were answered, the store has theirs alone.
+    Definitions,
+    /// The store's file system is full, and fails: nothing acknowledged is lost, reads go on.
+    Disk,
+    /// What a later version of the plugin wrote is refused by name.
+    Formats,
     /// Resident memory under load and with ten thousand tables.
     Memory,
 }
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 11] = [
+    pub const ALL: [Check; 14] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
@@ -73,6 +82,9 @@ impl Check {
         Check::History,
         Check::Commits,
         Check::Large,
+        Check::Definitions,
+        Check::Disk,
+        Check::Formats,
         Check::Memory,
     ];
 
@@ -89,6 +101,9 @@ impl Check {
             Check::Commits => "commits",
             Check::Replica => "replica",
             Check::Large => "large",
+            Check::Definitions => "definitions",
+            Check::Disk => "disk",
+            Check::Formats => "formats",
             Check::Memory => "memory",
         }
     }
@@ -105,6 +120,9 @@ impl Check {
             Check::Commits => commits::run(lab),
             Check::Replica => replica::run(lab),
             Check::Large => large::run(lab),
+            Check::Definitions => definitions::run(lab),
+            Check::Disk => disk::run(lab),
+            Check::Formats => formats::run(lab),
             Check::Memory => memory::run(lab),
         }
     }
