@@ -7,6 +7,7 @@
 //! one complaint for each thing that is wrong. What fails leaves its files behind.
 
 pub mod agreement;
+pub mod bound;
 pub mod commits;
 pub mod counters;
 pub mod crash;
@@ -65,13 +66,15 @@ pub enum Check {
     Disk,
     /// What a later version of the plugin wrote is refused by name.
     Formats,
+    /// Growth under clients that want more memory of each kind than the bound allows.
+    Bound,
     /// Resident memory under load and with ten thousand tables.
     Memory,
 }
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 14] = [
+    pub const ALL: [Check; 15] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
@@ -85,6 +88,7 @@ impl Check {
         Check::Definitions,
         Check::Disk,
         Check::Formats,
+        Check::Bound,
         Check::Memory,
     ];
 
@@ -104,6 +108,7 @@ impl Check {
             Check::Definitions => "definitions",
             Check::Disk => "disk",
             Check::Formats => "formats",
+            Check::Bound => "bound",
             Check::Memory => "memory",
         }
     }
@@ -123,6 +128,7 @@ impl Check {
             Check::Definitions => definitions::run(lab),
             Check::Disk => disk::run(lab),
             Check::Formats => formats::run(lab),
+            Check::Bound => bound::run(lab),
             Check::Memory => memory::run(lab),
         }
     }
