@@ -146,7 +146,14 @@ impl Client {
         loop {
             let (kind, statement, after) = self.draw(&mut random);
             self.in_doubt = Some((statement.clone(), after));
-            session.run(&statement)?;
+            match session.run(&statement) {
+                // InnoDB's own data file of an earlier life is in the way (see `left_behind`): it did not happen.
+                Err(Failure::Sql { message, .. }) if message.contains("Tablespace") => {
+                    self.in_doubt = None;
+                    continue;
+                }
+                answer => answer?,
+            };
             if let Some((_, after)) = self.in_doubt.take() {
                 self.tables = after;
             }
