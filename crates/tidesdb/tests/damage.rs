@@ -150,3 +150,24 @@ fn the_compaction_of_others_goes_on() {
         std::thread::sleep(Duration::from_millis(10));
     }
 }
+
+/// The runs of a family whose damaged file keeps them from being merged pile up beyond where writers stop; nobody
+/// would end that stop, so that nobody is stopped.
+#[test]
+fn runs_that_damage_piles_up_stop_no_writer() {
+    let disk = FaultyDisk::new(1);
+    let (_, _, file) = two_families(&disk);
+    let middle = disk.contents(&file).expect("there").len() as u64 / 2;
+    assert!(disk.flip_bit(&file, middle, 3));
+    let db = open(&disk, &Options { compaction_threads: 1, ..options() }).expect("opens");
+    let (bad, good) = (db.family(b"bad").expect("there"), db.family(b"good").expect("there"));
+    let stop = bad.options().l0_stall_threshold as usize;
+    for round in 0..stop as u32 + 3 {
+        // It expects that no statement waits for 20 seconds.
+        fill(&db, &bad, round * 12_000, 12_000);
+        db.flush().expect("flushes");
+    }
+    let runs = db.family_stats(&bad).expect("counts").runs;
+    assert!(runs as usize > stop, "{runs} runs, writers stop at {stop}");
+    fill(&db, &good, 0, 10);
+}

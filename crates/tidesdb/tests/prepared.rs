@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use sim::{begin, begin_as, env, normal, open, tiny, tiny_family, DIR};
 use tidesdb::db::family::Family;
-use tidesdb::io::faulty::Crash;
+use tidesdb::io::faulty::{Crash, Failure, Fault, Op};
 use tidesdb::io::{Disk, FaultyDisk};
 use tidesdb::lock::TableMode;
 use tidesdb::options::{Options, SyncMode};
@@ -980,4 +980,34 @@ fn a_rolled_back_prepare_leaves_no_files() {
     let recovered = tables(&disk);
     world.step(Step::ByXid("x", false)).expect("rolls back");
     assert!(tables(&disk) < recovered, "{} of {recovered} tables", tables(&disk));
+}
+
+/// The log fails between a prepare and its commit. Of a two-phase one the coordinator's log may say that it is
+/// committed, and after the restart it is: the answer is not "no". In one phase nothing of it is in the log.
+#[test]
+fn a_log_that_fails_behind_a_prepare_leaves_the_outcome_to_the_restart() {
+    let disk = new_store(10, &normal(SyncMode::Full));
+    let db = open(&disk, &normal(SyncMode::Full)).expect("opens");
+    let mut writers: Vec<Transaction> = (0..3).map(|_| started(&db)).collect();
+    for (n, txn) in writers.iter_mut().enumerate() {
+        txn.put(&family(&db), &key(100 + n as u32), b"v").expect("puts");
+    }
+    let [two, one, fails] = &mut writers[..] else { unreachable!("three of them") };
+    two.prepare(Some(b"x")).expect("prepares");
+    one.prepare(None).expect("prepares");
+    disk.fail(Fault { op: Some(Op::Write), path: ".wal".into(), skip: 0, times: 1, failure: Failure::Eio });
+    assert!(matches!(fails.commit(), Err(Error::OutcomeUnknown)));
+    let answer = two.finish(true);
+    assert!(matches!(answer, Err(Error::OutcomeUnknown)), "{answer:?}");
+    let answer = one.finish(false);
+    assert!(matches!(answer, Err(Error::ReadOnly(_))), "{answer:?}");
+    drop(writers);
+    drop(db);
+    let disk = disk.crash(Crash::Kill);
+    let db = open(&disk, &normal(SyncMode::Full)).expect("opens");
+    assert_eq!(db.prepared(), [b"x".to_vec()]);
+    assert!(db.commit_by_xid(b"x").expect("commits"));
+    let rows = sim::rows(&db, &family(&db)).expect("reads");
+    let there = |n: u32| rows.iter().any(|(found, _)| *found == key(n));
+    assert!(there(100) && !there(101));
 }

@@ -5,6 +5,7 @@
 #include "log.h"
 
 #include "ddl/table_path.h"
+#include "row/row_codec.h"
 #include "store/store.h"
 
 namespace tidesdb {
@@ -29,6 +30,17 @@ ulong guess_rows(const KEY &key, uint part) {
 
 }  // namespace
 
+int OpenTable::refuse(const char *format, ...) const {
+  char why[256];
+  va_list arguments;
+  va_start(arguments, format);
+  my_vsnprintf(why, sizeof(why), format, arguments);
+  va_end(arguments);
+  sql_print_error("TidesDB: the table '%s' cannot be used: %s", name_.c_str(), why);
+  my_printf_error(ER_UNKNOWN_ERROR, "TidesDB: the table '%s' cannot be used: %s", MYF(0), name_.c_str(), why);
+  return REFUSED;
+}
+
 int OpenTable::open(const std::string &name, const TABLE *table) {
   name_ = name;
   int status = open_family(plugin.db, primary_family(name), &primary_);
@@ -37,17 +49,17 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
   status = family_record(primary_.get(), &bytes);
   if (status != TIDESDB_OK) return status;
   const TABLE_SHARE *share = table->s;
-  if (!record_.decode(bytes)) {
-    sql_print_error("TidesDB: the dictionary record of '%s' cannot be read (%zu bytes)", name.c_str(),
-                    bytes.size());
-    return TIDESDB_CORRUPTION;
-  }
+  if (!bytes.empty() && bytes[0] != TABLE_RECORD_VERSION)
+    return refuse("its dictionary record has format version %u, this build knows version %u", bytes[0],
+                  TABLE_RECORD_VERSION);
+  if (!record_.decode(bytes)) return refuse("its dictionary record cannot be read (%zu bytes)", bytes.size());
+  if (record_.row_layout != ROW_LAYOUT_VERSION)
+    return refuse("its rows have layout version %llu, this build knows version %llu",
+                  static_cast<ulonglong>(record_.row_layout), ROW_LAYOUT_VERSION);
   const bool has_primary = share->primary_key != MAX_KEY;
-  if (record_.indexes.size() != share->keys || record_.has_primary_key != has_primary) {
-    sql_print_error("TidesDB: '%s' has %zu indexes in the engine's dictionary and %u in the server's",
-                    name.c_str(), record_.indexes.size(), share->keys);
-    return TIDESDB_CORRUPTION;
-  }
+  if (record_.indexes.size() != share->keys || record_.has_primary_key != has_primary)
+    return refuse("it has %zu indexes in the engine's dictionary and %u in the server's",
+                  record_.indexes.size(), share->keys);
   indexes_.resize(share->keys);
   for (uint key = 0; key < share->keys; key++) {
     if (key == share->primary_key) continue;

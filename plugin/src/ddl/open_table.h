@@ -17,8 +17,11 @@ namespace tidesdb {
 
 class OpenTable : public Handler_share {
  public:
-  /* Looks the table up in the dictionary. Returns a status of the engine; TIDESDB_CORRUPTION when the
-     record does not fit the server's definition. */
+  /* What open() returns, beside the statuses of the engine, when the record is of a version that is not known
+     or does not fit the server's definition; the client and the error log were told. */
+  static constexpr int REFUSED = -1;
+
+  /* Looks the table up in the dictionary. */
   int open(const std::string &name, const TABLE *table);
 
   const std::string &name() const { return name_; }
@@ -32,6 +35,8 @@ class OpenTable : public Handler_share {
   int set_statistics(uint64_t rows, std::vector<std::vector<uint64_t>> rows_per_key);
 
  private:
+  int refuse(const char *format, ...) const ATTRIBUTE_FORMAT(printf, 2, 3);
+
   std::string name_;
   FamilyHandle primary_;
   std::vector<FamilyHandle> indexes_;

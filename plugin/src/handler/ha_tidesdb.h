@@ -149,6 +149,8 @@ class ha_tidesdb final : public handler {
   int deliver_row(const tidesdb_row &row, uchar *buf);
   void give_back_other_row();
   int deliver_entry(const tidesdb_row &entry, uchar *buf);
+  /* Says in the error log why a row cannot be read. */
+  int undecodable_row(Slice value) const;
   int read_by_key(Slice primary_key, uchar *buf, int none, int flags);
   int read_unique(uchar *buf, int none);
   bool entry_matches(const uchar *buf, Slice entry_key, Slice primary_key);

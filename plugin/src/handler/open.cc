@@ -70,7 +70,9 @@ OpenTable *ha_tidesdb::find_open_table(const char *name, int *error) {
         found = made.release();
         set_ha_share_ptr(found);
       } else {
-        *error = status == TIDESDB_NO_SUCH_FAMILY ? HA_ERR_NO_SUCH_TABLE : plain_error(status, "open");
+        *error = status == TIDESDB_NO_SUCH_FAMILY ? HA_ERR_NO_SUCH_TABLE
+                 : status == OpenTable::REFUSED   ? HA_ERR_GENERIC
+                                                  : plain_error(status, "open");
       }
     }
   }

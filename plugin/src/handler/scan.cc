@@ -130,6 +130,17 @@ void ha_tidesdb::remember_row_number(Slice primary_key) {
     memcpy(row_number_, primary_key.data, HIDDEN_KEY_SIZE);
 }
 
+int ha_tidesdb::undecodable_row(Slice value) const {
+  const ulonglong layout = RowReader::layout_version(value);
+  if (layout != ROW_LAYOUT_VERSION)
+    sql_print_error("TidesDB: a row of '%s' has layout version %llu, this build knows version %llu",
+                    open_table_->name().c_str(), layout, ROW_LAYOUT_VERSION);
+  else
+    sql_print_error("TidesDB: a row of '%s' cannot be decoded (%zu bytes)", open_table_->name().c_str(),
+                    value.size);
+  return HA_ERR_CRASHED;
+}
+
 int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none, int flags) {
   tidesdb_cursor *cursor;
   if (const int error = row_cursor(&cursor)) return error;
@@ -142,11 +153,7 @@ int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none, int flags) 
     peeked_ = true;
   else if (status != TIDESDB_OK)
     return fail(status);
-  if (!row_reader_->read(primary_key, value, buf)) {
-    sql_print_error("TidesDB: a row of '%s' cannot be decoded (%zu bytes)", open_table_->name().c_str(),
-                    value.size);
-    return HA_ERR_CRASHED;
-  }
+  if (!row_reader_->read(primary_key, value, buf)) return undecodable_row(value);
   remember_row_number(primary_key);
   return 0;
 }
@@ -202,11 +209,8 @@ int ha_tidesdb::deliver_entry(const tidesdb_row &entry, uchar *buf) {
 int ha_tidesdb::deliver_row(const tidesdb_row &row, uchar *buf) {
   if (scan_index_ != MAX_KEY && !is_primary(scan_index_)) return deliver_entry(row, buf);
   const Slice key{row.key, row.key_size};
-  if (!row_reader_->read(key, {row.value, row.value_size}, buf)) {
-    sql_print_error("TidesDB: a row of '%s' cannot be decoded (%zu bytes)", open_table_->name().c_str(),
-                    row.value_size);
-    return HA_ERR_CRASHED;
-  }
+  if (!row_reader_->read(key, {row.value, row.value_size}, buf))
+    return undecodable_row({row.value, row.value_size});
   remember_row_number(key);
   return 0;
 }

@@ -195,6 +195,12 @@ void RowReader::compile(const MY_BITMAP *columns) {
   chosen_ = true;
 }
 
+ulonglong RowReader::layout_version(Slice value) {
+  const uchar *from = value.data;
+  ulonglong version;
+  return read_varint(&from, value.data + value.size, &version) ? version : 0;
+}
+
 bool RowReader::read(Slice key, Slice value, uchar *record) {
   const uchar *from = value.data, *const end = value.data + value.size;
   ulonglong version;

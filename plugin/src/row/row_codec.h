@@ -98,6 +98,8 @@ class RowReader {
     false: damaged bytes, or a layout version that is not known.
   */
   bool read(Slice key, Slice value, uchar *record);
+  /* The layout version that a row says it has; 0: it says none. */
+  static ulonglong layout_version(Slice value);
 
  private:
   void compile(const MY_BITMAP *columns);

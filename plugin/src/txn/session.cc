@@ -360,6 +360,9 @@ int Session::commit_failed(int status) {
     case HA_ERR_ABORTED_BY_USER:
       thd_->send_kill_message();
       break;
+    case HA_ERR_DISK_FULL:
+      my_error(ER_DISK_FULL, MYF(0), tidesdb_last_error(), ENOSPC);
+      break;
     default:
       my_error(ER_GET_ERRMSG, MYF(0), mapped.code, tidesdb_last_error(), "TidesDB");
       break;

@@ -7,9 +7,13 @@
 //! one complaint for each thing that is wrong. What fails leaves its files behind.
 
 pub mod agreement;
+pub mod bound;
 pub mod commits;
 pub mod counters;
 pub mod crash;
+pub mod definitions;
+pub mod disk;
+pub mod formats;
 pub mod history;
 pub mod indexreads;
 pub mod jobs;
@@ -56,13 +60,21 @@ pub enum Check {
     Replica,
     /// Statements over all rows of a large table: all or nothing, within memory, beside others.
     Large,
+    /// Definitions under `kill -9`: the tables are those that were answered, the store has theirs alone.
+    Definitions,
+    /// The store's file system is full, and fails: nothing acknowledged is lost, reads go on.
+    Disk,
+    /// What a later version of the plugin wrote is refused by name.
+    Formats,
+    /// Growth under clients that want more memory of each kind than the bound allows.
+    Bound,
     /// Resident memory under load and with ten thousand tables.
     Memory,
 }
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 11] = [
+    pub const ALL: [Check; 15] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
@@ -73,6 +85,10 @@ impl Check {
         Check::History,
         Check::Commits,
         Check::Large,
+        Check::Definitions,
+        Check::Disk,
+        Check::Formats,
+        Check::Bound,
         Check::Memory,
     ];
 
@@ -89,6 +105,10 @@ impl Check {
             Check::Commits => "commits",
             Check::Replica => "replica",
             Check::Large => "large",
+            Check::Definitions => "definitions",
+            Check::Disk => "disk",
+            Check::Formats => "formats",
+            Check::Bound => "bound",
             Check::Memory => "memory",
         }
     }
@@ -105,6 +125,10 @@ impl Check {
             Check::Commits => commits::run(lab),
             Check::Replica => replica::run(lab),
             Check::Large => large::run(lab),
+            Check::Definitions => definitions::run(lab),
+            Check::Disk => disk::run(lab),
+            Check::Formats => formats::run(lab),
+            Check::Bound => bound::run(lab),
             Check::Memory => memory::run(lab),
         }
     }

@@ -107,7 +107,8 @@ impl Bounds {
     /// The bounds that options ask for.
     pub fn new(store: &Options, family: &FamilyOptions, floor: Seq) -> Bounds {
         Bounds {
-            trigger: family.l0_compaction_trigger.max(1).into(),
+            // Where writers stop, merging has begun: else nothing would end the stop.
+            trigger: family.l0_compaction_trigger.min(family.l0_stall_threshold).max(1).into(),
             base_level_size: store.base_level_size.max(1),
             small_run: small_runs_bound(store),
             target_file_size: store.target_file_size.max(1),

@@ -28,14 +28,17 @@ const SET_ASIDE: Duration = Duration::from_secs(60);
 pub(crate) struct SetAside(Mutex<HashMap<FamilyId, Instant>>);
 
 impl SetAside {
-    /// A merge of the family failed, and not because the disk is full or the store closes.
-    fn note(&self, family: FamilyId, error: &Error) {
-        if !matches!(error, Error::DiskFull(_) | Error::Interrupted) {
+    /// A merge of the family failed; true: not because the disk is full or the store closes, it is set aside.
+    fn note(&self, family: FamilyId, error: &Error) -> bool {
+        let aside = !matches!(error, Error::DiskFull(_) | Error::Interrupted);
+        if aside {
             self.0.lock().insert(family, Instant::now() + SET_ASIDE);
         }
+        aside
     }
 
-    fn holds(&self, family: FamilyId) -> bool {
+    /// Whether nothing of the family is merged for now.
+    pub(crate) fn holds(&self, family: FamilyId) -> bool {
         let mut until = self.0.lock();
         let Some(end) = until.get(&family) else { return false };
         let holds = *end > Instant::now();
@@ -55,10 +58,15 @@ impl Store {
         }
     }
 
+    /// Options of a family that merges do not pass over.
+    fn options_of_merged(&self, family: FamilyId) -> Option<FamilyOptions> {
+        self.family_options(family).filter(|_| !self.set_aside.holds(family))
+    }
+
     /// Bytes still to compact.
     pub(crate) fn compaction_debt(&self) -> u64 {
         let version = self.versions.current();
-        compaction::debt(&version, &self.options, &|id| self.family_options(id), self.snapshots.floor())
+        compaction::debt(&version, &self.options, &|id| self.options_of_merged(id), self.snapshots.floor())
     }
 
     fn with_context<T>(&self, run: impl FnOnce(&JobContext<'_>) -> Result<T>) -> Result<T> {
@@ -79,7 +87,7 @@ impl Store {
             return Ok(false);
         }
         let floor = self.refresh_floor();
-        let options = |id| self.family_options(id).filter(|_| !self.set_aside.holds(id));
+        let options = |id| self.options_of_merged(id);
         let picked = compaction::pick(&self.claims, &self.versions, &self.options, None, &options, floor);
         if let Some(picked) = picked {
             let done = self.with_context(|context| {
@@ -92,7 +100,11 @@ impl Store {
                     &picked.task,
                 )
             });
-            let done = done.inspect_err(|error| self.set_aside.note(picked.family, error))?;
+            let done = done.inspect_err(|error| {
+                if self.set_aside.note(picked.family, error) {
+                    self.shape_changed();
+                }
+            })?;
             self.account(&done);
             self.install(done.edit)?;
             drop(picked);

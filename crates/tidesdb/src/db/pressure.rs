@@ -45,13 +45,14 @@ impl Gauges {
 }
 
 impl Store {
-    /// To be called when runs came or went: measures level 0 and debt, and wakes compaction.
+    /// To be called when runs came or went, or a family was set aside: measures level 0 and debt, and wakes
+    /// compaction. What nobody merges for now holds nobody back: the wait would have no end.
     pub(crate) fn shape_changed(&self) {
         let version = self.versions.current();
         let (mut runs, mut stop) = (0, 0);
         for (family, levels) in version.families() {
             let here = levels.l0.len() as u64;
-            if here == 0 {
+            if here == 0 || self.set_aside.holds(family) {
                 continue;
             }
             let limit = self.family_options(family).map_or(0, |o| u64::from(o.l0_stall_threshold));

@@ -310,7 +310,12 @@ impl Store {
         if let Some(runs) = prepared.batch.runs() {
             self.stats.run_bytes.fetch_add(runs.raw_bytes(), Relaxed);
         }
-        self.wait_logged(ordered.ticket, prepared.sync, defer_sync && prepared.two_phase)
+        let two_phase = prepared.two_phase;
+        match self.wait_logged(ordered.ticket, prepared.sync, defer_sync && two_phase) {
+            // The decision is not in the log, but the prepare is: the coordinator's log says what became of it.
+            Err(Error::ReadOnly(_)) if two_phase => Err(Error::OutcomeUnknown),
+            done => done,
+        }
     }
 
     /// Reserves room for a record in the log.

@@ -1,0 +1,146 @@
+//! `formats`: what a later version of the plugin may have written (a dictionary record, a layout of rows, a single
+//! row) is refused by table and version, never misread, and the rest goes on; with today's bytes put back every
+//! row is there.
+//!
+//! The bytes are changed by the engine itself while the server is down: checksums are those of what was written.
+
+use std::fs;
+use std::path::Path;
+
+use tidesdb::{Db, Mood, Options, ReadMode};
+
+use super::session::{Failure, Session};
+use super::{conclude, connect, must, set_up, Check, Lab, Verdict};
+use crate::check::progress;
+use crate::error::{io_error, Error, Result};
+use crate::server::settings;
+
+/// Where the version of the layout stands in a table's record (`docs/format/table-record.md`).
+const ROW_LAYOUT_AT: usize = 18;
+/// The row of the integer key 2 (`docs/format/rows.md`).
+const KEY_2: [u8; 4] = [0x80, 0, 0, 2];
+/// The version that nobody knows yet.
+const LATER: u8 = 2;
+
+/// Runs the check.
+pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
+    let settings = settings::checks(false);
+    let mut server = lab.start(&settings)?;
+    let mut session = connect(&server)?;
+    set_up(&mut session, &["CREATE DATABASE formats", "USE formats"])?;
+    for table in ["record", "layout", "one_row", "fine"] {
+        set_up(
+            &mut session,
+            &[
+                &format!("CREATE TABLE {table} (a INT PRIMARY KEY, b INT, KEY (b)) ENGINE=TidesDB"),
+                &format!("INSERT INTO {table} VALUES (1, 10), (2, 20), (3, 30)"),
+            ],
+        )?;
+    }
+    drop(session);
+    let store = server.directory().join("tidesdb_data");
+    server.shut_down()?;
+    change(&store, LATER)?;
+    server.restart(&settings, lab.interrupt)?;
+    let mut session = connect(&server)?;
+    let mut complaints = refusals(&mut session);
+    let log = server.directory().join("error.log");
+    let text = fs::read_to_string(&log).map_err(io_error("cannot read", &log))?;
+    for line in [
+        "'formats/record' cannot be used: its dictionary record has format version 2, this build knows version 1",
+        "'formats/layout' cannot be used: its rows have layout version 2, this build knows version 1",
+        "a row of 'formats/one_row' has layout version 2, this build knows version 1",
+    ] {
+        if !text.contains(line) {
+            complaints.push(format!("the error log does not say: {line}"));
+        }
+    }
+    progress(Check::Formats, &format!("with later versions: {} wrong", complaints.len()));
+    drop(session);
+    server.shut_down()?;
+    change(&store, 1)?;
+    server.restart(&settings, lab.interrupt)?;
+    let mut session = connect(&server)?;
+    for table in ["record", "layout", "one_row", "fine"] {
+        let rows = must(table, session.numbers(&format!("SELECT * FROM formats.{table} ORDER BY a")))?;
+        let b = if table == "fine" { 31 } else { 30 };
+        if rows != [[1, 10], [2, 20], [3, b]] {
+            complaints.push(format!("{table} has the rows {rows:?} when today's bytes are back"));
+        }
+        let check = must(table, session.rows(&format!("CHECK TABLE formats.{table}")))?;
+        if check.concat().last().map(String::as_str) != Some("OK") {
+            complaints.push(format!("CHECK TABLE {table}: {}", check.concat().join(" ")));
+        }
+    }
+    let summary =
+        "a record, a layout and a row of a later version refused by name, the rest read".to_string();
+    conclude(server, summary, complaints)
+}
+
+/// What statements on the tables must give while later versions stand in them.
+fn refusals(session: &mut Session) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let mut refused = |statement: &str, code: u16, part: &str| match session.rows(statement) {
+        Err(Failure::Sql { code: got, message }) if got == code && message.contains(part) => {}
+        other => complaints.push(format!("{statement}: {other:?}, not error {code} with '{part}'")),
+    };
+    for (table, part) in [("record", "format version 2"), ("layout", "layout version 2")] {
+        let named = format!("'formats/{table}' cannot be used");
+        for statement in ["SELECT * FROM formats.", "INSERT INTO formats.", "DELETE FROM formats."] {
+            let rest = if statement.starts_with("INSERT") { " VALUES (4, 40)" } else { "" };
+            refused(&format!("{statement}{table}{rest}"), 1105, part);
+            refused(&format!("{statement}{table}{rest}"), 1105, &named);
+        }
+    }
+    for statement in [
+        "SELECT b FROM formats.one_row WHERE a = 2",
+        "SELECT SUM(b) FROM formats.one_row IGNORE INDEX (b)",
+        "SELECT * FROM formats.one_row FORCE INDEX (b) WHERE b > 0 FOR UPDATE",
+        "UPDATE formats.one_row SET b = b + 1 WHERE a = 2",
+        "DELETE FROM formats.one_row WHERE a = 2",
+    ] {
+        refused(statement, 1034, "one_row");
+    }
+    let mut answers = |statement: &str, expected: &[&str]| match session.rows(statement) {
+        Ok(rows) if rows.concat() == expected => {}
+        other => complaints.push(format!("{statement}: {other:?}, must be {expected:?}")),
+    };
+    answers("SELECT b FROM formats.one_row WHERE a = 3", &["30"]);
+    answers("UPDATE formats.fine SET b = 31 WHERE a = 3", &[]);
+    answers("SELECT SUM(b) FROM formats.fine IGNORE INDEX (b)", &["61"]);
+    let check = "CHECK TABLE formats.one_row";
+    match session.rows(check) {
+        Ok(rows) if rows.concat().last().map(String::as_str) == Some("Corrupt") => {}
+        other => complaints.push(format!("{check}: {other:?}")),
+    }
+    complaints
+}
+
+/// Writes `version` into a record, into the layout that another record names, and into one row.
+fn change(store: &Path, version: u8) -> Result<()> {
+    let fail = |error: tidesdb::Error| Error::Load {
+        what: format!("the store in {}", store.display()),
+        message: error.to_string(),
+    };
+    let options = Options { create_if_missing: false, flush_on_close: true, ..Options::default() };
+    let db = Db::open(store, options).map_err(fail)?;
+    let mut ddl = db.ddl().map_err(fail)?;
+    for (name, at) in [(b"formats/record\0p", 0), (b"formats/layout\0p", ROW_LAYOUT_AT)] {
+        let mut record = db.family(name).map_err(fail)?.record().to_vec();
+        record[at] = version;
+        ddl.set_record(name, &record).map_err(fail)?;
+    }
+    ddl.commit().map_err(fail)?;
+    let family = db.family(b"formats/one_row\0p").map_err(fail)?;
+    let mut txn = db.transaction();
+    txn.begin(Mood::default()).map_err(fail)?;
+    let mut row = txn.get(&family, &KEY_2, ReadMode::Snapshot).map_err(fail)?.unwrap_or_default();
+    match row.first_mut() {
+        Some(first) => *first = version,
+        None => return Err(fail(tidesdb::Error::InvalidArgument("there is no row 2".to_string()))),
+    }
+    txn.put(&family, &KEY_2, &row).map_err(fail)?;
+    txn.commit().map_err(fail)?;
+    drop(txn);
+    db.close().map_err(fail)
+}
