@@ -105,9 +105,9 @@ USERS ?= 8
 TPCC_ARGS ?=
 
 demo: plugin ## sysbench and TPC-C on TidesDB, InnoDB and MyRocks, compared in two tables
-	$(TIDELAB) demo $(LAB_ARGS) --time 8 --warm-up 1
+	$(TIDELAB) demo $(LAB_ARGS) --time 6 --warm-up 1
 	$(TIDELAB) tpcc $(LAB_ARGS) --name demo-tpcc --data $(BUILD)/tpcc --cnf $(CONFIGS)/tpcc-small-64M.cnf \
-	  --warehouses 2 --users 4 --build-users 2 --rampup 3s --duration 15s --settle 3s --rounds 1
+	  --warehouses 2 --users 4 --build-users 2 --rampup 3s --duration 12s --settle 3s --rounds 1
 
 bench: plugin ## sysbench, longer: all eight workloads, with an update phase before the reads
 	$(TIDELAB) bench $(LAB_ARGS)

@@ -13,6 +13,7 @@ pub mod counters;
 pub mod crash;
 pub mod definitions;
 pub mod disk;
+mod entries;
 pub mod formats;
 pub mod history;
 pub mod indexreads;
@@ -66,6 +67,8 @@ pub enum Check {
     Disk,
     /// What a later version of the plugin wrote is refused by name.
     Formats,
+    /// An index that does not agree with its table is found by CHECK TABLE.
+    Entries,
     /// Growth under clients that want more memory of each kind than the bound allows.
     Bound,
     /// Resident memory under load and with ten thousand tables.
@@ -74,7 +77,7 @@ pub enum Check {
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 15] = [
+    pub const ALL: [Check; 16] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
@@ -88,6 +91,7 @@ impl Check {
         Check::Definitions,
         Check::Disk,
         Check::Formats,
+        Check::Entries,
         Check::Bound,
         Check::Memory,
     ];
@@ -108,6 +112,7 @@ impl Check {
             Check::Definitions => "definitions",
             Check::Disk => "disk",
             Check::Formats => "formats",
+            Check::Entries => "entries",
             Check::Bound => "bound",
             Check::Memory => "memory",
         }
@@ -128,6 +133,7 @@ impl Check {
             Check::Definitions => definitions::run(lab),
             Check::Disk => disk::run(lab),
             Check::Formats => formats::run(lab),
+            Check::Entries => entries::run(lab),
             Check::Bound => bound::run(lab),
             Check::Memory => memory::run(lab),
         }

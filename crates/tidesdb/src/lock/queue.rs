@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::mode::Mask;
 use super::owner::Owner;
 
@@ -73,7 +75,8 @@ pub(super) enum GivenBack {
 /// `grant_waiters` no waiter could be granted.
 #[derive(Default)]
 pub(super) struct Queue {
-    granted: Vec<Hold>,
+    /// Most keys have one holder: it stands here, and not in memory of its own.
+    granted: SmallVec<[Hold; 1]>,
     waiting: Vec<Request>,
     /// Number of grants with each mode bit.
     count: [u32; Mask::BITS],
@@ -393,7 +396,7 @@ impl Queue {
     pub(super) fn shrink(&mut self) {
         const KEEP: usize = 8;
         if self.granted.capacity() > KEEP {
-            self.granted = Vec::new();
+            self.granted = SmallVec::new();
         }
         if self.waiting.capacity() > KEEP {
             self.waiting = Vec::new();
@@ -402,7 +405,8 @@ impl Queue {
 
     /// Bytes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.granted.capacity() * size_of::<Hold>() + self.waiting.capacity() * size_of::<Request>()
+        let granted = if self.granted.spilled() { self.granted.capacity() } else { 0 };
+        granted * size_of::<Hold>() + self.waiting.capacity() * size_of::<Request>()
     }
 
     /// Panics if an invariant does not hold.

@@ -1,0 +1,212 @@
+//! What a transaction changes, and how it reads a key: its own changes first, then what it may see of others.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use super::{Change, ChangeKind, Found, Missing, Own, ReadMode, Transaction};
+use crate::db::family::Family;
+use crate::error::{Error, Result};
+use crate::lock::{Granted, Mode, Policy, TableMode};
+use crate::types::{FamilyId, Kind, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
+
+/// Part of the bound on a transaction's memory that it may take while there are too many large ones.
+const CROWDED_SHARE: usize = 16;
+
+/// Write buffers that all transactions may take before one that is within its own bound waits to become smaller.
+const OVERCROWDED: u64 = 4;
+
+impl Transaction {
+    /// The transaction's own latest change of a key.
+    pub(crate) fn own(&self, family: FamilyId, key: &[u8]) -> Result<Option<Own<'_>>> {
+        if self.batch.is_empty() {
+            return Ok(None);
+        }
+        match self.batch.get(family, key) {
+            Some(own) => Ok(Some(Own::Memory(own))),
+            None => Ok(self.batch.runs().get(family, key)?.map(Own::Spilled)),
+        }
+    }
+
+    /// Moves the changes in memory to a run, once they are beyond the bound, or a part of it while all
+    /// transactions together take a whole write buffer. The tables that are changed are locked as a whole
+    /// from then on: neither keys nor locks of a large transaction fill memory. Only because others are large too
+    /// nobody waits for these locks, which two of them could never get, before all together take
+    /// `OVERCROWDED` buffers.
+    fn spill_if_large(&mut self) -> Result<()> {
+        self.changed();
+        let buffer = self.store.options.write_buffer_size;
+        let (size, bound) = (self.batch.size(), buffer / 2);
+        let all = self.store.stats.batch_bytes.load(Ordering::Relaxed);
+        if size <= bound / CROWDED_SHARE || (size <= bound && all <= buffer as u64) {
+            return Ok(());
+        }
+        if !self.mood.unlocked {
+            let optional = size <= bound && all <= buffer as u64 * OVERCROWDED;
+            let policy = if optional { Policy::NoWait } else { self.policy(false) };
+            let families: Vec<FamilyId> = self.batch.touched().collect();
+            for family in families {
+                match self.store.locks.lock_table(&self.owner, family, TableMode::Exclusive, policy) {
+                    Err(Error::LockTimeout) if optional => return Ok(()),
+                    done => done?,
+                };
+            }
+        }
+        self.batch.spill(&self.store, &self.owner)?;
+        self.count(self.batch.size());
+        Ok(())
+    }
+
+    /// Applies a row's changes in order, all or none. On failure the index of the failing change comes
+    /// with the error; locks taken stay.
+    pub fn write(&mut self, changes: &[Change<'_>]) -> Result<(), (usize, Error)> {
+        self.require_active().map_err(|e| (0, e))?;
+        let mark = self.batch.mark();
+        for (index, change) in changes.iter().enumerate() {
+            if let Err(error) = self.write_one(change) {
+                self.batch.cut_back(mark);
+                self.changed();
+                return Err((index, error));
+            }
+        }
+        if let Err(error) = self.spill_if_large() {
+            self.batch.cut_back(mark);
+            self.changed();
+            return Err((changes.len().saturating_sub(1), error));
+        }
+        self.owner.set_written(self.batch.made());
+        Ok(())
+    }
+
+    fn write_one(&mut self, change: &Change<'_>) -> Result<()> {
+        let Change { family, key, .. } = *change;
+        family.check_live()?;
+        if key.len() > MAX_KEY_LEN {
+            return Err(Error::InvalidArgument(format!(
+                "a key of {} bytes is longer than {MAX_KEY_LEN}",
+                key.len()
+            )));
+        }
+        let (kind, value) = match change.kind {
+            // Whether an older entry lies below is not known here: every put says that it may.
+            ChangeKind::Put(value) | ChangeKind::Insert(value) | ChangeKind::PutEntry(value) => {
+                (Kind::PUT.marked_may_overwrite(), value)
+            }
+            ChangeKind::Delete => (Kind::DELETE, &[][..]),
+        };
+        if value.len() > MAX_VALUE_LEN {
+            return Err(Error::InvalidArgument(format!("a value of {} bytes is too long", value.len())));
+        }
+        let insert = matches!(change.kind, ChangeKind::Insert(_));
+        if change.lock && !self.mood.unlocked {
+            let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;
+            // A key under a lock on the table was not looked at when that was taken.
+            let compared = granted == Some(Granted::AlreadyHeld) && !self.overtaken.load(Ordering::Relaxed);
+            let entry = matches!(change.kind, ChangeKind::PutEntry(_));
+            let unread = !compared && !entry && self.transaction_snapshot.is_some();
+            let own = match insert || unread {
+                true => self.own(family.id(), key)?.map(|own| own.value().is_some()),
+                false => Some(true),
+            };
+            if own.is_none() {
+                if let Some((seq, kind)) = self.store.newest(family.id(), key, MAX_SEQ, None)? {
+                    let unchanged = self.check_unchanged(seq);
+                    if insert && !kind.is_tombstone() {
+                        return Err(Error::Duplicate);
+                    }
+                    unchanged?;
+                }
+            } else if insert && own == Some(true) {
+                return Err(Error::Duplicate);
+            }
+        } else if insert {
+            let live = match self.own(family.id(), key)? {
+                Some(own) => own.value().is_some(),
+                None => self
+                    .store
+                    .newest(family.id(), key, MAX_SEQ, None)?
+                    .is_some_and(|(_, kind)| !kind.is_tombstone()),
+            };
+            if live {
+                return Err(Error::Duplicate);
+            }
+        }
+        // A range may have to keep it out; the row it overwrites keeps its own lock.
+        self.unlocked_puts |= !change.lock && !self.mood.unlocked && !kind.is_tombstone();
+        self.batch.push(family.id(), key, kind, value);
+        Ok(())
+    }
+
+    /// Takes the locks on written keys that no statement took.
+    pub(super) fn lock_written(&self) -> Result<()> {
+        for (family, entries) in self.batch.families() {
+            for entry in entries {
+                let policy = self.policy(false);
+                self.store.locks.lock_point(&self.owner, family, entry.key, Mode::Exclusive, policy)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes one key, locked.
+    pub fn put(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(&[Change { family, key, kind: ChangeKind::Put(value), lock: true }]).map_err(|(_, e)| e)
+    }
+
+    /// Writes one key that must not exist, locked.
+    pub fn insert(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(&[Change { family, key, kind: ChangeKind::Insert(value), lock: true }]).map_err(|(_, e)| e)
+    }
+
+    /// Deletes one key, locked.
+    pub fn delete(&mut self, family: &Arc<Family>, key: &[u8]) -> Result<()> {
+        self.write(&[Change { family, key, kind: ChangeKind::Delete, lock: true }]).map_err(|(_, e)| e)
+    }
+
+    /// The value of a key as the mode says; `None` when there is none.
+    pub fn get(&mut self, family: &Arc<Family>, key: &[u8], mode: ReadMode) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_into(family, key, mode, false, Missing::Keep, &mut value)?.live.then_some(value))
+    }
+
+    /// Reads a key into `out`. In the locking modes the key is locked once; [`Error::LockTimeout`] also
+    /// when another has it and `skip` is set.
+    pub(crate) fn get_into(
+        &mut self,
+        family: &Arc<Family>,
+        key: &[u8],
+        mode: ReadMode,
+        skip: bool,
+        missing: Missing,
+        out: &mut Vec<u8>,
+    ) -> Result<Found> {
+        self.require_active()?;
+        out.clear();
+        let seq = self.read_seq(mode)?;
+        self.check_family(family, seq)?;
+        let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
+        let locking = matches!(mode, ReadMode::Shared | ReadMode::Exclusive);
+        let mut newly_locked = false;
+        if locking {
+            let granted = self.lock_key(family.id(), key, lock, skip)?.ok_or(Error::LockTimeout)?;
+            newly_locked = granted == Granted::New;
+        }
+        if let Some(own) = self.own(family.id(), key)? {
+            let value = own.value();
+            out.extend_from_slice(value.unwrap_or_default());
+            return Ok(Found { live: value.is_some(), newly_locked });
+        }
+        let live = match self.store.newest(family.id(), key, seq, Some(out))? {
+            None => false,
+            Some((seq, kind)) => {
+                if locking {
+                    self.check_unchanged(seq)?;
+                }
+                !kind.is_tombstone()
+            }
+        };
+        if locking && !live {
+            newly_locked = self.settle_missing(family.id(), key, lock, missing, newly_locked)?;
+        }
+        Ok(Found { live, newly_locked })
+    }
+}

@@ -1,0 +1,162 @@
+//! The ends of a transaction: prepare, order and finish, XA PREPARE and what follows it, rollback.
+
+use std::sync::atomic::Ordering;
+
+use super::{State, Transaction};
+use crate::error::{Error, Result};
+use crate::txn::commit::Prepared;
+use crate::txn::write_batch::Mark;
+
+impl Transaction {
+    /// The last step that may fail or wait. With an `xid` the changes are logged and synced as prepared.
+    pub fn prepare(&mut self, xid: Option<&[u8]>) -> Result<()> {
+        self.require_active()?;
+        if !self.batch.is_empty() {
+            if self.unlocked_puts {
+                self.lock_written()?;
+            }
+            let prepared = self.store.prepare(&self.batch, xid, self.sync, &self.owner, self.patience)?;
+            self.prepared = Some(prepared);
+            self.xid.extend_from_slice(xid.unwrap_or_default());
+        }
+        self.state = State::Prepared;
+        Ok(())
+    }
+
+    /// Prepares a transaction that somebody outside decides, perhaps much later (XA PREPARE): logged and
+    /// synced, it holds its locks and nothing else. [`Transaction::resume`] comes before `order`. On an error
+    /// the transaction is as before.
+    pub fn prepare_dormant(&mut self, xid: &[u8]) -> Result<()> {
+        self.require_active()?;
+        if !self.batch.is_empty() {
+            if self.unlocked_puts {
+                self.lock_written()?;
+            }
+            let dormant = self.store.prepare_dormant(&self.batch, xid, &self.owner, self.patience)?;
+            let bytes = dormant.batch.body().len();
+            let spilled = dormant.batch.runs().is_some();
+            self.dormant = Some(dormant);
+            self.xid.extend_from_slice(xid);
+            self.batch.clear();
+            self.count(bytes);
+            if spilled {
+                // The transaction's own runs, where `prepare` made others of them.
+                self.store.unlink_unused();
+            }
+        }
+        self.end_snapshots();
+        self.state = State::Prepared;
+        Ok(())
+    }
+
+    /// Takes what the commit of a dormant transaction needs; may wait and fail, and then the transaction is
+    /// still prepared. Nothing to do for others.
+    pub fn resume(&mut self) -> Result<()> {
+        if let Some(dormant) = &self.dormant {
+            self.prepared = Some(self.store.wake(dormant)?);
+            self.dormant = None;
+        }
+        Ok(())
+    }
+
+    /// Fixes the place in the commit order. Cannot fail; nothing to do without writes or before
+    /// `prepare`.
+    pub fn order(&mut self) {
+        if let Some(prepared) = &mut self.prepared {
+            self.store.order(prepared);
+        }
+    }
+
+    /// Waits until the commit is visible and as durable as asked for, then releases everything.
+    /// `defer_sync`: a checkpoint request will be answered for it. Before `prepare` it is an error that
+    /// changes nothing.
+    pub fn finish(&mut self, defer_sync: bool) -> Result<()> {
+        if self.state != State::Prepared {
+            return Err(Error::InvalidArgument("finish before prepare".into()));
+        }
+        self.resume()?;
+        self.order();
+        let result = match self.prepared.take() {
+            Some(prepared) => self.store.finish(prepared, defer_sync),
+            None => Ok(()),
+        };
+        self.end();
+        result
+    }
+
+    /// Commits. After an error in `prepare` the transaction is still there, to be rolled back.
+    pub fn commit(&mut self) -> Result<()> {
+        if self.state != State::Prepared {
+            self.prepare(None)?;
+        }
+        self.finish(false)
+    }
+
+    /// Undoes everything, from any state; releases the locks.
+    pub fn rollback(&mut self) -> Result<()> {
+        let dormant = self.dormant.as_ref().map(|dormant| &dormant.batch);
+        let batch = self.prepared.as_ref().map(Prepared::batch).or(dormant);
+        let spilled = batch.is_some_and(|batch| batch.runs().is_some());
+        let result = match (self.prepared.take(), self.dormant.take()) {
+            (Some(prepared), _) => self.store.roll_back_prepared(prepared),
+            (None, Some(dormant)) => self.store.roll_back_dormant(&dormant),
+            (None, None) => Ok(()),
+        };
+        self.end();
+        if spilled {
+            // Of one that was dormant nothing else is left.
+            self.store.unlink_unused();
+        }
+        result
+    }
+
+    fn end(&mut self) {
+        self.end_snapshots();
+        let spilled = !self.batch.runs().is_empty();
+        self.batch.clear();
+        self.count(0);
+        self.xid.clear();
+        self.statement = Mark::default();
+        self.savepoints.clear();
+        self.overtaken.store(false, Ordering::Relaxed);
+        self.unlocked_puts = false;
+        self.changed();
+        self.store.locks.unlock_all(&self.owner);
+        if spilled {
+            self.store.unlink_unused();
+        }
+        self.state = State::Idle;
+    }
+
+    fn end_snapshots(&mut self) {
+        self.end_statement_snapshot();
+        self.snapshot_ahead = false;
+        if let Some(slot) = self.transaction_snapshot.take() {
+            self.store.snapshots.release(slot);
+        }
+        self.ended_snapshots += 1;
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        // A two-phase prepare was answered: only its coordinator decides, perhaps after a restart. The
+        // store keeps batch and locks, as it does for those that recovery finds.
+        let ordered = self.prepared.as_ref().is_some_and(|prepared| prepared.seq().is_some());
+        if !self.xid.is_empty() && !ordered {
+            let prepared = self.prepared.take().and_then(Prepared::into_dormant);
+            if let Some(dormant) = self.dormant.take().or(prepared) {
+                self.end_snapshots();
+                self.count(0);
+                let xid = std::mem::take(&mut self.xid);
+                self.store.orphan(xid, dormant, self.owner.clone());
+                return;
+            }
+        }
+        if self.state != State::Idle {
+            // An ordered one is finished. Nobody is left to hear of a failed rollback record; recovery decides
+            // such a transaction.
+            let _ = self.rollback();
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The locks that a transaction takes: on tables, keys, gaps and ranges.
+
+use std::time::Duration;
+
+use super::{Isolation, Missing, Transaction};
+use crate::db::family::Family;
+use crate::error::Result;
+use crate::lock::{Granted, Mode, Policy, TableMode};
+use crate::txn::cursor::gap_around;
+use crate::types::FamilyId;
+
+impl Transaction {
+    /// Locks the table that `family` stands for, until the transaction ends.
+    pub fn lock_table(&mut self, family: &Family, mode: TableMode) -> Result<()> {
+        self.require_active()?;
+        if self.mood.unlocked {
+            return Ok(());
+        }
+        self.store.locks.lock_table(&self.owner, family.id(), mode, self.policy(false)).map(|_| ())
+    }
+
+    pub(super) fn policy(&self, skip: bool) -> Policy {
+        match self.lock_timeout {
+            _ if skip => Policy::Skip,
+            Some(Duration::ZERO) => Policy::NoWait,
+            timeout => Policy::Wait(timeout),
+        }
+    }
+
+    /// Locks a key as the mode and the transaction ask for; `None`: another has it and `skip` is set.
+    pub(crate) fn lock_key(
+        &self,
+        family: FamilyId,
+        key: &[u8],
+        mode: Mode,
+        skip: bool,
+    ) -> Result<Option<Granted>> {
+        if self.mood.unlocked {
+            return Ok(Some(Granted::AlreadyHeld));
+        }
+        let policy = self.policy(skip);
+        let intent = self.mood.optimistic && !self.mood.ordered_waits;
+        if intent && mode == Mode::Exclusive && self.mood.isolation < Isolation::Serializable {
+            let intent = self.store.locks.put_intent(&self.owner, family, key, policy)?;
+            return Ok(intent.map(|intent| intent.granted));
+        }
+        self.store.locks.lock_point(&self.owner, family, key, mode, policy)
+    }
+
+    /// Whether locking scans keep the gaps between their rows free of others' insertions, and a missing key
+    /// asked for exclusively the gap around it.
+    pub(crate) fn keeps_gaps(&self) -> bool {
+        match self.mood.isolation {
+            _ if self.mood.unlocked => false,
+            Isolation::Serializable => true,
+            Isolation::RepeatableRead | Isolation::Snapshot => !self.mood.optimistic,
+            Isolation::ReadUncommitted | Isolation::ReadCommitted => false,
+        }
+    }
+
+    /// Keeps `from..to` free of others' insertions; waits for those who have keys there.
+    pub(crate) fn lock_range(&self, family: FamilyId, from: &[u8], to: Option<&[u8]>) -> Result<()> {
+        self.store.locks.lock_range(&self.owner, family, from, to, self.policy(false))
+    }
+
+    /// What a locking read leaves behind that found nothing. Returns whether a lock newly taken is kept.
+    pub(super) fn settle_missing(
+        &self,
+        family: FamilyId,
+        key: &[u8],
+        mode: Mode,
+        missing: Missing,
+        newly_locked: bool,
+    ) -> Result<bool> {
+        if missing == Missing::Forget || self.mood.isolation < Isolation::RepeatableRead {
+            if newly_locked {
+                self.unlock_key(family, key, mode);
+            }
+            return Ok(false);
+        }
+        if mode == Mode::Exclusive && self.keeps_gaps() {
+            let (from, to) = gap_around(&self.store, family, key)?;
+            let to = to.as_deref();
+            self.store.locks.lock_gap(&self.owner, family, key, &from, to, self.policy(false))?;
+        }
+        Ok(newly_locked)
+    }
+
+    /// Gives back a lock that a read of this transaction newly took, unless the key was written since.
+    pub(crate) fn unlock_key(&self, family: FamilyId, key: &[u8], mode: Mode) {
+        if self.batch.get(family, key).is_none() {
+            self.store.locks.unlock_point(&self.owner, family, key, mode);
+        }
+    }
+}

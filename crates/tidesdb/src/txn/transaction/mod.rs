@@ -1,0 +1,457 @@
+//! A transaction: its snapshots, its private batch, its locks, and its end.
+//!
+//! - here: begin, statements and savepoints, snapshots;
+//! - `locking`: tables, keys, gaps and ranges;
+//! - `changes`: writes, and reads of a key;
+//! - `ending`: prepare, order and finish, rollback.
+
+mod changes;
+mod ending;
+mod locking;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::db::family::Family;
+use crate::db::Store;
+use crate::error::{Error, Result};
+use crate::lock::Owner;
+use crate::options::SyncMode;
+use crate::table::Hit;
+use crate::txn::commit::{Prepared, ROOM_PATIENCE};
+use crate::txn::snapshot::Slot;
+use crate::txn::undecided::Dormant;
+use crate::txn::write_batch::{Mark, OwnEntry, WriteBatch};
+use crate::types::{Seq, MAX_SEQ};
+
+/// What a transaction sees of others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Isolation {
+    /// The newest committed version at each read; no snapshot.
+    ReadUncommitted,
+    /// A snapshot for each statement.
+    ReadCommitted,
+    /// One snapshot, taken by the first plain read.
+    #[default]
+    RepeatableRead,
+    /// One snapshot, taken by the first statement of any kind.
+    Snapshot,
+    /// As repeatable read; the caller reads with shared locks.
+    Serializable,
+}
+
+/// How a transaction behaves, fixed when it begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mood {
+    /// What it sees.
+    pub isolation: Isolation,
+    /// Intents instead of waiting locks (`protocols.md` 4.8).
+    pub optimistic: bool,
+    /// No locks and no checks: bulk load into a family that nobody sees yet.
+    pub unlocked: bool,
+    /// A replica's applier: every conflict is a wait.
+    pub ordered_waits: bool,
+}
+
+/// How a read treats others' changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadMode {
+    /// At the snapshot that the isolation level asks for.
+    Snapshot,
+    /// The newest committed version, without a lock.
+    Latest,
+    /// Takes a shared lock, then reads the newest version.
+    Shared,
+    /// Takes an exclusive lock, then reads the newest version.
+    Exclusive,
+    /// The newest version without a lock on its key, in scans that keep the gaps between keys free as those
+    /// of `Shared` and `Exclusive` do: for entries of an index whose rows the caller locks.
+    Gap,
+}
+
+impl ReadMode {
+    /// Whether scans in this mode keep gaps free where the transaction does.
+    pub(crate) fn may_keep_gaps(self) -> bool {
+        matches!(self, ReadMode::Shared | ReadMode::Exclusive | ReadMode::Gap)
+    }
+}
+
+/// One change of a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// Where.
+    pub family: &'a Arc<Family>,
+    /// Which key.
+    pub key: &'a [u8],
+    /// What.
+    pub kind: ChangeKind<'a>,
+    /// Take an exclusive lock on the key first, and check it against the transaction's snapshot.
+    pub lock: bool,
+}
+
+/// What a change does.
+#[derive(Clone, Copy, Debug)]
+pub enum ChangeKind<'a> {
+    /// The key has this value, whether it exists or not.
+    Put(&'a [u8]),
+    /// The key has this value; an error when a live entry of it exists.
+    Insert(&'a [u8]),
+    /// As `Put`, for an entry of an index whose row is locked: a lock on it keeps it out of others' ranges
+    /// and is not compared with the snapshot, as the row's was.
+    PutEntry(&'a [u8]),
+    /// The key does not exist.
+    Delete,
+}
+
+/// What a locking read of a key that does not exist keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Missing {
+    /// From REPEATABLE READ on the lock on the key, and for exclusive reads the gap around it.
+    Keep,
+    /// Nothing: the key was named by an entry of an index, whose range tells of a new one.
+    Forget,
+}
+
+/// What a point read came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// The key exists; its value was appended.
+    pub live: bool,
+    /// The read took a lock that the transaction did not have.
+    pub newly_locked: bool,
+}
+
+/// The transaction's own latest change of a key.
+#[derive(Debug)]
+pub(crate) enum Own<'a> {
+    /// In memory.
+    Memory(OwnEntry<'a>),
+    /// In a run.
+    Spilled(Hit),
+}
+
+impl Own<'_> {
+    /// The value; `None` for a deletion.
+    pub(crate) fn value(&self) -> Option<&[u8]> {
+        let (kind, value) = match self {
+            Own::Memory(own) => (own.kind, own.value),
+            Own::Spilled(hit) => (hit.kind, hit.value()),
+        };
+        (!kind.is_tombstone()).then_some(value)
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+enum State {
+    Idle,
+    Active,
+    Prepared,
+}
+
+/// A savepoint of a transaction.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub struct SavepointId(pub u64);
+
+/// Steps in which the memory of private batches is counted: small transactions touch no shared counter.
+const COUNT_STEP: usize = 4 << 10;
+
+/// A transaction; begun and ended many times. Used by one thread at a time.
+#[derive(Debug)]
+pub struct Transaction {
+    pub(crate) store: Arc<Store>,
+    owner: Arc<Owner>,
+    mood: Mood,
+    state: State,
+    pub(crate) batch: WriteBatch,
+    changes: Arc<AtomicU64>,
+    statement: Mark,
+    /// In the order in which they were set.
+    savepoints: Vec<(SavepointId, Mark)>,
+    next_savepoint: u64,
+    transaction_snapshot: Option<Slot>,
+    /// The transaction's snapshot is at a commit that may not be in the memtable yet.
+    snapshot_ahead: bool,
+    statement_snapshot: Option<Slot>,
+    lock_timeout: Option<Duration>,
+    /// How long it may be held back, at the begin of a statement and in `prepare`.
+    patience: Duration,
+    prepared: Option<Prepared>,
+    /// Prepared, waiting for a decision from outside of the commit path.
+    dormant: Option<Dormant>,
+    /// Of a two-phase `prepare`.
+    xid: Vec<u8>,
+    /// Bytes of it that the store's counter of batches has.
+    counted: usize,
+    sync: Option<SyncMode>,
+    /// Snapshots that ended; cursors compare it.
+    ended_snapshots: u64,
+    /// A lock is held on a key whose newest version was found to be newer than the snapshot: holding a
+    /// lock already does not show any more that its key was compared.
+    overtaken: AtomicBool,
+    /// Some key was put without a lock: `prepare` locks it.
+    unlocked_puts: bool,
+}
+
+impl Transaction {
+    pub(crate) fn new(store: Arc<Store>) -> Transaction {
+        let owner = Owner::new(store.new_owner_id());
+        Transaction {
+            store,
+            owner,
+            mood: Mood::default(),
+            state: State::Idle,
+            batch: WriteBatch::default(),
+            changes: Arc::new(AtomicU64::new(0)),
+            statement: Mark::default(),
+            savepoints: Vec::new(),
+            next_savepoint: 0,
+            transaction_snapshot: None,
+            snapshot_ahead: false,
+            statement_snapshot: None,
+            lock_timeout: Some(Duration::from_secs(50)),
+            patience: ROOM_PATIENCE,
+            prepared: None,
+            dormant: None,
+            xid: Vec::new(),
+            counted: 0,
+            sync: None,
+            ended_snapshots: 0,
+            overtaken: AtomicBool::new(false),
+            unlocked_puts: false,
+        }
+    }
+
+    /// Begins. No snapshot is taken yet.
+    pub fn begin(&mut self, mood: Mood) -> Result<()> {
+        if self.state != State::Idle {
+            return Err(Error::InvalidArgument("the transaction is begun already".into()));
+        }
+        self.mood = mood;
+        self.patience = ROOM_PATIENCE;
+        self.state = State::Active;
+        self.owner.restart(self.store.new_owner_id());
+        self.owner.set_applier(mood.ordered_waits);
+        self.owner.set_keeps_reads(mood.isolation == Isolation::Serializable);
+        Ok(())
+    }
+
+    /// Whether it is begun and not ended.
+    pub fn is_active(&self) -> bool {
+        self.state != State::Idle
+    }
+
+    /// Whether anything was written since it began.
+    pub fn has_writes(&self) -> bool {
+        !self.batch.is_empty() || self.dormant.is_some()
+    }
+
+    /// Counts changes of what the transaction sees of itself; grows with every write and undo.
+    pub fn change_counter(&self) -> &Arc<AtomicU64> {
+        &self.changes
+    }
+
+    /// The owner of its locks; kills go there.
+    pub fn owner(&self) -> &Arc<Owner> {
+        &self.owner
+    }
+
+    /// Longest wait for a lock; `None`: no limit.
+    pub fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
+        self.lock_timeout = timeout;
+    }
+
+    /// Sync mode that the commit asks for beyond the store's and the families'.
+    pub fn set_sync(&mut self, mode: Option<SyncMode>) {
+        self.sync = mode;
+    }
+
+    /// Takes the transaction's snapshot now.
+    pub fn take_snapshot(&mut self) -> Result<()> {
+        self.require_active()?;
+        if self.transaction_snapshot.is_none() {
+            self.transaction_snapshot = Some(self.store.take_snapshot()?);
+        }
+        Ok(())
+    }
+
+    /// Takes the transaction's snapshot now, behind everything that is ordered (WITH CONSISTENT SNAPSHOT,
+    /// under the caller's own order lock). Waits for nothing; the first read helps the commits in, and can be
+    /// killed.
+    pub fn take_ordered_snapshot(&mut self) -> Result<()> {
+        self.require_active()?;
+        if self.transaction_snapshot.is_none() {
+            self.transaction_snapshot = Some(self.store.take_ordered_snapshot()?);
+            self.snapshot_ahead = true;
+        }
+        Ok(())
+    }
+
+    /// Whether the transaction holds any lock, intentions on tables included.
+    pub fn holds_locks(&self) -> bool {
+        self.store.locks.holds_locks(&self.owner)
+    }
+
+    /// Sets a savepoint: changes made from now on can be undone alone. It lives until it is released, undone
+    /// over, or the transaction ends, whatever statements end meanwhile.
+    pub fn savepoint_set(&mut self) -> Result<SavepointId> {
+        self.require_active()?;
+        self.next_savepoint += 1;
+        let id = SavepointId(self.next_savepoint);
+        self.savepoints.push((id, self.batch.mark()));
+        Ok(id)
+    }
+
+    /// Undoes the changes made after a savepoint; locks stay, later savepoints go.
+    pub fn savepoint_rollback(&mut self, id: SavepointId) -> Result<()> {
+        self.require_active()?;
+        let Some(at) = self.savepoints.iter().position(|(known, _)| *known == id) else {
+            return Err(Error::InvalidArgument("the transaction has no such savepoint".into()));
+        };
+        let mark = self.savepoints[at].1;
+        self.savepoints.truncate(at + 1);
+        self.cut_back(mark);
+        self.statement = self.statement.min(mark);
+        self.owner.set_written(self.batch.made());
+        Ok(())
+    }
+
+    /// Forgets a savepoint; changes stay, and so do other savepoints.
+    pub fn savepoint_release(&mut self, id: SavepointId) {
+        self.savepoints.retain(|(known, _)| *known != id);
+    }
+
+    /// Begins a statement. `may_write` lets back-pressure delay the caller, at most for `patience` and
+    /// only while the transaction holds no lock.
+    pub fn statement_begin(&mut self, may_write: bool, patience: Duration) -> Result<()> {
+        self.require_active()?;
+        self.store.locks.clear_kill(&self.owner);
+        self.end_statement_snapshot();
+        self.statement = self.batch.mark();
+        self.patience = patience;
+        if may_write && !self.store.locks.holds_anything(&self.owner) {
+            self.store.throttle(patience, &self.owner)?;
+        }
+        if self.mood.isolation == Isolation::Snapshot {
+            self.take_snapshot()?;
+        }
+        Ok(())
+    }
+
+    /// Ends a statement: its snapshot at READ COMMITTED goes, its changes stay.
+    pub fn statement_end(&mut self) {
+        self.end_statement_snapshot();
+        self.statement = self.batch.mark();
+    }
+
+    /// Undoes the statement's changes; its locks stay.
+    pub fn statement_rollback(&mut self) {
+        self.cut_back(self.statement);
+        self.end_statement_snapshot();
+    }
+
+    /// Undoes the changes behind `mark`.
+    fn cut_back(&mut self, mark: Mark) {
+        let spilled = !self.batch.runs().is_empty();
+        self.batch.cut_back(mark);
+        if spilled {
+            self.store.unlink_unused();
+        }
+        self.changed();
+    }
+
+    fn end_statement_snapshot(&mut self) {
+        if let Some(slot) = self.statement_snapshot.take() {
+            self.ended_snapshots += 1;
+            self.store.snapshots.release(slot);
+        }
+    }
+
+    /// Grows whenever a snapshot of the transaction ends. A cursor that read at one must not go on: what
+    /// the snapshot kept from being pruned may be gone.
+    pub(crate) fn ended_snapshots(&self) -> u64 {
+        self.ended_snapshots
+    }
+
+    /// Error unless the transaction is begun and not prepared.
+    pub(crate) fn require_active(&self) -> Result<()> {
+        match self.state {
+            State::Active => Ok(()),
+            State::Idle => Err(Error::InvalidArgument("no transaction is begun".into())),
+            State::Prepared => Err(Error::InvalidArgument("the transaction is prepared".into())),
+        }
+    }
+
+    fn changed(&mut self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        let size = self.batch.size();
+        if size.abs_diff(self.counted) >= COUNT_STEP || size == 0 {
+            self.count(size);
+        }
+    }
+
+    /// Makes the store's counter of batches count `size` bytes for this one.
+    fn count(&mut self, size: usize) {
+        if size != self.counted {
+            let counter = &self.store.stats.batch_bytes;
+            // Wraps where it shrinks: the sum is right.
+            counter.fetch_add((size as u64).wrapping_sub(self.counted as u64), Ordering::Relaxed);
+            self.counted = size;
+        }
+    }
+
+    /// The sequence that a read in `mode` reads at.
+    pub(crate) fn read_seq(&mut self, mode: ReadMode) -> Result<Seq> {
+        if mode != ReadMode::Snapshot {
+            return Ok(MAX_SEQ);
+        }
+        match self.mood.isolation {
+            Isolation::ReadUncommitted => Ok(MAX_SEQ),
+            Isolation::ReadCommitted => {
+                if let Some(slot) = &self.statement_snapshot {
+                    return Ok(slot.seq());
+                }
+                let slot = self.store.take_snapshot()?;
+                Ok(self.statement_snapshot.insert(slot).seq())
+            }
+            _ => {
+                if let Some(slot) = &self.transaction_snapshot {
+                    let seq = slot.seq();
+                    if self.snapshot_ahead {
+                        if self.owner.is_killed() {
+                            return Err(Error::Interrupted);
+                        }
+                        self.store.reach(seq);
+                        self.snapshot_ahead = false;
+                    }
+                    return Ok(seq);
+                }
+                let slot = self.store.take_snapshot()?;
+                Ok(self.transaction_snapshot.insert(slot).seq())
+            }
+        }
+    }
+
+    /// Error when `seq` is newer than what the transaction has read at (`protocols.md` 4.4).
+    pub(crate) fn check_unchanged(&self, seq: Seq) -> Result<()> {
+        if self.mood.isolation < Isolation::RepeatableRead {
+            return Ok(());
+        }
+        match &self.transaction_snapshot {
+            Some(slot) if seq > slot.seq() => {
+                self.overtaken.store(true, Ordering::Relaxed);
+                Err(if self.mood.optimistic { Error::Deadlock } else { Error::Conflict })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Error when the family is newer than the snapshot, or gone.
+    pub(crate) fn check_family(&self, family: &Family, seq: Seq) -> Result<()> {
+        family.check_live()?;
+        if seq < family.birth() {
+            return Err(Error::SnapshotTooOld);
+        }
+        Ok(())
+    }
+}
