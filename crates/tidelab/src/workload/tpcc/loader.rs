@@ -14,6 +14,8 @@ use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::server::session::{Address, Failure, Session};
 
+/// What a user says that stops because another failed.
+const TOLD_TO_STOP: &str = "the load was told to stop";
 /// A statement is sent when it has so many bytes: far below max_allowed_packet's default.
 const STATEMENT_BYTES: usize = 256 << 10;
 /// How long a statement of the load may take: a server may be busy with what came before.
@@ -61,7 +63,11 @@ impl Load<'_> {
             }
             let results: Vec<_> =
                 users.into_iter().map(|u| u.join().expect("a loading user does not panic")).collect();
-            results.into_iter().find_map(std::result::Result::err)
+            // The failure that made the others stop.
+            let mut failures: Vec<Failure> =
+                results.into_iter().filter_map(std::result::Result::err).collect();
+            failures.sort_by_key(|failure| matches!(failure, Failure::Lost(why) if why == TOLD_TO_STOP));
+            failures.into_iter().next()
         });
         self.interrupt.check()?;
         if let Some(failure) = failure {
@@ -154,7 +160,7 @@ impl Filler<'_> {
     fn send(&mut self, insert: &mut Insert) -> std::result::Result<(), Failure> {
         if insert.rows > 0 {
             if self.stop.load(Ordering::Relaxed) {
-                return Err(Failure::Lost("the load was told to stop".to_string()));
+                return Err(Failure::Lost(TOLD_TO_STOP.to_string()));
             }
             self.session.run(&insert.text)?;
             self.rows.fetch_add(insert.rows, Ordering::Relaxed);
