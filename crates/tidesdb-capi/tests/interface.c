@@ -71,11 +71,12 @@ static int gaps_conflict(void *context, void *a, void *b) {
   return *(int *)a != *(int *)b;
 }
 
-/* Waits until *counter is at least `least`; ends the program after 20 s. */
+/* Waits until *counter is at least `least`; ends the program after two minutes: a sync of a real disk that a build
+   has just filled can take half of one. */
 static void await(const int *counter, int least) {
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += 20;
+  until.tv_sec += 120;
   pthread_mutex_lock(&latch);
   while (*counter < least)
     CHECK(pthread_cond_timedwait(&changed, &latch, &until) == 0);
