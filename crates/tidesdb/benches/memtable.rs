@@ -238,39 +238,29 @@ fn updates(c: &mut Criterion<CpuTime>) {
     let keys = random_keys(1);
     let mut group = c.benchmark_group("update");
     group.sample_size(10).throughput(Throughput::Elements(KEYS as u64));
-    group.bench_function("every key once more, random", |b| {
-        let mut order = keys.clone();
-        order.shuffle(&mut StdRng::seed_from_u64(2));
-        b.iter_batched(
-            || fill(&pool, &keys),
-            |generation| {
-                let mut seq = KEYS as u64;
-                for key in &order {
-                    seq += 1;
-                    generation.insert(1, key, seq, Kind::PUT, &VALUE, &NOT_DONE, seq - 1);
-                }
-                generation
-            },
-            BatchSize::PerIteration,
-        );
-    });
-    group.bench_function("every key read and once more, random", |b| {
-        let mut order = keys.clone();
-        order.shuffle(&mut StdRng::seed_from_u64(2));
-        b.iter_batched(
-            || fill(&pool, &keys),
-            |generation| {
-                let mut seq = KEYS as u64;
-                for key in &order {
-                    seq += 1;
-                    black_box(generation.get(1, key, MAX_SEQ));
-                    generation.insert(1, key, seq, Kind::PUT, &VALUE, &NOT_DONE, seq - 1);
-                }
-                generation
-            },
-            BatchSize::PerIteration,
-        );
-    });
+    for (name, read) in
+        [("every key once more, random", false), ("every key read and once more, random", true)]
+    {
+        group.bench_function(name, |b| {
+            let mut order = keys.clone();
+            order.shuffle(&mut StdRng::seed_from_u64(2));
+            b.iter_batched(
+                || fill(&pool, &keys),
+                |generation| {
+                    let mut seq = KEYS as u64;
+                    for key in &order {
+                        seq += 1;
+                        if read {
+                            black_box(generation.get(1, key, MAX_SEQ));
+                        }
+                        generation.insert(1, key, seq, Kind::PUT, &VALUE, &NOT_DONE, seq - 1);
+                    }
+                    generation
+                },
+                BatchSize::PerIteration,
+            );
+        });
+    }
     group.finish();
 }
 

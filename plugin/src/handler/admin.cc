@@ -288,8 +288,8 @@ int ha_tidesdb::compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry
     }
     if (status != TIDESDB_NOT_FOUND) return damaged(table->key_info[i].name.str);
     if (found.entries == expected[i].entries && found.hashes == expected[i].hashes) continue;
-    /* The rows lack no entry, or that has been said: there are entries without a row. */
     if (!each_entry) return compare_with_indexes(thd, txn, true);
+    /* No row lacks its entry, that would have been said above: there are entries without a row. */
     say(thd, table, "check", "error", "index %s has %llu entries for %llu rows", table->key_info[i].name.str,
         static_cast<ulonglong>(found.entries), static_cast<ulonglong>(expected[i].entries));
     return HA_ADMIN_CORRUPT;

@@ -19,12 +19,8 @@ pub fn complaints_of_large(
     table: &str,
     indexes: &[(&str, Index)],
 ) -> Result<Vec<String>, Failure> {
-    let mut complaints = Vec::new();
-    for (columns, index) in indexes {
-        complaints.extend(disagreement(session, table, columns, index)?);
-    }
-    complaints.extend(check_table(session, &format!("CHECK TABLE {table}"))?);
-    Ok(complaints)
+    let pairs = indexes.iter().map(|(columns, index)| (*columns, index));
+    compare(session, table, pairs, &format!("CHECK TABLE {table}"))
 }
 
 /// Looks at one table, whose rows `columns` (an expression list) identify. One line for each
@@ -35,11 +31,22 @@ pub fn complaints(
     columns: &str,
     indexes: &[Index],
 ) -> Result<Vec<String>, Failure> {
+    let pairs = indexes.iter().map(|index| (columns, index));
+    compare(session, table, pairs, &format!("CHECK TABLE {table} EXTENDED"))
+}
+
+/// Sums each pair's columns along its index, and runs the CHECK TABLE.
+fn compare<'a>(
+    session: &mut Session,
+    table: &str,
+    pairs: impl Iterator<Item = (&'a str, &'a Index)>,
+    check: &str,
+) -> Result<Vec<String>, Failure> {
     let mut complaints = Vec::new();
-    for index in indexes {
+    for (columns, index) in pairs {
         complaints.extend(disagreement(session, table, columns, index)?);
     }
-    complaints.extend(check_table(session, &format!("CHECK TABLE {table} EXTENDED"))?);
+    complaints.extend(check_table(session, check)?);
     Ok(complaints)
 }
 

@@ -9,14 +9,13 @@
 //! must be found.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::agreement::{self, Index};
+use super::killing::{load_until_killed, Killed};
 use super::session::{Address, Failure, Session};
 use super::{conclude, connect, must, planted, progress, replay, set_up, Check, Lab, Verdict};
 use crate::error::Result;
@@ -70,7 +69,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
         let before: usize = clients.iter().map(|c| c.acknowledged.len()).sum();
         let longest = if lab.short { 1500 } else { 4000 };
         let delay = Duration::from_millis(random.random_range(300..longest));
-        load_until_killed(&mut server, &mut clients, scale, delay, random.random())?;
+        run_users(&mut server, &mut clients, scale, delay, random.random())?;
         if round % 2 == 0 {
             let delay = Duration::from_millis(random.random_range(100..700));
             server.crash_while_starting(&settings, delay)?;
@@ -175,7 +174,7 @@ fn load(lab: &Lab<'_>, server: &Server, address: &Address, scale: Scale) -> Resu
 }
 
 /// Puts all users on the server and kills it after a while.
-fn load_until_killed(
+fn run_users(
     server: &mut Server,
     clients: &mut [Client],
     scale: Scale,
@@ -183,26 +182,15 @@ fn load_until_killed(
     seed: u64,
 ) -> Result<()> {
     let address = Address::root(server.socket());
-    let killed = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for client in clients.iter_mut() {
-            let (address, killed) = (&address, &killed);
-            scope.spawn(move || {
-                let gone =
-                    |failure: &Failure| killed.load(Ordering::SeqCst) && matches!(failure, Failure::Lost(_));
-                match client.work(address, scale, seed) {
-                    Err(failure) if !gone(&failure) => {
-                        client.complaint = Some(format!("user {}: {failure}", client.number));
-                    }
-                    _ => {}
-                }
-            });
+    let clients = clients.iter_mut().map(|client| {
+        let address = &address;
+        move |killed: &Killed| {
+            if let Some(failure) = killed.unexplained(client.work(address, scale, seed)) {
+                client.complaint = Some(format!("user {}: {failure}", client.number));
+            }
         }
-        thread::sleep(delay);
-        let alive = server.check_alive();
-        killed.store(true, Ordering::SeqCst);
-        alive.and(server.crash())
-    })
+    });
+    load_until_killed(server, delay, clients)
 }
 
 impl Client {

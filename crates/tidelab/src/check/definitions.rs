@@ -6,13 +6,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::killing::{load_until_killed, Killed};
 use super::session::{Failure, Session};
 use super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
 use crate::error::{io_error, Result};
@@ -62,7 +61,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     for round in 1..=rounds {
         lab.interrupt.check()?;
         let delay = Duration::from_millis(random.random_range(100..700));
-        load_until_killed(&mut server, &mut clients, delay, &mut random)?;
+        load(&mut server, &mut clients, delay, &mut random)?;
         let took = server.restart(&settings, lab.interrupt)?;
         let mut session = connect(&server)?;
         let mut wrong: Vec<String> = clients.iter_mut().filter_map(|c| c.complaint.take()).collect();
@@ -109,33 +108,18 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
 }
 
 /// Puts all clients on the server and kills it after a while.
-fn load_until_killed(
-    server: &mut Server,
-    clients: &mut [Client],
-    delay: Duration,
-    random: &mut StdRng,
-) -> Result<()> {
+fn load(server: &mut Server, clients: &mut [Client], delay: Duration, random: &mut StdRng) -> Result<()> {
     let socket = server.socket().to_path_buf();
-    let killed = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for client in clients.iter_mut() {
-            let random = StdRng::seed_from_u64(random.random());
-            let (socket, killed) = (&socket, &killed);
-            scope.spawn(move || {
-                if let Err(failure) = client.work(socket, random) {
-                    if !(killed.load(Ordering::SeqCst) && matches!(failure, Failure::Lost(_))) {
-                        let statement = client.in_doubt.take().map(|(statement, _)| statement);
-                        client.complaint =
-                            Some(format!("client {}: {failure}: {statement:?}", client.number));
-                    }
-                }
-            });
+    let clients = clients.iter_mut().map(|client| {
+        let (socket, random) = (&socket, StdRng::seed_from_u64(random.random()));
+        move |killed: &Killed| {
+            if let Some(failure) = killed.unexplained(client.work(socket, random)) {
+                let statement = client.in_doubt.take().map(|(statement, _)| statement);
+                client.complaint = Some(format!("client {}: {failure}: {statement:?}", client.number));
+            }
         }
-        thread::sleep(delay);
-        let alive = server.check_alive();
-        killed.store(true, Ordering::SeqCst);
-        alive.and(server.crash())
-    })
+    });
+    load_until_killed(server, delay, clients)
 }
 
 impl Client {

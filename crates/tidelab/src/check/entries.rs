@@ -3,13 +3,11 @@
 //!
 //! Entries are taken away, added and changed by the engine itself while the server is down, one fault a table.
 
-use std::path::Path;
-
-use tidesdb::{Db, Mood, Options, Scan, Start};
+use tidesdb::{Db, Mood, Scan, Start};
 
 use super::session::Session;
-use super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
-use crate::error::{Error, Result};
+use super::{change_store, conclude, connect, must, progress, set_up, Check, Lab, Verdict};
+use crate::error::Result;
 use crate::server::settings;
 
 /// Rows of each table.
@@ -44,10 +42,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     drop(session);
     let store = server.directory().join("tidesdb_data");
     server.shut_down()?;
-    plant(&store).map_err(|error| Error::Load {
-        what: format!("the store in {}", store.display()),
-        message: error.to_string(),
-    })?;
+    change_store(&store, plant)?;
     server.restart(&settings, lab.interrupt)?;
     let mut session = connect(&server)?;
     let mut complaints = Vec::new();
@@ -81,9 +76,7 @@ fn said(session: &mut Session, statement: &str) -> Result<Vec<String>> {
 }
 
 /// Puts the faults into the indexes.
-fn plant(store: &Path) -> tidesdb::Result<()> {
-    let options = Options { create_if_missing: false, flush_on_close: true, ..Options::default() };
-    let db = Db::open(store, options)?;
+fn plant(db: &Db) -> tidesdb::Result<()> {
     for (table, _, _) in FAULTS {
         let prefix = format!("entries/{table}\0i").into_bytes();
         let names = db.family_names(&prefix);
@@ -119,5 +112,5 @@ fn plant(store: &Path) -> tidesdb::Result<()> {
         }
         txn.commit()?;
     }
-    db.close()
+    Ok(())
 }

@@ -5,14 +5,13 @@
 //! The bytes are changed by the engine itself while the server is down: checksums are those of what was written.
 
 use std::fs;
-use std::path::Path;
 
-use tidesdb::{Db, Mood, Options, ReadMode};
+use tidesdb::{Db, Mood, ReadMode};
 
 use super::session::{Failure, Session};
-use super::{conclude, connect, must, set_up, Check, Lab, Verdict};
+use super::{change_store, conclude, connect, must, set_up, Check, Lab, Verdict};
 use crate::check::progress;
-use crate::error::{io_error, Error, Result};
+use crate::error::{io_error, Result};
 use crate::server::settings;
 
 /// Where the version of the layout stands in a table's record (`docs/format/table-record.md`).
@@ -40,7 +39,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     drop(session);
     let store = server.directory().join("tidesdb_data");
     server.shut_down()?;
-    change(&store, LATER)?;
+    change_store(&store, |db| write_version(db, LATER))?;
     server.restart(&settings, lab.interrupt)?;
     let mut session = connect(&server)?;
     let mut complaints = refusals(&mut session);
@@ -58,7 +57,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     progress(Check::Formats, &format!("with later versions: {} wrong", complaints.len()));
     drop(session);
     server.shut_down()?;
-    change(&store, 1)?;
+    change_store(&store, |db| write_version(db, 1))?;
     server.restart(&settings, lab.interrupt)?;
     let mut session = connect(&server)?;
     for table in ["record", "layout", "one_row", "fine"] {
@@ -117,30 +116,22 @@ fn refusals(session: &mut Session) -> Vec<String> {
 }
 
 /// Writes `version` into a record, into the layout that another record names, and into one row.
-fn change(store: &Path, version: u8) -> Result<()> {
-    let fail = |error: tidesdb::Error| Error::Load {
-        what: format!("the store in {}", store.display()),
-        message: error.to_string(),
-    };
-    let options = Options { create_if_missing: false, flush_on_close: true, ..Options::default() };
-    let db = Db::open(store, options).map_err(fail)?;
-    let mut ddl = db.ddl().map_err(fail)?;
+fn write_version(db: &Db, version: u8) -> tidesdb::Result<()> {
+    let mut ddl = db.ddl()?;
     for (name, at) in [(b"formats/record\0p", 0), (b"formats/layout\0p", ROW_LAYOUT_AT)] {
-        let mut record = db.family(name).map_err(fail)?.record().to_vec();
+        let mut record = db.family(name)?.record().to_vec();
         record[at] = version;
-        ddl.set_record(name, &record).map_err(fail)?;
+        ddl.set_record(name, &record)?;
     }
-    ddl.commit().map_err(fail)?;
-    let family = db.family(b"formats/one_row\0p").map_err(fail)?;
+    ddl.commit()?;
+    let family = db.family(b"formats/one_row\0p")?;
     let mut txn = db.transaction();
-    txn.begin(Mood::default()).map_err(fail)?;
-    let mut row = txn.get(&family, &KEY_2, ReadMode::Snapshot).map_err(fail)?.unwrap_or_default();
+    txn.begin(Mood::default())?;
+    let mut row = txn.get(&family, &KEY_2, ReadMode::Snapshot)?.unwrap_or_default();
     match row.first_mut() {
         Some(first) => *first = version,
-        None => return Err(fail(tidesdb::Error::InvalidArgument("there is no row 2".to_string()))),
+        None => return Err(tidesdb::Error::InvalidArgument("there is no row 2".to_string())),
     }
-    txn.put(&family, &KEY_2, &row).map_err(fail)?;
-    txn.commit().map_err(fail)?;
-    drop(txn);
-    db.close().map_err(fail)
+    txn.put(&family, &KEY_2, &row)?;
+    txn.commit().map(drop)
 }

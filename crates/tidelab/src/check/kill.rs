@@ -10,14 +10,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::agreement::{self, Index};
+use super::killing::{load_until_killed, Killed};
 use super::session::{Failure, Session};
 use super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
 use crate::error::{io_error, Error, Result};
@@ -96,7 +95,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
         set_up(&mut connect(&server)?, &[&pessimistic])?;
         let before: usize = writers.iter().map(|w| w.acknowledged.len()).sum();
         let delay = Duration::from_millis(random.random_range(300..2500));
-        load_until_killed(&mut server, &mut writers, delay, &mut random)?;
+        load(&mut server, &mut writers, delay, &mut random)?;
         if round % 2 == 0 {
             // In the middle of recovery, once more.
             let delay = Duration::from_millis(random.random_range(100..700));
@@ -188,31 +187,17 @@ fn tokens(session: &mut Session) -> Result<BTreeSet<i64>> {
 }
 
 /// Puts all writers on the server and kills it after a while.
-fn load_until_killed(
-    server: &mut Server,
-    writers: &mut [Writer],
-    delay: Duration,
-    random: &mut StdRng,
-) -> Result<()> {
+fn load(server: &mut Server, writers: &mut [Writer], delay: Duration, random: &mut StdRng) -> Result<()> {
     let socket = server.socket().to_path_buf();
-    let killed = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for writer in writers.iter_mut() {
-            let random = StdRng::seed_from_u64(random.random());
-            let (socket, killed) = (&socket, &killed);
-            scope.spawn(move || {
-                if let Err(failure) = writer.work(socket, random) {
-                    if !(killed.load(Ordering::SeqCst) && matches!(failure, Failure::Lost(_))) {
-                        writer.complaints.push(format!("writer {}: {failure}", writer.number));
-                    }
-                }
-            });
+    let clients = writers.iter_mut().map(|writer| {
+        let (socket, random) = (&socket, StdRng::seed_from_u64(random.random()));
+        move |killed: &Killed| {
+            if let Some(failure) = killed.unexplained(writer.work(socket, random)) {
+                writer.complaints.push(format!("writer {}: {failure}", writer.number));
+            }
         }
-        thread::sleep(delay);
-        let alive = server.check_alive();
-        killed.store(true, Ordering::SeqCst);
-        alive.and(server.crash())
-    })
+    });
+    load_until_killed(server, delay, clients)
 }
 
 impl Writer {

@@ -19,6 +19,7 @@ pub mod history;
 pub mod indexreads;
 pub mod jobs;
 pub mod kill;
+mod killing;
 pub mod large;
 pub mod literal;
 pub mod memory;
@@ -29,6 +30,8 @@ pub mod replica;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Instant;
+
+use tidesdb::{Db, Options};
 
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
@@ -259,6 +262,14 @@ pub fn run(checks: &[Check], directory: &Path, mut lab: Lab<'_>) -> Result<bool>
 fn conclude(server: Server, summary: String, complaints: Vec<String>) -> Result<Verdict> {
     server.stop(!complaints.is_empty())?;
     Ok(Verdict { summary, complaints })
+}
+
+/// Changes the store of a server that is down, by the engine itself: checksums are those of what is written.
+fn change_store(store: &Path, change: impl FnOnce(&Db) -> tidesdb::Result<()>) -> Result<()> {
+    let options = Options { create_if_missing: false, flush_on_close: true, ..Options::default() };
+    Db::open(store, options).and_then(|db| change(&db).and_then(|()| db.close())).map_err(|error| {
+        Error::Load { what: format!("the store in {}", store.display()), message: error.to_string() }
+    })
 }
 
 /// A line about what goes on.

@@ -549,6 +549,16 @@ mod loom_model {
             assert!(self.index.current().is_some_and(TableRef::is_complete));
             assert!(KEYS.iter().all(|key| matches!(self.index.find(key), Lookup::Found(_))));
         }
+
+        /// `work` beside an insert and a reader; afterwards every key is found.
+        fn beside_both(self: &Arc<Self>, work: impl FnOnce(&Model)) {
+            let inserter = self.spawn(|model| model.insert(1));
+            let reader = self.spawn(Model::check);
+            work(self);
+            inserter.join().unwrap();
+            reader.join().unwrap();
+            self.assert_finds_all();
+        }
     }
 
     /// Three threads: two preemptions, which take seconds; three take minutes.
@@ -562,12 +572,7 @@ mod loom_model {
     fn a_first_table_denies_nothing_that_is_inserted_meanwhile() {
         model(|| {
             let model = Model::new();
-            let inserter = model.spawn(|model| model.insert(1));
-            let reader = model.spawn(Model::check);
-            model.fill();
-            inserter.join().unwrap();
-            reader.join().unwrap();
-            model.assert_finds_all();
+            model.beside_both(Model::fill);
         });
     }
 
@@ -576,12 +581,7 @@ mod loom_model {
         model(|| {
             let model = Model::new();
             model.fill();
-            let inserter = model.spawn(|model| model.insert(1));
-            let reader = model.spawn(Model::check);
-            model.fill();
-            inserter.join().unwrap();
-            reader.join().unwrap();
-            model.assert_finds_all();
+            model.beside_both(Model::fill);
         });
     }
 
@@ -590,13 +590,10 @@ mod loom_model {
         model(|| {
             let model = Model::new();
             model.fill();
-            let inserter = model.spawn(|model| model.insert(1));
-            let reader = model.spawn(Model::check);
-            model.index.publish(None);
-            model.fill();
-            inserter.join().unwrap();
-            reader.join().unwrap();
-            model.assert_finds_all();
+            model.beside_both(|model| {
+                model.index.publish(None);
+                model.fill();
+            });
         });
     }
 

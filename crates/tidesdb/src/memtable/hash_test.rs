@@ -2,27 +2,18 @@
 //! when it comes and goes. Random tests name their seed when they fail.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
+use super::tests::{rounds, NOT_DONE, TINY};
 use super::tree::Shape;
 use super::{ArenaPool, Generation};
 use crate::types::{Kind, Seq, MAX_SEQ};
 
-const TINY: Shape = Shape { first_leaf: 2, leaf: 4, inner: 3 };
 const FAMILY: u32 = 6;
-static NOT_DONE: AtomicBool = AtomicBool::new(false);
-
-fn rounds(normal: usize, miri: usize) -> usize {
-    if cfg!(miri) {
-        miri
-    } else {
-        normal
-    }
-}
 
 fn generation(seed: u64) -> Generation {
     let shape = if seed % 3 == 0 { Shape::NORMAL } else { TINY };

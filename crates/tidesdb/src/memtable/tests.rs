@@ -15,11 +15,11 @@ use super::{ArenaPool, Generation};
 use crate::iter::{KeyRange, RawSource, Source};
 use crate::types::{Entry, FamilyId, Kind, Seq, MAX_KEY_LEN, MAX_SEQ};
 
-const TINY: Shape = Shape { first_leaf: 2, leaf: 4, inner: 3 };
-static NOT_DONE: AtomicBool = AtomicBool::new(false);
+pub(super) const TINY: Shape = Shape { first_leaf: 2, leaf: 4, inner: 3 };
+pub(super) static NOT_DONE: AtomicBool = AtomicBool::new(false);
 
 /// Repetitions: fewer under Miri.
-fn rounds(normal: usize, miri: usize) -> usize {
+pub(super) fn rounds(normal: usize, miri: usize) -> usize {
     if cfg!(miri) {
         miri
     } else {
