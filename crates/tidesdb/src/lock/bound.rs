@@ -79,17 +79,31 @@ impl LockManager {
             other => other?.0,
         };
         self.counters.escalations.fetch_add(1, Relaxed);
-        let Holdings { families, held, points, told } = &mut *holdings;
+        let Holdings { families, held, points, .. } = &mut *holdings;
         self.release(owner, families, held, |h| {
             h.shard != TABLE_SHARD && families[h.family as usize].table == table
         });
         self.take_back_ranges(owner, families, |f| f.table == table);
         *points -= std::mem::take(&mut families[at].points);
-        let keep = *points / STEP * STEP;
-        if keep < *told {
-            self.total.fetch_sub(*told - keep, Relaxed);
-            *told = keep;
-        }
+        self.untell(&mut holdings);
         Ok(holdings)
+    }
+
+    /// Takes from the manager's sum what the owner does not hold any more.
+    pub(super) fn untell(&self, holdings: &mut Holdings) {
+        let keep = holdings.points / STEP * STEP;
+        if keep < holdings.told {
+            self.total.fetch_sub(holdings.told - keep, Relaxed);
+            holdings.told = keep;
+        }
+    }
+
+    /// Whether the owner has many locks while the bound on those of all is near: an owner that can make of its
+    /// locks what needs no entries does so now.
+    pub fn is_scarce(&self, owner: &Owner) -> bool {
+        let LockOptions { max_total, .. } = self.options;
+        max_total > 0
+            && self.total.load(Relaxed) > max_total - max_total / 8
+            && owner.holdings.lock().told > 0
     }
 }

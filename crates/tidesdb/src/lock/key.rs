@@ -84,9 +84,16 @@ impl StoredKey {
 
     /// The bytes of the key.
     pub(super) fn to_vec(&self) -> Vec<u8> {
-        let mut out = self.head.to_be_bytes()[..HEAD_LEN.min(self.len as usize)].to_vec();
-        out.extend_from_slice(&self.rest);
+        let mut out = Vec::with_capacity(self.len as usize);
+        self.copy_to(&mut out);
         out
+    }
+
+    /// Makes `out` the bytes of the key.
+    pub(super) fn copy_to(&self, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(&self.head.to_be_bytes()[..HEAD_LEN.min(self.len as usize)]);
+        out.extend_from_slice(&self.rest);
     }
 
     /// Bytes on the heap.

@@ -213,8 +213,10 @@ impl LockManager {
     pub fn unlock_all(&self, owner: &Arc<Owner>) {
         let mut holdings = owner.holdings.lock();
         let holdings = &mut *holdings;
+        let made = holdings.claimed.take().map(|claimed| self.end_claims(owner, claimed)).unwrap_or_default();
         self.release(owner, &holdings.families, &mut holdings.held, |_| true);
         self.take_back_ranges(owner, &mut holdings.families, |_| true);
+        self.release_made(owner, made);
         holdings.points = 0;
         if holdings.told > 0 {
             self.total.fetch_sub(std::mem::take(&mut holdings.told), Relaxed);
@@ -245,8 +247,7 @@ impl LockManager {
     /// Whether the owner holds a key or intent, or a table in a mode other than intention. (Intention
     /// locks alone do not count: a statement takes them before its first key.)
     pub fn holds_anything(&self, owner: &Owner) -> bool {
-        let holdings = owner.holdings.lock();
-        holdings.points > 0 || holdings.families.iter().any(|f| f.mask.meets(Mask::S.with(Mask::X)))
+        owner.holdings.lock().has_any()
     }
 
     /// Clears the cookie of an owner that keeps its locks: what the cookie points to may go after this. Returns
@@ -290,17 +291,16 @@ impl LockManager {
         holdings.families[table].mask.covers(mode.into())
     }
 
-    /// Whether another owner has a lock or intent on the key, a range over it, or a lock on its table, that
-    /// conflicts with `mode`. May be out of date when it returns.
+    /// Whether another owner has a lock or intent on the key, a range over it, a claim of it, or a lock on its
+    /// table, that conflicts with `mode`. May be out of date when it returns.
     pub fn is_locked_by_other(&self, owner: &Owner, family: FamilyId, key: &[u8], mode: Mode) -> bool {
         let Some(locks) = self.families.read().get(&family).cloned() else { return false };
         let table = locks.table.as_ref().unwrap_or(&locks);
         if table.latch(TABLE_SHARD).queue(TABLE_ENTRY).is_locked_against(owner, intention(mode.into())) {
             return true;
         }
-        let probe = Probe::new(key);
-        let shard = locks.latch(locks.shard_of(&probe));
-        shard.find(&probe).is_some_and(|id| shard.queue(id).is_locked_against(owner, mode.into()))
+        // What cannot be read may be locked.
+        locks.has_other(owner, key, mode).unwrap_or(true)
             || (mode == Mode::Exclusive && locks.fence(key).keeps_out(owner))
     }
 
@@ -434,36 +434,63 @@ impl LockManager {
         }
 
         let probe = Probe::new(key);
-        let locks = &holdings.families[at].locks;
-        let number = locks.shard_of(&probe);
-        let mut shard = locks.latch(number);
-        let id = shard.find_or_insert(&probe);
-        let attempt = shard.queue_mut(id).attempt(owner, mode, intent, &locks.fence(key));
-        if attempt == Attempt::Blocked {
-            // Only ranges may stand in the way, and then nobody has or wants the key.
-            shard.tidy(id);
-        }
-        drop(shard);
-        let (first, id) = match attempt {
-            Attempt::AlreadyHeld => {
-                return Ok(Some(Intent { granted: Granted::AlreadyHeld, waited }));
+        let number = holdings.families[at].locks.shard_of(&probe);
+        // The stamp of the claims of others that were looked at.
+        let mut looked = 0;
+        let (first, id) = loop {
+            let locks = &holdings.families[at].locks;
+            let mut shard = locks.latch(number);
+            let stamp = locks.stored.stamp();
+            if stamp != looked && stamp != 0 {
+                drop(shard);
+                looked = stamp;
+                let claims = locks.stored.find(owner, key)?;
+                if policy.may_wait() {
+                    for claim in &claims {
+                        claim.make_entry(locks, key)?;
+                    }
+                } else if !claims.is_empty() {
+                    // An entry for each key that is only passed over would fill memory.
+                    return match policy {
+                        Policy::Skip => Ok(None),
+                        _ if intent && holdings.has_any() => Err(Error::Deadlock),
+                        _ => Err(Error::LockTimeout),
+                    };
+                }
+                continue;
             }
-            Attempt::Granted { first } => (first, id),
-            Attempt::Blocked => {
-                let locks = locks.clone();
-                let holds = holdings.points > 0 || holdings.families.iter().any(|f| f.mask.meets(STRONG));
-                drop(holdings);
-                if policy == Policy::Skip {
-                    return Ok(None);
+            let id = shard.find_or_insert(&probe);
+            match shard.queue_mut(id).attempt(owner, mode, intent, &locks.fence(key)) {
+                Attempt::AlreadyHeld => {
+                    return Ok(Some(Intent { granted: Granted::AlreadyHeld, waited }));
                 }
-                if intent && holds {
-                    return Err(Error::Deadlock);
+                Attempt::Granted { first } => break (first, id),
+                // Only ranges may stand in the way, and then nobody has or wants the key.
+                Attempt::Blocked => shard.tidy(id),
+            }
+            drop(shard);
+            if holdings.claimed.is_some() {
+                if let Some(own) = locks.stored.find_own(owner, key)? {
+                    // A range that waits for the owner, or a request behind the entry that is gone.
+                    own.make_entry(locks, key)?;
+                    return Ok(Some(Intent { granted: Granted::AlreadyHeld, waited }));
                 }
-                let wanted = Wanted { locks: &locks, shard: number, key, mode, intent };
-                let (place, first) = self.wait(owner, wanted, policy)?;
+            }
+            let locks = locks.clone();
+            let holds = holdings.has_any();
+            drop(holdings);
+            if policy == Policy::Skip {
+                return Ok(None);
+            }
+            if intent && holds {
+                return Err(Error::Deadlock);
+            }
+            let wanted = Wanted { locks: &locks, shard: number, key, mode, intent, looked: Some(looked) };
+            let got = self.wait(owner, wanted, policy)?;
+            holdings = owner.holdings.lock();
+            if let Some((place, first)) = got {
                 waited = true;
-                holdings = owner.holdings.lock();
-                (first, place.id)
+                break (first, place.id);
             }
         };
         if first {
@@ -499,11 +526,12 @@ impl LockManager {
             Attempt::Blocked => {
                 let locks = locks.clone();
                 drop(holdings);
-                let wanted = Wanted { locks: &locks, shard: TABLE_SHARD, key: b"", mode, intent: !INTENT };
-                let (_, first) = self.wait(owner, wanted, policy)?;
+                let (shard, intent, looked) = (TABLE_SHARD, !INTENT, None);
+                let wanted = Wanted { locks: &locks, shard, key: b"", mode, intent, looked };
+                let got = self.wait(owner, wanted, policy)?;
                 waited = true;
                 holdings = owner.holdings.lock();
-                first
+                got.is_some_and(|(_, first)| first)
             }
         };
         if first {
@@ -595,9 +623,6 @@ fn has_grant(owner: &Owner, holdings: &Holdings, at: usize, key: &[u8]) -> bool 
     let shard = locks.latch(locks.shard_of(&probe));
     shard.find(&probe).is_some_and(|id| shard.queue(id).is_held_by(owner))
 }
-
-/// Table modes that are more than an intention.
-pub(super) const STRONG: Mask = Mask::S.with(Mask::X);
 
 /// The table mode that a mode on a key needs.
 fn intention(mode: Mask) -> Mask {

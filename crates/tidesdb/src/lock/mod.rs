@@ -47,12 +47,15 @@ mod queue;
 mod range;
 mod ranges;
 mod shard;
+mod stored;
 mod wait;
 
 #[cfg(all(test, not(loom)))]
 mod range_test;
 #[cfg(all(test, not(loom)))]
 mod script_test;
+#[cfg(all(test, not(loom)))]
+mod stored_test;
 #[cfg(all(test, not(loom)))]
 mod stress_test;
 
@@ -64,6 +67,7 @@ pub use manager::LockManager;
 pub use mode::{Mode, TableMode};
 pub use owner::Owner;
 pub use picture::{picture, LockInfo};
+pub use stored::LockedKeys;
 
 use crate::io::Disk;
 use crate::types::FamilyId;
@@ -77,6 +81,12 @@ pub enum Policy {
     NoWait,
     /// For a key: answer that it is locked. For a table: as `NoWait`.
     Skip,
+}
+
+impl Policy {
+    pub(crate) fn may_wait(self) -> bool {
+        matches!(self, Policy::Wait(limit) if limit != Some(Duration::ZERO))
+    }
 }
 
 /// Keys of a family: the first, and the first behind them (`None`: no end).

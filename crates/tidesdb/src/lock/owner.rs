@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use super::handover::HandOver;
 use super::mode::Mask;
 use super::shard::{EntryId, FamilyLocks, Place};
+use super::stored::Claimed;
 
 /// A holder of locks: one for each transaction. It may be used again for the next one
 /// ([`Owner::restart`]), which saves the allocations.
@@ -44,6 +45,16 @@ pub(super) struct Holdings {
     pub(super) points: usize,
     /// Of these, how many are told to the manager's sum; see [`super::LockOptions::max_total`].
     pub(super) told: usize,
+    /// Exclusive locks without entries.
+    pub(super) claimed: Option<Claimed>,
+}
+
+impl Holdings {
+    /// Whether there is a key, or a table in a mode other than intention.
+    pub(super) fn has_any(&self) -> bool {
+        let strong = |family: &FamilyUse| family.mask.meets(Mask::S.with(Mask::X));
+        self.points > 0 || self.claimed.is_some() || self.families.iter().any(strong)
+    }
 }
 
 /// A family in an owner's list.

@@ -17,6 +17,8 @@ pub(super) struct Hold {
     pub(super) owner: Arc<Owner>,
     pub(super) mask: Mask,
     pub(super) intent: bool,
+    /// Somebody relies on its being here: it does not become one without an entry.
+    pinned: bool,
     /// How often the owner took S and X here and did not give it back.
     taken: [u16; 2],
 }
@@ -156,6 +158,7 @@ impl Queue {
                     owner: owner.clone(),
                     mask: Mask::NONE,
                     intent: false,
+                    pinned: false,
                     taken: [0; 2],
                 });
                 (self.granted.len() - 1, true)
@@ -168,6 +171,28 @@ impl Queue {
             hold.taken[slot] = hold.taken[slot].saturating_add(1);
         }
         first
+    }
+
+    /// Gives `owner` an exclusive lock again that it never really gave back, ahead of all waits and ranges and
+    /// until its transaction ends. Returns whether it has nothing else here; `None` when somebody else has a lock
+    /// here.
+    pub(super) fn restore(&mut self, owner: &Arc<Owner>) -> Option<bool> {
+        let own = self.hold_of(owner).map_or(Mask::NONE, |at| self.granted[at].mask);
+        if self.conflicts_with_others(Mask::X, own) {
+            return None;
+        }
+        // Counted, so that giving back a lock that was taken meanwhile does not end it.
+        let first = self.grant(owner, Mask::X, false);
+        if let Some(at) = self.hold_of(owner) {
+            self.granted[at].pinned = true;
+        }
+        Some(first)
+    }
+
+    /// Whether the owner has the exclusive lock, and nobody waits for it or relies on its being here.
+    pub(super) fn may_be_stored(&self, owner: &Owner) -> bool {
+        let hold = self.hold_of(owner).map(|at| &self.granted[at]);
+        self.waiting.is_empty() && hold.is_some_and(|hold| hold.mask.meets(Mask::X) && !hold.pinned)
     }
 
     /// Takes `want` (one mode) for `owner` if nobody stands in the way.
@@ -200,7 +225,7 @@ impl Queue {
             if let Some(slot) = slot(want) {
                 taken[slot] = 1;
             }
-            self.granted.push(Hold { owner: owner.clone(), mask: want, intent, taken });
+            self.granted.push(Hold { owner: owner.clone(), mask: want, intent, pinned: false, taken });
             for bit in 0..Mask::BITS {
                 self.count[bit] = u32::from(want.has_bit(bit));
             }

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use rand::{rngs::StdRng, Rng, SeedableRng};
 
 use super::script_test::{check, check_with};
+use super::stored_test::Keys;
 use super::*;
 use crate::error::Error;
 
@@ -677,6 +678,7 @@ fn transaction(
     };
     let mut seen: Vec<(u8, u8, Vec<u8>)> = Vec::new();
     let mut changes: Vec<(u8, bool)> = Vec::new();
+    let mut stored: BTreeSet<Vec<u8>> = BTreeSet::new();
     for step in 0..rng.gen_range(1..6) {
         owner.set_written(step);
         if rng.gen_bool(0.5) {
@@ -699,6 +701,20 @@ fn transaction(
             let key = rng.gen_range(0..KEYS);
             locks.lock_point(owner, 1, &[key], Mode::Exclusive, policy(rng))?;
             changes.push((key, rng.gen_bool(0.5)));
+        }
+        // As a transaction that spills: all that it has changed, with keys that it has not locked.
+        if !changes.is_empty() && rng.gen_bool(0.2) {
+            stored.extend(changes.iter().map(|(key, _)| vec![*key]));
+            if rng.gen_bool(0.5) {
+                let fresh: Vec<Vec<u8>> = (0..3).map(|_| vec![rng.gen_range(0..KEYS)]).collect();
+                stored.extend(fresh.iter().cloned());
+                locks.claim(owner, 1, Arc::new(Keys(stored.clone())));
+                locks.confirm(owner, 1, || fresh.iter().map(Vec::as_slice), policy(rng))?;
+                changes.extend(fresh.iter().map(|key| (key[0], rng.gen_bool(0.5))));
+            } else {
+                locks.store_locks(owner, 1, Arc::new(Keys(stored.clone())));
+            }
+            locks.release_stored(owner, &mut |_, key| stored.contains(key));
         }
         if rng.gen_bool(0.3) {
             std::thread::yield_now();

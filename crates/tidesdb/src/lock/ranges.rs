@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use super::bound::Room;
-use super::manager::{LockManager, STRONG};
+use super::manager::LockManager;
 use super::mode::Mask;
 use super::owner::{FamilyUse, Holdings, Owner};
 use super::range::Span;
@@ -55,7 +55,7 @@ impl LockManager {
             return Ok(());
         }
         if self.counters.waiting.load(Relaxed) > 0 {
-            let has_any = holdings.points > 0 || holdings.families.iter().any(|f| f.mask.meets(STRONG));
+            let has_any = holdings.has_any();
             drop(holdings);
             let patience = if has_any { PATIENCE } else { 0 };
             if let Some(key) = find(owner, &locks, from, to, Look::Wanted(patience)) {
@@ -65,13 +65,43 @@ impl LockManager {
         }
         publish(&mut holdings, at, owner, from, to);
         drop(holdings);
-        while let Some(key) = find(owner, &locks, from, to, Look::Granted) {
-            if let Err(error) = self.wait(owner, wanted(&locks, &key, Mask::GAP), policy) {
-                owner.holdings.lock().families[at].unsettled = true;
-                return Err(error);
+        let settled = self.settle(owner, &locks, from, to, policy);
+        if settled.is_err() {
+            owner.holdings.lock().families[at].unsettled = true;
+        }
+        settled
+    }
+
+    /// Waits for the exclusive locks of others in a published range: those with entries first, because
+    /// owners claim keys before they give entries back.
+    fn settle(
+        &self,
+        owner: &Arc<Owner>,
+        locks: &Arc<FamilyLocks>,
+        from: &[u8],
+        to: Option<&[u8]>,
+        policy: Policy,
+    ) -> Result<()> {
+        let mut unclaimed = from.to_vec();
+        loop {
+            while let Some(key) = find(owner, locks, from, to, Look::Granted) {
+                self.wait(owner, wanted(locks, &key, Mask::GAP), policy)?;
+            }
+            let conflict = |other: &Owner| locks.gaps_conflict(owner, other);
+            if locks.stored.stamp() == 0 || to.is_some_and(|to| to <= &unclaimed[..]) {
+                return Ok(());
+            }
+            let Some(key) = locks.stored.find_in(owner, &unclaimed, to, conflict)? else { return Ok(()) };
+            let mut made = false;
+            for claim in locks.stored.find(owner, &key)? {
+                made |= conflict(&claim.owner) && claim.make_entry(locks, &key)?;
+            }
+            if !made {
+                // Nobody's (yet): who has it in an open claim will meet the range.
+                unclaimed = key;
+                unclaimed.push(0);
             }
         }
-        Ok(())
     }
 
     /// Publishes the gap around `key`, a missing key that the owner has locked: `from` to `to`, cut at the
@@ -99,10 +129,22 @@ impl LockManager {
                 from.push(0);
             }
         }
+        if locks.stored.stamp() != 0 {
+            // A key between `from` and this one says nothing of how near it is: that part stays free.
+            if from.as_slice() < key && locks.stored.find_in(owner, &from, Some(key), |_| true)?.is_some() {
+                from = key.to_vec();
+            }
+            if let Some(other) = locks.stored.find_in(owner, key, to.as_deref(), |_| true)? {
+                to = Some(other);
+            }
+        }
         if to.as_ref().is_none_or(|to| *to > from) {
             publish(&mut holdings, at, owner, &from, to.as_deref());
             // One may have come in between: a range over it has to wait.
-            if find(owner, &locks, &from, to.as_deref(), Look::Granted).is_some() {
+            let to = to.as_deref();
+            let granted = find(owner, &locks, &from, to, Look::Granted).is_some();
+            let claimed = || locks.stored.find_in(owner, &from, to, |_| true);
+            if granted || (locks.stored.stamp() != 0 && claimed()?.is_some()) {
                 holdings.families[at].unsettled = true;
             }
         }
@@ -213,7 +255,7 @@ impl LockManager {
 }
 
 fn wanted<'a>(locks: &'a Arc<FamilyLocks>, key: &'a [u8], mode: Mask) -> Wanted<'a> {
-    Wanted { locks, shard: locks.shard_of_key(key), key, mode, intent: false }
+    Wanted { locks, shard: locks.shard_of_key(key), key, mode, intent: false, looked: None }
 }
 
 /// Publishes and counts.

@@ -2,12 +2,13 @@
 //!
 //! A line is `tN COMMAND ...`: `lock KEY S|X [POLICY]`, `table IS|IX|S|X [POLICY]`, `intent KEY
 //! [POLICY]`, `range FROM TO [POLICY]` and `gap KEY FROM TO` (`.` for an open end), `unlock KEY S|X`, `unlock_all`, `kill`, `clear_kill`, `written N`, `prefer N`, `holds`,
-//! `locked KEY S|X`; or `advance MILLISECONDS` (the clock), `show` (the table), `stats`. POLICY is
+//! `locked KEY S|X`, `store KEY...` (locks these keys, and those stored before, without entries, and gives the
+//! entries back), `claim KEY...` (says that they will be) and `confirm KEY...` (waits for them); or `advance MILLISECONDS` (the clock), `show` (the table), `stats`. POLICY is
 //! `wait` (the default), `wait=MILLISECONDS`, `nowait` or `skip`. Keys are in family 1 unless written
 //! `FAMILY/KEY`; a table is `FAMILY:MODE` or a mode of family 1. A call that waits prints `waits`; what
 //! it comes to is printed under the line that ended it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{mpsc, Arc};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use expect_test::{expect, Expect};
 use parking_lot::Mutex;
 
+use super::stored_test::Keys;
 use super::*;
 use crate::error::Error;
 use crate::types::FamilyId;
@@ -55,6 +57,7 @@ struct Script {
     heard: Arc<Heard>,
     owners: BTreeMap<u64, Arc<Owner>>,
     pending: BTreeMap<u64, Pending>,
+    stored: BTreeMap<u64, BTreeSet<Vec<u8>>>,
     out: String,
 }
 
@@ -95,6 +98,7 @@ impl Script {
             heard,
             owners: BTreeMap::new(),
             pending: BTreeMap::new(),
+            stored: BTreeMap::new(),
             out: String::new(),
         }
     }
@@ -220,6 +224,7 @@ impl Script {
                 String::new()
             }
             ["unlock_all"] => {
+                self.stored.remove(&who);
                 locks.unlock_all(&owner);
                 String::new()
             }
@@ -238,6 +243,29 @@ impl Script {
             ["prefer", n] => {
                 owner.set_preference(n.parse().unwrap());
                 String::new()
+            }
+            ["store", ref keys @ ..] => {
+                let stored = self.stored.entry(who).or_default();
+                stored.extend(keys.iter().map(|k| key(k).1));
+                locks.store_locks(&owner, 1, Arc::new(Keys(stored.clone())));
+                locks.release_stored(&owner, &mut |family, key| family == 1 && stored.contains(key));
+                String::new()
+            }
+            ["claim", ref keys @ ..] => {
+                let stored = self.stored.entry(who).or_default();
+                stored.extend(keys.iter().map(|k| key(k).1));
+                locks.claim(&owner, 1, Arc::new(Keys(stored.clone())));
+                String::new()
+            }
+            ["confirm", ref keys @ ..] => {
+                let keys: Vec<Vec<u8>> = keys.iter().map(|k| key(k).1).collect();
+                self.call(who, Policy::Wait(None), move || {
+                    let fresh = || keys.iter().map(Vec::as_slice);
+                    match locks.confirm(&owner, 1, fresh, Policy::Wait(None)) {
+                        Ok(()) => "confirmed".into(),
+                        Err(e) => answer(Err(e)),
+                    }
+                })
             }
             ["holds"] => locks.holds_anything(&owner).to_string(),
             ["locked", k, m] => {

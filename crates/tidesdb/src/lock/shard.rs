@@ -15,6 +15,7 @@ use super::mode::Mask;
 use super::owner::Owner;
 use super::queue::{Fence, Queue};
 use super::range::{Published, Ranges, Span};
+use super::stored::StoredLocks;
 use super::WaitObserver;
 use crate::types::FamilyId;
 
@@ -211,6 +212,8 @@ pub(super) struct FamilyLocks {
     /// Owners in `ranges`.
     published: AtomicU32,
     ranges: RwLock<Ranges>,
+    /// Locks without entries.
+    pub(super) stored: StoredLocks,
     observer: Option<Arc<dyn WaitObserver>>,
 }
 
@@ -285,7 +288,8 @@ impl FamilyLocks {
         let points = (0..shards).map(|_| Mutex::new(Shard::default()));
         let shards = std::iter::once(Mutex::new(Shard::of_table())).chain(points).collect();
         let (published, ranges) = (AtomicU32::new(0), RwLock::default());
-        FamilyLocks { family, table, shards, published, ranges, observer }
+        let stored = StoredLocks::default();
+        FamilyLocks { family, table, shards, published, ranges, stored, observer }
     }
 
     /// The ranges around a key that is not in the table (yet).
@@ -320,7 +324,7 @@ impl FamilyLocks {
     }
 
     /// Whether an exclusive lock of one and a range of the other conflict.
-    fn gaps_conflict(&self, a: &Owner, b: &Owner) -> bool {
+    pub(super) fn gaps_conflict(&self, a: &Owner, b: &Owner) -> bool {
         match &self.observer {
             Some(observer) if a.is_applier() && b.is_applier() => observer.gaps_conflict(a, b),
             _ => true,

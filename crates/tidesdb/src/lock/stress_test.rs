@@ -1,7 +1,7 @@
 //! Random transactions on many threads over few keys, watched by a shadow of who has what, and random
 //! steps on one queue. The seed decides what every thread does; the threads' order is the machine's.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use rand::{rngs::StdRng, Rng, SeedableRng};
 use super::mode::Mask;
 use super::queue::{Attempt, GivenBack, Queue};
 use super::shard::FamilyLocks;
+use super::stored_test::Keys;
 use super::*;
 use crate::error::Error;
 
@@ -72,6 +73,8 @@ struct Run {
     options: LockOptions,
     table_locks: bool,
     kills: bool,
+    /// Locks on keys become such without entries now and then.
+    stores: bool,
 }
 
 impl Run {
@@ -157,8 +160,18 @@ impl Run {
             2 => Policy::Wait(Some(Duration::from_micros(rng.gen_range(0..2000)))),
             _ => Policy::Wait(None),
         };
+        let mut stored: [BTreeSet<Vec<u8>>; 3] = Default::default();
         for step in 0..rng.gen_range(1..8) {
             owner.set_written(step);
+            if self.stores && rng.gen_bool(0.3) {
+                for (&key, _) in mine.iter().filter(|(_, &(_, exclusive))| exclusive > 0) {
+                    stored[(key % 3) as usize].insert(key_bytes(key));
+                }
+                for (family, keys) in stored.iter().enumerate().filter(|(_, keys)| !keys.is_empty()) {
+                    locks.store_locks(owner, family as u32, Arc::new(Keys(keys.clone())));
+                }
+                locks.release_stored(owner, &mut |family, key| stored[family as usize].contains(key));
+            }
             let key = rng.gen_range(0..self.keys);
             let bytes = key_bytes(key);
             let family = (key % 3) as u32;
@@ -206,7 +219,9 @@ impl Run {
                 std::thread::yield_now();
             }
             shadow.check(mode, *own, "key, later");
-            if granted == Granted::New && rng.gen_bool(0.2) {
+            // What is stored stays locked.
+            let kept = stored[(key % 3) as usize].contains(&bytes);
+            if granted == Granted::New && !kept && rng.gen_bool(0.2) {
                 match mode {
                     Mode::Shared => own.0 -= 1,
                     Mode::Exclusive => own.1 -= 1,
@@ -244,6 +259,7 @@ fn owners_that_conflict_never_meet_and_every_wait_ends() {
             options: LockOptions { shards: 1 << (seed % 3), ..LockOptions::default() },
             table_locks: seed % 2 == 1,
             kills: false,
+            stores: seed % 3 != 0,
         }
         .go();
         assert!(stats.deadlocks > 0, "seed {seed}: {stats:?}");
@@ -261,6 +277,7 @@ fn kills_and_escalations_among_random_transactions() {
             options: LockOptions { max_locks: 4, max_total: 0, escalate: seed % 2 == 0, shards: 2 },
             table_locks: false,
             kills: true,
+            stores: seed >= 12,
         }
         .go();
         assert!(stats.kills > 0, "seed {seed}: {stats:?}");

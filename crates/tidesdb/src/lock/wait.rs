@@ -46,6 +46,8 @@ pub(super) struct Wanted<'a> {
     pub(super) key: &'a [u8],
     pub(super) mode: Mask,
     pub(super) intent: bool,
+    /// For a key, but not for a passing mode: the stamp of the claims that were looked at.
+    pub(super) looked: Option<u64>,
 }
 
 /// Owners named in a report, kept from ending their transactions until it is over.
@@ -61,18 +63,16 @@ impl Drop for Pinned {
 
 impl LockManager {
     /// Waits for a lock that was not free a moment ago. Returns where it is and whether it is the
-    /// owner's first grant there.
+    /// owner's first grant there; `None`, without a wait, when there are claims to be looked at first.
     pub(super) fn wait(
         &self,
         owner: &Arc<Owner>,
         wanted: Wanted<'_>,
         policy: Policy,
-    ) -> Result<(Place, bool)> {
+    ) -> Result<Option<(Place, bool)>> {
         let limit = match policy {
-            Policy::Wait(Some(Duration::ZERO)) | Policy::NoWait | Policy::Skip => {
-                return Err(Error::LockTimeout);
-            }
-            Policy::Wait(limit) => limit,
+            Policy::Wait(limit) if policy.may_wait() => limit,
+            _ => return Err(Error::LockTimeout),
         };
         if owner.hand.is_killed() {
             return Err(Error::Interrupted);
@@ -83,13 +83,17 @@ impl LockManager {
 
         let mut waits = self.waits.lock();
         let mut shard = wanted.locks.latch(wanted.shard);
+        let stamp = wanted.locks.stored.stamp();
+        if stamp != 0 && wanted.looked.is_some_and(|looked| looked != stamp) {
+            return Ok(None);
+        }
         let id = shard.find_or_insert(&Probe::new(wanted.key));
         let place = Place { locks: wanted.locks.clone(), shard: wanted.shard, id };
         let (queue, fence) = shard.fenced(wanted.locks, id);
         if let Attempt::Granted { first } = queue.attempt(owner, wanted.mode, wanted.intent, &fence) {
             // A passing mode leaves nothing here.
             shard.tidy(id);
-            return Ok((place, first));
+            return Ok(Some((place, first)));
         }
         owner.hand.arm();
         queue.enqueue(owner, wanted.mode, wanted.intent, &fence);
@@ -129,7 +133,7 @@ impl LockManager {
         self.counters.waiting.fetch_sub(1, Relaxed);
         self.counters.wait_us.fetch_add(self.clock.now_micros().saturating_sub(began), Relaxed);
         match outcome {
-            Ok(Outcome::Granted { first }) => Ok((place, first)),
+            Ok(Outcome::Granted { first }) => Ok(Some((place, first))),
             Ok(Outcome::Deadlock) => Err(Error::Deadlock),
             Err(e) => {
                 let counter = match e {

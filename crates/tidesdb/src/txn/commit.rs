@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use crate::db::Store;
 use crate::error::{Error, Result};
-use crate::lock::{Owner, TableMode};
+use crate::lock::Owner;
 use crate::options::SyncMode;
 use crate::txn::commit_batch::CommitBatch;
 use crate::txn::pipeline::Place;
 use crate::txn::prepared_locks;
-use crate::txn::spill::SealedRuns;
 use crate::txn::undecided::{prepare_bytes, BatchRoom, Dormant, DECISION_BYTES};
 use crate::txn::write_batch::WriteBatch;
 use crate::wal::{Ddl, Patience, PreparedHead, Purpose, Record, Reservation, Ticket};
@@ -89,7 +88,7 @@ impl Store {
                 self.check_writable()?;
                 let id = self.new_transaction_id();
                 let prepared = self.reserve(batch.clone(), Form::Marker(id), true, sync, &until_killed)?;
-                self.log_prepare(id, self.head_of(xid, &batch, owner), batch, None, &until_killed)?;
+                self.log_prepare(id, self.head_of(xid, owner), batch, None, &until_killed)?;
                 Ok(prepared)
             }
         }
@@ -141,7 +140,7 @@ impl Store {
         }
         self.check_writable()?;
         let batch = self.batch_of(batch, owner)?;
-        let head = self.head_of(xid, &batch, owner);
+        let head = self.head_of(xid, owner);
         let bytes = prepare_bytes(&head, &batch);
         let until_killed = Patience { timeout: patience, interrupted: &|| owner.is_killed() };
         let decision = self.log_room(DECISION_BYTES, Purpose::Urgent, &until_killed)?;
@@ -195,17 +194,10 @@ impl Store {
         Ok(Prepared { batch, form, reservation: Some(reservation), two_phase, sync, _place: place })
     }
 
-    /// What a prepare says beside its batch. A family with runs whose keys are not locked one by one is listed
-    /// with X, also when it is an index under its table's lock: whoever recovers knows it apart.
-    fn head_of(&self, xid: &[u8], batch: &CommitBatch, owner: &Owner) -> Arc<PreparedHead> {
+    /// What a prepare says beside its batch.
+    fn head_of(&self, xid: &[u8], owner: &Owner) -> Arc<PreparedHead> {
         let ranges = if owner.keeps_reads() { self.locks.kept_ranges(owner) } else { Vec::new() };
-        let mut tables = self.locks.table_locks(owner);
-        for family in batch.runs().map(SealedRuns::families).unwrap_or_default() {
-            let whole = self.locks.holds_table(owner, family, TableMode::Exclusive);
-            if whole || !self.locks.holds_table(owner, family, TableMode::IntentExclusive) {
-                tables.push((family, TableMode::Exclusive));
-            }
-        }
+        let tables = self.locks.table_locks(owner);
         let locks = prepared_locks::encode(&tables, &ranges);
         Arc::new(PreparedHead { xid: xid.to_vec(), locks })
     }

@@ -13,7 +13,6 @@ use crate::options::LogLevel;
 use crate::txn::commit_batch::CommitBatch;
 use crate::txn::prepared_locks;
 use crate::txn::undecided::{prepare_bytes, Dormant, DECISION_BYTES};
-use crate::types::FamilyId;
 use crate::wal::{Patience, PreparedHead, Purpose};
 
 /// See the module's comment.
@@ -44,15 +43,10 @@ impl Store {
                 self.locks.lock_table(&owner, family, mode, Policy::NoWait)?;
             }
             if let Some(runs) = batch.runs() {
-                // Other prepared transactions may have keys in a family of which this one had a few in memory.
-                let whole = |family: &FamilyId| tables.contains(&(*family, TableMode::Exclusive));
-                for family in runs.families().into_iter().filter(|family| !whole(family)) {
-                    runs.each_key(&self.versions, family, &mut |key| {
-                        let lock =
-                            self.locks.lock_point(&owner, family, key, Mode::Exclusive, Policy::NoWait);
-                        lock.map(|_| ())
-                    })?;
+                for family in runs.families() {
+                    self.locks.lock_table(&owner, family, TableMode::IntentExclusive, Policy::NoWait)?;
                 }
+                self.lock_sealed_runs(&owner, runs);
             }
             for (family, key) in batch.keys() {
                 self.locks.lock_point(&owner, family, key, Mode::Exclusive, Policy::NoWait)?;

@@ -121,17 +121,35 @@ impl WriteBatch {
         &self.runs
     }
 
-    /// Moves what is in memory to a run, and merges runs that have become many. Marks stay good. Errors:
-    /// I/O, disk full, `Interrupted`; no change is lost then.
-    pub(crate) fn spill(&mut self, store: &Store, owner: &Owner) -> Result<()> {
-        if !self.changes.is_empty() {
-            let mut runs = std::mem::take(&mut self.runs);
-            let added = runs.add(store, owner, &Changes { batch: self });
-            self.runs = runs;
-            added?;
-            self.base = self.made();
-            self.forget_memory();
-        }
+    /// Writes what is in memory to a run, and keeps it: [`WriteBatch::forget_written`] or
+    /// [`WriteBatch::take_back_run`] comes next. Errors: I/O, disk full, `Interrupted`; nothing changes then.
+    pub(crate) fn write_run(&mut self, store: &Store, owner: &Owner) -> Result<()> {
+        let mut runs = std::mem::take(&mut self.runs);
+        let added = runs.add(store, owner, &Changes { batch: self });
+        self.runs = runs;
+        added
+    }
+
+    /// What was written to a run just now is no longer in memory. Marks stay good.
+    pub(crate) fn forget_written(&mut self) {
+        self.base = self.made();
+        self.forget_memory();
+    }
+
+    /// Undoes [`WriteBatch::write_run`].
+    pub(crate) fn take_back_run(&mut self) {
+        self.runs.take_back();
+    }
+
+    /// Forgets the files of changes that were cut away. Returns whether there were files.
+    pub(crate) fn forget_cut(&mut self) -> bool {
+        let had = self.runs.has_files();
+        self.runs.forget_cut();
+        had
+    }
+
+    /// Merges runs that have become many. Errors: as [`WriteBatch::write_run`]; no change is lost then.
+    pub(crate) fn merge_runs(&mut self, store: &Store, owner: &Owner) -> Result<()> {
         self.runs.merge_alike(store, owner)
     }
 
@@ -299,6 +317,12 @@ impl WriteBatch {
             let order = &self.orders[at];
             (order.family, order.chunks.iter().flatten().map(|place| self.entry(place.id)))
         })
+    }
+
+    /// The keys with changes in memory in a family, ascending.
+    pub fn keys_of(&self, family: FamilyId) -> impl Iterator<Item = &[u8]> + '_ {
+        let order = self.orders.iter().find(|order| order.family == family);
+        order.into_iter().flat_map(|order| order.chunks.iter().flatten()).map(|place| self.key(place.id))
     }
 
     /// Number of keys with changes in memory in a family.

@@ -13,6 +13,7 @@
 //! - `runs`: the runs of a running transaction: written, merged [`runs::FAN_IN`] at a time, read, cut back.
 //! - `sealed`: what `prepare` makes of them: at most two runs a family with each key once, durable, named in
 //!   the log. They are still without a sequence number: that of the commit stands in the manifest.
+//! - `locked`: the keys in runs as locks without entries.
 //! - `commit`: the rest of their way. The marker is the commit point; `order` rotates the memtable and
 //!   shows the runs between the old one and the new; the edit that names them is written when everything
 //!   older is in files.
@@ -22,6 +23,7 @@
 //! unlinks what neither manifest nor an undecided prepare names.
 
 mod commit;
+mod locked;
 pub(crate) mod runs;
 pub(crate) mod sealed;
 

@@ -60,6 +60,10 @@ impl SpilledRun {
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     pub(super) list: Vec<SpilledRun>,
+    /// Runs with changes that were cut away: their keys stay locked.
+    cut: Vec<SpilledRun>,
+    /// Families that were ever in a run.
+    touched: Vec<FamilyId>,
     changes: u64,
 }
 
@@ -67,6 +71,11 @@ impl Runs {
     /// Whether nothing was spilled.
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+
+    /// Whether files are kept, for what was cut away included.
+    pub(crate) fn has_files(&self) -> bool {
+        !(self.list.is_empty() && self.cut.is_empty())
     }
 
     /// Counts changes of the list; what was read from it before is out of date.
@@ -117,8 +126,8 @@ impl Runs {
             return;
         }
         self.changes += 1;
-        while self.list.last().is_some_and(|last| last.after >= ordinal) {
-            self.list.pop();
+        while let Some(run) = self.list.pop_if(|last| last.after >= ordinal) {
+            self.cut.push(run);
         }
         if let Some(last) = self.list.last_mut() {
             last.limit = last.limit.min(ordinal);
@@ -129,6 +138,27 @@ impl Runs {
     pub(crate) fn clear(&mut self) {
         self.changes += u64::from(!self.list.is_empty());
         self.list.clear();
+        self.cut.clear();
+        self.touched.clear();
+    }
+
+    /// Forgets what was cut away, and that its keys were locked.
+    pub(crate) fn forget_cut(&mut self) {
+        self.cut.clear();
+    }
+
+    /// Forgets the newest run, whose changes are still in memory.
+    pub(crate) fn take_back(&mut self) {
+        self.changes += 1;
+        self.list.pop();
+    }
+
+    /// For each family that was ever in a run its tables, those with changes that were cut away included.
+    pub(super) fn locked(&self) -> impl Iterator<Item = (FamilyId, Vec<Run>)> + '_ {
+        self.touched.iter().map(|&family| {
+            let tables = self.list.iter().chain(&self.cut).filter_map(|run| run.table(family));
+            (family, tables.cloned().collect())
+        })
     }
 
     /// Makes a run of the changes in memory, which the caller forgets then. Nothing changes on an error:
@@ -160,12 +190,17 @@ impl Runs {
         let Some((new, handle)) = file.finish_unsynced() else { return };
         let file = store.versions.private_file(new.number, new.len);
         let open = |meta| store.versions.open_run(&file, meta, 0);
-        let tables = tables.into_iter().map(open).collect();
+        let tables: Vec<Run> = tables.into_iter().map(open).collect();
+        for family in tables.iter().map(|table| table.meta().family) {
+            if !self.touched.contains(&family) {
+                self.touched.push(family);
+            }
+        }
         self.list.push(SpilledRun { file, handle, tables, after, limit: last, written: last, tier });
         self.changes += 1;
     }
 
-    /// Merges the newest runs when they are many and alike. Nothing changes on an error.
+    /// Merges the newest runs when they are many and alike. On an error the runs are as before or merged in part.
     pub(crate) fn merge_alike(&mut self, store: &Store, owner: &Owner) -> Result<()> {
         loop {
             let Some(tier) = self.list.last().map(|run| run.tier) else { return Ok(()) };
@@ -187,9 +222,9 @@ impl Runs {
                 let mut number = counted(owner, |_, entry| Some(entry.seq));
                 tables.extend(file.copy(family, &table_options(store, family), &mut source, &mut number)?);
             }
-            self.list.truncate(from);
+            let merged = self.list.split_off(from);
+            self.cut.extend(merged.into_iter().filter(|run| run.limit < run.written));
             self.push(store, file, tables, after, last, tier + 1);
-            store.unlink_unused();
         }
     }
 }

@@ -9,8 +9,8 @@
 //! varint tables   each: bytes, a "new segment" of the manifest: level 0, generation = ordinal of the run
 //! ```
 //!
-//! The transaction holds a table lock X on the families that were in a run before `prepare`, and locks on the
-//! keys of the others: a prepare lists which are locked as a whole.
+//! All keys in them are locked, before a restart and after it: see `locked`. (A prepare of an earlier build lists
+//! families with X that were locked as a whole.)
 
 use std::fmt;
 use std::sync::Arc;
@@ -132,23 +132,10 @@ impl SealedRuns {
         families
     }
 
-    /// Calls `each` with every key that is changed in `family`. Errors: those of reading, and of `each`.
-    pub(crate) fn each_key(
-        &self,
-        versions: &VersionSet,
-        family: FamilyId,
-        each: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
-        for table in self.tables.iter().filter(|table| table.meta.family == family) {
-            let run = versions.open_run(&table.file, table.meta.clone(), 0);
-            let mut source = run.raw_source();
-            source.seek(&[])?;
-            while source.valid() {
-                each(source.key())?;
-                source.next()?;
-            }
-        }
-        Ok(())
+    /// The tables of a family, opened.
+    pub(super) fn tables_of(&self, versions: &VersionSet, family: FamilyId) -> Vec<Run> {
+        let tables = self.tables.iter().filter(|table| table.meta.family == family);
+        tables.map(|table| versions.open_run(&table.file, table.meta.clone(), 0)).collect()
     }
 
     /// Numbers of the files.

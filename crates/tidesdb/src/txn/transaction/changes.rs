@@ -6,14 +6,12 @@ use std::sync::Arc;
 use super::{Change, ChangeKind, Found, Missing, Own, ReadMode, Transaction};
 use crate::db::family::Family;
 use crate::error::{Error, Result};
-use crate::lock::{Granted, Mode, Policy, TableMode};
+use crate::lock::{Granted, Mode};
 use crate::types::{FamilyId, Kind, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
 
-/// Part of the bound on a transaction's memory that it may take while there are too many large ones.
+/// Part of the bound on a transaction's memory that it may take while there are too many large ones, and of the
+/// bound on locks.
 const CROWDED_SHARE: usize = 16;
-
-/// Write buffers that all transactions may take before one that is within its own bound waits to become smaller.
-const OVERCROWDED: u64 = 4;
 
 impl Transaction {
     /// The transaction's own latest change of a key.
@@ -27,32 +25,60 @@ impl Transaction {
         }
     }
 
-    /// Moves the changes in memory to a run, once they are beyond the bound, or a part of it while all
-    /// transactions together take a whole write buffer. The tables that are changed are locked as a whole
-    /// from then on: neither keys nor locks of a large transaction fill memory. Only because others are large too
-    /// nobody waits for these locks, which two of them could never get, before all together take
-    /// `OVERCROWDED` buffers.
+    /// Moves the changes in memory to a run once they are beyond the bound, or a part of it while all
+    /// transactions together take a whole write buffer or nearly all locks that there may be.
     fn spill_if_large(&mut self) -> Result<()> {
         self.changed();
-        let buffer = self.store.options.write_buffer_size;
-        let (size, bound) = (self.batch.size(), buffer / 2);
+        let options = &self.store.options;
+        let (size, bound) = (self.batch.size(), options.write_buffer_size / 2);
         let all = self.store.stats.batch_bytes.load(Ordering::Relaxed);
-        if size <= bound / CROWDED_SHARE || (size <= bound && all <= buffer as u64) {
+        let crowded = size > bound / CROWDED_SHARE && all > options.write_buffer_size as u64;
+        let many = self.batch.len() > options.lock_bound() / CROWDED_SHARE;
+        if size > bound || crowded || (many && self.store.locks.is_scarce(&self.owner)) {
+            return self.spill();
+        }
+        Ok(())
+    }
+
+    /// Moves the changes in memory to a run. Their keys are locked by that: neither keys nor locks of a large
+    /// transaction fill memory. Errors: I/O, disk full, `Interrupted`, those of a wait for a lock; no change is
+    /// lost then.
+    fn spill(&mut self) -> Result<()> {
+        if self.batch.len() == 0 {
             return Ok(());
         }
+        self.batch.write_run(&self.store, &self.owner)?;
         if !self.mood.unlocked {
-            let optional = size <= bound && all <= buffer as u64 * OVERCROWDED;
-            let policy = if optional { Policy::NoWait } else { self.policy(false) };
-            let families: Vec<FamilyId> = self.batch.touched().collect();
-            for family in families {
-                match self.store.locks.lock_table(&self.owner, family, TableMode::Exclusive, policy) {
-                    Err(Error::LockTimeout) if optional => return Ok(()),
-                    done => done?,
-                };
+            if let Err(error) = self.lock_run() {
+                self.batch.take_back_run();
+                return Err(error);
             }
         }
-        self.batch.spill(&self.store, &self.owner)?;
+        self.batch.forget_written();
         self.count(self.batch.size());
+        let known = self.batch.runs().changes();
+        let merged = self.batch.merge_runs(&self.store, &self.owner);
+        if self.batch.runs().changes() != known {
+            if !self.mood.unlocked {
+                self.store.lock_runs(&self.owner, self.batch.runs(), false);
+            }
+            self.store.unlink_unused();
+        }
+        merged
+    }
+
+    /// Locks the keys in the newest run, which are still in memory, by being there; those that no statement
+    /// locked when nobody else has them any more.
+    fn lock_run(&self) -> Result<()> {
+        let (locks, owner) = (&self.store.locks, &self.owner);
+        self.store.lock_runs(owner, self.batch.runs(), self.unlocked_puts);
+        if self.unlocked_puts {
+            for family in self.batch.touched() {
+                let keys = || self.batch.keys_of(family);
+                locks.confirm(owner, family, keys, self.policy(false))?;
+            }
+        }
+        locks.release_stored(owner, &mut |family, key| self.batch.get(family, key).is_some());
         Ok(())
     }
 
@@ -97,11 +123,14 @@ impl Transaction {
             return Err(Error::InvalidArgument(format!("a value of {} bytes is too long", value.len())));
         }
         let insert = matches!(change.kind, ChangeKind::Insert(_));
-        if change.lock && !self.mood.unlocked {
+        let entry = matches!(change.kind, ChangeKind::PutEntry(_));
+        // Of a large transaction the entries are locked by the run that they go to, all at once.
+        let later = entry && !self.batch.runs().is_empty();
+        let lock = change.lock && !self.mood.unlocked && !later;
+        if lock {
             let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;
             // A key under a lock on the table was not looked at when that was taken.
             let compared = granted == Some(Granted::AlreadyHeld) && !self.overtaken.load(Ordering::Relaxed);
-            let entry = matches!(change.kind, ChangeKind::PutEntry(_));
             let unread = !compared && !entry && self.transaction_snapshot.is_some();
             let own = match insert || unread {
                 true => self.own(family.id(), key)?.map(|own| own.value().is_some()),
@@ -131,13 +160,20 @@ impl Transaction {
             }
         }
         // A range may have to keep it out; the row it overwrites keeps its own lock.
-        self.unlocked_puts |= !change.lock && !self.mood.unlocked && !kind.is_tombstone();
+        self.unlocked_puts |= !lock && !self.mood.unlocked && !kind.is_tombstone();
         self.batch.push(family.id(), key, kind, value);
         Ok(())
     }
 
-    /// Takes the locks on written keys that no statement took.
-    pub(super) fn lock_written(&self) -> Result<()> {
+    /// Takes the locks on written keys that no statement took. Of a large transaction they may be too many for
+    /// an entry each.
+    pub(super) fn lock_rest(&mut self) -> Result<()> {
+        if !self.unlocked_puts {
+            return Ok(());
+        }
+        if !self.batch.runs().is_empty() && self.batch.len() > self.store.options.lock_bound() / CROWDED_SHARE {
+            return self.spill();
+        }
         for (family, entries) in self.batch.families() {
             for entry in entries {
                 let policy = self.policy(false);

@@ -12,9 +12,7 @@ impl Transaction {
     pub fn prepare(&mut self, xid: Option<&[u8]>) -> Result<()> {
         self.require_active()?;
         if !self.batch.is_empty() {
-            if self.unlocked_puts {
-                self.lock_written()?;
-            }
+            self.lock_rest()?;
             let prepared = self.store.prepare(&self.batch, xid, self.sync, &self.owner, self.patience)?;
             self.prepared = Some(prepared);
             self.xid.extend_from_slice(xid.unwrap_or_default());
@@ -29,12 +27,14 @@ impl Transaction {
     pub fn prepare_dormant(&mut self, xid: &[u8]) -> Result<()> {
         self.require_active()?;
         if !self.batch.is_empty() {
-            if self.unlocked_puts {
-                self.lock_written()?;
-            }
+            self.lock_rest()?;
             let dormant = self.store.prepare_dormant(&self.batch, xid, &self.owner, self.patience)?;
             let bytes = dormant.batch.body().len();
-            let spilled = dormant.batch.runs().is_some();
+            let runs = dormant.batch.runs();
+            let spilled = runs.is_some();
+            if let Some(runs) = runs {
+                self.store.lock_sealed_runs(&self.owner, runs);
+            }
             self.dormant = Some(dormant);
             self.xid.extend_from_slice(xid);
             self.batch.clear();
@@ -112,7 +112,7 @@ impl Transaction {
 
     fn end(&mut self) {
         self.end_snapshots();
-        let spilled = !self.batch.runs().is_empty();
+        let spilled = self.batch.runs().has_files();
         self.batch.clear();
         self.count(0);
         self.xid.clear();

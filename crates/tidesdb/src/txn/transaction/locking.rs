@@ -88,7 +88,8 @@ impl Transaction {
 
     /// Gives back a lock that a read of this transaction newly took, unless the key was written since.
     pub(crate) fn unlock_key(&self, family: FamilyId, key: &[u8], mode: Mode) {
-        if self.batch.get(family, key).is_none() {
+        // What cannot be read may be written.
+        if self.own(family, key).is_ok_and(|own| own.is_none()) {
             self.store.locks.unlock_point(&self.owner, family, key, mode);
         }
     }

@@ -344,19 +344,22 @@ impl Transaction {
         self.statement = self.batch.mark();
     }
 
-    /// Undoes the statement's changes; its locks stay.
+    /// Undoes the statement's changes; its locks stay, but for those on keys that were in files alone: a statement
+    /// that fills the disk gives the space back.
     pub fn statement_rollback(&mut self) {
         self.cut_back(self.statement);
+        if self.batch.forget_cut() {
+            if !self.mood.unlocked {
+                self.store.lock_runs(&self.owner, self.batch.runs(), false);
+            }
+            self.store.unlink_unused();
+        }
         self.end_statement_snapshot();
     }
 
     /// Undoes the changes behind `mark`.
     fn cut_back(&mut self, mark: Mark) {
-        let spilled = !self.batch.runs().is_empty();
         self.batch.cut_back(mark);
-        if spilled {
-            self.store.unlink_unused();
-        }
         self.changed();
     }
 

@@ -1,0 +1,391 @@
+//! Locks without entries. Scripts as in `script_test`; random programs with them are in `stress_test` and
+//! `range_test`.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use expect_test::expect;
+
+use super::script_test::check;
+use super::*;
+use crate::error::{Error, Result};
+
+/// Stands for the keys in files.
+pub(super) struct Keys(pub(super) BTreeSet<Vec<u8>>);
+
+impl LockedKeys for Keys {
+    fn contains(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.0.contains(key))
+    }
+
+    fn first_in(&self, from: &[u8], to: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        let first = self.0.range::<[u8], _>((Bound::Included(from), Bound::Unbounded)).next();
+        Ok(first.filter(|key| to.is_none_or(|to| key.as_slice() < to)).cloned())
+    }
+}
+
+/// Keys that cannot be read.
+struct Unreadable;
+
+impl LockedKeys for Unreadable {
+    fn contains(&self, _: &[u8]) -> Result<bool> {
+        Err(Error::corruption("7.tdb", 0, "a damaged block"))
+    }
+
+    fn first_in(&self, _: &[u8], _: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        Err(Error::corruption("7.tdb", 0, "a damaged block"))
+    }
+}
+
+#[test]
+fn they_keep_others_out_as_entries_do() {
+    check(
+        "t1 lock a X
+         t1 lock b X
+         t1 lock c S
+         t1 store a b
+         show
+         t1 holds
+         t2 lock a X nowait
+         t2 lock a S skip
+         t2 locked a S
+         t2 lock x X
+         t2 intent b
+         show
+         t1 unlock_all
+         t2 lock a X nowait",
+        expect![[r#"
+            t1 lock a X: new
+            t1 lock b X: new
+            t1 lock c S: new
+            t1 store a b
+            show
+            1/table  t1:IX
+            1/c      t1:S
+            t1 holds: true
+            t2 lock a X nowait: TIMEOUT
+            t2 lock a S skip: skipped
+            t2 locked a S: true
+            t2 lock x X: new
+            t2 intent b: DEADLOCK
+            show
+            1/table  t1:IX t2:IX
+            1/b      t1:X
+            1/c      t1:S
+            1/x      t2:X
+            t1 unlock_all
+            t2 lock a X nowait: new
+        "#]],
+    );
+}
+
+#[test]
+fn who_waits_for_one_gets_it_at_the_end() {
+    check(
+        "t1 lock a X
+         t1 store a
+         t2 lock a S wait
+         t3 lock a X wait=100
+         heard
+         show
+         advance 100
+         t1 unlock_all
+         show",
+        expect![[r#"
+            t1 lock a X: new
+            t1 store a
+            t2 lock a S wait: waits
+            t3 lock a X wait=100: waits
+            heard: ["t2 for [100]", "t3 for [100, 200]"]
+            show
+            1/table  t1:IX t2:IS t3:IX
+            1/a      t1:X | t2:S t3:X
+            advance 100
+                t3: TIMEOUT
+            t1 unlock_all
+                t2: new
+            show
+            1/table  t3:IX t2:IS
+            1/a      t2:S
+        "#]],
+    );
+}
+
+#[test]
+fn an_entry_that_somebody_waits_for_stays() {
+    check(
+        "t1 lock a X
+         t1 lock b X
+         t2 lock a X
+         t1 store a b
+         show
+         t1 unlock_all",
+        expect![[r#"
+            t1 lock a X: new
+            t1 lock b X: new
+            t2 lock a X: waits
+            t1 store a b
+            show
+            1/table  t1:IX t2:IX
+            1/a      t1:X | t2:X
+            t1 unlock_all
+                t2: new
+        "#]],
+    );
+}
+
+#[test]
+fn its_owner_meets_no_lock_of_its_own() {
+    check(
+        "t1 lock a X
+         t1 lock b X
+         t1 store a b
+         t1 lock a S
+         t2 lock a S nowait
+         t1 unlock a S
+         t1 lock a X
+         t1 unlock a X
+         t2 lock a S skip
+         t2 range . . wait=10
+         t1 lock b X
+         advance 10
+         t1 store a b
+         show
+         t1 unlock_all",
+        expect![[r#"
+            t1 lock a X: new
+            t1 lock b X: new
+            t1 store a b
+            t1 lock a S: new
+            t2 lock a S nowait: TIMEOUT
+            t1 unlock a S
+            t1 lock a X: new
+            t1 unlock a X
+            t2 lock a S skip: skipped
+            t2 range . . wait=10: waits
+            t1 lock b X: held
+            advance 10
+                t2: TIMEOUT
+            t1 store a b
+            show
+            1/table  t1:IX t2:IS
+            1/[,..) t2
+            1/a      t1:X
+            1/b      t1:X
+            t1 unlock_all
+        "#]],
+    );
+}
+
+#[test]
+fn they_are_found_in_deadlocks() {
+    check(
+        "t1 lock a X
+         t1 store a
+         t1 written 9
+         t2 lock b X
+         t2 store b
+         t2 written 3
+         t2 lock a X
+         t1 lock b X
+         t2 unlock_all",
+        expect![[r#"
+            t1 lock a X: new
+            t1 store a
+            t1 written 9
+            t2 lock b X: new
+            t2 store b
+            t2 written 3
+            t2 lock a X: waits
+            t1 lock b X: waits
+                t2: DEADLOCK
+            t2 unlock_all
+                t1: new
+        "#]],
+    );
+}
+
+#[test]
+fn ranges_wait_for_those_in_them_and_for_no_others() {
+    check(
+        "t1 lock b X
+         t1 lock f X
+         t1 store b f
+         t2 range c f
+         t2 range a c nowait
+         t2 range a c
+         t1 lock d X nowait
+         t1 unlock_all
+         t3 lock b X nowait",
+        expect![[r#"
+            t1 lock b X: new
+            t1 lock f X: new
+            t1 store b f
+            t2 range c f: free
+            t2 range a c nowait: TIMEOUT
+            t2 range a c: waits
+            t1 lock d X nowait: TIMEOUT
+            t1 unlock_all
+                t2: free
+            t3 lock b X nowait: TIMEOUT
+        "#]],
+    );
+}
+
+#[test]
+fn the_gap_of_a_missing_key_is_cut_at_them() {
+    check(
+        "t1 lock c X
+         t1 lock k X
+         t1 store c k
+         t2 lock f X
+         t2 gap f a m
+         show
+         t3 lock d X nowait
+         t3 lock g X nowait
+         t3 lock l X nowait",
+        expect![[r#"
+            t1 lock c X: new
+            t1 lock k X: new
+            t1 store c k
+            t2 lock f X: new
+            t2 gap f a m
+            show
+            1/table  t1:IX t2:IX
+            1/[f,k) t2
+            1/f      t2:X
+            t3 lock d X nowait: new
+            t3 lock g X nowait: TIMEOUT
+            t3 lock l X nowait: new
+        "#]],
+    );
+}
+
+#[test]
+fn of_appliers_whose_order_is_fixed_ranges_do_not_wait_for_them() {
+    check(
+        "t1 applier
+         t3 applier
+         t1 lock b X
+         t1 store b
+         t3 range a c nowait
+         t2 range a c nowait",
+        expect![[r#"
+            t1 applier
+            t3 applier
+            t1 lock b X: new
+            t1 store b
+            t3 range a c nowait: free
+            t2 range a c nowait: TIMEOUT
+        "#]],
+    );
+}
+
+#[test]
+fn an_open_claim_waits_for_whom_it_finds_and_counts_where_nobody_is() {
+    check(
+        "t1 table IX
+         t2 lock a S
+         t3 range m p
+         t1 claim a b n
+         t4 lock b X
+         t7 lock x X nowait
+         t5 lock a S
+         t1 confirm a b n
+         t2 unlock_all
+         t5 unlock_all
+         t6 lock a X nowait
+         t3 unlock_all
+         t6 lock n X nowait
+         t1 unlock_all",
+        expect![[r#"
+            t1 table IX: new
+            t2 lock a S: new
+            t3 range m p: free
+            t1 claim a b n
+            t4 lock b X: waits
+            t7 lock x X nowait: new
+            t5 lock a S: new
+            t1 confirm a b n: waits
+            t2 unlock_all
+            t5 unlock_all
+            t6 lock a X nowait: TIMEOUT
+            t3 unlock_all
+                t1: confirmed
+            t6 lock n X nowait: TIMEOUT
+            t1 unlock_all
+                t4: new
+        "#]],
+    );
+}
+
+#[test]
+fn a_range_published_before_an_open_claim_is_confirmed_keeps_it_out() {
+    check(
+        "t1 table IX
+         t1 claim b
+         t2 range a c
+         t2 range a d nowait
+         t1 confirm b
+         t2 unlock_all
+         t2 range a c nowait
+         t1 unlock_all",
+        expect![[r#"
+            t1 table IX: new
+            t1 claim b
+            t2 range a c: free
+            t2 range a d nowait: free
+            t1 confirm b: waits
+            t2 unlock_all
+                t1: confirmed
+            t2 range a c nowait: TIMEOUT
+            t1 unlock_all
+        "#]],
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error_and_counts_as_locked() {
+    let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
+    let (a, b) = (Owner::new(1), Owner::new(2));
+    locks.lock_table(&a, 1, TableMode::IntentExclusive, Policy::NoWait).unwrap();
+    locks.store_locks(&a, 1, Arc::new(Unreadable));
+    let corrupt = |error: Error| assert!(matches!(error, Error::Corruption { .. }), "{error}");
+    corrupt(locks.lock_point(&b, 1, b"k", Mode::Shared, Policy::Wait(None)).unwrap_err());
+    corrupt(locks.lock_range(&b, 1, b"a", None, Policy::Wait(None)).unwrap_err());
+    assert!(locks.is_locked_by_other(&b, 1, b"k", Mode::Shared));
+    locks.unlock_all(&a);
+    assert!(locks.lock_point(&b, 1, b"k", Mode::Exclusive, Policy::NoWait).is_ok());
+    locks.unlock_all(&b);
+    assert_eq!(locks.stats().held, 0);
+}
+
+#[test]
+fn entries_given_back_make_room_for_others() {
+    let options = LockOptions { max_locks: 0, max_total: 3000, escalate: true, shards: 2 };
+    let locks = LockManager::with_options(None, Arc::new(MonotonicClock::default()), options);
+    let (large, other) = (Owner::new(1), Owner::new(2));
+    locks.lock_point(&other, 1, b"x", Mode::Exclusive, Policy::NoWait).unwrap();
+    let mut stored = BTreeSet::new();
+    let mut times = 0;
+    for i in 0..20_000u32 {
+        let key = i.to_be_bytes();
+        locks.lock_point(&large, 1, &key, Mode::Exclusive, Policy::NoWait).unwrap();
+        stored.insert(key.to_vec());
+        if locks.is_scarce(&large) {
+            times += 1;
+            locks.store_locks(&large, 1, Arc::new(Keys(stored.clone())));
+            locks.release_stored(&large, &mut |_, key| stored.contains(key));
+        }
+    }
+    let stats = locks.stats();
+    assert!(times > 3 && stats.held < 4000 && stats.escalations == 0, "{times}: {stats:?}");
+    for key in [0u32, 9_999, 19_999] {
+        let got = locks.lock_point(&other, 1, &key.to_be_bytes(), Mode::Shared, Policy::Skip);
+        assert_eq!(got.unwrap(), None, "{key}");
+    }
+    locks.unlock_all(&large);
+    locks.unlock_all(&other);
+    assert_eq!((locks.stats().held, locks.stats().entries), (0, 0));
+}

@@ -1,0 +1,64 @@
+//! The locks of a transaction that has spilled: the keys in its runs are locked, without an entry for each in the
+//! lock table ([`LockedKeys`]). What was cut back stays locked until the transaction ends, as savepoints have it.
+
+use std::sync::Arc;
+
+use crate::db::Store;
+use crate::error::Result;
+use crate::iter::Source;
+use crate::lock::{LockedKeys, Owner};
+use crate::table::hash_key;
+use crate::txn::spill::runs::Runs;
+use crate::txn::spill::SealedRuns;
+use crate::types::MAX_SEQ;
+use crate::version::Run;
+
+/// The keys of one family in runs.
+struct RunKeys(Vec<Run>);
+
+impl LockedKeys for RunKeys {
+    fn contains(&self, key: &[u8]) -> Result<bool> {
+        let hash = hash_key(key);
+        for table in &self.0 {
+            if table.get(key, hash, MAX_SEQ)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn first_in(&self, from: &[u8], to: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        let mut first: Option<Vec<u8>> = None;
+        for table in &self.0 {
+            let mut source = table.source(MAX_SEQ);
+            source.seek(from)?;
+            let before = first.as_deref().or(to);
+            if source.valid() && before.is_none_or(|before| source.key() < before) {
+                first = Some(source.key().to_vec());
+            }
+        }
+        Ok(first)
+    }
+}
+
+impl Store {
+    /// From now on the keys in `runs` are locked without entries. `open`: not all are locked already, and the
+    /// claims to those of families with changes in memory are to be confirmed.
+    pub(crate) fn lock_runs(&self, owner: &Arc<Owner>, runs: &Runs, open: bool) {
+        for (family, tables) in runs.locked() {
+            let keys = Arc::new(RunKeys(tables));
+            match open {
+                true => self.locks.claim(owner, family, keys),
+                false => self.locks.store_locks(owner, family, keys),
+            }
+        }
+    }
+
+    /// As [`Store::lock_runs`], for what `prepare` made of them.
+    pub(crate) fn lock_sealed_runs(&self, owner: &Arc<Owner>, runs: &SealedRuns) {
+        for family in runs.families() {
+            let keys = Arc::new(RunKeys(runs.tables_of(&self.versions, family)));
+            self.locks.store_locks(owner, family, keys);
+        }
+    }
+}
