@@ -154,8 +154,8 @@ fn load(lab: &Lab<'_>, server: &Server, address: &Address, scale: Scale) -> Resu
         address,
         database: ours,
         scale,
-        // Each statement is more than half of this server's write buffer: of two on one table, one gets 1213.
-        users: 1,
+        // Each statement is more than half of this server's write buffer.
+        users: 2,
         seed: lab.seed,
         session: &["SET sql_log_bin = 0"],
         interrupt: lab.interrupt,
