@@ -721,7 +721,10 @@ fn prepared_large_transactions_keep_their_rows_over_a_restart() {
         other.set_lock_timeout(Some(Duration::ZERO));
         for (family, n) in [(0, 0), (0, 1), (0, 598), (0, 1199), (1, 0), (1, 1)] {
             let refused = other.put(&families[family], &key(n), b"theirs");
-            assert!(matches!(refused, Err(Error::LockTimeout)), "round {round}: {n} of {family}: {refused:?}");
+            assert!(
+                matches!(refused, Err(Error::LockTimeout)),
+                "round {round}: {n} of {family}: {refused:?}"
+            );
         }
         other.put(&families[0], &key(1200), b"free").expect("nobody has it");
         other.put(&families[1], &key(2), b"free").expect("nobody has it");

@@ -126,9 +126,8 @@ impl Runs {
             return;
         }
         self.changes += 1;
-        while let Some(run) = self.list.pop_if(|last| last.after >= ordinal) {
-            self.cut.push(run);
-        }
+        let kept = self.list.partition_point(|run| run.after < ordinal);
+        self.cut.extend(self.list.drain(kept..));
         if let Some(last) = self.list.last_mut() {
             last.limit = last.limit.min(ordinal);
         }

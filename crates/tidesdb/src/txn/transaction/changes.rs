@@ -44,7 +44,7 @@ impl Transaction {
     /// transaction fill memory. Errors: I/O, disk full, `Interrupted`, those of a wait for a lock; no change is
     /// lost then.
     fn spill(&mut self) -> Result<()> {
-        if self.batch.len() == 0 {
+        if self.batch.size() == 0 {
             return Ok(());
         }
         self.batch.write_run(&self.store, &self.owner)?;
@@ -171,7 +171,8 @@ impl Transaction {
         if !self.unlocked_puts {
             return Ok(());
         }
-        if !self.batch.runs().is_empty() && self.batch.len() > self.store.options.lock_bound() / CROWDED_SHARE {
+        if !self.batch.runs().is_empty() && self.batch.len() > self.store.options.lock_bound() / CROWDED_SHARE
+        {
             return self.spill();
         }
         for (family, entries) in self.batch.families() {
