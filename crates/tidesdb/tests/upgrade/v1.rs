@@ -23,7 +23,7 @@ use tidesdb::txn::transaction::{Isolation, Mood, Transaction};
 use tidesdb::Db;
 
 use super::content::{Content, Family, Prepared, Rows};
-use super::sim::begin_as;
+use super::sim::{begin_as, Row};
 
 /// A spill at 32 kB, and merges where they are asked for.
 fn small() -> Options {
@@ -82,7 +82,7 @@ fn value(seed: u32, len: usize) -> Vec<u8> {
 }
 
 /// The rounds that fill families: which keys are put, with which seed, and which are deleted.
-fn round(n: u32) -> (Vec<(Vec<u8>, Vec<u8>)>, Vec<Vec<u8>>) {
+fn round(n: u32) -> (Vec<Row>, Vec<Vec<u8>>) {
     let puts =
         (n * 100..n * 100 + 250).map(|i| (key(i), value(i * 10 + n, 20 + (i % 60) as usize))).collect();
     let deletes = (0..n * 100 + 250).filter(|i| i % 7 == n).map(key).collect();
@@ -93,11 +93,11 @@ const ROUNDS: u32 = 4;
 const FILLED: [&str; 4] = ["lz4", "none", "prefix", "plain"];
 
 /// Rows that spill: `count` from `first` on.
-fn many(first: u32, count: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn many(first: u32, count: u32) -> Vec<Row> {
     (first..first + count).map(|i| (key(i), value(i, 130))).collect()
 }
 
-fn odd_rows() -> Vec<(Vec<u8>, Vec<u8>)> {
+fn odd_rows() -> Vec<Row> {
     vec![
         (b"20 kB".to_vec(), value(20, 20_000)),
         (b"100 kB".to_vec(), value(100, 100_000)),
@@ -152,7 +152,7 @@ pub(super) fn content() -> Content {
 }
 
 /// More than 1 MB, which no flush has seen.
-fn batch() -> Vec<(Vec<u8>, Vec<u8>)> {
+fn batch() -> Vec<Row> {
     (0..60).map(|n| (key(n), value(n, 20_000))).collect()
 }
 
@@ -162,14 +162,14 @@ fn started(db: &Db) -> Transaction {
     txn
 }
 
-fn put(db: &Db, txn: &mut Transaction, family: &str, rows: &[(Vec<u8>, Vec<u8>)]) {
+fn put(db: &Db, txn: &mut Transaction, family: &str, rows: &[Row]) {
     let family = db.family(family.as_bytes()).expect("there");
     for (key, value) in rows {
         txn.put(&family, key, value).expect("puts");
     }
 }
 
-fn commit(db: &Db, family: &str, rows: &[(Vec<u8>, Vec<u8>)]) {
+fn commit(db: &Db, family: &str, rows: &[Row]) {
     let mut txn = started(db);
     put(db, &mut txn, family, rows);
     txn.commit().expect("commits");
