@@ -39,6 +39,11 @@ tidelab doctor    what this machine lacks for that
 make demo, make bench and make bench-tpcc call it with all it needs. tidelab COMMAND --help lists options,
 docs/tidelab.md says how it measures and what is in its files.";
 
+/// Servers and statements get these paths, and are not where this process is.
+fn absolute(path: &str) -> std::io::Result<PathBuf> {
+    std::path::absolute(path)
+}
+
 /// The laboratory.
 #[derive(Debug, Parser)]
 #[command(name = "tidelab", version, about = ABOUT, after_help = EXPLANATION, args_override_self = true)]
@@ -66,13 +71,13 @@ enum Command {
 #[derive(Args, Clone, Debug)]
 struct Places {
     /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = absolute)]
     prefix: Option<PathBuf>,
     /// The TidesDB plugin.
-    #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so")]
+    #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so", value_parser = absolute)]
     plugin: PathBuf,
     /// Where the server works; emptied at each start.
-    #[arg(long, value_name = "DIR", default_value = "build/tidelab")]
+    #[arg(long, value_name = "DIR", default_value = "build/tidelab", value_parser = absolute)]
     data: PathBuf,
 }
 
@@ -126,23 +131,25 @@ struct Common {
 
 #[derive(Args, Clone, Debug)]
 struct Checks {
-    /// Which: kill, crash, literal, counters, jobs, indexreads, replica, history, commits, large,
-    /// memory [default: all but commits and large; in the short form all but memory].
+    /// Which: kill, crash, literal, counters, jobs, indexreads, replica, history, commits, large, definitions,
+    /// killed, disk, formats, entries, bound, memory [default: all but commits and large; in the short form all
+    /// but bound and memory].
     #[arg(value_name = "NAME")]
     names: Vec<Check>,
     /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = absolute)]
     prefix: PathBuf,
     /// The TidesDB plugin.
-    #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so")]
+    #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so", value_parser = absolute)]
     plugin: PathBuf,
     /// Where the servers work, each check in a directory of its own; emptied at each start.
-    #[arg(long, value_name = "DIR", default_value = "build/check")]
+    #[arg(long, value_name = "DIR", default_value = "build/check", value_parser = absolute)]
     data: PathBuf,
     /// The form of `make test`: about two minutes in all.
     #[arg(long)]
     short: bool,
-    /// Kills of `kill`, `crash` and `replica` [default: 5; in the short form 3, 2 and 2].
+    /// Kills of `kill`, `crash`, `replica` [default: 5; in the short form 3, 2 and 2] and `definitions` [default: 40,
+    /// 6], of each kind of statement in `killed` [default: 15, 5].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
     /// Seconds of load in each part of the other checks.
@@ -154,7 +161,7 @@ struct Checks {
     /// Commits of `commits` on each engine [default: ten million, 20,000 in the short form].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
     commits: Option<u64>,
-    /// Rows of `large` [default: ten million, 100,000 in the short form].
+    /// Rows of `large` [default: ten million, 100,000 in the short form] and of `killed` [default: a million, 100,000].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000))]
     rows: Option<u64>,
     /// Engines of `history` and `commits` [default: TidesDB,InnoDB; TidesDB in the short form], and of
@@ -414,6 +421,19 @@ pub(super) mod tests {
         assert_eq!((design.rounds, design.update_s), (3, 4));
         assert_eq!((design.load.threads, design.load.tables, design.load.rows), (8, 1, 100_000));
         assert_eq!((design.load.time_s, design.load.warm_up_s), (10, 2));
+    }
+
+    #[test]
+    fn places_are_absolute_wherever_they_are_named() {
+        let here = std::env::current_dir().unwrap();
+        let words = "tidelab check --prefix p --data d/e";
+        let Some(Command::Check(checks)) = parse(words).unwrap().command else { panic!("{words}") };
+        assert_eq!((checks.prefix, checks.data), (here.join("p"), here.join("d/e")));
+        assert_eq!(checks.plugin, here.join("build/ha_tidesdb.so"), "defaults too");
+        let Some(Command::Doctor(places)) = parse("tidelab doctor --data /x").unwrap().command else {
+            panic!()
+        };
+        assert_eq!((places.prefix, places.data), (None, PathBuf::from("/x")));
     }
 
     #[test]

@@ -434,10 +434,12 @@ int tidesdb_family_get_stats(tidesdb_family *family, tidesdb_family_stats *stats
 
 /* Seals the active memtable and waits until it is in files. */
 int tidesdb_flush(tidesdb_db *db);
-/* Flush, then merges all runs of the family into its last level. */
-int tidesdb_compact(tidesdb_family *family);
-/* Reads every block of the family: checksums, order, counts. TIDESDB_CORRUPTION with its message. */
-int tidesdb_verify(tidesdb_family *family);
+/* Flush, then merges all runs of the family into its last level. A kill of `txn` (NULL: of nobody) ends it with
+   TIDESDB_INTERRUPTED; nothing is done in that transaction. */
+int tidesdb_compact(tidesdb_family *family, tidesdb_txn *txn);
+/* Reads every block of the family: checksums, order, counts. TIDESDB_CORRUPTION with its message. A kill of `txn`
+   as above. */
+int tidesdb_verify(tidesdb_family *family, tidesdb_txn *txn);
 
 typedef struct tidesdb_stats {
   size_t struct_size;

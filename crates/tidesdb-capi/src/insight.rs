@@ -8,6 +8,7 @@ use tidesdb::iter::KeyRange;
 use crate::error::{guard, guard_shared, OK};
 use crate::family::FamilyHandle;
 use crate::store::DbHandle;
+use crate::txn::TxnHandle;
 use crate::{answer, given, Slice};
 
 /// See the header.
@@ -72,22 +73,26 @@ pub unsafe extern "C" fn tidesdb_family_get_stats(
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn tidesdb_compact(family: *mut FamilyHandle) -> c_int {
+pub unsafe extern "C" fn tidesdb_compact(family: *mut FamilyHandle, txn: *mut TxnHandle) -> c_int {
     guard_shared(|| {
         // SAFETY: the crate's contract.
         let handle = unsafe { given(family)? };
-        handle.db.compact(&handle.family)?;
+        // SAFETY: as above.
+        let txn = unsafe { txn.as_ref() };
+        handle.db.compact_unless(&handle.family, &|| txn.is_some_and(TxnHandle::is_killed))?;
         Ok(OK)
     })
 }
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn tidesdb_verify(family: *mut FamilyHandle) -> c_int {
+pub unsafe extern "C" fn tidesdb_verify(family: *mut FamilyHandle, txn: *mut TxnHandle) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
         let handle = unsafe { given(family)? };
-        handle.db.verify(&handle.family)?;
+        // SAFETY: as above.
+        let txn = unsafe { txn.as_ref() };
+        handle.db.verify_unless(&handle.family, &|| txn.is_some_and(TxnHandle::is_killed))?;
         Ok(OK)
     })
 }

@@ -33,6 +33,11 @@ impl TxnHandle {
         unsafe { &mut *self.inner.get() }
     }
 
+    /// Whether a kill is in effect.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.owner.is_killed()
+    }
+
     /// Error when the family is one of another store.
     pub(crate) fn check_store(&self, family: &FamilyHandle) -> Result<(), Error> {
         if Arc::ptr_eq(self.db.store(), family.db.store()) {

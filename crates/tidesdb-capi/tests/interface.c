@@ -1144,8 +1144,8 @@ static void insight(void) {
   OK(tidesdb_family_get_stats(family, &stats));
   CHECK(stats.struct_size == sizeof stats);
   CHECK(stats.entries >= 1000 && stats.data_bytes > 0 && stats.mean_row_bytes > 0 && stats.runs >= 1);
-  OK(tidesdb_compact(family));
-  OK(tidesdb_verify(family));
+  OK(tidesdb_compact(family, NULL));
+  OK(tidesdb_verify(family, NULL));
   OK(tidesdb_family_get_stats(family, &stats));
   if (stats.runs != 2 || stats.entries != 1000 || stats.tombstones != 0)
     fprintf(stderr, "runs %u entries %llu tombstones %llu\n", stats.runs, (unsigned long long)stats.entries,
@@ -1251,8 +1251,8 @@ static void misuse(void) {
   IS(TIDESDB_INVALID, tidesdb_checkpoint_request(db, NULL, NULL));
   IS(TIDESDB_INVALID, tidesdb_flush_log(NULL));
   IS(TIDESDB_INVALID, tidesdb_flush(NULL));
-  IS(TIDESDB_INVALID, tidesdb_compact(NULL));
-  IS(TIDESDB_INVALID, tidesdb_verify(NULL));
+  IS(TIDESDB_INVALID, tidesdb_compact(NULL, NULL));
+  IS(TIDESDB_INVALID, tidesdb_verify(NULL, NULL));
   IS(TIDESDB_INVALID, tidesdb_family_get_stats(family, NULL));
   IS(TIDESDB_INVALID, tidesdb_get_stats(NULL, NULL));
   IS(TIDESDB_INVALID, tidesdb_estimate_range(family, slice(NULL), slice(NULL), NULL));

@@ -164,7 +164,7 @@ pub struct Entry<'a> {
     pub value: &'a [u8],
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -211,3 +211,39 @@ fn closing_can_finish_compactions() {
         }
     }
 }
+
+/// What a KILL ends between two blocks leaves nothing behind, and can be done again.
+#[test]
+fn merging_and_verifying_end_when_they_are_interrupted() {
+    let dir = tempfile::tempdir().expect("directory");
+    let db = Db::open(dir.path(), Options { compaction_threads: 0, ..options() }).expect("opens");
+    let family = db.create_family(b"f", FamilyOptions::default()).expect("creates");
+    for round in 0..4u8 {
+        let mut txn = begin(&db);
+        for n in 0..1500u32 {
+            txn.put(&family, &n.to_be_bytes(), &[round; 60]).expect("puts");
+        }
+        txn.commit().expect("commits");
+        db.flush().expect("flushes");
+    }
+    let tables = || {
+        let names =
+            std::fs::read_dir(dir.path()).expect("lists").map(|entry| entry.expect("lists").file_name());
+        names.filter(|name| name.to_string_lossy().ends_with(".sst")).count()
+    };
+    let after = |asked: u32| {
+        let left = std::cell::Cell::new(asked);
+        move || left.replace(left.get().saturating_sub(1)) == 0
+    };
+    let before = tables();
+    for asked in [0, 1, 2, 10] {
+        let answer = db.compact_unless(&family, &after(asked));
+        assert!(matches!(answer, Err(Error::Interrupted)), "asked {asked} times: {answer:?}");
+        assert_eq!(tables(), before, "asked {asked} times");
+        let answer = db.verify_unless(&family, &after(asked));
+        assert!(matches!(answer, Err(Error::Interrupted)), "asked {asked} times: {answer:?}");
+    }
+    db.compact_unless(&family, &|| false).expect("merges");
+    db.verify_unless(&family, &|| false).expect("verifies");
+    assert_eq!(rows(&db, &family, true).len(), 1500);
+}

@@ -18,8 +18,8 @@ namespace {
 
 /* Entries of an index that ANALYZE reads, in up to so many places. */
 constexpr uint64_t SAMPLE_ENTRIES = 20000;
-/* Rows between two looks at KILL and two progress reports. */
-constexpr uint64_t ROWS_BETWEEN_REPORTS = 4096;
+/* Rows between two looks at KILL: with EXTENDED each takes a search in every index. */
+constexpr uint64_t ROWS_BETWEEN_LOOKS = 128;
 
 /* A row of the statement's result set. */
 void say(THD *thd, const TABLE *table, const char *operation, const char *level, const char *format, ...)
@@ -158,7 +158,7 @@ int ha_tidesdb::analyze(THD *thd, HA_CHECK_OPT *) {
       const tidesdb_row &row = cursor->rows[cursor->position];
       count_entry(codec.parts(), is_primary(i) || !primary_codec_ ? nullptr : &primary_codec_->parts(),
                   {row.key, row.key_size}, &previous, &distinct);
-      if (distinct.entries % ROWS_BETWEEN_REPORTS == 0 && thd_kill_level(thd) >= THD_ABORT_SOFTLY)
+      if (distinct.entries % ROWS_BETWEEN_LOOKS == 0 && thd_kill_level(thd) >= THD_ABORT_SOFTLY)
         return HA_ADMIN_FAILED;
       status = tidesdb_cursor_next(cursor.get());
     }
@@ -182,13 +182,13 @@ int ha_tidesdb::analyze(THD *thd, HA_CHECK_OPT *) {
 }
 
 int ha_tidesdb::optimize(THD *thd, HA_CHECK_OPT *) {
-  int status = tidesdb_compact(open_table_->primary());
+  int status = tidesdb_compact(open_table_->primary(), session_->txn());
   for (uint i = 0; status == TIDESDB_OK && i < table_share->keys; i++) {
     if (is_primary(i)) continue;
-    if (thd_kill_level(thd) >= THD_ABORT_SOFTLY) return HA_ADMIN_FAILED;
-    status = tidesdb_compact(open_table_->index(i));
+    status = tidesdb_compact(open_table_->index(i), session_->txn());
   }
   if (status == TIDESDB_OK) return HA_ADMIN_OK;
+  if (status == TIDESDB_INTERRUPTED) return HA_ADMIN_FAILED;
   say(thd, table, "optimize", "error", "%s", tidesdb_last_error());
   return HA_ADMIN_FAILED;
 }
@@ -203,10 +203,13 @@ int ha_tidesdb::check(THD *thd, HA_CHECK_OPT *options) {
     say(thd, table, "check", "error", "%s: %s", where, tidesdb_last_error());
     return HA_ADMIN_CORRUPT;
   };
-  if (tidesdb_verify(open_table_->primary()) != TIDESDB_OK) return damaged("rows");
-  for (uint i = 0; i < table_share->keys; i++)
-    if (!is_primary(i) && tidesdb_verify(open_table_->index(i)) != TIDESDB_OK)
-      return damaged(table->key_info[i].name.str);
+  for (uint i = 0; i <= table_share->keys; i++) {
+    const bool rows = i == table_share->keys;
+    if (!rows && is_primary(i)) continue;
+    const int status = tidesdb_verify(rows ? open_table_->primary() : open_table_->index(i), session_->txn());
+    if (status == TIDESDB_INTERRUPTED) return HA_ADMIN_FAILED;
+    if (status != TIDESDB_OK) return damaged(rows ? "rows" : table->key_info[i].name.str);
+  }
 
   SnapshotReader reader;
   if (reader.begin() != TIDESDB_OK) return damaged("snapshot");
@@ -223,7 +226,7 @@ int ha_tidesdb::compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry
   };
   uint64_t steps = 0;
   const auto killed = [&] {
-    return ++steps % ROWS_BETWEEN_REPORTS == 0 && thd_kill_level(thd) >= THD_ABORT_SOFTLY;
+    return ++steps % ROWS_BETWEEN_LOOKS == 0 && thd_kill_level(thd) >= THD_ABORT_SOFTLY;
   };
   RowReader whole_rows(*row_codec_);
   if (!whole_rows.choose(nullptr)) return HA_ADMIN_INTERNAL_ERROR;

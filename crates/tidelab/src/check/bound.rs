@@ -102,31 +102,15 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
         .zip(&done)
         .map(|(kind, done)| format!("{} {kind}", done.load(Ordering::Relaxed)))
         .collect();
-    progress(
-        Check::Bound,
-        &format!(
-            "{}: {} MB of growth, pressure {percent} %, a bound of {} MB",
-            counts.join(", "),
-            grown / MEGABYTE,
-            BOUND / MEGABYTE
-        ),
-    );
+    let growth = format!("{} MB of growth under a bound of {} MB", grown / MEGABYTE, BOUND / MEGABYTE);
+    let summary = format!("{}, {growth}, pressure {percent} %", counts.join(", "));
+    progress(Check::Bound, &summary);
     if grown >= GROWTH {
-        complaints.push(format!(
-            "the server grew by {} MB under a bound of {} MB",
-            grown / MEGABYTE,
-            BOUND / MEGABYTE
-        ));
+        complaints.push(growth);
     }
     if percent > 100 {
         complaints.push(format!("memtables, transactions and cache took {percent} % of the bound"));
     }
-    let summary = format!(
-        "{}, {} MB of growth under a bound of {} MB",
-        counts.join(", "),
-        grown / MEGABYTE,
-        BOUND / MEGABYTE
-    );
     conclude(server, summary, complaints)
 }
 

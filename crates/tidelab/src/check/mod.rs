@@ -19,6 +19,7 @@ pub mod history;
 pub mod indexreads;
 pub mod jobs;
 pub mod kill;
+pub mod killed;
 mod killing;
 pub mod large;
 pub mod literal;
@@ -66,6 +67,8 @@ pub enum Check {
     Large,
     /// Definitions under `kill -9`: the tables are those that were answered, the store has theirs alone.
     Definitions,
+    /// KILL QUERY ends every kind of statement within 100 ms.
+    Killed,
     /// The store's file system is full, and fails: nothing acknowledged is lost, reads go on.
     Disk,
     /// What a later version of the plugin wrote is refused by name.
@@ -80,7 +83,7 @@ pub enum Check {
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 16] = [
+    pub const ALL: [Check; 17] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
@@ -92,6 +95,7 @@ impl Check {
         Check::Commits,
         Check::Large,
         Check::Definitions,
+        Check::Killed,
         Check::Disk,
         Check::Formats,
         Check::Entries,
@@ -113,6 +117,7 @@ impl Check {
             Check::Replica => "replica",
             Check::Large => "large",
             Check::Definitions => "definitions",
+            Check::Killed => "killed",
             Check::Disk => "disk",
             Check::Formats => "formats",
             Check::Entries => "entries",
@@ -134,6 +139,7 @@ impl Check {
             Check::Replica => replica::run(lab),
             Check::Large => large::run(lab),
             Check::Definitions => definitions::run(lab),
+            Check::Killed => killed::run(lab),
             Check::Disk => disk::run(lab),
             Check::Formats => formats::run(lab),
             Check::Entries => entries::run(lab),
@@ -167,7 +173,7 @@ pub struct Lab<'a> {
     pub interrupt: &'a Interrupt,
     /// The short form: what fits between two commits.
     pub short: bool,
-    /// Kills of `kill`, `crash` and `replica`; none: what the form has.
+    /// Kills of `kill`, `crash` and `replica`, of each kind in `killed`; none: what the form has.
     pub rounds: Option<u32>,
     /// Seconds of load in each part of the others; none: what the form has.
     pub seconds: Option<u64>,
@@ -175,7 +181,7 @@ pub struct Lab<'a> {
     pub clients: Option<u32>,
     /// Commits of `commits`; none: what the form has.
     pub commits: Option<u64>,
-    /// Rows of `large`; none: what the form has.
+    /// Rows of `large` and `killed`; none: what the form has.
     pub rows: Option<u64>,
     /// Engines of `history`, `commits` and `large`; empty: what the form has.
     pub engines: &'a [Engine],

@@ -24,13 +24,13 @@ use crate::workload::tpcc::Scale;
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
     /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = super::absolute)]
     prefix: PathBuf,
     /// The TidesDB plugin.
-    #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so")]
+    #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so", value_parser = super::absolute)]
     plugin: PathBuf,
     /// Where the servers work and the loaded data lie.
-    #[arg(long, value_name = "DIR", default_value = "build/tpcc")]
+    #[arg(long, value_name = "DIR", default_value = "build/tpcc", value_parser = super::absolute)]
     data: PathBuf,
     /// Where the results go.
     #[arg(long, value_name = "DIR", default_value = "build/results")]

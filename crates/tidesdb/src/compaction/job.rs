@@ -2,7 +2,6 @@
 //! the edit that puts the outputs in their place. Outputs and directory are synced when it returns.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -27,15 +26,15 @@ pub struct JobContext<'a> {
     pub versions: &'a VersionSet,
     /// The snapshots to keep versions for.
     pub live: &'a LiveSnapshots,
-    /// When set, the job ends with `Error::Interrupted`.
-    pub stop: &'a AtomicBool,
+    /// Asked every 256 entries; true: the job ends with `Error::Interrupted`.
+    pub stop: &'a dyn Fn() -> bool,
     /// Called every 256 entries with the bytes read since; may sleep.
     pub pace: &'a dyn Fn(u64),
 }
 
 impl JobContext<'_> {
     fn tick(&self, bytes: u64) -> Result<()> {
-        if self.stop.load(Ordering::Relaxed) {
+        if (self.stop)() {
             return Err(Error::Interrupted);
         }
         (self.pace)(bytes);

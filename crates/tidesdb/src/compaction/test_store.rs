@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use crate::cache::{BlockCache, FileCache};
@@ -157,7 +157,8 @@ impl TestStore {
         let picked =
             super::pick(&self.claims, &self.versions, &self.options, None, &self.family(), live.floor());
         let Some(picked) = picked else { return Ok(None) };
-        let context = JobContext { versions: &self.versions, live: &live, stop: &self.stop, pace: &|_| () };
+        let stop = || self.stop.load(Ordering::Relaxed);
+        let context = JobContext { versions: &self.versions, live: &live, stop: &stop, pace: &|_| () };
         let done = compact(
             &context,
             &picked.version,
@@ -176,7 +177,8 @@ impl TestStore {
         let Some(task) = pick_sparse(&self.claims, &self.versions, &self.versions.sparse_files()) else {
             return Ok(false);
         };
-        let context = JobContext { versions: &self.versions, live: &live, stop: &self.stop, pace: &|_| () };
+        let stop = || self.stop.load(Ordering::Relaxed);
+        let context = JobContext { versions: &self.versions, live: &live, stop: &stop, pace: &|_| () };
         let done = rewrite_sparse(&context, &task, &self.family())?;
         self.versions.apply(done.edit)?;
         Ok(true)

@@ -69,10 +69,15 @@ impl Store {
         compaction::debt(&version, &self.options, &|id| self.options_of_merged(id), self.snapshots.floor())
     }
 
-    fn with_context<T>(&self, run: impl FnOnce(&JobContext<'_>) -> Result<T>) -> Result<T> {
+    fn with_context<T>(
+        &self,
+        interrupted: &dyn Fn() -> bool,
+        run: impl FnOnce(&JobContext<'_>) -> Result<T>,
+    ) -> Result<T> {
         let frontier = self.pipeline.frontier();
         let live = self.snapshots.capture(frontier);
-        run(&JobContext { versions: &self.versions, live: &live, stop: &self.closing, pace: &|_| {} })
+        let stop = || self.closing.load(Relaxed) || interrupted();
+        run(&JobContext { versions: &self.versions, live: &live, stop: &stop, pace: &|_| {} })
     }
 
     fn account(&self, done: &Compacted) {
@@ -90,7 +95,7 @@ impl Store {
         let options = |id| self.options_of_merged(id);
         let picked = compaction::pick(&self.claims, &self.versions, &self.options, None, &options, floor);
         if let Some(picked) = picked {
-            let done = self.with_context(|context| {
+            let done = self.with_context(&|| false, |context| {
                 job::compact(
                     context,
                     &picked.version,
@@ -116,7 +121,7 @@ impl Store {
             self.versions.delete_obsolete()?;
             return Ok(false);
         };
-        let done = self.with_context(|context| job::rewrite_sparse(context, &task, &options))?;
+        let done = self.with_context(&|| false, |context| job::rewrite_sparse(context, &task, &options))?;
         self.account(&done);
         self.install(done.edit)?;
         drop(task);
@@ -126,7 +131,7 @@ impl Store {
 
     /// Flushes and compacts until nothing is due.
     pub(crate) fn finish_compactions(&self) -> Result<()> {
-        self.flush()?;
+        self.flush(&|| false)?;
         loop {
             // The threads' jobs may leave more to do.
             if !self.compact_once()? && self.claims.is_empty() {
@@ -143,8 +148,8 @@ impl Store {
         }
     }
 
-    /// Merges all runs of a family into its last level.
-    pub(crate) fn compact_family(&self, family: &Family) -> Result<()> {
+    /// Merges all runs of a family into its last level; when interrupted, what was merged so far stays so.
+    pub(crate) fn compact_family(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
         loop {
             family.check_live()?;
             let picked = self.claims.with(&self.versions, |version, claims| {
@@ -165,7 +170,7 @@ impl Store {
             let (version, task, claim) = match picked {
                 None => return Ok(()),
                 Some(None) => {
-                    if self.closing.load(Relaxed) {
+                    if self.closing.load(Relaxed) || interrupted() {
                         return Err(Error::Interrupted);
                     }
                     std::thread::sleep(BUSY_PAUSE);
@@ -173,10 +178,12 @@ impl Store {
                 }
                 Some(Some(picked)) => picked,
             };
-            let done = self.with_context(|context| {
+            let done = self.with_context(interrupted, |context| {
                 let (options, size) = (family.options(), self.options.target_file_size);
                 job::compact(context, &version, family.id(), &options, size, &task)
-            })?;
+            });
+            // Files that it has begun are nobody's.
+            let done = done.inspect_err(|_| self.after_compaction())?;
             self.account(&done);
             self.install(done.edit)?;
             drop(claim);

@@ -188,7 +188,7 @@ impl Store {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::collections::HashSet;
     use std::sync::Arc;

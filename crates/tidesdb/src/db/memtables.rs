@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -191,8 +191,9 @@ impl Store {
         from
     }
 
-    /// Seals the active memtable, if it holds anything, and waits until everything sealed is in files.
-    pub(crate) fn flush(&self) -> Result<()> {
+    /// Seals the active memtable, if it holds anything, and waits until everything sealed is in files, or until it
+    /// is interrupted: the flush goes on then.
+    pub(crate) fn flush(&self, interrupted: &dyn Fn() -> bool) -> Result<()> {
         self.check_writable()?;
         let mut state = self.memtables.state.lock();
         let last = self.view.load().active.id();
@@ -211,7 +212,10 @@ impl Store {
                 _ => {}
             }
             self.wal_alive()?;
-            self.memtables.changed.wait_for(&mut state, Duration::from_millis(100));
+            if interrupted() {
+                return Err(Error::Interrupted);
+            }
+            self.memtables.changed.wait_for(&mut state, Patience::STEP);
         }
         Ok(())
     }

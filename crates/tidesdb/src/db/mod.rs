@@ -336,22 +336,34 @@ impl Db {
 
     /// Seals the active memtable and waits until it is in files.
     pub fn flush(&self) -> Result<()> {
-        self.store.flush()
+        self.store.flush(&|| false)
     }
 
     /// Flushes, then merges all runs of the family into its last level.
     pub fn compact(&self, family: &Family) -> Result<()> {
+        self.compact_unless(family, &|| false)
+    }
+
+    /// As [`Db::compact`], until `interrupted` answers true, which it is asked every few milliseconds:
+    /// `Error::Interrupted`, and what was merged so far stays merged.
+    pub fn compact_unless(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
         family.check_live()?;
-        self.store.flush()?;
-        self.store.compact_family(family)
+        self.store.flush(interrupted)?;
+        self.store.compact_family(family, interrupted)
     }
 
     /// Reads every block of the family: checksums, order, counts.
     pub fn verify(&self, family: &Family) -> Result<()> {
+        self.verify_unless(family, &|| false)
+    }
+
+    /// As [`Db::verify`], until `interrupted` answers true, which it is asked before each block:
+    /// `Error::Interrupted`.
+    pub fn verify_unless(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
         family.check_live()?;
         let version = self.store.versions.current();
         for (_, run) in version.family(family.id()).iter().flat_map(|levels| levels.runs()) {
-            run.verify()?;
+            run.verify_unless(interrupted)?;
         }
         Ok(())
     }
@@ -424,7 +436,7 @@ impl Db {
         }
         if self.store.options.flush_on_close && !dead {
             // What is not in files is in the log: the next opening replays it.
-            if let Err(error) = self.store.flush() {
+            if let Err(error) = self.store.flush(&|| false) {
                 self.store.log(LogLevel::Warn, &format!("closed without a flush: {error}"));
             }
         }

@@ -1,6 +1,6 @@
 //! The hand-over between an owner that waits and whoever ends its wait: a granter, a deadlock
 //! detection, a killer, or the clock. Small enough to be checked by loom in every interleaving:
-//! `RUSTFLAGS="--cfg loom" cargo test -p tidesdb --lib --release lock::handover`.
+//! `cargo test -p tidesdb-loom lock::handover`.
 
 use std::time::Duration;
 

@@ -256,7 +256,7 @@ impl Drop for Arena {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -317,7 +317,7 @@ impl Wait {
 }
 
 /// The chain under every interleaving and every outcome that the memory model allows:
-/// `RUSTFLAGS="--cfg loom" cargo test -p tidesdb --release --lib loom_model`.
+/// `cargo test -p tidesdb-loom memtable::chain`.
 #[cfg(all(test, loom))]
 mod loom_model {
     use loom::sync::atomic::AtomicBool;

@@ -431,7 +431,7 @@ mod tests {
 }
 
 /// Inserts, the filling of a table, and readers, in every interleaving and with every outcome that the
-/// memory model allows: `scripts/test/loom.sh memtable::hash_index`.
+/// memory model allows: `cargo test -p tidesdb-loom memtable::hash_index`.
 #[cfg(all(test, loom))]
 mod loom_model {
     use std::sync::Arc;

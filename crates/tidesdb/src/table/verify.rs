@@ -11,7 +11,7 @@ use super::index::{partition_filter, IndexEntry};
 use super::properties::Properties;
 use super::reader::{top_kind, Segment};
 use crate::cache::BlockRef;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::coding::u64_at;
 use crate::types::Seq;
 
@@ -44,11 +44,18 @@ struct Walk<'a> {
     /// Flags of the block before.
     last_flags: u32,
     filter: Option<(BlockRef, BlockHandle)>,
+    interrupted: &'a dyn Fn() -> bool,
 }
 
 impl Segment {
     /// Reads everything and checks it; the first damage found is the error.
     pub fn verify(&self) -> Result<SegmentCheck> {
+        self.verify_unless(&|| false)
+    }
+
+    /// As [`Segment::verify`], until `interrupted`, which it is asked before each block, answers true:
+    /// `Error::Interrupted`.
+    pub fn verify_unless(&self, interrupted: &dyn Fn() -> bool) -> Result<SegmentCheck> {
         let meta = self.meta();
         let footer_at =
             BlockHandle { offset: meta.len.saturating_sub(FOOTER_LEN as u64), len: FOOTER_LEN as u64 };
@@ -70,6 +77,7 @@ impl Segment {
             key: Vec::new(),
             last_flags: 0,
             filter: None,
+            interrupted,
         };
         walk.run()?;
         Ok(walk.check)
@@ -101,6 +109,9 @@ impl Walk<'_> {
     }
 
     fn read(&mut self, handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
+        if (self.interrupted)() {
+            return Err(Error::Interrupted);
+        }
         let block = self.segment.load_again(handle, kind)?;
         self.blocks.push(handle);
         self.check.blocks += 1;

@@ -23,7 +23,7 @@ mod segment;
 mod settle;
 mod writer;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 
 use crate::types::{Lsn, Seq};

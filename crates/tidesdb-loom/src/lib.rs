@@ -1,0 +1,89 @@
+//! The small protocols between the engine's threads, run by loom in every interleaving.
+//!
+//! The files are the engine's own, at the places in the tree of modules that they have there; `build.rs`
+//! sets `cfg(loom)`, under which they take loom's atomics, mutexes and threads, and their models (`cfg(all(test,
+//! loom))`, at the end of each) become tests of this crate. What they name outside of themselves stands
+//! here in short. So the models are built beside the engine, within its target directory and from its
+//! compiled dependencies, and belong to `cargo test --workspace`.
+//!
+//! `LOOM_MAX_PREEMPTIONS` bounds what a model tries, `LOOM_LOG=1` shows what it does (loom's documentation).
+#![cfg(test)]
+// Of each file only what its model uses is used.
+#![allow(dead_code)]
+// Bounds of patience are 0 under loom.
+#![allow(clippy::absurd_extreme_comparisons, clippy::reversed_empty_ranges)]
+
+#[path = "../../tidesdb/src/types.rs"]
+mod types;
+
+/// What `txn::snapshot` needs of it.
+mod iter {
+    use crate::types::Seq;
+
+    #[derive(Debug, PartialEq)]
+    pub struct LiveSnapshots {
+        pub claim: Seq,
+        pub held: Vec<Seq>,
+    }
+}
+
+#[path = "../../tidesdb/src/lock"]
+mod lock {
+    mod handover;
+}
+
+#[path = "../../tidesdb/src/memtable"]
+mod memtable {
+    mod arena;
+    mod chain;
+    mod hash_index;
+    mod node;
+    mod record;
+}
+
+#[path = "../../tidesdb/src/txn"]
+mod txn {
+    mod frontier;
+    mod snapshot;
+}
+
+#[path = "../../tidesdb/src/wal"]
+mod wal {
+    mod handover;
+    mod inflight;
+
+    /// What `inflight` needs of it.
+    mod writer {
+        pub(super) type Ticket = u64;
+    }
+}
+
+/// A model in a file that is not named above would never run.
+#[test]
+fn every_file_with_a_model_is_here() {
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tidesdb/src");
+    let mut folders = vec![source.clone()];
+    let mut models = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("lists") {
+            let path = entry.expect("lists").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            if !std::fs::read_to_string(&path).expect("reads").contains("cfg(all(test, loom))") {
+                continue;
+            }
+            models += 1;
+            let within = path.strip_prefix(&source).expect("below").with_extension("");
+            let folder = within.parent().expect("in a folder").display().to_string();
+            let module = format!("    mod {};", within.file_name().expect("a name").to_string_lossy());
+            let here = include_str!("lib.rs").split("\n}").any(|block| {
+                block.contains(&format!("#[path = \"../../tidesdb/src/{folder}\"]"))
+                    && block.contains(&module)
+            });
+            assert!(here, "{} has a model", path.display());
+        }
+    }
+    assert!(models >= 7, "{models} files with models");
+}

@@ -1,0 +1,131 @@
+//! What a program does step by step, what a store holds after each of its steps, and what of that may be found
+//! after a crash.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidesdb::io::faulty::Crash;
+use tidesdb::options::SyncMode;
+
+use super::sim::Rng;
+
+/// A family in the life of the store, whatever its name.
+pub(super) type Incarnation = u64;
+
+/// Length and hash of a value.
+pub(super) type Value = (usize, u64);
+
+/// What a transaction does: name of a family, key, length and seed of the value or a deletion.
+pub(super) type Write = (&'static str, u32, Option<(usize, u64)>);
+
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Commit(Option<SyncMode>, Vec<Write>),
+    Prepare(&'static str, Vec<Write>),
+    Decide(&'static str, bool),
+    Create(&'static str),
+    Drop(&'static str),
+    Rename(&'static str, &'static str),
+    Truncate(&'static str),
+    Exchange(&'static str, &'static str),
+    Record(&'static str, u64),
+    Take(&'static str, u64),
+    Raise(&'static str, u64),
+    Flush,
+    Compact(&'static str),
+    SyncLog,
+    Reopen,
+}
+
+pub(super) fn value(len: usize, seed: u64) -> Vec<u8> {
+    let mut rng = Rng(seed);
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        bytes.extend_from_slice(&rng.next().to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+pub(super) fn hash(bytes: &[u8]) -> Value {
+    let hash =
+        bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
+    (bytes.len(), hash)
+}
+
+pub(super) fn key(n: u32) -> Vec<u8> {
+    format!("key{n:06}").into_bytes()
+}
+
+/// The committed content of a store, and what is prepared and undecided.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    /// Name to family and its opaque record.
+    pub(super) names: BTreeMap<String, (Incarnation, Vec<u8>)>,
+    pub(super) rows: BTreeMap<Incarnation, BTreeMap<Vec<u8>, Value>>,
+    pub(super) undecided: BTreeSet<String>,
+}
+
+pub(super) type Changes = Vec<(Incarnation, Vec<u8>, Option<Value>)>;
+
+impl State {
+    pub(super) fn apply(&mut self, changes: &Changes) {
+        for (family, key, value) in changes {
+            let Some(rows) = self.rows.get_mut(family) else { continue };
+            match value {
+                Some(value) => rows.insert(key.clone(), *value),
+                None => rows.remove(key),
+            };
+        }
+    }
+
+    pub(super) fn changes(&self, writes: &[Write]) -> Changes {
+        writes
+            .iter()
+            .map(|(name, n, change)| {
+                (self.names[*name].0, key(*n), change.map(|(len, seed)| hash(&value(len, seed))))
+            })
+            .collect()
+    }
+
+    /// A short picture, for messages.
+    pub(super) fn picture(&self) -> String {
+        let families: Vec<String> = self
+            .names
+            .iter()
+            .map(|(name, (id, record))| {
+                let keys: Vec<String> = self.rows[id]
+                    .iter()
+                    .map(|(k, v)| format!("{}={:x}", String::from_utf8_lossy(&k[3..]), v.1 & 0xffff))
+                    .collect();
+                format!("{name}#{id} {record:?} {{{}}}", keys.join(" "))
+            })
+            .collect();
+        format!("{} undecided {:?}", families.join(", "), self.undecided)
+    }
+}
+
+/// What may be found after a crash.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Expect {
+    /// The state after each logged event, in the order of the log; the first is that of the last opening.
+    pub(super) history: Vec<State>,
+    /// Events that were answered, in any mode.
+    pub(super) written: usize,
+    /// Events that were answered and promised to survive a power cut.
+    pub(super) durable: usize,
+    pub(super) prepared: BTreeMap<String, Changes>,
+    /// Highest value that the counter of a family has handed out or was raised to.
+    pub(super) handed: BTreeMap<Incarnation, u64>,
+    pub(super) next_incarnation: Incarnation,
+}
+
+impl Expect {
+    pub(super) fn now(&self) -> &State {
+        &self.history[self.history.len() - 1]
+    }
+
+    /// The states that are right after a crash.
+    pub(super) fn right(&self, crash: Crash) -> &[State] {
+        &self.history[if crash == Crash::Kill { self.written } else { self.durable }..]
+    }
+}

@@ -1,0 +1,154 @@
+//! The locks of prepared transactions: held without the owner, taken by `prepare` where no statement did, and back
+//! after a restart.
+
+use std::time::Duration;
+
+use tidesdb::io::faulty::Crash;
+use tidesdb::lock::TableMode;
+use tidesdb::options::{Options, SyncMode};
+use tidesdb::txn::cursor::{Scan, Start};
+use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, Mood, ReadMode};
+use tidesdb::Error;
+
+use super::sim::{begin_as, normal, open, tiny_family};
+use super::world::{family, key, new_store, small, started};
+
+#[test]
+fn a_dormant_transaction_holds_its_locks_and_nothing_else() {
+    let disk = new_store(9, &small(SyncMode::None));
+    let db = open(&disk, &small(SyncMode::None)).expect("opens");
+    let mut txn = begin_as(&db, Mood { isolation: Isolation::RepeatableRead, ..Mood::default() });
+    txn.statement_begin(true, Duration::ZERO).expect("begins");
+    txn.take_snapshot().expect("takes");
+    txn.put(&family(&db), &key(100), &[1; 3000]).expect("puts");
+    assert_eq!(db.stats().snapshots, 1);
+    txn.prepare_dormant(b"x").expect("prepares");
+    assert_eq!(db.stats().snapshots, 0, "the snapshot was given back");
+    assert!(txn.holds_locks() && txn.has_writes());
+    assert!(db.stats().txn_memory_bytes >= 3000, "its batch is counted");
+    assert!(txn.put(&family(&db), &key(101), b"late").is_err(), "nothing is added to it");
+    let mut other = started(&db);
+    assert!(matches!(other.put(&family(&db), &key(100), b"v"), Err(Error::LockTimeout)));
+    drop(txn);
+    assert!(matches!(other.put(&family(&db), &key(100), b"v"), Err(Error::LockTimeout)), "still");
+    assert!(db.stats().txn_memory_bytes >= 3000, "its batch is still counted");
+    assert!(db.commit_by_xid(b"x").expect("commits"));
+    assert!(!db.commit_by_xid(b"x").expect("answers"), "only once");
+    other.put(&family(&db), &key(100), b"v").expect("the lock is gone");
+    other.rollback().expect("rolls back");
+    assert_eq!(db.stats().txn_memory_bytes, 0);
+}
+
+#[test]
+fn table_locks_come_back_with_a_prepared_transaction() {
+    let options = small(SyncMode::Full);
+    let disk = new_store(11, &options);
+    let db = open(&disk, &options).expect("opens");
+    let other = db.create_family(b"other", tiny_family()).expect("creates");
+    let mut txn = started(&db);
+    txn.lock_table(&other, TableMode::Shared).expect("locks");
+    txn.put(&family(&db), &key(100), b"v").expect("puts");
+    txn.prepare_dormant(b"x").expect("prepares");
+    let found = disk.crash(Crash::Drop);
+    disk.crash_at(0);
+    drop((txn, other, db));
+    let db = open(&found, &options).expect("opens");
+    let (one, other) = (family(&db), db.family(b"other").expect("there"));
+    let mut txn = started(&db);
+    txn.lock_table(&other, TableMode::IntentShared).expect("readers share it");
+    assert!(matches!(txn.put(&other, b"k", b"v"), Err(Error::LockTimeout)), "S on the table stands");
+    assert!(matches!(txn.lock_table(&one, TableMode::Exclusive), Err(Error::LockTimeout)), "so does IX");
+    txn.put(&one, &key(101), b"v").expect("other rows are free");
+    txn.rollback().expect("rolls back");
+    assert!(db.rollback_by_xid(b"x").expect("rolls back"));
+    let mut txn = started(&db);
+    txn.lock_table(&one, TableMode::Exclusive).expect("free");
+    txn.put(&other, b"k", b"v").expect("free");
+}
+
+/// What was put without a lock is locked by `prepare`, of either kind: another may keep its place free.
+#[test]
+fn a_prepare_locks_what_no_statement_locked() {
+    let disk = new_store(19, &small(SyncMode::None));
+    let db = open(&disk, &small(SyncMode::None)).expect("opens");
+    let f = family(&db);
+    let mut reader = started(&db);
+    let mut cursor = db.cursor(&f);
+    let scan = Scan { mode: ReadMode::Exclusive, ..Scan::default() };
+    assert!(!cursor.seek(&mut reader, &scan).expect("scans"), "nothing is there, and nothing may come");
+    for dormant in [false, true] {
+        let mut txn = started(&db);
+        let change = Change { family: &f, key: b"k", kind: ChangeKind::Put(b"v"), lock: false };
+        txn.write(&[change]).expect("puts");
+        let refused = match dormant {
+            false => txn.prepare(Some(b"x")),
+            true => txn.prepare_dormant(b"x"),
+        };
+        assert!(matches!(refused, Err(Error::LockTimeout)), "dormant: {dormant}, {refused:?}");
+    }
+}
+
+/// A range of one may lie over keys that another has locked: it was published, and the wait for them failed.
+/// Recovery must not depend on which of the two comes first.
+#[test]
+fn a_range_over_anothers_keys_does_not_keep_a_store_from_opening() {
+    for ranges_first in [true, false] {
+        let options = small(SyncMode::Full);
+        let disk = new_store(12, &options);
+        let db = open(&disk, &options).expect("opens");
+        let mut writer = started(&db);
+        writer.put(&family(&db), &key(105), b"v").expect("puts");
+        let mut reader = begin_as(&db, Mood { isolation: Isolation::Serializable, ..Mood::default() });
+        reader.set_lock_timeout(Some(Duration::ZERO));
+        reader.put(&family(&db), &key(100), b"v").expect("puts");
+        let from = key(101);
+        let scan = Scan { start: Start::AtOrAfter, key: &from, mode: ReadMode::Shared, ..Scan::default() };
+        let blocked = db.cursor(&family(&db)).seek(&mut reader, &scan);
+        assert!(matches!(blocked, Err(Error::LockTimeout)), "{blocked:?}");
+        reader.statement_rollback();
+        reader.put(&family(&db), &key(100), b"v").expect("puts");
+        let order = if ranges_first {
+            [(&mut reader, b"r"), (&mut writer, b"w")]
+        } else {
+            [(&mut writer, b"w"), (&mut reader, b"r")]
+        };
+        for (txn, xid) in order {
+            txn.prepare_dormant(xid).expect("prepares");
+        }
+        let found = disk.crash(Crash::Drop);
+        disk.crash_at(0);
+        drop((reader, writer, db));
+        let db = open(&found, &options).expect("opens");
+        assert!(db.commit_by_xid(b"w").expect("commits"));
+        let mut other = started(&db);
+        assert!(
+            matches!(other.put(&family(&db), &key(105), b"v"), Err(Error::LockTimeout)),
+            "the range stands"
+        );
+        other.rollback().expect("rolls back");
+        assert!(db.commit_by_xid(b"r").expect("commits"));
+    }
+}
+
+/// Recovery takes the locks that were there, however many: an escalation would meet others' locks.
+#[test]
+fn many_locks_of_one_prepared_transaction_leave_room_for_anothers() {
+    const KEYS: u32 = 3200;
+    let options = Options { compaction_threads: 0, ..normal(SyncMode::Full) };
+    assert!(options.lock_bound() < KEYS as usize);
+    let disk = new_store(13, &options);
+    let db = open(&disk, &options).expect("opens");
+    let (mut large, mut small) = (started(&db), started(&db));
+    small.put(&family(&db), &key(KEYS), b"v").expect("puts");
+    for n in 0..KEYS {
+        large.put(&family(&db), &key(n), b"v").expect("puts");
+    }
+    large.prepare_dormant(b"large").expect("prepares");
+    small.prepare_dormant(b"small").expect("prepares");
+    let found = disk.crash(Crash::Drop);
+    disk.crash_at(0);
+    drop((large, small, db));
+    let db = open(&found, &options).expect("opens");
+    assert!(db.commit_by_xid(b"large").expect("commits"));
+    assert!(db.commit_by_xid(b"small").expect("commits"));
+}
