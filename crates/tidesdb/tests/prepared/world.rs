@@ -16,7 +16,7 @@ use super::sim::{self, begin, open, tiny, tiny_family};
 
 pub(super) const FAMILY: &[u8] = b"f";
 
-/// Families that only spilled transactions write: they hold a table lock X there.
+/// Families that only spilled transactions write.
 pub(super) const LARGE: [&[u8]; 3] = [b"l1", b"l2", b"l3"];
 
 /// Keys from here on belong to prepared transactions; fillers use those below.
