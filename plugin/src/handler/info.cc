@@ -43,6 +43,7 @@ int ha_tidesdb::info(uint flag) {
   if (flag & HA_STATUS_CONST) {
     stats.max_data_file_length = stats.max_index_file_length = ~0ULL >> 1;
     stats.create_time = 0;
+    stats.mrr_length_per_rec = ref_length + sizeof(range_id_t);
     open_table_->fill_rows_per_key(table);
   }
   if (flag & HA_STATUS_ERRKEY) {

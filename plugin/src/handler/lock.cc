@@ -118,6 +118,8 @@ void ha_tidesdb::init_table_handle_for_HANDLER() {
 }
 
 int ha_tidesdb::reset() {
+  ds_mrr_.dsmrr_close();
+  entries_only_ = false;
   for (const CursorHandle &cursor : cursors_)
     if (cursor) tidesdb_cursor_reset(cursor.get());
   if (row_cursor_) tidesdb_cursor_reset(row_cursor_.get());
@@ -140,6 +142,7 @@ int ha_tidesdb::extra(ha_extra_function operation) {
       break;
     case HA_EXTRA_KEYREAD:
     case HA_EXTRA_NO_KEYREAD:
+      entries_only_ = operation == HA_EXTRA_KEYREAD;
       columns_chosen_ = false;
       break;
     case HA_EXTRA_PREPARE_FOR_ALTER_TABLE: /* ALTER by copy, with IGNORE too */
