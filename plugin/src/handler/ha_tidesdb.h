@@ -176,6 +176,7 @@ class ha_tidesdb final : public handler {
   const MY_BITMAP *columns_to_judge() const;
   check_result_t judge_entry(Slice primary_key, const uchar *buf);
   bool orders_ranges(uint index) const;
+  void offer_rowid_filters();
 
   /* write.cc */
   void encode_primary(const uchar *record, ByteBuffer *key);
@@ -207,6 +208,7 @@ class ha_tidesdb final : public handler {
   bool serializable_read_ = false; /* plain reads take shared locks, and keep gaps */
   bool semi_consistent_ = false;   /* rows that others have locked are looked at first */
   bool changes_rows_ = false;      /* UPDATE, DELETE, ...: whole rows are read */
+  bool rowid_filters_offered_ = true;
   bool keep_position_ = false;     /* HANDLER: positions outlive statements */
   ulonglong locks_of_ = 0;         /* the transaction that table_locks_ belongs to */
   uint table_locks_ = 0;           /* bits: 1 << TIDESDB_LOCK_... */

@@ -69,6 +69,7 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
       session_->isolation() == TIDESDB_SERIALIZABLE || Session::level_for(thd, level) == TIDESDB_SERIALIZABLE;
   serializable_read_ = serializable && row_lock_ == RowLock::NONE && command == SQLCOM_SELECT &&
                        thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
+  offer_rowid_filters();
   return 0;
 }
 

@@ -46,8 +46,7 @@ bool ha_tidesdb::locks_keep_statement_order() const {
   return session && session->is_active() ? !session->optimistic() : sysvars::pessimistic_locking();
 }
 
-/* The server uses HA_KEYREAD_ONLY for parts over a whole column that is no BLOB: those can be read back. A
-   rowid filter is made by a scan of its own, which would lock rows that are not in the result. */
+/* The server uses HA_KEYREAD_ONLY for parts over a whole column that is no BLOB: those can be read back. */
 ulong ha_tidesdb::index_flags(uint index, uint, bool) const {
   const ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
   if (!table_share) return flags | HA_KEYREAD_ONLY;
@@ -55,8 +54,8 @@ ulong ha_tidesdb::index_flags(uint index, uint, bool) const {
   if (table_share->key_info && (table_share->key_info[index].algorithm == HA_KEY_ALG_FULLTEXT ||
                                 table_share->key_info[index].algorithm == HA_KEY_ALG_RTREE))
     return 0;
-  const bool locks_rows = row_lock_ != RowLock::NONE || serializable_read_;
-  return flags | HA_KEYREAD_ONLY | HA_DO_INDEX_COND_PUSHDOWN | (locks_rows ? 0 : HA_DO_RANGE_FILTER_PUSHDOWN);
+  return flags | HA_KEYREAD_ONLY | HA_DO_INDEX_COND_PUSHDOWN |
+         (rowid_filters_offered_ ? HA_DO_RANGE_FILTER_PUSHDOWN : 0);
 }
 
 OpenTable *ha_tidesdb::find_open_table(const char *name, int *error) {

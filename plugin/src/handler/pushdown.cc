@@ -26,6 +26,21 @@ bool ha_tidesdb::rowid_filter_push(Rowid_filter *filter) {
   return false;
 }
 
+/*
+  A filter is filled by a scan of its own, which would lock rows that are not in the result until the
+  transaction ends: a statement that locks what it reads is offered none. The server looks at the copy of the
+  flags in the open table's keys.
+*/
+void ha_tidesdb::offer_rowid_filters() {
+  const bool offer = row_lock_ == RowLock::NONE && !serializable_read_;
+  if (offer == rowid_filters_offered_) return;
+  rowid_filters_offered_ = offer;
+  for (uint i = 0; i < table_share->keys; i++) {
+    ulong &flags = table->key_info[i].index_flags;
+    flags = (flags & ~HA_DO_RANGE_FILTER_PUSHDOWN) | (index_flags(i, 0, true) & HA_DO_RANGE_FILTER_PUSHDOWN);
+  }
+}
+
 /* The columns to fill for judge_entry(); nullptr: all that the entry has. */
 const MY_BITMAP *ha_tidesdb::columns_to_judge() const {
   const bool ref_needs_columns = primary_codec_ && primary_codec_->fixed_size() == 0;
