@@ -37,6 +37,8 @@ class ha_tidesdb final : public handler {
   Table_flags table_flags() const override;
   ulong index_flags(uint index, uint part, bool all_parts) const override;
   const char *index_type(uint) override { return "LSM"; }
+  /* Any index may be read from end to end to save a sort. */
+  const key_map *keys_to_use_for_scanning() override { return &key_map_full; }
   uint max_supported_keys() const override { return MAX_KEY; }
   uint max_supported_key_part_length() const override { return MAX_DATA_LENGTH_FOR_KEY; }
   uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
@@ -188,6 +190,7 @@ class ha_tidesdb final : public handler {
 
   /* info.cc */
   void fill_variable_statistics(bool all);
+  void fill_entry_sizes();
 
   friend class tidesdb::BulkLoad;
 
