@@ -173,8 +173,13 @@ class ha_tidesdb final : public handler {
 
   /* pushdown.cc */
   bool has_index_condition() const { return pushed_idx_cond && pushed_idx_cond_keyno == scan_index_; }
-  bool filters_rowids() const { return rowid_filter_is_active && pushed_rowid_filter; }
+  /* A filter is a help only: where entries do not tell the whole primary key, rows go without. */
+  bool filters_rowids() const {
+    return rowid_filter_is_active && pushed_rowid_filter && (ref_is_key() || primary_codec_->is_covering());
+  }
   bool judges_entries() const { return has_index_condition() || filters_rowids(); }
+  bool ref_is_key() const;
+  bool judging_needs_columns() const { return has_index_condition() || !ref_is_key(); }
   const MY_BITMAP *columns_to_judge() const;
   check_result_t judge_entry(Slice primary_key, const uchar *buf);
   bool orders_ranges(uint index) const;
@@ -211,10 +216,10 @@ class ha_tidesdb final : public handler {
   bool serializable_read_ = false; /* plain reads take shared locks, and keep gaps */
   bool semi_consistent_ = false;   /* rows that others have locked are looked at first */
   bool changes_rows_ = false;      /* UPDATE, DELETE, ...: whole rows are read */
-  bool rowid_filters_offered_ = true;
   bool keep_position_ = false;     /* HANDLER: positions outlive statements */
-  ulonglong locks_of_ = 0;         /* the transaction that table_locks_ belongs to */
-  uint table_locks_ = 0;           /* bits: 1 << TIDESDB_LOCK_... */
+  bool rowid_filters_offered_ = true;
+  ulonglong locks_of_ = 0; /* the transaction that table_locks_ belongs to */
+  uint table_locks_ = 0;   /* bits: 1 << TIDESDB_LOCK_... */
   bool ignore_duplicates_ = false;
   std::unique_ptr<tidesdb::BulkLoad> bulk_;
 

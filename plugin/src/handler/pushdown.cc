@@ -41,16 +41,18 @@ void ha_tidesdb::offer_rowid_filters() {
   }
 }
 
-/* The columns to fill for judge_entry(); nullptr: all that the entry has. */
+/* Whether a row's reference is its key in the primary family, as it stands in the entry. */
+bool ha_tidesdb::ref_is_key() const { return !primary_codec_ || primary_codec_->fixed_size() != 0; }
+
+/* The columns that must stand in `buf` for judge_entry(); nullptr: all that the entry has. */
 const MY_BITMAP *ha_tidesdb::columns_to_judge() const {
-  const bool ref_needs_columns = primary_codec_ && primary_codec_->fixed_size() == 0;
-  return filters_rowids() && ref_needs_columns ? nullptr : table->read_set;
+  return filters_rowids() && !ref_is_key() ? nullptr : table->read_set;
 }
 
-/* Whether the entry whose columns stand in `buf` may belong to the result. */
+/* Whether the entry may belong to the result. */
 check_result_t ha_tidesdb::judge_entry(Slice primary_key, const uchar *buf) {
   /* Partitions read into buffers of their own; conditions look at record[0]. */
-  const bool elsewhere = buf != table->record[0];
+  const bool elsewhere = buf != table->record[0] && judging_needs_columns();
   if (elsewhere) {
     judged_record_.assign({table->record[0], table_share->reclength});
     memcpy(table->record[0], buf, table_share->reclength);
@@ -64,8 +66,7 @@ check_result_t ha_tidesdb::judge_entry(Slice primary_key, const uchar *buf) {
     end_range = end;
   }
   if (result == CHECK_POS && filters_rowids()) {
-    remember_row_number(primary_key);
-    if (!primary_codec_ || primary_codec_->fixed_size() != 0)
+    if (ref_is_key())
       memcpy(ref, primary_key.data, std::min<size_t>(primary_key.size, ref_length));
     else
       position(table->record[0]);

@@ -187,7 +187,8 @@ int ha_tidesdb::deliver_entry(const tidesdb_row &entry, uchar *buf) {
                                codec.is_covering() && (!primary_codec_ || primary_codec_->is_covering());
   const bool judges = judges_entries();
   if (judges || entry_is_enough) {
-    if (!codec.decode_entry(key, value, judges ? columns_to_judge() : table->read_set, buf))
+    if ((entry_is_enough || judging_needs_columns()) &&
+        !codec.decode_entry(key, value, judges ? columns_to_judge() : table->read_set, buf))
       return HA_ERR_CRASHED;
     switch (judges ? judge_entry(primary_key, buf) : CHECK_POS) {
       case CHECK_POS:
