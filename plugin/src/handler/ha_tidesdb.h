@@ -6,7 +6,7 @@
     open.cc   flags, open and close, DDL calls      scan.cc   positions and reading rows
     write.cc  insert, update, delete, counters      lock.cc   statements, lock modes, table locks
     info.cc   statistics and costs                  admin.cc  CHECK, ANALYZE, OPTIMIZE
-    bulk.cc   loading a table that nobody sees yet
+    bulk.cc   loading a table that nobody sees yet  pushdown.cc  conditions on entries, multi-range read
 
   Layout: the primary family holds rows by the primary key's encoding or by a hidden 8-byte row number;
   each secondary index has a family of entries (key/key_codec.h).
@@ -37,6 +37,8 @@ class ha_tidesdb final : public handler {
   Table_flags table_flags() const override;
   ulong index_flags(uint index, uint part, bool all_parts) const override;
   const char *index_type(uint) override { return "LSM"; }
+  /* Any index may be read from end to end to save a sort. */
+  const key_map *keys_to_use_for_scanning() override { return &key_map_full; }
   uint max_supported_keys() const override { return MAX_KEY; }
   uint max_supported_key_part_length() const override { return MAX_DATA_LENGTH_FOR_KEY; }
   uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
@@ -84,6 +86,19 @@ class ha_tidesdb final : public handler {
   int index_last(uchar *buf) override;
   int read_range_first(const key_range *start, const key_range *end, bool eq_range, bool sorted) override;
   int read_range_next() override;
+
+  /* --- pushdown.cc --- */
+  Item *idx_cond_push(uint index, Item *condition) override;
+  bool rowid_filter_push(Rowid_filter *filter) override;
+  int multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint count, uint mode,
+                            HANDLER_BUFFER *buffer) override;
+  int multi_range_read_next(range_id_t *range) override;
+  ha_rows multi_range_read_info_const(uint index, RANGE_SEQ_IF *ranges, void *parameter, uint count,
+                                      uint *buffer_size, uint *mode, ha_rows limit,
+                                      Cost_estimate *cost) override;
+  ha_rows multi_range_read_info(uint index, uint count, uint rows, uint key_parts, uint *buffer_size,
+                                uint *mode, Cost_estimate *cost) override;
+  int multi_range_read_explain_info(uint mode, char *text, size_t size) override;
 
   /* --- write.cc --- */
   int write_row(const uchar *record) override;
@@ -156,6 +171,20 @@ class ha_tidesdb final : public handler {
   bool entry_matches(const uchar *buf, Slice entry_key, Slice primary_key);
   void remember_row_number(Slice primary_key);
 
+  /* pushdown.cc */
+  bool has_index_condition() const { return pushed_idx_cond && pushed_idx_cond_keyno == scan_index_; }
+  /* A filter is a help only: where entries do not tell the whole primary key, rows go without. */
+  bool filters_rowids() const {
+    return rowid_filter_is_active && pushed_rowid_filter && (ref_is_key() || primary_codec_->is_covering());
+  }
+  bool judges_entries() const { return has_index_condition() || filters_rowids(); }
+  bool ref_is_key() const;
+  bool judging_needs_columns() const { return has_index_condition() || !ref_is_key(); }
+  const MY_BITMAP *columns_to_judge() const;
+  check_result_t judge_entry(Slice primary_key, const uchar *buf);
+  bool orders_ranges(uint index) const;
+  void offer_rowid_filters();
+
   /* write.cc */
   void encode_primary(const uchar *record, ByteBuffer *key);
   int next_row_number();
@@ -166,6 +195,7 @@ class ha_tidesdb final : public handler {
 
   /* info.cc */
   void fill_variable_statistics(bool all);
+  void fill_entry_sizes();
 
   friend class tidesdb::BulkLoad;
 
@@ -187,8 +217,9 @@ class ha_tidesdb final : public handler {
   bool semi_consistent_ = false;   /* rows that others have locked are looked at first */
   bool changes_rows_ = false;      /* UPDATE, DELETE, ...: whole rows are read */
   bool keep_position_ = false;     /* HANDLER: positions outlive statements */
-  ulonglong locks_of_ = 0;         /* the transaction that table_locks_ belongs to */
-  uint table_locks_ = 0;           /* bits: 1 << TIDESDB_LOCK_... */
+  bool rowid_filters_offered_ = true;
+  ulonglong locks_of_ = 0; /* the transaction that table_locks_ belongs to */
+  uint table_locks_ = 0;   /* bits: 1 << TIDESDB_LOCK_... */
   bool ignore_duplicates_ = false;
   std::unique_ptr<tidesdb::BulkLoad> bulk_;
 
@@ -205,6 +236,9 @@ class ha_tidesdb final : public handler {
   tidesdb_cursor *entry_locked_by_ = nullptr; /* and of the entry that led to it */
   bool peeked_ = false;    /* the last row is another's: the server looks at it before it asks for the lock */
   bool relocking_ = false; /* and now it does */
+  bool entries_only_ = false; /* HA_EXTRA_KEYREAD: the server wants no more than the entry has */
+  DsMrr_impl ds_mrr_;
+  ByteBuffer judged_record_; /* of record[0] while a condition looks at another row there */
   ByteBuffer search_;
   ByteBuffer anchor_;
   ByteBuffer bound_buffer_;

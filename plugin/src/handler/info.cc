@@ -34,6 +34,18 @@ void ha_tidesdb::fill_variable_statistics(bool all) {
   }
 }
 
+/* What an entry takes, for the cost of reading an index; the server would guess from the columns' widths. */
+void ha_tidesdb::fill_entry_sizes() {
+  for (uint i = 0; i < table_share->keys; i++) {
+    tidesdb_family_stats entries;
+    memset(&entries, 0, sizeof(entries));
+    entries.struct_size = sizeof(entries);
+    tidesdb_family *family = is_primary(i) ? open_table_->primary() : open_table_->index(i);
+    if (tidesdb_family_get_stats(family, &entries) == TIDESDB_OK)
+      table->key_info[i].stat_storage_length = static_cast<size_t>(entries.mean_row_bytes);
+  }
+}
+
 int ha_tidesdb::info(uint flag) {
   if (flag & HA_STATUS_VARIABLE) {
     fill_variable_statistics(flag & (HA_STATUS_VARIABLE_EXTRA | HA_STATUS_TIME | HA_STATUS_OPEN));
@@ -43,7 +55,9 @@ int ha_tidesdb::info(uint flag) {
   if (flag & HA_STATUS_CONST) {
     stats.max_data_file_length = stats.max_index_file_length = ~0ULL >> 1;
     stats.create_time = 0;
+    stats.mrr_length_per_rec = ref_length + sizeof(range_id_t);
     open_table_->fill_rows_per_key(table);
+    fill_entry_sizes();
   }
   if (flag & HA_STATUS_ERRKEY) {
     errkey = duplicate_key_;

@@ -69,6 +69,7 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
       session_->isolation() == TIDESDB_SERIALIZABLE || Session::level_for(thd, level) == TIDESDB_SERIALIZABLE;
   serializable_read_ = serializable && row_lock_ == RowLock::NONE && command == SQLCOM_SELECT &&
                        thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
+  offer_rowid_filters();
   return 0;
 }
 
@@ -118,6 +119,8 @@ void ha_tidesdb::init_table_handle_for_HANDLER() {
 }
 
 int ha_tidesdb::reset() {
+  ds_mrr_.dsmrr_close();
+  entries_only_ = false;
   for (const CursorHandle &cursor : cursors_)
     if (cursor) tidesdb_cursor_reset(cursor.get());
   if (row_cursor_) tidesdb_cursor_reset(row_cursor_.get());
@@ -140,6 +143,7 @@ int ha_tidesdb::extra(ha_extra_function operation) {
       break;
     case HA_EXTRA_KEYREAD:
     case HA_EXTRA_NO_KEYREAD:
+      entries_only_ = operation == HA_EXTRA_KEYREAD;
       columns_chosen_ = false;
       break;
     case HA_EXTRA_PREPARE_FOR_ALTER_TABLE: /* ALTER by copy, with IGNORE too */

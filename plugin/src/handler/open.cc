@@ -54,7 +54,8 @@ ulong ha_tidesdb::index_flags(uint index, uint, bool) const {
   if (table_share->key_info && (table_share->key_info[index].algorithm == HA_KEY_ALG_FULLTEXT ||
                                 table_share->key_info[index].algorithm == HA_KEY_ALG_RTREE))
     return 0;
-  return flags | HA_KEYREAD_ONLY;
+  return flags | HA_KEYREAD_ONLY | HA_DO_INDEX_COND_PUSHDOWN |
+         (rowid_filters_offered_ ? HA_DO_RANGE_FILTER_PUSHDOWN : 0);
 }
 
 OpenTable *ha_tidesdb::find_open_table(const char *name, int *error) {
@@ -121,6 +122,7 @@ int ha_tidesdb::open(const char *name, int, uint) {
 }
 
 int ha_tidesdb::close() {
+  ds_mrr_.dsmrr_close();
   scan_cursor_ = locked_by_ = nullptr;
   row_cursor_.reset();
   cursors_.clear();

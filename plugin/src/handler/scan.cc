@@ -183,10 +183,31 @@ int ha_tidesdb::deliver_entry(const tidesdb_row &entry, uchar *buf) {
                     open_table_->name().c_str());
     return HA_ERR_CRASHED;
   }
-  if (keyread_enabled() && row_lock_ == RowLock::NONE && !serializable_read_ && codec.is_covering() &&
-      (!primary_codec_ || primary_codec_->is_covering())) {
-    remember_row_number(primary_key);
-    return codec.decode_entry(key, value, table->read_set, buf) ? 0 : HA_ERR_CRASHED;
+  const bool entry_is_enough = entries_only_ && row_lock_ == RowLock::NONE && !serializable_read_ &&
+                               codec.is_covering() && (!primary_codec_ || primary_codec_->is_covering());
+  const bool judges = judges_entries();
+  if (judges || entry_is_enough) {
+    if ((entry_is_enough || judging_needs_columns()) &&
+        !codec.decode_entry(key, value, judges ? columns_to_judge() : table->read_set, buf))
+      return HA_ERR_CRASHED;
+    switch (judges ? judge_entry(primary_key, buf) : CHECK_POS) {
+      case CHECK_POS:
+        break;
+      case CHECK_NEG:
+        unlock_row();
+        return SKIP_ROW;
+      case CHECK_OUT_OF_RANGE:
+        unlock_row();
+        return HA_ERR_END_OF_FILE;
+      case CHECK_ABORTED_BY_USER:
+        return HA_ERR_ABORTED_BY_USER;
+      default:
+        return HA_ERR_INTERNAL_ERROR;
+    }
+    if (entry_is_enough) {
+      remember_row_number(primary_key);
+      return 0;
+    }
   }
   const bool current_entry = reads_current_entries();
   const int error = read_by_key(primary_key, buf, SKIP_ROW, TIDESDB_READ_BY_ENTRY);
@@ -293,6 +314,7 @@ int ha_tidesdb::index_init(uint index, bool) {
 }
 
 int ha_tidesdb::index_end() {
+  ds_mrr_.dsmrr_close();
   if (scan_cursor_) tidesdb_cursor_reset(scan_cursor_);
   scan_cursor_ = nullptr;
   begin_scan(MAX_KEY);
