@@ -56,11 +56,12 @@ install_command() {
   private_apt apt-get -y --no-install-recommends "$@" install "${MARIADB_PACKAGES[@]}"
 }
 
-# source_command OPTION...: of the exact version, as source packages know no pins.
+# source_command FOLDER OPTION...: of the exact version, as source packages know no pins.
 source_command() {
-  local version
+  local folder=$1 version
+  shift
   version=$(private_apt apt-cache policy mariadb-server | sed -n 's/^ *Candidate: //p')
-  (cd "$DOWNLOADS/source" && private_apt apt-get source "$@" "mariadb=$version")
+  (cd "$folder" && private_apt apt-get source "$@" "mariadb=$version")
 }
 
 # Removes every listed file whose sum is wrong; true when all are there and right.
@@ -92,12 +93,15 @@ fetch_packages() {
 }
 
 fetch_source() {
-  source_command --print-uris | sums_of_uris >"$DOWNLOADS/source.sums"
+  # Listed in an empty folder, as above.
+  rm -rf "$DOWNLOADS/empty"
+  mkdir "$DOWNLOADS/empty"
+  source_command "$DOWNLOADS/empty" --print-uris | sums_of_uris >"$DOWNLOADS/source.sums"
   [ -s "$DOWNLOADS/source.sums" ] || fail "apt names no source to fetch"
   local try
   for try in 1 2 3; do
     verify_files "$DOWNLOADS/source" "$DOWNLOADS/source.sums" && return
-    source_command --download-only || echo "try $try failed"
+    source_command "$DOWNLOADS/source" --download-only || echo "try $try failed"
   done
   verify_files "$DOWNLOADS/source" "$DOWNLOADS/source.sums"
 }
