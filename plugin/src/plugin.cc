@@ -54,11 +54,13 @@ int init(void *pointer) {
   hton->update_optimizer_costs = update_costs;
   hton->table_options = sysvars::table_options;
   hton->index_options = sysvars::index_options;
-  hton->flags = HTON_SUPPORTS_EXTENDED_KEYS | HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE |
-                HTON_REQUIRES_CLOSE_AFTER_TRUNCATE | HTON_TEMPORARY_NOT_SUPPORTED | HTON_NO_PARTITION;
+  hton->flags =
+      HTON_SUPPORTS_EXTENDED_KEYS | HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE | HTON_REQUIRES_CLOSE_AFTER_TRUNCATE;
   register_transaction_calls(hton);
   ignore_db_dirs_append(INSIDE_DIRECTORY);
-  return open_store() ? 1 : 0;
+  if (open_store()) return 1;
+  drop_temporary_tables();
+  return 0;
 }
 
 int deinit(void *) {

@@ -160,6 +160,12 @@ int set_auto_increment(const char *path, ulonglong next) {
   return status == TIDESDB_OK ? 0 : plain_error(status, "AUTO_INCREMENT");
 }
 
+void drop_temporary_tables() {
+  const int status = change_families(TEMPORARY_TABLES, drop_family);
+  if (status != TIDESDB_OK && status != TIDESDB_NOT_FOUND)
+    sql_print_error("TidesDB: temporary tables of an earlier process stay: %s", tidesdb_last_error());
+}
+
 void drop_database(const char *path) {
   const int status = change_families(canonical_database(path), drop_family);
   if (status != TIDESDB_OK && status != TIDESDB_NOT_FOUND)

@@ -20,6 +20,8 @@ int rename_table(const char *from, const char *to);
 int truncate_table(const char *path);
 /* The next automatic value; also downwards. */
 int set_auto_increment(const char *path, ulonglong next);
+/* TEMPORARY tables of an earlier process, which nobody can see. */
+void drop_temporary_tables();
 /* Tables that the server does not know (any more). */
 void drop_database(const char *path);
 

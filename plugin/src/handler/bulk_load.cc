@@ -1,6 +1,11 @@
 #include "handler/bulk_load.h"
 
 #include "handler/ha_tidesdb.h"
+
+#include "sql_class.h"
+
+#include "partition_info.h"
+
 #include "store/store.h"
 #include "sysvars.h"
 
@@ -23,6 +28,9 @@ int BulkLoad::begin() {
   if (status != TIDESDB_OK) return handler_->fail(status);
   tidesdb_txn_set_cookie(txn_.get(), handler_->table->in_use);
   chunk_bytes_ = sysvars::write_buffer_size() / CHUNKS_IN_WRITE_BUFFER;
+  /* Partitions are filled side by side. */
+  if (const partition_info *partitions = handler_->table->part_info)
+    chunk_bytes_ /= std::max(1U, partitions->num_parts * std::max(1U, partitions->num_subparts));
   greatest_.resize(handler_->table_share->keys + 1);
   cursors_.resize(handler_->table_share->keys + 1);
   return begin_chunk();
@@ -98,8 +106,8 @@ int BulkLoad::write(const uchar *record) {
   for (uint i = 0; i < share->keys; i++) {
     if (handler.is_primary(i)) continue;
     ha_tidesdb::EntryBuffers &entry = handler.entries_[i];
-    const bool decides = handler.index_codecs_[i]->make_entry(record, handler.new_primary_.slice(),
-                                                              &entry.new_key, &entry.new_value);
+    const bool decides =
+        handler.make_entry(i, record, handler.new_primary_.slice(), &entry.new_key, &entry.new_value);
     if (decides) {
       if (const int error = check_unique(i, handler.open_table_->index(i), entry.new_key.slice(), &duplicate))
         return error;

@@ -21,6 +21,7 @@
 #include "key/key_codec.h"
 #include "key/sql_headers.h"
 #include "row/row_codec.h"
+#include "row/virtual_columns.h"
 #include "store/handles.h"
 #include "txn/session.h"
 
@@ -114,6 +115,8 @@ class ha_tidesdb final : public handler {
   enum class Position : uchar { NONE, CURSOR, ANCHOR };
 
   bool has_primary_key() const { return table_share->primary_key != MAX_KEY; }
+  /* One row, which changes at once and outside of all transactions. */
+  bool is_sequence() const { return table_share->table_type == TABLE_TYPE_SEQUENCE; }
   bool is_primary(uint index) const { return index == table_share->primary_key; }
 
   /* open.cc */
@@ -125,8 +128,13 @@ class ha_tidesdb final : public handler {
   bool disk_is_short_of(THD *thd) const;
   int enter_statement(THD *thd, bool may_write);
   int lock_table(int mode);
+  int lock_key(tidesdb_family *family, Slice key);
   /* The table's intention lock for what the statement reads. */
   int lock_for_read();
+  /* What is read is not shared with other transactions (or not as part of one). */
+  bool reads_latest() const { return bulk_ || is_temporary_ || is_sequence(); }
+  /* The transaction to read in: of a table that is being filled, the one that fills it. */
+  tidesdb_txn *reading_txn() const;
   int read_mode() const;
   /* For entries of the scanned secondary index. */
   int entry_mode() const;
@@ -154,15 +162,20 @@ class ha_tidesdb final : public handler {
   int read_by_key(Slice primary_key, uchar *buf, int none, int flags);
   int read_unique(uchar *buf, int none);
   bool entry_matches(const uchar *buf, Slice entry_key, Slice primary_key);
+  bool is_long_unique(uint index) const;
+  int lock_for_check(const uchar *key, key_part_map map, ha_rkey_function find);
   void remember_row_number(Slice primary_key);
 
   /* write.cc */
   void encode_primary(const uchar *record, ByteBuffer *key);
+  /* The entry of a secondary index for a row that is written; returns whether its key decides uniqueness. */
+  bool make_entry(uint index, const uchar *record, Slice primary_key, ByteBuffer *key, ByteBuffer *value);
   int next_row_number();
   int raise_auto_increment(const uchar *record);
   int apply_writes();
   void add_write(tidesdb_family *family, Slice key, Slice value, int kind, bool lock, uint index);
   int write_row_now(const uchar *record);
+  int write_sequence(const uchar *record);
 
   /* info.cc */
   void fill_variable_statistics(bool all);
@@ -171,11 +184,14 @@ class ha_tidesdb final : public handler {
 
   /* --- of the table --- */
   tidesdb::OpenTable *open_table_ = nullptr;
+  bool is_temporary_ = false;
   std::unique_ptr<KeyCodec> primary_codec_;             /* nullptr: no primary key */
   std::vector<std::unique_ptr<KeyCodec>> index_codecs_; /* by key number; the primary key's place is empty */
   std::unique_ptr<tidesdb::RowCodec> row_codec_;
   std::unique_ptr<tidesdb::RowReader> row_reader_;
-  std::vector<MY_BITMAP> index_columns_; /* of each secondary index, and of the primary key behind it */
+  tidesdb::VirtualColumns virtual_columns_;
+  /* Of each index: its columns, and those that its virtual columns are computed from. */
+  std::vector<MY_BITMAP> index_columns_;
   std::vector<my_bitmap_map> index_columns_memory_;
 
   /* --- of the statement --- */
