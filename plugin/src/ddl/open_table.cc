@@ -60,6 +60,7 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
   if (record_.indexes.size() != share->keys || record_.has_primary_key != has_primary)
     return refuse("it has %zu indexes in the engine's dictionary and %u in the server's",
                   record_.indexes.size(), share->keys);
+  sort_indexes(table);
   indexes_.resize(share->keys);
   for (uint key = 0; key < share->keys; key++) {
     if (key == share->primary_key) continue;
@@ -73,6 +74,21 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
     tidesdb_family_attach(indexes_[key].get(), primary_.get());
   }
   return TIDESDB_OK;
+}
+
+/* The record stands in the order of the table that it was made for, and EXCHANGE PARTITION takes one for
+   another whose keys have the same names in any order. */
+void OpenTable::sort_indexes(const TABLE *table) {
+  std::vector<IndexRecord> sorted;
+  for (uint key = 0; key < table->s->keys; key++) {
+    const LEX_CSTRING &name = table->key_info[key].name;
+    for (const IndexRecord &index : record_.indexes)
+      if (system_charset_info->streq({index.name.data(), index.name.size()}, name)) {
+        sorted.push_back(index);
+        break;
+      }
+  }
+  if (sorted.size() == record_.indexes.size()) record_.indexes = std::move(sorted);
 }
 
 void OpenTable::fill_rows_per_key(TABLE *table) {

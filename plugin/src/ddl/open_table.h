@@ -35,6 +35,7 @@ class OpenTable : public Handler_share {
   int set_statistics(uint64_t rows, std::vector<std::vector<uint64_t>> rows_per_key);
 
  private:
+  void sort_indexes(const TABLE *table);
   int refuse(const char *format, ...) const ATTRIBUTE_FORMAT(printf, 2, 3);
 
   std::string name_;

@@ -99,7 +99,7 @@ int BulkLoad::write(const uchar *record) {
                                        handler.new_primary_.slice(), &duplicate))
       return error;
     if (duplicate) {
-      handler.duplicate_key_ = share->primary_key;
+      handler.session_->set_duplicate_key(share->primary_key);
       return HA_ERR_FOUND_DUPP_KEY;
     }
   }
@@ -112,7 +112,7 @@ int BulkLoad::write(const uchar *record) {
       if (const int error = check_unique(i, handler.open_table_->index(i), entry.new_key.slice(), &duplicate))
         return error;
       if (duplicate) {
-        handler.duplicate_key_ = i;
+        handler.session_->set_duplicate_key(i);
         return HA_ERR_FOUND_DUPP_KEY;
       }
     }

@@ -52,6 +52,7 @@ class ha_tidesdb final : public handler {
   void update_create_info(HA_CREATE_INFO *info) override;
   enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
                                                              Alter_inplace_info *info) override;
+  bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
   bool get_error_message(int error, String *text) override;
   void print_error(int error, myf flags) override;
 
@@ -111,8 +112,8 @@ class ha_tidesdb final : public handler {
 
   enum class RowLock : uchar { NONE, SHARED, EXCLUSIVE };
   /* Where a scan stands: nowhere, on its cursor's row, or behind/before `anchor_`, a key that was read by
-     other means or in another statement. */
-  enum class Position : uchar { NONE, CURSOR, ANCHOR };
+     other means or in another statement; for HANDLER, before the first row or behind the last. */
+  enum class Position : uchar { NONE, CURSOR, ANCHOR, START, END };
 
   bool has_primary_key() const { return table_share->primary_key != MAX_KEY; }
   /* One row, which changes at once and outside of all transactions. */
@@ -239,7 +240,6 @@ class ha_tidesdb final : public handler {
   std::vector<EntryBuffers> entries_;
   std::vector<tidesdb_op> writes_;
   std::vector<uint> write_index_; /* key number of each write */
-  uint duplicate_key_ = MAX_KEY;  /* key number of the last HA_ERR_FOUND_DUPP_KEY */
 };
 
 #endif

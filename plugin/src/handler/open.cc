@@ -193,6 +193,12 @@ enum_alter_inplace_result ha_tidesdb::check_if_supported_inplace_alter(TABLE *, 
   return HA_ALTER_INPLACE_NOT_SUPPORTED;
 }
 
+/* EXCHANGE PARTITION asks: whether rows and entries of another table that the server found equal are read as
+ * ours. */
+bool ha_tidesdb::check_if_incompatible_data(HA_CREATE_INFO *, uint table_changes) {
+  return table_changes == IS_EQUAL_YES ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;
+}
+
 void ha_tidesdb::print_error(int error, myf flags) {
   if (error == ERROR_TOO_LARGE && session_)
     my_printf_error(ER_TRANS_CACHE_FULL, "%s", flags, session_->error_text().c_str());

@@ -108,6 +108,10 @@ int ha_tidesdb::seek(uchar where, Slice key, size_t prefix) {
 }
 
 int ha_tidesdb::step(int direction) {
+  if (position_ == Position::END)
+    return direction > 0 ? TIDESDB_NOT_FOUND : seek(TIDESDB_SEEK_LAST, {nullptr, 0}, 0);
+  if (position_ == Position::START)
+    return direction < 0 ? TIDESDB_NOT_FOUND : seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0);
   if (position_ == Position::ANCHOR)
     return seek(direction > 0 ? TIDESDB_SEEK_AFTER : TIDESDB_SEEK_BEFORE, anchor_.slice(), 0);
   note_lock();
@@ -225,7 +229,10 @@ int ha_tidesdb::deliver_row(const tidesdb_row &row, uchar *buf) {
  */
 int ha_tidesdb::deliver(int status, int direction, uchar *buf, int none) {
   for (;;) {
-    if (status == TIDESDB_NOT_FOUND) return none;
+    if (status == TIDESDB_NOT_FOUND) {
+      if (keep_position_) position_ = direction > 0 ? Position::END : Position::START;
+      return none;
+    }
     if (status != TIDESDB_SKIPPED) {
       if (status == TIDESDB_PEEKED)
         peeked_ = true;
@@ -247,6 +254,9 @@ int ha_tidesdb::deliver(int status, int direction, uchar *buf, int none) {
 /* --- table scans --- */
 
 int ha_tidesdb::rnd_init(bool) {
+  /* The server's handler for sequences does not pass start_stmt() on, under LOCK TABLES. */
+  if (is_sequence())
+    if (const int error = enter_statement(table->in_use, false)) return error;
   begin_scan(table_share->primary_key);
   return 0;
 }
@@ -367,7 +377,14 @@ int ha_tidesdb::index_read_map(uchar *buf, const uchar *key, key_part_map map, h
     default:
       return HA_ERR_UNSUPPORTED;
   }
-  return deliver(seek(where, search_.slice(), prefix), direction, buf, HA_ERR_KEY_NOT_FOUND);
+  const int error = deliver(seek(where, search_.slice(), prefix), direction, buf, HA_ERR_KEY_NOT_FOUND);
+  if (error == HA_ERR_KEY_NOT_FOUND && keep_position_ && prefix) {
+    /* HANDLER goes on from where the key would be. */
+    position_ = Position::ANCHOR;
+    prefix_bounded_ = false;
+    anchor_.assign(search_.slice());
+  }
+  return error;
 }
 
 int ha_tidesdb::index_next(uchar *buf) {

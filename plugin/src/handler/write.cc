@@ -68,7 +68,9 @@ void ha_tidesdb::get_auto_increment(ulonglong offset, ulonglong increment, ulong
     status = tidesdb_counter_take(open_table_->primary(), COUNTER_AUTO_INCREMENT, 1, offset, increment, limit,
                                   &taken);
   }
-  *first = status == TIDESDB_OK ? taken : ULONGLONG_MAX;
+  /* Past the type's end the server makes an error of its own (167) of a value that does not fit. */
+  const ulonglong none = status == TIDESDB_INVALID && limit < ULONGLONG_MAX ? limit + 1 : ULONGLONG_MAX;
+  *first = status == TIDESDB_OK ? taken : none;
 }
 
 /* Rows of a temporary table are nobody else's, and a transaction may have a snapshot that is older than they.
@@ -85,7 +87,7 @@ int ha_tidesdb::apply_writes() {
   const int status = tidesdb_write(session_->txn(), writes_.data(), writes_.size(), &failed);
   if (status == TIDESDB_OK) return 0;
   if (status == TIDESDB_DUPLICATE) {
-    duplicate_key_ = write_index_[failed];
+    session_->set_duplicate_key(write_index_[failed]);
     return HA_ERR_FOUND_DUPP_KEY;
   }
   return fail(status);
