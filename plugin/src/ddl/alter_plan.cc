@@ -144,7 +144,7 @@ class Planner {
 
     std::vector<IndexRecord> &indexes = plan_->record.indexes;
     indexes.assign(keys, IndexRecord());
-    std::vector<bool> known(keys, false);
+    std::vector<bool> known(keys, false), rebuilt(keys, false);
     for (uint number = 0; number < table_->s->keys; number++) {
       const bool primary = number == table_->s->primary_key;
       const uint key = key_after(number);
@@ -154,17 +154,22 @@ class Planner {
         plan_->dropped.push_back(old_->indexes[number].id);
         continue;
       }
-      if (known[key]) return other_order;
+      if (known[key] || rebuilt[key]) return other_order;
+      if (!same_key(table_->key_info[number], altered_->key_info[key])) {
+        /* A column of it may be NULL now. */
+        if (primary) return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_COLUMN_TYPE);
+        rebuilt[key] = true;
+        plan_->dropped.push_back(old_->indexes[number].id);
+        continue;
+      }
       known[key] = true;
-      if (!same_key(table_->key_info[number], altered_->key_info[key]))
-        return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_COLUMN_TYPE);
       indexes[key] = old_->indexes[number];
       indexes[key].name.assign(altered_->key_info[key].name.str, altered_->key_info[key].name.length);
     }
     for (uint key = 0; key < keys; key++) {
       if (known[key]) continue;
       const KEY &added = altered_->key_info[key];
-      if (!is_added(key)) return other_order;
+      if (!is_added(key) && !rebuilt[key]) return other_order;
       if (key == altered_->s->primary_key) return reason_of(ALTER_ADD_PK_INDEX);
       if (info_->ignore && added.flags & HA_NOSAME) return "TidesDB: IGNORE drops rows";
       indexes[key].id = plan_->record.next_index_id++;
