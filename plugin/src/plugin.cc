@@ -29,6 +29,10 @@ int drop_table_call(handlerton *, const char *path) { return drop_table(path); }
 
 void drop_database_call(handlerton *, char *path) { drop_database(path); }
 
+int check_version_call(handlerton *, const char *path, const LEX_CUSTRING *definition, ulonglong) {
+  return check_definition(path, definition);
+}
+
 int ddl_recovery_done(handlerton *) {
   plugin.ddl_recovery_done = true;
   return 0;
@@ -49,6 +53,7 @@ int init(void *pointer) {
   hton->create = create_handler;
   hton->drop_table = drop_table_call;
   hton->drop_database = drop_database_call;
+  hton->check_version = check_version_call;
   hton->signal_ddl_recovery_done = ddl_recovery_done;
   hton->show_status = show_engine_status;
   hton->update_optimizer_costs = update_costs;

@@ -6,7 +6,7 @@
     open.cc   flags, open and close, DDL calls      scan.cc   positions and reading rows
     write.cc  insert, update, delete, counters      lock.cc   statements, lock modes, table locks
     info.cc   statistics and costs                  admin.cc  CHECK, ANALYZE, OPTIMIZE
-    bulk.cc   loading a table that nobody sees yet
+    bulk_load.cc  loading a table that nobody sees  alter.cc  ALTER without a copy
 
   Layout: the primary family holds rows by the primary key's encoding or by a hidden 8-byte row number;
   each secondary index has a family of entries (key/key_codec.h).
@@ -50,11 +50,16 @@ class ha_tidesdb final : public handler {
   int truncate() override;
   int reset_auto_increment(ulonglong value) override;
   void update_create_info(HA_CREATE_INFO *info) override;
-  enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
-                                                             Alter_inplace_info *info) override;
   bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
   bool get_error_message(int error, String *text) override;
   void print_error(int error, myf flags) override;
+
+  /* --- alter.cc --- */
+  enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
+                                                             Alter_inplace_info *info) override;
+  bool can_convert_nocopy(const Field &field, const Column_definition &to) const override;
+  Compare_keys compare_key_parts(const Field &field, const Column_definition &to, const KEY_PART_INFO &part,
+                                 const KEY_PART_INFO &part_to) const override;
 
   /* --- lock.cc --- */
   uint lock_count() const override { return 0; }
@@ -105,6 +110,12 @@ class ha_tidesdb final : public handler {
   int optimize(THD *thd, HA_CHECK_OPT *) override;
   int check(THD *thd, HA_CHECK_OPT *options) override;
 
+ protected:
+  /* --- alter.cc --- */
+  bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
+  bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
+  bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
+
  private:
   using Slice = tidesdb::Slice;
   using ByteBuffer = tidesdb::ByteBuffer;
@@ -123,6 +134,9 @@ class ha_tidesdb final : public handler {
   /* open.cc */
   bool locks_keep_statement_order() const;
   tidesdb::OpenTable *find_open_table(const char *name, int *error);
+
+  /* alter.cc */
+  int next_automatic_value(ulonglong wanted, ulonglong *next);
 
   /* lock.cc */
   void choose_row_lock(THD *thd, thr_lock_type lock_type);

@@ -106,7 +106,7 @@ int ha_tidesdb::open(const char *name, int, uint) {
     index_codecs_[i] = KeyCodec::make(table, i, primary_codec_.get());
     if (!index_codecs_[i]) return HA_ERR_OUT_OF_MEM;
   }
-  row_codec_ = RowCodec::make(table, primary_codec_.get());
+  row_codec_ = RowCodec::make(table, primary_codec_.get(), open_table_->history());
   if (!row_codec_) return HA_ERR_OUT_OF_MEM;
   row_reader_.reset(new (std::nothrow) RowReader(*row_codec_));
   if (!row_reader_) return HA_ERR_OUT_OF_MEM;
@@ -186,11 +186,6 @@ void ha_tidesdb::update_create_info(HA_CREATE_INFO *info_arg) {
   if (info_arg->used_fields & HA_CREATE_USED_AUTO) return;
   info(HA_STATUS_AUTO);
   info_arg->auto_increment_value = stats.auto_increment_value;
-}
-
-enum_alter_inplace_result ha_tidesdb::check_if_supported_inplace_alter(TABLE *, Alter_inplace_info *info) {
-  info->unsupported_reason = "TidesDB alters tables by copy";
-  return HA_ALTER_INPLACE_NOT_SUPPORTED;
 }
 
 /* EXCHANGE PARTITION asks: whether rows and entries of another table that the server found equal are read as

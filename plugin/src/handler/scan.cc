@@ -140,9 +140,9 @@ void ha_tidesdb::remember_row_number(Slice primary_key) {
 
 int ha_tidesdb::undecodable_row(Slice value) const {
   const ulonglong layout = RowReader::layout_version(value);
-  if (layout != ROW_LAYOUT_VERSION)
-    sql_print_error("TidesDB: a row of '%s' has layout version %llu, this build knows version %llu",
-                    open_table_->name().c_str(), layout, ROW_LAYOUT_VERSION);
+  if (!row_codec_->knows(layout))
+    sql_print_error("TidesDB: a row of '%s' has the unknown layout version %llu", open_table_->name().c_str(),
+                    layout);
   else
     sql_print_error("TidesDB: a row of '%s' cannot be decoded (%zu bytes)", open_table_->name().c_str(),
                     value.size);
