@@ -124,7 +124,7 @@ sub copy_tree {
         return make_path("$to$name") if -d $_;
         my $file = basename($_);
         return if $pattern && $file =~ /\.(test|result|rdiff|opt|combinations)$/ && $file !~ /$pattern/;
-        if ($file =~ /\.(test|inc|result|rdiff|opt|combinations|cnf)$/) {
+        if ($file =~ /(\.(test|inc|result|rdiff|opt|combinations|cnf)|^combinations)$/) {
           open(my $in, '<:raw', $_) or die "$_: $!\n";
           my $text = do { local $/; <$in> };
           open(my $out, '>:raw', "$to$name") or die "$to$name: $!\n";
@@ -140,7 +140,7 @@ sub copy_tree {
 # Of combinations that differ in the engine, InnoDB's; system versioning by transaction id is InnoDB's alone.
 sub only_innodb {
   my ($file, $text) = @_;
-  return $text unless $file =~ /\.combinations$/ && $text =~ /innodb/i;
+  return $text unless $file =~ /combinations$/ && $text =~ /innodb/i;
   my @sections = grep { /\S/ } split /^(?=\[)/m, $text;
   @sections = grep { !/storage-engine\s*=\s*(?!innodb)\w/i && !/^\[(trx_id|myisam)\]/m } @sections;
   return join '', @sections;
@@ -148,7 +148,7 @@ sub only_innodb {
 
 sub with_tidesdb {
   my ($file, $text) = @_;
-  if ($file =~ /\.(opt|combinations|cnf)$/) {
+  if ($file =~ /(\.opt|combinations|\.cnf)$/) {
     $text =~ s/(default[-_]storage[-_]engine\s*=\s*)innodb/$1TidesDB/gi;
     return $text;
   }
@@ -212,9 +212,10 @@ sub same_answers {
   my ($tree, $suite, $test) = @_;
   my $name = $test =~ s/^\Q$suite\E\.//r;
   my $folder = $suite eq 'main' ? 'main' : "suite/$suite";
-  my ($reject) = grep { -f } map { "$tree/$tests_dir/$folder/$_$name.reject" } '', 'r/';
+  my $alone = $name =~ s/,.*//r;
+  my ($reject) = grep { -f } map { ("$tree/$tests_dir/$folder/$_$name.reject", "$tree/$tests_dir/$folder/$_$alone.reject") } '', 'r/';
   return 0 unless $reject;
-  my ($expected) = grep { -f } map { $reject =~ s/[^\/]*$/$_.result/r } $name, $name =~ s/,.*//r;
+  my ($expected) = grep { -f } map { $reject =~ s/[^\/]*$/$_.result/r } $name, $alone;
   return $expected && answers($expected) eq answers($reject);
 }
 
