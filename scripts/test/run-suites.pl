@@ -11,7 +11,7 @@
 # a test is run.
 use strict;
 use warnings;
-use Cwd qw(getcwd);
+use Cwd qw(abs_path);
 use File::Basename qw(basename dirname);
 use File::Copy qw(copy);
 use File::Find qw(find);
@@ -43,7 +43,8 @@ for my $suite (@suites) {
   my $mtr_suite = $folder eq 'main' ? 'main' : $suite;
   my %status;
   my $tree = "$work/innodb";
-  make_tree($tree, $folder, $pattern);
+  make_tree($tree, $folder);
+  copy_tree("$prefix/$tests_dir/$folder", "$tree/$tests_dir/$folder", \&only_innodb, $pattern);
   my @tests = tests_of("$tree/$tests_dir/$folder", $mtr_suite, $pattern);
   next unless @tests;
   my $got = run($tree, 'InnoDB', $mtr_suite, [@tests]);
@@ -58,8 +59,7 @@ for my $suite (@suites) {
   $status{InnoDB} = $got;
 
   my $other = "$work/tidesdb";
-  make_tree($other, undef, undef);
-  remove_tree("$other/$tests_dir/$folder");
+  make_tree($other, $folder);
   copy_tree("$tree/$tests_dir/$folder", "$other/$tests_dir/$folder", \&with_tidesdb, '');
   unlink "$other/$tests_dir/include";
   copy_tree("$prefix/$tests_dir/include", "$other/$tests_dir/include", \&with_tidesdb, '');
@@ -91,31 +91,31 @@ print "\nInnoDB passes, TidesDB does not, and no reason is known:\n", map { "  $
 print "\nknown differences that are none any more:\n", map { "  $_\n" } @stale if @stale;
 exit(@unknown ? 1 : 0);
 
-# A tree of links to $base, in which one folder is a copy (of the tests that match).
+# A tree of links to $base, without one folder below mysql-test: all directories on the way to it are real ones, so
+# that nothing is written through a link.
 sub make_tree {
-  my ($tree, $folder, $pattern) = @_;
+  my ($tree, $folder) = @_;
+  make_path("$work", "$tree");
   remove_tree("$tree/share");
-  make_path("$tree/$tests_dir/suite");
-  for my $entry (glob("$base/*")) {
-    symlink $entry, "$tree/" . basename($entry) unless basename($entry) eq 'share' || -e "$tree/" . basename($entry);
+  my @way = ('share', 'mariadb', 'mariadb-test', split m{/}, $folder);
+  my $place = '';
+  for my $next (@way) {
+    make_path("$tree$place");
+    for my $entry (glob("$base$place/*")) {
+      my $name = basename($entry);
+      next if $name eq $next || ($name eq 'var' && $place eq "/$tests_dir") || -l "$tree$place/$name";
+      symlink $entry, "$tree$place/$name" or die "$tree$place/$name: $!\n";
+    }
+    $place .= "/$next";
   }
-  for my $entry (glob("$base/share/mariadb/*")) {
-    symlink $entry, "$tree/share/mariadb/" . basename($entry) unless basename($entry) eq 'mariadb-test';
-  }
-  for my $entry (glob("$base/$tests_dir/*")) {
-    symlink $entry, "$tree/$tests_dir/" . basename($entry) unless basename($entry) =~ /^(suite|var)$/;
-  }
-  for my $entry (glob("$base/$tests_dir/suite/*")) {
-    my $name = basename($entry);
-    symlink $entry, "$tree/$tests_dir/suite/$name" unless defined $folder && $folder =~ m{^suite/\Q$name\E/};
-  }
-  return unless defined $folder;
-  unlink "$tree/$tests_dir/$folder" if -l "$tree/$tests_dir/$folder";
-  copy_tree("$prefix/$tests_dir/$folder", "$tree/$tests_dir/$folder", \&only_innodb, $pattern);
 }
 
 sub copy_tree {
   my ($from, $to, $change, $pattern) = @_;
+  # The folders of MariaDB are shared by all clones: only a directory of our own is written.
+  die "$to: exists\n" if -e $to || -l $to;
+  my $above = abs_path(dirname($to)) || die dirname($to) . ": $!\n";
+  die "$to: not below $work\n" unless index("$above/", abs_path($work) . '/') == 0;
   find(
     {
       follow => 1, no_chdir => 1,
@@ -124,7 +124,7 @@ sub copy_tree {
         return make_path("$to$name") if -d $_;
         my $file = basename($_);
         return if $pattern && $file =~ /\.(test|result|rdiff|opt|combinations)$/ && $file !~ /$pattern/;
-        if ($file =~ /\.(test|inc|result|rdiff|opt|combinations|cnf)$/) {
+        if ($file =~ /(\.(test|inc|result|rdiff|opt|combinations|cnf)|^combinations)$/) {
           open(my $in, '<:raw', $_) or die "$_: $!\n";
           my $text = do { local $/; <$in> };
           open(my $out, '>:raw', "$to$name") or die "$to$name: $!\n";
@@ -140,7 +140,7 @@ sub copy_tree {
 # Of combinations that differ in the engine, InnoDB's; system versioning by transaction id is InnoDB's alone.
 sub only_innodb {
   my ($file, $text) = @_;
-  return $text unless $file =~ /\.combinations$/ && $text =~ /innodb/i;
+  return $text unless $file =~ /combinations$/ && $text =~ /innodb/i;
   my @sections = grep { /\S/ } split /^(?=\[)/m, $text;
   @sections = grep { !/storage-engine\s*=\s*(?!innodb)\w/i && !/^\[(trx_id|myisam)\]/m } @sections;
   return join '', @sections;
@@ -148,7 +148,7 @@ sub only_innodb {
 
 sub with_tidesdb {
   my ($file, $text) = @_;
-  if ($file =~ /\.(opt|combinations|cnf)$/) {
+  if ($file =~ /(\.opt|combinations|\.cnf)$/) {
     $text =~ s/(default[-_]storage[-_]engine\s*=\s*)innodb/$1TidesDB/gi;
     return $text;
   }
@@ -212,9 +212,10 @@ sub same_answers {
   my ($tree, $suite, $test) = @_;
   my $name = $test =~ s/^\Q$suite\E\.//r;
   my $folder = $suite eq 'main' ? 'main' : "suite/$suite";
-  my ($reject) = grep { -f } map { "$tree/$tests_dir/$folder/$_$name.reject" } '', 'r/';
+  my $alone = $name =~ s/,.*//r;
+  my ($reject) = grep { -f } map { ("$tree/$tests_dir/$folder/$_$name.reject", "$tree/$tests_dir/$folder/$_$alone.reject") } '', 'r/';
   return 0 unless $reject;
-  my ($expected) = grep { -f } map { $reject =~ s/[^\/]*$/$_.result/r } $name, $name =~ s/,.*//r;
+  my ($expected) = grep { -f } map { $reject =~ s/[^\/]*$/$_.result/r } $name, $alone;
   return $expected && answers($expected) eq answers($reject);
 }
 
