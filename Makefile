@@ -18,6 +18,7 @@ BASEDIR_OF_LINKS := $(BUILD)/basedir
 RESULTS := build/results
 SUITE ?= tidesdb,tidesdb_rpl
 CHECKS ?=
+SUITES ?=
 ROUNDS ?=
 SECONDS_EACH ?=
 COMMITS ?=
@@ -32,7 +33,7 @@ export PREFIX DATA CNF PORT BASEDIR_OF_LINKS
 JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
-.PHONY: help setup prefix engine plugin links server stop shell test test-engine test-mtr \
+.PHONY: help setup prefix engine plugin links server stop shell test test-engine test-mtr test-suites \
   test-server check-server crash-server lint tidy format demo bench bench-tpcc clean
 
 help: ## list the targets
@@ -72,6 +73,10 @@ test-mtr: links ## the tests in SQL: [SUITE=name] [TESTS=names] [MTR_FLAGS=...]
 	@scripts/test/run-mtr.sh $(PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr $(SUITE) $(TESTS)
 
 CHECK_SERVER = cargo run -p tidelab -- check --prefix $(PREFIX) --plugin $(PLUGIN) --data $(BUILD)/check
+
+test-suites: links ## the server's own suites with InnoDB and with TidesDB: [SUITES=names] [TESTS=pattern]
+	@TESTS="$(TESTS)" scripts/test/run-suites.pl $(PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/suites \
+	  plugin/mysql-test/suites.known $(SUITES)
 
 test-server: plugin ## servers under kills, lost-update and index-read checks; two minutes
 	$(CHECK_SERVER) --short

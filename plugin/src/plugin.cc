@@ -29,6 +29,10 @@ int drop_table_call(handlerton *, const char *path) { return drop_table(path); }
 
 void drop_database_call(handlerton *, char *path) { drop_database(path); }
 
+int check_version_call(handlerton *, const char *path, const LEX_CUSTRING *definition, ulonglong) {
+  return check_definition(path, definition);
+}
+
 int ddl_recovery_done(handlerton *) {
   plugin.ddl_recovery_done = true;
   return 0;
@@ -49,16 +53,19 @@ int init(void *pointer) {
   hton->create = create_handler;
   hton->drop_table = drop_table_call;
   hton->drop_database = drop_database_call;
+  hton->check_version = check_version_call;
   hton->signal_ddl_recovery_done = ddl_recovery_done;
   hton->show_status = show_engine_status;
   hton->update_optimizer_costs = update_costs;
   hton->table_options = sysvars::table_options;
   hton->index_options = sysvars::index_options;
-  hton->flags = HTON_SUPPORTS_EXTENDED_KEYS | HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE |
-                HTON_REQUIRES_CLOSE_AFTER_TRUNCATE | HTON_TEMPORARY_NOT_SUPPORTED | HTON_NO_PARTITION;
+  hton->flags =
+      HTON_SUPPORTS_EXTENDED_KEYS | HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE | HTON_REQUIRES_CLOSE_AFTER_TRUNCATE;
   register_transaction_calls(hton);
   ignore_db_dirs_append(INSIDE_DIRECTORY);
-  return open_store() ? 1 : 0;
+  if (open_store()) return 1;
+  drop_temporary_tables();
+  return 0;
 }
 
 int deinit(void *) {

@@ -165,6 +165,9 @@ int tidesdb_ddl_rename(tidesdb_ddl *ddl, tidesdb_slice from, tidesdb_slice to); 
 int tidesdb_ddl_truncate(tidesdb_ddl *ddl, tidesdb_slice name);
 int tidesdb_ddl_set_record(tidesdb_ddl *ddl, tidesdb_slice name, tidesdb_slice record);
 int tidesdb_ddl_set_options(tidesdb_ddl *ddl, tidesdb_slice name, const tidesdb_family_options *options);
+/* Keeps snapshots that are older than the group out of the family (TIDESDB_SNAPSHOT_TOO_OLD), as if it had been made
+ * by the group. */
+int tidesdb_ddl_renew(tidesdb_ddl *ddl, tidesdb_slice name);
 /* Sets a counter (also downwards). */
 int tidesdb_ddl_set_counter(tidesdb_ddl *ddl, tidesdb_slice name, uint32_t counter, uint64_t next);
 int tidesdb_ddl_commit(tidesdb_ddl *ddl);

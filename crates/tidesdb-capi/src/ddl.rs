@@ -109,6 +109,17 @@ pub unsafe extern "C" fn tidesdb_ddl_set_options(
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn tidesdb_ddl_renew(ddl: *mut DdlHandle, name: Slice) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let (handle, name) = unsafe { (given_mut(ddl)?, name.bytes()) };
+        handle.ddl.renew(name)?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn tidesdb_ddl_set_counter(
     ddl: *mut DdlHandle,
     name: Slice,

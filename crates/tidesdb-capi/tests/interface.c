@@ -1053,6 +1053,17 @@ static void ddl_groups(void) {
   CHECK(tidesdb_counter_peek(a, 0) == 501);
   OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
   reads(cursor, txn, "k", "v");
+
+  /* A family that is renewed is out of reach of older snapshots, and of no other. */
+  OK(tidesdb_ddl_begin(db, &ddl));
+  OK(tidesdb_ddl_renew(ddl, slice("db/b")));
+  IS(TIDESDB_NO_SUCH_FAMILY, tidesdb_ddl_renew(ddl, slice("db/z")));
+  OK(tidesdb_ddl_commit(ddl));
+  IS(TIDESDB_SNAPSHOT_TOO_OLD, get(cursor, txn, "k", TIDESDB_READ_SNAPSHOT, &value));
+  tidesdb_cursor_reset(cursor);
+  OK(tidesdb_txn_rollback(txn));
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  reads(cursor, txn, "k", "v");
   OK(tidesdb_txn_rollback(txn));
   OK(tidesdb_family_open(db, slice("db/b"), &again));
   CHECK(tidesdb_family_id(again) == tidesdb_family_id(a));

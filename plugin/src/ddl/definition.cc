@@ -51,12 +51,6 @@ bool refuse_indexes(const TABLE *form) {
     if (key.algorithm == HA_KEY_ALG_FULLTEXT) return refuse("FULLTEXT indexes");
     if (key.algorithm == HA_KEY_ALG_RTREE || (key.flags & HA_SPATIAL_legacy))
       return refuse("SPATIAL indexes");
-    if (key.algorithm == HA_KEY_ALG_LONG_HASH)
-      return refuse("UNIQUE over columns longer than an index may be (index " + quoted(key.name) + ")");
-    if (key.without_overlaps) return refuse("WITHOUT OVERLAPS (index " + quoted(key.name) + ")");
-    for (uint part = 0; part < key.user_defined_key_parts; part++)
-      if (!key.key_part[part].field->stored_in_db())
-        return refuse("indexes on VIRTUAL columns (index " + quoted(key.name) + ")");
   }
   return false;
 }
@@ -84,8 +78,6 @@ bool option_is_given(const HA_CREATE_INFO *info, const char *name) {
 }  // namespace
 
 bool refuse_definition(THD *thd, const TABLE *form, const HA_CREATE_INFO *info) {
-  if (info->tmp_table() && !(info->options & HA_CREATE_TMP_ALTER)) return refuse("TEMPORARY tables");
-  if (info->sequence || form->s->table_type == TABLE_TYPE_SEQUENCE) return refuse("SEQUENCE");
   if (info->data_file_name) return refuse("DATA DIRECTORY");
   if (info->index_file_name) return refuse("INDEX DIRECTORY");
   if (form->s->versioned == VERS_TRX_ID) return refuse("system versioning by transaction id");

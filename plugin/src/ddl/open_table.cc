@@ -5,7 +5,6 @@
 #include "log.h"
 
 #include "ddl/table_path.h"
-#include "row/row_codec.h"
 #include "store/store.h"
 
 namespace tidesdb {
@@ -49,17 +48,21 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
   status = family_record(primary_.get(), &bytes);
   if (status != TIDESDB_OK) return status;
   const TABLE_SHARE *share = table->s;
-  if (!bytes.empty() && bytes[0] != TABLE_RECORD_VERSION)
-    return refuse("its dictionary record has format version %u, this build knows version %u", bytes[0],
+  if (!bytes.empty() && (bytes[0] == 0 || bytes[0] > TABLE_RECORD_VERSION))
+    return refuse("its dictionary record has format version %u, this build knows versions up to %u", bytes[0],
                   TABLE_RECORD_VERSION);
   if (!record_.decode(bytes)) return refuse("its dictionary record cannot be read (%zu bytes)", bytes.size());
-  if (record_.row_layout != ROW_LAYOUT_VERSION)
-    return refuse("its rows have layout version %llu, this build knows version %llu",
-                  static_cast<ulonglong>(record_.row_layout), ROW_LAYOUT_VERSION);
+  if (record_.history.version != FIRST_ROW_LAYOUT + record_.history.older.size())
+    return refuse("its rows have layout version %llu, its dictionary record explains versions up to %llu",
+                  record_.history.version, FIRST_ROW_LAYOUT + record_.history.older.size());
   const bool has_primary = share->primary_key != MAX_KEY;
   if (record_.indexes.size() != share->keys || record_.has_primary_key != has_primary)
     return refuse("it has %zu indexes in the engine's dictionary and %u in the server's",
                   record_.indexes.size(), share->keys);
+  if (record_.columns.size() != share->fields)
+    return refuse("it has %zu columns in the engine's dictionary and %u in the server's",
+                  record_.columns.size(), share->fields);
+  sort_indexes(table);
   indexes_.resize(share->keys);
   for (uint key = 0; key < share->keys; key++) {
     if (key == share->primary_key) continue;
@@ -73,6 +76,26 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
     tidesdb_family_attach(indexes_[key].get(), primary_.get());
   }
   return TIDESDB_OK;
+}
+
+/* The record stands in the order of the table that it was made for, and EXCHANGE PARTITION takes one for
+   another whose keys have the same names in any order. */
+void OpenTable::sort_indexes(const TABLE *table) {
+  std::vector<IndexRecord> sorted;
+  for (uint key = 0; key < table->s->keys; key++) {
+    const LEX_CSTRING &name = table->key_info[key].name;
+    for (const IndexRecord &index : record_.indexes)
+      if (system_charset_info->streq({index.name.data(), index.name.size()}, name)) {
+        sorted.push_back(index);
+        break;
+      }
+  }
+  if (sorted.size() == record_.indexes.size()) record_.indexes = std::move(sorted);
+}
+
+TableRecord OpenTable::record() {
+  std::lock_guard<std::mutex> guard(record_mutex_);
+  return record_;
 }
 
 void OpenTable::fill_rows_per_key(TABLE *table) {

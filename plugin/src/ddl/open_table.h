@@ -29,12 +29,17 @@ class OpenTable : public Handler_share {
   /* Family of a secondary index, by the server's key number. */
   tidesdb_family *index(uint key) const { return indexes_[key].get(); }
 
+  /* How rows look; does not change while the table is open. */
+  const RowHistory &history() const { return record_.history; }
+  TableRecord record();
+
   /* Writes the statistics into the TABLE_SHARE's keys; guesses where ANALYZE has not been. */
   void fill_rows_per_key(TABLE *table);
   /* Keeps the result of ANALYZE, durably. Status of the engine. */
   int set_statistics(uint64_t rows, std::vector<std::vector<uint64_t>> rows_per_key);
 
  private:
+  void sort_indexes(const TABLE *table);
   int refuse(const char *format, ...) const ATTRIBUTE_FORMAT(printf, 2, 3);
 
   std::string name_;

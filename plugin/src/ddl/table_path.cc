@@ -7,7 +7,17 @@
 
 namespace tidesdb {
 
+namespace {
+
+/* What create_temporary_table() of the server begins the names of files with. */
+constexpr char TEMPORARY_FILE[] = "#sql-temptable-";
+
+}  // namespace
+
 std::string canonical_table(const char *path) {
+  const char *const slash = strrchr(path, '/');
+  const char *const file = slash ? slash + 1 : path;
+  if (!strncmp(file, TEMPORARY_FILE, sizeof(TEMPORARY_FILE) - 1)) return TEMPORARY_TABLES + std::string(file);
   const char *from = path;
   const size_t home = strlen(mysql_real_data_home);
   if (home != 0 && !strncmp(from, mysql_real_data_home, home)) from += home;
@@ -29,6 +39,8 @@ std::string index_family(const std::string &table, uint32_t index_id) {
   for (int shift = 24; shift >= 0; shift -= 8) name += static_cast<char>(index_id >> shift);
   return name;
 }
+
+bool is_temporary(const std::string &table) { return table.rfind(TEMPORARY_TABLES, 0) == 0; }
 
 bool is_intermediate(const std::string &table) {
   const size_t slash = table.rfind('/');

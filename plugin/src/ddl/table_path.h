@@ -2,10 +2,11 @@
   Names of a table's column families.
 
   A table is identified by the path that the server gives, `./db/table`, both parts in the server's file
-  name encoding, which survives `#sql-...` and `#P#...`. Its families are
-      db/table \0 p                  the rows, by primary key (or hidden row number)
-      db/table \0 i <4 bytes>        a secondary index, by its number, big-endian
-  so that the families of a table, and the tables of a database, stand together. A file name holds no \0.
+  name encoding, which survives `#sql-...` and `#P#...`. TEMPORARY tables have files of no database, and names
+  of which no two are alike on a server: they stand as `#temporary/#sql-temptable-...`; no database is called
+  so in that encoding. A table's families are db/table \0 p                  the rows, by primary key (or
+  hidden row number) db/table \0 i <4 bytes>        a secondary index, by its number, big-endian so that the
+  families of a table, and the tables of a database, stand together. A file name holds no \0.
 */
 #ifndef TIDESDB_DDL_TABLE_PATH_H
 #define TIDESDB_DDL_TABLE_PATH_H
@@ -23,6 +24,10 @@ std::string canonical_database(const char *path);
 inline std::string families_of(const std::string &table) { return table + '\0'; }
 inline std::string primary_family(const std::string &table) { return table + '\0' + 'p'; }
 std::string index_family(const std::string &table, uint32_t index_id);
+
+/* What the names of all TEMPORARY tables begin with. */
+constexpr char TEMPORARY_TABLES[] = "#temporary/";
+bool is_temporary(const std::string &table);
 
 /* Whether the name is one of the server's own for tables in the making (`#sql-...`). */
 bool is_intermediate(const std::string &table);

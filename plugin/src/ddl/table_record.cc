@@ -7,6 +7,10 @@ namespace {
 constexpr uint8_t FLAG_PRIMARY_KEY = 1;
 constexpr uint8_t FLAG_UNIQUE = 1;
 constexpr uint8_t FLAG_NULLABLE = 1;
+constexpr uint8_t FLAG_NULL = 1;
+
+/* Without column numbers and history: there was no instant ALTER. */
+constexpr uint8_t VERSION_WITHOUT_HISTORY = 1;
 
 class Writer {
  public:
@@ -14,9 +18,10 @@ class Writer {
   void number(uint64_t value, int bytes) {
     for (int i = 0; i < bytes; i++) out_->push_back(static_cast<uint8_t>(value >> (8 * i)));
   }
+  void bytes(const std::string &value) { out_->insert(out_->end(), value.begin(), value.end()); }
   void text(const std::string &value) {
     number(value.size(), 2);
-    out_->insert(out_->end(), value.begin(), value.end());
+    bytes(value);
   }
 
  private:
@@ -46,6 +51,12 @@ class Reader {
     at_ += size;
     return value;
   }
+  /* A list's entries: calls `read` for each; its size has so many bytes. */
+  template <class Read>
+  void list(Read read) {
+    const size_t count = number(2);
+    for (size_t i = 0; i < count && good_; i++) read();
+  }
   bool good() const { return good_; }
   bool at_end() const { return at_ == in_.size(); }
 
@@ -64,11 +75,15 @@ std::vector<uint8_t> TableRecord::encode() const {
   out.number(has_primary_key ? FLAG_PRIMARY_KEY : 0, 1);
   out.number(table_id, 8);
   out.number(create_id, 8);
-  out.number(row_layout, 8);
+  out.number(history.version, 8);
   out.number(next_index_id, 4);
   out.number(analyzed_rows, 8);
+  out.text(definition);
+  out.number(history.next_column_id, 4);
   out.number(columns.size(), 2);
-  for (const ColumnRecord &column : columns) {
+  for (size_t i = 0; i < columns.size(); i++) {
+    const ColumnRecord &column = columns[i];
+    out.number(history.column_ids[i], 4);
     out.number(column.type, 1);
     out.number(column.nullable ? FLAG_NULLABLE : 0, 1);
     out.number(column.size, 4);
@@ -82,39 +97,105 @@ std::vector<uint8_t> TableRecord::encode() const {
     out.number(index.rows_per_key.size(), 2);
     for (const uint64_t rows : index.rows_per_key) out.number(rows, 8);
   }
+  out.number(history.older.size(), 2);
+  for (const RowLayout &layout : history.older) {
+    out.number(layout.version, 8);
+    out.number(layout.null_bytes, 2);
+    out.number(layout.columns.size(), 2);
+    for (const LayoutColumn &column : layout.columns) {
+      out.number(column.id, 4);
+      out.number(column.kind, 1);
+      out.number(column.size, 4);
+      out.number(column.null, 2);
+    }
+  }
+  out.number(history.defaults.size(), 2);
+  for (const ColumnDefault &value : history.defaults) {
+    out.number(value.id, 4);
+    out.number(value.null ? FLAG_NULL : 0, 1);
+    out.text(value.value);
+  }
   return bytes;
 }
 
 bool TableRecord::decode(const std::vector<uint8_t> &bytes) {
   Reader in(bytes);
-  if (in.number(1) != TABLE_RECORD_VERSION) return false;
+  const uint64_t version = in.number(1);
+  if (version != TABLE_RECORD_VERSION && version != VERSION_WITHOUT_HISTORY) return false;
+  const bool has_history = version != VERSION_WITHOUT_HISTORY;
   *this = TableRecord();
   has_primary_key = in.number(1) & FLAG_PRIMARY_KEY;
   table_id = in.number(8);
   create_id = in.number(8);
-  row_layout = in.number(8);
+  history.version = in.number(8);
   next_index_id = static_cast<uint32_t>(in.number(4));
   analyzed_rows = in.number(8);
-  const size_t column_count = in.number(2);
-  for (size_t i = 0; i < column_count && in.good(); i++) {
+  if (has_history) {
+    definition = in.text();
+    history.next_column_id = static_cast<uint32_t>(in.number(4));
+  }
+  in.list([&] {
     ColumnRecord column;
+    history.column_ids.push_back(has_history ? static_cast<uint32_t>(in.number(4))
+                                             : history.next_column_id++);
     column.type = static_cast<uint8_t>(in.number(1));
     column.nullable = in.number(1) & FLAG_NULLABLE;
     column.size = static_cast<uint32_t>(in.number(4));
     column.name = in.text();
     columns.push_back(std::move(column));
-  }
-  const size_t index_count = in.number(2);
-  for (size_t i = 0; i < index_count && in.good(); i++) {
+  });
+  in.list([&] {
     IndexRecord index;
     index.id = static_cast<uint32_t>(in.number(4));
     index.unique = in.number(1) & FLAG_UNIQUE;
     index.name = in.text();
-    const size_t parts = in.number(2);
-    for (size_t part = 0; part < parts && in.good(); part++) index.rows_per_key.push_back(in.number(8));
+    in.list([&] { index.rows_per_key.push_back(in.number(8)); });
     indexes.push_back(std::move(index));
+  });
+  if (has_history) {
+    in.list([&] {
+      RowLayout layout;
+      layout.version = in.number(8);
+      layout.null_bytes = static_cast<uint16_t>(in.number(2));
+      in.list([&] {
+        LayoutColumn column;
+        column.id = static_cast<uint32_t>(in.number(4));
+        column.kind = static_cast<uint8_t>(in.number(1));
+        column.size = static_cast<uint32_t>(in.number(4));
+        column.null = static_cast<uint16_t>(in.number(2));
+        layout.columns.push_back(column);
+      });
+      history.older.push_back(std::move(layout));
+    });
+    in.list([&] {
+      ColumnDefault value;
+      value.id = static_cast<uint32_t>(in.number(4));
+      value.null = in.number(1) & FLAG_NULL;
+      value.value = in.text();
+      history.defaults.push_back(std::move(value));
+    });
   }
+  for (const RowLayout &layout : history.older)
+    for (const LayoutColumn &column : layout.columns)
+      if (column.kind > LayoutColumn::VARIABLE || column.null > 8 * layout.null_bytes) return false;
   return in.good() && in.at_end();
+}
+
+void TableRecord::set_definition(const TABLE *form) {
+  const TABLE_SHARE *share = form->s;
+  definition.assign(reinterpret_cast<const char *>(share->tabledef_version.str),
+                    share->tabledef_version.length);
+  has_primary_key = share->primary_key != MAX_KEY;
+  columns.clear();
+  for (uint i = 0; i < share->fields; i++) {
+    const Field *field = form->field[i];
+    ColumnRecord column;
+    column.name.assign(field->field_name.str, field->field_name.length);
+    column.type = static_cast<uint8_t>(field->real_type());
+    column.size = field->pack_length();
+    column.nullable = field->real_maybe_null();
+    columns.push_back(std::move(column));
+  }
 }
 
 }  // namespace tidesdb

@@ -1,8 +1,8 @@
 /*
   What the plugin keeps in the engine's dictionary about a table: the opaque record of its primary family.
 
-  It is written atomically with the families (create) or alone (ANALYZE). Format: docs/format/table-record.md;
-  all integers little-endian, the first byte is the format's version.
+  It is written atomically with the families (CREATE, ALTER) or alone (ANALYZE). Format:
+  docs/format/table-record.md; all integers little-endian, the first byte is the format's version.
 */
 #ifndef TIDESDB_DDL_TABLE_RECORD_H
 #define TIDESDB_DDL_TABLE_RECORD_H
@@ -11,9 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "row/row_layout.h"
+
 namespace tidesdb {
 
-constexpr uint8_t TABLE_RECORD_VERSION = 1;
+/* The version that is written; older ones are read. */
+constexpr uint8_t TABLE_RECORD_VERSION = 2;
 
 /* Counters of the primary family. */
 constexpr uint32_t COUNTER_AUTO_INCREMENT = 0;
@@ -38,16 +41,21 @@ struct ColumnRecord {
 struct TableRecord {
   uint64_t table_id = 0;
   uint64_t create_id = 0;
-  uint64_t row_layout = 0;
   uint32_t next_index_id = 1;
   bool has_primary_key = false;
   uint64_t analyzed_rows = 0;
-  std::vector<ColumnRecord> columns;
+  /* Identity of the server's definition (.frm) that the record was written with; empty: not known. */
+  std::string definition;
+  std::vector<ColumnRecord> columns; /* in the order of the server's fields */
+  RowHistory history;
   std::vector<IndexRecord> indexes; /* in the order of the server's keys */
 
   std::vector<uint8_t> encode() const;
   /* false: damaged, or of a newer version. */
   bool decode(const std::vector<uint8_t> &bytes);
+
+  /* Takes names, columns and identity of the server's definition. */
+  void set_definition(const TABLE *form);
 };
 
 }  // namespace tidesdb

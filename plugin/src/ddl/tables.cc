@@ -11,7 +11,6 @@
 #include "ddl/table_path.h"
 #include "ddl/table_record.h"
 #include "errors.h"
-#include "row/row_codec.h"
 #include "store/handles.h"
 #include "store/store.h"
 
@@ -19,31 +18,13 @@ namespace tidesdb {
 
 namespace {
 
-/* A number that no other table has or had: the time, and a counter for those made in one microsecond. */
-uint64_t new_id() {
-  static std::atomic<uint64_t> last{0};
-  uint64_t previous = last.load(), next;
-  do {
-    next = std::max<uint64_t>(my_hrtime().val, previous + 1);
-  } while (!last.compare_exchange_weak(previous, next));
-  return next;
-}
-
 TableRecord describe(const TABLE *form) {
   const TABLE_SHARE *share = form->s;
   TableRecord record;
   record.table_id = record.create_id = new_id();
-  record.row_layout = ROW_LAYOUT_VERSION;
-  record.has_primary_key = share->primary_key != MAX_KEY;
-  for (uint i = 0; i < share->fields; i++) {
-    const Field *field = form->field[i];
-    ColumnRecord column;
-    column.name.assign(field->field_name.str, field->field_name.length);
-    column.type = static_cast<uint8_t>(field->real_type());
-    column.size = field->pack_length();
-    column.nullable = field->real_maybe_null();
-    record.columns.push_back(std::move(column));
-  }
+  record.set_definition(form);
+  for (uint i = 0; i < share->fields; i++)
+    record.history.column_ids.push_back(record.history.next_column_id++);
   for (uint i = 0; i < share->keys; i++) {
     const KEY &key = form->key_info[i];
     IndexRecord index;
@@ -94,6 +75,15 @@ int table_error(int status, const char *what) {
 int drop_family(DdlGroup *group, const std::string &name) { return group->drop(name); }
 
 }  // namespace
+
+uint64_t new_id() {
+  static std::atomic<uint64_t> last{0};
+  uint64_t previous = last.load(), next;
+  do {
+    next = std::max<uint64_t>(my_hrtime().val, previous + 1);
+  } while (!last.compare_exchange_weak(previous, next));
+  return next;
+}
 
 int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_INFO *info) {
   if (refuse_definition(thd, form, info)) return HA_ERR_UNSUPPORTED;
@@ -158,6 +148,24 @@ int set_auto_increment(const char *path, ulonglong next) {
     status = group.set_counter(primary_family(canonical_table(path)), COUNTER_AUTO_INCREMENT, next);
   if (status == TIDESDB_OK) status = group.commit();
   return status == TIDESDB_OK ? 0 : plain_error(status, "AUTO_INCREMENT");
+}
+
+void drop_temporary_tables() {
+  const int status = change_families(TEMPORARY_TABLES, drop_family);
+  if (status != TIDESDB_OK && status != TIDESDB_NOT_FOUND)
+    sql_print_error("TidesDB: temporary tables of an earlier process stay: %s", tidesdb_last_error());
+}
+
+int check_definition(const char *path, const LEX_CUSTRING *definition) {
+  FamilyHandle family;
+  std::vector<uint8_t> bytes;
+  TableRecord record;
+  if (open_family(plugin.db, primary_family(canonical_table(path)), &family) != TIDESDB_OK ||
+      family_record(family.get(), &bytes) != TIDESDB_OK || !record.decode(bytes))
+    return 1;
+  return record.definition == std::string(reinterpret_cast<const char *>(definition->str), definition->length)
+             ? 0
+             : 1;
 }
 
 void drop_database(const char *path) {

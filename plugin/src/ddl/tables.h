@@ -11,6 +11,10 @@
 
 namespace tidesdb {
 
+/* A number that no other table or definition has or had: the time, and a counter for those made in one
+   microsecond. */
+uint64_t new_id();
+
 /* HA_ERR_*, or 0. */
 int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_INFO *info);
 /* HA_ERR_NO_SUCH_TABLE for a path that the engine does not know. */
@@ -20,6 +24,11 @@ int rename_table(const char *from, const char *to);
 int truncate_table(const char *path);
 /* The next automatic value; also downwards. */
 int set_auto_increment(const char *path, ulonglong next);
+/* TEMPORARY tables of an earlier process, which nobody can see. */
+void drop_temporary_tables();
+/* 0: the table was last written with the server's definition of this identity, else 1. For the server's log
+   of definitions, which asks after a crash whether an ALTER had happened. */
+int check_definition(const char *path, const LEX_CUSTRING *definition);
 /* Tables that the server does not know (any more). */
 void drop_database(const char *path);
 

@@ -1,50 +1,34 @@
 #include "handler/bulk_load.h"
 
 #include "handler/ha_tidesdb.h"
-#include "store/store.h"
-#include "sysvars.h"
+
+#include "sql_class.h"
+
+#include "partition_info.h"
 
 namespace tidesdb {
 
-/* Part of the write buffer that one chunk fills: well below what the engine keeps of a transaction in
-   memory (a half), with the engine's own bytes for each operation in mind. */
-constexpr ulonglong CHUNKS_IN_WRITE_BUFFER = 16;
-constexpr ulonglong BYTES_FOR_EACH_WRITE = 64;
-
 BulkLoad::BulkLoad(ha_tidesdb *handler) : handler_(handler) {}
 
-BulkLoad::~BulkLoad() {
-  cursors_.clear();
-  if (open_) tidesdb_txn_rollback(txn_.get());
-}
-
 int BulkLoad::begin() {
-  const int status = create_txn(plugin.db, &txn_);
-  if (status != TIDESDB_OK) return handler_->fail(status);
-  tidesdb_txn_set_cookie(txn_.get(), handler_->table->in_use);
-  chunk_bytes_ = sysvars::write_buffer_size() / CHUNKS_IN_WRITE_BUFFER;
+  /* Partitions are filled side by side. */
+  const partition_info *partitions = handler_->table->part_info;
+  const uint beside = partitions ? partitions->num_parts * std::max(1U, partitions->num_subparts) : 1;
   greatest_.resize(handler_->table_share->keys + 1);
   cursors_.resize(handler_->table_share->keys + 1);
-  return begin_chunk();
-}
-
-int BulkLoad::begin_chunk() {
-  int status = tidesdb_txn_begin(txn_.get(), TIDESDB_READ_COMMITTED, TIDESDB_TXN_UNLOCKED);
-  if (status != TIDESDB_OK) return handler_->fail(status);
-  open_ = true;
-  bytes_ = 0;
-  status = tidesdb_txn_statement_begin(txn_.get(), 1,
-                                       sysvars::backpressure_wait_timeout_ms(handler_->table->in_use));
+  const int status = load_.begin(handler_->table->in_use, beside);
   return status == TIDESDB_OK ? 0 : handler_->fail(status);
 }
 
-int BulkLoad::commit_chunk() {
+int BulkLoad::next_chunk() {
+  reset_cursors();
+  const int status = load_.next_chunk();
+  return status == TIDESDB_OK ? 0 : handler_->fail(status);
+}
+
+void BulkLoad::reset_cursors() {
   for (const CursorHandle &cursor : cursors_)
     if (cursor) tidesdb_cursor_reset(cursor.get());
-  tidesdb_txn_statement_end(txn_.get());
-  open_ = false;
-  const int status = tidesdb_txn_commit(txn_.get());
-  return status == TIDESDB_OK ? 0 : handler_->fail(status);
 }
 
 int BulkLoad::check_unique(uint place, tidesdb_family *family, Slice key, bool *duplicate) {
@@ -67,7 +51,7 @@ int BulkLoad::check_unique(uint place, tidesdb_family *family, Slice key, bool *
   }
   Slice value;
   const int status =
-      tidesdb_get(cursors_[place].get(), txn_.get(), key.data, key.size, TIDESDB_READ_LATEST, &value);
+      tidesdb_get(cursors_[place].get(), txn(), key.data, key.size, TIDESDB_READ_LATEST, &value);
   if (status == TIDESDB_NOT_FOUND) return 0;
   if (status != TIDESDB_OK) return handler_->fail(status);
   *duplicate = true;
@@ -91,40 +75,34 @@ int BulkLoad::write(const uchar *record) {
                                        handler.new_primary_.slice(), &duplicate))
       return error;
     if (duplicate) {
-      handler.duplicate_key_ = share->primary_key;
+      handler.session_->set_duplicate_key(share->primary_key);
       return HA_ERR_FOUND_DUPP_KEY;
     }
   }
   for (uint i = 0; i < share->keys; i++) {
     if (handler.is_primary(i)) continue;
     ha_tidesdb::EntryBuffers &entry = handler.entries_[i];
-    const bool decides = handler.index_codecs_[i]->make_entry(record, handler.new_primary_.slice(),
-                                                              &entry.new_key, &entry.new_value);
+    const bool decides =
+        handler.make_entry(i, record, handler.new_primary_.slice(), &entry.new_key, &entry.new_value);
     if (decides) {
       if (const int error = check_unique(i, handler.open_table_->index(i), entry.new_key.slice(), &duplicate))
         return error;
       if (duplicate) {
-        handler.duplicate_key_ = i;
+        handler.session_->set_duplicate_key(i);
         return HA_ERR_FOUND_DUPP_KEY;
       }
     }
     handler.add_write(handler.open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
                       TIDESDB_PUT, false, i);
   }
-  size_t failed = 0;
-  const int status = tidesdb_write(txn_.get(), handler.writes_.data(), handler.writes_.size(), &failed);
+  const int status = load_.write(handler.writes_.data(), handler.writes_.size());
   if (status != TIDESDB_OK) return handler.fail(status);
-  for (const tidesdb_op &write : handler.writes_)
-    bytes_ += write.key.size + write.value.size + BYTES_FOR_EACH_WRITE;
-  if (bytes_ < chunk_bytes_) return 0;
-  if (const int error = commit_chunk()) return error;
-  return begin_chunk();
+  return load_.is_full() ? next_chunk() : 0;
 }
 
 int BulkLoad::finish() {
-  if (!open_) return 0;
-  if (const int error = commit_chunk()) return error;
-  const int status = tidesdb_flush_log(plugin.db);
+  reset_cursors();
+  const int status = load_.finish();
   return status == TIDESDB_OK ? 0 : handler_->fail(status);
 }
 

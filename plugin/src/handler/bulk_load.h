@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "key/bytes.h"
+#include "store/chunked_load.h"
 #include "store/handles.h"
 
 class ha_tidesdb;
@@ -21,7 +22,6 @@ namespace tidesdb {
 class BulkLoad {
  public:
   explicit BulkLoad(ha_tidesdb *handler);
-  ~BulkLoad();
   BulkLoad(const BulkLoad &) = delete;
   BulkLoad &operator=(const BulkLoad &) = delete;
 
@@ -30,18 +30,15 @@ class BulkLoad {
   int write(const uchar *record);
   int finish();
 
-  tidesdb_txn *txn() const { return txn_.get(); }
+  tidesdb_txn *txn() const { return load_.txn(); }
 
  private:
-  int begin_chunk();
-  int commit_chunk();
+  int next_chunk();
+  void reset_cursors();
   int check_unique(uint place, tidesdb_family *family, Slice key, bool *duplicate);
 
   ha_tidesdb *handler_;
-  TxnHandle txn_;
-  bool open_ = false;
-  ulonglong chunk_bytes_ = 0;
-  ulonglong bytes_ = 0;
+  ChunkedLoad load_; /* destroyed after the cursors that read in it */
   /* By key number, the rows last: the greatest key so far, and a cursor to look for others. */
   std::vector<ByteBuffer> greatest_;
   std::vector<CursorHandle> cursors_;

@@ -6,7 +6,8 @@
     open.cc   flags, open and close, DDL calls      scan.cc   positions and reading rows
     write.cc  insert, update, delete, counters      lock.cc   statements, lock modes, table locks
     info.cc   statistics and costs                  admin.cc  CHECK, ANALYZE, OPTIMIZE
-    bulk.cc   loading a table that nobody sees yet  pushdown.cc  conditions on entries, multi-range read
+    bulk_load.cc  loading a table that nobody sees  alter.cc  ALTER without a copy
+    pushdown.cc  conditions on entries, multi-range read
 
   Layout: the primary family holds rows by the primary key's encoding or by a hidden 8-byte row number;
   each secondary index has a family of entries (key/key_codec.h).
@@ -21,6 +22,7 @@
 #include "key/key_codec.h"
 #include "key/sql_headers.h"
 #include "row/row_codec.h"
+#include "row/virtual_columns.h"
 #include "store/handles.h"
 #include "txn/session.h"
 
@@ -51,10 +53,16 @@ class ha_tidesdb final : public handler {
   int truncate() override;
   int reset_auto_increment(ulonglong value) override;
   void update_create_info(HA_CREATE_INFO *info) override;
-  enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
-                                                             Alter_inplace_info *info) override;
+  bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
   bool get_error_message(int error, String *text) override;
   void print_error(int error, myf flags) override;
+
+  /* --- alter.cc --- */
+  enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
+                                                             Alter_inplace_info *info) override;
+  bool can_convert_nocopy(const Field &field, const Column_definition &to) const override;
+  Compare_keys compare_key_parts(const Field &field, const Column_definition &to, const KEY_PART_INFO &part,
+                                 const KEY_PART_INFO &part_to) const override;
 
   /* --- lock.cc --- */
   uint lock_count() const override { return 0; }
@@ -118,6 +126,12 @@ class ha_tidesdb final : public handler {
   int optimize(THD *thd, HA_CHECK_OPT *) override;
   int check(THD *thd, HA_CHECK_OPT *options) override;
 
+ protected:
+  /* --- alter.cc --- */
+  bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
+  bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
+  bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
+
  private:
   using Slice = tidesdb::Slice;
   using ByteBuffer = tidesdb::ByteBuffer;
@@ -125,23 +139,33 @@ class ha_tidesdb final : public handler {
 
   enum class RowLock : uchar { NONE, SHARED, EXCLUSIVE };
   /* Where a scan stands: nowhere, on its cursor's row, or behind/before `anchor_`, a key that was read by
-     other means or in another statement. */
-  enum class Position : uchar { NONE, CURSOR, ANCHOR };
+     other means or in another statement; for HANDLER, before the first row or behind the last. */
+  enum class Position : uchar { NONE, CURSOR, ANCHOR, START, END };
 
   bool has_primary_key() const { return table_share->primary_key != MAX_KEY; }
+  /* One row, which changes at once and outside of all transactions. */
+  bool is_sequence() const { return table_share->table_type == TABLE_TYPE_SEQUENCE; }
   bool is_primary(uint index) const { return index == table_share->primary_key; }
 
   /* open.cc */
   bool locks_keep_statement_order() const;
   tidesdb::OpenTable *find_open_table(const char *name, int *error);
 
+  /* alter.cc */
+  int next_automatic_value(ulonglong wanted, ulonglong *next);
+
   /* lock.cc */
   void choose_row_lock(THD *thd, thr_lock_type lock_type);
   bool disk_is_short_of(THD *thd) const;
   int enter_statement(THD *thd, bool may_write);
   int lock_table(int mode);
+  int lock_key(tidesdb_family *family, Slice key);
   /* The table's intention lock for what the statement reads. */
   int lock_for_read();
+  /* What is read is not shared with other transactions (or not as part of one). */
+  bool reads_latest() const { return bulk_ || is_temporary_ || is_sequence(); }
+  /* The transaction to read in: of a table that is being filled, the one that fills it. */
+  tidesdb_txn *reading_txn() const;
   int read_mode() const;
   /* For entries of the scanned secondary index. */
   int entry_mode() const;
@@ -169,6 +193,8 @@ class ha_tidesdb final : public handler {
   int read_by_key(Slice primary_key, uchar *buf, int none, int flags);
   int read_unique(uchar *buf, int none);
   bool entry_matches(const uchar *buf, Slice entry_key, Slice primary_key);
+  bool is_long_unique(uint index) const;
+  int lock_for_check(const uchar *key, key_part_map map, ha_rkey_function find);
   void remember_row_number(Slice primary_key);
 
   /* pushdown.cc */
@@ -187,11 +213,14 @@ class ha_tidesdb final : public handler {
 
   /* write.cc */
   void encode_primary(const uchar *record, ByteBuffer *key);
+  /* The entry of a secondary index for a row that is written; returns whether its key decides uniqueness. */
+  bool make_entry(uint index, const uchar *record, Slice primary_key, ByteBuffer *key, ByteBuffer *value);
   int next_row_number();
   int raise_auto_increment(const uchar *record);
   int apply_writes();
   void add_write(tidesdb_family *family, Slice key, Slice value, int kind, bool lock, uint index);
   int write_row_now(const uchar *record);
+  int write_sequence(const uchar *record);
 
   /* info.cc */
   void fill_variable_statistics(bool all);
@@ -201,11 +230,14 @@ class ha_tidesdb final : public handler {
 
   /* --- of the table --- */
   tidesdb::OpenTable *open_table_ = nullptr;
+  bool is_temporary_ = false;
   std::unique_ptr<KeyCodec> primary_codec_;             /* nullptr: no primary key */
   std::vector<std::unique_ptr<KeyCodec>> index_codecs_; /* by key number; the primary key's place is empty */
   std::unique_ptr<tidesdb::RowCodec> row_codec_;
   std::unique_ptr<tidesdb::RowReader> row_reader_;
-  std::vector<MY_BITMAP> index_columns_; /* of each secondary index, and of the primary key behind it */
+  tidesdb::VirtualColumns virtual_columns_;
+  /* Of each index: its columns, and those that its virtual columns are computed from. */
+  std::vector<MY_BITMAP> index_columns_;
   std::vector<my_bitmap_map> index_columns_memory_;
 
   /* --- of the statement --- */
@@ -257,7 +289,6 @@ class ha_tidesdb final : public handler {
   std::vector<EntryBuffers> entries_;
   std::vector<tidesdb_op> writes_;
   std::vector<uint> write_index_; /* key number of each write */
-  uint duplicate_key_ = MAX_KEY;  /* key number of the last HA_ERR_FOUND_DUPP_KEY */
 };
 
 #endif

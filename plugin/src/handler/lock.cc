@@ -148,7 +148,7 @@ int ha_tidesdb::extra(ha_extra_function operation) {
       break;
     case HA_EXTRA_PREPARE_FOR_ALTER_TABLE: /* ALTER by copy, with IGNORE too */
     case HA_EXTRA_BEGIN_ALTER_COPY:        /* and CREATE TABLE ... SELECT */
-      if (bulk_) break;
+      if (bulk_ || is_sequence()) break;
       bulk_.reset(new (std::nothrow) BulkLoad(this));
       return bulk_ ? bulk_->begin() : HA_ERR_OUT_OF_MEM;
     case HA_EXTRA_END_ALTER_COPY:
@@ -184,7 +184,59 @@ int ha_tidesdb::lock_table(int mode) {
   return 0;
 }
 
+/*
+  Locks a key that no row or entry has, to the transaction's end: it is written, and the change taken back. A
+  transaction that XA PREPARE may leave to a restart keeps a deletion of it, for a restart locks what was
+  written.
+*/
+int ha_tidesdb::lock_key(tidesdb_family *family, Slice key) {
+  tidesdb_txn *txn = session_->txn();
+  const auto write = [&](int kind, int flags) {
+    const tidesdb_op op{family, key, {nullptr, 0}, static_cast<uint8_t>(kind), static_cast<uint8_t>(flags)};
+    size_t failed = 0;
+    return tidesdb_write(txn, &op, 1, &failed);
+  };
+  uint64_t mark = 0;
+  int status = tidesdb_txn_savepoint_set(txn, &mark);
+  if (status != TIDESDB_OK) return fail(status);
+  status = write(TIDESDB_PUT_ENTRY, TIDESDB_OP_LOCK);
+  const int error = status == TIDESDB_OK ? 0 : fail(status);
+  const int undone = error ? TIDESDB_OK : tidesdb_txn_savepoint_rollback(txn, mark);
+  tidesdb_txn_savepoint_release(txn, mark);
+  if (error) return error;
+  if (undone != TIDESDB_OK) return fail(undone);
+  if (!table->in_use->transaction->xid_state.is_explicit_XA()) return 0;
+  status = write(TIDESDB_DELETE, 0);
+  return status == TIDESDB_OK ? 0 : fail(status);
+}
+
+bool ha_tidesdb::is_long_unique(uint index) const {
+  return index < table_share->keys && table->key_info[index].algorithm == HA_KEY_ALG_LONG_HASH;
+}
+
+/*
+  The server itself checks UNIQUE over long columns (the index is on a hash of them) and WITHOUT OVERLAPS: it
+  reads the index before it writes the row. Two transactions must not do so for one hash, or for one value of
+  the columns before the period, at a time: the first locks that, the second waits for the first one's end.
+*/
+int ha_tidesdb::lock_for_check(const uchar *key, key_part_map map, ha_rkey_function find) {
+  if (row_lock_ != RowLock::EXCLUSIVE || reads_latest()) return 0;
+  const KEY &info = table->key_info[scan_index_];
+  tidesdb_family *family = scans_rows() ? open_table_->primary() : open_table_->index(scan_index_);
+  if (is_long_unique(scan_index_)) return lock_key(family, search_.slice());
+  const uint parts = info.user_defined_key_parts;
+  if (!info.without_overlaps || find != HA_READ_AFTER_KEY || map != make_prev_keypart_map(parts - 1))
+    return 0;
+  const KeyCodec &codec = scans_rows() ? *primary_codec_ : *index_codecs_[scan_index_];
+  entry_key_.clear();
+  codec.append_search(key, make_prev_keypart_map(parts - 2), &entry_key_);
+  return lock_key(family, entry_key_.slice());
+}
+
+tidesdb_txn *ha_tidesdb::reading_txn() const { return bulk_ ? bulk_->txn() : session_->txn(); }
+
 int ha_tidesdb::lock_for_read() {
+  if (reads_latest()) return 0;
   switch (row_lock_) {
     case RowLock::NONE:
       return serializable_read_ ? lock_table(TIDESDB_LOCK_INTENT_SHARED) : 0;
@@ -197,6 +249,7 @@ int ha_tidesdb::lock_for_read() {
 }
 
 int ha_tidesdb::read_mode() const {
+  if (reads_latest()) return TIDESDB_READ_LATEST;
   int mode = TIDESDB_READ_SNAPSHOT;
   switch (row_lock_) {
     case RowLock::NONE:
@@ -216,7 +269,10 @@ int ha_tidesdb::read_mode() const {
 }
 
 int ha_tidesdb::entry_mode() const {
+  if (reads_latest()) return TIDESDB_READ_LATEST;
   if (row_lock_ == RowLock::NONE && !serializable_read_) return TIDESDB_READ_SNAPSHOT;
+  /* Nobody adds an entry while the hash is locked (lock_for_check). */
+  if (row_lock_ == RowLock::EXCLUSIVE && is_long_unique(scan_index_)) return TIDESDB_READ_LATEST;
   const bool alone = index_codecs_[scan_index_]->is_unique() && !semi_consistent_;
   return alone ? read_mode() : TIDESDB_READ_GAP | (skip_locked_ ? TIDESDB_READ_SKIP_LOCKED : 0);
 }

@@ -21,12 +21,12 @@ ha_tidesdb::~ha_tidesdb() = default;
 
 handler::Table_flags ha_tidesdb::table_flags() const {
   /* Called with a share that is half made, or none: only an open table's may be looked at. */
-  constexpr Table_flags always = HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_PARTIAL_COLUMN_READ |
-                                 HA_TABLE_SCAN_ON_INDEX | HA_REC_NOT_IN_SEQ |
-                                 HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_PRIMARY_KEY_IN_READ_INDEX |
-                                 HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_CAN_SQL_HANDLER |
-                                 HA_BINLOG_ROW_CAPABLE | HA_CAN_VIRTUAL_COLUMNS | HA_ONLINE_ANALYZE |
-                                 HA_CONCURRENT_OPTIMIZE | HA_CAN_SKIP_LOCKED | HA_NO_ONLINE_ALTER;
+  constexpr Table_flags always =
+      HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_PARTIAL_COLUMN_READ | HA_TABLE_SCAN_ON_INDEX |
+      HA_REC_NOT_IN_SEQ | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_PRIMARY_KEY_IN_READ_INDEX |
+      HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_CAN_SQL_HANDLER | HA_BINLOG_ROW_CAPABLE |
+      HA_CAN_VIRTUAL_COLUMNS | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE | HA_CAN_SKIP_LOCKED |
+      HA_NO_ONLINE_ALTER | HA_CAN_TABLES_WITHOUT_ROLLBACK | HA_CAN_GEOMETRY;
   return locks_keep_statement_order() ? always | HA_BINLOG_STMT_CAPABLE : always;
 }
 
@@ -85,12 +85,14 @@ int ha_tidesdb::open(const char *name, int, uint) {
   int error = 0;
   open_table_ = find_open_table(name, &error);
   if (!open_table_) return error;
+  is_temporary_ = is_temporary(open_table_->name());
 
   const uint keys = table_share->keys;
   if (has_primary_key()) {
     primary_codec_ = KeyCodec::make(table, table_share->primary_key, nullptr);
     if (!primary_codec_) return HA_ERR_OUT_OF_MEM;
   }
+  if (!virtual_columns_.compile(table)) return HA_ERR_OUT_OF_MEM;
   index_codecs_.resize(keys);
   const size_t bitmap_words = bitmap_buffer_size(table_share->fields) / sizeof(my_bitmap_map);
   index_columns_.resize(keys);
@@ -100,11 +102,12 @@ int ha_tidesdb::open(const char *name, int, uint) {
     const KEY &key = table->key_info[i];
     for (uint part = 0; part < key.user_defined_key_parts; part++)
       bitmap_set_bit(&index_columns_[i], key.key_part[part].fieldnr - 1);
+    virtual_columns_.add_dependencies(i, &index_columns_[i]);
     if (is_primary(i)) continue;
     index_codecs_[i] = KeyCodec::make(table, i, primary_codec_.get());
     if (!index_codecs_[i]) return HA_ERR_OUT_OF_MEM;
   }
-  row_codec_ = RowCodec::make(table, primary_codec_.get());
+  row_codec_ = RowCodec::make(table, primary_codec_.get(), open_table_->history());
   if (!row_codec_) return HA_ERR_OUT_OF_MEM;
   row_reader_.reset(new (std::nothrow) RowReader(*row_codec_));
   if (!row_reader_) return HA_ERR_OUT_OF_MEM;
@@ -131,6 +134,7 @@ int ha_tidesdb::close() {
   row_codec_.reset();
   index_codecs_.clear();
   primary_codec_.reset();
+  virtual_columns_.clear();
   open_table_ = nullptr;
   return 0;
 }
@@ -163,10 +167,21 @@ int ha_tidesdb::delete_table(const char *name) { return tidesdb::drop_table(name
 
 int ha_tidesdb::rename_table(const char *from, const char *to) { return tidesdb::rename_table(from, to); }
 
-int ha_tidesdb::truncate() { return truncate_table(table_share->normalized_path.str); }
+/* The families are others then: who truncates a partition goes on with this handler. */
+int ha_tidesdb::truncate() {
+  const std::string name = open_table_->name();
+  scan_cursor_ = locked_by_ = entry_locked_by_ = nullptr;
+  position_ = Position::NONE;
+  row_cursor_.reset();
+  for (CursorHandle &cursor : cursors_) cursor.reset();
+  locks_of_ = 0;
+  if (const int error = truncate_table(name.c_str())) return error;
+  const int status = open_table_->open(name, table);
+  return status == TIDESDB_OK ? 0 : plain_error(status, "TRUNCATE TABLE");
+}
 
 int ha_tidesdb::reset_auto_increment(ulonglong value) {
-  return set_auto_increment(table_share->normalized_path.str, std::max(value, 1ULL));
+  return set_auto_increment(open_table_->name().c_str(), std::max(value, 1ULL));
 }
 
 void ha_tidesdb::update_create_info(HA_CREATE_INFO *info_arg) {
@@ -175,9 +190,10 @@ void ha_tidesdb::update_create_info(HA_CREATE_INFO *info_arg) {
   info_arg->auto_increment_value = stats.auto_increment_value;
 }
 
-enum_alter_inplace_result ha_tidesdb::check_if_supported_inplace_alter(TABLE *, Alter_inplace_info *info) {
-  info->unsupported_reason = "TidesDB alters tables by copy";
-  return HA_ALTER_INPLACE_NOT_SUPPORTED;
+/* EXCHANGE PARTITION asks: whether rows and entries of another table that the server found equal are read as
+ * ours. */
+bool ha_tidesdb::check_if_incompatible_data(HA_CREATE_INFO *, uint table_changes) {
+  return table_changes == IS_EQUAL_YES ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;
 }
 
 void ha_tidesdb::print_error(int error, myf flags) {

@@ -67,6 +67,7 @@ void ha_tidesdb::begin_scan(uint index) {
 
 /* Entry and row are read as they are now, one after the other, so that they may not fit. */
 bool ha_tidesdb::reads_current_entries() const {
+  if (reads_latest()) return false;
   return row_lock_ != RowLock::NONE || serializable_read_ ||
          session_->isolation() == TIDESDB_READ_UNCOMMITTED;
 }
@@ -74,8 +75,10 @@ bool ha_tidesdb::reads_current_entries() const {
 int ha_tidesdb::choose_columns() {
   if (columns_chosen_) return 0;
   const bool by_entry = scan_index_ != MAX_KEY && !is_primary(scan_index_);
-  const bool compares = by_entry && reads_current_entries();
-  if (!row_reader_->choose(changes_rows_ || compares ? nullptr : table->read_set)) return HA_ERR_OUT_OF_MEM;
+  /* With keyread on, the server leaves the index's virtual columns to us. */
+  const bool computes = by_entry && keyread_enabled() && virtual_columns_.index_has_any(scan_index_);
+  const bool whole = changes_rows_ || computes || (by_entry && reads_current_entries());
+  if (!row_reader_->choose(whole ? nullptr : table->read_set)) return HA_ERR_OUT_OF_MEM;
   columns_chosen_ = true;
   return 0;
 }
@@ -101,10 +104,14 @@ int ha_tidesdb::seek(uchar where, Slice key, size_t prefix) {
   position_ = Position::CURSOR;
   prefix_bounded_ = prefix != 0;
   note_lock();
-  return tidesdb_cursor_seek(scan_cursor_, session_->txn(), &seek);
+  return tidesdb_cursor_seek(scan_cursor_, reading_txn(), &seek);
 }
 
 int ha_tidesdb::step(int direction) {
+  if (position_ == Position::END)
+    return direction > 0 ? TIDESDB_NOT_FOUND : seek(TIDESDB_SEEK_LAST, {nullptr, 0}, 0);
+  if (position_ == Position::START)
+    return direction < 0 ? TIDESDB_NOT_FOUND : seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0);
   if (position_ == Position::ANCHOR)
     return seek(direction > 0 ? TIDESDB_SEEK_AFTER : TIDESDB_SEEK_BEFORE, anchor_.slice(), 0);
   note_lock();
@@ -120,7 +127,8 @@ int ha_tidesdb::step(int direction) {
 /* The scan's cursor is about to lock a row or an entry. */
 void ha_tidesdb::note_lock() {
   locked_by_ = entry_locked_by_ = nullptr;
-  if (row_lock_ != RowLock::NONE) (scans_rows() ? locked_by_ : entry_locked_by_) = scan_cursor_;
+  if (row_lock_ != RowLock::NONE && !reads_latest())
+    (scans_rows() ? locked_by_ : entry_locked_by_) = scan_cursor_;
 }
 
 /* --- rows --- */
@@ -132,9 +140,9 @@ void ha_tidesdb::remember_row_number(Slice primary_key) {
 
 int ha_tidesdb::undecodable_row(Slice value) const {
   const ulonglong layout = RowReader::layout_version(value);
-  if (layout != ROW_LAYOUT_VERSION)
-    sql_print_error("TidesDB: a row of '%s' has layout version %llu, this build knows version %llu",
-                    open_table_->name().c_str(), layout, ROW_LAYOUT_VERSION);
+  if (!row_codec_->knows(layout))
+    sql_print_error("TidesDB: a row of '%s' has the unknown layout version %llu", open_table_->name().c_str(),
+                    layout);
   else
     sql_print_error("TidesDB: a row of '%s' cannot be decoded (%zu bytes)", open_table_->name().c_str(),
                     value.size);
@@ -144,10 +152,10 @@ int ha_tidesdb::undecodable_row(Slice value) const {
 int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none, int flags) {
   tidesdb_cursor *cursor;
   if (const int error = row_cursor(&cursor)) return error;
-  if (row_lock_ != RowLock::NONE) locked_by_ = cursor;
+  if (row_lock_ != RowLock::NONE && !reads_latest()) locked_by_ = cursor;
   Slice value;
   const int status =
-      tidesdb_get(cursor, session_->txn(), primary_key.data, primary_key.size, read_mode() | flags, &value);
+      tidesdb_get(cursor, reading_txn(), primary_key.data, primary_key.size, read_mode() | flags, &value);
   if (status == TIDESDB_NOT_FOUND || status == TIDESDB_SKIPPED) return none;
   if (status == TIDESDB_PEEKED)
     peeked_ = true;
@@ -220,6 +228,8 @@ int ha_tidesdb::deliver_entry(const tidesdb_row &entry, uchar *buf) {
     unlock_row();
     return SKIP_ROW;
   }
+  if (error == 0 && (current_entry || keyread_enabled()))
+    virtual_columns_.complete(scan_index_, nullptr, buf);
   if (error == 0 && current_entry && !entry_matches(buf, key, primary_key)) {
     give_back_other_row();
     return SKIP_ROW;
@@ -240,7 +250,10 @@ int ha_tidesdb::deliver_row(const tidesdb_row &row, uchar *buf) {
  */
 int ha_tidesdb::deliver(int status, int direction, uchar *buf, int none) {
   for (;;) {
-    if (status == TIDESDB_NOT_FOUND) return none;
+    if (status == TIDESDB_NOT_FOUND) {
+      if (keep_position_) position_ = direction > 0 ? Position::END : Position::START;
+      return none;
+    }
     if (status != TIDESDB_SKIPPED) {
       if (status == TIDESDB_PEEKED)
         peeked_ = true;
@@ -262,6 +275,9 @@ int ha_tidesdb::deliver(int status, int direction, uchar *buf, int none) {
 /* --- table scans --- */
 
 int ha_tidesdb::rnd_init(bool) {
+  /* The server's handler for sequences does not pass start_stmt() on, under LOCK TABLES. */
+  if (is_sequence())
+    if (const int error = enter_statement(table->in_use, false)) return error;
   begin_scan(table_share->primary_key);
   return 0;
 }
@@ -331,7 +347,7 @@ int ha_tidesdb::read_unique(uchar *buf, int none) {
   note_lock();
   Slice value;
   const int status =
-      tidesdb_get(scan_cursor_, session_->txn(), search_.data(), search_.size(), read_mode(), &value);
+      tidesdb_get(scan_cursor_, reading_txn(), search_.data(), search_.size(), read_mode(), &value);
   if (status == TIDESDB_NOT_FOUND || status == TIDESDB_SKIPPED) return none;
   if (status != TIDESDB_OK) return fail(status);
   const int error = deliver_entry({search_.data(), value.data, search_.size(), value.size}, buf);
@@ -350,6 +366,7 @@ int ha_tidesdb::index_read_map(uchar *buf, const uchar *key, key_part_map map, h
     return read_unique(buf, HA_ERR_KEY_NOT_FOUND);
   }
   if (const int error = lock_for_read()) return error;
+  if (const int error = lock_for_check(key, map, find)) return error;
   uchar where;
   size_t prefix = 0;
   int direction = 1;
@@ -382,7 +399,14 @@ int ha_tidesdb::index_read_map(uchar *buf, const uchar *key, key_part_map map, h
     default:
       return HA_ERR_UNSUPPORTED;
   }
-  return deliver(seek(where, search_.slice(), prefix), direction, buf, HA_ERR_KEY_NOT_FOUND);
+  const int error = deliver(seek(where, search_.slice(), prefix), direction, buf, HA_ERR_KEY_NOT_FOUND);
+  if (error == HA_ERR_KEY_NOT_FOUND && keep_position_ && prefix) {
+    /* HANDLER goes on from where the key would be. */
+    position_ = Position::ANCHOR;
+    prefix_bounded_ = false;
+    anchor_.assign(search_.slice());
+  }
+  return error;
 }
 
 int ha_tidesdb::index_next(uchar *buf) {

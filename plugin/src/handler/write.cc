@@ -11,6 +11,7 @@
 #include "sql_class.h"
 
 #include "handler/bulk_load.h"
+#include "store/store.h"
 #include "sysvars.h"
 
 using namespace tidesdb;
@@ -21,6 +22,12 @@ void ha_tidesdb::encode_primary(const uchar *record, ByteBuffer *key) {
     primary_codec_->append_columns(record, key);
   else
     key->append(row_number_, HIDDEN_KEY_SIZE);
+}
+
+bool ha_tidesdb::make_entry(uint index, const uchar *record, Slice primary_key, ByteBuffer *key,
+                            ByteBuffer *value) {
+  virtual_columns_.complete(index, table->read_set, const_cast<uchar *>(record));
+  return index_codecs_[index]->make_entry(record, primary_key, key, value);
 }
 
 int ha_tidesdb::next_row_number() {
@@ -61,10 +68,15 @@ void ha_tidesdb::get_auto_increment(ulonglong offset, ulonglong increment, ulong
     status = tidesdb_counter_take(open_table_->primary(), COUNTER_AUTO_INCREMENT, 1, offset, increment, limit,
                                   &taken);
   }
-  *first = status == TIDESDB_OK ? taken : ULONGLONG_MAX;
+  /* Past the type's end the server makes an error of its own (167) of a value that does not fit. */
+  const ulonglong none = status == TIDESDB_INVALID && limit < ULONGLONG_MAX ? limit + 1 : ULONGLONG_MAX;
+  *first = status == TIDESDB_OK ? taken : none;
 }
 
+/* Rows of a temporary table are nobody else's, and a transaction may have a snapshot that is older than they.
+ */
 void ha_tidesdb::add_write(tidesdb_family *family, Slice key, Slice value, int kind, bool lock, uint index) {
+  if (is_temporary_) lock = false;
   writes_.push_back(
       {family, key, value, static_cast<uint8_t>(kind), static_cast<uint8_t>(lock ? TIDESDB_OP_LOCK : 0)});
   write_index_.push_back(index);
@@ -75,13 +87,42 @@ int ha_tidesdb::apply_writes() {
   const int status = tidesdb_write(session_->txn(), writes_.data(), writes_.size(), &failed);
   if (status == TIDESDB_OK) return 0;
   if (status == TIDESDB_DUPLICATE) {
-    duplicate_key_ = write_index_[failed];
+    session_->set_duplicate_key(write_index_[failed]);
     return HA_ERR_FOUND_DUPP_KEY;
   }
   return fail(status);
 }
 
+/*
+  The server hands out numbers of a sequence from memory, and stores here how far it may go. That is not part
+  of the statement's transaction, which may be rolled back, nor of its binary log's group: it is durable, as
+  the sync mode says, before anybody sees a number.
+*/
+int ha_tidesdb::write_sequence(const uchar *record) {
+  TxnHandle txn;
+  int status = create_txn(plugin.db, &txn);
+  if (status != TIDESDB_OK) return fail(status);
+  tidesdb_txn_set_cookie(txn.get(), table->in_use);
+  store_hidden_key(row_number_, 1);
+  encode_primary(record, &new_primary_);
+  row_codec_->encode(record, &row_value_);
+  status = tidesdb_txn_begin(txn.get(), TIDESDB_READ_COMMITTED, TIDESDB_TXN_UNLOCKED);
+  if (status != TIDESDB_OK) return fail(status);
+  status = tidesdb_txn_statement_begin(txn.get(), 1, sysvars::backpressure_wait_timeout_ms(table->in_use));
+  const tidesdb_op op{open_table_->primary(), new_primary_.slice(), row_value_.slice(), TIDESDB_PUT, 0};
+  size_t failed = 0;
+  if (status == TIDESDB_OK) status = tidesdb_write(txn.get(), &op, 1, &failed);
+  if (status == TIDESDB_OK) {
+    tidesdb_txn_statement_end(txn.get());
+    status = tidesdb_txn_commit(txn.get());
+  } else {
+    tidesdb_txn_rollback(txn.get());
+  }
+  return status == TIDESDB_OK ? 0 : fail(status);
+}
+
 int ha_tidesdb::write_row(const uchar *record) {
+  if (is_sequence()) return write_sequence(record);
   if (table->next_number_field && record == table->record[0])
     if (const int error = update_auto_increment()) return error;
   if (const int error = raise_auto_increment(record)) return error;
@@ -102,8 +143,7 @@ int ha_tidesdb::write_row_now(const uchar *record) {
   for (uint i = 0; i < table_share->keys; i++) {
     if (is_primary(i)) continue;
     EntryBuffers &entry = entries_[i];
-    const bool decides =
-        index_codecs_[i]->make_entry(record, new_primary_.slice(), &entry.new_key, &entry.new_value);
+    const bool decides = make_entry(i, record, new_primary_.slice(), &entry.new_key, &entry.new_value);
     add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
               decides ? checked : TIDESDB_PUT_ENTRY, true, i);
   }
@@ -111,6 +151,7 @@ int ha_tidesdb::write_row_now(const uchar *record) {
 }
 
 int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
+  if (is_sequence()) return write_sequence(new_record);
   if (!table_share->blob_fields && !memcmp(old_record, new_record, table_share->reclength))
     return HA_ERR_RECORD_IS_THE_SAME;
   if (const int error = lock_table(TIDESDB_LOCK_INTENT_EXCLUSIVE)) return error;
@@ -146,10 +187,8 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
           bitmap_is_overlapping(&index_columns_[table_share->primary_key], table->write_set)))
       continue;
     EntryBuffers &entry = entries_[i];
-    const bool old_decides =
-        index_codecs_[i]->make_entry(old_record, old_key, &entry.old_key, &entry.old_value);
-    const bool new_decides =
-        index_codecs_[i]->make_entry(new_record, new_key, &entry.new_key, &entry.new_value);
+    const bool old_decides = make_entry(i, old_record, old_key, &entry.old_key, &entry.old_value);
+    const bool new_decides = make_entry(i, new_record, new_key, &entry.new_key, &entry.new_value);
     const auto same = [](const ByteBuffer &a, const ByteBuffer &b) {
       return a.size() == b.size() && (a.size() == 0 || !memcmp(a.data(), b.data(), a.size()));
     };
@@ -177,8 +216,7 @@ int ha_tidesdb::delete_row(const uchar *record) {
   for (uint i = 0; i < table_share->keys; i++) {
     if (is_primary(i)) continue;
     EntryBuffers &entry = entries_[i];
-    const bool decides =
-        index_codecs_[i]->make_entry(record, old_primary_.slice(), &entry.old_key, &entry.old_value);
+    const bool decides = make_entry(i, record, old_primary_.slice(), &entry.old_key, &entry.old_value);
     add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, decides, i);
   }
   return apply_writes();

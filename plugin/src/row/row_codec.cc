@@ -6,9 +6,6 @@ namespace tidesdb {
 
 namespace {
 
-/* CHAR up to this size is kept with its trailing spaces: a length would save nothing. */
-constexpr uint FIXED_CHAR_LIMIT = 8;
-
 const uchar *blob_data(const uchar *at, uint length_bytes) {
   const uchar *data;
   memcpy(&data, at + length_bytes, sizeof data);
@@ -23,67 +20,63 @@ size_t blob_size(const uchar *at, uint length_bytes) {
 
 }  // namespace
 
-std::unique_ptr<RowCodec> RowCodec::make(TABLE *table, const KeyCodec *primary) {
+std::unique_ptr<RowCodec> RowCodec::make(TABLE *table, const KeyCodec *primary, const RowHistory &history) {
   try {
     std::unique_ptr<RowCodec> codec(new RowCodec);
-    codec->compile(table, primary);
+    codec->compile(table, primary, history);
     return codec;
   } catch (const std::bad_alloc &) {
     return nullptr;
   }
 }
 
-void RowCodec::compile(TABLE *table, const KeyCodec *primary) {
+const RowLayout *RowCodec::older(ulonglong version) const {
+  for (const RowLayout &layout : history_->older)
+    if (layout.version == version) return &layout;
+  return nullptr;
+}
+
+void RowCodec::compile(TABLE *table, const KeyCodec *primary, const RowHistory &history) {
   primary_ = primary;
+  history_ = &history;
   null_bytes_ = table->s->null_bytes;
+  unset_nulls_.assign(table->s->default_values, table->s->default_values + null_bytes_);
   for (uint i = 0; i < null_bytes_; i++) fixed_null_bits_.push_back(0);
 
   /* The primary key's first parts that give back their columns from constant places in the key. */
-  std::vector<bool> in_key(table->s->fields, false);
+  const std::vector<bool> in_key = columns_in_key(table, primary);
   uint key_offset = 0;
   if (primary) {
     const std::vector<KeyPart> &parts = primary->parts();
     for (uint i = 0; i < parts.size() && part_is_self_contained(parts[i]); i++) {
       key_columns_.push_back({parts[i].field_index, i, key_offset});
       key_offset += parts[i].encoded_size;
-      in_key[parts[i].field_index] = true;
     }
   }
   key_size_needed_ = key_offset;
 
   for (uint i = 0; i < table->s->fields; i++) {
     const Field *field = table->field[i];
-    if (!field->stored_in_db() || in_key[i]) continue;
+    const RowKind kind = row_kind(field);
+    if (kind == RowKind::NONE || in_key[i]) continue;
+    const uint32_t id = history.column_ids[i];
     const uint offset = static_cast<uint>(field->ptr - table->record[0]);
     const bool nullable = field->real_maybe_null();
     const uint null_offset = nullable ? static_cast<uint>(field->null_ptr - table->record[0]) : 0;
     const uchar null_bit = nullable ? field->null_bit : 0;
 
-    VariableColumn variable{i, offset, 0, null_offset, null_bit, Variable::CHAR, field->charset()};
-    const enum_field_types type = field->real_type();
-    bool is_variable = true;
-    if (field->flags & BLOB_FLAG) {
-      variable.kind = Variable::BLOB;
-      variable.size = field->pack_length() - portable_sizeof_char_ptr;
-    } else if (type == MYSQL_TYPE_VARCHAR || type == MYSQL_TYPE_VARCHAR_COMPRESSED) {
-      const uint length_bytes = static_cast<const Field_varstring *>(field)->length_bytes;
-      variable.kind = length_bytes == 1 ? Variable::VARCHAR1 : Variable::VARCHAR2;
-      variable.size = field->field_length;
-    } else if (type == MYSQL_TYPE_STRING && field->type_handler() == &type_handler_string &&
-               field->charset() != &my_charset_bin && field->pack_length() > FIXED_CHAR_LIMIT) {
-      variable.size = field->pack_length();
-    } else {
-      is_variable = false;
-    }
-    if (is_variable) {
-      variable_.push_back(variable);
+    if (kind != RowKind::FIXED) {
+      uint bound = field->pack_length();
+      if (kind == RowKind::BLOB) bound -= portable_sizeof_char_ptr;
+      if (kind == RowKind::VARCHAR1 || kind == RowKind::VARCHAR2) bound = field->field_length;
+      variable_.push_back({id, i, offset, bound, null_offset, null_bit, kind, field->charset()});
       continue;
     }
 
     const uint size = field->pack_length_in_rec();
-    if (size == 0) continue; /* BIT(1..7) within the NULL bits, CHAR(0) */
     const uint row_offset = static_cast<uint>(fixed_size_);
-    fixed_.push_back({i, offset, row_offset, size, null_offset, null_bit});
+    fixed_.push_back({i, id, offset, row_offset, size, null_offset, null_bit});
+    if (size == 0) continue; /* CHAR(0) */
     if (nullable) fixed_null_bits_[null_offset] |= null_bit;
     fixed_size_ += size;
     if (!runs_.empty() && runs_.back().record_offset + runs_.back().size == offset)
@@ -97,7 +90,7 @@ void RowCodec::compile(TABLE *table, const KeyCodec *primary) {
 void RowCodec::encode(const uchar *record, ByteBuffer *out) const {
   out->clear();
   uchar *to = out->reserve(MAX_VARINT_SIZE + null_bytes_ + fixed_size_);
-  to = write_varint(to, ROW_LAYOUT_VERSION);
+  to = write_varint(to, history_->version);
   memcpy(to, record, null_bytes_);
   to += null_bytes_;
 
@@ -121,14 +114,14 @@ void RowCodec::encode(const uchar *record, ByteBuffer *out) const {
     const uchar *at = record + column.record_offset;
     size_t size;
     switch (column.kind) {
-      case Variable::CHAR:
+      case RowKind::CHAR:
         size = column.charset->lengthsp(reinterpret_cast<const char *>(at), column.size);
         break;
-      case Variable::VARCHAR1:
+      case RowKind::VARCHAR1:
         size = std::min<size_t>(*at, column.size);
         at += 1;
         break;
-      case Variable::VARCHAR2:
+      case RowKind::VARCHAR2:
         size = std::min<size_t>(uint2korr(at), column.size);
         at += 2;
         break;
@@ -142,6 +135,39 @@ void RowCodec::encode(const uchar *record, ByteBuffer *out) const {
     out->set_end(to + size);
   }
 }
+
+/* How rows of an older layout become records. */
+struct RowReader::OlderPlan {
+  ulonglong version;
+  size_t null_bytes;
+  size_t fixed_size = 0;
+  struct NullMove {
+    uint16_t from; /* 1 + bit of the old null area; 0: was NOT NULL */
+    uint to_offset;
+    uchar to_bit;
+  };
+  std::vector<NullMove> nulls;
+  std::vector<Copy> copies;
+  struct VariableMove {
+    uint16_t null;
+    const RowCodec::VariableColumn *to; /* nullptr: passed over */
+  };
+  std::vector<VariableMove> variables; /* up to the last wanted one */
+  struct FixedDefault {
+    const RowCodec::FixedColumn *to;
+    const ColumnDefault *value;
+  };
+  std::vector<FixedDefault> fixed_defaults;
+  struct VariableDefault {
+    const RowCodec::VariableColumn *to;
+    const ColumnDefault *value;
+  };
+  std::vector<VariableDefault> variable_defaults;
+};
+
+RowReader::RowReader(const RowCodec &codec) : codec_(codec) {}
+
+RowReader::~RowReader() = default;
 
 bool RowReader::choose(const MY_BITMAP *columns) {
   if (!columns) {
@@ -162,6 +188,7 @@ bool RowReader::choose(const MY_BITMAP *columns) {
 void RowReader::compile(const MY_BITMAP *columns) {
   chosen_ = false;
   all_ = columns == nullptr;
+  older_plans_.clear();
   columns_.clear();
   if (columns) columns_.assign(columns->bitmap, columns->bitmap + no_words_in_map(columns));
   copies_.clear();
@@ -170,9 +197,8 @@ void RowReader::compile(const MY_BITMAP *columns) {
   variable_count_ = 0;
   blobs_ = false;
 
-  const auto is_wanted = [&](uint field_index) { return !columns || bitmap_is_set(columns, field_index); };
   for (const RowCodec::FixedColumn &column : codec_.fixed_) {
-    if (!is_wanted(column.field_index)) continue;
+    if (column.size == 0 || !is_wanted(column.field_index)) continue;
     if (!copies_.empty()) {
       Copy &last = copies_.back();
       if (last.record_offset + last.size == column.record_offset &&
@@ -188,7 +214,7 @@ void RowReader::compile(const MY_BITMAP *columns) {
     wanted_.push_back(wanted);
     if (!wanted) continue;
     variable_count_ = i + 1;
-    if (codec_.variable_[i].kind == RowCodec::Variable::BLOB) blobs_ = true;
+    if (codec_.variable_[i].kind == RowKind::BLOB) blobs_ = true;
   }
   for (uint i = 0; i < codec_.key_columns_.size(); i++)
     if (is_wanted(codec_.key_columns_[i].field_index)) key_columns_.push_back(i);
@@ -201,29 +227,75 @@ ulonglong RowReader::layout_version(Slice value) {
   return read_varint(&from, value.data + value.size, &version) ? version : 0;
 }
 
+bool RowReader::is_wanted(uint field_index) const {
+  if (all_) return true;
+  constexpr uint bits = 8 * sizeof(my_bitmap_map);
+  return columns_[field_index / bits] >> (field_index % bits) & 1;
+}
+
+void RowReader::reserve_blobs(size_t size) {
+  if (!blobs_) return;
+  blob_memory_.clear();
+  blob_memory_.reserve(size);
+}
+
+bool RowReader::read_key_columns(Slice key, uchar *record) const {
+  if (key_columns_.empty()) return true;
+  if (key.size < codec_.key_size_needed_) return false;
+  for (const uint i : key_columns_) {
+    const RowCodec::KeyColumn &column = codec_.key_columns_[i];
+    decode_fixed_part(codec_.primary_->parts()[column.part], key.data + column.key_offset, record);
+  }
+  return true;
+}
+
+inline bool RowReader::store_variable(const RowCodec::VariableColumn &column, const uchar *bytes, size_t size,
+                                      uchar *record) {
+  uchar *to = record + column.record_offset;
+  switch (column.kind) {
+    case RowKind::CHAR:
+      if (size > column.size) return false;
+      memcpy(to, bytes, size);
+      column.charset->fill(reinterpret_cast<char *>(to) + size, column.size - size, ' ');
+      return true;
+    case RowKind::VARCHAR1:
+      if (size > column.size) return false;
+      *to = static_cast<uchar>(size);
+      memcpy(to + 1, bytes, size);
+      return true;
+    case RowKind::VARCHAR2:
+      if (size > column.size) return false;
+      int2store(to, size);
+      memcpy(to + 2, bytes, size);
+      return true;
+    default: {
+      if (column.size < 8 && size >> (8 * column.size)) return false;
+      for (uint b = 0; b < column.size; b++) to[b] = static_cast<uchar>(size >> (8 * b));
+      /* reserve_blobs() made room for all of them: the memory does not move. */
+      const uchar *copy = blob_memory_.data() + blob_memory_.size();
+      blob_memory_.append(bytes, size);
+      memcpy(to + column.size, &copy, sizeof copy);
+      return true;
+    }
+  }
+}
+
 bool RowReader::read(Slice key, Slice value, uchar *record) {
   const uchar *from = value.data, *const end = value.data + value.size;
   ulonglong version;
-  if (!read_varint(&from, end, &version) || version != ROW_LAYOUT_VERSION) return false;
+  if (!read_varint(&from, end, &version)) return false;
+  if (unlikely(version != codec_.history_->version))
+    return read_older(version, value, from, record) && read_key_columns(key, record);
   if (static_cast<size_t>(end - from) < codec_.null_bytes_ + codec_.fixed_size_) return false;
   memcpy(record, from, codec_.null_bytes_);
   from += codec_.null_bytes_;
   for (const Copy &copy : copies_) memcpy(record + copy.record_offset, from + copy.row_offset, copy.size);
   from += codec_.fixed_size_;
 
-  if (!key_columns_.empty()) {
-    if (key.size < codec_.key_size_needed_) return false;
-    for (const uint i : key_columns_) {
-      const RowCodec::KeyColumn &column = codec_.key_columns_[i];
-      decode_fixed_part(codec_.primary_->parts()[column.part], key.data + column.key_offset, record);
-    }
-  }
+  if (!read_key_columns(key, record)) return false;
   if (variable_count_ == 0) return true;
 
-  if (blobs_) {
-    blob_memory_.clear();
-    blob_memory_.reserve(value.size);
-  }
+  reserve_blobs(value.size);
   for (size_t i = 0; i < variable_count_; i++) {
     const RowCodec::VariableColumn &column = codec_.variable_[i];
     if (record[column.null_offset] & column.null_bit) continue;
@@ -231,33 +303,114 @@ bool RowReader::read(Slice key, Slice value, uchar *record) {
     if (!read_varint(&from, end, &size) || static_cast<size_t>(end - from) < size) return false;
     const uchar *const bytes = from;
     from += size;
-    if (!wanted_[i]) continue;
-    uchar *to = record + column.record_offset;
-    switch (column.kind) {
-      case RowCodec::Variable::CHAR:
-        if (size > column.size) return false;
-        memcpy(to, bytes, size);
-        column.charset->fill(reinterpret_cast<char *>(to) + size, column.size - size, ' ');
-        break;
-      case RowCodec::Variable::VARCHAR1:
-        if (size > column.size) return false;
-        *to = static_cast<uchar>(size);
-        memcpy(to + 1, bytes, size);
-        break;
-      case RowCodec::Variable::VARCHAR2:
-        if (size > column.size) return false;
-        int2store(to, size);
-        memcpy(to + 2, bytes, size);
-        break;
-      default: {
-        if (column.size < 8 && size >> (8 * column.size)) return false;
-        for (uint b = 0; b < column.size; b++) to[b] = static_cast<uchar>(size >> (8 * b));
-        /* reserve() above made room for all of them: the memory does not move. */
-        const uchar *copy = blob_memory_.data() + blob_memory_.size();
-        blob_memory_.append(bytes, size);
-        memcpy(to + column.size, &copy, sizeof copy);
+    if (wanted_[i] && !store_variable(column, bytes, size, record)) return false;
+  }
+  return true;
+}
+
+RowReader::OlderPlan *RowReader::older_plan(ulonglong version) {
+  for (const std::unique_ptr<OlderPlan> &known : older_plans_)
+    if (known->version == version) return known.get();
+  const RowLayout *layout = codec_.older(version);
+  if (!layout) return nullptr;
+  try {
+    std::unique_ptr<OlderPlan> plan(new OlderPlan);
+    plan->version = version;
+    plan->null_bytes = layout->null_bytes;
+    const auto move_null = [&](uint16_t from, uint offset, uchar bit) {
+      if (bit) plan->nulls.push_back({from, offset, bit});
+    };
+    const auto find = [](const auto &columns, uint32_t id) {
+      for (const auto &column : columns)
+        if (column.id == id) return &column;
+      return static_cast<decltype(&columns[0])>(nullptr);
+    };
+    size_t variables = 0;
+    for (const LayoutColumn &column : layout->columns) {
+      if (column.kind == LayoutColumn::VARIABLE) {
+        const RowCodec::VariableColumn *to = find(codec_.variable_, column.id);
+        if (to) move_null(column.null, to->null_offset, to->null_bit);
+        const bool wanted = to && is_wanted(to->field_index);
+        plan->variables.push_back({column.null, wanted ? to : nullptr});
+        if (wanted) variables = plan->variables.size();
+        continue;
+      }
+      const RowCodec::FixedColumn *to = find(codec_.fixed_, column.id);
+      if (to && to->size != column.size) return nullptr;
+      if (to) move_null(column.null, to->null_offset, to->null_bit);
+      if (to && to->size != 0 && is_wanted(to->field_index))
+        plan->copies.push_back({to->record_offset, static_cast<uint>(plan->fixed_size), to->size});
+      plan->fixed_size += column.size;
+    }
+    plan->variables.resize(variables);
+    for (const ColumnDefault &value : codec_.history_->defaults) {
+      if (find(layout->columns, value.id)) continue;
+      if (const RowCodec::FixedColumn *to = find(codec_.fixed_, value.id)) {
+        if (!value.null && value.value.size() != to->size) return nullptr;
+        plan->fixed_defaults.push_back({to, &value});
+      } else if (const RowCodec::VariableColumn *variable = find(codec_.variable_, value.id)) {
+        plan->variable_defaults.push_back({variable, &value});
       }
     }
+    older_plans_.push_back(std::move(plan));
+    return older_plans_.back().get();
+  } catch (const std::bad_alloc &) {
+    return nullptr;
+  }
+}
+
+bool RowReader::read_older(ulonglong version, Slice value, const uchar *from, uchar *record) {
+  const OlderPlan *plan = older_plan(version);
+  const uchar *const end = value.data + value.size;
+  if (!plan || static_cast<size_t>(end - from) < plan->null_bytes + plan->fixed_size) return false;
+  const uchar *const nulls = from;
+  const auto was_null = [nulls](uint16_t null) {
+    return null && nulls[(null - 1) / 8] >> ((null - 1) % 8) & 1;
+  };
+
+  if (codec_.null_bytes_ != 0) memcpy(record, codec_.unset_nulls_.data(), codec_.null_bytes_);
+  for (const OlderPlan::NullMove &move : plan->nulls) {
+    if (was_null(move.from))
+      record[move.to_offset] |= move.to_bit;
+    else
+      record[move.to_offset] &= static_cast<uchar>(~move.to_bit);
+  }
+  from += plan->null_bytes;
+  for (const Copy &copy : plan->copies)
+    memcpy(record + copy.record_offset, from + copy.row_offset, copy.size);
+  from += plan->fixed_size;
+
+  const auto set_null = [record](uint offset, uchar bit, bool null) {
+    if (!bit) return !null;
+    if (null)
+      record[offset] |= bit;
+    else
+      record[offset] &= static_cast<uchar>(~bit);
+    return true;
+  };
+  for (const OlderPlan::FixedDefault &fixed : plan->fixed_defaults) {
+    if (!set_null(fixed.to->null_offset, fixed.to->null_bit, fixed.value->null)) return false;
+    if (is_wanted(fixed.to->field_index))
+      memcpy(record + fixed.to->record_offset, fixed.value->value.data(), fixed.value->value.size());
+  }
+  size_t blob_bytes = value.size;
+  for (const OlderPlan::VariableDefault &variable : plan->variable_defaults)
+    blob_bytes += variable.value->value.size();
+  reserve_blobs(blob_bytes);
+  for (const OlderPlan::VariableDefault &variable : plan->variable_defaults) {
+    if (!set_null(variable.to->null_offset, variable.to->null_bit, variable.value->null)) return false;
+    if (variable.value->null || !is_wanted(variable.to->field_index)) continue;
+    const std::string &text = variable.value->value;
+    if (!store_variable(*variable.to, reinterpret_cast<const uchar *>(text.data()), text.size(), record))
+      return false;
+  }
+  for (const OlderPlan::VariableMove &move : plan->variables) {
+    if (was_null(move.null)) continue;
+    ulonglong size;
+    if (!read_varint(&from, end, &size) || static_cast<size_t>(end - from) < size) return false;
+    const uchar *const bytes = from;
+    from += size;
+    if (move.to && !store_variable(*move.to, bytes, size, record)) return false;
   }
   return true;
 }

@@ -5,6 +5,9 @@
   compiled for a set of columns, and the memory that the BLOB pointers of the last row point into. A
   handler has one reader for each cursor whose blobs must live apart; usually one.
 
+  Rows are written in the table's present layout and read in any that the table's history knows
+  (row_layout.h); those of older layouts by a plan of their own, made when the first one is met.
+
   Nothing is allocated a row once buffers have grown. Rows may stand in any buffer of the record's
   layout.
 */
@@ -15,18 +18,15 @@
 #include <vector>
 
 #include "key/key_codec.h"
+#include "row/row_layout.h"
 
 namespace tidesdb {
 
-/* The layout that rows are written with today: the table's definition, no instant ALTER behind it.
- */
-constexpr ulonglong ROW_LAYOUT_VERSION = 1;
-
 class RowCodec {
  public:
-  /* `primary`: codec of the primary key, nullptr in a table without one; it must outlive the
-     result. nullptr when memory is short. */
-  static std::unique_ptr<RowCodec> make(TABLE *table, const KeyCodec *primary);
+  /* `primary`: codec of the primary key, nullptr in a table without one; it and `history` must
+     outlive the result. nullptr when memory is short. */
+  static std::unique_ptr<RowCodec> make(TABLE *table, const KeyCodec *primary, const RowHistory &history);
 
   RowCodec(const RowCodec &) = delete;
   RowCodec &operator=(const RowCodec &) = delete;
@@ -34,10 +34,14 @@ class RowCodec {
   /* The row's value; clears `out` first. All stored columns of `record` must be valid. */
   void encode(const uchar *record, ByteBuffer *out) const;
 
+  /* Whether rows of this layout version can be read. */
+  bool knows(ulonglong version) const { return version == history_->version || older(version); }
+
  private:
   friend class RowReader;
   RowCodec() = default;
-  void compile(TABLE *table, const KeyCodec *primary);
+  void compile(TABLE *table, const KeyCodec *primary, const RowHistory &history);
+  const RowLayout *older(ulonglong version) const;
 
   /* Bytes that are side by side in the record and in the row. */
   struct Run {
@@ -46,21 +50,22 @@ class RowCodec {
   };
   struct FixedColumn {
     uint field_index;
+    uint32_t id;
     uint record_offset;
     uint row_offset; /* from the start of the fixed columns */
-    uint size;
+    uint size;       /* 0: there is only its NULL bit */
     uint null_offset;
     uchar null_bit; /* 0: NOT NULL */
   };
-  enum class Variable : uchar { CHAR, VARCHAR1, VARCHAR2, BLOB };
   struct VariableColumn {
+    uint32_t id;
     uint field_index;
     uint record_offset;
     uint size; /* bytes in the record: CHAR: of the text; VARCHAR: bound of the text; BLOB: length
                   bytes */
     uint null_offset;
     uchar null_bit;
-    Variable kind;
+    RowKind kind;
     CHARSET_INFO *charset;
   };
   /* A primary key column that is read from the key. */
@@ -71,7 +76,9 @@ class RowCodec {
   };
 
   const KeyCodec *primary_ = nullptr;
+  const RowHistory *history_ = nullptr;
   uint null_bytes_ = 0;
+  std::vector<uchar> unset_nulls_;     /* the null area of a record without any value */
   std::vector<uchar> fixed_null_bits_; /* NULL bits of the fixed columns, as in the null area */
   bool fixed_nulls_ = false;           /* there are any */
   size_t fixed_size_ = 0;
@@ -84,7 +91,8 @@ class RowCodec {
 
 class RowReader {
  public:
-  explicit RowReader(const RowCodec &codec) : codec_(codec) {}
+  explicit RowReader(const RowCodec &codec);
+  ~RowReader();
 
   /*
     Which columns read() fills; nullptr: all. Cheap when the set is the same as before. Call it at
@@ -103,6 +111,14 @@ class RowReader {
 
  private:
   void compile(const MY_BITMAP *columns);
+  bool is_wanted(uint field_index) const;
+
+  struct OlderPlan;
+  OlderPlan *older_plan(ulonglong version);
+  bool read_older(ulonglong version, Slice value, const uchar *from, uchar *record);
+  bool read_key_columns(Slice key, uchar *record) const;
+  bool store_variable(const RowCodec::VariableColumn &column, const uchar *bytes, size_t size, uchar *record);
+  void reserve_blobs(size_t size);
 
   const RowCodec &codec_;
   bool chosen_ = false;
@@ -119,6 +135,7 @@ class RowReader {
   size_t variable_count_ = 0;     /* variable columns up to the last wanted one */
   bool blobs_ = false;
   ByteBuffer blob_memory_;
+  std::vector<std::unique_ptr<OlderPlan>> older_plans_; /* for the same columns */
 };
 
 }  // namespace tidesdb

@@ -83,6 +83,10 @@ class DdlGroup {
   int set_record(const std::string &name, const std::vector<uint8_t> &record) {
     return tidesdb_ddl_set_record(ddl_, slice_of(name), {record.data(), record.size()});
   }
+  int set_options(const std::string &name, const tidesdb_family_options &options) {
+    return tidesdb_ddl_set_options(ddl_, slice_of(name), &options);
+  }
+  int renew(const std::string &name) { return tidesdb_ddl_renew(ddl_, slice_of(name)); }
   int set_counter(const std::string &name, uint32_t counter, uint64_t next) {
     return tidesdb_ddl_set_counter(ddl_, slice_of(name), counter, next);
   }

@@ -77,6 +77,10 @@ class Session {
   void savepoint_release(const void *savepoint);
   bool holds_locks() const { return is_active() && tidesdb_txn_holds_locks(txn()); }
 
+  /* Key number of the last HA_ERR_FOUND_DUPP_KEY. */
+  uint duplicate_key() const { return duplicate_key_; }
+  void set_duplicate_key(uint key) { duplicate_key_ = key; }
+
   /* Maps the status of a failed engine call and marks what the server has to roll back. */
   int fail(int status);
   /* Text for the last ERROR_WITH_TEXT. */
@@ -114,6 +118,7 @@ class Session {
   int isolation_ = TIDESDB_REPEATABLE_READ;
   ulonglong transaction_number_;
   ulonglong lock_timeout_ms_ = ~0ULL - 1;
+  uint duplicate_key_ = MAX_KEY;
   std::string error_text_;
   std::string holder_statement_;
 };

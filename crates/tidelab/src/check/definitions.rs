@@ -1,5 +1,5 @@
-//! `definitions`: clients run CREATE, DROP, RENAME, TRUNCATE, ALTER by copy and ALTER ... ENGINE under a binary log,
-//! each on tables of its own, until the server is killed with SIGKILL. After the restart each client's tables are
+//! `definitions`: clients run CREATE, DROP, RENAME, TRUNCATE, ALTER by copy, without a copy and to another engine under
+//! a binary log, each on tables of its own, until the server is killed with SIGKILL. After the restart each client's tables are
 //! those of its answered statements, or those with the one whose answer did not come; each table is whole; and the
 //! store has the column families of these tables and no others.
 
@@ -21,6 +21,22 @@ use crate::server::Server;
 const CLIENTS: usize = 3;
 /// Names that a client's tables take turns on.
 const NAMES: usize = 4;
+
+/// What clients do: each must have been answered at least once.
+const KINDS: [&str; 12] = [
+    "CREATE",
+    "DROP",
+    "RENAME",
+    "TRUNCATE",
+    "ENGINE",
+    "COPY",
+    "ADD INDEX",
+    "DROP INDEX",
+    "ADD COLUMN",
+    "DROP COLUMN",
+    "ADD BOTH",
+    "OPTION",
+];
 
 /// A table as a client knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +112,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
             *done.entry(kind).or_default() += count;
         }
     }
-    for kind in ["CREATE", "DROP", "RENAME", "TRUNCATE", "ALTER", "ENGINE"] {
+    for kind in KINDS {
         if complaints.is_empty() && !done.contains_key(kind) {
             complaints.push(format!("no {kind} was answered"));
         }
@@ -159,26 +175,16 @@ impl Client {
             );
             return ("CREATE", statement, after);
         };
-        match random.random_range(0..8) {
+        match random.random_range(0..16) {
             0 => {
                 after.remove(&name);
                 ("DROP", format!("DROP TABLE {name}"), after)
             }
-            1 | 2 => {
-                let free = (0..NAMES)
-                    .map(|n| format!("c{}_{n}", self.number))
-                    .find(|name| !self.tables.contains_key(name));
-                match (free, after.remove(&name)) {
-                    (Some(free), Some(table)) => {
-                        after.insert(free.clone(), table);
-                        ("RENAME", format!("RENAME TABLE {name} TO {free}"), after)
-                    }
-                    _ => {
-                        // No name is free: one table less.
-                        ("DROP", format!("DROP TABLE {name}"), after)
-                    }
-                }
-            }
+            1 | 2 => match self.rename(&name, &mut after) {
+                Some(free) => ("RENAME", format!("RENAME TABLE {name} TO {free}"), after),
+                // No name is free: one table less.
+                None => ("DROP", format!("DROP TABLE {name}"), after),
+            },
             3 => {
                 table.rows = 0;
                 ("TRUNCATE", format!("TRUNCATE TABLE {name}"), after)
@@ -187,20 +193,66 @@ impl Client {
                 table.tidesdb = !table.tidesdb;
                 ("ENGINE", format!("ALTER TABLE {name} ENGINE={}", engine(table.tidesdb)), after)
             }
-            5 if table.indexes == 1 => {
-                table.indexes = 2;
-                ("ALTER", format!("ALTER TABLE {name} ADD UNIQUE more (b, a), ALGORITHM=COPY"), after)
+            5 if table.tidesdb => {
+                let rate = random.random_range(1..1000);
+                ("OPTION", format!("ALTER TABLE {name} BLOOM_FPR={rate}, ALGORITHM=INSTANT"), after)
             }
-            5 | 6 if table.indexes == 2 => {
+            6 if table.columns > 0 => {
+                let column = table.columns;
+                table.columns -= 1;
+                ("DROP COLUMN", format!("ALTER TABLE {name} DROP COLUMN c{column}, ALGORITHM=INSTANT"), after)
+            }
+            7..=10 if table.indexes == 1 => {
+                table.indexes = 2;
+                let algorithm = if random.random_bool(0.3) { "COPY" } else { "NOCOPY" };
+                let kind = if algorithm == "COPY" { "COPY" } else { "ADD INDEX" };
+                (kind, format!("ALTER TABLE {name} ADD UNIQUE more (b, a), ALGORITHM={algorithm}"), after)
+            }
+            7..=9 => {
                 table.indexes = 1;
-                ("ALTER", format!("ALTER TABLE {name} DROP KEY more, ALGORITHM=COPY"), after)
+                let algorithm = if random.random_bool(0.3) { "COPY" } else { "NOCOPY" };
+                let kind = if algorithm == "COPY" { "COPY" } else { "DROP INDEX" };
+                (kind, format!("ALTER TABLE {name} DROP KEY more, ALGORITHM={algorithm}"), after)
+            }
+            10 | 11 if table.tidesdb => {
+                table.columns += 1;
+                let add = format!("ADD COLUMN c{} INT DEFAULT 5", table.columns);
+                // The index goes and comes, and the table perhaps gets another name.
+                let index = if table.indexes == 2 { "DROP KEY more, " } else { "" };
+                table.indexes = 2;
+                let table = table.clone();
+                let renamed = match random.random_bool(0.5).then(|| self.rename(&name, &mut after)).flatten()
+                {
+                    Some(free) => format!(", RENAME TO {free}"),
+                    None => {
+                        after.insert(name.clone(), table);
+                        String::new()
+                    }
+                };
+                (
+                    "ADD BOTH",
+                    format!("ALTER TABLE {name} {index}{add}, ADD UNIQUE more (b, a){renamed}"),
+                    after,
+                )
             }
             _ => {
                 table.columns += 1;
                 let column = format!("ADD COLUMN c{} INT DEFAULT 5", table.columns);
-                ("ALTER", format!("ALTER TABLE {name} {column}, ALGORITHM=COPY"), after)
+                let algorithm = if random.random_bool(0.3) { "COPY" } else { "INSTANT" };
+                let kind = if algorithm == "COPY" { "COPY" } else { "ADD COLUMN" };
+                (kind, format!("ALTER TABLE {name} {column}, ALGORITHM={algorithm}"), after)
             }
         }
+    }
+
+    /// Gives a table a free name in `after`; `None`: there is no free name, and the table is gone from `after`.
+    fn rename(&self, name: &str, after: &mut Tables) -> Option<String> {
+        let table = after.remove(name)?;
+        let free = (0..NAMES)
+            .map(|n| format!("c{}_{n}", self.number))
+            .find(|name| !self.tables.contains_key(name))?;
+        after.insert(free.clone(), table);
+        Some(free)
     }
 
     /// After a restart: compares with what is there and goes on from that; true: what was in doubt happened.
@@ -255,13 +307,18 @@ fn tables(session: &mut Session) -> Result<Tables> {
     Ok(tables)
 }
 
-/// What is wrong with a table: its rows are 1 to their number, and the index on `b` agrees.
+/// What is wrong with a table: its rows are 1 to their number, its further columns 5, and each index agrees.
 fn whole(session: &mut Session, name: &str, table: &Table) -> Result<Vec<String>> {
     let mut complaints = Vec::new();
-    let sums = "COUNT(*), COALESCE(SUM(a), 0), COALESCE(SUM(b), 0)";
-    let expected =
-        vec![vec![table.rows, (1..=table.rows).sum::<i64>(), (1..=table.rows).map(|a| a % 7).sum::<i64>()]];
-    for index in ["PRIMARY", "b"] {
+    let mut sums = "COUNT(*), COALESCE(SUM(a), 0), COALESCE(SUM(b), 0)".to_string();
+    let mut expected =
+        vec![table.rows, (1..=table.rows).sum::<i64>(), (1..=table.rows).map(|a| a % 7).sum::<i64>()];
+    for column in 1..=table.columns {
+        sums.push_str(&format!(", COALESCE(SUM(c{column}), 0)"));
+        expected.push(5 * table.rows);
+    }
+    let expected = vec![expected];
+    for index in ["PRIMARY", "b", "more"].into_iter().take(1 + table.indexes) {
         let select = format!("SELECT {sums} FROM ddl.`{name}` FORCE INDEX ({index}) WHERE a > 0 AND b >= 0");
         match session.numbers(&select) {
             Ok(found) if found == expected => {}

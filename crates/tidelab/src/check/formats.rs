@@ -1,6 +1,6 @@
 //! `formats`: what a later version of the plugin may have written (a dictionary record, a layout of rows, a single
 //! row) is refused by table and version, never misread, and the rest goes on; with today's bytes put back every
-//! row is there.
+//! row is there. A record of the first version is read like today's.
 //!
 //! The bytes are changed by the engine itself while the server is down: checksums are those of what was written.
 
@@ -18,8 +18,19 @@ use crate::server::settings;
 const ROW_LAYOUT_AT: usize = 18;
 /// The row of the integer key 2 (`docs/format/rows.md`).
 const KEY_2: [u8; 4] = [0x80, 0, 0, 2];
-/// The version that nobody knows yet.
-const LATER: u8 = 2;
+/// Today's version of a record, and that of the rows of a table that no instant ALTER has changed.
+const TODAY: Versions = Versions { record: 2, layout: 1 };
+/// Versions that nobody knows yet.
+const LATER: Versions = Versions { record: 3, layout: 3 };
+/// Tables of the check.
+const TABLES: [&str; 5] = ["record", "layout", "one_row", "fine", "first"];
+
+/// What is written into the store.
+#[derive(Clone, Copy)]
+struct Versions {
+    record: u8,
+    layout: u8,
+}
 
 /// Runs the check.
 pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
@@ -27,7 +38,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let mut server = lab.start(&settings)?;
     let mut session = connect(&server)?;
     set_up(&mut session, &["CREATE DATABASE formats", "USE formats"])?;
-    for table in ["record", "layout", "one_row", "fine"] {
+    for table in TABLES {
         set_up(
             &mut session,
             &[
@@ -39,16 +50,16 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     drop(session);
     let store = server.directory().join("tidesdb_data");
     server.shut_down()?;
-    change_store(&store, |db| write_version(db, LATER))?;
+    change_store(&store, |db| write_versions(db, LATER).and_then(|()| write_first_record(db)))?;
     server.restart(&settings, lab.interrupt)?;
     let mut session = connect(&server)?;
     let mut complaints = refusals(&mut session);
     let log = server.directory().join("error.log");
     let text = fs::read_to_string(&log).map_err(io_error("cannot read", &log))?;
     for line in [
-        "'formats/record' cannot be used: its dictionary record has format version 2, this build knows version 1",
-        "'formats/layout' cannot be used: its rows have layout version 2, this build knows version 1",
-        "a row of 'formats/one_row' has layout version 2, this build knows version 1",
+        "'formats/record' cannot be used: its dictionary record has format version 3, this build knows versions up to 2",
+        "'formats/layout' cannot be used: its rows have layout version 3, its dictionary record explains versions up to 1",
+        "a row of 'formats/one_row' has the unknown layout version 3",
     ] {
         if !text.contains(line) {
             complaints.push(format!("the error log does not say: {line}"));
@@ -57,10 +68,10 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     progress(Check::Formats, &format!("with later versions: {} wrong", complaints.len()));
     drop(session);
     server.shut_down()?;
-    change_store(&store, |db| write_version(db, 1))?;
+    change_store(&store, |db| write_versions(db, TODAY))?;
     server.restart(&settings, lab.interrupt)?;
     let mut session = connect(&server)?;
-    for table in ["record", "layout", "one_row", "fine"] {
+    for table in TABLES {
         let rows = must(table, session.numbers(&format!("SELECT * FROM formats.{table} ORDER BY a")))?;
         let b = if table == "fine" { 31 } else { 30 };
         if rows != [[1, 10], [2, 20], [3, b]] {
@@ -83,7 +94,7 @@ fn refusals(session: &mut Session) -> Vec<String> {
         Err(Failure::Sql { code: got, message }) if got == code && message.contains(part) => {}
         other => complaints.push(format!("{statement}: {other:?}, not error {code} with '{part}'")),
     };
-    for (table, part) in [("record", "format version 2"), ("layout", "layout version 2")] {
+    for (table, part) in [("record", "format version 3"), ("layout", "layout version 3")] {
         let named = format!("'formats/{table}' cannot be used");
         for statement in ["SELECT * FROM formats.", "INSERT INTO formats.", "DELETE FROM formats."] {
             let rest = if statement.starts_with("INSERT") { " VALUES (4, 40)" } else { "" };
@@ -105,6 +116,8 @@ fn refusals(session: &mut Session) -> Vec<String> {
         other => complaints.push(format!("{statement}: {other:?}, must be {expected:?}")),
     };
     answers("SELECT b FROM formats.one_row WHERE a = 3", &["30"]);
+    answers("SELECT a + b FROM formats.first ORDER BY a", &["11", "22", "33"]);
+    answers("SELECT a FROM formats.first FORCE INDEX (b) WHERE b = 20", &["2"]);
     answers("UPDATE formats.fine SET b = 31 WHERE a = 3", &[]);
     answers("SELECT SUM(b) FROM formats.fine IGNORE INDEX (b)", &["61"]);
     let check = "CHECK TABLE formats.one_row";
@@ -115,10 +128,12 @@ fn refusals(session: &mut Session) -> Vec<String> {
     complaints
 }
 
-/// Writes `version` into a record, into the layout that another record names, and into one row.
-fn write_version(db: &Db, version: u8) -> tidesdb::Result<()> {
+/// Writes versions into a record, into the layout that another record names, and into one row.
+fn write_versions(db: &Db, versions: Versions) -> tidesdb::Result<()> {
     let mut ddl = db.ddl()?;
-    for (name, at) in [(b"formats/record\0p", 0), (b"formats/layout\0p", ROW_LAYOUT_AT)] {
+    for (name, at, version) in
+        [(b"formats/record\0p", 0, versions.record), (b"formats/layout\0p", ROW_LAYOUT_AT, versions.layout)]
+    {
         let mut record = db.family(name)?.record().to_vec();
         record[at] = version;
         ddl.set_record(name, &record)?;
@@ -129,9 +144,38 @@ fn write_version(db: &Db, version: u8) -> tidesdb::Result<()> {
     txn.begin(Mood::default())?;
     let mut row = txn.get(&family, &KEY_2, ReadMode::Snapshot)?.unwrap_or_default();
     match row.first_mut() {
-        Some(first) => *first = version,
+        Some(first) => *first = versions.layout,
         None => return Err(tidesdb::Error::InvalidArgument("there is no row 2".to_string())),
     }
     txn.put(&family, &KEY_2, &row)?;
     txn.commit().map(drop)
+}
+
+/// Gives a table's record the form of the first version (`docs/format/table-record.md`).
+fn write_first_record(db: &Db) -> tidesdb::Result<()> {
+    let name = b"formats/first\0p";
+    let record = db.family(name)?.record().to_vec();
+    let mut ddl = db.ddl()?;
+    ddl.set_record(name, &first_record(&record).unwrap_or_default())?;
+    ddl.commit()
+}
+
+/// Leaves out of a record of the second version what the first did not have; `None`: it is no such record.
+fn first_record(record: &[u8]) -> Option<Vec<u8>> {
+    let number = |at: usize| Some(usize::from(u16::from_le_bytes(record.get(at..at + 2)?.try_into().ok()?)));
+    let mut first = vec![1];
+    first.extend_from_slice(record.get(1..38)?);
+    // The identity of the definition, and the next number of a column.
+    let mut at = 38 + 2 + number(38)? + 4;
+    let columns = number(at)?;
+    first.extend_from_slice(record.get(at..at + 2)?);
+    at += 2;
+    for _ in 0..columns {
+        let end = at + 12 + number(at + 10)?;
+        first.extend_from_slice(record.get(at + 4..end)?);
+        at = end;
+    }
+    // No older layouts and no values of columns.
+    first.extend_from_slice(record.get(at..record.len().checked_sub(4)?)?);
+    Some(first)
 }

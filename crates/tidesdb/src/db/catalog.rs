@@ -110,6 +110,8 @@ struct Planned {
     family: Option<Arc<Family>>,
     /// Counters set by the group.
     counters: Vec<(u32, u64)>,
+    /// Older snapshots may not read the family from the group on.
+    reborn: bool,
 }
 
 /// A group of dictionary changes: atomic and durable at [`Ddl::commit`], nothing when dropped before. One
@@ -173,6 +175,7 @@ impl Ddl {
             },
             family: Some(family),
             counters: Vec::new(),
+            reborn: false,
         })
     }
 
@@ -216,7 +219,8 @@ impl Ddl {
         self.free(name)?;
         let id = self.take_number()?;
         let entry = FamilyEntry { id, options, record: record.to_vec() };
-        self.names.insert(name.to_vec(), Some(Planned { entry, family: None, counters: Vec::new() }));
+        let planned = Planned { entry, family: None, counters: Vec::new(), reborn: false };
+        self.names.insert(name.to_vec(), Some(planned));
         self.is(DdlKind::Create);
         Ok(())
     }
@@ -265,6 +269,16 @@ impl Ddl {
         options.validate()?;
         let mut planned = self.existing(name)?;
         planned.entry.options = options;
+        self.names.insert(name.to_vec(), Some(planned));
+        self.is(DdlKind::Alter);
+        Ok(())
+    }
+
+    /// Keeps snapshots that are older than the group out of the family, as if the group had made it: what it
+    /// holds is to be read by another definition, or was filled while they were taken.
+    pub fn renew(&mut self, name: &[u8]) -> Result<()> {
+        let mut planned = self.existing(name)?;
+        planned.reborn = true;
         self.names.insert(name.to_vec(), Some(planned));
         self.is(DdlKind::Alter);
         Ok(())
@@ -352,6 +366,9 @@ impl Ddl {
                     intervals |= syncs_at_intervals(&family.options());
                     if *family.name() != name[..] {
                         store.catalog.rename(family, name);
+                    }
+                    if planned.reborn {
+                        family.set_birth(seq);
                     }
                     family.set_record(&planned.entry.record);
                     family.set_options(planned.entry.options.clone());

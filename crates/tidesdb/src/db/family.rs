@@ -1,6 +1,6 @@
 //! A column family in memory: what its dictionary entry says, and its counters.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
@@ -72,7 +72,7 @@ pub struct Family {
     name: RwLock<Arc<[u8]>>,
     options: RwLock<Arc<FamilyOptions>>,
     record: RwLock<Arc<[u8]>>,
-    birth: Seq,
+    birth: AtomicU64,
     dropped: AtomicBool,
     pub(crate) counters: [Mutex<Option<Counter>>; COUNTERS as usize],
     /// Each held by who makes a ceiling of that counter durable; taken before the counter itself.
@@ -92,7 +92,7 @@ impl Family {
             name: RwLock::new(name.into()),
             options: RwLock::new(Arc::new(options)),
             record: RwLock::new(record.into()),
-            birth,
+            birth: AtomicU64::new(birth),
             dropped: AtomicBool::new(false),
             counters: Default::default(),
             ceilings: Default::default(),
@@ -119,9 +119,9 @@ impl Family {
         self.record.read().clone()
     }
 
-    /// Sequence of the DDL that made it; older snapshots may not read it.
+    /// Sequence of the DDL that made it, or gave it a new birth; older snapshots may not read it.
     pub fn birth(&self) -> Seq {
-        self.birth
+        self.birth.load(Ordering::Acquire)
     }
 
     /// Whether it was dropped or replaced by a truncation.
@@ -139,6 +139,10 @@ impl Family {
 
     pub(crate) fn set_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn set_birth(&self, birth: Seq) {
+        self.birth.store(birth, Ordering::Release);
     }
 
     pub(crate) fn set_name(&self, name: &[u8]) {

@@ -1,0 +1,197 @@
+#include "ddl/index_build.h"
+
+#include <mysql/plugin.h>
+
+#include "sql_class.h"
+
+#include "ddl/definition.h"
+#include "ddl/table_path.h"
+#include "errors.h"
+#include "store/chunked_load.h"
+#include "store/store.h"
+#include "sysvars.h"
+
+namespace tidesdb {
+
+namespace {
+
+/* Part of the write buffer that the entries of all indexes take in memory while they are sorted. */
+constexpr ulonglong SORTS_IN_WRITE_BUFFER = 8;
+constexpr ulonglong LEAST_SORT_MEMORY = 1024 * 1024;
+/* Rows, or entries, between two looks at KILL. */
+constexpr ulonglong ROWS_BETWEEN_LOOKS = 1024;
+/* Entries that go to the engine in one call; one is read again where it may be a duplicate. */
+constexpr size_t ENTRIES_OF_A_WRITE = 32;
+
+}  // namespace
+
+IndexBuild::~IndexBuild() {
+  if (reading_) tidesdb_txn_rollback(snapshot_.get());
+}
+
+bool IndexBuild::killed() const { return thd_kill_level(thd_) >= THD_ABORT_SOFTLY; }
+
+int IndexBuild::fail(int status) const { return plain_error(status, "ALTER TABLE"); }
+
+int IndexBuild::run(const HA_CREATE_INFO *info) {
+  if (const int error = make_codecs()) return error;
+  if (const int error = make_families(info)) return error;
+  thd_progress_init(thd_, static_cast<uint>(1 + plan_.added.size()));
+  int error = read_rows();
+  for (size_t i = 0; error == 0 && i < plan_.added.size(); i++) {
+    thd_progress_next_stage(thd_);
+    error = write_entries(i);
+  }
+  thd_progress_end(thd_);
+  return error;
+}
+
+int IndexBuild::make_codecs() {
+  const uint primary = altered_->s->primary_key;
+  if (primary != MAX_KEY) {
+    primary_codec_ = KeyCodec::make(altered_, primary, nullptr);
+    if (!primary_codec_) return HA_ERR_OUT_OF_MEM;
+  }
+  row_codec_ = RowCodec::make(altered_, primary_codec_.get(), plan_.record.history);
+  if (!row_codec_) return HA_ERR_OUT_OF_MEM;
+  reader_.reset(new RowReader(*row_codec_));
+  const ulonglong memory =
+      std::max(LEAST_SORT_MEMORY, sysvars::write_buffer_size() / SORTS_IN_WRITE_BUFFER / plan_.added.size());
+  for (const AlterPlan::AddedIndex &index : plan_.added) {
+    codecs_.push_back(KeyCodec::make(altered_, index.key, primary_codec_.get()));
+    if (!codecs_.back()) return HA_ERR_OUT_OF_MEM;
+    sorts_.emplace_back(new EntrySort(memory));
+  }
+  return 0;
+}
+
+int IndexBuild::make_families(const HA_CREATE_INFO *info) {
+  DdlGroup group;
+  int status = group.begin(plugin.db);
+  std::vector<std::string> leftovers;
+  if (status == TIDESDB_OK) status = list_families(plugin.db, families_of(shadow_), &leftovers);
+  for (const std::string &name : leftovers)
+    if (status == TIDESDB_OK) status = group.drop(name);
+  for (const AlterPlan::AddedIndex &index : plan_.added) {
+    tidesdb_family_options options;
+    fill_family_options(altered_->s, info, &altered_->key_info[index.key], &options);
+    if (status == TIDESDB_OK) status = group.create(index_family(shadow_, index.id), options, {});
+  }
+  if (status == TIDESDB_OK) status = group.commit();
+  return status == TIDESDB_OK ? 0 : fail(status);
+}
+
+int IndexBuild::read_rows() {
+  /* The columns that the entries are made of. */
+  for (const AlterPlan::AddedIndex &index : plan_.added) {
+    const KEY &key = altered_->key_info[index.key];
+    for (uint part = 0; part < key.user_defined_key_parts; part++)
+      bitmap_set_bit(&altered_->tmp_set, key.key_part[part].fieldnr - 1U);
+  }
+  if (primary_codec_)
+    for (const KeyPart &part : primary_codec_->parts()) bitmap_set_bit(&altered_->tmp_set, part.field_index);
+  const bool chosen = reader_->choose(&altered_->tmp_set);
+  bitmap_clear_all(&altered_->tmp_set);
+  if (!chosen) return HA_ERR_OUT_OF_MEM;
+
+  int status = create_txn(plugin.db, &snapshot_);
+  if (status == TIDESDB_OK) status = tidesdb_txn_begin(snapshot_.get(), TIDESDB_REPEATABLE_READ, 0);
+  if (status != TIDESDB_OK) return fail(status);
+  reading_ = true;
+  status = tidesdb_txn_statement_begin(snapshot_.get(), 0, 0);
+  CursorHandle cursor;
+  if (status == TIDESDB_OK) status = open_cursor(rows_, &cursor);
+  if (status != TIDESDB_OK) return fail(status);
+
+  tidesdb_family_stats stats;
+  memset(&stats, 0, sizeof(stats));
+  stats.struct_size = sizeof(stats);
+  const bool counted = tidesdb_family_get_stats(rows_, &stats) == TIDESDB_OK;
+
+  tidesdb_seek first;
+  memset(&first, 0, sizeof(first));
+  first.where = TIDESDB_SEEK_FIRST;
+  first.mode = TIDESDB_READ_SNAPSHOT;
+  ByteBuffer key, value;
+  ulonglong rows = 0;
+  for (status = tidesdb_cursor_seek(cursor.get(), snapshot_.get(), &first); status == TIDESDB_OK;
+       status = tidesdb_cursor_next(cursor.get())) {
+    if (++rows % ROWS_BETWEEN_LOOKS == 0) {
+      if (killed()) return HA_ERR_ABORTED_BY_USER;
+      if (counted) thd_progress_report(thd_, rows, std::max<ulonglong>(rows, stats.entries));
+    }
+    const tidesdb_row &row = cursor->rows[cursor->position];
+    const Slice primary_key{row.key, row.key_size};
+    if (!reader_->read(primary_key, {row.value, row.value_size}, altered_->record[0])) return HA_ERR_CRASHED;
+    for (size_t i = 0; i < plan_.added.size(); i++) {
+      codecs_[i]->make_entry(altered_->record[0], primary_key, &key, &value);
+      if (!sorts_[i]->add(key.slice(), value.slice())) return HA_ERR_GENERIC;
+    }
+  }
+  return status == TIDESDB_NOT_FOUND ? 0 : fail(status);
+}
+
+int IndexBuild::write_entries(size_t index) {
+  FamilyHandle family;
+  int status = open_family(plugin.db, index_family(shadow_, plan_.added[index].id), &family);
+  if (status != TIDESDB_OK) return fail(status);
+  EntrySort &sort = *sorts_[index];
+  if (!sort.begin_reading()) return HA_ERR_GENERIC;
+  ChunkedLoad load;
+  status = load.begin(thd_);
+  const bool unique = codecs_[index]->is_unique();
+  ByteBuffer previous, bytes;
+  std::vector<tidesdb_op> writes;
+  std::vector<std::pair<size_t, size_t>> sizes; /* of keys and values in `bytes` */
+  ulonglong entries = 0;
+  const auto write = [&] {
+    writes.clear();
+    const uchar *at = bytes.data();
+    for (const std::pair<size_t, size_t> &size : sizes) {
+      writes.push_back({family.get(), {at, size.first}, {at + size.first, size.second}, TIDESDB_PUT, 0});
+      at += size.first + size.second;
+    }
+    int written = load.write(writes.data(), writes.size());
+    bytes.clear();
+    sizes.clear();
+    if (written == TIDESDB_OK && load.is_full()) written = load.next_chunk();
+    return written;
+  };
+  while (status == TIDESDB_OK) {
+    Slice key, value;
+    bool found;
+    if (!sort.next(&key, &value, &found)) return HA_ERR_GENERIC;
+    if (!found) break;
+    if (++entries % ROWS_BETWEEN_LOOKS == 0 && killed()) return HA_ERR_ABORTED_BY_USER;
+    if (unique) {
+      if (entries > 1 && previous.size() == key.size && !memcmp(previous.data(), key.data, key.size))
+        return duplicate(index, key, value);
+      previous.assign(key);
+    }
+    bytes.append(key);
+    bytes.append(value);
+    sizes.emplace_back(key.size, value.size);
+    if (sizes.size() == ENTRIES_OF_A_WRITE) status = write();
+  }
+  if (status == TIDESDB_OK && !sizes.empty()) status = write();
+  if (status == TIDESDB_OK) status = load.finish();
+  sorts_[index].reset();
+  return status == TIDESDB_OK ? 0 : fail(status);
+}
+
+/* Two rows have this key of a unique index: the client is told, with the columns of one of them. */
+int IndexBuild::duplicate(size_t index, Slice key, Slice value) {
+  Slice primary_key, row;
+  CursorHandle cursor;
+  if (!codecs_[index]->primary_key(key, value, &primary_key)) return HA_ERR_CRASHED;
+  int status = open_cursor(rows_, &cursor);
+  if (status == TIDESDB_OK)
+    status = tidesdb_get(cursor.get(), snapshot_.get(), primary_key.data, primary_key.size,
+                         TIDESDB_READ_SNAPSHOT, &row);
+  if (status != TIDESDB_OK) return fail(status);
+  if (!reader_->read(primary_key, row, altered_->record[0])) return HA_ERR_CRASHED;
+  print_keydup_error(altered_, &altered_->key_info[plan_.added[index].key], MYF(0));
+  return HA_ERR_FOUND_DUPP_KEY;
+}
+
+}  // namespace tidesdb

@@ -1,0 +1,205 @@
+/*
+  ALTER TABLE without a copy: what the server asks, in the order of its calls. ddl/alter_plan.h decides,
+  ddl/index_build.h fills new indexes; the commit is one group in the engine's dictionary.
+
+  After a crash the server's log of definitions asks which definition won (ddl/tables.h: check_definition()):
+  the record of the table holds the identity of the definition that it was written with.
+*/
+#include "handler/ha_tidesdb.h"
+
+#include <algorithm>
+
+#include "sql_class.h"
+#include "sql_table.h"
+
+#include "ddl/alter_plan.h"
+#include "ddl/definition.h"
+#include "ddl/exclusive_table.h"
+#include "ddl/index_build.h"
+#include "ddl/table_path.h"
+#include "ddl/tables.h"
+#include "errors.h"
+#include "store/store.h"
+
+using namespace tidesdb;
+
+namespace {
+
+/* Between the calls of one ALTER. */
+class AlterContext final : public inplace_alter_handler_ctx {
+ public:
+  AlterPlan plan;
+  ExclusiveTable lock;
+  std::string shadow; /* canonical name of the intermediate table: its families are those in the making */
+  bool builds = false;
+};
+
+}  // namespace
+
+bool ha_tidesdb::can_convert_nocopy(const Field &field, const Column_definition &to) const {
+  return only_grows(field, to);
+}
+
+Compare_keys ha_tidesdb::compare_key_parts(const Field &field, const Column_definition &to,
+                                           const KEY_PART_INFO &part, const KEY_PART_INFO &part_to) const {
+  const bool equal = field.is_equal(to);
+  if (equal || only_grows(field, to)) {
+    if (part.length == part_to.length) return Compare_keys::Equal;
+    if (!equal && part.length == field.key_length() && part_to.length == to.length)
+      return Compare_keys::EqualButKeyPartLength;
+  }
+  return Compare_keys::NotEqual;
+}
+
+enum_alter_inplace_result ha_tidesdb::check_if_supported_inplace_alter(TABLE *altered,
+                                                                       Alter_inplace_info *info) {
+  AlterPlan plan;
+  const char *reason = nullptr;
+  if (plan_alter(table, altered, info, open_table_->record(), &plan, &reason))
+    reason = take_defaults(altered, &plan);
+  if (table->in_use->is_error()) return HA_ALTER_ERROR;
+  if (reason) {
+    info->unsupported_reason = reason;
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  }
+  if (plan.added.empty()) return HA_ALTER_INPLACE_INSTANT;
+  info->unsupported_reason = "TidesDB keeps writers out while it builds an index";
+  return HA_ALTER_INPLACE_NOCOPY_LOCK;
+}
+
+/* What the ALTER cannot do after all is said here, before anything is changed. */
+bool ha_tidesdb::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
+  THD *thd = table->in_use;
+  const auto failed = [&](int error) {
+    if (!thd->is_error()) print_error(error, MYF(0));
+    return true;
+  };
+  if (refuse_definition(thd, altered, info->create_info)) return true;
+  AlterContext *context = new AlterContext;
+  if (!context) return failed(HA_ERR_OUT_OF_MEM);
+  info->handler_ctx = context;
+  const char *reason = nullptr;
+  if (plan_alter(table, altered, info, open_table_->record(), &context->plan, &reason))
+    reason = take_defaults(altered, &context->plan);
+  if (reason) {
+    if (!thd->is_error())
+      my_error(ER_ALTER_OPERATION_NOT_SUPPORTED, MYF(0), "ALGORITHM=INPLACE", "ALGORITHM=COPY");
+    return true;
+  }
+  context->builds = !context->plan.added.empty();
+  context->shadow = canonical_table(altered->s->normalized_path.str);
+  if (!is_intermediate(context->shadow)) return failed(HA_ERR_INTERNAL_ERROR);
+  if (context->builds && disk_is_short_of(thd)) return failed(HA_ERR_DISK_FULL);
+
+  /* Prepared transactions without a connection are not kept out by the server's lock. */
+  const int mode = context->builds ? TIDESDB_LOCK_SHARED : TIDESDB_LOCK_EXCLUSIVE;
+  int status = TIDESDB_OK;
+  if (session_ && session_->is_active())
+    status = tidesdb_lock_table(session_->txn(), open_table_->primary(), mode);
+  else
+    status = context->lock.lock(thd, open_table_->name());
+  if (status != TIDESDB_OK) return failed(plain_error(status, "ALTER TABLE"));
+
+  if (context->plan.new_options) {
+    DdlGroup trial;
+    tidesdb_family_options options;
+    fill_family_options(altered->s, info->create_info, nullptr, &options);
+    status = trial.begin(plugin.db);
+    if (status == TIDESDB_OK) status = trial.set_options(primary_family(open_table_->name()), options);
+    if (status != TIDESDB_OK) return failed(plain_error(status, "ALTER TABLE"));
+  }
+  return false;
+}
+
+bool ha_tidesdb::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
+  AlterContext *context = static_cast<AlterContext *>(info->handler_ctx);
+  if (!context->builds) return false;
+  IndexBuild build(table->in_use, altered, open_table_->primary(), context->plan, context->shadow);
+  const int error = build.run(info->create_info);
+  if (error == 0) return false;
+  if (!table->in_use->is_error()) print_error(error, MYF(0));
+  return true;
+}
+
+bool ha_tidesdb::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) {
+  AlterContext *context = static_cast<AlterContext *>(info->handler_ctx);
+  info->group_commit_ctx = nullptr;
+  if (!context) return false;
+  if (!commit) {
+    if (context->builds) {
+      const int error = tidesdb::drop_table(context->shadow.c_str());
+      if (error && error != HA_ERR_NO_SUCH_TABLE)
+        sql_print_error("TidesDB: indexes in the making of '%s' stay in the store: %s",
+                        open_table_->name().c_str(), tidesdb_last_error());
+    }
+    return false;
+  }
+  const AlterPlan &plan = context->plan;
+  const std::string &name = open_table_->name();
+  DdlGroup group;
+  int status = group.begin(plugin.db);
+  if (status == TIDESDB_OK) status = group.set_record(primary_family(name), plan.record.encode());
+  for (const uint32_t id : plan.dropped)
+    if (status == TIDESDB_OK) status = group.drop(index_family(name, id));
+  for (const AlterPlan::AddedIndex &index : plan.added) {
+    const std::string family = index_family(name, index.id);
+    if (status == TIDESDB_OK) status = group.rename(index_family(context->shadow, index.id), family);
+    /* It was filled while snapshots were taken. */
+    if (status == TIDESDB_OK) status = group.renew(family);
+  }
+  for (uint key = 0; key <= altered->s->keys; key++) {
+    /* The rows, then the indexes that stay. */
+    const bool rows = key == altered->s->keys;
+    if (!rows && (key == altered->s->primary_key ||
+                  std::any_of(plan.added.begin(), plan.added.end(),
+                              [key](const AlterPlan::AddedIndex &index) { return index.key == key; })))
+      continue;
+    const std::string family = rows ? primary_family(name) : index_family(name, plan.record.indexes[key].id);
+    if (plan.new_options) {
+      tidesdb_family_options options;
+      fill_family_options(altered->s, info->create_info, rows ? nullptr : &altered->key_info[key], &options);
+      if (status == TIDESDB_OK) status = group.set_options(family, options);
+    }
+    if (plan.new_layout && status == TIDESDB_OK) status = group.renew(family);
+  }
+  ulonglong next = 0;
+  if (info->create_info->used_fields & HA_CREATE_USED_AUTO) {
+    if (const int error = next_automatic_value(info->create_info->auto_increment_value, &next)) {
+      print_error(error, MYF(0));
+      return true;
+    }
+    if (next != 0 && status == TIDESDB_OK)
+      status = group.set_counter(primary_family(name), COUNTER_AUTO_INCREMENT, next);
+  }
+  if (status == TIDESDB_OK) status = group.commit();
+  if (status == TIDESDB_OK) return false;
+  const int error = plain_error(status, "ALTER TABLE");
+  if (!table->in_use->is_error()) print_error(error, MYF(0));
+  return true;
+}
+
+/* AUTO_INCREMENT = wanted: not below what stands in the table. 0 in *next: there is no such column. */
+int ha_tidesdb::next_automatic_value(ulonglong wanted, ulonglong *next) {
+  *next = 0;
+  Field *field = table->found_next_number_field;
+  if (!field) return 0;
+  *next = std::max(wanted, 1ULL);
+  if (*next >= tidesdb_counter_peek(open_table_->primary(), COUNTER_AUTO_INCREMENT)) return 0;
+  MY_BITMAP *const columns = table->read_set;
+  table->use_all_columns();
+  int error = ha_index_init(table_share->next_number_index, true);
+  if (!error) {
+    const KEY &key = table->key_info[table_share->next_number_index];
+    const bool descending = key.key_part[table_share->next_number_keypart].key_part_flag & HA_REVERSE_SORT;
+    error = descending ? ha_index_first(table->record[0]) : ha_index_last(table->record[0]);
+    if (!error) {
+      const longlong greatest = field->val_int();
+      if (greatest > 0 || field->is_unsigned()) *next = std::max(*next, static_cast<ulonglong>(greatest) + 1);
+    }
+    if (error == HA_ERR_END_OF_FILE || error == HA_ERR_KEY_NOT_FOUND) error = 0;
+    const int ended = ha_index_end();
+    if (!error) error = ended;
+  }
+  table->read_set = columns;
+  return error;
+}

@@ -1,0 +1,59 @@
+#include "store/chunked_load.h"
+
+#include "store/store.h"
+#include "sysvars.h"
+
+namespace tidesdb {
+
+/* Part of the write buffer that one chunk fills: well below what the engine keeps of a transaction in
+   memory (a half), with the engine's own bytes for each operation in mind. */
+constexpr ulonglong CHUNKS_IN_WRITE_BUFFER = 16;
+constexpr ulonglong BYTES_FOR_EACH_WRITE = 64;
+
+ChunkedLoad::~ChunkedLoad() {
+  if (open_) tidesdb_txn_rollback(txn_.get());
+}
+
+int ChunkedLoad::begin(THD *thd, uint beside) {
+  thd_ = thd;
+  const int status = create_txn(plugin.db, &txn_);
+  if (status != TIDESDB_OK) return status;
+  tidesdb_txn_set_cookie(txn_.get(), thd);
+  chunk_bytes_ = sysvars::write_buffer_size() / CHUNKS_IN_WRITE_BUFFER / beside;
+  return begin_chunk();
+}
+
+int ChunkedLoad::begin_chunk() {
+  const int status = tidesdb_txn_begin(txn_.get(), TIDESDB_READ_COMMITTED, TIDESDB_TXN_UNLOCKED);
+  if (status != TIDESDB_OK) return status;
+  open_ = true;
+  bytes_ = 0;
+  return tidesdb_txn_statement_begin(txn_.get(), 1, sysvars::backpressure_wait_timeout_ms(thd_));
+}
+
+int ChunkedLoad::commit_chunk() {
+  tidesdb_txn_statement_end(txn_.get());
+  open_ = false;
+  return tidesdb_txn_commit(txn_.get());
+}
+
+int ChunkedLoad::write(const tidesdb_op *writes, size_t count) {
+  size_t failed = 0;
+  const int status = tidesdb_write(txn_.get(), writes, count, &failed);
+  for (size_t i = 0; i < count; i++)
+    bytes_ += writes[i].key.size + writes[i].value.size + BYTES_FOR_EACH_WRITE;
+  return status;
+}
+
+int ChunkedLoad::next_chunk() {
+  const int status = commit_chunk();
+  return status == TIDESDB_OK ? begin_chunk() : status;
+}
+
+int ChunkedLoad::finish() {
+  if (!open_) return TIDESDB_OK;
+  const int status = commit_chunk();
+  return status == TIDESDB_OK ? tidesdb_flush_log(plugin.db) : status;
+}
+
+}  // namespace tidesdb

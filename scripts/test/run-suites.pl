@@ -1,0 +1,237 @@
+#!/usr/bin/perl
+# run-suites.pl PREFIX BASEDIR WORKDIR KNOWN [SUITE...]: the server's own suites, once with InnoDB as the default
+# engine and once with TidesDB, and a table of what passed. A test that InnoDB passes and TidesDB does not must
+# stand in the file KNOWN with its reason; else the end is an error. Lines of KNOWN that are not true any more are listed.
+#
+# How it works: a suite is copied into a tree of links beside BASEDIR (scripts/plugin/basedir.sh). InnoDB runs it
+# as it is; where its result differs from the file, which was recorded with another engine, it is recorded anew:
+# InnoDB's answer is the one that counts. Then the word InnoDB becomes TidesDB in tests, results and options, and the
+# copy runs once more. Tests that are of another engine by their name are left out, and so are differences in what is
+# not part of an answer: plans, and how many rows an ALTER copied. Foreign keys are dropped with a warning, so that the rest of
+# a test is run.
+use strict;
+use warnings;
+use Cwd qw(abs_path);
+use File::Basename qw(basename dirname);
+use File::Copy qw(copy);
+use File::Find qw(find);
+use File::Path qw(make_path remove_tree);
+
+my @SUITES = qw(gcol vcol type_* sql_sequence period versioning parts handler json engines/funcs engines/iuds);
+my $OTHERS = qr/myisam|maria|aria|archive|memory|blackhole|heap|merge|csv|rocksdb/i;
+
+my ($prefix, $base, $work, $known_file, @suites) = @ARGV;
+die "usage: run-suites.pl PREFIX BASEDIR WORKDIR KNOWN [SUITE...]\n" unless $known_file;
+@suites = @SUITES unless @suites;
+my $only = $ENV{TESTS} || '';
+my $tests_dir = 'share/mariadb/mariadb-test';
+my @columns = qw(pass fail skipped);
+
+# --- known differences: suite.test[,combination] : reason ---
+my %known;
+open(my $in, '<', $known_file) or die "$known_file: $!\n";
+while (<$in>) {
+  next if /^\s*(#|$)/;
+  die "$known_file:$.: 'test : reason' expected\n" unless /^(\S+)\s+:\s+(\S.*)$/;
+  $known{$1} = $2;
+}
+close $in;
+
+my (%table, @unknown, @stale);
+for my $suite (@suites) {
+  my ($folder, $pattern) = $suite =~ /^type_/ ? ('main', '^type_') : ("suite/$suite", '');
+  my $mtr_suite = $folder eq 'main' ? 'main' : $suite;
+  my %status;
+  my $tree = "$work/innodb";
+  make_tree($tree, $folder);
+  copy_tree("$prefix/$tests_dir/$folder", "$tree/$tests_dir/$folder", \&only_innodb, $pattern);
+  my @tests = tests_of("$tree/$tests_dir/$folder", $mtr_suite, $pattern);
+  next unless @tests;
+  my $got = run($tree, 'InnoDB', $mtr_suite, [@tests]);
+  # Another engine's results. A test that ran in several combinations has one file for all: it stays as it is.
+  my %combinations;
+  $combinations{s/,.*//r}++ for keys %$got;
+  my @again = grep { $combinations{$_} == 1 } map { s/,.*//r } grep { $got->{$_} eq 'fail' } keys %$got;
+  if (@again) {
+    my $recorded = run($tree, 'InnoDB', $mtr_suite, \@again, '--record');
+    $got->{$_} = $recorded->{$_} for keys %$recorded;
+  }
+  $status{InnoDB} = $got;
+
+  my $other = "$work/tidesdb";
+  make_tree($other, $folder);
+  copy_tree("$tree/$tests_dir/$folder", "$other/$tests_dir/$folder", \&with_tidesdb, '');
+  unlink "$other/$tests_dir/include";
+  copy_tree("$prefix/$tests_dir/include", "$other/$tests_dir/include", \&with_tidesdb, '');
+  $status{TidesDB} = run($other, 'TidesDB', $mtr_suite, [@tests]);
+
+  for my $engine (qw(InnoDB TidesDB)) {
+    $table{$suite}{$engine}{$_}++ for values %{ $status{$engine} };
+  }
+  for my $test (sort keys %{ $status{InnoDB} }) {
+    my $result = $status{TidesDB}{$test} || 'skipped';
+    my $differs = $status{InnoDB}{$test} eq 'pass' && $result ne 'pass';
+    my $reason = $known{$test} || $known{ $test =~ s{,.*}{}r };
+    $table{$suite}{known}++ if $differs && $reason;
+    push @unknown, "$test [$result]" if $differs && !$reason;
+    push @stale, $test if !$differs && $known{$test};
+  }
+}
+
+printf "\n%-16s %24s   %24s   %s\n", 'suite', 'InnoDB pass fail skipped', 'TidesDB pass fail skipped', 'known';
+for my $suite (@suites) {
+  next unless $table{$suite};
+  printf "%-16s", $suite;
+  for my $engine (qw(InnoDB TidesDB)) {
+    printf " %11d %4d %7d  ", map { $table{$suite}{$engine}{$_} || 0 } @columns;
+  }
+  printf " %6d\n", $table{$suite}{known} || 0;
+}
+print "\nInnoDB passes, TidesDB does not, and no reason is known:\n", map { "  $_\n" } @unknown if @unknown;
+print "\nknown differences that are none any more:\n", map { "  $_\n" } @stale if @stale;
+exit(@unknown ? 1 : 0);
+
+# A tree of links to $base, without one folder below mysql-test: all directories on the way to it are real ones, so
+# that nothing is written through a link.
+sub make_tree {
+  my ($tree, $folder) = @_;
+  make_path("$work", "$tree");
+  remove_tree("$tree/share");
+  my @way = ('share', 'mariadb', 'mariadb-test', split m{/}, $folder);
+  my $place = '';
+  for my $next (@way) {
+    make_path("$tree$place");
+    for my $entry (glob("$base$place/*")) {
+      my $name = basename($entry);
+      next if $name eq $next || ($name eq 'var' && $place eq "/$tests_dir") || -l "$tree$place/$name";
+      symlink $entry, "$tree$place/$name" or die "$tree$place/$name: $!\n";
+    }
+    $place .= "/$next";
+  }
+}
+
+sub copy_tree {
+  my ($from, $to, $change, $pattern) = @_;
+  # The folders of MariaDB are shared by all clones: only a directory of our own is written.
+  die "$to: exists\n" if -e $to || -l $to;
+  my $above = abs_path(dirname($to)) || die dirname($to) . ": $!\n";
+  die "$to: not below $work\n" unless index("$above/", abs_path($work) . '/') == 0;
+  find(
+    {
+      follow => 1, no_chdir => 1,
+      wanted => sub {
+        my $name = substr($_, length $from);
+        return make_path("$to$name") if -d $_;
+        my $file = basename($_);
+        return if $pattern && $file =~ /\.(test|result|rdiff|opt|combinations)$/ && $file !~ /$pattern/;
+        if ($file =~ /(\.(test|inc|result|rdiff|opt|combinations|cnf)|^combinations)$/) {
+          open(my $in, '<:raw', $_) or die "$_: $!\n";
+          my $text = do { local $/; <$in> };
+          open(my $out, '>:raw', "$to$name") or die "$to$name: $!\n";
+          print $out $change->($file, defined $text ? $text : '');
+        } else {
+          copy($_, "$to$name") or die "$_: $!\n";
+        }
+      }
+    },
+    $from);
+}
+
+# Of combinations that differ in the engine, InnoDB's; system versioning by transaction id is InnoDB's alone.
+sub only_innodb {
+  my ($file, $text) = @_;
+  return $text unless $file =~ /combinations$/ && $text =~ /innodb/i;
+  my @sections = grep { /\S/ } split /^(?=\[)/m, $text;
+  @sections = grep { !/storage-engine\s*=\s*(?!innodb)\w/i && !/^\[(trx_id|myisam)\]/m } @sections;
+  return join '', @sections;
+}
+
+sub with_tidesdb {
+  my ($file, $text) = @_;
+  if ($file =~ /(\.opt|combinations|\.cnf)$/) {
+    $text =~ s/(default[-_]storage[-_]engine\s*=\s*)innodb/$1TidesDB/gi;
+    return $text;
+  }
+  return join '', map {
+    my $line = $_;
+    $line =~ s/(?<![\w\/.\-])innodb(?![\w\/\-]|\.\w)/TidesDB/gi unless $line =~ /^\s*(--\s*)?source\b|^InnoDB\t\t/i;
+    $line;
+  } split /^/m, $text;
+}
+
+sub tests_of {
+  my ($folder, $suite, $pattern) = @_;
+  my @files = glob("$folder/*.test $folder/t/*.test");
+  my @names = map { basename($_, '.test') } @files;
+  @names = grep { /$pattern/ } @names if $pattern;
+  @names = grep { $_ !~ $OTHERS } @names;
+  @names = grep { /$only/ } @names if $only;
+  return map { "$suite.$_" } sort @names;
+}
+
+# What became of each test: pass, fail, skipped.
+sub run {
+  my ($tree, $engine, $suite, $tests, @options) = @_;
+  my $name = $suite =~ s{/}{_}r . '.' . lc($engine) . (@options ? '.record' : '');
+  my $log = "$work/$name.log";
+  my @command = (
+    'perl', './mtr', "--suite=$suite", '--parallel=' . (@options ? 1 : $ENV{MTR_PARALLEL} || 2),
+    "--vardir=$work/var", "--client-bindir=$prefix/bin", '--force', '--max-test-fail=0', '--retry=0',
+    '--testcase-timeout=3', '--mysqld=--innodb', '--mysqld=--plugin-load-add=ha_tidesdb',
+    '--mysqld=--plugin-maturity=experimental', '--mysqld=--tidesdb-data-home-dir=#tidesdb',
+    '--mysqld=--tidesdb-foreign-keys=WARN',
+    "--mysqld=--default-storage-engine=$engine", ($> == 0 ? '--user=root' : ()), @options, @$tests);
+  my $pid = fork;
+  die "fork: $!\n" unless defined $pid;
+  if ($pid == 0) {
+    chdir "$tree/$tests_dir" or die "$tree: $!\n";
+    $ENV{MTR_BUILD_THREAD} = 'auto';
+    open STDIN, '<', '/dev/null';
+    open STDOUT, '>', $log or die "$log: $!\n";
+    open STDERR, '>&', \*STDOUT;
+    exec @command or die "perl: $!\n";
+  }
+  waitpid $pid, 0;
+  my %status;
+  open(my $in, '<', $log) or die "$log: $!\n";
+  while (<$in>) {
+    next unless /^(\S+)(?:\s+'([^']*)')?\s+(?:w\d+\s+)?\[ (pass|fail|skipped|disabled|retry-\w+)\s*\]/;
+    my $test = defined $2 ? "$1,$2" : $1;
+    my $what = $3 eq 'disabled' ? 'skipped' : $3 =~ /fail/ ? 'fail' : $3;
+    $what = 'pass' if $what eq 'fail' && $engine eq 'TidesDB' && same_answers($tree, $suite, $test);
+    $status{$test} = $what;
+  }
+  printf "%-16s %-8s%s: %s\n", $suite, $engine, (@options ? ', recorded' : ''),
+    join(', ', map { my $w = $_; scalar(grep { $_ eq $w } values %status) . " $w" } @columns);
+  print "  see $log\n" unless %status;
+  return \%status;
+}
+
+# Whether the result of a test that failed differs in plans and the like alone.
+sub same_answers {
+  my ($tree, $suite, $test) = @_;
+  my $name = $test =~ s/^\Q$suite\E\.//r;
+  my $folder = $suite eq 'main' ? 'main' : "suite/$suite";
+  my $alone = $name =~ s/,.*//r;
+  my ($reject) = grep { -f } map { ("$tree/$tests_dir/$folder/$_$name.reject", "$tree/$tests_dir/$folder/$_$alone.reject") } '', 'r/';
+  return 0 unless $reject;
+  my ($expected) = grep { -f } map { $reject =~ s/[^\/]*$/$_.result/r } $name, $alone;
+  return $expected && answers($expected) eq answers($reject);
+}
+
+sub answers {
+  my ($file) = @_;
+  open(my $in, '<:raw', $file) or die "$file: $!\n";
+  my $text = do { local $/; <$in> };
+  # Notes that ROW_FORMAT and KEY_BLOCK_SIZE have no effect, alone or among other warnings.
+  $text =~ s/^Note\t1478\tTidesDB: \w+ has no effect\n//gm;
+  $text =~ s/^Warning\t1105\tTidesDB: foreign keys are not supported and were dropped: .*\n//gm;
+  $text =~ s/^Warnings:\n(?!Warning\t|Note\t|Error\t)//gm;
+  $text =~ s/^\S+\toptimize\tnote\tTable does not support optimize.*\n//gm;
+  $text =~ s/^\S+\.ibd\n//gm;
+  $text =~ s/\tLSM\t/\tBTREE\t/g;
+  $text =~ s/^(affected rows: |info: Records: ).*\n//gm;
+  # EXPLAIN, as a table.
+  $text =~ s/^(\d+|NULL)\t([A-Z]+ ?[A-Z ]*)\t(\S*)\t.*\n/$1\t$2\n/gm;
+  return $text;
+}
