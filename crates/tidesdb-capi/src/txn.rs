@@ -142,6 +142,7 @@ pub unsafe extern "C" fn tidesdb_txn_begin(txn: *mut TxnHandle, level: c_int, fl
             optimistic: flags & 1 != 0,
             unlocked: flags & 2 != 0,
             ordered_waits: flags & 8 != 0,
+            single_statement: flags & 4 != 0,
         };
         // SAFETY: the crate's contract.
         unsafe { transaction(txn)? }.begin(mood)?;

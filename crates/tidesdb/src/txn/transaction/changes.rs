@@ -124,8 +124,8 @@ impl Transaction {
         }
         let insert = matches!(change.kind, ChangeKind::Insert(_));
         let entry = matches!(change.kind, ChangeKind::PutEntry(_));
-        // Of a large transaction the entries are locked by the run that they go to, all at once.
-        let later = entry && !self.batch.runs().is_empty();
+        // Of a large statement the entries are locked by the run that they go to, all at once.
+        let later = entry && self.mood.single_statement && !self.batch.runs().is_empty();
         let lock = change.lock && !self.mood.unlocked && !later;
         if lock {
             let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;

@@ -52,6 +52,9 @@ pub struct Mood {
     pub unlocked: bool,
     /// A replica's applier: every conflict is a wait.
     pub ordered_waits: bool,
+    /// One statement and its commit: either may fail for want of a lock on an entry of an index. With more
+    /// statements a commit never does.
+    pub single_statement: bool,
 }
 
 /// How a read treats others' changes.
