@@ -109,7 +109,6 @@ fn a_test_that_does_not_exist_is_found() {
     assert!(!ask("tidesdb/src/wal/handover.rs::loom_two_committers"), "tidesdb-loom runs it");
     assert!(!ask("tidesdb.trx_savepoint"));
     assert!(ask("tidesdb.no_such_test"));
-    assert!(ask("tidesdb.partition"), "a test that is disabled");
     assert!(!ask("check kill"));
     assert!(ask("check nothing"));
     assert!(ask("anything"));
