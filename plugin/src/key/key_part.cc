@@ -67,7 +67,10 @@ bool is_fixed(KeyPart::Kind kind) { return kind < KeyPart::Kind::BYTES; }
 
 bool is_string(const KeyPart &part) { return !is_fixed(part.kind); }
 
-/* NO PAD speaks of the first level only; the server compares the others padded. */
+/* With all the spaces that fill it up. */
+bool fills_level(const KeyPart &part, uint level) { return part.filled && part.space_weight[level] != 0; }
+
+/* NO PAD speaks of the first level only; the server compares the others padded (save in `filled`). */
 bool pads_level(const KeyPart &part, uint level) {
   return level == 0 ? part.pad_space : part.space_weight[level] != 0;
 }
@@ -90,11 +93,28 @@ bool is_byte_ordered(CHARSET_INFO *cs) {
   return cs->mbmaxlen == 1 || strncmp(cs->cs_name.str, "utf8", 4) == 0;
 }
 
+/* The two collations of tis620 that are no _bin: they move the tone marks to the string's end. */
+bool is_thai(CHARSET_INFO *cs) {
+  return strcmp(cs->cs_name.str, "tis620") == 0 && (cs->state & MY_CS_NON1TO1);
+}
+
+/*
+  CHAR is compared with its padding, whatever the collation says. Where all characters have one
+  weight, that is PAD SPACE. In a NO PAD collation with expansions, contractions or ignorable
+  characters, strings that PAD SPACE finds equal may have different numbers of spaces ('ss' has one
+  less than U+00DF) and differ then: the number counts. In Thai the tone marks stand behind the
+  spaces.
+*/
+bool is_filled(const KeyPart &part) {
+  constexpr uint state = MY_CS_NOPAD | MY_CS_NON1TO1;
+  return part.storage == KeyPart::Storage::CHAR &&
+         ((part.charset->state & state) == state || is_thai(part.charset));
+}
+
 void compile_text(KeyPart *part) {
   CHARSET_INFO *cs = part->charset;
   part->unit = 1;
   part->levels = 1;
-  /* CHAR is compared with its padding, whatever the collation says. */
   part->pad_space = !(cs->state & MY_CS_NOPAD) || part->storage == KeyPart::Storage::CHAR;
   part->trim = part->pad_space;
   if (cs == &my_charset_bin) {
@@ -131,6 +151,12 @@ void compile_text(KeyPart *part) {
     for (size_t i = 0; i < size; i++) part->space_weight[level] = part->space_weight[level] << 8 | weights[i];
   }
   if (part->space_weight[0] == 0) part->pad_space = false;
+  if (is_filled(*part)) {
+    part->filled = true;
+    part->pad_space = part->trim = false;
+  }
+  /* The server compares Thai without padding by strcmp(), save in CHAR. */
+  part->ends_at_nul = is_thai(cs) && (cs->state & MY_CS_NOPAD) && !part->filled;
 }
 
 }  // namespace
@@ -220,7 +246,7 @@ KeyPart compile_key_part(TABLE *table, const KEY_PART_INFO &key_part) {
         part.sort_size = field->sort_length();
     }
   }
-  if (part.prefix && is_string(part) && part.charset->mbmaxlen > 1)
+  if ((part.prefix || part.filled) && is_string(part) && part.charset->mbmaxlen > 1)
     part.characters = key_part.length / part.charset->mbmaxlen;
   part.encoded_size = is_fixed(part.kind) && !part.nullable ? value_size(part) : 0;
   return part;
@@ -232,9 +258,12 @@ bool column_can_cover(const Field *field) { return !(field->flags & BLOB_FLAG); 
 
 namespace {
 
-/* A part over a prefix spans so many characters (bytes where a character is one byte). */
+/*
+  A part over a prefix spans so many characters (bytes where a character is one byte). So does
+  CHAR: its bytes in the record are enough for the widest characters, and all behind is space.
+*/
 Slice cut_to_part(const KeyPart &part, Slice text) {
-  if (!part.prefix) return text;
+  if (!part.prefix && !part.filled) return text;
   if (part.characters != 0) {
     const char *at = reinterpret_cast<const char *>(text.data);
     const size_t most = part.charset->charpos(at, at + text.size, part.characters);
@@ -265,12 +294,25 @@ Slice record_string(const KeyPart &part, const uchar *record) {
   }
 }
 
-size_t trimmed_size(const KeyPart &part, Slice text) {
-  if (!part.trim) return text.size;
+size_t size_without_spaces(const KeyPart &part, Slice text) {
   return part.charset->lengthsp(reinterpret_cast<const char *>(text.data), text.size);
 }
 
+size_t trimmed_size(const KeyPart &part, Slice text) {
+  return part.trim ? size_without_spaces(part, text) : text.size;
+}
+
 /* ---- encoding ---- */
+
+/* One level's weights, the first `size` bytes of `weights`. */
+template <uint UNIT>
+void append_level(const ByteBuffer &weights, size_t size, bool filled, bool pad, uint space,
+                  ByteBuffer *out) {
+  if (unlikely(filled))
+    append_filled_units<UNIT>(weights.data(), size, space, out);
+  else
+    append_units<UNIT>(weights.data(), size, pad, space, out);
+}
 
 void append_string(const KeyPart &part, Slice text, ByteBuffer *out, ByteBuffer *scratch) {
   text.size = trimmed_size(part, text);
@@ -293,20 +335,22 @@ void append_string(const KeyPart &part, Slice text, ByteBuffer *out, ByteBuffer 
       if (!(got.m_warnings & MY_STRNXFRM_TRUNCATED_WEIGHT_REAL_CHAR)) break;
       room *= 2;
     }
+    if (unlikely(part.ends_at_nul)) size = strnlen(reinterpret_cast<const char *>(scratch->data()), size);
     const bool pad = pads_level(part, level);
+    const bool filled = fills_level(part, level);
     const uint space = part.space_weight[level];
     switch (part.unit) {
       case 1:
-        append_units<1>(scratch->data(), size, pad, space, out);
+        append_level<1>(*scratch, size, filled, pad, space, out);
         break;
       case 2:
-        append_units<2>(scratch->data(), size, pad, space, out);
+        append_level<2>(*scratch, size, filled, pad, space, out);
         break;
       case 3:
-        append_units<3>(scratch->data(), size, pad, space, out);
+        append_level<3>(*scratch, size, filled, pad, space, out);
         break;
       default:
-        append_units<4>(scratch->data(), size, pad, space, out);
+        append_level<4>(*scratch, size, filled, pad, space, out);
         break;
     }
   }
@@ -389,6 +433,12 @@ bool append_image_part(const KeyPart &part, const uchar *image, ByteBuffer *out,
 
 namespace {
 
+template <uint UNIT>
+bool skip_level(const uchar **at, const uchar *end, uchar mask, bool filled, bool pad, uint space) {
+  return unlikely(filled) ? skip_filled_units<UNIT>(at, end, mask, space)
+                          : skip_units<UNIT>(at, end, mask, pad, space);
+}
+
 /* Behind the value, which is not NULL. */
 bool skip_value(const KeyPart &part, const uchar **at, const uchar *end) {
   if (!is_string(part)) {
@@ -401,20 +451,21 @@ bool skip_value(const KeyPart &part, const uchar **at, const uchar *end) {
   for (uint level = 0; part.levels >> level; level++) {
     if (!(part.levels & (1U << level))) continue;
     const bool pad = pads_level(part, level);
+    const bool filled = fills_level(part, level);
     const uint space = part.space_weight[level];
     bool fine;
     switch (part.unit) {
       case 1:
-        fine = skip_units<1>(at, end, mask, pad, space);
+        fine = skip_level<1>(at, end, mask, filled, pad, space);
         break;
       case 2:
-        fine = skip_units<2>(at, end, mask, pad, space);
+        fine = skip_level<2>(at, end, mask, filled, pad, space);
         break;
       case 3:
-        fine = skip_units<3>(at, end, mask, pad, space);
+        fine = skip_level<3>(at, end, mask, filled, pad, space);
         break;
       default:
-        fine = skip_units<4>(at, end, mask, pad, space);
+        fine = skip_level<4>(at, end, mask, filled, pad, space);
         break;
     }
     if (!fine) return false;
@@ -470,7 +521,8 @@ void append_unpack_part(const KeyPart &part, const uchar *record, ByteBuffer *ou
       break;
     }
     default: {
-      const size_t size = part.storage == KeyPart::Storage::CHAR ? trimmed_size(part, value) : value.size;
+      const size_t size =
+          part.storage == KeyPart::Storage::CHAR ? size_without_spaces(part, value) : value.size;
       uchar *to = out->reserve(MAX_VARINT_SIZE + size);
       to = write_varint(to, size);
       memcpy(to, value.data, size);

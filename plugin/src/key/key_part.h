@@ -33,10 +33,12 @@ struct KeyPart {
   Storage storage;
   bool nullable;
   bool descending;
-  bool pad_space; /* trailing spaces are not significant */
-  bool trim;      /* they are cut off before the string is looked at */
-  bool covering;  /* the whole column, and not a BLOB */
-  bool prefix;    /* HA_PART_KEY_SEG */
+  bool pad_space;   /* trailing spaces are not significant */
+  bool trim;        /* they are cut off before the string is looked at */
+  bool filled;      /* CHAR of some collations, WEIGHTS: compared with the spaces that fill it up */
+  bool ends_at_nul; /* WEIGHTS: what stands behind a NUL byte is not compared */
+  bool covering;    /* the whole column, and not a BLOB */
+  bool prefix;      /* HA_PART_KEY_SEG */
   uchar null_bit;
   uchar levels; /* WEIGHTS: set of levels of the collation, as bits; else 1 */
   uchar unit;   /* WEIGHTS: bytes of a weight; else 1 */
@@ -45,12 +47,12 @@ struct KeyPart {
   uint record_offset;
   uint width;        /* bytes of the value in the record (FIXED), or of the text (CHAR), or its bound */
   uint part_length;  /* KEY_PART_INFO::length: bytes that the part spans at most */
-  uint characters;   /* prefix parts of multi-byte text: most characters; 0: cut by bytes */
+  uint characters;   /* prefix parts and `filled` ones of multi-byte text: most characters; 0: cut by bytes */
   uint image_size;   /* KEY_PART_INFO::store_length */
   uint encoded_size; /* NULL byte included; 0: varies */
   uint sort_size;    /* IMAGE: bytes of the sort image */
   uint field_index;
-  uint space_weight[MY_STRXFRM_NLEVELS]; /* WEIGHTS, PAD SPACE: of a space, for each level */
+  uint space_weight[MY_STRXFRM_NLEVELS]; /* WEIGHTS: of a space, for each level */
   Field *field;
   CHARSET_INFO *charset;
 

@@ -5,7 +5,9 @@
 
   One unit, E, is followed by a marker that says whether it belongs to the string or ends it. NO
   PAD: E is the lowest unit, 0, and the end sorts below everything. PAD SPACE: E is the space, and
-  the markers say how the rest of the string compares with spaces without end.
+  the markers say how the rest of the string compares with spaces without end. FILLED: NO PAD, for
+  strings that may end in many spaces; a run of spaces is one space, a marker that says how the rest
+  behind the run compares with a space, and the run's length.
 
   UNIT is the number of bytes of a unit in the weight string; units of two bytes are rewritten to
   one, two or three that sort alike.
@@ -22,6 +24,7 @@ constexpr uchar INSIDE_NO_PAD = 0xff;
 constexpr uchar REST_BELOW_SPACES = 0x01;
 constexpr uchar END_PAD_SPACE = 0x02;
 constexpr uchar REST_ABOVE_SPACES = 0x03;
+constexpr uint RUN_LENGTH_SIZE = 2;
 
 template <uint UNIT>
 inline uint unit_at(const uchar *from, size_t index, size_t size) {
@@ -105,6 +108,40 @@ void append_units(const uchar *from, size_t size, bool pad, uint space, ByteBuff
   out->set_end(to);
 }
 
+/*
+  The same for FILLED; `space` is not 0. Of two strings that differ behind the same units and have
+  runs of a and b spaces there, a < b, the first goes on where the second still has a space: it is
+  the lower one exactly if it ends or goes on below a space. So runs with such a rest sort by their
+  length, the others by its complement.
+*/
+template <uint UNIT>
+void append_filled_units(const uchar *from, size_t size, uint space, ByteBuffer *out) {
+  const size_t count = (size + UNIT - 1) / UNIT;
+  uchar *to = out->reserve((count + 1) * (UNIT + 2 + RUN_LENGTH_SIZE));
+  for (size_t i = 0; i < count;) {
+    const uint unit = unit_at<UNIT>(from, i, size);
+    to = put_unit<UNIT>(to, unit);
+    if (likely(unit != space)) {
+      if (unit == 0) *to++ = INSIDE_NO_PAD;
+      i++;
+      continue;
+    }
+    size_t next = i + 1;
+    while (next < count && unit_at<UNIT>(from, next, size) == space) next++;
+    /* A CHAR has 255 characters at most, and no character has so many weights. */
+    DBUG_ASSERT(next - i <= UINT_MAX16);
+    const bool above = next < count && unit_at<UNIT>(from, next, size) > space;
+    const uint run = static_cast<uint>(next - i);
+    *to++ = above ? REST_ABOVE_SPACES : REST_BELOW_SPACES;
+    mi_int2store(to, above ? ~run : run);
+    to += RUN_LENGTH_SIZE;
+    i = next;
+  }
+  to = put_unit<UNIT>(to, 0);
+  *to++ = END_NO_PAD;
+  out->set_end(to);
+}
+
 /* Reads the marker behind an E. */
 enum class Mark { INSIDE, END, DAMAGED };
 inline Mark take_mark(const uchar **at, const uchar *end, uchar mask, bool pad) {
@@ -125,6 +162,23 @@ bool skip_units(const uchar **at, const uchar *end, uchar mask, bool pad, uint s
     if (likely(unit != escape)) continue;
     const Mark mark = take_mark(at, end, mask, pad);
     if (mark != Mark::INSIDE) return mark == Mark::END;
+  }
+}
+
+/* The same for FILLED. */
+template <uint UNIT>
+bool skip_filled_units(const uchar **at, const uchar *end, uchar mask, uint space) {
+  for (;;) {
+    uint unit;
+    if (!take_unit<UNIT>(at, end, mask, &unit)) return false;
+    if (likely(unit != 0 && unit != space)) continue;
+    const Mark mark = take_mark(at, end, mask, unit == space);
+    if (unit == 0) {
+      if (mark != Mark::INSIDE) return mark == Mark::END;
+    } else {
+      if (mark != Mark::INSIDE || static_cast<size_t>(end - *at) < RUN_LENGTH_SIZE) return false;
+      *at += RUN_LENGTH_SIZE;
+    }
   }
 }
 
