@@ -286,7 +286,8 @@ my_bool codec_probe_init(UDF_INIT *init, UDF_ARGS *, char *message) {
   }
   for (uint i = 0; i < table->s->keys; i++)
     if (i != pk) probe->codecs[i] = KeyCodec::make(table, i, probe->primary);
-  probe->rows = RowCodec::make(table, probe->primary);
+  static const RowHistory only_the_present;
+  probe->rows = RowCodec::make(table, probe->primary, only_the_present);
   probe->reader.reset(new RowReader(*probe->rows));
   init->ptr = reinterpret_cast<char *>(probe);
   init->const_item = 0;
