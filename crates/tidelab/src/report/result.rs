@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::measure::experiment::{Design, Record};
 use crate::measure::summary::Line;
@@ -13,7 +13,7 @@ use crate::telemetry::machine::Machine;
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The server that was measured.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ServerFacts {
     /// Its version.
     pub version: String,

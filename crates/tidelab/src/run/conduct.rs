@@ -1,0 +1,176 @@
+//! Carries a run out, cell by cell, and goes on with one that was ended.
+
+use super::{now_unix_s, Cell, CellId, Folder, Run};
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+
+/// Cells that are measured together, because they share what was made for them: one load of
+/// tables, one server. A run that is resumed measures a group anew unless all of it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// What a person reads while it is measured.
+    pub title: String,
+    /// Its cells, in their order.
+    pub cells: Vec<CellId>,
+}
+
+/// What an experiment's kind does itself.
+pub trait Conductor {
+    /// All groups in the order in which they are to be measured: competitors take turns. The same
+    /// each time for the same design.
+    fn groups(&self) -> Vec<Group>;
+
+    /// Measures a group: each of its cells is given to [`Folder::finish`], also one that failed.
+    /// Errors end the run, and what is in the folder stays; what fails only a cell belongs into the
+    /// cell. The head is written again afterwards: servers and notes can be added to it.
+    fn measure(&mut self, group: &Group, run: &mut Run, folder: &mut Folder) -> Result<()>;
+
+    /// Ends what it began, as servers. Called once, also after an error.
+    fn close(&mut self) -> Result<()>;
+}
+
+/// Measures the groups that are not in the folder. True: all cells are there and count.
+pub fn conduct(
+    conductor: &mut dyn Conductor,
+    run: &mut Run,
+    folder: &mut Folder,
+    interrupt: &Interrupt,
+) -> Result<bool> {
+    let groups = conductor.groups();
+    let open: Vec<&Group> = groups.iter().filter(|g| !g.cells.iter().all(|c| folder.has(c))).collect();
+    let before = groups.len() - open.len();
+    if before > 0 {
+        eprintln!("{before} of {} parts are measured already", groups.len());
+    }
+    run.ended_early = None;
+    let mut ended = Ok(());
+    for (n, group) in open.iter().enumerate() {
+        eprintln!("[{}/{}] {}", before + n + 1, groups.len(), group.title);
+        ended = interrupt.check().and_then(|()| conductor.measure(group, run, folder));
+        if ended.is_ok() {
+            ended = folder.write_head(run);
+        }
+        if ended.is_err() {
+            break;
+        }
+    }
+    let closed = conductor.close();
+    let ended = ended.and(closed);
+    match &ended {
+        Ok(()) => run.ended_unix_s = Some(now_unix_s()),
+        Err(error) => run.ended_early = Some(error.to_string()),
+    }
+    folder.write_head(run)?;
+    if let Err(Error::Interrupted) = ended {
+        eprintln!("to go on: tidelab run --resume {}", folder.path().display());
+    }
+    ended?;
+    let (_, cells) = super::folder::read(folder.path())?;
+    Ok(groups.iter().flat_map(|g| &g.cells).all(|id| cells.iter().any(|c| c.id == *id && c.counts())))
+}
+
+/// The folder for a run: a new one, or the one to go on with if that was begun with the same design.
+pub fn folder_for(
+    run: &mut Run,
+    parent: &std::path::Path,
+    resume: Option<&std::path::Path>,
+) -> Result<Folder> {
+    let Some(path) = resume else { return Folder::create(parent, run) };
+    let (folder, begun) = Folder::resume(path)?;
+    if (&begun.name, &begun.kind, &begun.design) != (&run.name, &run.kind, &run.design) {
+        return Err(Error::Usage(format!(
+            "{} was begun with another design; a run goes on with its own",
+            path.display()
+        )));
+    }
+    *run = begun;
+    Ok(folder)
+}
+
+/// A cell that failed before it had figures.
+pub fn failed(id: &CellId, why: impl ToString) -> Cell {
+    let mut cell = Cell::new(id.clone(), 0);
+    cell.failures.push(why.to_string());
+    cell
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::folder;
+
+    struct Counting {
+        measured: Vec<String>,
+        fails_at: Option<&'static str>,
+        closed: u32,
+    }
+
+    impl Counting {
+        fn new(fails_at: Option<&'static str>) -> Counting {
+            Counting { measured: Vec::new(), fails_at, closed: 0 }
+        }
+    }
+
+    impl Conductor for Counting {
+        fn groups(&self) -> Vec<Group> {
+            (1..=3)
+                .map(|round| Group {
+                    title: format!("round {round}"),
+                    cells: ["A", "B"].map(|e| CellId::new([("engine", e.to_string())], round)).to_vec(),
+                })
+                .collect()
+        }
+
+        fn measure(&mut self, group: &Group, _: &mut Run, folder: &mut Folder) -> Result<()> {
+            for id in &group.cells {
+                if self.fails_at == Some(id.folder().as_str()) {
+                    return Err(Error::Interrupted);
+                }
+                self.measured.push(id.folder());
+                let mut cell = Cell::new(id.clone(), 1);
+                cell.figure("rate_per_s", 1.0);
+                folder.finish(cell)?;
+            }
+            Ok(())
+        }
+
+        fn close(&mut self) -> Result<()> {
+            self.closed += 1;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_group_that_was_ended_is_measured_anew_and_others_are_not() {
+        let parent = tempfile::tempdir().unwrap();
+        let interrupt = Interrupt::on_signals().unwrap();
+        let mut run = Run::new("t", "", "sweep");
+        let mut first = Counting::new(Some("B-r2"));
+        let mut folder = folder_for(&mut run, parent.path(), None).unwrap();
+        let path = folder.path().to_path_buf();
+        assert!(conduct(&mut first, &mut run, &mut folder, &interrupt).is_err());
+        assert_eq!((first.measured.len(), first.closed), (3, 1));
+        drop(folder);
+        assert_eq!(folder::read(&path).unwrap().0.ended_early.as_deref(), Some("interrupted"));
+
+        let mut again = Run::new("t", "", "sweep");
+        let mut folder = folder_for(&mut again, parent.path(), Some(&path)).unwrap();
+        let mut second = Counting::new(None);
+        assert!(conduct(&mut second, &mut again, &mut folder, &interrupt).unwrap());
+        assert_eq!(second.measured, ["A-r2", "B-r2", "A-r3", "B-r3"]);
+        let (head, cells) = folder::read(&path).unwrap();
+        assert_eq!((head.ended_early, cells.len()), (None, 6));
+        assert_eq!(head.started_unix_s, run.started_unix_s);
+    }
+
+    #[test]
+    fn another_design_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let mut run = Run::new("t", "", "sweep");
+        let path = folder_for(&mut run, parent.path(), None).unwrap().path().to_path_buf();
+        let mut other = Run::new("t", "", "sweep");
+        other.design = serde_json::json!({"rounds": 9});
+        let error = folder_for(&mut other, parent.path(), Some(&path)).unwrap_err().to_string();
+        assert!(error.contains("another design"), "{error}");
+    }
+}

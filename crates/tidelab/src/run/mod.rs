@@ -1,0 +1,170 @@
+//! A run as it is kept: one format for every experiment, so that one report, one comparison and
+//! one import serve them all. `docs/run-format.md` describes the files.
+//!
+//! A [`Run`] says what was to be measured, of whom, on which machine. Its [`Cell`]s are single
+//! measurements: one competitor, one workload, one setting, one round. Both live in a [`Folder`],
+//! which is written as the run goes on: a cell is there whole or not at all, and a run that was
+//! ended goes on with what is missing ([`conduct`]).
+
+pub mod cell;
+pub mod conduct;
+pub mod folder;
+pub mod series;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use cell::{Buckets, Cell, CellId};
+pub use conduct::{conduct, Conductor, Group};
+pub use folder::Folder;
+pub use series::Series;
+
+use crate::report::result::ServerFacts;
+use crate::telemetry::machine::Machine;
+
+/// Raised when a field of the files changes its meaning or goes.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What an axis of a run stands for: the report draws by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Who is compared: an engine, a server. A run has one such axis.
+    Competitor,
+    /// A number that is varied, as threads or a size: the x of a curve.
+    Number,
+    /// Anything else, as a workload, a tier, a transaction.
+    Category,
+}
+
+/// One of the labels that every cell has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Axis {
+    /// The label's name in cells, as `engine`.
+    pub name: String,
+    /// What a person reads.
+    pub title: String,
+    /// What it stands for.
+    pub role: Role,
+    /// The values in the order in which they are shown; others come after them.
+    #[serde(default)]
+    pub values: Vec<String>,
+}
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+    /// Neither: it only describes.
+    Neither,
+}
+
+/// One figure that cells have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metric {
+    /// The figure's name in cells; ends with its unit, as `p99_ms`.
+    pub name: String,
+    /// What a person reads, without the unit.
+    pub title: String,
+    /// The unit, as `ms`, `1/s`, `B`.
+    pub unit: String,
+    /// Which way is better.
+    pub better: Better,
+    /// Whether a summary shows it.
+    pub main: bool,
+}
+
+impl Metric {
+    /// A figure that a summary shows.
+    pub fn main(name: &str, title: &str, unit: &str, better: Better) -> Metric {
+        Metric { name: name.into(), title: title.into(), unit: unit.into(), better, main: true }
+    }
+
+    /// A figure that only the details show.
+    pub fn detail(name: &str, title: &str, unit: &str, better: Better) -> Metric {
+        Metric { main: false, ..Metric::main(name, title, unit, better) }
+    }
+}
+
+/// What was to be measured, of whom, where.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// See [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// A short name without spaces, as `tpcc-small`.
+    pub name: String,
+    /// What a person reads.
+    pub title: String,
+    /// What was done, in some sentences; empty for nothing to say.
+    #[serde(default)]
+    pub about: String,
+    /// The kind: `sysbench`, `tpcc`, `iibench`, `delete-regime`, `sweep`, `matrix`, `engine`, `import`.
+    pub kind: String,
+    /// The laboratory's version; empty for results of others.
+    pub tidelab: String,
+    /// Seconds since 1970 at the start.
+    pub started_unix_s: u64,
+    /// The same at the end; none while it is not whole.
+    pub ended_unix_s: Option<u64>,
+    /// The machine; none where that is not known.
+    pub machine: Option<Machine>,
+    /// The servers by name: the values of the axis `server` or `engine`.
+    #[serde(default)]
+    pub servers: BTreeMap<String, ServerFacts>,
+    /// What was asked for, in the form of the experiment's kind. A run is resumed only with the same.
+    pub design: serde_json::Value,
+    /// The labels of the cells, the competitor's first.
+    pub axes: Vec<Axis>,
+    /// The figures of the cells, the most important one first.
+    pub metrics: Vec<Metric>,
+    /// The competitor that ratios are taken against; none: the first.
+    pub reference: Option<String>,
+    /// Files beside the cells, as paths within the folder: option files, status, logs.
+    #[serde(default)]
+    pub files: Vec<String>,
+    /// Sentences that the report shows with the results, as what a rule left out.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// Why it ended before its last cell.
+    pub ended_early: Option<String>,
+}
+
+impl Run {
+    /// A run that begins now, with nothing of its own yet.
+    pub fn new(name: &str, title: &str, kind: &str) -> Run {
+        Run {
+            schema_version: SCHEMA_VERSION,
+            name: name.to_string(),
+            title: title.to_string(),
+            about: String::new(),
+            kind: kind.to_string(),
+            tidelab: env!("CARGO_PKG_VERSION").to_string(),
+            started_unix_s: now_unix_s(),
+            ended_unix_s: None,
+            machine: None,
+            servers: BTreeMap::new(),
+            design: serde_json::Value::Null,
+            axes: Vec::new(),
+            metrics: Vec::new(),
+            reference: None,
+            files: Vec::new(),
+            notes: Vec::new(),
+            ended_early: None,
+        }
+    }
+
+    /// The axis of the competitors.
+    pub fn competitor_axis(&self) -> Option<&Axis> {
+        self.axes.iter().find(|axis| axis.role == Role::Competitor)
+    }
+}
+
+/// Seconds since 1970.
+pub fn now_unix_s() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
