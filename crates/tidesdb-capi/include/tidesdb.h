@@ -262,6 +262,9 @@ enum {
 };
 /* Locks the table that `family` stands for, until the transaction ends. Row locks need an intent. */
 int tidesdb_lock_table(tidesdb_txn *txn, tidesdb_family *family, int mode);
+/* Locks a key exclusively, until the transaction ends, whether there is something at it or not. A restart of a
+ * prepared transaction locks what was written: this lock does not outlive the process. */
+int tidesdb_lock_key(tidesdb_txn *txn, tidesdb_family *family, const uint8_t *key, size_t key_size);
 
 /* Commit in three calls; tidesdb_txn_commit() is all of them.
  * prepare: the last that may fail, wait or be killed. With `xid` (1..140 bytes) the batch is written

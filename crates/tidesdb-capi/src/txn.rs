@@ -285,6 +285,24 @@ pub unsafe extern "C" fn tidesdb_lock_table(
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn tidesdb_lock_key(
+    txn: *mut TxnHandle,
+    family: *mut FamilyHandle,
+    key: *const u8,
+    key_size: usize,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let (family, handle, key) = unsafe { (given(family)?, given(txn)?, bytes(key, key_size)) };
+        handle.check_store(family)?;
+        // SAFETY: as above.
+        unsafe { handle.txn() }.lock(&family.family, key)?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_prepare(txn: *mut TxnHandle, xid: *const u8, xid_size: usize) -> c_int {
     guard_shared(|| {
         // SAFETY: the crate's contract.

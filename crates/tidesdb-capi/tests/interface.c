@@ -633,6 +633,18 @@ static void lock_waits(void) {
   OK(put(b, family, "z", "2"));
   OK(tidesdb_txn_rollback(b));
 
+  /* A key by itself, with nothing at it. */
+  OK(tidesdb_txn_begin(a, TIDESDB_READ_COMMITTED, 0));
+  OK(tidesdb_txn_begin(b, TIDESDB_READ_COMMITTED, 0));
+  OK(tidesdb_lock_key(a, family, (const uint8_t *)"nothing", 7));
+  IS(TIDESDB_LOCK_TIMEOUT, put(b, family, "nothing", "2"));
+  IS(TIDESDB_LOCK_TIMEOUT, tidesdb_lock_key(b, family, (const uint8_t *)"nothing", 7));
+  OK(tidesdb_lock_key(b, family, (const uint8_t *)"nothin", 6));
+  CHECK(!tidesdb_txn_has_writes(a));
+  OK(tidesdb_txn_rollback(a));
+  OK(put(b, family, "nothing", "2"));
+  OK(tidesdb_txn_rollback(b));
+
   tidesdb_cursor_close(cursor);
   tidesdb_txn_free(a);
   tidesdb_txn_free(b);
@@ -1248,6 +1260,7 @@ static void misuse(void) {
   tidesdb_txn_statement_end(NULL);
   IS(TIDESDB_INVALID, tidesdb_txn_statement_rollback(NULL));
   IS(TIDESDB_INVALID, tidesdb_lock_table(NULL, family, TIDESDB_LOCK_SHARED));
+  IS(TIDESDB_INVALID, tidesdb_lock_key(NULL, family, (const uint8_t *)"k", 1));
   IS(TIDESDB_INVALID, tidesdb_txn_prepare(NULL, NULL, 0));
   tidesdb_txn_order(NULL);
   IS(TIDESDB_INVALID, tidesdb_txn_finish(NULL, 0));
@@ -1296,6 +1309,7 @@ static void misuse(void) {
   IS(TIDESDB_NOT_FOUND, tidesdb_cursor_next(cursor));
   IS(TIDESDB_INVALID, tidesdb_txn_statement_begin(txn, 1, 1));
   IS(TIDESDB_INVALID, tidesdb_lock_table(txn, family, TIDESDB_LOCK_SHARED));
+  IS(TIDESDB_INVALID, tidesdb_lock_key(txn, family, (const uint8_t *)"k", 1));
   IS(TIDESDB_INVALID, tidesdb_txn_prepare(txn, NULL, 0));
   IS(TIDESDB_INVALID, tidesdb_txn_take_snapshot(txn));
   IS(TIDESDB_INVALID, tidesdb_txn_finish(txn, 0));
@@ -1314,6 +1328,7 @@ static void misuse(void) {
   memset(xid, 'x', sizeof xid);
   IS(TIDESDB_INVALID, tidesdb_txn_prepare(txn, (const uint8_t *)xid, sizeof xid));
   IS(TIDESDB_INVALID, tidesdb_lock_table(txn, family, 9));
+  IS(TIDESDB_INVALID, tidesdb_lock_key(txn, NULL, (const uint8_t *)"k", 1));
 
   /* Numbers that stand for nothing. */
   memset(&op, 0, sizeof op);
@@ -1362,6 +1377,7 @@ static void misuse(void) {
   IS(TIDESDB_INVALID, tidesdb_cursor_seek(cursor, theirs, &seek));
   IS(TIDESDB_INVALID, put(theirs, family, "k", "v"));
   IS(TIDESDB_INVALID, tidesdb_lock_table(theirs, family, TIDESDB_LOCK_SHARED));
+  IS(TIDESDB_INVALID, tidesdb_lock_key(theirs, family, (const uint8_t *)"k", 1));
   tidesdb_txn_free(theirs);
   OK(tidesdb_close(second));
 

@@ -658,6 +658,64 @@ fn what_a_savepoint_undoes_stays_locked() {
     assert!(tables(&disk) <= before + 2, "{} files", tables(&disk));
 }
 
+/// A statement that fails gives the space of its files back, and with it the locks on what was in them alone;
+/// what a savepoint undid before it stays locked.
+#[test]
+fn a_failed_statement_keeps_what_a_savepoint_locked() {
+    let disk = FaultyDisk::new(14);
+    let (db, families) = make(&disk, &options());
+    let a = &families[0];
+    let mut txn = begin(&db);
+    let savepoint = txn.savepoint_set().expect("sets");
+    for n in 1..400 {
+        txn.put(a, &key(n), &[1; 50]).expect("puts");
+    }
+    txn.savepoint_rollback(savepoint).expect("rolls back");
+    let kept = tables(&disk);
+    txn.statement_begin(true, Duration::ZERO).expect("begins");
+    for n in 1000..2000 {
+        txn.put(a, &key(n), &[2; 50]).expect("puts");
+    }
+    assert!(tables(&disk) > kept);
+    txn.statement_rollback();
+    assert_eq!(tables(&disk), kept);
+    let mut other = begin(&db);
+    other.set_lock_timeout(Some(Duration::ZERO));
+    for n in [1, 200, 399] {
+        assert!(matches!(other.put(a, &key(n), b"theirs"), Err(Error::LockTimeout)), "{n}");
+    }
+    other.put(a, &key(1100), b"theirs").expect("its files are gone");
+    other.rollback().expect("rolls back");
+    txn.commit().expect("commits");
+}
+
+/// A key that is locked by itself waits and keeps others out, also where entries are locked by the run that they
+/// go to.
+#[test]
+fn a_key_is_locked_without_a_change() {
+    let disk = FaultyDisk::new(15);
+    let (db, families) = make(&disk, &options());
+    let a = &families[0];
+    let mut txn = begin(&db);
+    txn.rollback().expect("rolls back");
+    txn.begin(Mood { single_statement: true, ..Mood::default() }).expect("begins");
+    for n in 0..400 {
+        txn.put(a, &key(n), &[1; 50]).expect("puts");
+    }
+    assert!(db.stats().spilled_runs > 0);
+    txn.lock(a, &key(999)).expect("locks");
+    let mut other = begin(&db);
+    other.set_lock_timeout(Some(Duration::ZERO));
+    assert!(matches!(other.lock(a, &key(999)), Err(Error::LockTimeout)));
+    assert!(matches!(other.put(a, &key(999), b"theirs"), Err(Error::LockTimeout)));
+    assert!(matches!(other.lock(a, &key(1)), Err(Error::LockTimeout)));
+    txn.commit().expect("commits");
+    other.lock(a, &key(999)).expect("free");
+    other.commit().expect("commits");
+    assert!(matches!(other.lock(a, &key(999)), Err(Error::InvalidArgument(_))), "no transaction");
+    assert_eq!(rows(&db, a).expect("reads").len(), 400);
+}
+
 /// A range that was read under locks waits for the rows of a large transaction, and keeps out those that it
 /// writes later, index entries included, which no statement locks.
 #[test]

@@ -185,28 +185,17 @@ int ha_tidesdb::lock_table(int mode) {
 }
 
 /*
-  Locks a key that no row or entry has, to the transaction's end: it is written, and the change taken back. A
-  transaction that XA PREPARE may leave to a restart keeps a deletion of it, for a restart locks what was
-  written.
+  Locks a key that no row or entry has, to the transaction's end. A restart locks what was written: a
+  transaction that XA PREPARE may leave to one deletes what is not there.
 */
 int ha_tidesdb::lock_key(tidesdb_family *family, Slice key) {
   tidesdb_txn *txn = session_->txn();
-  const auto write = [&](int kind, int flags) {
-    const tidesdb_op op{family, key, {nullptr, 0}, static_cast<uint8_t>(kind), static_cast<uint8_t>(flags)};
+  int status = tidesdb_lock_key(txn, family, key.data, key.size);
+  if (status == TIDESDB_OK && table->in_use->transaction->xid_state.is_explicit_XA()) {
+    const tidesdb_op deletion{family, key, {nullptr, 0}, TIDESDB_DELETE, 0};
     size_t failed = 0;
-    return tidesdb_write(txn, &op, 1, &failed);
-  };
-  uint64_t mark = 0;
-  int status = tidesdb_txn_savepoint_set(txn, &mark);
-  if (status != TIDESDB_OK) return fail(status);
-  status = write(TIDESDB_PUT_ENTRY, TIDESDB_OP_LOCK);
-  const int error = status == TIDESDB_OK ? 0 : fail(status);
-  const int undone = error ? TIDESDB_OK : tidesdb_txn_savepoint_rollback(txn, mark);
-  tidesdb_txn_savepoint_release(txn, mark);
-  if (error) return error;
-  if (undone != TIDESDB_OK) return fail(undone);
-  if (!table->in_use->transaction->xid_state.is_explicit_XA()) return 0;
-  status = write(TIDESDB_DELETE, 0);
+    status = tidesdb_write(txn, &deletion, 1, &failed);
+  }
   return status == TIDESDB_OK ? 0 : fail(status);
 }
 

@@ -19,6 +19,14 @@ impl Transaction {
         self.store.locks.lock_table(&self.owner, family.id(), mode, self.policy(false)).map(|_| ())
     }
 
+    /// Locks a key exclusively until the transaction ends, whether there is something at it or not, and without a look
+    /// at what is there. Errors: those of a wait for a lock.
+    pub fn lock(&mut self, family: &Family, key: &[u8]) -> Result<()> {
+        self.require_active()?;
+        family.check_live()?;
+        self.lock_key(family.id(), key, Mode::Exclusive, false).map(|_| ())
+    }
+
     pub(super) fn policy(&self, skip: bool) -> Policy {
         match self.lock_timeout {
             _ if skip => Policy::Skip,
