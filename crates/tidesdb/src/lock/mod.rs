@@ -50,13 +50,13 @@ mod shard;
 mod stored;
 mod wait;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod range_test;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod script_test;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod stored_test;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod stress_test;
 
 use std::fmt;

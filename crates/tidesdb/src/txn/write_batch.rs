@@ -38,8 +38,6 @@ struct Change {
 struct Order {
     family: FamilyId,
     chunks: Vec<Vec<Place>>,
-    /// The prefix of each chunk's first place: the search for a chunk stays in these few lines of the cache.
-    firsts: Vec<u64>,
 }
 
 /// A change in an order. The begin of its key stands beside its id, because a search that follows every id to
@@ -143,11 +141,9 @@ impl WriteBatch {
         self.runs.take_back();
     }
 
-    /// Forgets the files of changes that were cut away. Returns whether there were files.
-    pub(crate) fn forget_cut(&mut self) -> bool {
-        let had = self.runs.has_files();
-        self.runs.forget_cut();
-        had
+    /// Forgets the files that were cut away behind the first `kept`. Returns whether there were any.
+    pub(crate) fn forget_cut(&mut self, kept: usize) -> bool {
+        self.runs.forget_cut(kept)
     }
 
     /// Merges runs that have become many. Errors: as [`WriteBatch::write_run`]; no change is lost then.
@@ -168,25 +164,19 @@ impl WriteBatch {
         self.bytes.extend_from_slice(value);
         let order = self.order_of(family);
         let (chunk, place) = self.search(order, key);
-        let Order { chunks, firsts, .. } = &mut self.orders[order];
+        let chunks = &mut self.orders[order].chunks;
         let replaced = match place {
             Ok(at) => std::mem::replace(&mut chunks[chunk][at].id, id),
             Err(at) => {
-                let prefix = prefix_of(key);
                 if chunks.is_empty() {
                     chunks.push(self.spare.pop().unwrap_or_default());
-                    firsts.push(prefix);
                 }
-                chunks[chunk].insert(at, Place { prefix, id });
-                if at == 0 {
-                    firsts[chunk] = prefix;
-                }
+                chunks[chunk].insert(at, Place { prefix: prefix_of(key), id });
                 if chunks[chunk].len() > CHUNK {
                     // A batch in key order leaves full chunks behind; any other splits in the middle.
                     let cut = if at == CHUNK { CHUNK } else { CHUNK / 2 };
                     let mut right = self.spare.pop().unwrap_or_default();
                     right.extend(chunks[chunk].drain(cut..));
-                    firsts.insert(chunk + 1, right[0].prefix);
                     chunks.insert(chunk + 1, right);
                 }
                 NONE
@@ -224,16 +214,12 @@ impl WriteBatch {
                 self.search(order, key)
             };
             if let Ok(at) = place {
-                let Order { chunks, firsts, .. } = &mut self.orders[order];
+                let chunks = &mut self.orders[order].chunks;
                 if change.replaced == NONE {
                     chunks[chunk].remove(at);
-                    match chunks[chunk].first() {
-                        Some(first) => firsts[chunk] = first.prefix,
-                        None => {
-                            firsts.remove(chunk);
-                            let empty = chunks.remove(chunk);
-                            self.spare.push(empty);
-                        }
+                    if chunks[chunk].is_empty() {
+                        let empty = chunks.remove(chunk);
+                        self.spare.push(empty);
                     }
                 } else {
                     chunks[chunk][at].id = change.replaced;
@@ -359,7 +345,7 @@ impl WriteBatch {
         match self.orders.iter().position(|order| order.family == family) {
             Some(at) => at,
             None => {
-                self.orders.push(Order { family, ..Order::default() });
+                self.orders.push(Order { family, chunks: Vec::new() });
                 self.orders.len() - 1
             }
         }
@@ -367,27 +353,15 @@ impl WriteBatch {
 
     /// The chunk where `key` is or belongs, and its place there.
     fn search(&self, order: usize, key: &[u8]) -> (usize, Result<usize, usize>) {
-        let Order { chunks, firsts, .. } = &self.orders[order];
+        let chunks = &self.orders[order].chunks;
         let prefix = prefix_of(key);
         let compare = |place: &Place| place.prefix.cmp(&prefix).then_with(|| self.key(place.id).cmp(key));
-        let above = |chunk: usize| match firsts[chunk].cmp(&prefix) {
-            Ordering::Equal => chunks[chunk].first().is_none_or(|first| compare(first).is_gt()),
-            other => other.is_gt(),
-        };
+        let above = |chunk: &Vec<Place>| chunk.first().is_none_or(|first| compare(first).is_gt());
         // Batches are mostly made in key order: look at the end first.
-        let (mut from, mut to) = (0, chunks.len());
-        if to > 0 && !above(to - 1) {
-            from = to;
-        }
-        while from < to {
-            let middle = from.midpoint(to);
-            if above(middle) {
-                to = middle;
-            } else {
-                from = middle + 1;
-            }
-        }
-        let chunk = from.saturating_sub(1);
+        let chunk = match chunks.last() {
+            Some(last) if !above(last) => chunks.len() - 1,
+            _ => chunks.partition_point(|chunk| !above(chunk)).saturating_sub(1),
+        };
         let place = match chunks.get(chunk) {
             None => Err(0),
             Some(places) => match places.last().map(compare) {

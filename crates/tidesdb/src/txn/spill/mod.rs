@@ -27,7 +27,7 @@ mod locked;
 pub(crate) mod runs;
 pub(crate) mod sealed;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 
 pub(crate) use sealed::{CommittedRuns, SealedRuns, MAX_RUNS};

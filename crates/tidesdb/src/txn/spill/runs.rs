@@ -141,9 +141,17 @@ impl Runs {
         self.touched.clear();
     }
 
-    /// Forgets what was cut away, and that its keys were locked.
-    pub(crate) fn forget_cut(&mut self) {
-        self.cut.clear();
+    /// How many runs were cut away; their keys are locked.
+    pub(crate) fn cut_away(&self) -> usize {
+        self.cut.len()
+    }
+
+    /// Forgets what was cut away behind the first `kept`, and that its keys were locked. Returns whether there
+    /// was any.
+    pub(crate) fn forget_cut(&mut self, kept: usize) -> bool {
+        let had = self.cut.len() > kept;
+        self.cut.truncate(kept);
+        had
     }
 
     /// Forgets the newest run, whose changes are still in memory.

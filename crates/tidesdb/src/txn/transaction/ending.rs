@@ -117,6 +117,7 @@ impl Transaction {
         self.count(0);
         self.xid.clear();
         self.statement = Mark::default();
+        self.cut_before_statement = 0;
         self.savepoints.clear();
         self.overtaken.store(false, Ordering::Relaxed);
         self.unlocked_puts = false;

@@ -169,6 +169,8 @@ pub struct Transaction {
     pub(crate) batch: WriteBatch,
     changes: Arc<AtomicU64>,
     statement: Mark,
+    /// Runs that a savepoint's rollback had cut away when the statement began.
+    cut_before_statement: usize,
     /// In the order in which they were set.
     savepoints: Vec<(SavepointId, Mark)>,
     next_savepoint: u64,
@@ -207,6 +209,7 @@ impl Transaction {
             batch: WriteBatch::default(),
             changes: Arc::new(AtomicU64::new(0)),
             statement: Mark::default(),
+            cut_before_statement: 0,
             savepoints: Vec::new(),
             next_savepoint: 0,
             transaction_snapshot: None,
@@ -330,7 +333,7 @@ impl Transaction {
         self.require_active()?;
         self.store.locks.clear_kill(&self.owner);
         self.end_statement_snapshot();
-        self.statement = self.batch.mark();
+        self.mark_statement();
         self.patience = patience;
         if may_write && !self.store.locks.holds_anything(&self.owner) {
             self.store.throttle(patience, &self.owner)?;
@@ -344,14 +347,19 @@ impl Transaction {
     /// Ends a statement: its snapshot at READ COMMITTED goes, its changes stay.
     pub fn statement_end(&mut self) {
         self.end_statement_snapshot();
-        self.statement = self.batch.mark();
+        self.mark_statement();
     }
 
-    /// Undoes the statement's changes; its locks stay, but for those on keys that were in files alone: a statement
-    /// that fills the disk gives the space back.
+    fn mark_statement(&mut self) {
+        self.statement = self.batch.mark();
+        self.cut_before_statement = self.batch.runs().cut_away();
+    }
+
+    /// Undoes the statement's changes; its locks stay, but for those on keys that were in its files alone: a
+    /// statement that fills the disk gives the space back.
     pub fn statement_rollback(&mut self) {
         self.cut_back(self.statement);
-        if self.batch.forget_cut() {
+        if self.batch.forget_cut(self.cut_before_statement) {
             if !self.mood.unlocked {
                 self.store.lock_runs(&self.owner, self.batch.runs(), false);
             }
