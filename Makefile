@@ -34,7 +34,7 @@ JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup prefix engine plugin links server stop shell test test-engine test-mtr test-suites \
-  test-server check-server crash-server lint tidy format demo bench bench-tpcc clean
+  test-server check-server crash-server lint tidy format demo bench bench-tpcc experiments plugin-at clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
@@ -123,6 +123,16 @@ bench-tpcc: plugin ## TPC-C, 40 warehouses, 64 MB caches and all in memory: [WAR
 	    --warehouses $(WAREHOUSES) --users $(USERS) --build-users 8 $(if $(ROUNDS),--rounds $(ROUNDS)) \
 	    $(TPCC_ARGS) || status=$$?; \
 	done; exit $$status
+
+# EXPERIMENT=experiments/x.toml; without it all of them, small, going on where a run was ended.
+EXPERIMENT ?=
+SIZE ?= small
+experiments: plugin ## the five documents' experiments, small: [EXPERIMENT=file] [SIZE=full]
+	$(TIDELAB) run --prefix $(PREFIX) --plugin $(PLUGIN) --data $(BUILD)/experiments --out $(BUILD)/runs \
+	  $(if $(EXPERIMENT),--size $(SIZE) --resume $(EXPERIMENT),--all-small)
+
+plugin-at: setup ## the plugin of another revision, to compare with: REV=revision, into build/at/base
+	@scripts/plugin/at.sh $(REV) $(BUILD)/at/base
 
 clean: ## remove what was built here; servers' data and the shared prefix stay
 	rm -rf build target

@@ -21,6 +21,7 @@ use crate::server::{settings, Data, Server, Wanted};
 use crate::telemetry::machine;
 use crate::workload::sysbench::{self, Load, Workload};
 
+mod described;
 mod hammerdb;
 mod tpcc;
 
@@ -33,6 +34,7 @@ tidelab demo      sysbench point_select, read_write, update_index and insert on 
 tidelab bench     all eight sysbench workloads, five rounds, with updates before the reads
 tidelab tpcc      TPC-C the way HammerDB runs it, its consistency conditions checked
 tidelab hammerdb  the same on a server that runs, called as the published runner is
+tidelab run       described experiments, those of experiments/ among them
 tidelab check     a server under kills, lost-update, index-read, replica and memory checks
 tidelab doctor    what this machine lacks for that
 
@@ -62,6 +64,8 @@ enum Command {
     Tpcc(tpcc::Options),
     /// TPC-C on a server that runs, called as the published benchmark's runner is.
     Hammerdb(hammerdb::Options),
+    /// Make described experiments: each writes a folder that a report can be made of.
+    Run(described::Options),
     /// Check a server from outside: kills, lost updates, index reads, replicas, memory.
     Check(Checks),
     /// Say what this machine lacks.
@@ -195,6 +199,7 @@ pub fn run(cli: Cli) -> Result<bool> {
         }
         Some(Command::Tpcc(options)) => tpcc::run(&options),
         Some(Command::Hammerdb(options)) => hammerdb::run(&options),
+        Some(Command::Run(options)) => described::run(&options),
         Some(Command::Check(checks)) => check(&checks),
         Some(Command::Doctor(places)) => Ok(report_findings(&places)),
         Some(Command::Demo(common)) => compare(

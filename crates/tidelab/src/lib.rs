@@ -13,6 +13,7 @@ pub mod check;
 pub mod cli;
 pub mod doctor;
 pub mod error;
+pub mod experiment;
 pub mod history;
 pub mod interrupt;
 pub mod measure;

@@ -4,6 +4,7 @@
 //! server is gone or somebody asks for it, and then what was measured so far is kept.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -120,10 +121,19 @@ impl<'a> Experiment<'a> {
     }
 
     /// Carries out all steps.
-    pub fn run(mut self) -> Record {
+    pub fn run(self) -> Record {
+        let all = 1..=self.design.rounds;
+        self.rounds(all)
+    }
+
+    /// Carries out the steps of some rounds, counted from 1.
+    pub fn rounds(mut self, asked: RangeInclusive<u32>) -> Record {
         let steps = self.design.steps();
-        let rounds = self.design.rounds;
+        let rounds = *asked.end();
         for (number, (round, step)) in steps.into_iter().enumerate() {
+            if !asked.contains(&round) {
+                continue;
+            }
             self.watcher.begins(number, round, step);
             let start = Instant::now();
             let done = self.step(round, step).and_then(|()| self.server.check_alive());

@@ -23,9 +23,14 @@ pub enum Step {
 
 /// The engines in the order in which they take their turns in a round, counted from 0.
 pub fn turns(engines: &[Engine], round: u32) -> Vec<Engine> {
-    let mut turns = engines.to_vec();
+    rotated(engines, round)
+}
+
+/// Competitors in the order in which they take their turns in a round, counted from 0.
+pub fn rotated<T: Clone>(competitors: &[T], round: u32) -> Vec<T> {
+    let mut turns = competitors.to_vec();
     if !turns.is_empty() {
-        turns.rotate_left(round as usize % engines.len());
+        turns.rotate_left(round as usize % competitors.len());
     }
     turns
 }

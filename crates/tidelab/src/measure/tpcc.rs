@@ -237,6 +237,16 @@ impl<'a> Experiment<'a> {
         self.record
     }
 
+    /// One round on one engine, which is loaded before it unless an earlier call did. What was loaded stays for
+    /// the rounds that follow; after the design's last round it is gone. Errors: nothing more can be measured.
+    pub fn one(mut self, engine: Engine, round: u32) -> Result<Record> {
+        if !self.frozen(engine).exists() {
+            self.load(engine)?;
+        }
+        self.cell(engine, round, false)?;
+        Ok(self.record)
+    }
+
     fn all(&mut self, keep: bool) -> Result<()> {
         for engine in self.design.engines.clone() {
             self.load(engine)?;

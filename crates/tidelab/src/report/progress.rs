@@ -67,6 +67,8 @@ fn kind(step: Step) -> &'static str {
 pub struct Progress {
     bar: ProgressBar,
     steps: Vec<(u32, Step)>,
+    /// The number of the first of them in the design.
+    first: usize,
     estimate: Estimate,
     rounds: u32,
     runs: usize,
@@ -76,8 +78,29 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// For one round of a design, counted from 1; the run that it belongs to says how far that is.
+    pub fn of_round(design: &Design, round: u32) -> Progress {
+        let mut progress = Progress::quiet(design);
+        progress.steps.retain(|(of, _)| *of == round);
+        progress.first = design.steps().iter().filter(|(of, _)| *of < round).count();
+        progress.runs = progress.steps.iter().filter(|(_, s)| matches!(s, Step::Measure(..))).count();
+        progress.bar.set_length(progress.steps.len() as u64);
+        progress
+    }
+
     /// For a design that has engines.
     pub fn new(design: &Design) -> Progress {
+        let progress = Progress::quiet(design);
+        progress.say(&format!(
+            "{} runs in {} rounds, about {}",
+            progress.runs,
+            design.rounds,
+            minutes(progress.estimate.of(&progress.steps))
+        ));
+        progress
+    }
+
+    fn quiet(design: &Design) -> Progress {
         let steps = design.steps();
         let estimate = Estimate::new(design);
         let runs = steps.iter().filter(|(_, s)| matches!(s, Step::Measure(..))).count();
@@ -86,7 +109,7 @@ impl Progress {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.enable_steady_tick(Duration::from_millis(500));
-        let progress = Progress {
+        Progress {
             bar,
             estimate,
             rounds: design.rounds,
@@ -95,13 +118,8 @@ impl Progress {
             now: String::new(),
             measured: false,
             steps,
-        };
-        progress.say(&format!(
-            "{runs} runs in {} rounds, about {}",
-            design.rounds,
-            minutes(progress.estimate.of(&progress.steps))
-        ));
-        progress
+            first: 0,
+        }
     }
 
     /// A line that stays.
@@ -142,7 +160,7 @@ impl Watcher for Progress {
             Step::Measure(engine, workload) => format!("{workload} on {engine}"),
             Step::Check(engine) => format!("{engine}: checking rows"),
         };
-        let left = minutes(self.estimate.of(&self.steps[number..]));
+        let left = minutes(self.estimate.of(&self.steps[number - self.first..]));
         self.now = format!("round {round}/{}, {left} left: {what}", self.rounds);
         self.bar.set_message(self.now.clone());
     }
@@ -173,7 +191,7 @@ impl Watcher for Progress {
 
     fn ends(&mut self, number: usize, step: Step, took: Duration) {
         self.estimate.learn(step, took);
-        self.bar.set_position(number as u64 + 1);
+        self.bar.set_position((number - self.first) as u64 + 1);
     }
 
     fn complaint(&mut self, text: &str) {

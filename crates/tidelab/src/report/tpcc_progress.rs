@@ -32,15 +32,35 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// For one round that belongs to a larger run, which says itself how far it is.
+    pub fn of_one(design: &Design) -> Progress {
+        let mut progress = Progress::quiet(design);
+        progress.runs = 1;
+        progress
+    }
+
     /// For a design.
     pub fn new(design: &Design) -> Progress {
+        let progress = Progress::quiet(design);
+        progress.say(&format!(
+            "TPC-C: {} warehouses loaded for each of {} engines, then {} runs in {} rounds, about {}",
+            design.scale.warehouses,
+            design.engines.len(),
+            progress.runs,
+            design.rounds,
+            minutes(progress.left(0.0))
+        ));
+        progress
+    }
+
+    fn quiet(design: &Design) -> Progress {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(500));
         let runs = design.engines.len() * design.rounds as usize;
-        let progress = Progress {
+        Progress {
             bar,
             rounds: design.rounds,
             runs,
@@ -53,15 +73,7 @@ impl Progress {
             rate: GUESSED_RATE,
             now: String::new(),
             said: Instant::now(),
-        };
-        progress.say(&format!(
-            "TPC-C: {} warehouses loaded for each of {} engines, then {runs} runs in {} rounds, about {}",
-            design.scale.warehouses,
-            design.engines.len(),
-            design.rounds,
-            minutes(progress.left(0.0))
-        ));
-        progress
+        }
     }
 
     /// Seconds that are left when so many rows of the current load are in.

@@ -61,9 +61,6 @@ pub fn conduct(
         Err(error) => run.ended_early = Some(error.to_string()),
     }
     folder.write_head(run)?;
-    if let Err(Error::Interrupted) = ended {
-        eprintln!("to go on: tidelab run --resume {}", folder.path().display());
-    }
     ended?;
     let (_, cells) = super::folder::read(folder.path())?;
     Ok(groups.iter().flat_map(|g| &g.cells).all(|id| cells.iter().any(|c| c.id == *id && c.counts())))

@@ -1,0 +1,297 @@
+//! Described experiments: a file says what to measure, at the size of the document that it follows
+//! and at one for a small machine; its kind says who measures it.
+//!
+//! ```toml
+//! name = "tpcc-small"            # names the run's folder
+//! title = "TPC-C, 64 MB caches"
+//! about = "What its author measured, and what differs here."
+//! kind = "tpcc"
+//!
+//! [full]                         # the options of the kind
+//! warehouses = 40
+//!
+//! [small]                        # what is another one at the small size
+//! rounds = 3
+//! ```
+
+pub mod sysbench;
+pub mod tpcc;
+
+use std::fmt::Display;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::Deserialize;
+
+use crate::error::{io_error, Error, Result};
+use crate::interrupt::Interrupt;
+use crate::run::conduct::folder_for;
+use crate::run::{conduct, Conductor, Run};
+use crate::server::Server;
+use crate::telemetry::machine;
+
+/// A file of `experiments/`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Described {
+    /// A short name without spaces.
+    pub name: String,
+    /// What a person reads.
+    pub title: String,
+    /// Some sentences.
+    pub about: String,
+    /// Who measures it: see [`open`].
+    pub kind: String,
+    /// The options of the kind, at the document's own size.
+    pub full: toml::Table,
+    /// Those that differ at the size for two cores and 24 GiB.
+    #[serde(default)]
+    pub small: toml::Table,
+}
+
+/// The size at which an experiment is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Size {
+    /// That of the document.
+    Full,
+    /// That for two cores and 24 GiB: it ends within 20 minutes.
+    Small,
+}
+
+impl Size {
+    /// Its name in options and folders.
+    pub fn name(self) -> &'static str {
+        match self {
+            Size::Full => "full",
+            Size::Small => "small",
+        }
+    }
+}
+
+/// Where an experiment is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// The installed MariaDB.
+    pub prefix: &'a Path,
+    /// The TidesDB plugin.
+    pub plugin: &'a Path,
+    /// Where servers work; emptied.
+    pub data: &'a Path,
+    /// Paths in the experiment's file are below this: the file's folder.
+    pub beside: &'a Path,
+    /// What asks to end.
+    pub interrupt: &'a Interrupt,
+}
+
+impl Site<'_> {
+    /// A path that the experiment's file names.
+    pub fn named(&self, path: &str) -> PathBuf {
+        self.beside.join(path)
+    }
+}
+
+/// Reads a file. Errors: those of the file; what it says is no experiment.
+pub fn read(path: &Path) -> Result<Described> {
+    let text = fs::read_to_string(path).map_err(io_error("cannot read", path))?;
+    let described: Described =
+        toml::from_str(&text).map_err(|error| Error::Usage(format!("{}: {error}", path.display())))?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if described.name.is_empty() || !described.name.chars().all(plain) {
+        let name = &described.name;
+        return Err(Error::Usage(format!(
+            "{}: the name '{name}' is to be of letters, digits, - _ and .",
+            path.display()
+        )));
+    }
+    Ok(described)
+}
+
+impl Described {
+    /// The options at a size.
+    pub fn options(&self, size: Size) -> toml::Table {
+        let mut options = self.full.clone();
+        if size == Size::Small {
+            merge(&mut options, &self.small);
+        }
+        options
+    }
+
+    /// A run of it that begins now; [`open`] adds axes and metrics.
+    pub fn run(&self, size: Size, data: &Path) -> Result<Run> {
+        let mut run = Run::new(&format!("{}-{}", self.name, size.name()), &self.title, &self.kind);
+        run.about.clone_from(&self.about);
+        run.design =
+            serde_json::to_value(self.options(size)).map_err(|error| Error::Usage(error.to_string()))?;
+        run.machine = Some(machine::describe(data));
+        Ok(run)
+    }
+}
+
+/// Tables are merged, anything else is replaced.
+fn merge(into: &mut toml::Table, from: &toml::Table) {
+    for (key, value) in from {
+        match (into.get_mut(key), value) {
+            (Some(toml::Value::Table(old)), toml::Value::Table(new)) => merge(old, new),
+            _ => {
+                into.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// The options of a kind. Errors name an option that does not exist.
+pub fn options<T: DeserializeOwned>(run: &Run, table: toml::Table) -> Result<T> {
+    table.try_into().map_err(|error: toml::de::Error| Error::Usage(format!("{}: {error}", run.name)))
+}
+
+/// Who measures an experiment; adds to the run what its cells will have.
+pub fn open<'a>(table: toml::Table, site: Site<'a>, run: &mut Run) -> Result<Box<dyn Conductor + 'a>> {
+    match run.kind.as_str() {
+        "sysbench" => Ok(Box::new(sysbench::Conductor::open(options(run, table)?, site, run)?)),
+        "tpcc" => Ok(Box::new(tpcc::Conductor::open(options(run, table)?, site, run)?)),
+        other => {
+            Err(Error::Usage(format!("there is no kind '{other}' of experiment: sysbench, tpcc are known")))
+        }
+    }
+}
+
+/// Makes an experiment, or goes on with a run of it. The run's folder, and whether all counts.
+pub fn carry_out(
+    described: &Described,
+    size: Size,
+    site: Site<'_>,
+    parent: &Path,
+    resume: Option<&Path>,
+) -> Result<(PathBuf, bool)> {
+    fs::create_dir_all(site.data).map_err(io_error("cannot make", site.data))?;
+    let mut run = described.run(size, site.data)?;
+    let mut conductor = open(described.options(size), site, &mut run)?;
+    let mut folder = folder_for(&mut run, parent, resume)?;
+    eprintln!("{}: {}; results go to {}", run.name, run.title, folder.path().display());
+    let good = conduct(conductor.as_mut(), &mut run, &mut folder, site.interrupt)?;
+    Ok((folder.path().to_path_buf(), good))
+}
+
+/// Puts what a server was into the run's folder, below `servers/NAME`: its option file, variables and
+/// version.
+pub fn note_server(run: &mut Run, folder: &Path, name: &str, server: &Server) -> Result<()> {
+    let place = format!("servers/{name}");
+    let path = folder.join(&place);
+    fs::create_dir_all(&path).map_err(io_error("cannot make", &path))?;
+    let options = server.directory().join("my.cnf");
+    fs::copy(&options, path.join("my.cnf")).map_err(io_error("cannot copy", &options))?;
+    let lines: String = server.variables().iter().map(|(name, value)| format!("{name}\t{value}\n")).collect();
+    let variables = path.join("variables.tsv");
+    fs::write(&variables, lines).map_err(io_error("cannot write", &variables))?;
+    for file in ["my.cnf", "variables.tsv"] {
+        let file = format!("{place}/{file}");
+        if !run.files.contains(&file) {
+            run.files.push(file);
+        }
+    }
+    Ok(())
+}
+
+/// Puts the server's status and its engine's into a cell's folder; the files' names.
+pub fn note_status(server: &Server, engine: impl Display, folder: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    let mut put = |name: &str, statement: &str| -> Result<()> {
+        let rows = server.client().query(statement)?;
+        let text: String = rows.iter().map(|row| row.join("\t") + "\n").collect();
+        let file = folder.join(name);
+        fs::write(&file, text).map_err(io_error("cannot write", &file))?;
+        names.push(name.to_string());
+        Ok(())
+    };
+    put("status.tsv", "SHOW GLOBAL STATUS")?;
+    put("engine-status.txt", &format!("SHOW ENGINE {engine} STATUS"))?;
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(text: &str) -> Result<Described> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        read(file.path())
+    }
+
+    const GOOD: &str = "name = 't'\ntitle = 'T'\nabout = ''\nkind = 'tpcc'\n\
+        [full]\nusers = 8\nrounds = 5\n[full.x]\na = 1\nb = 2\n[small]\nrounds = 3\n[small.x]\nb = 3\n";
+
+    #[test]
+    fn the_small_size_replaces_what_it_names() {
+        let described = described(GOOD).unwrap();
+        assert_eq!(described.options(Size::Full)["rounds"].as_integer(), Some(5));
+        let small = described.options(Size::Small);
+        assert_eq!((small["users"].as_integer(), small["rounds"].as_integer()), (Some(8), Some(3)));
+        assert_eq!((small["x"]["a"].as_integer(), small["x"]["b"].as_integer()), (Some(1), Some(3)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let said = |text: &str| described(text).unwrap_err().to_string();
+        assert!(said(&GOOD.replace("about = ''", "abuot = ''")).contains("abuot"));
+        assert!(said(&GOOD.replace("name = 't'", "name = 'a b'")).contains("'a b'"));
+        assert!(said("x").contains("TOML") || said("x").contains("expected"));
+        let interrupt = Interrupt::default();
+        let path = Path::new("/nowhere");
+        let site = Site { prefix: path, plugin: path, data: path, beside: path, interrupt: &interrupt };
+        let refused = |kind: &str, table: &str| {
+            let mut run = Run::new("t", "T", kind);
+            open(toml::from_str(table).unwrap(), site, &mut run)
+                .err()
+                .map(|e| e.to_string())
+                .unwrap_or_default()
+        };
+        assert!(refused("tpch", "").contains("'tpch'"));
+        assert!(refused("tpcc", "warehoses = 3").contains("warehoses"));
+        assert!(refused("sysbench", "engines = ['Falcon']").contains("Falcon"));
+    }
+
+    /// The folder of experiments.
+    fn folder() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
+    }
+
+    #[test]
+    fn every_file_of_the_folder_is_an_experiment_at_both_sizes() {
+        let mut seen = 0;
+        for entry in fs::read_dir(folder()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|e| e != "toml") {
+                continue;
+            }
+            let described = read(&path).unwrap();
+            assert_eq!(Some(described.name.as_str()), path.file_stem().and_then(|s| s.to_str()));
+            assert!(!described.title.is_empty() && !described.about.is_empty(), "{}", path.display());
+            let interrupt = Interrupt::default();
+            for size in [Size::Full, Size::Small] {
+                let folder = folder();
+                let nowhere = Path::new("/nowhere");
+                let site = Site {
+                    prefix: nowhere,
+                    plugin: nowhere,
+                    data: nowhere,
+                    beside: &folder,
+                    interrupt: &interrupt,
+                };
+                let mut run = described.run(size, nowhere).unwrap();
+                let conductor = open(described.options(size), site, &mut run).unwrap();
+                let groups = conductor.groups();
+                assert!(!groups.is_empty() && run.competitor_axis().is_some() && !run.metrics.is_empty());
+                let ids: Vec<_> = groups.iter().flat_map(|g| &g.cells).collect();
+                let folders: std::collections::HashSet<String> = ids.iter().map(|id| id.folder()).collect();
+                assert_eq!(folders.len(), ids.len(), "two cells would share a folder");
+                for id in ids {
+                    assert!(run.axes.iter().all(|a| !id.label(&a.name).is_empty()), "{id:?}");
+                }
+            }
+            seen += 1;
+        }
+        assert!(seen >= 3);
+    }
+}

@@ -1,0 +1,300 @@
+//! The kind `tpcc`: TPC-C on each competitor, loaded once, rounds interleaved, conditions checked.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::Site;
+use crate::error::{Error, Result};
+use crate::measure::plan::rotated;
+use crate::measure::tpcc::{Cell, Design, Experiment, Place};
+use crate::report::tpcc_progress::Progress;
+use crate::run::{self, Axis, Better, CellId, Folder, Group, Metric, Role, Run, Series};
+use crate::server::cnf;
+use crate::server::engine::Engine;
+use crate::server::settings::{self, Setting};
+use crate::telemetry::machine;
+use crate::workload::tpcc::{Scale, Transaction};
+
+/// What the file says.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// Who is measured.
+    competitors: Vec<Competitor>,
+    /// Whom the others are compared with.
+    reference: String,
+    warehouses: i64,
+    users: u32,
+    build_users: u32,
+    ramp_up_s: u32,
+    duration_s: u32,
+    settle_s: u32,
+    rounds: u32,
+    /// An option file, beside this one; else the laboratory's settings with caches of `cache_mb`.
+    cnf: Option<String>,
+    cache_mb: Option<u64>,
+    #[serde(default = "one")]
+    seed: u64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// One competitor.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Competitor {
+    /// What it is called in results.
+    name: String,
+    /// Its engine.
+    engine: Engine,
+    /// Another plugin than the one that is named on the command line, as `build/at/REVISION/ha_tidesdb.so`
+    /// of `make plugin-at`.
+    plugin: Option<String>,
+    /// An option file of its own.
+    cnf: Option<String>,
+    /// Variables that it gets besides.
+    #[serde(default)]
+    set: BTreeMap<String, String>,
+}
+
+/// Measures.
+pub struct Conductor<'a> {
+    options: Options,
+    site: Site<'a>,
+    designs: BTreeMap<String, (Design, Vec<Setting>)>,
+}
+
+impl<'a> Conductor<'a> {
+    /// For these options; the run gets its axes and metrics. Errors: what the options name is not
+    /// there or makes no sense.
+    pub fn open(options: Options, site: Site<'a>, run: &mut Run) -> Result<Conductor<'a>> {
+        if options.competitors.is_empty()
+            || options.rounds == 0
+            || options.warehouses < 1
+            || options.users == 0
+        {
+            return Err(Error::Usage(format!(
+                "{}: competitors, rounds, warehouses and users must be there and more than 0",
+                run.name
+            )));
+        }
+        if !options.competitors.iter().any(|c| c.name == options.reference) {
+            let name = &options.reference;
+            return Err(Error::Usage(format!("{}: no competitor is the reference '{name}'", run.name)));
+        }
+        run.axes = vec![Axis {
+            name: "competitor".into(),
+            title: "Competitor".into(),
+            role: Role::Competitor,
+            values: options.competitors.iter().map(|c| c.name.clone()).collect(),
+        }];
+        run.reference = Some(options.reference.clone());
+        run.metrics = metrics();
+        let mut designs = BTreeMap::new();
+        for competitor in &options.competitors {
+            let (settings, scale, file) = settings_of(&options, competitor, site)?;
+            if scale < 1.0 {
+                run.notes.push(format!(
+                    "{}: memory sizes are {scale:.3} of those in {}, for this machine has less",
+                    competitor.name,
+                    file.as_deref().unwrap_or("the option file")
+                ));
+            }
+            let design = Design {
+                engines: vec![competitor.engine],
+                rounds: options.rounds,
+                scale: Scale::full(options.warehouses),
+                users: options.users,
+                build_users: options.build_users,
+                ramp_up_s: options.ramp_up_s,
+                duration_s: options.duration_s.max(1),
+                settle_s: options.settle_s,
+                seed: options.seed,
+                options: file,
+                memory_scale: scale,
+            };
+            if designs.insert(competitor.name.clone(), (design, settings)).is_some() {
+                let name = &competitor.name;
+                return Err(Error::Usage(format!("{}: two competitors are called '{name}'", run.name)));
+            }
+        }
+        Ok(Conductor { options, site, designs })
+    }
+
+    fn id(&self, competitor: &str, round: u32) -> CellId {
+        CellId::new([("competitor", competitor.to_string())], round)
+    }
+}
+
+/// The settings of a competitor's server, by how much memory was scaled, and the file's name.
+fn settings_of(
+    options: &Options,
+    competitor: &Competitor,
+    site: Site<'_>,
+) -> Result<(Vec<Setting>, f64, Option<String>)> {
+    let connections = options.users.max(options.build_users) + 20;
+    let (mut settings, scale, file) =
+        match (competitor.cnf.as_ref().or(options.cnf.as_ref()), options.cache_mb) {
+            (Some(name), None) => {
+                let file = cnf::read(&site.named(name))?;
+                let scale = file.scale_for(machine::describe(site.data).memory_bytes);
+                (file.settings(competitor.engine, scale, connections), scale, Some(name.clone()))
+            }
+            (None, Some(cache_mb)) => {
+                (settings::comparison(&[competitor.engine], cache_mb, connections), 1.0, None)
+            }
+            _ => {
+                return Err(Error::Usage("either cnf or cache_mb says how large the caches are".to_string()))
+            }
+        };
+    for (name, value) in &competitor.set {
+        settings.retain(|s| s.name != name.as_str());
+        settings.push(settings::setting(name.clone(), value.clone()));
+    }
+    Ok((settings, scale, file))
+}
+
+impl run::Conductor for Conductor<'_> {
+    fn groups(&self) -> Vec<Group> {
+        let names: Vec<&str> = self.options.competitors.iter().map(|c| c.name.as_str()).collect();
+        let mut groups = Vec::new();
+        for round in 1..=self.options.rounds {
+            for name in rotated(&names, round - 1) {
+                groups.push(Group {
+                    title: format!("round {round}: {name}"),
+                    cells: vec![self.id(name, round)],
+                });
+            }
+        }
+        groups
+    }
+
+    fn measure(&mut self, group: &Group, run: &mut Run, folder: &mut Folder) -> Result<()> {
+        for id in &group.cells {
+            let name = id.label("competitor");
+            let (Some((design, settings)), Some(competitor)) =
+                (self.designs.get(name), self.options.competitors.iter().find(|c| c.name == name))
+            else {
+                return Err(Error::Usage(format!("there is no competitor '{name}'")));
+            };
+            let plugin = competitor.plugin.as_ref().map(|path| self.site.named(path));
+            let directory = self.site.data.join(name);
+            let place = Place {
+                prefix: self.site.prefix,
+                plugin: plugin.as_deref().unwrap_or(self.site.plugin),
+                directory: &directory,
+            };
+            let mut progress = Progress::of_one(design);
+            let settings = BTreeMap::from([(competitor.engine, settings.clone())]);
+            let experiment = Experiment::new(design, place, &settings, self.site.interrupt, &mut progress);
+            let record = experiment.one(competitor.engine, id.round);
+            progress.close();
+            let record = record?;
+            for (_, facts) in record.servers {
+                run.servers.insert(name.to_string(), facts);
+            }
+            for loaded in record.loads {
+                run.notes.push(format!(
+                    "{name}: {} rows were loaded in {:.0} s with {:.0} s CPU of the server, and take {:.0} MB",
+                    loaded.rows,
+                    loaded.seconds,
+                    loaded.server_cpu_s,
+                    (loaded.space.data_bytes + loaded.space.log_bytes) as f64 / 1e6
+                ));
+            }
+            let making = folder.begin(id)?;
+            for cell in record.cells {
+                folder.finish(kept(&cell, id, &making)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A measured cell in the form in which runs are kept.
+fn kept(cell: &Cell, id: &CellId, folder: &std::path::Path) -> Result<run::Cell> {
+    let mut kept = run::Cell::new(id.clone(), cell.seed);
+    kept.failures.clone_from(&cell.failures);
+    if let Some(f) = &cell.figures {
+        kept.figure("nopm", f.nopm);
+        kept.figure("tpm", f.tpm);
+        kept.figure("server_cpu_us", f.server_cpu_us);
+        kept.figure("after_cpu_us", f.after_cpu_us);
+        kept.figure("failed_percent", f.failed_percent);
+        kept.figure("resident_bytes", f.resident_bytes as f64);
+        kept.figure("written_bytes", f.written_bytes as f64);
+        kept.figure("data_bytes", f.space.data_bytes as f64);
+        kept.figure("log_bytes", f.space.log_bytes as f64);
+        kept.figure("client_cpus", f.client_cpus);
+        kept.figure("other_cpus", f.other_cpus);
+        for t in &f.transactions {
+            let name = t.transaction.name();
+            let l = &t.latency;
+            kept.figure(&format!("{name}_calls"), l.calls as f64);
+            for (figure, value) in [
+                ("min", l.min_ms),
+                ("avg", l.average_ms),
+                ("p50", l.p50_ms),
+                ("p95", l.p95_ms),
+                ("p99", l.p99_ms),
+                ("max", l.max_ms),
+                ("sd", l.sd_ms),
+            ] {
+                kept.figure(&format!("{name}_{figure}_ms"), value);
+            }
+            kept.figure(&format!("{name}_percent"), t.time_percent);
+        }
+    }
+    let mut series = Series::new(["nopm", "tpm", "failed_per_s", "server_cpus", "resident_bytes"]);
+    series.rows = cell
+        .seconds
+        .iter()
+        .map(|s| vec![s.at_s, s.nopm, s.tpm, s.failed_per_s, s.server_cpus, s.resident_bytes as f64])
+        .collect();
+    series.write(&folder.join("seconds.csv"))?;
+    kept.series.push("seconds.csv".to_string());
+    Ok(kept)
+}
+
+fn metrics() -> Vec<Metric> {
+    use Better::{Higher, Lower, Neither};
+    let mut all = vec![
+        Metric::main("nopm", "New orders", "1/min", Higher),
+        Metric::main("NEWORD_p99_ms", "NEWORD, 99th percentile", "ms", Lower),
+        Metric::main("server_cpu_us", "Server CPU for a transaction", "us", Lower),
+        Metric::main("data_bytes", "Files", "B", Lower),
+        Metric::detail("tpm", "Transactions", "1/min", Higher),
+        Metric::detail("after_cpu_us", "CPU after the load, for a transaction", "us", Lower),
+        Metric::detail("failed_percent", "Failed transactions", "%", Lower),
+        Metric::detail("resident_bytes", "Resident size of the server", "B", Lower),
+        Metric::detail("written_bytes", "Written to the device", "B", Lower),
+        Metric::detail("log_bytes", "Logs", "B", Neither),
+        Metric::detail("client_cpus", "CPUs of the client", "CPUs", Neither),
+        Metric::detail("other_cpus", "CPUs of others", "CPUs", Neither),
+    ];
+    for t in Transaction::ALL.map(Transaction::name) {
+        all.push(Metric::detail(&format!("{t}_calls"), &format!("{t}, calls"), "", Neither));
+        for (figure, title) in [
+            ("min", "least"),
+            ("avg", "mean"),
+            ("p50", "median"),
+            ("p95", "95th percentile"),
+            ("p99", "99th percentile"),
+            ("max", "greatest"),
+            ("sd", "standard deviation"),
+        ] {
+            if (t, figure) != ("NEWORD", "p99") {
+                all.push(Metric::detail(&format!("{t}_{figure}_ms"), &format!("{t}, {title}"), "ms", Lower));
+            }
+        }
+        all.push(Metric::detail(&format!("{t}_percent"), &format!("{t}, share of the time"), "%", Neither));
+    }
+    all
+}
