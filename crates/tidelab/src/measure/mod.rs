@@ -6,6 +6,8 @@ pub mod check;
 pub mod experiment;
 pub mod latency;
 pub mod plan;
+#[cfg(test)]
+mod planted_test;
 pub mod quiet;
 pub mod statistics;
 pub mod summary;
