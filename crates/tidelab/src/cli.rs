@@ -140,7 +140,7 @@ struct Common {
 #[derive(Args, Clone, Debug)]
 struct Checks {
     /// Which: kill, crash, literal, counters, jobs, indexreads, replica, history, commits, large, definitions,
-    /// killed, disk, formats, entries, bound, memory [default: all but commits and large; in the short form all
+    /// killed, disk, formats, entries, iibench, bound, memory [default: all but commits and large; in the short form all
     /// but bound and memory].
     #[arg(value_name = "NAME")]
     names: Vec<Check>,

@@ -334,7 +334,7 @@ impl Work<'_> {
     fn run(self, client: Client, acknowledged: Channel) -> Ended {
         // Sleeps end when they ought to, not 50 microseconds later; where that is refused, later.
         let _ = nix::sys::prctl::set_timerslack(1);
-        let (mut inserted, mut deleted) = (Contents::empty(), Deleted::default());
+        let (mut inserted, mut deleted) = (self.drive.before.nothing_more(), Deleted::default());
         let Client { role, connection, statements } = client;
         let counts_for_the_end = matches!(role, Role::Writer(_)) || self.drive.task.writers.threads == 0;
         let result = match (role, acknowledged) {
@@ -371,13 +371,23 @@ impl Work<'_> {
         let Some(pace) = pace else {
             return (!self.shared.is_over()).then(|| self.shared.now());
         };
-        let slot = pace.slot(self.shared.now(), |wait| {
+        let give_up = |wait| {
             self.desk.count(kind, |counts| {
                 counts.given_up += 1;
                 counts.latencies.record(wait);
             });
-        });
-        self.shared.wait_until(slot).then_some(slot)
+        };
+        let now = self.shared.now();
+        let over = |now: Duration| self.shared.end.filter(|end| now >= *end);
+        let slot = if over(now).is_none() { Some(pace.slot(now, give_up)) } else { None };
+        if let Some(slot) = slot.filter(|slot| self.shared.wait_until(*slot)) {
+            return Some(slot);
+        }
+        let now = self.shared.now();
+        if let Some(end) = over(now) {
+            pace.leave(slot, end, now, give_up);
+        }
+        None
     }
 
     /// Runs an operation and counts it. `rows` says how many rows it was, given its result.

@@ -147,6 +147,9 @@ impl Lines {
             }
         }
         write(&mut self.log, &fields)?;
+        if said.is_empty() {
+            said.push("nothing ended".to_string());
+        }
         Ok(format!("{:6.0} s  {}", at.as_secs_f64(), said.join("; ")))
     }
 }

@@ -41,6 +41,22 @@ impl Pace {
         self.next += self.interval;
         slot
     }
+
+    /// The load is over at `end`: `slot`, if it was got and not used, and all later ones before the
+    /// end are given up. Without them a stall at the end would not show.
+    pub fn leave(
+        &mut self,
+        slot: Option<Duration>,
+        end: Duration,
+        now: Duration,
+        mut given_up: impl FnMut(Duration),
+    ) {
+        self.next = slot.unwrap_or(self.next);
+        while self.next < end {
+            given_up(now.saturating_sub(self.next));
+            self.next += self.interval;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -120,6 +136,28 @@ mod tests {
         assert_eq!(from_slot.count(), 1000);
         // Half of the operations waited: with the given-up ones the median knows.
         assert!(from_slot.figures().p50_ms > 0.9 && from_slot.figures().p95_ms > 4000.0);
+    }
+
+    #[test]
+    fn a_stall_at_the_end_shows_too() {
+        // The operation of 9 s ends at 12 s, the load at 10 s: 99 slots were due meanwhile.
+        let mut pace = Pace::new(100.0, 1, 0, Duration::ZERO, Duration::from_secs(1));
+        let mut slot = Duration::ZERO;
+        while slot < 9000 * MS {
+            slot = pace.slot(slot, |_| panic!("nothing was late"));
+        }
+        let mut waits = Vec::new();
+        pace.leave(None, 10_000 * MS, 12_000 * MS, |wait| waits.push(wait));
+        assert_eq!((waits.len(), waits[0], waits[98]), (99, 2990 * MS, 2010 * MS));
+
+        // One that was got and then not used is among them; one after the end is nobody's.
+        let mut pace = Pace::new(1.0, 1, 0, Duration::ZERO, Duration::from_secs(1));
+        let slot = pace.slot(100 * MS, |_| panic!());
+        let mut count = 0;
+        pace.leave(Some(slot), 2000 * MS, 2000 * MS, |_| count += 1);
+        assert_eq!(count, 2);
+        let slot = pace.slot(2000 * MS, |_| panic!());
+        pace.leave(Some(slot), 2000 * MS, 2000 * MS, |_| panic!());
     }
 
     #[test]

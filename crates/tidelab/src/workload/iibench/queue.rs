@@ -23,7 +23,7 @@ const MOST_THREADS: u32 = 4096;
 /// The keys of a table, as they stand in the file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Keys {
+pub struct Keys {
     name: Option<String>,
     table: Option<String>,
     log_file: Option<String>,
@@ -272,7 +272,14 @@ fn near(key: &str) -> String {
     }
 }
 
-fn task(name: String, own: &Keys, defaults: &Keys, changes: &Changes) -> std::result::Result<Task, String> {
+/// A task of these keys, for those who make queues themselves. `own` is what the task says, which
+/// must do something in it; `defaults` what it falls back to.
+pub fn task(
+    name: String,
+    own: &Keys,
+    defaults: &Keys,
+    changes: &Changes,
+) -> std::result::Result<Task, String> {
     /// A key's own value, or the default's.
     macro_rules! key {
         ($key:ident) => {
@@ -380,6 +387,26 @@ fn task(name: String, own: &Keys, defaults: &Keys, changes: &Changes) -> std::re
         log_file,
         seed,
     })
+}
+
+/// The keys of an experiment's phase with the table that each engine gets. Refuses keys that an
+/// experiment sets by itself.
+pub fn phase(keys: &Keys, table_options: Option<String>) -> std::result::Result<Keys, String> {
+    let set_by_itself = [
+        (keys.name.is_some(), "name"),
+        (keys.log_file.is_some(), "log_file"),
+        (keys.table.is_some(), "table"),
+        (keys.driver.is_some(), "driver"),
+        (keys.dialect.is_some(), "dialect"),
+        (keys.dsn.is_some(), "dsn"),
+        (keys.create_table.is_some(), "create_table"),
+        (keys.table_options.is_some(), "table_options"),
+        (keys.seed.is_some(), "seed"),
+    ];
+    if let Some((_, key)) = set_by_itself.iter().find(|(is_set, _)| *is_set) {
+        return Err(format!("{key} is set by the experiment"));
+    }
+    Ok(Keys { create_table: Some(table_options.is_some()), table_options, ..keys.clone() })
 }
 
 /// Refuses keys of a task that do nothing in it.

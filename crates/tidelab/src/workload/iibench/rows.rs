@@ -29,12 +29,12 @@ impl Random {
         let mut random =
             Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ client.wrapping_mul(0xd1b5_4a32_d192_ed03));
         // Neighbouring clients must not begin on neighbouring states.
-        let state = random.next() ^ client;
+        let state = random.bits() ^ client;
         Random(state)
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -44,7 +44,7 @@ impl Random {
 
     /// A number below a bound that is above 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
     /// A price, given its customer.
@@ -108,7 +108,7 @@ impl Rows {
         while field.len() < random {
             // Eight letters of 64 bits: each byte times 26 over 256. No letter is more than a
             // ninth likelier than another.
-            let bytes = self.random.next().to_le_bytes();
+            let bytes = self.random.bits().to_le_bytes();
             field.extend(bytes.map(|byte| b'a' + ((u16::from(byte) * 26) >> 8) as u8));
         }
         field.truncate(random);

@@ -111,10 +111,11 @@ impl<'a> Runner<'a> {
             }
             None => find(task, &mut session)?,
         };
-        let known = match self.tables.get(&key) {
+        let mut known = match self.tables.get(&key) {
             Some(known) => known.clone(),
             None => know(task, &mut session)?,
         };
+        known.contents.interleaved = !gives_consecutive_keys(&engine);
         drop(session);
 
         let mut lines = Lines::create(log, task.report_every)?;
@@ -256,6 +257,11 @@ fn find(task: &Task, session: &mut Session) -> Result<String> {
         ));
     }
     Ok(engine)
+}
+
+/// Whether the keys that a statement of many rows gets follow each other, whoever else inserts.
+fn gives_consecutive_keys(engine: &str) -> bool {
+    ["InnoDB", "TidesDB"].iter().any(|name| name.eq_ignore_ascii_case(engine))
 }
 
 /// What a table holds that no task of ours has written.

@@ -28,6 +28,8 @@ pub fn run(
     let mut runner = Runner::new(interrupt, server, settle);
     let mut named: BTreeMap<(String, &str), u32> = BTreeMap::new();
     let mut good = true;
+    // Cells of tables that are not examined yet.
+    let mut open: Vec<(String, Cell)> = Vec::new();
     for (index, task) in tasks.iter().enumerate() {
         say(&format!("[{}/{}] {}", index + 1, tasks.len(), task.name));
         let log = folder.path().join(&task.log_file);
@@ -61,12 +63,35 @@ pub fn run(
         for failure in cell.failures.iter().filter(|_| result.is_ok()) {
             say(&format!("WRONG: {failure}"));
         }
-        good &= cell.counts();
-        folder.finish(cell)?;
-        folder.write_head(run)?;
+        open.push((format!("{}/{}", task.dsn, task.table), cell));
+        if examine {
+            good &= close(&mut open, folder)?;
+            folder.write_head(run)?;
+        }
     }
     run.ended_unix_s = Some(now_unix_s());
     folder.write_head(run)?;
+    Ok(good)
+}
+
+/// Puts the cells of the table that the last of them used into the folder. What is wrong with the
+/// table is wrong with each of them.
+fn close(open: &mut Vec<(String, Cell)>, folder: &mut Folder) -> Result<bool> {
+    let Some((table, last)) = open.last() else { return Ok(true) };
+    let (table, failures) = (table.clone(), last.failures.clone());
+    let (of_it, others) = open.drain(..).partition(|(other, _)| *other == table);
+    *open = others;
+    let of_it: Vec<(String, Cell)> = of_it;
+    let mut good = true;
+    for (_, mut cell) in of_it {
+        for failure in &failures {
+            if !cell.failures.contains(failure) {
+                cell.failures.push(failure.clone());
+            }
+        }
+        good &= cell.counts();
+        folder.finish(cell)?;
+    }
     Ok(good)
 }
 
