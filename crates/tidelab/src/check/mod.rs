@@ -16,6 +16,7 @@ pub mod disk;
 mod entries;
 pub mod formats;
 pub mod history;
+pub mod iibench;
 pub mod indexreads;
 pub mod jobs;
 pub mod kill;
@@ -75,6 +76,8 @@ pub enum Check {
     Formats,
     /// An index that does not agree with its table is found by CHECK TABLE.
     Entries,
+    /// The insert benchmark, short: all that was acknowledged is there.
+    Iibench,
     /// Growth under clients that want more memory of each kind than the bound allows.
     Bound,
     /// Resident memory under load and with ten thousand tables.
@@ -83,7 +86,7 @@ pub enum Check {
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 17] = [
+    pub const ALL: [Check; 18] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
@@ -99,6 +102,7 @@ impl Check {
         Check::Disk,
         Check::Formats,
         Check::Entries,
+        Check::Iibench,
         Check::Bound,
         Check::Memory,
     ];
@@ -121,6 +125,7 @@ impl Check {
             Check::Disk => "disk",
             Check::Formats => "formats",
             Check::Entries => "entries",
+            Check::Iibench => "iibench",
             Check::Bound => "bound",
             Check::Memory => "memory",
         }
@@ -143,6 +148,7 @@ impl Check {
             Check::Disk => disk::run(lab),
             Check::Formats => formats::run(lab),
             Check::Entries => entries::run(lab),
+            Check::Iibench => iibench::run(lab),
             Check::Bound => bound::run(lab),
             Check::Memory => memory::run(lab),
         }

@@ -144,7 +144,7 @@ fn look(address: &Address) -> std::result::Result<BTreeMap<String, String>, Fail
 }
 
 /// The server's process, from its pid file, if it runs here and the file can be read.
-fn process(variables: &BTreeMap<String, String>) -> Option<u32> {
+pub(super) fn process(variables: &BTreeMap<String, String>) -> Option<u32> {
     let (data, file) = (variables.get("datadir")?, variables.get("pid_file")?);
     std::fs::read_to_string(PathBuf::from(data).join(file)).ok()?.trim().parse().ok()
 }

@@ -14,6 +14,7 @@
 //! rounds = 3
 //! ```
 
+pub mod iibench;
 pub mod sysbench;
 pub mod tpcc;
 
@@ -149,10 +150,13 @@ pub fn options<T: DeserializeOwned>(run: &Run, table: toml::Table) -> Result<T> 
 pub fn open<'a>(table: toml::Table, site: Site<'a>, run: &mut Run) -> Result<Box<dyn Conductor + 'a>> {
     match run.kind.as_str() {
         "sysbench" => Ok(Box::new(sysbench::Conductor::open(options(run, table)?, site, run)?)),
-        "tpcc" => Ok(Box::new(tpcc::Conductor::open(options(run, table)?, site, run)?)),
-        other => {
-            Err(Error::Usage(format!("there is no kind '{other}' of experiment: sysbench, tpcc are known")))
+        "iibench" | "delete-regime" => {
+            Ok(Box::new(iibench::Conductor::open(options(run, table)?, site, run)?))
         }
+        "tpcc" => Ok(Box::new(tpcc::Conductor::open(options(run, table)?, site, run)?)),
+        other => Err(Error::Usage(format!(
+            "there is no kind '{other}' of experiment: sysbench, iibench, delete-regime, tpcc are known"
+        ))),
     }
 }
 

@@ -177,6 +177,17 @@ impl Latencies {
         }
     }
 
+    /// The least value within which so large a share stays, in milliseconds; 0 for none.
+    pub fn within_ms(&self, share: f64) -> f64 {
+        self.quantile(share) / 1000.0
+    }
+
+    /// The histogram in the form in which runs keep it, in microseconds.
+    pub fn kept(&self) -> crate::run::Buckets {
+        let filled = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        filled.map(|(place, count)| ((highest(place) as f64).min(self.max_us as f64), *count)).collect()
+    }
+
     /// The least value within which so large a share (0 to 1) stays, in microseconds, at most
     /// 0.8 % too high; 0 for none.
     pub fn quantile(&self, share: f64) -> f64 {

@@ -79,6 +79,11 @@ pub type Columns = Vec<String>;
 pub struct Session(Conn);
 
 impl Session {
+    /// A session over a connection that stands.
+    pub fn over(connection: Conn) -> Session {
+        Session(connection)
+    }
+
     /// Connects as root, over the socket.
     pub fn open(socket: &Path) -> Result<Session, Failure> {
         Session::connect(&Address::root(socket), ANSWER_LIMIT)

@@ -1,5 +1,6 @@
 //! The loads that a server is put under.
 
+pub mod iibench;
 pub mod sysbench;
 pub mod sysbench_report;
 pub mod tpcc;
