@@ -21,8 +21,10 @@ use crate::server::{settings, Data, Server, Wanted};
 use crate::telemetry::machine;
 use crate::workload::sysbench::{self, Load, Workload};
 
+mod compare;
 mod described;
 mod hammerdb;
+mod report;
 mod tpcc;
 
 const ABOUT: &str =
@@ -36,6 +38,8 @@ tidelab tpcc      TPC-C the way HammerDB runs it, its consistency conditions che
 tidelab hammerdb  the same on a server that runs, called as the published runner is
 tidelab run       described experiments, those of experiments/ among them
 tidelab check     a server under kills, lost-update, index-read, replica and memory checks
+tidelab report    a page of kept runs, with charts, that needs no network
+tidelab compare   two kept runs, what became worse first
 tidelab doctor    what this machine lacks for that
 
 make demo, make bench and make bench-tpcc call it with all it needs. tidelab COMMAND --help lists options,
@@ -68,6 +72,10 @@ enum Command {
     Run(described::Options),
     /// Check a server from outside: kills, lost updates, index reads, replicas, memory.
     Check(Checks),
+    /// Make the page of kept runs, and their CSV and JSON.
+    Report(report::Options),
+    /// Compare two kept runs; fails where the second is worse.
+    Compare(compare::Options),
     /// Say what this machine lacks.
     Doctor(Places),
 }
@@ -201,6 +209,8 @@ pub fn run(cli: Cli) -> Result<bool> {
         Some(Command::Hammerdb(options)) => hammerdb::run(&options),
         Some(Command::Run(options)) => described::run(&options),
         Some(Command::Check(checks)) => check(&checks),
+        Some(Command::Report(options)) => report::run(&options),
+        Some(Command::Compare(options)) => compare::run(&options),
         Some(Command::Doctor(places)) => Ok(report_findings(&places)),
         Some(Command::Demo(common)) => compare(
             &common,
