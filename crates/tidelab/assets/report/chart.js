@@ -70,10 +70,11 @@ function aligned(spec) {
   const xs = [...new Set(spec.lines.flatMap((line) => line.points.map((point) => point.x)))].sort((a, b) => a - b);
   const place = new Map(xs.map((x, at) => [x, at]));
   return [xs, ...spec.lines.map((line) => {
-    const values = new Array(xs.length).fill(null);
+    // What was not measured is led over; null, for what failed, breaks the line.
+    const values = new Array(xs.length).fill(undefined);
     for (const point of line.points) {
       const drawn = !point.failed && Number.isFinite(point.y) && !(spec.y.log && point.y <= 0);
-      if (drawn) values[place.get(point.x)] = point.y;
+      values[place.get(point.x)] = drawn ? point.y : null;
     }
     return values;
   })];
@@ -94,11 +95,13 @@ function plotOf(spec, off, width, height, scale) {
     width: (bars ? 1 : line.values ? 1.25 : 2) * scale,
     dash: bars ? undefined : line.dash?.map((length) => length * scale),
     fill: bars ? line.colour + "b0" : undefined,
-    paths: bars || undefined,
-    spanGaps: !spec.breaks,
+    paths: bars || (spec.apart ? () => null : undefined),
+    spanGaps: Boolean(line.values),
     points: { show: !bars && !line.values && spec.x.kind !== "share", size: 7 * scale, fill: line.colour, stroke: line.colour },
   }));
-  const yValues = (_, splits) => splits.map((v) => (v === null ? null : tickText(v, spec.y.unit)));
+  const yAxis = spec.y.log
+    ? { splits: (_, __, min, max) => logSplits(min, max), filter: (_, all) => all, values: (_, all) => all.map((v) => tickText(v, spec.y.unit)) }
+    : { values: (_, all) => tickTexts(all, spec.y.unit) };
   const options = {
     width, height,
     legend: { show: false },
@@ -113,15 +116,26 @@ function plotOf(spec, off, width, height, scale) {
     series: [{}, ...series],
     axes: [
       { ...axis, ...xAxis(spec, width, scale), label: spec.x.title || undefined, labelSize: spec.x.title ? 20 * scale : 0, labelGap: 2 * scale },
-      { ...axis, values: yValues, space: 34 * scale, size: (_, texts) => yWidth(texts, scale) },
+      { ...axis, ...yAxis, space: 34 * scale, size: (_, texts) => yWidth(texts, scale, spec.x.kind === "time" ? (width < 500 * scale ? 6 : 8) : 3) },
     ],
     hooks: { draw: [(plot) => drawSpreads(plot, spec, scale)] },
   };
   return { options, data };
 }
 
-function yWidth(texts, scale) {
-  const longest = Math.max(3, ...(texts || []).map((text) => (text ? String(text).length : 0)));
+// 1, 2, 5, 10, ...; only powers of ten over a long way.
+function logSplits(min, max) {
+  const all = [];
+  const steps = max / min > 3e4 ? [1] : [1, 2, 5];
+  for (let power = Math.floor(Math.log10(min)); power <= Math.log10(max); power++) {
+    all.push(...steps.map((step) => Number((step * 10 ** power).toPrecision(3))));
+  }
+  return all.filter((value) => value >= min && value <= max);
+}
+
+// Charts below each other have the same `least` room, so that their times stand below each other.
+function yWidth(texts, scale, least) {
+  const longest = Math.max(least, ...(texts || []).map((text) => (text ? String(text).length : 0)));
   return (longest * 7 + 16) * scale;
 }
 
@@ -129,7 +143,7 @@ function xScale(spec, xs) {
   const { kind, log } = spec.x;
   if (kind === "time") return { time: false, range: (_, min, max) => [min ?? 0, max ?? 1] };
   if (kind === "category") return { time: false, range: [-0.6, spec.x.names.length - 0.4] };
-  if (kind === "share") return { time: false, distr: 3, log: 10, range: [1, Math.max(100, xs[xs.length - 1])] };
+  if (kind === "share") return { time: false, distr: 3, log: 10, range: [1, Math.max(100, xs[xs.length - 1] * 1.2)] };
   const [min, max] = [xs[0] ?? 0, xs[xs.length - 1] ?? 1];
   if (log) return { time: false, distr: 3, log: 2, range: [min / 1.12, max * 1.12] };
   const room = (max - min || 1) * 0.04;
@@ -169,7 +183,7 @@ function xAxis(spec, width, scale) {
     return {
       splits: () => names.map((_, at) => at),
       values: () => texts.map((text, at) => (turned && at % every ? "" : text)),
-      rotate: turned ? -45 : 0,
+      rotate: turned ? 45 : 0,
       size: (turned ? longest * 4.8 + 22 : 30) * scale,
       grid: { show: false },
       ticks: { show: false },
@@ -177,8 +191,10 @@ function xAxis(spec, width, scale) {
   }
   if (kind === "share") {
     const at = [1, 2, 4, 10, 20, 100, 1e3, 1e4, 1e5, 1e6, 1e7];
-    const texts = ["0", "50 %", "75 %", "90 %", "95 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %", ""];
-    return { splits: () => at, filter: (_, all) => all, values: () => texts.map((text, i) => (width < 500 * scale && (i === 2 || i === 4) ? "" : text)), size: 30 * scale };
+    const texts = ["", "50 %", "75 %", "90 %", "95 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %", ""];
+    const narrow = width < 600 * scale;
+    const shownAt = (plot, i) => at[i] <= plot.scales.x.max / 2 && !(narrow && (i === 2 || i === 4)) && !(width < 420 * scale && i > 5 && i % 2 === 0);
+    return { splits: () => at, filter: (_, all) => all, values: (plot) => texts.map((text, i) => (shownAt(plot, i) ? text : "")), size: 30 * scale };
   }
   if (values && values.length <= 14) {
     const last = Math.max(...values);

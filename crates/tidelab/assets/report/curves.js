@@ -46,7 +46,7 @@ function curve(id, fixed, x, lines, options) {
     }
     const byStep = lines >= 0 && lines !== one.competitor && one.axes[lines].role === "number";
     const colour = lines < 0 ? colourOf(0) : byStep ? stepColour(nth, lineValues.length) : colourOf(value);
-    const name = lines < 0 ? m.title : labelText(one, lines, value) + (byStep ? " " + one.axes[lines].title.toLowerCase() : "");
+    const name = lines < 0 ? m.title : (byStep ? countText(one, lines, value) : labelText(one, lines, value));
     return { name, colour, dash: lines >= 0 && !byStep ? dashOf(value) : [], points };
   }).filter((line) => line.points.some((point) => !point.gap));
   const numbers = kind === "number" ? places.map((place) => labelNumber(xAxisOf.values[place])).sort((a, b) => a - b) : null;
@@ -62,7 +62,7 @@ function curve(id, fixed, x, lines, options) {
     },
     y: { unit: m.unit, log: options.logY },
     bars,
-    breaks: kind === "category" && options.joined,
+    apart: spread,
     lines: made,
     named: lines >= 0,
     pick: openPoint,

@@ -42,6 +42,12 @@ function labelText(run, axis, value) {
   return run.axes[axis].values[value] || "(none)";
 }
 
+// 64 threads, 1 thread.
+function countText(run, axis, value) {
+  const [count, title] = [labelText(run, axis, value), run.axes[axis].title.toLowerCase()];
+  return `${count} ${count === "1" ? title.replace(/s$/, "") : title}`;
+}
+
 function isNumeric(axis) {
   return axis.role === "number" && axis.values.every((value) => Number.isFinite(labelNumber(value)));
 }
@@ -50,7 +56,7 @@ function isNumeric(axis) {
 function titleOf(run, labels, without) {
   const said = run.axes.map((axis, at) =>
     axis.values.length > 1 && !(without || []).includes(at)
-      ? (axis.role === "number" ? axis.values[labels[at]] + " " + axis.title.toLowerCase() : labelText(run, at, labels[at]))
+      ? (axis.role === "number" ? countText(run, at, labels[at]) : labelText(run, at, labels[at]))
       : null);
   return said.filter(Boolean).join(" · ");
 }
@@ -85,6 +91,19 @@ function column(run, cell, name) {
 function judged(metric, ratio) {
   if (!ratio || ratio[3] === "none" || metric.better === "neither") return 0;
   return (ratio[3] === "higher") === (metric.better === "higher") ? 2 : 1;
+}
+
+// The same for a cell of a table, whose head has the unit.
+function spreadCell(spread, unit) {
+  if (!spread) return NONE;
+  const rest = spread[1] !== spread[2] ? ` ${number2(spread[1], unit)} to ${number2(spread[2], unit)}` : "";
+  return [number2(spread[0], unit), rest ? el("small", {}, rest) : null];
+}
+
+function ratioCell(ratio) {
+  if (!ratio) return NONE;
+  const digits = (value) => value.toFixed(value < 10 ? 2 : 1);
+  return [digits(ratio[0]), ratio[1] !== ratio[2] ? el("small", {}, ` ${digits(ratio[1])} to ${digits(ratio[2])}`) : null];
 }
 
 function spreadText(spread, unit) {

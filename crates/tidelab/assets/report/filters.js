@@ -22,6 +22,12 @@ function family(name) {
   return name.split(/[\s\-_]*[0-9]/)[0].trim();
 }
 
+// Whether some of the names are versions of one family.
+function versions(names) {
+  const heads = names.map(family);
+  return new Set(heads).size < heads.length;
+}
+
 // Names that begin alike, as versions of one family: a way to choose many at once.
 function families(values) {
   const found = new Map();

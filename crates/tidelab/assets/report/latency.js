@@ -24,6 +24,13 @@ function latencySources() {
     const place = ORDER[found[2]] ?? Number("0." + found[2].slice(1)) * 100;
     source(title, m.unit).figures.push({ at, place, name: found[2], unit: m.unit });
   });
+  // Figures without a name are those of the only histogram.
+  const drawn = [...sources.values()].filter((one) => one.histogram);
+  const nameless = sources.get("all");
+  if (drawn.length === 1 && nameless && nameless !== drawn[0] && !drawn[0].figures.length) {
+    drawn[0].figures = nameless.figures;
+    sources.delete("all");
+  }
   for (const one of sources.values()) one.figures.sort((a, b) => a.place - b.place);
   return [...sources.values()].filter((one) => one.histogram || one.figures.length > 1);
 }
@@ -78,22 +85,24 @@ function drawLatency(host) {
 }
 
 function percentiles(source, groups) {
+  // Milliseconds are read more easily.
+  const [unit, factor] = source.unit === "µs" ? ["ms", 1000] : source.unit === "ns" ? ["ms", 1e6] : [source.unit, 1];
   const lines = groups.filter(({ group }) => group.h[source.histogram]).map(({ value, group }) => {
     const [count, text] = group.h[source.histogram];
-    const values = decoded(text);
+    const values = decoded(text).map((value) => value / factor);
     const last = values.length - 1;
     const points = values.map((y, k) => ({
       x: k === last ? Math.max(count, 2 ** (k / 4)) : 2 ** (k / 4), y, group,
-      tip: `${quantity(y, source.unit)} within which ${k === last ? "all" : percentText(k)} stay`,
+      tip: `${quantity(y, unit)} within which ${k === last ? "all" : percentText(k)} stay`,
     }));
     return { ...competitorLine(value), points };
   });
   return chart({
     id: "latency-" + source.key,
-    title: `Latency of ${source.key}, ${source.unit}`,
+    title: `Latency of ${source.key}, ${unit}`,
     subtitle: [focusTitle(), "all rounds together"].filter(Boolean).join(" · "),
     x: { kind: "share", title: "share of calls that were at most so slow", tip: (x) => `${((1 - 1 / x) * 100).toFixed(x > 1e4 ? 4 : 2)} %` },
-    y: { unit: source.unit, log: true },
+    y: { unit, log: true },
     lines, named: true,
   });
 }
@@ -110,10 +119,10 @@ function figuresChart(source, groups) {
   }));
   return chart({
     id: "latency-figures-" + source.key,
-    title: `Latency figures of ${source.key}, ${source.unit}`,
+    title: `Latency figures of ${source.key}, ${source.figures[0].unit}`,
     subtitle: [focusTitle(), "medians over rounds"].filter(Boolean).join(" · "),
     x: { kind: "category", names: source.figures.map(({ name }) => name) },
-    y: { unit: source.unit, log: true },
+    y: { unit: source.figures[0].unit, log: true },
     lines, named: true, pick: openPoint,
   });
 }
@@ -124,7 +133,7 @@ function figuresTable(source, groups) {
     { title: one.competitor === null ? "Run" : one.axes[one.competitor].title, csv: ({ value }) => competitorLine(value).name },
     ...source.figures.map(({ at, name, unit }) => ({
       title: `${name}, ${unit}`, right: true, csv: ({ group }) => group.s[at]?.[0],
-      show: ({ group }) => (failed(group) ? el("span", { class: "failed" }, "failed") : spreadText(group.s[at], "")),
+      show: ({ group }) => (failed(group) ? el("span", { class: "failed" }, "failed") : spreadCell(group.s[at], unit)),
     })),
   ];
   return table("latency-" + source.key, columns, groups);

@@ -3,7 +3,7 @@
 function runFacts() {
   const one = run();
   const { machine } = one;
-  const took = one.ended_unix_s ? seconds(one.ended_unix_s - one.started_unix_s) : null;
+  const took = one.ended_unix_s > one.started_unix_s ? seconds(one.ended_unix_s - one.started_unix_s) : null;
   const facts = [
     [date(one.started_unix_s) + (took ? `, ${took}` : ""), "started"],
     machine ? [`${machine.cpu}, ${machine.cpus} CPUs, ${bytes(machine.memory_bytes, number)}`, "machine"] : ["machine not known", "machine"],
@@ -67,25 +67,25 @@ function drawGlance(host) {
     return {
       at, better: count(2), worse: count(1), same: count(0),
       failed: groups.filter(failed).length, open: groups.length - ratios.length - groups.filter(failed).length,
-      low: sorted[0], high: sorted[sorted.length - 1],
+      above: ratios.filter((ratio) => ratio[0] > 1).length, below: ratios.filter((ratio) => ratio[0] < 1).length, low: sorted[0], high: sorted[sorted.length - 1],
     };
   });
   if (!rows.length) return fill(host);
-  const words = m.better === "neither" ? ["higher or lower", ""] : ["better", "worse"];
+  const lone = one.rounds < 2;
   const range = (row) => (row.low === undefined ? NONE : `${row.low.toFixed(2)} to ${row.high.toFixed(2)}`);
   const count = (title, key, mark) => ({ title, right: true, csv: (row) => row[key], mark: (row) => (row[key] ? mark : null) });
   const columns = [
     { title: run().axes[one.competitor].title, csv: (row) => labelText(one, one.competitor, row.at), show: (row) => competitorName(row.at) },
-    ...(m.better === "neither" ? [] : [count(words[0], "better", "good"), count(words[1], "worse", "bad")]),
-    count("no difference", "same", null),
+    ...(lone
+      ? [count("above 1", "above", null), count("below 1", "below", null)]
+      : [...(m.better === "neither" ? [] : [count("better", "better", "good"), count("worse", "worse", "bad")]), count("no difference", "same", null)]),
     { title: "ratios", right: true, csv: range },
     count("no ratio", "open", null),
     count("failed", "failed", "failed"),
   ];
-  const lone = one.rounds < 2;
   fill(host,
     el("p", {}, `${m.title} against ${reference}, over the chosen combinations. `,
-      lone ? "There was one round: a ratio has no interval, so that no difference is called one." :
+      lone ? "There was one round: ratios have no interval, so that nobody knows which differences are noise." :
         "A difference is one whose 95 % interval leaves out 1."),
     table("glance-" + m.name, columns, rows));
 }
@@ -117,7 +117,7 @@ function drawResults(host) {
   const bar = (group, at) => {
     const spread = group.s[at];
     const share = at === state.metric && spread && greatest > 0 ? Math.max(0, spread[0] / greatest) * 100 : null;
-    return [el("span", {}, spreadText(spread, one.metrics[at].unit)),
+    return [el("span", {}, spreadCell(spread, one.metrics[at].unit)),
       share === null ? null : el("span", { class: "meter" }, el("span", { style: { width: share + "%", background: one.competitor === null ? colourOf(0) : colourOf(group.l[one.competitor]) } }))];
   };
   const columns = [
@@ -127,10 +127,10 @@ function drawResults(host) {
       show: (group) => (at === one.competitor ? competitorName(group.l[at]) : labelText(one, at, group.l[at])),
     })),
     ...metrics.flatMap(({ m, at }) => [
-      { title: m.title, name: m.name + "_median", right: true, csv: (group) => group.s[at]?.[0],
+      { title: m.title + (m.unit && !isBytes(m.unit) ? ", " + m.unit : ""), name: m.name + "_median", right: true, csv: (group) => group.s[at]?.[0],
         show: (group) => (failed(group) ? el("span", { class: "failed", title: group.f.join("\n") }, "failed") : bar(group, at)) },
       { title: "ratio", name: m.name + "_ratio", right: true, csv: (group) => group.q[at]?.[0],
-        show: (group) => ratioText(group.q[at]),
+        show: (group) => ratioCell(group.q[at]),
         mark: (group) => [null, "bad", "good"][judged(m, group.q[at])] },
     ]),
     { title: "Rounds", right: true, csv: (group) => group.n, show: (group) => `${group.n}${group.c.length < one.rounds || failed(group) ? " of " + one.rounds : ""}` },

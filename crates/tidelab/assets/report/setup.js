@@ -48,13 +48,13 @@ function valuesTable(one, names, which) {
   const draw = () => {
     const all = [...new Set(names.flatMap((name) => Object.keys(one.servers[name][which])))].sort();
     const values = (key) => names.map((name) => one.servers[name][which][key]);
-    const rows = all.filter((key) => key.includes(sought[which]))
-      .filter((key) => !onlyDifferent[which] || names.length < 2 || new Set(values(key)).size > 1);
     const columns = [{ title: "Name", csv: (key) => key },
       ...names.map((name) => ({ title: name, csv: (key) => one.servers[name][which][key] ?? "", mark: (key) => (new Set(values(key)).size > 1 ? "differs" : null) }))];
+    const filtered = () => all.filter((key) => key.includes(sought[which]))
+      .filter((key) => !onlyDifferent[which] || names.length < 2 || new Set(values(key)).size > 1);
     const search = el("input", { type: "search", placeholder: "Part of a name", "data-key": which + ".search", value: sought[which],
-      on: { input: (event) => { sought[which] = event.target.value.toLowerCase(); body.replaceChildren(table(which, columns, all.filter((key) => key.includes(sought[which])))); } } });
-    const body = el("div", {}, table(which, columns, rows));
+      on: { input: (event) => { sought[which] = event.target.value.toLowerCase(); body.replaceChildren(table(which, columns, filtered())); } } });
+    const body = el("div", {}, table(which, columns, filtered()));
     fill(host, el("div", { class: "choices" }, search,
       names.length > 1 ? tick("Only where they differ", which + ".different", onlyDifferent[which], (on) => { onlyDifferent[which] = on; draw(); }) : null),
     body);

@@ -46,6 +46,18 @@ function tickText(value, unit) {
   return isBytes(unit) ? bytes(value, shortNumber) : shortNumber(value);
 }
 
+// Of one axis: all in the unit of the largest.
+function tickTexts(values, unit) {
+  const largest = Math.max(...values.map((value) => Math.abs(value ?? 0)));
+  const steps = isBytes(unit)
+    ? [[2 ** 40, " TiB"], [2 ** 30, " GiB"], [2 ** 20, " MiB"], [2 ** 10, " KiB"], [1, " B"]]
+    : [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"], [0, ""]];
+  const [bound, name] = steps.find(([least]) => largest >= least) || steps[steps.length - 1];
+  const divisor = name === "k" ? 1e3 : bound || 1;
+  return values.map((value) => (value === null ? null : value === 0 ? "0" : divisor === 1 ? number(value) + (isBytes(unit) ? name : "")
+    : String(Number((value / divisor).toPrecision(4))) + name));
+}
+
 const ENDINGS = [
   ["_bytes_per_s", "B/s"], ["_per_s", "1/s"], ["_percent", "%"], ["_bytes", "B"], ["_mb", "MB"], ["_cpus", "CPUs"],
   ["_us", "µs"], ["_ms", "ms"], ["_ns", "ns"], ["_s", "s"],
