@@ -1,12 +1,15 @@
 // A chart with its title, legend, tooltip and picture, drawn by uPlot.
 //
 // A chart is: id, title, subtitle, x {kind: number|category|time|share, title, unit, log, names}, y {title, unit, log},
-// bars, height, sync, and lines {name, colour, dash, points: [{x, y, low, high, failed, tip, group}]} or, for many
-// points, {name, colour, dash, times, values}.
+// bars (half the width of one), height, sync (charts that share cursor, time and legend), below (it has no legend of its
+// own), pick (what a click on a point's group does), and lines {name, colour, dash, points: [{x, y, low, high, failed,
+// tip, group}]} or, for many points, {name, colour, dash, times, values}.
 
 const charts = new Set();
 const hiddenLines = new Map();
 const LINES = 40;
+// Lines of a time chart that are drawn at first: more hide each other.
+const TIMES = 8;
 
 function sweepCharts() {
   for (const one of charts) {
@@ -20,17 +23,23 @@ function sweepCharts() {
 function chart(spec) {
   const left = spec.lines.length - LINES;
   if (left > 0) spec = { ...spec, lines: spec.lines.slice(0, LINES) };
-  if (!hiddenLines.has(spec.id)) hiddenLines.set(spec.id, new Set());
-  const off = hiddenLines.get(spec.id);
+  const shared = spec.sync || spec.id;
+  if (!hiddenLines.has(shared)) {
+    hiddenLines.set(shared, new Set(spec.sync ? spec.lines.slice(TIMES).map((line) => line.name) : []));
+  }
+  const off = hiddenLines.get(shared);
   const host = el("div", { class: "plot" });
-  const one = { figure: null, plot: null, observer: null };
+  const one = { figure: null, plot: null, observer: null, spec, shared };
   const legend = spec.lines.map((line, at) => {
     const key = `${spec.id}.line.${at}`;
     const pressed = (event) => {
       const item = event.currentTarget;
       off.has(line.name) ? off.delete(line.name) : off.add(line.name);
       item.setAttribute("aria-pressed", String(!off.has(line.name)));
-      one.plot?.setSeries(at + 1, { show: !off.has(line.name) });
+      for (const other of charts) {
+        const place = other.shared === shared ? other.spec.lines.findIndex((its) => its.name === line.name) : -1;
+        if (place >= 0) other.plot?.setSeries(place + 1, { show: !off.has(line.name) });
+      }
     };
     return button([el("span", { class: "swatch", style: { "border-top": `3px ${line.dash?.length ? "dashed" : "solid"} ${line.colour}` } }), line.name],
       key, pressed, { class: "entry", "aria-pressed": String(!off.has(line.name)) });
@@ -39,7 +48,8 @@ function chart(spec) {
   one.figure = el("figure", { class: "chart", "data-chart": spec.id },
     el("figcaption", {}, el("span", { class: "name" }, spec.title), spec.subtitle ? el("span", { class: "sub" }, spec.subtitle) : null,
       some ? button("PNG", spec.id + ".png", () => chartPicture(spec, off), { class: "quiet", title: "Save as a picture" }) : null),
-    spec.lines.length > 1 || spec.named ? el("div", { class: "legend" }, legend) : null,
+    (spec.lines.length > 1 || spec.named) && !spec.below ? el("div", { class: "legend" }, legend) : null,
+    spec.sync && !spec.below && spec.lines.length > TIMES ? el("p", { class: "hint" }, `More than ${TIMES} lines hide each other: press a name to see or hide its line.`) : null,
     left > 0 ? el("p", { class: "hint" }, `${left} more lines are not drawn: choose fewer on the left.`) : null,
     some ? host : el("p", { class: "hint" }, "Nothing was measured here."));
   if (!some) return one.figure;
@@ -200,13 +210,13 @@ function xAxis(spec, width, scale) {
     const last = Math.max(...values);
     const near = (a, b) => Math.abs(a - b) / (last - values[0] || 1) < (width < 500 * scale ? 0.09 : 0.035);
     const crowded = (at) => !log && at > 0 && near(values[at], values[at - 1]);
-    return { splits: () => values, filter: (_, all) => all, values: () => values.map((v, at) => (crowded(at) ? "" : tickText(v, spec.x.unit))), size: 30 * scale };
+    return { splits: () => values, filter: (_, all) => all, values: () => values.map((v, at) => (crowded(at) ? "" : spec.x.labels[at])), size: 30 * scale };
   }
   return { values: (_, splits) => splits.map((v) => (v === null ? null : tickText(v, spec.x.unit))), space: 50 * scale, size: 30 * scale };
 }
 
 function barPaths(spec) {
-  const half = 0.4 / Math.max(1, spec.lines.length);
+  const half = spec.bars;
   return (plot, seriesAt, from, to) => {
     const path = new Path2D();
     const [xs, ys] = [plot.data[0], plot.data[seriesAt]];
@@ -284,7 +294,7 @@ function tooltip(spec) {
       }
       return line.points.filter((point) => point.x === x).map((point) => ({ line, point }));
     });
-    return { head: spec.x.tip ? spec.x.tip(x) : `${tickText(x, spec.x.unit)} ${spec.x.title || ""}`, found };
+    return { head: spec.x.tip ? spec.x.tip(x) : `${spec.x.labels?.[spec.x.values.indexOf(x)] ?? number(x)} ${spec.x.title || ""}`, found };
   };
   const show = (plot) => {
     const there = plot.cursor.event ? entries(plot) : null;

@@ -25,12 +25,15 @@ function curve(id, fixed, x, lines, options) {
   const xAxisOf = one.axes[x];
   const kind = kindOfX(x) === "number" && !options.asNames ? "number" : "category";
   const places = chosen(x);
-  const lineValues = lines >= 0 ? chosen(lines) : [null];
+  // Competitors along the axis keep their colours: each is a line of one point.
+  const single = lines < 0 && x === one.competitor && !options.joined;
+  const lineValues = single ? places : lines >= 0 ? chosen(lines) : [null];
   const bars = kind === "category" && options.bars && !options.logY;
-  const half = 0.4 / lineValues.length;
   const spread = kind === "category" && !options.joined;
+  const half = single ? 0.4 : 0.4 / lineValues.length;
   const made = lineValues.map((value, nth) => {
     const points = places.flatMap((place, at) => {
+      if (single && place !== value) return [];
       // Lines lead from version to version of one family, not from one family to the next.
       const apart = options.joined && at > 0 && family(xAxisOf.values[places[at - 1]]) !== family(xAxisOf.values[place]);
       return [...(apart ? [{ x: at - 0.5, gap: true }] : []), ...pointAt(place, at)];
@@ -41,27 +44,28 @@ function curve(id, fixed, x, lines, options) {
       if (lines >= 0) labels[lines] = value;
       const group = groupAt(one, labels);
       if (!group || (!failed(group) && !group.s[options.metric])) return [];
-      const step = spread ? (nth - (lineValues.length - 1) / 2) * 2 * half : 0;
+      const step = spread && !single ? (nth - (lineValues.length - 1) / 2) * 2 * half : 0;
       return [pointOf(group, options.metric, kind === "number" ? labelNumber(xAxisOf.values[place]) : at + step)];
     }
     const byStep = lines >= 0 && lines !== one.competitor && one.axes[lines].role === "number";
-    const colour = lines < 0 ? colourOf(0) : byStep ? stepColour(nth, lineValues.length) : colourOf(value);
-    const name = lines < 0 ? m.title : (byStep ? countText(one, lines, value) : labelText(one, lines, value));
+    const colour = single ? colourOf(value) : lines < 0 ? colourOf(0) : byStep ? stepColour(nth, lineValues.length) : colourOf(value);
+    const name = single ? labelText(one, x, value) : lines < 0 ? m.title : (byStep ? countText(one, lines, value) : labelText(one, lines, value));
     return { name, colour, dash: lines >= 0 && !byStep ? dashOf(value) : [], points };
   }).filter((line) => line.points.some((point) => !point.gap));
-  const numbers = kind === "number" ? places.map((place) => labelNumber(xAxisOf.values[place])).sort((a, b) => a - b) : null;
+  const labels = kind === "number" ? places.map((place) => xAxisOf.values[place]).sort((a, b) => labelNumber(a) - labelNumber(b)) : null;
+  const numbers = labels?.map(labelNumber);
   const wide = numbers && numbers.length > 2 && numbers[0] > 0 && numbers[numbers.length - 1] / numbers[0] >= 16;
   return chart({
     id,
     title: `${m.title}${m.unit ? ", " + m.unit : ""}`,
     subtitle: options.subtitle,
     x: {
-      kind, title: xAxisOf.title, values: numbers,
+      kind, title: xAxisOf.title, values: numbers, labels,
       log: kind === "number" && numbers[0] > 0 && (options.logX === "auto" ? wide : options.logX === "log"),
       names: kind === "category" ? places.map((place) => labelText(one, x, place)) : null,
     },
     y: { unit: m.unit, log: options.logY },
-    bars,
+    bars: bars ? half : null,
     apart: spread,
     lines: made,
     named: lines >= 0,

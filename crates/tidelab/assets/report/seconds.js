@@ -73,6 +73,6 @@ function secondsChart(name, there, height) {
     subtitle: [focusTitle(), "round " + state.round].filter(Boolean).join(" · "),
     x: { kind: "time", title: height > 200 ? "seconds since the start" : "", unit: "s", tip: (x) => `${number(x)} s` },
     y: { unit: columnUnit(name) },
-    lines, named: height > 200, height, sync: "seconds",
+    lines, named: true, below: height < 200, height, sync: "seconds",
   });
 }
