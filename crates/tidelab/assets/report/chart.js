@@ -112,10 +112,11 @@ function plotOf(spec, off, width, height, scale) {
   const yAxis = spec.y.log
     ? { splits: (_, __, min, max) => logSplits(min, max), filter: (_, all) => all, values: (_, all) => all.map((v) => tickText(v, spec.y.unit)) }
     : { values: (_, all) => tickTexts(all, spec.y.unit) };
+  const below = xAxis(spec, width, scale);
   const options = {
     width, height,
     legend: { show: false },
-    padding: [10 * scale, 14 * scale, 0, 0],
+    padding: [10 * scale, 14 * scale, 0, below.room || 0],
     cursor: {
       y: false,
       drag: { x: spec.x.kind === "time", y: false },
@@ -125,7 +126,7 @@ function plotOf(spec, off, width, height, scale) {
     scales: { x: xScale(spec, data[0]), y: yScale(spec, off) },
     series: [{}, ...series],
     axes: [
-      { ...axis, ...xAxis(spec, width, scale), label: spec.x.title || undefined, labelSize: spec.x.title ? 20 * scale : 0, labelGap: 2 * scale },
+      { ...axis, ...below, label: spec.x.title || undefined, labelSize: spec.x.title ? 20 * scale : 0, labelGap: 2 * scale },
       { ...axis, ...yAxis, space: 34 * scale, size: (_, texts) => yWidth(texts, scale, spec.x.kind === "time" ? (width < 500 * scale ? 6 : 8) : 3) },
     ],
     hooks: { draw: [(plot) => drawSpreads(plot, spec, scale)] },
@@ -185,8 +186,9 @@ function yScale(spec, off) {
 function xAxis(spec, width, scale) {
   const { kind, names, log, values } = spec.x;
   if (kind === "category") {
-    const most = width < 500 * scale ? 16 : 26;
-    const texts = names.map((name) => (name.length > most ? name.slice(0, most - 1) + "…" : name));
+    const most = width < 420 * scale ? 16 : 22;
+    // The end of a long name tells versions apart.
+    const texts = names.map((name) => (name.length > most ? name.slice(0, 6) + "…" + name.slice(7 - most) : name));
     const longest = Math.max(...texts.map((text) => text.length));
     const turned = texts.length * (longest * 6.6 + 12) * scale > width - 60 * scale;
     const every = Math.ceil((texts.length * 15 * scale) / width);
@@ -194,6 +196,7 @@ function xAxis(spec, width, scale) {
       splits: () => names.map((_, at) => at),
       values: () => texts.map((text, at) => (turned && at % every ? "" : text)),
       rotate: turned ? 45 : 0,
+      room: turned ? Math.max(0, texts[0].length * 4.9 * scale - 44 * scale - width / names.length / 2) : 0,
       size: (turned ? longest * 4.8 + 22 : 30) * scale,
       grid: { show: false },
       ticks: { show: false },

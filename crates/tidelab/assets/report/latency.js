@@ -99,12 +99,16 @@ function percentiles(source, groups) {
   });
   return chart({
     id: "latency-" + source.key,
-    title: `Latency of ${source.key}, ${unit}`,
+    title: latencyTitle(source, unit),
     subtitle: [focusTitle(), "all rounds together"].filter(Boolean).join(" · "),
     x: { kind: "share", title: "share of calls that were at most so slow", tip: (x) => `${((1 - 1 / x) * 100).toFixed(x > 1e4 ? 4 : 2)} %` },
     y: { unit, log: true },
     lines, named: true,
   });
+}
+
+function latencyTitle(source, unit) {
+  return (source.key === "all" ? "Latency" : `Latency of ${source.key}`) + `, ${unit}`;
 }
 
 function percentText(k) {
@@ -119,7 +123,7 @@ function figuresChart(source, groups) {
   }));
   return chart({
     id: "latency-figures-" + source.key,
-    title: `Latency figures of ${source.key}, ${source.figures[0].unit}`,
+    title: latencyTitle(source, source.figures[0].unit),
     subtitle: [focusTitle(), "medians over rounds"].filter(Boolean).join(" · "),
     x: { kind: "category", names: source.figures.map(({ name }) => name) },
     y: { unit: source.figures[0].unit, log: true },

@@ -4,12 +4,13 @@ function runFacts() {
   const one = run();
   const { machine } = one;
   const took = one.ended_unix_s > one.started_unix_s ? seconds(one.ended_unix_s - one.started_unix_s) : null;
+  const when = date(one.started_unix_s);
   const facts = [
-    [date(one.started_unix_s) + (took ? `, ${took}` : ""), "started"],
+    [one.kind === "import" ? `imported ${when}` : when + (took ? `, ${took}` : ""), "started"],
     machine ? [`${machine.cpu}, ${machine.cpus} CPUs, ${bytes(machine.memory_bytes, number)}`, "machine"] : ["machine not known", "machine"],
     machine ? [`${machine.system}, ${machine.kernel}, ${machine.file_system}`, "system"] : null,
     [`${one.cells.length} measurements, ${one.rounds} ${one.rounds === 1 ? "round" : "rounds"}`, "size"],
-    [one.tidelab ? `tidelab ${one.tidelab}, ${one.kind}` : one.kind, "kind"],
+    one.kind === "import" ? null : [one.tidelab ? `tidelab ${one.tidelab}, ${one.kind}` : one.kind, "kind"],
   ];
   return el("ul", { class: "facts" }, facts.filter(Boolean).map(([text, kind]) => el("li", { class: kind }, text)));
 }

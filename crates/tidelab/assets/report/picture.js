@@ -50,7 +50,7 @@ function savePicture(name, { title, subtitle, legend }, height, body) {
   body(context, top);
   context.fillStyle = css("--text-soft");
   context.font = `21px ${FONT}`;
-  context.fillText(`${run().title} · ${date(run().started_unix_s)} · tidelab ${run().tidelab}`, margin, canvas.height - 28, width - 2 * margin);
+  context.fillText([run().title, date(run().started_unix_s), run().tidelab && `tidelab ${run().tidelab}`].filter(Boolean).join(" · "), margin, canvas.height - 28, width - 2 * margin);
   return new Promise((done) => canvas.toBlob((blob) => {
     save(fileName(run().name, name) + ".png", blob);
     done(blob.size);
