@@ -34,7 +34,7 @@ JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup prefix engine plugin links server stop shell test test-engine test-mtr test-suites \
-  test-server check-server crash-server lint tidy format demo bench bench-tpcc experiments plugin-at clean
+  test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc experiments plugin-at clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
@@ -64,13 +64,20 @@ stop: setup ## end it: [DATA=dir]
 shell: setup ## a client on it: [DATA=dir]
 	@scripts/server/shell.sh
 
-test: test-engine test-mtr test-server ## all tests
+test: test-engine test-report test-mtr test-server ## all tests
 
 test-engine: setup ## the tests of the engine, the C interface and the laboratory
 	cargo test --workspace
 
 test-mtr: links ## the tests in SQL: [SUITE=name] [TESTS=names] [MTR_FLAGS=...]
 	@scripts/test/run-mtr.sh $(PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr $(SUITE) $(TESTS)
+
+REPORT_SAMPLES := $(BUILD)/report-samples
+
+test-report: setup ## the report's pages in a browser; pictures of them in build/report-screenshots
+	@scripts/setup/browser.sh
+	TIDELAB_SAMPLES=$(REPORT_SAMPLES) cargo test -p tidelab --test report
+	@node scripts/test/report-browser.mjs $(REPORT_SAMPLES) $(BUILD)/report-screenshots
 
 CHECK_SERVER = cargo run -p tidelab -- check --prefix $(PREFIX) --plugin $(PLUGIN) --data $(BUILD)/check
 

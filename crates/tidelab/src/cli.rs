@@ -21,9 +21,11 @@ use crate::server::{settings, Data, Server, Wanted};
 use crate::telemetry::machine;
 use crate::workload::sysbench::{self, Load, Workload};
 
+mod compare;
 mod described;
 mod hammerdb;
 mod iibench;
+mod report;
 mod tpcc;
 
 const ABOUT: &str =
@@ -38,6 +40,8 @@ tidelab hammerdb  the same on a server that runs, called as the published runner
 tidelab run       described experiments, those of experiments/ among them
 tidelab iibench   the insert benchmark: a queue of tasks in TOML
 tidelab check     a server under kills, lost-update, index-read, replica and memory checks
+tidelab report    a page of kept runs, with charts, that needs no network
+tidelab compare   two kept runs, what became worse first
 tidelab doctor    what this machine lacks for that
 
 make demo, make bench and make bench-tpcc call it with all it needs. tidelab COMMAND --help lists options,
@@ -72,6 +76,10 @@ enum Command {
     Iibench(iibench::Options),
     /// Check a server from outside: kills, lost updates, index reads, replicas, memory.
     Check(Checks),
+    /// Make the page of kept runs, and their CSV and JSON.
+    Report(report::Options),
+    /// Compare two kept runs; fails where the second is worse.
+    Compare(compare::Options),
     /// Say what this machine lacks.
     Doctor(Places),
 }
@@ -206,6 +214,8 @@ pub fn run(cli: Cli) -> Result<bool> {
         Some(Command::Run(options)) => described::run(&options),
         Some(Command::Iibench(options)) => iibench::run(&options),
         Some(Command::Check(checks)) => check(&checks),
+        Some(Command::Report(options)) => report::run(&options),
+        Some(Command::Compare(options)) => compare::run(&options),
         Some(Command::Doctor(places)) => Ok(report_findings(&places)),
         Some(Command::Demo(common)) => compare(
             &common,

@@ -13,3 +13,4 @@ pub mod statistics;
 pub mod summary;
 pub mod tpcc;
 pub mod tpcc_summary;
+pub mod unpaired;

@@ -1,8 +1,17 @@
-//! What people and programs get to see: the progress, the table, the files.
+//! What people and programs get to see: the progress, the table, the files; of a kept run the page
+//! ([`html`]), its exports ([`run_csv`]) and its comparison with another ([`compare`]).
 
+pub mod compact;
+pub mod compare;
+pub mod downsample;
 pub mod files;
+pub mod groups;
+pub mod html;
+pub mod live;
+pub mod page;
 pub mod progress;
 pub mod result;
+pub mod run_csv;
 pub mod table;
 pub mod tpcc_files;
 pub mod tpcc_progress;
