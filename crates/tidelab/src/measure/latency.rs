@@ -4,10 +4,18 @@
 //! Buckets are one microsecond wide up to 256, above that 1/128 of their lower bound: a
 //! quantile is at most 0.8 % above the truth. Count, mean, standard deviation, least and
 //! greatest are exact.
+//!
+//! A client that was to start a call every so often and was held up by a slow one has not
+//! started the calls after it: they are missing exactly where latencies are worst (coordinated
+//! omission). [`Latencies::record_with_expected_interval`] puts them back the way HdrHistogram
+//! does. A client that counts each latency from the moment at which the call was due must use
+//! [`Latencies::record`]: its waiting is in the figures already.
+//!
+//! Stored (serde) as [`Stored`]: the buckets that hold something and the exact figures.
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Values below this have buckets of their own.
 const EXACT: u64 = 256;
@@ -15,7 +23,8 @@ const EXACT: u64 = 256;
 const PER_POWER: u64 = 128;
 
 /// Some latencies.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Stored", try_from = "Stored")]
 pub struct Latencies {
     /// How many fell into each bucket; grows as far as needed.
     buckets: Vec<u64>,
@@ -26,6 +35,23 @@ pub struct Latencies {
     mean_us: f64,
     min_us: u64,
     max_us: u64,
+}
+
+/// Latencies as they are stored, without empty buckets; times in microseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stored {
+    /// How many there are.
+    pub count: u64,
+    /// Their sum.
+    pub sum_us: f64,
+    /// The sum of the squares of their distances to the mean.
+    pub squares_us2: f64,
+    /// The shortest.
+    pub min_us: u64,
+    /// The longest.
+    pub max_us: u64,
+    /// The lowest value of each bucket that holds something, ascending, and how many it holds.
+    pub buckets: Vec<(u64, u64)>,
 }
 
 /// What latencies say, in milliseconds.
@@ -52,19 +78,49 @@ pub struct LatencyFigures {
 impl Latencies {
     /// One more.
     pub fn record(&mut self, latency: Duration) {
-        let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        self.add(whole_us(latency), 1, 0);
+    }
+
+    /// One more of a client that was to start a call every `interval`: with one that took longer
+    /// come those that it kept from starting, which would have taken the rest of the time each
+    /// (latency - interval, latency - 2 x interval, ... down to the interval). An interval of 0
+    /// records the latency alone.
+    pub fn record_with_expected_interval(&mut self, latency: Duration, interval: Duration) {
+        let (us, step) = (whole_us(latency), whole_us(interval));
+        self.add(us, 1, 0);
+        if step == 0 {
+            return;
+        }
+        // By buckets and not by calls: a minute's stop at 100,000 calls a second is six million.
+        let mut left = us.saturating_sub(step);
+        while left >= step {
+            let floor = lowest(bucket(left)).max(step);
+            let times = (left - floor) / step + 1;
+            self.add(left, times, step);
+            left = left.saturating_sub(times.saturating_mul(step));
+        }
+    }
+
+    /// `times` values, the greatest of them `us`, each `step` below the one before; all of them
+    /// in one bucket.
+    fn add(&mut self, us: u64, times: u64, step: u64) {
         let bucket = bucket(us);
         if self.buckets.len() <= bucket {
             self.buckets.resize(bucket + 1, 0);
         }
-        self.buckets[bucket] += 1;
-        self.min_us = if self.count == 0 { us } else { self.min_us.min(us) };
+        self.buckets[bucket] += times;
+        let least = us - (times - 1) * step;
+        self.min_us = if self.count == 0 { least } else { self.min_us.min(least) };
         self.max_us = self.max_us.max(us);
-        self.count += 1;
-        self.sum_us += us as f64;
-        let distance = us as f64 - self.mean_us;
-        self.mean_us += distance / self.count as f64;
-        self.squares += distance * (us as f64 - self.mean_us);
+        let (n, m) = (self.count as f64, times as f64);
+        let mean = (us as f64 + least as f64) / 2.0;
+        // The variance of m values at equal steps is step^2 (m^2 - 1) / 12.
+        let own = m * (step as f64).powi(2) * (m * m - 1.0) / 12.0;
+        let distance = mean - self.mean_us;
+        self.squares += own + distance * distance * n * m / (n + m);
+        self.mean_us += distance * m / (n + m);
+        self.sum_us += mean * m;
+        self.count += times;
     }
 
     /// All of another's.
@@ -97,6 +153,12 @@ impl Latencies {
         self.count
     }
 
+    /// The buckets that hold something: the lowest value of each in microseconds, ascending, and
+    /// how many it holds.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.buckets.iter().enumerate().filter(|(_, n)| **n > 0).map(|(place, n)| (lowest(place), *n))
+    }
+
     /// What they say; zeros for none.
     pub fn figures(&self) -> LatencyFigures {
         if self.count == 0 {
@@ -115,8 +177,9 @@ impl Latencies {
         }
     }
 
-    /// The least value within which so large a share stays, in microseconds.
-    fn quantile(&self, share: f64) -> f64 {
+    /// The least value within which so large a share (0 to 1) stays, in microseconds, at most
+    /// 0.8 % too high; 0 for none.
+    pub fn quantile(&self, share: f64) -> f64 {
         let wanted = (share * self.count as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
         for (place, count) in self.buckets.iter().enumerate() {
@@ -127,6 +190,60 @@ impl Latencies {
         }
         self.max_us as f64
     }
+}
+
+impl From<Latencies> for Stored {
+    fn from(latencies: Latencies) -> Stored {
+        Stored {
+            count: latencies.count,
+            sum_us: latencies.sum_us,
+            squares_us2: latencies.squares,
+            min_us: latencies.min_us,
+            max_us: latencies.max_us,
+            buckets: latencies.buckets().collect(),
+        }
+    }
+}
+
+impl TryFrom<Stored> for Latencies {
+    type Error = String;
+
+    /// Refuses what no histogram of ours says of itself: another division into buckets, a count
+    /// that is not theirs.
+    fn try_from(stored: Stored) -> Result<Latencies, String> {
+        let mut buckets: Vec<u64> = Vec::new();
+        let mut count: u64 = 0;
+        for (low, times) in &stored.buckets {
+            let place = bucket(*low);
+            if lowest(place) != *low || place < buckets.len() || *times == 0 {
+                return Err(format!("no bucket begins at {low} us here, or it holds nothing"));
+            }
+            buckets.resize(place + 1, 0);
+            buckets[place] = *times;
+            count = count.checked_add(*times).ok_or("more latencies than can be counted")?;
+        }
+        let ends = stored.buckets.first().is_none_or(|(low, _)| bucket(stored.min_us) == bucket(*low))
+            && stored.buckets.last().is_none_or(|(low, _)| bucket(stored.max_us) == bucket(*low));
+        if count != stored.count || !ends {
+            return Err(format!(
+                "the buckets hold {count} latencies, the histogram says {} from {} to {} us",
+                stored.count, stored.min_us, stored.max_us
+            ));
+        }
+        Ok(Latencies {
+            buckets,
+            count,
+            sum_us: stored.sum_us,
+            squares: stored.squares_us2,
+            mean_us: if count == 0 { 0.0 } else { stored.sum_us / count as f64 },
+            min_us: stored.min_us,
+            max_us: stored.max_us,
+        })
+    }
+}
+
+fn whole_us(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The bucket of a value.
@@ -148,7 +265,16 @@ fn highest(place: usize) -> u64 {
         return place;
     }
     let (power, within) = ((place - EXACT) / PER_POWER, (place - EXACT) % PER_POWER);
-    ((within + PER_POWER + 1) << (power + 1)) - 1
+    // The shift of the last bucket ends beyond the last bit: 0, and one less is the greatest.
+    ((within + PER_POWER + 1) << (power + 1)).wrapping_sub(1)
+}
+
+/// The lowest value of a bucket.
+fn lowest(place: usize) -> u64 {
+    match place {
+        0 => 0,
+        _ => highest(place - 1) + 1,
+    }
 }
 
 #[cfg(test)]
@@ -173,6 +299,7 @@ mod tests {
             last = this;
         }
         assert!(bucket(u64::MAX) < 10_000, "a bound on memory");
+        assert_eq!((highest(bucket(u64::MAX)), lowest(256), lowest(257)), (u64::MAX, 256, 258));
     }
 
     #[test]
@@ -204,5 +331,108 @@ mod tests {
         assert!((parts.sd_ms - whole.sd_ms).abs() < 1e-9);
         assert!((parts.average_ms - whole.average_ms).abs() < 1e-9);
         assert_eq!((parts.p50_ms, parts.p99_ms, parts.calls), (whole.p50_ms, whole.p99_ms, whole.calls));
+    }
+
+    /// HdrHistogram's recordValueWithExpectedInterval, value by value.
+    fn omitted(us: u64, interval: u64) -> Vec<u64> {
+        let mut all = vec![us];
+        let mut missing = us.saturating_sub(interval);
+        while interval > 0 && missing >= interval {
+            all.push(missing);
+            missing -= interval;
+        }
+        all
+    }
+
+    #[test]
+    fn calls_that_a_slow_one_held_back_are_put_in() {
+        let mut latencies = Latencies::default();
+        latencies.record_with_expected_interval(Duration::from_micros(100), Duration::from_micros(25));
+        assert_eq!(latencies.buckets().collect::<Vec<_>>(), [(25, 1), (50, 1), (75, 1), (100, 1)]);
+        for (us, interval) in [
+            (0, 0),
+            (1_000_000, 0),
+            (9, 10),
+            (10, 10),
+            (19, 10),
+            (20, 10),
+            (999, 1),
+            (60_000_000, 7),
+            (1_234_567, 1000),
+            (1_234_567, 999_999),
+            (5_000_003, 3),
+        ] {
+            let mut found = of([17, 40]);
+            found.record_with_expected_interval(Duration::from_micros(us), Duration::from_micros(interval));
+            let wanted = of([17, 40].into_iter().chain(omitted(us, interval)));
+            assert_eq!(found.buckets, wanted.buckets, "{us} {interval}");
+            assert_eq!(
+                (found.count, found.min_us, found.max_us),
+                (wanted.count, wanted.min_us, wanted.max_us)
+            );
+            let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(1.0);
+            assert!(
+                near(found.sum_us, wanted.sum_us) && near(found.mean_us, wanted.mean_us),
+                "{us} {interval}"
+            );
+            assert!((found.squares - wanted.squares).abs() <= 1e-6 * wanted.squares, "{us} {interval}");
+        }
+    }
+
+    #[test]
+    fn a_stop_of_the_server_shows_in_the_percentiles_of_a_paced_client() {
+        // 9,000 calls, one each millisecond, 0.1 ms each; one of them takes a second.
+        let (mut plain, mut corrected) = (Latencies::default(), Latencies::default());
+        let ms = Duration::from_millis;
+        for n in 0..9_000 {
+            let latency = if n == 5_000 { ms(1000) } else { Duration::from_micros(100) };
+            plain.record(latency);
+            corrected.record_with_expected_interval(latency, ms(1));
+        }
+        assert_eq!((plain.count(), corrected.count()), (9_000, 9_999));
+        assert!(plain.figures().p99_ms < 0.11 && corrected.figures().p99_ms > 850.0, "{corrected:?}");
+        assert_eq!(plain.figures().max_ms, corrected.figures().max_ms);
+    }
+
+    #[test]
+    fn the_longest_time_at_the_shortest_interval_is_recorded_quickly() {
+        let mut latencies = Latencies::default();
+        latencies.record_with_expected_interval(Duration::from_secs(1_000_000), Duration::from_micros(1));
+        assert_eq!(latencies.count(), 1_000_000_000_000);
+        assert!((latencies.figures().average_ms / 500_000_000.0 - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_is_stored_comes_back() {
+        for latencies in [of([]), of([0]), of((0..5000u64).map(|n| n * n % 7919 * 13))] {
+            let text = serde_json::to_string(&latencies).unwrap();
+            let back: Latencies = serde_json::from_str(&text).unwrap();
+            assert_eq!(back.buckets, latencies.buckets);
+            let (found, wanted) = (back.figures(), latencies.figures());
+            assert!((found.average_ms - wanted.average_ms).abs() < 1e-9);
+            assert!((found.sd_ms - wanted.sd_ms).abs() < 1e-9);
+            assert_eq!(
+                (found.p99_ms, found.min_ms, found.max_ms),
+                (wanted.p99_ms, wanted.min_ms, wanted.max_ms)
+            );
+        }
+    }
+
+    #[test]
+    fn what_no_histogram_says_is_refused() {
+        let good = Stored::from(of([1, 1000, 1000]));
+        assert_eq!(good.buckets, [(1, 1), (1000, 2)]);
+        let refused = |change: fn(&mut Stored)| {
+            let mut stored = good.clone();
+            change(&mut stored);
+            Latencies::try_from(stored).is_err()
+        };
+        assert!(!refused(|_| ()));
+        assert!(refused(|s| s.count = 4));
+        assert!(refused(|s| s.buckets[1].0 = 1001));
+        assert!(refused(|s| s.buckets.swap(0, 1)));
+        assert!(refused(|s| s.buckets[1].1 = u64::MAX));
+        assert!(refused(|s| s.max_us = 5000));
+        assert!(refused(|s| s.min_us = 2));
     }
 }
