@@ -22,6 +22,7 @@ use crate::telemetry::machine;
 use crate::workload::sysbench::{self, Load, Workload};
 
 mod described;
+mod engine;
 mod hammerdb;
 mod tpcc;
 
@@ -35,6 +36,7 @@ tidelab bench     all eight sysbench workloads, five rounds, with updates before
 tidelab tpcc      TPC-C the way HammerDB runs it, its consistency conditions checked
 tidelab hammerdb  the same on a server that runs, called as the published runner is
 tidelab run       described experiments, those of experiments/ among them
+tidelab engine    the bare engine beside RocksDB and LMDB (make bench-engine builds what it runs)
 tidelab check     a server under kills, lost-update, index-read, replica and memory checks
 tidelab doctor    what this machine lacks for that
 
@@ -66,6 +68,9 @@ enum Command {
     Hammerdb(hammerdb::Options),
     /// Make described experiments: each writes a folder that a report can be made of.
     Run(described::Options),
+    /// The bare engine beside RocksDB and LMDB: runs tidelab-engine, with its options.
+    #[command(disable_help_flag = true)]
+    Engine(engine::Options),
     /// Check a server from outside: kills, lost updates, index reads, replicas, memory.
     Check(Checks),
     /// Say what this machine lacks.
@@ -200,6 +205,7 @@ pub fn run(cli: Cli) -> Result<bool> {
         Some(Command::Tpcc(options)) => tpcc::run(&options),
         Some(Command::Hammerdb(options)) => hammerdb::run(&options),
         Some(Command::Run(options)) => described::run(&options),
+        Some(Command::Engine(options)) => engine::run(&options),
         Some(Command::Check(checks)) => check(&checks),
         Some(Command::Doctor(places)) => Ok(report_findings(&places)),
         Some(Command::Demo(common)) => compare(
