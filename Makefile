@@ -34,7 +34,8 @@ JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup prefix engine plugin links server stop shell test test-engine test-mtr test-suites \
-  test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc experiments plugin-at clean
+  test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-engine experiments \
+  plugin-at clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
@@ -140,6 +141,12 @@ experiments: plugin ## the five documents' experiments, small: [EXPERIMENT=file]
 
 plugin-at: setup ## the plugin of another revision, to compare with: REV=revision, into build/at/base
 	@scripts/plugin/at.sh $(REV) $(BUILD)/at/base
+
+# RocksDB costs packages that nothing else needs: they are installed here, not by setup.
+ENGINE_ARGS ?=
+bench-engine: setup ## the bare engine beside RocksDB and LMDB: [ROUNDS=n] [ENGINE_ARGS="options"]
+	@rocksdb=$$(scripts/setup/rocksdb.sh) && eval "$$rocksdb" && \
+	  cargo run --release -p tidelab-engine --features rocksdb -- $(if $(ROUNDS),--rounds $(ROUNDS)) $(ENGINE_ARGS)
 
 clean: ## remove what was built here; servers' data and the shared prefix stay
 	rm -rf build target

@@ -23,6 +23,7 @@ use crate::workload::sysbench::{self, Load, Workload};
 
 mod compare;
 mod described;
+mod engine;
 mod hammerdb;
 mod iibench;
 mod report;
@@ -39,6 +40,7 @@ tidelab tpcc      TPC-C the way HammerDB runs it, its consistency conditions che
 tidelab hammerdb  the same on a server that runs, called as the published runner is
 tidelab run       described experiments, those of experiments/ among them
 tidelab iibench   the insert benchmark: a queue of tasks in TOML
+tidelab engine    the bare engine beside RocksDB and LMDB (make bench-engine builds what it runs)
 tidelab check     a server under kills, lost-update, index-read, replica and memory checks
 tidelab report    a page of kept runs, with charts, that needs no network
 tidelab compare   two kept runs, what became worse first
@@ -74,6 +76,9 @@ enum Command {
     Run(described::Options),
     /// The insert benchmark: a queue of tasks in TOML, load, mixed, delete.
     Iibench(iibench::Options),
+    /// The bare engine beside RocksDB and LMDB: runs tidelab-engine, with its options.
+    #[command(disable_help_flag = true)]
+    Engine(engine::Options),
     /// Check a server from outside: kills, lost updates, index reads, replicas, memory.
     Check(Checks),
     /// Make the page of kept runs, and their CSV and JSON.
@@ -213,6 +218,7 @@ pub fn run(cli: Cli) -> Result<bool> {
         Some(Command::Hammerdb(options)) => hammerdb::run(&options),
         Some(Command::Run(options)) => described::run(&options),
         Some(Command::Iibench(options)) => iibench::run(&options),
+        Some(Command::Engine(options)) => engine::run(&options),
         Some(Command::Check(checks)) => check(&checks),
         Some(Command::Report(options)) => report::run(&options),
         Some(Command::Compare(options)) => compare::run(&options),

@@ -46,7 +46,7 @@ fn is_tidesdb_log(name: &str) -> bool {
 
 /// The space of a directory and all below it, cut by whether a file's name says log. Files
 /// that vanish meanwhile count nothing.
-fn of(directory: &Path, is_log: &dyn Fn(&str) -> bool) -> Space {
+pub fn of(directory: &Path, is_log: &dyn Fn(&str) -> bool) -> Space {
     let mut space = Space::default();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let Ok(metadata) = entry.metadata() else { continue };

@@ -1,0 +1,247 @@
+//! The command line of `tidelab-engine`.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use tidelab::error::{Error, Result};
+use tidelab::interrupt::Interrupt;
+use tidelab::run::{conduct, folder};
+use tidelab::telemetry::machine;
+
+use crate::data::{MIN_KEY, MIN_VALUE};
+use crate::experiment::Experiment;
+use crate::operation::{Load, Operation};
+use crate::record::{self, Design};
+use crate::store::{Compression, Engine, Settings, Sync};
+use crate::table;
+
+const EXPLANATION: &str = "\
+make bench-engine builds it with RocksDB and runs it; ENGINE_ARGS=\"...\" adds options.
+docs/experiments/engine.md says what is measured, how, and what differs between the engines.";
+
+/// The bare engine beside RocksDB and LMDB: the same operations on each, rounds interleaved.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "tidelab-engine", version, after_help = EXPLANATION, args_override_self = true)]
+pub struct Options {
+    /// Engines, separated by commas [default: those that this build links].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    engines: Vec<Engine>,
+    /// Operations, separated by commas, in any order [default: all]: fill-sequential, fill-random,
+    /// read-random, read-missing, scan-forward, scan-back, range, overwrite, scan-after-overwrite, mixed,
+    /// transactions, delete.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    operations: Vec<Operation>,
+    /// Rounds.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Rows of the store.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=2_000_000_000))]
+    rows: u64,
+    /// Bytes of a key.
+    #[arg(long, value_name = "BYTES", default_value_t = 16, value_parser = clap::value_parser!(u64).range(MIN_KEY as u64..=511))]
+    key_size: u64,
+    /// Bytes of a value.
+    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u64).range(MIN_VALUE as u64..=1 << 24))]
+    value_size: u64,
+    /// Share of a value that compresses, from 0 to 1.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = share)]
+    compressible: f64,
+    /// Threads.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=255))]
+    threads: u32,
+    /// Calls of each operation but fills, scans and deletions [default: as many as rows].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    calls: Option<u64>,
+    /// Seconds of each of these operations instead. Engines then write different amounts, and what is
+    /// measured after it starts from different stores.
+    #[arg(long, value_parser = positive)]
+    seconds: Option<f64>,
+    /// Rows of one commit in fills, overwrites and deletions.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    batch: u32,
+    /// Passes of a scan over the whole store.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    passes: u32,
+    /// Rows of one range.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    range_rows: u64,
+    /// Share of reads in the mixed operation, from 0 to 1.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = share)]
+    read_share: f64,
+    /// Rows that a transaction reads and writes.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    transaction_rows: u32,
+    /// What a commit waits for: none, or commit (the disk).
+    #[arg(long, value_enum, default_value_t = Sync::None)]
+    sync: Sync,
+    /// Compression of blocks.
+    #[arg(long, value_enum, default_value_t = Compression::Lz4)]
+    compression: Compression,
+    /// Megabytes of the cache.
+    #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    cache: u64,
+    /// Megabytes of a memtable.
+    #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    write_buffer: u64,
+    /// Bits of a filter for each key; 0: no filters.
+    #[arg(long, value_name = "BITS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=30))]
+    filter_bits: u32,
+    /// Threads that flush, and threads that compact.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    background_threads: u32,
+    /// Seconds at most for an engine to finish what it has put off.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    quiet_limit: u32,
+    /// Where all random choices come from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where the stores are made; a directory of its own below it is emptied and removed.
+    #[arg(long, value_name = "DIR", default_value = "build/engine")]
+    data: PathBuf,
+    /// Where the run's folder goes.
+    #[arg(long, value_name = "DIR", default_value = "build/runs")]
+    out: PathBuf,
+    /// The run's name.
+    #[arg(long, default_value = "engine")]
+    name: String,
+    /// Go on with this run.
+    #[arg(long, value_name = "DIR")]
+    resume: Option<PathBuf>,
+    /// Print the cells as JSON instead of the table.
+    #[arg(long)]
+    json: bool,
+}
+
+fn share(text: &str) -> std::result::Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| "not a number".to_string())?;
+    if (0.0..=1.0).contains(&share) {
+        Ok(share)
+    } else {
+        Err("not between 0 and 1".to_string())
+    }
+}
+
+fn positive(text: &str) -> std::result::Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number".to_string())?;
+    if number.is_finite() && number > 0.0 {
+        Ok(number)
+    } else {
+        Err("not above 0".to_string())
+    }
+}
+
+impl Options {
+    /// What they ask for.
+    pub fn design(&self) -> Result<Design> {
+        let asked = if self.engines.is_empty() { Engine::linked() } else { self.engines.clone() };
+        let mut engines: Vec<Engine> = Vec::new();
+        for engine in asked {
+            if !engine.is_linked() {
+                return Err(Error::Missing {
+                    what: format!("{engine} in this build"),
+                    remedy: "make bench-engine builds with it".to_string(),
+                });
+            }
+            if !engines.contains(&engine) {
+                engines.push(engine);
+            }
+        }
+        let asked = |operation: &Operation| self.operations.is_empty() || self.operations.contains(operation);
+        let row_bytes = self.key_size + self.value_size;
+        let operations: Vec<Operation> = Operation::ALL.into_iter().filter(asked).collect();
+        Ok(Design {
+            engines,
+            operations,
+            rounds: self.rounds,
+            rows: self.rows,
+            key_bytes: self.key_size as usize,
+            value_bytes: self.value_size as usize,
+            compressible: self.compressible,
+            seed: self.seed,
+            load: Load {
+                threads: self.threads,
+                calls: self.calls.unwrap_or(self.rows),
+                seconds: self.seconds,
+                batch: self.batch,
+                passes: self.passes,
+                range_rows: self.range_rows,
+                read_share: self.read_share,
+                transaction_rows: self.transaction_rows,
+            },
+            settings: Settings {
+                sync: self.sync,
+                compression: self.compression,
+                cache_bytes: self.cache << 20,
+                write_buffer_bytes: self.write_buffer << 20,
+                base_level_bytes: (self.write_buffer << 20) * 2,
+                file_bytes: 32 << 20,
+                block_bytes: 4096,
+                filter_bits: self.filter_bits,
+                flush_threads: self.background_threads,
+                compaction_threads: self.background_threads,
+                open_files: 1024,
+                // Half-full pages, headers, pages that a commit frees only for the next but one.
+                map_bytes: (1 << 30) + self.rows * (row_bytes + 64) * 8,
+            },
+            quiet_limit_s: self.quiet_limit,
+        })
+    }
+}
+
+/// Does what the options ask for. True: everything was measured and is right.
+pub fn run(options: &Options) -> Result<bool> {
+    let design = options.design()?;
+    let interrupt = Interrupt::on_signals()?;
+    let mut run = record::head(&options.name, &design);
+    run.machine = Some(machine::describe(&options.data));
+    let mut folder = conduct::folder_for(&mut run, &options.out, options.resume.as_deref())?;
+    let work = options.data.join(format!("run-{}", std::process::id()));
+    let mut experiment = Experiment::new(design.clone(), &work, interrupt.clone());
+    let good = conduct::conduct(&mut experiment, &mut run, &mut folder, &interrupt);
+    let (run, cells) = folder::read(folder.path())?;
+    if options.json {
+        let text = serde_json::to_string_pretty(&cells)
+            .map_err(|error| Error::Usage(format!("the cells as JSON: {error}")))?;
+        println!("{text}");
+    } else if !matches!(good, Err(Error::Interrupted)) {
+        println!("\n{}", table::render(&run, &design, &cells));
+    }
+    eprintln!("The run is in {}", folder.path().display());
+    good
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn design(words: &str) -> Result<Design> {
+        let words = std::iter::once("tidelab-engine").chain(words.split_whitespace());
+        Options::try_parse_from(words).map_err(|error| Error::Usage(error.to_string()))?.design()
+    }
+
+    #[test]
+    fn sizes_and_lists_are_understood() {
+        let design =
+            design("--engines lmdb,tidesdb,LMDB --operations delete,fill-random --cache 8 --sync commit")
+                .unwrap();
+        assert_eq!(design.engines, [Engine::Lmdb, Engine::TidesDb]);
+        assert_eq!(design.operations, [Operation::FillRandom, Operation::Delete]);
+        assert_eq!((design.settings.cache_bytes, design.settings.sync), (8 << 20, Sync::Commit));
+        assert_eq!((design.rows, design.load.calls), (1_000_000, 1_000_000));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for words in [
+            "--key-size 7",
+            "--value-size 3",
+            "--compressible 1.5",
+            "--seconds 0",
+            "--engines bdb",
+            "--operations x",
+        ] {
+            assert!(design(words).is_err(), "{words}");
+        }
+        assert_eq!(design("--engines rocksdb").is_err(), !cfg!(feature = "rocksdb"));
+    }
+}

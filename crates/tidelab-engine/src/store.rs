@@ -1,0 +1,184 @@
+//! What an engine must be able to do to be measured, and the settings that are the same for all.
+//!
+//! A [`Store`] is an open store in a directory of its own; each thread works through a [`Session`] of its
+//! own. Both hide nothing that costs: one call is one call of the engine's own interface.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use tidelab::error::{Error, Result};
+
+/// An engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Engine {
+    /// `crates/tidesdb`.
+    TidesDb,
+    /// RocksDB, where this build links it (feature `rocksdb`).
+    RocksDb,
+    /// LMDB.
+    Lmdb,
+}
+
+impl Engine {
+    /// All of them, those that this build lacks too.
+    pub const ALL: [Engine; 3] = [Engine::TidesDb, Engine::RocksDb, Engine::Lmdb];
+
+    /// The name in tables, records and on the command line (there in any case).
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::TidesDb => "TidesDB",
+            Engine::RocksDb => "RocksDB",
+            Engine::Lmdb => "LMDB",
+        }
+    }
+
+    /// Whether this build links it.
+    pub fn is_linked(self) -> bool {
+        self != Engine::RocksDb || cfg!(feature = "rocksdb")
+    }
+
+    /// Those that this build links.
+    pub fn linked() -> Vec<Engine> {
+        Engine::ALL.into_iter().filter(|engine| engine.is_linked()).collect()
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Engine {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Engine, String> {
+        Engine::ALL
+            .into_iter()
+            .find(|engine| engine.name().eq_ignore_ascii_case(text))
+            .ok_or_else(|| format!("no engine '{text}': TidesDB, RocksDB, LMDB"))
+    }
+}
+
+/// What a commit waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Sync {
+    /// For nothing: the operating system writes when it likes.
+    None,
+    /// For the disk.
+    Commit,
+}
+
+/// Compression of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// Blocks as they are.
+    None,
+    /// LZ4 on every level; LMDB has no compression.
+    Lz4,
+}
+
+/// What every engine is opened with, as far as it knows the thing. Sizes in bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// What a commit waits for.
+    pub sync: Sync,
+    /// Compression of blocks.
+    pub compression: Compression,
+    /// Cache of blocks, index and filters. LMDB reads through the operating system's.
+    pub cache_bytes: u64,
+    /// One memtable; two may be in memory.
+    pub write_buffer_bytes: u64,
+    /// The first level below level 0.
+    pub base_level_bytes: u64,
+    /// One table file.
+    pub file_bytes: u64,
+    /// A block before compression.
+    pub block_bytes: u32,
+    /// Bits of a filter for each key; 0: no filters.
+    pub filter_bits: u32,
+    /// Threads that flush.
+    pub flush_threads: u32,
+    /// Threads that compact.
+    pub compaction_threads: u32,
+    /// Open table files.
+    pub open_files: u32,
+    /// Address space of LMDB's map; the file grows only as far as it is used.
+    pub map_bytes: u64,
+}
+
+/// What a store is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Single reads and writes without locks.
+    Plain,
+    /// Transactions that detect conflicts (RocksDB opens another kind of store for them).
+    Transactions,
+}
+
+/// Work that an engine has put off, and what it means for a read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Debt {
+    /// Bytes in memtables, to be written to files still.
+    pub unflushed_bytes: u64,
+    /// Bytes that compaction must still read, by the engine's own estimate; level 0 below its trigger
+    /// counts nothing in any of them.
+    pub compaction_bytes: u64,
+    /// Sorted runs that a scan merges: memtables, files of level 0, levels below.
+    pub runs: u64,
+}
+
+/// Which rows a scan visits.
+#[derive(Clone, Copy, Debug)]
+pub struct Scan<'a> {
+    /// First key, or the next one in the scan's direction; `None`: from the end of the store.
+    pub from: Option<&'a [u8]>,
+    /// Towards larger keys.
+    pub forward: bool,
+    /// Rows after which it ends.
+    pub limit: u64,
+}
+
+/// Makes the value that a transaction writes: place of the key, what it held, the value to fill in.
+pub type Change<'a> = dyn FnMut(usize, Option<&[u8]>, &mut Vec<u8>) + 'a;
+
+/// An open store. Used by any number of threads, each through a session of its own.
+pub trait Store: std::marker::Sync {
+    /// A session for the calling thread.
+    fn session(&self) -> Result<Box<dyn Session + '_>>;
+    /// What is put off now.
+    fn debt(&self) -> Result<Debt>;
+    /// Writes what is in memory to files, and waits for it.
+    fn flush(&self) -> Result<()>;
+    /// Whether background work runs or is due.
+    fn is_busy(&self) -> Result<bool>;
+    /// The engine's version.
+    fn version(&self) -> String;
+    /// The engine's own counters, as it names them, for the record.
+    fn counters(&self) -> Result<Vec<(String, u64)>>;
+    /// Closes it; nothing of it runs afterwards.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// What one thread does with a store.
+pub trait Session {
+    /// Writes some keys in one commit.
+    fn put(&mut self, rows: &[(&[u8], &[u8])]) -> Result<()>;
+    /// Deletes some keys in one commit.
+    fn delete(&mut self, keys: &[&[u8]]) -> Result<()>;
+    /// Reads the newest committed value of a key; false where there is none.
+    fn get(&mut self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool>;
+    /// Visits rows in order, at one moment of the store; gives their number.
+    fn scan(&mut self, scan: &Scan<'_>, row: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64>;
+    /// Reads some keys, writes a new value to each, and commits all or nothing: nobody else changes them in
+    /// between.
+    fn transact(&mut self, keys: &[&[u8]], change: &mut Change<'_>) -> Result<()>;
+}
+
+/// An error of an engine, with what was tried.
+pub fn engine_error(engine: Engine, what: &str, message: impl fmt::Display) -> Error {
+    Error::Load { what: format!("{engine}: {what}"), message: message.to_string() }
+}
