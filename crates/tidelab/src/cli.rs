@@ -23,6 +23,7 @@ use crate::workload::sysbench::{self, Load, Workload};
 
 mod described;
 mod hammerdb;
+mod import;
 mod tpcc;
 
 const ABOUT: &str =
@@ -35,6 +36,7 @@ tidelab bench     all eight sysbench workloads, five rounds, with updates before
 tidelab tpcc      TPC-C the way HammerDB runs it, its consistency conditions checked
 tidelab hammerdb  the same on a server that runs, called as the published runner is
 tidelab run       described experiments, those of experiments/ among them
+tidelab import    results of sysbench, HammerDB, iibench, Percona's data set as runs
 tidelab check     a server under kills, lost-update, index-read, replica and memory checks
 tidelab doctor    what this machine lacks for that
 
@@ -66,6 +68,8 @@ enum Command {
     Hammerdb(hammerdb::Options),
     /// Make described experiments: each writes a folder that a report can be made of.
     Run(described::Options),
+    /// Make a run of somebody else's results: percona, sysbench, hammerdb, iibench.
+    Import(import::Options),
     /// Check a server from outside: kills, lost updates, index reads, replicas, memory.
     Check(Checks),
     /// Say what this machine lacks.
@@ -200,6 +204,7 @@ pub fn run(cli: Cli) -> Result<bool> {
         Some(Command::Tpcc(options)) => tpcc::run(&options),
         Some(Command::Hammerdb(options)) => hammerdb::run(&options),
         Some(Command::Run(options)) => described::run(&options),
+        Some(Command::Import(options)) => import::run(&options),
         Some(Command::Check(checks)) => check(&checks),
         Some(Command::Doctor(places)) => Ok(report_findings(&places)),
         Some(Command::Demo(common)) => compare(
