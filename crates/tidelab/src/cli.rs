@@ -24,6 +24,8 @@ use crate::workload::sysbench::{self, Load, Workload};
 mod described;
 mod hammerdb;
 mod import;
+mod sqlbench;
+mod sweep;
 mod tpcc;
 
 const ABOUT: &str =
@@ -36,6 +38,8 @@ tidelab bench     all eight sysbench workloads, five rounds, with updates before
 tidelab tpcc      TPC-C the way HammerDB runs it, its consistency conditions checked
 tidelab hammerdb  the same on a server that runs, called as the published runner is
 tidelab run       described experiments, those of experiments/ among them
+tidelab sqlbench  the second document's script, by its variables in the environment
+tidelab sweep     one variable over a list of values: time and peak memory
 tidelab import    results of sysbench, HammerDB, iibench, Percona's data set as runs
 tidelab check     a server under kills, lost-update, index-read, replica and memory checks
 tidelab doctor    what this machine lacks for that
@@ -68,6 +72,10 @@ enum Command {
     Hammerdb(hammerdb::Options),
     /// Make described experiments: each writes a folder that a report can be made of.
     Run(described::Options),
+    /// The second document's script, called with its variables in the environment.
+    Sqlbench(sqlbench::Options),
+    /// One variable over a list of values: time and peak memory.
+    Sweep(sweep::Options),
     /// Make a run of somebody else's results: percona, sysbench, hammerdb, iibench.
     Import(import::Options),
     /// Check a server from outside: kills, lost updates, index reads, replicas, memory.
@@ -204,6 +212,8 @@ pub fn run(cli: Cli) -> Result<bool> {
         Some(Command::Tpcc(options)) => tpcc::run(&options),
         Some(Command::Hammerdb(options)) => hammerdb::run(&options),
         Some(Command::Run(options)) => described::run(&options),
+        Some(Command::Sqlbench(options)) => sqlbench::run(&options),
+        Some(Command::Sweep(options)) => sweep::run(&options),
         Some(Command::Import(options)) => import::run(&options),
         Some(Command::Check(checks)) => check(&checks),
         Some(Command::Doctor(places)) => Ok(report_findings(&places)),

@@ -14,6 +14,8 @@
 //! rounds = 3
 //! ```
 
+pub mod sqlbench;
+pub mod sweep;
 pub mod sysbench;
 pub mod tpcc;
 
@@ -148,10 +150,13 @@ pub fn options<T: DeserializeOwned>(run: &Run, table: toml::Table) -> Result<T> 
 /// Who measures an experiment; adds to the run what its cells will have.
 pub fn open<'a>(table: toml::Table, site: Site<'a>, run: &mut Run) -> Result<Box<dyn Conductor + 'a>> {
     match run.kind.as_str() {
+        "sqlbench" => Ok(Box::new(sqlbench::Conductor::open(options(run, table)?, site, run)?)),
+        "sweep" => Ok(Box::new(sweep::Conductor::open(options(run, table)?, site, run)?)),
         "sysbench" => Ok(Box::new(sysbench::Conductor::open(options(run, table)?, site, run)?)),
         "tpcc" => Ok(Box::new(tpcc::Conductor::open(options(run, table)?, site, run)?)),
         other => {
-            Err(Error::Usage(format!("there is no kind '{other}' of experiment: sysbench, tpcc are known")))
+            let known = "sqlbench, sweep, sysbench, tpcc";
+            Err(Error::Usage(format!("there is no kind '{other}' of experiment: {known} are known")))
         }
     }
 }

@@ -120,8 +120,10 @@ fn fit(parts: &[Part], text: &str, values: &mut Vec<(String, String)>) -> bool {
             text.strip_prefix(literal.as_str()).is_some_and(|t| fit(rest, t, values))
         }
         Some((Part::Field(name), rest)) => {
+            let number = NUMBERS.contains(&name.as_str());
+            let fits = |c: char| if number { c.is_ascii_digit() } else { c != '/' };
             let ends =
-                text.char_indices().map(|(at, c)| (at + c.len_utf8(), c)).take_while(|(_, c)| *c != '/');
+                text.char_indices().map(|(at, c)| (at + c.len_utf8(), c)).take_while(|(_, c)| fits(*c));
             for (end, _) in ends {
                 values.push((name.clone(), text[..end].to_string()));
                 if fit(rest, &text[end..], values) {

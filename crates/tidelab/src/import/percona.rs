@@ -140,7 +140,7 @@ pub fn import(files: Files) -> Result<Imported> {
         let scenario = SCENARIOS.iter().position(|(_, name)| *name == p.scenario);
         (scenario, p.tier_gb, p.threads, p.server())
     };
-    reports.sort_by(|(a, _), (b, _)| order(a).cmp(&order(b)));
+    reports.sort_by_key(|(place, _)| order(place));
     same_contents(&mut reports, &mut imported);
     let mut facts = Facts::default();
     let places: Vec<Place> = reports.iter().map(|(place, _)| place.clone()).collect();

@@ -192,7 +192,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let plain = folder.path().join("x.tar");
         fs::write(&plain, packed()).unwrap();
-        let files = read(&[plain.clone()]).unwrap();
+        let files = read(std::slice::from_ref(&plain)).unwrap();
         let expected = [("a.txt", "one".into()), ("a.txt", "other".into()), ("d/b.txt", "two".into())];
         assert_eq!(listed(&files), expected);
         assert_eq!(files.notes, ["link is no file: it is not followed"]);
@@ -206,7 +206,7 @@ mod tests {
         fs::write(&plain, packed()).unwrap();
         assert!(Command::new("gzip").arg("-k").arg(&plain).status().unwrap().success());
         let packed = folder.path().join("x.tar.gz");
-        assert_eq!(read(&[packed.clone()]).unwrap(), read(&[plain]).unwrap());
+        assert_eq!(read(std::slice::from_ref(&packed)).unwrap(), read(&[plain]).unwrap());
         let bytes = fs::read(&packed).unwrap();
         fs::write(&packed, &bytes[..bytes.len() / 2]).unwrap();
         let error = read(&[packed]).unwrap_err().to_string();
