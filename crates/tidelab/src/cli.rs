@@ -27,6 +27,9 @@ mod engine;
 mod hammerdb;
 mod iibench;
 mod report;
+mod import;
+mod sqlbench;
+mod sweep;
 mod tpcc;
 
 const ABOUT: &str =
@@ -41,6 +44,9 @@ tidelab hammerdb  the same on a server that runs, called as the published runner
 tidelab run       described experiments, those of experiments/ among them
 tidelab iibench   the insert benchmark: a queue of tasks in TOML
 tidelab engine    the bare engine beside RocksDB and LMDB (make bench-engine builds what it runs)
+tidelab sqlbench  the second document's script, by its variables in the environment
+tidelab sweep     one variable over a list of values: time and peak memory
+tidelab import    results of sysbench, HammerDB, iibench, Percona's data set as runs
 tidelab check     a server under kills, lost-update, index-read, replica and memory checks
 tidelab report    a page of kept runs, with charts, that needs no network
 tidelab compare   two kept runs, what became worse first
@@ -79,6 +85,12 @@ enum Command {
     /// The bare engine beside RocksDB and LMDB: runs tidelab-engine, with its options.
     #[command(disable_help_flag = true)]
     Engine(engine::Options),
+    /// The second document's script, called with its variables in the environment.
+    Sqlbench(sqlbench::Options),
+    /// One variable over a list of values: time and peak memory.
+    Sweep(sweep::Options),
+    /// Make a run of somebody else's results: percona, sysbench, hammerdb, iibench.
+    Import(import::Options),
     /// Check a server from outside: kills, lost updates, index reads, replicas, memory.
     Check(Checks),
     /// Make the page of kept runs, and their CSV and JSON.
@@ -219,6 +231,9 @@ pub fn run(cli: Cli) -> Result<bool> {
         Some(Command::Run(options)) => described::run(&options),
         Some(Command::Iibench(options)) => iibench::run(&options),
         Some(Command::Engine(options)) => engine::run(&options),
+        Some(Command::Sqlbench(options)) => sqlbench::run(&options),
+        Some(Command::Sweep(options)) => sweep::run(&options),
+        Some(Command::Import(options)) => import::run(&options),
         Some(Command::Check(checks)) => check(&checks),
         Some(Command::Report(options)) => report::run(&options),
         Some(Command::Compare(options)) => compare::run(&options),

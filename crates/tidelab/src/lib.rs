@@ -4,7 +4,7 @@
 //! under load; [`telemetry`] reads what machine and processes did meanwhile; [`measure`]
 //! says in which order all that happens, checks that the data are right afterwards, and what
 //! the figures say together. [`report`] shows it; [`run`] is the form in which
-//! it is kept. Beside them [`check`] breaks servers and looks
+//! it is kept, and [`import`] brings results of others into it. Beside them [`check`] breaks servers and looks
 //! whether what they promised holds; [`history`] judges what clients saw of each other. Nothing
 //! here links the engine: what is
 //! measured is what a client of the server gets.
@@ -15,6 +15,7 @@ pub mod doctor;
 pub mod error;
 pub mod experiment;
 pub mod history;
+pub mod import;
 pub mod interrupt;
 pub mod measure;
 pub mod report;

@@ -15,6 +15,8 @@
 //! ```
 
 pub mod iibench;
+pub mod sqlbench;
+pub mod sweep;
 pub mod sysbench;
 pub mod tpcc;
 
@@ -149,14 +151,17 @@ pub fn options<T: DeserializeOwned>(run: &Run, table: toml::Table) -> Result<T> 
 /// Who measures an experiment; adds to the run what its cells will have.
 pub fn open<'a>(table: toml::Table, site: Site<'a>, run: &mut Run) -> Result<Box<dyn Conductor + 'a>> {
     match run.kind.as_str() {
-        "sysbench" => Ok(Box::new(sysbench::Conductor::open(options(run, table)?, site, run)?)),
-        "iibench" | "delete-regime" => {
+        "delete-regime" | "iibench" => {
             Ok(Box::new(iibench::Conductor::open(options(run, table)?, site, run)?))
         }
+        "sqlbench" => Ok(Box::new(sqlbench::Conductor::open(options(run, table)?, site, run)?)),
+        "sweep" => Ok(Box::new(sweep::Conductor::open(options(run, table)?, site, run)?)),
+        "sysbench" => Ok(Box::new(sysbench::Conductor::open(options(run, table)?, site, run)?)),
         "tpcc" => Ok(Box::new(tpcc::Conductor::open(options(run, table)?, site, run)?)),
-        other => Err(Error::Usage(format!(
-            "there is no kind '{other}' of experiment: sysbench, iibench, delete-regime, tpcc are known"
-        ))),
+        other => {
+            let known = "delete-regime, iibench, sqlbench, sweep, sysbench, tpcc";
+            Err(Error::Usage(format!("there is no kind '{other}' of experiment: {known} are known")))
+        }
     }
 }
 

@@ -158,7 +158,7 @@ impl run::Conductor for Conductor<'_> {
 }
 
 /// A measured cell in the form in which runs are kept.
-fn kept(cell: &Cell, id: &CellId, folder: &std::path::Path) -> Result<run::Cell> {
+pub(super) fn kept(cell: &Cell, id: &CellId, folder: &std::path::Path) -> Result<run::Cell> {
     let mut kept = run::Cell::new(id.clone(), u64::from(cell.seed));
     kept.failures.clone_from(&cell.failures);
     if let Some(f) = &cell.figures {

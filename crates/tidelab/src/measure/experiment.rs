@@ -322,7 +322,7 @@ fn seed(round: u32, place: u32) -> u32 {
 }
 
 /// An error that ends the experiment and not only a cell.
-pub(super) fn fatal(error: Error) -> Result<()> {
+pub(crate) fn fatal(error: Error) -> Result<()> {
     match error {
         Error::Interrupted | Error::Io { .. } | Error::Missing { .. } => Err(error),
         _ => Ok(()),

@@ -2,4 +2,5 @@
 
 pub mod disk;
 pub mod machine;
+pub mod peak;
 pub mod process;

@@ -1,0 +1,218 @@
+//! `tidelab sweep`: one variable over a list of values, from the command line.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::error::{io_error, Error, Result};
+use crate::experiment::sweep::{Conductor, OneOrMany, Options as Asked, Sweep};
+use crate::experiment::Site;
+use crate::interrupt::Interrupt;
+use crate::measure::statistics::Spread;
+use crate::run::conduct::folder_for;
+use crate::run::{conduct, folder, Cell, Run};
+use crate::server::engine::Engine;
+use crate::telemetry::machine;
+
+#[derive(Args, Clone, Debug)]
+pub(super) struct Options {
+    /// The variable: of the server, or rows_per_transaction, threads, rows.
+    #[arg(long, value_name = "NAME")]
+    variable: String,
+    /// Its values, separated by commas.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', required = true)]
+    values: Vec<String>,
+    /// What is measured at each: insert_select, add_index, or one of sysbench's workloads.
+    #[arg(long, value_name = "NAME")]
+    workload: String,
+    /// Engines, separated by commas; the variable of one engine is swept on that one alone.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "TidesDB")]
+    engines: Vec<Engine>,
+    /// Rounds.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Rows of a table.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    rows: u64,
+    /// Tables of sysbench's workloads.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    tables: u32,
+    /// Clients of sysbench's workloads.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    threads: u32,
+    /// Measured seconds of sysbench's workloads.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    time: u32,
+    /// Seconds before them.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    warm_up: u32,
+    /// Seconds at most to wait until the server is quiet.
+    #[arg(long, default_value_t = 5)]
+    settle: u32,
+    /// Megabytes of each engine's cache.
+    #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(8..=1_048_576))]
+    cache: u64,
+    /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
+    #[arg(long, value_name = "DIR", value_parser = super::absolute)]
+    prefix: PathBuf,
+    /// The TidesDB plugin.
+    #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so", value_parser = super::absolute)]
+    plugin: PathBuf,
+    /// Where the servers work; emptied at each start.
+    #[arg(long, value_name = "DIR", default_value = "build/sweep", value_parser = super::absolute)]
+    data: PathBuf,
+    /// Where the folder of the run goes.
+    #[arg(long, value_name = "DIR", default_value = "build/runs", value_parser = super::absolute)]
+    out: PathBuf,
+    /// Go on with this run, which was begun with the same options.
+    #[arg(long, value_name = "RUN", value_parser = super::absolute)]
+    resume: Option<PathBuf>,
+}
+
+impl Options {
+    fn asked(&self) -> Asked {
+        Asked {
+            engines: self.engines.clone(),
+            rounds: self.rounds,
+            rows: self.rows,
+            cache_mb: self.cache,
+            threads: self.threads,
+            tables: self.tables,
+            time_s: self.time,
+            warm_up_s: self.warm_up,
+            settle_s: self.settle,
+            set: Default::default(),
+            sweep: OneOrMany::One(Sweep {
+                variable: self.variable.clone(),
+                values: self.values.iter().cloned().map(toml::Value::String).collect(),
+                workload: self.workload.clone(),
+            }),
+        }
+    }
+}
+
+pub(super) fn run(options: &Options) -> Result<bool> {
+    let asked = options.asked();
+    let interrupt = Interrupt::on_signals()?;
+    let data = &options.data;
+    std::fs::create_dir_all(data).map_err(io_error("cannot make", data))?;
+    let title = format!("{} by {}", options.workload, options.variable);
+    let mut run = Run::new("sweep", &title, "sweep");
+    run.design = serde_json::to_value(&asked).map_err(|error| Error::Usage(error.to_string()))?;
+    run.machine = Some(machine::describe(data));
+    let site = Site {
+        prefix: &options.prefix,
+        plugin: &options.plugin,
+        data,
+        beside: Path::new("."),
+        interrupt: &interrupt,
+    };
+    let mut conductor = Conductor::open(asked, site, &mut run)?;
+    let mut folder = folder_for(&mut run, &options.out, options.resume.as_deref())?;
+    let path = folder.path().to_path_buf();
+    let good = conduct(&mut conductor, &mut run, &mut folder, &interrupt)?;
+    let (run, cells) = folder::read(&path)?;
+    let mut stdout = std::io::stdout();
+    // A reader that went away (`| head`) is no failure of the run.
+    let _ = stdout.write_all(table(&run, &cells).as_bytes()).and_then(|()| stdout.flush());
+    eprintln!("Written: {}", path.display());
+    Ok(good)
+}
+
+/// A line for each value and engine: the main figures' medians over the rounds.
+fn table(run: &Run, cells: &[Cell]) -> String {
+    let values =
+        |name: &str| run.axes.iter().find(|a| a.name == name).map(|a| a.values.clone()).unwrap_or_default();
+    let main: Vec<_> = run.metrics.iter().filter(|m| m.main).collect();
+    let mut text = String::new();
+    for workload in values("workload") {
+        text.push_str(&format!("\n{workload}\n  {:>12} {:8}", "value", "engine"));
+        for metric in &main {
+            let unit = if metric.unit == "B" { "MB" } else { &metric.unit };
+            let title: String = metric.name.trim_end_matches("_bytes").to_string();
+            text.push_str(&format!(" {:>24}", format!("{title} ({unit})")));
+        }
+        text.push('\n');
+        for value in values("value") {
+            for engine in values("engine") {
+                let mine: Vec<&Cell> = cells
+                    .iter()
+                    .filter(|c| {
+                        let wanted = [("workload", &workload), ("value", &value), ("engine", &engine)];
+                        wanted.iter().all(|(axis, wanted)| c.id.label(axis) == wanted.as_str())
+                    })
+                    .collect();
+                if mine.is_empty() {
+                    continue;
+                }
+                text.push_str(&format!("  {value:>12} {engine:8}"));
+                if mine.iter().any(|c| !c.counts()) {
+                    text.push_str(" FAILED\n");
+                    continue;
+                }
+                for metric in &main {
+                    let of: Vec<f64> =
+                        mine.iter().filter_map(|c| c.figures.get(&metric.name).copied()).collect();
+                    let scale = if metric.unit == "B" { f64::from(1 << 20) } else { 1.0 };
+                    let shown =
+                        Spread::of(&of).map_or("-".to_string(), |s| format!("{:.2}", s.median / scale));
+                    text.push_str(&format!(" {shown:>24}"));
+                }
+                text.push('\n');
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::parse;
+    use super::super::Command;
+    use super::*;
+    use crate::run::{Axis, Better, CellId, Metric, Role};
+
+    #[test]
+    fn options_are_a_sweep() {
+        let words = "tidelab sweep --prefix /p --variable tidesdb_block_cache_size --values 8M,64M \
+                     --workload point_select --rows 7 --cache 32";
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let Some(Command::Sweep(options)) = parse(&words.join(" ")).unwrap().command else { panic!() };
+        let asked = options.asked();
+        assert_eq!((asked.rows, asked.cache_mb, asked.rounds), (7, 32, 3));
+        let OneOrMany::One(sweep) = asked.sweep else { panic!() };
+        assert_eq!(sweep.values.len(), 2);
+        assert!(parse("tidelab sweep --prefix /p --variable x --workload insert").is_err(), "no values");
+    }
+
+    #[test]
+    fn the_table_shows_a_failed_value_as_failed() {
+        let mut run = Run::new("t", "T", "sweep");
+        let axis = |name: &str, values: &[&str]| Axis {
+            name: name.into(),
+            title: name.into(),
+            role: Role::Category,
+            values: values.iter().map(|v| v.to_string()).collect(),
+        };
+        run.axes =
+            vec![axis("engine", &["TidesDB"]), axis("workload", &["w"]), axis("value", &["1", "2", "3"])];
+        run.metrics = vec![Metric::main("peak_bytes", "Peak", "B", Better::Lower)];
+        let cell = |value: &str, round: u32, peak: f64| {
+            let labels = [
+                ("engine", "TidesDB".to_string()),
+                ("workload", "w".to_string()),
+                ("value", value.to_string()),
+            ];
+            let mut cell = Cell::new(CellId::new(labels, round), 1);
+            cell.figure("peak_bytes", peak * f64::from(1 << 20));
+            cell
+        };
+        let mut bad = cell("2", 1, 1.0);
+        bad.failures.push("x".into());
+        let text = table(&run, &[cell("1", 1, 2.0), cell("1", 2, 4.0), bad]);
+        assert!(text.lines().any(|l| l.ends_with(" 3.00")), "{text}");
+        assert!(text.lines().any(|l| l.ends_with("FAILED")), "{text}");
+        assert!(!text.contains("  3 TidesDB"), "{text}");
+    }
+}
