@@ -27,6 +27,7 @@ pub mod memory;
 pub mod planted;
 pub mod replay;
 pub mod replica;
+pub mod sql;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -75,6 +76,8 @@ pub enum Check {
     Formats,
     /// An index that does not agree with its table is found by CHECK TABLE.
     Entries,
+    /// Random tables and statements on InnoDB and TidesDB, every answer compared.
+    Sql,
     /// Growth under clients that want more memory of each kind than the bound allows.
     Bound,
     /// Resident memory under load and with ten thousand tables.
@@ -83,7 +86,7 @@ pub enum Check {
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 17] = [
+    pub const ALL: [Check; 18] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
@@ -99,6 +102,7 @@ impl Check {
         Check::Disk,
         Check::Formats,
         Check::Entries,
+        Check::Sql,
         Check::Bound,
         Check::Memory,
     ];
@@ -121,6 +125,7 @@ impl Check {
             Check::Disk => "disk",
             Check::Formats => "formats",
             Check::Entries => "entries",
+            Check::Sql => "sql",
             Check::Bound => "bound",
             Check::Memory => "memory",
         }
@@ -143,6 +148,7 @@ impl Check {
             Check::Disk => disk::run(lab),
             Check::Formats => formats::run(lab),
             Check::Entries => entries::run(lab),
+            Check::Sql => sql::run(lab),
             Check::Bound => bound::run(lab),
             Check::Memory => memory::run(lab),
         }
@@ -183,6 +189,8 @@ pub struct Lab<'a> {
     pub commits: Option<u64>,
     /// Rows of `large` and `killed`; none: what the form has.
     pub rows: Option<u64>,
+    /// Statements of `sql`; none: what the form has.
+    pub statements: Option<u64>,
     /// Engines of `history`, `commits` and `large`; empty: what the form has.
     pub engines: &'a [Engine],
     /// Engines of `replica`; none: what the form has.
