@@ -165,7 +165,7 @@ struct Common {
 #[derive(Args, Clone, Debug)]
 struct Checks {
     /// Which: kill, crash, literal, counters, jobs, indexreads, replica, history, commits, large, definitions,
-    /// killed, disk, formats, entries, iibench, bound, memory [default: all but commits and large; in the short form all
+    /// killed, disk, formats, entries, iibench, sql, bound, memory [default: all but commits and large; in the short form all
     /// but bound and memory].
     #[arg(value_name = "NAME")]
     names: Vec<Check>,
@@ -197,6 +197,9 @@ struct Checks {
     /// Rows of `large` [default: ten million, 100,000 in the short form] and of `killed` [default: a million, 100,000].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000))]
     rows: Option<u64>,
+    /// Statements of `sql` [default: 20,000, 1,500 in the short form].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
+    statements: Option<u64>,
     /// Engines of `history` and `commits` [default: TidesDB,InnoDB; TidesDB in the short form], and of
     /// `large` [default: TidesDB].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -286,6 +289,7 @@ fn check(asked: &Checks) -> Result<bool> {
         clients: asked.clients,
         commits: asked.commits,
         rows: asked.rows,
+        statements: asked.statements,
         engines: &asked.engines,
         pair: asked.pair,
         seed: asked.seed.unwrap_or_else(clock),

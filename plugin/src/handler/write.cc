@@ -150,10 +150,30 @@ int ha_tidesdb::write_row_now(const uchar *record) {
   return apply_writes();
 }
 
+/*
+  Every stored column has the same value in both records. The bytes of a record also hold what is not part of
+  the row: virtual columns, pointers to blobs, what a longer text left behind a shorter one.
+*/
+bool ha_tidesdb::is_same_row(const uchar *old_record, const uchar *new_record) const {
+  if (new_record != table->record[0]) return false;
+  const my_ptrdiff_t offset = old_record - new_record;
+  for (Field **f = table->field; *f; f++) {
+    Field *field = *f;
+    if (!field->stored_in_db()) continue;
+    const bool null = field->is_real_null();
+    if (null != field->is_real_null(offset)) return false;
+    if (null) continue;
+    /* Bits may stand beside the NULLs, where cmp_binary does not look. */
+    if (field->type() == MYSQL_TYPE_BIT ? field->cmp_offset(offset)
+                                        : field->cmp_binary(field->ptr, field->ptr + offset))
+      return false;
+  }
+  return true;
+}
+
 int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
   if (is_sequence()) return write_sequence(new_record);
-  if (!table_share->blob_fields && !memcmp(old_record, new_record, table_share->reclength))
-    return HA_ERR_RECORD_IS_THE_SAME;
+  if (is_same_row(old_record, new_record)) return HA_ERR_RECORD_IS_THE_SAME;
   if (const int error = lock_table(TIDESDB_LOCK_INTENT_EXCLUSIVE)) return error;
   if (table->found_next_number_field &&
       bitmap_is_set(table->write_set, table->found_next_number_field->field_index))

@@ -28,6 +28,7 @@ pub mod memory;
 pub mod planted;
 pub mod replay;
 pub mod replica;
+pub mod sql;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -78,6 +79,8 @@ pub enum Check {
     Entries,
     /// The insert benchmark, short: all that was acknowledged is there.
     Iibench,
+    /// Random tables and statements on InnoDB and TidesDB, every answer compared.
+    Sql,
     /// Growth under clients that want more memory of each kind than the bound allows.
     Bound,
     /// Resident memory under load and with ten thousand tables.
@@ -103,6 +106,7 @@ impl Check {
         Check::Formats,
         Check::Entries,
         Check::Iibench,
+        Check::Sql,
         Check::Bound,
         Check::Memory,
     ];
@@ -126,6 +130,7 @@ impl Check {
             Check::Formats => "formats",
             Check::Entries => "entries",
             Check::Iibench => "iibench",
+            Check::Sql => "sql",
             Check::Bound => "bound",
             Check::Memory => "memory",
         }
@@ -149,6 +154,7 @@ impl Check {
             Check::Formats => formats::run(lab),
             Check::Entries => entries::run(lab),
             Check::Iibench => iibench::run(lab),
+            Check::Sql => sql::run(lab),
             Check::Bound => bound::run(lab),
             Check::Memory => memory::run(lab),
         }
@@ -189,6 +195,8 @@ pub struct Lab<'a> {
     pub commits: Option<u64>,
     /// Rows of `large` and `killed`; none: what the form has.
     pub rows: Option<u64>,
+    /// Statements of `sql`; none: what the form has.
+    pub statements: Option<u64>,
     /// Engines of `history`, `commits` and `large`; empty: what the form has.
     pub engines: &'a [Engine],
     /// Engines of `replica`; none: what the form has.

@@ -75,6 +75,21 @@ impl From<mysql::Error> for Failure {
 /// A row's columns as text; NULL is the word.
 pub type Columns = Vec<String>;
 
+/// All that a statement was answered with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// Its rows; each column as it was sent, none for NULL.
+    pub rows: Vec<Vec<Option<Vec<u8>>>>,
+    /// Rows that it changed.
+    pub affected: u64,
+    /// LAST_INSERT_ID, 0 for none.
+    pub last_insert_id: u64,
+    /// How many warnings SHOW WARNINGS would list.
+    pub warnings: u16,
+    /// What the client prints behind the number of rows.
+    pub info: String,
+}
+
 /// A connection.
 pub struct Session(Conn);
 
@@ -110,6 +125,23 @@ impl Session {
     pub fn rows(&mut self, statement: &str) -> Result<Vec<Columns>, Failure> {
         let rows: Vec<Row> = self.0.query(statement)?;
         Ok(rows.into_iter().map(|row| row.unwrap().iter().map(text).collect()).collect())
+    }
+
+    /// Runs a statement and returns all that it was answered with.
+    pub fn ask(&mut self, statement: &str) -> Result<Reply, Failure> {
+        let rows: Vec<Row> = self.0.query(statement)?;
+        let bytes = |value| match value {
+            Value::NULL => None,
+            Value::Bytes(bytes) => Some(bytes),
+            other => Some(other.as_sql(true).into_bytes()),
+        };
+        Ok(Reply {
+            rows: rows.into_iter().map(|row| row.unwrap().into_iter().map(bytes).collect()).collect(),
+            affected: self.0.affected_rows(),
+            last_insert_id: self.0.last_insert_id(),
+            warnings: self.0.warnings(),
+            info: self.0.info_str().into_owned(),
+        })
     }
 
     /// Runs a statement and shows each of its rows, of which none is kept: for tables that are

@@ -1,0 +1,257 @@
+//! Random statements that change rows.
+//!
+//! A statement that stops in the middle, or passes over a row with IGNORE, depends on the order in which it meets
+//! the rows. Where that can be (a unique key is concerned and the new value is not one constant, or there is a LIMIT)
+//! the statement has a total order.
+
+use super::condition::{alike, condition, joining};
+use super::dice::Dice;
+use super::marks::{list, maybe};
+use super::program::{Sort, Step};
+use super::schema::{Column, Table};
+
+/// A change of one of the tables, or of two.
+pub(super) fn change(dice: &mut Dice, tables: &[Table]) -> Step {
+    let t = dice.pick(tables).clone();
+    match dice.number(0, 19) {
+        0..=6 => {
+            let rows = dice.count(1, 6);
+            insert(dice, &t, rows)
+        }
+        7 => insert_select(dice, &t, tables),
+        8..=13 => update(dice, &t),
+        14..=16 => delete(dice, &t),
+        17 => update_two(dice, &t, tables).unwrap_or_else(|| update(dice, &t)),
+        18 => delete_two(dice, &t, tables).unwrap_or_else(|| delete(dice, &t)),
+        _ => {
+            let rows = dice.count(1, 3);
+            insert(dice, &t, rows)
+        }
+    }
+}
+
+fn returning(dice: &mut Dice, t: &Table, often: u32) -> String {
+    if dice.one_in(often) {
+        let n = dice.count(1, 3);
+        let some = dice.some(&t.columns, n);
+        return maybe(&format!(" RETURNING {}", list(", ", some.iter().map(|c| t.tagged(&c.name, &c.name)))));
+    }
+    String::new()
+}
+
+/// Rows that fill a table.
+pub(super) fn fill(dice: &mut Dice, t: &Table, rows: usize) -> Step {
+    let columns = t.base();
+    Step::new(Sort::Change, values(dice, "INSERT IGNORE", t, &columns, rows)).ordered(true)
+}
+
+fn insert(dice: &mut Dice, t: &Table, rows: usize) -> Step {
+    let mut columns = t.base();
+    if dice.one_in(4) {
+        let n = dice.count(1, columns.len());
+        columns = dice.some(&columns, n);
+    }
+    let verb = dice.word(&["INSERT", "INSERT", "INSERT IGNORE", "INSERT IGNORE", "REPLACE"]);
+    let mut text = values(dice, verb, t, &columns, rows);
+    if verb != "REPLACE" && dice.one_in(4) {
+        let target = dice.pick(&t.base()).clone();
+        let value = match dice.number(0, 2) {
+            0 => format!("VALUES({})", target.name),
+            _ => target.value(dice),
+        };
+        text.push_str(&maybe(&format!(" ON DUPLICATE KEY UPDATE {} = {value}", target.name)));
+    }
+    text.push_str(&returning(dice, t, 6));
+    Step::new(Sort::Change, text).ordered(true)
+}
+
+/// Numbers of AUTO_INCREMENT are given in all rows or in none: behind a number that is given the server reserves
+/// others anew, more than InnoDB then takes, and the next statement's would differ.
+fn values(dice: &mut Dice, verb: &str, t: &Table, columns: &[Column], rows: usize) -> String {
+    let numbered = dice.one_in(4);
+    let rows: Vec<String> = (0..rows)
+        .map(|_| {
+            let value = |c: &Column, dice: &mut Dice| match (c.auto_increment, numbered) {
+                (true, true) => dice.number(1, 60).to_string(),
+                (true, false) => dice.word(&["NULL", "NULL", "0", "DEFAULT"]).to_string(),
+                (false, _) => c.value(dice),
+            };
+            let values: Vec<String> = columns.iter().map(|c| t.tagged(&c.name, &value(c, dice))).collect();
+            format!("({})", list(", ", values))
+        })
+        .collect();
+    format!(
+        "{verb} INTO {} ({}) VALUES {}",
+        t.name,
+        list(", ", columns.iter().map(|c| t.tagged(&c.name, &c.name))),
+        list(", ", rows)
+    )
+}
+
+fn insert_select(dice: &mut Dice, t: &Table, tables: &[Table]) -> Step {
+    let source = dice.pick(tables).clone();
+    let targets = t.base();
+    let mut expressions = Vec::new();
+    for target in &targets {
+        let fitting: Vec<&Column> = source.columns.iter().filter(|c| alike(&c.kind, &target.kind)).collect();
+        let expression = if target.auto_increment {
+            "NULL".to_string()
+        } else if fitting.is_empty() || dice.one_in(6) {
+            target.kind.compared(dice)
+        } else {
+            dice.pick(&fitting).name.clone()
+        };
+        expressions.push(t.tagged(&target.name, &expression));
+    }
+    let verb = dice.word(&["INSERT", "INSERT IGNORE", "INSERT IGNORE", "REPLACE"]);
+    let filter = maybe(&format!(" WHERE {}", condition(dice, &source, "")));
+    let text = format!(
+        "{verb} INTO {} ({}) SELECT {} FROM {}{filter} ORDER BY {} LIMIT {}",
+        t.name,
+        list(", ", targets.iter().map(|c| t.tagged(&c.name, &c.name))),
+        list(", ", expressions),
+        source.name,
+        source.total_order(dice, ""),
+        dice.number(1, 30)
+    );
+    Step::new(Sort::Change, text).ordered(true)
+}
+
+/// What a column is set to, and whether it is the same for all rows.
+fn new_value(dice: &mut Dice, t: &Table, column: &Column) -> (String, bool) {
+    let n = &column.name;
+    match dice.number(0, 7) {
+        0 if column.kind.is_integer() => (format!("{n} + 1"), false),
+        1 if column.kind.is_integer() => (format!("{n} - {}", dice.number(1, 3)), false),
+        0 if column.kind.is_text() => (format!("CONCAT({n}, 'x')"), false),
+        1 if column.kind.is_text() => (format!("LEFT({n}, 1)"), false),
+        2 => {
+            let others: Vec<&Column> =
+                t.columns.iter().filter(|c| c.name != *n && alike(&c.kind, &column.kind)).collect();
+            if others.is_empty() {
+                (column.value(dice), true)
+            } else {
+                (dice.pick(&others).name.clone(), false)
+            }
+        }
+        _ => (column.value(dice), true),
+    }
+}
+
+fn update(dice: &mut Dice, t: &Table) -> Step {
+    let ignore = if dice.one_in(5) { " IGNORE" } else { "" };
+    let base = t.base();
+    let n = dice.count(1, 3);
+    let mut settings = Vec::new();
+    let mut needs_order = false;
+    for column in dice.some(&base, n) {
+        let (value, constant) = new_value(dice, t, &column);
+        needs_order |= t.decides_uniqueness(&column.name) && (!constant || !ignore.is_empty());
+        settings.push(t.tagged(&column.name, &format!("{} = {value}", column.name)));
+    }
+    let keys = t.readable_keys();
+    let hint = if !keys.is_empty() && dice.one_in(6) {
+        maybe(&format!(" FORCE INDEX ({})", dice.pick(&keys)))
+    } else {
+        String::new()
+    };
+    let filter =
+        if dice.one_in(10) { String::new() } else { maybe(&format!(" WHERE {}", condition(dice, t, ""))) };
+    let mut text = format!("UPDATE{ignore} {}{hint} SET {}{filter}", t.name, list(", ", settings));
+    let ordered = needs_order || dice.one_in(3);
+    if ordered {
+        text.push_str(&format!(" ORDER BY {}", t.total_order(dice, "")));
+        if dice.one_in(2) {
+            text.push_str(&format!(" LIMIT {}", dice.number(1, 10)));
+        }
+    }
+    Step::new(Sort::Change, text).ordered(ordered)
+}
+
+fn delete(dice: &mut Dice, t: &Table) -> Step {
+    let filter = maybe(&format!(" WHERE {}", condition(dice, t, "")));
+    let ordered = dice.one_in(2);
+    let mut text = format!("DELETE FROM {}{filter}", t.name);
+    if ordered {
+        text.push_str(&format!(" ORDER BY {} LIMIT {}", t.total_order(dice, ""), dice.number(1, 8)));
+    }
+    text.push_str(&returning(dice, t, 5));
+    Step::new(Sort::Change, text).ordered(ordered)
+}
+
+fn update_two(dice: &mut Dice, t: &Table, tables: &[Table]) -> Option<Step> {
+    let u = dice.pick(tables).clone();
+    let on = joining(dice, t, "x.", &u, "y.")?;
+    let constant = |dice: &mut Dice, table: &Table, alias: &str| {
+        let column = dice.pick(&table.base()).clone();
+        let value = column.value(dice);
+        table.tagged(&column.name, &format!("{alias}{} = {value}", column.name))
+    };
+    let mut settings = vec![constant(dice, t, "x.")];
+    if u.name != t.name && dice.one_in(2) {
+        settings.push(constant(dice, &u, "y."));
+    }
+    let text = format!(
+        "UPDATE {} x JOIN {} y ON {on} SET {}{}",
+        t.name,
+        u.name,
+        list(", ", settings),
+        maybe(&format!(" WHERE {}", condition(dice, t, "x.")))
+    );
+    Some(Step::new(Sort::Change, text))
+}
+
+fn delete_two(dice: &mut Dice, t: &Table, tables: &[Table]) -> Option<Step> {
+    let u = dice.pick(tables).clone();
+    let on = joining(dice, t, "x.", &u, "y.")?;
+    let from = if u.name != t.name && dice.one_in(3) { "x, y" } else { "x" };
+    let text = format!(
+        "DELETE {from} FROM {} x JOIN {} y ON {on} WHERE {}",
+        t.name,
+        u.name,
+        condition(dice, t, "x.")
+    );
+    Some(Step::new(Sort::Change, text))
+}
+
+/// A change within PREPARE and EXECUTE, which is done twice.
+pub(super) fn prepared(dice: &mut Dice, t: &Table) -> Vec<Step> {
+    let inner = if dice.one_in(2) {
+        let rows = dice.count(1, 2);
+        insert(dice, t, rows)
+    } else {
+        update(dice, t)
+    };
+    let execute = || Step::new(Sort::Change, "EXECUTE p").ordered(inner.ordered);
+    vec![
+        Step::new(Sort::Control, format!("PREPARE p FROM '{}'", inner.text.replace('\'', "''"))),
+        execute(),
+        execute(),
+        Step::new(Sort::Control, "DEALLOCATE PREPARE p"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::marks::plain;
+    use super::*;
+
+    #[test]
+    fn what_depends_on_the_order_has_one() {
+        let mut ordered = 0;
+        for seed in 0..2000 {
+            let mut dice = Dice::new(seed);
+            let tables = [Table::random(&mut dice, "t0"), Table::random(&mut dice, "t1")];
+            let step = change(&mut dice, &tables);
+            let text = plain(&step.text);
+            if text.starts_with("UPDATE IGNORE") {
+                let table = tables.iter().find(|t| text.contains(&t.name)).unwrap();
+                let unique = table.columns.iter().all(|c| table.decides_uniqueness(&c.name));
+                assert!(!unique || text.contains("ORDER BY"), "{text}");
+            }
+            assert!(!text.contains("LIMIT") || text.contains("ORDER BY"), "{text}");
+            ordered += u32::from(step.ordered);
+        }
+        assert!(ordered > 800);
+    }
+}

@@ -1,0 +1,148 @@
+//! A program: the statements of one round, in order, and what is known of each answer before it comes.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::marks::{Piece, Sentence};
+
+/// What a statement is, and so how its two answers are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// SELECT: also run in other ways, which may not change the rows.
+    Query,
+    /// It changes rows.
+    Change,
+    /// It changes definitions. Its warnings and counts tell how it was done.
+    Definition,
+    /// BEGIN, COMMIT, SET and the like; HANDLER.
+    Control,
+    /// CHECK, CHECKSUM, SHOW CREATE: rows that name the database and the engine.
+    Look,
+    /// What it answers is the engine's own (ANALYZE, OPTIMIZE).
+    Quiet,
+}
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    /// Its text, with marks.
+    pub(super) text: String,
+    pub(super) sort: Sort,
+    /// The order of its rows, or in which it changes rows, is total: answers are equal in order.
+    pub(super) ordered: bool,
+    /// Keys by which the table at the hint can be read.
+    pub(super) keys: Vec<String>,
+    /// What InnoDB's statement has behind it: how it does an ALTER, which changes nothing of the table.
+    pub(super) innodb: &'static str,
+    /// For a state that is looked at, not a statement of the program.
+    pub(super) looks: bool,
+}
+
+impl Step {
+    pub(super) fn new(sort: Sort, text: impl Into<String>) -> Step {
+        Step { text: text.into(), sort, ordered: false, keys: Vec::new(), innodb: "", looks: false }
+    }
+
+    pub(super) fn ordered(mut self, ordered: bool) -> Step {
+        self.ordered = ordered;
+        self
+    }
+
+    pub(super) fn keys(mut self, keys: Vec<String>) -> Step {
+        self.keys = keys;
+        self
+    }
+
+    /// InnoDB does it by a copy.
+    pub(super) fn innodb_copies(mut self) -> Step {
+        self.innodb = ", ALGORITHM=COPY";
+        self
+    }
+
+    pub(super) fn look(mut self) -> Step {
+        self.looks = true;
+        self
+    }
+}
+
+/// Statements whose pieces have numbers over the whole program; a statement is a piece too.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) steps: Vec<Step>,
+    sentences: Vec<(Piece, Sentence)>,
+}
+
+impl Program {
+    pub(super) fn new(steps: Vec<Step>) -> Program {
+        let mut next = 0;
+        let sentences = steps
+            .iter()
+            .map(|step| {
+                let whole = next;
+                next += 1;
+                (whole, Sentence::read(&step.text, &mut next))
+            })
+            .collect();
+        Program { steps, sentences }
+    }
+
+    /// A statement's text without these pieces; none where it goes as a whole.
+    pub(super) fn text(&self, step: usize, removed: &HashSet<Piece>, hint: &str) -> Option<String> {
+        let (whole, sentence) = &self.sentences[step];
+        if removed.contains(whole) {
+            return None;
+        }
+        let text = sentence.text(removed, hint);
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// The pieces that are statements.
+    pub(super) fn statements(&self) -> Vec<Piece> {
+        self.sentences.iter().map(|(whole, _)| *whole).collect()
+    }
+
+    /// For each column all pieces that name it as theirs.
+    pub(super) fn columns(&self) -> Vec<Vec<Piece>> {
+        let mut by_tag: BTreeMap<&str, Vec<Piece>> = BTreeMap::new();
+        for (_, sentence) in &self.sentences {
+            for (piece, tag) in sentence.pieces() {
+                if let Some(tag) = tag {
+                    by_tag.entry(tag).or_default().push(piece);
+                }
+            }
+        }
+        by_tag.into_values().collect()
+    }
+
+    /// The pieces within statements that are still there.
+    pub(super) fn inner(&self, removed: &HashSet<Piece>) -> Vec<Piece> {
+        self.sentences
+            .iter()
+            .filter(|(whole, _)| !removed.contains(whole))
+            .flat_map(|(_, sentence)| sentence.pieces())
+            .map(|(piece, _)| piece)
+            .filter(|piece| !removed.contains(piece))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::marks::{list, of};
+    use super::*;
+
+    #[test]
+    fn a_column_goes_from_all_statements() {
+        let columns = || list(", ", [of("t", "a", "a"), of("t", "b", "b")]);
+        let program = Program::new(vec![
+            Step::new(Sort::Definition, format!("CREATE TABLE t ({})", columns())),
+            Step::new(Sort::Query, format!("SELECT {} FROM t", columns())),
+        ]);
+        let tagged = program.columns();
+        assert_eq!(tagged.len(), 2);
+        let removed: HashSet<Piece> = tagged[0].iter().copied().collect();
+        assert_eq!(program.text(1, &removed, "").as_deref(), Some("SELECT b FROM t"));
+        assert_eq!(program.inner(&removed).len(), 2);
+        let gone = HashSet::from([program.statements()[1]]);
+        assert_eq!(program.text(1, &gone, ""), None);
+    }
+}

@@ -1,0 +1,386 @@
+//! Writes a program statement by statement: tables, then changes, queries, transactions, definitions, and after every
+//! so many statements a look at the whole state.
+//!
+//! What the server answers to a definition is told to it ([`Writer::answered`]), so that it knows which tables there
+//! are. All else comes from the seed.
+
+use std::collections::VecDeque;
+
+use super::alter::{alter, empty};
+use super::change::{change, fill, prepared};
+use super::condition::every_row;
+use super::dice::Dice;
+use super::marks::list;
+use super::program::{Sort, Step};
+use super::query::{query, with_parameter};
+use super::schema::Table;
+
+/// Statements between two looks at the state.
+const LOOK_AFTER: u32 = 40;
+
+/// A table as it is when a definition is accepted, and its index.
+type Pending = Option<(usize, Table)>;
+
+/// The author of one program.
+#[derive(Debug)]
+pub(super) struct Writer {
+    dice: Dice,
+    tables: Vec<Table>,
+    /// Steps to hand out; with a definition, what the table of that index becomes when it is accepted.
+    waiting: VecDeque<(Step, Pending)>,
+    /// The same of the step that was handed out last.
+    pending: Pending,
+    /// Tables that are to be made.
+    to_make: usize,
+    statements: u32,
+    limit: u32,
+    in_transaction: bool,
+    locked: bool,
+    ended: bool,
+}
+
+impl Writer {
+    /// A program of so many statements.
+    pub(super) fn new(seed: u64, statements: u32) -> Writer {
+        let mut dice = Dice::new(seed);
+        let mode = dice.word(&[
+            "",
+            "",
+            "STRICT_TRANS_TABLES",
+            "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION",
+            "STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE",
+            "PAD_CHAR_TO_FULL_LENGTH",
+        ]);
+        let level = dice.word(&[
+            "REPEATABLE READ",
+            "REPEATABLE READ",
+            "READ COMMITTED",
+            "SERIALIZABLE",
+            "READ UNCOMMITTED",
+        ]);
+        let settings =
+            [format!("SET sql_mode = '{mode}'"), format!("SET SESSION TRANSACTION ISOLATION LEVEL {level}")];
+        let waiting = settings.into_iter().map(|text| (Step::new(Sort::Control, text), None)).collect();
+        Writer {
+            to_make: dice.count(2, 3),
+            dice,
+            tables: Vec::new(),
+            waiting,
+            pending: None,
+            statements: 0,
+            limit: statements,
+            in_transaction: false,
+            locked: false,
+            ended: false,
+        }
+    }
+
+    /// The next statement; none at the end.
+    pub(super) fn next(&mut self) -> Option<Step> {
+        loop {
+            if let Some((step, pending)) = self.waiting.pop_front() {
+                self.pending = pending;
+                return Some(step);
+            }
+            if self.to_make > 0 {
+                return Some(self.make_table());
+            }
+            if self.statements >= self.limit {
+                if self.ended {
+                    return None;
+                }
+                self.ended = true;
+                self.end_transaction();
+                self.look();
+                continue;
+            }
+            self.statements += 1;
+            self.write();
+            if self.statements % LOOK_AFTER == 0 {
+                self.look();
+            }
+        }
+    }
+
+    /// Whether the statement that was handed out last was accepted.
+    pub(super) fn answered(&mut self, accepted: bool) {
+        let Some((index, table)) = self.pending.take() else { return };
+        if !accepted {
+            return;
+        }
+        if index < self.tables.len() {
+            self.tables[index] = table;
+            return;
+        }
+        self.to_make -= 1;
+        let rows = *self.dice.pick(&[0, 3, 10, 20, 40, 40, 120, 300]);
+        for from in (0..rows).step_by(40) {
+            let step = fill(&mut self.dice, &table, 40.min(rows - from));
+            self.put(step);
+        }
+        if self.dice.one_in(2) {
+            self.put(Step::new(Sort::Quiet, format!("ANALYZE TABLE {}", table.name)));
+        }
+        self.tables.push(table);
+    }
+
+    fn make_table(&mut self) -> Step {
+        let index = self.tables.len();
+        let table = Table::random(&mut self.dice, &format!("t{index}"));
+        let step = Step::new(Sort::Definition, table.create());
+        self.pending = Some((index, table));
+        step
+    }
+
+    fn write(&mut self) {
+        let step = match self.dice.number(0, 99) {
+            0..=40 => query(&mut self.dice, &self.tables),
+            41..=80 => change(&mut self.dice, &self.tables),
+            81..=90 => {
+                self.transaction();
+                return;
+            }
+            91 => {
+                self.handler();
+                return;
+            }
+            92 | 93 => {
+                let table = self.dice.pick(&self.tables).clone();
+                let steps = prepared(&mut self.dice, &table);
+                self.put_all(steps);
+                return;
+            }
+            94 => {
+                let table = self.dice.pick(&self.tables).clone();
+                match with_parameter(&mut self.dice, &table) {
+                    Some(step) => step,
+                    None => query(&mut self.dice, &self.tables),
+                }
+            }
+            95 => {
+                let table = self.dice.pick(&self.tables).name.clone();
+                let how = self.dice.word(&["ANALYZE TABLE", "OPTIMIZE TABLE", "FLUSH TABLES"]);
+                self.definition_begins();
+                Step::new(Sort::Quiet, format!("{how} {table}"))
+            }
+            96 if self.dice.one_in(4) => {
+                let table = self.dice.pick(&self.tables).clone();
+                self.definition_begins();
+                empty(&mut self.dice, &table)
+            }
+            _ => {
+                let index = self.dice.count(0, self.tables.len() - 1);
+                let (step, after) = alter(&mut self.dice, &self.tables[index]);
+                self.definition_begins();
+                self.waiting.push_back((step, Some((index, after))));
+                return;
+            }
+        };
+        self.put(step);
+    }
+
+    fn put(&mut self, step: Step) {
+        self.waiting.push_back((step, None));
+    }
+
+    fn put_all(&mut self, steps: impl IntoIterator<Item = Step>) {
+        self.waiting.extend(steps.into_iter().map(|step| (step, None)));
+    }
+
+    /// Definitions end transactions; under LOCK TABLES they would ask for locks of their own.
+    fn definition_begins(&mut self) {
+        self.in_transaction = false;
+        if self.locked {
+            self.locked = false;
+            self.put(Step::new(Sort::Control, "UNLOCK TABLES"));
+        }
+    }
+
+    fn end_transaction(&mut self) {
+        self.definition_begins();
+        self.put(Step::new(Sort::Control, "COMMIT"));
+    }
+
+    fn transaction(&mut self) {
+        let control = |text: String| Step::new(Sort::Control, text);
+        if !self.in_transaction {
+            if self.locked || self.dice.one_in(8) {
+                return self.lock_tables();
+            }
+            let begin = self.dice.word(&[
+                "BEGIN",
+                "BEGIN",
+                "START TRANSACTION WITH CONSISTENT SNAPSHOT",
+                "START TRANSACTION READ WRITE",
+            ]);
+            self.in_transaction = true;
+            if self.dice.one_in(4) {
+                let level = self.dice.word(&[
+                    "REPEATABLE READ",
+                    "READ COMMITTED",
+                    "SERIALIZABLE",
+                    "READ UNCOMMITTED",
+                ]);
+                self.put(control(format!("SET TRANSACTION ISOLATION LEVEL {level}")));
+            }
+            self.put(control(begin.to_string()));
+            return;
+        }
+        let name = self.dice.number(0, 2);
+        let text = match self.dice.number(0, 9) {
+            0..=2 => format!("SAVEPOINT s{name}"),
+            3 | 4 => format!("ROLLBACK TO SAVEPOINT s{name}"),
+            5 => format!("RELEASE SAVEPOINT s{name}"),
+            6 | 7 => {
+                self.in_transaction = false;
+                "COMMIT".to_string()
+            }
+            _ => {
+                self.in_transaction = false;
+                "ROLLBACK".to_string()
+            }
+        };
+        self.put(control(text));
+    }
+
+    fn lock_tables(&mut self) {
+        self.locked = !self.locked;
+        let text = if self.locked {
+            let how = self.dice.word(&["WRITE", "WRITE", "READ"]);
+            let names = self.tables.iter().map(|t| format!("{n} {how}, {n} x READ, {n} y READ", n = t.name));
+            format!("LOCK TABLES {}", names.collect::<Vec<_>>().join(", "))
+        } else {
+            "UNLOCK TABLES".to_string()
+        };
+        self.put(Step::new(Sort::Control, text));
+    }
+
+    /// HANDLER over a key, forward and back.
+    fn handler(&mut self) {
+        let table = self.dice.pick(&self.tables).clone();
+        let keys: Vec<_> = table.keys.iter().filter(|k| !k.hash && !k.ignored).collect();
+        let name = &table.name;
+        let mut texts = vec![format!("HANDLER {name} OPEN")];
+        if keys.is_empty() {
+            texts.push(format!("HANDLER {name} READ FIRST"));
+            texts.push(format!("HANDLER {name} READ NEXT LIMIT {}", self.dice.number(1, 5)));
+        } else {
+            let key = *self.dice.pick(&keys);
+            let first = &key.parts[0];
+            let start = self.dice.word(&["FIRST", "LAST"]);
+            let searched = table.column(&first.column).map(|c| c.kind.compared(&mut self.dice));
+            match searched {
+                Some(value) if first.length.is_none() && self.dice.one_in(2) => {
+                    let sign = self.dice.word(&["=", ">=", ">", "<=", "<"]);
+                    texts.push(format!("HANDLER {name} READ {} {sign} ({value})", key.name));
+                }
+                _ => texts.push(format!("HANDLER {name} READ {} {start}", key.name)),
+            }
+            for _ in 0..self.dice.count(1, 3) {
+                let way = self.dice.word(&["NEXT", "NEXT", "PREV"]);
+                let limit = self.dice.number(1, 4);
+                texts.push(format!("HANDLER {name} READ {} {way} LIMIT {limit}", key.name));
+            }
+        }
+        texts.push(format!("HANDLER {name} CLOSE"));
+        self.put_all(texts.into_iter().map(|t| Step::new(Sort::Control, t).ordered(true)));
+    }
+
+    /// Looks at all tables: rows, each key, checks, checksums, counts, definitions.
+    fn look(&mut self) {
+        for table in self.tables.clone() {
+            let name = &table.name;
+            let history = if table.versioned { " FOR SYSTEM_TIME ALL" } else { "" };
+            let columns = table.all_columns("");
+            let mut steps = vec![
+                Step::new(Sort::Query, format!("SELECT {columns} FROM {name}{history}")),
+                Step::new(Sort::Query, format!("SELECT COUNT(*) FROM {name}")),
+            ];
+            let leading = table.keys.iter().filter(|k| !k.hash && !k.ignored).map(|k| (&k.name, &k.parts));
+            for (key, parts) in leading {
+                if let Some(rows) = every_row(&mut self.dice, &table, &parts[0].column) {
+                    let text = format!("SELECT {columns} FROM {name} FORCE INDEX ({key}) WHERE {rows}");
+                    steps.push(Step::new(Sort::Query, text));
+                    // The key's own columns: from the key alone.
+                    let own = list(", ", parts.iter().map(|p| table.tagged(&p.column, &p.column)));
+                    let text = format!("SELECT {own} FROM {name} FORCE INDEX ({key}) WHERE {rows}");
+                    steps.push(Step::new(Sort::Query, text));
+                }
+            }
+            // Of a table with generated columns CHECKSUM TABLE has one answer with InnoDB, another one with Aria.
+            if table.columns.iter().all(|c| c.is_base()) {
+                steps.push(Step::new(Sort::Look, format!("CHECKSUM TABLE {name}")));
+            }
+            if !self.in_transaction && !self.locked {
+                steps.push(Step::new(Sort::Look, format!("CHECK TABLE {name} EXTENDED")));
+                steps.push(Step::new(Sort::Look, format!("SHOW CREATE TABLE {name}")));
+            }
+            self.put_all(steps.into_iter().map(Step::look));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::marks::plain;
+    use super::*;
+
+    fn texts(seed: u64) -> Vec<String> {
+        let mut writer = Writer::new(seed, 200);
+        let mut all = Vec::new();
+        while let Some(step) = writer.next() {
+            all.push(plain(&step.text));
+            writer.answered(true);
+        }
+        all
+    }
+
+    #[test]
+    fn a_seed_is_a_program_and_it_looks_at_the_end() {
+        let program = texts(5);
+        assert_eq!(program, texts(5));
+        assert_ne!(program, texts(6));
+        assert!(program.len() > 250);
+        assert!(program[program.len() - 1].starts_with("SHOW CREATE TABLE"));
+    }
+
+    #[test]
+    fn every_form_of_statement_comes_up() {
+        let all: Vec<String> = (0..150).flat_map(texts).collect();
+        for word in [
+            "INSERT IGNORE",
+            "REPLACE INTO",
+            "ON DUPLICATE KEY",
+            "RETURNING",
+            "UPDATE IGNORE",
+            "DELETE x, y",
+            "JOIN",
+            "GROUP BY",
+            "DISTINCT",
+            "UNION",
+            "OVER (",
+            "EXISTS (",
+            "HANDLER",
+            "SAVEPOINT",
+            "LOCK TABLES",
+            "ISOLATION LEVEL SERIALIZABLE",
+            "EXECUTE",
+            "TRUNCATE",
+            "PARTITION BY",
+            "SYSTEM VERSIONING",
+            "ADD COLUMN",
+            "DROP COLUMN",
+            "MODIFY",
+            "ADD PRIMARY KEY",
+            "USING HASH",
+            "VIRTUAL",
+            "STORED",
+            "INVISIBLE",
+            "COMPRESSED",
+            "FOR UPDATE",
+            "LIKE",
+        ] {
+            assert!(all.iter().any(|t| t.contains(word)), "no statement with {word}");
+        }
+    }
+}
