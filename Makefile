@@ -27,13 +27,15 @@ ROWS ?=
 DATA ?= .run/server
 CNF ?=
 PORT ?=
-export PREFIX DATA CNF PORT BASEDIR_OF_LINKS
+FROM ?=
+TIDESDB_ADMIN := $(abspath $(or $(CARGO_TARGET_DIR),target))/release/tidesdb-admin
+export PREFIX DATA CNF PORT BASEDIR_OF_LINKS FROM TIDESDB_ADMIN
 
 # Two compilers at once, unless make was told otherwise.
 JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
-.PHONY: help setup prefix engine plugin links server stop shell test test-engine test-mtr test-suites \
+.PHONY: help setup prefix engine plugin links server stop shell restore test test-engine test-mtr test-suites \
   test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-engine experiments \
   plugin-at clean
 
@@ -46,8 +48,8 @@ setup: ## packages by apt, and MariaDB 11.8.6 with all that belongs to it
 prefix: setup ## print the directory of that MariaDB; its bin/ has the programs
 	@echo $(PREFIX)
 
-engine: setup ## the engine's library for C and C++
-	@cargo build --release -p tidesdb-capi
+engine: setup ## the engine's library for C and C++, and tidesdb-admin
+	@cargo build --release -p tidesdb-capi -p tidesdb
 
 plugin: engine ## build/ha_tidesdb.so
 	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(PREFIX)
@@ -64,6 +66,9 @@ stop: setup ## end it: [DATA=dir]
 
 shell: setup ## a client on it: [DATA=dir]
 	@scripts/server/shell.sh
+
+restore: engine ## verify a backup and make a server's data of it: FROM=backup [DATA=dir]
+	@scripts/server/restore.sh
 
 test: test-engine test-report test-mtr test-server ## all tests
 

@@ -8,6 +8,7 @@
 #include "log.h"
 #include "optimizer_costs.h"
 
+#include "backup/definitions.h"
 #include "ddl/tables.h"
 #include "status.h"
 #include "store/store.h"
@@ -35,6 +36,7 @@ int check_version_call(handlerton *, const char *path, const LEX_CUSTRING *defin
 
 int ddl_recovery_done(handlerton *) {
   plugin.ddl_recovery_done = true;
+  finish_restore();
   return 0;
 }
 

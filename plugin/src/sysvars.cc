@@ -9,6 +9,8 @@
 
 #include "sql_class.h"
 
+#include "backup/online_backup.h"
+
 namespace tidesdb {
 namespace sysvars {
 
@@ -47,6 +49,25 @@ my_bool opt_finish_compactions_on_close, opt_fast_shutdown;
 /* Variables changed at run time. */
 my_bool opt_pessimistic_locking;
 my_bool opt_print_all_conflicts;
+char *opt_backup_dir, *opt_checkpoint_dir;
+
+/* The backup is taken before the variable has its new value, so that a failure is the statement's error. */
+int check_backup(THD *thd, bool links, void *save, st_mysql_value *value) {
+  char buffer[FN_REFLEN];
+  int length = sizeof(buffer);
+  const char *directory = value->val_str(value, buffer, &length);
+  directory = directory ? thd_strmake(thd, directory, static_cast<size_t>(length)) : "";
+  *static_cast<const char **>(save) = directory;
+  return !directory || (*directory && take_backup(thd, directory, links));
+}
+
+int check_backup_dir(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  return check_backup(thd, false, save, value);
+}
+
+int check_checkpoint_dir(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  return check_backup(thd, true, save, value);
+}
 
 }  // namespace
 
@@ -126,6 +147,15 @@ static MYSQL_SYSVAR_BOOL(
 static MYSQL_SYSVAR_BOOL(print_all_conflicts, opt_print_all_conflicts, PLUGIN_VAR_OPCMDARG,
                          "Every conflict and deadlock goes to the error log with its statements", nullptr,
                          nullptr, FALSE);
+
+static MYSQL_SYSVAR_STR(
+    backup_dir, opt_backup_dir, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
+    "Setting it takes a consistent online backup into that directory, which is empty or not "
+    "there yet, and returns when it is done; then the directory of the last one",
+    check_backup_dir, nullptr, "");
+static MYSQL_SYSVAR_STR(checkpoint_dir, opt_checkpoint_dir, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
+                        "As tidesdb_backup_dir, with hard links for table files, on the store's file system",
+                        check_checkpoint_dir, nullptr, "");
 
 /* --- session --- */
 
@@ -223,6 +253,8 @@ struct st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(flush_threads),
                                         MYSQL_SYSVAR(fast_shutdown),
                                         MYSQL_SYSVAR(pessimistic_locking),
                                         MYSQL_SYSVAR(print_all_conflicts),
+                                        MYSQL_SYSVAR(backup_dir),
+                                        MYSQL_SYSVAR(checkpoint_dir),
                                         MYSQL_SYSVAR(skip_unique_check),
                                         MYSQL_SYSVAR(single_delete_primary),
                                         MYSQL_SYSVAR(backpressure_wait_timeout_ms),
@@ -295,7 +327,15 @@ void note_no_effect(const char *name, ulonglong value, ulonglong standard) {
     sql_print_information("TidesDB: tidesdb_%s=%llu has no effect in this design", name, value);
 }
 
+void note_backup_at_start(const char *name, const char *value) {
+  if (value && *value)
+    sql_print_warning("TidesDB: tidesdb_%s='%s' takes no backup at the start of the server; use SET GLOBAL",
+                      name, value);
+}
+
 void note_variables_without_effect() {
+  note_backup_at_start("backup_dir", opt_backup_dir);
+  note_backup_at_start("checkpoint_dir", opt_checkpoint_dir);
   const ulong threads = opt_max_concurrent_flushes ? std::min(opt_flush_threads, opt_max_concurrent_flushes)
                                                    : opt_flush_threads;
   if (threads > 1 && opt_flush_threads != 4)

@@ -462,6 +462,50 @@ typedef struct tidesdb_stats {
 } tidesdb_stats;
 int tidesdb_get_stats(tidesdb_db *db, tidesdb_stats *stats);
 
+/* ---- backups --------------------------------------------------------------------------------- */
+
+/* How a caller follows a long call; a null pointer, or null functions: not at all. Both are called by the calling
+ * thread. `stop` is asked before each megabyte and while something is waited for; not 0 ends the call with
+ * TIDESDB_INTERRUPTED. `progress` is told the bytes that are done and those there are. */
+typedef struct tidesdb_watch {
+  void *context;
+  int (*stop)(void *context);
+  void (*progress)(void *context, uint64_t done, uint64_t total);
+} tidesdb_watch;
+
+/* A backup being taken; used by one thread at a time. */
+typedef struct tidesdb_backup_job tidesdb_backup_job;
+
+/* Takes a backup of the store into the directory `to`, which is empty or not there yet, while others read and write;
+ * returns when it is complete and durable. It has every commit that was ordered before its moment and nothing behind
+ * it; prepared transactions wait there for their decision. Writers are held up for no I/O. `links`: tables become
+ * further names of the store's own files, which are never changed: quick, on one file system. One at a time
+ * (TIDESDB_BUSY). TIDESDB_INVALID for a directory that is not empty, or in or around that of the store, or on another
+ * file system with `links`; TIDESDB_DISK_FULL, TIDESDB_IO, TIDESDB_READ_ONLY. After a failure nothing is left in `to`;
+ * after a crash what is left is no backup, and refused. */
+int tidesdb_backup(tidesdb_db *db, const char *to, int links, const tidesdb_watch *watch);
+
+/* The same in steps, for owners with something of their own to add. begin checks the destination and makes it;
+ * moment fixes what is in the backup (*sequence, which may be null, is the newest commit); add_file copies a file
+ * of the owner's to `to`/data/`name` (relative, with '/'); note writes a line into `to`/tidesdb_backup_info (no
+ * space in the name, one line of value); finish copies the store and completes the backup. finish gives the job up,
+ * whatever it answers; abandon removes what was written. */
+int tidesdb_backup_begin(tidesdb_db *db, const char *to, int links, tidesdb_backup_job **job);
+int tidesdb_backup_moment(tidesdb_backup_job *job, const tidesdb_watch *watch, uint64_t *sequence);
+int tidesdb_backup_add_file(tidesdb_backup_job *job, const char *from, const char *name);
+int tidesdb_backup_note(tidesdb_backup_job *job, const char *name, const char *value);
+int tidesdb_backup_finish(tidesdb_backup_job *job, const tidesdb_watch *watch);
+void tidesdb_backup_abandon(tidesdb_backup_job *job);
+
+/* Reads a finished backup and checks every checksum: TIDESDB_CORRUPTION with file and offset, TIDESDB_INVALID for
+ * what is not a finished backup. No store needs to be open. */
+int tidesdb_backup_verify(const char *from, const tidesdb_watch *watch);
+/* Verifies, then makes a store in the directory `store`, which is empty or not there yet. What the owner added goes
+ * into the directory `data`, which exists (null: there is nothing of that kind); files that differ from those
+ * that are there are TIDESDB_INVALID before anything is written. A file `data`/tidesdb_restored says that it was
+ * done; the owner removes it. A restore that fails in the middle leaves a store that does not open. */
+int tidesdb_backup_restore(const char *from, const char *store, const char *data, const tidesdb_watch *watch);
+
 /* A readable report of the store (levels, queues, cache, locks). Free it with tidesdb_free_text. */
 int tidesdb_status_text(tidesdb_db *db, char **text);
 void tidesdb_free_text(char *text);

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::{
     CursorHandle, FamilyOptionsC, FamilyStatsC, OpC, OptionsC, RowC, SeekC, Slice, StatsC, WaitObserverC,
+    WatchC,
 };
 
 /// Checks one struct: C's name, Rust's, the fields that have one name in both, then the renamed ones.
@@ -26,6 +27,7 @@ macro_rules! check {
 fn structs_agree_with_the_header() {
     let (mut c, mut rust) = (Vec::new(), Vec::new());
     check!(c, rust, "tidesdb_slice", Slice, [data, size]);
+    check!(c, rust, "tidesdb_watch", WatchC, [context, stop, progress]);
     check!(c, rust, "tidesdb_wait_observer", WaitObserverC, [context, wait_begins, wait_ends, gaps_conflict]);
     check!(
         c,
@@ -162,6 +164,7 @@ fn structs_agree_with_the_header() {
         ("tidesdb_seek", size_of::<SeekC>()),
         ("tidesdb_family_stats", size_of::<FamilyStatsC>()),
         ("tidesdb_stats", size_of::<StatsC>()),
+        ("tidesdb_watch", size_of::<WatchC>()),
     ];
     for (name, size) in sizes {
         c.push(format!("sizeof({name})"));

@@ -8,6 +8,7 @@
 
 #![allow(clippy::missing_safety_doc)] // One contract for all, in the header and above.
 
+mod backup;
 mod cursor;
 mod ddl;
 mod error;
@@ -19,6 +20,7 @@ mod txn;
 #[cfg(test)]
 mod layout_test;
 
+pub use backup::*;
 pub use cursor::*;
 pub use ddl::*;
 pub use error::*;

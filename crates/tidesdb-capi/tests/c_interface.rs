@@ -167,4 +167,5 @@ groups!(
     misuse,
     observer,
     outlived,
+    backups,
 );

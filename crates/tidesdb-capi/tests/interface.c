@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -1433,12 +1434,106 @@ typedef struct group {
   void (*run)(void);
 } group;
 
+/* Ends a call at the so many-th question. */
+static int asked, progressed;
+
+static int stops(void *context) { return ++asked > *(int *)context; }
+
+static void progresses(void *context, uint64_t done, uint64_t total) {
+  CHECK(context && done <= total);
+  progressed++;
+}
+
+static void backups(void) {
+  tidesdb_db *db = open_at(path), *restored;
+  tidesdb_family *family = make_family(db, "a");
+  tidesdb_txn *txn = begin_txn(db);
+  tidesdb_backup_job *job, *other;
+  tidesdb_watch watch;
+  tidesdb_cursor *cursor;
+  uint64_t sequence = 0;
+  int after = 0;
+  char to[4200], again[4200], home[4200], data[4200], file[4300];
+  FILE *text;
+  snprintf(to, sizeof to, "%s-backup", path);
+  snprintf(again, sizeof again, "%s-links", path);
+  snprintf(home, sizeof home, "%s-restored", path);
+  snprintf(data, sizeof data, "%s-data", path);
+  OK(put(txn, family, "before", "1"));
+  OK(tidesdb_txn_commit(txn));
+  tidesdb_txn_free(txn);
+
+  /* In steps: what is committed behind the moment is not in it. */
+  IS(TIDESDB_INVALID, tidesdb_backup_begin(db, path, 0, &job));
+  CHECK(!job && strstr(tidesdb_last_error(), path));
+  OK(tidesdb_backup_begin(db, to, 0, &job));
+  IS(TIDESDB_BUSY, tidesdb_backup_begin(db, again, 0, &other));
+  CHECK(!other);
+  IS(TIDESDB_BUSY, tidesdb_backup(db, again, 0, NULL));
+  OK(tidesdb_backup_moment(job, NULL, &sequence));
+  CHECK(sequence > 0);
+  txn = begin_txn(db);
+  OK(put(txn, family, "behind", "2"));
+  OK(tidesdb_txn_commit(txn));
+  snprintf(file, sizeof file, "%s.frm", path);
+  text = fopen(file, "w");
+  CHECK(text && fputs("definition", text) >= 0 && fclose(text) == 0);
+  OK(tidesdb_backup_add_file(job, file, "shop/a.frm"));
+  IS(TIDESDB_INVALID, tidesdb_backup_add_file(job, file, "../a.frm"));
+  OK(tidesdb_backup_note(job, "position", "log.000001 4"));
+  IS(TIDESDB_INVALID, tidesdb_backup_note(job, "position", "two\nlines"));
+  watch.context = &after;
+  watch.stop = NULL;
+  watch.progress = progresses;
+  OK(tidesdb_backup_finish(job, &watch));
+  CHECK(progressed > 0);
+  OK(tidesdb_backup_verify(to, NULL));
+  IS(TIDESDB_INVALID, tidesdb_backup_verify(path, NULL));
+
+  /* An interrupted one leaves nothing; nor does one that is abandoned. */
+  watch.stop = stops;
+  IS(TIDESDB_INTERRUPTED, tidesdb_backup(db, again, 1, &watch));
+  OK(tidesdb_backup_begin(db, again, 1, &job));
+  tidesdb_backup_abandon(job);
+  tidesdb_backup_abandon(NULL);
+  CHECK(access(again, F_OK) != 0);
+  OK(tidesdb_backup(db, again, 1, NULL));
+  OK(tidesdb_backup_verify(again, NULL));
+  IS(TIDESDB_INVALID, tidesdb_backup(db, again, 1, NULL));
+  IS(TIDESDB_INVALID, tidesdb_backup(NULL, again, 1, NULL));
+  IS(TIDESDB_INVALID, tidesdb_backup_finish(NULL, NULL));
+
+  IS(TIDESDB_INVALID, tidesdb_backup_restore(to, home, NULL, NULL));
+  IS(TIDESDB_INVALID, tidesdb_backup_restore(to, home, data, NULL));
+  CHECK(mkdir(data, 0700) == 0);
+  OK(tidesdb_backup_restore(to, home, data, NULL));
+  snprintf(file, sizeof file, "%s/shop/a.frm", data);
+  CHECK(access(file, F_OK) == 0);
+  IS(TIDESDB_INVALID, tidesdb_backup_restore(to, home, data, NULL));
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+
+  restored = open_at(home);
+  OK(tidesdb_family_open(restored, slice("a"), &family));
+  cursor = make_cursor(family);
+  txn = begin_txn(restored);
+  reads(cursor, txn, "before", "1");
+  reads(cursor, txn, "behind", NULL);
+  OK(tidesdb_txn_rollback(txn));
+  tidesdb_cursor_close(cursor);
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(restored));
+}
+
 int main(int argc, char **argv) {
   static const group groups[] = {
       {"errors", errors},         {"cursors", cursors},     {"seeks", seeks},       {"own_writes", own_writes},
       {"waits", lock_waits},      {"ranges", ranges},       {"statements", statements}, {"two_phase", two_phase},
       {"checkpoints", checkpoints}, {"counters", counters}, {"ddl", ddl_groups},    {"insight", insight},
       {"misuse", misuse},         {"observer", observer},   {"outlived", outlived},
+      {"backups", backups},
   };
   size_t i;
   CHECK(argc == 3);

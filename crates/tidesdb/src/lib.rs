@@ -67,9 +67,10 @@
 //! Each module uses only those before it in this list: `error`, `options`, `types`; [`io`] (the one trait
 //! to the disk, and the faulty disk of the tests); [`format`](mod@format); [`cache`]; [`memtable`]; [`wal`];
 //! [`table`]; [`version`] (manifest, live segments); [`iter`]; [`flush`], [`compaction`]; [`lock`];
-//! [`txn`]; [`db`]. What they write to disk is described byte by byte in `docs/format.md`, how they
+//! [`txn`]; [`db`]; [`backup`]. What they write to disk is described byte by byte in `docs/format.md`, how they
 //! work together in `docs/design/0001-house-and-protocols.md`.
 
+pub mod backup;
 pub mod cache;
 pub mod compaction;
 pub mod db;
@@ -87,6 +88,7 @@ pub mod types;
 pub mod version;
 pub mod wal;
 
+pub use backup::{Backup, BackupOptions};
 pub use db::catalog::Ddl;
 pub use db::family::Family;
 pub use db::Db;

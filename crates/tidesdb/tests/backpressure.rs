@@ -52,6 +52,18 @@ impl Disk for Gate {
         self.disk.remove(path)
     }
 
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.disk.link(from, to)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        self.disk.remove_dir(dir)
+    }
+
+    fn resolve(&self, path: &Path) -> Result<std::path::PathBuf> {
+        self.disk.resolve(path)
+    }
+
     fn exists(&self, path: &Path) -> Result<bool> {
         self.disk.exists(path)
     }

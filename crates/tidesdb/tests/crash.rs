@@ -12,6 +12,8 @@
 
 mod sim;
 
+#[path = "crash/backups.rs"]
+mod backups;
 #[path = "crash/failing.rs"]
 mod failing;
 #[path = "crash/programs.rs"]

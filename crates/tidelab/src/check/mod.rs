@@ -7,6 +7,7 @@
 //! one complaint for each thing that is wrong. What fails leaves its files behind.
 
 pub mod agreement;
+pub mod backup;
 pub mod bound;
 pub mod commits;
 pub mod counters;
@@ -69,6 +70,8 @@ pub enum Check {
     Large,
     /// Definitions under `kill -9`: the tables are those that were answered, the store has theirs alone.
     Definitions,
+    /// Backups under load, restored into another server and continued from the binary log.
+    Backup,
     /// KILL QUERY ends every kind of statement within 100 ms.
     Killed,
     /// The store's file system is full, and fails: nothing acknowledged is lost, reads go on.
@@ -101,6 +104,7 @@ impl Check {
         Check::Commits,
         Check::Large,
         Check::Definitions,
+        Check::Backup,
         Check::Killed,
         Check::Disk,
         Check::Formats,
@@ -125,6 +129,7 @@ impl Check {
             Check::Replica => "replica",
             Check::Large => "large",
             Check::Definitions => "definitions",
+            Check::Backup => "backup",
             Check::Killed => "killed",
             Check::Disk => "disk",
             Check::Formats => "formats",
@@ -149,6 +154,7 @@ impl Check {
             Check::Replica => replica::run(lab),
             Check::Large => large::run(lab),
             Check::Definitions => definitions::run(lab),
+            Check::Backup => backup::run(lab),
             Check::Killed => killed::run(lab),
             Check::Disk => disk::run(lab),
             Check::Formats => formats::run(lab),

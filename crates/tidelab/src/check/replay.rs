@@ -31,13 +31,19 @@ pub fn complete_files(server: &Server, from: u32) -> Result<(Vec<PathBuf>, u32)>
 /// Replays files of a binary log into the same server: what they say of one database is done
 /// in the other, and not logged again.
 pub fn replay(lab: &Lab<'_>, server: &Server, files: &[PathBuf], from: &str, to: &str) -> Result<()> {
-    if files.is_empty() {
-        return Ok(());
+    match files.is_empty() {
+        true => Ok(()),
+        false => play(lab, server, &[format!("--rewrite-db={from}->{to}")], files),
     }
+}
+
+/// Replays files of a binary log, read with these arguments, into a server, which does not log it again.
+pub fn play(lab: &Lab<'_>, server: &Server, arguments: &[String], files: &[PathBuf]) -> Result<()> {
     let reader = program(lab.prefix, "mariadb-binlog")?;
     let client = program(lab.prefix, "mariadb")?;
     let mut reading = Command::new(&reader)
-        .args(["--no-defaults", "--disable-log-bin", &format!("--rewrite-db={from}->{to}")])
+        .args(["--no-defaults", "--disable-log-bin"])
+        .args(arguments)
         .args(files)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

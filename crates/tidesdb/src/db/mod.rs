@@ -12,7 +12,7 @@ pub mod open;
 pub mod owner;
 pub mod postponed;
 pub mod pressure;
-mod replay;
+pub(crate) mod replay;
 mod replayed_flush;
 pub mod stats;
 pub mod view;
@@ -71,7 +71,7 @@ pub struct Store {
     /// Held while the view is replaced.
     view_swap: Mutex<()>,
     /// Held while an edit is installed, so that view and version change together.
-    install_lock: Mutex<()>,
+    pub(crate) install_lock: Mutex<()>,
     pub(crate) memtables: Memtables,
     pub(crate) arenas: ArenaPool,
     pub(crate) ddl_lock: Arc<Mutex<()>>,
@@ -92,6 +92,8 @@ pub struct Store {
     pub(crate) pressure: Gauges,
     pub(crate) stats: Stats,
     pub(crate) closing: AtomicBool,
+    /// A backup is being taken.
+    pub(crate) backup_runs: AtomicBool,
     /// Bytes free where the store lies, and when that was asked for, in microseconds of the disk's clock.
     free_space: AtomicU64,
     free_space_at: AtomicU64,

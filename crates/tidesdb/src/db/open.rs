@@ -15,6 +15,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
+use crate::backup;
 use crate::cache::{BlockCache, FileCache};
 use crate::compaction::claims::Claims;
 use crate::db::background::{Attention, Background};
@@ -43,7 +44,7 @@ use crate::txn::pipeline::Pipeline;
 use crate::txn::snapshot::Snapshots;
 use crate::txn::undecided::{prepare_bytes, BatchRoom, Undecided};
 use crate::types::{DICTIONARY, MAX_SEQ};
-use crate::version::{OpenFor, VersionSet};
+use crate::version::{OpenFor, StoreState, VersionSet};
 use crate::wal::{self, Patience, Purpose, Record, Wal, WalOptions};
 
 /// Snapshots that can be open at a time: two for each of 16,384 transactions.
@@ -71,6 +72,7 @@ impl Db {
             return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
         }
         let lock = disk.lock(&dir.join("LOCK"))?;
+        backup::check_restored(&*disk, dir)?;
         owner::check(&*disk, dir, options.owner.as_ref())?;
         let tables = FileCache::new(disk.clone(), dir, options.max_open_files);
         let cache = BlockCache::new(options.block_cache_size);
@@ -81,17 +83,7 @@ impl Db {
         let arenas = ArenaPool::new(options.write_buffer_size * 2);
         let mut replay =
             Replay::new(arenas.clone(), options.write_buffer_size, state.last_seq, state.last_generation + 1);
-        let cuts: Vec<wal::Cut> = state
-            .cuts
-            .iter()
-            .map(|cut| wal::Cut {
-                segment: cut.at.segment(),
-                offset: cut.at.offset(),
-                epoch: cut.epoch,
-                next_segment: cut.next_segment,
-                next_seq: cut.next_seq,
-            })
-            .collect();
+        let cuts = cuts_of(&state);
         let summary = wal::recover(
             &disk,
             dir,
@@ -204,6 +196,7 @@ impl Db {
             orphans: Mutex::new(HashMap::new()),
             stats: Stats::default(),
             closing: AtomicBool::new(false),
+            backup_runs: AtomicBool::new(false),
             free_space: AtomicU64::new(u64::MAX),
             free_space_at: AtomicU64::new(0),
             opened_at: newest,
@@ -222,6 +215,18 @@ impl Db {
         let background = Background::start(&store)?;
         Ok(Db { store, background: Arc::new(background) })
     }
+}
+
+/// The cuts that the manifest lists, as the log's reader takes them.
+pub(crate) fn cuts_of(state: &StoreState) -> Vec<wal::Cut> {
+    let cuts = state.cuts.iter().map(|cut| wal::Cut {
+        segment: cut.at.segment(),
+        offset: cut.at.offset(),
+        epoch: cut.epoch,
+        next_segment: cut.next_segment,
+        next_seq: cut.next_seq,
+    });
+    cuts.collect()
 }
 
 /// Writes the prepared transactions to the new life's log. `DiskFull`: some of them may be there; they have left

@@ -91,6 +91,13 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
     /// Unlinks a file; durable only after [`Disk::sync_dir`].
     fn remove(&self, path: &Path) -> Result<()>;
+    /// Gives the file `from` the further name `to`, which must be free; durable only after
+    /// [`Disk::sync_dir`]. Both on one file system.
+    fn link(&self, from: &Path, to: &Path) -> Result<()>;
+    /// Removes an empty directory; durable only after [`Disk::sync_dir`] of its parent.
+    fn remove_dir(&self, dir: &Path) -> Result<()>;
+    /// The path without symbolic links, `.` and `..`, as far as it exists.
+    fn resolve(&self, path: &Path) -> Result<PathBuf>;
     /// Whether the path exists.
     fn exists(&self, path: &Path) -> Result<bool>;
     /// Names of the entries of a directory, sorted.

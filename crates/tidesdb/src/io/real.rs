@@ -164,6 +164,36 @@ impl Disk for RealDisk {
         fs::remove_file(path).map_err(|e| Error::io("unlink", path, e))
     }
 
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::hard_link(from, to).map_err(|e| Error::io("link", to, e))
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        fs::remove_dir(dir).map_err(|e| Error::io("rmdir", dir, e))
+    }
+
+    fn resolve(&self, path: &Path) -> Result<PathBuf> {
+        let fail = |e| Error::io("realpath", path, e);
+        let absolute = std::path::absolute(path).map_err(fail)?;
+        let mut missing = Vec::new();
+        let mut at = absolute.as_path();
+        loop {
+            match fs::canonicalize(at) {
+                Ok(mut real) => {
+                    real.extend(missing.into_iter().rev());
+                    return Ok(real);
+                }
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(fail(e)),
+            }
+            let (Some(name), Some(parent)) = (at.file_name(), at.parent()) else {
+                return Err(fail(io::ErrorKind::NotFound.into()));
+            };
+            missing.push(name);
+            at = parent;
+        }
+    }
+
     fn exists(&self, path: &Path) -> Result<bool> {
         path.try_exists().map_err(|e| Error::io("stat", path, e))
     }
@@ -283,7 +313,11 @@ mod tests {
         disk.sync_dir(dir.path()).unwrap();
         assert_eq!(disk.list(dir.path()).unwrap(), ["b"]);
         assert!(matches!(disk.open(&path, OpenMode::Read), Err(Error::Io { op: "open", .. })));
+        disk.link(&dir.path().join("b"), &dir.path().join("c")).unwrap();
+        assert!(disk.link(&dir.path().join("b"), &dir.path().join("c")).is_err(), "the name is taken");
         disk.remove(&dir.path().join("b")).unwrap();
+        let left = disk.open(&dir.path().join("c"), OpenMode::Read).unwrap();
+        assert_eq!(left.len().unwrap(), 70_003);
         assert!(!disk.exists(&dir.path().join("b")).unwrap());
     }
 

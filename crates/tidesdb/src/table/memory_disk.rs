@@ -95,6 +95,15 @@ impl Disk for MemoryDisk {
         self.files.lock().remove(path);
         Ok(())
     }
+    fn link(&self, _: &Path, _: &Path) -> Result<()> {
+        Err(refused("a link"))
+    }
+    fn remove_dir(&self, _: &Path) -> Result<()> {
+        Err(refused("the removal of a directory"))
+    }
+    fn resolve(&self, path: &Path) -> Result<PathBuf> {
+        Ok(path.to_path_buf())
+    }
     fn exists(&self, path: &Path) -> Result<bool> {
         Ok(self.files.lock().contains_key(path))
     }

@@ -149,6 +149,12 @@ impl Pipeline {
         publish(&sealed, state.next - 1);
     }
 
+    /// Runs `work` between two commits: with the last sequence number given out, and none is given out meanwhile.
+    pub fn between_commits<T>(&self, work: impl FnOnce(Seq) -> T) -> T {
+        let state = self.order.lock();
+        work(state.next - 1)
+    }
+
     /// The active generation.
     pub fn active(&self) -> Arc<Generation> {
         self.order.lock().active.clone()

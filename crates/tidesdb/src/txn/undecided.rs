@@ -20,6 +20,7 @@ use crate::db::Store;
 use crate::error::Result;
 use crate::options::LogLevel;
 use crate::txn::commit_batch::CommitBatch;
+use crate::txn::spill::SealedRuns;
 use crate::types::GenerationId;
 use crate::wal::{Patience, PreparedHead, Purpose, Record, Reservation, Ticket};
 
@@ -187,6 +188,15 @@ impl Undecided {
         let entry = self.entries.lock().remove(&id);
         // Reservations are given back outside of the mutex.
         drop(entry);
+    }
+
+    /// Runs `queue` while nothing is decided, and gives the runs of all prepared batches that may stand in the log
+    /// at that moment. (A batch is listed before its record is queued, and leaves the list behind its decision.)
+    pub(crate) fn at_moment<T>(&self, queue: impl FnOnce() -> T) -> (T, Vec<SealedRuns>) {
+        let entries = self.entries.lock();
+        let done = queue();
+        let copies = entries.values().filter_map(|entry| entry.copy.as_ref());
+        (done, copies.filter_map(|copy| copy.batch.runs().cloned()).collect())
     }
 
     /// The first segment that an undecided batch may be in.

@@ -257,6 +257,13 @@ impl VersionSet {
         self.writer.lock().state.clone()
     }
 
+    /// The whole state as the first edit of a manifest elsewhere, and the version that it describes, which keeps
+    /// its files.
+    pub fn capture(&self) -> (Edit, Arc<Version>) {
+        let writer = self.writer.lock();
+        (self.snapshot(&writer), self.current.load_full())
+    }
+
     /// A file number that was never given out.
     pub fn new_file_number(&self) -> FileNo {
         self.next_file.fetch_add(1, Ordering::Relaxed)

@@ -226,6 +226,15 @@ impl Files {
     pub(super) fn live(&self) -> Vec<(u32, FileNo)> {
         self.state.lock().live.iter().map(|live| (live.id, live.number)).collect()
     }
+
+    /// As [`Files::live`], with the released ones that are not yet free.
+    pub(super) fn kept(&self) -> Vec<(u32, FileNo)> {
+        let state = self.state.lock();
+        let mut kept: Vec<_> =
+            state.live.iter().chain(&state.released).map(|live| (live.id, live.number)).collect();
+        kept.sort_unstable();
+        kept
+    }
 }
 
 /// While it exists no log segment is recycled or removed.

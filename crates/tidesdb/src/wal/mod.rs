@@ -33,6 +33,7 @@ pub use self::batch::{BatchBuilder, BatchEntry, BatchReader};
 pub use self::files::{LogFiles, RecyclingHold};
 pub use self::reader::{recover, RecoveredSummary};
 pub use self::record::{Ddl, PreparedHead, Record, RecordRef, WalBytes};
+pub(crate) use self::segment::{file_path as segment_path, log_dir};
 pub use self::settle::settle;
 pub use self::writer::{Patience, Purpose, Reservation, Ticket, Wal, WalOptions};
 

@@ -223,12 +223,12 @@ pub(super) enum Fragment<'a> {
 }
 
 /// The log's directory in a store's directory.
-pub(super) fn log_dir(store: &Path) -> PathBuf {
+pub(crate) fn log_dir(store: &Path) -> PathBuf {
     store.join("wal")
 }
 
 /// Path of a physical file of the log.
-pub(super) fn file_path(store: &Path, number: FileNo) -> PathBuf {
+pub(crate) fn file_path(store: &Path, number: FileNo) -> PathBuf {
     log_dir(store).join(format!("{number:06}.wal"))
 }
 

@@ -318,6 +318,11 @@ impl Wal {
         self.core.files.live()
     }
 
+    /// As [`Wal::live_segments`], with those that were released and are held back from being reused.
+    pub fn kept_segments(&self) -> Vec<(u32, FileNo)> {
+        self.core.files.kept()
+    }
+
     /// Keeps segments from being reused or removed for as long as the guard exists (backup).
     pub fn hold_recycling(&self) -> RecyclingHold {
         RecyclingHold::new(self.core.files.clone())

@@ -37,6 +37,9 @@ pub enum Op {
     SetLen,
     Rename,
     Remove,
+    Link,
+    RemoveDir,
+    Resolve,
     Exists,
     List,
     CreateDir,
@@ -50,7 +53,20 @@ impl Op {
     /// changes nothing leaves the same disk as a crash at the next one that does.
     pub fn changes(self) -> bool {
         use Op::*;
-        matches!(self, Create | Write | Sync | Allocate | SetLen | Rename | Remove | CreateDir | SyncDir)
+        matches!(
+            self,
+            Create
+                | Write
+                | Sync
+                | Allocate
+                | SetLen
+                | Rename
+                | Remove
+                | Link
+                | RemoveDir
+                | CreateDir
+                | SyncDir
+        )
     }
 }
 
@@ -184,6 +200,9 @@ fn name(op: Op) -> &'static str {
         Op::SetLen => "truncate",
         Op::Rename => "rename",
         Op::Remove => "unlink",
+        Op::Link => "link",
+        Op::RemoveDir => "rmdir",
+        Op::Resolve => "realpath",
         Op::List => "list",
         Op::CreateDir => "mkdir",
         Op::SyncDir => "fsync",
@@ -650,6 +669,37 @@ impl Disk for FaultyDisk {
         };
         state.change_dir(&Self::parent(path), DirChange::Unlink { path: path.to_path_buf(), inode });
         Ok(())
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        let mut state = self.state.lock();
+        state.begin_whole(Op::Link, to)?;
+        let Some(inode) = state.live.get(from).copied() else {
+            return Err(os_error(Op::Link, from, libc::ENOENT));
+        };
+        if state.live.contains_key(to) {
+            return Err(os_error(Op::Link, to, libc::EEXIST));
+        }
+        state.change_dir(&Self::parent(to), DirChange::Link { path: to.to_path_buf(), inode });
+        Ok(())
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        let mut state = self.state.lock();
+        state.begin_whole(Op::RemoveDir, dir)?;
+        let inside = |path: &PathBuf| path.parent() == Some(dir);
+        if state.live.keys().any(inside) || state.dirs.iter().any(inside) {
+            return Err(os_error(Op::RemoveDir, dir, libc::ENOTEMPTY));
+        }
+        match state.dirs.remove(dir) {
+            true => Ok(()),
+            false => Err(os_error(Op::RemoveDir, dir, libc::ENOENT)),
+        }
+    }
+
+    fn resolve(&self, path: &Path) -> Result<PathBuf> {
+        self.state.lock().begin_whole(Op::Resolve, path)?;
+        Ok(path.to_path_buf())
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {

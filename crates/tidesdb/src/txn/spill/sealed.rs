@@ -143,6 +143,19 @@ impl SealedRuns {
         self.files.iter().map(|file| file.number())
     }
 
+    /// The files.
+    pub(crate) fn live_files(&self) -> &[Arc<LiveFile>] {
+        &self.files
+    }
+
+    /// Reads every block, as [`Segment::verify_unless`](crate::table::Segment::verify_unless).
+    pub(crate) fn verify(&self, versions: &VersionSet, interrupted: &dyn Fn() -> bool) -> Result<()> {
+        for table in &self.tables {
+            versions.open_run(&table.file, table.meta.clone(), 0).verify_unless(interrupted)?;
+        }
+        Ok(())
+    }
+
     /// Bytes of keys and values.
     pub(crate) fn raw_bytes(&self) -> u64 {
         self.tables.iter().map(|table| table.meta.raw_bytes).sum()
@@ -241,6 +254,16 @@ impl CommittedRuns {
         let from = self.runs.partition_point(|run| run.meta().family < family);
         let len = self.runs[from..].partition_point(|run| run.meta().family == family);
         &self.runs[from..from + len]
+    }
+
+    /// The files.
+    pub(crate) fn live_files(&self) -> &[Arc<LiveFile>] {
+        &self.files
+    }
+
+    /// All runs.
+    pub(crate) fn all(&self) -> &[Run] {
+        &self.runs
     }
 
     /// What the manifest is to know, without families that are not `live`.

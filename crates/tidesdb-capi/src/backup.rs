@@ -1,0 +1,215 @@
+//! Backups of an open store; verifying and restoring finished ones.
+
+use std::ffi::{c_char, c_int, c_void, CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use tidesdb::backup::{self, Backup, BackupOptions, Watch};
+use tidesdb::io::RealDisk;
+use tidesdb::Error;
+
+use crate::error::{guard, OK};
+use crate::store::DbHandle;
+use crate::{answer, given, given_mut, null};
+
+/// `tidesdb_watch`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct WatchC {
+    pub(crate) context: *mut c_void,
+    pub(crate) stop: Option<unsafe extern "C" fn(context: *mut c_void) -> c_int>,
+    pub(crate) progress: Option<unsafe extern "C" fn(context: *mut c_void, done: u64, total: u64)>,
+}
+
+/// `tidesdb_backup_job`.
+pub struct BackupHandle {
+    backup: Backup,
+}
+
+/// Runs `work` with the caller's functions; null is nobody's.
+///
+/// # Safety
+/// As for the crate.
+unsafe fn watched<T>(watch: *const WatchC, work: impl FnOnce(Watch<'_>) -> T) -> T {
+    // SAFETY: the caller's contract.
+    let Some(c) = (unsafe { watch.as_ref() }) else { return work(Watch::NONE) };
+    let stop = || {
+        c.stop.is_some_and(|stop| {
+            // SAFETY: the header demands functions that take their context, for the time of the call.
+            unsafe { stop(c.context) != 0 }
+        })
+    };
+    let progress = |done: u64, total: u64| {
+        if let Some(progress) = c.progress {
+            // SAFETY: as above.
+            unsafe { progress(c.context, done, total) }
+        }
+    };
+    work(Watch { stop: &stop, progress: &progress })
+}
+
+/// # Safety
+/// As for the crate.
+unsafe fn path<'a>(path: *const c_char) -> Result<&'a Path, Error> {
+    // SAFETY: the caller's contract.
+    let text = unsafe { CStr::from_ptr(given(path)?) };
+    Ok(Path::new(OsStr::from_bytes(text.to_bytes())))
+}
+
+/// # Safety
+/// As for the crate.
+unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Error> {
+    // SAFETY: the caller's contract.
+    let text = unsafe { CStr::from_ptr(given(text)?) };
+    text.to_str().map_err(|_| Error::InvalidArgument("a name or note of a backup is not UTF-8".into()))
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_backup(
+    db: *mut DbHandle,
+    to: *const c_char,
+    links: c_int,
+    watch: *const WatchC,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let (handle, to) = unsafe { (given(db)?, path(to)?) };
+        let options = BackupOptions { links: links != 0 };
+        // SAFETY: as above.
+        unsafe { watched(watch, |watch| handle.db.backup(to, options, watch)) }?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_backup_begin(
+    db: *mut DbHandle,
+    to: *const c_char,
+    links: c_int,
+    job: *mut *mut BackupHandle,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        unsafe { answer(job, std::ptr::null_mut())? };
+        // SAFETY: as above.
+        let (handle, to) = unsafe { (given(db)?, path(to)?) };
+        let backup = handle.db.begin_backup(to, BackupOptions { links: links != 0 })?;
+        // SAFETY: as above.
+        unsafe { answer(job, Box::into_raw(Box::new(BackupHandle { backup })))? };
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_backup_moment(
+    job: *mut BackupHandle,
+    watch: *const WatchC,
+    sequence: *mut u64,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given_mut(job)? };
+        // SAFETY: as above.
+        let seq = unsafe { watched(watch, |watch| handle.backup.take_moment(watch)) }?;
+        if !sequence.is_null() {
+            // SAFETY: as above.
+            unsafe { answer(sequence, seq)? };
+        }
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_backup_add_file(
+    job: *mut BackupHandle,
+    from: *const c_char,
+    name: *const c_char,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let (handle, from, name) = unsafe { (given_mut(job)?, path(from)?, text(name)?) };
+        handle.backup.add_file(from, name)?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_backup_note(
+    job: *mut BackupHandle,
+    name: *const c_char,
+    value: *const c_char,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let (handle, name, value) = unsafe { (given_mut(job)?, text(name)?, text(value)?) };
+        handle.backup.note(name, value)?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_backup_finish(job: *mut BackupHandle, watch: *const WatchC) -> c_int {
+    guard(|| {
+        if job.is_null() {
+            return Err(null());
+        }
+        // SAFETY: the crate's contract: the handle is given up here.
+        let handle = unsafe { Box::from_raw(job) };
+        // SAFETY: as above.
+        unsafe { watched(watch, |watch| handle.backup.finish(watch)) }?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_backup_abandon(job: *mut BackupHandle) {
+    if !job.is_null() {
+        let _ = guard(|| {
+            // SAFETY: the crate's contract: the handle is given up here.
+            drop(unsafe { Box::from_raw(job) });
+            Ok(OK)
+        });
+    }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_backup_verify(from: *const c_char, watch: *const WatchC) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let from = unsafe { path(from)? };
+        // SAFETY: as above.
+        unsafe { watched(watch, |watch| backup::verify(&RealDisk::shared(), from, watch)) }?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_backup_restore(
+    from: *const c_char,
+    store: *const c_char,
+    data: *const c_char,
+    watch: *const WatchC,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let (from, store) = unsafe { (path(from)?, path(store)?) };
+        let data = match data.is_null() {
+            true => None,
+            // SAFETY: as above.
+            false => Some(unsafe { path(data)? }),
+        };
+        let disk = RealDisk::shared();
+        // SAFETY: as above.
+        unsafe { watched(watch, |watch| backup::restore(&disk, from, store, data, watch)) }?;
+        Ok(OK)
+    })
+}

@@ -1,0 +1,264 @@
+//! The file that makes a directory a backup: what it is, from which moment, and which files belong to it. Text, one
+//! thing a line, so that a person can read it; its last line is the sum of those before.
+//!
+//! ```text
+//! TidesDB backup, version 1
+//! kind full                          or: links
+//! sequence 1234                      the newest commit in it
+//! log-end 7:81920                    where its log ends: segment, offset
+//! begun 1763777000                   seconds since 1970, as is the next
+//! finished 1763777030
+//! note binlog_position 4711          name, then the rest of the line; any number of them
+//! file 65536 5f1a09c3 store/CURRENT  length, CRC-32C (links: `-`), path; any number of them
+//! crc 1a2b3c4d                       CRC-32C of all lines before
+//! ```
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::copy::read_small;
+use crate::error::{Error, Result};
+use crate::io::{Disk, OpenMode};
+use crate::types::{Lsn, Seq};
+
+/// Name of the file.
+pub const INFO: &str = "tidesdb_backup_info";
+
+const FIRST_LINE: &str = "TidesDB backup, version ";
+const VERSION: &str = "1";
+
+/// Longest file: some million names.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// A file of a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupFile {
+    /// Path in the backup, with `/`.
+    pub name: String,
+    /// Length in bytes.
+    pub len: u64,
+    /// CRC-32C of its content; `None` for tables that are links, whose blocks have checksums of their own.
+    pub crc: Option<u32>,
+}
+
+/// What the file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupInfo {
+    /// Tables are links.
+    pub links: bool,
+    /// The newest commit in it.
+    pub seq: Seq,
+    /// Where its log ends.
+    pub log_end: Lsn,
+    /// Seconds since 1970.
+    pub begun: u64,
+    /// Seconds since 1970.
+    pub finished: u64,
+    /// What the store's owner noted: names and values.
+    pub notes: Vec<(String, String)>,
+    /// All files but this one.
+    pub files: Vec<BackupFile>,
+}
+
+/// Refuses names that lead out of the backup, or that a line cannot hold.
+pub(super) fn check_name(name: &str) -> Result<()> {
+    let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+    match name.split('/').all(plain) && !name.chars().any(char::is_control) {
+        true => Ok(()),
+        false => Err(Error::InvalidArgument(format!("'{}' is not a name in a backup", name.escape_debug()))),
+    }
+}
+
+pub(super) fn check_note(name: &str, value: &str) -> Result<()> {
+    let one_line = |text: &str| !text.contains('\n');
+    match !name.is_empty() && !name.contains(' ') && one_line(name) && one_line(value) {
+        true => Ok(()),
+        false => Err(Error::InvalidArgument(format!("the note '{}' is not one line", name.escape_debug()))),
+    }
+}
+
+impl BackupInfo {
+    pub(super) fn begin(links: bool, now: u64) -> BackupInfo {
+        BackupInfo {
+            links,
+            seq: 0,
+            log_end: Lsn::ZERO,
+            begun: now,
+            finished: 0,
+            notes: Vec::new(),
+            files: Vec::new(),
+        }
+    }
+
+    /// The value of a note.
+    pub fn find_note(&self, name: &str) -> Option<&str> {
+        self.notes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.len).sum()
+    }
+
+    fn text(&self) -> String {
+        let mut out = format!("{FIRST_LINE}{VERSION}\n");
+        let mut line = |what: std::fmt::Arguments<'_>| {
+            // A string takes everything.
+            let _ = writeln!(out, "{what}");
+        };
+        line(format_args!("kind {}", if self.links { "links" } else { "full" }));
+        line(format_args!("sequence {}", self.seq));
+        line(format_args!("log-end {}:{}", self.log_end.segment(), self.log_end.offset()));
+        line(format_args!("begun {}", self.begun));
+        line(format_args!("finished {}", self.finished));
+        for (name, value) in &self.notes {
+            line(format_args!("note {name} {value}"));
+        }
+        for file in &self.files {
+            let crc = file.crc.map_or("-".to_string(), |crc| format!("{crc:08x}"));
+            line(format_args!("file {} {crc} {}", file.len, file.name));
+        }
+        let crc = crc32c::crc32c(out.as_bytes());
+        let _ = writeln!(out, "crc {crc:08x}");
+        out
+    }
+
+    /// Writes the file as a whole, durably, name included.
+    pub(super) fn write(&self, disk: &dyn Disk, path: &Path) -> Result<()> {
+        let temporary = path.with_extension("tmp");
+        let written = disk.open(&temporary, OpenMode::Create).and_then(|file| {
+            file.write_at(self.text().as_bytes(), 0)?;
+            file.sync_data()
+        });
+        if let Err(error) = written.and_then(|()| disk.rename(&temporary, path)) {
+            let _ = disk.remove(&temporary);
+            return Err(error);
+        }
+        disk.sync_dir(path.parent().unwrap_or(Path::new("/")))
+    }
+
+    /// Reads the file of the backup in `dir`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when it is not there: no backup, or one that did not finish. `Corruption`, with the line, for
+    /// one that is damaged or of a later version.
+    pub fn read(disk: &dyn Disk, dir: &Path) -> Result<BackupInfo> {
+        let path = dir.join(INFO);
+        if !disk.exists(&path)? {
+            return Err(Error::InvalidArgument(format!(
+                "{} is not a finished backup: it has no {INFO}, which is written last",
+                dir.display()
+            )));
+        }
+        let bytes = read_small(disk, &path, MOST_BYTES)?;
+        parse(&bytes).map_err(|(line, what)| Error::corruption(&path, 0, format!("line {line}: {what}")))
+    }
+}
+
+type Fault = (usize, String);
+
+fn parse(bytes: &[u8]) -> std::result::Result<BackupInfo, Fault> {
+    let text = std::str::from_utf8(bytes).map_err(|_| (1, "not UTF-8".to_string()))?;
+    let version = text.strip_prefix(FIRST_LINE).and_then(|rest| rest.lines().next());
+    match version {
+        None => return Err((1, "this is not the description of a backup".into())),
+        Some(VERSION) => {}
+        Some(other) => {
+            return Err((1, format!("version {other} of the format; this build knows {VERSION}")));
+        }
+    }
+    let last = text.trim_end_matches('\n').rfind('\n').map_or(0, |end| end + 1);
+    let lines = text.lines().count();
+    let crc = text[last..].strip_prefix("crc ").map(|crc| crc.trim_end_matches('\n'));
+    if crc != Some(format!("{:08x}", crc32c::crc32c(&bytes[..last])).as_str()) || !text.ends_with('\n') {
+        return Err((lines, "the sum of the file is missing or wrong".into()));
+    }
+    let mut info = BackupInfo::begin(false, 0);
+    for (at, line) in text[..last].lines().enumerate().skip(1) {
+        info.take(line).ok_or_else(|| (at + 1, format!("'{}' is not understood", line.escape_debug())))?;
+    }
+    Ok(info)
+}
+
+impl BackupInfo {
+    fn take(&mut self, line: &str) -> Option<()> {
+        let (what, rest) = line.split_once(' ')?;
+        match what {
+            "kind" => {
+                self.links = match rest {
+                    "full" => false,
+                    "links" => true,
+                    _ => return None,
+                }
+            }
+            "sequence" => self.seq = rest.parse().ok()?,
+            "log-end" => {
+                let (segment, offset) = rest.split_once(':')?;
+                self.log_end = Lsn::new(segment.parse().ok()?, offset.parse().ok()?);
+            }
+            "begun" => self.begun = rest.parse().ok()?,
+            "finished" => self.finished = rest.parse().ok()?,
+            "note" => {
+                let (name, value) = rest.split_once(' ')?;
+                self.notes.push((name.to_string(), value.to_string()));
+            }
+            "file" => {
+                let (len, rest) = rest.split_once(' ')?;
+                let (crc, name) = rest.split_once(' ')?;
+                check_name(name).ok()?;
+                let crc = match crc {
+                    "-" => None,
+                    crc => Some(u32::from_str_radix(crc, 16).ok()?),
+                };
+                self.files.push(BackupFile { name: name.to_string(), len: len.parse().ok()?, crc });
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info() -> BackupInfo {
+        let file = |name: &str, crc| BackupFile { name: name.into(), len: 77, crc };
+        BackupInfo {
+            links: true,
+            seq: 12,
+            log_end: Lsn::new(3, 4096),
+            begun: 100,
+            finished: 200,
+            notes: vec![("gtid".into(), "0-1-2,1-1-3".into()), ("empty".into(), String::new())],
+            files: vec![file("store/CURRENT", Some(0xab)), file("data/a b/t.frm", None)],
+        }
+    }
+
+    #[test]
+    fn it_round_trips_and_every_changed_bit_is_refused() {
+        let text = info().text();
+        assert_eq!(parse(text.as_bytes()).expect("parses"), info());
+        for at in 0..text.len() {
+            for bit in 0..8 {
+                let mut bytes = text.clone().into_bytes();
+                bytes[at] ^= 1 << bit;
+                assert!(parse(&bytes).is_err(), "bit {bit} of byte {at}");
+            }
+            assert!(parse(&text.as_bytes()[..at]).is_err(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn a_later_version_and_names_that_lead_out_are_refused() {
+        let later = info().text().replacen("version 1", "version 2", 1);
+        assert!(parse(later.as_bytes()).expect_err("refused").1.contains("version 2"));
+        for name in ["../x", "/x", "a//b", "a/./b", "a\nb", "", "a/.."] {
+            assert!(check_name(name).is_err(), "{name:?}");
+            let mut leading = info();
+            leading.files[0].name = name.into();
+            assert!(parse(leading.text().as_bytes()).is_err(), "{name:?}");
+        }
+        assert!(check_note("two words", "x").is_err() && check_note("x", "a\nb").is_err());
+    }
+}

@@ -1,0 +1,398 @@
+//! Online backups. A backup is what a crash at one moment would leave, without what lies behind that moment: the
+//! manifest as it is then, the tables that it names, and the log from the manifest's first live segment up to a
+//! record of its own, which is queued between two commits. Recovery, which opens such an image after every crash,
+//! is what opens it here: every commit ordered before the moment is there, none behind it, prepared transactions
+//! wait for their decision, spilled runs are where the log says.
+//!
+//! Writers are held for as long as it takes to queue that record and to note which files there are: no I/O is done
+//! and nothing is waited for meanwhile. The files cannot go while they are copied: versions keep their tables, the
+//! transactions theirs, and the log's segments are not reused until they are copied.
+//!
+//! The destination is complete when its file [`INFO`] is there, which is written last, over files and directories that
+//! are synced. A failure removes what was written; a crash leaves a directory without that file, which `verify`
+//! and `restore` refuse.
+//!
+//! ```text
+//! destination/
+//!   tidesdb_backup_info   what it is, from when, of which files; its own checksum
+//!   store/                a store: CURRENT, MANIFEST-*, *.sst, wal/*.wal, OWNER
+//!   data/                 files that the owner added (definitions of an SQL server's tables)
+//! ```
+//!
+//! - `moment`: what a backup takes and keeps, between two commits
+//! - `copy`: bytes from one file to another, with sum and pace
+//! - [`info`]: the format of the file [`INFO`]
+//! - [`verify()`], [`restore()`]: on finished backups, without a store
+//!
+//! Stands above the store, which knows of it no more than that one runs.
+
+mod copy;
+pub mod info;
+mod moment;
+mod restore;
+mod verify;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use self::info::{BackupFile, BackupInfo, INFO};
+pub(crate) use self::restore::check_restored;
+pub use self::restore::{restore, RESTORED};
+pub use self::verify::verify;
+
+use self::copy::Copier;
+use self::moment::Moment;
+use crate::db::{owner, Db, Store};
+use crate::error::{Error, Result};
+use crate::io::{table_path, Disk, OpenMode};
+use crate::options::LogLevel;
+use crate::types::Seq;
+use crate::version::manifest::{self, ManifestWriter};
+use crate::wal::{log_dir, segment_path};
+
+/// Where the store stands in a backup, and what its owner added.
+const STORE: &str = "store";
+const DATA: &str = "data";
+
+/// Longest wait for room in the log for the record of the moment.
+const ROOM_PATIENCE: Duration = Duration::from_secs(60);
+
+/// How a backup is taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BackupOptions {
+    /// Tables are further names of the store's own files instead of copies: quick, and on the same file system only.
+    pub links: bool,
+}
+
+/// How a caller follows a long piece of work.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    /// Asked before each megabyte, and while something is waited for; true ends the work with
+    /// `Error::Interrupted`.
+    pub stop: &'a dyn Fn() -> bool,
+    /// Told the bytes that are done and those there are.
+    pub progress: &'a dyn Fn(u64, u64),
+}
+
+impl std::fmt::Debug for Watch<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Watch")
+    }
+}
+
+impl Watch<'static> {
+    /// Nobody looks.
+    pub const NONE: Watch<'static> = Watch { stop: &|| false, progress: &|_, _| {} };
+}
+
+impl Watch<'_> {
+    fn check(&self) -> Result<()> {
+        match (self.stop)() {
+            true => Err(Error::Interrupted),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A backup being taken, from [`Db::begin_backup`] to [`Backup::finish`]. Dropped before, it removes what it wrote.
+pub struct Backup {
+    store: Arc<Store>,
+    disk: Arc<dyn Disk>,
+    to: PathBuf,
+    info: BackupInfo,
+    moment: Option<Moment>,
+    /// Files and directories that were made, in this order.
+    files: Vec<PathBuf>,
+    directories: Vec<PathBuf>,
+    finished: bool,
+}
+
+impl std::fmt::Debug for Backup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Backup").field("to", &self.to).finish_non_exhaustive()
+    }
+}
+
+impl Db {
+    /// Takes a backup of the store into `to`, which is empty or not there yet, while it is used; returns when it is
+    /// complete and durable.
+    ///
+    /// # Errors
+    /// As [`Db::begin_backup`], [`Backup::take_moment`] and [`Backup::finish`]; nothing is left in `to` then.
+    pub fn backup(&self, to: &Path, options: BackupOptions, watch: Watch<'_>) -> Result<BackupInfo> {
+        let mut backup = self.begin_backup(to, options)?;
+        backup.take_moment(watch)?;
+        backup.finish(watch)
+    }
+
+    /// Checks the destination and makes it. One backup at a time.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a destination that is not empty, or in the store's directory, or around it;
+    /// `Busy` while another backup is taken; `ReadOnly` after a failure of the log; I/O.
+    pub fn begin_backup(&self, to: &Path, options: BackupOptions) -> Result<Backup> {
+        let store = self.store().clone();
+        store.check_writable()?;
+        let disk = store.versions.disk().clone();
+        let to = disk.resolve(to)?;
+        let home = disk.resolve(&store.dir)?;
+        if to.starts_with(&home) || home.starts_with(&to) {
+            return Err(Error::InvalidArgument(format!(
+                "a backup into {} would lie in the directory of the store, {}, or around it; give it one of its own",
+                to.display(),
+                home.display()
+            )));
+        }
+        if store.backup_runs.swap(true, Ordering::AcqRel) {
+            return Err(Error::Busy("a backup of this store is being taken; there is one at a time".into()));
+        }
+        let info = BackupInfo::begin(options.links, disk.unix_seconds());
+        let mut backup = Backup {
+            store,
+            disk,
+            to,
+            info,
+            moment: None,
+            files: Vec::new(),
+            directories: Vec::new(),
+            finished: false,
+        };
+        backup.make_destination()?;
+        Ok(backup)
+    }
+}
+
+impl Backup {
+    fn make_destination(&mut self) -> Result<()> {
+        if self.disk.exists(&self.to)? {
+            let names = self.disk.list(&self.to)?;
+            if !names.is_empty() {
+                let unfinished = names.iter().any(|name| name == STORE) && !names.iter().any(|n| n == INFO);
+                let why = match unfinished {
+                    true => "it holds the remains of a backup that did not finish; remove it",
+                    false => "it is not empty; a backup needs a directory that is empty or not there yet",
+                };
+                return Err(Error::InvalidArgument(format!("{}: {why}", self.to.display())));
+            }
+        } else {
+            self.make_directory(self.to.clone())?;
+        }
+        let home = self.to.join(STORE);
+        self.make_directory(home.clone())?;
+        self.make_directory(log_dir(&home))
+    }
+
+    fn make_directory(&mut self, path: PathBuf) -> Result<()> {
+        self.directories.push(path.clone());
+        self.disk.create_dir_all(&path)
+    }
+
+    /// Fixes the moment: everything that is ordered by now is in the backup, and nothing that comes later. Returns
+    /// the newest commit in it.
+    ///
+    /// # Errors
+    /// `DiskFull`, `BackpressureTimeout`, `Interrupted` while room in the log is waited for; `ReadOnly` when the log
+    /// fails.
+    pub fn take_moment(&mut self, watch: Watch<'_>) -> Result<Seq> {
+        let moment = match self.moment.take() {
+            Some(taken) => taken,
+            None => Moment::take(&self.store, watch)?,
+        };
+        self.info.seq = moment.seq();
+        self.moment = Some(moment);
+        Ok(self.info.seq)
+    }
+
+    /// Copies a file of the store's owner; `name` is its path below the backup's `data`. It is synced by
+    /// [`Backup::finish`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a name that leads elsewhere, or is taken; I/O.
+    pub fn add_file(&mut self, from: &Path, name: &str) -> Result<()> {
+        let name = format!("{DATA}/{name}");
+        info::check_name(&name)?;
+        if self.info.files.iter().any(|file| file.name == name) {
+            return Err(Error::InvalidArgument(format!("{name} is in the backup already")));
+        }
+        let to = self.to.join(&name);
+        let directory = to.parent().map(Path::to_path_buf).unwrap_or_default();
+        for missing in directory.ancestors().take_while(|at| *at != self.to).collect::<Vec<_>>().iter().rev()
+        {
+            if !self.directories.iter().any(|made| made == missing) {
+                self.make_directory(missing.to_path_buf())?;
+            }
+        }
+        self.files.push(to.clone());
+        let (len, crc) = Copier::new(&*self.disk, Watch::NONE).unsynced(from, &to)?;
+        self.info.files.push(BackupFile { name, len, crc: Some(crc) });
+        Ok(())
+    }
+
+    /// Notes something for whoever restores it (a position in another log). One line.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a name with a space, or a value of several lines.
+    pub fn note(&mut self, name: &str, value: &str) -> Result<()> {
+        info::check_note(name, value)?;
+        self.info.notes.push((name.to_string(), value.to_string()));
+        Ok(())
+    }
+
+    /// Copies everything, makes it durable, and completes the backup.
+    ///
+    /// # Errors
+    /// `InvalidArgument` without a moment; `DiskFull`, `Interrupted`, I/O: what was written is removed then.
+    pub fn finish(mut self, watch: Watch<'_>) -> Result<BackupInfo> {
+        let Some(mut moment) = self.moment.take() else {
+            return Err(Error::InvalidArgument("a backup is finished before its moment was taken".into()));
+        };
+        let tables = moment.tables();
+        let segments = moment.segments(&self.store)?;
+        self.info.log_end = moment.log_end(&self.store)?;
+        let log_bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
+        let table_bytes: u64 = tables.iter().map(|(_, len)| len).sum();
+        let disk = self.disk.clone();
+        let mut copier = Copier::new(&*disk, watch);
+        copier.total = log_bytes + if self.info.links { 0 } else { table_bytes };
+
+        let home = self.to.join(STORE);
+        for segment in segments {
+            let from = segment_path(&self.store.dir, segment.number);
+            let to = segment_path(&home, segment.number);
+            self.files.push(to.clone());
+            let crc = copier.synced(&from, &to, segment.bytes)?;
+            self.list(&to, segment.bytes, Some(crc))?;
+        }
+        moment.release_log();
+        for &(number, len) in &tables {
+            watch.check()?;
+            let (from, to) = (table_path(&self.store.dir, number), table_path(&home, number));
+            self.files.push(to.clone());
+            let crc = match self.info.links {
+                true => self.link(&from, &to, len).map(|()| None)?,
+                false => Some(copier.synced(&from, &to, len)?),
+            };
+            self.list(&to, len, crc)?;
+        }
+        self.write_manifest(&moment)?;
+        drop(moment);
+        self.copy_owner(&mut copier)?;
+        self.sync(watch)?;
+
+        self.info.finished = disk.unix_seconds();
+        let info = self.to.join(INFO);
+        self.files.push(info.clone());
+        self.info.write(&*disk, &info)?;
+        self.finished = true;
+        Ok(self.info.clone())
+    }
+
+    /// Lists a file of the backup.
+    fn list(&mut self, path: &Path, len: u64, crc: Option<u32>) -> Result<()> {
+        let name = path.strip_prefix(&self.to).ok().and_then(Path::to_str).map(str::to_string);
+        let Some(name) = name else {
+            return Err(Error::InvalidArgument(format!("{} has a name that is not UTF-8", path.display())));
+        };
+        self.info.files.push(BackupFile { name, len, crc });
+        Ok(())
+    }
+
+    fn link(&self, from: &Path, to: &Path, len: u64) -> Result<()> {
+        match self.disk.link(from, to) {
+            Err(Error::Io { source, .. }) if source.raw_os_error() == Some(libc::EXDEV) => {
+                Err(Error::InvalidArgument(format!(
+                    "{} is on another file system than the store in {}: hard links do not reach there; take a backup \
+                     with copies, or choose a directory on the store's file system",
+                    self.to.display(),
+                    self.store.dir.display()
+                )))
+            }
+            done => done,
+        }?;
+        let found = self.disk.open(to, OpenMode::Read)?.len()?;
+        match found == len {
+            true => Ok(()),
+            false => Err(Error::corruption(from, found, format!("the file has {len} bytes in the manifest"))),
+        }
+    }
+
+    /// The manifest of the moment, in force.
+    fn write_manifest(&mut self, moment: &Moment) -> Result<()> {
+        let home = self.to.join(STORE);
+        let number = moment.manifest_number();
+        let paths = [home.join(manifest::manifest_name(number)), home.join(manifest::CURRENT)];
+        self.files.extend(paths.iter().cloned());
+        self.files.push(home.join(manifest::CURRENT_TMP));
+        ManifestWriter::create(&*self.disk, &home, number, moment.snapshot())?;
+        manifest::set_current(&*self.disk, &home, number)?;
+        for path in paths {
+            let (len, crc) = copy::sum(&*self.disk, &path, Watch::NONE)?;
+            self.list(&path, len, Some(crc))?;
+        }
+        Ok(())
+    }
+
+    fn copy_owner(&mut self, copier: &mut Copier<'_>) -> Result<()> {
+        let from = self.store.dir.join(owner::OWNER);
+        if !self.disk.exists(&from)? {
+            return Ok(());
+        }
+        let to = self.to.join(STORE).join(owner::OWNER);
+        self.files.push(to.clone());
+        let (len, crc) = copier.unsynced(&from, &to)?;
+        self.disk.open(&to, OpenMode::ReadWrite)?.sync_data()?;
+        self.list(&to, len, Some(crc))
+    }
+
+    /// Makes durable what was added, and all directories.
+    fn sync(&self, watch: Watch<'_>) -> Result<()> {
+        let data = self.to.join(DATA);
+        for file in self.files.iter().filter(|file| file.starts_with(&data)) {
+            watch.check()?;
+            self.disk.open(file, OpenMode::ReadWrite)?.sync_data()?;
+        }
+        for directory in self.directories.iter().rev() {
+            self.disk.sync_dir(directory)?;
+        }
+        match self.directories.contains(&self.to) {
+            true => Ok(()),
+            false => self.disk.sync_dir(&self.to),
+        }
+    }
+
+    /// Removes what was made; what cannot be removed stays, without the file that would make it a backup.
+    fn remove_all(&self) {
+        let gone = |path: &PathBuf| -> Result<()> {
+            match self.disk.exists(path)? {
+                true => self.disk.remove(path),
+                false => Ok(()),
+            }
+        };
+        let mut left = None;
+        // The last one first: it is the one that makes a backup of the others.
+        for file in self.files.iter().rev() {
+            left = left.or(gone(file).err());
+        }
+        for directory in self.directories.iter().rev() {
+            left = left.or(self.disk.remove_dir(directory).err());
+        }
+        if let Some(error) = left {
+            let what = format!("what an unfinished backup left in {} stays: {error}", self.to.display());
+            self.store.log(LogLevel::Warn, &what);
+        }
+    }
+}
+
+impl Drop for Backup {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.remove_all();
+        }
+        // Files that only the backup kept can go.
+        self.moment = None;
+        self.store.unlink_unused();
+        self.store.backup_runs.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,145 @@
+//! A backup becomes a store, and its other files go where their owner wants them. Verified first; the store is
+//! marked with a file until all is there and durable, and is refused at opening until then.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::copy::{self, Copier};
+use super::{verify, BackupInfo, Watch, DATA, STORE};
+use crate::error::{Error, Result};
+use crate::io::{Disk, OpenMode};
+
+/// In a store's directory: a restore into it has not finished.
+const RESTORING: &str = "RESTORING";
+
+/// Written into the directory of the owner's files by a restore: its content says from where. The owner removes it
+/// when it has dealt with what a backup brings along.
+pub const RESTORED: &str = "tidesdb_restored";
+
+/// Name of files that hold options of a folder of the owner's; one that is there already stays.
+const FOLDER_OPTIONS: &str = "db.opt";
+
+/// Refuses to open what a restore has not finished.
+pub(crate) fn check_restored(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    match disk.exists(&dir.join(RESTORING))? {
+        true => Err(Error::InvalidArgument(format!(
+            "a restore into {} did not finish: remove the directory and restore again",
+            dir.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Verifies the backup in `from` and makes a store of it in `store`, which is empty or not there yet. What its owner
+/// added goes to `data`, an existing directory, into which a file [`RESTORED`] is written too; files that are there
+/// already with the same content stay. The backup stays as it is.
+///
+/// # Errors
+/// Those of [`verify()`]; `InvalidArgument` for a `store` that is not empty, or a file in `data` that is another one:
+/// nothing is changed then. Others (`DiskFull`, `Interrupted`, I/O) leave a store that is not opened.
+pub fn restore(
+    disk: &Arc<dyn Disk>,
+    from: &Path,
+    store: &Path,
+    data: Option<&Path>,
+    watch: Watch<'_>,
+) -> Result<BackupInfo> {
+    let (from, store) = (disk.resolve(from)?, disk.resolve(store)?);
+    let data = data.map(|data| disk.resolve(data)).transpose()?;
+    for into in std::iter::once(&store).chain(&data) {
+        if into.starts_with(&from) || from.starts_with(into) && into == &store {
+            let what = format!("{} lies in the backup {}, or around it", into.display(), from.display());
+            return Err(Error::InvalidArgument(what));
+        }
+    }
+    if disk.exists(&store)? && !disk.list(&store)?.is_empty() {
+        return Err(Error::InvalidArgument(format!(
+            "{} is not empty: remove it, if what it holds is not needed, or choose another directory",
+            store.display()
+        )));
+    }
+    let info = verify(disk, &from, watch)?;
+    let data_files = data_files(&**disk, &info, data.as_deref())?;
+
+    disk.create_dir_all(&wal_of(&store))?;
+    write(&**disk, &store.join(RESTORING), &format!("from {}\n", from.display()))?;
+    let mut copier = Copier::new(&**disk, watch);
+    copier.total = info.bytes();
+    for file in &info.files {
+        let Some(name) = file.name.strip_prefix(&format!("{STORE}/")) else { continue };
+        copy_checked(&mut copier, &from.join(&file.name), &store.join(name), file.len, file.crc)?;
+    }
+    disk.sync_dir(&wal_of(&store))?;
+    disk.sync_dir(&store)?;
+    if let Some(data) = &data {
+        let mut directories = vec![data.clone()];
+        for (file, to) in data_files {
+            let directory = to.parent().unwrap_or(data).to_path_buf();
+            if !directories.contains(&directory) {
+                disk.create_dir_all(&directory)?;
+                directories.push(directory);
+            }
+            copy_checked(&mut copier, &from.join(&file.name), &to, file.len, file.crc)?;
+        }
+        let text = format!("from {} of commit {}\n", from.display(), info.seq);
+        write(&**disk, &data.join(RESTORED), &text)?;
+        directories.iter().try_for_each(|directory| disk.sync_dir(directory))?;
+    }
+    disk.remove(&store.join(RESTORING))?;
+    disk.sync_dir(&store)?;
+    Ok(info)
+}
+
+fn wal_of(store: &Path) -> PathBuf {
+    crate::wal::log_dir(store)
+}
+
+/// The owner's files that are missing in `data`, and where they go.
+fn data_files<'a>(
+    disk: &dyn Disk,
+    info: &'a BackupInfo,
+    data: Option<&Path>,
+) -> Result<Vec<(&'a super::BackupFile, PathBuf)>> {
+    let mut missing = Vec::new();
+    for file in &info.files {
+        let Some(name) = file.name.strip_prefix(&format!("{DATA}/")) else { continue };
+        let Some(data) = data else {
+            return Err(Error::InvalidArgument(format!(
+                "the backup holds files of a data directory ({name}, ...): say where that is"
+            )));
+        };
+        if !disk.exists(data)? {
+            return Err(Error::InvalidArgument(format!("there is no data directory {}", data.display())));
+        }
+        let to = data.join(name);
+        if !disk.exists(&to)? {
+            missing.push((file, to));
+            continue;
+        }
+        let (len, crc) = copy::sum(disk, &to, Watch::NONE)?;
+        let same = len == file.len && Some(crc) == file.crc;
+        if !same && to.file_name().is_none_or(|name| name != FOLDER_OPTIONS) {
+            return Err(Error::InvalidArgument(format!(
+                "{} is there and is not the backup's: restore into a data directory without tables of a store, or \
+                 remove the file",
+                to.display()
+            )));
+        }
+    }
+    Ok(missing)
+}
+
+fn copy_checked(copier: &mut Copier<'_>, from: &Path, to: &Path, len: u64, crc: Option<u32>) -> Result<()> {
+    let copied = copier.synced(from, to, len)?;
+    match crc.is_some_and(|crc| crc != copied) {
+        true => Err(Error::corruption(from, 0, "the sum of the file is not that of the backup")),
+        false => Ok(()),
+    }
+}
+
+fn write(disk: &dyn Disk, path: &Path, text: &str) -> Result<()> {
+    let file = disk.open(path, OpenMode::Create)?;
+    file.write_at(text.as_bytes(), 0)?;
+    file.sync_data()?;
+    disk.sync_dir(path.parent().unwrap_or(Path::new("/")))
+}

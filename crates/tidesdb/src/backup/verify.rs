@@ -1,0 +1,88 @@
+//! Whether a backup is whole: every file is there with its length and sum, every block of every table verifies, the
+//! manifest and the log read to their ends, and the log ends where it ended when it was copied.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{copy, BackupInfo, Watch, STORE};
+use crate::cache::{BlockCache, FileCache};
+use crate::db::open::cuts_of;
+use crate::db::replay::Replay;
+use crate::db::view::Layer;
+use crate::error::{Error, Result};
+use crate::io::{Disk, OpenMode};
+use crate::memtable::ArenaPool;
+use crate::version::{OpenFor, VersionSet};
+use crate::wal;
+
+/// Table files open at a time, bytes of cache, bytes of a memtable.
+const OPEN_FILES: usize = 64;
+const CACHE: usize = 1 << 20;
+const MEMTABLE: usize = 16 << 20;
+
+/// Reads the whole backup in `from` and checks it. Changes nothing.
+///
+/// # Errors
+/// `InvalidArgument` for what is not a finished backup; `Corruption` with file and offset; `Interrupted`; I/O.
+pub fn verify(disk: &Arc<dyn Disk>, from: &Path, watch: Watch<'_>) -> Result<BackupInfo> {
+    let info = BackupInfo::read(&**disk, from)?;
+    let (mut done, total) = (0, info.bytes());
+    for file in &info.files {
+        let path = from.join(&file.name);
+        if !disk.exists(&path)? {
+            return Err(Error::corruption(path, 0, "the file is missing, and the backup lists it"));
+        }
+        let (len, crc) = match file.crc {
+            Some(_) => copy::sum(&**disk, &path, watch).map(|(len, crc)| (len, Some(crc)))?,
+            None => (disk.open(&path, OpenMode::Read)?.len()?, None),
+        };
+        if len != file.len {
+            let what = format!("the file has {len} bytes, and had {} in the backup", file.len);
+            return Err(Error::corruption(path, len.min(file.len), what));
+        }
+        if crc != file.crc {
+            return Err(Error::corruption(path, 0, "the sum of the file is not that of the backup"));
+        }
+        done += len;
+        (watch.progress)(done, total);
+    }
+    verify_store(disk, &from.join(STORE), &info, watch)?;
+    Ok(info)
+}
+
+fn verify_store(disk: &Arc<dyn Disk>, home: &Path, info: &BackupInfo, watch: Watch<'_>) -> Result<()> {
+    let (tables, cache) = (FileCache::new(disk.clone(), home, OPEN_FILES), BlockCache::new(CACHE));
+    let versions = VersionSet::open(disk.clone(), home, tables, cache, OpenFor::Read)?;
+    let version = versions.current();
+    for (_, run) in version.families().flat_map(|(_, levels)| levels.runs()) {
+        run.verify_unless(watch.stop)?;
+    }
+    let state = versions.state();
+    let mut replay =
+        Replay::new(ArenaPool::new(MEMTABLE), MEMTABLE, state.last_seq, state.last_generation + 1);
+    let (first, cuts) = (state.first_live_segment.max(1), cuts_of(&state));
+    let found = wal::recover(disk, home, first, &cuts, state.durable_upto, &mut |_, record| {
+        watch.check()?;
+        replay.record(record)
+    })?;
+    if found.end != info.log_end {
+        let what = format!("the log ends at {:?}, and ended at {:?} in the backup", found.end, info.log_end);
+        return Err(Error::corruption(wal::log_dir(home), 0, what));
+    }
+    let replayed = replay.finish(&versions)?;
+    if replayed.newest > info.seq {
+        let what = format!("the log has commit {}, and {} is the newest", replayed.newest, info.seq);
+        return Err(Error::corruption(wal::log_dir(home), 0, what));
+    }
+    for layer in &replayed.layers {
+        if let Layer::Runs(runs) = layer {
+            runs.all().iter().try_for_each(|run| run.verify_unless(watch.stop).map(|_| ()))?;
+        }
+    }
+    for (_, _, batch) in &replayed.prepared {
+        if let Some(runs) = batch.runs() {
+            runs.verify(&versions, watch.stop)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! `tidesdb-admin`: what is done to stores and backups without a server: show, verify and restore a backup.
+//!
+//! Exit status: 0 when it is done, 1 when it failed or a backup is not whole, 2 for a wrong command line.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use tidesdb::backup::{restore, verify, BackupInfo, Watch};
+use tidesdb::io::RealDisk;
+use tidesdb::{Error, Result};
+
+const USAGE: &str = "\
+usage: tidesdb-admin backup show DIR
+       tidesdb-admin backup verify DIR
+       tidesdb-admin backup restore DIR --data-dir DATA [--store STORE]
+       tidesdb-admin backup restore DIR --store STORE
+
+show     prints what a backup says of itself
+verify   reads the whole backup and checks every checksum
+restore  verifies, then makes a store of it and, with --data-dir, puts the definitions of its tables into a server's
+         data directory, which exists. STORE is the directory of the store, by default the one that a server without
+         tidesdb_data_home_dir uses: '#tidesdb' in DATA where that exists, else 'tidesdb_data' beside DATA";
+
+/// Name of a store's directory in a server's data directory, and beside one.
+const INSIDE: &str = "#tidesdb";
+const BESIDE: &str = "tidesdb_data";
+
+#[derive(Debug, PartialEq, Eq)]
+enum Command {
+    Show(PathBuf),
+    Verify(PathBuf),
+    Restore { from: PathBuf, store: Option<PathBuf>, data: Option<PathBuf> },
+}
+
+fn parse(words: &[String]) -> Option<Command> {
+    let (what, rest) = match words {
+        [room, what, rest @ ..] if room == "backup" => (what.as_str(), rest),
+        _ => return None,
+    };
+    match (what, rest) {
+        ("show", [from]) => Some(Command::Show(from.into())),
+        ("verify", [from]) => Some(Command::Verify(from.into())),
+        ("restore", [from, options @ ..]) if !options.is_empty() && !from.starts_with("--") => {
+            let (mut store, mut data) = (None, None);
+            for option in options.chunks(2) {
+                match option {
+                    [name, value] if name == "--store" => store = Some(value.into()),
+                    [name, value] if name == "--data-dir" => data = Some(value.into()),
+                    _ => return None,
+                }
+            }
+            Some(Command::Restore { from: from.into(), store, data })
+        }
+        _ => None,
+    }
+}
+
+/// Where a server on `data` without `tidesdb_data_home_dir` has its store.
+fn store_of(data: &Path) -> Result<PathBuf> {
+    let data = data.canonicalize().map_err(|e| Error::io("realpath", data, e))?;
+    let inside = data.join(INSIDE);
+    Ok(match (inside.is_dir(), data.parent()) {
+        (false, Some(parent)) => parent.join(BESIDE),
+        _ => inside,
+    })
+}
+
+fn describe(info: &BackupInfo) {
+    println!("tables: {}", if info.links { "links" } else { "copies" });
+    println!("sequence: {}", info.seq);
+    println!("files: {}, {} bytes", info.files.len(), info.bytes());
+    println!("begun: {}, finished: {} (seconds since 1970)", info.begun, info.finished);
+    for (name, value) in &info.notes {
+        println!("{name}: {value}");
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    let disk = RealDisk::shared();
+    match command {
+        Command::Show(from) => describe(&BackupInfo::read(&*disk, &from)?),
+        Command::Verify(from) => {
+            let info = verify(&disk, &from, Watch::NONE)?;
+            println!("{}: whole", from.display());
+            describe(&info);
+        }
+        Command::Restore { from, store, data } => {
+            let store = match (store, &data) {
+                (Some(store), _) => store,
+                (None, Some(data)) => store_of(data)?,
+                (None, None) => return Err(Error::InvalidArgument("neither --store nor --data-dir".into())),
+            };
+            let info = restore(&disk, &from, &store, data.as_deref(), Watch::NONE)?;
+            println!("{}: restored into {}", from.display(), store.display());
+            describe(&info);
+        }
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let Some(command) = parse(&words) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    match run(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tidesdb-admin: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_are_understood_or_refused_as_a_whole() {
+        let words = |line: &str| line.split(' ').map(str::to_string).collect::<Vec<_>>();
+        assert_eq!(parse(&words("backup verify /b")), Some(Command::Verify("/b".into())));
+        let both = parse(&words("backup restore /b --store /s --data-dir /d"));
+        let expected =
+            Command::Restore { from: "/b".into(), store: Some("/s".into()), data: Some("/d".into()) };
+        assert_eq!(both, Some(expected));
+        for line in [
+            "backup",
+            "verify /b",
+            "backup verify",
+            "backup verify /b /c",
+            "backup restore /b",
+            "backup restore /b --store",
+            "backup restore /b --where /s",
+            "backup restore --store /s",
+        ] {
+            assert_eq!(parse(&words(line)), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Backups under writers, on a real disk: each is restored and compared with the model at its moment.
+//!
+//! Writers number their transactions through one locked row, so that the commit order is known: a restored store
+//! must hold exactly the first so many. Beside them run writers that share nothing (each has its own order),
+//! transactions that outgrow memory, prepared ones, flushes, merges and definitions.
+//!
+//! `BACKUP_ROUNDS` backups are taken, `BACKUP_SEED` decides what the threads do.
+
+mod sim;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sim::{begin_as, env, Rng};
+use tidesdb::backup::{restore, verify, BackupOptions, Watch};
+use tidesdb::db::family::Family;
+use tidesdb::io::RealDisk;
+use tidesdb::options::{Options, SyncMode};
+use tidesdb::txn::transaction::{Isolation, Mood, ReadMode, Transaction};
+use tidesdb::Db;
+
+const NUMBERED: usize = 3;
+const ALONE: usize = 2;
+/// Every so many-th numbered transaction outgrows memory.
+const LARGE_EVERY: u64 = 29;
+
+fn options() -> Options {
+    Options {
+        write_buffer_size: 128 << 10,
+        block_cache_size: 64 << 10,
+        wal_segment_size: 128 << 10,
+        target_file_size: 32 << 10,
+        base_level_size: 64 << 10,
+        sync_mode: SyncMode::None,
+        ..Options::default()
+    }
+}
+
+/// What a thread does, again and again.
+type Work<'a> = Box<dyn Fn(&mut Rng) + Send + Sync + 'a>;
+
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What numbered transaction `n` does to the rows: all depends on `n` alone.
+fn changes(n: u64) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+    let mut rng = Rng(n);
+    let (count, len) = if n % LARGE_EVERY == 0 { (150, 900) } else { (1 + rng.below(4), 60) };
+    let mut out = Vec::new();
+    for _ in 0..count {
+        let key = format!("row{:04}", rng.below(600)).into_bytes();
+        let value = (!rng.one_in(5)).then(|| rng.next().to_le_bytes().repeat(len / 8));
+        out.push((key, value));
+    }
+    out
+}
+
+fn model(upto: u64) -> Rows {
+    let mut rows = Rows::new();
+    for n in 1..=upto {
+        for (key, value) in changes(n) {
+            match value {
+                Some(value) => rows.insert(key, value),
+                None => rows.remove(&key),
+            };
+        }
+    }
+    rows
+}
+
+fn begin(db: &Db) -> Transaction {
+    let mut txn = begin_as(db, Mood { isolation: Isolation::ReadCommitted, ..Mood::default() });
+    txn.set_lock_timeout(Some(Duration::from_secs(30)));
+    txn.statement_begin(true, Duration::from_secs(30)).expect("statement");
+    txn
+}
+
+fn number(value: Option<Vec<u8>>) -> u64 {
+    value.map_or(0, |value| u64::from_le_bytes(value[..8].try_into().expect("8 bytes")))
+}
+
+/// What happened, as far as it was answered: lower bounds of what a later backup holds.
+#[derive(Default)]
+struct Answered {
+    numbered: AtomicU64,
+    alone: [AtomicU64; ALONE],
+    decided: AtomicU64,
+}
+
+struct Families {
+    order: Arc<Family>,
+    rows: Arc<Family>,
+    alone: Arc<Family>,
+    prepared: Arc<Family>,
+}
+
+impl Families {
+    fn of(db: &Db) -> Families {
+        let family = |name: &str| db.family(name.as_bytes()).expect("there");
+        Families {
+            order: family("order"),
+            rows: family("rows"),
+            alone: family("alone"),
+            prepared: family("prepared"),
+        }
+    }
+}
+
+fn numbered(db: &Db, families: &Families, answered: &Answered) {
+    let mut txn = begin(db);
+    let n = number(txn.get(&families.order, b"n", ReadMode::Exclusive).expect("locks")) + 1;
+    txn.put(&families.order, b"n", &n.to_le_bytes()).expect("puts");
+    for (key, value) in changes(n) {
+        match value {
+            Some(value) => txn.put(&families.rows, &key, &value).expect("puts"),
+            None => txn.delete(&families.rows, &key).expect("deletes"),
+        }
+    }
+    txn.commit().expect("commits");
+    answered.numbered.fetch_max(n, SeqCst);
+}
+
+fn alone(db: &Db, families: &Families, answered: &Answered, who: usize) {
+    let n = answered.alone[who].load(SeqCst) + 1;
+    let mut txn = begin(db);
+    for part in 0..3u8 {
+        txn.put(&families.alone, &[who as u8, part], &n.to_le_bytes()).expect("puts");
+    }
+    txn.commit().expect("commits");
+    answered.alone[who].store(n, SeqCst);
+}
+
+/// Prepares, waits a little, decides: even ones are committed.
+fn in_two_phases(db: &Db, families: &Families, answered: &Answered, rng: &mut Rng) {
+    let n = answered.decided.load(SeqCst) + 1;
+    let mut txn = begin(db);
+    let large = n % 5 == 0;
+    for part in 0..if large { 120u32 } else { 2 } {
+        let key = [n.to_be_bytes().as_slice(), &part.to_be_bytes()].concat();
+        txn.put(&families.prepared, &key, &[7; 900]).expect("puts");
+    }
+    txn.prepare(Some(format!("x{n}").as_bytes())).expect("prepares");
+    std::thread::sleep(Duration::from_millis(rng.below(30)));
+    match n % 2 {
+        0 => txn.commit().expect("commits"),
+        _ => txn.rollback().expect("rolls back"),
+    }
+    answered.decided.store(n, SeqCst);
+}
+
+fn upkeep(db: &Db, families: &Families, rng: &mut Rng) {
+    match rng.below(5) {
+        0 => db.flush().expect("flushes"),
+        1 => db.compact(&families.rows).expect("compacts"),
+        2 => drop(db.create_family(b"passing", sim::tiny_family())),
+        3 => {
+            let mut ddl = db.ddl().expect("begins");
+            if ddl.drop_family(b"passing").is_ok() {
+                ddl.commit().expect("drops");
+            }
+        }
+        _ => {}
+    }
+    std::thread::sleep(Duration::from_millis(rng.below(40)));
+}
+
+/// Bounds of what a backup may hold: answered before it began, and begun before it had its moment.
+struct Bounds {
+    numbered: (u64, u64),
+    alone: [(u64, u64); ALONE],
+    decided: (u64, u64),
+}
+
+fn check(home: &Path, bounds: &Bounds) -> u64 {
+    let db = Db::open(home, options()).expect("the restored store opens");
+    let families = Families::of(&db);
+    let mut txn = begin(&db);
+    let mut get =
+        |family: &Arc<Family>, key: &[u8]| number(txn.get(family, key, ReadMode::Snapshot).expect("reads"));
+    let n = get(&families.order, b"n");
+    assert!((bounds.numbered.0..=bounds.numbered.1).contains(&n), "{n} of {:?}", bounds.numbered);
+    for (who, (least, most)) in bounds.alone.into_iter().enumerate() {
+        let parts: Vec<u64> = (0..3).map(|part| get(&families.alone, &[who as u8, part])).collect();
+        assert!(parts.iter().all(|part| *part == parts[0]), "a transaction by half: {parts:?}");
+        assert!((least..=most).contains(&parts[0]), "{} of {least}..={most}", parts[0]);
+    }
+    drop(txn);
+    let rows: Rows = sim::rows(&db, &families.rows).expect("reads").into_iter().collect();
+    let expected = model(n);
+    assert!(rows == expected, "the rows of {n} transactions: {} of {}", rows.len(), expected.len());
+
+    // Of the prepared ones the newest may wait for its decision; those before have theirs.
+    let waiting = db.prepared();
+    assert!(waiting.len() <= 1, "{waiting:?}");
+    for xid in &waiting {
+        let xid: u64 = String::from_utf8_lossy(&xid[1..]).parse().expect("a number");
+        assert!(xid > bounds.decided.0 && xid <= bounds.decided.1, "{xid} of {:?}", bounds.decided);
+    }
+    for xid in waiting {
+        assert!(db.commit_by_xid(&xid).expect("commits"));
+    }
+    let mut whole: BTreeMap<u64, u32> = BTreeMap::new();
+    for (key, _) in sim::rows(&db, &families.prepared).expect("reads") {
+        *whole.entry(u64::from_be_bytes(key[..8].try_into().expect("8 bytes"))).or_default() += 1;
+    }
+    for (n, parts) in &whole {
+        assert_eq!(*parts, if n % 5 == 0 { 120 } else { 2 }, "transaction {n} is whole");
+    }
+    for n in (2..=bounds.decided.0).step_by(2) {
+        assert!(whole.contains_key(&n), "{n} was committed before");
+    }
+    for name in db.family_names(b"") {
+        db.verify(&db.family(&name).expect("there")).expect("verifies");
+    }
+    db.close().expect("closes");
+    n
+}
+
+#[test]
+fn under_writers_each_backup_restores_to_its_moment() {
+    let directory = tempfile::tempdir().expect("directory");
+    let at = |name: String| directory.path().join(name);
+    let db = Db::open(at("store".into()), options()).expect("opens");
+    for name in ["order", "rows", "alone", "prepared"] {
+        db.create_family(name.as_bytes(), sim::tiny_family()).expect("creates");
+    }
+    let families = Families::of(&db);
+    let (answered, stop) = (Answered::default(), AtomicBool::new(false));
+    let seed = env("BACKUP_SEED", 1);
+    println!("BACKUP_SEED={seed}");
+    let mut taken = Vec::new();
+    std::thread::scope(|scope| {
+        let mut works: Vec<Work<'_>> = Vec::new();
+        let (db, families, answered, stop) = (&db, &families, &answered, &stop);
+        for _ in 0..NUMBERED {
+            works.push(Box::new(|_: &mut Rng| numbered(db, families, answered)));
+        }
+        for who in 0..ALONE {
+            works.push(Box::new(move |_: &mut Rng| alone(db, families, answered, who)));
+        }
+        works.push(Box::new(|rng: &mut Rng| in_two_phases(db, families, answered, rng)));
+        works.push(Box::new(|rng: &mut Rng| upkeep(db, families, rng)));
+        for (ordinal, work) in works.into_iter().enumerate() {
+            let mut rng = Rng(seed * 100 + ordinal as u64);
+            scope.spawn(move || {
+                let _stop = StopOnPanic(stop);
+                while !stop.load(SeqCst) {
+                    work(&mut rng);
+                }
+            });
+        }
+        let _stop = StopOnPanic(stop);
+        let mut rng = Rng(seed);
+        for round in 0..env("BACKUP_ROUNDS", 8) {
+            std::thread::sleep(Duration::from_millis(20 + rng.below(60)));
+            let to = at(format!("backup{round}"));
+            let load = |count: &AtomicU64| count.load(SeqCst);
+            let least = (
+                load(&answered.numbered),
+                [0, 1].map(|who| load(&answered.alone[who])),
+                load(&answered.decided),
+            );
+            let mut backup = db.begin_backup(&to, BackupOptions { links: round % 2 == 1 }).expect("begins");
+            let begun = Instant::now();
+            backup.take_moment(Watch::NONE).expect("a moment");
+            let held = begun.elapsed();
+            // One more may be in that was not answered yet.
+            let bounds = Bounds {
+                numbered: (least.0, load(&answered.numbered) + NUMBERED as u64),
+                alone: [0, 1].map(|who| (least.1[who], load(&answered.alone[who]) + 1)),
+                decided: (least.2, load(&answered.decided) + 1),
+            };
+            let info = backup.finish(Watch::NONE).expect("a backup");
+            println!("{round}: {} files, {} bytes, moment {held:?}", info.files.len(), info.bytes());
+            taken.push((to, bounds));
+        }
+        stop.store(true, SeqCst);
+    });
+    let stats = db.stats();
+    assert!(stats.flush_count > 3 && stats.spilled_runs > 3, "{stats:?}");
+    drop(families);
+    db.close().expect("closes");
+    let disk = RealDisk::shared();
+    let mut before = 0;
+    for (round, (from, bounds)) in taken.iter().enumerate() {
+        verify(&disk, from, Watch::NONE).expect("verifies");
+        let home = at(format!("restored{round}"));
+        restore(&disk, from, &home, None, Watch::NONE).expect("restores");
+        let n = check(&home, bounds);
+        println!("{round}: {n} numbered transactions");
+        assert!(n >= before, "moments follow each other");
+        before = n;
+        // What was restored and went on has left the backup as it was.
+        verify(&disk, from, Watch::NONE).expect("verifies again");
+    }
+    assert!(before > 100, "{before} numbered transactions");
+}
+
+struct StopOnPanic<'a>(&'a AtomicBool);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, SeqCst);
+        }
+    }
+}
+
+#[test]
+fn owners_files_and_notes_come_back_and_lead_nowhere_else() {
+    let directory = tempfile::tempdir().expect("directory");
+    let at = |name: &str| directory.path().join(name);
+    let write = |path: &Path, text: &str| std::fs::write(path, text).expect("writes");
+    let db = Db::open(at("store"), options()).expect("opens");
+    let data = at("data");
+    std::fs::create_dir_all(data.join("shop")).expect("makes");
+    write(&data.join("shop/t.frm"), "definition");
+    write(&data.join("shop/db.opt"), "utf8mb4");
+
+    let mut backup = db.begin_backup(&at("backup"), BackupOptions { links: true }).expect("begins");
+    backup.take_moment(Watch::NONE).expect("a moment");
+    backup.add_file(&data.join("shop/t.frm"), "shop/t.frm").expect("adds");
+    backup.add_file(&data.join("shop/db.opt"), "shop/db.opt").expect("adds");
+    backup.note("position", "log.000007 4711").expect("notes");
+    assert!(backup.add_file(&data.join("shop/t.frm"), "shop/t.frm").is_err(), "twice");
+    assert!(backup.add_file(&data.join("shop/t.frm"), "../t.frm").is_err(), "outside");
+    backup.finish(Watch::NONE).expect("finishes");
+
+    let disk = RealDisk::shared();
+    let into = |store: &str, data: Option<&str>| {
+        let data = data.map(at);
+        restore(&disk, &at("backup"), &at(store), data.as_deref(), Watch::NONE)
+    };
+    assert!(into("r1", None).is_err(), "nowhere for the owner's files");
+    assert!(into("r1", Some("nowhere")).is_err(), "a directory that is not there");
+    std::fs::create_dir_all(at("new/shop")).expect("makes");
+    write(&at("new/shop/t.frm"), "another");
+    let refused = into("r1", Some("new")).expect_err("another definition").to_string();
+    assert!(refused.contains("shop/t.frm") && !at("r1").exists(), "{refused}");
+    std::fs::remove_file(at("new/shop/t.frm")).expect("removes");
+    write(&at("new/shop/db.opt"), "latin1");
+    let info = into("r1", Some("new")).expect("restores");
+    assert_eq!(info.find_note("position"), Some("log.000007 4711"));
+    let read = |name: &str| std::fs::read_to_string(at(name)).expect("reads");
+    assert_eq!((read("new/shop/t.frm"), read("new/shop/db.opt")), ("definition".into(), "latin1".into()));
+    assert!(read("new/tidesdb_restored").contains("backup"));
+    Db::open(at("r1"), options()).expect("opens").close().expect("closes");
+
+    // A link to the store's directory is the store's directory.
+    std::os::unix::fs::symlink(at("store"), at("alias")).expect("links");
+    assert!(db.backup(&at("alias/inside"), BackupOptions::default(), Watch::NONE).is_err());
+}
