@@ -26,8 +26,8 @@ mod described;
 mod engine;
 mod hammerdb;
 mod iibench;
-mod report;
 mod import;
+mod report;
 mod sqlbench;
 mod sweep;
 mod tpcc;
@@ -164,9 +164,9 @@ struct Common {
 
 #[derive(Args, Clone, Debug)]
 struct Checks {
-    /// Which: kill, crash, literal, counters, jobs, indexreads, replica, history, commits, large, definitions,
-    /// killed, disk, formats, entries, iibench, sql, bound, memory [default: all but commits and large; in the short form all
-    /// but bound and memory].
+    /// Which: kill, crash, literal, counters, jobs, indexreads, replica, backup, history, commits, large,
+    /// definitions, killed, disk, formats, entries, iibench, sql, bound, memory [default: all but commits and
+    /// large; in the short form all but bound and memory].
     #[arg(value_name = "NAME")]
     names: Vec<Check>,
     /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).

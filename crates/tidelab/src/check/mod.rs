@@ -92,7 +92,7 @@ pub enum Check {
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 18] = [
+    pub const ALL: [Check; 20] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
