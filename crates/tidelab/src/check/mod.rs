@@ -28,6 +28,7 @@ pub mod memory;
 pub mod planted;
 pub mod replay;
 pub mod replica;
+pub mod sensitivity;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -82,6 +83,8 @@ pub enum Check {
     Bound,
     /// Resident memory under load and with ten thousand tables.
     Memory,
+    /// A delay that is planted in one of two equal tables is found and sized.
+    Sensitivity,
 }
 
 impl Check {
@@ -105,6 +108,7 @@ impl Check {
         Check::Iibench,
         Check::Bound,
         Check::Memory,
+        Check::Sensitivity,
     ];
 
     /// The name on the command line.
@@ -128,6 +132,7 @@ impl Check {
             Check::Iibench => "iibench",
             Check::Bound => "bound",
             Check::Memory => "memory",
+            Check::Sensitivity => "sensitivity",
         }
     }
 
@@ -151,6 +156,7 @@ impl Check {
             Check::Iibench => iibench::run(lab),
             Check::Bound => bound::run(lab),
             Check::Memory => memory::run(lab),
+            Check::Sensitivity => sensitivity::run(lab),
         }
     }
 }
