@@ -8,7 +8,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::check::replica::Pair;
 use crate::check::{self, Check, Lab};
-use crate::doctor;
+use crate::doctor::ceiling::Ceilings;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::measure::experiment::{Design, Experiment};
@@ -23,6 +23,7 @@ use crate::workload::sysbench::{self, Load, Workload};
 
 mod compare;
 mod described;
+mod doctor;
 mod engine;
 mod hammerdb;
 mod iibench;
@@ -50,7 +51,7 @@ tidelab import    results of sysbench, HammerDB, iibench, Percona's data set as 
 tidelab check     a server under kills, lost-update, index-read, replica and memory checks
 tidelab report    a page of kept runs, with charts, that needs no network
 tidelab compare   two kept runs, what became worse first
-tidelab doctor    what this machine lacks for that
+tidelab doctor    what this machine lacks for that, what the drivers cost, and the ceilings
 
 make demo, make bench and make bench-tpcc call it with all it needs. tidelab COMMAND --help lists options,
 docs/tidelab.md says how it measures and what is in its files.";
@@ -97,8 +98,8 @@ enum Command {
     Report(report::Options),
     /// Compare two kept runs; fails where the second is worse.
     Compare(compare::Options),
-    /// Say what this machine lacks.
-    Doctor(Places),
+    /// Say what this machine lacks, and measure what the drivers cost.
+    Doctor(doctor::Options),
 }
 
 #[derive(Args, Clone, Debug)]
@@ -165,8 +166,8 @@ struct Common {
 #[derive(Args, Clone, Debug)]
 struct Checks {
     /// Which: kill, crash, literal, counters, jobs, indexreads, replica, backup, history, commits, large,
-    /// definitions, killed, disk, formats, entries, iibench, sql, bound, memory [default: all but commits and
-    /// large; in the short form all but bound and memory].
+    /// definitions, killed, disk, formats, entries, iibench, sql, bound, memory, sensitivity [default: all but
+    /// commits, large and sensitivity; in the short form all but bound, memory and sensitivity].
     #[arg(value_name = "NAME")]
     names: Vec<Check>,
     /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
@@ -240,7 +241,7 @@ pub fn run(cli: Cli) -> Result<bool> {
         Some(Command::Check(checks)) => check(&checks),
         Some(Command::Report(options)) => report::run(&options),
         Some(Command::Compare(options)) => compare::run(&options),
-        Some(Command::Doctor(places)) => Ok(report_findings(&places)),
+        Some(Command::Doctor(options)) => doctor::run(&options),
         Some(Command::Demo(common)) => compare(
             &common,
             Kind {
@@ -269,7 +270,9 @@ fn check(asked: &Checks) -> Result<bool> {
         [] => {
             let left_out: &[Check] =
                 if asked.short { &[Check::Memory, Check::Bound] } else { &[Check::Commits, Check::Large] };
-            Check::ALL.into_iter().filter(|check| !left_out.contains(check)).collect()
+            // What it measures is the laboratory, and on a busy machine it takes minutes.
+            let left_out = |check: &Check| left_out.contains(check) || *check == Check::Sensitivity;
+            Check::ALL.into_iter().filter(|check| !left_out(check)).collect()
         }
         names => names.to_vec(),
     };
@@ -295,14 +298,6 @@ fn check(asked: &Checks) -> Result<bool> {
         seed: asked.seed.unwrap_or_else(clock),
     };
     check::run(&names, &asked.data, lab)
-}
-
-fn report_findings(places: &Places) -> bool {
-    let findings = doctor::examine(places.prefix.as_deref(), &places.plugin, &places.data);
-    for finding in &findings {
-        println!("{} {}", if finding.lacking { "LACKING" } else { "ok     " }, finding.text);
-    }
-    !findings.iter().any(|f| f.lacking)
 }
 
 /// Each engine once, in the order given.
@@ -391,7 +386,7 @@ fn compare(common: &Common, kind: Kind) -> Result<bool> {
     let interrupted = interrupt.check();
     // Half of a run must not take the place of a whole one.
     let paths = if interrupted.is_ok() { files::write(&run, &common.out)? } else { Vec::new() };
-    show(&run, common.json, &paths)?;
+    show(&run, common.json, &beside_ceilings(&run, &common.out), &paths)?;
     // What is wrong stays to be looked at.
     let keep = common.keep || (!run.good() && interrupted.is_ok());
     let directory = server.directory().to_path_buf();
@@ -403,11 +398,29 @@ fn compare(common: &Common, kind: Kind) -> Result<bool> {
     Ok(run.good())
 }
 
-fn show(run: &RunResult, as_json: bool, paths: &[PathBuf]) -> Result<()> {
+/// The ceilings beside the best rate of each workload, where tidelab doctor measured them on this
+/// machine with as many clients; else nothing.
+fn beside_ceilings(run: &RunResult, results: &std::path::Path) -> String {
+    let ceilings = match Ceilings::load(results) {
+        Ok(ceilings) => ceilings,
+        Err(error) => return format!("{error}\n"),
+    };
+    let fits = |c: &Ceilings| c.fits(&run.machine.cpu, run.machine.cpus, run.design.load.threads);
+    let Some(ceilings) = ceilings.filter(fits) else { return String::new() };
+    let best = |workload: &Workload| {
+        let lines = run.summary.iter().filter(|line| line.workload == *workload);
+        let rates = lines.filter_map(|line| line.transactions_per_s.map(|rate| rate.median));
+        Some((workload.name(), rates.reduce(f64::max)?))
+    };
+    ceilings.beside(&run.design.workloads.iter().filter_map(best).collect::<Vec<_>>())
+}
+
+fn show(run: &RunResult, as_json: bool, ceilings: &str, paths: &[PathBuf]) -> Result<()> {
     let text = if as_json {
         files::json(run)?
     } else {
-        format!("\n{}", table::render(run, std::io::stdout().is_terminal()))
+        let line = if ceilings.is_empty() { "" } else { "\n" };
+        format!("\n{}{line}{ceilings}", table::render(run, std::io::stdout().is_terminal()))
     };
     print(&text, run.took_s, paths);
     Ok(())
@@ -475,9 +488,10 @@ pub(super) mod tests {
         let Some(Command::Check(checks)) = parse(words).unwrap().command else { panic!("{words}") };
         assert_eq!((checks.prefix, checks.data), (here.join("p"), here.join("d/e")));
         assert_eq!(checks.plugin, here.join("build/ha_tidesdb.so"), "defaults too");
-        let Some(Command::Doctor(places)) = parse("tidelab doctor --data /x").unwrap().command else {
+        let Some(Command::Doctor(options)) = parse("tidelab doctor --data /x").unwrap().command else {
             panic!()
         };
+        let places = options.places;
         assert_eq!((places.prefix, places.data), (None, PathBuf::from("/x")));
     }
 

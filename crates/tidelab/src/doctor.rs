@@ -1,6 +1,11 @@
-//! What the machine lacks for a run.
+//! What the machine lacks for a run, and what its drivers cost ([`driver`], [`ceiling`]).
+
+pub mod ceiling;
+pub mod driver;
 
 use std::path::Path;
+
+use serde::Serialize;
 
 use crate::server::program;
 use crate::telemetry::machine;
@@ -10,12 +15,17 @@ use crate::workload::sysbench;
 const SPACE_BYTES: u64 = 2 << 30;
 
 /// One thing that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// What it is and how it is.
     pub text: String,
     /// A run cannot do without it.
     pub lacking: bool,
+}
+
+/// Whether the ceilings can be measured: sysbench and the server are there, whatever else lacks.
+pub fn can_measure(prefix: &Path) -> bool {
+    sysbench::version().is_ok() && ["mariadbd", "mariadb"].iter().all(|name| program(prefix, name).is_ok())
 }
 
 /// Looks at programs, plugins, space and load.

@@ -29,6 +29,7 @@ pub mod memory;
 pub mod planted;
 pub mod replay;
 pub mod replica;
+pub mod sensitivity;
 pub mod sql;
 
 use std::path::{Path, PathBuf};
@@ -88,11 +89,13 @@ pub enum Check {
     Bound,
     /// Resident memory under load and with ten thousand tables.
     Memory,
+    /// A delay that is planted in one of two equal tables is found and sized.
+    Sensitivity,
 }
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 20] = [
+    pub const ALL: [Check; 21] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
@@ -113,6 +116,7 @@ impl Check {
         Check::Sql,
         Check::Bound,
         Check::Memory,
+        Check::Sensitivity,
     ];
 
     /// The name on the command line.
@@ -138,6 +142,7 @@ impl Check {
             Check::Sql => "sql",
             Check::Bound => "bound",
             Check::Memory => "memory",
+            Check::Sensitivity => "sensitivity",
         }
     }
 
@@ -163,6 +168,7 @@ impl Check {
             Check::Sql => sql::run(lab),
             Check::Bound => bound::run(lab),
             Check::Memory => memory::run(lab),
+            Check::Sensitivity => sensitivity::run(lab),
         }
     }
 }

@@ -159,6 +159,13 @@ impl Latencies {
         self.buckets.iter().enumerate().filter(|(_, n)| **n > 0).map(|(place, n)| (lowest(place), *n))
     }
 
+    /// The same by the highest value of each bucket: the form in which a cell of a run keeps it, under
+    /// a name that ends with `_us`.
+    pub fn kept(&self) -> crate::run::Buckets {
+        let filled = self.buckets.iter().enumerate().filter(|(_, n)| **n > 0);
+        filled.map(|(place, n)| (highest(place) as f64, *n)).collect()
+    }
+
     /// What they say; zeros for none.
     pub fn figures(&self) -> LatencyFigures {
         if self.count == 0 {
@@ -360,6 +367,7 @@ mod tests {
         let mut latencies = Latencies::default();
         latencies.record_with_expected_interval(Duration::from_micros(100), Duration::from_micros(25));
         assert_eq!(latencies.buckets().collect::<Vec<_>>(), [(25, 1), (50, 1), (75, 1), (100, 1)]);
+        assert_eq!(of([7, 1000, 1001]).kept(), [(7.0, 1), (1003.0, 2)]);
         for (us, interval) in [
             (0, 0),
             (1_000_000, 0),

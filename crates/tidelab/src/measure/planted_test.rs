@@ -202,6 +202,9 @@ impl Machine {
     }
 }
 
+/// What makes a verdict of pairs.
+type Method = fn(&[(f64, f64)]) -> Ratio;
+
 /// What came of many experiments with one difference.
 struct Outcome {
     /// The share of each verdict.
@@ -323,11 +326,8 @@ fn few_rounds_promise_no_more_than_they_know() {
     println!("rounds; machine; method: equal called equal, 5 % found, wrong sign");
     for number in [3, 5, 10, 20] {
         for noise in [LABORATORY, DEDICATED, WORKSTATION, SHARED] {
-            let run = |slowdown, verdict: fn(&[(f64, f64)]) -> Ratio| {
-                experiments(noise, slowdown, verdict, |m| m.rounds(number))
-            };
-            let methods: [(&str, fn(&[(f64, f64)]) -> Ratio); 2] =
-                [("this", ratio), ("percentile", percentile_bootstrap)];
+            let run = |slowdown, verdict: Method| experiments(noise, slowdown, verdict, |m| m.rounds(number));
+            let methods: [(&str, Method); 2] = [("this", ratio), ("percentile", percentile_bootstrap)];
             for (name, verdict) in methods {
                 let (planted, equal) = (run(SLOWDOWN, verdict), run(0.0, verdict));
                 println!(

@@ -91,16 +91,16 @@ impl Ratio {
     /// has no spread, and so no verdict.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Ratio> {
         let logs = logs(pairs);
-        let median = median(&logs)?;
+        let median = Spread::of(&logs.iter().map(|log| log.exp()).collect::<Vec<f64>>())?.median;
         let (low, high) = interval(&logs);
-        let (low, high) = (low.min(median), high.max(median));
+        let (low, high) = (low.min(median.ln()), high.max(median.ln()));
         let verdict = match logs.len() {
             1 => Verdict::None,
             _ if low > 0.0 => Verdict::Higher,
             _ if high < 0.0 => Verdict::Lower,
             _ => Verdict::None,
         };
-        Some(Ratio { median: median.exp(), low: low.exp(), high: high.exp(), verdict })
+        Some(Ratio { median, low: low.exp(), high: high.exp(), verdict })
     }
 }
 
@@ -131,12 +131,27 @@ impl Resolution {
     /// be right.
     pub fn rounds_needed(self, pairs: &[(f64, f64)]) -> Option<usize> {
         let logs = logs(pairs);
-        if logs.len() < 2 || self.0 <= 0.0 {
+        if logs.len() < 2 {
             return None;
         }
         // What one round's ratio varies by, were it measured in very many.
-        let one = standard_error(&logs) * (logs.len() as f64).sqrt();
-        let enough = |n: &usize| student(degrees(*n)) * one / (*n as f64).sqrt() <= self.half_width();
+        self.rounds_at(standard_error(&logs) * (logs.len() as f64).sqrt())
+    }
+
+    /// The same from a ratio of so many rounds, three at least.
+    pub fn rounds_needed_after(self, ratio: &Ratio, rounds: usize) -> Option<usize> {
+        if rounds < 3 {
+            return None;
+        }
+        let half = (ratio.high / ratio.low).ln() / 2.0;
+        self.rounds_at(half / student(degrees(rounds)) * (rounds as f64).sqrt())
+    }
+
+    fn rounds_at(self, noise: f64) -> Option<usize> {
+        if self.0 <= 0.0 || !noise.is_finite() {
+            return None;
+        }
+        let enough = |n: &usize| student(degrees(*n)) * noise / (*n as f64).sqrt() <= self.half_width();
         Some((FEWEST_ROUNDS..MOST_ROUNDS).find(enough).unwrap_or(MOST_ROUNDS))
     }
 
@@ -156,13 +171,6 @@ fn sorted(figures: &[f64]) -> Vec<f64> {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
-}
-
-fn median(figures: &[f64]) -> Option<f64> {
-    if figures.is_empty() {
-        return None;
-    }
-    Some(quantile(&sorted(figures), 0.5))
 }
 
 /// The mean of sorted figures without the outermost ones.
@@ -330,6 +338,10 @@ mod tests {
         assert!(five.reached(&noisy(8, 0.08, 3.0)), "what is far beyond the noise needs no more");
         assert!(!five.reached(&noisy(7, 0.0, 1.0)), "the spread of few rounds is chance");
         assert_eq!((five.rounds_needed(&[(1.0, 1.0)]), five.rounds_needed(&[])), (None, None));
+        let pairs = noisy(40, 0.08, 1.0);
+        let after = five.rounds_needed_after(&Ratio::of(&pairs).unwrap(), 40).unwrap();
+        assert!((0.85..1.15).contains(&(after as f64 / needed as f64)), "{after} {needed}: by the interval");
+        assert_eq!(five.rounds_needed_after(&Ratio::of(&[(1.0, 1.0)]).unwrap(), 1), None);
     }
 
     #[test]

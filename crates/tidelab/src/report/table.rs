@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::result::RunResult;
-use crate::measure::statistics::{Ratio, Spread, Verdict};
+use crate::measure::statistics::{Ratio, Resolution, Spread, Verdict};
 use crate::measure::summary::{reference, Line};
 use crate::telemetry::machine::Machine;
 
@@ -55,7 +55,7 @@ pub fn render(run: &RunResult, color: bool) -> String {
         "median",
         "(min - max)",
         "median",
-        "(95 % interval)",
+        "(98 % interval)",
         "p95",
         "p99",
         "during",
@@ -96,6 +96,9 @@ pub fn render(run: &RunResult, color: bool) -> String {
             "The server's process (all engines in one) took at most {:.0} MB of memory.",
             megabytes(resident)
         ));
+    }
+    if let Some(text) = rounds_line(run.summary.iter().filter_map(|l| Some((l.ratio?, l.rounds)))) {
+        line(text);
     }
     let other = run.summary.iter().map(|l| l.other_cpus).fold(0.0, f64::max);
     if other > OTHER_CPUS {
@@ -166,6 +169,17 @@ pub(super) fn ratio(ratio: Option<Ratio>, paint: &Paint) -> String {
     }
 }
 
+/// How many rounds would tell 5 % apart at the noise of these ratios; none where one round was run.
+pub(super) fn rounds_line(ratios: impl Iterator<Item = (Ratio, usize)>) -> Option<String> {
+    let five = Resolution(0.05);
+    let mut needed: Vec<usize> =
+        ratios.filter_map(|(r, rounds)| five.rounds_needed_after(&r, rounds)).collect();
+    needed.sort_unstable();
+    let (least, most) = (needed.first()?, needed.last()?);
+    let rounds = if least == most { least.to_string() } else { format!("{least} to {most}") };
+    Some(format!("At the noise of these rounds it takes about {rounds} of them to tell 5 % apart."))
+}
+
 /// A whole number with its thousands apart.
 pub(super) fn grouped(number: f64) -> String {
     let digits = format!("{:.0}", number.abs());
@@ -221,7 +235,7 @@ mod tests {
         for part in [
             "sysbench 1.0.20, 8 threads, 1 x 100,000 rows, 10 s a run after 2 s, 2 rounds interleaved\n",
             "ratio to InnoDB",
-            "point_select     TidesDB      9,200   (9,000 - 9,400)     0.92   (0.90 - 0.94)      1.50    2.50",
+            "point_select     TidesDB      9,200   (9,000 - 9,400)     0.92   (0.60 - 1.40)      1.50    2.50",
             "                 InnoDB      10,000 (10,000 - 10,000)",
             "TidesDB               100,000       24.0       96.0         120.0",
             "at most 300 MB",
@@ -229,6 +243,17 @@ mod tests {
             assert!(text.contains(part), "no '{part}' in\n{text}");
         }
         assert!(!text.contains("FAILED") && !text.contains('\x1b'));
+        assert!(!text.contains("tell 5 % apart"), "two rounds know nothing of the noise");
+    }
+
+    #[test]
+    fn the_rounds_that_are_missing_are_named() {
+        let ratio =
+            |spread: f64| Ratio::of(&[(100.0 - spread, 100.0), (100.0, 100.0), (100.0 + spread, 100.0)]);
+        let line = |spreads: &[f64]| rounds_line(spreads.iter().filter_map(|s| Some((ratio(*s)?, 3))));
+        let text = line(&[0.1, 8.0]).unwrap();
+        assert!(text.starts_with("At the noise of these rounds it takes about 8 to 53 of them"), "{text}");
+        assert_eq!(line(&[]), None);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use super::result::SCHEMA_VERSION;
-use super::table::{grouped, machine_line, megabytes, middle, no_figures, ratio, Paint, OTHER_CPUS};
+use super::table::{
+    grouped, machine_line, megabytes, middle, no_figures, ratio, rounds_line, Paint, OTHER_CPUS,
+};
 use crate::measure::summary::reference;
 use crate::measure::tpcc::{Design, Record};
 use crate::measure::tpcc_summary::{lines, Line};
@@ -111,7 +113,7 @@ pub fn render(run: &TpccResult, color: bool) -> String {
         "median",
         "(min - max)",
         "median",
-        "(95 % interval)",
+        "(98 % interval)",
         "TPM",
         "during",
         "after",
@@ -122,6 +124,9 @@ pub fn render(run: &TpccResult, color: bool) -> String {
     ));
     for l in &run.summary {
         line(engine_line(l, &paint));
+    }
+    if let Some(text) = rounds_line(run.summary.iter().filter_map(|l| Some((l.ratio?, l.rounds)))) {
+        line(text);
     }
     line(String::new());
     line(format!(
@@ -271,7 +276,7 @@ pub(crate) mod tests {
         for part in [
             "TPC-C after HammerDB: 40 warehouses, 8 users, 60 s after 30 s of ramp-up, 2 rounds interleaved",
             "Settings: tpcc-small-64M.cnf; a server for each engine",
-            "TidesDB     19,000 (18,000 - 20,000)     1.90   (1.80 - 2.00)    41,800",
+            "TidesDB     19,000 (18,000 - 20,000)     1.90   (0.68 - 5.26)    41,800",
             "NEWORD     TidesDB      2,000       6    20.0      2.00      1.50      4.00",
             "           InnoDB",
             "OSTAT      TidesDB",

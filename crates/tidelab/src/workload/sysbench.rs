@@ -185,10 +185,28 @@ pub fn version() -> Result<String> {
     Err(Error::Missing { what, remedy: "make setup installs it (package sysbench)".to_string() })
 }
 
+/// What a run of sysbench is on, for engines and scripts that are no competitors' and no workload's.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// The script, as `oltp_insert`, or the path of one.
+    pub script: &'a str,
+    /// The database.
+    pub database: &'a str,
+    /// The engine, as the server names it.
+    pub engine: &'a str,
+}
+
 impl Sysbench<'_> {
     /// Makes and fills an engine's tables in its database, which must be there and empty.
     pub fn prepare(&self, engine: Engine, seed: u32) -> Result<()> {
-        let mut command = self.command(engine, Workload::ReadWrite, seed);
+        let (database, engine) = (engine.database(), engine.name());
+        self.prepare_on(Target { script: "oltp_read_write", database, engine }, seed)
+    }
+
+    /// The same in any database and with any engine.
+    pub fn prepare_on(&self, target: Target<'_>, seed: u32) -> Result<()> {
+        let engine = target.engine;
+        let mut command = self.command(target, seed);
         command.arg(format!("--threads={}", self.load.tables.min(self.load.threads))).arg("prepare");
         let limit = Duration::from_secs(120 + self.load.rows * u64::from(self.load.tables) / 1000);
         let what = format!("sysbench prepare on {engine}");
@@ -206,11 +224,23 @@ impl Sysbench<'_> {
         engine: Engine,
         workload: Workload,
         seed: u32,
+        progress: impl FnMut(&Second),
+    ) -> Result<Run> {
+        let script = format!("oltp_{workload}");
+        let target = Target { script: &script, database: engine.database(), engine: engine.name() };
+        self.run_on(target, &format!("sysbench {workload} on {engine}"), seed, progress)
+    }
+
+    /// Runs any script; `what` names the run in an error.
+    pub fn run_on(
+        &self,
+        target: Target<'_>,
+        what: &str,
+        seed: u32,
         mut progress: impl FnMut(&Second),
     ) -> Result<Run> {
         let Load { warm_up_s, time_s, threads, .. } = self.load;
-        let what = format!("sysbench {workload} on {engine}");
-        let mut command = self.command(engine, workload, seed);
+        let mut command = self.command(target, seed);
         command.arg(format!("--threads={threads}")).arg(format!("--time={}", warm_up_s + time_s)).args([
             "--report-interval=1",
             "--percentile=95",
@@ -227,7 +257,7 @@ impl Sysbench<'_> {
         let mut seconds = Vec::new();
         let (mut client_before, mut client_after) = (0.0, 0.0);
         let limit = Duration::from_secs(u64::from(warm_up_s + time_s)) + GRACE;
-        let output = self.watch(&what, command, limit, |line, client| match reader.line(line) {
+        let output = self.watch(what, command, limit, |line, client| match reader.line(line) {
             Some(Event::Checkpoint) => {
                 begin = now(self.server);
                 client_before = process_use(client).cpu_s;
@@ -243,23 +273,24 @@ impl Sysbench<'_> {
             }
             None => {}
         })?;
-        let report =
-            reader.finish().map_err(|_| Error::Load { what: what.clone(), message: output.complaint() })?;
+        let report = reader
+            .finish()
+            .map_err(|_| Error::Load { what: what.to_string(), message: output.complaint() })?;
         if !output.success || !report.fatal.is_empty() {
-            return Err(Error::Load { what, message: output.complaint() });
+            return Err(Error::Load { what: what.to_string(), message: output.complaint() });
         }
         let end = end.unwrap_or_else(|| now(self.server));
         Ok(Run { report, seconds, begin, end, client_cpu_s: (client_after - client_before).max(0.0) })
     }
 
-    fn command(&self, engine: Engine, workload: Workload, seed: u32) -> Command {
+    fn command(&self, target: Target<'_>, seed: u32) -> Command {
         let mut command = Command::new("sysbench");
         command
-            .arg(format!("oltp_{workload}"))
+            .arg(target.script)
             .args(["--db-driver=mysql", "--mysql-user=root"])
             .arg(format!("--mysql-socket={}", self.socket.display()))
-            .arg(format!("--mysql-db={}", engine.database()))
-            .arg(format!("--mysql-storage-engine={}", engine.name()))
+            .arg(format!("--mysql-db={}", target.database))
+            .arg(format!("--mysql-storage-engine={}", target.engine))
             .arg(format!("--tables={}", self.load.tables))
             .arg(format!("--table-size={}", self.load.rows))
             .arg(format!("--rand-seed={seed}"));
@@ -394,7 +425,10 @@ mod tests {
     #[test]
     fn the_command_names_engine_database_and_size() {
         let interrupt = Interrupt::default();
-        let command = sysbench(&interrupt).command(Engine::RocksDb, Workload::UpdateIndex, 7);
+        let engine = Engine::RocksDb;
+        let target =
+            Target { script: "oltp_update_index", database: engine.database(), engine: engine.name() };
+        let command = sysbench(&interrupt).command(target, 7);
         let arguments: Vec<_> = command.get_args().map(|a| a.to_string_lossy().into_owned()).collect();
         assert_eq!(
             arguments,
