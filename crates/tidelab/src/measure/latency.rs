@@ -159,11 +159,11 @@ impl Latencies {
         self.buckets.iter().enumerate().filter(|(_, n)| **n > 0).map(|(place, n)| (lowest(place), *n))
     }
 
-    /// The same by the highest value of each bucket: the form in which a cell of a run keeps it, under
+    /// The same by the highest value of each bucket, or the greatest that is in it: the form in which a cell of a run keeps it, under
     /// a name that ends with `_us`.
     pub fn kept(&self) -> crate::run::Buckets {
         let filled = self.buckets.iter().enumerate().filter(|(_, n)| **n > 0);
-        filled.map(|(place, n)| (highest(place) as f64, *n)).collect()
+        filled.map(|(place, n)| ((highest(place) as f64).min(self.max_us as f64), *n)).collect()
     }
 
     /// What they say; zeros for none.
@@ -187,12 +187,6 @@ impl Latencies {
     /// The least value within which so large a share stays, in milliseconds; 0 for none.
     pub fn within_ms(&self, share: f64) -> f64 {
         self.quantile(share) / 1000.0
-    }
-
-    /// The histogram in the form in which runs keep it, in microseconds.
-    pub fn kept(&self) -> crate::run::Buckets {
-        let filled = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
-        filled.map(|(place, count)| ((highest(place) as f64).min(self.max_us as f64), *count)).collect()
     }
 
     /// The least value within which so large a share (0 to 1) stays, in microseconds, at most
@@ -367,7 +361,7 @@ mod tests {
         let mut latencies = Latencies::default();
         latencies.record_with_expected_interval(Duration::from_micros(100), Duration::from_micros(25));
         assert_eq!(latencies.buckets().collect::<Vec<_>>(), [(25, 1), (50, 1), (75, 1), (100, 1)]);
-        assert_eq!(of([7, 1000, 1001]).kept(), [(7.0, 1), (1003.0, 2)]);
+        assert_eq!(of([7, 1000, 1001]).kept(), [(7.0, 1), (1001.0, 2)]);
         for (us, interval) in [
             (0, 0),
             (1_000_000, 0),

@@ -445,7 +445,8 @@ mod tests {
         std::hint::black_box(sum);
         let recording = recorder.stop();
         let column = |name: &str| recording.series.column(name).unwrap();
-        assert_eq!(recording.series.rows.len(), 2, "a second and a half: {:?}", column("at_s"));
+        // Of a second and a half; on a busy machine the second look may be late.
+        assert!(matches!(recording.series.rows.len(), 1 | 2), "{:?}", column("at_s"));
         assert!(column("server_user_cpus").iter().sum::<f64>() > 0.0);
         assert!(column("server_resident_bytes")[0] > 100_000.0);
         assert!(column("memory_available_bytes")[0] > 0.0);
