@@ -1,5 +1,6 @@
 //! Measured tasks in the form in which runs are kept.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::counts::{Group, Kind};
@@ -78,6 +79,12 @@ pub fn metrics() -> Vec<Metric> {
         if name == "insert" {
             all.push(metric("windows_ratio", "Worst window against the median", ""));
         }
+        all.push(Metric::detail(
+            &format!("{name}s_slowest_window_per_s"),
+            &format!("Slowest ten seconds of {title}"),
+            "1/s",
+            Higher,
+        ));
     }
     all.extend([
         Metric::detail("after_cpu_us", "Server CPU for an inserted row after the load", "us", Lower),
@@ -136,6 +143,10 @@ pub fn fill(cell: &mut Cell, measured: &Measured, space: Option<Space>, folder: 
             cell.figure(&format!("{name}_worst_window_ms"), flatness.worst_ms);
             cell.figure(&format!("{name}_windows_ratio"), flatness.ratio);
         }
+        let rates = measured.rates.get(&group).map_or(&[][..], Vec::as_slice);
+        if let Some(slowest) = rates.iter().map(|(_, rate)| *rate).reduce(f64::min).filter(|r| *r > 0.0) {
+            cell.figure(&format!("{name}s_slowest_window_per_s"), slowest);
+        }
     }
     let (begin, end) = (&outcome.begin, &outcome.end);
     let client = outcome.client_cpu_s / seconds;
@@ -170,19 +181,27 @@ pub fn flatness(measured: &Measured, group: Group) -> Option<Flatness> {
     Flatness::of(measured.windows.get(&group)?, measured.outcome.seconds)
 }
 
-/// The worst of each ten seconds, as a table.
+/// The worst latency and the rate of each ten seconds, as a table.
 fn windows(measured: &Measured) -> Series {
-    let mut series = Series::new(["insert_worst_ms", "query_worst_ms", "delete_worst_ms"]);
+    let mut series = Series::new([
+        "insert_worst_ms",
+        "query_worst_ms",
+        "delete_worst_ms",
+        "inserts_per_s",
+        "queries_per_s",
+        "deletes_per_s",
+    ]);
     let count = (measured.outcome.seconds / WINDOW_S).ceil() as usize;
     for n in 1..=count {
         let end = n as f64 * WINDOW_S;
-        let of = |group: Group| {
-            let windows = measured.windows.get(&group).map_or(&[][..], Vec::as_slice);
-            windows.iter().find(|(at, _)| *at == end).map_or(f64::NAN, |(_, worst)| *worst)
+        let of = |windows: &BTreeMap<Group, Vec<(f64, f64)>>, group: Group| {
+            let windows = windows.get(&group).map_or(&[][..], Vec::as_slice);
+            windows.iter().find(|(at, _)| *at == end).map_or(f64::NAN, |(_, value)| *value)
         };
-        let row: Vec<f64> = std::iter::once(end).chain(Group::ALL.map(of)).collect();
-        if row[1..].iter().any(|value| value.is_finite()) {
-            series.rows.push(row);
+        let worst = Group::ALL.map(|group| of(&measured.windows, group));
+        let rates = Group::ALL.map(|group| of(&measured.rates, group));
+        if worst.iter().any(|value| value.is_finite()) {
+            series.rows.push([&[end][..], &worst, &rates].concat());
         }
     }
     series

@@ -13,7 +13,7 @@ use super::counts::Group;
 use super::drive::{Drive, Outcome, Second};
 use super::lines::{counted, Lines};
 use super::queue::{Dialect, Task};
-use super::windows::worst_by_window;
+use super::windows::{rate_by_window, worst_by_window};
 use super::{clock, connection, schema};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
@@ -63,6 +63,8 @@ pub struct Measured {
     pub series: Series,
     /// Worst latencies by ten seconds, of inserts, queries and deletes: end and milliseconds.
     pub windows: BTreeMap<Group, Vec<(f64, f64)>>,
+    /// Rates of whole ten seconds: end and rows or queries a second.
+    pub rates: BTreeMap<Group, Vec<(f64, f64)>>,
     /// Why it does not count; empty when it does.
     pub failures: Vec<String>,
 }
@@ -157,9 +159,16 @@ impl<'a> Runner<'a> {
                 begin.elapsed().as_secs_f64()
             ));
         }
-        let windows = record.windows();
-        let rows_before = known.contents.rows;
-        Ok(Measured { engine, rows_before, outcome, after_cpu_s, series: record.series, windows, failures })
+        Ok(Measured {
+            engine,
+            rows_before: known.contents.rows,
+            after_cpu_s,
+            windows: record.windows(),
+            rates: record.rates(outcome.seconds),
+            series: record.series,
+            outcome,
+            failures,
+        })
     }
 
     fn quiet(&self) -> Result<Option<f64>> {
@@ -288,13 +297,20 @@ fn know(task: &Task, session: &mut Session) -> Result<Known> {
 struct Record {
     series: Series,
     worst: BTreeMap<Group, Vec<(f64, f64, Option<f64>)>>,
+    rates: BTreeMap<Group, Vec<(f64, f64, f64)>>,
     cpu_s: Option<f64>,
     has_server: bool,
 }
 
 impl Record {
     fn new(has_server: bool) -> Record {
-        Record { series: Series::new(SECONDS), worst: BTreeMap::new(), cpu_s: None, has_server }
+        Record {
+            series: Series::new(SECONDS),
+            worst: BTreeMap::new(),
+            rates: BTreeMap::new(),
+            cpu_s: None,
+            has_server,
+        }
     }
 
     fn second(&mut self, second: &Second) {
@@ -307,6 +323,7 @@ impl Record {
             let some = counts.latencies.count() > 0;
             let quantile = |share| if some { counts.latencies.within_ms(share) } else { f64::NAN };
             let rate = counted(group, &counts) as f64 / length_s;
+            self.rates.entry(group).or_default().push((at_s, length_s, rate));
             row.extend([rate, quantile(0.5), quantile(0.99), worst_ms.unwrap_or(f64::NAN)]);
         }
         let cpu_s = second.moment.server.cpu_s;
@@ -314,6 +331,10 @@ impl Record {
         let resident = second.moment.server.resident_bytes as f64;
         row.extend(if self.has_server { [cpus, resident] } else { [f64::NAN; 2] });
         self.series.rows.push(row);
+    }
+
+    fn rates(&self, lasted_s: f64) -> BTreeMap<Group, Vec<(f64, f64)>> {
+        self.rates.iter().map(|(group, seconds)| (*group, rate_by_window(seconds, lasted_s))).collect()
     }
 
     fn windows(&self) -> BTreeMap<Group, Vec<(f64, f64)>> {

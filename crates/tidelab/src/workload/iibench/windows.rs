@@ -16,15 +16,38 @@ pub fn worst_by_window(seconds: &[(f64, f64, Option<f64>)]) -> Vec<(f64, f64)> {
     let mut windows: Vec<(f64, f64)> = Vec::new();
     for (at_s, length_s, worst_ms) in seconds {
         let Some(worst_ms) = worst_ms else { continue };
-        // A reporter wakes a little late: what it calls a second may end in the next.
-        let began_s = (at_s - length_s).max(0.0) + 0.05;
-        let end_s = ((began_s / WINDOW_S).floor() + 1.0) * WINDOW_S;
+        let end_s = window_end(*at_s, *length_s);
         match windows.last_mut() {
             Some((end, worst)) if *end == end_s => *worst = worst.max(*worst_ms),
             _ => windows.push((end_s, *worst_ms)),
         }
     }
     windows
+}
+
+/// The end of the window to which a second belongs.
+fn window_end(at_s: f64, length_s: f64) -> f64 {
+    // A reporter wakes a little late: what it calls a second may end in the next.
+    let began_s = (at_s - length_s).max(0.0) + 0.05;
+    ((began_s / WINDOW_S).floor() + 1.0) * WINDOW_S
+}
+
+/// The rate of each whole window, given each second's end, length and rate: its end, and a second's
+/// worth.
+pub fn rate_by_window(seconds: &[(f64, f64, f64)], lasted_s: f64) -> Vec<(f64, f64)> {
+    let mut windows: Vec<(f64, f64, f64)> = Vec::new();
+    for (at_s, length_s, per_s) in seconds {
+        let end_s = window_end(*at_s, *length_s);
+        match windows.last_mut() {
+            Some((end, length, count)) if *end == end_s => {
+                *length += length_s;
+                *count += per_s * length_s;
+            }
+            _ => windows.push((end_s, *length_s, per_s * length_s)),
+        }
+    }
+    windows.retain(|(end, ..)| *end <= lasted_s + 0.5);
+    windows.into_iter().map(|(end, length, count)| (end, count / length.max(1e-3))).collect()
 }
 
 /// What windows say together.
@@ -77,6 +100,14 @@ mod tests {
             worst_by_window(&[(8.0, 1.0, Some(2.0)), (40.0, 32.0, Some(32_000.0))]),
             [(10.0, 32_000.0)]
         );
+    }
+
+    #[test]
+    fn rates_are_those_of_whole_windows() {
+        let seconds: Vec<(f64, f64, f64)> =
+            (0..25).map(|n| (f64::from(n) + 1.0, 1.0, if n < 10 { 100.0 } else { 40.0 })).collect();
+        assert_eq!(rate_by_window(&seconds, 25.0), [(10.0, 100.0), (20.0, 40.0)]);
+        assert_eq!(rate_by_window(&seconds[..5], 5.0), []);
     }
 
     #[test]
