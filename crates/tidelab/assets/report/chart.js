@@ -114,7 +114,7 @@ function plotOf(spec, off, width, height, scale) {
     : { values: (_, all) => tickTexts(all, spec.y.unit) };
   const below = xAxis(spec, width, scale);
   const options = {
-    width, height,
+    width, height: height + (below.taller || 0),
     legend: { show: false },
     padding: [10 * scale, 14 * scale, 0, below.room || 0],
     cursor: {
@@ -196,7 +196,8 @@ function xAxis(spec, width, scale) {
       splits: () => names.map((_, at) => at),
       values: () => texts.map((text, at) => (turned && at % every ? "" : text)),
       rotate: turned ? 45 : 0,
-      room: turned ? Math.max(0, texts[0].length * 4.9 * scale - 44 * scale - width / names.length / 2) : 0,
+      room: turned ? Math.max(0, texts[0].length * 5.4 * scale - 44 * scale - width / names.length / 2) : 0,
+      taller: turned ? longest * 3 * scale : 0,
       size: (turned ? longest * 4.8 + 22 : 30) * scale,
       grid: { show: false },
       ticks: { show: false },

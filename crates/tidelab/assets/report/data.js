@@ -111,7 +111,9 @@ function spreadText(spread, unit) {
   return quantity(spread[0], unit) + (spread[1] !== spread[2] ? ` (${number2(spread[1], unit)} to ${number2(spread[2], unit)})` : "");
 }
 
+// Without the unit, but for sizes, whose unit goes with the number.
 function number2(value, unit) {
+  if (value === null || value === undefined) return NONE;
   return isBytes(unit) ? bytes(value, number) : number(value);
 }
 

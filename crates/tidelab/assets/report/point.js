@@ -6,17 +6,17 @@ function openPoint(group) {
   const cells = group.c.map((at) => owner.cells[at]);
   const metrics = owner.metrics.map((m, at) => [m, at]).filter(([, at]) => cells.some((cell) => cell.v[at] !== null));
   const rows = metrics.map(([m, at]) => ({ m, at, spread: group.s[at], ratio: group.q[at] }));
-  const title = owner.axes.map((axis, at) => labelText(owner, at, group.l[at])).join(" · ");
+  const title = owner.axes.map((axis, at) => (axis.role === "number" ? countText(owner, at, group.l[at]) : labelText(owner, at, group.l[at]))).join(" · ");
   const ofRounds = cells.map((cell, place) => ({
     title: "Round " + cell.r, right: true,
-    csv: ({ at }) => cell.v[at], show: ({ m, at }) => quantity(cell.v[at], m.unit),
+    csv: ({ at }) => cell.v[at], show: ({ m, at }) => number2(cell.v[at], m.unit),
     mark: () => (cells[place].f.length ? "failed" : null),
   }));
   const reference = owner.competitor === null ? "" : labelText(owner, owner.competitor, owner.reference);
   const figures = table("point", [
-    { title: "Figure", csv: ({ m }) => m.title + (m.unit ? ", " + m.unit : "") },
-    { title: "Median (least to greatest)", right: true, csv: ({ spread }) => spread?.[0], show: ({ m, spread }) => spreadText(spread, m.unit) },
-    { title: `Against ${reference}`, right: true, csv: ({ ratio }) => ratio?.[0], show: ({ ratio }) => ratioText(ratio) },
+    { title: "Figure", csv: ({ m }) => m.title + (m.unit ? ", " + m.unit : ""), show: ({ m }) => m.title + (m.unit && !isBytes(m.unit) ? ", " + m.unit : "") },
+    { title: "Median, least to greatest", right: true, csv: ({ spread }) => spread?.[0], show: ({ m, spread }) => spreadCell(spread, m.unit) },
+    { title: reference ? `Against ${reference}` : "Ratio", right: true, csv: ({ ratio }) => ratio?.[0], show: ({ ratio }) => ratioCell(ratio) },
     ...ofRounds,
   ], rows);
   const toSeconds = cells.some((cell) => cell.s.length)

@@ -13,6 +13,8 @@ use crate::run::Cell;
 
 /// Seconds that a sparkline shows.
 const SPARK: usize = 40;
+/// How often the picture is drawn anew while nothing happens.
+const TICK: Duration = Duration::from_millis(500);
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// A competitor in the picture.
@@ -47,7 +49,7 @@ impl Live {
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}") {
             bar.set_style(style.progress_chars("=> "));
         }
-        bar.enable_steady_tick(Duration::from_millis(500));
+        bar.enable_steady_tick(TICK);
         Live {
             bar,
             unit: unit.to_string(),
@@ -59,10 +61,22 @@ impl Live {
         }
     }
 
+    /// Takes the picture away until the next cell begins, so that others can write to stderr, as
+    /// [`conduct`](crate::run::conduct) does between groups.
+    pub fn rest(&self) {
+        self.bar.disable_steady_tick();
+        self.bar.finish_and_clear();
+    }
+
     /// A cell begins; `title` says which, as `read_write on TidesDB, 8 threads, round 2`.
     pub fn cell_begins(&mut self, competitor: &str, title: &str) {
         self.competitor(competitor).last.clear();
         self.now = Some((title.to_string(), Instant::now()));
+        if self.bar.is_finished() {
+            self.bar.reset();
+            self.bar.set_position(self.over as u64);
+            self.bar.enable_steady_tick(TICK);
+        }
         if self.bar.is_hidden() {
             say(&self.bar, &format!("[{}/{}] {title}", self.over + 1, self.cells));
         }
@@ -202,6 +216,7 @@ mod tests {
         assert!(picture.starts_with("no estimate yet, insert on A, 0 s\n  A ▄█ "), "{picture}");
         assert!(picture.ends_with("200 rows/s"), "{picture}");
         live.cell_ends("A", &cell(None), "150 rows/s");
+        live.rest();
         live.cell_begins("Bcd", "insert on Bcd");
         live.cell_ends("Bcd", &cell(Some("lost")), "");
         let lines: Vec<String> = live.picture().lines().map(String::from).collect();
