@@ -8,7 +8,7 @@ use tidesdb::backup::{self, Backup, BackupOptions, Watch};
 use tidesdb::io::RealDisk;
 use tidesdb::Error;
 
-use crate::error::{guard, OK};
+use crate::error::{guard, guard_shared, OK};
 use crate::store::DbHandle;
 use crate::{answer, given, given_mut, null};
 
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn tidesdb_backup(
     links: c_int,
     watch: *const WatchC,
 ) -> c_int {
-    guard(|| {
+    guard_shared(|| {
         // SAFETY: the crate's contract.
         let (handle, to) = unsafe { (given(db)?, path(to)?) };
         let options = BackupOptions { links: links != 0 };
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn tidesdb_backup_moment(
     watch: *const WatchC,
     sequence: *mut u64,
 ) -> c_int {
-    guard(|| {
+    guard_shared(|| {
         // SAFETY: the crate's contract.
         let handle = unsafe { given_mut(job)? };
         // SAFETY: as above.

@@ -98,7 +98,7 @@ class OnlineBackup {
 
   bool run() {
     if (refused() || begin() || take_moment() || copy_definitions()) return true;
-    locks_.release_definitions();
+    locks_.release();
     return finish();
   }
 

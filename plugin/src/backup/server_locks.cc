@@ -4,38 +4,35 @@
 
 namespace tidesdb {
 
-bool ServerLocks::acquire(enum_mdl_type type, MDL_ticket **ticket) {
+bool ServerLocks::upgrade(enum_mdl_type type) {
+  const double timeout = static_cast<double>(thd_->variables.lock_wait_timeout);
+  return thd_->mdl_context.upgrade_shared_lock(ticket_, type, timeout);
+}
+
+bool ServerLocks::hold_definitions() {
   MDL_request request;
-  MDL_REQUEST_INIT(&request, MDL_key::BACKUP, "", "", type, MDL_EXPLICIT);
-  if (thd_->mdl_context.acquire_lock(&request, static_cast<double>(thd_->variables.lock_wait_timeout)))
-    return true;
-  *ticket = request.ticket;
-  return false;
+  MDL_REQUEST_INIT(&request, MDL_key::BACKUP, "", "", MDL_BACKUP_START, MDL_EXPLICIT);
+  const double timeout = static_cast<double>(thd_->variables.lock_wait_timeout);
+  if (thd_->mdl_context.acquire_lock(&request, timeout)) return true;
+  ticket_ = request.ticket;
+  return upgrade(MDL_BACKUP_FLUSH) || upgrade(MDL_BACKUP_WAIT_FLUSH) || upgrade(MDL_BACKUP_WAIT_DDL);
 }
-
-void ServerLocks::release(MDL_ticket **ticket) {
-  if (*ticket) thd_->mdl_context.release_lock(*ticket);
-  *ticket = nullptr;
-}
-
-bool ServerLocks::hold_definitions() { return acquire(MDL_BACKUP_BLOCK_DDL, &definitions_); }
 
 bool ServerLocks::hold_commits() {
-  const double timeout = static_cast<double>(thd_->variables.lock_wait_timeout);
-  if (acquire(MDL_BACKUP_FLUSH, &commits_)) return true;
-  if (thd_->mdl_context.upgrade_shared_lock(commits_, MDL_BACKUP_WAIT_FLUSH, timeout)) return true;
   held_since_ = microsecond_interval_timer();
-  const bool failed = thd_->mdl_context.upgrade_shared_lock(commits_, MDL_BACKUP_WAIT_COMMIT, timeout);
-  if (failed) release_commits();
-  return failed;
+  return upgrade(MDL_BACKUP_WAIT_COMMIT);
 }
 
 void ServerLocks::release_commits() {
-  release(&commits_);
-  if (held_since_) held_us_ = microsecond_interval_timer() - held_since_;
+  if (!held_since_) return;
+  ticket_->downgrade_lock(MDL_BACKUP_WAIT_DDL);
+  held_us_ = microsecond_interval_timer() - held_since_;
   held_since_ = 0;
 }
 
-void ServerLocks::release_definitions() { release(&definitions_); }
+void ServerLocks::release() {
+  if (ticket_) thd_->mdl_context.release_lock(ticket_);
+  ticket_ = nullptr;
+}
 
 }  // namespace tidesdb
