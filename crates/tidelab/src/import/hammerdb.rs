@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_log_and_its_profile_are_one_cell() {
-        let other = LOG.replace("3120", "2000");
+        let other = LOG.replace("39385", "2000");
         let imported = import(
             files(&[
                 ("d/innodb_4vu.log", &other),
@@ -342,7 +342,7 @@ mod tests {
         .unwrap();
         assert_eq!(imported.cells.len(), 2);
         let tidesdb = &cell(&imported, "engine", "TidesDB").cell;
-        assert_eq!((tidesdb.figures["nopm"], tidesdb.figures["NEWORD_p99_ms"]), (3120.0, 27.904));
+        assert_eq!((tidesdb.figures["nopm"], tidesdb.figures["NEWORD_p99_ms"]), (39_385.0, 9.855));
         let innodb = &cell(&imported, "engine", "InnoDB").cell;
         assert_eq!((innodb.figures["nopm"], innodb.figures.get("NEWORD_p99_ms")), (2000.0, None));
         assert_eq!(innodb.id.label("users"), "4");
@@ -375,6 +375,21 @@ mod tests {
             (first["nopm"], first["NEWORD_average_ms"], first["NEWORD_p99_ms"], first["NEWORD_time_percent"]),
             (100.0, 3.7, 5.9, 54.0)
         );
+        let ours = import(
+            files(&[
+                ("demo-tpcc-cells.csv", include_str!("../../testdata/import/hammerdb/demo-tpcc-cells.csv")),
+                (
+                    "demo-tpcc-transactions.csv",
+                    include_str!("../../testdata/import/hammerdb/demo-tpcc-transactions.csv"),
+                ),
+            ]),
+            None,
+        )
+        .unwrap();
+        assert_eq!(ours.run.notes, Vec::<String>::new());
+        assert_eq!(ours.cells.len(), 3);
+        let tidesdb = &cell(&ours, "engine", "TidesDB").cell;
+        assert_eq!((tidesdb.figures["nopm"], tidesdb.figures["NEWORD_p99_ms"]), (39_384.7507, 9.855));
         let cells = "engine,round,status,failures,nopm,tpm,resident_bytes\nTidesDB,1,ok,,100,230,7\n\
             TidesDB,2,failed,a row is missing,90,200,7\n";
         let transactions = "engine,round,status,transaction,calls,p99_ms\nTidesDB,1,ok,NEWORD,9,5.5\n\

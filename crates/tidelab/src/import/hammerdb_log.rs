@@ -183,7 +183,7 @@ mod tests {
         let log = read(LOG);
         assert_eq!(log.measured.len(), 1);
         let one = &log.measured[0];
-        assert_eq!((one.nopm, one.tpm, one.users), (Some(3120.0), Some(6870.0), Some(4)));
+        assert_eq!((one.nopm, one.tpm, one.users), (Some(39_385.0), Some(88_099.0), Some(4)));
         assert_eq!((one.rampup_min, one.duration_min), (Some(1.0), Some(2.0)));
         assert_eq!(one.failures, Vec::<String>::new());
         assert!(one.text.contains("Active Virtual Users"));
@@ -226,7 +226,7 @@ mod tests {
         let names: Vec<&String> = profile.procedures.keys().collect();
         assert_eq!(names, ["DELIVERY", "NEWORD", "OSTAT", "PAYMENT", "SLEV"]);
         let neword = &profile.procedures["NEWORD"];
-        assert_eq!((neword["calls"], neword["p99_ms"], neword["average_ms"]), (6241.0, 27.904, 8.51));
-        assert_eq!((neword["sd_ms"], neword["time_percent"]), (5.204, 54.3));
+        assert_eq!((neword["calls"], neword["p99_ms"], neword["average_ms"]), (7972.0, 9.855, 3.591));
+        assert_eq!((neword["sd_ms"], neword["time_percent"]), (1.9577, 59.987));
     }
 }
