@@ -147,13 +147,15 @@ experiments: plugin engine-program ## the five documents' experiments, small: [E
 plugin-at: setup ## the plugin of another revision, to compare with: REV=revision, into build/at/base
 	@scripts/plugin/at.sh $(REV) $(BUILD)/at/base
 
-# RocksDB costs packages that nothing else needs: they are installed here, not by setup.
+# RocksDB costs packages that nothing else needs: they are installed here, not by setup. Debian's library is built
+# with its assertions: ROCKSDB=source compiles the crate's own source without them, for ten minutes and more.
 ENGINE_ARGS ?=
-engine-program: setup ## tidelab-engine with RocksDB: tidelab runs it for experiments/engine.toml
-	@rocksdb=$$(scripts/setup/rocksdb.sh) && eval "$$rocksdb" && \
+ROCKSDB ?= debian
+engine-program: setup ## tidelab-engine with RocksDB: tidelab runs it for experiments/engine.toml [ROCKSDB=source]
+	@rocksdb=$$(scripts/setup/rocksdb.sh $(ROCKSDB)) && eval "$$rocksdb" && \
 	  cargo build --release -p tidelab-engine --features rocksdb
 
-bench-engine: engine-program ## the bare engine beside RocksDB and LMDB: [ROUNDS=n] [ENGINE_ARGS="options"]
+bench-engine: engine-program ## the bare engine beside RocksDB and LMDB: [ROUNDS=n] [ENGINE_ARGS="..."] [ROCKSDB=source]
 	@target/release/tidelab-engine $(if $(ROUNDS),--rounds $(ROUNDS)) $(ENGINE_ARGS)
 
 clean: ## remove what was built here; servers' data and the shared prefix stay
