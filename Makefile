@@ -37,7 +37,7 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup prefix engine plugin links server stop shell restore test test-engine test-mtr test-suites \
   test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-engine experiments \
-  plugin-at clean
+  engine-program plugin-at clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
@@ -140,18 +140,23 @@ bench-tpcc: plugin ## TPC-C, 40 warehouses, 64 MB caches and all in memory: [WAR
 # EXPERIMENT=experiments/x.toml; without it all of them, small, going on where a run was ended.
 EXPERIMENT ?=
 SIZE ?= small
-experiments: plugin ## the five documents' experiments, small: [EXPERIMENT=file] [SIZE=full]
+experiments: plugin engine-program ## the five documents' experiments, small: [EXPERIMENT=file] [SIZE=full]
 	$(TIDELAB) run --prefix $(PREFIX) --plugin $(PLUGIN) --data $(BUILD)/experiments --out $(BUILD)/runs \
 	  $(if $(EXPERIMENT),--size $(SIZE) --resume $(EXPERIMENT),--all-small)
 
 plugin-at: setup ## the plugin of another revision, to compare with: REV=revision, into build/at/base
 	@scripts/plugin/at.sh $(REV) $(BUILD)/at/base
 
-# RocksDB costs packages that nothing else needs: they are installed here, not by setup.
+# RocksDB costs packages that nothing else needs: they are installed here, not by setup. Debian's library is built
+# with its assertions: ROCKSDB=source compiles the crate's own source without them, for ten minutes and more.
 ENGINE_ARGS ?=
-bench-engine: setup ## the bare engine beside RocksDB and LMDB: [ROUNDS=n] [ENGINE_ARGS="options"]
-	@rocksdb=$$(scripts/setup/rocksdb.sh) && eval "$$rocksdb" && \
-	  cargo run --release -p tidelab-engine --features rocksdb -- $(if $(ROUNDS),--rounds $(ROUNDS)) $(ENGINE_ARGS)
+ROCKSDB ?= debian
+engine-program: setup ## tidelab-engine with RocksDB: tidelab runs it for experiments/engine.toml [ROCKSDB=source]
+	@rocksdb=$$(scripts/setup/rocksdb.sh $(ROCKSDB)) && eval "$$rocksdb" && \
+	  cargo build --release -p tidelab-engine --features rocksdb
+
+bench-engine: engine-program ## the bare engine beside RocksDB and LMDB: [ROUNDS=n] [ENGINE_ARGS="..."] [ROCKSDB=source]
+	@target/release/tidelab-engine $(if $(ROUNDS),--rounds $(ROUNDS)) $(ENGINE_ARGS)
 
 clean: ## remove what was built here; servers' data and the shared prefix stay
 	rm -rf build target

@@ -1,19 +1,24 @@
 #!/bin/bash
-# make bench-engine: RocksDB for the laboratory's comparison of bare engines, and what makes its bindings, from
-# the system's own apt; then prints where they are, for the shell that builds (eval "$(scripts/setup/rocksdb.sh)").
-# Debian 12 has RocksDB 7.8, Debian 13 has 9.10: the bindings are made from the header that is there.
+# rocksdb.sh debian|source: RocksDB for the laboratory's comparison of bare engines. Installs what is missing from
+# the system's own apt, then prints what the shell that builds must set (eval "$(scripts/setup/rocksdb.sh debian)").
+#
+# debian: the system's library, 7.8 in Debian 12 and 9.10 in 13; the bindings are made from its header. Debian
+# builds it with assertions, which cost it time. source: nothing is set, and the crate compiles its own source.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . ./where.sh
 . ./say.sh
 . ./system-packages.sh
 
-ROCKSDB_PACKAGES=(librocksdb-dev libclang-dev)
-
 main() {
-  local missing
+  local from=${1:-debian} wanted missing
+  case $from in
+    debian) wanted=(librocksdb-dev libclang-dev) ;;
+    source) wanted=(libclang-dev) ;;
+    *) fail "RocksDB comes from 'debian' or 'source', not from '$from'" ;;
+  esac
   mkdir -p "$LOGS"
-  missing=$(missing_packages "${ROCKSDB_PACKAGES[@]}")
+  missing=$(missing_packages "${wanted[@]}")
   if [ -n "$missing" ]; then
     logged apt-update "refreshing the package lists" as_root apt-get update -q
     # shellcheck disable=SC2086  # a list of words
@@ -21,7 +26,11 @@ main() {
       as_root env DEBIAN_FRONTEND=noninteractive \
       apt-get install -y -q --no-install-recommends $missing
   fi
-  printf 'export ROCKSDB_LIB_DIR=/usr/lib/%s ROCKSDB_INCLUDE_DIR=/usr/include\n' "$MULTIARCH"
+  if [ "$from" = debian ]; then
+    printf 'export ROCKSDB_LIB_DIR=/usr/lib/%s ROCKSDB_INCLUDE_DIR=/usr/include\n' "$MULTIARCH"
+  else
+    printf 'unset ROCKSDB_LIB_DIR ROCKSDB_INCLUDE_DIR\n'
+  fi
 }
 
 main "$@"

@@ -4,16 +4,14 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use tidelab::error::{Error, Result};
+use tidelab::experiment::engine::{
+    self, Compression, Design, Engine, Experiment, Operation, Sync, MAX_KEY, MIN_KEY, MIN_VALUE,
+};
 use tidelab::interrupt::Interrupt;
 use tidelab::run::{conduct, folder};
 use tidelab::telemetry::machine;
 
-use crate::data::{MIN_KEY, MIN_VALUE};
-use crate::experiment::Experiment;
-use crate::operation::{Load, Operation};
-use crate::record::{self, Design};
-use crate::store::{Compression, Engine, Settings, Sync};
-use crate::table;
+use crate::{stores, table};
 
 const EXPLANATION: &str = "\
 make bench-engine builds it with RocksDB and runs it; ENGINE_ARGS=\"...\" adds options.
@@ -38,7 +36,7 @@ pub struct Options {
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=2_000_000_000))]
     rows: u64,
     /// Bytes of a key.
-    #[arg(long, value_name = "BYTES", default_value_t = 16, value_parser = clap::value_parser!(u64).range(MIN_KEY as u64..=511))]
+    #[arg(long, value_name = "BYTES", default_value_t = 16, value_parser = clap::value_parser!(u64).range(MIN_KEY as u64..=MAX_KEY as u64))]
     key_size: u64,
     /// Bytes of a value.
     #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u64).range(MIN_VALUE as u64..=1 << 24))]
@@ -131,60 +129,41 @@ fn positive(text: &str) -> std::result::Result<f64, String> {
 }
 
 impl Options {
-    /// What they ask for.
+    /// What they ask for. Errors name what makes no sense, or what this build lacks.
     pub fn design(&self) -> Result<Design> {
-        let asked = if self.engines.is_empty() { Engine::linked() } else { self.engines.clone() };
-        let mut engines: Vec<Engine> = Vec::new();
-        for engine in asked {
-            if !engine.is_linked() {
-                return Err(Error::Missing {
-                    what: format!("{engine} in this build"),
-                    remedy: "make bench-engine builds with it".to_string(),
-                });
-            }
-            if !engines.contains(&engine) {
-                engines.push(engine);
-            }
+        let engines = if self.engines.is_empty() { stores::linked() } else { self.engines.clone() };
+        if let Some(engine) = engines.iter().find(|engine| !stores::is_linked(**engine)) {
+            return Err(Error::Missing {
+                what: format!("{engine} in this build"),
+                remedy: "make bench-engine builds with it".to_string(),
+            });
         }
-        let asked = |operation: &Operation| self.operations.is_empty() || self.operations.contains(operation);
-        let row_bytes = self.key_size + self.value_size;
-        let operations: Vec<Operation> = Operation::ALL.into_iter().filter(asked).collect();
-        Ok(Design {
+        let asked = engine::Options {
             engines,
-            operations,
+            operations: self.operations.clone(),
             rounds: self.rounds,
             rows: self.rows,
-            key_bytes: self.key_size as usize,
-            value_bytes: self.value_size as usize,
+            key_size: self.key_size as usize,
+            value_size: self.value_size as usize,
             compressible: self.compressible,
+            threads: self.threads,
+            calls: self.calls,
+            seconds: self.seconds,
+            batch: self.batch,
+            passes: self.passes,
+            range_rows: self.range_rows,
+            read_share: self.read_share,
+            transaction_rows: self.transaction_rows,
+            sync: self.sync,
+            compression: self.compression,
+            cache: self.cache,
+            write_buffer: self.write_buffer,
+            filter_bits: self.filter_bits,
+            background_threads: self.background_threads,
+            quiet_limit: self.quiet_limit,
             seed: self.seed,
-            load: Load {
-                threads: self.threads,
-                calls: self.calls.unwrap_or(self.rows),
-                seconds: self.seconds,
-                batch: self.batch,
-                passes: self.passes,
-                range_rows: self.range_rows,
-                read_share: self.read_share,
-                transaction_rows: self.transaction_rows,
-            },
-            settings: Settings {
-                sync: self.sync,
-                compression: self.compression,
-                cache_bytes: self.cache << 20,
-                write_buffer_bytes: self.write_buffer << 20,
-                base_level_bytes: (self.write_buffer << 20) * 2,
-                file_bytes: 32 << 20,
-                block_bytes: 4096,
-                filter_bits: self.filter_bits,
-                flush_threads: self.background_threads,
-                compaction_threads: self.background_threads,
-                open_files: 1024,
-                // Half-full pages, headers, pages that a commit frees only for the next but one.
-                map_bytes: (1 << 30) + self.rows * (row_bytes + 64) * 8,
-            },
-            quiet_limit_s: self.quiet_limit,
-        })
+        };
+        asked.design()
     }
 }
 
@@ -192,7 +171,7 @@ impl Options {
 pub fn run(options: &Options) -> Result<bool> {
     let design = options.design()?;
     let interrupt = Interrupt::on_signals()?;
-    let mut run = record::head(&options.name, &design);
+    let mut run = engine::head(&options.name, &design);
     run.machine = Some(machine::describe(&options.data));
     let mut folder = conduct::folder_for(&mut run, &options.out, options.resume.as_deref())?;
     let work = options.data.join(format!("run-{}", std::process::id()));

@@ -11,12 +11,8 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
-/// Least size of a key.
-pub const MIN_KEY: usize = 8;
-/// Least size of a value: what says whose it is.
-pub const MIN_VALUE: usize = HEADER;
 /// Row and version.
-const HEADER: usize = 12;
+const HEADER: usize = tidelab::experiment::engine::MIN_VALUE;
 /// What fills keys and the part of values that compresses.
 const FILL: u8 = b'0';
 /// Bytes that do not compress, from which values are cut.
@@ -27,9 +23,9 @@ const POOL: usize = 1 << 20;
 pub struct Shape {
     /// Rows; at least one.
     pub rows: u64,
-    /// Bytes of a key, at least [`MIN_KEY`].
+    /// Bytes of a key, at least its eight.
     pub key_bytes: usize,
-    /// Bytes of a value, at least [`MIN_VALUE`].
+    /// Bytes of a value, at least the row and its version.
     pub value_bytes: usize,
     /// Share of a value that compresses to nearly nothing, from 0 to 1.
     pub compressible: f64,

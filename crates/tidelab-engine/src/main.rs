@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tidelab::error::Error;
+use tidelab::experiment::engine::ROUND_COMMAND;
 use tidelab_engine::cli::{run, Options};
-use tidelab_engine::experiment::{run_round, ROUND_COMMAND};
+use tidelab_engine::round::run_round;
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();

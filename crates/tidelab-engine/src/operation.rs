@@ -8,11 +8,9 @@
 //! Rows are written by one thread each (row number modulo threads), so that what a row must hold is known
 //! at any moment. A read must find at least the version that was committed when it began.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+pub use tidelab::experiment::engine::{Load, Operation};
 
 use crate::data::Data;
 use crate::latency::Nanoseconds;
@@ -23,131 +21,6 @@ use crate::worker::Worker;
 pub const SCAN_SAMPLE: u64 = 100;
 /// Width of a step of the series by time.
 pub const STEP: Duration = Duration::from_millis(100);
-
-/// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Operation {
-    /// Every row once in the order of keys, into an empty store.
-    FillSequential,
-    /// Every row once in random order, into an empty store.
-    FillRandom,
-    /// Point reads of rows that are there.
-    ReadRandom,
-    /// Point reads of keys that are not there, between those that are.
-    ReadMissing,
-    /// The whole store, forward, again and again.
-    ScanForward,
-    /// The whole store, backward.
-    ScanBack,
-    /// From a random key some rows forward.
-    Range,
-    /// Random rows written anew.
-    Overwrite,
-    /// The whole store forward, right after random rows were written anew: nothing is waited for.
-    ScanAfterOverwrite,
-    /// Point reads and overwrites by turns.
-    Mixed,
-    /// Transactions that read and write several rows.
-    Transactions,
-    /// Half of the rows deleted, in random order.
-    Delete,
-}
-
-use Operation::*;
-
-impl Operation {
-    /// All of them, in the order in which they are measured.
-    pub const ALL: [Operation; 12] = [
-        FillSequential,
-        FillRandom,
-        ReadRandom,
-        ReadMissing,
-        ScanForward,
-        ScanBack,
-        Range,
-        Overwrite,
-        ScanAfterOverwrite,
-        Mixed,
-        Transactions,
-        Delete,
-    ];
-
-    /// The name on the command line and in records.
-    pub fn name(self) -> &'static str {
-        match self {
-            FillSequential => "fill-sequential",
-            FillRandom => "fill-random",
-            ReadRandom => "read-random",
-            ReadMissing => "read-missing",
-            ScanForward => "scan-forward",
-            ScanBack => "scan-back",
-            Range => "range",
-            Overwrite => "overwrite",
-            ScanAfterOverwrite => "scan-after-overwrite",
-            Mixed => "mixed",
-            Transactions => "transactions",
-            Delete => "delete",
-        }
-    }
-
-    /// What is counted: the unit of its rate.
-    pub fn unit(self) -> &'static str {
-        match self {
-            ScanForward | ScanBack | ScanAfterOverwrite => "rows",
-            Range => "ranges",
-            Transactions => "transactions",
-            _ => "calls",
-        }
-    }
-
-    /// Whether it changes the store.
-    pub fn writes(self) -> bool {
-        matches!(self, FillSequential | FillRandom | Overwrite | Mixed | Transactions | Delete)
-    }
-
-    /// Whether it reads the whole store from one end to the other.
-    pub fn is_scan(self) -> bool {
-        matches!(self, ScanForward | ScanBack | ScanAfterOverwrite)
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Operation {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Operation, String> {
-        Operation::ALL.into_iter().find(|operation| operation.name() == text).ok_or_else(|| {
-            let all: Vec<&str> = Operation::ALL.iter().map(|operation| operation.name()).collect();
-            format!("no operation '{text}': {}", all.join(", "))
-        })
-    }
-}
-
-/// How much is done.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Load {
-    /// Threads.
-    pub threads: u32,
-    /// Calls of each operation but fills, scans and deletions, over all threads.
-    pub calls: u64,
-    /// Seconds after which an operation ends instead; fills and deletions end with their last row.
-    pub seconds: Option<f64>,
-    /// Rows of one commit in fills, overwrites and deletions.
-    pub batch: u32,
-    /// Passes of each thread over the whole store in a scan.
-    pub passes: u32,
-    /// Rows of one range.
-    pub range_rows: u64,
-    /// Share of reads in the mixed operation, from 0 to 1.
-    pub read_share: f64,
-    /// Rows that a transaction reads and writes.
-    pub transaction_rows: u32,
-}
 
 /// What an operation came to.
 #[derive(Clone, Debug, Default)]
@@ -169,8 +42,8 @@ pub struct Measured {
 /// Runs an operation. The turn tells repetitions of one operation on one store apart.
 pub fn run(store: &dyn Store, data: &Data, operation: Operation, load: &Load, turn: u64) -> Measured {
     let order = match operation {
-        FillRandom => data.shuffled(turn),
-        Delete => {
+        Operation::FillRandom => data.shuffled(turn),
+        Operation::Delete => {
             let mut rows = data.shuffled(turn);
             rows.truncate(rows.len() / 2);
             rows

@@ -10,13 +10,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use tidelab::error::{io_error, Error, Result};
+use tidelab::experiment::engine::{cell_id, Design};
 use tidelab::run::Cell;
 use tidelab::telemetry::disk::{self, Space};
 
 use crate::cost::Cost;
 use crate::data::{Data, Shape};
 use crate::operation::{self, Load, Operation};
-use crate::record::{self, Design, Observed, Quiet};
+use crate::record::{self, Observed, Quiet};
 use crate::store::{engine_error, Engine, Scan, Store, Use};
 use crate::stores;
 
@@ -112,7 +113,7 @@ impl Stage<'_> {
         }
         for &operation in operations {
             let observed = self.observe(operation)?;
-            let id = record::cell_id(self.engine, operation, self.round);
+            let id = cell_id(self.engine, operation, self.round);
             let cell = record::cell(id, self.data.shape().seed, &observed);
             self.so_far.cells.push((cell, record::series(&observed.measured)));
             self.so_far.counters = self.store()?.counters()?;

@@ -2,12 +2,9 @@
 
 use std::fmt::Write as _;
 
+use tidelab::experiment::engine::{self, cell_id, Design, Engine, Operation};
 use tidelab::measure::statistics::{Ratio, Spread, Verdict};
 use tidelab::run::{Cell, Run};
-
-use crate::operation::Operation;
-use crate::record::{self, Design};
-use crate::store::Engine;
 
 /// Medians over rounds, with their spread; ratios are taken within rounds.
 pub fn render(run: &Run, design: &Design, cells: &[Cell]) -> String {
@@ -19,7 +16,7 @@ pub fn render(run: &Run, design: &Design, cells: &[Cell]) -> String {
 
 fn write(run: &Run, design: &Design, cells: &[Cell], out: &mut String) -> std::fmt::Result {
     let load = &design.load;
-    let reference = record::reference(&design.engines);
+    let reference = engine::reference(&design.engines);
     writeln!(
         out,
         "{} rows of {} + {} bytes, {:.0} % of values compressible, {} threads, {} rows a commit, sync {:?}, \
@@ -146,14 +143,14 @@ struct Figures<'a> {
 
 impl Figures<'_> {
     fn cell_of(&self, engine: Engine, round: u32) -> Option<&Cell> {
-        let id = record::cell_id(engine, self.operation, round);
+        let id = cell_id(engine, self.operation, round);
         self.cells.iter().find(|cell| cell.id == id && cell.counts())
     }
 
     fn own(&self) -> impl Iterator<Item = &Cell> {
         self.cells.iter().filter(|cell| {
-            cell.id.label(record::ENGINE) == self.engine.name()
-                && cell.id.label(record::OPERATION) == self.operation.name()
+            cell.id.label(engine::ENGINE) == self.engine.name()
+                && cell.id.label(engine::OPERATION) == self.operation.name()
         })
     }
 
@@ -214,7 +211,7 @@ mod tests {
     use clap::Parser;
 
     fn cell(engine: Engine, round: u32, rate: f64) -> Cell {
-        let mut cell = Cell::new(record::cell_id(engine, Operation::ReadRandom, round), 1);
+        let mut cell = Cell::new(cell_id(engine, Operation::ReadRandom, round), 1);
         cell.figure("rate_per_s", rate);
         cell.figure("p99_us", 3.25);
         cell
@@ -234,7 +231,7 @@ mod tests {
                 [cell(Engine::TidesDb, round, rate * 2.0), cell(Engine::Lmdb, round, rate)]
             })
             .collect();
-        let text = render(&record::head("t", &design()), &design(), &cells);
+        let text = render(&engine::head("t", &design()), &design(), &cells);
         for part in [
             "ratio to LMDB",
             "read-random          TidesDB      400,000   (200,000 - 600,000)    2.00+   (2.00 - 2.00)",
@@ -250,7 +247,7 @@ mod tests {
     fn a_failure_in_one_round_is_no_figure() {
         let mut cells = vec![cell(Engine::TidesDb, 1, 5e5), cell(Engine::TidesDb, 2, 5e5)];
         cells[1].failures.push("row 3 was missed".to_string());
-        let text = render(&record::head("t", &design()), &design(), &cells);
+        let text = render(&engine::head("t", &design()), &design(), &cells);
         assert!(text.contains("FAILED, see below") && text.contains("r2: row 3 was missed"), "{text}");
         assert!(!text.contains("500,000") && text.contains("not measured"), "{text}");
     }

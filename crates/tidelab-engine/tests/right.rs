@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tidelab::error::Result;
+use tidelab::experiment::engine::Design;
 use tidelab_engine::data::{Data, Shape};
 use tidelab_engine::operation::{self, Load, Operation};
-use tidelab_engine::record::Design;
 use tidelab_engine::sequence;
 use tidelab_engine::store::{Change, Compression, Debt, Engine, Scan, Session, Settings, Store, Sync, Use};
 use tidelab_engine::stores;
@@ -148,7 +148,7 @@ fn follows_a_map(engine: Engine, directory: &Path) {
 
 #[test]
 fn every_engine_follows_a_map() {
-    for engine in Engine::linked() {
+    for engine in stores::linked() {
         follows_a_map(engine, tempfile::tempdir().unwrap().path());
     }
 }
@@ -203,7 +203,7 @@ fn round(engine: Engine, threads: u32, batch: u32, sync: Sync) {
 
 #[test]
 fn every_operation_is_right_on_every_engine() {
-    for engine in Engine::linked() {
+    for engine in stores::linked() {
         round(engine, 1, 1, Sync::None);
         round(engine, 3, 7, Sync::None);
     }
@@ -211,7 +211,7 @@ fn every_operation_is_right_on_every_engine() {
 
 #[test]
 fn commits_can_wait_for_the_disk() {
-    for engine in Engine::linked() {
+    for engine in stores::linked() {
         round(engine, 2, 100, Sync::Commit);
     }
 }

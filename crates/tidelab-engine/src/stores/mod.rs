@@ -28,3 +28,13 @@ pub fn open(engine: Engine, directory: &Path, settings: &Settings, purpose: Use)
         }
     }
 }
+
+/// Whether this build links an engine.
+pub fn is_linked(engine: Engine) -> bool {
+    engine != Engine::RocksDb || cfg!(feature = "rocksdb")
+}
+
+/// The engines that this build links.
+pub fn linked() -> Vec<Engine> {
+    Engine::ALL.into_iter().filter(|engine| is_linked(*engine)).collect()
+}

@@ -14,6 +14,7 @@
 //! rounds = 3
 //! ```
 
+pub mod engine;
 pub mod iibench;
 pub mod sqlbench;
 pub mod sweep;
@@ -154,12 +155,13 @@ pub fn open<'a>(table: toml::Table, site: Site<'a>, run: &mut Run) -> Result<Box
         "delete-regime" | "iibench" => {
             Ok(Box::new(iibench::Conductor::open(options(run, table)?, site, run)?))
         }
+        "engine" => Ok(Box::new(engine::open(&options(run, table)?, site, run)?)),
         "sqlbench" => Ok(Box::new(sqlbench::Conductor::open(options(run, table)?, site, run)?)),
         "sweep" => Ok(Box::new(sweep::Conductor::open(options(run, table)?, site, run)?)),
         "sysbench" => Ok(Box::new(sysbench::Conductor::open(options(run, table)?, site, run)?)),
         "tpcc" => Ok(Box::new(tpcc::Conductor::open(options(run, table)?, site, run)?)),
         other => {
-            let known = "delete-regime, iibench, sqlbench, sweep, sysbench, tpcc";
+            let known = "delete-regime, engine, iibench, sqlbench, sweep, sysbench, tpcc";
             Err(Error::Usage(format!("there is no kind '{other}' of experiment: {known} are known")))
         }
     }

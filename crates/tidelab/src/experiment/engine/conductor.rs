@@ -6,16 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
+use super::design::{cell_id, facts, Design, Engine, ENGINE, SERIES};
+use crate::error::{io_error, Error, Result};
+use crate::interrupt::Interrupt;
+use crate::run::{conduct, Cell, Conductor, Folder, Group, Run};
 use serde::{Deserialize, Serialize};
-use tidelab::error::{io_error, Error, Result};
-use tidelab::interrupt::Interrupt;
-use tidelab::report::result::ServerFacts;
-use tidelab::run::{conduct, Cell, Conductor, Folder, Group, Run, Series};
 
-use crate::operation::Operation;
-use crate::record::{self, Design, SERIES};
-use crate::sequence::{self, Round};
-use crate::store::Engine;
+/// The program that measures; it lies beside this one.
+pub const PROGRAM: &str = "tidelab-engine";
 
 /// Name of the hidden command that measures one engine in one round.
 pub const ROUND_COMMAND: &str = "round";
@@ -36,17 +34,34 @@ pub struct Order {
 }
 
 /// What that process leaves, written anew after each operation.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Found {
-    version: String,
-    counters: Vec<(String, u64)>,
-    cells: Vec<Cell>,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Found {
+    /// The engine's version.
+    pub version: String,
+    /// The engine's own counters.
+    pub counters: Vec<(String, u64)>,
+    /// Of the operations so far; the series of each lies beside, by its folder's name with `.csv`.
+    pub cells: Vec<Cell>,
     /// Why it ended before its last operation.
-    error: Option<String>,
+    pub error: Option<String>,
 }
 
 const ORDER: &str = "order.json";
-const FOUND: &str = "found.json";
+/// Its file, in the order's `out`.
+pub const FOUND: &str = "found.json";
+
+/// The program beside this one, which may be this one.
+fn program() -> Result<PathBuf> {
+    let this = std::env::current_exe().map_err(io_error("cannot find", "this program"))?;
+    let program = this.with_file_name(PROGRAM);
+    if program.exists() {
+        return Ok(program);
+    }
+    Err(Error::Missing {
+        what: program.display().to_string(),
+        remedy: "make bench-engine builds it with RocksDB".to_string(),
+    })
+}
 
 /// The rounds of a design. Stores and messages lie in a directory of its own.
 pub struct Experiment {
@@ -70,7 +85,7 @@ impl Experiment {
         let order = Order { design: self.design.clone(), engine, round, store, out: out.clone() };
         let file = out.join(ORDER);
         write_json(&file, &order)?;
-        let program = std::env::current_exe().map_err(io_error("cannot find", "this program"))?;
+        let program = program()?;
         let mut child = Command::new(&program)
             .arg(ROUND_COMMAND)
             .arg(&file)
@@ -101,12 +116,12 @@ impl Experiment {
     fn keep(&self, found: &Found, group: &Group, why: &str, folder: &mut Folder) -> Result<()> {
         for id in &group.cells {
             let Some(cell) = found.cells.iter().find(|cell| cell.id == *id) else {
-                folder.finish(tidelab::run::conduct::failed(id, why))?;
+                folder.finish(conduct::failed(id, why))?;
                 continue;
             };
             let mut cell = cell.clone();
             let place = folder.begin(id)?.join(SERIES);
-            let made = self.work.join("found").join(series_name(&cell));
+            let made = self.work.join("found").join(format!("{}.csv", id.folder()));
             if fs::copy(&made, &place).is_ok() {
                 cell.series.push(SERIES.to_string());
             }
@@ -124,7 +139,7 @@ impl Conductor for Experiment {
             let cells = &self.design.operations;
             Group {
                 title: format!("{engine}, round {round} of {}", self.design.rounds),
-                cells: cells.iter().map(|operation| record::cell_id(engine, *operation, round)).collect(),
+                cells: cells.iter().map(|operation| cell_id(engine, *operation, round)).collect(),
             }
         };
         (1..=self.design.rounds)
@@ -135,7 +150,7 @@ impl Conductor for Experiment {
 
     fn measure(&mut self, group: &Group, run: &mut Run, folder: &mut Folder) -> Result<()> {
         let Some(first) = group.cells.first() else { return Ok(()) };
-        let engine: Engine = first.label(record::ENGINE).parse().map_err(Error::Usage)?;
+        let engine: Engine = first.label(ENGINE).parse().map_err(Error::Usage)?;
         let (found, status) = self.spawn(engine, first.round)?;
         let Some(found) = found else {
             return group.cells.iter().try_for_each(|id| {
@@ -147,7 +162,7 @@ impl Conductor for Experiment {
             None => format!("the process of {engine} ended before: {status}"),
         };
         self.keep(&found, group, &why, folder)?;
-        let facts: ServerFacts = record::facts(&found.version, &self.design.settings, &found.counters);
+        let facts = facts(&found.version, &self.design.settings, &found.counters);
         run.servers.insert(engine.name().to_string(), facts);
         Ok(())
     }
@@ -160,51 +175,6 @@ impl Conductor for Experiment {
             _ => Ok(()),
         }
     }
-}
-
-/// The process of one engine and round. True: it came to its end.
-pub fn run_round(order: &Path) -> Result<bool> {
-    let text = fs::read_to_string(order).map_err(io_error("cannot read", order))?;
-    let order: Order =
-        serde_json::from_str(&text).map_err(|error| Error::Usage(format!("{}: {error}", order.display())))?;
-    let mut found = Found { version: String::new(), counters: Vec::new(), cells: Vec::new(), error: None };
-    let ended = sequence::run(&order.design, order.engine, order.round, &order.store, &mut |round| {
-        let Some((cell, series)) = round.cells.last() else { return Ok(()) };
-        tell(order.engine, cell);
-        series.write(&order.out.join(series_name(cell)))?;
-        found = of_round(round);
-        write_json(&order.out.join(FOUND), &found)
-    });
-    if let Err(error) = &ended {
-        eprintln!("  {error}");
-        found.error = Some(error.to_string());
-        write_json(&order.out.join(FOUND), &found)?;
-    }
-    Ok(ended.is_ok())
-}
-
-fn of_round(round: &Round) -> Found {
-    Found {
-        version: round.version.clone(),
-        counters: round.counters.clone(),
-        cells: round.cells.iter().map(|(cell, _): &(Cell, Series)| cell.clone()).collect(),
-        error: None,
-    }
-}
-
-/// One line for who watches.
-fn tell(engine: Engine, cell: &Cell) {
-    let operation = cell.id.label(record::OPERATION);
-    let unit = operation.parse::<Operation>().map_or("calls", Operation::unit);
-    let of = |name: &str| cell.figures.get(name).copied();
-    let quiet = of("quiet_s").map_or(String::new(), |seconds| format!(", quiet after {seconds:.1} s"));
-    let rate = of("rate_per_s").unwrap_or_default();
-    let failed = if cell.counts() { "" } else { "  FAILED" };
-    eprintln!("  {engine:<8} {operation:<21} {rate:>12.0} {unit}/s{quiet}{failed}");
-}
-
-fn series_name(cell: &Cell) -> String {
-    format!("{}.csv", cell.id.folder())
 }
 
 fn write_json<T: Serialize>(path: &Path, what: &T) -> Result<()> {
