@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(ours.run.notes, Vec::<String>::new());
         assert_eq!(ours.cells.len(), 3);
         let tidesdb = &cell(&ours, "engine", "TidesDB").cell;
-        assert_eq!((tidesdb.figures["nopm"], tidesdb.figures["NEWORD_p99_ms"]), (39_384.7507, 9.855));
+        assert_eq!((tidesdb.figures["nopm"], tidesdb.figures["NEWORD_p99_ms"]), (39_384.750_7, 9.855));
         let cells = "engine,round,status,failures,nopm,tpm,resident_bytes\nTidesDB,1,ok,,100,230,7\n\
             TidesDB,2,failed,a row is missing,90,200,7\n";
         let transactions = "engine,round,status,transaction,calls,p99_ms\nTidesDB,1,ok,NEWORD,9,5.5\n\

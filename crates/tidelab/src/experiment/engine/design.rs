@@ -6,7 +6,6 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
 use crate::report::result::ServerFacts;
 use crate::run::{Axis, Better, CellId, Metric, Role, Run};
 
