@@ -24,6 +24,9 @@ SECONDS_EACH ?=
 COMMITS ?=
 ROWS ?=
 
+# Names in scripts/setup/servers.list; all of them when empty.
+SERVERS ?=
+
 DATA ?= .run/server
 CNF ?=
 PORT ?=
@@ -35,7 +38,7 @@ export PREFIX DATA CNF PORT BASEDIR_OF_LINKS FROM TIDESDB_ADMIN
 JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
-.PHONY: help setup prefix engine plugin links server stop shell restore test test-engine test-mtr test-suites \
+.PHONY: help setup servers prefix engine plugin links server stop shell restore test test-engine test-mtr test-suites \
   test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-engine experiments \
   engine-program plugin-at clean
 
@@ -44,6 +47,9 @@ help: ## list the targets
 
 setup: ## packages by apt, and MariaDB 11.8.6 with all that belongs to it
 	@scripts/setup/setup.sh
+
+servers: setup ## other servers for the laboratory, from Debian's suites: [SERVERS="names"]
+	@scripts/setup/servers.sh $(SERVERS)
 
 prefix: setup ## print the directory of that MariaDB; its bin/ has the programs
 	@echo $(PREFIX)

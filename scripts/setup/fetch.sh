@@ -4,7 +4,7 @@
 # lists name are checked here again for every file, because apt takes a file that
 # already lies there by its size alone.
 
-MARIADB_PACKAGES=(
+PACKAGES=(
   mariadb-server mariadb-client mariadb-plugin-rocksdb mariadb-plugin-spider
   mariadb-backup mariadb-test mariadb-test-data
 )
@@ -32,14 +32,19 @@ private_apt() {
     -o APT::Sandbox::User="$(id -un)" "$@"
 }
 
-prepare_private_apt() {
-  local mirror keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+# name_suite SUITE KIND...: what the private apt reads: binary packages (deb), sources (deb-src).
+name_suite() {
+  local suite=$1 mirror keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+  shift
   mirror=$(system_mirror)
   [ -n "$mirror" ] || fail "no Debian mirror found in this system's apt configuration"
   mkdir -p "$DOWNLOADS/lists/partial" "$DOWNLOADS/archives/partial" "$DOWNLOADS/source"
   : >"$DOWNLOADS/status"
-  printf "%s [signed-by=$keyring] $mirror $MARIADB_SUITE main\n" deb deb-src \
-    >"$DOWNLOADS/sources.list"
+  printf "%s [signed-by=$keyring] $mirror $suite main\n" "$@" >"$DOWNLOADS/sources.list"
+}
+
+prepare_private_apt() {
+  name_suite "$MARIADB_SUITE" deb deb-src
   printf 'Package: src:mariadb\nPin: version 1:%s-*\nPin-Priority: 1001\n' \
     "$MARIADB_VERSION" >"$DOWNLOADS/preferences"
   private_apt apt-get update -q
@@ -53,7 +58,7 @@ sums_of_uris() {
 }
 
 install_command() {
-  private_apt apt-get -y --no-install-recommends "$@" install "${MARIADB_PACKAGES[@]}"
+  private_apt apt-get -y --no-install-recommends "$@" install "${PACKAGES[@]}"
 }
 
 # source_command FOLDER OPTION...: of the exact version, as source packages know no pins.

@@ -1,5 +1,5 @@
 # Points every program and library in $PREFIX to the loader and libraries beside it:
-# they need a newer C library than Debian 12's. Sourced, never run.
+# they need another C library than the system's. Sourced, never run.
 
 is_elf() { [ "$(head -c 4 "$1" | tail -c 3)" = ELF ]; }
 
@@ -14,21 +14,25 @@ relink_one() {
   patchelf --force-rpath --set-rpath "$libraries" "$file"
 }
 
+# relink_prefix PROGRAM: PROGRAM is the server, below $PREFIX.
 relink_prefix() {
-  local loader
-  loader=$LIBRARIES/$(basename "$(patchelf --print-interpreter "$PREFIX/usr/sbin/mariadbd")")
+  local server=$PREFIX/$1 loader
+  loader=$LIBRARIES/$(basename "$(patchelf --print-interpreter "$server")")
   [ -x "$loader" ] || fail "the packages brought no loader at $loader"
   export -f is_elf relink_one
   # The C library and the loader are what the others find; they stay as they are.
-  find "$PREFIX"/usr/{bin,sbin,lib} "$PREFIX/usr/share/mariadb/mariadb-test" \
-    -type f ! -name 'libc.so.6' ! -name 'ld-linux*' -size +1k \
+  local folder folders=()
+  for folder in usr/bin usr/sbin usr/libexec usr/lib usr/share/mariadb/mariadb-test; do
+    [ ! -d "$PREFIX/$folder" ] || folders+=("$PREFIX/$folder")
+  done
+  find "${folders[@]}" -type f ! -name 'libc.so.6' ! -name 'libc-2.*.so' ! -name 'ld-*' -size +1k \
     \( -perm /111 -o -name '*.so*' \) -print0 |
     xargs -0 -P "$(nproc)" -n 8 bash -c \
       'for f in "${@:2}"; do relink_one "$f" "$0" "$1" || exit 255; done' \
       "$loader" "$LIBRARIES"
   # A library that comes from elsewhere would be the system's, of another C library.
   local stranger
-  stranger=$("$loader" --list "$PREFIX/usr/sbin/mariadbd" |
+  stranger=$("$loader" --list "$server" |
     grep -v -e "$PREFIX" -e linux-vdso || true)
-  [ -z "$stranger" ] || fail "mariadbd would load from outside its prefix: $stranger"
+  [ -z "$stranger" ] || fail "${1##*/} would load from outside its prefix: $stranger"
 }

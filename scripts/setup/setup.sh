@@ -16,7 +16,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 make_programs() {
   logged unpack "unpacking the packages" unpack_packages
-  logged relink "pointing the programs to their libraries" relink_prefix
+  logged relink "pointing the programs to their libraries" relink_prefix usr/sbin/mariadbd
   link_programs
   logged template "making the template of a data directory" make_template
 }

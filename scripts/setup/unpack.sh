@@ -1,4 +1,4 @@
-# Unpacks the fetched packages into $PREFIX: MariaDB's own whole but for what nobody
+# Unpacks the fetched packages into $PREFIX: the server's own whole but for what nobody
 # runs here, of the others only the shared libraries. Sourced, never run.
 
 LIBRARIES=$PREFIX/usr/lib/$MULTIARCH
@@ -9,7 +9,7 @@ unpack_packages() {
   for deb in "$DOWNLOADS"/archives/*.deb; do
     grep -qF "  $(basename "$deb")" "$DOWNLOADS/archives.sums" || continue
     case $(basename "$deb") in
-      mariadb-* | libmariadb3_*) dpkg-deb -x "$deb" "$PREFIX" ;;
+      mariadb-* | mysql-* | libmariadb3_*) dpkg-deb -x "$deb" "$PREFIX" ;;
       lib*-perl_* | libperl* | libpython* | libpam-modules*) ;;
       lib* | zlib1g_*) dpkg-deb -x "$deb" "$scratch" ;;
     esac
@@ -18,6 +18,14 @@ unpack_packages() {
   find "$scratch/usr/lib/$MULTIARCH" "$scratch/lib/$MULTIARCH" -maxdepth 1 \
     -name '*.so*' -exec cp -a -t "$LIBRARIES" {} + 2>/dev/null || true
   rm -rf "$scratch" "$PREFIX/etc" "$PREFIX/var"
+  # Packages of older suites have some files outside of usr/.
+  local folder
+  for folder in bin sbin lib; do
+    [ -d "$PREFIX/$folder" ] || continue
+    mkdir -p "$PREFIX/usr/$folder"
+    cp -a "$PREFIX/$folder/." "$PREFIX/usr/$folder/"
+    rm -rf "${PREFIX:?}/$folder"
+  done
   # Documents, and the embedded server, which is half of the packages' size.
   rm -rf "$PREFIX"/usr/share/{doc,man,lintian,locale,apport,bug} \
     "$PREFIX"/usr/bin/{mysql_client_test_embedded,mysqltest_embedded} \
@@ -31,7 +39,8 @@ link_programs() {
   for program in "$PREFIX"/usr/bin/* "$PREFIX"/usr/sbin/*; do
     ln -sf "../${program#"$PREFIX"/}" "$PREFIX/bin/"
   done
-  ln -sf ../usr/share/mariadb/mariadb-test/mtr "$PREFIX/bin/mtr"
+  [ ! -e "$PREFIX/usr/share/mariadb/mariadb-test/mtr" ] ||
+    ln -sf ../usr/share/mariadb/mariadb-test/mtr "$PREFIX/bin/mtr"
   ln -sfn usr/lib "$PREFIX/lib"
   ln -sfn usr/share "$PREFIX/share"
   ln -sfn usr/sbin "$PREFIX/sbin"

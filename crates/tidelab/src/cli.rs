@@ -28,7 +28,9 @@ mod engine;
 mod hammerdb;
 mod iibench;
 mod import;
+mod matrix;
 mod report;
+mod server;
 mod sqlbench;
 mod sweep;
 mod tpcc;
@@ -48,6 +50,8 @@ tidelab engine    the bare engine beside RocksDB and LMDB (make bench-engine bui
 tidelab sqlbench  the second document's script, by its variables in the environment
 tidelab sweep     one variable over a list of values: time and peak memory
 tidelab import    results of sysbench, HammerDB, iibench, Percona's data set as runs
+tidelab matrix    servers of many versions by engines, caches, clients and scenarios
+tidelab server    the servers for that: list, fetch, and what rules ask them to use
 tidelab check     a server under kills, lost-update, index-read, replica and memory checks
 tidelab report    a page of kept runs, with charts, that needs no network
 tidelab compare   two kept runs, what became worse first
@@ -92,6 +96,11 @@ enum Command {
     Sweep(sweep::Options),
     /// Make a run of somebody else's results: percona, sysbench, hammerdb, iibench.
     Import(import::Options),
+    /// Servers and engines by tiers of memory, numbers of clients and scenarios.
+    Matrix(Box<matrix::Options>),
+    /// The servers that can be measured: list, fetch, config.
+    #[command(subcommand)]
+    Server(server::Options),
     /// Check a server from outside: kills, lost updates, index reads, replicas, memory.
     Check(Checks),
     /// Make the page of kept runs, and their CSV and JSON.
@@ -238,6 +247,8 @@ pub fn run(cli: Cli) -> Result<bool> {
         Some(Command::Sqlbench(options)) => sqlbench::run(&options),
         Some(Command::Sweep(options)) => sweep::run(&options),
         Some(Command::Import(options)) => import::run(&options),
+        Some(Command::Matrix(options)) => matrix::run(&options),
+        Some(Command::Server(options)) => server::run(&options),
         Some(Command::Check(checks)) => check(&checks),
         Some(Command::Report(options)) => report::run(&options),
         Some(Command::Compare(options)) => compare::run(&options),
@@ -426,10 +437,14 @@ fn show(run: &RunResult, as_json: bool, ceilings: &str, paths: &[PathBuf]) -> Re
     Ok(())
 }
 
-fn print(text: &str, took_s: f64, paths: &[PathBuf]) {
+/// Prints. A reader that went away (`| head`) is no failure.
+fn put(text: &str) {
     let mut stdout = std::io::stdout();
-    // A reader that went away (`| head`) is no failure of the run.
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+fn print(text: &str, took_s: f64, paths: &[PathBuf]) {
+    put(text);
     let names: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
     let written = if names.is_empty() {
         "Nothing is written".to_string()

@@ -17,6 +17,7 @@ pub mod experiment;
 pub mod history;
 pub mod import;
 pub mod interrupt;
+pub mod matrix;
 pub mod measure;
 pub mod report;
 pub mod run;

@@ -30,6 +30,7 @@ use serde::Deserialize;
 
 use crate::error::{io_error, Error, Result};
 use crate::interrupt::Interrupt;
+use crate::matrix::Matrix;
 use crate::run::conduct::folder_for;
 use crate::run::{conduct, Conductor, Run};
 use crate::server::Server;
@@ -156,12 +157,13 @@ pub fn open<'a>(table: toml::Table, site: Site<'a>, run: &mut Run) -> Result<Box
             Ok(Box::new(iibench::Conductor::open(options(run, table)?, site, run)?))
         }
         "engine" => Ok(Box::new(engine::open(&options(run, table)?, site, run)?)),
+        "matrix" => Ok(Box::new(Matrix::open(options(run, table)?, site, run)?)),
         "sqlbench" => Ok(Box::new(sqlbench::Conductor::open(options(run, table)?, site, run)?)),
         "sweep" => Ok(Box::new(sweep::Conductor::open(options(run, table)?, site, run)?)),
         "sysbench" => Ok(Box::new(sysbench::Conductor::open(options(run, table)?, site, run)?)),
         "tpcc" => Ok(Box::new(tpcc::Conductor::open(options(run, table)?, site, run)?)),
         other => {
-            let known = "delete-regime, engine, iibench, sqlbench, sweep, sysbench, tpcc";
+            let known = "delete-regime, engine, iibench, matrix, sqlbench, sweep, sysbench, tpcc";
             Err(Error::Usage(format!("there is no kind '{other}' of experiment: {known} are known")))
         }
     }

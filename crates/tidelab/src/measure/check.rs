@@ -49,14 +49,24 @@ pub struct Found {
 
 /// Looks at all tables of an engine. `expected` is not known after a run that failed.
 pub fn tables(client: &Client, engine: Engine, tables: u32, expected: Option<Expected>) -> Result<Found> {
+    tables_by(&mut |statement| client.query(statement), engine, tables, expected)
+}
+
+/// The same through whatever runs a statement and returns its rows.
+pub fn tables_by(
+    query: &mut dyn FnMut(&str) -> Result<Vec<Vec<String>>>,
+    engine: Engine,
+    tables: u32,
+    expected: Option<Expected>,
+) -> Result<Found> {
     let mut found = Found::default();
     for number in 1..=tables {
         let table = format!("{}.sbtest{number}", engine.database());
         // Count and checksum of (id, k): once along the rows, once along the index.
         let sum = format!("SELECT COUNT(*), COALESCE(BIT_XOR(CRC32(CONCAT(id, ':', k))), 0) FROM {table}");
-        let by_rows = client.query(&format!("{sum} IGNORE INDEX (k_{number})"))?;
+        let by_rows = query(&format!("{sum} IGNORE INDEX (k_{number})"))?;
         // The condition holds for every row; with it the forced index is really read.
-        let by_index = client.query(&format!("{sum} FORCE INDEX (k_{number}) WHERE k > -2147483648"))?;
+        let by_index = query(&format!("{sum} FORCE INDEX (k_{number}) WHERE k > -2147483648"))?;
         let rows = by_rows.first().and_then(|r| r.first()).and_then(|n| n.parse::<i64>().ok()).unwrap_or(-1);
         found.rows += rows;
         if by_rows != by_index {
@@ -66,7 +76,7 @@ pub fn tables(client: &Client, engine: Engine, tables: u32, expected: Option<Exp
                 picture(&by_index)
             ));
         }
-        for row in client.query(&format!("CHECK TABLE {table}"))? {
+        for row in query(&format!("CHECK TABLE {table}"))? {
             if let Some(complaint) = check_table_complaint(&row) {
                 found.complaints.push(format!("CHECK TABLE {table}: {complaint}"));
             }

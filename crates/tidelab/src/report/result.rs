@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::experiment::{Design, Record};
 use crate::measure::summary::Line;
+use crate::server::release::Release;
 use crate::server::settings::Setting;
 use crate::telemetry::machine::Machine;
 
@@ -49,6 +50,14 @@ impl ServerFacts {
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
         }
+    }
+}
+
+impl ServerFacts {
+    /// Which server it was; none where its version does not say.
+    pub fn release(&self) -> Option<Release> {
+        let comment = self.variables.get("version_comment").map_or("", String::as_str);
+        Release::of_server(&self.version, comment)
     }
 }
 

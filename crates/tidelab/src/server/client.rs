@@ -1,4 +1,4 @@
-//! Statements of the laboratory's own, through the `mariadb` client of the server's prefix:
+//! Statements of the laboratory's own, through the client program of the server's prefix:
 //! a process each, as root over the socket. For set-up and checks, never for load.
 
 use std::os::unix::process::CommandExt;
@@ -15,9 +15,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client from this prefix for the server on this socket.
-    pub fn new(prefix: &Path, socket: &Path) -> Client {
-        Client { program: prefix.join("bin/mariadb"), socket: socket.to_path_buf() }
+    /// This client program for the server on this socket.
+    pub fn new(program: &Path, socket: &Path) -> Client {
+        Client { program: program.to_path_buf(), socket: socket.to_path_buf() }
     }
 
     /// Runs statements and returns their rows, split into columns.

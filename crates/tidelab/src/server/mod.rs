@@ -5,11 +5,16 @@
 //! before a new one starts. The checks also end one abruptly ([`Server::crash`]) and start it
 //! again on the data that it left ([`Server::restart`]).
 
+pub mod alignment;
+pub mod catalogue;
 pub mod client;
 pub mod cnf;
 pub mod engine;
+pub mod existing;
+pub mod release;
 pub mod session;
 pub mod settings;
+pub mod source;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -28,6 +33,7 @@ use crate::error::{io_error, Error, Result};
 use crate::interrupt::Interrupt;
 use client::Client;
 use engine::Engine;
+use release::{Family, Installation, Release};
 use settings::{Places, Setting};
 
 /// How long a server may take to answer after its start.
@@ -44,7 +50,7 @@ const MARKER: &str = "made-by-tidelab";
 /// What to start.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
-    /// The installed MariaDB.
+    /// The installed server: the directory whose `bin/` has its programs.
     pub prefix: &'a Path,
     /// The engines that it must have.
     pub engines: &'a [Engine],
@@ -86,8 +92,7 @@ pub struct Server {
 /// Where a server lives, whether it runs or not.
 #[derive(Debug)]
 struct Home {
-    prefix: PathBuf,
-    mariadbd: PathBuf,
+    installation: Installation,
     directory: PathBuf,
     socket: PathBuf,
     socket_outside: bool,
@@ -99,7 +104,8 @@ impl Home {
         let options = self.directory.join("my.cnf");
         let log = self.directory.join("error.log");
         let places = Places {
-            prefix: &self.prefix,
+            family: self.installation.release.family,
+            prefix: &self.installation.prefix,
             plugins: &self.directory.join("plugins"),
             data: &self.directory.join("data"),
             tidesdb: &self.directory.join("tidesdb_data"),
@@ -113,14 +119,14 @@ impl Home {
         fs::write(&options, text).map_err(io_error("cannot write", &options))?;
         let output =
             || OpenOptions::new().create(true).append(true).open(&log).map_err(io_error("cannot open", &log));
-        Command::new(&self.mariadbd)
+        Command::new(&self.installation.server)
             .arg(format!("--defaults-file={}", options.display()))
             .stdin(Stdio::null())
             .stdout(output()?)
             .stderr(output()?)
             .process_group(0)
             .spawn()
-            .map_err(io_error("cannot run", &self.mariadbd))
+            .map_err(io_error("cannot run", &self.installation.server))
     }
 }
 
@@ -128,8 +134,7 @@ impl Server {
     /// Starts a server on an empty data directory, waits until it answers, and reads back
     /// what it uses: an engine that it lacks or a setting that differs is an error.
     pub fn start(wanted: &Wanted<'_>, interrupt: &Interrupt) -> Result<Server> {
-        let mariadbd = program(wanted.prefix, "mariadbd")?;
-        program(wanted.prefix, "mariadb")?;
+        let installation = Installation::at(wanted.prefix)?;
         fs::create_dir_all(wanted.directory).map_err(io_error("cannot make", wanted.directory))?;
         let directory =
             fs::canonicalize(wanted.directory).map_err(io_error("cannot find", wanted.directory))?;
@@ -145,17 +150,17 @@ impl Server {
         let tmp = directory.join("tmp");
         fs::create_dir_all(&tmp).map_err(io_error("cannot make", &tmp))?;
         match wanted.data {
-            Data::Empty => make_data_directory(wanted.prefix, &directory.join("data"), &log)?,
+            Data::Empty => make_data_directory(&installation, &directory.join("data"), &log)?,
             Data::Copy(frozen) => bring(frozen, &directory, copy_folder)?,
             Data::Move(frozen) => bring(frozen, &directory, move_folder)?,
         }
         if wanted.data != Data::Empty {
             write_back(&directory)?;
         }
-        let home = Home { prefix: wanted.prefix.to_path_buf(), mariadbd, directory, socket, socket_outside };
+        let home = Home { installation, directory, socket, socket_outside };
         let engines = wanted.engines.to_vec();
         let child = home.launch(&engines, wanted.settings)?;
-        let client = Client::new(wanted.prefix, &home.socket);
+        let client = Client::new(&home.installation.client, &home.socket);
         let variables = BTreeMap::new();
         let mut server = Server { child, client, home, engines, variables, _lock: lock };
         server.come_up(wanted.settings, interrupt)?;
@@ -165,8 +170,8 @@ impl Server {
     /// Ends the process with SIGKILL and waits until it is gone. Its files stay as they are.
     pub fn crash(&mut self) -> Result<()> {
         // `kill` of a process that ended already is no error; `wait` says how it ended.
-        self.child.kill().map_err(io_error("cannot kill", &self.home.mariadbd))?;
-        self.child.wait().map_err(io_error("cannot wait for", &self.home.mariadbd))?;
+        self.child.kill().map_err(io_error("cannot kill", &self.home.installation.server))?;
+        self.child.wait().map_err(io_error("cannot wait for", &self.home.installation.server))?;
         Ok(())
     }
 
@@ -220,6 +225,11 @@ impl Server {
     /// The directory of everything that belongs to it.
     pub fn directory(&self) -> &Path {
         &self.home.directory
+    }
+
+    /// Which server it is.
+    pub fn release(&self) -> Release {
+        self.home.installation.release
     }
 
     /// Its global variables, as they were after the start.
@@ -321,11 +331,15 @@ impl Drop for Server {
     }
 }
 
-/// The program of this name in the prefix.
+/// The program of this name in the prefix: packages, tarballs and built trees have it in different
+/// places.
 pub fn program(prefix: &Path, name: &str) -> Result<PathBuf> {
     let path = prefix.join("bin").join(name);
-    if path.is_file() {
-        return Ok(path);
+    for folder in ["bin", "sbin", "libexec", "scripts"] {
+        let path = prefix.join(folder).join(name);
+        if path.is_file() {
+            return Ok(path);
+        }
     }
     let remedy = "make setup brings it; --prefix names the directory whose bin/ has it".to_string();
     Err(Error::Missing { what: path.display().to_string(), remedy })
@@ -417,10 +431,11 @@ fn empty(directory: &Path) -> Result<()> {
 /// A folder of ours with links to the prefix's plugins and to TidesDB's: installations
 /// share the prefix, so nothing of ours may lie in it.
 fn link_plugins(wanted: &Wanted<'_>, folder: &Path) -> Result<()> {
-    let shipped = wanted.prefix.join("lib/mysql/plugin");
+    let shipped = ["lib/mysql/plugin", "lib/plugin"].map(|path| wanted.prefix.join(path));
+    let shipped = shipped.iter().find(|path| path.is_dir()).unwrap_or(&shipped[0]);
     fs::create_dir_all(folder).map_err(io_error("cannot make", folder))?;
-    for entry in fs::read_dir(&shipped).map_err(io_error("cannot read", &shipped))? {
-        let entry = entry.map_err(io_error("cannot read", &shipped))?;
+    for entry in fs::read_dir(shipped).map_err(io_error("cannot read", shipped))? {
+        let entry = entry.map_err(io_error("cannot read", shipped))?;
         let link = folder.join(entry.file_name());
         symlink(entry.path(), &link).map_err(io_error("cannot link", &link))?;
     }
@@ -462,18 +477,26 @@ fn socket_path(directory: &Path) -> (PathBuf, bool) {
 }
 
 /// A data directory without users but root, copied from the prefix's template or made.
-fn make_data_directory(prefix: &Path, data: &Path, log: &Path) -> Result<()> {
+fn make_data_directory(installation: &Installation, data: &Path, log: &Path) -> Result<()> {
+    let prefix = &installation.prefix;
     let template = prefix.join("template");
     if template.join("mysql").is_dir() {
         return copy_folder(&template, data);
     }
-    let installer = program(prefix, "mariadb-install-db")?;
-    let mut command = Command::new(installer);
-    command
-        .arg("--no-defaults")
-        .arg(format!("--basedir={}", prefix.display()))
-        .arg(format!("--datadir={}", data.display()))
-        .args(["--skip-test-db", "--skip-name-resolve", "--auth-root-authentication-method=normal"]);
+    let mut command = match installation.release.family {
+        Family::MariaDB => {
+            let mut command = Command::new(program(prefix, "mariadb-install-db")?);
+            command.args(["--no-defaults", "--skip-test-db", "--skip-name-resolve"]);
+            command.arg("--auth-root-authentication-method=normal");
+            command
+        }
+        Family::MySQL | Family::Percona => {
+            let mut command = Command::new(&installation.server);
+            command.args(["--no-defaults", "--initialize-insecure", "--secure-file-priv="]);
+            command
+        }
+    };
+    command.arg(format!("--basedir={}", prefix.display())).arg(format!("--datadir={}", data.display()));
     if geteuid().is_root() {
         command.arg("--user=root");
     }

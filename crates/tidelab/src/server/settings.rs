@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::engine::Engine;
+use super::release::Family;
 
 /// One variable of the server and the value it is asked to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct Setting {
     pub name: Cow<'static, str>,
     /// The value, as an option file has it (`64M`, `ON`, `NONE`).
     pub value: String,
+    /// Whether the server must use just this; it may change others by itself.
+    pub held: bool,
 }
 
 /// The binary log's files in the data directory begin with this.
@@ -26,7 +29,7 @@ pub const BINARY_LOG: &str = "binlog";
 
 /// A setting.
 pub fn setting(name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Setting {
-    Setting { name: name.into(), value: value.into() }
+    Setting { name: name.into(), value: value.into(), held: true }
 }
 
 /// The bound on all of TidesDB's memory, as a multiple of its cache: the cache, the memtable
@@ -91,7 +94,9 @@ pub fn checks(binary_log: bool) -> Vec<Setting> {
 /// Where a server has its things.
 #[derive(Clone, Debug)]
 pub struct Places<'a> {
-    /// The installed MariaDB.
+    /// The server's family.
+    pub family: Family,
+    /// Where it is installed.
     pub prefix: &'a Path,
     /// The folder with the plugins, or links to them.
     pub plugins: &'a Path,
@@ -101,7 +106,7 @@ pub struct Places<'a> {
     pub tidesdb: &'a Path,
     /// Files of running statements.
     pub tmp: &'a Path,
-    /// The socket; there is no TCP port.
+    /// The socket; there is a TCP port only where the settings name one.
     pub socket: &'a Path,
     /// The error log.
     pub log: &'a Path,
@@ -113,8 +118,8 @@ pub struct Places<'a> {
 
 /// The option file for a server with these places, engines and settings.
 pub fn option_file(places: &Places<'_>, engines: &[Engine], settings: &[Setting]) -> String {
-    let mut text =
-        String::from("# Written by tidelab at each start. Changes here do not last.\n[mariadbd]\n");
+    let group = if places.family == Family::MariaDB { "mariadbd" } else { "mysqld" };
+    let mut text = format!("# Written by tidelab at each start. Changes here do not last.\n[{group}]\n");
     let mut line = |name: &str, value: &str| {
         // The server treats backslashes in an option file as C does.
         let value = value.replace('\\', "\\\\");
@@ -127,11 +132,20 @@ pub fn option_file(places: &Places<'_>, engines: &[Engine], settings: &[Setting]
     line("socket", &places.socket.to_string_lossy());
     line("log-error", &places.log.to_string_lossy());
     line("pid-file", &places.pid_file.to_string_lossy());
-    line("skip-networking", "ON");
+    if !settings.iter().any(|s| s.name == "port") {
+        line("skip-networking", "ON");
+    }
     if places.as_root {
         line("user", "root");
     }
-    line("plugin-maturity", "experimental");
+    if places.family == Family::MariaDB {
+        line("plugin-maturity", "experimental");
+    } else {
+        // Its second protocol would take a port and a socket that others share.
+        line("mysqlx", "OFF");
+        // The default is a directory that a package makes for the system's own server.
+        line("secure-file-priv", "");
+    }
     for engine in engines {
         if let Some(plugin) = engine.plugin() {
             line("plugin-load-add", plugin);
@@ -161,7 +175,7 @@ const SERVER_DECIDES: [&str; 2] = ["table_open_cache_instances", "innodb_undo_ta
 pub fn differences(settings: &[Setting], variables: &BTreeMap<String, String>) -> Vec<String> {
     settings
         .iter()
-        .filter(|asked| !SERVER_DECIDES.contains(&asked.name.as_ref()))
+        .filter(|asked| asked.held && !SERVER_DECIDES.contains(&asked.name.as_ref()))
         .filter_map(|asked| match variables.get(asked.name.as_ref()) {
             None => {
                 Some(format!("{} = {} was asked, the server has no such variable", asked.name, asked.value))
@@ -242,7 +256,12 @@ mod tests {
     }
 
     fn file(engines: &[Engine]) -> String {
+        file_of(Family::MariaDB, engines, &comparison(engines, 64, 16))
+    }
+
+    fn file_of(family: Family, engines: &[Engine], settings: &[Setting]) -> String {
         let places = Places {
+            family,
             prefix: Path::new("/p"),
             plugins: Path::new("/d/plugins"),
             data: Path::new("/d/data"),
@@ -253,7 +272,38 @@ mod tests {
             pid_file: Path::new("/d/pid"),
             as_root: true,
         };
-        option_file(&places, engines, &comparison(engines, 64, 16))
+        option_file(&places, engines, settings)
+    }
+
+    #[test]
+    fn another_family_has_options_of_its_own() {
+        let settings = [setting("log_bin", "ON"), setting("transaction_isolation", "REPEATABLE-READ")];
+        let text = file_of(Family::MySQL, &[Engine::InnoDb], &settings);
+        for line in [
+            "[mysqld]",
+            "mysqlx = \"OFF\"",
+            "secure-file-priv = \"\"",
+            "skip-networking = \"ON\"",
+            "log-bin = \"binlog\"",
+            "transaction_isolation = \"REPEATABLE-READ\"",
+        ] {
+            assert!(text.lines().any(|l| l == line), "no line {line} in\n{text}");
+        }
+        assert!(!text.contains("maturity"), "{text}");
+    }
+
+    #[test]
+    fn a_port_opens_the_network() {
+        let text = file_of(Family::MariaDB, &[Engine::InnoDb], &[setting("port", "7000")]);
+        assert!(text.contains("port = \"7000\"") && !text.contains("skip-networking"), "{text}");
+    }
+
+    #[test]
+    fn what_the_server_may_change_is_not_held_against_it() {
+        let mut free = setting("a", "64");
+        free.held = false;
+        let found = variables(&[("a", "4"), ("b", "4")]);
+        assert_eq!(differences(&[free, setting("b", "64")], &found), ["b = 64 was asked, it is 4"]);
     }
 
     #[test]

@@ -185,6 +185,25 @@ pub fn version() -> Result<String> {
     Err(Error::Missing { what, remedy: "make setup installs it (package sysbench)".to_string() })
 }
 
+/// What a run is asked for beyond the usual.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extra<'a> {
+    /// Further options of sysbench's. One that names a host or a user takes the place of the socket
+    /// or of root.
+    pub options: &'a [String],
+    /// Where all that sysbench prints is kept.
+    pub log: Option<&'a Path>,
+}
+
+impl Extra<'_> {
+    fn keep(&self, text: &str) -> Result<()> {
+        match self.log {
+            Some(path) => std::fs::write(path, text).map_err(io_error("cannot write", path)),
+            None => Ok(()),
+        }
+    }
+}
+
 /// What a run of sysbench is on, for engines and scripts that are no competitors' and no workload's.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
@@ -205,12 +224,18 @@ impl Sysbench<'_> {
 
     /// The same in any database and with any engine.
     pub fn prepare_on(&self, target: Target<'_>, seed: u32) -> Result<()> {
+        self.prepare_with(target, seed, Extra::default())
+    }
+
+    /// The same with options beyond the usual.
+    pub fn prepare_with(&self, target: Target<'_>, seed: u32, extra: Extra<'_>) -> Result<()> {
         let engine = target.engine;
-        let mut command = self.command(target, seed);
+        let mut command = self.command(target, seed, extra.options);
         command.arg(format!("--threads={}", self.load.tables.min(self.load.threads))).arg("prepare");
         let limit = Duration::from_secs(120 + self.load.rows * u64::from(self.load.tables) / 1000);
         let what = format!("sysbench prepare on {engine}");
         let output = self.watch(&what, command, limit, |_, _| {})?;
+        extra.keep(&output.text)?;
         // Its exit status is 0 even when a statement failed.
         if !output.success || output.text.contains("FATAL") {
             return Err(Error::Load { what, message: output.complaint() });
@@ -237,10 +262,22 @@ impl Sysbench<'_> {
         target: Target<'_>,
         what: &str,
         seed: u32,
+        progress: impl FnMut(&Second),
+    ) -> Result<Run> {
+        self.run_with(target, what, seed, Extra::default(), progress)
+    }
+
+    /// The same with options beyond the usual.
+    pub fn run_with(
+        &self,
+        target: Target<'_>,
+        what: &str,
+        seed: u32,
+        extra: Extra<'_>,
         mut progress: impl FnMut(&Second),
     ) -> Result<Run> {
         let Load { warm_up_s, time_s, threads, .. } = self.load;
-        let mut command = self.command(target, seed);
+        let mut command = self.command(target, seed, extra.options);
         command.arg(format!("--threads={threads}")).arg(format!("--time={}", warm_up_s + time_s)).args([
             "--report-interval=1",
             "--percentile=95",
@@ -273,6 +310,7 @@ impl Sysbench<'_> {
             }
             None => {}
         })?;
+        extra.keep(&output.text)?;
         let report = reader
             .finish()
             .map_err(|_| Error::Load { what: what.to_string(), message: output.complaint() })?;
@@ -283,17 +321,23 @@ impl Sysbench<'_> {
         Ok(Run { report, seconds, begin, end, client_cpu_s: (client_after - client_before).max(0.0) })
     }
 
-    fn command(&self, target: Target<'_>, seed: u32) -> Command {
+    fn command(&self, target: Target<'_>, seed: u32, options: &[String]) -> Command {
+        let named = |option: &str| options.iter().any(|o| o.starts_with(option));
         let mut command = Command::new("sysbench");
+        command.arg(target.script).arg("--db-driver=mysql");
+        if !named("--mysql-user=") {
+            command.arg("--mysql-user=root");
+        }
+        if !named("--mysql-host=") {
+            command.arg(format!("--mysql-socket={}", self.socket.display()));
+        }
         command
-            .arg(target.script)
-            .args(["--db-driver=mysql", "--mysql-user=root"])
-            .arg(format!("--mysql-socket={}", self.socket.display()))
             .arg(format!("--mysql-db={}", target.database))
             .arg(format!("--mysql-storage-engine={}", target.engine))
             .arg(format!("--tables={}", self.load.tables))
             .arg(format!("--table-size={}", self.load.rows))
-            .arg(format!("--rand-seed={seed}"));
+            .arg(format!("--rand-seed={seed}"))
+            .args(options);
         command
     }
 
@@ -428,7 +472,7 @@ mod tests {
         let engine = Engine::RocksDb;
         let target =
             Target { script: "oltp_update_index", database: engine.database(), engine: engine.name() };
-        let command = sysbench(&interrupt).command(target, 7);
+        let command = sysbench(&interrupt).command(target, 7, &[]);
         let arguments: Vec<_> = command.get_args().map(|a| a.to_string_lossy().into_owned()).collect();
         assert_eq!(
             arguments,
@@ -444,6 +488,17 @@ mod tests {
                 "--rand-seed=7",
             ]
         );
+    }
+
+    #[test]
+    fn a_host_takes_the_place_of_the_socket_and_a_user_that_of_root() {
+        let interrupt = Interrupt::default();
+        let options = ["--mysql-host=127.0.0.1", "--mysql-user=lab"].map(str::to_string);
+        let target = Target { script: "oltp_read_only", database: "d", engine: "InnoDB" };
+        let command = sysbench(&interrupt).command(target, 7, &options);
+        let arguments: Vec<_> = command.get_args().map(|a| a.to_string_lossy().into_owned()).collect();
+        assert!(!arguments.iter().any(|a| a.contains("socket") || a == "--mysql-user=root"), "{arguments:?}");
+        assert!(options.iter().all(|o| arguments.contains(o)), "{arguments:?}");
     }
 
     #[test]

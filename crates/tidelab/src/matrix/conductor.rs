@@ -1,0 +1,1004 @@
+//! Carries a matrix out: for each part it prepares tables or takes those that were prepared, starts
+//! the server on them, reads back what it uses, warms it up, and measures the part's cells.
+//!
+//! Tables are loaded once for each competitor and tier, the server is ended in order, and its data
+//! are kept beside: every round starts on a copy, the last one on the data themselves. A run that
+//! was killed goes on with the cells that are not in its folder; what was prepared is taken if it
+//! was prepared in the same way.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::design::{Competitor, Design, Part, Planned};
+use super::progression;
+use crate::error::{io_error, Error, Result};
+use crate::experiment::Site;
+use crate::measure::cell::{figures, per_statement_us};
+use crate::measure::check::{self, Expected};
+use crate::measure::quiet;
+use crate::report::result::ServerFacts;
+use crate::run::conduct::failed;
+use crate::run::folder::cell_folder;
+use crate::run::{Better, Cell, Conductor, Folder, Group, Metric, Run, Series};
+use crate::server::alignment::{Aligned, Alignment, Situation};
+use crate::server::catalogue::{self, Entry};
+use crate::server::engine::Engine;
+use crate::server::existing::Existing;
+use crate::server::release::{Family, Release, Version};
+use crate::server::session::{Address, Failure, Session};
+use crate::server::settings::{bytes, setting, Setting};
+use crate::server::source::{Found, Source};
+use crate::server::{Data, Server, Wanted};
+use crate::telemetry::disk::{self, Space};
+use crate::telemetry::machine;
+use crate::telemetry::process::process_use;
+use crate::telemetry::recorder::Recorder;
+use crate::telemetry::status::ServerStatus;
+use crate::workload::sysbench::{self, Extra, Load, Sysbench, Target, Workload};
+
+/// The one server that TidesDB's plugin is built for and loads into.
+const PLUGIN_IS_FOR: Release = Release { family: Family::MariaDB, version: Version(11, 8, 6) };
+/// The largest share of the machine's memory that a tier may have.
+const MEMORY_SHARE: f64 = 0.8;
+/// Connections beyond those of the load: the laboratory's own.
+const OWN_CONNECTIONS: u64 = 20;
+/// Tables of the server's own that are open.
+const OWN_TABLES: u64 = 400;
+/// Statements of the laboratory's own may scan all tables.
+const STATEMENT_LIMIT: Duration = Duration::from_secs(3600);
+/// Seconds at most to wait until a server is quiet after its tables were loaded.
+const LOAD_SETTLE_S: u64 = 120;
+/// Where clients over TCP connect to.
+const LOOPBACK: &str = "127.0.0.1";
+/// The user of clients over TCP; its password is random.
+const NETWORK_USER: &str = "lab";
+/// The server's counters that are taken each second; those that it does not have are not there.
+const COUNTERS: [&str; 14] = [
+    "Questions",
+    "Com_commit",
+    "Handler_read_key",
+    "Handler_read_next",
+    "Handler_write",
+    "Handler_update",
+    "Handler_delete",
+    "Innodb_buffer_pool_reads",
+    "Innodb_buffer_pool_pages_flushed",
+    "Innodb_data_fsyncs",
+    "Innodb_os_log_written",
+    "Rocksdb_block_cache_miss",
+    "Rocksdb_compact_write_bytes",
+    "Threads_running",
+];
+/// What tells how a folder of prepared data was made; written last.
+const PREPARED: &str = "prepared.json";
+
+/// A matrix that is carried out.
+#[derive(Debug)]
+pub struct Matrix<'a> {
+    design: Design,
+    site: Site<'a>,
+    cache: PathBuf,
+    alignment: Alignment,
+    sources: Vec<(String, Source)>,
+    /// Looked for before the first measurement: a matrix can be planned without its servers.
+    found: BTreeMap<String, Found>,
+    looked: bool,
+    parts: Vec<Part>,
+}
+
+/// A server while it is measured.
+enum Subject<'a> {
+    Ours(Box<Server>),
+    Theirs(&'a Existing),
+}
+
+impl Subject<'_> {
+    fn address(&self) -> Address {
+        match self {
+            Subject::Ours(server) => Address::root(server.socket()),
+            Subject::Theirs(existing) => existing.address().clone(),
+        }
+    }
+
+    fn process(&self) -> Option<u32> {
+        match self {
+            Subject::Ours(server) => Some(server.pid()),
+            Subject::Theirs(existing) => existing.process(),
+        }
+    }
+
+    fn variables(&self) -> &BTreeMap<String, String> {
+        match self {
+            Subject::Ours(server) => server.variables(),
+            Subject::Theirs(existing) => existing.variables(),
+        }
+    }
+
+    /// Where its files are, when it is ours.
+    fn directory(&self) -> Option<&Path> {
+        match self {
+            Subject::Ours(server) => Some(server.directory()),
+            Subject::Theirs(_) => None,
+        }
+    }
+
+    /// A directory on the device that it writes to, as far as is known.
+    fn device(&self) -> PathBuf {
+        match self {
+            Subject::Ours(server) => server.directory().to_path_buf(),
+            Subject::Theirs(existing) => {
+                existing.variables().get("datadir").map(PathBuf::from).unwrap_or_default()
+            }
+        }
+    }
+
+    fn check_alive(&mut self) -> Result<()> {
+        match self {
+            Subject::Ours(server) => server.check_alive(),
+            Subject::Theirs(existing) => Existing::connect(existing.address().clone()).map(|_| ()),
+        }
+    }
+}
+
+/// How clients reach the server over TCP.
+#[derive(Clone, Debug)]
+struct Network {
+    port: u16,
+    password: String,
+}
+
+impl<'a> Matrix<'a> {
+    /// For this design; the run gets its axes, metrics and notes. Servers that run and trees that are
+    /// named by their path are looked at, those from Debian when something is measured. Errors: a
+    /// design that cannot be measured.
+    pub fn open(design: Design, site: Site<'a>, run: &mut Run) -> Result<Matrix<'a>> {
+        design.check()?;
+        let cache = catalogue::cache();
+        let alignment = match design.alignment.as_deref().map(|path| site.named(path)) {
+            None => Alignment::shipped()?,
+            Some(path) => {
+                let text = fs::read_to_string(&path).map_err(io_error("cannot read", &path))?;
+                let said = |what| Error::Usage(format!("{}: {what}", path.display()));
+                Alignment::parse(&text).map_err(said)?
+            }
+        };
+        let mut sources = Vec::new();
+        let mut found = BTreeMap::new();
+        let mut competitors = Vec::new();
+        for named in &design.servers {
+            let (name, source) = (named.name().to_string(), named.source()?);
+            if !matches!(source, Source::Debian(_)) {
+                found.insert(name.clone(), source.find(&cache)?);
+            }
+            for engine in &design.engines {
+                let why = match (&source, found.get(&name)) {
+                    (Source::Debian(entry), _) => lacks_by_name(&catalogue::entry(entry)?, *engine),
+                    (_, Some(server)) => lacks(server, *engine)?,
+                    (_, None) => None,
+                };
+                match why {
+                    None => competitors.push(Competitor { server: name.clone(), engine: *engine }),
+                    Some(why) => run.notes.push(format!("{name} without {engine}: {why}")),
+                }
+            }
+            sources.push((name, source));
+        }
+        let parts = design.parts(&competitors);
+        if parts.is_empty() {
+            return Err(Error::Usage(format!("nothing can be measured: {}", run.notes.join("; "))));
+        }
+        for part in &parts {
+            let over_network = part.cells.iter().any(|c| c.scenario.over_network());
+            if over_network && matches!(found.get(&part.competitor.server), Some(Found::Runs(_))) {
+                return Err(Error::Usage(format!(
+                    "{} runs already: it gets no user for TCP from here; leave the network scenarios out",
+                    part.competitor.server
+                )));
+            }
+        }
+        run.axes = design.axes(&competitors);
+        run.metrics = metrics();
+        if design.scenarios.iter().any(|s| s.over_network()) {
+            let how = "network: TCP over the loopback interface of this machine, not over a wire";
+            run.notes.push(how.to_string());
+        }
+        Ok(Matrix { design, site, cache, alignment, sources, found, looked: false, parts })
+    }
+
+    /// What is measured, in its order.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Looks for all servers and whatever else a measurement needs, once. Errors: one that is not
+    /// there, or is another release than in the cells that the run has; a tier that the machine has no
+    /// memory for.
+    pub fn look(&mut self, run: &Run) -> Result<()> {
+        if self.looked {
+            return Ok(());
+        }
+        sysbench::version()?;
+        let memory = machine::describe(self.site.data).memory_bytes;
+        for part in &self.parts {
+            if part.memory as f64 > memory as f64 * MEMORY_SHARE {
+                let has = memory >> 20;
+                let tier = &part.tier;
+                return Err(Error::Usage(format!("the tier {tier} does not fit: this machine has {has} MB")));
+            }
+            if part.competitor.engine == Engine::TidesDb && !self.site.plugin.is_file() {
+                let what = self.site.plugin.display().to_string();
+                return Err(Error::Missing { what, remedy: "make plugin builds it".to_string() });
+            }
+        }
+        for (name, source) in &self.sources {
+            if !self.found.contains_key(name) {
+                self.found.insert(name.clone(), source.find(&self.cache)?);
+            }
+        }
+        for part in &self.parts {
+            let Some(facts) = run.servers.get(&part.competitor.label()) else { continue };
+            let now = self.server(&part.competitor)?.release();
+            let then = facts.release();
+            if then.is_some_and(|then| then != now) {
+                return Err(Error::Usage(format!(
+                    "the run was begun with {}, {} is {now} now: begin another one",
+                    facts.version, part.competitor.server
+                )));
+            }
+        }
+        self.looked = true;
+        Ok(())
+    }
+
+    /// What the rules say for a part.
+    pub fn aligned(&self, part: &Part) -> Result<Aligned> {
+        let release = self.server(&part.competitor)?.release();
+        self.alignment.apply(&self.design.situation(release, part.competitor.engine, part.memory))
+    }
+
+    fn server(&self, competitor: &Competitor) -> Result<&Found> {
+        self.found
+            .get(&competitor.server)
+            .ok_or_else(|| Error::Usage(format!("there is no server {}", competitor.server)))
+    }
+
+    fn prepared_folder(&self, part: &Part) -> PathBuf {
+        self.site.data.join("prepared").join(part.folder())
+    }
+
+    /// How the tables of a part are made: data that were made otherwise are made anew.
+    fn recipe(&self, part: &Part, settings: &[Setting]) -> Result<String> {
+        let settings: BTreeMap<&str, &str> =
+            settings.iter().map(|s| (s.name.as_ref(), s.value.as_str())).collect();
+        let recipe = serde_json::json!({
+            "server": self.server(&part.competitor)?.release().to_string(),
+            "engine": part.competitor.engine,
+            "tables": self.design.tables,
+            "rows": self.design.rows,
+            "seed": self.design.seed,
+            "settings": settings,
+        });
+        Ok(format!("{recipe:#}\n"))
+    }
+
+    fn sysbench<'b>(
+        &'b self,
+        socket: &'b Path,
+        process: Option<u32>,
+        threads: u32,
+        time_s: u32,
+    ) -> Sysbench<'b> {
+        let load = Load {
+            tables: self.design.tables,
+            rows: self.design.rows,
+            threads,
+            warm_up_s: if time_s == self.design.time_s { self.design.ramp_s } else { 0 },
+            time_s,
+        };
+        Sysbench { socket, server: process.unwrap_or(0), load, interrupt: self.site.interrupt }
+    }
+
+    fn options(&self, address: &Address, network: Option<&Network>) -> Vec<String> {
+        let mut options = vec![format!("--rand-type={}", self.design.distribution)];
+        match network {
+            Some(network) => options.extend([
+                format!("--mysql-host={LOOPBACK}"),
+                format!("--mysql-port={}", network.port),
+                format!("--mysql-user={NETWORK_USER}"),
+                format!("--mysql-password={}", network.password),
+            ]),
+            None => {
+                options.push(format!("--mysql-user={}", address.user));
+                options.extend(address.password.iter().map(|p| format!("--mysql-password={p}")));
+            }
+        }
+        options
+    }
+
+    /// Makes the database and fills the tables, on a server that runs.
+    fn load(&self, subject: &Subject<'_>, part: &Part) -> Result<()> {
+        let address = subject.address();
+        let database = part.competitor.engine.database();
+        let mut session = connect(&address)?;
+        refuse_strangers(&mut session, database)?;
+        run_statement(&mut session, &format!("DROP DATABASE IF EXISTS {database}"))?;
+        run_statement(&mut session, &format!("CREATE DATABASE {database}"))?;
+        let sysbench = self.sysbench(&address.socket, subject.process(), self.design.tables, 0);
+        let options = self.options(&address, None);
+        let extra = Extra { options: &options, log: None };
+        sysbench.prepare_with(target("oltp_read_write", part.competitor.engine), self.design.seed, extra)?;
+        if let Some(process) = subject.process() {
+            quiet::wait(process, Duration::from_secs(LOAD_SETTLE_S), self.site.interrupt)?;
+        }
+        Ok(())
+    }
+
+    /// Sees to it that data for a part lie in their folder.
+    fn prepare(&self, part: &Part, prefix: &Path, settings: &[Setting]) -> Result<PathBuf> {
+        let folder = self.prepared_folder(part);
+        let recipe = self.recipe(part, settings)?;
+        if fs::read_to_string(folder.join(PREPARED)).is_ok_and(|made| made == recipe) {
+            return Ok(folder);
+        }
+        let (tables, rows) = (self.design.tables, self.design.rows);
+        eprintln!("      loading {tables} tables of {rows} rows");
+        let server = self.start(part, prefix, Data::Empty, settings)?;
+        let subject = Subject::Ours(Box::new(server));
+        self.load(&subject, part)?;
+        if let Subject::Ours(server) = subject {
+            server.freeze(&folder)?;
+        }
+        let marker = folder.join(PREPARED);
+        fs::write(&marker, recipe).map_err(io_error("cannot write", &marker))?;
+        Ok(folder)
+    }
+
+    fn start(&self, part: &Part, prefix: &Path, data: Data<'_>, settings: &[Setting]) -> Result<Server> {
+        let engines = [part.competitor.engine];
+        let wanted = Wanted {
+            prefix,
+            engines: &engines,
+            plugin: Some(self.site.plugin),
+            directory: &self.site.data.join("server"),
+            data,
+            settings,
+        };
+        Server::start(&wanted, self.site.interrupt)
+    }
+
+    /// The server of a part, with its tables, as it is measured.
+    fn subject(&self, part: &Part, aligned: &Aligned) -> Result<(Subject<'_>, Option<Network>)> {
+        let installation = match self.server(&part.competitor)? {
+            Found::Installed(installation) => installation,
+            Found::Runs(existing) => {
+                existing.check(&aligned.settings)?;
+                let subject = Subject::Theirs(existing);
+                self.load(&subject, part)?;
+                return Ok((subject, None));
+            }
+        };
+        let folder = self.prepare(part, &installation.prefix, &aligned.settings)?;
+        let later =
+            |p: &&Part| p.round > part.round && p.tier == part.tier && p.competitor == part.competitor;
+        let again = self.parts.iter().any(|p| later(&p));
+        if !again {
+            // From here on the folder is not whole.
+            let marker = folder.join(PREPARED);
+            fs::remove_file(&marker).map_err(io_error("cannot remove", &marker))?;
+        }
+        let data = if again { Data::Copy(&folder) } else { Data::Move(&folder) };
+        let mut settings = aligned.settings.clone();
+        let mut network = None;
+        if part.cells.iter().any(|c| c.scenario.over_network()) {
+            let chosen = Network { port: free_port()?, password: password() };
+            settings.push(setting("port", chosen.port.to_string()));
+            settings.push(setting("bind_address", LOOPBACK));
+            network = Some(chosen);
+        }
+        let server = self.start(part, &installation.prefix, data, &settings)?;
+        if !again {
+            let _ = fs::remove_dir_all(&folder);
+        }
+        if let Some(network) = &network {
+            open_network(&server, part.competitor.engine, network)?;
+        }
+        Ok((Subject::Ours(Box::new(server)), network))
+    }
+
+    /// Runs a load whose figures count for nothing. By how much it changed the number of rows.
+    fn warm_up(
+        &self,
+        subject: &Subject<'_>,
+        part: &Part,
+        workload: Workload,
+        seconds: u32,
+    ) -> Result<(i64, i64)> {
+        if seconds == 0 {
+            return Ok((0, 0));
+        }
+        let address = subject.address();
+        let mut sysbench =
+            self.sysbench(&address.socket, subject.process(), self.design.warm_up_threads, seconds);
+        sysbench.load.warm_up_s = 0;
+        let options = self.options(&address, None);
+        let extra = Extra { options: &options, log: None };
+        let script = format!("oltp_{workload}");
+        let what = format!("the warm-up with {workload} of {}", part.competitor.label());
+        let target = target(&script, part.competitor.engine);
+        let run = sysbench.run_with(target, &what, self.design.seed, extra, |_| {})?;
+        Ok(workload.row_change(run.report.measured.writes, run.report.measured.retried_errors))
+    }
+
+    /// Measures one cell; the number of rows changes by at least and at most what is returned, unless
+    /// the cell has no figures.
+    fn cell(
+        &self,
+        subject: &mut Subject<'_>,
+        network: Option<&Network>,
+        part: &Part,
+        planned: &Planned,
+        folder: &Folder,
+    ) -> Result<(Cell, (i64, i64))> {
+        let files = folder.begin(&planned.id)?;
+        let mut cell = Cell::new(planned.id.clone(), u64::from(planned.seed));
+        let address = subject.address();
+        let mut keep = |name: &str| {
+            cell.files.push(name.to_string());
+            files.join(name)
+        };
+        write_rows(&address, "SHOW GLOBAL STATUS", &keep("status-before.tsv"))?;
+        let log = keep("sysbench.txt");
+        let network = network.filter(|_| planned.scenario.over_network());
+        let options = self.options(&address, network);
+        let extra = Extra { options: &options, log: Some(&log) };
+        let sysbench = self.sysbench(&address.socket, subject.process(), planned.threads, self.design.time_s);
+        let counters = Box::new(ServerStatus::of(&address, COUNTERS));
+        let recorder = Recorder::start(subject.process(), &subject.device(), Some(counters))?;
+        let workload = planned.scenario.workload();
+        let script = format!("oltp_{workload}");
+        let what = format!("sysbench {workload} on {}", part.competitor.label());
+        let target = target(&script, part.competitor.engine);
+        let result = sysbench.run_with(target, &what, planned.seed, extra, |_| {});
+        recorder.stop().series.write(&files.join("telemetry.csv"))?;
+        cell.series.push("telemetry.csv".to_string());
+        let run = match result {
+            Ok(run) => run,
+            Err(error @ (Error::Interrupted | Error::Io { .. } | Error::Missing { .. })) => {
+                return Err(error)
+            }
+            Err(error) => {
+                cell.failures.push(error.to_string());
+                return Ok((cell, (0, 0)));
+            }
+        };
+        write_rows(&address, "SHOW GLOBAL STATUS", &keep("status-after.tsv"))?;
+        let engine_status = format!("SHOW ENGINE {} STATUS", part.competitor.engine.name());
+        write_rows(&address, &engine_status, &keep("engine-status.tsv"))?;
+        let mut seconds = Series::new(["transactions_per_s", "statements_per_s", "p95_ms", "errors_per_s"]);
+        for (second, _) in &run.seconds {
+            let rates =
+                [second.transactions_per_s, second.statements_per_s, second.p95_ms, second.errors_per_s];
+            seconds.rows.push(std::iter::once(second.at_s).chain(rates).collect());
+        }
+        seconds.write(&files.join("seconds.csv"))?;
+        cell.series.insert(0, "seconds.csv".to_string());
+
+        let before = subject.process().map(|pid| process_use(pid).cpu_s);
+        if let Some(process) = subject.process() {
+            quiet::wait(process, Duration::from_secs(u64::from(self.design.settle_s)), self.site.interrupt)?;
+        }
+        let space = subject.directory().map(|d| disk::of_engine(d, part.competitor.engine));
+        let of_run = figures(&run, space.unwrap_or_default());
+        fill(&mut cell, &of_run, &run, subject.process(), space);
+        if let (Some(process), Some(before)) = (subject.process(), before) {
+            let after = process_use(process).cpu_s - before;
+            cell.figure("after_cpu_us", per_statement_us(after, of_run.statements));
+        }
+        cell.histograms.insert("transaction_ms".to_string(), run.report.histogram.clone());
+        if run.report.measured.reconnects > 0 {
+            cell.failures.push(format!("{} connections were lost", run.report.measured.reconnects));
+        }
+        if run.report.measured.transactions == 0 {
+            cell.failures.push("not one transaction came to its end".to_string());
+        }
+        let parts = [run.report.warm_up.unwrap_or_default(), run.report.measured];
+        let writes = parts.iter().map(|p| p.writes).sum();
+        let errors = parts.iter().map(|p| p.retried_errors).sum();
+        Ok((cell, workload.row_change(writes, errors)))
+    }
+
+    /// Warms a server up and measures the open cells of its part. Errors end the run.
+    fn measure_on(
+        &self,
+        subject: &mut Subject<'_>,
+        network: Option<&Network>,
+        part: &Part,
+        folder: &mut Folder,
+    ) -> Result<()> {
+        let open: Vec<&Planned> = part.cells.iter().filter(|c| !folder.has(&c.id)).collect();
+        let engine = part.competitor.engine;
+        self.warm_up(subject, part, Workload::ReadOnly, self.design.warm_up_read_s)?;
+        let mut writing = false;
+        let mut expected = Some(Expected::exactly(self.design.rows * u64::from(self.design.tables)));
+        for planned in &open {
+            let writes = planned.scenario.workload() == Workload::ReadWrite;
+            if writes && !writing {
+                let change = self.warm_up(subject, part, Workload::ReadWrite, self.design.warm_up_write_s)?;
+                expected = expected.map(|e| e.after(change));
+                writing = true;
+            }
+            let (cell, change) = self.cell(subject, network, part, planned, folder)?;
+            expected = if cell.figures.is_empty() { None } else { expected.map(|e| e.after(change)) };
+            say(&cell);
+            let alive = subject.check_alive();
+            folder.finish(cell)?;
+            if let Err(error) = alive {
+                return self.give_up(part, folder, &error.to_string());
+            }
+        }
+        let mut session = connect(&subject.address())?;
+        let complaints =
+            match check::tables_by(&mut rows_of(&mut session), engine, self.design.tables, expected) {
+                Ok(found) => found.complaints,
+                Err(error) => vec![error.to_string()],
+            };
+        if !complaints.is_empty() {
+            let text = format!("afterwards: {}", complaints.join("; "));
+            eprintln!("      WRONG {text}");
+            for planned in &open {
+                blame(folder, &planned.id, &text)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The cells of a part that are not measured have failed.
+    fn give_up(&self, part: &Part, folder: &mut Folder, why: &str) -> Result<()> {
+        eprintln!("      FAILED {why}");
+        for planned in &part.cells {
+            if !folder.has(&planned.id) {
+                folder.finish(failed(&planned.id, why))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what the server was in the run's folder.
+    fn keep_server(
+        &self,
+        subject: &Subject<'_>,
+        part: &Part,
+        aligned: &Aligned,
+        run: &mut Run,
+        folder: &Folder,
+    ) -> Result<()> {
+        let place = format!("servers/{}-r{}", part.folder(), part.round);
+        let path = folder.path().join(&place);
+        fs::create_dir_all(&path).map_err(io_error("cannot make", &path))?;
+        let mut keep = |name: &str, text: &str| {
+            let file = path.join(name);
+            let of_run = format!("{place}/{name}");
+            if !run.files.contains(&of_run) {
+                run.files.push(of_run);
+            }
+            fs::write(&file, text).map_err(io_error("cannot write", &file))
+        };
+        if let Some(directory) = subject.directory() {
+            let options = directory.join("my.cnf");
+            let text = fs::read_to_string(&options).map_err(io_error("cannot read", &options))?;
+            keep("my.cnf", &text)?;
+        }
+        let variables: Vec<String> =
+            subject.variables().iter().map(|(name, value)| format!("{name}\t{value}\n")).collect();
+        keep("variables.tsv", &variables.concat())?;
+        keep("alignment.txt", &(aligned.applied.join("\n") + "\n"))?;
+        let prefix = match self.server(&part.competitor)? {
+            Found::Installed(installation) => installation.prefix.to_string_lossy().into_owned(),
+            Found::Runs(existing) => existing.address().socket.to_string_lossy().into_owned(),
+        };
+        let facts = ServerFacts::new(&prefix, &aligned.settings, subject.variables());
+        let label = part.competitor.label();
+        run.servers.entry(label.clone()).or_insert_with(|| facts.clone());
+        run.servers.insert(format!("{label}, {}", part.tier), facts);
+        Ok(())
+    }
+}
+
+impl Conductor for Matrix<'_> {
+    fn groups(&self) -> Vec<Group> {
+        self.parts.iter().map(Part::group).collect()
+    }
+
+    fn measure(&mut self, group: &Group, run: &mut Run, folder: &mut Folder) -> Result<()> {
+        let Some(part) = self.parts.iter().find(|part| part.title == group.title).cloned() else {
+            return Err(Error::Usage(format!("{} is not of this matrix", group.title)));
+        };
+        self.look(run)?;
+        let measured = self.measure_part(&part, run, folder);
+        note_progression(run, folder)?;
+        measured
+    }
+
+    fn close(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Matrix<'_> {
+    fn measure_part(&self, part: &Part, run: &mut Run, folder: &mut Folder) -> Result<()> {
+        let aligned = self.aligned(part)?;
+        if part.round == 1 {
+            for line in &aligned.applied {
+                eprintln!("      {line}");
+            }
+        }
+        let (mut subject, network) = match self.subject(part, &aligned) {
+            Ok(started) => started,
+            // What was asked for is not what would be measured: no figure of this run would be right.
+            Err(error @ (Error::Setting(_) | Error::Usage(_))) => return Err(error),
+            Err(error @ (Error::Interrupted | Error::Io { .. } | Error::Missing { .. })) => {
+                return Err(error)
+            }
+            Err(error) => return self.give_up(part, folder, &error.to_string()),
+        };
+        eprintln!("      {} settings read back as asked", aligned.settings.iter().filter(|s| s.held).count());
+        self.keep_server(&subject, part, &aligned, run, folder)?;
+        let measured = self.measure_on(&mut subject, network.as_ref(), part, folder);
+        let ended = match subject {
+            Subject::Ours(server) => {
+                let log = server.directory().join("error.log");
+                let place = format!("servers/{}-r{}", part.folder(), part.round);
+                // The log of a server that ended as it should is of interest too; one that cannot be
+                // copied is no reason to lose figures.
+                let _ = fs::copy(&log, folder.path().join(place).join("error.log"));
+                server.stop(false)
+            }
+            Subject::Theirs(_) => {
+                let database = part.competitor.engine.database();
+                let dropped = connect(&self.address_of(part)?).and_then(|mut session| {
+                    run_statement(&mut session, &format!("DROP DATABASE IF EXISTS {database}"))
+                });
+                dropped.map(|_| ())
+            }
+        };
+        match measured {
+            Ok(()) => ended,
+            Err(error @ (Error::Interrupted | Error::Io { .. } | Error::Missing { .. })) => Err(error),
+            // A load that failed outside of a cell: nothing of this part can be measured.
+            Err(error) => self.give_up(part, folder, &error.to_string()),
+        }
+    }
+
+    fn address_of(&self, part: &Part) -> Result<Address> {
+        match self.server(&part.competitor)? {
+            Found::Runs(existing) => Ok(existing.address().clone()),
+            Found::Installed(_) => Err(Error::Usage(format!("{} does not run", part.competitor.server))),
+        }
+    }
+}
+
+impl Design {
+    /// What the rules are asked about.
+    pub fn situation(&self, release: Release, engine: Engine, memory: u64) -> Situation {
+        let threads = u64::from(self.most_threads());
+        Situation {
+            release,
+            engine,
+            memory,
+            redo: bytes(&self.redo).unwrap_or(0),
+            sync: self.sync,
+            binary_log: self.binary_log,
+            connections: (threads + OWN_CONNECTIONS).max(151),
+            // Each client opens each table at most once at a time.
+            open_tables: threads * u64::from(self.tables) + OWN_TABLES,
+            cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u64),
+        }
+    }
+}
+
+/// Writes what came of it so far from version to version.
+fn note_progression(run: &mut Run, folder: &Folder) -> Result<()> {
+    let (_, cells) = crate::run::folder::read(folder.path())?;
+    let all = progression::of(run, &cells);
+    for (name, text) in
+        [("progression.txt", progression::text(&all)), ("progression.csv", progression::csv(&all))]
+    {
+        let path = folder.path().join(name);
+        fs::write(&path, text).map_err(io_error("cannot write", &path))?;
+        if !run.files.iter().any(|file| file == name) {
+            run.files.push(name.to_string());
+        }
+    }
+    Ok(())
+}
+
+/// Why an engine cannot be measured on a server from Debian's suites; none: it can.
+fn lacks_by_name(entry: &Entry, engine: Engine) -> Option<String> {
+    match engine {
+        Engine::TidesDb if !entry.by_setup => {
+            Some(format!("its plugin is for {PLUGIN_IS_FOR} and is refused by any other"))
+        }
+        Engine::RocksDb if entry.family == "mysql" => Some("Debian's MySQL has no MyRocks".to_string()),
+        _ => None,
+    }
+}
+
+/// Why an engine cannot be measured on a server; none: it can.
+fn lacks(server: &Found, engine: Engine) -> Result<Option<String>> {
+    match (server, engine) {
+        (Found::Installed(_), Engine::InnoDb) => Ok(None),
+        (Found::Installed(installation), Engine::TidesDb) => Ok((installation.release != PLUGIN_IS_FOR)
+            .then(|| format!("its plugin is for {PLUGIN_IS_FOR} and is refused by any other"))),
+        (Found::Installed(installation), Engine::RocksDb) => {
+            let plugin = engine.plugin().unwrap_or_default();
+            let has = ["lib/mysql/plugin", "lib/plugin"]
+                .iter()
+                .any(|folder| installation.prefix.join(folder).join(plugin).exists());
+            let why = || format!("there is no {plugin} in {}", installation.prefix.display());
+            Ok((!has).then(why))
+        }
+        (Found::Runs(existing), _) => {
+            let mut session = connect(existing.address())?;
+            let query = format!(
+                "SELECT COUNT(*) FROM information_schema.ENGINES WHERE ENGINE = '{}' AND SUPPORT IN ('YES', 'DEFAULT')",
+                engine.name()
+            );
+            let has =
+                rows_of(&mut session)(&query)?.first().and_then(|row| row.first()).is_some_and(|n| n == "1");
+            Ok((!has).then(|| "it says that it has none".to_string()))
+        }
+    }
+}
+
+fn metrics() -> Vec<Metric> {
+    use Better::{Higher, Lower, Neither};
+    vec![
+        Metric::main("transactions_per_s", "Transactions", "1/s", Higher),
+        Metric::main("p95_ms", "Latency, 95 %", "ms", Lower),
+        Metric::main("p99_ms", "Latency, 99 %", "ms", Lower),
+        Metric::main("server_cpu_us", "Server CPU of a statement", "us", Lower),
+        Metric::detail("statements_per_s", "Statements", "1/s", Higher),
+        Metric::detail("p50_ms", "Latency, median", "ms", Lower),
+        Metric::detail("average_ms", "Latency, mean", "ms", Lower),
+        Metric::detail("max_ms", "Latency, longest", "ms", Lower),
+        Metric::detail("retried_errors", "Errors that were retried", "", Lower),
+        Metric::detail("after_cpu_us", "Server CPU after the load, of a statement", "us", Lower),
+        Metric::detail("client_cpu_us", "Client CPU of a statement", "us", Neither),
+        Metric::detail("other_cpus", "CPUs busy with other things", "", Neither),
+        Metric::detail("resident_B", "Server's memory", "B", Lower),
+        Metric::detail("written_B", "Written to the device", "B", Lower),
+        Metric::detail("data_B", "Tables on disk", "B", Lower),
+        Metric::detail("log_B", "Logs on disk", "B", Lower),
+    ]
+}
+
+fn fill(
+    cell: &mut Cell,
+    of: &crate::measure::cell::Figures,
+    run: &sysbench::Run,
+    process: Option<u32>,
+    space: Option<Space>,
+) {
+    cell.figure("transactions_per_s", of.transactions_per_s);
+    cell.figure("statements_per_s", of.statements_per_s);
+    cell.figure("p50_ms", of.p50_ms);
+    cell.figure("p95_ms", of.p95_ms);
+    cell.figure("p99_ms", of.p99_ms);
+    cell.figure("average_ms", of.average_ms);
+    cell.figure("max_ms", of.max_ms);
+    cell.figure("retried_errors", of.retried_errors as f64);
+    cell.figure("client_cpu_us", per_statement_us(run.client_cpu_s, of.statements));
+    // A server whose process is not known has used nothing that could be told.
+    if process.is_some() {
+        cell.figure("server_cpu_us", of.server_cpu_us);
+        cell.figure("other_cpus", of.other_cpus);
+        cell.figure("resident_B", of.resident_bytes as f64);
+        cell.figure("written_B", of.written_bytes as f64);
+    }
+    if let Some(space) = space {
+        cell.figure("data_B", space.data_bytes as f64);
+        cell.figure("log_B", space.log_bytes as f64);
+    }
+}
+
+fn say(cell: &Cell) {
+    let of = |name: &str| cell.figures.get(name).copied().unwrap_or(f64::NAN);
+    let id = &cell.id;
+    let what = format!("{} {:>4} clients", id.label("scenario"), id.label("threads"));
+    if let Some(why) = cell.failures.first() {
+        eprintln!("      {what}: FAILED {why}");
+    } else {
+        eprintln!("      {what}: {:.1} transactions/s, p95 {:.2} ms", of("transactions_per_s"), of("p95_ms"));
+    }
+}
+
+/// Adds a failure to a cell that is in the folder already; its files stay.
+fn blame(folder: &mut Folder, id: &crate::run::CellId, why: &str) -> Result<()> {
+    let there = cell_folder(folder.path(), id);
+    let head = there.join("cell.json");
+    let text = fs::read_to_string(&head).map_err(io_error("cannot read", &head))?;
+    let mut cell: Cell =
+        serde_json::from_str(&text).map_err(|error| Error::Usage(format!("{}: {error}", head.display())))?;
+    cell.failures.push(why.to_string());
+    let making = folder.begin(id)?;
+    for name in cell.files.iter().chain(&cell.series) {
+        let from = there.join(name);
+        fs::copy(&from, making.join(name)).map_err(io_error("cannot copy", &from))?;
+    }
+    folder.finish(cell)
+}
+
+fn connect(address: &Address) -> Result<Session> {
+    Session::connect(address, STATEMENT_LIMIT).map_err(statement_error("connecting"))
+}
+
+fn statement_error(statement: &str) -> impl FnOnce(Failure) -> Error {
+    let statement = statement.to_string();
+    move |failure| Error::Statement { statement, message: failure.to_string() }
+}
+
+fn run_statement(session: &mut Session, statement: &str) -> Result<u64> {
+    session.run(statement).map_err(statement_error(statement))
+}
+
+/// Runs statements for the checks.
+fn rows_of(session: &mut Session) -> impl FnMut(&str) -> Result<Vec<Vec<String>>> + '_ {
+    move |statement| session.rows(statement).map_err(statement_error(statement))
+}
+
+/// Writes what a statement returns, a line for each row.
+fn write_rows(address: &Address, statement: &str, path: &Path) -> Result<()> {
+    let mut session = connect(address)?;
+    let rows = rows_of(&mut session)(statement)?;
+    let lines: Vec<String> = rows.iter().map(|row| row.join("\t") + "\n").collect();
+    fs::write(path, lines.concat()).map_err(io_error("cannot write", path))
+}
+
+/// The database is made anew: one that holds other tables than sysbench's is somebody's.
+fn refuse_strangers(session: &mut Session, database: &str) -> Result<()> {
+    let query = format!(
+        "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{database}' \
+         AND TABLE_NAME NOT LIKE 'sbtest%'"
+    );
+    match session.number(&query).map_err(statement_error(&query))? {
+        0 => Ok(()),
+        _ => Err(Error::Usage(format!(
+            "the database {database} holds tables that are not sysbench's; it would be dropped"
+        ))),
+    }
+}
+
+/// What sysbench runs on an engine.
+fn target(script: &str, engine: Engine) -> Target<'_> {
+    Target { script, database: engine.database(), engine: engine.name() }
+}
+
+/// A user for clients over TCP, who may do what they need in one database.
+fn open_network(server: &Server, engine: Engine, network: &Network) -> Result<()> {
+    let mut session = connect(&Address::root(server.socket()))?;
+    let Network { password, .. } = network;
+    for statement in [
+        format!("DROP USER IF EXISTS '{NETWORK_USER}'@'%'"),
+        format!("CREATE USER '{NETWORK_USER}'@'%' IDENTIFIED BY '{password}'"),
+        format!("GRANT ALL ON {}.* TO '{NETWORK_USER}'@'%'", engine.database()),
+    ] {
+        run_statement(&mut session, &statement)?;
+    }
+    // MySQL asks for the password itself once, which the socket may carry, and for a proof later.
+    let address = Address {
+        socket: server.socket().to_path_buf(),
+        user: NETWORK_USER.to_string(),
+        password: Some(password.clone()),
+    };
+    connect(&address).map(|_| ())
+}
+
+/// A port that is free now.
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((LOOPBACK, 0)).map_err(io_error("no port is free at", LOOPBACK))?;
+    Ok(listener.local_addr().map_err(io_error("no port is free at", LOOPBACK))?.port())
+}
+
+fn password() -> String {
+    format!("{:016x}{:016x}", rand::random::<u64>(), rand::random::<u64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interrupt::Interrupt;
+    use crate::matrix::design::tests::{parsed, TEXT};
+    use crate::run::CellId;
+
+    #[test]
+    fn limits_follow_the_largest_number_of_clients() {
+        let mut design = parsed(TEXT).unwrap();
+        let release = Release { family: Family::MySQL, version: Version(9, 7, 4) };
+        let situation = design.situation(release, Engine::InnoDb, 5);
+        assert_eq!((situation.connections, situation.open_tables), (151, 408));
+        design.threads = vec![1, 512];
+        let situation = design.situation(release, Engine::InnoDb, 5);
+        assert_eq!((situation.connections, situation.open_tables, situation.memory), (532, 1424, 5));
+    }
+
+    #[test]
+    fn a_cell_is_blamed_and_keeps_its_files() {
+        let parent = tempfile::tempdir().unwrap();
+        let mut folder = Folder::create(parent.path(), &Run::new("t", "", "matrix")).unwrap();
+        let mut cell = Cell::new(CellId::new([("server", "a".to_string())], 1), 1);
+        cell.figure("transactions_per_s", 5.0);
+        cell.files.push("sysbench.txt".to_string());
+        fs::write(folder.begin(&cell.id).unwrap().join("sysbench.txt"), "raw").unwrap();
+        let id = cell.id.clone();
+        folder.finish(cell).unwrap();
+        blame(&mut folder, &id, "a row is missing").unwrap();
+        let (_, cells) = crate::run::folder::read(folder.path()).unwrap();
+        assert_eq!(cells[0].failures, ["a row is missing"]);
+        assert!(!cells[0].counts());
+        let kept = fs::read_to_string(cell_folder(folder.path(), &id).join("sysbench.txt")).unwrap();
+        assert_eq!(kept, "raw");
+    }
+
+    fn site<'a>(data: &'a Path, interrupt: &'a Interrupt) -> Site<'a> {
+        Site { prefix: data, plugin: data, data, beside: data, interrupt }
+    }
+
+    #[test]
+    fn a_matrix_is_planned_without_its_servers_and_measured_only_with_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let interrupt = Interrupt::default();
+        let mut design = parsed(TEXT).unwrap();
+        design.servers = ["mariadb-10.5", "mysql-9.7", "mariadb-11.8.6"]
+            .map(|name| crate::matrix::design::Named::Source(name.to_string()))
+            .to_vec();
+        design.engines = vec![Engine::InnoDb, Engine::TidesDb, Engine::RocksDb];
+        let mut run = Run::new("t", "", "matrix");
+        let mut matrix = Matrix::open(design.clone(), site(folder.path(), &interrupt), &mut run).unwrap();
+        assert_eq!(
+            run.axes[0].values,
+            [
+                "mariadb-10.5 InnoDB",
+                "mariadb-10.5 ROCKSDB",
+                "mysql-9.7 InnoDB",
+                "mariadb-11.8.6 InnoDB",
+                "mariadb-11.8.6 TidesDB",
+                "mariadb-11.8.6 ROCKSDB"
+            ]
+        );
+        assert!(run.notes.iter().any(|n| n.starts_with("mysql-9.7 without ROCKSDB")), "{:?}", run.notes);
+        assert_eq!(matrix.groups().len(), 6 * 2 * 2);
+        let error = matrix.look(&run).unwrap_err();
+        assert!(error.to_string().contains("make plugin"), "{error}");
+
+        design.engines = vec![Engine::InnoDb];
+        let mut matrix = Matrix::open(design.clone(), site(folder.path(), &interrupt), &mut run).unwrap();
+        matrix.cache = folder.path().to_path_buf();
+        let error = matrix.look(&run).unwrap_err();
+        assert!(error.to_string().contains("server fetch mariadb-10.5"), "{error}");
+        design.tiers = vec!["9999G".to_string()];
+        let mut matrix = Matrix::open(design, site(folder.path(), &interrupt), &mut run).unwrap();
+        let error = matrix.look(&run).unwrap_err();
+        assert!(error.to_string().contains("9999G does not fit"), "{error}");
+    }
+
+    #[test]
+    fn what_nobody_has_cannot_be_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        let interrupt = Interrupt::default();
+        let mut design = parsed(TEXT).unwrap();
+        design.servers = vec![crate::matrix::design::Named::Source("mysql-9.7".to_string())];
+        design.engines = vec![Engine::TidesDb];
+        let mut run = Run::new("t", "", "matrix");
+        let error = Matrix::open(design, site(folder.path(), &interrupt), &mut run).unwrap_err();
+        assert!(error.to_string().contains("nothing can be measured: mysql-9.7 without TidesDB"), "{error}");
+    }
+
+    #[test]
+    fn passwords_differ_and_need_no_quoting() {
+        let (one, other) = (password(), password());
+        assert!(one != other && one.len() == 32 && one.chars().all(|c| c.is_ascii_alphanumeric()));
+    }
+}
