@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use serde::Serialize;
 use tidelab::error::{io_error, Error, Result};
 use tidelab::experiment::engine::{Found, Order, FOUND, OPERATION};
 use tidelab::run::{Cell, Series};

@@ -315,7 +315,8 @@ mod tests {
 
     #[test]
     fn the_redo_log_is_as_large_in_every_version() {
-        let cases: [(Family, &str, &[(&str, Option<&str>)]); 8] = [
+        type Case = (Family, &'static str, &'static [(&'static str, Option<&'static str>)]);
+        let cases: [Case; 8] = [
             (
                 Family::MariaDB,
                 "10.4.34",
