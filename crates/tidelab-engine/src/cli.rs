@@ -47,7 +47,8 @@ pub struct Options {
     /// Threads.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=255))]
     threads: u32,
-    /// Calls of each operation but fills, scans and deletions [default: as many as rows].
+    /// Calls of each operation but fills, scans and deletions, in transactions the rows of all of them [default: as
+    /// many as rows].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     calls: Option<u64>,
     /// Seconds of each of these operations instead. Engines then write different amounts, and what is

@@ -57,7 +57,7 @@ fn write(run: &Run, design: &Design, cells: &[Cell], out: &mut String) -> std::f
     writeln!(
         out,
         "{:<21}{:<8} {:>11} {:>21}   {:>6} {:>15}   {:>8} {:>8}  {:>7}",
-        "operation", "engine", "median", "(min - max)", "median", "(95 % interval)", "p50", "p99", "a call"
+        "operation", "engine", "median", "(min - max)", "median", "(98 % interval)", "p50", "p99", "a call"
     )?;
     for &operation in &design.operations {
         for (place, &engine) in design.engines.iter().enumerate() {

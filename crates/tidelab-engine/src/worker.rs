@@ -191,7 +191,10 @@ impl<'a> Worker<'a> {
 
     /// Calls it until as much is done, or as long, as the load says. A call gives how many it did.
     fn repeat(&mut self, mut call: impl FnMut(&mut Self) -> Result<u64>) -> Result<()> {
-        let part = |thread: u64| self.load.calls * thread / self.threads;
+        // As many rows in transactions as in overwrites.
+        let each =
+            if self.operation == Operation::Transactions { self.load.transaction_rows.into() } else { 1 };
+        let part = |thread: u64| self.load.calls.div_ceil(each) * thread / self.threads;
         let wanted = part(self.thread + 1) - part(self.thread);
         while match self.load.seconds {
             None => self.clock.measured.count < wanted,

@@ -184,6 +184,7 @@ fn round(engine: Engine, threads: u32, batch: u32, sync: Sync) {
                     (calls * (thread + 1) / threads - calls * thread / threads).next_multiple_of(batch)
                 })
                 .sum(),
+            Operation::Transactions => calls.div_ceil(3),
             _ => calls,
         };
         assert_eq!(figure("count"), f64::from(wanted), "{what}");

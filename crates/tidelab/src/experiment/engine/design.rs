@@ -216,7 +216,7 @@ impl FromStr for Operation {
 pub struct Load {
     /// Threads.
     pub threads: u32,
-    /// Calls of each operation but fills, scans and deletions, over all threads.
+    /// Calls of each operation but fills, scans and deletions, over all threads; in transactions the rows of all.
     pub calls: u64,
     /// Seconds after which an operation ends instead; fills and deletions end with their last row.
     pub seconds: Option<f64>,
