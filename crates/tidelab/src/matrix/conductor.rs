@@ -8,12 +8,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::design::{Competitor, Design, Part, Planned};
+use super::figures::{fill, metrics, say};
 use super::progression;
+use super::subject::{
+    connect, free_port, open_network, password, refuse_strangers, rows_of, run_statement, target, write_rows,
+    Network, Subject, LOOPBACK, NETWORK_USER,
+};
 use crate::error::{io_error, Error, Result};
 use crate::experiment::Site;
 use crate::measure::cell::{figures, per_statement_us};
@@ -22,22 +26,21 @@ use crate::measure::quiet;
 use crate::report::result::ServerFacts;
 use crate::run::conduct::failed;
 use crate::run::folder::cell_folder;
-use crate::run::{Better, Cell, Conductor, Folder, Group, Metric, Run, Series};
+use crate::run::{Cell, Conductor, Folder, Group, Run, Series};
 use crate::server::alignment::{Aligned, Alignment, Situation};
 use crate::server::catalogue::{self, Entry};
 use crate::server::engine::Engine;
-use crate::server::existing::Existing;
 use crate::server::release::{Family, Release, Version};
-use crate::server::session::{Address, Failure, Session};
+use crate::server::session::Address;
 use crate::server::settings::{bytes, setting, Setting};
 use crate::server::source::{Found, Source};
 use crate::server::{Data, Server, Wanted};
-use crate::telemetry::disk::{self, Space};
+use crate::telemetry::disk;
 use crate::telemetry::machine;
 use crate::telemetry::process::process_use;
 use crate::telemetry::recorder::Recorder;
 use crate::telemetry::status::ServerStatus;
-use crate::workload::sysbench::{self, Extra, Load, Sysbench, Target, Workload};
+use crate::workload::sysbench::{self, Extra, Load, Sysbench, Workload};
 
 /// The one server that TidesDB's plugin is built for and loads into.
 const PLUGIN_IS_FOR: Release = Release { family: Family::MariaDB, version: Version(11, 8, 6) };
@@ -47,14 +50,8 @@ const MEMORY_SHARE: f64 = 0.8;
 const OWN_CONNECTIONS: u64 = 20;
 /// Tables of the server's own that are open.
 const OWN_TABLES: u64 = 400;
-/// Statements of the laboratory's own may scan all tables.
-const STATEMENT_LIMIT: Duration = Duration::from_secs(3600);
 /// Seconds at most to wait until a server is quiet after its tables were loaded.
 const LOAD_SETTLE_S: u64 = 120;
-/// Where clients over TCP connect to.
-const LOOPBACK: &str = "127.0.0.1";
-/// The user of clients over TCP; its password is random.
-const NETWORK_USER: &str = "lab";
 /// The server's counters that are taken each second; those that it does not have are not there.
 const COUNTERS: [&str; 14] = [
     "Questions",
@@ -87,67 +84,6 @@ pub struct Matrix<'a> {
     found: BTreeMap<String, Found>,
     looked: bool,
     parts: Vec<Part>,
-}
-
-/// A server while it is measured.
-enum Subject<'a> {
-    Ours(Box<Server>),
-    Theirs(&'a Existing),
-}
-
-impl Subject<'_> {
-    fn address(&self) -> Address {
-        match self {
-            Subject::Ours(server) => Address::root(server.socket()),
-            Subject::Theirs(existing) => existing.address().clone(),
-        }
-    }
-
-    fn process(&self) -> Option<u32> {
-        match self {
-            Subject::Ours(server) => Some(server.pid()),
-            Subject::Theirs(existing) => existing.process(),
-        }
-    }
-
-    fn variables(&self) -> &BTreeMap<String, String> {
-        match self {
-            Subject::Ours(server) => server.variables(),
-            Subject::Theirs(existing) => existing.variables(),
-        }
-    }
-
-    /// Where its files are, when it is ours.
-    fn directory(&self) -> Option<&Path> {
-        match self {
-            Subject::Ours(server) => Some(server.directory()),
-            Subject::Theirs(_) => None,
-        }
-    }
-
-    /// A directory on the device that it writes to, as far as is known.
-    fn device(&self) -> PathBuf {
-        match self {
-            Subject::Ours(server) => server.directory().to_path_buf(),
-            Subject::Theirs(existing) => {
-                existing.variables().get("datadir").map(PathBuf::from).unwrap_or_default()
-            }
-        }
-    }
-
-    fn check_alive(&mut self) -> Result<()> {
-        match self {
-            Subject::Ours(server) => server.check_alive(),
-            Subject::Theirs(existing) => Existing::connect(existing.address().clone()).map(|_| ()),
-        }
-    }
-}
-
-/// How clients reach the server over TCP.
-#[derive(Clone, Debug)]
-struct Network {
-    port: u16,
-    password: String,
 }
 
 impl<'a> Matrix<'a> {
@@ -753,68 +689,6 @@ fn lacks(server: &Found, engine: Engine) -> Result<Option<String>> {
     }
 }
 
-fn metrics() -> Vec<Metric> {
-    use Better::{Higher, Lower, Neither};
-    vec![
-        Metric::main("transactions_per_s", "Transactions", "1/s", Higher),
-        Metric::main("p95_ms", "Latency, 95 %", "ms", Lower),
-        Metric::main("p99_ms", "Latency, 99 %", "ms", Lower),
-        Metric::main("server_cpu_us", "Server CPU of a statement", "us", Lower),
-        Metric::detail("statements_per_s", "Statements", "1/s", Higher),
-        Metric::detail("p50_ms", "Latency, median", "ms", Lower),
-        Metric::detail("average_ms", "Latency, mean", "ms", Lower),
-        Metric::detail("max_ms", "Latency, longest", "ms", Lower),
-        Metric::detail("retried_errors", "Errors that were retried", "", Lower),
-        Metric::detail("after_cpu_us", "Server CPU after the load, of a statement", "us", Lower),
-        Metric::detail("client_cpu_us", "Client CPU of a statement", "us", Neither),
-        Metric::detail("other_cpus", "CPUs busy with other things", "", Neither),
-        Metric::detail("resident_B", "Server's memory", "B", Lower),
-        Metric::detail("written_B", "Written to the device", "B", Lower),
-        Metric::detail("data_B", "Tables on disk", "B", Lower),
-        Metric::detail("log_B", "Logs on disk", "B", Lower),
-    ]
-}
-
-fn fill(
-    cell: &mut Cell,
-    of: &crate::measure::cell::Figures,
-    run: &sysbench::Run,
-    process: Option<u32>,
-    space: Option<Space>,
-) {
-    cell.figure("transactions_per_s", of.transactions_per_s);
-    cell.figure("statements_per_s", of.statements_per_s);
-    cell.figure("p50_ms", of.p50_ms);
-    cell.figure("p95_ms", of.p95_ms);
-    cell.figure("p99_ms", of.p99_ms);
-    cell.figure("average_ms", of.average_ms);
-    cell.figure("max_ms", of.max_ms);
-    cell.figure("retried_errors", of.retried_errors as f64);
-    cell.figure("client_cpu_us", per_statement_us(run.client_cpu_s, of.statements));
-    // A server whose process is not known has used nothing that could be told.
-    if process.is_some() {
-        cell.figure("server_cpu_us", of.server_cpu_us);
-        cell.figure("other_cpus", of.other_cpus);
-        cell.figure("resident_B", of.resident_bytes as f64);
-        cell.figure("written_B", of.written_bytes as f64);
-    }
-    if let Some(space) = space {
-        cell.figure("data_B", space.data_bytes as f64);
-        cell.figure("log_B", space.log_bytes as f64);
-    }
-}
-
-fn say(cell: &Cell) {
-    let of = |name: &str| cell.figures.get(name).copied().unwrap_or(f64::NAN);
-    let id = &cell.id;
-    let what = format!("{} {:>4} clients", id.label("scenario"), id.label("threads"));
-    if let Some(why) = cell.failures.first() {
-        eprintln!("      {what}: FAILED {why}");
-    } else {
-        eprintln!("      {what}: {:.1} transactions/s, p95 {:.2} ms", of("transactions_per_s"), of("p95_ms"));
-    }
-}
-
 /// Adds a failure to a cell that is in the folder already; its files stay.
 fn blame(folder: &mut Folder, id: &crate::run::CellId, why: &str) -> Result<()> {
     let there = cell_folder(folder.path(), id);
@@ -829,81 +703,6 @@ fn blame(folder: &mut Folder, id: &crate::run::CellId, why: &str) -> Result<()> 
         fs::copy(&from, making.join(name)).map_err(io_error("cannot copy", &from))?;
     }
     folder.finish(cell)
-}
-
-fn connect(address: &Address) -> Result<Session> {
-    Session::connect(address, STATEMENT_LIMIT).map_err(statement_error("connecting"))
-}
-
-fn statement_error(statement: &str) -> impl FnOnce(Failure) -> Error {
-    let statement = statement.to_string();
-    move |failure| Error::Statement { statement, message: failure.to_string() }
-}
-
-fn run_statement(session: &mut Session, statement: &str) -> Result<u64> {
-    session.run(statement).map_err(statement_error(statement))
-}
-
-/// Runs statements for the checks.
-fn rows_of(session: &mut Session) -> impl FnMut(&str) -> Result<Vec<Vec<String>>> + '_ {
-    move |statement| session.rows(statement).map_err(statement_error(statement))
-}
-
-/// Writes what a statement returns, a line for each row.
-fn write_rows(address: &Address, statement: &str, path: &Path) -> Result<()> {
-    let mut session = connect(address)?;
-    let rows = rows_of(&mut session)(statement)?;
-    let lines: Vec<String> = rows.iter().map(|row| row.join("\t") + "\n").collect();
-    fs::write(path, lines.concat()).map_err(io_error("cannot write", path))
-}
-
-/// The database is made anew: one that holds other tables than sysbench's is somebody's.
-fn refuse_strangers(session: &mut Session, database: &str) -> Result<()> {
-    let query = format!(
-        "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{database}' \
-         AND TABLE_NAME NOT LIKE 'sbtest%'"
-    );
-    match session.number(&query).map_err(statement_error(&query))? {
-        0 => Ok(()),
-        _ => Err(Error::Usage(format!(
-            "the database {database} holds tables that are not sysbench's; it would be dropped"
-        ))),
-    }
-}
-
-/// What sysbench runs on an engine.
-fn target(script: &str, engine: Engine) -> Target<'_> {
-    Target { script, database: engine.database(), engine: engine.name() }
-}
-
-/// A user for clients over TCP, who may do what they need in one database.
-fn open_network(server: &Server, engine: Engine, network: &Network) -> Result<()> {
-    let mut session = connect(&Address::root(server.socket()))?;
-    let Network { password, .. } = network;
-    for statement in [
-        format!("DROP USER IF EXISTS '{NETWORK_USER}'@'%'"),
-        format!("CREATE USER '{NETWORK_USER}'@'%' IDENTIFIED BY '{password}'"),
-        format!("GRANT ALL ON {}.* TO '{NETWORK_USER}'@'%'", engine.database()),
-    ] {
-        run_statement(&mut session, &statement)?;
-    }
-    // MySQL asks for the password itself once, which the socket may carry, and for a proof later.
-    let address = Address {
-        socket: server.socket().to_path_buf(),
-        user: NETWORK_USER.to_string(),
-        password: Some(password.clone()),
-    };
-    connect(&address).map(|_| ())
-}
-
-/// A port that is free now.
-fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind((LOOPBACK, 0)).map_err(io_error("no port is free at", LOOPBACK))?;
-    Ok(listener.local_addr().map_err(io_error("no port is free at", LOOPBACK))?.port())
-}
-
-fn password() -> String {
-    format!("{:016x}{:016x}", rand::random::<u64>(), rand::random::<u64>())
 }
 
 #[cfg(test)]
@@ -994,11 +793,5 @@ mod tests {
         let mut run = Run::new("t", "", "matrix");
         let error = Matrix::open(design, site(folder.path(), &interrupt), &mut run).unwrap_err();
         assert!(error.to_string().contains("nothing can be measured: mysql-9.7 without TidesDB"), "{error}");
-    }
-
-    #[test]
-    fn passwords_differ_and_need_no_quoting() {
-        let (one, other) = (password(), password());
-        assert!(one != other && one.len() == 32 && one.chars().all(|c| c.is_ascii_alphanumeric()));
     }
 }

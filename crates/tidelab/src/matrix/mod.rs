@@ -7,7 +7,9 @@
 
 pub mod conductor;
 pub mod design;
+mod figures;
 pub mod progression;
+mod subject;
 
 pub use conductor::Matrix;
 pub use design::Design;
