@@ -79,6 +79,14 @@ fn one_run_becomes_a_page_and_tables() {
         csv::Reader::from_reader(cells.as_bytes()).records().count(),
         rows.len() * samples::ROUNDS as usize
     );
+    let seconds = fs::read_to_string(folder.join("seconds.csv")).unwrap();
+    let mut seconds = csv::Reader::from_reader(seconds.as_bytes());
+    let head: Vec<String> = seconds.headers().unwrap().iter().map(String::from).collect();
+    assert_eq!(head[..7], ["engine", "workload", "threads", "round", "series", "at_s", "transactions_per_s"]);
+    let records: Vec<csv::StringRecord> = seconds.records().collect::<Result<_, _>>().unwrap();
+    let (load, telemetry) = (&records[0], &records[60]);
+    assert_eq!((&load[4], &load[5], &telemetry[4], &telemetry[6]), ("seconds.csv", "1", "telemetry.csv", ""));
+    assert_eq!(records.len(), rows.len() * samples::ROUNDS as usize * 2 * 60);
 }
 
 #[test]

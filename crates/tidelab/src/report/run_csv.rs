@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use super::groups::Summary;
 use super::page::Kept;
 use crate::error::{io_error, Error, Result};
 use crate::measure::statistics::{Ratio, Spread};
-use crate::run::{folder, Metric, Series};
+use crate::run::{folder, Cell, Metric, Series};
 
 /// Raised when a field of `summary.json` changes its meaning or goes.
 const SCHEMA_VERSION: u32 = 1;
@@ -41,11 +41,11 @@ struct Combination<'a> {
 pub fn write_csv(kept: &Kept) -> Result<Vec<PathBuf>> {
     let summary = Summary::of(&kept.run, &kept.cells);
     let mut written = vec![kept.folder.join("summary.csv"), kept.folder.join("cells.csv")];
-    table(&written[0], summary_rows(kept, &summary))?;
-    table(&written[1], cell_rows(kept, &summary))?;
+    write_rows(&written[0], &summary_rows(kept, &summary))?;
+    write_rows(&written[1], &cell_rows(kept, &summary))?;
     if kept.cells.iter().any(|cell| !cell.series.is_empty()) {
         let path = kept.folder.join("seconds.csv");
-        table(&path, second_rows(kept, &summary)?)?;
+        write_seconds(&path, kept, &summary)?;
         written.push(path);
     }
     Ok(written)
@@ -134,47 +134,75 @@ fn cell_rows(kept: &Kept, summary: &Summary) -> Vec<Vec<String>> {
     rows
 }
 
-/// All series under each other; a column for each name that any of them has.
-fn second_rows(kept: &Kept, summary: &Summary) -> Result<Vec<Vec<String>>> {
+/// All series under each other; a column for each name that any of them has. They are written one
+/// after the other: a run with hundreds of them does not fit into memory as text.
+fn write_seconds(path: &Path, kept: &Kept, summary: &Summary) -> Result<()> {
+    let all = || kept.cells.iter().flat_map(|cell| cell.series.iter().map(move |name| (cell, name)));
+    let read =
+        |cell: &Cell, name: &str| Series::read(&folder::cell_folder(&kept.folder, &cell.id).join(name));
     let mut columns: Vec<String> = Vec::new();
-    let mut read = Vec::new();
-    for cell in &kept.cells {
-        for name in &cell.series {
-            let series = Series::read(&folder::cell_folder(&kept.folder, &cell.id).join(name))?;
-            for column in series.columns.iter().skip(1) {
-                if !columns.contains(column) {
-                    columns.push(column.clone());
-                }
+    for (cell, name) in all() {
+        for column in read(cell, name)?.columns.into_iter().skip(1) {
+            if !columns.contains(&column) {
+                columns.push(column);
             }
-            read.push((cell, name, series));
         }
     }
     let mut head = axes(summary);
     head.extend(["round", "series", "at_s"].map(String::from));
     head.extend(columns.iter().cloned());
-    let mut rows = vec![head];
+    let mut table = Table::begin(path, &head)?;
     let text = |value: f64| if value.is_finite() { value.to_string() } else { String::new() };
-    for (cell, name, series) in read {
+    for (cell, name) in all() {
+        let series = read(cell, name)?;
         let places: Vec<Option<usize>> =
             columns.iter().map(|column| series.columns.iter().position(|own| own == column)).collect();
+        let mut first: Vec<String> =
+            summary.axes.iter().map(|axis| cell.id.label(&axis.name).into()).collect();
+        first.extend([cell.id.round.to_string(), name.clone()]);
         for values in &series.rows {
-            let mut row: Vec<String> =
-                summary.axes.iter().map(|axis| cell.id.label(&axis.name).into()).collect();
-            row.extend([cell.id.round.to_string(), name.clone(), text(values[0])]);
+            let mut row = first.clone();
+            row.push(text(values[0]));
             row.extend(places.iter().map(|at| at.map_or(String::new(), |at| text(values[at]))));
-            rows.push(row);
+            table.row(&row)?;
         }
     }
-    Ok(rows)
+    table.end()
 }
 
-fn table(path: &std::path::Path, rows: Vec<Vec<String>>) -> Result<()> {
-    let failed = |error: csv::Error| Error::Usage(format!("cannot write {}: {error}", path.display()));
-    let mut writer = csv::Writer::from_path(path).map_err(failed)?;
+fn write_rows(path: &Path, rows: &[Vec<String>]) -> Result<()> {
+    let Some((head, rows)) = rows.split_first() else { return Ok(()) };
+    let mut table = Table::begin(path, head)?;
     for row in rows {
-        writer.write_record(row).map_err(failed)?;
+        table.row(row)?;
     }
-    writer.flush().map_err(io_error("cannot write", path))
+    table.end()
+}
+
+/// A CSV file that is being written.
+struct Table<'a> {
+    path: &'a Path,
+    writer: csv::Writer<fs::File>,
+}
+
+impl<'a> Table<'a> {
+    fn begin(path: &'a Path, head: &[String]) -> Result<Table<'a>> {
+        let file = fs::File::create(path).map_err(io_error("cannot write", path))?;
+        let mut table = Table { path, writer: csv::Writer::from_writer(file) };
+        table.row(head)?;
+        Ok(table)
+    }
+
+    fn row(&mut self, row: &[String]) -> Result<()> {
+        let path = self.path;
+        self.writer
+            .write_record(row)
+            .map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))
+    }
+
+    fn end(mut self) -> Result<()> {
+        self.writer.flush().map_err(io_error("cannot write", self.path))
+    }
 }
 
 #[cfg(test)]
