@@ -13,9 +13,9 @@ use crate::server::engine::Engine;
 use crate::server::session::{Address, Session};
 use crate::server::{Data, Server, Wanted};
 use crate::telemetry::machine;
-use crate::workload::iibench::dsn::Dsn;
+use crate::workload::iibench::dsn::{Dsn, Endpoint};
 use crate::workload::iibench::queue::{self, Changes, Task};
-use crate::workload::iibench::{cells, clock, connection, session, settings};
+use crate::workload::iibench::{cells, clock, runner, session, settings};
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
@@ -71,7 +71,7 @@ pub(super) fn run(options: &Options) -> Result<bool> {
     run.metrics = cells::metrics();
     let process = match &server {
         Some(server) => Some(server.pid()),
-        None => look(&tasks, &mut run),
+        None => look(&tasks, &mut run)?,
     };
     let mut folder = Folder::create(&options.out, &run)?;
     let result = session::run(&tasks, &mut run, &mut folder, process, options.settle, &interrupt);
@@ -127,23 +127,31 @@ fn start(
 }
 
 /// What a server that runs already says of itself; its process where that is on this machine.
-/// A server that is not there is told of by the first task.
-fn look(tasks: &[Task], run: &mut Run) -> Option<u32> {
-    let dsn = &tasks.first()?.dsn;
-    let rows = connection::session(dsn).and_then(|mut s| s.rows("SHOW GLOBAL VARIABLES")).ok()?;
+/// Errors: a server of the queue is not there.
+fn look(tasks: &[Task], run: &mut Run) -> Result<Option<u32>> {
+    let mut seen: Vec<&Dsn> = Vec::new();
+    for task in tasks {
+        if !seen.contains(&&task.dsn) {
+            runner::reach(task)?;
+            seen.push(&task.dsn);
+        }
+    }
+    let Some(task) = tasks.first() else { return Ok(None) };
+    let dsn = &task.dsn;
+    let statement = "SHOW GLOBAL VARIABLES";
+    let rows = runner::reach(task)?.rows(statement).map_err(|failure| Error::Statement {
+        statement: statement.to_string(),
+        message: failure.to_string(),
+    })?;
     let variables = rows
         .into_iter()
         .filter_map(|row| <[String; 2]>::try_from(row).ok())
         .map(|[name, value]| (name, value))
         .collect();
     run.servers.insert("server".to_string(), ServerFacts::new("", &[], &variables));
-    let here = matches!(dsn.endpoint, crate::workload::iibench::dsn::Endpoint::Unix(_));
+    let here = matches!(dsn.endpoint, Endpoint::Unix(_));
     let same = tasks.iter().all(|task| task.dsn.endpoint == dsn.endpoint);
-    if here && same {
-        super::hammerdb::process(&variables)
-    } else {
-        None
-    }
+    Ok(if here && same { super::hammerdb::process(&variables) } else { None })
 }
 
 #[cfg(test)]
@@ -173,6 +181,22 @@ mod tests {
         );
         assert_eq!((options.scale, options.only), (Some(60.0), vec!["a".to_string(), "b".to_string()]));
         assert_eq!((options.cache, options.settle), (128, Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn without_a_server_nothing_is_begun() {
+        let folder = tempfile::tempdir().unwrap();
+        let queue = folder.path().join("q.toml");
+        let text = "[[task]]\nname = \"a\"\ndsn = \"u@unix(/nowhere/s)/d\"\nwriter_threads = 1\nmax_rows_total = 1\n";
+        std::fs::write(&queue, text).unwrap();
+        let out = folder.path().join("runs");
+        let options = options(&format!("tidelab iibench {} --out {}", queue.display(), out.display()));
+        let error = run(&options).unwrap_err().to_string();
+        assert!(
+            error.contains("no connection to u@unix(/nowhere/s)/d") && error.contains("--prefix"),
+            "{error}"
+        );
+        assert!(!out.exists());
     }
 
     #[test]

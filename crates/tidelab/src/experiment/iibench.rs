@@ -182,13 +182,20 @@ impl<'a> Conductor<'a> {
                     cell.files.extend(note_status(server, engine, &making)?);
                     eprintln!("  {}", session::summary(task, &measured));
                     if let Some(flat) = cells::flatness(&measured, Operations::Delete) {
+                        let rates = measured.rates.get(&Operations::Delete).map_or(&[][..], Vec::as_slice);
+                        let rate = |pick: fn(f64, f64) -> f64| {
+                            rates.iter().map(|(_, rate)| *rate).reduce(pick).unwrap_or(0.0)
+                        };
                         run.notes.push(format!(
                             "{engine}, round {round}: deletes are {}: of {} windows of ten seconds the worst took \
-                             {:.1} ms, the median one {:.1} ms",
+                             {:.1} ms, the median one {:.1} ms; the slowest window deleted {:.0} rows/s, the \
+                             fastest {:.0}",
                             if flat.is_flat() { "flat" } else { "NOT flat" },
                             flat.windows,
                             flat.worst_ms,
-                            flat.median_ms
+                            flat.median_ms,
+                            rate(f64::min),
+                            rate(f64::max)
                         ));
                     }
                 }

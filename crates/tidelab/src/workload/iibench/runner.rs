@@ -186,8 +186,8 @@ pub fn is_last_on_its_table(tasks: &[Task], index: usize) -> bool {
     tasks[index + 1..].iter().find(same).is_none_or(|next| next.create.is_some())
 }
 
-/// A session, and an error that says what to do where there is no server.
-fn reach(task: &Task) -> Result<Session> {
+/// A session at a task's server. The error says what to do where there is none.
+pub fn reach(task: &Task) -> Result<Session> {
     connection::session(&task.dsn).map_err(|failure| {
         let remedy = match &failure {
             Failure::Sql { code: NO_DATABASE, .. } => {
