@@ -51,9 +51,10 @@ pub fn fill(client: &Client, engine: Engine, rows: u64, interrupt: &Interrupt) -
     ))?;
     for (from, to) in ranges(rows, FILL) {
         interrupt.check()?;
-        // Multiplied by primes, so that neighbours in the table are far apart in the indexes.
+        // Tables of numbers (`seq_1_to_9`) are found only where a database is chosen. Multiplied by
+        // primes, so that neighbours in the table are far apart in the indexes.
         client.query(&format!(
-            "INSERT INTO {database}.source SELECT seq, (seq * 7919) % 1000003, (seq * 104729) % 999983, \
+            "USE {database}; INSERT INTO source SELECT seq, (seq * 7919) % 1000003, (seq * 104729) % 999983, \
              LPAD(HEX((seq * 15485863) % 4294967291), 16, '0'), REPEAT(CHAR(97 + seq % 26), 60) \
              FROM seq_{from}_to_{to}"
         ))?;
