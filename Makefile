@@ -23,6 +23,7 @@ ROUNDS ?=
 SECONDS_EACH ?=
 COMMITS ?=
 ROWS ?=
+STATEMENTS ?=
 
 DATA ?= .run/server
 CNF ?=
@@ -81,9 +82,9 @@ test-suites: links ## the server's own suites with InnoDB and with TidesDB: [SUI
 test-server: plugin ## servers under kills, lost-update and index-read checks; two minutes
 	$(CHECK_SERVER) --short
 
-check-server: plugin ## the same in full, with memory: [CHECKS=names] [ROUNDS=kills] [SECONDS_EACH=n] [COMMITS=n] [ROWS=n]
+check-server: plugin ## the same in full, with memory: [CHECKS=names] [ROUNDS=kills] [SECONDS_EACH=n] [COMMITS=n] [ROWS=n] [STATEMENTS=n]
 	$(CHECK_SERVER) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) \
-	  $(if $(COMMITS),--commits $(COMMITS)) $(if $(ROWS),--rows $(ROWS)) $(CHECKS)
+	  $(if $(COMMITS),--commits $(COMMITS)) $(if $(ROWS),--rows $(ROWS)) $(if $(STATEMENTS),--statements $(STATEMENTS)) $(CHECKS)
 
 crash-server: plugin ## TPC-C under kill -9 with the binary log on, tokens, conditions, indexes, replay: [ROUNDS=n]
 	$(CHECK_SERVER) --rounds $(or $(ROUNDS),20) crash
