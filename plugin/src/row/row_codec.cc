@@ -40,6 +40,7 @@ void RowCodec::compile(TABLE *table, const KeyCodec *primary, const RowHistory &
   primary_ = primary;
   history_ = &history;
   null_bytes_ = table->s->null_bytes;
+  defaults_.assign(table->s->default_values, table->s->default_values + table->s->reclength);
   unset_nulls_.assign(table->s->default_values, table->s->default_values + null_bytes_);
   for (uint i = 0; i < null_bytes_; i++) fixed_null_bits_.push_back(0);
 
@@ -280,6 +281,37 @@ inline bool RowReader::store_variable(const RowCodec::VariableColumn &column, co
   }
 }
 
+/*
+  The bytes under a NULL are those of the table's default record, as with InnoDB: the server compares the
+  bytes of both records when it looks whether an UPDATE changes a row, also where both are NULL.
+*/
+inline void RowReader::clear_fixed(uchar *record) const {
+  uchar any = 0;
+  for (uint i = 0; i < codec_.null_bytes_; i++) any |= record[i] & codec_.fixed_null_bits_[i];
+  if (!any) return;
+  for (const RowCodec::FixedColumn &column : codec_.fixed_)
+    if (record[column.null_offset] & column.null_bit && is_wanted(column.field_index))
+      memcpy(record + column.record_offset, codec_.defaults_.data() + column.record_offset, column.size);
+}
+
+inline void RowReader::clear_variable(const RowCodec::VariableColumn &column, uchar *record) const {
+  uchar *to = record + column.record_offset;
+  const uchar *const from = codec_.defaults_.data() + column.record_offset;
+  switch (column.kind) {
+    case RowKind::CHAR:
+      memcpy(to, from, column.size);
+      break;
+    case RowKind::VARCHAR1:
+      memcpy(to, from, 1 + std::min<size_t>(*from, column.size));
+      break;
+    case RowKind::VARCHAR2:
+      memcpy(to, from, 2 + std::min<size_t>(uint2korr(from), column.size));
+      break;
+    default:
+      memset(to, 0, column.size + sizeof(uchar *));
+  }
+}
+
 bool RowReader::read(Slice key, Slice value, uchar *record) {
   const uchar *from = value.data, *const end = value.data + value.size;
   ulonglong version;
@@ -291,6 +323,7 @@ bool RowReader::read(Slice key, Slice value, uchar *record) {
   from += codec_.null_bytes_;
   for (const Copy &copy : copies_) memcpy(record + copy.record_offset, from + copy.row_offset, copy.size);
   from += codec_.fixed_size_;
+  if (codec_.fixed_nulls_) clear_fixed(record);
 
   if (!read_key_columns(key, record)) return false;
   if (variable_count_ == 0) return true;
@@ -298,7 +331,10 @@ bool RowReader::read(Slice key, Slice value, uchar *record) {
   reserve_blobs(value.size);
   for (size_t i = 0; i < variable_count_; i++) {
     const RowCodec::VariableColumn &column = codec_.variable_[i];
-    if (record[column.null_offset] & column.null_bit) continue;
+    if (record[column.null_offset] & column.null_bit) {
+      if (wanted_[i]) clear_variable(column, record);
+      continue;
+    }
     ulonglong size;
     if (!read_varint(&from, end, &size) || static_cast<size_t>(end - from) < size) return false;
     const uchar *const bytes = from;
@@ -390,22 +426,30 @@ bool RowReader::read_older(ulonglong version, Slice value, const uchar *from, uc
   };
   for (const OlderPlan::FixedDefault &fixed : plan->fixed_defaults) {
     if (!set_null(fixed.to->null_offset, fixed.to->null_bit, fixed.value->null)) return false;
-    if (is_wanted(fixed.to->field_index))
-      memcpy(record + fixed.to->record_offset, fixed.value->value.data(), fixed.value->value.size());
+    if (!is_wanted(fixed.to->field_index)) continue;
+    memcpy(record + fixed.to->record_offset, fixed.value->value.data(), fixed.value->value.size());
   }
+  if (codec_.fixed_nulls_) clear_fixed(record);
   size_t blob_bytes = value.size;
   for (const OlderPlan::VariableDefault &variable : plan->variable_defaults)
     blob_bytes += variable.value->value.size();
   reserve_blobs(blob_bytes);
   for (const OlderPlan::VariableDefault &variable : plan->variable_defaults) {
     if (!set_null(variable.to->null_offset, variable.to->null_bit, variable.value->null)) return false;
-    if (variable.value->null || !is_wanted(variable.to->field_index)) continue;
+    if (!is_wanted(variable.to->field_index)) continue;
+    if (variable.value->null) {
+      clear_variable(*variable.to, record);
+      continue;
+    }
     const std::string &text = variable.value->value;
     if (!store_variable(*variable.to, reinterpret_cast<const uchar *>(text.data()), text.size(), record))
       return false;
   }
   for (const OlderPlan::VariableMove &move : plan->variables) {
-    if (was_null(move.null)) continue;
+    if (was_null(move.null)) {
+      if (move.to) clear_variable(*move.to, record);
+      continue;
+    }
     ulonglong size;
     if (!read_varint(&from, end, &size) || static_cast<size_t>(end - from) < size) return false;
     const uchar *const bytes = from;

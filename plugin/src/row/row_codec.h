@@ -78,6 +78,7 @@ class RowCodec {
   const KeyCodec *primary_ = nullptr;
   const RowHistory *history_ = nullptr;
   uint null_bytes_ = 0;
+  std::vector<uchar> defaults_;        /* the default record */
   std::vector<uchar> unset_nulls_;     /* the null area of a record without any value */
   std::vector<uchar> fixed_null_bits_; /* NULL bits of the fixed columns, as in the null area */
   bool fixed_nulls_ = false;           /* there are any */
@@ -117,6 +118,8 @@ class RowReader {
   OlderPlan *older_plan(ulonglong version);
   bool read_older(ulonglong version, Slice value, const uchar *from, uchar *record);
   bool read_key_columns(Slice key, uchar *record) const;
+  void clear_fixed(uchar *record) const;
+  void clear_variable(const RowCodec::VariableColumn &column, uchar *record) const;
   bool store_variable(const RowCodec::VariableColumn &column, const uchar *bytes, size_t size, uchar *record);
   void reserve_blobs(size_t size);
 

@@ -53,8 +53,9 @@ fn insert(dice: &mut Dice, t: &Table, rows: usize) -> Step {
     }
     let verb = dice.word(&["INSERT", "INSERT", "INSERT IGNORE", "INSERT IGNORE", "REPLACE"]);
     let mut text = values(dice, verb, t, &columns, rows);
-    if verb != "REPLACE" && dice.one_in(4) {
-        let target = dice.pick(&t.base()).clone();
+    // Of two keys that a row meets, the engines find one by a hash of the whole value first or last.
+    if verb != "REPLACE" && !t.keys.iter().any(|k| k.hash) && dice.one_in(4) {
+        let target = dice.pick(&settable(t)).clone();
         let value = match dice.number(0, 2) {
             0 => format!("VALUES({})", target.name),
             _ => target.value(dice),
@@ -68,7 +69,7 @@ fn insert(dice: &mut Dice, t: &Table, rows: usize) -> Step {
 /// Numbers of AUTO_INCREMENT are given in all rows or in none: behind a number that is given the server reserves
 /// others anew, more than InnoDB then takes, and the next statement's would differ.
 fn values(dice: &mut Dice, verb: &str, t: &Table, columns: &[Column], rows: usize) -> String {
-    let numbered = dice.one_in(4);
+    let numbered = dice.one_in(4) && t.may_number();
     let rows: Vec<String> = (0..rows)
         .map(|_| {
             let value = |c: &Column, dice: &mut Dice| match (c.auto_increment, numbered) {
@@ -138,9 +139,21 @@ fn new_value(dice: &mut Dice, t: &Table, column: &Column) -> (String, bool) {
     }
 }
 
+/// Columns that are changed. Not those of AUTO_INCREMENT: TidesDB does not hand out again a number that a row was given
+/// by an UPDATE, InnoDB does when the statement fails or the table has partitions.
+fn settable(t: &Table) -> Vec<Column> {
+    let base = t.base();
+    let others: Vec<Column> = base.iter().filter(|c| !c.auto_increment).cloned().collect();
+    if others.is_empty() {
+        base
+    } else {
+        others
+    }
+}
+
 fn update(dice: &mut Dice, t: &Table) -> Step {
     let ignore = if dice.one_in(5) { " IGNORE" } else { "" };
-    let base = t.base();
+    let base = settable(t);
     let n = dice.count(1, 3);
     let mut settings = Vec::new();
     let mut needs_order = false;
@@ -182,14 +195,21 @@ fn delete(dice: &mut Dice, t: &Table) -> Step {
 fn update_two(dice: &mut Dice, t: &Table, tables: &[Table]) -> Option<Step> {
     let u = dice.pick(tables).clone();
     let on = joining(dice, t, "x.", &u, "y.")?;
+    // Not the columns that join: whether the other table is looked up by the old or the new value depends on the plan.
+    let joins: Vec<&str> = on.split(" = ").collect();
     let constant = |dice: &mut Dice, table: &Table, alias: &str| {
-        let column = dice.pick(&table.base()).clone();
+        let mut columns = settable(table);
+        columns.retain(|c| !joins.contains(&format!("{alias}{}", c.name).as_str()));
+        if columns.is_empty() {
+            return None;
+        }
+        let column = dice.pick(&columns).clone();
         let value = column.value(dice);
-        table.tagged(&column.name, &format!("{alias}{} = {value}", column.name))
+        Some(table.tagged(&column.name, &format!("{alias}{} = {value}", column.name)))
     };
-    let mut settings = vec![constant(dice, t, "x.")];
+    let mut settings = vec![constant(dice, t, "x.")?];
     if u.name != t.name && dice.one_in(2) {
-        settings.push(constant(dice, &u, "y."));
+        settings.extend(constant(dice, &u, "y."));
     }
     let text = format!(
         "UPDATE {} x JOIN {} y ON {on} SET {}{}",

@@ -6,8 +6,17 @@ use super::program::{Sort, Step};
 
 /// A difference that is known.
 struct Known {
+    /// The two tables are not the same any more: the program ends.
+    ends: bool,
     reason: &'static str,
     applies: fn(&Case<'_>) -> bool,
+}
+
+/// Why a difference is none.
+pub(super) struct Reason {
+    pub(super) text: &'static str,
+    /// The program cannot go on.
+    pub(super) ends: bool,
 }
 
 /// What is known of a difference.
@@ -18,7 +27,9 @@ struct Case<'a> {
     tidesdb: &'a Answer,
 }
 
-const ALL: [Known; 1] = [Known {
+const ALL: [Known; 2] = [
+    Known {
+    ends: false,
     reason: "a row that a join meets twice is set at once or collected first, as the plan says: it warns twice or once",
     applies: |case| {
         let quiet = |answer: &Answer| (answer.affected, answer.rows.clone(), matched_and_changed(&answer.info));
@@ -29,7 +40,17 @@ const ALL: [Known; 1] = [Known {
             && case.tidesdb.error.is_none()
             && quiet(case.innodb) == quiet(case.tidesdb)
     },
-}];
+},
+    Known {
+        ends: true,
+        reason: "a join that compares a virtual column in another collation leaves the table's expression changed in the \
+                 server's cache; RENAME COLUMN of its base then fails there, with either engine",
+        applies: |case| {
+            let one = case.innodb.error.as_ref().xor(case.tidesdb.error.as_ref());
+            case.statement.contains("RENAME COLUMN") && one.is_some_and(|(code, _)| *code == 1054)
+        },
+    },
+];
 
 /// What stands before the number of warnings.
 fn matched_and_changed(info: &str) -> String {
@@ -37,14 +58,10 @@ fn matched_and_changed(info: &str) -> String {
 }
 
 /// Why the two answers may differ; none when nobody knows.
-pub(super) fn reason(
-    step: &Step,
-    statement: &str,
-    innodb: &Answer,
-    tidesdb: &Answer,
-) -> Option<&'static str> {
+pub(super) fn reason(step: &Step, statement: &str, innodb: &Answer, tidesdb: &Answer) -> Option<Reason> {
     let case = Case { step, statement, innodb, tidesdb };
-    ALL.iter().find(|known| (known.applies)(&case)).map(|known| known.reason)
+    let known = ALL.iter().find(|known| (known.applies)(&case))?;
+    Some(Reason { text: known.reason, ends: known.ends })
 }
 
 #[cfg(test)]

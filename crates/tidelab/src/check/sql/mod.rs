@@ -4,10 +4,12 @@
 //! A program is written from a seed of its own ([`writer`]), over tables of its own ([`schema`], [`kinds`]), with
 //! statements that have one right answer ([`query`], [`change`], [`alter`]). [`pair`] runs it, [`answer`] says when two
 //! answers are one, [`known`] which differences have a reason. A program that differs is shrunk ([`shrink`]) to a
-//! script, by means of the marks that its statements carry ([`marks`]).
+//! script, by means of the marks that its statements carry ([`marks`]). At the end ALTERs run beside other clients
+//! ([`beside`]).
 
 mod alter;
 mod answer;
+mod beside;
 mod change;
 mod condition;
 mod dice;
@@ -55,7 +57,10 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
         format!(
             "{done} statements in {programs} programs ({} refused), {} queries again in other ways, \
              {} of which the server itself gets wrong, {} known differences, {rate:.0} statements/s",
-            counts.refused, counts.other_ways, counts.server_mistakes, counts.known
+            counts.refused,
+            counts.other_ways,
+            counts.server_mistakes,
+            counts.known.values().sum::<u64>()
         )
     };
     while done < wanted {
@@ -77,10 +82,20 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
             progress(Check::Sql, &line(done, programs, &counts));
         }
     }
+    for (reason, times) in &counts.known {
+        progress(Check::Sql, &format!("known, {times} times: {reason}"));
+    }
     if let Some(mistake) = &counts.first_mistake {
         progress(Check::Sql, &format!("the server's mistake, first seen: {mistake}"));
     }
-    conclude(server, line(done, programs, &counts), complaints)
+    let mut summary = line(done, programs, &counts);
+    if complaints.is_empty() {
+        let seconds = lab.seconds.unwrap_or(if lab.short { 2 } else { 20 });
+        let (beside, wrong) = beside::run(&server, lab.seed, seconds, lab.interrupt)?;
+        summary = format!("{summary}; {beside}");
+        complaints = wrong;
+    }
+    conclude(server, summary, complaints)
 }
 
 /// Small memtables; nothing is synced, since nobody dies here.
@@ -116,6 +131,7 @@ fn one_program(
         *done += u64::from(!step.looks);
         steps.push(step);
         match outcome {
+            Ok(_) if pair.has_ended() => break,
             Ok(accepted) => writer.answered(accepted),
             Err(found) => return Ok((Program::new(steps), Some(found))),
         }

@@ -33,17 +33,32 @@ pub(super) struct Step {
     pub(super) keys: Vec<String>,
     /// What InnoDB's statement has behind it: how it does an ALTER, which changes nothing of the table.
     pub(super) innodb: &'static str,
+    /// Warnings come as often as a virtual column is computed, which is the engine's affair.
+    pub(super) virtuals: bool,
     /// For a state that is looked at, not a statement of the program.
     pub(super) looks: bool,
 }
 
 impl Step {
     pub(super) fn new(sort: Sort, text: impl Into<String>) -> Step {
-        Step { text: text.into(), sort, ordered: false, keys: Vec::new(), innodb: "", looks: false }
+        Step {
+            text: text.into(),
+            sort,
+            ordered: false,
+            keys: Vec::new(),
+            innodb: "",
+            virtuals: false,
+            looks: false,
+        }
     }
 
     pub(super) fn ordered(mut self, ordered: bool) -> Step {
         self.ordered = ordered;
+        self
+    }
+
+    pub(super) fn virtuals(mut self, virtuals: bool) -> Step {
+        self.virtuals = virtuals;
         self
     }
 

@@ -270,12 +270,12 @@ pub(super) fn with_parameter(dice: &mut Dice, t: &Table) -> Option<Step> {
     let all = t.all_columns("");
     let more = on_column(dice, &column, "").replace('\'', "''");
     let text = format!(
-        "EXECUTE IMMEDIATE 'SELECT {all} FROM {} WHERE {} {sign} ? OR {more}' USING {}",
+        "EXECUTE IMMEDIATE 'SELECT {all} FROM {}{HINT} WHERE {} {sign} ? OR {more}' USING {}",
         t.name,
         column.name,
         column.kind.compared(dice)
     );
-    Some(Step::new(Sort::Control, text))
+    Some(Step::new(Sort::Query, text).keys(t.readable_keys()))
 }
 
 #[cfg(test)]

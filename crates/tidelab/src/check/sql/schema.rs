@@ -318,13 +318,18 @@ impl Table {
             .columns
             .iter()
             .filter(|c| c.kind.keyable() && !c.compressed && (!primary || c.is_base()))
+            .filter(|c| !c.kind.needs_prefix() || c.kind.prefix_sorts_alike())
             .cloned()
             .collect();
         let mut parts = Vec::new();
         for column in dice.some(&usable, n) {
             let whole = column.kind.characters();
             let cut = column.kind.needs_prefix()
-                || (column.kind.may_have_prefix() && column.is_base() && whole > 2 && dice.one_in(5));
+                || (column.kind.may_have_prefix()
+                    && column.kind.prefix_sorts_alike()
+                    && column.is_base()
+                    && whole > 2
+                    && dice.one_in(5));
             parts.push(Part {
                 length: cut.then(|| u16::try_from(dice.number(1, i64::from(whole.min(5)) - 1)).unwrap_or(1)),
                 descending: dice.one_in(5),
@@ -395,6 +400,15 @@ impl Table {
             }
         }
         items.join(", ")
+    }
+
+    /// Rows can only be refused for a number of AUTO_INCREMENT that was given before: a number of a row that is refused
+    /// for another key is not given again by TidesDB, and is by InnoDB.
+    pub(super) fn may_number(&self) -> bool {
+        let numbered =
+            |parts: &[Part]| parts.iter().any(|p| self.column(&p.column).is_some_and(|c| c.auto_increment));
+        self.primary.as_deref().is_none_or(numbered)
+            && self.keys.iter().all(|k| !k.unique || numbered(&k.parts))
     }
 
     /// A change of the column can make a row meet another one in a unique key.
