@@ -307,6 +307,7 @@ fn check(asked: &Checks) -> Result<bool> {
         engines: &asked.engines,
         pair: asked.pair,
         seed: asked.seed.unwrap_or_else(clock),
+        seed_named: asked.seed.is_some(),
     };
     check::run(&names, &asked.data, lab)
 }

@@ -215,6 +215,8 @@ pub struct Lab<'a> {
     pub pair: Option<replica::Pair>,
     /// Where all random choices come from.
     pub seed: u64,
+    /// Whether it was named, and is not the clock's.
+    pub seed_named: bool,
 }
 
 impl Lab<'_> {

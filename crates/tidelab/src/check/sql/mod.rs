@@ -42,8 +42,13 @@ const DIFFERENCES: usize = 8;
 /// A line of progress comes no more often.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
+/// Where the short form begins unless a seed is named: what belongs to `make test` is the same each time, and the
+/// search for what nobody has seen yet is the long form's.
+const SHORT_SEED: u64 = 1_795_322_109;
+
 /// Runs the check.
 pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
+    let first = if lab.short && !lab.seed_named { SHORT_SEED } else { lab.seed };
     let wanted = lab.statements.unwrap_or(if lab.short { 1_500 } else { 20_000 });
     let settings = settings();
     let mut server = lab.start(&settings)?;
@@ -65,7 +70,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     };
     while done < wanted {
         lab.interrupt.check()?;
-        let seed = lab.seed.wrapping_add(programs);
+        let seed = first.wrapping_add(programs);
         let limit = u32::try_from(wanted - done).unwrap_or(u32::MAX).min(STATEMENTS_EACH);
         server.client().query(&format!("SET GLOBAL tidesdb_pessimistic_locking = {}", seed % 2))?;
         let (program, found) = one_program(&server, seed, limit, &mut counts, &mut done)?;
