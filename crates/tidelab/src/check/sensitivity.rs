@@ -1,6 +1,6 @@
 //! `sensitivity`: whether the laboratory finds what it says it finds, in earnest. Two tables of one engine that
 //! differ in nothing are updated row by row; before each row the server burns as much time as it is told, in a trigger
-//! of the same text on both. Three experiments, in rounds of a slice for each table that turn their order: no delay
+//! of the same text on both. Three experiments, in rounds of a slice for each table in random order: no delay
 //! (they must be called equal), a delay of 5 % of a statement's time on one, then on the other (the verdict must have
 //! the right sign, and the size must lie in the interval). Rounds go on until 5 % is resolved ([`Resolution`]).
 //!
@@ -27,8 +27,12 @@ use crate::telemetry::status::ServerStatus;
 /// What is planted; in the short form as much as a few seconds can tell apart.
 const PLANTED: f64 = 0.05;
 const PLANTED_SHORT: f64 = 0.30;
-/// The time that one table is updated before it is the other's turn. Short, so that both see the same machine.
-const SLICE: Duration = Duration::from_millis(250);
+/// The time that one table is updated before it is the other's turn: short, so that both see the same machine. Drawn
+/// anew for each round: with turns of a quarter of a second whatever happens once a second on the machine met the same
+/// table each time, and equal tables differed by 13 %.
+const SLICE_MS: std::ops::Range<u64> = 200..400;
+/// A slice of the calibration.
+const PILOT: Duration = Duration::from_millis(250);
 /// Rows of each table.
 const ROWS: u32 = 20_000;
 /// By how much the planted size itself may be off: a statement's time is not one number on a machine with other work.
@@ -162,9 +166,12 @@ impl<'a> Trial<'a> {
     fn calibrate(&mut self) -> Result<(f64, f64)> {
         self.delay(None, 0.0)?;
         let mut statements = Vec::new();
-        for turn in 0..16 {
-            let slice = self.slice(if turn % 2 == 0 { Table::A } else { Table::B })?;
-            statements.push(1e6 / slice.rate());
+        for turn in 0..24 {
+            let slice = self.slice(if turn % 2 == 0 { Table::A } else { Table::B }, PILOT)?;
+            // The first ones meet what the load of the tables put off.
+            if turn >= 8 {
+                statements.push(1e6 / slice.rate());
+            }
         }
         let mut loops = Vec::new();
         for _ in 0..9 {
@@ -186,14 +193,14 @@ impl<'a> Trial<'a> {
         must(&statement, self.session.run(&statement)).map(|_| ())
     }
 
-    /// Updates rows of one table, one a statement, for as long as a slice is.
-    fn slice(&mut self, table: Table) -> Result<Slice> {
+    /// Updates rows of one table, one a statement, for so long.
+    fn slice(&mut self, table: Table, time: Duration) -> Result<Slice> {
         self.lab.interrupt.check()?;
         let name = if table == Table::A { "a" } else { "b" };
         let cpu = self.cpu_s()?;
         let start = Instant::now();
         let mut statements = 0;
-        while start.elapsed() < SLICE {
+        while start.elapsed() < time {
             let id = self.random.random_range(1..=ROWS);
             let statement = format!("UPDATE {name} SET c = (c + 7) % 100 WHERE id = {id}");
             if must(&statement, self.session.run(&statement))? != 1 {
@@ -208,12 +215,17 @@ impl<'a> Trial<'a> {
     fn experiment(&mut self, resolution: Resolution, limit: Duration) -> Result<Found> {
         let start = Instant::now();
         let mut found = Found::default();
+        let mut a_first = true;
         while !resolution.reached(&found.pairs(Slice::rate)) && start.elapsed() < limit {
-            let (first, second) = match found.rounds.len() % 2 {
-                0 => (Table::A, Table::B),
-                _ => (Table::B, Table::A),
-            };
-            let (one, other) = (self.slice(first)?, self.slice(second)?);
+            // Each pair of rounds has both orders.
+            if found.rounds.len() % 2 == 0 {
+                a_first = self.random.random();
+            } else {
+                a_first = !a_first;
+            }
+            let (first, second) = if a_first { (Table::A, Table::B) } else { (Table::B, Table::A) };
+            let time = Duration::from_millis(self.random.random_range(SLICE_MS));
+            let (one, other) = (self.slice(first, time)?, self.slice(second, time)?);
             found.rounds.push(if first == Table::A { (one, other) } else { (other, one) });
         }
         Ok(found)

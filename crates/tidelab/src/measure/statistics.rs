@@ -90,8 +90,9 @@ impl Ratio {
     /// above 0 do not count. None without any. The interval always holds the median. One round
     /// has no spread, and so no verdict.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Ratio> {
-        let logs = logs(pairs);
-        let median = Spread::of(&logs.iter().map(|log| log.exp()).collect::<Vec<f64>>())?.median;
+        let ratios = ratios(pairs);
+        let median = Spread::of(&ratios)?.median;
+        let logs: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
         let (low, high) = interval(&logs);
         let (low, high) = (low.min(median.ln()), high.max(median.ln()));
         let verdict = match logs.len() {
@@ -163,8 +164,25 @@ impl Resolution {
 /// More rounds than anybody waits for.
 const MOST_ROUNDS: usize = 10_000;
 
+/// The ratios of pairs that have one with a logarithm.
+fn ratios(pairs: &[(f64, f64)]) -> Vec<f64> {
+    pairs.iter().map(|(ours, theirs)| ours / theirs).filter(|ratio| ratio.ln().is_finite()).collect()
+}
+
 fn logs(pairs: &[(f64, f64)]) -> Vec<f64> {
-    pairs.iter().map(|(ours, theirs)| (ours / theirs).ln()).filter(|log| log.is_finite()).collect()
+    ratios(pairs).iter().map(|ratio| ratio.ln()).collect()
+}
+
+/// The interval of the difference of two trimmed means, by Welch: for figures that nothing pairs, two
+/// at least on each side.
+pub(super) fn difference_interval(ours: &[f64], theirs: &[f64]) -> (f64, f64) {
+    let centre = trimmed_mean(&sorted(ours)) - trimmed_mean(&sorted(theirs));
+    let (our, their) = (standard_error(ours).powi(2), standard_error(theirs).powi(2));
+    let (our_degrees, their_degrees) = (degrees(ours.len()) as f64, degrees(theirs.len()) as f64);
+    let both = our.powi(2) / our_degrees + their.powi(2) / their_degrees;
+    let degrees = if both > 0.0 { ((our + their).powi(2) / both).floor().max(1.0) as usize } else { 1 };
+    let half = if both > 0.0 { student(degrees) * (our + their).sqrt() } else { 0.0 };
+    (centre - half, centre + half)
 }
 
 fn sorted(figures: &[f64]) -> Vec<f64> {

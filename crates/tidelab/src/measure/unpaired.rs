@@ -2,44 +2,27 @@
 //! Nothing pairs their rounds, so the machine's drift from one run to the other is in the ratio and
 //! not in its interval.
 
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
+use super::statistics::{difference_interval, Ratio, Spread, Verdict};
 
-use super::statistics::{Ratio, Spread, Verdict};
-
-/// Resamples of the bootstrap, as for ratios within rounds.
-const RESAMPLES: usize = 2000;
-/// The seed of the bootstrap: the same figures always give the same interval.
-const SEED: u64 = 0x7469_6465_6c61_6222;
-
-/// How the median of `ours` stands to that of `theirs`; nothing where there is none or theirs is not
-/// above zero. The interval is the 95 % percentile bootstrap, each side resampled by itself. One
-/// figure on either side has no spread, and so there is no verdict.
+/// How the median of `ours` stands to that of `theirs`; nothing where one has no figures or a median that is
+/// not above zero. The interval holds the truth in 98 of 100 cases: that of Welch for the trimmed means of the
+/// logarithms. Figures that are not above zero have none and do not count there. One figure on either side has
+/// no spread, and so there is no verdict.
 pub fn ratio(ours: &[f64], theirs: &[f64]) -> Option<Ratio> {
     let (our, their) = (Spread::of(ours)?.median, Spread::of(theirs)?.median);
     if their <= 0.0 {
         return None;
     }
     let median = our / their;
+    let logs = |figures: &[f64]| -> Vec<f64> {
+        figures.iter().map(|figure| figure.ln()).filter(|log| log.is_finite()).collect()
+    };
+    let (ours, theirs) = (logs(ours), logs(theirs));
     if ours.len() < 2 || theirs.len() < 2 {
         return Some(Ratio { median, low: median, high: median, verdict: Verdict::None });
     }
-    let mut random = StdRng::seed_from_u64(SEED);
-    let mut resampled = |figures: &[f64]| -> Option<f64> {
-        let sample: Vec<f64> =
-            (0..figures.len()).map(|_| figures[random.random_range(0..figures.len())]).collect();
-        Some(Spread::of(&sample)?.median)
-    };
-    let mut ratios: Vec<f64> = (0..RESAMPLES)
-        .filter_map(|_| {
-            let (our, their) = (resampled(ours)?, resampled(theirs)?);
-            (their > 0.0).then_some(our / their)
-        })
-        .collect();
-    ratios.sort_by(f64::total_cmp);
-    let at =
-        |share: f64| ratios.get((share * (ratios.len().saturating_sub(1)) as f64).round() as usize).copied();
-    let (low, high) = (at(0.025)?, at(0.975)?);
+    let (low, high) = difference_interval(&ours, &theirs);
+    let (low, high) = (low.exp().min(median), high.exp().max(median));
     let verdict = match () {
         () if low > 1.0 => Verdict::Higher,
         () if high < 1.0 => Verdict::Lower,
@@ -50,6 +33,9 @@ pub fn ratio(ours: &[f64], theirs: &[f64]) -> Option<Ratio> {
 
 #[cfg(test)]
 mod tests {
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
     use super::*;
 
     #[test]
@@ -70,15 +56,21 @@ mod tests {
         );
         assert_eq!(ratio(&[], &[1.0]), None);
         assert_eq!(ratio(&[1.0], &[0.0]), None);
+        // A rate of 0 is no reason for a panic.
+        assert!(ratio(&[0.0, 0.0, 5.0], &[1.0, 2.0]).is_some());
     }
 
     #[test]
     fn equal_distributions_are_rarely_called_different() {
         let mut random = StdRng::seed_from_u64(7);
-        let mut five =
-            || -> Vec<f64> { (0..5).map(|_| 100.0 * (1.0 + 0.05 * random.random::<f64>())).collect() };
-        let different =
-            (0..400).filter(|_| ratio(&five(), &five()).unwrap().verdict != Verdict::None).count();
-        assert!(different <= 20, "{different} of 400");
+        let mut some = |rounds: usize| -> Vec<f64> {
+            (0..rounds).map(|_| 100.0 * (1.0 + 0.05 * random.random::<f64>())).collect()
+        };
+        for rounds in [3, 5, 20] {
+            let different = (0..400)
+                .filter(|_| ratio(&some(rounds), &some(rounds)).unwrap().verdict != Verdict::None)
+                .count();
+            assert!(different <= 20, "{rounds} rounds: {different} of 400");
+        }
     }
 }
