@@ -211,7 +211,10 @@ impl Options {
     pub fn lock_bound(&self) -> usize {
         /// What one lock takes: entry, queue, places in the lists.
         const LOCK_BYTES: usize = 256;
-        (self.write_buffer_size / 2 / LOCK_BYTES).max(1024)
+        /// Between the bound and twice as many there is room for owners that tell of their first locks while
+        /// others, who did so before, still write theirs into runs.
+        const LEAST: usize = 8 * 1024;
+        (self.write_buffer_size / 2 / LOCK_BYTES).max(LEAST)
     }
 
     /// The bound on memory in force.

@@ -48,4 +48,12 @@ bool is_intermediate(const std::string &table) {
   return !strncmp(name, "#sql", 4);
 }
 
+bool is_renamed_when_filled(const std::string &table) {
+  if (is_intermediate(table)) return true;
+  /* Also of one with subpartitions: the server marks the last part of the name. */
+  constexpr char MARK[] = "#TMP#";
+  const size_t length = sizeof(MARK) - 1;
+  return table.size() > length && !table.compare(table.size() - length, length, MARK);
+}
+
 }  // namespace tidesdb

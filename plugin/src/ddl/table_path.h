@@ -31,6 +31,8 @@ bool is_temporary(const std::string &table);
 
 /* Whether the name is one of the server's own for tables in the making (`#sql-...`). */
 bool is_intermediate(const std::string &table);
+/* Whether an ALTER fills what has this name: such a table, or a partition (`db/table#P#name#TMP#`). */
+bool is_renamed_when_filled(const std::string &table);
 
 }  // namespace tidesdb
 #endif

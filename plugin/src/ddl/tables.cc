@@ -123,8 +123,12 @@ int rename_table(const char *from_path, const char *to_path) {
   int status = list_families(plugin.db, families_of(to), &targets);
   if (status != TIDESDB_OK) return plain_error(status, "RENAME TABLE");
   if (targets.empty()) {
+    /* An ALTER filled it in pieces while snapshots were taken. */
+    const bool is_new = is_renamed_when_filled(from);
     status = change_table(from, [&](DdlGroup *group, const std::string &name) {
-      return group->rename(name, to + name.substr(from.size()));
+      const std::string renamed = to + name.substr(from.size());
+      const int done = group->rename(name, renamed);
+      return done == TIDESDB_OK && is_new ? group->renew(renamed) : done;
     });
     return table_error(status, "RENAME TABLE");
   }
@@ -133,6 +137,11 @@ int rename_table(const char *from_path, const char *to_path) {
   if (status != TIDESDB_OK) return plain_error(status, "RENAME TABLE");
   if (!names.empty()) return HA_ERR_TABLE_EXIST;
   return plugin.ddl_recovery_done ? HA_ERR_NO_SUCH_TABLE : 0;
+}
+
+int keep_older_snapshots_out(const std::string &table) {
+  return change_families(families_of(table),
+                         [](DdlGroup *group, const std::string &name) { return group->renew(name); });
 }
 
 int truncate_table(const char *path) {

@@ -21,6 +21,8 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
 int drop_table(const char *path);
 /* While the server repeats its DDL log, a rename that is done already is success. */
 int rename_table(const char *from, const char *to);
+/* A table that was filled in pieces cannot be read by snapshots of that time (1412). Status of the engine. */
+int keep_older_snapshots_out(const std::string &table);
 int truncate_table(const char *path);
 /* The next automatic value; also downwards. */
 int set_auto_increment(const char *path, ulonglong next);

@@ -4,6 +4,9 @@
 
 #include "sql_class.h"
 
+#include "ddl/table_path.h"
+#include "ddl/tables.h"
+
 #include "partition_info.h"
 
 namespace tidesdb {
@@ -100,9 +103,13 @@ int BulkLoad::write(const uchar *record) {
   return load_.is_full() ? next_chunk() : 0;
 }
 
+/* CREATE TABLE ... SELECT leaves the table under its name; tables of an ALTER get theirs later. */
 int BulkLoad::finish() {
   reset_cursors();
-  const int status = load_.finish();
+  int status = load_.finish();
+  const std::string &name = handler_->open_table_->name();
+  if (status == TIDESDB_OK && !is_temporary(name) && !is_renamed_when_filled(name))
+    status = keep_older_snapshots_out(name);
   return status == TIDESDB_OK ? 0 : handler_->fail(status);
 }
 
