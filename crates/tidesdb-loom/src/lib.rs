@@ -43,6 +43,7 @@ mod memtable {
 
 #[path = "../../tidesdb/src/txn"]
 mod txn {
+    mod dead_ranges;
     mod frontier;
     mod snapshot;
 }

@@ -106,6 +106,9 @@ pub struct Options {
     pub target_file_size: u64,
     /// Bytes that the base level may hold before it is merged further down.
     pub base_level_size: u64,
+    /// Deleted keys in a row that a scan makes known to later ones, which jump over them; after a quarter of so
+    /// many a scan asks whether more are known.
+    pub dead_run: u32,
     /// Name of the option that sets the write buffer's size, for messages.
     pub write_buffer_variable: &'static str,
     /// Finish outstanding compactions when the store is closed.
@@ -135,6 +138,7 @@ impl Default for Options {
             max_open_files: 256,
             target_file_size: 32 << 20,
             base_level_size: 128 << 20,
+            dead_run: 64,
             write_buffer_variable: "write_buffer_size",
             finish_compactions_on_close: false,
             flush_on_close: false,
@@ -244,6 +248,7 @@ impl Options {
         bound("compaction_threads", self.compaction_threads as u64, 0, 64)?;
         bound("max_open_files", self.max_open_files as u64, 4, 1 << 20)?;
         bound("target_file_size", self.target_file_size, 1 << 10, 1 << 40)?;
+        bound("dead_run", self.dead_run.into(), 1, 1 << 20)?;
         bound("sync_interval_us", self.sync_interval_us, 1, 3_600_000_000)
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::memtable::Generation;
+use crate::txn::dead_ranges::DeadRanges;
 use crate::txn::spill::SealedRuns;
 use crate::txn::write_batch::WriteBatch;
 use crate::types::{FamilyId, Kind, Seq};
@@ -29,6 +30,8 @@ pub struct Ordered {
     pub ticket: Ticket,
     /// The memtable that takes the changes.
     pub generation: Arc<Generation>,
+    /// Ranges that a key put into them ends.
+    pub(crate) dead_ranges: Arc<DeadRanges>,
 }
 
 /// A transaction's changes, immutable and shared.
@@ -194,9 +197,13 @@ impl CommitBatch {
         loop {
             let at = self.cursor.load(Ordering::Acquire);
             let Some(change) = self.changes.get(at) else { break };
+            let key = &self.body[change.key.clone()];
+            if !change.kind.is_tombstone() {
+                ordered.dead_ranges.put(change.family, key);
+            }
             ordered.generation.insert(
                 change.family,
-                &self.body[change.key.clone()],
+                key,
                 ordered.seq,
                 change.kind,
                 &self.body[change.value.clone()],

@@ -3,6 +3,7 @@
 pub mod commit;
 pub mod commit_batch;
 pub mod cursor;
+pub(crate) mod dead_ranges;
 mod frontier;
 pub(crate) mod orphans;
 pub mod pipeline;

@@ -11,7 +11,9 @@ use parking_lot::{Condvar, Mutex};
 use crate::error::{Error, Result};
 use crate::memtable::Generation;
 use crate::txn::commit_batch::{CommitBatch, Ordered};
+use crate::txn::dead_ranges::DeadRanges;
 use crate::txn::frontier::{Frontier, Work};
+use crate::txn::spill::SealedRuns;
 use crate::types::Seq;
 use crate::wal::{Patience, Ticket};
 
@@ -33,6 +35,7 @@ pub struct Pipeline {
     frontier: Frontier<CommitBatch>,
     places: Mutex<usize>,
     place_free: Condvar,
+    dead_ranges: Arc<DeadRanges>,
 }
 
 /// A place in the ring, held from `prepare` to the end of `finish`.
@@ -73,6 +76,7 @@ impl Pipeline {
             frontier: Frontier::new(next - 1, PLACES),
             places: Mutex::new(PLACES),
             place_free: Condvar::new(),
+            dead_ranges: Arc::default(),
         }
     }
 
@@ -102,7 +106,8 @@ impl Pipeline {
         let seq = state.next;
         state.next += 1;
         let ticket = log(seq, &state.active);
-        batch.set_ordered(Ordered { seq, ticket, generation: state.active.clone() });
+        let dead_ranges = self.dead_ranges.clone();
+        batch.set_ordered(Ordered { seq, ticket, generation: state.active.clone(), dead_ranges });
         self.frontier.give_out(seq, batch.clone());
         seq
     }
@@ -119,11 +124,23 @@ impl Pipeline {
         let mut state = self.order.lock();
         let seq = state.next;
         state.next += 1;
+        // Its changes go past the memtable.
+        batch
+            .runs()
+            .into_iter()
+            .flat_map(SealedRuns::families)
+            .for_each(|family| self.dead_ranges.put_any(family));
         let sealed = std::mem::replace(&mut state.active, fresh);
         let ticket = log(seq, &sealed);
-        batch.set_ordered(Ordered { seq, ticket, generation: sealed });
+        let dead_ranges = self.dead_ranges.clone();
+        batch.set_ordered(Ordered { seq, ticket, generation: sealed, dead_ranges });
         self.frontier.give_out(seq, batch.clone());
         seq
+    }
+
+    /// Ranges of keys known to be dead.
+    pub(crate) fn dead_ranges(&self) -> &DeadRanges {
+        &self.dead_ranges
     }
 
     /// Every commit at or below it is in a memtable.

@@ -133,7 +133,7 @@ fn a_range_over_anothers_keys_does_not_keep_a_store_from_opening() {
 /// Recovery takes the locks that were there, however many: an escalation would meet others' locks.
 #[test]
 fn many_locks_of_one_prepared_transaction_leave_room_for_anothers() {
-    const KEYS: u32 = 3200;
+    const KEYS: u32 = 9000;
     let options = Options { compaction_threads: 0, ..normal(SyncMode::Full) };
     assert!(options.lock_bound() < KEYS as usize);
     let disk = new_store(13, &options);

@@ -60,6 +60,7 @@ pub fn tiny(sync_mode: SyncMode) -> Options {
         max_open_files: 8,
         target_file_size: 4 << 10,
         base_level_size: 16 << 10,
+        dead_run: 2,
         ..Options::default()
     }
 }

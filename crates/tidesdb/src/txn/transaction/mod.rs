@@ -460,6 +460,12 @@ impl Transaction {
         }
     }
 
+    /// The sequence behind which changes are conflicts for locking reads, if they are.
+    pub(crate) fn conflicts_behind(&self) -> Option<Seq> {
+        let counts = self.mood.isolation >= Isolation::RepeatableRead;
+        self.transaction_snapshot.as_ref().filter(|_| counts).map(Slot::seq)
+    }
+
     /// Error when the family is newer than the snapshot, or gone.
     pub(crate) fn check_family(&self, family: &Family, seq: Seq) -> Result<()> {
         family.check_live()?;

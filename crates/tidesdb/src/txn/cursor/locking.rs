@@ -1,0 +1,191 @@
+//! Locking scans: row by row, each row locked before it is read for good, and the gaps before it where the
+//! transaction keeps them (`protocols.md` 4.2, 4.4).
+
+use super::{behind, look_for_kill, successor_of_prefix, Covered, Cursor, Edge, Next, Span};
+use crate::error::Result;
+use crate::lock::{Granted, Mode};
+use crate::txn::transaction::{ReadMode, Transaction};
+use crate::types::{Seq, MAX_SEQ};
+
+impl Cursor {
+    /// One row, locked, with the gap before it.
+    pub(super) fn fill_locking(&mut self, txn: &mut Transaction, own_changes: bool) -> Result<bool> {
+        let mut steps = 0u32;
+        loop {
+            self.gap_start.clear();
+            self.gap_start.extend_from_slice(&self.last);
+            let gap_from = self.own_from;
+            let found = self.next_live(txn, own_changes, &mut steps)?;
+            if self.gaps && self.cover(txn, found.map(|(_, span, _)| span), gap_from)? {
+                // What was committed before the range kept it out may stand before what was found.
+                if txn.store.pipeline.frontier() != self.placed_at {
+                    std::mem::swap(&mut self.last, &mut self.gap_start);
+                    self.own_from = gap_from;
+                    self.place(txn)?;
+                    continue;
+                }
+            }
+            let Some((next, mut span, seq)) = found else {
+                self.bytes.clear();
+                return Ok(false);
+            };
+            let locked = self.mode != ReadMode::Gap && next == Next::Committed;
+            if !locked || self.lock_found(txn, &mut span, seq)? {
+                self.spans.push(span);
+                return Ok(true);
+            }
+            self.last.clear();
+            self.last.extend_from_slice(&self.bytes[span.key..span.value]);
+            self.own_from = Edge::Excluded;
+        }
+    }
+
+    /// The next live key, alone in the batch's bytes. `None` at the end of the scan.
+    fn next_live(
+        &mut self,
+        txn: &Transaction,
+        own_changes: bool,
+        steps: &mut u32,
+    ) -> Result<Option<(Next, Span, Seq)>> {
+        loop {
+            look_for_kill(txn, steps)?;
+            self.bytes.clear();
+            let Some((next, span, live, seq)) = self.copy_next(txn, own_changes)? else {
+                self.end_dead_run(txn);
+                return Ok(None);
+            };
+            if self.past_end(&self.bytes[span.key..span.value]) {
+                self.end_dead_run(txn);
+                self.ahead = false;
+                return Ok(None);
+            }
+            if live {
+                self.end_dead_run(txn);
+                return Ok(Some((next, span, seq)));
+            }
+            // A row that went counts as changed; of an entry, its row tells.
+            if next == Next::Committed && self.mode != ReadMode::Gap {
+                txn.check_unchanged(seq)?;
+            }
+            self.pass_dead(txn, next, span, seq)?;
+        }
+    }
+
+    /// Publishes the scan's range up to the key found, or to the scan's end, and waits for those who have
+    /// keys in it. `gap_from` is the side of `gap_start` that the gap begins at. Returns whether there was
+    /// something to publish.
+    fn cover(&mut self, txn: &Transaction, found: Option<Span>, gap_from: Edge) -> Result<bool> {
+        let found = found.map(|span| &self.bytes[span.key..span.value]);
+        let mut start = Vec::new();
+        let begin = match (&self.covered, gap_from) {
+            (Covered::All, _) => return Ok(false),
+            (Covered::To(key), _) => Some(key.as_slice()),
+            (Covered::Nothing, Edge::Open) => None,
+            (Covered::Nothing, edge) => {
+                start.extend_from_slice(&self.gap_start);
+                // Behind the key: forward without it, backward with it.
+                if self.forward == (edge == Edge::Excluded) {
+                    start.push(0);
+                }
+                Some(start.as_slice())
+            }
+        };
+        // A row's own lock keeps it as it was read; of an entry only the range does.
+        let with_found = self.mode == ReadMode::Gap;
+        let end = match found {
+            Some(key) if self.forward != with_found => Some(key.to_vec()),
+            Some(key) => Some(behind(key)),
+            None => self.end_of_scan(),
+        };
+        let family = self.family.id();
+        if self.forward {
+            let from = begin.unwrap_or_default();
+            if end.as_ref().is_some_and(|to| to.as_slice() <= from) {
+                return Ok(false);
+            }
+            txn.lock_range(family, from, end.as_deref())?;
+        } else {
+            let from = end.as_deref().unwrap_or_default();
+            if begin.is_some_and(|to| to <= from) {
+                return Ok(false);
+            }
+            txn.lock_range(family, from, begin)?;
+        }
+        self.covered = end.map_or(Covered::All, Covered::To);
+        Ok(true)
+    }
+
+    /// Forward: the first key behind all that the scan may deliver. Backward: the first that it may.
+    /// `None`: the end of the family.
+    fn end_of_scan(&self) -> Option<Vec<u8>> {
+        let bound = self.bound.as_ref().filter(|_| self.forward == self.scan_forward);
+        if self.forward {
+            let mut successor = Vec::new();
+            let prefix_ends = !self.prefix.is_empty() && successor_of_prefix(&self.prefix, &mut successor);
+            match (prefix_ends.then_some(successor), bound) {
+                (Some(successor), Some(bound)) => Some(successor.min(bound.clone())),
+                (successor, bound) => successor.or_else(|| bound.cloned()),
+            }
+        } else {
+            let prefix = (!self.prefix.is_empty()).then(|| self.prefix.clone());
+            prefix.max(bound.map(|bound| behind(bound)))
+        }
+    }
+
+    /// Locks the key found at `seq`, then reads its newest version in place of the one found before the
+    /// lock. False when it is gone, or another has it and such rows are skipped.
+    fn lock_found(&mut self, txn: &mut Transaction, span: &mut Span, seq: Seq) -> Result<bool> {
+        let lock = if self.mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
+        let key = self.bytes[span.key..span.value].to_vec();
+        let skip = self.skip_locked || self.peek_locked;
+        let granted = txn.lock_key(self.family.id(), &key, lock, skip)?;
+        if granted.is_none() && !self.peek_locked {
+            return Ok(false);
+        }
+        self.peeked = granted.is_none();
+        if txn.store.pipeline.frontier() == self.placed_at {
+            // Nothing was committed since it was found.
+            txn.check_unchanged(seq)?;
+            self.locked = (granted == Some(Granted::New)).then_some((key, lock));
+            return Ok(true);
+        }
+        let mut value = Vec::new();
+        let newest = txn.store.newest(self.family.id(), &key, MAX_SEQ, Some(&mut value))?;
+        let live = match newest {
+            Some((seq, kind)) => {
+                txn.check_unchanged(seq)?;
+                !kind.is_tombstone()
+            }
+            None => false,
+        };
+        if live {
+            self.bytes.truncate(span.value);
+            self.bytes.extend_from_slice(&value);
+            span.end = self.bytes.len();
+            self.locked = (granted == Some(Granted::New)).then_some((key, lock));
+        } else if granted == Some(Granted::New) {
+            if self.gaps {
+                // The range takes over from the lock: nobody can insert the key in between.
+                self.cover_gone(txn, &key)?;
+            }
+            txn.unlock_key(self.family.id(), &key, lock);
+        }
+        self.peeked &= live;
+        Ok(live)
+    }
+
+    /// Extends the scan's range, which ends at `key`, over `key` itself.
+    fn cover_gone(&mut self, txn: &Transaction, key: &[u8]) -> Result<()> {
+        let next = behind(key);
+        txn.lock_range(self.family.id(), key, Some(&next))?;
+        let extends = match &self.covered {
+            Covered::To(to) if self.forward => *to < next,
+            Covered::To(from) => from.as_slice() > key,
+            _ => false,
+        };
+        if extends {
+            self.covered = Covered::To(if self.forward { next } else { key.to_vec() });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,379 @@
+//! Ranges of keys that hold nothing any more: what a scan found deleted, so that the next one does not pass
+//! the same tombstones again. A queue, whose rows are inserted at one end and deleted at the other, finds its
+//! first row in the time that it takes where nothing was deleted; InnoDB's purge does that for its B-trees.
+//!
+//! A scan that passed many deleted keys in a row, and nothing else, [teaches](DeadRanges::learn) their range. It
+//! is a candidate first: a commit that was ordered before may have looked for ranges when this one was not
+//! there, and put a key into it that the scan does not see. All these commits are at or below the last sequence
+//! given out *after* the candidate was made known; a later scan that sees all of them, and finds the range dead
+//! again, confirms it. Commits beyond find the candidate: each looks for the keys that it puts, after it was
+//! ordered and before any of them is in a memtable, and [removes](DeadRanges::put) the ranges that they are in.
+//!
+//! Invariant: a snapshot at or above a range's `since` sees no live key in it, for as long as the range can be
+//! found. Who sees a put has its commit behind the frontier, and the range was gone before that.
+
+use std::collections::HashMap;
+
+#[cfg(not(loom))]
+mod primitives {
+    pub(super) use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+    pub(super) use std::sync::atomic::{AtomicU64, Ordering};
+
+    pub(super) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+        lock.read()
+    }
+
+    pub(super) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+        lock.write()
+    }
+}
+
+#[cfg(loom)]
+mod primitives {
+    pub(super) use loom::sync::atomic::{AtomicU64, Ordering};
+    pub(super) use loom::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+    pub(super) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+        lock.read().expect("no thread panics in the model")
+    }
+
+    pub(super) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+        lock.write().expect("no thread panics in the model")
+    }
+}
+
+use primitives::{read, write, AtomicU64, Ordering, RwLock};
+
+use crate::types::{FamilyId, Seq, MAX_SEQ};
+
+/// Ranges that are kept of a family, candidates included; the oldest go.
+const RANGES_OF_FAMILY: usize = 16;
+
+/// Families that have ranges; when there are more all are forgotten.
+const FAMILIES: usize = 256;
+
+/// A range of keys, from `from` to before `to`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// First key.
+    pub from: Vec<u8>,
+    /// First key behind.
+    pub to: Vec<u8>,
+}
+
+impl Bounds {
+    fn has(&self, key: &[u8]) -> bool {
+        self.from.as_slice() <= key && key < self.to.as_slice()
+    }
+
+    fn covers(&self, other: &Bounds) -> bool {
+        self.from <= other.from && other.to <= self.to
+    }
+}
+
+#[derive(Debug)]
+struct DeadRange {
+    bounds: Bounds,
+    /// Snapshots from here on see nothing in it; none of a candidate.
+    since: Option<Seq>,
+    /// Of a candidate: commits up to this one may have put a key into it without finding it.
+    ordered: Seq,
+    /// Tells candidates apart.
+    id: u64,
+}
+
+/// What a scan found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    /// It saw what all commits up to this one did.
+    pub upto: Seq,
+    /// The newest tombstone that it passed, and since when ranges that it jumped over are dead.
+    pub newest: Seq,
+}
+
+/// See the module's comment.
+#[derive(Debug, Default)]
+pub(crate) struct DeadRanges {
+    /// The bit of a family, its number modulo 64, is set while it has ranges: who puts keys looks here first.
+    armed: AtomicU64,
+    families: RwLock<HashMap<FamilyId, Vec<DeadRange>>>,
+    next_id: AtomicU64,
+}
+
+fn bit_of(family: FamilyId) -> u64 {
+    1 << (family % 64)
+}
+
+impl DeadRanges {
+    /// Called for each key that a commit puts, after it was ordered and before the key is in a memtable.
+    pub(crate) fn put(&self, family: FamilyId, key: &[u8]) {
+        // Relaxed: who is ordered behind a candidate's number has the lock of the order after its maker had it.
+        if self.armed.load(Ordering::Relaxed) & bit_of(family) != 0 {
+            self.remove(family, |bounds| bounds.has(key));
+        }
+    }
+
+    /// As [`DeadRanges::put`] for keys that are not looked at: all ranges of the family go.
+    pub(crate) fn put_any(&self, family: FamilyId) {
+        if self.armed.load(Ordering::Relaxed) & bit_of(family) != 0 {
+            self.remove(family, |_| true);
+        }
+    }
+
+    fn remove(&self, family: FamilyId, hit: impl Fn(&Bounds) -> bool) {
+        let is_hit = |ranges: &Vec<DeadRange>| ranges.iter().any(|range| hit(&range.bounds));
+        if !read(&self.families).get(&family).is_some_and(is_hit) {
+            return;
+        }
+        let mut families = write(&self.families);
+        if let Some(ranges) = families.get_mut(&family) {
+            ranges.retain(|range| !hit(&range.bounds));
+            if ranges.is_empty() {
+                families.remove(&family);
+                self.arm(&families);
+            }
+        }
+    }
+
+    fn arm(&self, families: &HashMap<FamilyId, Vec<DeadRange>>) {
+        let bits = families.keys().fold(0, |bits, &family| bits | bit_of(family));
+        self.armed.store(bits, Ordering::Relaxed);
+    }
+
+    /// The confirmed range around `key` in which a snapshot at `seq` sees nothing, into `out`; since when that
+    /// is so.
+    pub(crate) fn around(&self, family: FamilyId, key: &[u8], seq: Seq, out: &mut Bounds) -> Option<Seq> {
+        if self.armed.load(Ordering::Relaxed) & bit_of(family) == 0 {
+            return None;
+        }
+        let families = read(&self.families);
+        let fits =
+            |range: &&DeadRange| range.since.is_some_and(|since| since <= seq) && range.bounds.has(key);
+        let range = families.get(&family)?.iter().rev().find(fits)?;
+        out.from.clone_from(&range.bounds.from);
+        out.to.clone_from(&range.bounds.to);
+        range.since
+    }
+
+    /// A scan saw nothing but deleted keys in `bounds`. `last_ordered` gives the last sequence given out, under
+    /// the lock under which they are.
+    pub(crate) fn learn(
+        &self,
+        family: FamilyId,
+        bounds: &Bounds,
+        seen: Seen,
+        last_ordered: impl FnOnce() -> Seq,
+    ) {
+        let mut families = write(&self.families);
+        if families.len() >= FAMILIES && !families.contains_key(&family) {
+            families.clear();
+        }
+        let ranges = families.entry(family).or_default();
+        for range in ranges.iter_mut() {
+            let is_seen = range.ordered <= seen.upto && bounds.covers(&range.bounds);
+            if range.since.is_none() && is_seen {
+                range.since = Some(seen.upto.max(seen.newest));
+            }
+        }
+        // What lies within a confirmed one says nothing more; candidates may each be the one that the next
+        // scan has seen the commits of.
+        for at in (0..ranges.len()).rev() {
+            let range = &ranges[at];
+            let within = |by: &DeadRange| {
+                by.since.is_some()
+                    && by.id != range.id
+                    && by.bounds.covers(&range.bounds)
+                    && (by.bounds != range.bounds || range.since.is_none() || by.since > range.since)
+            };
+            if ranges.iter().any(within) {
+                ranges.remove(at);
+            }
+        }
+        if ranges.iter().any(|range| range.bounds.covers(bounds)) {
+            self.arm(&families);
+            return;
+        }
+        if ranges.len() == RANGES_OF_FAMILY {
+            ranges.remove(0);
+        }
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        ranges.push(DeadRange { bounds: bounds.clone(), since: None, ordered: MAX_SEQ, id });
+        self.arm(&families);
+        drop(families);
+        let ordered = last_ordered();
+        let mut families = write(&self.families);
+        let ranges = families.get_mut(&family);
+        if let Some(range) = ranges.and_then(|ranges| ranges.iter_mut().find(|range| range.id == id)) {
+            range.ordered = ordered;
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const FAMILY: FamilyId = 3;
+
+    fn bounds(from: &str, to: &str) -> Bounds {
+        Bounds { from: from.as_bytes().to_vec(), to: to.as_bytes().to_vec() }
+    }
+
+    fn seen(upto: Seq) -> Seen {
+        Seen { upto, newest: 1 }
+    }
+
+    fn around(ranges: &DeadRanges, key: &str, seq: Seq) -> Option<(Bounds, Seq)> {
+        let mut out = Bounds::default();
+        ranges.around(FAMILY, key.as_bytes(), seq, &mut out).map(|since| (out, since))
+    }
+
+    #[test]
+    fn a_range_is_known_when_a_scan_saw_all_that_may_have_missed_it() {
+        let ranges = DeadRanges::default();
+        ranges.learn(FAMILY, &bounds("b", "d"), seen(10), || 12);
+        assert_eq!(around(&ranges, "c", MAX_SEQ), None, "commits 11 and 12 may have put a key into it");
+        ranges.learn(FAMILY, &bounds("b", "d"), seen(11), || 13);
+        assert_eq!(around(&ranges, "c", MAX_SEQ), None);
+        ranges.learn(FAMILY, &bounds("bb", "d"), seen(12), || 13);
+        assert_eq!(around(&ranges, "c", MAX_SEQ), None, "the scan did not see all of it");
+        ranges.learn(FAMILY, &bounds("a", "d"), seen(12), || 13);
+        assert_eq!(around(&ranges, "c", MAX_SEQ), Some((bounds("b", "d"), 12)));
+        assert_eq!(around(&ranges, "c", 11), None, "an older snapshot may see what was deleted since");
+        assert_eq!(around(&ranges, "d", MAX_SEQ), None, "the end does not belong to it");
+        assert_eq!(around(&ranges, "a", MAX_SEQ), None, "the larger one is a candidate");
+    }
+
+    #[test]
+    fn a_tombstone_newer_than_the_scan_counts() {
+        let ranges = DeadRanges::default();
+        ranges.learn(FAMILY, &bounds("b", "d"), seen(10), || 10);
+        ranges.learn(FAMILY, &bounds("b", "d"), Seen { upto: 10, newest: 14 }, || 14);
+        assert_eq!(around(&ranges, "c", 13), None);
+        assert_eq!(around(&ranges, "c", 14), Some((bounds("b", "d"), 14)));
+    }
+
+    #[test]
+    fn a_put_ends_the_ranges_that_it_is_in() {
+        let ranges = DeadRanges::default();
+        for (from, to) in [("b", "d"), ("f", "h")] {
+            ranges.learn(FAMILY, &bounds(from, to), seen(10), || 10);
+            ranges.learn(FAMILY, &bounds(from, to), seen(10), || 10);
+        }
+        ranges.put(FAMILY, b"d");
+        ranges.put(FAMILY + 64, b"c");
+        assert!(around(&ranges, "c", 10).is_some(), "a key behind it; a family of the same bit");
+        ranges.put(FAMILY, b"b");
+        assert_eq!(around(&ranges, "c", 10), None);
+        assert!(around(&ranges, "g", 10).is_some());
+        ranges.put_any(FAMILY);
+        assert_eq!(around(&ranges, "g", 10), None);
+        assert_eq!(ranges.armed.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_candidate_that_a_put_met_is_never_confirmed() {
+        let ranges = DeadRanges::default();
+        ranges.learn(FAMILY, &bounds("b", "d"), seen(10), || 12);
+        ranges.put(FAMILY, b"c");
+        ranges.learn(FAMILY, &bounds("b", "d"), seen(12), || 13);
+        assert_eq!(around(&ranges, "c", MAX_SEQ), None);
+    }
+
+    #[test]
+    fn a_range_that_grows_takes_the_place_of_its_parts() {
+        let ranges = DeadRanges::default();
+        for end in 1..1000u32 {
+            let bounds = Bounds { from: vec![0], to: end.to_be_bytes().to_vec() };
+            ranges.learn(FAMILY, &bounds, seen(end.into()), || end.into());
+        }
+        let found = around(&ranges, "\0\0", MAX_SEQ).expect("is known").0;
+        assert_eq!(found.to, 998u32.to_be_bytes(), "all but the last one, which is a candidate");
+        let kept = read(&ranges.families).get(&FAMILY).map(Vec::len);
+        assert_eq!(kept, Some(2));
+    }
+
+    #[test]
+    fn ranges_and_families_are_bounded() {
+        let ranges = DeadRanges::default();
+        for family in 0..1000 {
+            for at in 0..100u8 {
+                ranges.learn(family, &Bounds { from: vec![at, 0], to: vec![at, 1] }, seen(1), || 1);
+            }
+        }
+        let families = read(&ranges.families);
+        assert!(families.len() <= FAMILIES);
+        assert!(families.values().all(|ranges| ranges.len() <= RANGES_OF_FAMILY));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::{Arc, Mutex};
+    use loom::thread;
+
+    use super::*;
+
+    const FAMILY: FamilyId = 3;
+    const KEY: &[u8] = b"c";
+
+    /// A store of one key: the order, the commits that put the key, and how far they can be seen.
+    struct Store {
+        next: Mutex<Seq>,
+        puts: Mutex<Vec<Seq>>,
+        frontier: AtomicU64,
+        ranges: DeadRanges,
+    }
+
+    impl Store {
+        fn commit(&self) {
+            let seq = {
+                let mut next = self.next.lock().expect("lives");
+                *next += 1;
+                *next - 1
+            };
+            self.ranges.put(FAMILY, KEY);
+            self.puts.lock().expect("lives").push(seq);
+            self.frontier.store(seq, Ordering::Release);
+        }
+
+        fn sees_put(&self, at: Seq) -> bool {
+            self.puts.lock().expect("lives").iter().any(|&seq| seq <= at)
+        }
+
+        fn scan(&self) {
+            let at = self.frontier.load(Ordering::Acquire);
+            let mut out = Bounds::default();
+            if self.ranges.around(FAMILY, KEY, at, &mut out).is_some() {
+                assert!(!self.sees_put(at), "a snapshot at {at} jumps over a key that it sees");
+            } else if !self.sees_put(at) {
+                let bounds = Bounds { from: b"b".to_vec(), to: b"d".to_vec() };
+                let last_ordered = || *self.next.lock().expect("lives") - 1;
+                self.ranges.learn(FAMILY, &bounds, Seen { upto: at, newest: 1 }, last_ordered);
+            }
+        }
+    }
+
+    /// Whoever scans, and whenever the key comes: nobody who sees it jumps over it.
+    #[test]
+    fn nobody_jumps_over_a_key_that_it_sees() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let store = Arc::new(Store {
+                next: Mutex::new(2),
+                puts: Mutex::new(Vec::new()),
+                frontier: AtomicU64::new(1),
+                ranges: DeadRanges::default(),
+            });
+            let committer = store.clone();
+            let committer = thread::spawn(move || committer.commit());
+            let scanner = store.clone();
+            let scanner = thread::spawn(move || (0..2).for_each(|_| scanner.scan()));
+            (0..2).for_each(|_| store.scan());
+            committer.join().expect("committer");
+            scanner.join().expect("scanner");
+            store.scan();
+        });
+    }
+}
