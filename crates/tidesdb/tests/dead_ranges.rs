@@ -190,7 +190,7 @@ fn a_consumer_finds_what_was_there_before_it_looked() {
                     panic!("the only one who waits: {error}");
                 }
             };
-            let must = if forward { before.next() } else { before.last() };
+            let must = if forward { before.next() } else { before.next_back() };
             let passed = match (must, found, forward) {
                 (Some(must), Some(found), true) => found > must,
                 (Some(must), Some(found), false) => found < must,
