@@ -210,7 +210,8 @@ enum {
 
 enum {
   TIDESDB_TXN_OPTIMISTIC = 1,     /* intents instead of waits, see the manual */
-  TIDESDB_TXN_UNLOCKED = 2,       /* no locks and no checks: bulk load into a family nobody sees */
+  /* no locks and no checks: bulk load into a family nobody sees; tidesdb_flush_log() makes its commits durable */
+  TIDESDB_TXN_UNLOCKED = 2,
   TIDESDB_TXN_AUTOCOMMIT = 4,     /* one statement and its commit: both may wait for locks */
   TIDESDB_TXN_ORDERED_WAITS = 8   /* a replica's applier: conflicts wait and are reported */
 };

@@ -11,6 +11,7 @@ use tidesdb::db::family::Family;
 use tidesdb::io::faulty::Crash;
 use tidesdb::io::FaultyDisk;
 use tidesdb::options::{FamilyOptions, Options, SyncMode};
+use tidesdb::txn::transaction::Mood;
 use tidesdb::Db;
 
 /// How long a background sync is waited for.
@@ -61,6 +62,26 @@ fn each_mode_keeps_what_it_promises() {
         }
         db.flush_log().expect("syncs");
         assert_eq!(left(&disk, &options, "t", Crash::Drop), ["a"], "{mode:?}: a flushed log is durable");
+    }
+}
+
+/// A bulk load is durable when the log was flushed behind it, and syncs nothing before, large batches included.
+#[test]
+fn a_bulk_load_is_durable_at_its_end() {
+    for bytes in [1, 200_000] {
+        let disk = FaultyDisk::new(1);
+        let options = sim::normal(SyncMode::Full);
+        let db = open(&disk, &options).expect("opens");
+        let t = family(&db, "t", None);
+        let mut txn = sim::begin_as(&db, Mood { unlocked: true, ..Mood::default() });
+        for key in ["a", "b"] {
+            txn.put(&t, key.as_bytes(), &vec![b'v'; bytes]).expect("puts");
+        }
+        txn.commit().expect("commits");
+        assert!(left(&disk, &options, "t", Crash::Drop).is_empty(), "{bytes}: nothing was synced yet");
+        assert_eq!(left(&disk, &options, "t", Crash::Kill), ["a", "b"]);
+        db.flush_log().expect("syncs");
+        assert_eq!(left(&disk, &options, "t", Crash::Drop), ["a", "b"]);
     }
 }
 

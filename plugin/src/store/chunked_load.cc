@@ -1,13 +1,17 @@
 #include "store/chunked_load.h"
 
+#include <algorithm>
+
 #include "store/store.h"
 #include "sysvars.h"
 
 namespace tidesdb {
 
 /* Part of the write buffer that one chunk fills: well below what the engine keeps of a transaction in
-   memory (a half), with the engine's own bytes for each operation in mind. */
+   memory (a half), with the engine's own bytes for each operation in mind. And at most so much: commits of
+   others that come behind a chunk wait until all of it is in the memtable. */
 constexpr ulonglong CHUNKS_IN_WRITE_BUFFER = 16;
+constexpr ulonglong LARGEST_CHUNK = 512 << 10;
 constexpr ulonglong BYTES_FOR_EACH_WRITE = 64;
 
 ChunkedLoad::~ChunkedLoad() {
@@ -19,7 +23,7 @@ int ChunkedLoad::begin(THD *thd, uint beside) {
   const int status = create_txn(plugin.db, &txn_);
   if (status != TIDESDB_OK) return status;
   tidesdb_txn_set_cookie(txn_.get(), thd);
-  chunk_bytes_ = sysvars::write_buffer_size() / CHUNKS_IN_WRITE_BUFFER / beside;
+  chunk_bytes_ = std::min(sysvars::write_buffer_size() / CHUNKS_IN_WRITE_BUFFER, LARGEST_CHUNK) / beside;
   return begin_chunk();
 }
 

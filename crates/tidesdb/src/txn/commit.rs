@@ -59,6 +59,11 @@ impl Prepared {
         }
     }
 
+    /// The end of the commit need not wait for a sync, whatever the mode: nobody was promised anything yet.
+    pub(crate) fn needs_no_sync(&mut self) {
+        self.sync = SyncMode::None;
+    }
+
     /// Sequence number, once ordered.
     pub fn seq(&self) -> Option<u64> {
         self.batch.ordered().map(|ordered| ordered.seq)

@@ -13,7 +13,10 @@ impl Transaction {
         self.require_active()?;
         if !self.batch.is_empty() {
             self.lock_rest()?;
-            let prepared = self.store.prepare(&self.batch, xid, self.sync, &self.owner, self.patience)?;
+            let mut prepared = self.store.prepare(&self.batch, xid, self.sync, &self.owner, self.patience)?;
+            if self.mood.unlocked {
+                prepared.needs_no_sync();
+            }
             self.prepared = Some(prepared);
             self.xid.extend_from_slice(xid.unwrap_or_default());
         }

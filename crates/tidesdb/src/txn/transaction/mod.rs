@@ -48,7 +48,8 @@ pub struct Mood {
     pub isolation: Isolation,
     /// Intents instead of waiting locks (`protocols.md` 4.8).
     pub optimistic: bool,
-    /// No locks and no checks: bulk load into a family that nobody sees yet.
+    /// No locks and no checks: bulk load into a family that nobody sees yet. Its commits do not wait for a sync:
+    /// [`crate::Db::flush_log`] ends the load.
     pub unlocked: bool,
     /// A replica's applier: every conflict is a wait.
     pub ordered_waits: bool,
