@@ -97,6 +97,10 @@ fn fill(disk: &FaultyDisk) {
 }
 
 /// What was not in files when the process died.
+fn used(disk: &FaultyDisk) -> u64 {
+    disk.files().iter().map(|path| disk.contents(path).map_or(0, |bytes| bytes.len() as u64)).sum()
+}
+
 fn logged(db: &Db) -> Vec<Row> {
     let rows = |name: &[u8]| rows(db, &db.family(name).expect("there")).expect("reads");
     [LARGE[1], LARGE[0], b"logged"].into_iter().flat_map(rows).collect()
@@ -245,8 +249,7 @@ fn with_little_room_left_every_opening_succeeds() {
     for room in (0..200).map(|n| n * 1024) {
         let disk = before.crash(Crash::Kill);
         fill(&disk);
-        let used = disk.files().iter().map(|p| disk.contents(p).map_or(0, |b| b.len() as u64)).sum::<u64>();
-        disk.set_capacity(Some(used + room));
+        disk.set_capacity(Some(used(&disk) + room));
         let db = open(&disk, &options()).unwrap_or_else(|e| panic!("{room} bytes of room: {e}"));
         assert_eq!(logged(&db), expected, "{room} bytes of room");
         drop(db);
@@ -400,8 +403,7 @@ fn prepared_transactions_that_find_no_room_in_the_new_log_stay_in_the_old_one() 
     for room in [0, 4, 40, 100, 200, 400, 600] {
         let disk = before.crash(Crash::Kill);
         fill(&disk);
-        let used = disk.files().iter().map(|p| disk.contents(p).map_or(0, |b| b.len() as u64)).sum::<u64>();
-        disk.set_capacity(Some(used + room * 1024));
+        disk.set_capacity(Some(used(&disk) + room * 1024));
         let db = open(&disk, &options).unwrap_or_else(|e| panic!("{room} KiB of room: {e}"));
         assert_eq!(prepared(&db).len(), 20, "{room} KiB of room");
         assert!(db.rollback_by_xid(&[7]).expect("rolls back"));
@@ -413,5 +415,51 @@ fn prepared_transactions_that_find_no_room_in_the_new_log_stay_in_the_old_one() 
         assert!(db.commit_by_xid(&[8]).expect("commits"));
         let family = db.family(b"logged").expect("there");
         assert_eq!(rows(&db, &family).expect("reads"), [(vec![8], vec![8; 20_000])]);
+    }
+}
+
+/// Flushes find room, merges do not: writers that level 0 stops are told why, and go on when there is space.
+#[test]
+fn writers_that_wait_for_a_merge_without_room_are_told_that_the_disk_is_full() {
+    let disk = FaultyDisk::new(77);
+    let options = Options { compaction_threads: 1, ..sim::normal(SyncMode::None) };
+    let db = open(&disk, &options).expect("opens");
+    let family_options =
+        FamilyOptions { l0_compaction_trigger: 2, l0_stall_threshold: 3, ..sim::tiny_family() };
+    let t = db.create_family(b"merged", family_options).expect("creates");
+    let put = |n: u32| -> tidesdb::Result<()> {
+        let mut txn = begin(&db);
+        txn.statement_begin(true, Duration::from_secs(3))?;
+        // Each file spans all keys: none is moved down without a merge.
+        for key in [n % 2, 2 + n, 1000] {
+            txn.put(&t, &key.to_be_bytes(), &[n as u8; 6000])?;
+        }
+        txn.commit()
+    };
+    let mut refused = None;
+    for n in 0..10 {
+        if let Err(error) = put(n) {
+            refused = Some(error);
+            break;
+        }
+        // Room for one file, not for the merge of two; a merge that tries takes it for a moment.
+        disk.set_capacity(Some(used(&disk) + 26_000));
+        let begun = Instant::now();
+        while let Err(error) = db.flush() {
+            assert!(
+                matches!(error, Error::DiskFull(_)) && begun.elapsed() < Duration::from_secs(20),
+                "{error}"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let begun = Instant::now();
+    assert!(matches!(refused, Some(Error::DiskFull(_))), "{refused:?}");
+    disk.set_capacity(None);
+    while let Err(error) = put(100) {
+        assert!(matches!(error, Error::DiskFull(_)), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(30), "there is space, and writers are still refused");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }

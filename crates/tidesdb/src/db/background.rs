@@ -210,7 +210,9 @@ impl Store {
         let mut seen = 0;
         let mut pause = RETRY.0;
         while !self.closing.load(Ordering::Acquire) {
-            match self.compact_once() {
+            let result = self.compact_once();
+            self.pressure.compacted(&result);
+            match result {
                 Ok(true) => pause = RETRY.0,
                 Ok(false) => seen = self.attention.wait(seen),
                 Err(Error::Interrupted) => {}

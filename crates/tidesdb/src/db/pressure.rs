@@ -4,7 +4,10 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::compaction::controller::{self, Delay, Pressure};
+use parking_lot::Mutex;
+
+use crate::compaction::controller::{self, Cause, Delay, Pressure};
+use crate::db::memtables::Stuck;
 use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::lock::Owner;
@@ -28,12 +31,23 @@ pub(crate) struct Gauges {
     pub(crate) writers: AtomicU64,
     /// Delay in microseconds that writers were spared because it was short.
     owed_us: AtomicU64,
+    /// Why the last compaction could not be done, where only space helps.
+    compaction_stuck: Mutex<Option<Stuck>>,
 }
 
 impl Gauges {
     /// Bytes still to compact.
     pub(crate) fn debt(&self) -> u64 {
         self.debt.load(Relaxed)
+    }
+
+    /// How a compaction ended.
+    pub(crate) fn compacted(&self, result: &Result<bool>) {
+        match result {
+            Ok(true) => *self.compaction_stuck.lock() = None,
+            Err(error @ Error::DiskFull(_)) => *self.compaction_stuck.lock() = Some(Stuck::of(error)),
+            _ => {}
+        }
     }
 
     /// A flush of `bytes` took `time`.
@@ -102,7 +116,7 @@ impl Store {
         let bytes = self.mean_commit();
         let mut begun = None;
         loop {
-            match controller::delay(&self.pressure_now(), bytes) {
+            let cause = match controller::delay(&self.pressure_now(), bytes) {
                 Delay::None => return Ok(()),
                 Delay::Micros(micros) => {
                     let owed = self.pressure.owed_us.fetch_add(micros, Relaxed) + micros;
@@ -114,8 +128,8 @@ impl Store {
                     self.stats.count_backpressure(|| std::thread::sleep(sleep));
                     return Ok(());
                 }
-                Delay::Stop(_) => {}
-            }
+                Delay::Stop(cause) => cause,
+            };
             self.wal_alive()?;
             if owner.is_killed() {
                 return Err(Error::Interrupted);
@@ -125,9 +139,12 @@ impl Store {
             }
             self.stats.count_backpressure(|| {
                 let mut state = self.memtables.state.lock();
-                if let Some(stuck) = &state.stuck {
+                let merging = self.pressure.compaction_stuck.lock();
+                let stuck = state.stuck.as_ref().or(merging.as_ref().filter(|_| cause == Cause::Level0));
+                if let Some(stuck) = stuck {
                     return Err(stuck.error(self));
                 }
+                drop(merging);
                 self.memtables.changed.wait_for(&mut state, STEP);
                 Ok(())
             })?;

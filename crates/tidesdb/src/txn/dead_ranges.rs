@@ -12,7 +12,7 @@
 //! Invariant: a snapshot at or above a range's `since` sees no live key in it, for as long as the range can be
 //! found. Who sees a put has its commit behind the frontier, and the range was gone before that.
 
-use std::collections::HashMap;
+use crossbeam_utils::CachePadded;
 
 #[cfg(not(loom))]
 mod primitives {
@@ -46,11 +46,17 @@ use primitives::{read, write, AtomicU64, Ordering, RwLock};
 
 use crate::types::{FamilyId, Seq, MAX_SEQ};
 
-/// Ranges that are kept of a family, candidates included; the oldest go.
+/// Parts of the families, by number: one bit for each tells whether it has ranges.
+const SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
+
+/// Ranges that are kept of a family, candidates included.
 const RANGES_OF_FAMILY: usize = 16;
 
-/// Families that have ranges; when there are more all are forgotten.
-const FAMILIES: usize = 256;
+/// Families with ranges in a shard.
+const FAMILIES_OF_SHARD: usize = 4;
+
+/// Longer keys are not kept.
+const LONGEST_KEY: usize = 4 << 10;
 
 /// A range of keys, from `from` to before `to`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,6 +84,8 @@ struct DeadRange {
     since: Option<Seq>,
     /// Of a candidate: commits up to this one may have put a key into it without finding it.
     ordered: Seq,
+    /// Keys that were passed to find it, less one for each range that it kept out.
+    worth: u32,
     /// Tells candidates apart.
     id: u64,
 }
@@ -89,67 +97,108 @@ pub(crate) struct Seen {
     pub upto: Seq,
     /// The newest tombstone that it passed, and since when ranges that it jumped over are dead.
     pub newest: Seq,
+    /// Keys that it passed one by one.
+    pub steps: u32,
 }
 
+impl Seen {
+    /// From when on snapshots see nothing where it saw nothing.
+    fn since(self) -> Seq {
+        self.upto.max(self.newest)
+    }
+}
+
+/// The ranges of one family.
+#[derive(Debug)]
+struct OfFamily {
+    family: FamilyId,
+    ranges: Vec<DeadRange>,
+}
+
+type Shard = Vec<OfFamily>;
+
 /// See the module's comment.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct DeadRanges {
-    /// The bit of a family, its number modulo 64, is set while it has ranges: who puts keys looks here first.
-    armed: AtomicU64,
-    families: RwLock<HashMap<FamilyId, Vec<DeadRange>>>,
+    /// Shards that have ranges: who puts keys looks here first.
+    armed: CachePadded<AtomicU64>,
+    shards: Box<[CachePadded<RwLock<Shard>>]>,
     next_id: AtomicU64,
 }
 
-fn bit_of(family: FamilyId) -> u64 {
-    1 << (family % 64)
+impl Default for DeadRanges {
+    fn default() -> DeadRanges {
+        DeadRanges {
+            armed: CachePadded::new(AtomicU64::new(0)),
+            shards: (0..SHARDS).map(|_| CachePadded::new(RwLock::new(Shard::new()))).collect(),
+            next_id: AtomicU64::new(0),
+        }
+    }
+}
+
+fn ranges_of(shard: &Shard, family: FamilyId) -> Option<&Vec<DeadRange>> {
+    shard.iter().find(|of| of.family == family).map(|of| &of.ranges)
+}
+
+fn ranges_of_mut(shard: &mut Shard, family: FamilyId) -> Option<&mut Vec<DeadRange>> {
+    shard.iter_mut().find(|of| of.family == family).map(|of| &mut of.ranges)
 }
 
 impl DeadRanges {
     /// Called for each key that a commit puts, after it was ordered and before the key is in a memtable.
     pub(crate) fn put(&self, family: FamilyId, key: &[u8]) {
-        // Relaxed: who is ordered behind a candidate's number has the lock of the order after its maker had it.
-        if self.armed.load(Ordering::Relaxed) & bit_of(family) != 0 {
+        if self.may_have(family) {
             self.remove(family, |bounds| bounds.has(key));
         }
     }
 
     /// As [`DeadRanges::put`] for keys that are not looked at: all ranges of the family go.
     pub(crate) fn put_any(&self, family: FamilyId) {
-        if self.armed.load(Ordering::Relaxed) & bit_of(family) != 0 {
+        if self.may_have(family) {
             self.remove(family, |_| true);
         }
     }
 
-    fn remove(&self, family: FamilyId, hit: impl Fn(&Bounds) -> bool) {
-        let is_hit = |ranges: &Vec<DeadRange>| ranges.iter().any(|range| hit(&range.bounds));
-        if !read(&self.families).get(&family).is_some_and(is_hit) {
-            return;
-        }
-        let mut families = write(&self.families);
-        if let Some(ranges) = families.get_mut(&family) {
-            ranges.retain(|range| !hit(&range.bounds));
-            if ranges.is_empty() {
-                families.remove(&family);
-                self.arm(&families);
-            }
-        }
+    fn bit(family: FamilyId) -> u64 {
+        1 << (family as usize % SHARDS)
     }
 
-    fn arm(&self, families: &HashMap<FamilyId, Vec<DeadRange>>) {
-        let bits = families.keys().fold(0, |bits, &family| bits | bit_of(family));
-        self.armed.store(bits, Ordering::Relaxed);
+    fn may_have(&self, family: FamilyId) -> bool {
+        // Relaxed: who is ordered behind a candidate's number has the lock of the order after its maker had it.
+        self.armed.load(Ordering::Relaxed) & Self::bit(family) != 0
+    }
+
+    fn shard(&self, family: FamilyId) -> &RwLock<Shard> {
+        &self.shards[family as usize % SHARDS]
+    }
+
+    fn remove(&self, family: FamilyId, hit: impl Fn(&Bounds) -> bool) {
+        let shard = self.shard(family);
+        let is_hit = |ranges: &Vec<DeadRange>| ranges.iter().any(|range| hit(&range.bounds));
+        if !ranges_of(&read(shard), family).is_some_and(is_hit) {
+            return;
+        }
+        let mut shard = write(shard);
+        if let Some(ranges) = ranges_of_mut(&mut shard, family) {
+            ranges.retain(|range| !hit(&range.bounds));
+            shard.retain(|of| !of.ranges.is_empty());
+            if shard.is_empty() {
+                // Bits change under the lock of their shard.
+                self.armed.fetch_and(!Self::bit(family), Ordering::Relaxed);
+            }
+        }
     }
 
     /// The confirmed range around `key` in which a snapshot at `seq` sees nothing, into `out`; since when that
     /// is so.
     pub(crate) fn around(&self, family: FamilyId, key: &[u8], seq: Seq, out: &mut Bounds) -> Option<Seq> {
-        if self.armed.load(Ordering::Relaxed) & bit_of(family) == 0 {
+        if !self.may_have(family) {
             return None;
         }
-        let families = read(&self.families);
+        let shard = read(self.shard(family));
         let fits =
             |range: &&DeadRange| range.since.is_some_and(|since| since <= seq) && range.bounds.has(key);
-        let range = families.get(&family)?.iter().rev().find(fits)?;
+        let range = ranges_of(&shard, family)?.iter().rev().find(fits)?;
         out.from.clone_from(&range.bounds.from);
         out.to.clone_from(&range.bounds.to);
         range.since
@@ -164,48 +213,83 @@ impl DeadRanges {
         seen: Seen,
         last_ordered: impl FnOnce() -> Seq,
     ) {
-        let mut families = write(&self.families);
-        if families.len() >= FAMILIES && !families.contains_key(&family) {
-            families.clear();
+        if bounds.from.len().max(bounds.to.len()) > LONGEST_KEY {
+            return;
         }
-        let ranges = families.entry(family).or_default();
-        for range in ranges.iter_mut() {
-            let is_seen = range.ordered <= seen.upto && bounds.covers(&range.bounds);
-            if range.since.is_none() && is_seen {
-                range.since = Some(seen.upto.max(seen.newest));
+        let Some(id) = self.add_candidate(family, bounds, seen) else { return };
+        let ordered = last_ordered();
+        let mut shard = write(self.shard(family));
+        let ranges = ranges_of_mut(&mut shard, family);
+        if let Some(range) = ranges.and_then(|ranges| ranges.iter_mut().find(|range| range.id == id)) {
+            range.ordered = ordered;
+            // Nothing was ordered since the scan began.
+            if ordered <= seen.upto {
+                range.since = Some(seen.since());
             }
         }
-        // What lies within a confirmed one says nothing more; candidates may each be the one that the next
-        // scan has seen the commits of.
+    }
+
+    /// Whose place a new range takes: that of the oldest part of it, or of one that is worth much less.
+    fn place_for(ranges: &mut [DeadRange], bounds: &Bounds, steps: u32) -> Option<usize> {
+        let mut parts = (0..ranges.len()).filter(|&at| bounds.covers(&ranges[at].bounds));
+        // The newest part is jumped over until the whole is confirmed.
+        if let (Some(oldest), Some(_)) = (parts.next(), parts.next()) {
+            return Some(oldest);
+        }
+        let least = (0..ranges.len()).min_by_key(|&at| ranges[at].worth)?;
+        if ranges[least].worth < steps / 2 {
+            return Some(least);
+        }
+        // It may be of no use any more.
+        ranges[least].worth = ranges[least].worth.saturating_sub(1);
+        None
+    }
+
+    /// Confirms what the scan confirms. The number of a new candidate, unless one says as much or others are worth
+    /// more.
+    fn add_candidate(&self, family: FamilyId, bounds: &Bounds, seen: Seen) -> Option<u64> {
+        let mut shard = write(self.shard(family));
+        let known = shard.iter().any(|of| of.family == family);
+        if !known {
+            if shard.len() == FAMILIES_OF_SHARD {
+                shard.remove(0);
+            }
+            shard.push(OfFamily { family, ranges: Vec::new() });
+            self.armed.fetch_or(Self::bit(family), Ordering::Relaxed);
+        }
+        let ranges = ranges_of_mut(&mut shard, family)?;
+        for range in ranges.iter_mut() {
+            if range.since.is_none() && range.ordered <= seen.upto && bounds.covers(&range.bounds) {
+                range.since = Some(seen.since());
+            }
+        }
+        // What lies within a confirmed one says nothing more, unless it is for older snapshots.
         for at in (0..ranges.len()).rev() {
             let range = &ranges[at];
             let within = |by: &DeadRange| {
-                by.since.is_some()
-                    && by.id != range.id
+                by.id != range.id
+                    && by.since.is_some_and(|by| range.since.is_none_or(|since| by <= since))
                     && by.bounds.covers(&range.bounds)
-                    && (by.bounds != range.bounds || range.since.is_none() || by.since > range.since)
             };
             if ranges.iter().any(within) {
                 ranges.remove(at);
             }
         }
-        if ranges.iter().any(|range| range.bounds.covers(bounds)) {
-            self.arm(&families);
-            return;
+        // Of candidates only the same: a larger one is not confirmed by scans that see less.
+        let says_as_much = |range: &DeadRange| {
+            range.bounds == *bounds || (range.since.is_some() && range.bounds.covers(bounds))
+        };
+        if ranges.iter().any(says_as_much) {
+            return None;
         }
         if ranges.len() == RANGES_OF_FAMILY {
-            ranges.remove(0);
+            let place = Self::place_for(ranges, bounds, seen.steps)?;
+            ranges.remove(place);
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        ranges.push(DeadRange { bounds: bounds.clone(), since: None, ordered: MAX_SEQ, id });
-        self.arm(&families);
-        drop(families);
-        let ordered = last_ordered();
-        let mut families = write(&self.families);
-        let ranges = families.get_mut(&family);
-        if let Some(range) = ranges.and_then(|ranges| ranges.iter_mut().find(|range| range.id == id)) {
-            range.ordered = ordered;
-        }
+        let worth = seen.steps;
+        ranges.push(DeadRange { bounds: bounds.clone(), since: None, ordered: MAX_SEQ, worth, id });
+        Some(id)
     }
 }
 
@@ -220,7 +304,7 @@ mod tests {
     }
 
     fn seen(upto: Seq) -> Seen {
-        Seen { upto, newest: 1 }
+        Seen { upto, newest: 1, steps: 100 }
     }
 
     fn around(ranges: &DeadRanges, key: &str, seq: Seq) -> Option<(Bounds, Seq)> {
@@ -247,17 +331,42 @@ mod tests {
     #[test]
     fn a_tombstone_newer_than_the_scan_counts() {
         let ranges = DeadRanges::default();
-        ranges.learn(FAMILY, &bounds("b", "d"), seen(10), || 10);
-        ranges.learn(FAMILY, &bounds("b", "d"), Seen { upto: 10, newest: 14 }, || 14);
+        ranges.learn(FAMILY, &bounds("b", "d"), Seen { newest: 14, ..seen(10) }, || 10);
         assert_eq!(around(&ranges, "c", 13), None);
         assert_eq!(around(&ranges, "c", 14), Some((bounds("b", "d"), 14)));
+    }
+
+    #[test]
+    fn a_scan_behind_which_nothing_was_ordered_confirms_its_own() {
+        let ranges = DeadRanges::default();
+        ranges.learn(FAMILY, &bounds("b", "d"), seen(10), || 10);
+        assert_eq!(around(&ranges, "c", 10), Some((bounds("b", "d"), 10)));
+    }
+
+    #[test]
+    fn a_large_candidate_does_not_stand_in_the_way_of_smaller_ones() {
+        let ranges = DeadRanges::default();
+        ranges.learn(FAMILY, &bounds("a", "z"), seen(10), || 12);
+        for _ in 0..2 {
+            ranges.learn(FAMILY, &bounds("c", "e"), seen(12), || 13);
+            ranges.learn(FAMILY, &bounds("c", "e"), seen(13), || 13);
+        }
+        assert_eq!(around(&ranges, "d", 13), Some((bounds("c", "e"), 13)));
+    }
+
+    #[test]
+    fn an_older_snapshot_keeps_the_smaller_range_that_it_may_jump_over() {
+        let ranges = DeadRanges::default();
+        ranges.learn(FAMILY, &bounds("b", "d"), seen(10), || 10);
+        ranges.learn(FAMILY, &bounds("b", "f"), seen(20), || 20);
+        assert_eq!(around(&ranges, "c", 15), Some((bounds("b", "d"), 10)));
+        assert_eq!(around(&ranges, "c", 20), Some((bounds("b", "f"), 20)));
     }
 
     #[test]
     fn a_put_ends_the_ranges_that_it_is_in() {
         let ranges = DeadRanges::default();
         for (from, to) in [("b", "d"), ("f", "h")] {
-            ranges.learn(FAMILY, &bounds(from, to), seen(10), || 10);
             ranges.learn(FAMILY, &bounds(from, to), seen(10), || 10);
         }
         ranges.put(FAMILY, b"d");
@@ -288,9 +397,24 @@ mod tests {
             ranges.learn(FAMILY, &bounds, seen(end.into()), || end.into());
         }
         let found = around(&ranges, "\0\0", MAX_SEQ).expect("is known").0;
-        assert_eq!(found.to, 998u32.to_be_bytes(), "all but the last one, which is a candidate");
-        let kept = read(&ranges.families).get(&FAMILY).map(Vec::len);
-        assert_eq!(kept, Some(2));
+        assert_eq!(found.to, 999u32.to_be_bytes());
+        let oldest = around(&ranges, "\0\0", 990).expect("is known").0;
+        assert!(oldest.to >= 980u32.to_be_bytes().to_vec(), "the small ones went first");
+    }
+
+    #[test]
+    fn many_runs_keep_some_and_not_the_last_ones() {
+        let ranges = DeadRanges::default();
+        let scan = || {
+            for run in 0..100u8 {
+                let bounds = Bounds { from: vec![run, 0], to: vec![run, 1] };
+                ranges.learn(FAMILY, &bounds, seen(1), || 1);
+            }
+        };
+        scan();
+        let known = |run: u8| ranges.around(FAMILY, &[run, 0], 1, &mut Bounds::default()).is_some();
+        assert_eq!((0..100).filter(|&run| known(run)).count(), RANGES_OF_FAMILY);
+        assert!((0..RANGES_OF_FAMILY as u8 / 2).any(known), "the first ones are not always driven out");
     }
 
     #[test]
@@ -301,9 +425,14 @@ mod tests {
                 ranges.learn(family, &Bounds { from: vec![at, 0], to: vec![at, 1] }, seen(1), || 1);
             }
         }
-        let families = read(&ranges.families);
-        assert!(families.len() <= FAMILIES);
-        assert!(families.values().all(|ranges| ranges.len() <= RANGES_OF_FAMILY));
+        for shard in &ranges.shards {
+            let shard = read(shard);
+            assert!(shard.len() <= FAMILIES_OF_SHARD);
+            assert!(shard.iter().all(|of| of.ranges.len() <= RANGES_OF_FAMILY));
+        }
+        let long = Bounds { from: vec![0], to: vec![1; LONGEST_KEY + 1] };
+        ranges.learn(2000, &long, seen(1), || 1);
+        assert!(ranges.around(2000, &[1], 1, &mut Bounds::default()).is_none());
     }
 }
 
@@ -349,7 +478,7 @@ mod loom_tests {
             } else if !self.sees_put(at) {
                 let bounds = Bounds { from: b"b".to_vec(), to: b"d".to_vec() };
                 let last_ordered = || *self.next.lock().expect("lives") - 1;
-                self.ranges.learn(FAMILY, &bounds, Seen { upto: at, newest: 1 }, last_ordered);
+                self.ranges.learn(FAMILY, &bounds, Seen { upto: at, newest: 1, steps: 100 }, last_ordered);
             }
         }
     }

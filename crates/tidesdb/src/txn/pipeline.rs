@@ -121,15 +121,12 @@ impl Pipeline {
         fresh: Arc<Generation>,
         log: impl FnOnce(Seq, &Arc<Generation>) -> Ticket,
     ) -> Seq {
+        let families = batch.runs().map(SealedRuns::families).unwrap_or_default();
         let mut state = self.order.lock();
         let seq = state.next;
         state.next += 1;
         // Its changes go past the memtable.
-        batch
-            .runs()
-            .into_iter()
-            .flat_map(SealedRuns::families)
-            .for_each(|family| self.dead_ranges.put_any(family));
+        families.into_iter().for_each(|family| self.dead_ranges.put_any(family));
         let sealed = std::mem::replace(&mut state.active, fresh);
         let ticket = log(seq, &sealed);
         let dead_ranges = self.dead_ranges.clone();

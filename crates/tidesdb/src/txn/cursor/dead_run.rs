@@ -75,7 +75,8 @@ impl Cursor {
         // Where a row that went is a conflict, none that went since the snapshot may be jumped over.
         let upto = match self.mode {
             ReadMode::Snapshot => self.seq,
-            _ => txn.conflicts_behind().unwrap_or(MAX_SEQ),
+            ReadMode::Shared | ReadMode::Exclusive => txn.conflicts_behind().unwrap_or(MAX_SEQ),
+            ReadMode::Latest | ReadMode::Gap => MAX_SEQ,
         };
         let ranges = txn.store.pipeline.dead_ranges();
         let Some(since) = ranges.around(self.family.id(), key, upto, &mut self.known_dead) else {
@@ -106,7 +107,7 @@ impl Cursor {
             return;
         }
         let (family, pipeline, seen) =
-            (self.family.id(), &txn.store.pipeline, Seen { upto, newest: self.dead.newest });
+            (self.family.id(), &txn.store.pipeline, Seen { upto, newest: self.dead.newest, steps });
         let bounds = self.dead.bounds(self.forward);
         pipeline.dead_ranges().learn(family, bounds, seen, || pipeline.between_commits(|seq| seq));
     }
