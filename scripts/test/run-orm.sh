@@ -1,6 +1,6 @@
 #!/bin/bash
-# run-orm.sh WORKDIR KNOWN [pytest argument...]: SQLAlchemy's own tests of its MariaDB dialect, and those of its other
-# tests that talk to a server, over one server of ours: once with InnoDB as the default engine, once with TidesDB. A
+# run-orm.sh WORKDIR KNOWN [pytest argument...]: SQLAlchemy's own tests of its MariaDB dialect, and those of its engine
+# layer that talk to a server, over one server of ours: once with InnoDB as the default engine, once with TidesDB. A
 # test that passes with InnoDB and not with TidesDB must stand in the file KNOWN with its reason, else the end is an
 # error. The last line is "orm: N passed, M failed, K skipped".
 #
@@ -15,8 +15,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 SQLALCHEMY=2.1.9
 WITH=(pymysql==1.2.4 pytest==9.2.0 pytest-xdist==3.8.0)
-# The rest asks nothing of a server, or waits for connections that die.
-TESTS=(test/dialect/test_suite.py test/dialect/test_all.py test/dialect/mysql test/engine test/sql test/orm
+# Of the engine layer, what does not wait for connections that die.
+TESTS=(test/dialect/test_suite.py test/dialect/test_all.py test/dialect/mysql test/engine
   --ignore=test/engine/test_reconnect.py --ignore=test/engine/test_pool.py)
 # Fails in its set-up with TidesDB and leaves a table behind that tests of reflection then find.
 LEAVES=test/dialect/mysql/test_query.py::MatchTest
