@@ -40,7 +40,7 @@ JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup servers prefix engine plugin links server stop shell restore test test-engine test-mtr test-suites \
-  test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-engine experiments \
+  test-orm test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-engine experiments \
   engine-program plugin-at clean
 
 help: ## list the targets
@@ -97,6 +97,9 @@ CHECK_SERVER = cargo run -p tidelab -- check --prefix $(PREFIX) --plugin $(PLUGI
 test-suites: links ## the server's own suites with InnoDB and with TidesDB: [SUITES=names] [TESTS=pattern]
 	@TESTS="$(TESTS)" scripts/test/run-suites.pl $(PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/suites \
 	  plugin/mysql-test/suites.known $(SUITES)
+
+test-orm: links ## SQLAlchemy's tests with InnoDB and with TidesDB: [TESTS="files or -k patterns"]
+	@scripts/test/run-orm.sh $(BUILD)/orm plugin/test/orm.known $(TESTS)
 
 test-server: plugin ## servers under kills, lost-update and index-read checks; two minutes
 	$(CHECK_SERVER) --short

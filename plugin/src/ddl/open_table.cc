@@ -6,6 +6,7 @@
 
 #include "ddl/table_path.h"
 #include "store/store.h"
+#include "sysvars.h"
 
 namespace tidesdb {
 
@@ -42,6 +43,10 @@ int OpenTable::refuse(const char *format, ...) const {
 
 int OpenTable::open(const std::string &name, const TABLE *table) {
   name_ = name;
+  if (const ha_table_option_struct *options = table->s->option_struct) {
+    isolation_level_ = static_cast<int>(options->isolation_level);
+    min_disk_space_ = options->min_disk_space;
+  }
   int status = open_family(plugin.db, primary_family(name), &primary_);
   if (status != TIDESDB_OK) return status;
   std::vector<uint8_t> bytes;

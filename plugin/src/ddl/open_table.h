@@ -26,6 +26,11 @@ class OpenTable : public Handler_share {
 
   const std::string &name() const { return name_; }
   tidesdb_family *primary() const { return primary_.get(); }
+  /* ISOLATION_LEVEL and MIN_DISK_SPACE. Statements take them from here: TABLE_SHARE::option_struct lies in
+     memory of the ALTER's own table, which is gone, after an ADD PARTITION that did not get its lock in time.
+   */
+  int isolation_level() const { return isolation_level_; }
+  ulonglong min_disk_space() const { return min_disk_space_; }
   /* Family of a secondary index, by the server's key number. */
   tidesdb_family *index(uint key) const { return indexes_[key].get(); }
 
@@ -43,6 +48,8 @@ class OpenTable : public Handler_share {
   int refuse(const char *format, ...) const ATTRIBUTE_FORMAT(printf, 2, 3);
 
   std::string name_;
+  int isolation_level_ = TIDESDB_REPEATABLE_READ;
+  ulonglong min_disk_space_ = 0;
   FamilyHandle primary_;
   std::vector<FamilyHandle> indexes_;
   std::mutex record_mutex_;

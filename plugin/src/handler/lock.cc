@@ -58,8 +58,7 @@ THR_LOCK_DATA **ha_tidesdb::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_ty
 int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   session_ = Session::get(thd);
   if (!session_) return HA_ERR_OUT_OF_MEM;
-  const int level = table_share->option_struct ? static_cast<int>(table_share->option_struct->isolation_level)
-                                               : TIDESDB_REPEATABLE_READ;
+  const int level = open_table_->isolation_level();
   if (const int error = session_->enter_statement(level, may_write)) return error;
   const int command = thd_sql_command(thd);
   keep_position_ = command == SQLCOM_HA_READ;
@@ -75,12 +74,12 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
 
 /* Whether less is free than the table's MIN_DISK_SPACE and the statement would add to what is used. */
 bool ha_tidesdb::disk_is_short_of(THD *thd) const {
-  const ha_table_option_struct *options = table_share->option_struct;
+  const ulonglong least = open_table_->min_disk_space();
   const int command = thd_sql_command(thd);
-  if (!options || command == SQLCOM_DELETE || command == SQLCOM_DELETE_MULTI || command == SQLCOM_TRUNCATE ||
-      command == SQLCOM_SELECT)
+  if (least == 0 || command == SQLCOM_DELETE || command == SQLCOM_DELETE_MULTI ||
+      command == SQLCOM_TRUNCATE || command == SQLCOM_SELECT)
     return false;
-  return options->min_disk_space != 0 && tidesdb_free_space(plugin.db) < options->min_disk_space;
+  return tidesdb_free_space(plugin.db) < least;
 }
 
 int ha_tidesdb::external_lock(THD *thd, int lock_type) {

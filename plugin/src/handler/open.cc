@@ -38,9 +38,7 @@ handler::Table_flags ha_tidesdb::table_flags() const {
 bool ha_tidesdb::locks_keep_statement_order() const {
   THD *thd = current_thd;
   if (!thd) return false;
-  const int of_table = open_table_ && table_share->option_struct
-                           ? static_cast<int>(table_share->option_struct->isolation_level)
-                           : TIDESDB_REPEATABLE_READ;
+  const int of_table = open_table_ ? open_table_->isolation_level() : TIDESDB_REPEATABLE_READ;
   if (Session::level_for(thd, of_table) < TIDESDB_REPEATABLE_READ) return false;
   const Session *session = Session::find(thd);
   return session && session->is_active() ? !session->optimistic() : sysvars::pessimistic_locking();
