@@ -432,7 +432,7 @@ fn writers_that_wait_for_a_merge_without_room_are_told_that_the_disk_is_full() {
         txn.statement_begin(true, Duration::from_secs(3))?;
         // Each file spans all keys: none is moved down without a merge.
         for key in [n % 2, 2 + n, 1000] {
-            txn.put(&t, &key.to_be_bytes(), &[n as u8; 6000])?;
+            txn.put(&t, &key.to_be_bytes(), &[n as u8; 20_000])?;
         }
         txn.commit()
     };
@@ -443,7 +443,7 @@ fn writers_that_wait_for_a_merge_without_room_are_told_that_the_disk_is_full() {
             break;
         }
         // Room for one file, not for the merge of two; a merge that tries takes it for a moment.
-        disk.set_capacity(Some(used(&disk) + 26_000));
+        disk.set_capacity(Some(used(&disk) + 90_000));
         let begun = Instant::now();
         while let Err(error) = db.flush() {
             assert!(
