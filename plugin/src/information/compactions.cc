@@ -1,6 +1,8 @@
 /*
   TIDESDB_COMPACTIONS: merges that run, and the last that ran.
 */
+#include "key/sql_headers.h"
+
 #include <mysql/plugin.h>
 
 #include "information/family_names.h"

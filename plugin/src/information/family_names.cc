@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "key/sql_headers.h"
 #include "sql_class.h"
 #include "sql_table.h"
 

@@ -1,6 +1,8 @@
 /*
   TIDESDB_METRICS: the status variables as a table, each with its kind and its meaning.
 */
+#include "key/sql_headers.h"
+
 #include <mysql/plugin.h>
 
 #include "information/filling.h"

@@ -1,6 +1,8 @@
 /*
   TIDESDB_COLUMN_FAMILIES and TIDESDB_SSTABLES: what is stored where.
 */
+#include "key/sql_headers.h"
+
 #include <mysql/plugin.h>
 
 #include "information/family_names.h"

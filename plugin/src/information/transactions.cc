@@ -1,6 +1,8 @@
 /*
   TIDESDB_TRX and TIDESDB_LOCKS: who is at work, and who waits for whom.
 */
+#include "key/sql_headers.h"
+
 #include <mysql/plugin.h>
 
 #include <unordered_map>

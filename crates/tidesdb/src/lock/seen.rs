@@ -374,15 +374,15 @@ mod tests {
             let key = [&i.to_be_bytes()[..], &[0; 100]].concat();
             lock(&locks, &a, &key);
         }
-        let seen = locks.seen(&[a.clone()], 10_000);
+        let seen = locks.seen(std::slice::from_ref(&a), 10_000);
         let mut keys: Vec<_> = seen.locks.iter().filter_map(|lock| lock.key.clone()).collect();
         keys.sort_by(|x, y| x.bytes.cmp(&y.bytes));
         keys.dedup();
         assert!(seen.complete && keys.len() == 3000 && seen.locks.len() == 3001);
         assert!(keys.iter().all(|key| key.bytes.len() == SEEN_KEY_BYTES && key.len == 104));
-        let cut = locks.seen(&[a.clone()], 1000);
+        let cut = locks.seen(std::slice::from_ref(&a), 1000);
         assert!(!cut.complete && cut.locks.len() == 1000);
-        let exact = locks.seen(&[a.clone()], 3001);
+        let exact = locks.seen(std::slice::from_ref(&a), 3001);
         assert!(exact.complete && exact.locks.len() == 3001);
         locks.unlock_all(&a);
     }
