@@ -10,6 +10,7 @@
 
 #include "backup/definitions.h"
 #include "ddl/tables.h"
+#include "information/tables.h"
 #include "status.h"
 #include "store/store.h"
 #include "sysvars.h"
@@ -81,6 +82,14 @@ struct st_mysql_storage_engine engine = {MYSQL_HANDLERTON_INTERFACE_VERSION};
 
 }  // namespace tidesdb
 
+/* A table of INFORMATION_SCHEMA. */
+#define INFORMATION_TABLE(name, init, description)                                                      \
+  {                                                                                                     \
+    MYSQL_INFORMATION_SCHEMA_PLUGIN, &tidesdb::information::interface, name, "The TidesDB developers",  \
+        description, PLUGIN_LICENSE_GPL, tidesdb::information::init, nullptr, 0x0001, nullptr, nullptr, \
+        "0.1.0", MariaDB_PLUGIN_MATURITY_GAMMA                                                          \
+  }
+
 maria_declare_plugin(tidesdb){MYSQL_STORAGE_ENGINE_PLUGIN,
                               &tidesdb::engine,
                               "TidesDB",
@@ -93,4 +102,13 @@ maria_declare_plugin(tidesdb){MYSQL_STORAGE_ENGINE_PLUGIN,
                               tidesdb::status_variables,
                               tidesdb::sysvars::variables,
                               "0.1.0",
-                              MariaDB_PLUGIN_MATURITY_GAMMA} maria_declare_plugin_end;
+                              MariaDB_PLUGIN_MATURITY_GAMMA},
+    INFORMATION_TABLE("TIDESDB_COLUMN_FAMILIES", init_column_families,
+                      "Tables and indexes of TidesDB: shape, size, options"),
+    INFORMATION_TABLE("TIDESDB_SSTABLES", init_sstables, "Segments of TidesDB's table files"),
+    INFORMATION_TABLE("TIDESDB_LOCKS", init_locks, "Locks of TidesDB, and who waits for whom"),
+    INFORMATION_TABLE("TIDESDB_TRX", init_trx, "Transactions of TidesDB"),
+    INFORMATION_TABLE("TIDESDB_COMPACTIONS", init_compactions,
+                      "Compactions of TidesDB that run, and the last that ran"),
+    INFORMATION_TABLE("TIDESDB_METRICS", init_metrics,
+                      "Status variables of TidesDB with their meaning") maria_declare_plugin_end;

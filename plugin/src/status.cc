@@ -2,10 +2,10 @@
 
 #include <mysql/plugin.h>
 
+#include <cstddef>
 #include <mutex>
 
 #include "store/store.h"
-#include "tidesdb.h"
 
 namespace tidesdb {
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr ulonglong VERSION_HEX = 0x000100;
 
-/* What SHOW STATUS prints: filled by fill() for each SHOW, by one connection at a time. */
+/* What SHOW STATUS prints. */
 struct Shown {
   tidesdb_stats stats;
   const char *version;
@@ -21,89 +21,135 @@ struct Shown {
   ulonglong memory_pressure;
   double cache_hit_rate;
   double tombstone_ratio;
-  ulonglong unified_memtable_enabled;
+  double max_tombstone_density;
+  ulonglong one;
+  ulonglong zero;
 };
-Shown shown;
 
 double ratio(ulonglong part, ulonglong whole) {
   return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-#define COUNTER(name, member) \
-  { name, reinterpret_cast<char *>(&shown.stats.member), SHOW_ULONGLONG }
+/* One variable: where its value is in Shown, and what it means. */
+struct Variable {
+  const char *name;
+  size_t offset;
+  enum enum_mysql_show_type type;
+  bool grows;
+  const char *comment;
+};
 
-struct st_mysql_show_var counters[] = {
-    {"version", reinterpret_cast<char *>(&shown.version), SHOW_CHAR_PTR},
-    {"version_hex", reinterpret_cast<char *>(&shown.version_hex), SHOW_ULONGLONG},
-    {"library_version", reinterpret_cast<char *>(&shown.version), SHOW_CHAR_PTR},
-    COUNTER("column_families", column_families),
-    COUNTER("global_sequence", global_sequence),
-    COUNTER("memtable_bytes", memtable_bytes),
-    COUNTER("txn_memory_bytes", txn_memory_bytes),
-    COUNTER("memory_limit", memory_limit),
-    {"memory_pressure", reinterpret_cast<char *>(&shown.memory_pressure), SHOW_ULONGLONG},
-    COUNTER("total_sstables", total_sstables),
-    COUNTER("open_sstables", open_sstables),
-    COUNTER("data_size_bytes", data_size_bytes),
-    COUNTER("immutable_memtables", immutable_memtables),
-    COUNTER("flush_pending", flush_pending),
-    COUNTER("flush_queue", flush_queue),
-    COUNTER("compaction_queue", compaction_queue),
-    COUNTER("cache_entries", cache_entries),
-    COUNTER("cache_bytes", cache_bytes),
-    COUNTER("cache_hits", cache_hits),
-    COUNTER("cache_misses", cache_misses),
-    {"cache_hit_rate", reinterpret_cast<char *>(&shown.cache_hit_rate), SHOW_DOUBLE},
-    COUNTER("cache_partitions", cache_partitions),
-    COUNTER("total_tombstones", total_tombstones),
-    {"tombstone_ratio", reinterpret_cast<char *>(&shown.tombstone_ratio), SHOW_DOUBLE},
-    COUNTER("backpressure_waits", backpressure_waits),
-    COUNTER("backpressure_wait_us", backpressure_wait_us),
-    COUNTER("lock_waits", lock_waits),
-    COUNTER("lock_wait_us", lock_wait_us),
-    COUNTER("lock_deadlocks", lock_deadlocks),
-    COUNTER("lock_timeouts", lock_timeouts),
-    COUNTER("lock_held", lock_held),
-    COUNTER("lock_entries", lock_entries),
-    COUNTER("lock_chain_max", lock_chain_max),
-    {"unified_memtable_enabled", reinterpret_cast<char *>(&shown.unified_memtable_enabled), SHOW_ULONGLONG},
-    COUNTER("unified_memtable_bytes", memtable_bytes),
-    COUNTER("unified_immutable_count", immutable_memtables),
-    COUNTER("unified_is_flushing", is_flushing),
-    COUNTER("unified_wal_generation", wal_generation),
-    COUNTER("uwal_bytes_written", wal_bytes_written),
-    COUNTER("wal_bytes_written", wal_bytes_written),
-    COUNTER("flush_bytes_written", flush_bytes_written),
-    COUNTER("compaction_bytes_written", compaction_bytes_written),
-    COUNTER("compaction_bytes_read", compaction_bytes_read),
-    COUNTER("compaction_debt_bytes", compaction_debt_bytes),
-    COUNTER("user_bytes_written", user_bytes_written),
-    COUNTER("flush_count", flush_count),
-    COUNTER("compaction_count", compaction_count),
-    COUNTER("wal_syncs", wal_syncs),
-    COUNTER("wal_groups", wal_groups),
-    COUNTER("commits", commits),
-    COUNTER("spilled_runs", spilled_runs),
-    {nullptr, nullptr, SHOW_LONG}};
+#define STAT(name, member, grows, comment) \
+  { name, offsetof(Shown, stats) + offsetof(tidesdb_stats, member), SHOW_ULONGLONG, grows, comment }
+#define COUNTER(name, member, comment) STAT(name, member, true, comment)
+#define GAUGE(name, member, comment) STAT(name, member, false, comment)
+#define OTHER(name, member, type, comment) \
+  { name, offsetof(Shown, member), type, false, comment }
+/* Files are local: nothing is there, and nothing is counted. */
+#define OBJECT_STORE(name) OTHER(name, zero, SHOW_ULONGLONG, "object store: not in this build")
 
-int fill(MYSQL_THD, struct st_mysql_show_var *variable, void *, struct system_status_var *,
-         enum enum_var_type) {
-  static std::mutex mutex;
-  std::lock_guard<std::mutex> guard(mutex);
-  tidesdb_stats stats;
-  memset(&stats, 0, sizeof(stats));
-  stats.struct_size = sizeof(stats);
-  if (plugin.db) tidesdb_get_stats(plugin.db, &stats);
-  shown.stats = stats;
+constexpr Variable variables[] = {
+    OTHER("version", version, SHOW_CHAR_PTR, ""),
+    OTHER("version_hex", version_hex, SHOW_ULONGLONG, "version of the plugin, two digits a part"),
+    OTHER("library_version", version, SHOW_CHAR_PTR, ""),
+    GAUGE("column_families", column_families, "tables and their indexes, each one"),
+    GAUGE("global_sequence", global_sequence, "number of the newest commit"),
+    GAUGE("memtable_bytes", memtable_bytes, "bytes of all memtables"),
+    GAUGE("txn_memory_bytes", txn_memory_bytes, "bytes of changes of open transactions"),
+    GAUGE("memory_limit", memory_limit, "bound on the engine's memory in bytes"),
+    OTHER("memory_pressure", memory_pressure, SHOW_ULONGLONG,
+          "memtables, transactions and cache in percent of memory_limit"),
+    GAUGE("total_sstables", total_sstables, "table files"),
+    GAUGE("open_sstables", open_sstables, "table files that are open"),
+    GAUGE("data_size_bytes", data_size_bytes, "bytes of the table files"),
+    GAUGE("immutable_memtables", immutable_memtables, "memtables that wait for a flush"),
+    GAUGE("flush_pending", flush_pending, "as immutable_memtables"),
+    GAUGE("flush_queue", flush_queue, "as immutable_memtables"),
+    GAUGE("compaction_queue", compaction_queue, "compactions that run"),
+    GAUGE("cache_entries", cache_entries, "blocks in the cache"),
+    GAUGE("cache_bytes", cache_bytes, "bytes in the cache"),
+    COUNTER("cache_hits", cache_hits, "blocks found in the cache"),
+    COUNTER("cache_misses", cache_misses, "blocks read from files"),
+    OTHER("cache_hit_rate", cache_hit_rate, SHOW_DOUBLE, "hits of hits and misses, 0 to 1"),
+    GAUGE("cache_partitions", cache_partitions, "parts of the cache with a latch each"),
+    GAUGE("total_tombstones", total_tombstones, "tombstones in table files"),
+    OTHER("tombstone_ratio", tombstone_ratio, SHOW_DOUBLE, "tombstones of all entries in files, 0 to 1"),
+    OTHER("max_sst_tombstone_density", max_tombstone_density, SHOW_DOUBLE,
+          "the same of the densest segment, 0 to 1"),
+    GAUGE("max_sst_tombstone_density_level", max_tombstones_level, "level of that segment"),
+    COUNTER("backpressure_waits", backpressure_waits, "times a writer was held back"),
+    COUNTER("backpressure_wait_us", backpressure_wait_us, "microseconds for which writers were held back"),
+    COUNTER("lock_waits", lock_waits, "waits for locks"),
+    COUNTER("lock_wait_us", lock_wait_us, "microseconds waited for locks"),
+    COUNTER("lock_deadlocks", lock_deadlocks, "deadlocks"),
+    COUNTER("lock_timeouts", lock_timeouts, "waits for locks that timed out"),
+    GAUGE("lock_held", lock_held, "locks held now"),
+    GAUGE("lock_entries", lock_entries, "keys and tables that are locked or waited for now"),
+    COUNTER("lock_entry_recycles", lock_entry_recycles, "entries of the lock table used for another key"),
+    GAUGE("lock_chain_max", lock_chain_max, "longest chain of waits that a deadlock search followed"),
+    GAUGE("lock_waiting", lock_waiting, "transactions that wait for a lock now"),
+    COUNTER("lock_escalations", lock_escalations, "times a transaction's locks became a lock on the table"),
+    COUNTER("conflicts", conflicts, "rows found newer than the snapshot of who wanted to change them"),
+    GAUGE("open_snapshots", snapshots, "snapshots that are open"),
+    OTHER("unified_memtable_enabled", one, SHOW_ULONGLONG, "1: one memtable for all tables"),
+    GAUGE("unified_memtable_bytes", memtable_bytes, "as memtable_bytes"),
+    GAUGE("unified_immutable_count", immutable_memtables, "as immutable_memtables"),
+    GAUGE("unified_is_flushing", is_flushing, "1: a flush runs"),
+    GAUGE("unified_wal_generation", wal_generation, "number of the log's newest segment"),
+    COUNTER("uwal_bytes_written", wal_bytes_written, "bytes written to the log"),
+    COUNTER("wal_bytes_written", wal_bytes_written, "as uwal_bytes_written"),
+    COUNTER("flush_bytes_written", flush_bytes_written, "bytes that flushes wrote"),
+    COUNTER("compaction_bytes_written", compaction_bytes_written, "bytes that compactions wrote"),
+    COUNTER("compaction_bytes_read", compaction_bytes_read, "bytes that compactions read"),
+    GAUGE("compaction_debt_bytes", compaction_debt_bytes, "bytes that are due for compaction"),
+    COUNTER("user_bytes_written", user_bytes_written, "bytes of keys and values that were committed"),
+    COUNTER("flush_count", flush_count, "flushes"),
+    COUNTER("compaction_count", compaction_count, "compactions"),
+    COUNTER("wal_syncs", wal_syncs, "syncs of the log"),
+    COUNTER("wal_groups", wal_groups, "groups of commits written to the log"),
+    COUNTER("commits", commits, "commits with changes"),
+    COUNTER("spilled_runs", spilled_runs, "sorted runs that large transactions wrote"),
+    OBJECT_STORE("object_store_enabled"),
+    OBJECT_STORE("replica_mode_active"),
+    OBJECT_STORE("primary_epoch"),
+    OBJECT_STORE("seen_epoch"),
+    OBJECT_STORE("local_cache_bytes"),
+    OBJECT_STORE("local_cache_files"),
+    OBJECT_STORE("upload_queue_depth"),
+    OBJECT_STORE("total_uploads"),
+    OBJECT_STORE("upload_failures"),
+    OBJECT_STORE("last_uploaded_generation"),
+};
+
+Shown look(tidesdb_db *db) {
+  Shown shown = {};
+  shown.stats.struct_size = sizeof(shown.stats);
+  if (db) tidesdb_get_stats(db, &shown.stats);
+  const tidesdb_stats &stats = shown.stats;
   shown.version = tidesdb_version();
   shown.version_hex = VERSION_HEX;
   shown.memory_pressure = static_cast<ulonglong>(
       100 * ratio(stats.memtable_bytes + stats.txn_memory_bytes + stats.cache_bytes, stats.memory_limit));
   shown.cache_hit_rate = ratio(stats.cache_hits, stats.cache_hits + stats.cache_misses);
   shown.tombstone_ratio = ratio(stats.total_tombstones, stats.total_entries);
-  shown.unified_memtable_enabled = 1;
+  shown.max_tombstone_density = static_cast<double>(stats.max_tombstones_per_million) / 1e6;
+  shown.one = 1;
+  return shown;
+}
+
+/* Fills what the server reads after it: for each SHOW, by one connection at a time. */
+int fill(MYSQL_THD, struct st_mysql_show_var *variable, void *, struct system_status_var *,
+         enum enum_var_type) {
+  static std::mutex mutex;
+  static Shown shown;
+  static struct st_mysql_show_var list[array_elements(variables) + 1];
+  std::lock_guard<std::mutex> guard(mutex);
+  shown = look(plugin.db);
+  for (size_t i = 0; i < array_elements(variables); i++)
+    list[i] = {variables[i].name, reinterpret_cast<char *>(&shown) + variables[i].offset, variables[i].type};
+  list[array_elements(variables)] = {nullptr, nullptr, SHOW_LONG};
   variable->type = SHOW_ARRAY;
-  variable->value = reinterpret_cast<char *>(counters);
+  variable->value = reinterpret_cast<char *>(list);
   return 0;
 }
 
@@ -111,6 +157,21 @@ int fill(MYSQL_THD, struct st_mysql_show_var *variable, void *, struct system_st
 
 struct st_mysql_show_var status_variables[] = {{"tidesdb", reinterpret_cast<char *>(fill), SHOW_FUNC},
                                                {nullptr, nullptr, SHOW_LONG}};
+
+std::vector<MetricValue> metrics(tidesdb_db *db) {
+  const Shown shown = look(db);
+  std::vector<MetricValue> values;
+  for (const Variable &variable : variables) {
+    const char *at = reinterpret_cast<const char *>(&shown) + variable.offset;
+    if (variable.type == SHOW_ULONGLONG)
+      values.push_back({variable.name, static_cast<double>(*reinterpret_cast<const ulonglong *>(at)),
+                        variable.grows, variable.comment});
+    else if (variable.type == SHOW_DOUBLE)
+      values.push_back(
+          {variable.name, *reinterpret_cast<const double *>(at), variable.grows, variable.comment});
+  }
+  return values;
+}
 
 bool show_engine_status(handlerton *, THD *thd, stat_print_fn *print, ha_stat_type type) {
   if (type != HA_ENGINE_STATUS) return false;

@@ -1,10 +1,14 @@
 /*
-  SHOW GLOBAL STATUS LIKE 'tidesdb%' and SHOW ENGINE TIDESDB STATUS.
+  SHOW GLOBAL STATUS LIKE 'tidesdb%' and SHOW ENGINE TIDESDB STATUS; the figures of the former also for
+  INFORMATION_SCHEMA.TIDESDB_METRICS.
 */
 #ifndef TIDESDB_STATUS_H
 #define TIDESDB_STATUS_H
 
+#include <vector>
+
 #include "key/sql_headers.h"
+#include "tidesdb.h"
 
 struct st_mysql_show_var;
 
@@ -13,6 +17,16 @@ namespace tidesdb {
 extern struct st_mysql_show_var status_variables[];
 
 bool show_engine_status(handlerton *hton, THD *thd, stat_print_fn *print, ha_stat_type type);
+
+struct MetricValue {
+  const char *name; /* that of the status variable, without `tidesdb_` */
+  double value;
+  bool grows; /* counts from the start of the server on; else what there is now */
+  const char *comment;
+};
+
+/* Every status variable that is a number. */
+std::vector<MetricValue> metrics(tidesdb_db *db);
 
 }  // namespace tidesdb
 #endif

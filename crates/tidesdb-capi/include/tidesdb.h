@@ -222,6 +222,8 @@ int tidesdb_txn_create(tidesdb_db *db, tidesdb_txn **txn);
  * included, for tidesdb_commit_by_xid() or tidesdb_rollback_by_xid(). Reset cursors that read in it first. */
 void tidesdb_txn_free(tidesdb_txn *txn);
 void tidesdb_txn_set_cookie(tidesdb_txn *txn, void *cookie);
+/* The caller's number of the session, for tidesdb_transactions() and tidesdb_locks(); 0: none. */
+void tidesdb_txn_set_session(tidesdb_txn *txn, uint64_t session);
 /* Milliseconds; UINT64_MAX: for ever; 0: do not wait. */
 void tidesdb_txn_set_lock_timeout(tidesdb_txn *txn, uint64_t milliseconds);
 /* Victim preference of the server: higher is rolled back later. Cleared by tidesdb_txn_begin(). */
@@ -460,8 +462,111 @@ typedef struct tidesdb_stats {
   uint64_t wal_generation, wal_bytes_written, flush_bytes_written, compaction_bytes_written,
       compaction_bytes_read, user_bytes_written, flush_count, compaction_count, compaction_debt_bytes;
   uint64_t is_flushing, wal_syncs, wal_groups, commits, spilled_runs;
+  uint64_t lock_waiting, lock_escalations, lock_entry_recycles;
+  uint64_t conflicts;                  /* rows found newer than the snapshot of who wanted to change them */
+  uint64_t snapshots;                  /* open now */
+  uint64_t max_tombstones_per_million; /* of the segment with most tombstones for each of its entries */
+  uint64_t max_tombstones_level;       /* where it is */
 } tidesdb_stats;
 int tidesdb_get_stats(tidesdb_db *db, tidesdb_stats *stats);
+
+/* ---- pictures ------------------------------------------------------------------------------------
+ * What there is and who is at work. Each list is copied first, in a time that holds nobody up, and then handed
+ * out: `visit` is called for each row until it returns non-zero, without any latch held; what a row points to lives
+ * until the call returns. A number that is not known is UINT64_MAX (UINT8_MAX, UINT32_MAX); names of families that
+ * are gone are empty. */
+
+/* Microseconds of a clock that never goes back, in which the times of transactions and compactions stand. */
+uint64_t tidesdb_now_micros(const tidesdb_db *db);
+
+/* The first 64 bytes of a key and its whole size; UINT64_MAX: there is none. */
+typedef struct tidesdb_key_part {
+  tidesdb_slice bytes;
+  uint64_t size;
+} tidesdb_key_part;
+
+typedef struct tidesdb_family_info {
+  tidesdb_slice name;
+  tidesdb_family_options options;
+  tidesdb_family_stats stats;
+  uint64_t birth; /* sequence before which snapshots may not read it */
+  uint32_t id;
+} tidesdb_family_info;
+/* By number. */
+int tidesdb_families(tidesdb_db *db, int (*visit)(void *context, const tidesdb_family_info *row), void *context);
+
+/* One family's part of a table file. */
+typedef struct tidesdb_segment_info {
+  tidesdb_slice name; /* of the family */
+  tidesdb_key_part min_key, max_key;
+  uint64_t file, file_bytes, offset, bytes;
+  uint64_t entries, tombstones, keys, raw_bytes; /* raw: of keys and values as they came in */
+  uint64_t min_seq, max_seq;
+  uint32_t family, level;
+} tidesdb_segment_info;
+/* By family, level and key; the dictionary's (family 0) first. */
+int tidesdb_segments(tidesdb_db *db, int (*visit)(void *context, const tidesdb_segment_info *row), void *context);
+
+enum { TIDESDB_LOCKED_TABLE = 0, TIDESDB_LOCKED_KEY = 1, TIDESDB_LOCKED_RANGE = 2 };
+
+/* One transaction's grant or wait. */
+typedef struct tidesdb_lock_info {
+  tidesdb_slice name;         /* of the family */
+  tidesdb_slice mode;         /* IS, IX, S, SIX, X, GAP */
+  tidesdb_key_part key;       /* of a range its first; none for a table */
+  tidesdb_key_part range_end; /* first key behind a range; none: no end */
+  uint64_t txn, session;
+  uint64_t blocking_txn, blocking_session; /* of a wait: who stands in its way */
+  uint32_t family;
+  uint8_t kind; /* TIDESDB_LOCKED_* */
+  uint8_t waiting;
+  uint8_t intent; /* of an optimistic transaction */
+} tidesdb_lock_info;
+/* At most `limit` grants and waits, locks that somebody waits for first and as they were at one moment;
+ * *complete: whether these are all. Keys that a large transaction has in files appear when somebody waits for them. */
+int tidesdb_locks(tidesdb_db *db, size_t limit, int (*visit)(void *context, const tidesdb_lock_info *row),
+                  void *context, int *complete);
+
+enum { TIDESDB_TXN_RUNS = 0, TIDESDB_TXN_WAITS = 1, TIDESDB_TXN_PREPARED = 2 };
+
+typedef struct tidesdb_txn_info {
+  tidesdb_slice xid;       /* of one without a session; else empty */
+  uint64_t id, session;    /* session 0: prepared, and nobody's */
+  uint64_t begun_us, waits_since_us;
+  uint64_t blocking_txn, blocking_session;
+  uint64_t snapshot;       /* sequence that it reads at */
+  uint64_t changes;        /* rows and entries of indexes */
+  uint64_t batch_bytes;    /* of its changes in memory */
+  uint64_t locks, tables;  /* keys and ranges; tables, intentions included */
+  uint8_t state;           /* TIDESDB_TXN_* */
+  uint8_t isolation;       /* TIDESDB_READ_UNCOMMITTED ... */
+  uint8_t optimistic;
+} tidesdb_txn_info;
+int tidesdb_transactions(tidesdb_db *db, int (*visit)(void *context, const tidesdb_txn_info *row), void *context);
+
+enum { TIDESDB_COMPACTION_MERGES = 0, TIDESDB_COMPACTION_MOVES = 1, TIDESDB_COMPACTION_REWRITES = 2 };
+enum {
+  TIDESDB_COMPACTION_RUNS = 0,
+  TIDESDB_COMPACTION_DONE = 1,
+  TIDESDB_COMPACTION_FAILED = 2,
+  TIDESDB_COMPACTION_INTERRUPTED = 3
+};
+
+typedef struct tidesdb_compaction_info {
+  tidesdb_slice name;   /* of the family */
+  tidesdb_slice reason; /* in capitals */
+  uint64_t id;          /* ascending in the order of begin */
+  uint64_t segments_in, segments_out, bytes_in, bytes_out;
+  uint64_t raw_bytes;   /* keys and values merged so far */
+  uint64_t entries_in, entries_out;
+  uint64_t begun_us, ended_us;
+  uint32_t family;      /* UINT32_MAX: several */
+  uint8_t action;       /* TIDESDB_COMPACTION_MERGES ... */
+  uint8_t outcome;      /* TIDESDB_COMPACTION_RUNS ... */
+  uint8_t from, to;     /* levels */
+} tidesdb_compaction_info;
+/* Those that run, then the last 256 that ran, each the newest first. */
+int tidesdb_compactions(tidesdb_db *db, int (*visit)(void *context, const tidesdb_compaction_info *row), void *context);
 
 /* ---- backups --------------------------------------------------------------------------------- */
 

@@ -41,27 +41,33 @@ pub struct FamilyOptionsC {
 /// `TIDESDB_SYNC_DEFAULT`.
 const SYNC_DEFAULT: u8 = 255;
 
+impl FamilyOptionsC {
+    /// Options as C has them.
+    pub(crate) fn of(d: &FamilyOptions) -> FamilyOptionsC {
+        FamilyOptionsC {
+            struct_size: std::mem::size_of::<FamilyOptionsC>(),
+            compression: d.compression as u8,
+            sync_mode: d.sync_mode.map_or(SYNC_DEFAULT, |mode| mode as u8),
+            bloom_filter: d.bloom_filter.into(),
+            use_btree: d.use_btree.into(),
+            bloom_fpr: d.bloom_fpr,
+            block_size: d.block_size,
+            prefix_len: d.prefix_len,
+            l0_compaction_trigger: d.l0_compaction_trigger,
+            l0_stall_threshold: d.l0_stall_threshold,
+            level_size_ratio: d.level_size_ratio,
+            min_levels: d.min_levels,
+            tombstone_density_trigger: d.tombstone_density_trigger,
+            tombstone_density_min_entries: d.tombstone_density_min_entries,
+            sync_interval_us: d.sync_interval_us,
+        }
+    }
+}
+
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_family_options_init(options: *mut FamilyOptionsC) {
-    let d = FamilyOptions::default();
-    let value = FamilyOptionsC {
-        struct_size: std::mem::size_of::<FamilyOptionsC>(),
-        compression: d.compression as u8,
-        sync_mode: SYNC_DEFAULT,
-        bloom_filter: d.bloom_filter.into(),
-        use_btree: d.use_btree.into(),
-        bloom_fpr: d.bloom_fpr,
-        block_size: d.block_size,
-        prefix_len: d.prefix_len,
-        l0_compaction_trigger: d.l0_compaction_trigger,
-        l0_stall_threshold: d.l0_stall_threshold,
-        level_size_ratio: d.level_size_ratio,
-        min_levels: d.min_levels,
-        tombstone_density_trigger: d.tombstone_density_trigger,
-        tombstone_density_min_entries: d.tombstone_density_min_entries,
-        sync_interval_us: d.sync_interval_us,
-    };
+    let value = FamilyOptionsC::of(&FamilyOptions::default());
     // SAFETY: the crate's contract.
     let _ = unsafe { answer(options, value) };
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, CString};
 
-use tidesdb::db::stats::StoreStats;
+use tidesdb::db::stats::{FamilyStats, StoreStats};
 use tidesdb::iter::KeyRange;
 
 use crate::error::{guard, guard_shared, OK};
@@ -45,6 +45,22 @@ pub struct FamilyStatsC {
     pub(crate) levels: u32,
 }
 
+impl FamilyStatsC {
+    /// Figures as C has them.
+    pub(crate) fn of(s: &FamilyStats) -> FamilyStatsC {
+        FamilyStatsC {
+            struct_size: std::mem::size_of::<FamilyStatsC>(),
+            entries: s.entries,
+            tombstones: s.tombstones,
+            data_bytes: s.data_bytes,
+            memtable_bytes: s.memtable_bytes,
+            mean_row_bytes: s.mean_row_bytes,
+            runs: s.runs,
+            levels: s.levels,
+        }
+    }
+}
+
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_family_get_stats(
@@ -55,16 +71,7 @@ pub unsafe extern "C" fn tidesdb_family_get_stats(
         // SAFETY: the crate's contract.
         let handle = unsafe { given(family)? };
         let s = handle.db.family_stats(&handle.family)?;
-        let value = FamilyStatsC {
-            struct_size: std::mem::size_of::<FamilyStatsC>(),
-            entries: s.entries,
-            tombstones: s.tombstones,
-            data_bytes: s.data_bytes,
-            memtable_bytes: s.memtable_bytes,
-            mean_row_bytes: s.mean_row_bytes,
-            runs: s.runs,
-            levels: s.levels,
-        };
+        let value = FamilyStatsC::of(&s);
         // SAFETY: as above.
         unsafe { answer(stats, value)? };
         Ok(OK)
@@ -160,6 +167,13 @@ stats! { s,
     wal_groups: s.wal_groups,
     commits: s.commits,
     spilled_runs: s.spilled_runs,
+    lock_waiting: s.locks.waiting,
+    lock_escalations: s.locks.escalations,
+    lock_entry_recycles: s.locks.recycles,
+    conflicts: s.conflicts,
+    snapshots: s.snapshots,
+    max_tombstones_per_million: (s.densest.density * 1e6) as u64,
+    max_tombstones_level: s.densest.level.into(),
 }
 
 /// See the header.

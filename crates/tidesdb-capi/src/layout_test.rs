@@ -5,8 +5,8 @@ use std::mem::{offset_of, size_of};
 use std::process::Command;
 
 use crate::{
-    CursorHandle, FamilyOptionsC, FamilyStatsC, OpC, OptionsC, RowC, SeekC, Slice, StatsC, WaitObserverC,
-    WatchC,
+    CompactionInfoC, CursorHandle, FamilyInfoC, FamilyOptionsC, FamilyStatsC, KeyPartC, LockInfoC, OpC,
+    OptionsC, RowC, SeekC, SegmentInfoC, Slice, StatsC, TxnInfoC, WaitObserverC, WatchC,
 };
 
 /// Checks one struct: C's name, Rust's, the fields that have one name in both, then the renamed ones.
@@ -152,9 +152,102 @@ fn structs_agree_with_the_header() {
             wal_groups,
             commits,
             spilled_runs,
+            lock_waiting,
+            lock_escalations,
+            lock_entry_recycles,
+            conflicts,
+            snapshots,
+            max_tombstones_per_million,
+            max_tombstones_level,
+        ]
+    );
+    check!(c, rust, "tidesdb_key_part", KeyPartC, [bytes, size]);
+    check!(c, rust, "tidesdb_family_info", FamilyInfoC, [name, options, stats, birth, id]);
+    check!(
+        c,
+        rust,
+        "tidesdb_segment_info",
+        SegmentInfoC,
+        [
+            name, min_key, max_key, file, file_bytes, offset, bytes, entries, tombstones, keys, raw_bytes,
+            min_seq, max_seq, family, level,
+        ]
+    );
+    check!(
+        c,
+        rust,
+        "tidesdb_lock_info",
+        LockInfoC,
+        [
+            name,
+            mode,
+            key,
+            range_end,
+            txn,
+            session,
+            blocking_txn,
+            blocking_session,
+            family,
+            kind,
+            waiting,
+            intent,
+        ]
+    );
+    check!(
+        c,
+        rust,
+        "tidesdb_txn_info",
+        TxnInfoC,
+        [
+            xid,
+            id,
+            session,
+            begun_us,
+            waits_since_us,
+            blocking_txn,
+            blocking_session,
+            snapshot,
+            changes,
+            batch_bytes,
+            locks,
+            tables,
+            state,
+            isolation,
+            optimistic,
+        ]
+    );
+    check!(
+        c,
+        rust,
+        "tidesdb_compaction_info",
+        CompactionInfoC,
+        [
+            name,
+            reason,
+            id,
+            segments_in,
+            segments_out,
+            bytes_in,
+            bytes_out,
+            raw_bytes,
+            entries_in,
+            entries_out,
+            begun_us,
+            ended_us,
+            family,
+            action,
+            outcome,
+            from,
+            to,
         ]
     );
     let sizes = [
+        ("tidesdb_key_part", size_of::<KeyPartC>()),
+        ("tidesdb_family_info", size_of::<FamilyInfoC>()),
+        ("tidesdb_segment_info", size_of::<SegmentInfoC>()),
+        ("tidesdb_lock_info", size_of::<LockInfoC>()),
+        ("tidesdb_txn_info", size_of::<TxnInfoC>()),
+        ("tidesdb_compaction_info", size_of::<CompactionInfoC>()),
         ("tidesdb_slice", size_of::<Slice>()),
         ("tidesdb_wait_observer", size_of::<WaitObserverC>()),
         ("tidesdb_options", size_of::<OptionsC>()),

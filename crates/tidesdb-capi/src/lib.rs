@@ -14,6 +14,7 @@ mod ddl;
 mod error;
 mod family;
 mod insight;
+mod picture;
 mod store;
 mod txn;
 
@@ -26,6 +27,7 @@ pub use ddl::*;
 pub use error::*;
 pub use family::*;
 pub use insight::*;
+pub use picture::*;
 pub use store::*;
 pub use txn::*;
 

@@ -33,6 +33,11 @@ impl TxnHandle {
         unsafe { &mut *self.inner.get() }
     }
 
+    /// Sets what pictures of transactions and locks call the session.
+    pub(crate) fn set_session(&self, session: u64) {
+        self.owner.set_session(session);
+    }
+
     /// Whether a kill is in effect.
     pub(crate) fn is_killed(&self) -> bool {
         self.owner.is_killed()

@@ -33,6 +33,7 @@ Session *Session::get(THD *thd) {
   std::unique_ptr<Session> session(new (std::nothrow) Session(thd));
   if (!session || create_txn(plugin.db, &session->txn_) != TIDESDB_OK) return nullptr;
   tidesdb_txn_set_cookie(session->txn(), thd);
+  tidesdb_txn_set_session(session->txn(), thd_get_thread_id(thd));
   thd_set_ha_data(thd, plugin.hton, session.get());
   watch_connection(thd, session.get());
   return session.release();
@@ -275,6 +276,7 @@ int Session::resume_xa() {
   TxnHandle fresh;
   if (create_txn(plugin.db, &fresh) != TIDESDB_OK) return error;
   tidesdb_txn_set_cookie(fresh.get(), thd_);
+  tidesdb_txn_set_session(fresh.get(), thd_get_thread_id(thd_));
   mysql_mutex_lock(&thd_->LOCK_thd_data); /* kill_query comes under it */
   std::swap(txn_, fresh);
   mysql_mutex_unlock(&thd_->LOCK_thd_data);

@@ -28,7 +28,7 @@ Connections connections;
 std::string statement_of(THD *thd) {
   mysql_mutex_lock(&thd->LOCK_thd_data);
   const char *query = thd->query();
-  std::string text(query ? query : "", query ? std::min<size_t>(thd->query_length(), 1024) : 0);
+  std::string text(query ? query : "", query ? std::min<size_t>(thd->query_length(), STATEMENT_PART) : 0);
   mysql_mutex_unlock(&thd->LOCK_thd_data);
   return text;
 }
@@ -88,6 +88,16 @@ void watch_connection(THD *thd, Session *session) {
 void forget_connection(THD *thd) {
   std::lock_guard<std::mutex> guard(connections.mutex);
   connections.living.erase(thd);
+}
+
+std::unordered_map<uint64_t, std::string> running_statements(const std::unordered_set<uint64_t> &threads) {
+  std::unordered_map<uint64_t, std::string> statements;
+  std::lock_guard<std::mutex> guard(connections.mutex);
+  for (const auto &connection : connections.living) {
+    const uint64_t thread = thd_get_thread_id(connection.first);
+    if (threads.count(thread)) statements.emplace(thread, statement_of(connection.first));
+  }
+  return statements;
 }
 
 }  // namespace tidesdb

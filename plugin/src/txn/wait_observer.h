@@ -8,6 +8,11 @@
 #ifndef TIDESDB_TXN_WAIT_OBSERVER_H
 #define TIDESDB_TXN_WAIT_OBSERVER_H
 
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
 #include "key/sql_headers.h"
 #include "tidesdb.h"
 
@@ -19,6 +24,12 @@ const tidesdb_wait_observer *wait_observer();
 
 void watch_connection(THD *thd, Session *session);
 void forget_connection(THD *thd);
+
+/* Bytes of a statement that reports and tables show. */
+constexpr size_t STATEMENT_PART = 1024;
+
+/* The statements that run in these threads. */
+std::unordered_map<uint64_t, std::string> running_statements(const std::unordered_set<uint64_t> &threads);
 
 }  // namespace tidesdb
 #endif

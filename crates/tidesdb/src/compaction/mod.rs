@@ -6,6 +6,7 @@
 
 pub mod claims;
 pub mod controller;
+pub mod history;
 pub mod job;
 pub mod merge;
 pub mod picker;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::compaction::history::Job;
 use crate::compaction::job::{self, Compacted, JobContext};
 use crate::compaction::picker::{Reason, Task};
 use crate::compaction::{self};
@@ -69,15 +70,19 @@ impl Store {
         compaction::debt(&version, &self.options, &|id| self.options_of_merged(id), self.snapshots.floor())
     }
 
-    fn with_context<T>(
+    fn with_context(
         &self,
         interrupted: &dyn Fn() -> bool,
-        run: impl FnOnce(&JobContext<'_>) -> Result<T>,
-    ) -> Result<T> {
+        told: Job<'_>,
+        run: impl FnOnce(&JobContext<'_>) -> Result<Compacted>,
+    ) -> Result<Compacted> {
         let frontier = self.pipeline.frontier();
         let live = self.snapshots.capture(frontier);
         let stop = || self.closing.load(Relaxed) || interrupted();
-        run(&JobContext { versions: &self.versions, live: &live, stop: &stop, pace: &|_| {} })
+        let pace = |bytes| told.tick(bytes);
+        let result = run(&JobContext { versions: &self.versions, live: &live, stop: &stop, pace: &pace });
+        told.end(&result, self.versions.disk().now_micros());
+        result
     }
 
     fn account(&self, done: &Compacted) {
@@ -95,7 +100,9 @@ impl Store {
         let options = |id| self.options_of_merged(id);
         let picked = compaction::pick(&self.claims, &self.versions, &self.options, None, &options, floor);
         if let Some(picked) = picked {
-            let done = self.with_context(&|| false, |context| {
+            let now = self.versions.disk().now_micros();
+            let told = self.history.begin(picked.family, &picked.task, now);
+            let done = self.with_context(&|| false, told, |context| {
                 job::compact(
                     context,
                     &picked.version,
@@ -121,7 +128,9 @@ impl Store {
             self.versions.delete_obsolete()?;
             return Ok(false);
         };
-        let done = self.with_context(&|| false, |context| job::rewrite_sparse(context, &task, &options))?;
+        let told = self.history.begin_rewrite(&task.families, self.versions.disk().now_micros());
+        let done =
+            self.with_context(&|| false, told, |context| job::rewrite_sparse(context, &task, &options))?;
         self.account(&done);
         self.install(done.edit)?;
         drop(task);
@@ -178,7 +187,8 @@ impl Store {
                 }
                 Some(Some(picked)) => picked,
             };
-            let done = self.with_context(interrupted, |context| {
+            let told = self.history.begin(family.id(), &task, self.versions.disk().now_micros());
+            let done = self.with_context(interrupted, told, |context| {
                 let (options, size) = (family.options(), self.options.target_file_size);
                 job::compact(context, &version, family.id(), &options, size, &task)
             });

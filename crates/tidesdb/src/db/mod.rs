@@ -14,6 +14,7 @@ pub mod postponed;
 pub mod pressure;
 pub(crate) mod replay;
 mod replayed_flush;
+pub mod shape;
 pub mod stats;
 pub mod view;
 
@@ -28,6 +29,7 @@ use parking_lot::Mutex;
 
 use crate::cache::BlockCache;
 use crate::compaction::claims::Claims;
+use crate::compaction::history::History;
 use crate::db::background::{Attention, Background};
 use crate::db::catalog::{Catalog, Ddl};
 use crate::db::compactor::SetAside;
@@ -46,6 +48,7 @@ use crate::options::{FamilyOptions, LogLevel, Options, SyncMode};
 use crate::txn::cursor::Cursor;
 use crate::txn::orphans::Orphan;
 use crate::txn::pipeline::Pipeline;
+use crate::txn::roster::Roster;
 use crate::txn::snapshot::{Slot, Snapshots};
 use crate::txn::transaction::Transaction;
 use crate::txn::undecided::Undecided;
@@ -86,6 +89,8 @@ pub struct Store {
     /// Prepared transactions without an owner, by xid.
     pub(crate) orphans: Mutex<HashMap<Vec<u8>, Orphan>>,
     pub(crate) claims: Arc<Claims>,
+    pub(crate) history: History,
+    pub(crate) roster: Arc<Roster>,
     pub(crate) attention: Attention,
     pub(crate) set_aside: SetAside,
     pub(crate) low_counters: LowCounters,

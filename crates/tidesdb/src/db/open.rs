@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use crate::backup;
 use crate::cache::{BlockCache, FileCache};
 use crate::compaction::claims::Claims;
+use crate::compaction::history::History;
 use crate::db::background::{Attention, Background};
 use crate::db::catalog::Catalog;
 use crate::db::compactor::SetAside;
@@ -189,6 +190,8 @@ impl Db {
             undecided: Undecided::default(),
             held_log: Mutex::new(BTreeMap::new()),
             claims,
+            history: History::default(),
+            roster: Arc::default(),
             attention: Attention::default(),
             set_aside: SetAside::default(),
             low_counters: LowCounters::default(),

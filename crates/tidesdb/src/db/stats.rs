@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::db::family::Family;
+use crate::db::shape::Densest;
 use crate::db::Db;
 use crate::error::Result;
 use crate::lock::LockStats;
+use crate::txn::roster::TransactionState;
 use crate::version::Totals;
 
 /// Counters since the store was opened.
@@ -16,6 +18,8 @@ use crate::version::Totals;
 pub struct Stats {
     /// Commits with changes.
     pub commits: AtomicU64,
+    /// Times a row was found to be newer than the snapshot of who wanted to change it.
+    pub conflicts: AtomicU64,
     /// Times a writer was held back.
     pub backpressure_waits: AtomicU64,
     /// Microseconds for which writers were held back.
@@ -94,8 +98,12 @@ pub struct StoreStats {
     pub cache_partitions: u64,
     pub total_tombstones: u64,
     pub total_entries: u64,
+    /// The segment with most tombstones for each of its entries.
+    pub densest: Densest,
     pub backpressure_waits: u64,
     pub backpressure_wait_us: u64,
+    /// Times a row was found to be newer than the snapshot of who wanted to change it.
+    pub conflicts: u64,
     pub locks: LockStats,
     pub wal_segment: u64,
     pub wal_bytes_written: u64,
@@ -155,10 +163,15 @@ impl Db {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (files, _) = store.versions.live_files();
         let (mut tombstones, mut entries) = (0, 0);
+        let mut densest = Densest::default();
         for (_, levels) in view.version.families() {
-            for (_, run) in levels.runs() {
+            for (level, run) in levels.runs() {
                 tombstones += run.meta().tombstones;
                 entries += run.meta().entries;
+                let density = run.meta().tombstones as f64 / run.meta().entries.max(1) as f64;
+                if density > densest.density {
+                    densest = Densest { density, level };
+                }
             }
         }
         let (snapshots, _) = store.snapshots.oldest();
@@ -180,8 +193,10 @@ impl Db {
             cache_partitions: store.cache.shard_count() as u64,
             total_tombstones: tombstones,
             total_entries: entries,
+            densest,
             backpressure_waits: of(&store.stats.backpressure_waits),
             backpressure_wait_us: of(&store.stats.backpressure_wait_us),
+            conflicts: of(&store.stats.conflicts),
             locks: store.locks.stats(),
             wal_segment: store.wal.written_lsn().segment().into(),
             wal_bytes_written: store.wal.bytes_written(),
@@ -215,61 +230,103 @@ impl Db {
         writeln!(out, "DATA DIRECTORY\n{}\nsequence {}\n", store.dir.display(), s.global_sequence)?;
         writeln!(
             out,
-            "MEMORY\nmemtables {} bytes ({} sealed), batches {} bytes, block cache {} of {} bytes\n",
+            "MEMORY\nmemtables {} bytes ({} sealed), batches {} bytes, block cache {} of {} bytes, limit {}\n",
             s.memtable_bytes,
             s.immutable_memtables,
             s.txn_memory_bytes,
             s.cache_bytes,
-            store.options.block_cache_size
+            store.options.block_cache_size,
+            s.memory_limit
         )?;
         writeln!(
             out,
-            "STORAGE\n{} files, {} bytes, {} open",
-            s.total_sstables, s.data_size_bytes, s.open_sstables
+            "STORAGE\n{} families, {} files, {} bytes, {} open",
+            s.column_families, s.total_sstables, s.data_size_bytes, s.open_sstables
         )?;
-        let mut by_level: BTreeMap<u8, (u64, u64, u64)> = BTreeMap::new();
+        let mut by_level: BTreeMap<u8, (u64, u64, u64, u64)> = BTreeMap::new();
         for (_, levels) in store.view().version.families() {
             for (level, run) in levels.runs() {
+                let meta = run.meta();
                 let at = by_level.entry(level).or_default();
-                *at = (at.0 + 1, at.1 + run.meta().len, at.2 + run.meta().entries);
+                *at = (at.0 + 1, at.1 + meta.len, at.2 + meta.entries, at.3 + meta.tombstones);
             }
         }
-        for (level, (segments, bytes, entries)) in by_level {
-            writeln!(out, "level {level}: {segments} segments, {bytes} bytes, {entries} entries")?;
+        for (level, (segments, bytes, entries, tombstones)) in by_level {
+            writeln!(
+                out,
+                "level {level}: {segments} segments, {bytes} bytes, {entries} entries, {tombstones} tombstones"
+            )?;
         }
         writeln!(
             out,
-            "\nBACKGROUND\nflushes {} ({} bytes), compactions {} ({} bytes read, {} written), waiting {}, \
-             debt {} bytes\n",
+            "\nBACKGROUND\nflushes {} ({} bytes), waiting {}, running {}\n\
+             compactions {} ({} bytes read, {} written), running {}, debt {} bytes",
             s.flush_count,
             s.flush_bytes_written,
+            s.immutable_memtables,
+            u8::from(s.is_flushing),
             s.compaction_count,
             s.compaction_bytes_read,
             s.compaction_bytes_written,
             s.compaction_queue,
             s.compaction_debt_bytes
         )?;
+        writeln!(out, "back-pressure: {} waits, {} us\n", s.backpressure_waits, s.backpressure_wait_us)?;
+        let asked = s.cache_hits + s.cache_misses;
         writeln!(
             out,
-            "BLOCK CACHE\n{} entries, {} hits, {} misses\n",
-            s.cache_entries, s.cache_hits, s.cache_misses
+            "BLOCK CACHE\n{} entries, {} bytes, {} hits, {} misses, hit rate {:.4}, {} partitions\n",
+            s.cache_entries,
+            s.cache_bytes,
+            s.cache_hits,
+            s.cache_misses,
+            s.cache_hits as f64 / asked.max(1) as f64,
+            s.cache_partitions
         )?;
         writeln!(
             out,
-            "LOG\nsegment {}, {} bytes written, {} groups, {} syncs, {} commits\n",
-            s.wal_segment, s.wal_bytes_written, s.wal_groups, s.wal_syncs, s.commits
+            "TOMBSTONES\n{} of {} entries in files; densest segment {:.4}, in level {}\n",
+            s.total_tombstones, s.total_entries, s.densest.density, s.densest.level
         )?;
-        writeln!(out, "TOMBSTONES\n{} of {} entries in files\n", s.total_tombstones, s.total_entries)?;
+        writeln!(
+            out,
+            "UNIFIED MEMTABLE\n{} bytes, {} sealed, flushing {}\n\
+             log segment {}, {} bytes written, {} groups, {} syncs, {} commits\n",
+            s.memtable_bytes,
+            s.immutable_memtables,
+            u8::from(s.is_flushing),
+            s.wal_segment,
+            s.wal_bytes_written,
+            s.wal_groups,
+            s.wal_syncs,
+            s.commits
+        )?;
         let written = s.wal_bytes_written + s.flush_bytes_written + s.compaction_bytes_written;
         let amplification = written as f64 / s.user_bytes_written.max(1) as f64;
         writeln!(
             out,
-            "WRITE AMPLIFICATION\n{amplification:.2} (log, flush and compaction over user bytes)\n"
+            "WRITE AMPLIFICATION\n{amplification:.2} (log {}, flush {} and compaction {} over user bytes {})\n",
+            s.wal_bytes_written, s.flush_bytes_written, s.compaction_bytes_written, s.user_bytes_written
         )?;
+        writeln!(out, "OBJECT STORE\nnot in this build: files are local\n")?;
         writeln!(
             out,
-            "LOCKS\n{:?}\nback-pressure: {} waits, {} us; open snapshots: {}",
-            s.locks, s.backpressure_waits, s.backpressure_wait_us, s.snapshots
-        )
+            "LOCKS AND CONFLICTS\n{:?}\nrows newer than a snapshot: {}; open snapshots: {}",
+            s.locks, s.conflicts, s.snapshots
+        )?;
+        self.write_waits(out)
+    }
+
+    /// Who waits for whom.
+    fn write_waits(&self, out: &mut String) -> fmt::Result {
+        for waiting in self.transactions().iter().filter(|txn| txn.state == TransactionState::Waiting) {
+            let us = self.now_micros().saturating_sub(waiting.waits_since_us.unwrap_or(u64::MAX));
+            write!(out, "transaction {} (thread {}) waits for {us} us", waiting.id, waiting.session)?;
+            match waiting.blocker {
+                Some(blocker) => writeln!(out, ", for {} (thread {})", blocker.id, blocker.session)?,
+                None => writeln!(out)?,
+            }
+        }
+        Ok(())
     }
 }

@@ -44,6 +44,8 @@ pub(super) struct Counters {
     pub(super) kills: AtomicU64,
     pub(super) escalations: AtomicU64,
     pub(super) chain_max: AtomicU64,
+    /// Of families that are gone.
+    pub(super) recycles: AtomicU64,
     /// Owners that wait now, for those without the wait latch.
     pub(super) waiting: AtomicU64,
 }
@@ -106,7 +108,12 @@ impl LockManager {
     /// Forgets a dropped family, whose number nobody will lock again. Locks on it that are still held
     /// stay until their owners end.
     pub fn forget_family(&self, family: FamilyId) {
-        self.families.write().remove(&family);
+        let gone = self.families.write().remove(&family);
+        // What it counted stays counted.
+        if let Some(locks) = gone {
+            let recycles = (0..locks.shards()).map(|number| locks.latch(number).recycles()).sum();
+            self.counters.recycles.fetch_add(recycles, Relaxed);
+        }
     }
 
     /// Takes a lock on a key, and before it the intention lock on its table unless the owner has one.
@@ -254,6 +261,7 @@ impl LockManager {
     /// when no report names it any more; the caller holds no mutex that a [`WaitObserver`] takes.
     pub fn forget_cookie(&self, owner: &Owner) {
         owner.set_cookie(0);
+        owner.set_session(0);
         // Reports pin under this latch: those that did so before are seen below, later ones see no cookie.
         drop(self.waits.lock());
         while owner.pins.load(Acquire) != 0 {
@@ -316,11 +324,13 @@ impl LockManager {
             escalations: c.escalations.load(Relaxed),
             chain_max: c.chain_max.load(Relaxed),
             waiting: self.waits.lock().waiting,
+            recycles: c.recycles.load(Relaxed),
             ..LockStats::default()
         };
         for locks in self.all_families() {
             for number in 0..locks.shards() {
                 let shard = locks.latch(number);
+                stats.recycles += shard.recycles();
                 stats.bytes += (shard.heap_bytes() + size_of_val(&*shard)) as u64;
                 for entry in shard.iter() {
                     stats.held += entry.queue.granted().len() as u64;
@@ -355,7 +365,7 @@ impl LockManager {
         out
     }
 
-    fn all_families(&self) -> Vec<Arc<FamilyLocks>> {
+    pub(super) fn all_families(&self) -> Vec<Arc<FamilyLocks>> {
         self.families.read().values().cloned().collect()
     }
 

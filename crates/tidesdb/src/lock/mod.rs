@@ -46,6 +46,7 @@ mod picture;
 mod queue;
 mod range;
 mod ranges;
+mod seen;
 mod shard;
 mod stored;
 mod wait;
@@ -67,6 +68,7 @@ pub use manager::LockManager;
 pub use mode::{Mode, TableMode};
 pub use owner::Owner;
 pub use picture::{picture, LockInfo};
+pub use seen::{HeldCounts, SeenKey, SeenLock, SeenLocks, SeenOwner, SEEN_KEY_BYTES};
 pub use stored::LockedKeys;
 
 use crate::io::Disk;
@@ -214,6 +216,8 @@ pub struct LockStats {
     pub entries: u64,
     /// Intervals of ranges now.
     pub ranges: u64,
+    /// Times an entry was used again for another key.
+    pub recycles: u64,
     /// Bytes that the lock table takes now, without the owners' own lists.
     pub bytes: u64,
 }

@@ -42,6 +42,9 @@ impl Mask {
     /// none that is wanted (the range itself keeps those back).
     pub(super) const GAP: Mask = Mask(32);
 
+    /// Everything that can be held.
+    pub(super) const ANY: Mask = Mask(15);
+
     /// Number of the bits that can be held.
     pub(super) const BITS: usize = 4;
 

@@ -19,6 +19,9 @@ use super::stored::Claimed;
 pub struct Owner {
     id: AtomicU64,
     cookie: AtomicU64,
+    session: AtomicU64,
+    /// When its wait began, by the manager's clock; 0: it does not wait.
+    pub(super) waits_since: AtomicU64,
     written: AtomicU64,
     preference: AtomicI32,
     applier: AtomicBool,
@@ -88,6 +91,8 @@ impl Owner {
         Arc::new(Owner {
             id: AtomicU64::new(id),
             cookie: AtomicU64::new(0),
+            session: AtomicU64::new(0),
+            waits_since: AtomicU64::new(0),
             written: AtomicU64::new(0),
             preference: AtomicI32::new(0),
             applier: AtomicBool::new(false),
@@ -129,6 +134,16 @@ impl Owner {
     /// Sets the cookie. Not while the owner holds or waits for locks; see `LockManager::forget_cookie`.
     pub fn set_cookie(&self, cookie: u64) {
         self.cookie.store(cookie, Release);
+    }
+
+    /// What the embedding server calls the session whose transactions these are, in pictures of locks; 0: none.
+    pub fn session(&self) -> u64 {
+        self.session.load(Relaxed)
+    }
+
+    /// Sets the number of the session; it stays over [`Owner::restart`].
+    pub fn set_session(&self, session: u64) {
+        self.session.store(session, Relaxed);
     }
 
     /// Number of keys written, as last set.

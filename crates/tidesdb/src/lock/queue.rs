@@ -378,6 +378,23 @@ impl Queue {
         self.blockers_between(owner, at, 0, &mut each);
     }
 
+    /// A holder that the wait at place `at` waits for.
+    pub(super) fn holder_before(&self, at: usize) -> Option<&Arc<Owner>> {
+        let Request { owner, want, .. } = &self.waiting[at];
+        let other = self.granted.iter().filter(|hold| !Arc::ptr_eq(&hold.owner, owner));
+        let mut conflicting = other.filter(|hold| match want.is_passing() {
+            true => hold.mask.meets(Mask::X),
+            false => hold.mask.conflicts_with(*want),
+        });
+        conflicting.next().map(|hold| &hold.owner)
+    }
+
+    /// Who waits before place `at` and conflicts with the wait there.
+    pub(super) fn wait_before(&self, at: usize) -> Option<&Arc<Owner>> {
+        let want = self.waiting[at].want;
+        self.waiting[..at].iter().find(|request| request.want.conflicts_with(want)).map(|r| &r.owner)
+    }
+
     /// As `blockers`, but leaves out owners that an earlier call with the same `detection` number
     /// reported for this lock: a queue of n exclusive waits costs n steps and not n squared.
     pub(super) fn blockers_once(&mut self, owner: &Owner, detection: u64, mut each: impl FnMut(&Arc<Owner>)) {

@@ -38,6 +38,7 @@ pub(super) struct Shard {
     entries: Vec<Entry>,
     index: OrderedIndex,
     free: Vec<EntryId>,
+    recycles: u64,
     is_table: bool,
 }
 
@@ -55,10 +56,16 @@ impl Shard {
         match self.index.search(probe, |id, probe| entries[id as usize].key.cmp_behind_head(probe)) {
             Ok(position) => self.index.id(position),
             Err(position) => {
-                let id = self.free.pop().unwrap_or_else(|| {
-                    self.entries.push(Entry::default());
-                    (self.entries.len() - 1) as EntryId
-                });
+                let id = match self.free.pop() {
+                    Some(id) => {
+                        self.recycles += 1;
+                        id
+                    }
+                    None => {
+                        self.entries.push(Entry::default());
+                        (self.entries.len() - 1) as EntryId
+                    }
+                };
                 self.entries[id as usize].key.set(probe);
                 self.index.insert(position, probe.head, id);
                 id
@@ -79,6 +86,15 @@ impl Shard {
 
     pub(super) fn key(&self, id: EntryId) -> &StoredKey {
         &self.entries[id as usize].key
+    }
+
+    pub(super) fn entry(&self, id: EntryId) -> &Entry {
+        &self.entries[id as usize]
+    }
+
+    /// Times an entry was used again for another key.
+    pub(super) fn recycles(&self) -> u64 {
+        self.recycles
     }
 
     pub(super) fn queue(&self, id: EntryId) -> &Queue {

@@ -98,6 +98,7 @@ impl LockManager {
         owner.hand.arm();
         queue.enqueue(owner, wanted.mode, wanted.intent, &fence);
         *owner.waits_at.lock() = Some(place.clone());
+        owner.waits_since.store(began.max(1), Relaxed);
         waits.waiting += 1;
         self.counters.waiting.fetch_add(1, Relaxed);
         if self.observer.is_some() {
@@ -130,6 +131,7 @@ impl LockManager {
             Woken::Killed => self.withdraw(owner).ok_or(Error::Interrupted),
             Woken::TimedOut => self.withdraw(owner).ok_or(Error::LockTimeout),
         };
+        owner.waits_since.store(0, Relaxed);
         self.counters.waiting.fetch_sub(1, Relaxed);
         self.counters.wait_us.fetch_add(self.clock.now_micros().saturating_sub(began), Relaxed);
         match outcome {

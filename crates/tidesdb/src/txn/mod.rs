@@ -8,6 +8,7 @@ mod frontier;
 pub(crate) mod orphans;
 pub mod pipeline;
 pub(crate) mod prepared_locks;
+pub mod roster;
 pub mod snapshot;
 pub(crate) mod spill;
 pub mod transaction;

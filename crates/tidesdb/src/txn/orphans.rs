@@ -12,6 +12,7 @@ use crate::lock::{Mode, Owner, Policy, TableMode};
 use crate::options::LogLevel;
 use crate::txn::commit_batch::CommitBatch;
 use crate::txn::prepared_locks;
+use crate::txn::roster::{TransactionInfo, TransactionState};
 use crate::txn::undecided::{prepare_bytes, Dormant, DECISION_BYTES};
 use crate::wal::{Patience, PreparedHead, Purpose};
 
@@ -87,6 +88,26 @@ impl Store {
         self.locks.forget_cookie(&owner);
         self.undecided.make_dormant(dormant.id, None, None);
         self.keep_orphan(xid, Orphan { dormant, owner });
+    }
+
+    /// The transactions without an owner, as `Db::transactions` tells of them.
+    pub(crate) fn orphan_infos(&self) -> Vec<TransactionInfo> {
+        let info = |(xid, Orphan { dormant, owner }): (&Vec<u8>, &Orphan)| TransactionInfo {
+            id: owner.id(),
+            session: 0,
+            state: TransactionState::Prepared,
+            begun_us: None,
+            waits_since_us: None,
+            blocker: None,
+            isolation: None,
+            optimistic: false,
+            snapshot: None,
+            changes: owner.written(),
+            batch_bytes: dormant.batch.body().len() as u64,
+            held: owner.held(),
+            xid: Some(xid.clone()),
+        };
+        self.orphans.lock().iter().map(info).collect()
     }
 
     /// Commits or rolls back a transaction without an owner, durably in every mode; false when there is none of

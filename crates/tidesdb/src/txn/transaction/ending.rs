@@ -21,6 +21,7 @@ impl Transaction {
             self.xid.extend_from_slice(xid.unwrap_or_default());
         }
         self.state = State::Prepared;
+        self.seat.prepared();
         Ok(())
     }
 
@@ -49,6 +50,7 @@ impl Transaction {
         }
         self.end_snapshots();
         self.state = State::Prepared;
+        self.seat.prepared();
         Ok(())
     }
 
@@ -130,12 +132,14 @@ impl Transaction {
             self.store.unlink_unused();
         }
         self.state = State::Idle;
+        self.seat.end();
     }
 
     fn end_snapshots(&mut self) {
         self.end_statement_snapshot();
         self.snapshot_ahead = false;
         if let Some(slot) = self.transaction_snapshot.take() {
+            self.seat.set_snapshot(None);
             self.store.snapshots.release(slot);
         }
         self.ended_snapshots += 1;

@@ -20,6 +20,7 @@ use crate::lock::Owner;
 use crate::options::SyncMode;
 use crate::table::Hit;
 use crate::txn::commit::{Prepared, ROOM_PATIENCE};
+use crate::txn::roster::Seated;
 use crate::txn::snapshot::Slot;
 use crate::txn::undecided::Dormant;
 use crate::txn::write_batch::{Mark, OwnEntry, WriteBatch};
@@ -39,6 +40,19 @@ pub enum Isolation {
     Snapshot,
     /// As repeatable read; the caller reads with shared locks.
     Serializable,
+}
+
+impl Isolation {
+    /// The level of a number, as a cast gives it; beyond the last: the last.
+    pub(crate) fn from_number(number: u8) -> Isolation {
+        match number {
+            0 => Isolation::ReadUncommitted,
+            1 => Isolation::ReadCommitted,
+            2 => Isolation::RepeatableRead,
+            3 => Isolation::Snapshot,
+            _ => Isolation::Serializable,
+        }
+    }
 }
 
 /// How a transaction behaves, fixed when it begins.
@@ -165,6 +179,8 @@ const COUNT_STEP: usize = 4 << 10;
 pub struct Transaction {
     pub(crate) store: Arc<Store>,
     owner: Arc<Owner>,
+    /// What others are told of it.
+    seat: Seated,
     mood: Mood,
     state: State,
     pub(crate) batch: WriteBatch,
@@ -202,9 +218,11 @@ pub struct Transaction {
 impl Transaction {
     pub(crate) fn new(store: Arc<Store>) -> Transaction {
         let owner = Owner::new(store.new_owner_id());
+        let seat = store.roster.sit(&owner);
         Transaction {
             store,
             owner,
+            seat,
             mood: Mood::default(),
             state: State::Idle,
             batch: WriteBatch::default(),
@@ -240,6 +258,7 @@ impl Transaction {
         self.owner.restart(self.store.new_owner_id());
         self.owner.set_applier(mood.ordered_waits);
         self.owner.set_keeps_reads(mood.isolation == Isolation::Serializable);
+        self.seat.begin(mood.isolation, mood.optimistic, self.store.versions.disk().now_micros());
         Ok(())
     }
 
@@ -277,7 +296,9 @@ impl Transaction {
     pub fn take_snapshot(&mut self) -> Result<()> {
         self.require_active()?;
         if self.transaction_snapshot.is_none() {
-            self.transaction_snapshot = Some(self.store.take_snapshot()?);
+            let slot = self.store.take_snapshot()?;
+            self.seat.set_snapshot(Some(slot.seq()));
+            self.transaction_snapshot = Some(slot);
         }
         Ok(())
     }
@@ -288,7 +309,9 @@ impl Transaction {
     pub fn take_ordered_snapshot(&mut self) -> Result<()> {
         self.require_active()?;
         if self.transaction_snapshot.is_none() {
-            self.transaction_snapshot = Some(self.store.take_ordered_snapshot()?);
+            let slot = self.store.take_ordered_snapshot()?;
+            self.seat.set_snapshot(Some(slot.seq()));
+            self.transaction_snapshot = Some(slot);
             self.snapshot_ahead = true;
         }
         Ok(())
@@ -378,6 +401,7 @@ impl Transaction {
     fn end_statement_snapshot(&mut self) {
         if let Some(slot) = self.statement_snapshot.take() {
             self.ended_snapshots += 1;
+            self.seat.set_snapshot(None);
             self.store.snapshots.release(slot);
         }
     }
@@ -400,6 +424,7 @@ impl Transaction {
     fn changed(&mut self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
         let size = self.batch.size();
+        self.seat.set_bytes(size);
         if size.abs_diff(self.counted) >= COUNT_STEP || size == 0 {
             self.count(size);
         }
@@ -427,6 +452,7 @@ impl Transaction {
                     return Ok(slot.seq());
                 }
                 let slot = self.store.take_snapshot()?;
+                self.seat.set_snapshot(Some(slot.seq()));
                 Ok(self.statement_snapshot.insert(slot).seq())
             }
             _ => {
@@ -442,6 +468,7 @@ impl Transaction {
                     return Ok(seq);
                 }
                 let slot = self.store.take_snapshot()?;
+                self.seat.set_snapshot(Some(slot.seq()));
                 Ok(self.transaction_snapshot.insert(slot).seq())
             }
         }
@@ -455,6 +482,7 @@ impl Transaction {
         match &self.transaction_snapshot {
             Some(slot) if seq > slot.seq() => {
                 self.overtaken.store(true, Ordering::Relaxed);
+                self.store.stats.conflicts.fetch_add(1, Ordering::Relaxed);
                 Err(if self.mood.optimistic { Error::Deadlock } else { Error::Conflict })
             }
             _ => Ok(()),

@@ -1,0 +1,252 @@
+//! The compactions that run and the last that ran, for people who ask what the disk was busy with. Bounded: of
+//! those that are over the last [`KEPT`].
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::job::Compacted;
+use super::picker::{Reason, Task};
+use crate::error::{Error, Result};
+use crate::types::FamilyId;
+
+/// Compactions that are remembered when they are over.
+pub const KEPT: usize = 256;
+
+/// What became of a compaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It runs.
+    Running,
+    /// Its outputs are in place.
+    Done,
+    /// An error ended it; it will be tried again.
+    Failed,
+    /// The one who asked for it went away, or the store closes.
+    Interrupted,
+}
+
+/// What a compaction does with its inputs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Merges segments into new ones.
+    Merge,
+    /// Puts segments into another level without reading them.
+    Move,
+    /// Writes what still lives in a file that several families share into a new one.
+    Rewrite,
+}
+
+/// One compaction. Times are microseconds of the disk's clock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// Its number since the store was opened.
+    pub id: u64,
+    /// Its family; `None`: of several.
+    pub family: Option<FamilyId>,
+    /// What it does.
+    pub action: Action,
+    /// Why, in capitals.
+    pub reason: &'static str,
+    /// Level of the inputs; `None`: of several.
+    pub from: Option<u8>,
+    /// Level of the outputs.
+    pub to: Option<u8>,
+    /// Segments read, or moved.
+    pub segments_in: u64,
+    /// Segments written, or moved.
+    pub segments_out: u64,
+    /// Bytes of the former on disk.
+    pub bytes_in: u64,
+    /// Bytes written to disk.
+    pub bytes_out: u64,
+    /// Bytes of keys and values that were merged, so far.
+    pub raw_bytes: u64,
+    /// Entries read.
+    pub entries_in: u64,
+    /// Entries kept.
+    pub entries_out: u64,
+    /// When it began.
+    pub begun_us: u64,
+    /// When it ended.
+    pub ended_us: Option<u64>,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// See the module's comment.
+#[derive(Debug, Default)]
+pub struct History {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    begun: u64,
+    running: Vec<(Record, Arc<AtomicU64>)>,
+    over: VecDeque<Record>,
+}
+
+/// A compaction that runs; dropping it without [`Job::end`] counts as interrupted.
+#[derive(Debug)]
+pub struct Job<'a> {
+    history: &'a History,
+    id: u64,
+    raw_bytes: Arc<AtomicU64>,
+    ended: bool,
+}
+
+fn name(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Level0 => "LEVEL0",
+        Reason::Level0Small => "LEVEL0_SMALL_RUNS",
+        Reason::Level0Waiting => "LEVEL0_WAITING",
+        Reason::LevelFull => "LEVEL_FULL",
+        Reason::Tombstones => "TOMBSTONES",
+        Reason::DeadVersions => "DEAD_VERSIONS",
+        Reason::Manual => "MANUAL",
+    }
+}
+
+impl History {
+    /// The compaction of a family that the picker chose, or somebody asked for, begins.
+    pub fn begin(&self, family: FamilyId, task: &Task, now: u64) -> Job<'_> {
+        self.push(Record {
+            id: 0,
+            family: Some(family),
+            action: if task.moves { Action::Move } else { Action::Merge },
+            reason: name(task.reason),
+            from: Some(task.from),
+            to: Some(task.to),
+            segments_in: (task.inputs.len() + task.overlaps.len()) as u64,
+            bytes_in: task.bytes,
+            ..Record::empty(now)
+        })
+    }
+
+    /// The rewrite of a shared file with survivors of these families begins.
+    pub fn begin_rewrite(&self, families: &[FamilyId], now: u64) -> Job<'_> {
+        let family = (families.len() == 1).then(|| families[0]);
+        self.push(Record { family, segments_in: families.len() as u64, ..Record::empty(now) })
+    }
+
+    fn push(&self, record: Record) -> Job<'_> {
+        let raw_bytes = Arc::new(AtomicU64::new(0));
+        let mut state = self.state.lock();
+        state.begun += 1;
+        let id = state.begun;
+        state.running.push((Record { id, ..record }, Arc::clone(&raw_bytes)));
+        Job { history: self, id, raw_bytes, ended: false }
+    }
+
+    /// Those that run, then those that are over, each the newest first.
+    pub fn records(&self) -> Vec<Record> {
+        let state = self.state.lock();
+        let running = state.running.iter().rev();
+        let running = running.map(|(record, raw)| Record { raw_bytes: raw.load(Relaxed), ..record.clone() });
+        running.chain(state.over.iter().cloned()).collect()
+    }
+
+    fn end(&self, id: u64, change: impl FnOnce(&mut Record)) {
+        let mut state = self.state.lock();
+        let Some(at) = state.running.iter().position(|(record, _)| record.id == id) else { return };
+        let (mut record, raw_bytes) = state.running.remove(at);
+        record.raw_bytes = raw_bytes.load(Relaxed);
+        change(&mut record);
+        state.over.push_front(record);
+        state.over.truncate(KEPT);
+    }
+}
+
+impl Record {
+    fn empty(now: u64) -> Record {
+        Record {
+            id: 0,
+            family: None,
+            action: Action::Rewrite,
+            reason: "SPARSE_FILE",
+            from: None,
+            to: None,
+            segments_in: 0,
+            segments_out: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            raw_bytes: 0,
+            entries_in: 0,
+            entries_out: 0,
+            begun_us: now,
+            ended_us: None,
+            outcome: Outcome::Running,
+        }
+    }
+}
+
+impl Job<'_> {
+    /// So many bytes of keys and values more were merged.
+    pub fn tick(&self, raw_bytes: u64) {
+        self.raw_bytes.fetch_add(raw_bytes, Relaxed);
+    }
+
+    /// It is over, with this result.
+    pub fn end(mut self, result: &Result<Compacted>, now: u64) {
+        self.ended = true;
+        self.history.end(self.id, |record| {
+            record.ended_us = Some(now);
+            record.outcome = match result {
+                Ok(_) => Outcome::Done,
+                Err(Error::Interrupted) => Outcome::Interrupted,
+                Err(_) => Outcome::Failed,
+            };
+            if let Ok(done) = result {
+                record.segments_out = done.edit.new_segments.len() as u64;
+                record.bytes_out = done.bytes_written;
+                record.entries_in = done.counts.read;
+                record.entries_out = done.counts.kept;
+                if record.action == Action::Rewrite {
+                    record.bytes_in = done.bytes_read;
+                }
+            }
+        });
+    }
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.history.end(self.id, |record| record.outcome = Outcome::Interrupted);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_listed_first_and_only_the_last_ones_are_kept() {
+        let history = History::default();
+        for now in 0..KEPT as u64 + 10 {
+            let job = history.begin_rewrite(&[1, 2], now);
+            job.tick(5);
+            job.end(&Ok(Compacted { bytes_read: 7, bytes_written: 3, ..Compacted::default() }), now + 2);
+        }
+        let failed = history.begin_rewrite(&[1], 1000);
+        failed.end(&Err(Error::DiskFull("x".into())), 1001);
+        drop(history.begin_rewrite(&[1], 1002));
+        let runs = history.begin_rewrite(&[9], 1003);
+        runs.tick(11);
+        let records = history.records();
+        assert_eq!(records.len(), KEPT + 1);
+        assert_eq!((records[0].outcome, records[0].family), (Outcome::Running, Some(9)));
+        assert_eq!((records[0].raw_bytes, records[0].ended_us), (11, None));
+        assert_eq!(records[1].outcome, Outcome::Interrupted);
+        assert_eq!((records[2].outcome, records[2].ended_us), (Outcome::Failed, Some(1001)));
+        let done = &records[3];
+        assert_eq!((done.outcome, done.family, done.raw_bytes), (Outcome::Done, None, 5));
+        assert_eq!((done.bytes_in, done.bytes_out, done.segments_in), (7, 3, 2));
+        assert_eq!(done.ended_us, Some(done.begun_us + 2));
+        assert!(records[1..].windows(2).all(|pair| pair[0].id > pair[1].id));
+    }
+}

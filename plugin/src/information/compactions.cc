@@ -1,0 +1,92 @@
+/*
+  TIDESDB_COMPACTIONS: merges that run, and the last that ran.
+*/
+#include "key/sql_headers.h"
+
+#include <mysql/plugin.h>
+
+#include "information/family_names.h"
+#include "information/filling.h"
+#include "information/tables.h"
+
+namespace tidesdb {
+
+namespace information {
+
+namespace {
+
+struct Context {
+  Filling *row;
+  FamilyNames names;
+  uint64_t now;
+};
+
+ST_FIELD_INFO columns[] = {Show::Column("COMPACTION_ID", Show::ULonglong(), NOT_NULL),
+                           Show::Column("STATE", Show::Varchar(16), NOT_NULL),
+                           Show::Column("REASON", Show::Varchar(32), NOT_NULL),
+                           Show::Column("ACTION", Show::Varchar(8), NOT_NULL),
+                           Show::Column("FAMILY_ID", Show::ULonglong(), NULLABLE),
+                           Show::Column("TABLE_SCHEMA", Show::Name(), NULLABLE),
+                           Show::Column("TABLE_NAME", Show::Name(), NULLABLE),
+                           Show::Column("PARTITION_NAME", Show::Name(), NULLABLE),
+                           Show::Column("INDEX_NAME", Show::Name(), NULLABLE),
+                           Show::Column("FROM_LEVEL", Show::ULonglong(), NULLABLE),
+                           Show::Column("TO_LEVEL", Show::ULonglong(), NULLABLE),
+                           Show::Column("STARTED", Show::Datetime(6), NOT_NULL),
+                           Show::Column("DURATION_US", Show::ULonglong(), NULLABLE),
+                           Show::Column("SSTABLES_IN", Show::ULonglong(), NOT_NULL),
+                           Show::Column("SSTABLES_OUT", Show::ULonglong(), NOT_NULL),
+                           Show::Column("BYTES_IN", Show::ULonglong(), NOT_NULL),
+                           Show::Column("BYTES_OUT", Show::ULonglong(), NOT_NULL),
+                           Show::Column("RAW_BYTES", Show::ULonglong(), NOT_NULL),
+                           Show::Column("ENTRIES_IN", Show::ULonglong(), NOT_NULL),
+                           Show::Column("ENTRIES_OUT", Show::ULonglong(), NOT_NULL),
+                           Show::CEnd()};
+
+uint64_t level(uint8_t level) { return level == UINT8_MAX ? UINT64_MAX : level; }
+
+int put(void *pointer, const tidesdb_compaction_info *info) {
+  Context *context = static_cast<Context *>(pointer);
+  Filling *row = context->row;
+  row->number(info->id);
+  static const char *const states[] = {"RUNNING", "DONE", "FAILED", "INTERRUPTED"};
+  row->text(states[info->outcome]);
+  row->text(info->reason);
+  static const char *const actions[] = {"MERGE", "MOVE", "REWRITE"};
+  row->text(actions[info->action]);
+  row->number(info->family == UINT32_MAX ? UINT64_MAX : info->family);
+  context->names.put(info->name, row);
+  row->number(level(info->from));
+  row->number(level(info->to));
+  row->time(info->begun_us);
+  const uint64_t end = info->outcome == TIDESDB_COMPACTION_RUNS ? context->now : info->ended_us;
+  row->number(end == UINT64_MAX ? end : end > info->begun_us ? end - info->begun_us : 0);
+  row->number(info->segments_in);
+  row->number(info->segments_out);
+  row->number(info->bytes_in);
+  row->number(info->bytes_out);
+  row->number(info->raw_bytes);
+  row->number(info->entries_in);
+  row->number(info->entries_out);
+  return row->store();
+}
+
+int fill(THD *thd, TABLE_LIST *tables, Item *) {
+  Filling row(thd, tables);
+  if (!row.may_read()) return row.refused();
+  Context context{&row, FamilyNames(row.db()), tidesdb_now_micros(row.db())};
+  return row.result(tidesdb_compactions(row.db(), put, &context));
+}
+
+}  // namespace
+
+int init_compactions(void *pointer) {
+  ST_SCHEMA_TABLE *schema = static_cast<ST_SCHEMA_TABLE *>(pointer);
+  schema->fields_info = columns;
+  schema->fill_table = fill;
+  return 0;
+}
+
+}  // namespace information
+
+}  // namespace tidesdb
