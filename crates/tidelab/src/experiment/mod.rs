@@ -258,6 +258,7 @@ pub fn note_status(server: &Server, engine: impl Display, folder: &Path) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::CellId;
 
     fn described(text: &str) -> Result<Described> {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -298,6 +299,57 @@ mod tests {
         assert!(refused("sysbench", "engines = ['Falcon']").contains("Falcon"));
     }
 
+    struct Ruled;
+
+    impl Conductor for Ruled {
+        fn groups(&self) -> Vec<crate::run::Group> {
+            Vec::new()
+        }
+
+        fn measure(&mut self, _: &crate::run::Group, _: &mut Run, _: &mut Folder) -> Result<()> {
+            Ok(())
+        }
+
+        fn close(&mut self) -> Result<()> {
+            Ok(())
+        }
+
+        fn rules(&self) -> Vec<(String, String)> {
+            vec![("r.toml".to_string(), "a = 1".to_string())]
+        }
+    }
+
+    #[test]
+    fn rules_are_in_the_run_before_its_first_cell_and_once() {
+        let parent = tempfile::tempdir().unwrap();
+        let interrupt = Interrupt::default();
+        let path = parent.path();
+        let site = Site { prefix: path, plugin: path, data: path, beside: path, interrupt: &interrupt };
+        let mut run = Run::new("t", "T", "sweep");
+        run.files = vec!["servers/A/my.cnf".to_string()];
+        let folder = Folder::create(path, &run).unwrap();
+        for _ in 0..2 {
+            furnish(&Ruled, site, &mut run, &folder).unwrap();
+        }
+        assert_eq!(run.files, ["rules/r.toml", "servers/A/my.cnf"]);
+        assert_eq!(fs::read_to_string(folder.path().join("rules/r.toml")).unwrap(), "a = 1");
+        let (head, _) = crate::run::folder::read(folder.path()).unwrap();
+        assert_eq!(head.files, run.files);
+    }
+
+    #[test]
+    fn a_recording_is_a_series_of_its_cell() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut cell = Cell::new(CellId::new([("engine", "A".to_string())], 1), 1);
+        keep_telemetry(&mut cell, None, folder.path()).unwrap();
+        assert!(cell.series.is_empty() && !folder.path().join(recorder::FILE).exists());
+        let mut recorded = Series::new(["server_cpus"]);
+        recorded.rows.push(vec![1.0, 0.5]);
+        keep_telemetry(&mut cell, Some(&recorded), folder.path()).unwrap();
+        assert_eq!(cell.series, [recorder::FILE]);
+        assert_eq!(Series::read(&folder.path().join(recorder::FILE)).unwrap(), recorded);
+    }
+
     /// The folder of experiments.
     fn folder() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
@@ -332,6 +384,14 @@ mod tests {
                 let ids: Vec<_> = groups.iter().flat_map(|g| &g.cells).collect();
                 let folders: std::collections::HashSet<String> = ids.iter().map(|id| id.folder()).collect();
                 assert_eq!(folders.len(), ids.len(), "two cells would share a folder");
+                for one in conductor.unbounded() {
+                    let beside =
+                        |id: &&CellId| one.labels.iter().all(|(axis, value)| id.label(axis) == value);
+                    assert!(ids.iter().copied().any(|id| beside(&id)), "{one:?} stands beside nothing");
+                }
+                let ruled = conductor.rules().iter().all(|(_, text)| text.contains('='));
+                let without = ["engine", "sqlbench"].contains(&run.kind.as_str());
+                assert!(ruled && conductor.rules().is_empty() == without, "{}", path.display());
                 for id in ids {
                     assert!(run.axes.iter().all(|a| !id.label(&a.name).is_empty()), "{id:?}");
                 }
