@@ -38,7 +38,7 @@ fn number(value: f64) -> String {
         size if size >= 100.0 => 0,
         size if size >= 10.0 => 1,
         size if size >= 1.0 => 2,
-        size if size == 0.0 => 0,
+        0.0 => 0,
         _ => 3,
     };
     let text = format!("{value:.places$}");
