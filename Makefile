@@ -41,7 +41,7 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup servers prefix engine plugin links server stop shell restore test test-engine test-mtr test-suites \
   test-orm test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-engine experiments \
-  engine-program plugin-at clean
+  engine-program results plugin-at clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
@@ -153,6 +153,14 @@ SIZE ?= small
 experiments: plugin engine-program ## the five documents' experiments, small: [EXPERIMENT=file] [SIZE=full]
 	$(TIDELAB) run --prefix $(PREFIX) --plugin $(PLUGIN) --data $(BUILD)/experiments --out $(BUILD)/runs \
 	  $(if $(EXPERIMENT),--size $(SIZE) --resume $(EXPERIMENT),--all-small)
+
+# RUN is a run's folder, NAME what it is called in docs/results.
+RUN ?= build/runs/latest
+NAME ?=
+RESULTS_ARGS ?=
+results: ## put a run into docs/results, with charts: NAME=name [RUN=folder] [RESULTS_ARGS="--only axis=value"]
+	@[ -n "$(NAME)" ] || { echo "make results: NAME=name says what the run is called there" >&2; exit 1; }
+	$(TIDELAB) publish $(RUN) $(NAME) --out docs/results $(RESULTS_ARGS)
 
 plugin-at: setup ## the plugin of another revision, to compare with: REV=revision, into build/at/base
 	@scripts/plugin/at.sh $(REV) $(BUILD)/at/base

@@ -29,6 +29,7 @@ mod hammerdb;
 mod iibench;
 mod import;
 mod matrix;
+mod publish;
 mod report;
 mod server;
 mod sqlbench;
@@ -54,6 +55,7 @@ tidelab matrix    servers of many versions by engines, caches, clients and scena
 tidelab server    the servers for that: list, fetch, and what rules ask them to use
 tidelab check     a server under kills, lost-update, index-read, replica and memory checks
 tidelab report    a page of kept runs, with charts, that needs no network
+tidelab publish   a kept run as a small folder for a repository
 tidelab compare   two kept runs, what became worse first
 tidelab doctor    what this machine lacks for that, what the drivers cost, and the ceilings
 
@@ -105,6 +107,8 @@ enum Command {
     Check(Checks),
     /// Make the page of kept runs, and their CSV and JSON.
     Report(report::Options),
+    /// Put a kept run into docs/results: figures, charts, and the run as an archive.
+    Publish(publish::Options),
     /// Compare two kept runs; fails where the second is worse.
     Compare(compare::Options),
     /// Say what this machine lacks, and measure what the drivers cost.
@@ -250,6 +254,7 @@ pub fn run(cli: Cli) -> Result<bool> {
         Some(Command::Matrix(options)) => matrix::run(&options),
         Some(Command::Server(options)) => server::run(&options),
         Some(Command::Check(checks)) => check(&checks),
+        Some(Command::Publish(options)) => publish::run(&options),
         Some(Command::Report(options)) => report::run(&options),
         Some(Command::Compare(options)) => compare::run(&options),
         Some(Command::Doctor(options)) => doctor::run(&options),

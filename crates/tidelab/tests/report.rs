@@ -90,6 +90,46 @@ fn one_run_becomes_a_page_and_tables() {
 }
 
 #[test]
+fn charts_are_files_of_their_own_and_the_table_says_who_is_the_bottleneck() {
+    let place = place("charts");
+    let folder = samples::engines(&place.path, 1.0);
+    let chart = |name: &str| place.path.join(name);
+    let (all, one, again) = (chart("throughput.svg"), chart("p99.svg"), chart("again.svg"));
+    let pair = |name: &str, path: &Path| format!("{name}={}", text(path));
+    let said = good(&[
+        "report",
+        text(&folder),
+        "--svg",
+        &pair("throughput", &all),
+        "--svg",
+        &pair("p99", &one),
+        "--only",
+        "threads=16",
+        "--table",
+    ]);
+    assert!(said.contains("threads 16") && said.contains("no  best "), "{said}");
+    assert!(said.contains("YES best "), "{said}");
+    for path in [&all, &one] {
+        let svg = fs::read_to_string(path).unwrap();
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{svg}");
+        assert!(!svg.contains("<script>window.pwned"), "a title stays text: {svg}");
+        assert_eq!(svg.matches("class=\"block\"").count(), samples::WORKLOADS.len(), "{svg}");
+    }
+    good(&["report", text(&folder), "--svg", &pair("throughput", &again), "--only", "threads=16"]);
+    assert_eq!(fs::read(&all).unwrap(), fs::read(&again).unwrap());
+    let many = tidelab(&["report", text(&folder), "--svg", &pair("throughput", &all), "--only", "threads=9"]);
+    assert!(String::from_utf8_lossy(&many.stderr).contains("threads=9"));
+    let out = place.path.join("results");
+    let published =
+        tidelab(&["publish", text(&folder), "sample", "--out", text(&out), "--only", "threads=16"]);
+    assert_eq!(published.status.code(), Some(1), "two combinations of the sample failed");
+    for name in ["summary.txt", "summary.csv", "cells.csv", "throughput.svg", "p99.svg", "run.tar.xz"] {
+        assert!(out.join("sample").join(name).exists(), "no {name}");
+    }
+    assert!(out.join("sample/run.tar.xz").metadata().unwrap().len() <= 300 << 10);
+}
+
+#[test]
 fn several_runs_become_one_page() {
     let place = place("several");
     let engines = samples::engines(&place.path, 1.0);

@@ -8,6 +8,7 @@ const parts = [
   { id: "heat", title: "Ratios", there: () => severalCompetitors(2) && metric(), draw: drawHeat },
   { id: "progression", title: "Progression", there: () => severalCompetitors(3) && metric() && versions(run().axes[run().competitor].values), draw: drawProgression },
   { id: "results", title: "Results", there: () => run().groups.length > 0, draw: drawResults },
+  { id: "driver", title: "Driver", there: () => run().driver.length > 0, draw: drawDriver },
   { id: "latency", title: "Latency", there: () => latencySources().length > 0, draw: drawLatency },
   { id: "seconds", title: "By second", there: () => run().series.length > 0, draw: drawSeconds },
   { id: "failures", title: "Failures", there: () => run().failed.length > 0, draw: drawFailures, still: true },

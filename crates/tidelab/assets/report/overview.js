@@ -87,7 +87,7 @@ function drawGlance(host) {
   fill(host,
     el("p", {}, `${m.title} against ${reference}, over the chosen combinations. `,
       lone ? "There was one round: ratios have no interval, so that nobody knows which differences are noise." :
-        "A difference is one whose 95 % interval leaves out 1."),
+        "A difference is one whose 98 % interval leaves out 1."),
     table("glance-" + m.name, columns, rows));
 }
 
@@ -140,6 +140,6 @@ function drawResults(host) {
   const reference = one.competitor === null ? null : labelText(one, one.competitor, one.reference);
   fill(host,
     el("p", {}, "Medians over rounds, with the least and the greatest. ",
-      reference ? `Ratios are taken within rounds against ${reference}, with the 95 % interval of a bootstrap over rounds.` : ""),
+      reference ? `Ratios are taken within rounds against ${reference}, with the 98 % interval of a bootstrap over rounds.` : ""),
     table("results", columns, groups, (group) => (failed(group) ? "failed" : null)));
 }

@@ -8,11 +8,13 @@ function drawSetup(host) {
 }
 
 function method() {
+  const rules = run().files.some((name) => name.startsWith("rules/"));
   return el("details", { open: true }, el("summary", {}, "How to read the figures"), el("ul", {},
     el("li", {}, "A figure is the median over the rounds; beside it stand the least and the greatest round."),
-    el("li", {}, "A ratio is taken within each round between measurements that differ in the competitor alone. Shown are the median of these and the 95 % interval of a percentile bootstrap over rounds. An interval that holds 1 is no difference; one round has none."),
+    el("li", {}, "A ratio is taken within each round between measurements that differ in the competitor alone. Shown are the median of these and a 98 % interval: the bootstrap over rounds of the trimmed mean of log ratios, widened by Student's t for few rounds. An interval that holds 1 is no difference; one round has none."),
     el("li", {}, "A measurement that failed its checks counts for nothing, and what it belongs to is shown as failed."),
     el("li", {}, "Percentile curves add the histograms of all rounds up; a value is the upper bound of its bucket."),
+    rules ? el("li", {}, "Settings come from the rules that stand below, among the files of the run; each was read back from the running server, and a difference ends a run.") : null,
     el("li", {}, "Long series are drawn with fewer points that keep their extremes. No figure is taken from a drawn series.")));
 }
 
@@ -38,9 +40,23 @@ function servers(one) {
   ], names);
   return [
     el("details", { open: true }, el("summary", {}, "Servers"), facts),
-    el("details", { open: true }, el("summary", {}, "Settings that were asked for, each read back"), valuesTable(one, names, "settings")),
+    el("details", { open: true }, el("summary", {}, "Settings that were asked for, and what the server said of each when it ran"), valuesTable(one, names, "settings")),
     el("details", {}, el("summary", {}, "Variables as the servers had them"), valuesTable(one, names, "variables")),
   ];
+}
+
+// A setting with what the server said of it, where it said it in other words.
+function readBackOther(server, key) {
+  const back = server.read_back?.[key];
+  return back !== undefined && back !== server.settings[key] ? back : null;
+}
+
+function settingText(server, which) {
+  return (key) => (server[which][key] ?? "") + (which === "settings" && readBackOther(server, key) !== null ? ` (read back: ${readBackOther(server, key)})` : "");
+}
+
+function settingShown(server, which) {
+  return (key) => [server[which][key] ?? "", which === "settings" && readBackOther(server, key) !== null ? el("small", {}, ` read back: ${readBackOther(server, key)}`) : null];
 }
 
 function valuesTable(one, names, which) {
@@ -49,7 +65,7 @@ function valuesTable(one, names, which) {
     const all = [...new Set(names.flatMap((name) => Object.keys(one.servers[name][which])))].sort();
     const values = (key) => names.map((name) => one.servers[name][which][key]);
     const columns = [{ title: "Name", csv: (key) => key },
-      ...names.map((name) => ({ title: name, csv: (key) => one.servers[name][which][key] ?? "", mark: (key) => (new Set(values(key)).size > 1 ? "differs" : null) }))];
+      ...names.map((name) => ({ title: name, csv: settingText(one.servers[name], which), show: settingShown(one.servers[name], which), mark: (key) => (new Set(values(key)).size > 1 ? "differs" : null) }))];
     const filtered = () => all.filter((key) => key.includes(sought[which]))
       .filter((key) => !onlyDifferent[which] || names.length < 2 || new Set(values(key)).size > 1);
     const search = el("input", { type: "search", placeholder: "Part of a name", "data-key": which + ".search", value: sought[which],
@@ -77,11 +93,11 @@ function axesTable(one) {
 
 function runFiles(one) {
   if (!one.files.length) return null;
-  return el("details", { open: Object.keys(one.texts).length > 0 && Object.keys(one.texts).length < 4 }, el("summary", {}, "Files of the run: rules, option files, status"),
+  return el("details", { open: Object.keys(one.texts).length > 0 }, el("summary", {}, "Files of the run: rules, option files, status"),
     one.files.map((name) => {
       const anchor = el("a", { href: link(one, name), target: "_blank", rel: "noopener" }, name);
       return one.texts[name] === undefined
         ? el("p", {}, anchor)
-        : el("details", { class: "file" }, el("summary", {}, name, " ", anchor), el("pre", {}, one.texts[name]));
+        : el("details", { class: "file", open: name.startsWith("rules/") }, el("summary", {}, name, " ", anchor), el("pre", {}, one.texts[name]));
     }));
 }

@@ -8,6 +8,8 @@ use clap::Args;
 use crate::error::{io_error, Error, Result};
 use crate::experiment::{self, Described, Site, Size};
 use crate::interrupt::Interrupt;
+use crate::report::page::Kept;
+use crate::report::run_table;
 use crate::run::folder;
 
 #[derive(Args, Clone, Debug)]
@@ -76,6 +78,10 @@ pub(super) fn run(options: &Options) -> Result<bool> {
         match made {
             Ok((path, whole)) => {
                 good &= whole;
+                let text = run_table::render(&Kept::read(&path)?);
+                let file = path.join("summary.txt");
+                fs::write(&file, &text).map_err(io_error("cannot write", &file))?;
+                super::put(&format!("\n{text}\n"));
                 told.push(format!("{} {}", if whole { "ok    " } else { "FAILED" }, path.display()));
             }
             Err(Error::Interrupted) => return Err(Error::Interrupted),

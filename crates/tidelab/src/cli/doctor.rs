@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Places;
 use crate::doctor::ceiling::{Ceilings, FILE};
-use crate::doctor::driver::{self, Effort};
+use crate::doctor::driver::{self, Effort, Loads};
 use crate::doctor::{self, Finding};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
@@ -52,9 +52,10 @@ pub(super) fn run(options: &Options) -> Result<bool> {
         Some(prefix) if !options.quick && doctor::can_measure(prefix) => {
             let interrupt = Interrupt::on_signals()?;
             let effort = Effort { threads: options.threads, seconds: options.seconds };
-            let measured = driver::measure(prefix, &places.data, effort, &interrupt, |next| {
-                eprintln!("tidelab doctor: {next}");
-            })?;
+            let measured =
+                driver::measure(prefix, &places.data, effort, &Loads::all(), &interrupt, |next| {
+                    eprintln!("tidelab doctor: {next}");
+                })?;
             measured.store(&options.out)?;
             eprintln!("Written: {}", options.out.join(FILE).display());
             Some(measured)

@@ -96,7 +96,7 @@ pub(super) fn run(options: &Options) -> Result<bool> {
     let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let start = Instant::now();
     let mut progress = Progress::new(&design);
-    let target = Target { address: &address, process, database: DATABASE };
+    let target = Target { address: &address, process, database: DATABASE, recorded: None };
     let mut record = Record { servers: BTreeMap::from([(options.engine, facts)]), ..Record::default() };
     let result = benchmark(&target, &design, &interrupt, &mut progress, &mut record);
     record.ended_early = result.err().map(|error| error.to_string());

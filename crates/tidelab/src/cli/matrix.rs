@@ -11,7 +11,11 @@ use crate::experiment::{self, Described, Site, Size};
 use crate::interrupt::Interrupt;
 use crate::matrix::design::{LeftOut, Scenario};
 use crate::matrix::Matrix;
+use crate::server::catalogue;
 use crate::server::engine::Engine;
+
+/// The server of `make setup`.
+const SETUP: &str = "mariadb-11.8.6";
 
 /// What is measured, and where.
 #[derive(Args, Clone, Debug)]
@@ -130,8 +134,10 @@ impl Options {
 pub(super) fn run(options: &Options) -> Result<bool> {
     let described = options.described()?;
     let interrupt = Interrupt::on_signals()?;
+    // Where driver and server are measured without an engine; where it is not there, the run says so.
+    let setup = catalogue::entry(SETUP)?.prefix(&catalogue::cache());
     let site = Site {
-        prefix: &options.data,
+        prefix: setup.as_deref().unwrap_or(&options.data),
         plugin: &options.plugin,
         data: &options.data,
         beside: options.file.parent().unwrap_or(&options.data),

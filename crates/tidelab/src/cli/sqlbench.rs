@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::error::{Error, Result};
 use crate::experiment::sqlbench::{Conductor, Options as Asked};
-use crate::experiment::Site;
+use crate::experiment::{furnish, Site};
 use crate::interrupt::Interrupt;
 use crate::measure::statistics::{Ratio, Spread, Verdict};
 use crate::run::conduct::folder_for;
@@ -59,6 +59,7 @@ pub(super) fn run(options: &Options) -> Result<bool> {
     let mut conductor = Conductor::open(asked, site, &mut run)?;
     let mut folder = folder_for(&mut run, &options.out, options.resume.as_deref())?;
     let path = folder.path().to_path_buf();
+    furnish(&conductor, site, &mut run, &folder)?;
     let good = conduct(&mut conductor, &mut run, &mut folder, &interrupt)?;
     let (run, cells) = folder::read(&path)?;
     let mut stdout = std::io::stdout();
@@ -79,7 +80,7 @@ fn table(run: &Run, cells: &[Cell]) -> String {
         for threads in values("threads") {
             text.push_str(&format!(
                 "\n{rows} rows, {threads} threads{:>22} {:>12} {:>9} {:>9}  {:>7} {:>17}  {:>9}\n",
-                "", "tps", "p95 ms", "p99 ms", "ratio", "95 % interval", "MB"
+                "", "tps", "p95 ms", "p99 ms", "ratio", "98 % interval", "MB"
             ));
             for workload in values("workload") {
                 for engine in values("engine") {

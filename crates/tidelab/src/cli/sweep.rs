@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::error::{io_error, Error, Result};
 use crate::experiment::sweep::{Conductor, OneOrMany, Options as Asked, Sweep};
-use crate::experiment::Site;
+use crate::experiment::{furnish, Site};
 use crate::interrupt::Interrupt;
 use crate::measure::statistics::Spread;
 use crate::run::conduct::folder_for;
@@ -111,6 +111,7 @@ pub(super) fn run(options: &Options) -> Result<bool> {
     let mut conductor = Conductor::open(asked, site, &mut run)?;
     let mut folder = folder_for(&mut run, &options.out, options.resume.as_deref())?;
     let path = folder.path().to_path_buf();
+    furnish(&conductor, site, &mut run, &folder)?;
     let good = conduct(&mut conductor, &mut run, &mut folder, &interrupt)?;
     let (run, cells) = folder::read(&path)?;
     let mut stdout = std::io::stdout();

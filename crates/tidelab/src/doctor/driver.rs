@@ -30,7 +30,7 @@ const SCRIPT: &str = include_str!("trivial.lua");
 /// Statements that ask for the least: no result, and one row.
 const STATEMENTS: [&str; 2] = ["DO 1", "SELECT 1"];
 /// What TPC-C's client sends for a transaction at least: a call, and the fetch of its results.
-const CALL: &str = "CALL and SELECT";
+pub const CALL: &str = "CALL and SELECT";
 /// Rows of the tables: small enough for MEMORY, large enough that clients do not meet on a row.
 const ROWS: u64 = 10_000;
 /// What MEMORY can do without transactions and with hash indexes: one row at a time by its key.
@@ -51,12 +51,31 @@ pub struct Effort {
     pub seconds: u32,
 }
 
+/// Which loads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loads {
+    /// Statements that ask for the least, over each driver.
+    pub statements: bool,
+    /// The call of a procedure that does nothing.
+    pub calls: bool,
+    /// sysbench's, on BLACKHOLE, and on MEMORY those that it can.
+    pub workloads: Vec<Workload>,
+}
+
+impl Loads {
+    /// All that there are.
+    pub fn all() -> Loads {
+        Loads { statements: true, calls: true, workloads: Workload::ALL.to_vec() }
+    }
+}
+
 /// Starts a server in `directory`, which is emptied, measures, ends it. `progress` is told what
 /// comes next.
 pub fn measure(
     prefix: &Path,
     directory: &Path,
     effort: Effort,
+    loads: &Loads,
     interrupt: &Interrupt,
     mut progress: impl FnMut(&str),
 ) -> Result<Ceilings> {
@@ -75,7 +94,7 @@ pub fn measure(
     let load =
         Load { tables: 1, rows: ROWS, threads: effort.threads, warm_up_s: 1, time_s: effort.seconds.max(1) };
     let bench = Bench { server: &server, load, interrupt };
-    let measured = bench.all(&mut progress);
+    let measured = bench.all(loads, &mut progress);
     let version = server.variables().get("version").cloned().unwrap_or_default();
     server.stop(false)?;
     let machine = machine::describe(directory);
@@ -97,7 +116,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn all(&self, progress: &mut dyn FnMut(&str)) -> Result<Vec<Ceiling>> {
+    fn all(&self, loads: &Loads, progress: &mut dyn FnMut(&str)) -> Result<Vec<Ceiling>> {
         let client = self.server.client();
         client.query(
             "CREATE DATABASE ceiling; \
@@ -106,13 +125,17 @@ impl Bench<'_> {
         let mut all = Vec::new();
         let script = self.server.directory().join("trivial.lua");
         fs::write(&script, SCRIPT).map_err(io_error("cannot write", &script))?;
-        for statement in STATEMENTS {
+        let statements = if loads.statements { &STATEMENTS[..] } else { &[] };
+        for statement in statements {
             progress(&format!("sysbench, {statement}"));
             all.push(self.sysbench_statement(&script, statement)?);
         }
-        for load in STATEMENTS.into_iter().chain([CALL]) {
+        for load in statements.iter().chain(loads.calls.then_some(&CALL)) {
             progress(&format!("client, {load}"));
             all.push(self.client(load)?);
+        }
+        if loads.workloads.is_empty() {
+            return Ok(all);
         }
         let supported = client.value(
             "SELECT COUNT(*) FROM information_schema.ENGINES WHERE ENGINE = 'BLACKHOLE' AND SUPPORT IN ('YES', 'DEFAULT')",
@@ -121,7 +144,7 @@ impl Bench<'_> {
             client.query("INSTALL SONAME 'ha_blackhole'")?;
         }
         for (engine, workloads) in [("BLACKHOLE", &Workload::ALL[..]), ("MEMORY", &ON_MEMORY[..])] {
-            for workload in workloads {
+            for workload in workloads.iter().filter(|w| loads.workloads.contains(w)) {
                 progress(&format!("sysbench, {workload} on {engine}"));
                 all.push(self.workload(engine, *workload)?);
             }

@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{note_server, note_status, Site};
+use super::{keep_telemetry, note_server, note_status, Site};
 use crate::error::{io_error, Error, Result};
 use crate::measure::plan::turns;
 use crate::report::result::ServerFacts;
 use crate::run::{self, Cell, CellId, Folder, Group, Run};
 use crate::server::engine::Engine;
 use crate::server::session::{Address, Session};
-use crate::server::settings::Setting;
+use crate::server::settings::{Setting, COMPARISON};
 use crate::server::{Data, Server, Wanted};
 use crate::telemetry::disk;
 use crate::workload::iibench::counts::Group as Operations;
@@ -163,7 +163,9 @@ impl<'a> Conductor<'a> {
         let round = ids.first().map_or(1, |id| id.round);
         let tasks = self.tasks(engine, server.socket(), round)?;
         let settle = Duration::from_secs(self.options.settle_s);
-        let mut runner = Runner::new(self.site.interrupt, Some(server.pid()), settle);
+        let address = Address::root(server.socket());
+        let mut runner = Runner::new(self.site.interrupt, Some(server.pid()), settle)
+            .with_telemetry(server.directory(), &address);
         let mut turn: Vec<Cell> = Vec::new();
         for (id, task) in ids.iter().zip(&tasks) {
             let mut cell = Cell::new(id.clone(), task.seed);
@@ -175,6 +177,7 @@ impl<'a> Conductor<'a> {
                 Ok(measured) => {
                     let space = disk::of_engine(server.directory(), engine);
                     cells::fill(&mut cell, &measured, Some(space), &making)?;
+                    keep_telemetry(&mut cell, measured.telemetry.as_ref(), &making)?;
                     let errors = log.with_extension("errcodes.tsv");
                     let errors = errors.file_name().map(|name| name.to_string_lossy().into_owned());
                     cell.files.push(task.log_file.clone());
@@ -263,6 +266,12 @@ impl run::Conductor for Conductor<'_> {
             self.preserve(engine, first.round)?;
         }
         Ok(())
+    }
+
+    fn rules(&self) -> Vec<(String, String)> {
+        [("comparison.toml", COMPARISON), ("iibench.toml", settings::RULES)]
+            .map(|(name, text)| (name.to_string(), text.to_string()))
+            .to_vec()
     }
 
     fn close(&mut self) -> Result<()> {

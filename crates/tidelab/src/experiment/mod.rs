@@ -14,6 +14,7 @@
 //! rounds = 3
 //! ```
 
+pub mod ceilings;
 pub mod engine;
 pub mod iibench;
 pub mod sqlbench;
@@ -32,9 +33,9 @@ use crate::error::{io_error, Error, Result};
 use crate::interrupt::Interrupt;
 use crate::matrix::Matrix;
 use crate::run::conduct::folder_for;
-use crate::run::{conduct, Conductor, Run};
+use crate::run::{conduct, Cell, Conductor, Folder, Run, Series};
 use crate::server::Server;
-use crate::telemetry::machine;
+use crate::telemetry::{machine, recorder};
 
 /// A file of `experiments/`.
 #[derive(Clone, Debug, Deserialize)]
@@ -182,8 +183,27 @@ pub fn carry_out(
     let mut conductor = open(described.options(size), site, &mut run)?;
     let mut folder = folder_for(&mut run, parent, resume)?;
     eprintln!("{}: {}; results go to {}", run.name, run.title, folder.path().display());
+    furnish(conductor.as_ref(), site, &mut run, &folder)?;
     let good = conduct(conductor.as_mut(), &mut run, &mut folder, site.interrupt)?;
     Ok((folder.path().to_path_buf(), good))
+}
+
+/// What a run has before its first cell: the rules of its servers' settings, below `rules`, and what
+/// driver and server reach without an engine. A run that is resumed has them already.
+pub fn furnish(conductor: &dyn Conductor, site: Site<'_>, run: &mut Run, folder: &Folder) -> Result<()> {
+    let place = folder.path().join("rules");
+    for (name, text) in conductor.rules() {
+        fs::create_dir_all(&place).map_err(io_error("cannot make", &place))?;
+        let path = place.join(&name);
+        fs::write(&path, text).map_err(io_error("cannot write", &path))?;
+        let file = format!("rules/{name}");
+        if !run.files.contains(&file) {
+            // Before whatever servers leave: the page shows texts until there are too many.
+            run.files.insert(0, file);
+        }
+    }
+    ceilings::measure(&conductor.unbounded(), site, run)?;
+    folder.write_head(run)
 }
 
 /// Puts what a server was into the run's folder, below `servers/NAME`: its option file, variables and
@@ -192,17 +212,30 @@ pub fn note_server(run: &mut Run, folder: &Path, name: &str, server: &Server) ->
     let place = format!("servers/{name}");
     let path = folder.join(&place);
     fs::create_dir_all(&path).map_err(io_error("cannot make", &path))?;
-    let options = server.directory().join("my.cnf");
-    fs::copy(&options, path.join("my.cnf")).map_err(io_error("cannot copy", &options))?;
-    let lines: String = server.variables().iter().map(|(name, value)| format!("{name}\t{value}\n")).collect();
-    let variables = path.join("variables.tsv");
-    fs::write(&variables, lines).map_err(io_error("cannot write", &variables))?;
-    for file in ["my.cnf", "variables.tsv"] {
+    for file in note_server_files(server, &path)? {
         let file = format!("{place}/{file}");
         if !run.files.contains(&file) {
             run.files.push(file);
         }
     }
+    Ok(())
+}
+
+/// Puts a server's option file and its variables into a folder; the files' names.
+pub fn note_server_files(server: &Server, folder: &Path) -> Result<Vec<String>> {
+    let options = server.directory().join("my.cnf");
+    fs::copy(&options, folder.join("my.cnf")).map_err(io_error("cannot copy", &options))?;
+    let lines: String = server.variables().iter().map(|(name, value)| format!("{name}\t{value}\n")).collect();
+    let variables = folder.join("variables.tsv");
+    fs::write(&variables, lines).map_err(io_error("cannot write", &variables))?;
+    Ok(["my.cnf", "variables.tsv"].map(str::to_string).to_vec())
+}
+
+/// Puts a recording beside a load into a cell and its folder.
+pub fn keep_telemetry(cell: &mut Cell, telemetry: Option<&Series>, folder: &Path) -> Result<()> {
+    let Some(telemetry) = telemetry else { return Ok(()) };
+    telemetry.write(&folder.join(recorder::FILE))?;
+    cell.series.push(recorder::FILE.to_string());
     Ok(())
 }
 
@@ -225,6 +258,7 @@ pub fn note_status(server: &Server, engine: impl Display, folder: &Path) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::CellId;
 
     fn described(text: &str) -> Result<Described> {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -265,6 +299,57 @@ mod tests {
         assert!(refused("sysbench", "engines = ['Falcon']").contains("Falcon"));
     }
 
+    struct Ruled;
+
+    impl Conductor for Ruled {
+        fn groups(&self) -> Vec<crate::run::Group> {
+            Vec::new()
+        }
+
+        fn measure(&mut self, _: &crate::run::Group, _: &mut Run, _: &mut Folder) -> Result<()> {
+            Ok(())
+        }
+
+        fn close(&mut self) -> Result<()> {
+            Ok(())
+        }
+
+        fn rules(&self) -> Vec<(String, String)> {
+            vec![("r.toml".to_string(), "a = 1".to_string())]
+        }
+    }
+
+    #[test]
+    fn rules_are_in_the_run_before_its_first_cell_and_once() {
+        let parent = tempfile::tempdir().unwrap();
+        let interrupt = Interrupt::default();
+        let path = parent.path();
+        let site = Site { prefix: path, plugin: path, data: path, beside: path, interrupt: &interrupt };
+        let mut run = Run::new("t", "T", "sweep");
+        run.files = vec!["servers/A/my.cnf".to_string()];
+        let folder = Folder::create(path, &run).unwrap();
+        for _ in 0..2 {
+            furnish(&Ruled, site, &mut run, &folder).unwrap();
+        }
+        assert_eq!(run.files, ["rules/r.toml", "servers/A/my.cnf"]);
+        assert_eq!(fs::read_to_string(folder.path().join("rules/r.toml")).unwrap(), "a = 1");
+        let (head, _) = crate::run::folder::read(folder.path()).unwrap();
+        assert_eq!(head.files, run.files);
+    }
+
+    #[test]
+    fn a_recording_is_a_series_of_its_cell() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut cell = Cell::new(CellId::new([("engine", "A".to_string())], 1), 1);
+        keep_telemetry(&mut cell, None, folder.path()).unwrap();
+        assert!(cell.series.is_empty() && !folder.path().join(recorder::FILE).exists());
+        let mut recorded = Series::new(["server_cpus"]);
+        recorded.rows.push(vec![1.0, 0.5]);
+        keep_telemetry(&mut cell, Some(&recorded), folder.path()).unwrap();
+        assert_eq!(cell.series, [recorder::FILE]);
+        assert_eq!(Series::read(&folder.path().join(recorder::FILE)).unwrap(), recorded);
+    }
+
     /// The folder of experiments.
     fn folder() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
@@ -299,6 +384,14 @@ mod tests {
                 let ids: Vec<_> = groups.iter().flat_map(|g| &g.cells).collect();
                 let folders: std::collections::HashSet<String> = ids.iter().map(|id| id.folder()).collect();
                 assert_eq!(folders.len(), ids.len(), "two cells would share a folder");
+                for one in conductor.unbounded() {
+                    let beside =
+                        |id: &&CellId| one.labels.iter().all(|(axis, value)| id.label(axis) == value);
+                    assert!(ids.iter().copied().any(|id| beside(&id)), "{one:?} stands beside nothing");
+                }
+                let ruled = conductor.rules().iter().all(|(_, text)| text.contains('='));
+                let without = ["engine", "sqlbench"].contains(&run.kind.as_str());
+                assert!(ruled && conductor.rules().is_empty() == without, "{}", path.display());
                 for id in ids {
                     assert!(run.axes.iter().all(|a| !id.label(&a.name).is_empty()), "{id:?}");
                 }

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::measure::experiment::{Design, Experiment};
 use crate::report::progress::Progress;
 use crate::report::result::ServerFacts;
+use crate::run::bound::{Driven, Unbounded};
 use crate::run::{self, Axis, CellId, Folder, Group, Metric, Role, Run};
 use crate::server::engine::Engine;
 use crate::server::settings::{bytes, setting, Setting};
@@ -375,7 +376,7 @@ impl<'a> Conductor<'a> {
     ) -> Result<()> {
         let mut progress = Progress::of_round(design, round);
         let experiment = Experiment::new(design, server, self.site.interrupt, &mut progress);
-        let record = experiment.rounds(round..=round);
+        let record = experiment.with_telemetry().rounds(round..=round);
         progress.close();
         if let Some(why) = record.ended_early {
             self.site.interrupt.check()?;
@@ -436,6 +437,23 @@ impl run::Conductor for Conductor<'_> {
         }
         self.server = Some(server);
         Ok(())
+    }
+
+    fn unbounded(&self) -> Vec<Unbounded> {
+        let mut all = Vec::new();
+        for clients in &self.options.thread_counts {
+            for (design, is_after) in [
+                (Some(self.options.design(1, *clients)), false),
+                (self.options.after_updates(1, *clients), true),
+            ] {
+                all.extend(design.iter().flat_map(|d| &d.workloads).map(|workload| {
+                    let name = workload_name(*workload, is_after);
+                    let labels = [("workload", name), ("threads", clients.to_string())];
+                    Unbounded::new(labels, Driven::Sysbench(*workload), *clients)
+                }));
+            }
+        }
+        all
     }
 
     fn close(&mut self) -> Result<()> {

@@ -21,20 +21,23 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::sysbench::kept;
-use super::{note_server, note_status, Site};
+use super::{keep_telemetry, note_server, note_status, Site};
 use crate::error::{io_error, Error, Result};
 use crate::measure::experiment::{Design, Experiment};
 use crate::measure::plan::rotated;
 use crate::measure::quiet;
 use crate::report::progress::Progress;
 use crate::report::result::ServerFacts;
+use crate::run::bound::{Driven, Unbounded};
 use crate::run::{self, Axis, Better, Cell, CellId, Folder, Group, Metric, Role, Run, Series};
 use crate::server::engine::Engine;
+use crate::server::session::Address;
 use crate::server::settings::{self, bytes, setting, Setting};
 use crate::server::{Data, Server, Wanted};
 use crate::telemetry::disk;
 use crate::telemetry::peak::Peak;
 use crate::telemetry::process::process_use;
+use crate::telemetry::recorder::Recorder;
 use crate::workload::copying::{self, Copying};
 use crate::workload::sysbench::{Load, Workload as Sysbench};
 
@@ -363,6 +366,8 @@ impl<'a> Conductor<'a> {
         let batch = point.number("rows_per_transaction", rows);
         copying::prepare(server.client(), work, point.engine)?;
         let (peak, before) = (Peak::begin(server.pid()), process_use(server.pid()));
+        let address = Address::root(server.socket());
+        let recorder = Recorder::of_server(Some(server.pid()), server.directory(), &address)?;
         let start = Instant::now();
         let mut series = Series::new(["rows", "resident_bytes"]);
         let pid = server.pid();
@@ -373,6 +378,7 @@ impl<'a> Conductor<'a> {
             });
         let wall = start.elapsed().as_secs_f64();
         let (used, highest) = (process_use(pid), peak.so_far());
+        let telemetry = recorder.stop().series;
         match done {
             Ok(()) => {
                 self.settle(&server)?;
@@ -404,6 +410,7 @@ impl<'a> Conductor<'a> {
         }
         series.write(&making.join("progress.csv"))?;
         cell.series.push("progress.csv".to_string());
+        keep_telemetry(&mut cell, Some(&telemetry), &making)?;
         cell.files = note_status(&server, point.engine, &making)?;
         folder.finish(cell)?;
         server.stop(false)
@@ -438,7 +445,7 @@ impl<'a> Conductor<'a> {
         // From the start of the server on: tables are made and filled in that while too.
         let peak = Peak::begin(server.pid());
         let experiment = Experiment::new(&design, &mut server, self.site.interrupt, &mut progress);
-        let record = experiment.rounds(point.round..=point.round);
+        let record = experiment.with_telemetry().rounds(point.round..=point.round);
         progress.close();
         if let Some(why) = record.ended_early {
             self.site.interrupt.check()?;
@@ -506,6 +513,28 @@ impl run::Conductor for Conductor<'_> {
             }
         }
         Ok(())
+    }
+
+    fn rules(&self) -> Vec<(String, String)> {
+        vec![("comparison.toml".to_string(), settings::COMPARISON.to_string())]
+    }
+
+    fn unbounded(&self) -> Vec<Unbounded> {
+        let mut all = Vec::new();
+        for sweep in &self.sweeps {
+            let Work::Sysbench(workload) = sweep.workload else { continue };
+            if sweep.variable != "threads" {
+                let labels = [("workload", sweep.name.clone())];
+                all.push(Unbounded::new(labels, Driven::Sysbench(workload), self.options.threads));
+                continue;
+            }
+            for (value, label) in &sweep.values {
+                let Ok(clients) = value.parse() else { continue };
+                let labels = [("workload", sweep.name.clone()), ("value", label.clone())];
+                all.push(Unbounded::new(labels, Driven::Sysbench(workload), clients));
+            }
+        }
+        all
     }
 
     fn close(&mut self) -> Result<()> {

@@ -77,7 +77,7 @@ fn a_value_reaches_the_server_or_the_client() {
         };
         let (client, innodb, server) = (of(0), of(1), of(2));
         assert_eq!(client.number("rows_per_transaction", 7), 10);
-        assert_eq!(value(&client, "tidesdb_block_cache_size").as_deref(), Some("64M"));
+        assert_eq!(value(&client, "tidesdb_block_cache_size").as_deref(), Some("67108864"));
         assert_eq!(value(&client, "tidesdb_flush_threads").as_deref(), Some("2"));
         assert_eq!(innodb.engine, Engine::InnoDb);
         assert_eq!(value(&innodb, "tidesdb_flush_threads"), None, "it has no such variable");

@@ -2,12 +2,13 @@
 
 use serde::Deserialize;
 
-use super::{note_server, note_status, Site};
+use super::{keep_telemetry, note_server, note_status, Site};
 use crate::error::{Error, Result};
 use crate::measure::cell::Cell;
 use crate::measure::experiment::{Design, Experiment};
 use crate::report::progress::Progress;
 use crate::report::result::ServerFacts;
+use crate::run::bound::{Driven, Unbounded};
 use crate::run::{self, Axis, Better, CellId, Folder, Group, Metric, Role, Run, Series};
 use crate::server::engine::Engine;
 use crate::server::settings::{self, Setting};
@@ -135,7 +136,7 @@ impl run::Conductor for Conductor<'_> {
         };
         let mut progress = Progress::of_round(&self.design, round);
         let experiment = Experiment::new(&self.design, &mut server, self.site.interrupt, &mut progress);
-        let record = experiment.rounds(round..=round);
+        let record = experiment.with_telemetry().rounds(round..=round);
         progress.close();
         if let Some(why) = record.ended_early {
             self.site.interrupt.check()?;
@@ -150,6 +151,17 @@ impl run::Conductor for Conductor<'_> {
         }
         self.server = Some(server);
         Ok(())
+    }
+
+    fn rules(&self) -> Vec<(String, String)> {
+        vec![("comparison.toml".to_string(), settings::COMPARISON.to_string())]
+    }
+
+    fn unbounded(&self) -> Vec<Unbounded> {
+        let of = |w: &Workload| {
+            Unbounded::new([("workload", w.to_string())], Driven::Sysbench(*w), self.design.load.threads)
+        };
+        self.design.workloads.iter().map(of).collect()
     }
 
     fn close(&mut self) -> Result<()> {
@@ -207,6 +219,7 @@ pub(super) fn kept(cell: &Cell, id: &CellId, folder: &std::path::Path) -> Result
         .collect();
     series.write(&folder.join("seconds.csv"))?;
     kept.series.push("seconds.csv".to_string());
+    keep_telemetry(&mut kept, cell.telemetry.as_ref(), folder)?;
     Ok(kept)
 }
 

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::Site;
-use crate::error::{Error, Result};
+use super::{keep_telemetry, Site};
+use crate::error::{io_error, Error, Result};
 use crate::measure::plan::rotated;
 use crate::measure::tpcc::{Cell, Design, Experiment, Place};
+use crate::report::sparks::Sparks;
 use crate::report::tpcc_progress::Progress;
+use crate::run::bound::{Driven, Unbounded};
 use crate::run::{self, Axis, Better, CellId, Folder, Group, Metric, Role, Run, Series};
 use crate::server::cnf;
 use crate::server::engine::Engine;
@@ -65,6 +67,10 @@ pub struct Conductor<'a> {
     options: Options,
     site: Site<'a>,
     designs: BTreeMap<String, (Design, Vec<Setting>)>,
+    /// The files that settings come from, by name.
+    rules: Vec<(String, String)>,
+    /// What the terminal shows of the rounds before.
+    sparks: Sparks,
 }
 
 impl<'a> Conductor<'a> {
@@ -121,12 +127,33 @@ impl<'a> Conductor<'a> {
                 return Err(Error::Usage(format!("{}: two competitors are called '{name}'", run.name)));
             }
         }
-        Ok(Conductor { options, site, designs })
+        let rules = rules(&options, site)?;
+        Ok(Conductor { options, site, designs, rules, sparks: Sparks::default() })
     }
 
     fn id(&self, competitor: &str, round: u32) -> CellId {
         CellId::new([("competitor", competitor.to_string())], round)
     }
+}
+
+/// The files that settings come from: option files that are named, or the comparison's rules.
+fn rules(options: &Options, site: Site<'_>) -> Result<Vec<(String, String)>> {
+    let mut rules: Vec<(String, String)> = Vec::new();
+    for competitor in &options.competitors {
+        let (name, text) = match competitor.cnf.as_ref().or(options.cnf.as_ref()) {
+            None => ("comparison.toml".to_string(), settings::COMPARISON.to_string()),
+            Some(name) => {
+                let path = site.named(name);
+                let text = std::fs::read_to_string(&path).map_err(io_error("cannot read", &path))?;
+                let file = path.file_name().map_or(name.clone(), |file| file.to_string_lossy().into_owned());
+                (file, text)
+            }
+        };
+        if !rules.iter().any(|(known, _)| *known == name) {
+            rules.push((name, text));
+        }
+    }
+    Ok(rules)
 }
 
 /// The settings of a competitor's server, by how much memory was scaled, and the file's name.
@@ -182,16 +209,18 @@ impl run::Conductor for Conductor<'_> {
             };
             let plugin = competitor.plugin.as_ref().map(|path| self.site.named(path));
             let directory = self.site.data.join(name);
+            let making = folder.begin(id)?;
             let place = Place {
                 prefix: self.site.prefix,
                 plugin: plugin.as_deref().unwrap_or(self.site.plugin),
                 directory: &directory,
+                kept: Some(&making),
             };
-            let mut progress = Progress::of_one(design);
+            let mut progress = Progress::of_one(design, name, std::mem::take(&mut self.sparks));
             let settings = BTreeMap::from([(competitor.engine, settings.clone())]);
             let experiment = Experiment::new(design, place, &settings, self.site.interrupt, &mut progress);
             let record = experiment.one(competitor.engine, id.round);
-            progress.close();
+            self.sparks = progress.close();
             let record = record?;
             for (_, facts) in record.servers {
                 run.servers.insert(name.to_string(), facts);
@@ -205,12 +234,21 @@ impl run::Conductor for Conductor<'_> {
                     (loaded.space.data_bytes + loaded.space.log_bytes) as f64 / 1e6
                 ));
             }
-            let making = folder.begin(id)?;
             for cell in record.cells {
-                folder.finish(kept(&cell, id, &making)?)?;
+                let mut cell = kept(&cell, id, &making)?;
+                cell.files.clone_from(&record.files);
+                folder.finish(cell)?;
             }
         }
         Ok(())
+    }
+
+    fn rules(&self) -> Vec<(String, String)> {
+        self.rules.clone()
+    }
+
+    fn unbounded(&self) -> Vec<Unbounded> {
+        vec![Unbounded::new([], Driven::Call, self.options.users)]
     }
 
     fn close(&mut self) -> Result<()> {
@@ -260,6 +298,7 @@ fn kept(cell: &Cell, id: &CellId, folder: &std::path::Path) -> Result<run::Cell>
         .collect();
     series.write(&folder.join("seconds.csv"))?;
     kept.series.push("seconds.csv".to_string());
+    keep_telemetry(&mut kept, cell.telemetry.as_ref(), folder)?;
     Ok(kept)
 }
 

@@ -310,6 +310,7 @@ fn describe(places: Vec<Place>, facts: Facts, imported: &mut Imported) {
             version: server.version.clone(),
             prefix: String::new(),
             settings: of(&facts.settings),
+            read_back: BTreeMap::new(),
             variables: of(&facts.variables),
         };
         imported.run.servers.insert(server.name(), known);

@@ -24,10 +24,11 @@ use crate::measure::cell::{figures, per_statement_us};
 use crate::measure::check::{self, Expected};
 use crate::measure::quiet;
 use crate::report::result::ServerFacts;
+use crate::run::bound::{Driven, Unbounded};
 use crate::run::conduct::failed;
 use crate::run::folder::cell_folder;
 use crate::run::{Cell, Conductor, Folder, Group, Run, Series};
-use crate::server::alignment::{Aligned, Alignment, Situation};
+use crate::server::alignment::{Aligned, Alignment, Situation, SHIPPED};
 use crate::server::catalogue::{self, Entry};
 use crate::server::engine::Engine;
 use crate::server::release::{Family, Release, Version};
@@ -38,8 +39,7 @@ use crate::server::{Data, Server, Wanted};
 use crate::telemetry::disk;
 use crate::telemetry::machine;
 use crate::telemetry::process::process_use;
-use crate::telemetry::recorder::Recorder;
-use crate::telemetry::status::ServerStatus;
+use crate::telemetry::recorder::{Recorder, FILE};
 use crate::workload::sysbench::{self, Extra, Load, Sysbench, Workload};
 
 /// The one server that TidesDB's plugin is built for and loads into.
@@ -52,23 +52,6 @@ const OWN_CONNECTIONS: u64 = 20;
 const OWN_TABLES: u64 = 400;
 /// Seconds at most to wait until a server is quiet after its tables were loaded.
 const LOAD_SETTLE_S: u64 = 120;
-/// The server's counters that are taken each second; those that it does not have are not there.
-const COUNTERS: [&str; 14] = [
-    "Questions",
-    "Com_commit",
-    "Handler_read_key",
-    "Handler_read_next",
-    "Handler_write",
-    "Handler_update",
-    "Handler_delete",
-    "Innodb_buffer_pool_reads",
-    "Innodb_buffer_pool_pages_flushed",
-    "Innodb_data_fsyncs",
-    "Innodb_os_log_written",
-    "Rocksdb_block_cache_miss",
-    "Rocksdb_compact_write_bytes",
-    "Threads_running",
-];
 /// What tells how a folder of prepared data was made; written last.
 const PREPARED: &str = "prepared.json";
 
@@ -79,6 +62,8 @@ pub struct Matrix<'a> {
     site: Site<'a>,
     cache: PathBuf,
     alignment: Alignment,
+    /// Their text.
+    rules: String,
     sources: Vec<(String, Source)>,
     /// Looked for before the first measurement: a matrix can be planned without its servers.
     found: BTreeMap<String, Found>,
@@ -93,12 +78,12 @@ impl<'a> Matrix<'a> {
     pub fn open(design: Design, site: Site<'a>, run: &mut Run) -> Result<Matrix<'a>> {
         design.check()?;
         let cache = catalogue::cache();
-        let alignment = match design.alignment.as_deref().map(|path| site.named(path)) {
-            None => Alignment::shipped()?,
+        let (alignment, rules) = match design.alignment.as_deref().map(|path| site.named(path)) {
+            None => (Alignment::shipped()?, SHIPPED.to_string()),
             Some(path) => {
                 let text = fs::read_to_string(&path).map_err(io_error("cannot read", &path))?;
                 let said = |what| Error::Usage(format!("{}: {what}", path.display()));
-                Alignment::parse(&text).map_err(said)?
+                (Alignment::parse(&text).map_err(said)?, text)
             }
         };
         let mut sources = Vec::new();
@@ -141,7 +126,7 @@ impl<'a> Matrix<'a> {
             let how = "network: TCP over the loopback interface of this machine, not over a wire";
             run.notes.push(how.to_string());
         }
-        Ok(Matrix { design, site, cache, alignment, sources, found, looked: false, parts })
+        Ok(Matrix { design, site, cache, alignment, rules, sources, found, looked: false, parts })
     }
 
     /// What is measured, in its order.
@@ -391,15 +376,14 @@ impl<'a> Matrix<'a> {
         let options = self.options(&address, network);
         let extra = Extra { options: &options, log: Some(&log) };
         let sysbench = self.sysbench(&address.socket, subject.process(), planned.threads, self.design.time_s);
-        let counters = Box::new(ServerStatus::of(&address, COUNTERS));
-        let recorder = Recorder::start(subject.process(), &subject.device(), Some(counters))?;
+        let recorder = Recorder::of_server(subject.process(), &subject.device(), &address)?;
         let workload = planned.scenario.workload();
         let script = format!("oltp_{workload}");
         let what = format!("sysbench {workload} on {}", part.competitor.label());
         let target = target(&script, part.competitor.engine);
         let result = sysbench.run_with(target, &what, planned.seed, extra, |_| {});
-        recorder.stop().series.write(&files.join("telemetry.csv"))?;
-        cell.series.push("telemetry.csv".to_string());
+        recorder.stop().series.write(&files.join(FILE))?;
+        cell.series.push(FILE.to_string());
         let run = match result {
             Ok(run) => run,
             Err(error @ (Error::Interrupted | Error::Io { .. } | Error::Missing { .. })) => {
@@ -556,6 +540,23 @@ impl Conductor for Matrix<'_> {
         let measured = self.measure_part(&part, run, folder);
         note_progression(run, folder)?;
         measured
+    }
+
+    fn rules(&self) -> Vec<(String, String)> {
+        vec![("alignment.toml".to_string(), self.rules.clone())]
+    }
+
+    fn unbounded(&self) -> Vec<Unbounded> {
+        let mut all: Vec<Unbounded> = Vec::new();
+        // What the network costs is not the driver's.
+        for cell in self.parts.iter().flat_map(|p| &p.cells).filter(|c| !c.scenario.over_network()) {
+            let labels = [("scenario", cell.scenario.to_string()), ("threads", cell.threads.to_string())];
+            let one = Unbounded::new(labels, Driven::Sysbench(cell.scenario.workload()), cell.threads);
+            if !all.contains(&one) {
+                all.push(one);
+            }
+        }
+        all
     }
 
     fn close(&mut self) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::run::Series;
 use crate::server::engine::Engine;
 use crate::telemetry::disk::Space;
 use crate::workload::sysbench::{Run, Workload};
@@ -83,6 +84,9 @@ pub struct Cell {
     pub figures: Option<Figures>,
     /// Each second of it.
     pub seconds: Vec<SecondUse>,
+    /// What machine and server did meanwhile; none where nobody asked for it.
+    #[serde(skip)]
+    pub telemetry: Option<Series>,
 }
 
 impl Cell {

@@ -16,9 +16,11 @@ use super::quiet;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::server::engine::Engine;
+use crate::server::session::Address;
 use crate::server::Server;
 use crate::telemetry::disk::{self, Space};
 use crate::telemetry::process::process_use;
+use crate::telemetry::recorder::Recorder;
 use crate::workload::sysbench::{Load, Sysbench, Workload};
 use crate::workload::sysbench_report::Second;
 
@@ -96,6 +98,7 @@ pub struct Experiment<'a> {
     watcher: &'a mut dyn Watcher,
     record: Record,
     tables: BTreeMap<Engine, Tables>,
+    telemetry: bool,
 }
 
 /// What is known of an engine's tables.
@@ -117,7 +120,13 @@ impl<'a> Experiment<'a> {
         interrupt: &'a Interrupt,
         watcher: &'a mut dyn Watcher,
     ) -> Experiment<'a> {
-        Experiment { design, server, interrupt, watcher, record: Record::default(), tables: BTreeMap::new() }
+        let (record, tables) = (Record::default(), BTreeMap::new());
+        Experiment { design, server, interrupt, watcher, record, tables, telemetry: false }
+    }
+
+    /// Records beside each run what machine and server do.
+    pub fn with_telemetry(self) -> Experiment<'a> {
+        Experiment { telemetry: true, ..self }
     }
 
     /// Carries out all steps.
@@ -200,8 +209,16 @@ impl<'a> Experiment<'a> {
     fn measure(&mut self, engine: Engine, workload: Workload, round: u32) -> Result<()> {
         let place = Workload::ALL.iter().position(|w| *w == workload).unwrap_or(0);
         let seed = seed(round, place as u32 + 1);
-        let mut cell =
-            Cell { workload, engine, round, seed, failures: Vec::new(), figures: None, seconds: Vec::new() };
+        let mut cell = Cell {
+            workload,
+            engine,
+            round,
+            seed,
+            failures: vec![],
+            figures: None,
+            seconds: vec![],
+            telemetry: None,
+        };
         if let Some(why) = self.tables.get(&engine).and_then(|t| t.broken.clone()) {
             cell.failures.push(why);
             return self.keep(cell);
@@ -212,8 +229,12 @@ impl<'a> Experiment<'a> {
             load: self.design.load,
             interrupt: self.interrupt,
         };
+        let address = Address::root(self.server.socket());
+        let beside = || Recorder::of_server(Some(self.server.pid()), self.server.directory(), &address);
+        let recorder = self.telemetry.then(beside).transpose()?;
         let watcher = &mut self.watcher;
         let result = sysbench.run(engine, workload, seed, |second| watcher.second(second));
+        cell.telemetry = recorder.map(|recorder| recorder.stop().series);
         let run = match result {
             Ok(run) => run,
             Err(error) => {

@@ -131,6 +131,7 @@ pub(crate) mod tests {
             failures: Vec::new(),
             figures: Some(figures),
             seconds: Vec::new(),
+            telemetry: None,
         }
     }
 

@@ -20,14 +20,17 @@ use super::latency::LatencyFigures;
 use super::plan::turns;
 use super::quiet;
 use crate::error::{io_error, Error, Result};
+use crate::experiment::{note_server_files, note_status};
 use crate::interrupt::Interrupt;
 use crate::report::result::ServerFacts;
+use crate::run::Series;
 use crate::server::engine::Engine;
 use crate::server::session::{Address, Failure, Session};
 use crate::server::settings::Setting;
 use crate::server::{Data, Server, Wanted};
 use crate::telemetry::disk::{self, Space};
 use crate::telemetry::process::process_use;
+use crate::telemetry::recorder::Recorder;
 use crate::workload::tpcc::drive::{Drive, Outcomes, Second};
 use crate::workload::tpcc::loader::Load;
 use crate::workload::tpcc::{procedures, readout, schema, Scale, Transaction};
@@ -138,12 +141,16 @@ pub struct Cell {
     pub figures: Option<Figures>,
     /// Each second of it.
     pub seconds: Vec<SecondUse>,
+    /// What machine and server did meanwhile; none where nobody asked for it.
+    #[serde(skip)]
+    pub telemetry: Option<Series>,
 }
 
 impl Cell {
     /// A run that is to be made.
     pub fn new(engine: Engine, round: u32, seed: u64) -> Cell {
-        Cell { engine, round, seed, failures: Vec::new(), check_s: 0.0, figures: None, seconds: Vec::new() }
+        let (failures, seconds) = (Vec::new(), Vec::new());
+        Cell { engine, round, seed, failures, check_s: 0.0, figures: None, seconds, telemetry: None }
     }
 
     /// It came to its end and passed its checks.
@@ -176,9 +183,15 @@ pub struct Record {
     pub cells: Vec<Cell>,
     /// What each engine's server used.
     pub servers: BTreeMap<Engine, ServerFacts>,
+    /// Files that were put into [`Place::kept`].
+    #[serde(skip)]
+    pub files: Vec<String>,
     /// Why it ended before its last step.
     pub ended_early: Option<String>,
 }
+
+/// What [`Watcher::begins`] is told when the load begins.
+pub const RUNNING: &str = "running";
 
 /// Sees what happens, for those who wait.
 pub trait Watcher {
@@ -203,6 +216,9 @@ pub struct Place<'a> {
     pub plugin: &'a Path,
     /// Where servers and loaded data are; each server is in `server` below it.
     pub directory: &'a Path,
+    /// The folder of the one cell that is measured, which gets the server's option file, variables and
+    /// status; none where no run is kept.
+    pub kept: Option<&'a Path>,
 }
 
 /// Carries a design out.
@@ -240,7 +256,8 @@ impl<'a> Experiment<'a> {
     /// One round on one engine, which is loaded before it unless an earlier call did. What was loaded stays for
     /// the rounds that follow; after the design's last round it is gone. Errors: nothing more can be measured.
     pub fn one(mut self, engine: Engine, round: u32) -> Result<Record> {
-        if !self.frozen(engine).exists() {
+        let made = fs::read_to_string(self.made(engine)).unwrap_or_default();
+        if made != self.recipe(engine) {
             self.load(engine)?;
         }
         self.cell(engine, round, false)?;
@@ -261,6 +278,31 @@ impl<'a> Experiment<'a> {
 
     fn frozen(&self, engine: Engine) -> PathBuf {
         self.place.directory.join("loaded").join(engine.database())
+    }
+
+    /// The file that says how the loaded data were made; it is there only while they are whole.
+    fn made(&self, engine: Engine) -> PathBuf {
+        self.frozen(engine).with_extension("made")
+    }
+
+    /// How the data of an engine are made: what was made otherwise, by an earlier run, is made anew.
+    fn recipe(&self, engine: Engine) -> String {
+        let (design, place) = (self.design, self.place);
+        let settings: BTreeMap<&str, &str> = self
+            .settings
+            .get(&engine)
+            .into_iter()
+            .flatten()
+            .map(|s| (s.name.as_ref(), s.value.as_str()))
+            .collect();
+        format!(
+            "{:?} seed {} build users {}\n{}\n{}\n{settings:?}\n",
+            design.scale,
+            design.seed,
+            design.build_users,
+            place.prefix.display(),
+            place.plugin.display()
+        )
     }
 
     fn start(&self, engine: Engine, data: Data<'_>) -> Result<Server> {
@@ -287,12 +329,16 @@ impl<'a> Experiment<'a> {
         let address = Address::root(server.socket());
         let before = process_use(server.pid()).cpu_s;
         make_tables(&address, engine.database(), engine, scale, false)?;
-        let target = Target { address: &address, process: Some(server.pid()), database: engine.database() };
+        let (process, database) = (Some(server.pid()), engine.database());
+        let target = Target { address: &address, process, database, recorded: None };
         let (rows, seconds) = load(&target, engine, self.design, self.interrupt, self.watcher)?;
         let server_cpu_s = process_use(server.pid()).cpu_s - before;
         self.watcher.begins(0, engine, "setting the loaded data aside");
-        let frozen = self.frozen(engine);
+        let (frozen, made) = (self.frozen(engine), self.made(engine));
+        // From here on, until it is written again, nothing there is whole.
+        let _ = fs::remove_file(&made);
         server.freeze(&frozen)?;
+        fs::write(&made, self.recipe(engine)).map_err(io_error("cannot write", &made))?;
         let space = disk::of_engine(&frozen, engine);
         let loaded = Loaded { engine, rows, seconds, server_cpu_s, space };
         self.watcher.loaded(&loaded);
@@ -305,13 +351,19 @@ impl<'a> Experiment<'a> {
         let frozen = self.frozen(engine);
         let last = round == self.design.rounds;
         self.watcher.begins(round, engine, "starting on the loaded data");
+        if last {
+            let made = self.made(engine);
+            fs::remove_file(&made).map_err(io_error("cannot remove", &made))?;
+        }
         let data = if last { Data::Move(&frozen) } else { Data::Copy(&frozen) };
         let mut server = self.start(engine, data)?;
         let seed = self.design.seed + u64::from(round);
         let mut cell = Cell::new(engine, round, seed);
         let address = Address::root(server.socket());
-        let target = Target { address: &address, process: Some(server.pid()), database: engine.database() };
         let directory = server.directory().to_path_buf();
+        let recorded = self.place.kept.map(|_| directory.as_path());
+        let (process, database) = (Some(server.pid()), engine.database());
+        let target = Target { address: &address, process, database, recorded };
         let space = || disk::of_engine(&directory, engine);
         let measured = run_on(&target, self.design, &mut cell, self.interrupt, self.watcher, space)
             .and_then(|()| server.check_alive());
@@ -326,6 +378,10 @@ impl<'a> Experiment<'a> {
         }
         let good = cell.counts();
         self.keep(cell);
+        if let Some(folder) = self.place.kept {
+            self.record.files = note_server_files(&server, folder)?;
+            self.record.files.extend(note_status(&server, engine, folder)?);
+        }
         let last = last && turns(&self.design.engines, round - 1).last() == Some(&engine);
         server.stop(!good || (keep && last))?;
         if !good {
@@ -357,6 +413,9 @@ pub struct Target<'a> {
     pub process: Option<u32>,
     /// The database.
     pub database: &'a str,
+    /// Where the server's files are, to record beside the load what machine and server do; none for no
+    /// such recording.
+    pub recorded: Option<&'a Path>,
 }
 
 /// Fills the tables, which must be there and empty. The rows that are in, and the seconds.
@@ -399,7 +458,7 @@ pub fn run_on(
     };
     let cpu = || target.process.map_or(0.0, |process| process_use(process).cpu_s);
     settle()?;
-    watcher.begins(cell.round, cell.engine, "running");
+    watcher.begins(cell.round, cell.engine, RUNNING);
     let drive = Drive {
         address: target.address,
         server: target.process,
@@ -411,7 +470,11 @@ pub fn run_on(
         seed: cell.seed,
         interrupt,
     };
-    let outcomes = drive.run(|second| watcher.second(second))?;
+    let beside = |directory| Recorder::of_server(target.process, directory, target.address);
+    let recorder = target.recorded.map(beside).transpose()?;
+    let outcomes = drive.run(|second| watcher.second(second));
+    cell.telemetry = recorder.map(|recorder| recorder.stop().series);
+    let outcomes = outcomes?;
     cell.failures.extend(outcomes.errors.iter().cloned());
     watcher.begins(cell.round, cell.engine, "waiting until the server is quiet");
     let before = cpu();
@@ -575,6 +638,59 @@ mod tests {
             client_cpu_s: 4.0,
             errors: vec![],
         }
+    }
+
+    struct Unwatched;
+
+    impl Watcher for Unwatched {
+        fn loading(&mut self, _: Engine, _: u64, _: u64, _: f64) {}
+        fn loaded(&mut self, _: &Loaded) {}
+        fn begins(&mut self, _: u32, _: Engine, _: &str) {}
+        fn second(&mut self, _: &Second) {}
+        fn measured(&mut self, _: &Cell) {}
+    }
+
+    #[test]
+    fn what_an_earlier_run_loaded_otherwise_or_half_is_loaded_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let loads = |design: &Design| {
+            // Where there is no MariaDB, loading is what fails first.
+            let place =
+                Place { prefix: folder.path(), plugin: folder.path(), directory: folder.path(), kept: None };
+            let interrupt = Interrupt::default();
+            let settings = BTreeMap::new();
+            let mut unwatched = Unwatched;
+            let experiment = Experiment::new(design, place, &settings, &interrupt, &mut unwatched);
+            let made = (experiment.made(Engine::TidesDb), experiment.recipe(Engine::TidesDb));
+            assert!(experiment.one(Engine::TidesDb, 1).is_err(), "there is no server");
+            made
+        };
+        let mut design = Design {
+            engines: vec![Engine::TidesDb],
+            rounds: 1,
+            scale: Scale::full(1),
+            users: 1,
+            build_users: 1,
+            ramp_up_s: 0,
+            duration_s: 1,
+            settle_s: 0,
+            seed: 1,
+            options: None,
+            memory_scale: 1.0,
+        };
+        let (made, recipe) = loads(&design);
+        fs::create_dir_all(made.parent().unwrap()).unwrap();
+        // As the data of an earlier run's last round leave it: a folder, and no word of how it was made.
+        fs::create_dir_all(made.with_extension("")).unwrap();
+        loads(&design);
+        fs::write(&made, &recipe).unwrap();
+        // It is whole: the run begins on it, and from then on it is not.
+        loads(&design);
+        assert!(!made.exists());
+        fs::write(&made, &recipe).unwrap();
+        design.scale = Scale::full(2);
+        let (_, other) = loads(&design);
+        assert!(made.exists() && other != recipe, "another size is not begun on");
     }
 
     #[test]

@@ -189,6 +189,7 @@ pub(crate) mod tests {
             check_s: 3.0,
             figures: Some(figures),
             seconds: Vec::new(),
+            telemetry: None,
         }
     }
 

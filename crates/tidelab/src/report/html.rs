@@ -24,7 +24,7 @@ const STYLES: [&str; 5] = [
 ];
 
 /// In the order in which they need each other; all are parts of one function.
-const SCRIPTS: [&str; 18] = [
+const SCRIPTS: [&str; 19] = [
     include_str!("../../assets/report/elements.js"),
     include_str!("../../assets/report/units.js"),
     include_str!("../../assets/report/data.js"),
@@ -38,6 +38,7 @@ const SCRIPTS: [&str; 18] = [
     include_str!("../../assets/report/overview.js"),
     include_str!("../../assets/report/curves.js"),
     include_str!("../../assets/report/heatmap.js"),
+    include_str!("../../assets/report/driver.js"),
     include_str!("../../assets/report/latency.js"),
     include_str!("../../assets/report/seconds.js"),
     include_str!("../../assets/report/cells.js"),

@@ -11,6 +11,7 @@ use serde_json::{json, Value};
 
 use super::compact;
 use super::downsample::downsample;
+use super::driver;
 use super::groups::{merged, percentile_curve, Group, Summary};
 use crate::error::{io_error, Result};
 use crate::measure::statistics::{Ratio, Spread};
@@ -143,6 +144,8 @@ fn view(kept: &Kept, directory: &Path, points: usize) -> Value {
         "notes": run.notes,
         "problems": problems,
         "cells": lines,
+        "driver": driver::lines(run, &summary, cells),
+        "near": driver::NEAR,
         "groups": summary.groups.iter().map(|group| combination(group, cells)).collect::<Vec<Value>>(),
         "series": series,
     })

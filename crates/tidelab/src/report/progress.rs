@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::sparks::Sparks;
 use crate::measure::cell::Cell;
 use crate::measure::experiment::{Design, Watcher};
 use crate::measure::plan::Step;
@@ -74,7 +75,9 @@ pub struct Progress {
     runs: usize,
     runs_over: usize,
     now: String,
-    measured: bool,
+    /// Who is measured now; none between measurements.
+    measured: Option<String>,
+    sparks: Sparks,
 }
 
 impl Progress {
@@ -116,7 +119,8 @@ impl Progress {
             runs,
             runs_over: 0,
             now: String::new(),
-            measured: false,
+            measured: None,
+            sparks: Sparks::default(),
             steps,
             first: 0,
         }
@@ -153,7 +157,13 @@ pub(super) fn red(text: &str) -> String {
 
 impl Watcher for Progress {
     fn begins(&mut self, number: usize, round: u32, step: Step) {
-        self.measured = matches!(step, Step::Measure(..));
+        self.measured = match step {
+            Step::Measure(engine, _) => Some(engine.to_string()),
+            _ => None,
+        };
+        if let Some(engine) = &self.measured {
+            self.sparks.begins(engine);
+        }
         let what = match step {
             Step::Prepare(engine) => format!("{engine}: making tables"),
             Step::Update(engine) => format!("{engine}: updates before the reads"),
@@ -166,11 +176,10 @@ impl Watcher for Progress {
     }
 
     fn second(&mut self, second: &Second) {
-        if self.measured {
-            self.bar.set_message(format!(
-                "{}, {:.0} s: {:.0} transactions/s",
-                self.now, second.at_s, second.transactions_per_s
-            ));
+        if let Some(engine) = &self.measured {
+            self.sparks.second(engine, second.transactions_per_s);
+            let below = self.sparks.picture("transactions/s");
+            self.bar.set_message(format!("{}, {:.0} s{below}", self.now, second.at_s));
         }
     }
 
@@ -200,7 +209,7 @@ impl Watcher for Progress {
 }
 
 /// `7 min 30 s`, or seconds alone below one minute.
-pub(super) fn minutes(seconds: f64) -> String {
+pub(crate) fn minutes(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
     if seconds < 60 {
         return format!("{seconds} s");

@@ -20,8 +20,11 @@ pub struct ServerFacts {
     pub version: String,
     /// Where it is installed.
     pub prefix: String,
-    /// The settings that were asked for; each was read back.
+    /// The settings that were asked for.
     pub settings: BTreeMap<String, String>,
+    /// What the server said of each of them when it ran; one that it says nothing of is not there.
+    #[serde(default)]
+    pub read_back: BTreeMap<String, String>,
     /// All variables of the engines and those that bear on the comparison, as read back.
     pub variables: BTreeMap<String, String>,
 }
@@ -42,6 +45,10 @@ impl ServerFacts {
             version: variables.get("version").cloned().unwrap_or_default(),
             prefix: prefix.to_string(),
             settings: asked.iter().map(|s| (s.name.to_string(), s.value.clone())).collect(),
+            read_back: asked
+                .iter()
+                .filter_map(|s| Some((s.name.to_string(), variables.get(s.name.as_ref())?.clone())))
+                .collect(),
             variables: variables
                 .iter()
                 .filter(|(name, _)| {
@@ -144,6 +151,7 @@ pub(crate) mod tests {
                 version: "11.8.6-MariaDB".to_string(),
                 prefix: "/p".to_string(),
                 settings: BTreeMap::new(),
+                read_back: BTreeMap::new(),
                 variables: BTreeMap::new(),
             },
             design: Design {
@@ -157,6 +165,19 @@ pub(crate) mod tests {
             summary: lines(&cells, &workloads, &engines),
             record: Record { cells, at_end, ended_early: None },
         }
+    }
+
+    #[test]
+    fn what_was_asked_stands_beside_what_the_server_says() {
+        use crate::server::settings::setting;
+        let asked = [setting("max_connections", "151"), setting("innodb_buffer_pool_size", "64M")];
+        let said = [("innodb_buffer_pool_size", "67108864"), ("hostname", "h")]
+            .map(|(n, v)| (n.to_string(), v.to_string()));
+        let facts = ServerFacts::new("/p", &asked, &BTreeMap::from(said));
+        assert_eq!(facts.settings["innodb_buffer_pool_size"], "64M");
+        assert_eq!(facts.read_back["innodb_buffer_pool_size"], "67108864");
+        assert!(!facts.read_back.contains_key("max_connections"), "the server says nothing of it");
+        assert!(!facts.variables.contains_key("hostname"));
     }
 
     #[test]

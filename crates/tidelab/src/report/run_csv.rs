@@ -40,14 +40,21 @@ struct Combination<'a> {
 /// Writes the three CSV files into the run's folder and returns their paths. Errors: those of files.
 pub fn write_csv(kept: &Kept) -> Result<Vec<PathBuf>> {
     let summary = Summary::of(&kept.run, &kept.cells);
-    let mut written = vec![kept.folder.join("summary.csv"), kept.folder.join("cells.csv")];
-    write_rows(&written[0], &summary_rows(kept, &summary))?;
-    write_rows(&written[1], &cell_rows(kept, &summary))?;
+    let mut written = write_figures(kept, &kept.folder)?;
     if kept.cells.iter().any(|cell| !cell.series.is_empty()) {
         let path = kept.folder.join("seconds.csv");
         write_seconds(&path, kept, &summary)?;
         written.push(path);
     }
+    Ok(written)
+}
+
+/// Writes `summary.csv` and `cells.csv` into a folder and returns their paths. Errors: those of files.
+pub fn write_figures(kept: &Kept, folder: &Path) -> Result<Vec<PathBuf>> {
+    let summary = Summary::of(&kept.run, &kept.cells);
+    let written = vec![folder.join("summary.csv"), folder.join("cells.csv")];
+    write_rows(&written[0], &summary_rows(kept, &summary))?;
+    write_rows(&written[1], &cell_rows(kept, &summary))?;
     Ok(written)
 }
 

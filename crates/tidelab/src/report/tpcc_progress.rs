@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::progress::{minutes, red, say};
-use crate::measure::tpcc::{Cell, Design, Loaded, Watcher};
+use super::sparks::Sparks;
+use crate::measure::tpcc::{Cell, Design, Loaded, Watcher, RUNNING};
 use crate::server::engine::Engine;
 use crate::workload::tpcc::drive::Second;
 
@@ -29,14 +30,17 @@ pub struct Progress {
     rate: f64,
     now: String,
     said: Instant,
+    /// Who is measured, where that is not its engine.
+    name: Option<String>,
+    measured: String,
+    sparks: Sparks,
 }
 
 impl Progress {
-    /// For one round that belongs to a larger run, which says itself how far it is.
-    pub fn of_one(design: &Design) -> Progress {
-        let mut progress = Progress::quiet(design);
-        progress.runs = 1;
-        progress
+    /// For one round of a competitor that belongs to a larger run, which says itself how far it is.
+    /// `sparks` are those of the rounds before.
+    pub fn of_one(design: &Design, name: &str, sparks: Sparks) -> Progress {
+        Progress { runs: 1, name: Some(name.to_string()), sparks, ..Progress::quiet(design) }
     }
 
     /// For a design.
@@ -73,6 +77,9 @@ impl Progress {
             rate: GUESSED_RATE,
             now: String::new(),
             said: Instant::now(),
+            name: None,
+            measured: String::new(),
+            sparks: Sparks::default(),
         }
     }
 
@@ -86,9 +93,10 @@ impl Progress {
         say(&self.bar, line);
     }
 
-    /// Takes the line away.
-    pub fn close(&self) {
+    /// Takes the line away. What it has seen of competitors is for the next one of the run.
+    pub fn close(self) -> Sparks {
         self.bar.finish_and_clear();
+        self.sparks
     }
 }
 
@@ -125,6 +133,10 @@ impl Watcher for Progress {
     }
 
     fn begins(&mut self, round: u32, engine: Engine, what: &str) {
+        self.measured = self.name.clone().unwrap_or_else(|| engine.to_string());
+        if round > 0 && what == RUNNING {
+            self.sparks.begins(&self.measured);
+        }
         self.now = match round {
             0 => format!("{engine}: {what}"),
             _ => format!("round {round}/{}, {} left: {engine}: {what}", self.rounds, minutes(self.left(0.0))),
@@ -133,11 +145,12 @@ impl Watcher for Progress {
     }
 
     fn second(&mut self, second: &Second) {
+        self.sparks.second(&self.measured, second.new_orders_per_s * 60.0);
+        let below = self.sparks.picture("new orders/min");
         self.bar.set_message(format!(
-            "{}, {:.0} s: {:.0} new orders/min, {:.0} transactions/min",
+            "{}, {:.0} s: {:.0} transactions/min{below}",
             self.now,
             second.at_s,
-            second.new_orders_per_s * 60.0,
             second.transactions_per_s * 60.0
         ));
     }

@@ -264,6 +264,7 @@ pub(crate) mod tests {
                 cell(Engine::TidesDb, 2, 18_000.0),
             ],
             servers: BTreeMap::new(),
+            files: Vec::new(),
             ended_early: None,
         };
         let machine = crate::report::result::tests::machine();

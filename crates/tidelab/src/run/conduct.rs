@@ -1,8 +1,11 @@
 //! Carries a run out, cell by cell, and goes on with one that was ended.
 
-use super::{now_unix_s, Cell, CellId, Folder, Run};
+use std::time::{Duration, Instant};
+
+use super::{now_unix_s, Cell, CellId, Folder, Run, Unbounded};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
+use crate::report::progress::minutes;
 
 /// Cells that are measured together, because they share what was made for them: one load of
 /// tables, one server. A run that is resumed measures a group anew unless all of it is there.
@@ -27,6 +30,17 @@ pub trait Conductor {
 
     /// Ends what it began, as servers. Called once, also after an error.
     fn close(&mut self) -> Result<()>;
+
+    /// The rules that its servers' settings come from, as names and texts of files: the run keeps and
+    /// shows them.
+    fn rules(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// What is to be measured without an engine, to stand beside its cells.
+    fn unbounded(&self) -> Vec<Unbounded> {
+        Vec::new()
+    }
 }
 
 /// Measures the groups that are not in the folder. True: all cells are there and count.
@@ -44,8 +58,10 @@ pub fn conduct(
     }
     run.ended_early = None;
     let mut ended = Ok(());
+    let start = Instant::now();
     for (n, group) in open.iter().enumerate() {
-        eprintln!("[{}/{}] {}", before + n + 1, groups.len(), group.title);
+        let left = left(start.elapsed(), n, open.len());
+        eprintln!("[{}/{}] {}{left}", before + n + 1, groups.len(), group.title);
         ended = interrupt.check().and_then(|()| conductor.measure(group, run, folder));
         if ended.is_ok() {
             ended = folder.write_head(run);
@@ -64,6 +80,15 @@ pub fn conduct(
     ended?;
     let (_, cells) = super::folder::read(folder.path())?;
     Ok(groups.iter().flat_map(|g| &g.cells).all(|id| cells.iter().any(|c| c.id == *id && c.counts())))
+}
+
+/// How long the rest takes if it takes as long as what is over; nothing before anything is over.
+fn left(took: Duration, over: usize, of: usize) -> String {
+    if over == 0 {
+        return String::new();
+    }
+    let left = took.as_secs_f64() / over as f64 * (of - over) as f64;
+    format!(", about {} left", minutes(left))
 }
 
 /// The folder for a run: a new one, or the one to go on with if that was begun with the same design.
@@ -158,6 +183,12 @@ mod tests {
         let (head, cells) = folder::read(&path).unwrap();
         assert_eq!((head.ended_early, cells.len()), (None, 6));
         assert_eq!(head.started_unix_s, run.started_unix_s);
+    }
+
+    #[test]
+    fn the_rest_takes_as_long_as_what_is_over() {
+        assert_eq!(left(Duration::from_secs(5), 0, 3), "");
+        assert_eq!(left(Duration::from_secs(60), 2, 6), ", about 2 min 00 s left");
     }
 
     #[test]

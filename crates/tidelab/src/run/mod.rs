@@ -6,6 +6,7 @@
 //! which is written as the run goes on: a cell is there whole or not at all, and a run that was
 //! ended goes on with what is missing ([`conduct`]).
 
+pub mod bound;
 pub mod cell;
 pub mod conduct;
 pub mod folder;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use bound::{Bound, Unbounded};
 pub use cell::{Buckets, Cell, CellId};
 pub use conduct::{conduct, Conductor, Group};
 pub use folder::Folder;
@@ -130,6 +132,9 @@ pub struct Run {
     /// Sentences that the report shows with the results, as what a rule left out.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// How fast the load goes where no engine is in the way.
+    #[serde(default)]
+    pub bounds: Vec<Bound>,
     /// Why it ended before its last cell.
     pub ended_early: Option<String>,
 }
@@ -154,6 +159,7 @@ impl Run {
             reference: None,
             files: Vec::new(),
             notes: Vec::new(),
+            bounds: Vec::new(),
             ended_early: None,
         }
     }

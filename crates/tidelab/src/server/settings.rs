@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::alignment::{Alignment, Situation, Sync};
 use super::engine::Engine;
-use super::release::Family;
+use super::release::{Family, Release, Version};
 
 /// One variable of the server and the value it is asked to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,39 +33,42 @@ pub fn setting(name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> 
     Setting { name: name.into(), value: value.into(), held: true }
 }
 
-/// The bound on all of TidesDB's memory, as a multiple of its cache: the cache, the memtable
-/// that is written to, those that are being flushed, and what reads and merges hold.
-const TIDESDB_MEMORY_IN_CACHES: u64 = 5;
+/// The rules of the comparison with synchronous commits off: the file that runs keep and show.
+pub const COMPARISON: &str = include_str!("../../configs/comparison.toml");
 
 /// The settings for these engines with a cache of `cache_mb` megabytes each and room for
-/// `connections` clients.
+/// `connections` clients: what [`COMPARISON`] says.
 pub fn comparison(engines: &[Engine], cache_mb: u64, connections: u32) -> Vec<Setting> {
-    let cache = format!("{cache_mb}M");
-    let mut all = vec![
-        setting("performance_schema", "OFF"),
-        setting("log_bin", "OFF"),
-        setting("query_cache_type", "OFF"),
-        setting("tx_isolation", "REPEATABLE-READ"),
-        setting("max_connections", connections.max(151).to_string()),
-        // The server keeps InnoDB in any case: with a small pool it takes little from the rest.
-        setting("innodb_buffer_pool_size", cache.clone()),
-        setting("innodb_flush_log_at_trx_commit", "0"),
-    ];
-    for engine in engines {
-        match engine {
-            Engine::InnoDb => {}
-            Engine::RocksDb => all.extend([
-                setting("rocksdb_block_cache_size", cache.clone()),
-                setting("rocksdb_flush_log_at_trx_commit", "0"),
-            ]),
-            Engine::TidesDb => all.extend([
-                setting("tidesdb_block_cache_size", cache.clone()),
-                setting("tidesdb_unified_memtable_write_buffer_size", cache.clone()),
-                setting("tidesdb_max_memory_usage", format!("{}M", cache_mb * TIDESDB_MEMORY_IN_CACHES)),
-                setting("tidesdb_unified_memtable_sync_mode", "NONE"),
-                setting("tidesdb_default_sync_mode", "NONE"),
-                setting("tidesdb_default_compression", "LZ4"),
-            ]),
+    ruled(&[COMPARISON], engines, cache_mb, connections)
+}
+
+/// What rule files that are compiled in say for one server with these engines, later files last; for
+/// none they are the rules that no engine is named in.
+pub fn ruled(files: &[&str], engines: &[Engine], cache_mb: u64, connections: u32) -> Vec<Setting> {
+    const GOOD: &str = "the files are compiled in, and tests apply them for every engine";
+    let mut all: Vec<Setting> = Vec::new();
+    for file in files {
+        let rules = Alignment::parse(file).expect(GOOD);
+        // What is said of all engines is said of InnoDB too, which every server has.
+        let innodb = [Engine::InnoDb];
+        for engine in if engines.is_empty() { &innodb } else { engines } {
+            let situation = Situation {
+                release: Release { family: Family::MariaDB, version: Version(11, 8, 6) },
+                engine: *engine,
+                memory: cache_mb << 20,
+                redo: 0,
+                sync: Sync::Off,
+                binary_log: false,
+                connections: u64::from(connections.max(151)),
+                open_tables: 0,
+                cpus: 1,
+            };
+            for said in rules.apply(&situation).expect(GOOD).settings {
+                match all.iter_mut().find(|s| s.name == said.name) {
+                    Some(there) => *there = said,
+                    None => all.push(said),
+                }
+            }
         }
     }
     all
@@ -318,12 +322,13 @@ mod tests {
             "plugin-load-add = \"ha_tidesdb.so\"",
             "plugin-load-add = \"ha_rocksdb.so\"",
             "tidesdb-data-home-dir = \"/d/tidesdb_data\"",
-            "innodb_buffer_pool_size = \"64M\"",
+            "innodb_buffer_pool_size = \"67108864\"",
             "innodb_flush_log_at_trx_commit = \"0\"",
-            "rocksdb_block_cache_size = \"64M\"",
+            "rocksdb_block_cache_size = \"67108864\"",
             "rocksdb_flush_log_at_trx_commit = \"0\"",
-            "tidesdb_block_cache_size = \"64M\"",
-            "tidesdb_unified_memtable_write_buffer_size = \"64M\"",
+            "tidesdb_block_cache_size = \"67108864\"",
+            "tidesdb_unified_memtable_write_buffer_size = \"67108864\"",
+            "tidesdb_max_memory_usage = \"335544320\"",
             "tidesdb_unified_memtable_sync_mode = \"NONE\"",
             "tidesdb_default_sync_mode = \"NONE\"",
             "tidesdb_default_compression = \"LZ4\"",

@@ -23,10 +23,13 @@ use nix::unistd::{sysconf, SysconfVar};
 use super::counters::{
     self, CpuTicks, DiskCounters, Memory, NetworkBytes, ProcessBytes, ProcessCounters, Tasks,
 };
-use super::status::{is_level, StatusSource};
+use super::status::{is_level, ServerStatus, StatusSource, CHOSEN};
 use crate::error::{io_error, Result};
 use crate::run::Series;
+use crate::server::session::Address;
 
+/// What a recording is called in the folder of a cell.
+pub const FILE: &str = "telemetry.csv";
 /// How often it looks.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// A rest at the end that is shorter is not worth a row.
@@ -49,6 +52,12 @@ pub struct Recording {
 }
 
 impl Recorder {
+    /// Begins beside a load on a server, as cells of runs keep it: with the [`CHOSEN`] counters over a
+    /// connection of its own. `process` is that of the server where it is known. Errors: as in `start`.
+    pub fn of_server(process: Option<u32>, directory: &Path, address: &Address) -> Result<Recorder> {
+        Recorder::start(process, directory, Some(Box::new(ServerStatus::of(address, CHOSEN))))
+    }
+
     /// Begins: the first row is that of the second that begins now. `server` is the process of the
     /// server, `directory` one on the device of interest. Errors: no thread can be made.
     pub fn start(

@@ -7,6 +7,36 @@ use crate::server::session::{Address, Session};
 /// An answer later than this belongs to another second.
 const ANSWER_LIMIT: Duration = Duration::from_millis(900);
 
+/// The counters that a kept run has each second; those that a server does not have are not there.
+pub const CHOSEN: [&str; 26] = [
+    "Questions",
+    "Com_commit",
+    "Handler_read_key",
+    "Handler_read_next",
+    "Handler_write",
+    "Handler_update",
+    "Handler_delete",
+    "Threads_running",
+    "Innodb_buffer_pool_reads",
+    "Innodb_buffer_pool_pages_flushed",
+    "Innodb_data_fsyncs",
+    "Innodb_os_log_written",
+    "Rocksdb_block_cache_miss",
+    "Rocksdb_compact_write_bytes",
+    "Tidesdb_cache_hits",
+    "Tidesdb_cache_misses",
+    "Tidesdb_memtable_bytes",
+    "Tidesdb_memory_pressure",
+    "Tidesdb_flush_bytes_written",
+    "Tidesdb_compaction_bytes_written",
+    "Tidesdb_compaction_debt_bytes",
+    "Tidesdb_wal_bytes_written",
+    "Tidesdb_total_sstables",
+    "Tidesdb_total_tombstones",
+    "Tidesdb_backpressure_waits",
+    "Tidesdb_lock_waits",
+];
+
 /// Where status counters come from.
 pub trait StatusSource: Send {
     /// The counters now, by name; none when the server did not answer in time.

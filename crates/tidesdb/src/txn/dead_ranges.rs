@@ -47,7 +47,7 @@ use primitives::{read, write, AtomicU64, Ordering, RwLock};
 use crate::types::{FamilyId, Seq, MAX_SEQ};
 
 /// Parts of the families, by number: one bit for each tells whether it has ranges.
-const SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
+const SHARDS: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// Ranges that are kept of a family, candidates included.
 const RANGES_OF_FAMILY: usize = 16;

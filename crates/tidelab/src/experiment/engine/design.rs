@@ -395,6 +395,7 @@ pub fn facts(version: &str, settings: &Settings, counters: &[(String, u64)]) -> 
         version: version.to_string(),
         prefix: String::new(),
         settings: asked,
+        read_back: BTreeMap::new(),
         variables: counters.iter().map(|(name, value)| (name.clone(), value.to_string())).collect(),
     }
 }

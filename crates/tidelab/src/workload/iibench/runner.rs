@@ -5,7 +5,7 @@
 //! would change what the next task finds in the caches.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::contents::{self, Contents};
@@ -19,8 +19,9 @@ use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::measure::quiet;
 use crate::run::Series;
-use crate::server::session::{Failure, Session};
+use crate::server::session::{Address, Failure, Session};
 use crate::telemetry::process::process_use;
+use crate::telemetry::recorder::Recorder;
 
 /// The server's number for a database that is not there.
 const NO_DATABASE: u16 = 1049;
@@ -44,6 +45,8 @@ pub struct Runner<'a> {
     pub server: Option<u32>,
     /// After a task, so long at most until the server is quiet; zero: it is not waited for.
     pub settle: Duration,
+    /// Whether to record beside a load, and where the server's files are and how it is reached.
+    recorded: Option<(PathBuf, Address)>,
     tables: BTreeMap<(String, String), Known>,
 }
 
@@ -61,6 +64,8 @@ pub struct Measured {
     pub after_cpu_s: Option<f64>,
     /// Each second.
     pub series: Series,
+    /// What machine and server did in each second; none where nobody asked for it.
+    pub telemetry: Option<Series>,
     /// Worst latencies by ten seconds, of inserts, queries and deletes: end and milliseconds.
     pub windows: BTreeMap<Group, Vec<(f64, f64)>>,
     /// Rates of whole ten seconds: end and rows or queries a second.
@@ -90,7 +95,12 @@ pub const SECONDS: [&str; 14] = [
 impl<'a> Runner<'a> {
     /// One that knows no table yet.
     pub fn new(interrupt: &'a Interrupt, server: Option<u32>, settle: Duration) -> Runner<'a> {
-        Runner { interrupt, server, settle, tables: BTreeMap::new() }
+        Runner { interrupt, server, settle, recorded: None, tables: BTreeMap::new() }
+    }
+
+    /// Records beside each load what machine and server do; the server's files are in `directory`.
+    pub fn with_telemetry(self, directory: &Path, address: &Address) -> Runner<'a> {
+        Runner { recorded: Some((directory.to_path_buf(), address.clone())), ..self }
     }
 
     /// Runs a task; its lines go to `log`, and to `say` for those who wait. With `examine`, the
@@ -130,6 +140,9 @@ impl<'a> Runner<'a> {
             server: self.server,
             interrupt: self.interrupt,
         };
+        let beside =
+            |(directory, address): &(PathBuf, Address)| Recorder::of_server(self.server, directory, address);
+        let recorder = self.recorded.as_ref().map(beside).transpose()?;
         let mut last = Duration::ZERO;
         let outcome = drive.run(|second| {
             last = second.at;
@@ -139,6 +152,7 @@ impl<'a> Runner<'a> {
             }
             Ok(())
         })?;
+        let telemetry = recorder.map(|recorder| recorder.stop().series);
         if let Some(text) = lines.close(last)? {
             say(&text);
         }
@@ -166,6 +180,7 @@ impl<'a> Runner<'a> {
             windows: record.windows(),
             rates: record.rates(outcome.seconds),
             series: record.series,
+            telemetry,
             outcome,
             failures,
         })

@@ -2,41 +2,16 @@
 //! at a size that is asked for.
 
 use crate::server::engine::Engine;
-use crate::server::settings::{comparison, setting, Setting};
+use crate::server::settings::{ruled, Setting, COMPARISON};
+
+/// The rules that come on top of [`COMPARISON`]: the file that runs keep and show.
+pub const RULES: &str = include_str!("../../../configs/iibench.toml");
 
 /// The settings of a server with these engines: a cache of the same size for each, READ-COMMITTED,
 /// no binary log, no doublewrite buffer, LZ4, logs written about once a second instead of at each
-/// commit, eight background threads at most.
+/// commit, eight background threads at most. [`RULES`] says why.
 pub fn of_server(engines: &[Engine], cache_mb: u64, connections: u32) -> Vec<Setting> {
-    let mut all = comparison(engines, cache_mb, connections);
-    let mut ask = |name: &'static str, value: &str| {
-        all.retain(|other| other.name != name);
-        all.push(setting(name, value));
-    };
-    ask("tx_isolation", "READ-COMMITTED");
-    ask("innodb_doublewrite", "OFF");
-    for engine in engines {
-        match engine {
-            Engine::InnoDb => {
-                ask("innodb_read_io_threads", "4");
-                ask("innodb_write_io_threads", "4");
-            }
-            Engine::RocksDb => {
-                ask("rocksdb_max_background_jobs", "8");
-                ask(
-                    "rocksdb_default_cf_options",
-                    "compression=kLZ4Compression;bottommost_compression=kLZ4Compression",
-                );
-                // In a small cache, cut into shards, the indexes of large files would never stay.
-                ask("rocksdb_cache_index_and_filter_blocks", "OFF");
-            }
-            Engine::TidesDb => {
-                ask("tidesdb_flush_threads", "4");
-                ask("tidesdb_compaction_threads", "4");
-            }
-        }
-    }
-    all
+    ruled(&[COMPARISON, RULES], engines, cache_mb, connections)
 }
 
 #[cfg(test)]
@@ -53,6 +28,8 @@ mod tests {
         assert_eq!(names.len(), count);
         let value = |name: &str| all.iter().find(|s| s.name == name).map(|s| s.value.clone());
         assert_eq!(value("tx_isolation").as_deref(), Some("READ-COMMITTED"));
+        assert_eq!(value("rocksdb_max_background_jobs").as_deref(), Some("8"));
+        assert_eq!(value("tidesdb_compaction_threads").as_deref(), Some("4"));
         let innodb = of_server(&[Engine::InnoDb], 64, 40);
         assert!(innodb.iter().all(|s| !s.name.contains("rocksdb") && !s.name.contains("tidesdb")));
     }

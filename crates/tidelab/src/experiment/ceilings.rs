@@ -1,0 +1,124 @@
+//! What driver and server reach where no engine is in the way, measured with a run: once, before its
+//! first cell, by what [`crate::doctor::driver`] measures for `tidelab doctor`.
+
+use std::collections::BTreeMap;
+
+use super::Site;
+use crate::doctor::ceiling::{Ceiling, Ceilings, Driver};
+use crate::doctor::driver::{self, Effort, Loads, CALL};
+use crate::error::{Error, Result};
+use crate::run::bound::Driven;
+use crate::run::{Bound, Run, Unbounded};
+
+/// Measured seconds of each load; one before them does not count.
+const SECONDS: u32 = 2;
+
+/// Measures what is wanted and puts it into the run. A load that fails is a note of the run and ends
+/// nothing: the cells are right without it. Errors: an interrupt, those of files.
+pub fn measure(wanted: &[Unbounded], site: Site<'_>, run: &mut Run) -> Result<()> {
+    if wanted.is_empty() || !run.bounds.is_empty() {
+        return Ok(());
+    }
+    for (clients, loads) in by_clients(wanted) {
+        eprintln!("what driver and server reach without an engine, {clients} clients");
+        let effort = Effort { threads: clients, seconds: SECONDS };
+        let directory = site.data.join("server");
+        match driver::measure(site.prefix, &directory, effort, &loads, site.interrupt, |_| {}) {
+            Ok(measured) => run.bounds.extend(bounds(wanted, &measured)),
+            Err(error @ (Error::Interrupted | Error::Io { .. })) => return Err(error),
+            Err(error) => {
+                let text =
+                    format!("how fast {clients} clients go without an engine was not measured: {error}");
+                eprintln!("{text}");
+                if !run.notes.contains(&text) {
+                    run.notes.push(text);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One server for each number of clients, upwards.
+fn by_clients(wanted: &[Unbounded]) -> BTreeMap<u32, Loads> {
+    let mut all = BTreeMap::new();
+    for one in wanted {
+        let none = || Loads { statements: false, calls: false, workloads: Vec::new() };
+        let loads: &mut Loads = all.entry(one.clients).or_insert_with(none);
+        match one.driven {
+            Driven::Call => loads.calls = true,
+            Driven::Sysbench(workload) if !loads.workloads.contains(&workload) => {
+                loads.workloads.push(workload);
+            }
+            Driven::Sysbench(_) => {}
+        }
+    }
+    all
+}
+
+fn bounds(wanted: &[Unbounded], measured: &Ceilings) -> Vec<Bound> {
+    let clients = measured.threads;
+    let mut all = Vec::new();
+    for one in wanted.iter().filter(|one| one.clients == clients) {
+        let bound = |ceiling: &Ceiling, metric: &str, what: String, value: f64| Bound {
+            labels: one.labels.clone(),
+            metric: metric.to_string(),
+            what,
+            value,
+            driver_cpu_us: ceiling.driver_cpu_us,
+            server_cpu_us: ceiling.server_cpu_us,
+        };
+        match one.driven {
+            Driven::Call => all.extend(measured.of(Driver::Client, CALL, "").map(|found| {
+                let what = format!("calls of an empty procedure, {clients} clients");
+                bound(found, "tpm", what, found.transactions_per_s * 60.0)
+            })),
+            Driven::Sysbench(workload) => {
+                for engine in ["BLACKHOLE", "MEMORY"] {
+                    all.extend(measured.of(Driver::Sysbench, workload.name(), engine).map(|found| {
+                        let what = format!("sysbench {workload} on {engine}, {clients} clients");
+                        bound(found, "transactions_per_s", what, found.transactions_per_s)
+                    }));
+                }
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::ceiling::tests::ceilings;
+    use crate::workload::sysbench::Workload;
+
+    #[test]
+    fn each_load_is_measured_once_for_each_number_of_clients() {
+        let of = |rows: &str, workload, clients| {
+            Unbounded::new([("table_size", rows.to_string())], Driven::Sysbench(workload), clients)
+        };
+        let wanted = [
+            of("10", Workload::PointSelect, 8),
+            of("20", Workload::PointSelect, 8),
+            of("10", Workload::Insert, 1),
+            Unbounded::new([], Driven::Call, 8),
+        ];
+        let all = by_clients(&wanted);
+        assert_eq!(all.keys().copied().collect::<Vec<u32>>(), [1, 8]);
+        assert_eq!((all[&8].workloads.as_slice(), all[&8].calls), (&[Workload::PointSelect][..], true));
+        assert_eq!((all[&1].workloads.as_slice(), all[&1].calls), (&[Workload::Insert][..], false));
+        // The sample's ceilings are those of 8 clients.
+        let bounds = bounds(&wanted, &ceilings());
+        let told: Vec<(&str, f64)> = bounds.iter().map(|b| (b.what.as_str(), b.value)).collect();
+        assert_eq!(
+            told,
+            [
+                ("sysbench point_select on BLACKHOLE, 8 clients", 50_000.0),
+                ("sysbench point_select on MEMORY, 8 clients", 40_000.0),
+                ("sysbench point_select on BLACKHOLE, 8 clients", 50_000.0),
+                ("sysbench point_select on MEMORY, 8 clients", 40_000.0),
+            ]
+        );
+        assert_eq!(bounds[2].labels["table_size"], "20");
+    }
+}

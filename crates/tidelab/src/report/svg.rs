@@ -1,0 +1,326 @@
+//! Charts of a kept run as SVG files of their own, for README and documents: the same data give the
+//! same bytes. A file needs nothing beside it, has a surface of its own, so that it can be read on a
+//! light and on a dark page, and follows a viewer that asks for dark colours.
+//!
+//! A chart has a block for each combination of labels, in it a bar for each competitor: its length is
+//! the median, the line across its end goes from the least to the greatest round. Blocks have scales
+//! of their own, from 0 to the greatest round of the block: bars are compared within a block.
+
+use std::fmt::Write as _;
+
+use super::groups::{Group, Summary};
+use super::page::Kept;
+use super::quantity::quantity;
+use super::run_table::{ratio_text, title};
+use crate::error::{Error, Result};
+use crate::run::Better;
+
+/// Colours of competitors, in the order of their axis; the first eight can be told apart with any kind
+/// of colour vision. Each also on a dark surface.
+const COLOURS: [(&str, &str); 8] = [
+    ("#0b6fb8", "#58a9ee"),
+    ("#d9730d", "#f09a4a"),
+    ("#0f8a5f", "#3fc795"),
+    ("#b0488f", "#e08cc6"),
+    ("#7a5c00", "#d3b544"),
+    ("#5b53c9", "#a29bf5"),
+    ("#c0392b", "#f28374"),
+    ("#4a7d8c", "#7fbccd"),
+];
+const WIDTH: f64 = 860.0;
+const EDGE: f64 = 16.0;
+/// Where bars begin, and how long they are at most.
+const BARS_AT: f64 = 150.0;
+const LONGEST: f64 = 330.0;
+const ROW: f64 = 22.0;
+/// Combinations of a chart at most: more are no chart that anybody reads.
+const BLOCKS: usize = 24;
+
+/// What is to be drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chart {
+    /// `throughput`, `p99`, or the name of a metric.
+    pub metric: String,
+    /// Values by axis that combinations must have.
+    pub only: Vec<(String, String)>,
+}
+
+/// The place of the metric that a chart names: `throughput` is the first main one of which more is
+/// better, `p99` the first main one that ends with `p99_ms`, or else any that does. Errors name those
+/// that there are.
+fn metric(kept: &Kept, name: &str) -> Result<usize> {
+    let metrics = &kept.run.metrics;
+    let found = match name {
+        "throughput" => metrics
+            .iter()
+            .position(|m| m.main && m.better == Better::Higher)
+            .or_else(|| metrics.iter().position(|m| m.better == Better::Higher)),
+        "p99" => {
+            let is = |name: &str| name.ends_with("p99_ms") || name.ends_with("p99_us");
+            metrics
+                .iter()
+                .position(|m| m.main && is(&m.name))
+                .or_else(|| metrics.iter().position(|m| is(&m.name)))
+        }
+        name => metrics.iter().position(|m| m.name == name),
+    };
+    found.ok_or_else(|| {
+        let all: Vec<&str> = metrics.iter().map(|m| m.name.as_str()).collect();
+        Error::Usage(format!("{} has no figure '{name}': throughput, p99, {}", kept.run.name, all.join(", ")))
+    })
+}
+
+/// A chart of a run. Errors: no such figure, nothing or too much to be drawn.
+pub fn draw(kept: &Kept, chart: &Chart) -> Result<String> {
+    let run = &kept.run;
+    let summary = Summary::of(run, &kept.cells);
+    let at = metric(kept, &chart.metric)?;
+    for (axis, value) in &chart.only {
+        let known = summary.axes.iter().find(|a| a.name == *axis);
+        if !known.is_some_and(|a| a.values.contains(value)) {
+            return Err(Error::Usage(format!("{} has no combination with {axis}={value}", run.name)));
+        }
+    }
+    let blocks = blocks(&summary, at, &chart.only);
+    if blocks.is_empty() {
+        return Err(Error::Usage(format!("{} has no figure {} to draw", run.name, run.metrics[at].name)));
+    }
+    if blocks.len() > BLOCKS {
+        return Err(Error::Usage(format!(
+            "{} has {} combinations, a chart holds {BLOCKS}: --only AXIS=VALUE picks some",
+            run.name,
+            blocks.len()
+        )));
+    }
+    Ok(picture(kept, &summary, at, &blocks))
+}
+
+/// Combinations that differ in more than the competitor, in their order.
+fn blocks<'a>(summary: &'a Summary, at: usize, only: &[(String, String)]) -> Vec<(String, Vec<&'a Group>)> {
+    let mut blocks: Vec<(String, Vec<&Group>)> = Vec::new();
+    for group in &summary.groups {
+        let words = summary.words(group);
+        let fits = only.iter().all(|(axis, value)| {
+            summary.axes.iter().zip(&words).any(|(a, word)| a.name == *axis && word == value)
+        });
+        let has = group.figures[at].is_some() || !group.failures.is_empty();
+        if !fits || !has {
+            continue;
+        }
+        let title = title(summary, group);
+        match blocks.iter_mut().find(|(known, _)| *known == title) {
+            Some((_, groups)) => groups.push(group),
+            None => blocks.push((title, vec![group])),
+        }
+    }
+    // A combination of which nothing is known is none.
+    blocks.retain(|(_, groups)| groups.iter().any(|g| g.figures[at].is_some()));
+    let place = |groups: &[&Group]| -> Vec<usize> {
+        let of = groups[0].labels.iter().enumerate();
+        of.filter(|(axis, _)| Some(*axis) != summary.competitor).map(|(_, at)| *at).collect()
+    };
+    blocks.sort_by_key(|(_, groups)| place(groups));
+    blocks
+}
+
+fn picture(kept: &Kept, summary: &Summary, at: usize, blocks: &[(String, Vec<&Group>)]) -> String {
+    let run = &kept.run;
+    let metric = &run.metrics[at];
+    let titled = blocks.len() > 1 || !blocks[0].0.is_empty();
+    let rows: usize = blocks.iter().map(|(_, groups)| groups.len()).sum();
+    let height = 84.0 + rows as f64 * ROW + blocks.len() as f64 * if titled { 32.0 } else { 10.0 } + 34.0;
+    let mut body = String::new();
+    let mut y = EDGE + 18.0;
+    let better = match metric.better {
+        Better::Higher => ", more is better",
+        Better::Lower => ", less is better",
+        Better::Neither => "",
+    };
+    text(&mut body, EDGE, y, "title", "start", &run.title);
+    y += 20.0;
+    let unit = if metric.unit.is_empty() || metric.unit == "B" {
+        String::new()
+    } else {
+        format!(", {}", metric.unit)
+    };
+    text(&mut body, EDGE, y, "soft", "start", &format!("{}{unit}{better}", metric.title));
+    y += 10.0;
+    for (name, groups) in blocks {
+        if titled {
+            y += 24.0;
+            text(&mut body, EDGE, y, "block", "start", name);
+            y += 8.0;
+        } else {
+            y += 10.0;
+        }
+        let greatest = groups
+            .iter()
+            .filter_map(|g| g.figures[at])
+            .map(|s| s.max)
+            .fold(0.0, f64::max)
+            .max(f64::MIN_POSITIVE);
+        for group in groups {
+            row(&mut body, summary, group, at, &metric.unit, greatest, y);
+            y += ROW;
+        }
+    }
+    y += 24.0;
+    let foot = foot(kept, summary);
+    text(&mut body, EDGE, y, "foot", "start", &foot);
+    let mut colours = String::new();
+    let mut dark = String::new();
+    for (n, (light, of_dark)) in COLOURS.iter().enumerate() {
+        let _ = write!(colours, ".c{n}{{fill:{light}}}");
+        let _ = write!(dark, ".c{n}{{fill:{of_dark}}}");
+    }
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height:.0}\" \
+         viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{label}\">\n\
+         <style>text{{font:13px system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;fill:#16202a}}\
+         .title{{font-size:16px;font-weight:600}}.block{{font-weight:600}}.soft,.foot{{fill:#566370}}\
+         .foot{{font-size:11px}}.surface{{fill:#fff;stroke:#d8dee4}}.line{{stroke:#16202a;stroke-width:1.5}}\
+         .bad{{fill:#c01c28}}{colours}\
+         @media (prefers-color-scheme:dark){{text{{fill:#e4e9ee}}.soft,.foot{{fill:#9aa7b3}}\
+         .surface{{fill:#12171c;stroke:#303a44}}.line{{stroke:#e4e9ee}}.bad{{fill:#ff7b72}}{dark}}}</style>\n\
+         <rect class=\"surface\" x=\"0.5\" y=\"0.5\" width=\"{w}\" height=\"{h:.0}\" rx=\"8\"/>\n{body}</svg>\n",
+        label = escape(&format!("{}: {}", run.title, metric.title)),
+        w = WIDTH - 1.0,
+        h = height - 1.0,
+    )
+}
+
+fn row(body: &mut String, summary: &Summary, group: &Group, at: usize, unit: &str, greatest: f64, y: f64) {
+    let place = summary.competitor.map_or(0, |axis| group.labels[axis]);
+    let name = summary.competitor.map_or("", |axis| summary.axes[axis].values[place].as_str());
+    let middle = y + ROW / 2.0;
+    text(body, BARS_AT - 8.0, middle + 4.5, "name", "end", name);
+    let Some(spread) = group.figures[at] else {
+        text(body, BARS_AT, middle + 4.5, "bad", "start", "failed");
+        return;
+    };
+    let length = |value: f64| (value.max(0.0) / greatest * LONGEST * 10.0).round() / 10.0;
+    let _ = writeln!(
+        body,
+        "<rect class=\"c{}\" x=\"{BARS_AT}\" y=\"{:.1}\" width=\"{:.1}\" height=\"14\" rx=\"2\"/>",
+        place % COLOURS.len(),
+        middle - 7.0,
+        length(spread.median).max(1.0)
+    );
+    if spread.min < spread.max {
+        let (from, to) = (BARS_AT + length(spread.min), BARS_AT + length(spread.max));
+        let _ = writeln!(
+            body,
+            "<path class=\"line\" fill=\"none\" d=\"M{from:.1} {middle:.1}H{to:.1}M{from:.1} {:.1}v8M{to:.1} {:.1}v8\"/>",
+            middle - 4.0,
+            middle - 4.0
+        );
+    }
+    let mut said = quantity(spread.median, unit);
+    if let Some(ratio) = group.ratios[at] {
+        // Three spaces would be one.
+        let _ = write!(said, "\u{2003}{}", ratio_text(&ratio, group.rounds));
+    }
+    text(body, BARS_AT + LONGEST + 12.0, middle + 4.5, "value", "start", &said);
+}
+
+/// What a reader must know to judge it.
+fn foot(kept: &Kept, summary: &Summary) -> String {
+    let mut said = match summary.rounds {
+        1 => "One round: no interval.".to_string(),
+        rounds => format!("Medians of {rounds} rounds; lines: least to greatest round."),
+    };
+    if let (Some(axis), Some(at)) = (summary.competitor, summary.reference) {
+        if summary.axes[axis].values.len() > 1 {
+            let reference = &summary.axes[axis].values[at];
+            let how = if summary.rounds > 1 { " with 98 % intervals" } else { "" };
+            let _ = write!(said, " x: ratio to {reference}{how}.");
+        }
+    }
+    if let Some(machine) = &kept.run.machine {
+        let _ = write!(said, " {}, {} CPUs.", machine.cpu, machine.cpus);
+    }
+    said
+}
+
+fn text(body: &mut String, x: f64, y: f64, class: &str, anchor: &str, said: &str) {
+    let anchor = if anchor == "start" { String::new() } else { format!(" text-anchor=\"{anchor}\"") };
+    let _ =
+        writeln!(body, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\"{anchor}>{}</text>", escape(said));
+}
+
+fn escape(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '&' => "&amp;".to_string(),
+            '<' => "&lt;".to_string(),
+            '>' => "&gt;".to_string(),
+            '"' => "&quot;".to_string(),
+            c if c.is_control() => " ".to_string(),
+            c => c.to_string(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::groups::tests::{cell, run};
+    use super::*;
+    use std::path::PathBuf;
+
+    fn kept() -> Kept {
+        let mut run = run();
+        run.title = "A & <b>".to_string();
+        let mut cells = Vec::new();
+        for round in 1..=3 {
+            for threads in ["8", "16"] {
+                cells.push(cell("A", threads, round, 100.0 + f64::from(round)));
+                cells.push(cell("B", threads, round, 50.0));
+            }
+        }
+        cells.iter_mut().for_each(|c| c.figure("p99_ms", 2.0));
+        Kept { folder: PathBuf::new(), run, cells }
+    }
+
+    fn chart(metric: &str, only: &[(&str, &str)]) -> Chart {
+        let only = only.iter().map(|(a, v)| (a.to_string(), v.to_string())).collect();
+        Chart { metric: metric.to_string(), only }
+    }
+
+    #[test]
+    fn each_combination_is_a_block_with_a_bar_for_each_competitor() {
+        let svg = draw(&kept(), &chart("throughput", &[])).unwrap();
+        assert_eq!(svg.matches("height=\"14\"").count(), 4, "{svg}");
+        assert_eq!(svg.matches("class=\"line\"").count(), 2, "A's rounds differ, B's do not: {svg}");
+        for part in [
+            ">threads 8<",
+            ">threads 16<",
+            ">102 1/s\u{2003}x 2.04 (",
+            "Medians of 3 rounds",
+            "98 %",
+            "A &amp; &lt;b&gt;",
+        ] {
+            assert!(svg.contains(part), "no {part:?} in {svg}");
+        }
+        // A's longest round has the whole length, B half of it.
+        assert!(svg.contains("width=\"326.8\"") && svg.contains("width=\"160.2\""), "{svg}");
+        assert_eq!(svg, draw(&kept(), &chart("tps_per_s", &[])).unwrap(), "the same bytes each time");
+    }
+
+    #[test]
+    fn a_choice_leaves_the_rest_out_and_what_is_not_there_is_refused() {
+        let svg = draw(&kept(), &chart("p99", &[("threads", "8")])).unwrap();
+        assert_eq!(svg.matches("height=\"14\"").count(), 2);
+        assert!(svg.contains("less is better") && svg.contains(">2 ms"), "{svg}");
+        let said = |c: Chart| draw(&kept(), &c).unwrap_err().to_string();
+        assert!(said(chart("nopm", &[])).contains("tps_per_s, p99_ms"));
+        assert!(said(chart("p99", &[("threads", "9")])).contains("threads=9"));
+    }
+
+    #[test]
+    fn what_failed_has_no_bar() {
+        let mut kept = kept();
+        kept.cells[0].failures.push("lost".to_string());
+        let svg = draw(&kept, &chart("throughput", &[])).unwrap();
+        assert!(svg.contains(">failed<") && svg.matches("height=\"14\"").count() == 3, "{svg}");
+    }
+}

@@ -1,0 +1,95 @@
+//! How fast a load goes where no engine is in the way: measured with a run, on tables that keep
+//! nothing (BLACKHOLE) or keep it in a list (MEMORY), or with calls that do nothing. It stands beside
+//! the run's figures, and says whether they are the driver's rather than an engine's
+//! ([`crate::report::driver`]).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::CellId;
+use crate::workload::sysbench::Workload;
+
+/// A figure that was measured without an engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bound {
+    /// Values by axis: it stands beside the cells that have all of them.
+    pub labels: BTreeMap<String, String>,
+    /// The metric, as cells have it.
+    pub metric: String,
+    /// What was measured, as `sysbench point_select on BLACKHOLE, 8 clients`.
+    pub what: String,
+    /// The figure, in the metric's unit.
+    pub value: f64,
+    /// CPU time of the driver for a statement, in microseconds.
+    pub driver_cpu_us: f64,
+    /// CPU time of the server for a statement, in microseconds.
+    pub server_cpu_us: f64,
+}
+
+impl Bound {
+    /// Whether it stands beside a cell.
+    pub fn is_beside(&self, id: &CellId) -> bool {
+        self.labels.iter().all(|(axis, value)| id.label(axis) == value)
+    }
+}
+
+/// What is driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Driven {
+    /// One of sysbench's workloads; its figure is `transactions_per_s`.
+    Sysbench(Workload),
+    /// A call of a procedure and the fetch of its results, by the laboratory's own client; its figure
+    /// is `tpm`.
+    Call,
+}
+
+/// What is to be measured without an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unbounded {
+    /// Values by axis: those of the cells that it is to stand beside.
+    pub labels: BTreeMap<String, String>,
+    /// The load.
+    pub driven: Driven,
+    /// Clients.
+    pub clients: u32,
+}
+
+impl Unbounded {
+    /// Beside cells with these labels.
+    pub fn new<'a>(
+        labels: impl IntoIterator<Item = (&'a str, String)>,
+        driven: Driven,
+        clients: u32,
+    ) -> Unbounded {
+        let labels = labels.into_iter().map(|(axis, value)| (axis.to_string(), value)).collect();
+        Unbounded { labels, driven, clients }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_stands_beside_cells_that_have_all_its_labels() {
+        let labels = [("workload", "insert"), ("threads", "8")].map(|(a, v)| (a.to_string(), v.to_string()));
+        let bound = Bound {
+            labels: BTreeMap::from(labels),
+            metric: "transactions_per_s".to_string(),
+            what: String::new(),
+            value: 1.0,
+            driver_cpu_us: 1.0,
+            server_cpu_us: 1.0,
+        };
+        let id = |threads: &str| {
+            CellId::new(
+                [("engine", "A".to_string()), ("workload", "insert".into()), ("threads", threads.into())],
+                1,
+            )
+        };
+        assert!(bound.is_beside(&id("8")) && !bound.is_beside(&id("16")));
+        let everywhere = Bound { labels: BTreeMap::new(), ..bound };
+        assert!(everywhere.is_beside(&id("16")));
+    }
+}
