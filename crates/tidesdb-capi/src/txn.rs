@@ -62,14 +62,8 @@ pub(crate) unsafe fn transaction<'a>(txn: *const TxnHandle) -> Result<&'a mut Tr
 }
 
 fn isolation(number: c_int) -> Result<Isolation, Error> {
-    Ok(match number {
-        0 => Isolation::ReadUncommitted,
-        1 => Isolation::ReadCommitted,
-        2 => Isolation::RepeatableRead,
-        3 => Isolation::Snapshot,
-        4 => Isolation::Serializable,
-        other => return Err(Error::InvalidArgument(format!("{other} is no isolation level"))),
-    })
+    let level = u8::try_from(number).ok().and_then(Isolation::from_number);
+    level.ok_or_else(|| Error::InvalidArgument(format!("{number} is no isolation level")))
 }
 
 /// A time from C: the largest number is "no limit".

@@ -165,13 +165,16 @@ void drop_temporary_tables() {
     sql_print_error("TidesDB: temporary tables of an earlier process stay: %s", tidesdb_last_error());
 }
 
-int check_definition(const char *path, const LEX_CUSTRING *definition) {
+bool read_record(const std::string &table, TableRecord *record) {
   FamilyHandle family;
   std::vector<uint8_t> bytes;
+  return open_family(plugin.db, primary_family(table), &family) == TIDESDB_OK &&
+         family_record(family.get(), &bytes) == TIDESDB_OK && record->decode(bytes);
+}
+
+int check_definition(const char *path, const LEX_CUSTRING *definition) {
   TableRecord record;
-  if (open_family(plugin.db, primary_family(canonical_table(path)), &family) != TIDESDB_OK ||
-      family_record(family.get(), &bytes) != TIDESDB_OK || !record.decode(bytes))
-    return 1;
+  if (!read_record(canonical_table(path), &record)) return 1;
   return record.definition == std::string(reinterpret_cast<const char *>(definition->str), definition->length)
              ? 0
              : 1;

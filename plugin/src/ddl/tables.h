@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "ddl/table_record.h"
 #include "key/sql_headers.h"
 
 namespace tidesdb {
@@ -26,6 +27,9 @@ int keep_older_snapshots_out(const std::string &table);
 int truncate_table(const char *path);
 /* The next automatic value; also downwards. */
 int set_auto_increment(const char *path, ulonglong next);
+/* The record that the dictionary has of a table. False: there is no such table, or its record is not known
+ * here. */
+bool read_record(const std::string &table, TableRecord *record);
 /* TEMPORARY tables of an earlier process, which nobody can see. */
 void drop_temporary_tables();
 /* 0: the table was last written with the server's definition of this identity, else 1. For the server's log

@@ -74,18 +74,13 @@ int put(void *pointer, const tidesdb_compaction_info *info) {
 int fill(THD *thd, TABLE_LIST *tables, Item *) {
   Filling row(thd, tables);
   if (!row.may_read()) return row.refused();
-  Context context{&row, FamilyNames(row.db()), tidesdb_now_micros(row.db())};
+  Context context{&row, FamilyNames(), tidesdb_now_micros(row.db())};
   return row.result(tidesdb_compactions(row.db(), put, &context));
 }
 
 }  // namespace
 
-int init_compactions(void *pointer) {
-  ST_SCHEMA_TABLE *schema = static_cast<ST_SCHEMA_TABLE *>(pointer);
-  schema->fields_info = columns;
-  schema->fill_table = fill;
-  return 0;
-}
+int init_compactions(void *schema) { return describe(schema, columns, fill); }
 
 }  // namespace information
 

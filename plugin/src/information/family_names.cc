@@ -1,15 +1,13 @@
 #include "information/family_names.h"
 
-#include <vector>
-
 #include "key/sql_headers.h"
 #include "sql_class.h"
 #include "sql_table.h"
 
 #include "ddl/table_path.h"
 #include "ddl/table_record.h"
+#include "ddl/tables.h"
 #include "information/filling.h"
-#include "store/handles.h"
 
 namespace tidesdb {
 
@@ -56,12 +54,8 @@ void split_table(const std::string &table, FamilyName *name) {
 const FamilyNames::Indexes &FamilyNames::indexes_of(const std::string &table) {
   const auto [at, is_new] = indexes_.try_emplace(table);
   if (!is_new) return at->second;
-  FamilyHandle family;
-  std::vector<uint8_t> bytes;
   TableRecord record;
-  if (open_family(db_, primary_family(table), &family) != TIDESDB_OK ||
-      family_record(family.get(), &bytes) != TIDESDB_OK || !record.decode(bytes))
-    return at->second;
+  if (!read_record(table, &record)) return at->second;
   at->second[PRIMARY] = record.has_primary_key ? "PRIMARY" : "HIDDEN";
   for (const IndexRecord &index : record.indexes)
     if (index.id != PRIMARY) at->second[index.id] = index.name;

@@ -27,7 +27,6 @@ struct FamilyName {
 /* Looks names up; remembers those of a table's indexes. */
 class FamilyNames {
  public:
-  explicit FamilyNames(tidesdb_db *db) : db_(db) {}
   const FamilyName &of(tidesdb_slice family);
   /* Puts the four columns of a family into a row. */
   void put(tidesdb_slice family, Filling *row);
@@ -37,7 +36,6 @@ class FamilyNames {
   using Indexes = std::map<uint32_t, std::string>;
   const Indexes &indexes_of(const std::string &table);
 
-  tidesdb_db *db_;
   std::map<std::string, Indexes> indexes_;
   std::map<std::string, FamilyName> known_;
 };

@@ -32,6 +32,13 @@ longlong clock_offset(const tidesdb_db *db) {
 
 }  // namespace
 
+int describe(void *schema, ST_FIELD_INFO *columns, Fill fill) {
+  ST_SCHEMA_TABLE *table = static_cast<ST_SCHEMA_TABLE *>(schema);
+  table->fields_info = columns;
+  table->fill_table = fill;
+  return 0;
+}
+
 Filling::Filling(THD *thd, TABLE_LIST *tables) : thd_(thd), table_(tables->table) {
   if (check_global_access(thd, PROCESS_ACL)) {
     refused_ = 1;
@@ -79,12 +86,10 @@ void Filling::name(const std::string &name) {
 
 void Filling::key(const tidesdb_key_part &key) {
   if (key.size == UINT64_MAX) return null();
-  static const char digits[] = "0123456789ABCDEF";
-  std::string hex;
-  for (size_t i = 0; i < key.bytes.size; i++) {
-    hex += digits[key.bytes.data[i] >> 4];
-    hex += digits[key.bytes.data[i] & 15];
-  }
+  /* With the zero byte that octet2hex() ends it with. */
+  std::string hex(2 * key.bytes.size + 1, '\0');
+  octet2hex(&hex[0], key.bytes.data, key.bytes.size);
+  hex.pop_back();
   if (key.size > key.bytes.size) hex += "...";
   text(hex.data(), hex.size());
 }

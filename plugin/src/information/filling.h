@@ -23,6 +23,11 @@ constexpr size_t MOST_LOCKS = 10000;
 /* Characters of a key in hexadecimal: 64 bytes, and dots where it is longer. */
 constexpr uint KEY_WIDTH = 2 * 64 + 3;
 
+using Fill = int (*)(THD *thd, TABLE_LIST *tables, Item *condition);
+
+/* What the init function of a table does: the server asks it for the columns, and who fills them. */
+int describe(void *schema, ST_FIELD_INFO *columns, Fill fill);
+
 /* One statement's reading of one table. */
 class Filling {
  public:

@@ -36,12 +36,7 @@ int fill(THD *thd, TABLE_LIST *tables, Item *) {
 
 }  // namespace
 
-int init_metrics(void *pointer) {
-  ST_SCHEMA_TABLE *schema = static_cast<ST_SCHEMA_TABLE *>(pointer);
-  schema->fields_info = columns;
-  schema->fill_table = fill;
-  return 0;
-}
+int init_metrics(void *schema) { return describe(schema, columns, fill); }
 
 }  // namespace information
 

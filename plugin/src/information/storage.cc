@@ -73,7 +73,7 @@ int put_family(void *pointer, const tidesdb_family_info *info) {
 int fill_column_families(THD *thd, TABLE_LIST *tables, Item *) {
   Filling row(thd, tables);
   if (!row.may_read()) return row.refused();
-  Context context{&row, FamilyNames(row.db())};
+  Context context{&row, FamilyNames()};
   return row.result(tidesdb_families(row.db(), put_family, &context));
 }
 
@@ -121,25 +121,15 @@ int put_segment(void *pointer, const tidesdb_segment_info *info) {
 int fill_sstables(THD *thd, TABLE_LIST *tables, Item *) {
   Filling row(thd, tables);
   if (!row.may_read()) return row.refused();
-  Context context{&row, FamilyNames(row.db())};
+  Context context{&row, FamilyNames()};
   return row.result(tidesdb_segments(row.db(), put_segment, &context));
 }
 
 }  // namespace
 
-int init_column_families(void *pointer) {
-  ST_SCHEMA_TABLE *schema = static_cast<ST_SCHEMA_TABLE *>(pointer);
-  schema->fields_info = column_families;
-  schema->fill_table = fill_column_families;
-  return 0;
-}
+int init_column_families(void *schema) { return describe(schema, column_families, fill_column_families); }
 
-int init_sstables(void *pointer) {
-  ST_SCHEMA_TABLE *schema = static_cast<ST_SCHEMA_TABLE *>(pointer);
-  schema->fields_info = sstables;
-  schema->fill_table = fill_sstables;
-  return 0;
-}
+int init_sstables(void *schema) { return describe(schema, sstables, fill_sstables); }
 
 }  // namespace information
 

@@ -155,7 +155,7 @@ int put_lock(void *pointer, const tidesdb_lock_info *info) {
 int fill_locks(THD *thd, TABLE_LIST *tables, Item *) {
   Filling row(thd, tables);
   if (!row.may_read()) return row.refused();
-  Locks context{&row, FamilyNames(row.db())};
+  Locks context{&row, FamilyNames()};
   int complete = 1;
   if (row.result(tidesdb_locks(row.db(), MOST_LOCKS, put_lock, &context, &complete))) return 1;
   if (!complete)
@@ -168,19 +168,9 @@ int fill_locks(THD *thd, TABLE_LIST *tables, Item *) {
 
 }  // namespace
 
-int init_trx(void *pointer) {
-  ST_SCHEMA_TABLE *schema = static_cast<ST_SCHEMA_TABLE *>(pointer);
-  schema->fields_info = trx;
-  schema->fill_table = fill_trx;
-  return 0;
-}
+int init_trx(void *schema) { return describe(schema, trx, fill_trx); }
 
-int init_locks(void *pointer) {
-  ST_SCHEMA_TABLE *schema = static_cast<ST_SCHEMA_TABLE *>(pointer);
-  schema->fields_info = locks;
-  schema->fill_table = fill_locks;
-  return 0;
-}
+int init_locks(void *schema) { return describe(schema, locks, fill_locks); }
 
 }  // namespace information
 

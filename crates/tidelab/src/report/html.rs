@@ -88,8 +88,8 @@ fn page(title: &str, data: &str) -> String {
     whole
 }
 
-/// Text for HTML, in attributes too.
-fn escape(text: &str) -> String {
+/// Text for HTML and SVG, in attributes too.
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

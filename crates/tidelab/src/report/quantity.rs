@@ -1,6 +1,8 @@
 //! Numbers for people, as the page has them (`assets/report/units.js`): at least three digits, units
 //! that fit.
 
+use super::table::grouped;
+
 /// A number with a unit; sizes in the unit that fits. Not finite: a dash.
 pub fn quantity(value: f64, unit: &str) -> String {
     if unit == "B" {
@@ -24,15 +26,7 @@ fn number(value: f64) -> String {
     }
     let size = value.abs();
     if size >= 999.5 {
-        let digits = format!("{:.0}", size);
-        let mut grouped = String::new();
-        for (at, digit) in digits.chars().enumerate() {
-            if at > 0 && (digits.len() - at) % 3 == 0 {
-                grouped.push(',');
-            }
-            grouped.push(digit);
-        }
-        return if value < 0.0 { format!("-{grouped}") } else { grouped };
+        return grouped(value);
     }
     let places = match size {
         size if size >= 100.0 => 0,

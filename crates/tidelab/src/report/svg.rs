@@ -9,6 +9,7 @@
 use std::fmt::Write as _;
 
 use super::groups::{Group, Summary};
+use super::html;
 use super::page::Kept;
 use super::quantity::quantity;
 use super::run_table::{ratio_text, title};
@@ -242,23 +243,14 @@ fn foot(kept: &Kept, summary: &Summary) -> String {
     said
 }
 
+fn escape(text: &str) -> String {
+    html::escape(&text.replace(char::is_control, " "))
+}
+
 fn text(body: &mut String, x: f64, y: f64, class: &str, anchor: &str, said: &str) {
     let anchor = if anchor == "start" { String::new() } else { format!(" text-anchor=\"{anchor}\"") };
     let _ =
         writeln!(body, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\"{anchor}>{}</text>", escape(said));
-}
-
-fn escape(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '&' => "&amp;".to_string(),
-            '<' => "&lt;".to_string(),
-            '>' => "&gt;".to_string(),
-            '"' => "&quot;".to_string(),
-            c if c.is_control() => " ".to_string(),
-            c => c.to_string(),
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -375,24 +375,25 @@ impl Queue {
     /// conflicting waits before it. Owners of ranges are for the caller to add.
     pub(super) fn blockers(&self, owner: &Owner, mut each: impl FnMut(&Arc<Owner>)) {
         let Some(at) = self.waiting.iter().position(|r| std::ptr::eq(&*r.owner, owner)) else { return };
-        self.blockers_between(owner, at, 0, &mut each);
+        self.holders_before(at).chain(self.waits_before(at, 0)).for_each(&mut each);
     }
 
-    /// A holder that the wait at place `at` waits for.
-    pub(super) fn holder_before(&self, at: usize) -> Option<&Arc<Owner>> {
+    /// The holders that the wait at place `at` waits for.
+    pub(super) fn holders_before(&self, at: usize) -> impl Iterator<Item = &Arc<Owner>> {
         let Request { owner, want, .. } = &self.waiting[at];
-        let other = self.granted.iter().filter(|hold| !Arc::ptr_eq(&hold.owner, owner));
-        let mut conflicting = other.filter(|hold| match want.is_passing() {
+        let in_the_way = move |hold: &&Hold| match want.is_passing() {
             true => hold.mask.meets(Mask::X),
             false => hold.mask.conflicts_with(*want),
-        });
-        conflicting.next().map(|hold| &hold.owner)
+        };
+        let others = self.granted.iter().filter(move |hold| !Arc::ptr_eq(&hold.owner, owner));
+        others.filter(in_the_way).map(|hold| &hold.owner)
     }
 
-    /// Who waits before place `at` and conflicts with the wait there.
-    pub(super) fn wait_before(&self, at: usize) -> Option<&Arc<Owner>> {
+    /// Those who wait at place `from` or behind it, before place `at`, and conflict with the wait there.
+    pub(super) fn waits_before(&self, at: usize, from: usize) -> impl Iterator<Item = &Arc<Owner>> {
         let want = self.waiting[at].want;
-        self.waiting[..at].iter().find(|request| request.want.conflicts_with(want)).map(|r| &r.owner)
+        let before = self.waiting[from..at].iter();
+        before.filter(move |request| request.want.conflicts_with(want)).map(|request| &request.owner)
     }
 
     /// As `blockers`, but leaves out owners that an earlier call with the same `detection` number
@@ -406,31 +407,14 @@ impl Queue {
         if done > 0 && at <= done {
             return;
         }
-        self.blockers_between(owner, at, done, &mut each);
+        if done == 0 {
+            self.holders_before(at).for_each(&mut each);
+        }
+        self.waits_before(at, done).for_each(&mut each);
         if self.waiting[at].want == Mask::X && !self.waiting[at].converts {
             // Every grant and every wait before this one was reported. (A conversion leaves out its
             // own grant, which may stand in the way of a wait before it.)
             self.scanned = (detection, at);
-        }
-    }
-
-    fn blockers_between(&self, owner: &Owner, at: usize, from: usize, each: &mut impl FnMut(&Arc<Owner>)) {
-        let want = self.waiting[at].want;
-        if from == 0 {
-            for hold in &self.granted {
-                let conflicts = match want.is_passing() {
-                    true => hold.mask.meets(Mask::X),
-                    false => hold.mask.conflicts_with(want),
-                };
-                if conflicts && !std::ptr::eq(&*hold.owner, owner) {
-                    each(&hold.owner);
-                }
-            }
-        }
-        for request in &self.waiting[from..at] {
-            if request.want.conflicts_with(want) {
-                each(&request.owner);
-            }
         }
     }
 

@@ -95,7 +95,7 @@ fn name_of(locks: &FamilyLocks, shard: u32, entry: &Entry) -> (FamilyId, Option<
 fn blocker_of(place: &Place, shard: &Shard, at: usize) -> Option<SeenOwner> {
     let queue = shard.queue(place.id);
     let request = &queue.waiting()[at];
-    if let Some(holder) = queue.holder_before(at) {
+    if let Some(holder) = queue.holders_before(at).next() {
         return Some(SeenOwner::of(holder));
     }
     let mut ranged = None;
@@ -103,7 +103,7 @@ fn blocker_of(place: &Place, shard: &Shard, at: usize) -> Option<SeenOwner> {
         let fence = shard.fence_of(&place.locks, place.id);
         fence.owners(&request.owner, |other| ranged = ranged.or(Some(SeenOwner::of(other))));
     }
-    ranged.or_else(|| queue.wait_before(at).map(|owner| SeenOwner::of(owner)))
+    ranged.or_else(|| queue.waits_before(at, 0).next().map(|owner| SeenOwner::of(owner)))
 }
 
 impl SeenLocks {

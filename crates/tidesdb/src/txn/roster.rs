@@ -119,7 +119,7 @@ impl Seat {
             begun_us: Some(self.begun.load(Relaxed)),
             waits_since_us,
             blocker: waits_since_us.and_then(|_| blocker(&self.owner)),
-            isolation: Some(Isolation::from_number(self.isolation.load(Relaxed))),
+            isolation: Isolation::from_number(self.isolation.load(Relaxed)),
             optimistic: self.optimistic.load(Relaxed),
             snapshot: Some(self.snapshot.load(Relaxed)).filter(|&seq| seq != NONE),
             changes: self.owner.written(),

@@ -146,8 +146,8 @@ pub struct Cursor {
     /// Sources of the merge, the first ones, that are the transaction's own runs; and which they were.
     own_sources: usize,
     own_runs: u64,
-    /// Memtables of `view` that had entries of the family when the merge was built.
-    in_memtables: usize,
+    /// Memtables of `view` that had no entries of the family when the merge was built.
+    absent_from: usize,
     /// All commits up to this one were there when the merge was last placed.
     placed_at: Seq,
     /// Snapshots of the transaction that had ended when the scan began.
@@ -212,7 +212,7 @@ impl Cursor {
             seq: 0,
             own_sources: 0,
             own_runs: 0,
-            in_memtables: 0,
+            absent_from: 0,
             placed_at: 0,
             ended_snapshots: 0,
             ahead: false,
@@ -419,7 +419,7 @@ impl Cursor {
     fn refresh(&mut self, txn: &Transaction) -> Result<bool> {
         let has_committed = self.mode == ReadMode::Snapshot
             || self.view.as_ref().is_some_and(|view| {
-                let grown = self.memtables_with(view) > self.in_memtables;
+                let grown = self.absent_from > 0 && self.memtables_without(view) < self.absent_from;
                 !grown && txn.store.is_current(view)
             });
         let has_all = has_committed && self.own_runs == txn.batch.runs().changes();
@@ -429,16 +429,16 @@ impl Cursor {
         Ok(!has_all)
     }
 
-    /// Memtables of a view that have entries of the family. Commits that were ordered before a memtable was sealed
+    /// Memtables of a view that have no entries of the family. Commits that were ordered before a memtable was sealed
     /// may bring their first ones into it behind that.
-    fn memtables_with(&self, view: &ReadView) -> usize {
-        view.memtables().filter(|memtable| memtable.tree(self.family.id()).is_some()).count()
+    fn memtables_without(&self, view: &ReadView) -> usize {
+        view.memtables().filter(|memtable| memtable.tree(self.family.id()).is_none()).count()
     }
 
     /// Builds the merge over the runs as they are now.
     fn open(&mut self, txn: &Transaction, seq: Seq) -> Result<()> {
         let view = txn.store.view();
-        self.in_memtables = self.memtables_with(&view);
+        self.absent_from = self.memtables_without(&view);
         let mut sources = txn.batch.runs().sources(self.family.id(), &self.prefix)?;
         self.own_sources = sources.len();
         self.own_runs = txn.batch.runs().changes();

@@ -43,15 +43,16 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    /// The level of a number, as a cast gives it; beyond the last: the last.
-    pub(crate) fn from_number(number: u8) -> Isolation {
-        match number {
+    /// The level of a number, as a cast gives it; `None` beyond the last.
+    pub fn from_number(number: u8) -> Option<Isolation> {
+        Some(match number {
             0 => Isolation::ReadUncommitted,
             1 => Isolation::ReadCommitted,
             2 => Isolation::RepeatableRead,
             3 => Isolation::Snapshot,
-            _ => Isolation::Serializable,
-        }
+            4 => Isolation::Serializable,
+            _ => return None,
+        })
     }
 }
 
@@ -296,9 +297,7 @@ impl Transaction {
     pub fn take_snapshot(&mut self) -> Result<()> {
         self.require_active()?;
         if self.transaction_snapshot.is_none() {
-            let slot = self.store.take_snapshot()?;
-            self.seat.set_snapshot(Some(slot.seq()));
-            self.transaction_snapshot = Some(slot);
+            self.transaction_snapshot = Some(self.new_snapshot()?);
         }
         Ok(())
     }
@@ -440,6 +439,12 @@ impl Transaction {
         }
     }
 
+    fn new_snapshot(&self) -> Result<Slot> {
+        let slot = self.store.take_snapshot()?;
+        self.seat.set_snapshot(Some(slot.seq()));
+        Ok(slot)
+    }
+
     /// The sequence that a read in `mode` reads at.
     pub(crate) fn read_seq(&mut self, mode: ReadMode) -> Result<Seq> {
         if mode != ReadMode::Snapshot {
@@ -451,8 +456,7 @@ impl Transaction {
                 if let Some(slot) = &self.statement_snapshot {
                     return Ok(slot.seq());
                 }
-                let slot = self.store.take_snapshot()?;
-                self.seat.set_snapshot(Some(slot.seq()));
+                let slot = self.new_snapshot()?;
                 Ok(self.statement_snapshot.insert(slot).seq())
             }
             _ => {
@@ -467,8 +471,7 @@ impl Transaction {
                     }
                     return Ok(seq);
                 }
-                let slot = self.store.take_snapshot()?;
-                self.seat.set_snapshot(Some(slot.seq()));
+                let slot = self.new_snapshot()?;
                 Ok(self.transaction_snapshot.insert(slot).seq())
             }
         }
