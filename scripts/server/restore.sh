@@ -18,6 +18,12 @@ flock 9
 # Before anything is made.
 "$TIDESDB_ADMIN" backup show "$FROM" >/dev/null
 write_options "" "$OPTIONS"
+fresh=
+[ -e "$DATA/data" ] || fresh=1
 make_datadir
-"$TIDESDB_ADMIN" backup restore "$FROM" --data-dir "$DATA/data"
+if ! "$TIDESDB_ADMIN" backup restore "$FROM" --data-dir "$DATA/data"; then
+  # What was made for it goes; a store that was begun is not opened, and the message of the next restore names it.
+  [ -z "$fresh" ] || rm -rf "$DATA/data"
+  exit 1
+fi
 say "restored $FROM into $DATA: make server DATA=$DATA starts it"

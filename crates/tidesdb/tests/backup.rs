@@ -339,6 +339,9 @@ fn owners_files_and_notes_come_back_and_lead_nowhere_else() {
     write(&at("new/shop/t.frm"), "another");
     let refused = into("r1", Some("new")).expect_err("another definition").to_string();
     assert!(refused.contains("shop/t.frm") && !at("r1").exists(), "{refused}");
+    // With a store that is in use too: both are named at once.
+    let refused = into("store", Some("new")).expect_err("a store in use").to_string();
+    assert!(refused.contains("is not empty") && refused.contains("shop/t.frm"), "{refused}");
     std::fs::remove_file(at("new/shop/t.frm")).expect("removes");
     write(&at("new/shop/db.opt"), "latin1");
     let info = into("r1", Some("new")).expect("restores");

@@ -52,12 +52,21 @@ pub fn restore(
             return Err(Error::InvalidArgument(what));
         }
     }
-    if disk.exists(&store)? && !disk.list(&store)?.is_empty() {
+    // All that is in the way is said at once, and before the backup is read.
+    let in_the_way = disk.exists(&store)? && !disk.list(&store)?.is_empty();
+    let definitions = BackupInfo::read(&**disk, &from)
+        .and_then(|info| data_files(&**disk, &info, data.as_deref()).map(drop));
+    if in_the_way {
+        let also = match definitions {
+            Err(Error::InvalidArgument(what)) => format!("; and {what}"),
+            _ => String::new(),
+        };
         return Err(Error::InvalidArgument(format!(
-            "{} is not empty: remove it, if what it holds is not needed, or choose another directory",
+            "{} is not empty: remove it, if what it holds is not needed, or choose another directory{also}",
             store.display()
         )));
     }
+    definitions?;
     let info = verify(disk, &from, watch)?;
     let data_files = data_files(&**disk, &info, data.as_deref())?;
 

@@ -65,11 +65,24 @@ fn store_of(data: &Path) -> Result<PathBuf> {
     })
 }
 
+/// Date and time of a moment in seconds since 1970. Years are counted from 1 March of the year 0, in rounds of 400.
+fn utc(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (round, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (year, month) = if month < 10 { (year, month + 3) } else { (year + 1, month - 9) };
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC", year + 400 * round)
+}
+
 fn describe(info: &BackupInfo) {
     println!("tables: {}", if info.links { "links" } else { "copies" });
     println!("sequence: {}", info.seq);
     println!("files: {}, {} bytes", info.files.len(), info.bytes());
-    println!("begun: {}, finished: {} (seconds since 1970)", info.begun, info.finished);
+    println!("begun: {}, finished: {}", utc(info.begun), utc(info.finished));
     for (name, value) in &info.notes {
         println!("{name}: {value}");
     }
@@ -116,6 +129,21 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_are_shown_as_dates() {
+        for (seconds, expected) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (951_868_800, "2000-03-01 00:00:00 UTC"),
+            (1_704_067_199, "2023-12-31 23:59:59 UTC"),
+            (1_795_338_346, "2026-11-22 09:05:46 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ] {
+            assert_eq!(utc(seconds), expected);
+        }
+    }
 
     #[test]
     fn command_lines_are_understood_or_refused_as_a_whole() {
