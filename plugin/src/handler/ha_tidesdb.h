@@ -38,7 +38,7 @@ class ha_tidesdb final : public handler {
   /* --- open.cc --- */
   Table_flags table_flags() const override;
   ulong index_flags(uint index, uint part, bool all_parts) const override;
-  const char *index_type(uint) override { return "LSM"; }
+  const char *index_type(uint index) override;
   /* Any index may be read from end to end to save a sort. */
   const key_map *keys_to_use_for_scanning() override { return &key_map_full; }
   uint max_supported_keys() const override { return MAX_KEY; }
@@ -114,7 +114,7 @@ class ha_tidesdb final : public handler {
   int delete_row(const uchar *record) override;
   void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                           ulonglong *reserved) override;
-  bool autoinc_lock_mode_stmt_unsafe() const override { return true; }
+  bool autoinc_lock_mode_stmt_unsafe() const override;
 
   /* --- info.cc --- */
   int info(uint flag) override;

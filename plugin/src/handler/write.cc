@@ -73,6 +73,39 @@ void ha_tidesdb::get_auto_increment(ulonglong offset, ulonglong increment, ulong
   *first = status == TIDESDB_OK ? taken : none;
 }
 
+/*
+  Whether the statement, repeated from the binary log, might give other numbers. The log has the first one:
+  those that follow are the next ones here too where all are taken at once, which needs a known number of
+  rows, and none of them with a number that it brings along (another statement's numbers may come behind
+  that).
+*/
+bool ha_tidesdb::autoinc_lock_mode_stmt_unsafe() const {
+  LEX *lex = ha_thd()->lex;
+  switch (lex->sql_command) {
+    case SQLCOM_UPDATE:
+    case SQLCOM_UPDATE_MULTI:
+    case SQLCOM_DELETE:
+    case SQLCOM_DELETE_MULTI:
+    case SQLCOM_OPTIMIZE:
+    case SQLCOM_ANALYZE:
+    case SQLCOM_CHECK:
+    case SQLCOM_REPAIR:
+      return false; /* they give none */
+    case SQLCOM_INSERT:
+    case SQLCOM_REPLACE:
+      break;
+    default:
+      return true;
+  }
+  if (lex->many_values.elements <= 1) return false;
+  const Field *number = table->found_next_number_field;
+  if (!number || lex->field_list.is_empty()) return true;
+  List_iterator_fast<Item> named(lex->field_list);
+  while (const Item *item = named++)
+    if (number->field_name.streq(item->name)) return true;
+  return false;
+}
+
 /* Rows of a temporary table are nobody else's, and a transaction may have a snapshot that is older than they.
  */
 void ha_tidesdb::add_write(tidesdb_family *family, Slice key, Slice value, int kind, bool lock, uint index) {
