@@ -40,7 +40,7 @@ JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup servers prefix engine plugin links server stop shell restore test test-engine test-mtr test-suites \
-  test-orm test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-engine experiments \
+  test-suites-short test-orm test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-engine experiments \
   engine-program results plugin-at clean
 
 help: ## list the targets
@@ -77,7 +77,7 @@ shell: setup ## a client on it: [DATA=dir]
 restore: engine ## verify a backup and make a server's data of it: FROM=backup [DATA=dir]
 	@scripts/server/restore.sh
 
-test: test-engine test-report test-mtr test-server ## all tests
+test: test-engine test-report test-mtr test-suites-short test-server ## all tests
 
 test-engine: setup ## the tests of the engine, the C interface and the laboratory
 	cargo test --workspace
@@ -97,6 +97,10 @@ CHECK_SERVER = cargo run -p tidelab -- check --prefix $(PREFIX) --plugin $(PLUGI
 test-suites: links ## the server's own suites with InnoDB and with TidesDB: [SUITES=names] [TESTS=pattern]
 	@TESTS="$(TESTS)" scripts/test/run-suites.pl $(PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/suites \
 	  plugin/mysql-test/suites.known $(SUITES)
+
+test-suites-short: links ## the quick ones of them, a minute
+	@scripts/test/run-suites.pl $(PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/suites plugin/mysql-test/suites.known \
+	  handler engines/iuds storage_engine/trx
 
 test-orm: links ## SQLAlchemy's tests with InnoDB and with TidesDB: [TESTS="files or -k patterns"]
 	@scripts/test/run-orm.sh $(BUILD)/orm plugin/test/orm.known $(TESTS)
