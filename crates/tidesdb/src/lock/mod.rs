@@ -48,6 +48,7 @@ mod range;
 mod ranges;
 mod seen;
 mod shard;
+mod slab;
 mod stored;
 mod wait;
 

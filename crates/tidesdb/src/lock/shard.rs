@@ -1,6 +1,6 @@
 //! One latch's share of a family's lock set: entries in a slab, found through an ordered index.
 //! An entry's number stays the same while somebody has or wants its lock, so owners remember numbers
-//! and not keys. Freed entries keep their buffers: in steady state nothing is allocated.
+//! and not keys. Freed entries keep their buffers, up to a bound: in steady state nothing is allocated.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -15,12 +15,17 @@ use super::mode::Mask;
 use super::owner::Owner;
 use super::queue::{Fence, Queue};
 use super::range::{Published, Ranges, Span};
+use super::slab::Slab;
 use super::stored::StoredLocks;
 use super::WaitObserver;
 use crate::types::FamilyId;
 
 /// Number of an entry within its shard.
 pub(super) type EntryId = u32;
+
+/// A shard in which more entries than this are free, and none in use, gives their memory back: a statement
+/// locks a hundred thousand rows once in a while, not in steady state.
+const KEEP_FREE: usize = 2048;
 
 /// One locked key.
 #[derive(Default)]
@@ -35,7 +40,7 @@ pub(super) struct Entry {
 /// are in `free`. (The table's own entry is neither indexed nor freed.)
 #[derive(Default)]
 pub(super) struct Shard {
-    entries: Vec<Entry>,
+    entries: Slab<Entry>,
     index: OrderedIndex,
     free: Vec<EntryId>,
     recycles: u64,
@@ -44,7 +49,9 @@ pub(super) struct Shard {
 
 impl Shard {
     fn of_table() -> Shard {
-        Shard { entries: vec![Entry::default()], is_table: true, ..Shard::default() }
+        let mut shard = Shard { is_table: true, ..Shard::default() };
+        shard.entries.add();
+        shard
     }
 
     /// The entry of a key, made if there is none; who makes one and does not use it calls `tidy`.
@@ -53,7 +60,7 @@ impl Shard {
             return TABLE_ENTRY;
         }
         let entries = &self.entries;
-        match self.index.search(probe, |id, probe| entries[id as usize].key.cmp_behind_head(probe)) {
+        match self.index.search(probe, |id, probe| entries[id].key.cmp_behind_head(probe)) {
             Ok(position) => self.index.id(position),
             Err(position) => {
                 let id = match self.free.pop() {
@@ -61,12 +68,9 @@ impl Shard {
                         self.recycles += 1;
                         id
                     }
-                    None => {
-                        self.entries.push(Entry::default());
-                        (self.entries.len() - 1) as EntryId
-                    }
+                    None => self.entries.add(),
                 };
-                self.entries[id as usize].key.set(probe);
+                self.entries[id].key.set(probe);
                 self.index.insert(position, probe.head, id);
                 id
             }
@@ -79,17 +83,17 @@ impl Shard {
             return Some(TABLE_ENTRY);
         }
         self.index
-            .search(probe, |id, probe| self.entries[id as usize].key.cmp_behind_head(probe))
+            .search(probe, |id, probe| self.entries[id].key.cmp_behind_head(probe))
             .ok()
             .map(|position| self.index.id(position))
     }
 
     pub(super) fn key(&self, id: EntryId) -> &StoredKey {
-        &self.entries[id as usize].key
+        &self.entries[id].key
     }
 
     pub(super) fn entry(&self, id: EntryId) -> &Entry {
-        &self.entries[id as usize]
+        &self.entries[id]
     }
 
     /// Times an entry was used again for another key.
@@ -98,11 +102,11 @@ impl Shard {
     }
 
     pub(super) fn queue(&self, id: EntryId) -> &Queue {
-        &self.entries[id as usize].queue
+        &self.entries[id].queue
     }
 
     pub(super) fn queue_mut(&mut self, id: EntryId) -> &mut Queue {
-        &mut self.entries[id as usize].queue
+        &mut self.entries[id].queue
     }
 
     /// An entry's queue, and what ranges of `locks` have to say about its key.
@@ -111,7 +115,7 @@ impl Shard {
         locks: &'a FamilyLocks,
         id: EntryId,
     ) -> (&'a mut Queue, KeyFence<'a>) {
-        let Entry { key, queue } = &mut self.entries[id as usize];
+        let Entry { key, queue } = &mut self.entries[id];
         let key = if self.is_table { FenceKey::Table } else { FenceKey::Stored(key) };
         (queue, KeyFence { locks, key })
     }
@@ -120,7 +124,7 @@ impl Shard {
     pub(super) fn fence_of<'a>(&'a self, locks: &'a FamilyLocks, id: EntryId) -> KeyFence<'a> {
         let key = match self.is_table {
             true => FenceKey::Table,
-            false => FenceKey::Stored(&self.entries[id as usize].key),
+            false => FenceKey::Stored(&self.entries[id].key),
         };
         KeyFence { locks, key }
     }
@@ -152,11 +156,10 @@ impl Shard {
             return None;
         }
         let (from, to) = (Probe::new(from), to.map(Probe::new));
-        let start =
-            self.index.search(&from, |id, probe| self.entries[id as usize].key.cmp_behind_head(probe));
+        let start = self.index.search(&from, |id, probe| self.entries[id].key.cmp_behind_head(probe));
         let start = start.unwrap_or_else(|position| position);
         for id in self.index.iter_from(start) {
-            let entry = &self.entries[id as usize];
+            let entry = &self.entries[id];
             if to.as_ref().is_some_and(|to| entry.key.cmp(to) != Ordering::Less) {
                 break;
             }
@@ -169,39 +172,42 @@ impl Shard {
 
     /// Frees an entry that nobody has or wants any more.
     pub(super) fn tidy(&mut self, id: EntryId) {
-        let entry = &self.entries[id as usize];
+        let entry = &self.entries[id];
         if self.is_table || !entry.queue.is_unused() {
             return;
         }
         let probe = entry.key.as_probe();
         let entries = &self.entries;
-        let found = self.index.search(&probe, |id, probe| entries[id as usize].key.cmp_behind_head(probe));
+        let found = self.index.search(&probe, |id, probe| entries[id].key.cmp_behind_head(probe));
         if let Ok(position) = found {
             self.index.remove(position);
         }
-        let entry = &mut self.entries[id as usize];
+        let entry = &mut self.entries[id];
         entry.key.clear();
         entry.queue.shrink();
         self.free.push(id);
+        if self.free.len() > KEEP_FREE && self.free.len() == self.entries.len() {
+            *self = Shard { recycles: self.recycles, ..Shard::default() };
+        }
     }
 
     /// Entries in use, in key order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
-        let table = self.is_table.then(|| &self.entries[TABLE_ENTRY as usize]);
-        table.into_iter().chain(self.index.iter().map(|id| &self.entries[id as usize]))
+        let table = self.is_table.then(|| &self.entries[TABLE_ENTRY]);
+        table.into_iter().chain(self.index.iter().map(|id| &self.entries[id]))
     }
 
     /// As `iter`, with their numbers.
     #[cfg(test)]
     pub(super) fn iter_numbered(&self) -> impl Iterator<Item = (EntryId, &Entry)> {
         let table = self.is_table.then_some(TABLE_ENTRY);
-        table.into_iter().chain(self.index.iter()).map(|id| (id, &self.entries[id as usize]))
+        table.into_iter().chain(self.index.iter()).map(|id| (id, &self.entries[id]))
     }
 
     /// Bytes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
         self.index.heap_bytes()
-            + self.entries.capacity() * size_of::<Entry>()
+            + self.entries.heap_bytes()
             + self.free.capacity() * size_of::<EntryId>()
             + self.entries.iter().map(|e| e.key.heap_bytes() + e.queue.heap_bytes()).sum::<usize>()
     }

@@ -389,3 +389,25 @@ fn entries_given_back_make_room_for_others() {
     locks.unlock_all(&other);
     assert_eq!((locks.stats().held, locks.stats().entries), (0, 0));
 }
+
+#[test]
+fn memory_of_many_locks_goes_with_them() {
+    let options = LockOptions { shards: 2, ..LockOptions::default() };
+    let locks = LockManager::with_options(None, Arc::new(MonotonicClock::default()), options);
+    let owner = Owner::new(1);
+    let lock = |keys: std::ops::Range<u32>| {
+        for key in keys {
+            locks.lock_point(&owner, 1, &key.to_be_bytes(), Mode::Exclusive, Policy::NoWait).unwrap();
+        }
+        locks.stats().bytes
+    };
+    let many = lock(0..50_000);
+    locks.unlock_all(&owner);
+    let after = locks.stats().bytes;
+    assert!(many > 4 << 20 && after < 1 << 20, "{many} bytes with, {after} after");
+    // Few ones keep theirs, for the next.
+    let few = lock(0..500);
+    locks.unlock_all(&owner);
+    assert!(locks.stats().bytes >= few);
+    assert_eq!((locks.stats().held, locks.stats().entries), (0, 0));
+}
