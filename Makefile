@@ -100,7 +100,7 @@ test-suites: links ## the server's own suites with InnoDB and with TidesDB: [SUI
 
 test-suites-short: links ## the quick ones of them, a minute
 	@scripts/test/run-suites.pl $(PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/suites plugin/mysql-test/suites.known \
-	  handler engines/iuds storage_engine/trx
+	  handler engines/iuds
 
 test-orm: links ## SQLAlchemy's tests with InnoDB and with TidesDB: [TESTS="files or -k patterns"]
 	@scripts/test/run-orm.sh $(BUILD)/orm plugin/test/orm.known $(TESTS)
