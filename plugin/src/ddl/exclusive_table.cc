@@ -1,7 +1,14 @@
 #include "ddl/exclusive_table.h"
 
+#include <mysql/plugin.h>
+
+#include <algorithm>
+
+#include "sql_class.h"
+
 #include "ddl/table_path.h"
 #include "store/store.h"
+#include "sysvars.h"
 
 namespace tidesdb {
 
@@ -17,6 +24,34 @@ int ExclusiveTable::lock(THD *thd, const std::string &table) {
   if (session->is_active()) return tidesdb_lock_table(session->txn(), family.get(), TIDESDB_LOCK_EXCLUSIVE);
   session_ = session;
   return session->lock_definition(family.get());
+}
+
+int ExclusiveTable::lock_apart(THD *thd, tidesdb_family *family) {
+  int status = create_txn(plugin.db, &apart_);
+  if (status != TIDESDB_OK) return status;
+  tidesdb_txn_set_cookie(apart_.get(), thd);
+  tidesdb_txn_set_session(apart_.get(), thd_get_thread_id(thd));
+  const ulonglong own = sysvars::lock_wait_timeout_ms(thd);
+  ulonglong left = static_cast<ulonglong>(thd->variables.lock_wait_timeout) * 1000;
+  if (own != 0) left = std::min(left, own);
+  status = tidesdb_txn_begin(apart_.get(), TIDESDB_READ_COMMITTED, 0);
+  /* KILL does not reach this transaction. */
+  constexpr ulonglong LOOK_MS = 100;
+  while (status == TIDESDB_OK) {
+    const ulonglong wait = std::min(left, LOOK_MS);
+    tidesdb_txn_set_lock_timeout(apart_.get(), wait);
+    status = tidesdb_lock_table(apart_.get(), family, TIDESDB_LOCK_EXCLUSIVE);
+    left -= wait;
+    if (status != TIDESDB_LOCK_TIMEOUT) break;
+    if (thd_killed(thd)) return TIDESDB_INTERRUPTED;
+    if (left != 0) status = TIDESDB_OK;
+  }
+  return status;
+}
+
+void ExclusiveTable::unlock_apart() {
+  if (apart_) tidesdb_txn_rollback(apart_.get());
+  apart_.reset();
 }
 
 }  // namespace tidesdb

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "key/sql_headers.h"
+#include "store/handles.h"
 #include "txn/session.h"
 
 namespace tidesdb {
@@ -21,16 +22,23 @@ class ExclusiveTable {
   ExclusiveTable() = default;
   ExclusiveTable(const ExclusiveTable &) = delete;
   ExclusiveTable &operator=(const ExclusiveTable &) = delete;
-  /* Gives the lock back, unless it is one of the connection's open transaction, which keeps it to its end. */
+  /* Gives the locks back, unless it is one of the connection's open transaction, which keeps it to its end.
+   */
   ~ExclusiveTable() {
     if (session_) session_->unlock_definition();
+    unlock_apart();
   }
 
   /* Locks the table (canonical name). A table that the engine does not know is locked already. */
   int lock(THD *thd, const std::string &table);
+  /* The same in a transaction of its own, where the connection's one holds no locks and the server lets
+     nobody else begin: waits for prepared transactions without a connection. */
+  int lock_apart(THD *thd, tidesdb_family *family);
+  void unlock_apart();
 
  private:
   Session *session_ = nullptr;
+  TxnHandle apart_;
 };
 
 }  // namespace tidesdb

@@ -22,25 +22,49 @@ constexpr ulonglong LEAST_SORT_MEMORY = 1024 * 1024;
 constexpr ulonglong ROWS_BETWEEN_LOOKS = 1024;
 /* Entries that go to the engine in one call; one is read again where it may be a duplicate. */
 constexpr size_t ENTRIES_OF_A_WRITE = 32;
+/* What is left of changes is brought in beside the writers until it is so few, or so often. */
+constexpr ulonglong FEW_CHANGES = 2000;
+constexpr uint MOST_ROUNDS = 8;
 
 }  // namespace
 
-IndexBuild::~IndexBuild() {
-  if (reading_) tidesdb_txn_rollback(snapshot_.get());
+int IndexBuild::View::open() {
+  int status = create_txn(plugin.db, &txn_);
+  if (status == TIDESDB_OK) status = tidesdb_txn_begin(txn(), TIDESDB_REPEATABLE_READ, 0);
+  if (status != TIDESDB_OK) return status;
+  open_ = true;
+  status = tidesdb_txn_statement_begin(txn(), 0, 0);
+  return status == TIDESDB_OK ? tidesdb_txn_take_snapshot(txn()) : status;
 }
 
 bool IndexBuild::killed() const { return thd_kill_level(thd_) >= THD_ABORT_SOFTLY; }
 
 int IndexBuild::fail(int status) const { return plain_error(status, "ALTER TABLE"); }
 
-int IndexBuild::run(const HA_CREATE_INFO *info) {
+int IndexBuild::prepare(const HA_CREATE_INFO *info, ChangeLog *log) {
   if (const int error = make_codecs()) return error;
-  if (const int error = make_families(info)) return error;
+  if (const int error = choose_columns()) return error;
+  if (const int error = make_families(info, log != nullptr)) return error;
+  if (!log) return 0;
+  FamilyHandle changes;
+  const int status = open_family(plugin.db, changes_family(shadow_), &changes);
+  if (status != TIDESDB_OK) return fail(status);
+  log->open(std::move(changes));
+  log_ = log;
+  return 0;
+}
+
+int IndexBuild::run() {
   thd_progress_init(thd_, static_cast<uint>(1 + plan_.added.size()));
   int error = read_rows();
   for (size_t i = 0; error == 0 && i < plan_.added.size(); i++) {
     thd_progress_next_stage(thd_);
     error = write_entries(i);
+  }
+  for (uint round = 0; error == 0 && has_log() && round < MOST_ROUNDS; round++) {
+    ulonglong changes = 0;
+    error = catch_up(&changes);
+    if (changes < FEW_CHANGES) break;
   }
   thd_progress_end(thd_);
   return error;
@@ -65,7 +89,7 @@ int IndexBuild::make_codecs() {
   return 0;
 }
 
-int IndexBuild::make_families(const HA_CREATE_INFO *info) {
+int IndexBuild::make_families(const HA_CREATE_INFO *info, bool with_log) {
   DdlGroup group;
   int status = group.begin(plugin.db);
   std::vector<std::string> leftovers;
@@ -77,12 +101,17 @@ int IndexBuild::make_families(const HA_CREATE_INFO *info) {
     fill_family_options(altered_->s, info, &altered_->key_info[index.key], &options);
     if (status == TIDESDB_OK) status = group.create(index_family(shadow_, index.id), options, {});
   }
+  if (with_log && status == TIDESDB_OK) {
+    tidesdb_family_options options;
+    fill_family_options(altered_->s, info, nullptr, &options);
+    status = group.create(changes_family(shadow_), options, {});
+  }
   if (status == TIDESDB_OK) status = group.commit();
   return status == TIDESDB_OK ? 0 : fail(status);
 }
 
-int IndexBuild::read_rows() {
-  /* The columns that the entries are made of. */
+/* The columns that the entries are made of. */
+int IndexBuild::choose_columns() {
   for (const AlterPlan::AddedIndex &index : plan_.added) {
     const KEY &key = altered_->key_info[index.key];
     for (uint part = 0; part < key.user_defined_key_parts; part++)
@@ -92,13 +121,12 @@ int IndexBuild::read_rows() {
     for (const KeyPart &part : primary_codec_->parts()) bitmap_set_bit(&altered_->tmp_set, part.field_index);
   const bool chosen = reader_->choose(&altered_->tmp_set);
   bitmap_clear_all(&altered_->tmp_set);
-  if (!chosen) return HA_ERR_OUT_OF_MEM;
+  return chosen ? 0 : HA_ERR_OUT_OF_MEM;
+}
 
-  int status = create_txn(plugin.db, &snapshot_);
-  if (status == TIDESDB_OK) status = tidesdb_txn_begin(snapshot_.get(), TIDESDB_REPEATABLE_READ, 0);
-  if (status != TIDESDB_OK) return fail(status);
-  reading_ = true;
-  status = tidesdb_txn_statement_begin(snapshot_.get(), 0, 0);
+int IndexBuild::read_rows() {
+  view_.reset(new View);
+  int status = view_->open();
   CursorHandle cursor;
   if (status == TIDESDB_OK) status = open_cursor(rows_, &cursor);
   if (status != TIDESDB_OK) return fail(status);
@@ -114,7 +142,7 @@ int IndexBuild::read_rows() {
   first.mode = TIDESDB_READ_SNAPSHOT;
   ByteBuffer key, value;
   ulonglong rows = 0;
-  for (status = tidesdb_cursor_seek(cursor.get(), snapshot_.get(), &first); status == TIDESDB_OK;
+  for (status = tidesdb_cursor_seek(cursor.get(), view_->txn(), &first); status == TIDESDB_OK;
        status = tidesdb_cursor_next(cursor.get())) {
     if (++rows % ROWS_BETWEEN_LOOKS == 0) {
       if (killed()) return HA_ERR_ABORTED_BY_USER;
@@ -186,7 +214,7 @@ int IndexBuild::duplicate(size_t index, Slice key, Slice value) {
   if (!codecs_[index]->primary_key(key, value, &primary_key)) return HA_ERR_CRASHED;
   int status = open_cursor(rows_, &cursor);
   if (status == TIDESDB_OK)
-    status = tidesdb_get(cursor.get(), snapshot_.get(), primary_key.data, primary_key.size,
+    status = tidesdb_get(cursor.get(), view_->txn(), primary_key.data, primary_key.size,
                          TIDESDB_READ_SNAPSHOT, &row);
   if (status != TIDESDB_OK) return fail(status);
   if (!reader_->read(primary_key, row, altered_->record[0])) return HA_ERR_CRASHED;

@@ -3,8 +3,12 @@
   (ddl/entry_sort.h) and written in their order, in chunks.
 
   The families are made under the name of the server's intermediate table (`#sql-alter-...`), which the
-  server's log of definitions drops after a crash; the ALTER's commit gives them their names. Writers are kept
-  out meanwhile, by the server and by the table's lock in the engine.
+  server's log of definitions drops after a crash; the ALTER's commit gives them their names.
+
+  Writers either are kept out meanwhile, by the server and by the table's lock in the engine, or go on and
+  say which rows they change (ddl/change_log.h). Then catch_up() brings the entries of these rows from the
+  snapshot of the build to a newer one, which is the build's from then on: some times beside the writers, so
+  that little is left, and a last time without them.
 */
 #ifndef TIDESDB_DDL_INDEX_BUILD_H
 #define TIDESDB_DDL_INDEX_BUILD_H
@@ -14,6 +18,7 @@
 #include <vector>
 
 #include "ddl/alter_plan.h"
+#include "ddl/change_log.h"
 #include "ddl/entry_sort.h"
 #include "key/key_codec.h"
 #include "row/row_codec.h"
@@ -26,16 +31,46 @@ class IndexBuild {
   /* `shadow`: canonical name of the intermediate table. */
   IndexBuild(THD *thd, TABLE *altered, tidesdb_family *rows, const AlterPlan &plan, std::string shadow)
       : thd_(thd), altered_(altered), rows_(rows), plan_(plan), shadow_(std::move(shadow)) {}
-  ~IndexBuild();
+  ~IndexBuild() { close_log(); }
 
-  /* HA_ERR_*, or 0; the client may have been told more. */
-  int run(const HA_CREATE_INFO *info);
+  /* All return HA_ERR_*, or 0; the client may have been told more. */
+
+  /* Makes the families. `log`: the table's, to be opened for its writers; nullptr: there are none. Nobody
+     else uses the table now. */
+  int prepare(const HA_CREATE_INFO *info, ChangeLog *log);
+  /* Fills the indexes. */
+  int run();
+  /* After run(); once more when nobody changes rows any more. */
+  int catch_up();
+  bool has_log() const { return log_ != nullptr; }
+  /* Writers go on without: before the families are dropped. */
+  void close_log() {
+    if (log_) log_->close();
+    log_ = nullptr;
+  }
 
  private:
+  /* A snapshot of the table. */
+  class View {
+   public:
+    ~View() {
+      if (open_) tidesdb_txn_rollback(txn_.get());
+    }
+    int open();
+    tidesdb_txn *txn() const { return txn_.get(); }
+
+   private:
+    TxnHandle txn_;
+    bool open_ = false;
+  };
+  class Follower;
+
   int make_codecs();
-  int make_families(const HA_CREATE_INFO *info);
+  int make_families(const HA_CREATE_INFO *info, bool with_log);
+  int choose_columns();
   int read_rows();
   int write_entries(size_t index);
+  int catch_up(ulonglong *changes);
   int duplicate(size_t index, Slice key, Slice value);
   bool killed() const;
   int fail(int status) const;
@@ -45,8 +80,8 @@ class IndexBuild {
   tidesdb_family *rows_;
   const AlterPlan &plan_;
   const std::string shadow_;
-  TxnHandle snapshot_;
-  bool reading_ = false;
+  ChangeLog *log_ = nullptr;
+  std::unique_ptr<View> view_;
   std::unique_ptr<KeyCodec> primary_codec_;
   std::unique_ptr<RowCodec> row_codec_;
   std::unique_ptr<RowReader> reader_;

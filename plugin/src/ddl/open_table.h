@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ddl/change_log.h"
 #include "ddl/table_record.h"
 #include "key/sql_headers.h"
 #include "store/handles.h"
@@ -34,6 +35,9 @@ class OpenTable : public Handler_share {
   /* Family of a secondary index, by the server's key number. */
   tidesdb_family *index(uint key) const { return indexes_[key].get(); }
 
+  /* Open while an ALTER builds indexes beside writers. */
+  ChangeLog &change_log() { return change_log_; }
+
   /* How rows look; does not change while the table is open. */
   const RowHistory &history() const { return record_.history; }
   TableRecord record();
@@ -52,6 +56,7 @@ class OpenTable : public Handler_share {
   ulonglong min_disk_space_ = 0;
   FamilyHandle primary_;
   std::vector<FamilyHandle> indexes_;
+  ChangeLog change_log_;
   std::mutex record_mutex_;
   TableRecord record_;
 };

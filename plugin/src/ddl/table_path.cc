@@ -40,6 +40,8 @@ std::string index_family(const std::string &table, uint32_t index_id) {
   return name;
 }
 
+std::string changes_family(const std::string &table) { return families_of(table) + 'c'; }
+
 bool is_temporary(const std::string &table) { return table.rfind(TEMPORARY_TABLES, 0) == 0; }
 
 bool is_intermediate(const std::string &table) {

@@ -24,6 +24,8 @@ std::string canonical_database(const char *path);
 inline std::string families_of(const std::string &table) { return table + '\0'; }
 inline std::string primary_family(const std::string &table) { return table + '\0' + 'p'; }
 std::string index_family(const std::string &table, uint32_t index_id);
+/* Where an ALTER keeps which rows change meanwhile. */
+std::string changes_family(const std::string &table);
 
 /* What the names of all TEMPORARY tables begin with. */
 constexpr char TEMPORARY_TABLES[] = "#temporary/";

@@ -32,6 +32,7 @@ class AlterContext final : public inplace_alter_handler_ctx {
   ExclusiveTable lock;
   std::string shadow; /* canonical name of the intermediate table: its families are those in the making */
   bool builds = false;
+  std::unique_ptr<IndexBuild> build;
 };
 
 }  // namespace
@@ -63,8 +64,15 @@ enum_alter_inplace_result ha_tidesdb::check_if_supported_inplace_alter(TABLE *al
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   }
   if (plan.added.empty()) return HA_ALTER_INPLACE_INSTANT;
-  info->unsupported_reason = "TidesDB keeps writers out while it builds an index";
+  info->unsupported_reason = "TidesDB reads the table to build an index";
+  if (builds_beside_writers()) return HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
+  info->unsupported_reason = "TidesDB: the transaction holds locks";
   return HA_ALTER_INPLACE_NOCOPY_LOCK;
+}
+
+bool ha_tidesdb::builds_beside_writers() const {
+  const Session *session = Session::find(table->in_use);
+  return !session || !session->holds_locks();
 }
 
 /* What the ALTER cannot do after all is said here, before anything is changed. */
@@ -92,10 +100,12 @@ bool ha_tidesdb::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   if (context->builds && disk_is_short_of(thd)) return failed(HA_ERR_DISK_FULL);
 
   /* Prepared transactions without a connection are not kept out by the server's lock. */
-  const int mode = context->builds ? TIDESDB_LOCK_SHARED : TIDESDB_LOCK_EXCLUSIVE;
   int status = TIDESDB_OK;
-  if (session_ && session_->is_active())
-    status = tidesdb_lock_table(session_->txn(), open_table_->primary(), mode);
+  if (context->builds && builds_beside_writers())
+    status = context->lock.lock_apart(thd, open_table_->primary());
+  else if (session_ && session_->is_active())
+    status = tidesdb_lock_table(session_->txn(), open_table_->primary(),
+                                context->builds ? TIDESDB_LOCK_SHARED : TIDESDB_LOCK_EXCLUSIVE);
   else
     status = context->lock.lock(thd, open_table_->name());
   if (status != TIDESDB_OK) return failed(plain_error(status, "ALTER TABLE"));
@@ -108,14 +118,18 @@ bool ha_tidesdb::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info 
     if (status == TIDESDB_OK) status = trial.set_options(primary_family(open_table_->name()), options);
     if (status != TIDESDB_OK) return failed(plain_error(status, "ALTER TABLE"));
   }
+  if (!context->builds) return false;
+  context->build.reset(new IndexBuild(thd, altered, open_table_->primary(), context->plan, context->shadow));
+  ChangeLog *log = builds_beside_writers() ? &open_table_->change_log() : nullptr;
+  if (const int error = context->build->prepare(info->create_info, log)) return failed(error);
+  context->lock.unlock_apart();
   return false;
 }
 
 bool ha_tidesdb::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
   AlterContext *context = static_cast<AlterContext *>(info->handler_ctx);
   if (!context->builds) return false;
-  IndexBuild build(table->in_use, altered, open_table_->primary(), context->plan, context->shadow);
-  const int error = build.run(info->create_info);
+  const int error = context->build->run();
   if (error == 0) return false;
   if (!table->in_use->is_error()) print_error(error, MYF(0));
   return true;
@@ -127,6 +141,7 @@ bool ha_tidesdb::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *
   if (!context) return false;
   if (!commit) {
     if (context->builds) {
+      if (context->build) context->build->close_log();
       const int error = tidesdb::drop_table(context->shadow.c_str());
       if (error && error != HA_ERR_NO_SUCH_TABLE)
         sql_print_error("TidesDB: indexes in the making of '%s' stay in the store: %s",
@@ -136,8 +151,20 @@ bool ha_tidesdb::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *
   }
   const AlterPlan &plan = context->plan;
   const std::string &name = open_table_->name();
+  int status = TIDESDB_OK;
+  const bool followed = context->build && context->build->has_log();
+  if (followed) {
+    status = context->lock.lock_apart(table->in_use, open_table_->primary());
+    const int error = status == TIDESDB_OK ? context->build->catch_up() : plain_error(status, "ALTER TABLE");
+    if (error) {
+      if (!table->in_use->is_error()) print_error(error, MYF(0));
+      return true;
+    }
+    context->build->close_log();
+  }
   DdlGroup group;
-  int status = group.begin(plugin.db);
+  status = group.begin(plugin.db);
+  if (followed && status == TIDESDB_OK) status = group.drop(changes_family(context->shadow));
   if (status == TIDESDB_OK) status = group.set_record(primary_family(name), plan.record.encode());
   for (const uint32_t id : plan.dropped)
     if (status == TIDESDB_OK) status = group.drop(index_family(name, id));

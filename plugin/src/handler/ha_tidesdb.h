@@ -218,7 +218,10 @@ class ha_tidesdb final : public handler {
   bool is_same_row(const uchar *old_record, const uchar *new_record) const;
   int next_row_number();
   int raise_auto_increment(const uchar *record);
+  /* The row with this key changes: for an ALTER that builds indexes meanwhile. */
+  void log_change(tidesdb::Slice primary_key);
   int apply_writes();
+  bool builds_beside_writers() const;
   void add_write(tidesdb_family *family, Slice key, Slice value, int kind, bool lock, uint index);
   int write_row_now(const uchar *record);
   int write_sequence(const uchar *record);
@@ -289,7 +292,9 @@ class ha_tidesdb final : public handler {
   ByteBuffer old_primary_, new_primary_, row_value_;
   std::vector<EntryBuffers> entries_;
   std::vector<tidesdb_op> writes_;
-  std::vector<uint> write_index_; /* key number of each write */
+  std::vector<uint> write_index_;         /* key number of each write */
+  tidesdb::ChangeLog::Family change_log_; /* of the last of them, which stand at the end */
+  size_t logged_changes_ = 0;
 };
 
 #endif

@@ -115,9 +115,27 @@ void ha_tidesdb::add_write(tidesdb_family *family, Slice key, Slice value, int k
   write_index_.push_back(index);
 }
 
+void ha_tidesdb::log_change(Slice primary_key) {
+  if (!change_log_) {
+    change_log_ = open_table_->change_log().family();
+    if (!change_log_) return;
+  }
+  add_write(change_log_.get(), primary_key, {nullptr, 0}, TIDESDB_PUT, false, table_share->primary_key);
+  logged_changes_++;
+}
+
 int ha_tidesdb::apply_writes() {
   size_t failed = 0;
-  const int status = tidesdb_write(session_->txn(), writes_.data(), writes_.size(), &failed);
+  int status = tidesdb_write(session_->txn(), writes_.data(), writes_.size(), &failed);
+  if (logged_changes_ != 0) {
+    if (status == TIDESDB_NO_SUCH_FAMILY) {
+      /* The ALTER has given up. */
+      writes_.resize(writes_.size() - logged_changes_);
+      status = tidesdb_write(session_->txn(), writes_.data(), writes_.size(), &failed);
+    }
+    logged_changes_ = 0;
+    change_log_.reset();
+  }
   if (status == TIDESDB_OK) return 0;
   if (status == TIDESDB_DUPLICATE) {
     session_->set_duplicate_key(write_index_[failed]);
@@ -180,6 +198,7 @@ int ha_tidesdb::write_row_now(const uchar *record) {
     add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
               decides ? checked : TIDESDB_PUT_ENTRY, true, i);
   }
+  log_change(new_primary_.slice());
   return apply_writes();
 }
 
@@ -255,6 +274,8 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
     add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
               new_decides ? TIDESDB_INSERT : TIDESDB_PUT_ENTRY, true, i);
   }
+  log_change(old_key);
+  if (moves) log_change(new_key);
   return apply_writes();
 }
 
@@ -272,5 +293,6 @@ int ha_tidesdb::delete_row(const uchar *record) {
     const bool decides = make_entry(i, record, old_primary_.slice(), &entry.old_key, &entry.old_value);
     add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, decides, i);
   }
+  log_change(old_primary_.slice());
   return apply_writes();
 }
