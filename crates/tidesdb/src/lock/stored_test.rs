@@ -320,6 +320,36 @@ fn an_open_claim_waits_for_whom_it_finds_and_counts_where_nobody_is() {
     );
 }
 
+/// Between the look that finds the key taken and the wait for it, it becomes free and somebody makes the entry of
+/// the claim.
+#[test]
+fn the_owner_of_an_open_claim_does_not_wait_for_itself() {
+    let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
+    let (owner, other) = (Owner::new(1), Owner::new(2));
+    let soon = Policy::Wait(Some(std::time::Duration::from_millis(1)));
+    locks.lock_table(&owner, 1, TableMode::IntentExclusive, soon).unwrap();
+    locks.claim(&owner, 1, Arc::new(Keys(BTreeSet::from([b"k".to_vec()]))));
+    let met = locks.lock_point(&other, 1, b"k", Mode::Exclusive, soon);
+    assert!(matches!(met, Err(Error::LockTimeout)), "{met:?}");
+
+    let family = locks.all_families().into_iter().find(|family| family.family == 1).unwrap();
+    let wanted = super::wait::Wanted {
+        shard: family.shard_of_key(b"k"),
+        locks: &family,
+        key: b"k",
+        mode: Mode::Exclusive.into(),
+        intent: false,
+        looked: Some(family.stored.stamp()),
+    };
+    let got = locks.wait(&owner, wanted, Policy::Wait(Some(std::time::Duration::from_secs(5)))).unwrap();
+    assert!(matches!(got, Some((_, false))), "it has the key and waited for it");
+    assert_eq!(locks.stats().waiting, 0);
+    locks.unlock_all(&owner);
+    assert!(locks.lock_point(&other, 1, b"k", Mode::Exclusive, soon).unwrap().is_some());
+    locks.unlock_all(&other);
+    assert_eq!(locks.stats().held, 0);
+}
+
 #[test]
 fn a_range_published_before_an_open_claim_is_confirmed_keeps_it_out() {
     check(

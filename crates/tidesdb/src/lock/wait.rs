@@ -90,10 +90,15 @@ impl LockManager {
         let id = shard.find_or_insert(&Probe::new(wanted.key));
         let place = Place { locks: wanted.locks.clone(), shard: wanted.shard, id };
         let (queue, fence) = shard.fenced(wanted.locks, id);
-        if let Attempt::Granted { first } = queue.attempt(owner, wanted.mode, wanted.intent, &fence) {
-            // A passing mode leaves nothing here.
-            shard.tidy(id);
-            return Ok(Some((place, first)));
+        match queue.attempt(owner, wanted.mode, wanted.intent, &fence) {
+            Attempt::Granted { first } => {
+                // A passing mode leaves nothing here.
+                shard.tidy(id);
+                return Ok(Some((place, first)));
+            }
+            // Somebody has made the entry of the owner's claim meanwhile: it would wait for itself.
+            Attempt::AlreadyHeld => return Ok(Some((place, false))),
+            Attempt::Blocked => {}
         }
         owner.hand.arm();
         queue.enqueue(owner, wanted.mode, wanted.intent, &fence);
