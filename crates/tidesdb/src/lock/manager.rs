@@ -450,6 +450,8 @@ impl LockManager {
         let (first, id) = loop {
             let locks = &holdings.families[at].locks;
             let mut shard = locks.latch(number);
+            // Asked before the stamp: while that is as it was, no range has gone that kept a claim's owner out.
+            let fence = Asked::about(locks.fence(key), owner, mode);
             let stamp = locks.stored.stamp();
             if stamp != looked && stamp != 0 {
                 drop(shard);
@@ -470,7 +472,7 @@ impl LockManager {
                 continue;
             }
             let id = shard.find_or_insert(&probe);
-            match shard.queue_mut(id).attempt(owner, mode, intent, &locks.fence(key)) {
+            match shard.queue_mut(id).attempt(owner, mode, intent, &fence) {
                 Attempt::AlreadyHeld => {
                     return Ok(Some(Intent { granted: Granted::AlreadyHeld, waited }));
                 }
@@ -617,6 +619,33 @@ impl LockManager {
         }
         assert_eq!(waiting.len() as u64, waits.waiting);
         super::wait::assert_no_deadlock(&waits, &waiting);
+    }
+}
+
+/// A fence that was asked before whether it keeps an owner out, and stays with its answer.
+struct Asked<F> {
+    fence: F,
+    keeps_out: bool,
+}
+
+impl<F: Fence> Asked<F> {
+    fn about(fence: F, owner: &Owner, mode: Mask) -> Asked<F> {
+        let keeps_out = mode == Mask::X && fence.keeps_out(owner);
+        Asked { fence, keeps_out }
+    }
+}
+
+impl<F: Fence> Fence for Asked<F> {
+    fn keeps_out(&self, _: &Owner) -> bool {
+        self.keeps_out
+    }
+
+    fn is_of(&self, owner: &Owner) -> bool {
+        self.fence.is_of(owner)
+    }
+
+    fn waits_for(&self, owner: &Owner, holder: &Owner) -> bool {
+        self.fence.waits_for(owner, holder)
     }
 }
 

@@ -336,6 +336,7 @@ impl FamilyLocks {
         let spans = ranges.remove(owner);
         if !spans.is_empty() {
             self.published.fetch_sub(1, Relaxed);
+            self.stored.ranges_are_gone();
         }
         spans
     }

@@ -16,11 +16,17 @@
 //! it. The claim is confirmed while no range can be published: a range published before kept the owner out, one
 //! published later finds the keys.
 //!
+//! Where a range keeps the owner of an open claim out of a key, whoever looked goes on without an entry for it, and
+//! may be granted the key when the range has gone. Two things see to it that this one and the owner do not both get
+//! it. The look holds only while the stamp does, which changes when a range goes or a claim is confirmed; and the look
+//! leaves the claim *contested*, so that its owner looks again for others that have or want one of its keys before it
+//! is confirmed. (One reads what the other writes last: sequentially consistent.)
+//!
 //! Latches: `Entries` before a shard's; `claims` is a leaf, taken under the latch of ranges once. None is held while
 //! keys are looked for in files.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
@@ -29,7 +35,7 @@ use super::key::Probe;
 use super::manager::LockManager;
 use super::mode::Mask;
 use super::owner::{Holdings, Owner};
-use super::queue::Fence;
+use super::queue::{Fence, Request};
 use super::shard::{FamilyLocks, Place, TABLE_SHARD};
 use super::wait::{grant_waiters, Wakes};
 use super::{Mode, Policy};
@@ -66,6 +72,8 @@ pub(super) struct Claim {
     /// Those of `keys` that are locked; `None`: none.
     confirmed: Option<Arc<dyn LockedKeys>>,
     made: Arc<Entries>,
+    /// Somebody went on although a range kept the owner out of a key; the same for all of the owner's claims here.
+    contested: Arc<AtomicBool>,
 }
 
 /// Entries that others made for an owner's claims; `None` when its transaction has ended.
@@ -81,7 +89,7 @@ impl StoredLocks {
     /// What to compare later: while it is the same, and under the latch of a key's shard, nobody has claimed
     /// the key who had not before. 0: there are no claims.
     pub(super) fn stamp(&self) -> u64 {
-        self.stamp.load(Acquire)
+        self.stamp.load(SeqCst)
     }
 
     /// Publishes a claim; what was confirmed before stays so.
@@ -90,18 +98,42 @@ impl StoredLocks {
         match claims.list.iter_mut().find(|known| Arc::ptr_eq(&known.owner, &claim.owner)) {
             Some(known) => {
                 claim.confirmed = claim.confirmed.or_else(|| known.confirmed.take());
+                claim.contested = Arc::clone(&known.contested);
                 *known = claim;
             }
             None => claims.list.push(claim),
         }
-        claims.published += 1;
-        self.stamp.store(claims.published, Release);
+        self.change_stamp(&mut claims);
     }
 
-    fn confirm(&self, owner: &Owner) {
+    fn change_stamp(&self, claims: &mut Claims) {
+        claims.published += 1;
+        self.stamp.store(claims.published, SeqCst);
+    }
+
+    /// Makes the owner's claim a confirmed one. False when it was contested since this was asked for the last time,
+    /// unless `anyway`.
+    fn confirm(&self, owner: &Owner, anyway: bool) -> bool {
         let mut claims = self.claims.write();
-        if let Some(known) = claims.list.iter_mut().find(|known| std::ptr::eq(&*known.owner, owner)) {
-            known.confirmed = Some(Arc::clone(&known.keys));
+        // Who contests it behind the look below sees the other stamp.
+        self.change_stamp(&mut claims);
+        let own = claims.list.iter_mut().find(|known| std::ptr::eq(&*known.owner, owner));
+        let Some(known) = own else { return true };
+        if known.contested.swap(false, SeqCst) && !anyway {
+            return false;
+        }
+        known.confirmed = Some(Arc::clone(&known.keys));
+        true
+    }
+
+    /// Says that ranges are gone, under the latch of ranges: what looks at claims found may not hold any more.
+    pub(super) fn ranges_are_gone(&self) {
+        // Who was kept out by them was looked for after a claim was published.
+        if self.stamp() != 0 {
+            let mut claims = self.claims.write();
+            if !claims.list.is_empty() {
+                self.change_stamp(&mut claims);
+            }
         }
     }
 
@@ -109,7 +141,7 @@ impl StoredLocks {
         let mut claims = self.claims.write();
         claims.list.retain(|claim| !std::ptr::eq(&*claim.owner, owner));
         if claims.list.is_empty() {
-            self.stamp.store(0, Release);
+            self.stamp.store(0, SeqCst);
         }
     }
 
@@ -189,6 +221,9 @@ impl Claim {
             !queue.holds_exclusively(&self.owner)
                 && (queue.wanted_by(&self.owner).is_some() || locks.fence(key).keeps_out(&self.owner))
         };
+        if kept_out {
+            self.contested.store(true, SeqCst);
+        }
         let restored = if kept_out { None } else { shard.queue_mut(id).restore(&self.owner) };
         match restored {
             Some(true) => places.push(Place { locks: Arc::clone(locks), shard: number, id }),
@@ -231,7 +266,9 @@ impl LockManager {
         if !claimed.families.iter().any(|known| Arc::ptr_eq(known, locks)) {
             claimed.families.push(Arc::clone(locks));
         }
-        locks.stored.put(Claim { owner: owner.clone(), keys, confirmed, made: claimed.made.clone() });
+        let made = claimed.made.clone();
+        let contested = Arc::default();
+        locks.stored.put(Claim { owner: owner.clone(), keys, confirmed, made, contested });
     }
 
     /// Waits until the owner has every key of its claim, of which `fresh` are those that may not be locked yet: it
@@ -250,7 +287,7 @@ impl LockManager {
             (Arc::clone(&holdings.families[at].locks), holdings.families[table].mask.covers(Mask::X))
         };
         if whole {
-            locks.stored.confirm(owner);
+            locks.stored.confirm(owner, true);
             return Ok(());
         }
         for key in fresh() {
@@ -259,7 +296,8 @@ impl LockManager {
             }
         }
         let mut held: BTreeSet<&[u8]> = BTreeSet::new();
-        loop {
+        let mut confirmed = false;
+        while !confirmed {
             // No range is published meanwhile.
             let ranges = locks.ranges();
             let other = |range: &Owner| !std::ptr::eq(range, &**owner) && locks.gaps_conflict(owner, range);
@@ -272,16 +310,20 @@ impl LockManager {
                 };
                 fenced.extend(fresh().filter(|key| !held.contains(key) && is_fenced(key)));
             }
-            if fenced.is_empty() {
-                locks.stored.confirm(owner);
-                return Ok(());
+            let mut wanted = fenced;
+            if wanted.is_empty() {
+                confirmed = locks.stored.confirm(owner, false);
             }
             drop(ranges);
-            for key in fenced {
+            if !confirmed && wanted.is_empty() {
+                wanted.extend(fresh().filter(|key| !held.contains(key) && locks.is_met(owner, key)));
+            }
+            for key in wanted {
                 self.lock_point(owner, family, key, Mode::Exclusive, policy)?;
                 held.insert(key);
             }
         }
+        Ok(())
     }
 
     /// Gives back the entries of exclusive locks on keys of which `is_stored` says that the owner has a confirmed
@@ -344,6 +386,17 @@ impl LockManager {
 }
 
 impl FamilyLocks {
+    /// Whether another owner has or wants an exclusive lock on the key.
+    fn is_met(&self, owner: &Owner, key: &[u8]) -> bool {
+        let probe = Probe::new(key);
+        let shard = self.latch(self.shard_of(&probe));
+        shard.find(&probe).is_some_and(|id| {
+            let queue = shard.queue(id);
+            let others = |request: &Request| !std::ptr::eq(&*request.owner, owner) && request.want == Mask::X;
+            queue.is_locked_against(owner, Mask::X) || queue.waiting().iter().any(others)
+        })
+    }
+
     /// Whether another owner has a lock or intent on the key, or a claim to it, that conflicts with `mode`.
     /// Errors: those of reading.
     pub(super) fn has_other(&self, owner: &Owner, key: &[u8], mode: Mode) -> Result<bool> {

@@ -326,7 +326,7 @@ fn an_open_claim_waits_for_whom_it_finds_and_counts_where_nobody_is() {
 fn the_owner_of_an_open_claim_does_not_wait_for_itself() {
     let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
     let (owner, other) = (Owner::new(1), Owner::new(2));
-    let soon = Policy::Wait(Some(std::time::Duration::from_millis(1)));
+    let soon = SOON;
     locks.lock_table(&owner, 1, TableMode::IntentExclusive, soon).unwrap();
     locks.claim(&owner, 1, Arc::new(Keys(BTreeSet::from([b"k".to_vec()]))));
     let met = locks.lock_point(&other, 1, b"k", Mode::Exclusive, soon);
@@ -347,6 +347,96 @@ fn the_owner_of_an_open_claim_does_not_wait_for_itself() {
     locks.unlock_all(&owner);
     assert!(locks.lock_point(&other, 1, b"k", Mode::Exclusive, soon).unwrap().is_some());
     locks.unlock_all(&other);
+    assert_eq!(locks.stats().held, 0);
+}
+
+/// Has whatever key the function says.
+struct Asking<F: Fn() -> bool + Send + Sync>(F);
+
+impl<F: Fn() -> bool + Send + Sync> LockedKeys for Asking<F> {
+    fn contains(&self, _: &[u8]) -> Result<bool> {
+        Ok((self.0)())
+    }
+
+    fn first_in(&self, _: &[u8], _: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+}
+
+fn keys(all: &[&[u8]]) -> BTreeSet<Vec<u8>> {
+    all.iter().map(|key| key.to_vec()).collect()
+}
+
+const SOON: Policy = Policy::Wait(Some(std::time::Duration::from_millis(1)));
+const LATE: Policy = Policy::Wait(Some(std::time::Duration::from_secs(20)));
+
+/// A range keeps an open claim's owner out of a key, and an insertion too, which is granted the key when the range
+/// has gone: after the owner has looked at it for the first time.
+#[test]
+fn an_open_claim_looks_again_when_it_was_contested() {
+    let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
+    let (owner, other, ranger) = (Owner::new(1), Owner::new(2), Owner::new(3));
+    locks.lock_range(&ranger, 1, b"a", Some(b"m"), SOON).unwrap();
+    locks.lock_table(&owner, 1, TableMode::IntentExclusive, SOON).unwrap();
+    locks.claim(&owner, 1, Arc::new(Keys(keys(&[b"k", b"z"]))));
+    let fresh: [&[u8]; 2] = [b"k", b"z"];
+    let confirmed = std::thread::scope(|scope| {
+        let inserting = scope.spawn(|| locks.lock_point(&other, 1, b"k", Mode::Exclusive, LATE));
+        while locks.stats().waiting == 0 {
+            std::thread::yield_now();
+        }
+        let confirmed = locks.confirm(
+            &owner,
+            1,
+            || {
+                fresh.iter().copied().inspect(|key| {
+                    if *key == b"z" {
+                        locks.unlock_all(&ranger);
+                    }
+                })
+            },
+            SOON,
+        );
+        assert!(inserting.join().unwrap().unwrap().is_some());
+        confirmed
+    });
+    assert!(matches!(confirmed, Err(Error::LockTimeout)), "{confirmed:?}: both have the key");
+    for owner in [&owner, &other, &ranger] {
+        locks.unlock_all(owner);
+    }
+    assert_eq!(locks.stats().held, 0);
+}
+
+/// An insertion looks at an open claim while a range keeps its owner out; before it asks for the key, the range goes and
+/// the claim is confirmed.
+#[test]
+fn what_a_look_at_claims_found_does_not_outlive_the_range_behind_it() {
+    let locks = Arc::new(LockManager::new(None, Arc::new(MonotonicClock::default())));
+    let (owner, second, other) = (Owner::new(1), Owner::new(2), Owner::new(3));
+    let ranger = Owner::new(4);
+    locks.lock_range(&ranger, 1, b"a", Some(b"m"), SOON).unwrap();
+    for owner in [&owner, &second] {
+        locks.lock_table(owner, 1, TableMode::IntentExclusive, SOON).unwrap();
+    }
+    locks.claim(&owner, 1, Arc::new(Keys(keys(&[b"k"]))));
+    // The insertion finds the key in a second claim, once, and asks that one whether it is locked when it is done with
+    // the first.
+    let (all, of, gone) = (Arc::clone(&locks), owner.clone(), ranger.clone());
+    let asked = Asking(move || {
+        all.unlock_all(&gone);
+        all.confirm(&of, 1, || [&b"k"[..]].into_iter(), SOON).unwrap();
+        false
+    });
+    let looks = std::sync::atomic::AtomicU64::new(0);
+    let found = Asking(move || looks.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0);
+    locks.store_locks(&second, 1, Arc::new(asked));
+    locks.claim(&second, 1, Arc::new(found));
+
+    let got = locks.lock_point(&other, 1, b"k", Mode::Exclusive, SOON);
+    assert!(matches!(got, Err(Error::LockTimeout)), "{got:?}: both have the key");
+    for owner in [&owner, &second, &other, &ranger] {
+        locks.unlock_all(owner);
+    }
     assert_eq!(locks.stats().held, 0);
 }
 
