@@ -126,7 +126,10 @@ int OpenTable::set_statistics(uint64_t rows, std::vector<std::vector<uint64_t>> 
   int status = group.begin(plugin.db);
   if (status == TIDESDB_OK) status = group.set_record(primary_family(name_), changed.encode());
   if (status == TIDESDB_OK) status = group.commit();
-  if (status == TIDESDB_OK) record_ = std::move(changed);
+  if (status != TIDESDB_OK) return status;
+  /* Readers of rows hold on to the history. */
+  record_.analyzed_rows = rows;
+  record_.indexes = std::move(changed.indexes);
   return status;
 }
 
