@@ -1,7 +1,7 @@
 //! Ranges: behaviour as scripts (see [`super::script_test`]), and random scans and insertions on many
 //! threads, watched by a model of what each scan saw.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::Arc;
 use std::time::Duration;
@@ -652,11 +652,23 @@ fn many_locks_of_all_owners_escalate_where_that_needs_no_wait() {
     assert_eq!(locks.stats().held, 0);
 }
 
-/// Committed keys, under one mutex: what a store would show to a current read.
+/// Committed keys, under one mutex: what a store would show to a current read. And who did what last.
 #[derive(Default)]
-struct Committed(Mutex<BTreeSet<u8>>);
+struct Committed(Mutex<BTreeSet<u8>>, Mutex<VecDeque<String>>);
 
 impl Committed {
+    fn note(&self, owner: &Owner, what: std::fmt::Arguments<'_>) {
+        let mut notes = self.1.lock();
+        if notes.len() == 300 {
+            notes.pop_front();
+        }
+        notes.push_back(format!("t{} {what}", owner.id()));
+    }
+
+    fn notes(&self) -> String {
+        self.1.lock().iter().map(|note| format!("{note}\n")).collect()
+    }
+
     fn within(&self, from: u8, to: u8) -> Vec<u8> {
         self.0.lock().range(from..to).copied().collect()
     }
@@ -694,12 +706,14 @@ fn transaction(
                 };
                 let end = (high < KEYS).then_some([high]);
                 locks.lock_range(owner, 1, &[low], end.as_ref().map(|e| &e[..]), policy(rng))?;
+                committed.note(owner, format_args!("has {low}..{high}"));
                 at = next;
             }
             seen.push((from, to, committed.within(from, to)));
         } else {
             let key = rng.gen_range(0..KEYS);
-            locks.lock_point(owner, 1, &[key], Mode::Exclusive, policy(rng))?;
+            let got = locks.lock_point(owner, 1, &[key], Mode::Exclusive, policy(rng))?;
+            committed.note(owner, format_args!("locked {key}: {got:?}"));
             changes.push((key, rng.gen_bool(0.5)));
         }
         // As a transaction that spills: all that it has changed, with keys that it has not locked.
@@ -709,10 +723,13 @@ fn transaction(
                 let fresh: Vec<Vec<u8>> = (0..3).map(|_| vec![rng.gen_range(0..KEYS)]).collect();
                 stored.extend(fresh.iter().cloned());
                 locks.claim(owner, 1, Arc::new(Keys(stored.clone())));
+                committed.note(owner, format_args!("claimed {stored:?}, fresh {fresh:?}"));
                 locks.confirm(owner, 1, || fresh.iter().map(Vec::as_slice), policy(rng))?;
+                committed.note(owner, format_args!("confirmed"));
                 changes.extend(fresh.iter().map(|key| (key[0], rng.gen_bool(0.5))));
             } else {
                 locks.store_locks(owner, 1, Arc::new(Keys(stored.clone())));
+                committed.note(owner, format_args!("stored {stored:?}"));
             }
             locks.release_stored(owner, &mut |_, key| stored.contains(key));
         }
@@ -720,10 +737,11 @@ fn transaction(
             std::thread::yield_now();
         }
         for (from, to, was) in &seen {
-            assert_eq!(*was, committed.within(*from, *to), "a phantom in {from}..{to}");
+            assert_eq!(*was, committed.within(*from, *to), "t{}: a phantom in {from}..{to}", owner.id());
         }
     }
     let mut store = committed.0.lock();
+    committed.note(owner, format_args!("commits {changes:?}"));
     for (key, insert) in changes {
         if insert {
             store.insert(key);
@@ -761,11 +779,14 @@ fn what_a_range_covers_never_changes() {
                             owner.restart(ids.fetch_add(1, SeqCst));
                             let ended = transaction(locks, &owner, committed, &mut rng);
                             commits.fetch_add(u64::from(ended.is_ok()), SeqCst);
+                            if let Err(error) = &ended {
+                                committed.note(&owner, format_args!("ends: {error}"));
+                            }
                             locks.unlock_all(&owner);
                         }
                     }));
                     if ended.is_err() {
-                        eprintln!("seed {seed}\n{}", picture(&locks.dump()));
+                        eprintln!("seed {seed}\n{}{}", committed.notes(), picture(&locks.dump()));
                         std::process::abort();
                     }
                     done.fetch_add(1, SeqCst);
@@ -775,7 +796,7 @@ fn what_a_range_covers_never_changes() {
             while done.load(SeqCst) < threads {
                 let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| locks.check()));
                 if checked.is_err() {
-                    eprintln!("seed {seed}\n{}", picture(&locks.dump()));
+                    eprintln!("seed {seed}\n{}{}", committed.notes(), picture(&locks.dump()));
                     std::process::abort();
                 }
                 std::thread::sleep(Duration::from_micros(200));

@@ -291,7 +291,8 @@ impl LockManager {
             return Ok(());
         }
         for key in fresh() {
-            if locks.has_other(owner, key, Mode::Exclusive)? {
+            // Who waits there may be granted the key without another look at claims.
+            if locks.is_met(owner, key) || !locks.stored.find(owner, key)?.is_empty() {
                 self.lock_point(owner, family, key, Mode::Exclusive, policy)?;
             }
         }

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::Arc;
 
 use expect_test::expect;
+use parking_lot::Mutex;
 
 use super::script_test::check;
 use super::*;
@@ -371,7 +373,7 @@ const SOON: Policy = Policy::Wait(Some(std::time::Duration::from_millis(1)));
 const LATE: Policy = Policy::Wait(Some(std::time::Duration::from_secs(20)));
 
 /// A range keeps an open claim's owner out of a key, and an insertion too, which is granted the key when the range
-/// has gone: after the owner has looked at it for the first time.
+/// has gone: all of it after the owner has looked at the key for the first time.
 #[test]
 fn an_open_claim_looks_again_when_it_was_contested() {
     let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
@@ -381,22 +383,54 @@ fn an_open_claim_looks_again_when_it_was_contested() {
     locks.claim(&owner, 1, Arc::new(Keys(keys(&[b"k", b"z"]))));
     let fresh: [&[u8]; 2] = [b"k", b"z"];
     let confirmed = std::thread::scope(|scope| {
+        let (inserting, hooked) = (Mutex::new(None), AtomicBool::new(false));
+        let behind_the_first = |key: &&[u8]| {
+            if *key != b"z" || hooked.swap(true, SeqCst) {
+                return;
+            }
+            let got = scope.spawn(|| locks.lock_point(&other, 1, b"k", Mode::Exclusive, LATE));
+            while locks.stats().waiting == 0 {
+                std::thread::yield_now();
+            }
+            locks.unlock_all(&ranger);
+            *inserting.lock() = Some(got);
+        };
+        let all = || fresh.iter().copied().inspect(&behind_the_first);
+        let confirmed = locks.confirm(&owner, 1, all, SOON);
+        let inserting = inserting.lock().take().expect("the second key was looked at");
+        assert!(inserting.join().unwrap().unwrap().is_some());
+        confirmed
+    });
+    assert!(matches!(confirmed, Err(Error::LockTimeout)), "{confirmed:?}: both have the key");
+    for owner in [&owner, &other, &ranger] {
+        locks.unlock_all(owner);
+    }
+    assert_eq!(locks.stats().held, 0);
+}
+
+/// As before, when the insertion waits for the range already as the claim is made.
+#[test]
+fn an_open_claim_sees_who_waited_before_it() {
+    let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
+    let (owner, other, ranger) = (Owner::new(1), Owner::new(2), Owner::new(3));
+    locks.lock_range(&ranger, 1, b"a", Some(b"m"), SOON).unwrap();
+    locks.lock_table(&owner, 1, TableMode::IntentExclusive, SOON).unwrap();
+    let fresh: [&[u8]; 2] = [b"k", b"z"];
+    let confirmed = std::thread::scope(|scope| {
         let inserting = scope.spawn(|| locks.lock_point(&other, 1, b"k", Mode::Exclusive, LATE));
         while locks.stats().waiting == 0 {
             std::thread::yield_now();
         }
-        let confirmed = locks.confirm(
-            &owner,
-            1,
-            || {
-                fresh.iter().copied().inspect(|key| {
-                    if *key == b"z" {
-                        locks.unlock_all(&ranger);
-                    }
-                })
-            },
-            SOON,
-        );
+        locks.claim(&owner, 1, Arc::new(Keys(keys(&fresh))));
+        let range_ends_behind_the_first = || {
+            fresh.iter().copied().inspect(|key| {
+                if *key == b"z" {
+                    locks.unlock_all(&ranger);
+                }
+            })
+        };
+        let confirmed = locks.confirm(&owner, 1, range_ends_behind_the_first, SOON);
+        locks.unlock_all(&ranger);
         assert!(inserting.join().unwrap().unwrap().is_some());
         confirmed
     });
@@ -427,8 +461,8 @@ fn what_a_look_at_claims_found_does_not_outlive_the_range_behind_it() {
         all.confirm(&of, 1, || [&b"k"[..]].into_iter(), SOON).unwrap();
         false
     });
-    let looks = std::sync::atomic::AtomicU64::new(0);
-    let found = Asking(move || looks.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0);
+    let looks = AtomicU64::new(0);
+    let found = Asking(move || looks.fetch_add(1, SeqCst) == 0);
     locks.store_locks(&second, 1, Arc::new(asked));
     locks.claim(&second, 1, Arc::new(found));
 
