@@ -219,12 +219,13 @@ class ha_tidesdb final : public handler {
   int next_row_number();
   int raise_auto_increment(const uchar *record);
   int apply_writes();
-  void add_write(tidesdb_family *family, Slice key, Slice value, int kind, bool lock, uint index);
+  void add_write(tidesdb_family *family, tidesdb::Slice key, tidesdb::Slice value, int kind, bool lock,
+                 uint index, bool replaces = false);
   int write_row_now(const uchar *record);
-  int write_sequence(const uchar *record);
+  int write_sequence(const uchar *record, bool replaces);
 
   /* info.cc */
-  void fill_variable_statistics(bool all);
+  void fill_variable_statistics(bool shown);
   void fill_entry_sizes();
 
   friend class tidesdb::BulkLoad;
