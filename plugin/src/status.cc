@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "store/store.h"
+#include "txn/admission.h"
 
 namespace tidesdb {
 
@@ -16,6 +17,7 @@ constexpr ulonglong VERSION_HEX = 0x000100;
 /* What SHOW STATUS prints. */
 struct Shown {
   tidesdb_stats stats;
+  AdmissionFigures admission;
   const char *version;
   ulonglong version_hex;
   ulonglong memory_pressure;
@@ -43,6 +45,8 @@ struct Variable {
   { name, offsetof(Shown, stats) + offsetof(tidesdb_stats, member), SHOW_ULONGLONG, grows, comment }
 #define COUNTER(name, member, comment) STAT(name, member, true, comment)
 #define GAUGE(name, member, comment) STAT(name, member, false, comment)
+#define ADMISSION(name, member, comment) \
+  { name, offsetof(Shown, admission) + offsetof(AdmissionFigures, member), SHOW_ULONGLONG, true, comment }
 #define OTHER(name, member, type, comment) \
   { name, offsetof(Shown, member), type, false, comment }
 /* Files are local: nothing is there, and nothing is counted. */
@@ -79,6 +83,8 @@ constexpr Variable variables[] = {
     GAUGE("max_sst_tombstone_density_level", max_tombstones_level, "level of that segment"),
     COUNTER("backpressure_waits", backpressure_waits, "times a writer was held back"),
     COUNTER("backpressure_wait_us", backpressure_wait_us, "microseconds for which writers were held back"),
+    ADMISSION("procedure_waits", waits, "transactions in procedures that waited for their turn"),
+    ADMISSION("procedure_wait_us", wait_us, "microseconds that they waited"),
     COUNTER("lock_waits", lock_waits, "waits for locks"),
     COUNTER("lock_wait_us", lock_wait_us, "microseconds waited for locks"),
     COUNTER("lock_deadlocks", lock_deadlocks, "deadlocks"),
@@ -126,6 +132,7 @@ Shown look(tidesdb_db *db) {
   shown.stats.struct_size = sizeof(shown.stats);
   if (db) tidesdb_get_stats(db, &shown.stats);
   const tidesdb_stats &stats = shown.stats;
+  shown.admission = admission_figures();
   shown.version = tidesdb_version();
   shown.version_hex = VERSION_HEX;
   shown.memory_pressure = static_cast<ulonglong>(

@@ -49,6 +49,7 @@ my_bool opt_finish_compactions_on_close, opt_fast_shutdown;
 /* Variables changed at run time. */
 my_bool opt_pessimistic_locking;
 my_bool opt_print_all_conflicts;
+ulong opt_procedure_concurrency;
 char *opt_backup_dir, *opt_checkpoint_dir;
 
 /* The backup is taken before the variable has its new value, so that a failure is the statement's error. */
@@ -147,6 +148,12 @@ static MYSQL_SYSVAR_BOOL(
 static MYSQL_SYSVAR_BOOL(print_all_conflicts, opt_print_all_conflicts, PLUGIN_VAR_OPCMDARG,
                          "Every conflict and deadlock goes to the error log with its statements", nullptr,
                          nullptr, FALSE);
+
+static MYSQL_SYSVAR_ULONG(procedure_concurrency, opt_procedure_concurrency, PLUGIN_VAR_RQCMDARG,
+                          "Transactions in stored procedures that run at a time, others wait in line before "
+                          "they begin; 0: as many as "
+                          "there are cores",
+                          nullptr, nullptr, 0, 0, 100000, 0);
 
 static MYSQL_SYSVAR_STR(
     backup_dir, opt_backup_dir, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
@@ -253,6 +260,7 @@ struct st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(flush_threads),
                                         MYSQL_SYSVAR(fast_shutdown),
                                         MYSQL_SYSVAR(pessimistic_locking),
                                         MYSQL_SYSVAR(print_all_conflicts),
+                                        MYSQL_SYSVAR(procedure_concurrency),
                                         MYSQL_SYSVAR(backup_dir),
                                         MYSQL_SYSVAR(checkpoint_dir),
                                         MYSQL_SYSVAR(skip_unique_check),
@@ -417,6 +425,7 @@ bool log_to_file() { return opt_log_to_file; }
 ulonglong log_truncation_at() { return opt_log_truncation_at; }
 bool pessimistic_locking() { return opt_pessimistic_locking; }
 bool print_all_conflicts() { return opt_print_all_conflicts; }
+ulong procedure_concurrency() { return opt_procedure_concurrency; }
 ulonglong write_buffer_size() { return opt_unified_write_buffer_size; }
 
 bool skip_unique_check(THD *thd) { return THDVAR(thd, skip_unique_check); }

@@ -59,6 +59,8 @@ bool log_to_file();
 ulonglong log_truncation_at();
 bool pessimistic_locking();
 bool print_all_conflicts();
+/* 0: as many as there are cores. */
+ulong procedure_concurrency();
 ulonglong write_buffer_size();
 
 bool skip_unique_check(THD *thd);

@@ -21,7 +21,7 @@ namespace tidesdb {
 /* Transactions of one connection: its first number has so many zero bits at the end. */
 constexpr int TRANSACTION_NUMBER_BITS = 40;
 
-Session::Session(THD *thd) : thd_(thd) {
+Session::Session(THD *thd) : thd_(thd), place_(thd) {
   static std::atomic<ulonglong> sessions{0};
   transaction_number_ = (sessions.fetch_add(1, std::memory_order_relaxed) + 1) << TRANSACTION_NUMBER_BITS;
 }
@@ -77,8 +77,12 @@ int Session::begin(int level) {
   if (!multi) flags |= TIDESDB_TXN_AUTOCOMMIT;
   if (is_applier(thd_)) flags |= TIDESDB_TXN_ORDERED_WAITS;
   isolation_ = level;
+  place_.enter();
   const int status = tidesdb_txn_begin(txn(), level, flags);
-  if (status != TIDESDB_OK) return fail(status);
+  if (status != TIDESDB_OK) {
+    place_.leave();
+    return fail(status);
+  }
   if (is_applier(thd_)) tidesdb_txn_set_preference(txn(), survival_wish(thd_));
   state_ = State::ACTIVE;
   transaction_number_++;
@@ -197,6 +201,7 @@ int Session::prepare(bool real) {
   if (state_ == State::ABORTED) return HA_ERR_ROLLBACK;
   if (state_ != State::ACTIVE || !tidesdb_txn_has_writes(txn())) return 0;
   renew_kill();
+  place_.leave();
   EncodedXid xid;
   encode_session_xid(thd_, &xid);
   const int status = tidesdb_txn_prepare(txn(), xid.bytes, xid.size);
@@ -210,6 +215,7 @@ int Session::prepare_xa() {
   if (state_ != State::ACTIVE) return 0;
   end_statement();
   renew_kill();
+  place_.leave();
   EncodedXid xid;
   encode_session_xid(thd_, &xid);
   const int status = tidesdb_txn_prepare_dormant(txn(), xid.bytes, xid.size);
@@ -247,6 +253,7 @@ int Session::commit(bool real) {
         return status == TIDESDB_OK ? 0 : commit_failed(status);
       }
       renew_kill();
+      place_.leave();
       status = tidesdb_txn_prepare(txn(), nullptr, 0);
       if (status != TIDESDB_OK) {
         const int error = commit_failed(status);

@@ -20,6 +20,7 @@
 #include "errors.h"
 #include "key/sql_headers.h"
 #include "store/handles.h"
+#include "txn/admission.h"
 
 namespace tidesdb {
 
@@ -63,7 +64,12 @@ class Session {
   void order();
   int commit(bool real);
   int rollback(bool real);
-  void kill() { tidesdb_txn_kill(txn()); }
+  void kill() {
+    tidesdb_txn_kill(txn());
+    place_.cancel();
+  }
+  /* It will not use a core for a while. */
+  void leave_place() { place_.leave(); }
 
   /* A lock for a change of a table's definition, where no transaction runs: in a transaction of its own, of
      which the server does not know. Returns the engine's status; unlock_definition() ends it in any case. */
@@ -97,6 +103,7 @@ class Session {
   void end() {
     state_ = State::IDLE;
     statement_open_ = false;
+    place_.leave();
   }
   void end_statement();
   int rollback_all();
@@ -111,6 +118,7 @@ class Session {
   bool in_multi_statement_transaction() const;
 
   THD *thd_;
+  Place place_;
   TxnHandle txn_;
   State state_ = State::IDLE;
   bool statement_open_ = false;

@@ -57,6 +57,7 @@ void report_holders(THD *waiter, void *const *holders, size_t holder_count) {
 void wait_begins(void *, void *waiter, void *const *holders, size_t holder_count) {
   THD *thd = static_cast<THD *>(waiter);
   if (!thd) return;
+  if (Session *session = Session::find(thd)) session->leave_place();
   report_holders(thd, holders, holder_count);
   thd_wait_begin(thd, THD_WAIT_ROW_LOCK);
 }

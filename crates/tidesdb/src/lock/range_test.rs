@@ -773,7 +773,11 @@ fn what_a_range_covers_never_changes() {
             }
             let (mut last, mut idle) = (0, 0);
             while done.load(SeqCst) < threads {
-                locks.check();
+                let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| locks.check()));
+                if checked.is_err() {
+                    eprintln!("seed {seed}\n{}", picture(&locks.dump()));
+                    std::process::abort();
+                }
                 std::thread::sleep(Duration::from_micros(200));
                 let now = ids.load(SeqCst);
                 idle = if now == last { idle + 1 } else { 0 };
