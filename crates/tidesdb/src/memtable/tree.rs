@@ -7,7 +7,7 @@
 //! the tree.
 
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::arena::Arena;
 use super::chain::{Added, Version, VersionRef};
@@ -36,6 +36,8 @@ impl Shape {
 /// An ordered index. Lives in the arena that its nodes and records live in.
 pub(super) struct Tree {
     pub(super) family: FamilyId,
+    /// As `rows`; a memtable has fewer versions than 32 bits count.
+    doubt: AtomicU32,
     shape: Shape,
     root: AtomicPtr<Header>,
     keys: AtomicU64,
@@ -46,7 +48,6 @@ pub(super) struct Tree {
     /// What the versions do to the number of rows. Counted before a version can be found (see
     /// [`Tree::count_entry`]): whoever finds a commit's last version finds all of it counted.
     rows: AtomicI64,
-    doubt: AtomicI64,
     /// From a key to its record, where point reads made it worth while.
     pub(super) index: HashIndex,
     pub(super) build: Build,
@@ -102,7 +103,7 @@ impl Tree {
                 raw_bytes: AtomicU64::new(0),
                 live_bytes: AtomicI64::new(0),
                 rows: AtomicI64::new(0),
-                doubt: AtomicI64::new(0),
+                doubt: AtomicU32::new(0),
                 index: HashIndex::new(),
                 build: Build::new(),
             });
@@ -137,7 +138,7 @@ impl Tree {
 
     /// What the versions inserted do to the number of rows.
     pub(super) fn tally(&self) -> Tally {
-        Tally { rows: self.rows.load(Ordering::Relaxed), doubt: self.doubt.load(Ordering::Relaxed) }
+        Tally { rows: self.rows.load(Ordering::Relaxed), doubt: self.doubt.load(Ordering::Relaxed).into() }
     }
 
     /// The root and a version of it at which it was the root.
@@ -298,7 +299,7 @@ impl Tree {
             self.rows.fetch_add(tally.rows, Ordering::Relaxed);
         }
         if tally.doubt != 0 {
-            self.doubt.fetch_add(tally.doubt, Ordering::Relaxed);
+            self.doubt.fetch_add(1, Ordering::Relaxed);
         }
         self.entries.fetch_add(1, Ordering::Relaxed);
         self.raw_bytes.fetch_add((new.key.len() + new.value.len()) as u64, Ordering::Relaxed);
