@@ -317,7 +317,11 @@ enum {
                                 ranges of others like any, and is not checked against the snapshot */
 };
 enum {
-  TIDESDB_OP_LOCK = 1        /* take an exclusive lock on the key first and check it against the snapshot */
+  TIDESDB_OP_LOCK = 1,       /* take an exclusive lock on the key first and check it against the snapshot */
+  TIDESDB_OP_NEUTRAL = 2     /* the number of the family's rows stays: a put of a key that exists, a deletion of one
+                                that does not. Without it a put counts as a new row, a deletion as one less. What a
+                                key was before is as the transaction sees it. Nobody checks it; not for
+                                TIDESDB_INSERT. See tidesdb_count_rows. */
 };
 
 typedef struct tidesdb_op {
@@ -430,16 +434,21 @@ int tidesdb_estimate_range(tidesdb_family *family, tidesdb_slice lower, tidesdb_
 
 typedef struct tidesdb_family_stats {
   size_t struct_size;
-  uint64_t entries;          /* estimated live rows */
+  uint64_t entries;          /* live rows; exact where `counted` says so, else estimated */
   uint64_t tombstones;
   uint64_t data_bytes;       /* on disk */
-  uint64_t memtable_bytes;   /* estimated */
+  uint64_t memtable_bytes;   /* keys and their newest values in memtables */
   uint64_t mean_row_bytes;   /* key and value, uncompressed; estimated */
   uint32_t runs;             /* that a read may have to visit */
   uint32_t levels;
+  uint64_t counted;          /* not 0: `entries` is what operations said of all that is committed (TIDESDB_OP_NEUTRAL) */
 } tidesdb_family_stats;
 /* O(runs), no I/O. */
 int tidesdb_family_get_stats(tidesdb_family *family, tidesdb_family_stats *stats);
+/* Reads all keys at one moment and puts the family's count right, beside writers; `rows` is their number at that
+ * moment. Families of a store that a build before the first that counts wrote are counted from then on. A kill of
+ * `txn` (NULL: of nobody) ends it with TIDESDB_INTERRUPTED; nothing is done in that transaction. */
+int tidesdb_count_rows(tidesdb_family *family, tidesdb_txn *txn, uint64_t *rows);
 
 /* Seals the active memtable and waits until it is in files. */
 int tidesdb_flush(tidesdb_db *db);

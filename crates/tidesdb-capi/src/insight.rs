@@ -43,6 +43,7 @@ pub struct FamilyStatsC {
     pub(crate) mean_row_bytes: u64,
     pub(crate) runs: u32,
     pub(crate) levels: u32,
+    pub(crate) counted: u64,
 }
 
 impl FamilyStatsC {
@@ -57,6 +58,7 @@ impl FamilyStatsC {
             mean_row_bytes: s.mean_row_bytes,
             runs: s.runs,
             levels: s.levels,
+            counted: s.counted.into(),
         }
     }
 }
@@ -100,6 +102,25 @@ pub unsafe extern "C" fn tidesdb_verify(family: *mut FamilyHandle, txn: *mut Txn
         // SAFETY: as above.
         let txn = unsafe { txn.as_ref() };
         handle.db.verify_unless(&handle.family, &|| txn.is_some_and(TxnHandle::is_killed))?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_count_rows(
+    family: *mut FamilyHandle,
+    txn: *mut TxnHandle,
+    rows: *mut u64,
+) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(family)? };
+        // SAFETY: as above.
+        let txn = unsafe { txn.as_ref() };
+        let counted = handle.db.count_rows(&handle.family, &|| txn.is_some_and(TxnHandle::is_killed))?;
+        // SAFETY: as above.
+        unsafe { answer(rows, counted)? };
         Ok(OK)
     })
 }

@@ -101,7 +101,7 @@ fn structs_agree_with_the_header() {
         rust,
         "tidesdb_family_stats",
         FamilyStatsC,
-        [struct_size, entries, tombstones, data_bytes, memtable_bytes, mean_row_bytes, runs, levels]
+        [struct_size, entries, tombstones, data_bytes, memtable_bytes, mean_row_bytes, runs, levels, counted]
     );
     check!(
         c,

@@ -433,13 +433,13 @@ unsafe fn change_of<'a>(handle: &TxnHandle, op: &'a OpC) -> Result<Change<'a>, E
         5 => ChangeKind::PutEntry(value),
         other => return Err(Error::InvalidArgument(format!("{other} is no kind of change"))),
     };
-    if op.flags > 1 {
+    if op.flags > 3 {
         return Err(Error::InvalidArgument(format!("{:#x} has unknown flags of a change", op.flags)));
     }
     // SAFETY: as above.
     let family = unsafe { given(op.family)? };
     handle.check_store(family)?;
-    Ok(Change { family: &family.family, key, kind, lock: op.flags & 1 != 0 })
+    Ok(Change { family: &family.family, key, kind, lock: op.flags & 1 != 0, neutral: op.flags & 2 != 0 })
 }
 
 /// See the header.

@@ -167,5 +167,6 @@ groups!(
     misuse,
     observer,
     outlived,
+    figures,
     backups,
 );

@@ -148,7 +148,8 @@ static tidesdb_cursor *make_cursor(tidesdb_family *family) {
   return cursor;
 }
 
-static int change(tidesdb_txn *txn, tidesdb_family *family, int kind, const char *key, const char *value) {
+static int change_with(tidesdb_txn *txn, tidesdb_family *family, int kind, const char *key, const char *value,
+                       int flags) {
   tidesdb_op op;
   size_t failed = 77;
   int status;
@@ -157,10 +158,14 @@ static int change(tidesdb_txn *txn, tidesdb_family *family, int kind, const char
   op.key = slice(key);
   op.value = slice(value);
   op.kind = (uint8_t)kind;
-  op.flags = TIDESDB_OP_LOCK;
+  op.flags = (uint8_t)(TIDESDB_OP_LOCK | flags);
   status = tidesdb_write(txn, &op, 1, &failed);
   CHECK(status == TIDESDB_OK ? failed == 77 : failed == 0 || failed == 77);
   return status;
+}
+
+static int change(tidesdb_txn *txn, tidesdb_family *family, int kind, const char *key, const char *value) {
+  return change_with(txn, family, kind, key, value, 0);
 }
 
 static int put(tidesdb_txn *txn, tidesdb_family *family, const char *key, const char *value) {
@@ -1429,6 +1434,52 @@ static void outlived(void) {
   OK(tidesdb_close(db));
 }
 
+/* Rows are counted as operations say; a scan puts it right. */
+static void counts_to(tidesdb_family *family, uint64_t rows) {
+  tidesdb_family_stats stats;
+  memset(&stats, 0, sizeof stats);
+  stats.struct_size = sizeof stats;
+  OK(tidesdb_family_get_stats(family, &stats));
+  CHECK(stats.counted == 1 && stats.entries == rows);
+}
+
+static void figures(void) {
+  tidesdb_db *db = open_at(path);
+  tidesdb_family *family = make_family(db, "f");
+  tidesdb_txn *txn = begin_txn(db);
+  uint64_t rows = 0;
+  counts_to(family, 0);
+  OK(put(txn, family, "a", "1"));
+  OK(change(txn, family, TIDESDB_INSERT, "b", "1"));
+  OK(change_with(txn, family, TIDESDB_DELETE, "c", NULL, TIDESDB_OP_NEUTRAL));
+  counts_to(family, 0);
+  OK(tidesdb_txn_commit(txn));
+  counts_to(family, 2);
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  OK(change_with(txn, family, TIDESDB_PUT, "a", "2", TIDESDB_OP_NEUTRAL));
+  OK(change(txn, family, TIDESDB_DELETE, "b", NULL));
+  IS(TIDESDB_INVALID, change_with(txn, family, TIDESDB_INSERT, "d", "1", TIDESDB_OP_NEUTRAL));
+  IS(TIDESDB_INVALID, change_with(txn, family, TIDESDB_PUT, "d", "1", 4));
+  OK(tidesdb_txn_commit(txn));
+  counts_to(family, 1);
+  /* It was there, and the writer does not say so. */
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  OK(put(txn, family, "a", "3"));
+  OK(tidesdb_txn_commit(txn));
+  counts_to(family, 2);
+  OK(tidesdb_count_rows(family, NULL, &rows));
+  CHECK(rows == 1);
+  counts_to(family, 1);
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+  db = open_at(path);
+  OK(tidesdb_family_open(db, slice("f"), &family));
+  counts_to(family, 1);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+}
+
 typedef struct group {
   const char *name;
   void (*run)(void);
@@ -1533,7 +1584,7 @@ int main(int argc, char **argv) {
       {"waits", lock_waits},      {"ranges", ranges},       {"statements", statements}, {"two_phase", two_phase},
       {"checkpoints", checkpoints}, {"counters", counters}, {"ddl", ddl_groups},    {"insight", insight},
       {"misuse", misuse},         {"observer", observer},   {"outlived", outlived},
-      {"backups", backups},
+      {"backups", backups},         {"figures", figures},
   };
   size_t i;
   CHECK(argc == 3);

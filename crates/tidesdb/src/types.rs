@@ -71,7 +71,7 @@ pub enum Op {
 
 /// The kind byte of an entry, as it stands in logs, memtables and blocks: the operation in the low
 /// three bits, then one bit each for "may overwrite", "has an expiry" and "value is a value-log
-/// pointer". Two bits are reserved and must be zero.
+/// pointer". The two highest bits are zero; the log has an [`Effect`] there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Kind(u8);
 
@@ -153,6 +153,97 @@ impl fmt::Debug for Kind {
     }
 }
 
+/// What a change says of the number of rows of its family. Stands in batches of the log, in bits 6 and 7 of the
+/// byte of an entry's kind, and nowhere else: memtables count as entries come in, files have no need of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Effect {
+    /// Nothing: who wrote it did not say. (Builds before the first that counts; it makes a count doubtful.)
+    Untold = 0,
+    /// The number stays: a put over a live entry, a deletion of what is not there.
+    Neutral = 1,
+    /// A put is one row more, a deletion one less.
+    Counts = 2,
+}
+
+impl Effect {
+    const SHIFT: u32 = 6;
+
+    /// Of a change of a key that existed before it or did not.
+    pub const fn of(kind: Kind, was_live: bool) -> Effect {
+        if kind.is_tombstone() != was_live {
+            Effect::Neutral
+        } else {
+            Effect::Counts
+        }
+    }
+
+    /// The byte of an entry in the log.
+    pub const fn log_byte(self, kind: Kind) -> u8 {
+        kind.0 | (self as u8) << Self::SHIFT
+    }
+
+    /// What a byte of an entry in the log stands for, or `None` if no version of the format knows it.
+    pub const fn from_log_byte(byte: u8) -> Option<(Kind, Effect)> {
+        let effect = match byte >> Self::SHIFT {
+            0 => Effect::Untold,
+            1 => Effect::Neutral,
+            2 => Effect::Counts,
+            _ => return None,
+        };
+        match Kind::from_byte(byte & ((1 << Self::SHIFT) - 1)) {
+            Some(kind) => Some((kind, effect)),
+            None => None,
+        }
+    }
+
+    /// What it adds.
+    pub const fn tally(self, kind: Kind) -> Tally {
+        match self {
+            Effect::Untold => Tally { rows: 0, doubt: 1 },
+            Effect::Neutral => Tally::ZERO,
+            Effect::Counts if kind.is_tombstone() => Tally { rows: -1, doubt: 0 },
+            Effect::Counts => Tally { rows: 1, doubt: 0 },
+        }
+    }
+}
+
+/// A part of the count of a family's rows: of a memtable, of a commit's runs, of what is in files. The count is
+/// their sum, and known when no doubt is left in it. Sums only, so that parts may be added in any order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Rows that came, less those that went.
+    pub rows: i64,
+    /// Changes that did not say what they do to the number, less those that a scan has made up for.
+    pub doubt: i64,
+}
+
+impl Tally {
+    /// Nothing.
+    pub const ZERO: Tally = Tally { rows: 0, doubt: 0 };
+
+    /// What is to be added to this one to get `to`.
+    #[must_use]
+    pub const fn distance(self, to: Tally) -> Tally {
+        Tally { rows: to.rows.wrapping_sub(self.rows), doubt: to.doubt.wrapping_sub(self.doubt) }
+    }
+
+    /// The number of rows, if it is known.
+    pub const fn known(self) -> Option<u64> {
+        match (self.doubt, self.rows) {
+            (0, rows) if rows >= 0 => Some(rows as u64),
+            _ => None,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        self.rows = self.rows.wrapping_add(other.rows);
+        self.doubt = self.doubt.wrapping_add(other.doubt);
+    }
+}
+
 /// One version of a key, borrowed from where it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
@@ -181,6 +272,12 @@ mod tests {
             match Kind::from_byte(byte) {
                 Some(kind) => assert_eq!(kind.byte(), byte),
                 None => assert!(byte & 7 == 0 || byte & 7 > 3 || byte & 0xc0 != 0),
+            }
+        }
+        for byte in 0..=255u8 {
+            match Effect::from_log_byte(byte) {
+                Some((kind, effect)) => assert_eq!(effect.log_byte(kind), byte),
+                None => assert!(byte >= 0xc0 || Kind::from_byte(byte & 0x3f).is_none()),
             }
         }
         assert!(Kind::SINGLE_DELETE.is_tombstone() && !Kind::PUT.marked_may_overwrite().is_tombstone());

@@ -53,7 +53,7 @@ class IndexBuild::Follower {
   int look(Row *row, tidesdb_txn *txn, Slice primary_key);
   int make_entries(Row *row, Slice primary_key);
   int follow(Slice primary_key, bool adding);
-  int add(size_t index, const Entry &entry, Slice primary_key);
+  int add(size_t index, const Entry &entry, Slice primary_key, bool replaces);
   int remove(size_t index, const Entry &entry);
 
   IndexBuild &build_;
@@ -138,7 +138,7 @@ int IndexBuild::Follower::follow(Slice primary_key, bool adding) {
     const bool stays = old_.there && fresh_.there && same(old.key.slice(), fresh.key.slice());
     int error = 0;
     if (adding && fresh_.there && !(stays && same(old.value.slice(), fresh.value.slice())))
-      error = add(i, fresh, primary_key);
+      error = add(i, fresh, primary_key, stays);
     else if (!adding && old_.there && !stays)
       error = remove(i, old);
     if (error) return error;
@@ -152,7 +152,7 @@ int IndexBuild::Follower::remove(size_t index, const Entry &entry) {
   return status == TIDESDB_OK ? 0 : build_.fail(status);
 }
 
-int IndexBuild::Follower::add(size_t index, const Entry &entry, Slice primary_key) {
+int IndexBuild::Follower::add(size_t index, const Entry &entry, Slice primary_key, bool replaces) {
   if (entry.decides) {
     Slice there, owner;
     const int status = tidesdb_get(checks_[index].get(), load_->txn(), entry.key.data(), entry.key.size(),
@@ -169,7 +169,8 @@ int IndexBuild::Follower::add(size_t index, const Entry &entry, Slice primary_ke
       return build_.fail(status);
     }
   }
-  const tidesdb_op op{families_[index].get(), entry.key.slice(), entry.value.slice(), TIDESDB_PUT, 0};
+  const uint8_t flags = replaces ? TIDESDB_OP_NEUTRAL : 0;
+  const tidesdb_op op{families_[index].get(), entry.key.slice(), entry.value.slice(), TIDESDB_PUT, flags};
   const int status = load_->write(&op, 1);
   return status == TIDESDB_OK ? 0 : build_.fail(status);
 }

@@ -136,13 +136,14 @@ void count_entry(const std::vector<KeyPart> &parts, const std::vector<KeyPart> *
 
 }  // namespace
 
+/* Counts the rows, all of them: a table of an earlier build is not counted before. The indexes are sampled.
+ */
 int ha_tidesdb::analyze(THD *thd, HA_CHECK_OPT *) {
   SnapshotReader reader;
   int status = reader.begin();
-  tidesdb_family_stats rows;
-  memset(&rows, 0, sizeof(rows));
-  rows.struct_size = sizeof(rows);
-  if (status == TIDESDB_OK) status = tidesdb_family_get_stats(open_table_->primary(), &rows);
+  uint64_t rows = 0;
+  if (status == TIDESDB_OK) status = tidesdb_count_rows(open_table_->primary(), session_->txn(), &rows);
+  if (status == TIDESDB_INTERRUPTED) return HA_ADMIN_FAILED;
   std::vector<std::vector<uint64_t>> result(table_share->keys);
   for (uint i = 0; status == TIDESDB_OK && i < table_share->keys; i++) {
     const KEY &key = table->key_info[i];
@@ -167,12 +168,12 @@ int ha_tidesdb::analyze(THD *thd, HA_CHECK_OPT *) {
     for (uint part = 0; part < key.ext_key_parts; part++) {
       const uint64_t values = std::max<uint64_t>(1, distinct.changes[part]);
       uint64_t hundredths = std::max<uint64_t>(100, distinct.entries * 100 / values);
-      if (!whole && values == 1 && rows.entries > distinct.entries)
-        hundredths = rows.entries * 50; /* one value all over the sample: at least half of the table */
+      if (!whole && values == 1 && rows > distinct.entries)
+        hundredths = rows * 50; /* one value all over the sample: at least half of the table */
       result[i].push_back(hundredths);
     }
   }
-  if (status == TIDESDB_OK) status = open_table_->set_statistics(rows.entries, std::move(result));
+  if (status == TIDESDB_OK) status = open_table_->set_statistics(rows, std::move(result));
   if (status != TIDESDB_OK) {
     say(thd, table, "analyze", "error", "%s", tidesdb_last_error());
     return HA_ADMIN_FAILED;

@@ -222,12 +222,13 @@ class ha_tidesdb final : public handler {
   void log_change(tidesdb::Slice primary_key);
   int apply_writes();
   bool builds_beside_writers() const;
-  void add_write(tidesdb_family *family, Slice key, Slice value, int kind, bool lock, uint index);
+  void add_write(tidesdb_family *family, tidesdb::Slice key, tidesdb::Slice value, int kind, bool lock,
+                 uint index, bool replaces = false);
   int write_row_now(const uchar *record);
-  int write_sequence(const uchar *record);
+  int write_sequence(const uchar *record, bool replaces);
 
   /* info.cc */
-  void fill_variable_statistics(bool all);
+  void fill_variable_statistics(bool shown);
   void fill_entry_sizes();
 
   friend class tidesdb::BulkLoad;

@@ -9,49 +9,65 @@
 
 using namespace tidesdb;
 
-void ha_tidesdb::fill_variable_statistics(bool all) {
-  tidesdb_family_stats rows;
-  memset(&rows, 0, sizeof(rows));
-  rows.struct_size = sizeof(rows);
-  if (tidesdb_family_get_stats(open_table_->primary(), &rows) != TIDESDB_OK) return;
+namespace {
+
+/* Of a dropped family nothing is known: all is 0. */
+tidesdb_family_stats stats_of(tidesdb_family *family) {
+  tidesdb_family_stats stats;
+  memset(&stats, 0, sizeof(stats));
+  stats.struct_size = sizeof(stats);
+  if (tidesdb_family_get_stats(family, &stats) != TIDESDB_OK) memset(&stats, 0, sizeof(stats));
+  return stats;
+}
+
+/* Whether what is asked for is shown to somebody (SHOW TABLE STATUS, INFORMATION_SCHEMA). Of a partitioned
+   table the partitions are asked with VARIABLE_EXTRA alone. */
+bool is_shown(uint flag) { return flag & (HA_STATUS_TIME | HA_STATUS_OPEN | HA_STATUS_VARIABLE_EXTRA); }
+
+}  // namespace
+
+/*
+  Rows: counted by the engine. Lengths: bytes of the table's files, however old what is in them, and what is
+  in memory, which is not in files yet; a key there counts with its newest value. Files have no room to be
+  filled again, so nothing is free.
+*/
+void ha_tidesdb::fill_variable_statistics(bool shown) {
+  const tidesdb_family_stats rows = stats_of(open_table_->primary());
+  if (rows.struct_size == 0) return;
   stats.records = rows.entries;
   stats.deleted = rows.tombstones;
-  stats.mean_rec_length =
-      static_cast<ulong>(rows.mean_row_bytes ? rows.mean_row_bytes : table_share->reclength);
-  /* What a scan reads: rows in memory count as if they were in blocks. */
-  stats.data_file_length = std::max<ulonglong>(rows.data_bytes + rows.memtable_bytes, IO_SIZE);
+  stats.data_file_length = rows.data_bytes + rows.memtable_bytes;
+  const uint64_t mean = rows.entries ? stats.data_file_length / rows.entries : 0;
+  stats.mean_rec_length = static_cast<ulong>(mean);
   stats.delete_length = 0;
   stats.block_size = IO_SIZE;
-  if (!all) return;
-  stats.index_file_length = 0;
-  for (uint i = 0; i < table_share->keys; i++) {
-    if (is_primary(i)) continue;
-    tidesdb_family_stats entries;
-    memset(&entries, 0, sizeof(entries));
-    entries.struct_size = sizeof(entries);
-    if (tidesdb_family_get_stats(open_table_->index(i), &entries) == TIDESDB_OK)
+  if (shown) {
+    stats.index_file_length = 0;
+    for (uint i = 0; i < table_share->keys; i++) {
+      if (is_primary(i)) continue;
+      const tidesdb_family_stats entries = stats_of(open_table_->index(i));
       stats.index_file_length += entries.data_bytes + entries.memtable_bytes;
+    }
+    return;
   }
+  /* For the optimizer: a table that may hold rows does not look empty, and a scan reads a block. */
+  stats.records = std::max<ha_rows>(stats.records, 1);
+  stats.data_file_length = std::max<ulonglong>(stats.data_file_length, IO_SIZE);
+  if (!stats.mean_rec_length) stats.mean_rec_length = table_share->reclength;
 }
 
 /* What an entry takes, for the cost of reading an index; the server would guess from the columns' widths. */
 void ha_tidesdb::fill_entry_sizes() {
   for (uint i = 0; i < table_share->keys; i++) {
-    tidesdb_family_stats entries;
-    memset(&entries, 0, sizeof(entries));
-    entries.struct_size = sizeof(entries);
-    tidesdb_family *family = is_primary(i) ? open_table_->primary() : open_table_->index(i);
-    if (tidesdb_family_get_stats(family, &entries) == TIDESDB_OK)
+    const tidesdb_family_stats entries =
+        stats_of(is_primary(i) ? open_table_->primary() : open_table_->index(i));
+    if (entries.struct_size)
       table->key_info[i].stat_storage_length = static_cast<size_t>(entries.mean_row_bytes);
   }
 }
 
 int ha_tidesdb::info(uint flag) {
-  if (flag & HA_STATUS_VARIABLE) {
-    fill_variable_statistics(flag & (HA_STATUS_VARIABLE_EXTRA | HA_STATUS_TIME | HA_STATUS_OPEN));
-    /* A table that may hold rows must not look empty to the optimizer. */
-    if (stats.records == 0 && !(flag & (HA_STATUS_TIME | HA_STATUS_OPEN))) stats.records = 1;
-  }
+  if (flag & HA_STATUS_VARIABLE) fill_variable_statistics(is_shown(flag));
   if (flag & HA_STATUS_CONST) {
     stats.max_data_file_length = stats.max_index_file_length = ~0ULL >> 1;
     stats.create_time = 0;

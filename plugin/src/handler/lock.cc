@@ -191,7 +191,7 @@ int ha_tidesdb::lock_key(tidesdb_family *family, Slice key) {
   tidesdb_txn *txn = session_->txn();
   int status = tidesdb_lock_key(txn, family, key.data, key.size);
   if (status == TIDESDB_OK && table->in_use->transaction->xid_state.is_explicit_XA()) {
-    const tidesdb_op deletion{family, key, {nullptr, 0}, TIDESDB_DELETE, 0};
+    const tidesdb_op deletion{family, key, {nullptr, 0}, TIDESDB_DELETE, TIDESDB_OP_NEUTRAL};
     size_t failed = 0;
     status = tidesdb_write(txn, &deletion, 1, &failed);
   }

@@ -5,6 +5,9 @@
   they are checked and written, in key order, the row first. Other new entries are locked as well: that
   keeps them out of ranges that others have read. Other old entries need no lock: who reads them under a
   lock reads the row, which is locked.
+
+  Each says what it does to the number of rows (or entries): what is put over a live one is neutral. The
+  engine's count is the sum.
 */
 #include "handler/ha_tidesdb.h"
 
@@ -108,10 +111,11 @@ bool ha_tidesdb::autoinc_lock_mode_stmt_unsafe() const {
 
 /* Rows of a temporary table are nobody else's, and a transaction may have a snapshot that is older than they.
  */
-void ha_tidesdb::add_write(tidesdb_family *family, Slice key, Slice value, int kind, bool lock, uint index) {
+void ha_tidesdb::add_write(tidesdb_family *family, Slice key, Slice value, int kind, bool lock, uint index,
+                           bool replaces) {
   if (is_temporary_) lock = false;
-  writes_.push_back(
-      {family, key, value, static_cast<uint8_t>(kind), static_cast<uint8_t>(lock ? TIDESDB_OP_LOCK : 0)});
+  const int flags = (lock ? TIDESDB_OP_LOCK : 0) | (replaces ? TIDESDB_OP_NEUTRAL : 0);
+  writes_.push_back({family, key, value, static_cast<uint8_t>(kind), static_cast<uint8_t>(flags)});
   write_index_.push_back(index);
 }
 
@@ -149,7 +153,7 @@ int ha_tidesdb::apply_writes() {
   of the statement's transaction, which may be rolled back, nor of its binary log's group: it is durable, as
   the sync mode says, before anybody sees a number.
 */
-int ha_tidesdb::write_sequence(const uchar *record) {
+int ha_tidesdb::write_sequence(const uchar *record, bool replaces) {
   TxnHandle txn;
   int status = create_txn(plugin.db, &txn);
   if (status != TIDESDB_OK) return fail(status);
@@ -160,7 +164,8 @@ int ha_tidesdb::write_sequence(const uchar *record) {
   status = tidesdb_txn_begin(txn.get(), TIDESDB_READ_COMMITTED, TIDESDB_TXN_UNLOCKED);
   if (status != TIDESDB_OK) return fail(status);
   status = tidesdb_txn_statement_begin(txn.get(), 1, sysvars::backpressure_wait_timeout_ms(table->in_use));
-  const tidesdb_op op{open_table_->primary(), new_primary_.slice(), row_value_.slice(), TIDESDB_PUT, 0};
+  const tidesdb_op op{open_table_->primary(), new_primary_.slice(), row_value_.slice(), TIDESDB_PUT,
+                      static_cast<uint8_t>(replaces ? TIDESDB_OP_NEUTRAL : 0)};
   size_t failed = 0;
   if (status == TIDESDB_OK) status = tidesdb_write(txn.get(), &op, 1, &failed);
   if (status == TIDESDB_OK) {
@@ -173,7 +178,7 @@ int ha_tidesdb::write_sequence(const uchar *record) {
 }
 
 int ha_tidesdb::write_row(const uchar *record) {
-  if (is_sequence()) return write_sequence(record);
+  if (is_sequence()) return write_sequence(record, false);
   if (table->next_number_field && record == table->record[0])
     if (const int error = update_auto_increment()) return error;
   if (const int error = raise_auto_increment(record)) return error;
@@ -224,7 +229,7 @@ bool ha_tidesdb::is_same_row(const uchar *old_record, const uchar *new_record) c
 }
 
 int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
-  if (is_sequence()) return write_sequence(new_record);
+  if (is_sequence()) return write_sequence(new_record, true);
   if (is_same_row(old_record, new_record)) return HA_ERR_RECORD_IS_THE_SAME;
   if (const int error = lock_table(TIDESDB_LOCK_INTENT_EXCLUSIVE)) return error;
   if (table->found_next_number_field &&
@@ -249,7 +254,7 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
               table_share->primary_key);
   } else {
     add_write(open_table_->primary(), new_key, row_value_.slice(), TIDESDB_PUT, true,
-              table_share->primary_key);
+              table_share->primary_key, true);
   }
   for (uint i = 0; i < table_share->keys; i++) {
     if (is_primary(i)) continue;
@@ -267,7 +272,7 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
     if (same(entry.old_key, entry.new_key)) {
       if (!same(entry.old_value, entry.new_value))
         add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
-                  new_decides ? TIDESDB_PUT : TIDESDB_PUT_ENTRY, true, i);
+                  new_decides ? TIDESDB_PUT : TIDESDB_PUT_ENTRY, true, i, true);
       continue;
     }
     add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, old_decides, i);

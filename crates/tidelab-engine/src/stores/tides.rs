@@ -176,7 +176,13 @@ impl TidesSession {
 impl Session for TidesSession {
     fn put(&mut self, rows: &[(&[u8], &[u8])]) -> Result<()> {
         let family = self.family.clone();
-        let change = |(key, value)| Write { family: &family, key, kind: ChangeKind::Put(value), lock: false };
+        let change = |(key, value)| Write {
+            family: &family,
+            key,
+            kind: ChangeKind::Put(value),
+            lock: false,
+            neutral: false,
+        };
         match rows {
             [row] => self.commit(&[change(*row)]),
             rows => self.commit(&rows.iter().map(|row| change(*row)).collect::<Vec<_>>()),
@@ -185,7 +191,8 @@ impl Session for TidesSession {
 
     fn delete(&mut self, keys: &[&[u8]]) -> Result<()> {
         let family = self.family.clone();
-        let change = |key| Write { family: &family, key, kind: ChangeKind::Delete, lock: false };
+        let change =
+            |key| Write { family: &family, key, kind: ChangeKind::Delete, lock: false, neutral: false };
         match keys {
             [key] => self.commit(&[change(*key)]),
             keys => self.commit(&keys.iter().map(|key| change(*key)).collect::<Vec<_>>()),

@@ -13,7 +13,7 @@ use crate::io::faulty::FaultyDisk;
 use crate::iter::{LiveSnapshots, RawSource, Source};
 use crate::options::{FamilyOptions, Options};
 use crate::table::hash_key;
-use crate::types::{Entry, FamilyId, GenerationId, Kind, Seq, MAX_SEQ};
+use crate::types::{Entry, FamilyId, GenerationId, Kind, Seq, Tally, MAX_SEQ};
 use crate::version::{Edit, LevelSource, OpenFor, VersionSet};
 
 use super::claims::Claims;
@@ -39,6 +39,10 @@ impl FlushSource for VecGeneration {
     fn bytes(&self, family: FamilyId) -> u64 {
         self.families.get(&family).into_iter().flatten().map(|v| (v.0.len() + v.3.len()) as u64).sum()
     }
+    fn tally(&self, _: FamilyId) -> Tally {
+        Tally::ZERO
+    }
+
     fn raw_source(&self, family: FamilyId) -> Option<Box<dyn RawSource + '_>> {
         Some(Box::new(VecSource::new(self.families.get(&family)?.clone())))
     }

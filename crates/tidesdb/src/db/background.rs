@@ -16,7 +16,7 @@ use crate::flush::{self, FlushInput, FlushSource};
 use crate::iter::RawSource;
 use crate::memtable::Generation;
 use crate::options::LogLevel;
-use crate::types::{FamilyId, GenerationId, Seq, DICTIONARY};
+use crate::types::{FamilyId, GenerationId, Seq, Tally, DICTIONARY};
 use crate::version::Edit;
 
 /// First and longest pause after a failed flush or compaction.
@@ -269,6 +269,10 @@ impl FlushSource for FlushedMemtable<'_> {
 
     fn bytes(&self, family: FamilyId) -> u64 {
         self.bytes.saturating_mul(self.generation.entries(family)) / self.entries.max(1)
+    }
+
+    fn tally(&self, family: FamilyId) -> Tally {
+        self.generation.tally(family)
     }
 
     fn raw_source(&self, family: FamilyId) -> Option<Box<dyn RawSource + '_>> {

@@ -77,6 +77,8 @@ pub struct Family {
     pub(crate) counters: [Mutex<Option<Counter>>; COUNTERS as usize],
     /// Each held by who makes a ceiling of that counter durable; taken before the counter itself.
     pub(crate) ceilings: [Mutex<()>; COUNTERS as usize],
+    /// Held while the rows are counted by a scan.
+    pub(crate) counting: Mutex<()>,
 }
 
 impl Family {
@@ -96,6 +98,7 @@ impl Family {
             dropped: AtomicBool::new(false),
             counters: Default::default(),
             ceilings: Default::default(),
+            counting: Mutex::new(()),
         })
     }
 

@@ -4,6 +4,7 @@
 pub mod background;
 pub mod catalog;
 pub mod compactor;
+mod count;
 pub mod counters;
 pub mod dictionary;
 pub mod family;

@@ -6,7 +6,7 @@
 //! prepared batches are written into the new life, durably, before the edit. On a disk without room for the
 //! files the flush is left to the background (`db/postponed.rs`).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -212,6 +212,7 @@ impl Db {
         });
         store.snapshots.refresh_floor(newest);
         store.load_dictionary()?;
+        store.count_from_now_on()?;
         store.choose_sync_interval();
         store.adopt_recovered(replayed.prepared, held_from)?;
         store.shape_changed();
@@ -248,6 +249,23 @@ fn relog(wal: &Wal, prepared: &[replay::Undecided]) -> Result<()> {
 }
 
 impl Store {
+    /// In a store that builds before the first that counts have written: families that are made from now on are
+    /// counted, older ones when [`Db::count_rows`] has counted them.
+    fn count_from_now_on(&self) -> Result<()> {
+        if self.versions.current().counted_from().is_some() {
+            return Ok(());
+        }
+        let counted_from = Some(self.next_family.load(Ordering::Acquire));
+        match self.install(crate::version::Edit { counted_from, ..Default::default() }) {
+            // The next opening says so.
+            Err(error @ Error::DiskFull(_)) => {
+                self.log(LogLevel::Warn, &format!("rows are not counted in this life: {error}"));
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
     /// Reads the dictionary into the catalog and drops families without an entry.
     fn load_dictionary(&self) -> Result<()> {
         let mut merge = Merge::new(self.view().sources(DICTIONARY, MAX_SEQ, &[])?);
@@ -282,7 +300,10 @@ impl Store {
             .current()
             .families()
             .map(|(id, _)| id)
+            .chain(self.versions.current().tallies().map(|(id, _)| id))
             .filter(|&id| !self.catalog.is_live(id))
+            .collect::<BTreeSet<u32>>()
+            .into_iter()
             .collect();
         if !gone.is_empty() {
             match self.install(crate::version::Edit { dropped_families: gone, ..Default::default() }) {

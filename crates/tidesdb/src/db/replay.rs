@@ -113,7 +113,8 @@ impl Replay {
         for entry in BatchReader::new(body).map_err(malformed)? {
             let entry = entry.map_err(malformed)?;
             // Nobody reads yet: only the newest version of a key counts.
-            generation.insert(entry.family, entry.key, seq, entry.kind, entry.value, &open, seq);
+            let tree = generation.tree_or_create(entry.family);
+            tree.insert_counted(entry.key, seq, (entry.kind, entry.effect), entry.value, &open, seq);
         }
         Ok(())
     }
@@ -261,7 +262,7 @@ fn named_runs(versions: &VersionSet, names: &[u8]) -> Result<SealedRuns> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::Kind;
+    use crate::types::{Effect, Kind};
     use crate::wal::BatchBuilder;
 
     fn replay() -> Replay {
@@ -278,7 +279,7 @@ mod tests {
     fn body() -> Vec<u8> {
         let mut body = BatchBuilder::new(Vec::new(), 1);
         body.group(7, 1);
-        body.entry(Kind::PUT, b"k", b"v");
+        body.entry(Kind::PUT, Effect::Counts, b"k", b"v");
         body.finish()
     }
 

@@ -75,6 +75,7 @@ fn flush_layers(
             let named = runs.edit(&|family| family_options.contains_key(&family));
             edit.new_files.extend(named.new_files);
             edit.new_segments.extend(named.new_segments);
+            edit.tallies.extend(named.tallies);
             rest = &rest[1..];
             continue;
         }
@@ -96,6 +97,7 @@ fn flush_layers(
         edit.new_files.extend(done.edit.new_files.iter().copied());
         edit.new_segments.extend(done.edit.new_segments.iter().cloned());
         edit.removed_segments.extend(done.edit.removed_segments.iter().copied());
+        edit.tallies.extend(done.edit.tallies.iter().copied());
         flushed.push(done);
     }
     Ok(())

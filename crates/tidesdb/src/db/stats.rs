@@ -61,13 +61,16 @@ impl Stats {
 /// What is known of a family without reading data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FamilyStats {
-    /// Estimated live rows.
+    /// Live rows: exact, of all commits that are visible, where `counted` says so; else estimated.
     pub entries: u64,
+    /// Whether the rows are counted. They are not in a family of a store of an earlier build, until
+    /// [`Db::count_rows`].
+    pub counted: bool,
     /// Tombstones in files and memtables.
     pub tombstones: u64,
     /// Bytes on disk.
     pub data_bytes: u64,
-    /// Estimated bytes in memtables.
+    /// Bytes of keys and their newest values in memtables.
     pub memtable_bytes: u64,
     /// Estimated bytes of key and value of a row, uncompressed.
     pub mean_row_bytes: u64,
@@ -131,13 +134,14 @@ impl Db {
         let view = self.store().view();
         let mut stats = FamilyStats { runs: 1 + view.sealed.len() as u32, ..FamilyStats::default() };
         let mut all = Totals::default();
+        let tally = view.tally(family.id());
         for tree in view.memtables().filter_map(|memtable| memtable.tree(family.id())) {
             all.entries += tree.entries();
             all.tombstones += tree.tombstones();
             all.keys += tree.keys();
             all.raw_bytes += tree.raw_bytes();
+            stats.memtable_bytes += tree.live_bytes();
         }
-        stats.memtable_bytes = all.raw_bytes;
         for run in view.sealed.iter().flat_map(|layer| layer.runs(family.id())) {
             all.add(&Totals::of(run.meta()));
         }
@@ -150,8 +154,10 @@ impl Db {
         }
         stats.tombstones = all.tombstones;
         stats.data_bytes = all.bytes;
+        let rows = tally.known();
+        stats.counted = rows.is_some();
         // A tombstone is an entry, and hides one.
-        stats.entries = all.keys.saturating_sub(all.tombstones.saturating_mul(2));
+        stats.entries = rows.unwrap_or(all.keys.saturating_sub(all.tombstones.saturating_mul(2)));
         stats.mean_row_bytes = all.raw_bytes / all.entries.max(1);
         Ok(stats)
     }

@@ -7,7 +7,7 @@ use crate::iter::{KeyRange, Source};
 use crate::memtable::Generation;
 use crate::table::hash_key;
 use crate::txn::spill::CommittedRuns;
-use crate::types::{FamilyId, GenerationId, Kind, Seq};
+use crate::types::{FamilyId, GenerationId, Kind, Seq, Tally};
 use crate::version::{LevelSource, Run, Version};
 
 /// What stands between the active memtable and the files.
@@ -139,6 +139,19 @@ impl ReadView {
             }
         }
         Ok(sources)
+    }
+
+    /// The count of a family's rows: what is in files, in commits of runs, and in memtables.
+    pub fn tally(&self, family: FamilyId) -> Tally {
+        let mut tally = self.version.tally(family);
+        tally += self.active.tally(family);
+        for layer in &self.sealed {
+            tally += match layer {
+                Layer::Memtable(memtable) => memtable.tally(family),
+                Layer::Runs(runs) => runs.tally(family),
+            };
+        }
+        tally
     }
 
     /// Entries of a family in a range, from index blocks and memtable counts.

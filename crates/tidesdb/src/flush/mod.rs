@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::iter::{LiveSnapshots, RawSource};
 use crate::options::{FamilyOptions, Options};
 use crate::table::SegmentOptions;
-use crate::types::{FamilyId, GenerationId};
+use crate::types::{FamilyId, GenerationId, Tally, DICTIONARY};
 use crate::version::{Edit, NewSegment, Run, VersionSet};
 
 use shared_file::{SegmentRules, SharedFile};
@@ -46,6 +46,8 @@ pub trait FlushSource {
     fn families(&self) -> Vec<FamilyId>;
     /// About how many bytes of keys and values a family has in it.
     fn bytes(&self, family: FamilyId) -> u64;
+    /// What its commits do to the number of a family's rows.
+    fn tally(&self, family: FamilyId) -> Tally;
     /// Every version of a family, or `None` if it has none.
     fn raw_source(&self, family: FamilyId) -> Option<Box<dyn RawSource + '_>>;
 }
@@ -105,6 +107,11 @@ pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
     };
     for family in families {
         let Some(options) = (input.family)(family) else { continue };
+        let mut tally = Tally::ZERO;
+        input.generations.iter().for_each(|generation| tally += generation.tally(family));
+        if family != DICTIONARY && tally != Tally::ZERO {
+            flushed.edit.tallies.push((family, tally));
+        }
         let bytes = input.generations.iter().map(|g| g.bytes(family)).sum();
         let (small, deeper, claim) = small_runs(input, family, bytes);
         flushed.claims.extend(claim);

@@ -14,6 +14,16 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// A signed number as one whose varint is short when it is near zero: 0, -1, 1, -2 become 0, 1, 2, 3.
+pub const fn zigzag(value: i64) -> u64 {
+    (value << 1 ^ value >> 63) as u64
+}
+
+/// What [`zigzag`] made a number of.
+pub const fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
 /// Bytes that `value` takes as a varint.
 pub const fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
@@ -94,6 +104,15 @@ pub fn pieces<const N: usize>(bytes: &[u8]) -> &[[u8; N]] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn signed_numbers_round_trip() {
+        for (value, coded) in
+            [(0, 0), (-1, 1), (1, 2), (-2, 3), (i64::MAX, u64::MAX - 1), (i64::MIN, u64::MAX)]
+        {
+            assert_eq!((zigzag(value), unzigzag(coded)), (coded, value));
+        }
+    }
 
     #[test]
     fn pieces_leave_out_the_rest() {

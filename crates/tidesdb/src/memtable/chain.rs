@@ -209,7 +209,8 @@ impl Chain {
 
     /// Links `version` in its place by sequence number, unless one of the same number is there or
     /// `done` says so under the latch, then cuts the tail that nobody at or above `floor` can see. On
-    /// a long chain the cut is looked for only now and then.
+    /// a long chain the cut is looked for only now and then. `before` is called with the newest version so far
+    /// right before the link, under the latch: once for a version, and before readers can find it.
     ///
     /// # Safety
     /// `version` was made by [`Version::write`], is in no chain, and lives as long as this chain.
@@ -217,6 +218,7 @@ impl Chain {
         &self,
         version: NonNull<Version>,
         done: impl FnOnce() -> bool,
+        before: impl FnOnce(VersionRef<'_>),
         floor: Seq,
     ) -> Added {
         let skips = self.latch();
@@ -242,6 +244,7 @@ impl Chain {
             link = next.link();
             below = NonNull::new(link.load(Ordering::Relaxed));
         }
+        before(self.head());
         // Nobody else reads the new version yet: the store below publishes this one too.
         new.link().store(below.map_or(ptr::null_mut(), NonNull::as_ptr), Ordering::Relaxed);
         link.store(version.as_ptr(), Ordering::Release);
@@ -341,7 +344,7 @@ mod loom_model {
 
     fn add(chain: &Chain, seq: Seq, floor: Seq) -> Added {
         // SAFETY: the version is fresh and never freed.
-        unsafe { chain.add(version(seq), || false, floor) }
+        unsafe { chain.add(version(seq), || false, |_| {}, floor) }
     }
 
     fn seqs(chain: &Chain) -> Vec<Seq> {
@@ -422,7 +425,9 @@ mod loom_model {
             let helper = {
                 let (chain, done) = (Arc::clone(&chain), Arc::clone(&done));
                 // SAFETY: the version is fresh and never freed.
-                thread::spawn(move || unsafe { chain.add(version(2), || done.load(Ordering::Acquire), 1) })
+                thread::spawn(move || unsafe {
+                    chain.add(version(2), || done.load(Ordering::Acquire), |_| {}, 1)
+                })
             };
             // The slot of 2 is done before any floor passes it, so before its version can be cut.
             add(&chain, 2, 1);

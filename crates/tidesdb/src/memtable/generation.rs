@@ -9,7 +9,7 @@ use super::directory::Directory;
 use super::source::{MemRawSource, MemSource};
 use super::tree::{NewEntry, Shape, Tree};
 use crate::iter::KeyRange;
-use crate::types::{Entry, FamilyId, GenerationId, Kind, Seq, MAX_SEQ};
+use crate::types::{Effect, Entry, FamilyId, GenerationId, Kind, Seq, Tally, MAX_SEQ};
 
 /// The writes of all families between two rotations, ordered by key, each key with its versions newest
 /// first.
@@ -124,6 +124,11 @@ impl Generation {
         self.tree(family).map_or(0, |tree| tree.tree.entries())
     }
 
+    /// What the versions inserted into a family do to the number of its rows.
+    pub fn tally(&self, family: FamilyId) -> Tally {
+        self.tree(family).map_or(Tally::ZERO, |tree| tree.tally())
+    }
+
     /// Smallest sequence number inserted; [`MAX_SEQ`] when there is none.
     pub fn min_seq(&self) -> Seq {
         self.min_seq.load(Ordering::Acquire)
@@ -163,6 +168,19 @@ pub struct TreeRef<'g> {
 impl<'g> TreeRef<'g> {
     /// As [`Generation::insert`].
     pub fn insert(&self, key: &[u8], seq: Seq, kind: Kind, value: &[u8], done: &AtomicBool, floor: Seq) {
+        self.insert_counted(key, seq, (kind, Effect::Counts), value, done, floor);
+    }
+
+    /// As [`Generation::insert`], of a change with this effect.
+    pub fn insert_counted(
+        &self,
+        key: &[u8],
+        seq: Seq,
+        (kind, effect): (Kind, Effect),
+        value: &[u8],
+        done: &AtomicBool,
+        floor: Seq,
+    ) {
         // Before anything is written: a value with a wrong length would be found out too late.
         assert!(key.len() <= crate::types::MAX_KEY_LEN && value.len() <= crate::types::MAX_VALUE_LEN);
         assert!(seq <= MAX_SEQ);
@@ -170,7 +188,7 @@ impl<'g> TreeRef<'g> {
             return;
         }
         self.generation.cover(seq);
-        self.tree.insert(&self.generation.arena, NewEntry { key, seq, kind, value }, done, floor);
+        self.tree.insert(&self.generation.arena, NewEntry { key, seq, kind, effect, value }, done, floor);
     }
 
     /// As [`Generation::get`].
@@ -197,6 +215,16 @@ impl<'g> TreeRef<'g> {
     /// Bytes of keys and values inserted, the cut ones included, of each version its key too.
     pub fn raw_bytes(&self) -> u64 {
         self.tree.raw_bytes()
+    }
+
+    /// Bytes of keys and of their newest values.
+    pub fn live_bytes(&self) -> u64 {
+        self.tree.live_bytes()
+    }
+
+    /// What the versions inserted do to the number of rows. Exact for every commit of which all is in.
+    pub fn tally(&self) -> Tally {
+        self.tree.tally()
     }
 
     /// Whether the family's hash index is complete; none while it has none.

@@ -7,15 +7,15 @@
 //! the tree.
 
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::arena::Arena;
-use super::chain::{Added, Version};
+use super::chain::{Added, Version, VersionRef};
 use super::hash_build::Build;
 use super::hash_index::{hash_of, HashIndex, Lookup};
 use super::node::{Header, NodeRef, Rank, Restart, SearchKey};
 use super::record::RecordRef;
-use crate::types::{FamilyId, Kind, Seq};
+use crate::types::{Effect, FamilyId, Kind, Seq, Tally};
 
 /// Fan-outs of a tree's nodes.
 #[derive(Clone, Copy, Debug)]
@@ -36,12 +36,18 @@ impl Shape {
 /// An ordered index. Lives in the arena that its nodes and records live in.
 pub(super) struct Tree {
     pub(super) family: FamilyId,
+    /// As `rows`; a memtable has fewer versions than 32 bits count.
+    doubt: AtomicU32,
     shape: Shape,
     root: AtomicPtr<Header>,
     keys: AtomicU64,
     entries: AtomicU64,
     tombstones: AtomicU64,
     raw_bytes: AtomicU64,
+    live_bytes: AtomicI64,
+    /// What the versions do to the number of rows. Counted before a version can be found (see
+    /// [`Tree::count_entry`]): whoever finds a commit's last version finds all of it counted.
+    rows: AtomicI64,
     /// From a key to its record, where point reads made it worth while.
     pub(super) index: HashIndex,
     pub(super) build: Build,
@@ -56,6 +62,7 @@ pub(super) struct NewEntry<'e> {
     pub(super) key: &'e [u8],
     pub(super) seq: Seq,
     pub(super) kind: Kind,
+    pub(super) effect: Effect,
     pub(super) value: &'e [u8],
 }
 
@@ -94,6 +101,9 @@ impl Tree {
                 entries: AtomicU64::new(0),
                 tombstones: AtomicU64::new(0),
                 raw_bytes: AtomicU64::new(0),
+                live_bytes: AtomicI64::new(0),
+                rows: AtomicI64::new(0),
+                doubt: AtomicU32::new(0),
                 index: HashIndex::new(),
                 build: Build::new(),
             });
@@ -119,6 +129,16 @@ impl Tree {
     /// Bytes of keys and values inserted, of each version its key too.
     pub(super) fn raw_bytes(&self) -> u64 {
         self.raw_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of keys and of their newest values.
+    pub(super) fn live_bytes(&self) -> u64 {
+        self.live_bytes.load(Ordering::Relaxed).max(0) as u64
+    }
+
+    /// What the versions inserted do to the number of rows.
+    pub(super) fn tally(&self) -> Tally {
+        Tally { rows: self.rows.load(Ordering::Relaxed), doubt: self.doubt.load(Ordering::Relaxed).into() }
     }
 
     /// The root and a version of it at which it was the root.
@@ -223,6 +243,7 @@ impl Tree {
                 leaf.unlatch_unchanged();
                 return false;
             }
+            self.count_entry(&new, None);
             leaf.insert(slot, record, None);
             // Which table is the current one is asked under the latch; see `hash_index`.
             if let Some(table) = self.index.current() {
@@ -230,7 +251,6 @@ impl Tree {
             }
             leaf.unlatch();
             let keys = self.keys.fetch_add(1, Ordering::Relaxed) + 1;
-            self.count_entry(&new);
             self.note_key(arena, keys);
             return true;
         }
@@ -258,14 +278,29 @@ impl Tree {
             unsafe { Version::write(at, new.seq, new.kind, new.value) }
         });
         // SAFETY: written for this insert, in no chain yet, in the arena that the chain lives in.
-        let added = unsafe { chain.add(version, done, floor) };
-        if added == Added::Linked {
-            self.count_entry(&new);
-        }
+        let added = unsafe { chain.add(version, done, |newest| self.count_entry(&new, Some(newest)), floor) };
         added == Added::Linked
     }
 
-    fn count_entry(&self, new: &NewEntry<'_>) {
+    /// Counts a version that is about to be linked, under the latch that links it: once, however many helpers
+    /// try, and before anybody can find it. A helper that meets it done may say that the commit is in, and what
+    /// a flush then reads of the counts goes to the manifest. `newest` is the version at the key's head so far.
+    fn count_entry(&self, new: &NewEntry<'_>, newest: Option<VersionRef<'_>>) {
+        let live = match newest {
+            None => (new.key.len() + new.value.len()) as i64,
+            Some(newest) if newest.seq() < new.seq => new.value.len() as i64 - newest.value().len() as i64,
+            Some(_) => 0,
+        };
+        if live != 0 {
+            self.live_bytes.fetch_add(live, Ordering::Relaxed);
+        }
+        let tally = new.effect.tally(new.kind);
+        if tally.rows != 0 {
+            self.rows.fetch_add(tally.rows, Ordering::Relaxed);
+        }
+        if tally.doubt != 0 {
+            self.doubt.fetch_add(1, Ordering::Relaxed);
+        }
         self.entries.fetch_add(1, Ordering::Relaxed);
         self.raw_bytes.fetch_add((new.key.len() + new.value.len()) as u64, Ordering::Relaxed);
         if new.kind.is_tombstone() {

@@ -9,7 +9,7 @@ use crate::memtable::Generation;
 use crate::txn::dead_ranges::DeadRanges;
 use crate::txn::spill::SealedRuns;
 use crate::txn::write_batch::WriteBatch;
-use crate::types::{FamilyId, Kind, Seq};
+use crate::types::{Effect, FamilyId, Kind, Seq};
 use crate::wal::{BatchBuilder, BatchReader, Ticket, WalBytes};
 
 /// Where a change lies in the body.
@@ -17,6 +17,7 @@ use crate::wal::{BatchBuilder, BatchReader, Ticket, WalBytes};
 struct Placed {
     family: FamilyId,
     kind: Kind,
+    effect: Effect,
     key: Range<usize>,
     value: Range<usize>,
 }
@@ -69,13 +70,15 @@ impl CommitBatch {
             body.group(family, batch.keys(family));
             for entry in entries {
                 let start = body.len();
-                body.entry(entry.kind, entry.key, entry.value);
+                let effect = Effect::of(entry.kind, entry.was_live);
+                body.entry(entry.kind, effect, entry.key, entry.value);
                 let end = body.len();
                 // Kind byte, length of the key, key; the value, if any, ends the entry.
                 let key = start + 1 + varint_len(entry.key.len());
                 changes.push(Placed {
                     family,
                     kind: entry.kind,
+                    effect,
                     key: key..key + entry.key.len(),
                     value: end - entry.value.len()..end,
                 });
@@ -127,7 +130,7 @@ impl CommitBatch {
         for entry in BatchReader::new(&body)? {
             let entry = entry?;
             let (key, value) = (place(entry.key), place(entry.value));
-            changes.push(Placed { family: entry.family, kind: entry.kind, key, value });
+            changes.push(Placed { family: entry.family, kind: entry.kind, effect: entry.effect, key, value });
         }
         Ok(CommitBatch {
             body,
@@ -201,11 +204,10 @@ impl CommitBatch {
             if !change.kind.is_tombstone() {
                 ordered.dead_ranges.put(change.family, key);
             }
-            ordered.generation.insert(
-                change.family,
+            ordered.generation.tree_or_create(change.family).insert_counted(
                 key,
                 ordered.seq,
-                change.kind,
+                (change.kind, change.effect),
                 &self.body[change.value.clone()],
                 &self.done,
                 floor,

@@ -10,9 +10,9 @@ use crate::db::Store;
 use crate::error::Result;
 use crate::iter::RawSource;
 use crate::lock::Owner;
-use crate::txn::spill::runs::Runs;
+use crate::txn::spill::runs::{self, Runs};
 use crate::txn::spill::SealedRuns;
-use crate::types::{Entry, FamilyId, Kind};
+use crate::types::{Effect, Entry, FamilyId, Kind};
 
 /// Changes in one chunk of a family's order; a full chunk is split in two. Bounds the memory moved by an
 /// insertion in the middle to 4 KiB.
@@ -26,6 +26,8 @@ const NONE: u32 = u32::MAX;
 struct Change {
     family: FamilyId,
     kind: Kind,
+    /// Whether the key existed before the first change of it that is in memory.
+    was_live: bool,
     key_len: u32,
     value_len: u32,
     start: usize,
@@ -76,6 +78,8 @@ pub struct OwnEntry<'a> {
     pub kind: Kind,
     /// Its value; empty for tombstones.
     pub value: &'a [u8],
+    /// Whether the key existed before the first change of it that is in memory.
+    pub was_live: bool,
 }
 
 /// The private batch.
@@ -156,8 +160,15 @@ impl WriteBatch {
         SealedRuns::seal(store, owner, &self.runs, &Changes { batch: self })
     }
 
-    /// Adds a change; a later change of a key hides the earlier one.
+    /// Adds a change; a later change of a key hides the earlier one. A put is of a new key, a deletion of one that
+    /// exists.
     pub fn push(&mut self, family: FamilyId, key: &[u8], kind: Kind, value: &[u8]) {
+        self.push_as(family, key, kind, value, Effect::Counts);
+    }
+
+    /// Adds a change with this effect. Of several changes of a key the first says whether it existed before, and
+    /// the last whether it does now.
+    pub fn push_as(&mut self, family: FamilyId, key: &[u8], kind: Kind, value: &[u8], effect: Effect) {
         let id = self.changes.len() as u32;
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
@@ -182,9 +193,14 @@ impl WriteBatch {
                 NONE
             }
         };
+        let was_live = match self.changes.get(replaced as usize) {
+            Some(replaced) => replaced.was_live,
+            None => kind.is_tombstone() == (effect != Effect::Neutral),
+        };
         self.changes.push(Change {
             family,
             kind,
+            was_live,
             key_len: key.len() as u32,
             value_len: value.len() as u32,
             start,
@@ -333,7 +349,7 @@ impl WriteBatch {
         let change = &self.changes[id as usize];
         let (key, value) = self.bytes[change.start..][..(change.key_len + change.value_len) as usize]
             .split_at(change.key_len as usize);
-        OwnEntry { key, kind: change.kind, value }
+        OwnEntry { key, kind: change.kind, value, was_live: change.was_live }
     }
 
     fn key(&self, id: u32) -> &[u8] {
@@ -401,7 +417,7 @@ impl<'a> Changes<'a> {
         (self.batch.base, self.batch.made())
     }
 
-    /// The changes of a family by key, the latest of a key first; ordinals stand for sequence numbers.
+    /// The changes of a family by key, the latest of a key first; stamps stand for sequence numbers.
     pub(crate) fn source(&self, family: FamilyId) -> ChangesSource<'a> {
         let order = self.batch.orders.iter().find(|order| order.family == family);
         ChangesSource { batch: self.batch, order, chunk: 0, at: 0, id: NONE }
@@ -461,7 +477,8 @@ impl RawSource for ChangesSource<'_> {
 
     fn entry(&self) -> Entry<'_> {
         let own = self.batch.entry(self.id);
-        Entry { seq: self.batch.base + u64::from(self.id) + 1, kind: own.kind, value: own.value }
+        let ordinal = self.batch.base + u64::from(self.id) + 1;
+        Entry { seq: runs::stamp(ordinal, own.was_live), kind: own.kind, value: own.value }
     }
 }
 

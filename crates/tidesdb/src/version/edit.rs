@@ -1,9 +1,9 @@
 //! Edits: what changes from one version of a store to the next, and how an edit is coded in the manifest
 //! (`docs/format/manifest.md`). Plain data; `manifest.rs` frames and checksums it, `mod.rs` applies it.
 
-use crate::format::coding::{get_varint, put_bytes, put_varint};
+use crate::format::coding::{get_varint, put_bytes, put_varint, unzigzag, zigzag};
 use crate::table::SegmentMeta;
-use crate::types::{FamilyId, FileNo, GenerationId, Lsn, Seq, MAX_KEY_LEN, MAX_SEQ};
+use crate::types::{FamilyId, FileNo, GenerationId, Lsn, Seq, Tally, MAX_KEY_LEN, MAX_SEQ};
 
 /// Deepest level that the format allows.
 pub const MAX_LEVEL: u8 = 63;
@@ -79,6 +79,10 @@ pub struct Edit {
     pub transaction_ceiling: Option<u64>,
     /// Options to remember, by name; an empty value forgets one.
     pub options: Vec<(String, String)>,
+    /// What is added to the counts of families' rows; of one family several parts add up.
+    pub tallies: Vec<(FamilyId, Tally)>,
+    /// Rows of families from this number on are counted since their birth; never goes up.
+    pub counted_from: Option<FamilyId>,
 }
 
 mod tag {
@@ -99,6 +103,8 @@ mod tag {
     pub const COMMITTED_SEGMENT: u64 = 15;
     pub const TRANSACTION_CEILING: u64 = 16;
     pub const OPTION: u64 = 17;
+    pub const TALLY: u64 = 18;
+    pub const COUNTED_FROM: u64 = 19;
 }
 
 impl Edit {
@@ -122,6 +128,7 @@ impl Edit {
             (tag::LAST_SEQ, self.last_seq),
             (tag::LAST_GENERATION, self.last_generation),
             (tag::TRANSACTION_CEILING, self.transaction_ceiling),
+            (tag::COUNTED_FROM, self.counted_from.map(u64::from)),
         ] {
             if let Some(value) = value {
                 field(tag, &numbers(&[value]));
@@ -172,6 +179,9 @@ impl Edit {
                 put_varint(body, (*level).into());
                 body.extend_from_slice(key);
             });
+        }
+        for &(family, tally) in &self.tallies {
+            field(tag::TALLY, &numbers(&[family.into(), zigzag(tally.rows), zigzag(tally.doubt)]));
         }
         for (name, value) in &self.options {
             field(tag::OPTION, &|body| {
@@ -238,6 +248,12 @@ impl Edit {
                 self.new_segments.push(new);
             }
             tag::TRANSACTION_CEILING => self.transaction_ceiling = Some(body.varint()?),
+            tag::TALLY => {
+                let family = body.u32("family")?;
+                let tally = Tally { rows: unzigzag(body.varint()?), doubt: unzigzag(body.varint()?) };
+                self.tallies.push((family, tally));
+            }
+            tag::COUNTED_FROM => self.counted_from = Some(body.u32("family")?),
             tag::OPTION => {
                 let name = body.bytes()?;
                 let value = body.take_rest();
@@ -439,6 +455,11 @@ mod tests {
             cursors: vec![(7, 3, b"mmm".to_vec()), (8, 1, Vec::new())],
             transaction_ceiling: Some(u64::MAX),
             options: vec![("comparator".into(), "bytes".into()), ("gone".into(), String::new())],
+            tallies: vec![
+                (7, Tally { rows: -3, doubt: 1 }),
+                (u32::MAX, Tally { rows: i64::MAX, doubt: i64::MIN }),
+            ],
+            counted_from: Some(5),
         }
     }
 

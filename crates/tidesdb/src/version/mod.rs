@@ -10,6 +10,7 @@ mod level_source;
 pub mod manifest;
 mod run_source;
 mod set;
+mod tallies;
 
 pub use edit::{Cut, Edit, NewFile, NewSegment, MAX_LEVEL};
 pub use level_source::{LevelSource, RawLevelSource};
@@ -23,9 +24,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use crate::table::{Segment, SegmentMeta};
-use crate::types::{FamilyId, FileNo, GenerationId};
+use crate::types::{FamilyId, FileNo, GenerationId, Tally};
 
 use set::ObsoleteFiles;
+use tallies::Tallies;
 
 /// Families are spread over so many shards by their number, so that an edit copies this many pointers and
 /// the entries of the shards that it touches (40 each at 10,000 families).
@@ -369,13 +371,19 @@ pub struct Version {
     families: usize,
     /// Family f is in shard f % SHARDS; each shard is sorted by family.
     shards: Box<[Arc<Shard>]>,
+    tallies: Tallies,
 }
 
 type Shard = Vec<(FamilyId, Arc<FamilyLevels>)>;
 
 impl Version {
     fn empty() -> Version {
-        Version { number: 0, families: 0, shards: vec![Arc::default(); SHARDS].into() }
+        Version {
+            number: 0,
+            families: 0,
+            shards: vec![Arc::default(); SHARDS].into(),
+            tallies: Tallies::new(),
+        }
     }
 
     /// Number of edits since the store was opened.
@@ -401,15 +409,34 @@ impl Version {
         self.shards.iter().flat_map(|shard| shard.iter().map(|(id, levels)| (*id, levels)))
     }
 
+    /// What the commits in files make of the number of a family's rows.
+    pub fn tally(&self, family: FamilyId) -> Tally {
+        self.tallies.of(family)
+    }
+
+    /// Families with a part of a count in files, in no order.
+    pub fn tallies(&self) -> impl Iterator<Item = (FamilyId, Tally)> + '_ {
+        self.tallies.all()
+    }
+
+    /// The family from which on all are counted since their birth; none in a store that no build that counts has
+    /// opened.
+    pub fn counted_from(&self) -> Option<FamilyId> {
+        self.tallies.counted_from()
+    }
+
     /// Bytes of all segments on disk.
     pub fn bytes(&self) -> u64 {
         self.families().map(|(_, levels)| levels.bytes()).sum()
     }
 
-    /// The version after changes.
-    fn edited(&self, changes: BTreeMap<FamilyId, Change>) -> Result<Version, String> {
+    /// The version after changes, and after what an edit says of the numbers of rows.
+    fn edited(&self, changes: BTreeMap<FamilyId, Change>, edit: &Edit) -> Result<Version, String> {
         let mut next = self.clone();
         next.number += 1;
+        edit.dropped_families.iter().for_each(|&family| next.tallies.forget(family));
+        edit.tallies.iter().for_each(|&(family, tally)| next.tallies.add(family, tally));
+        edit.counted_from.into_iter().for_each(|family| next.tallies.count_from(family));
         let none = Arc::default();
         for (family, change) in changes {
             let shard = Arc::make_mut(&mut next.shards[family as usize % SHARDS]);

@@ -176,8 +176,13 @@ impl VersionSet {
         }
         let on_disk: HashSet<FileNo> = names.iter().filter_map(|name| parse_table_name(name)).collect();
         let obsolete = Arc::new(ObsoleteFiles::default());
+        let mut version = Version::empty();
+        if current.is_none() {
+            // A new store: every family is counted.
+            version.tallies.count_from(0);
+        }
         let mut replay = Replay {
-            version: Version::empty(),
+            version,
             state: StoreState::default(),
             files: HashMap::new(),
             next_file: 1,
@@ -342,6 +347,7 @@ impl VersionSet {
         edit.new_segments.retain(|new| !writer.dropped.contains(&new.meta.family));
         edit.removed_segments.retain(|(family, _)| !writer.dropped.contains(family));
         edit.cursors.retain(|(family, _, _)| !writer.dropped.contains(family));
+        edit.tallies.retain(|(family, _)| !writer.dropped.contains(family));
         let named: HashSet<FileNo> = edit.new_segments.iter().map(|new| new.file).collect();
         edit.new_files.retain(|file| named.contains(&file.number));
 
@@ -493,8 +499,10 @@ impl VersionSet {
                 done => done?,
             }
         }
-        // Edits that add nothing: an opening's epoch and cut, dropped families, released segments of the log.
-        let urgent = edit.new_segments.is_empty() && edit.new_files.is_empty();
+        // Edits that add nothing: an opening's epoch and cut, dropped families, released segments of the log. The
+        // count of a scan can wait, that of a flush comes with it.
+        let counted = !edit.tallies.is_empty() && edit.last_generation.is_none();
+        let urgent = edit.new_segments.is_empty() && edit.new_files.is_empty() && !counted;
         let manifest = writer.manifest.as_mut().expect("begin_manifest sets it or fails");
         let done = manifest.append(edit, if urgent { Need::Urgent } else { Need::Ordinary });
         if manifest.failed() {
@@ -582,8 +590,11 @@ impl VersionSet {
             last_generation: Some(state.last_generation),
             transaction_ceiling: Some(state.transaction_ceiling),
             options: state.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            counted_from: version.counted_from(),
+            tallies: version.tallies().collect(),
             ..Edit::default()
         };
+        edit.tallies.sort_by_key(|(family, _)| *family);
         for record in writer.files.values() {
             edit.new_files.push(NewFile { number: record.file.number(), len: record.file.len() });
         }
@@ -703,7 +714,7 @@ fn plan(
     for (family, level, key) in &edit.cursors {
         changes.entry(*family).or_default().cursors.push((*level, key.clone()));
     }
-    let version = current.edited(changes)?;
+    let version = current.edited(changes, edit)?;
 
     let mut live: HashMap<FileNo, i64> = HashMap::new();
     removed.iter().for_each(|(file, _)| *live.entry(*file).or_default() -= 1);

@@ -4,10 +4,10 @@
 //!
 //! ```text
 //! groups: varint, then per group  family: varint, entries: varint
-//!   per entry  kind: u8, key: bytes, [value: bytes if put]
+//!   per entry  kind and effect: u8, key: bytes, [value: bytes if put]
 //! ```
 
-use crate::types::{FamilyId, Kind, MAX_KEY_LEN};
+use crate::types::{Effect, FamilyId, Kind, MAX_KEY_LEN};
 
 /// Appends a LEB128 number.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
@@ -122,11 +122,11 @@ impl BatchBuilder {
     ///
     /// # Panics
     /// When the group has all the entries that were told, or the key is too long.
-    pub fn entry(&mut self, kind: Kind, key: &[u8], value: &[u8]) {
+    pub fn entry(&mut self, kind: Kind, effect: Effect, key: &[u8], value: &[u8]) {
         assert!(self.entries > 0, "groups have the entries that were told");
         assert!(key.len() <= MAX_KEY_LEN, "a key of {} bytes", key.len());
         self.entries -= 1;
-        self.out.push(kind.byte());
+        self.out.push(effect.log_byte(kind));
         put_varint(&mut self.out, key.len() as u64);
         self.out.extend_from_slice(key);
         if !kind.is_tombstone() {
@@ -162,6 +162,8 @@ pub struct BatchEntry<'a> {
     pub family: FamilyId,
     /// What it does.
     pub kind: Kind,
+    /// What it does to the number of rows.
+    pub effect: Effect,
     /// The key.
     pub key: &'a [u8],
     /// The value; empty for tombstones.
@@ -201,7 +203,7 @@ impl<'a> BatchReader<'a> {
             self.entries = self.cursor.varint()?;
         }
         self.entries -= 1;
-        let kind = Kind::from_byte(self.cursor.u8()?).ok_or("an unknown kind of entry")?;
+        let (kind, effect) = Effect::from_log_byte(self.cursor.u8()?).ok_or("an unknown kind of entry")?;
         let key = self.cursor.bytes()?;
         if key.len() > MAX_KEY_LEN {
             return Err("a key is too long");
@@ -210,7 +212,7 @@ impl<'a> BatchReader<'a> {
         if kind.has_expiry() && value.len() < 8 {
             return Err("an entry with an expiry has none");
         }
-        Ok(Some(BatchEntry { family: self.family, kind, key, value }))
+        Ok(Some(BatchEntry { family: self.family, kind, effect, key, value }))
     }
 }
 
@@ -254,9 +256,9 @@ mod tests {
 
     fn groups() -> impl Strategy<Value = Vec<Owned>> {
         let bytes = || proptest::collection::vec(any::<u8>(), 0..40);
-        let kind = any::<u8>().prop_filter("known", |b| Kind::from_byte(*b).is_some());
+        let kind = any::<u8>().prop_filter("known", |b| Effect::from_log_byte(*b).is_some());
         let entry = (kind, bytes(), bytes()).prop_filter("an expiry is there", |(kind, _, value)| {
-            let kind = Kind::from_byte(*kind).unwrap();
+            let (kind, _) = Effect::from_log_byte(*kind).unwrap();
             !kind.has_expiry() || (!kind.is_tombstone() && value.len() >= 8)
         });
         proptest::collection::vec((any::<u32>(), proptest::collection::vec(entry, 0..6)), 0..5)
@@ -270,11 +272,12 @@ mod tests {
             for (family, entries) in &groups {
                 builder.group(*family, entries.len());
                 for (kind, key, value) in entries {
-                    let kind = Kind::from_byte(*kind).unwrap();
-                    builder.entry(kind, key, value);
+                    let (kind, effect) = Effect::from_log_byte(*kind).unwrap();
+                    builder.entry(kind, effect, key, value);
                     expected.push(BatchEntry {
                         family: *family,
                         kind,
+                        effect,
                         key,
                         value: if kind.is_tombstone() { &[] } else { value },
                     });

@@ -414,7 +414,12 @@ pub(super) mod tests {
     pub(in super::super) fn put(key: &[u8], len: usize) -> Arc<dyn WalBytes> {
         let mut builder = BatchBuilder::new(Vec::new(), 1);
         builder.group(3, 1);
-        builder.entry(Kind::PUT, key, &vec![key.first().copied().unwrap_or(0); len]);
+        builder.entry(
+            Kind::PUT,
+            crate::types::Effect::Counts,
+            key,
+            &vec![key.first().copied().unwrap_or(0); len],
+        );
         Arc::new(builder.finish())
     }
 

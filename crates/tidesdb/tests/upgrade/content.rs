@@ -82,6 +82,27 @@ impl Content {
         }
     }
 
+    /// Every family is counted, and right.
+    pub(super) fn compare_counts(&self, db: &Db) {
+        for (name, content) in &self.families {
+            let stats = db.family_stats(&db.family(name.as_bytes()).expect("there")).expect("there");
+            assert_eq!(
+                (stats.counted, stats.entries),
+                (true, content.rows.len() as u64),
+                "{name}: {stats:?}"
+            );
+        }
+    }
+
+    /// The families that are counted.
+    pub(super) fn counted(&self, db: &Db) -> BTreeSet<&'static str> {
+        let counted = |name: &str| {
+            let family = db.family(name.as_bytes()).expect("there");
+            db.family_stats(&family).expect("there").counted
+        };
+        self.families.keys().copied().filter(|name| counted(name)).collect()
+    }
+
     /// Decides what is prepared.
     pub(super) fn decide(&mut self, db: &Db) {
         for prepared in std::mem::take(&mut self.prepared) {
@@ -111,7 +132,7 @@ impl Content {
             for (n, key) in old.iter().enumerate() {
                 let value = format!("written by a later build {n}").into_bytes();
                 if n % 2 == 0 {
-                    txn.put(&family, key, &value).expect("puts");
+                    txn.update(&family, key, &value).expect("puts");
                     content.rows.insert(key.clone(), value);
                 } else {
                     txn.delete(&family, key).expect("deletes");

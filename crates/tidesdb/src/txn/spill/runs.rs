@@ -12,7 +12,7 @@ use crate::iter::{RawSource, Source};
 use crate::lock::Owner;
 use crate::table::{hash_key, Hit, SegmentMeta, SegmentOptions};
 use crate::txn::write_batch::Changes;
-use crate::types::{Entry, FamilyId};
+use crate::types::{Effect, Entry, FamilyId, Seq};
 use crate::version::{LiveFile, Run};
 
 /// Neighbouring runs of one size that are merged into one: bounds the runs that a read looks into, at the
@@ -22,6 +22,27 @@ pub(crate) const FAN_IN: usize = 12;
 /// Entries between two looks at a kill.
 const KILL_STEPS: u64 = 1024;
 
+/// What stands with a change in a run in the place of a sequence number: its ordinal, and whether the key existed
+/// before the first change of it that went to the run with this one. Ascends with ordinals.
+pub(crate) fn stamp(ordinal: u64, was_live: bool) -> Seq {
+    ordinal << 1 | u64::from(was_live)
+}
+
+/// The highest stamp of the changes up to `ordinal`.
+fn last_stamp(ordinal: u64) -> Seq {
+    stamp(ordinal, true)
+}
+
+/// Whether a stamp says that the key existed.
+pub(super) fn was_live(stamp: Seq) -> bool {
+    stamp & 1 != 0
+}
+
+/// What the entries of a table do to the number of rows, if each key stands once in it.
+pub(super) fn rows_of(entry: Entry<'_>) -> i64 {
+    Effect::of(entry.kind, was_live(entry.seq)).tally(entry.kind).rows
+}
+
 /// One run: what the transaction did in an interval of ordinals.
 pub(super) struct SpilledRun {
     pub(super) file: Arc<LiveFile>,
@@ -29,6 +50,8 @@ pub(super) struct SpilledRun {
     pub(super) handle: Arc<dyn File>,
     /// Ascending by family.
     pub(super) tables: Vec<Run>,
+    /// For each table [`rows_of`] its entries.
+    pub(super) rows: Vec<i64>,
     /// The changes in it are those behind this ordinal ...
     pub(super) after: u64,
     /// ... up to this one that are not cut away, of those up to `written`.
@@ -91,7 +114,7 @@ impl Runs {
         let hash = hash_key(key);
         for run in self.list.iter().rev() {
             let Some(table) = run.table(family) else { continue };
-            if let Some(hit) = table.get(key, hash, run.limit)? {
+            if let Some(hit) = table.get(key, hash, last_stamp(run.limit))? {
                 return Ok(Some(hit));
             }
         }
@@ -104,7 +127,7 @@ impl Runs {
         for run in self.list.iter().rev() {
             let Some(table) = run.table(family) else { continue };
             if prefix.is_empty() || table.may_contain_prefix(prefix)? {
-                sources.push(Box::new(table.source(run.limit)));
+                sources.push(Box::new(table.source(last_stamp(run.limit))));
             }
         }
         Ok(sources)
@@ -175,9 +198,14 @@ impl Runs {
         let mut tables = Vec::new();
         for family in memory.families() {
             let options = table_options(store, family);
-            let mut number = counted(owner, |_, entry| Some(entry.seq));
+            let mut rows = 0;
+            let mut number = counted(owner, |_, entry| {
+                rows += rows_of(entry);
+                Some(entry.seq)
+            });
             let table = file.copy(family, &options, &mut memory.source(family), &mut number)?;
-            tables.extend(table);
+            drop(number);
+            tables.extend(table.map(|table| (table, rows)));
         }
         let (after, last) = memory.ordinals();
         store.stats.spilled_runs.fetch_add(1, Relaxed);
@@ -189,7 +217,7 @@ impl Runs {
         &mut self,
         store: &Store,
         file: SharedFile<'_>,
-        tables: Vec<SegmentMeta>,
+        tables: Vec<(SegmentMeta, i64)>,
         after: u64,
         last: u64,
         tier: u32,
@@ -197,13 +225,14 @@ impl Runs {
         let Some((new, handle)) = file.finish_unsynced() else { return };
         let file = store.versions.private_file(new.number, new.len);
         let open = |meta| store.versions.open_run(&file, meta, 0);
+        let (tables, rows): (Vec<_>, Vec<_>) = tables.into_iter().unzip();
         let tables: Vec<Run> = tables.into_iter().map(open).collect();
         for family in tables.iter().map(|table| table.meta().family) {
             if !self.touched.contains(&family) {
                 self.touched.push(family);
             }
         }
-        self.list.push(SpilledRun { file, handle, tables, after, limit: last, written: last, tier });
+        self.list.push(SpilledRun { file, handle, tables, rows, after, limit: last, written: last, tier });
         self.changes += 1;
     }
 
@@ -226,8 +255,14 @@ impl Runs {
             let mut tables = Vec::new();
             for family in families {
                 let mut source = RawMerge::new(raw_sources(merged, family));
-                let mut number = counted(owner, |_, entry| Some(entry.seq));
-                tables.extend(file.copy(family, &table_options(store, family), &mut source, &mut number)?);
+                let mut rows = 0;
+                let mut number = counted(owner, |_, entry| {
+                    rows += rows_of(entry);
+                    Some(entry.seq)
+                });
+                let table = file.copy(family, &table_options(store, family), &mut source, &mut number)?;
+                drop(number);
+                tables.extend(table.map(|table| (table, rows)));
             }
             let merged = self.list.split_off(from);
             self.cut.extend(merged.into_iter().filter(|run| run.limit < run.written));
@@ -240,7 +275,7 @@ impl Runs {
 pub(super) fn raw_sources<'a>(runs: &'a [SpilledRun], family: FamilyId) -> Vec<Box<dyn RawSource + 'a>> {
     let source = |run: &'a SpilledRun| {
         let source = run.table(family)?.raw_source();
-        Some(Box::new(Limited { source, limit: run.limit }) as Box<dyn RawSource>)
+        Some(Box::new(Limited { source, limit: last_stamp(run.limit) }) as Box<dyn RawSource>)
     };
     runs.iter().rev().filter_map(source).collect()
 }

@@ -4,14 +4,16 @@
 //! The content of a *run names* record (`docs/format/wal.md`):
 //!
 //! ```text
-//! u8 version (1)
+//! u8 version (2)
 //! varint files    each: varint number, varint length
 //! varint tables   each: bytes, a "new segment" of the manifest: level 0, generation = ordinal of the run
+//!                       varint rows: 0 not known, else 1 more than the zigzag of what comes and goes
 //! ```
 //!
 //! All keys in them are locked, before a restart and after it: see `locked`. (A prepare of an earlier build lists
 //! families with X that were locked as a whole.)
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,21 +21,25 @@ use crate::compaction::merge::RawMerge;
 use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::flush::shared_file::SharedFile;
+use crate::format::coding::{unzigzag, zigzag};
 use crate::iter::RawSource;
 use crate::lock::Owner;
 use crate::table::SegmentMeta;
 use crate::txn::write_batch::Changes;
-use crate::types::{FamilyId, FileNo, GenerationId, Seq};
+use crate::types::{Effect, FamilyId, FileNo, GenerationId, Kind, Seq, Tally};
 use crate::version::{Edit, LiveFile, NewFile, NewSegment, Run, VersionSet};
 use crate::wal::batch::{put_varint, Cursor};
 
-use super::runs::{counted, raw_sources, table_options, Runs};
+use super::runs::{counted, raw_sources, rows_of, table_options, was_live, Runs};
 
 /// Most runs of a family that a commit adds to level 0.
 pub(crate) const MAX_RUNS: usize = 2;
 
 /// Version of the names' encoding.
-const NAMES_VERSION: u8 = 1;
+const NAMES_VERSION: u8 = 2;
+
+/// The version without numbers of rows.
+const NAMES_WITHOUT_ROWS: u8 = 1;
 
 /// A table of a sealed run.
 #[derive(Clone, Debug)]
@@ -42,6 +48,8 @@ struct SealedTable {
     /// Of its run: the newest has the highest; 1 is the first.
     ordinal: u64,
     meta: SegmentMeta,
+    /// What the run does to the number of the family's rows; `None`: an earlier build wrote it.
+    rows: Option<i64>,
 }
 
 /// The changes of a transaction as durable runs, at most [`MAX_RUNS`] a family, each key once in each.
@@ -69,17 +77,24 @@ impl SealedRuns {
             for (run, ordinal) in runs.list.iter().zip(1..) {
                 run.handle.sync_data()?;
                 sealed.files.push(Arc::clone(&run.file));
-                let table = |run: &Run| SealedTable {
+                let table = |(run, &rows): (&Run, &i64)| SealedTable {
                     file: Arc::clone(&run.file),
                     ordinal,
                     meta: run.meta().clone(),
+                    rows: Some(rows),
                 };
-                sealed.tables.extend(run.tables.iter().map(table));
+                sealed.tables.extend(run.tables.iter().zip(&run.rows).map(table));
             }
             for family in memory.families() {
-                let mut number = counted(owner, |_, entry| Some(entry.seq));
+                let mut rows = 0;
+                let mut number = counted(owner, |_, entry| {
+                    rows += rows_of(entry);
+                    Some(entry.seq)
+                });
                 let options = table_options(store, family);
-                written.extend(file.copy(family, &options, &mut memory.source(family), &mut number)?);
+                let table = file.copy(family, &options, &mut memory.source(family), &mut number)?;
+                drop(number);
+                written.extend(table.map(|table| (table, rows)));
             }
         } else {
             let mut families = runs.families();
@@ -90,23 +105,33 @@ impl SealedRuns {
                 let mut sources: Vec<Box<dyn RawSource + '_>> = vec![Box::new(memory.source(family))];
                 sources.extend(raw_sources(&runs.list, family));
                 let mut last: Option<Vec<u8>> = None;
-                let mut newest = counted(owner, |key, _| {
+                // Of a key the newest change says whether it exists now, the oldest whether it did before.
+                let (mut now, mut before) = (0, 0);
+                let mut of_key = false;
+                let mut newest = counted(owner, |key, entry| {
                     let same = last.as_deref() == Some(key);
                     if !same {
                         let last = last.get_or_insert_with(Vec::new);
                         last.clear();
                         last.extend_from_slice(key);
+                        before += i64::from(of_key);
+                        now += i64::from(!entry.kind.is_tombstone());
                     }
+                    of_key = was_live(entry.seq);
                     (!same).then_some(0)
                 });
                 let options = table_options(store, family);
-                written.extend(file.copy(family, &options, &mut RawMerge::new(sources), &mut newest)?);
+                let table = file.copy(family, &options, &mut RawMerge::new(sources), &mut newest)?;
+                drop(newest);
+                let rows = now - before - i64::from(of_key);
+                written.extend(table.map(|table| (table, rows)));
             }
         }
         let ordinal = sealed.files.len() as u64 + 1;
         if let Some(new) = file.finish()? {
             let file = store.versions.private_file(new.number, new.len);
-            let table = |meta| SealedTable { file: Arc::clone(&file), ordinal, meta };
+            let table =
+                |(meta, rows)| SealedTable { file: Arc::clone(&file), ordinal, meta, rows: Some(rows) };
             sealed.tables.extend(written.into_iter().map(table));
             sealed.files.push(file);
         }
@@ -173,6 +198,7 @@ impl SealedRuns {
         for table in &self.tables {
             let (file, generation, meta) = (table.file.number(), table.ordinal, table.meta.clone());
             NewSegment { file, level: 0, generation, meta }.put(&mut out);
+            put_varint(&mut out, table.rows.map_or(0, |rows| zigzag(rows) + 1));
         }
         out
     }
@@ -181,7 +207,8 @@ impl SealedRuns {
     pub(crate) fn decode(versions: &VersionSet, names: &[u8]) -> Result<SealedRuns> {
         let damage = |what: &str| Error::corruption("wal", 0, format!("a record of run names: {what}"));
         let mut cursor = Cursor { rest: names };
-        if cursor.u8().map_err(damage)? != NAMES_VERSION {
+        let version = cursor.u8().map_err(damage)?;
+        if ![NAMES_WITHOUT_ROWS, NAMES_VERSION].contains(&version) {
             return Err(damage("of a later version"));
         }
         let mut sealed = SealedRuns { files: Vec::new(), tables: Vec::new() };
@@ -200,7 +227,12 @@ impl SealedRuns {
             if new.meta.entries != new.meta.keys || !known {
                 return Err(damage("a table that is not one of a run"));
             }
-            sealed.tables.push(SealedTable { file, ordinal: new.generation, meta: new.meta });
+            let rows = match version {
+                NAMES_WITHOUT_ROWS => 0,
+                _ => cursor.varint().map_err(damage)?,
+            };
+            let rows = rows.checked_sub(1).map(unzigzag);
+            sealed.tables.push(SealedTable { file, ordinal: new.generation, meta: new.meta, rows });
         }
         cursor.end().map_err(damage)?;
         Ok(sealed)
@@ -218,7 +250,16 @@ impl SealedRuns {
         };
         let mut runs: Vec<Run> = self.tables.iter().map(open).collect();
         runs.sort_by_key(|run| (run.meta().family, std::cmp::Reverse(run.generation)));
-        CommittedRuns { id: first + self.generations().max(1) - 1, seq, files: self.files.clone(), runs }
+        let mut tallies: BTreeMap<FamilyId, Tally> = BTreeMap::new();
+        for table in &self.tables {
+            let tally = match table.rows {
+                Some(rows) => Tally { rows, doubt: 0 },
+                None => Effect::Untold.tally(Kind::PUT),
+            };
+            *tallies.entry(table.meta.family).or_default() += tally;
+        }
+        let id = first + self.generations().max(1) - 1;
+        CommittedRuns { id, seq, files: self.files.clone(), runs, tallies }
     }
 }
 
@@ -230,6 +271,7 @@ pub(crate) struct CommittedRuns {
     files: Vec<Arc<LiveFile>>,
     /// By family; of one family the newest first.
     runs: Vec<Run>,
+    tallies: BTreeMap<FamilyId, Tally>,
 }
 
 impl fmt::Debug for CommittedRuns {
@@ -256,6 +298,11 @@ impl CommittedRuns {
         &self.runs[from..from + len]
     }
 
+    /// What the commit does to the number of a family's rows.
+    pub(crate) fn tally(&self, family: FamilyId) -> Tally {
+        self.tallies.get(&family).copied().unwrap_or_default()
+    }
+
     /// The files.
     pub(crate) fn live_files(&self) -> &[Arc<LiveFile>] {
         &self.files
@@ -272,6 +319,8 @@ impl CommittedRuns {
         for file in &self.files {
             edit.new_files.push(NewFile { number: file.number(), len: file.len() });
         }
+        let tallies = self.tallies.iter().map(|(&family, &tally)| (family, tally));
+        edit.tallies = tallies.filter(|&(family, tally)| live(family) && tally != Tally::ZERO).collect();
         for run in self.runs.iter().filter(|run| live(run.meta().family)) {
             edit.new_segments.push(NewSegment {
                 file: run.file.number(),

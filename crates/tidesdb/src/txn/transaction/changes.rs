@@ -7,7 +7,7 @@ use super::{Change, ChangeKind, Found, Missing, Own, ReadMode, Transaction};
 use crate::db::family::Family;
 use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode};
-use crate::types::{FamilyId, Kind, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
+use crate::types::{Effect, FamilyId, Kind, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
 
 /// Part of the bound on a transaction's memory that it may take while there are too many large ones, and of the
 /// bound on locks.
@@ -123,6 +123,9 @@ impl Transaction {
             return Err(Error::InvalidArgument(format!("a value of {} bytes is too long", value.len())));
         }
         let insert = matches!(change.kind, ChangeKind::Insert(_));
+        if insert && change.neutral {
+            return Err(Error::InvalidArgument("what must not exist is a new row".into()));
+        }
         let entry = matches!(change.kind, ChangeKind::PutEntry(_));
         // Of a large statement the entries are locked by the run that they go to, all at once.
         let later = entry && self.mood.single_statement && !self.batch.runs().is_empty();
@@ -161,7 +164,8 @@ impl Transaction {
         }
         // A range may have to keep it out; the row it overwrites keeps its own lock.
         self.unlocked_puts |= !lock && !self.mood.unlocked && !kind.is_tombstone();
-        self.batch.push(family.id(), key, kind, value);
+        let effect = if change.neutral { Effect::Neutral } else { Effect::Counts };
+        self.batch.push_as(family.id(), key, kind, value, effect);
         Ok(())
     }
 
@@ -184,19 +188,28 @@ impl Transaction {
         Ok(())
     }
 
-    /// Writes one key, locked.
+    /// Writes one key, locked; it counts as a new row (see [`Change::neutral`]).
     pub fn put(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write(&[Change { family, key, kind: ChangeKind::Put(value), lock: true }]).map_err(|(_, e)| e)
+        self.write(&[Change { family, key, kind: ChangeKind::Put(value), lock: true, neutral: false }])
+            .map_err(|(_, e)| e)
+    }
+
+    /// Writes one key that exists, locked; the number of rows stays.
+    pub fn update(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
+        let change = Change { family, key, kind: ChangeKind::Put(value), lock: true, neutral: true };
+        self.write(&[change]).map_err(|(_, e)| e)
     }
 
     /// Writes one key that must not exist, locked.
     pub fn insert(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write(&[Change { family, key, kind: ChangeKind::Insert(value), lock: true }]).map_err(|(_, e)| e)
+        self.write(&[Change { family, key, kind: ChangeKind::Insert(value), lock: true, neutral: false }])
+            .map_err(|(_, e)| e)
     }
 
-    /// Deletes one key, locked.
+    /// Deletes one key, locked; it counts as a row less.
     pub fn delete(&mut self, family: &Arc<Family>, key: &[u8]) -> Result<()> {
-        self.write(&[Change { family, key, kind: ChangeKind::Delete, lock: true }]).map_err(|(_, e)| e)
+        self.write(&[Change { family, key, kind: ChangeKind::Delete, lock: true, neutral: false }])
+            .map_err(|(_, e)| e)
     }
 
     /// The value of a key as the mode says; `None` when there is none.

@@ -24,7 +24,7 @@ use crate::txn::roster::Seated;
 use crate::txn::snapshot::Slot;
 use crate::txn::undecided::Dormant;
 use crate::txn::write_batch::{Mark, OwnEntry, WriteBatch};
-use crate::types::{Seq, MAX_SEQ};
+use crate::types::{FamilyId, Seq, Tally, MAX_SEQ};
 
 /// What a transaction sees of others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -107,6 +107,10 @@ pub struct Change<'a> {
     pub kind: ChangeKind<'a>,
     /// Take an exclusive lock on the key first, and check it against the transaction's snapshot.
     pub lock: bool,
+    /// The number of rows stays: a put of a key that exists, the deletion of one that does not. Otherwise a put
+    /// counts as a new row, and a deletion as one less. What a key was before counts as the transaction itself
+    /// sees it, its own changes included. Nobody checks it: [`crate::Db::count_rows`] makes good for mistakes.
+    pub neutral: bool,
 }
 
 /// What a change does.
@@ -300,6 +304,17 @@ impl Transaction {
             self.transaction_snapshot = Some(self.new_snapshot()?);
         }
         Ok(())
+    }
+
+    /// Takes the transaction's snapshot now, which is its first, and gives the count of a family's rows at it.
+    pub(crate) fn take_counted_snapshot(&mut self, family: FamilyId) -> Result<Tally> {
+        self.require_active()?;
+        let (slot, tally) = self.store.take_counted_snapshot(family)?;
+        self.seat.set_snapshot(Some(slot.seq()));
+        if let Some(old) = self.transaction_snapshot.replace(slot) {
+            self.store.snapshots.release(old);
+        }
+        Ok(tally)
     }
 
     /// Takes the transaction's snapshot now, behind everything that is ordered (WITH CONSISTENT SNAPSHOT,

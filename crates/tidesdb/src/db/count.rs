@@ -1,0 +1,81 @@
+//! Counting the rows of a family by reading them, and putting its count right by that, beside writers.
+//!
+//! The count as it stands and the snapshot that is read are of one moment: between two commits, with all before it
+//! in memtables. What the scan finds more or less than the count had at that moment is the correction, and as counts
+//! are sums it is right whatever was committed, flushed or merged meanwhile.
+
+use std::sync::Arc;
+
+use crate::db::family::Family;
+use crate::db::{Db, Store};
+use crate::error::{Error, Result};
+use crate::txn::cursor::Scan;
+use crate::txn::snapshot::Slot;
+use crate::txn::transaction::Mood;
+use crate::types::{FamilyId, Tally};
+use crate::version::Edit;
+use crate::wal::Patience;
+
+/// Rows that the scan asks for at a time, and after how many batches it looks at an interruption.
+const BATCH: u32 = 32;
+const BATCHES_BETWEEN_LOOKS: u64 = 8;
+
+impl Db {
+    /// Reads all keys of the family at one moment, until `interrupted` answers true: `Error::Interrupted`. The
+    /// family's count is right when this returns, and stays so; the number is that of the moment. Nothing is
+    /// written when the count was right. For families of an earlier build's store, which are not counted, and
+    /// for mistakes in what writers say ([`crate::txn::transaction::Change::neutral`]).
+    pub fn count_rows(&self, family: &Arc<Family>, interrupted: &dyn Fn() -> bool) -> Result<u64> {
+        let store = self.store();
+        store.check_writable()?;
+        family.check_live()?;
+        // A second scan would correct by what the first one does, too.
+        let _alone = loop {
+            match family.counting.try_lock_for(Patience::STEP) {
+                Some(alone) => break alone,
+                None if interrupted() => return Err(Error::Interrupted),
+                None => {}
+            }
+        };
+        let mut txn = self.transaction();
+        txn.begin(Mood::default())?;
+        let before = txn.take_counted_snapshot(family.id())?;
+        let mut rows = 0u64;
+        let mut cursor = self.cursor(family);
+        let mut found = cursor.seek(&mut txn, &Scan { expect: BATCH, ..Scan::default() })?;
+        let mut batches = 0u64;
+        while found {
+            rows += cursor.len() as u64;
+            batches += 1;
+            if batches % BATCHES_BETWEEN_LOOKS == 0 && interrupted() {
+                return Err(Error::Interrupted);
+            }
+            found = cursor.fetch(&mut txn, cursor.len() - 1, true)?;
+        }
+        drop(cursor);
+        txn.rollback()?;
+        let correction = before.distance(Tally { rows: rows as i64, doubt: 0 });
+        if correction != Tally::ZERO {
+            family.check_live()?;
+            store.install(Edit { tallies: vec![(family.id(), correction)], ..Edit::default() })?;
+        }
+        Ok(rows)
+    }
+}
+
+impl Store {
+    /// A snapshot behind everything that is ordered, which is all in memtables then, and a family's count there.
+    pub(crate) fn take_counted_snapshot(&self, family: FamilyId) -> Result<(Slot, Tally)> {
+        self.pipeline.between_commits(|last| {
+            self.pipeline.help_until(last, self.snapshots.floor());
+            let slot = self.take_snapshot()?;
+            if slot.seq() != last {
+                // After a failure of the log it is what is known to be written.
+                self.snapshots.release(slot);
+                self.wal_alive()?;
+                return Err(Error::InvalidArgument("the snapshot is not at the last commit".into()));
+            }
+            Ok((slot, self.view().tally(family)))
+        })
+    }
+}
