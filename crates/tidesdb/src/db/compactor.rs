@@ -77,10 +77,13 @@ impl Store {
         run: impl FnOnce(&JobContext<'_>) -> Result<Compacted>,
     ) -> Result<Compacted> {
         let frontier = self.pipeline.frontier();
-        let live = self.snapshots.capture(frontier);
+        let live = self.live_snapshots(frontier);
         let stop = || self.closing.load(Relaxed) || interrupted();
         let pace = |bytes| told.tick(bytes);
-        let result = run(&JobContext { versions: &self.versions, live: &live, stop: &stop, pace: &pace });
+        let mut result = run(&JobContext { versions: &self.versions, live: &live, stop: &stop, pace: &pace });
+        if let Ok(done) = &mut result {
+            done.edit.expiry_clock = (done.counts.expired > 0).then_some(live.expired_at);
+        }
         told.end(&result, self.versions.disk().now_micros());
         result
     }
@@ -98,7 +101,7 @@ impl Store {
         }
         let floor = self.refresh_floor();
         let options = |id| self.options_of_merged(id);
-        let picked = compaction::pick(&self.claims, &self.versions, &self.options, None, &options, floor);
+        let picked = compaction::pick(&self.claims, &self.versions, &self.options, None, &options, (floor, self.expired_at()));
         if let Some(picked) = picked {
             let now = self.versions.disk().now_micros();
             let told = self.history.begin(picked.family, &picked.task, now);

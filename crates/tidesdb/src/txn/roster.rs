@@ -231,7 +231,7 @@ mod tests {
         txn.begin(Mood { isolation: Isolation::Snapshot, ..Mood::default() }).expect("begins");
         txn.take_snapshot().expect("takes");
         let kind = ChangeKind::Put(b"value");
-        txn.write(&[Change { family: &family, key: b"k", kind, lock: true }]).expect("writes");
+        txn.write(&[Change { family: &family, key: b"k", kind, lock: true, expiry: 0 }]).expect("writes");
         let seen = db.transactions();
         assert_eq!(seen.len(), 1);
         let (info, now) = (&seen[0], db.now_micros());

@@ -158,9 +158,19 @@ impl WriteBatch {
 
     /// Adds a change; a later change of a key hides the earlier one.
     pub fn push(&mut self, family: FamilyId, key: &[u8], kind: Kind, value: &[u8]) {
+        self.push_parts(family, key, kind, &[], value);
+    }
+
+    /// As [`WriteBatch::push`], for a kind with an expiry.
+    pub fn push_expiring(&mut self, family: FamilyId, key: &[u8], kind: Kind, expiry: u64, value: &[u8]) {
+        self.push_parts(family, key, kind, &expiry.to_le_bytes(), value);
+    }
+
+    fn push_parts(&mut self, family: FamilyId, key: &[u8], kind: Kind, expiry: &[u8], value: &[u8]) {
         let id = self.changes.len() as u32;
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(expiry);
         self.bytes.extend_from_slice(value);
         let order = self.order_of(family);
         let (chunk, place) = self.search(order, key);
@@ -186,7 +196,7 @@ impl WriteBatch {
             family,
             kind,
             key_len: key.len() as u32,
-            value_len: value.len() as u32,
+            value_len: (expiry.len() + value.len()) as u32,
             start,
             replaced,
         });

@@ -2,7 +2,7 @@
 //! (`docs/format/manifest.md`). Plain data; `manifest.rs` frames and checksums it, `mod.rs` applies it.
 
 use crate::format::coding::{get_varint, put_bytes, put_varint};
-use crate::table::SegmentMeta;
+use crate::table::{Expiries, SegmentMeta};
 use crate::types::{FamilyId, FileNo, GenerationId, Lsn, Seq, MAX_KEY_LEN, MAX_SEQ};
 
 /// Deepest level that the format allows.
@@ -77,6 +77,9 @@ pub struct Edit {
     pub cursors: Vec<(FamilyId, u8, Vec<u8>)>,
     /// Transaction ids from here on were never given out; never goes back.
     pub transaction_ceiling: Option<u64>,
+    /// The second of the expiry clock that no reader may fall behind; never goes back. A store in which it was
+    /// never said holds no entry with an expiry.
+    pub expiry_clock: Option<u64>,
     /// Options to remember, by name; an empty value forgets one.
     pub options: Vec<(String, String)>,
 }
@@ -99,6 +102,8 @@ mod tag {
     pub const COMMITTED_SEGMENT: u64 = 15;
     pub const TRANSACTION_CEILING: u64 = 16;
     pub const OPTION: u64 = 17;
+    pub const EXPIRY_CLOCK: u64 = 18;
+    pub const SEGMENT_EXPIRY: u64 = 19;
 }
 
 impl Edit {
@@ -122,6 +127,7 @@ impl Edit {
             (tag::LAST_SEQ, self.last_seq),
             (tag::LAST_GENERATION, self.last_generation),
             (tag::TRANSACTION_CEILING, self.transaction_ceiling),
+            (tag::EXPIRY_CLOCK, self.expiry_clock),
         ] {
             if let Some(value) = value {
                 field(tag, &numbers(&[value]));
@@ -161,6 +167,11 @@ impl Edit {
                     new.encode(body);
                     put_varint(body, seq);
                 }),
+            }
+            if let Some(expiry) = new.meta.expiry {
+                let family = u64::from(new.meta.family);
+                let body = [new.file, family, expiry.oldest, expiry.newest, expiry.entries];
+                field(tag::SEGMENT_EXPIRY, &numbers(&body));
             }
         }
         for &file in &self.deleted_files {
@@ -238,6 +249,21 @@ impl Edit {
                 self.new_segments.push(new);
             }
             tag::TRANSACTION_CEILING => self.transaction_ceiling = Some(body.varint()?),
+            tag::EXPIRY_CLOCK => self.expiry_clock = Some(body.varint()?),
+            tag::SEGMENT_EXPIRY => {
+                let (file, family) = (body.varint()?, body.u32("family")?);
+                let expiry =
+                    Expiries { oldest: body.varint()?, newest: body.varint()?, entries: body.varint()? };
+                if expiry.oldest > expiry.newest {
+                    return Err(body.error("the first expiry is behind the last"));
+                }
+                match self.new_segments.last_mut() {
+                    Some(new) if new.file == file && new.meta.family == family => {
+                        new.meta.expiry = Some(expiry);
+                    }
+                    _ => return Err(body.error("it does not follow its segment")),
+                }
+            }
             tag::OPTION => {
                 let name = body.bytes()?;
                 let value = body.take_rest();
@@ -292,6 +318,7 @@ impl NewSegment {
             min_key: body.key()?,
             max_key: body.key()?,
             commit_seq: 0,
+            expiry: None,
         };
         if meta.min_key > meta.max_key || meta.min_seq > meta.max_seq {
             return Err(body.error("the least key or sequence number is above the greatest"));
@@ -421,6 +448,7 @@ mod tests {
             keys: 900,
             raw_bytes: 123_456,
             commit_seq: 0,
+            expiry: Some(Expiries { oldest: 5, newest: 9, entries: 3 }),
         };
         Edit {
             epoch: Some(3),
@@ -438,6 +466,7 @@ mod tests {
             dropped_families: vec![u32::MAX],
             cursors: vec![(7, 3, b"mmm".to_vec()), (8, 1, Vec::new())],
             transaction_ceiling: Some(u64::MAX),
+            expiry_clock: Some(1_760_000_000),
             options: vec![("comparator".into(), "bytes".into()), ("gone".into(), String::new())],
         }
     }

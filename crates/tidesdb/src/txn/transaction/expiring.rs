@@ -1,0 +1,51 @@
+//! Entries with an expiry as a transaction sees them: each of its views has one second, fixed by the first such
+//! entry that it meets.
+//!
+//! A snapshot is a view of its own. Reads of the newest versions belong to the statement, at SERIALIZABLE to the
+//! transaction, whose locks are to keep what was read as it was.
+
+use super::{Isolation, ReadMode, Transaction};
+use crate::error::Result;
+use crate::expiry::is_live;
+use crate::txn::expiry_clock::ViewSecond;
+use crate::types::{FamilyId, Kind, Seq, MAX_SEQ};
+
+impl Transaction {
+    /// A snapshot is being taken: its view will have the present second. Stores without expiring entries have no
+    /// need of it.
+    pub(super) fn note_second(&self, second: &ViewSecond) {
+        if self.store.expiry.is_used() {
+            second.note(self.store.expiry_second());
+        }
+    }
+
+    /// The second at which a read in `mode` sees.
+    pub(crate) fn read_second(&self, mode: ReadMode) -> u64 {
+        let isolation = self.mood.isolation;
+        let of_transaction = isolation == Isolation::Serializable
+            || (mode == ReadMode::Snapshot && isolation >= Isolation::RepeatableRead);
+        let view = if of_transaction { &self.transaction_second } else { &self.statement_second };
+        let wall = || self.store.versions.disk().unix_seconds();
+        view.get(&self.store.expiry, wall, self.mood.oldest_view)
+    }
+
+    /// Whether an entry, read in `mode`, exists.
+    pub(crate) fn sees(&self, kind: Kind, stored: &[u8], mode: ReadMode) -> bool {
+        is_live(kind, stored, || if self.mood.sees_expired { 0 } else { self.read_second(mode) })
+    }
+
+    /// Whether the newest committed version of a key, `kind` at `seq`, keeps the key from being inserted.
+    pub(super) fn is_taken(&self, family: FamilyId, key: &[u8], kind: Kind) -> Result<bool> {
+        if !kind.has_expiry() {
+            return Ok(!kind.is_tombstone());
+        }
+        let mut stored = Vec::new();
+        let newest = self.store.newest(family, key, MAX_SEQ, Some(&mut stored))?;
+        Ok(newest.is_some_and(|(_, kind): (Seq, Kind)| self.takes_place(kind, &stored)))
+    }
+
+    /// Whether an entry keeps its key from being inserted.
+    pub(super) fn takes_place(&self, kind: Kind, stored: &[u8]) -> bool {
+        is_live(kind, stored, || self.read_second(ReadMode::Latest))
+    }
+}
