@@ -260,7 +260,8 @@ fn merges_give_back_the_space_of_what_expired() {
     }
     txn.rollback().expect("ends");
     db.flush().expect("flushes");
-    let held = |db: &Db| -> u64 { families.iter().map(|f| db.family_stats(f).expect("counts").entries).sum() };
+    let held =
+        |db: &Db| -> u64 { families.iter().map(|f| db.family_stats(f).expect("counts").entries).sum() };
     let before = held(&db);
     assert!(before >= 800, "{before}");
 
@@ -305,7 +306,8 @@ fn a_clock_that_is_set_back_brings_nothing_back() {
     db.compact(&families[0]).expect("compacts");
     drop(db);
     let disk = behind(&disk);
-    let files: Vec<_> = disk.files().into_iter().filter_map(|p| Some((p.clone(), disk.contents(&p)?))).collect();
+    let files: Vec<_> =
+        disk.files().into_iter().filter_map(|p| Some((p.clone(), disk.contents(&p)?))).collect();
     let early = FaultyDisk::new(5);
     let shared = early.shared();
     for (path, bytes) in files {

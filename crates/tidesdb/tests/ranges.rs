@@ -244,7 +244,8 @@ fn a_key_put_without_a_lock_is_kept_out_by_a_range_at_commit() {
     assert_eq!(bed.read(&mut scanner, &all(), 9).expect("reads"), ["b"]);
     let mut txn = bed.begin(Isolation::RepeatableRead);
     txn.set_lock_timeout(Some(Duration::ZERO));
-    let change = Change { family: &bed.family, key: b"c", kind: ChangeKind::Put(b""), lock: false, expiry: 0 };
+    let change =
+        Change { family: &bed.family, key: b"c", kind: ChangeKind::Put(b""), lock: false, expiry: 0 };
     txn.write(&[change]).expect("writes");
     assert!(matches!(txn.prepare(None), Err(Error::LockTimeout)));
     scanner.rollback().expect("rolls back");
@@ -285,7 +286,8 @@ fn an_entry_is_kept_out_and_not_compared() {
     let mut other = bed.begin(Isolation::RepeatableRead);
     other.put(&bed.family, b"c", b"newer").expect("puts");
     other.commit().expect("commits");
-    let entry = |key| Change { family: &bed.family, key, kind: ChangeKind::PutEntry(b"e"), lock: true, expiry: 0 };
+    let entry =
+        |key| Change { family: &bed.family, key, kind: ChangeKind::PutEntry(b"e"), lock: true, expiry: 0 };
     txn.write(&[entry(b"c")]).expect("writes");
     assert!(!bed.is_free(b"c"));
     let mut scanner = bed.begin(Isolation::RepeatableRead);

@@ -749,7 +749,8 @@ fn ranges_and_a_large_transaction_meet(single_statement: bool) {
     let mut refused = 0;
     for n in 450..650 {
         let key = key(n);
-        let change = Change { family: a, key: &key, kind: ChangeKind::PutEntry(&[2; 50]), lock: true, expiry: 0 };
+        let change =
+            Change { family: a, key: &key, kind: ChangeKind::PutEntry(&[2; 50]), lock: true, expiry: 0 };
         match large.write(&[change]) {
             Ok(()) => {}
             Err((_, Error::LockTimeout)) => refused += 1,

@@ -65,7 +65,11 @@ pub fn pick(
         for (id, levels) in families {
             let Some(options) = family(id) else { continue };
             let shape = FamilyShape::new(levels, view.held(id));
-            let Some(task) = picker::pick(&shape, &Bounds { expired_at, ..Bounds::new(store, &options, floor) }) else { continue };
+            let Some(task) =
+                picker::pick(&shape, &Bounds { expired_at, ..Bounds::new(store, &options, floor) })
+            else {
+                continue;
+            };
             // Among equals the lowest number, so that the choice does not depend on the order of a map.
             let better = |(other, _, best): &(FamilyId, FamilyOptions, Task)| {
                 (task.score, std::cmp::Reverse(id)) > (best.score, std::cmp::Reverse(*other))

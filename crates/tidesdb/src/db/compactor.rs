@@ -101,7 +101,14 @@ impl Store {
         }
         let floor = self.refresh_floor();
         let options = |id| self.options_of_merged(id);
-        let picked = compaction::pick(&self.claims, &self.versions, &self.options, None, &options, (floor, self.expired_at()));
+        let picked = compaction::pick(
+            &self.claims,
+            &self.versions,
+            &self.options,
+            None,
+            &options,
+            (floor, self.expired_at()),
+        );
         if let Some(picked) = picked {
             let now = self.versions.disk().now_micros();
             let told = self.history.begin(picked.family, &picked.task, now);

@@ -137,7 +137,8 @@ mod tests {
         for value in [&b"old"[..], b"new"] {
             txn.begin(Mood::default()).expect("begins");
             for key in [&b"a"[..], b"b"] {
-                let change = Change { family: &family, key, kind: ChangeKind::Put(value), lock: true, expiry: 0 };
+                let change =
+                    Change { family: &family, key, kind: ChangeKind::Put(value), lock: true, expiry: 0 };
                 txn.write(&[change]).expect("writes");
             }
             txn.commit().expect("commits");

@@ -516,7 +516,11 @@ impl Cursor {
     }
 
     /// Copies the next key and its value, own or committed, behind the batch's bytes. `None` at the end.
-    fn copy_next(&mut self, txn: &Transaction, own_changes: bool) -> Result<Option<(Next, Span, State, Seq)>> {
+    fn copy_next(
+        &mut self,
+        txn: &Transaction,
+        own_changes: bool,
+    ) -> Result<Option<(Next, Span, State, Seq)>> {
         let Some(merge) = &mut self.merge else { return Ok(None) };
         let family = self.family.id();
         let own = match (own_changes, self.forward, self.own_from) {

@@ -204,23 +204,32 @@ impl Transaction {
 
     /// Writes one key, locked.
     pub fn put(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write(&[Change { family, key, kind: ChangeKind::Put(value), lock: true, expiry: 0 }]).map_err(|(_, e)| e)
+        self.write(&[Change { family, key, kind: ChangeKind::Put(value), lock: true, expiry: 0 }])
+            .map_err(|(_, e)| e)
     }
 
     /// As [`Transaction::put`], of a key that does not exist any more from the second `expiry` since 1970 on.
-    pub fn put_expiring(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8], expiry: u64) -> Result<()> {
+    pub fn put_expiring(
+        &mut self,
+        family: &Arc<Family>,
+        key: &[u8],
+        value: &[u8],
+        expiry: u64,
+    ) -> Result<()> {
         self.write(&[Change { family, key, kind: ChangeKind::Put(value), lock: true, expiry }])
             .map_err(|(_, e)| e)
     }
 
     /// Writes one key that must not exist, locked.
     pub fn insert(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write(&[Change { family, key, kind: ChangeKind::Insert(value), lock: true, expiry: 0 }]).map_err(|(_, e)| e)
+        self.write(&[Change { family, key, kind: ChangeKind::Insert(value), lock: true, expiry: 0 }])
+            .map_err(|(_, e)| e)
     }
 
     /// Deletes one key, locked.
     pub fn delete(&mut self, family: &Arc<Family>, key: &[u8]) -> Result<()> {
-        self.write(&[Change { family, key, kind: ChangeKind::Delete, lock: true, expiry: 0 }]).map_err(|(_, e)| e)
+        self.write(&[Change { family, key, kind: ChangeKind::Delete, lock: true, expiry: 0 }])
+            .map_err(|(_, e)| e)
     }
 
     /// The value of a key as the mode says; `None` when there is none.
