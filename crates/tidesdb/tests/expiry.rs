@@ -323,7 +323,8 @@ fn a_clock_that_is_set_back_brings_nothing_back() {
     }
 }
 
-/// One transaction at REPEATABLE READ sees the rows that it saw; at READ COMMITTED each statement looks at the clock.
+/// A transaction with a snapshot sees the rows that it saw, under locks too; at READ COMMITTED each statement looks at
+/// the clock, and so does who reads under locks without a snapshot.
 #[test]
 fn a_transaction_has_one_second_and_a_statement_has_one() {
     let disk = FaultyDisk::new(6);
@@ -351,7 +352,21 @@ fn a_transaction_has_one_second_and_a_statement_has_one() {
     assert!(repeatable.get(rows, b"k", ReadMode::Snapshot).expect("reads").is_some());
     assert!(late.get(rows, b"k", ReadMode::Snapshot).expect("reads").is_some());
     assert!(serializable.get(rows, b"k", ReadMode::Shared).expect("reads").is_some());
-    assert!(repeatable.get(rows, b"k", ReadMode::Latest).expect("reads").is_none(), "the newest, now");
+    assert!(repeatable.get(rows, b"k", ReadMode::Latest).expect("reads").is_some());
+    assert!(matches!(repeatable.insert(rows, b"k", b"w"), Err(Error::Duplicate)));
+    repeatable.rollback().expect("ends");
+    serializable.rollback().expect("ends");
+    let mut locking = of(Isolation::RepeatableRead);
+    put(&mut locking, &families[1], b"k", b"v", now(&disk) + 5);
+    assert!(locking.get(&families[1], b"k", ReadMode::Exclusive).expect("reads").is_some());
+    forward(&disk, 6);
+    assert!(
+        locking.get(&families[1], b"k", ReadMode::Exclusive).expect("reads").is_some(),
+        "the same statement"
+    );
+    locking.statement_end();
+    assert!(locking.get(&families[1], b"k", ReadMode::Exclusive).expect("reads").is_none(), "the next");
+    locking.insert(rows, b"k", b"w").expect("inserts");
     let mut applier = begin_as(&db, Mood { sees_expired: true, ..Mood::default() });
     assert!(applier.get(rows, b"k", ReadMode::Latest).expect("reads").is_some());
 }

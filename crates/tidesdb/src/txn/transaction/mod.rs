@@ -226,9 +226,10 @@ pub struct Transaction {
     overtaken: AtomicBool,
     /// Some key was put without a lock: `prepare` locks it.
     unlocked_puts: bool,
-    /// Seconds of the transaction's view, and of the statement's.
+    /// Seconds of the transaction's snapshot, of the statement's, and of reads of the newest versions.
     transaction_second: ViewSecond,
     statement_second: ViewSecond,
+    current_second: ViewSecond,
 }
 
 impl Transaction {
@@ -262,6 +263,7 @@ impl Transaction {
             unlocked_puts: false,
             transaction_second: ViewSecond::default(),
             statement_second: ViewSecond::default(),
+            current_second: ViewSecond::default(),
         }
     }
 
@@ -325,8 +327,8 @@ impl Transaction {
     pub fn take_ordered_snapshot(&mut self) -> Result<()> {
         self.require_active()?;
         if self.transaction_snapshot.is_none() {
-            self.note_second(&self.transaction_second);
             let slot = self.store.take_ordered_snapshot()?;
+            self.note_second(&self.transaction_second);
             self.seat.set_snapshot(Some(slot.seq()));
             self.transaction_snapshot = Some(slot);
             self.snapshot_ahead = true;
@@ -416,7 +418,7 @@ impl Transaction {
     }
 
     fn end_statement_snapshot(&mut self) {
-        self.statement_second.end(&self.store.expiry);
+        self.end_statement_seconds();
         if let Some(slot) = self.statement_snapshot.take() {
             self.ended_snapshots += 1;
             self.seat.set_snapshot(None);
@@ -459,8 +461,8 @@ impl Transaction {
     }
 
     fn new_snapshot(&self, second: &ViewSecond) -> Result<Slot> {
-        self.note_second(second);
         let slot = self.store.take_snapshot()?;
+        self.note_second(second);
         self.seat.set_snapshot(Some(slot.seq()));
         Ok(slot)
     }
