@@ -168,4 +168,5 @@ groups!(
     observer,
     outlived,
     backups,
+    expiries,
 );

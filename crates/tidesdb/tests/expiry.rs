@@ -243,6 +243,112 @@ fn random_programs_agree_with_the_model() {
     assert!(buried > 0, "no merge gave anything back");
 }
 
+/// What a program that crashes knows of its commits.
+struct Crashing {
+    answered: Map,
+    /// The transaction that was not answered.
+    unanswered: Option<Map>,
+}
+
+impl Crashing {
+    fn run(&mut self, disk: &FaultyDisk, seed: u64) -> Result<(), Error> {
+        let mut rng = Rng(seed);
+        let db = open(disk, &options(0))?;
+        let families = [db.family(b"rows")?, db.family(b"entries")?];
+        for step in 0..24u64 {
+            match rng.below(6) {
+                0 => forward(disk, 1 + rng.below(4)),
+                1 => db.flush()?,
+                2 => {
+                    db.flush()?;
+                    db.compact(&families[rng.below(2) as usize])?;
+                }
+                _ => {
+                    let mut txn = db.transaction();
+                    txn.begin(Mood::default())?;
+                    let mut map = self.answered.clone();
+                    for _ in 0..1 + rng.below(12) {
+                        let key = format!("k{:02}", rng.below(30)).into_bytes();
+                        let expiry = if rng.one_in(4) { 0 } else { now(disk) + rng.below(8) };
+                        let value = vec![b'a' + (step % 26) as u8; 30];
+                        for family in &families {
+                            txn.put_expiring(family, &key, &value, expiry)?;
+                        }
+                        map.insert(key, (value, expiry));
+                    }
+                    self.unanswered = Some(map);
+                    txn.commit()?;
+                    self.answered = self.unanswered.take().unwrap_or_default();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The store that a crash left: both families tell the same, before and after everything is merged.
+    fn check(&self, disk: &FaultyDisk) {
+        let (db, families) = make(disk, &options(0));
+        let mut seen = Vec::new();
+        for merged in [false, true] {
+            for family in &families {
+                let mut expected = vec![visible(&self.answered, now(disk))];
+                expected.extend(self.unanswered.as_ref().map(|map| visible(map, now(disk))));
+                let found = rows(&db, family).expect("reads");
+                assert!(expected.contains(&found), "merged: {merged}, {found:?}, not {expected:?}");
+                seen.push(found);
+                if merged {
+                    db.verify(family).expect("verifies");
+                }
+            }
+            for family in &families {
+                db.compact(family).expect("compacts");
+            }
+        }
+        assert!(seen.windows(2).all(|pair| pair[0] == pair[1]), "{seen:?}");
+        forward(disk, 10);
+        let kept = rows(&db, &families[0]).expect("reads");
+        let mut never = vec![visible(&self.answered, u64::MAX)];
+        never.extend(self.unanswered.as_ref().map(|map| visible(map, u64::MAX)));
+        assert!(never.contains(&kept), "{kept:?} are left, of {never:?}");
+    }
+}
+
+#[test]
+fn a_crash_at_any_call_leaves_rows_and_entries_that_agree() {
+    let mut crashes = 0;
+    for seed in 1..=env("EXPIRY_CRASH_SEEDS", 12) {
+        let fresh = || {
+            let disk = FaultyDisk::new(seed);
+            drop(make(&disk, &options(0)));
+            disk
+        };
+        let disk = fresh();
+        let first = disk.calls() + 1;
+        let mut whole = Crashing { answered: Map::new(), unanswered: None };
+        whole.run(&disk, seed).expect("runs to its end");
+        let calls = disk.calls();
+        let mut at = first + seed % 7;
+        while at <= calls {
+            let disk = fresh();
+            disk.crash_at(at);
+            let mut program = Crashing { answered: Map::new(), unanswered: None };
+            let ended = program.run(&disk, seed);
+            for crash in Crash::ALL {
+                crashes += 1;
+                let left = disk.crash(crash);
+                let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| program.check(&left)));
+                if let Err(panic) = checked {
+                    println!("FAILED: seed {seed}, call {at} of {calls}, {crash:?}, {ended:?}");
+                    std::panic::resume_unwind(panic);
+                }
+            }
+            at += 7;
+        }
+    }
+    println!("{crashes} crashes");
+    assert!(crashes > 500 || env("EXPIRY_CRASH_SEEDS", 12) < 12, "{crashes} crashes");
+}
+
 /// Rows of which everything has expired are gone from both families, from files as from reads.
 #[test]
 fn merges_give_back_the_space_of_what_expired() {
