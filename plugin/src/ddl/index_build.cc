@@ -109,8 +109,8 @@ int IndexBuild::read_rows() {
   if (!chosen) return HA_ERR_OUT_OF_MEM;
 
   int status = create_txn(plugin.db, &snapshot_);
-  if (status == TIDESDB_OK) status = tidesdb_txn_begin(snapshot_.get(), TIDESDB_REPEATABLE_READ,
-                                                         TIDESDB_TXN_OLDEST_VIEW);
+  if (status == TIDESDB_OK)
+    status = tidesdb_txn_begin(snapshot_.get(), TIDESDB_REPEATABLE_READ, TIDESDB_TXN_OLDEST_VIEW);
   if (status != TIDESDB_OK) return fail(status);
   reading_ = true;
   status = tidesdb_txn_statement_begin(snapshot_.get(), 0, 0);

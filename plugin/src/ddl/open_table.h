@@ -26,8 +26,9 @@ class OpenTable : public Handler_share {
 
   const std::string &name() const { return name_; }
   tidesdb_family *primary() const { return primary_.get(); }
-  /* ISOLATION_LEVEL, MIN_DISK_SPACE and TTL. Statements take them from here: TABLE_SHARE::option_struct lies in
-     memory of the ALTER's own table, which is gone, after an ADD PARTITION that did not get its lock in time.
+  /* ISOLATION_LEVEL, MIN_DISK_SPACE and TTL. Statements take them from here: TABLE_SHARE::option_struct lies
+     in memory of the ALTER's own table, which is gone, after an ADD PARTITION that did not get its lock in
+     time.
    */
   int isolation_level() const { return isolation_level_; }
   ulonglong min_disk_space() const { return min_disk_space_; }

@@ -1,12 +1,12 @@
 /*
   How long rows live (row/row_lifetime.h), on their way through writes and copies.
 
-  A row and all its index entries carry one time of expiry, in the engine, which lets none of them be seen behind
-  it. An UPDATE writes the row anew and so renews it; then all its entries are written, those too that are
-  otherwise the same.
+  A row and all its index entries carry one time of expiry, in the engine, which lets none of them be seen
+  behind it. An UPDATE writes the row anew and so renews it; then all its entries are written, those too that
+  are otherwise the same.
 
-  A copy of rows (ALTER by copy, REORGANIZE PARTITION) reads with one handler and writes with another: the time
-  goes with the session from the one to the other.
+  A copy of rows (ALTER by copy, REORGANIZE PARTITION) reads with one handler and writes with another: the
+  time goes with the session from the one to the other.
 
   A replica's applier sees rows that have expired, as long as they are there. One that merges have given up
   already is made anew from the event, where that tells the whole row.
@@ -15,6 +15,7 @@
 
 #include "log.h"
 #include "sql_class.h"
+#include "sql_lex.h"
 
 #include "row/row_lifetime.h"
 #include "sysvars.h"
@@ -35,6 +36,10 @@ void ha_tidesdb::enter_expiry(THD *thd) {
     default:
       copies_rows_ = false;
   }
+  /* Repeated elsewhere, or later, the statement would see other rows. (Of a table that it changes the flags
+   * say so.) */
+  if (open_table_->rows_expire() && !copies_rows_)
+    thd->lex->set_stmt_unsafe(LEX::BINLOG_STMT_UNSAFE_SYSTEM_FUNCTION);
   /* An applier's variables are the server's, and not those of the session that wrote the row. */
   session_ttl_ = is_applier(thd) ? 0 : sysvars::ttl(thd);
   gives_lifetimes_ = copies_rows_ || session_ttl_ != 0 || open_table_->rows_expire();
@@ -72,8 +77,8 @@ int ha_tidesdb::choose_expiry(const uchar *record) {
 void ha_tidesdb::note_copied_row() { session_->note_copied_row(table->in_use->query_id, row_expiry_); }
 
 /*
-  The entry of a unique index goes on with its row's new time of expiry. It is ours, unless it expired since the
-  row was read and another row has taken its key.
+  The entry of a unique index goes on with its row's new time of expiry. It is ours, unless it expired since
+  the row was read and another row has taken its key.
 */
 int ha_tidesdb::check_renewed_entry(uint index, Slice primary_key) {
   if (is_temporary_ || is_applier(table->in_use)) return 0;

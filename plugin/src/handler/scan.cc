@@ -352,7 +352,8 @@ int ha_tidesdb::read_unique(uchar *buf, int none) {
       tidesdb_get(scan_cursor_, reading_txn(), search_.data(), search_.size(), read_mode(), &value);
   if (status == TIDESDB_NOT_FOUND || status == TIDESDB_SKIPPED) return none;
   if (status != TIDESDB_OK) return fail(status);
-  const int error = deliver_entry({search_.data(), value.data, search_.size(), value.size, scan_cursor_->expiry}, buf);
+  const int error =
+      deliver_entry({search_.data(), value.data, search_.size(), value.size, scan_cursor_->expiry}, buf);
   return error == SKIP_ROW ? none : error;
 }
 

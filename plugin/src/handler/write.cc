@@ -110,9 +110,8 @@ bool ha_tidesdb::autoinc_lock_mode_stmt_unsafe() const {
  */
 void ha_tidesdb::add_write(tidesdb_family *family, Slice key, Slice value, int kind, bool lock, uint index) {
   if (is_temporary_) lock = false;
-  writes_.push_back(
-      {family, key, value, static_cast<uint8_t>(kind), static_cast<uint8_t>(lock ? TIDESDB_OP_LOCK : 0),
-       new_expiry_});
+  writes_.push_back({family, key, value, static_cast<uint8_t>(kind),
+                     static_cast<uint8_t>(lock ? TIDESDB_OP_LOCK : 0), new_expiry_});
   write_index_.push_back(index);
 }
 

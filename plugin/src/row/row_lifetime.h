@@ -1,6 +1,6 @@
 /*
-  How long a row lives: the TTL of its own column, of the session, of the table, in this order. A row expires so
-  many seconds after the second in which its statement began, which a replica and SET timestamp agree on.
+  How long a row lives: the TTL of its own column, of the session, of the table, in this order. A row expires
+  so many seconds after the second in which its statement began, which a replica and SET timestamp agree on.
 
   NULL and 0 in the column: the row does not expire. Negative numbers, and more than MAX_TTL, are refused.
 */
