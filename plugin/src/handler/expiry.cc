@@ -17,6 +17,7 @@
 #include "sql_class.h"
 #include "sql_lex.h"
 
+#include "ddl/table_path.h"
 #include "row/row_lifetime.h"
 #include "sysvars.h"
 #include "txn/applier.h"
@@ -42,7 +43,9 @@ void ha_tidesdb::enter_expiry(THD *thd) {
     thd->lex->set_stmt_unsafe(LEX::BINLOG_STMT_UNSAFE_SYSTEM_FUNCTION);
   /* An applier's variables are the server's, and not those of the session that wrote the row. */
   session_ttl_ = is_applier(thd) ? 0 : sysvars::ttl(thd);
-  gives_lifetimes_ = copies_rows_ || session_ttl_ != 0 || open_table_->rows_expire();
+  /* The command of an applier's row event may be that of an earlier statement: the table's name decides. */
+  takes_over_ = copies_rows_ && is_renamed_when_filled(open_table_->name());
+  gives_lifetimes_ = takes_over_ || session_ttl_ != 0 || open_table_->rows_expire();
   refuses_session_ttl_ = session_ttl_ != 0 && !is_temporary_ && open_table_->ttl_column() < 0 &&
                          mysql_bin_log.is_open() && (thd->variables.option_bits & OPTION_BIN_LOG);
 }
@@ -52,7 +55,7 @@ int ha_tidesdb::choose_expiry(const uchar *record) {
   new_expiry_ = 0;
   if (!gives_lifetimes_ || is_sequence()) return 0;
   THD *thd = table->in_use;
-  if (copies_rows_ && session_->copied_row().statement == thd->query_id) {
+  if (takes_over_ && session_->copied_row().statement == thd->query_id) {
     new_expiry_ = session_->copied_row().expiry;
     return 0;
   }

@@ -269,7 +269,8 @@ class ha_tidesdb final : public handler {
   ulonglong locks_of_ = 0; /* the transaction that table_locks_ belongs to */
   uint table_locks_ = 0;   /* bits: 1 << TIDESDB_LOCK_... */
   bool ignore_duplicates_ = false;
-  bool copies_rows_ = false;     /* ALTER by copy and its like: rows live on as long as they were to live */
+  bool copies_rows_ = false; /* ALTER by copy and its like, perhaps: when rows expire is told to the copy */
+  bool takes_over_ = false;  /* and this is the copy */
   bool gives_lifetimes_ = false; /* a row that is written may expire */
   bool refuses_session_ttl_ = false;
   ulonglong session_ttl_ = 0;
