@@ -390,6 +390,33 @@ fn merges_give_back_the_space_of_what_expired() {
     }
 }
 
+/// A compaction that is asked for drops what has expired, in the last level too, and few of many as well.
+#[test]
+fn a_compaction_drops_what_expired_in_the_last_level() {
+    let disk = FaultyDisk::new(8);
+    let (db, families) = make(&disk, &options(0));
+    let rows = &families[0];
+    let mut txn = begin(&db);
+    for n in 0..100u32 {
+        let expiry = if n < 10 { now(&disk) + 10 } else { 0 };
+        put(&mut txn, rows, format!("k{n:04}").as_bytes(), &[7; 40], expiry);
+    }
+    txn.commit().expect("commits");
+    db.flush().expect("flushes");
+    db.compact(rows).expect("compacts");
+    let held = || db.family_stats(rows).expect("counts").entries;
+    assert_eq!(held(), 100);
+    let mut reader = begin(&db);
+    assert_eq!(all(&db, &mut reader, rows).len(), 100);
+    forward(&disk, 11);
+    db.compact(rows).expect("compacts");
+    assert_eq!((held(), all(&db, &mut reader, rows).len()), (100, 100), "a view sees them");
+    reader.rollback().expect("ends");
+    db.compact(rows).expect("compacts");
+    assert_eq!(held(), 90);
+    db.verify(rows).expect("verifies");
+}
+
 /// What a merge has buried in one family does not live again in the other when the wall clock is set back.
 #[test]
 fn a_clock_that_is_set_back_brings_nothing_back() {
