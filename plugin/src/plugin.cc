@@ -61,6 +61,7 @@ int init(void *pointer) {
   hton->show_status = show_engine_status;
   hton->update_optimizer_costs = update_costs;
   hton->table_options = sysvars::table_options;
+  hton->field_options = sysvars::field_options;
   hton->index_options = sysvars::index_options;
   hton->flags =
       HTON_SUPPORTS_EXTENDED_KEYS | HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE | HTON_REQUIRES_CLOSE_AFTER_TRUNCATE;

@@ -166,6 +166,10 @@ static MYSQL_SYSVAR_STR(checkpoint_dir, opt_checkpoint_dir, PLUGIN_VAR_RQCMDARG 
 
 /* --- session --- */
 
+static MYSQL_THDVAR_ULONGLONG(ttl, PLUGIN_VAR_RQCMDARG,
+                              "Seconds that rows live which the session writes; 0: the table's TTL counts. A "
+                              "row's own TTL column counts before it",
+                              nullptr, nullptr, 0, 0, MAX_TTL, 0);
 static MYSQL_THDVAR_BOOL(skip_unique_check, PLUGIN_VAR_OPCMDARG,
                          "Bulk loads: the keys are known to be new, no duplicate check is made", nullptr,
                          nullptr, FALSE);
@@ -263,6 +267,7 @@ struct st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(flush_threads),
                                         MYSQL_SYSVAR(procedure_concurrency),
                                         MYSQL_SYSVAR(backup_dir),
                                         MYSQL_SYSVAR(checkpoint_dir),
+                                        MYSQL_SYSVAR(ttl),
                                         MYSQL_SYSVAR(skip_unique_check),
                                         MYSQL_SYSVAR(single_delete_primary),
                                         MYSQL_SYSVAR(backpressure_wait_timeout_ms),
@@ -311,7 +316,10 @@ ha_create_table_option table_options[] = {
     HA_TOPTION_SYSVAR("BLOCK_INDEX_PREFIX_LEN", block_index_prefix_len, default_block_index_prefix_len),
     HA_TOPTION_SYSVAR("MIN_DISK_SPACE", min_disk_space, default_min_disk_space),
     HA_TOPTION_SYSVAR("SYNC_INTERVAL_US", sync_interval_us, default_sync_interval_us),
+    HA_TOPTION_NUMBER("TTL", ttl, 0, 0, MAX_TTL, 1),
     HA_TOPTION_END};
+
+ha_create_table_option field_options[] = {HA_FOPTION_BOOL("TTL", ttl, FALSE), HA_FOPTION_END};
 
 ha_create_table_option index_options[] = {HA_IOPTION_BOOL("USE_BTREE", use_btree, FALSE), HA_IOPTION_END};
 
@@ -428,6 +436,7 @@ bool print_all_conflicts() { return opt_print_all_conflicts; }
 ulong procedure_concurrency() { return opt_procedure_concurrency; }
 ulonglong write_buffer_size() { return opt_unified_write_buffer_size; }
 
+ulonglong ttl(THD *thd) { return THDVAR(thd, ttl); }
 bool skip_unique_check(THD *thd) { return THDVAR(thd, skip_unique_check); }
 bool single_delete_primary(THD *thd) { return THDVAR(thd, single_delete_primary); }
 ulonglong backpressure_wait_timeout_ms(THD *thd) { return THDVAR(thd, backpressure_wait_timeout_ms); }

@@ -26,6 +26,7 @@ struct ha_table_option_struct {
   ulonglong block_index_prefix_len;
   ulonglong min_disk_space;
   ulonglong sync_interval_us;
+  ulonglong ttl; /* seconds; 0: rows do not expire */
   uint compression;
   uint sync_mode;
   uint isolation_level;
@@ -37,6 +38,10 @@ struct ha_index_option_struct {
   bool use_btree;
 };
 
+struct ha_field_option_struct {
+  bool ttl; /* the column holds its row's seconds to live */
+};
+
 namespace tidesdb {
 namespace sysvars {
 
@@ -45,6 +50,10 @@ enum ForeignKeys { FOREIGN_KEYS_ERROR = 0, FOREIGN_KEYS_WARN = 1 };
 extern struct st_mysql_sys_var *variables[];
 extern ha_create_table_option table_options[];
 extern ha_create_table_option index_options[];
+extern ha_create_table_option field_options[];
+
+/* Most seconds that a row may be given to live, by whatever says so. */
+constexpr ulonglong MAX_TTL = UINT_MAX32;
 
 /* Options of a table that are accepted and have no effect in this design (the closed list). */
 bool option_has_no_effect(const LEX_CSTRING &name);
@@ -64,6 +73,8 @@ ulong procedure_concurrency();
 ulonglong write_buffer_size();
 
 bool skip_unique_check(THD *thd);
+/* Seconds; 0: the table's option counts. */
+ulonglong ttl(THD *thd);
 bool single_delete_primary(THD *thd);
 ulonglong backpressure_wait_timeout_ms(THD *thd);
 /* 0: no limit. */

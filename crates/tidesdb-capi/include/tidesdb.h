@@ -213,7 +213,10 @@ enum {
   /* no locks and no checks: bulk load into a family nobody sees; tidesdb_flush_log() makes its commits durable */
   TIDESDB_TXN_UNLOCKED = 2,
   TIDESDB_TXN_AUTOCOMMIT = 4,     /* one statement and its commit: both may wait for locks */
-  TIDESDB_TXN_ORDERED_WAITS = 8   /* a replica's applier: conflicts wait and are reported */
+  TIDESDB_TXN_ORDERED_WAITS = 8,  /* a replica's applier: conflicts wait and are reported */
+  /* reads see what has expired and is there still; checks for duplicates do not */
+  TIDESDB_TXN_SEES_EXPIRED = 16,
+  TIDESDB_TXN_OLDEST_VIEW = 32    /* sees as expired only what has expired for every view: for building an index */
 };
 
 /* A transaction object lives as long as a connection and is begun and ended many times. */
@@ -330,6 +333,7 @@ typedef struct tidesdb_op {
   tidesdb_slice value;
   uint8_t kind;
   uint8_t flags;
+  uint64_t expiry;     /* of a put: second since 1970 from which the key does not exist any more; 0: none */
 } tidesdb_op;
 
 /* Applies a row's changes, in order, all or none: on failure the batch is as before and *failed is the
@@ -359,6 +363,7 @@ typedef struct tidesdb_row {
   const uint8_t *value;
   size_t key_size;
   size_t value_size;
+  uint64_t expiry;           /* as in tidesdb_op */
 } tidesdb_row;
 
 /* A cursor on one family: point reads and scans. The fields may be read, never written, by the caller. */
@@ -369,6 +374,7 @@ typedef struct tidesdb_cursor {
   const uint64_t *changes;   /* the transaction's change counter */
   uint64_t changes_seen;     /* its value when the batch was fetched */
   int32_t direction;         /* of the batch: 1 forward, -1 backward, 0 no batch */
+  uint64_t expiry;           /* of what the last tidesdb_get() found, as in tidesdb_op */
 } tidesdb_cursor;
 
 int tidesdb_cursor_open(tidesdb_family *family, tidesdb_cursor **cursor);

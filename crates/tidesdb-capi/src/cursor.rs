@@ -20,6 +20,7 @@ pub struct RowC {
     pub(crate) value: *const u8,
     pub(crate) key_size: usize,
     pub(crate) value_size: usize,
+    pub(crate) expiry: u64,
 }
 
 /// `tidesdb_cursor`: what C sees, then what it does not.
@@ -31,6 +32,7 @@ pub struct CursorHandle {
     pub(crate) changes: *const u64,
     pub(crate) changes_seen: u64,
     pub(crate) direction: i32,
+    pub(crate) expiry: u64,
     pub(crate) inner: Cursor,
     /// Which store the family is of.
     pub(crate) store: *const c_void,
@@ -98,6 +100,7 @@ impl CursorHandle {
                 value: value.as_ptr(),
                 key_size: key.len(),
                 value_size: value.len(),
+                expiry: self.inner.expiry(index),
             });
         }
         self.rows = self.batch.as_ptr();
@@ -134,6 +137,7 @@ pub unsafe extern "C" fn tidesdb_cursor_open(
             changes: counter.as_ptr(),
             changes_seen: 0,
             direction: 0,
+            expiry: 0,
             inner: family.db.cursor(&family.family),
             store: Arc::as_ptr(family.db.store()).cast(),
             batch: Vec::new(),
@@ -196,6 +200,7 @@ pub unsafe extern "C" fn tidesdb_get(
             Ok(Some(found)) => {
                 // SAFETY: as above.
                 unsafe { answer(value, Slice::of(found))? };
+                handle.expiry = handle.inner.found_expiry();
                 Ok(if handle.inner.is_peek() { PEEKED } else { OK })
             }
             Ok(None) => Ok(NOT_FOUND),

@@ -133,7 +133,7 @@ pub unsafe extern "C" fn tidesdb_txn_set_preference(txn: *mut TxnHandle, prefere
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_begin(txn: *mut TxnHandle, level: c_int, flags: c_uint) -> c_int {
     guard(|| {
-        if flags > 15 {
+        if flags > 63 {
             return Err(Error::InvalidArgument(format!("{flags:#x} has unknown flags of a transaction")));
         }
         let mood = Mood {
@@ -142,6 +142,8 @@ pub unsafe extern "C" fn tidesdb_txn_begin(txn: *mut TxnHandle, level: c_int, fl
             unlocked: flags & 2 != 0,
             ordered_waits: flags & 8 != 0,
             single_statement: flags & 4 != 0,
+            sees_expired: flags & 16 != 0,
+            oldest_view: flags & 32 != 0,
         };
         // SAFETY: the crate's contract.
         unsafe { transaction(txn)? }.begin(mood)?;
@@ -414,6 +416,7 @@ pub struct OpC {
     pub(crate) value: Slice,
     pub(crate) kind: u8,
     pub(crate) flags: u8,
+    pub(crate) expiry: u64,
 }
 
 /// Longest xid: what the servers' own limit is with format and lengths.
@@ -439,7 +442,8 @@ unsafe fn change_of<'a>(handle: &TxnHandle, op: &'a OpC) -> Result<Change<'a>, E
     // SAFETY: as above.
     let family = unsafe { given(op.family)? };
     handle.check_store(family)?;
-    Ok(Change { family: &family.family, key, kind, lock: op.flags & 1 != 0, neutral: op.flags & 2 != 0 })
+    let (lock, neutral) = (op.flags & 1 != 0, op.flags & 2 != 0);
+    Ok(Change { family: &family.family, key, kind, lock, neutral, expiry: op.expiry })
 }
 
 /// See the header.

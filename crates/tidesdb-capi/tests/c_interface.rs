@@ -169,4 +169,5 @@ groups!(
     outlived,
     figures,
     backups,
+    expiries,
 );

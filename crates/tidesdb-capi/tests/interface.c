@@ -1578,13 +1578,69 @@ static void backups(void) {
   OK(tidesdb_close(restored));
 }
 
+/* Keys with a second from which they do not exist any more. */
+static void expiries(void) {
+  tidesdb_db *db = open_at(path);
+  tidesdb_family *family = make_family(db, "expiring");
+  tidesdb_cursor *cursor = make_cursor(family);
+  tidesdb_txn *txn = begin_txn(db);
+  const uint64_t now = (uint64_t)time(NULL);
+  tidesdb_op ops[3];
+  tidesdb_seek seek;
+  tidesdb_slice value;
+  size_t i;
+  memset(ops, 0, sizeof ops);
+  for (i = 0; i < 3; i++) {
+    static const char *const keys[] = {"ever", "gone", "later"};
+    ops[i].family = family;
+    ops[i].key = slice(keys[i]);
+    ops[i].value = slice("value");
+    ops[i].kind = TIDESDB_PUT;
+    ops[i].flags = TIDESDB_OP_LOCK;
+  }
+  ops[1].expiry = now - 1;
+  ops[2].expiry = now + 1000;
+  OK(tidesdb_write(txn, ops, 3, NULL));
+  OK(tidesdb_txn_commit(txn));
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  reads(cursor, txn, "gone", NULL);
+  reads(cursor, txn, "ever", "value");
+  CHECK(cursor->expiry == 0);
+  reads(cursor, txn, "later", "value");
+  CHECK(cursor->expiry == now + 1000);
+  memset(&seek, 0, sizeof seek);
+  seek.where = TIDESDB_SEEK_FIRST;
+  OK(tidesdb_cursor_seek(cursor, txn, &seek));
+  current_is(cursor, "ever");
+  CHECK(cursor->rows[cursor->position].expiry == 0);
+  OK(tidesdb_cursor_next(cursor));
+  current_is(cursor, "later");
+  CHECK(cursor->rows[cursor->position].expiry == now + 1000);
+  CHECK(cursor->rows[cursor->position].value_size == 5);
+  IS(TIDESDB_NOT_FOUND, tidesdb_cursor_next(cursor));
+  /* The place of one that is gone is free, the other's is not. */
+  ops[1].kind = ops[2].kind = TIDESDB_INSERT;
+  OK(tidesdb_write(txn, ops + 1, 1, NULL));
+  IS(TIDESDB_DUPLICATE, tidesdb_write(txn, ops + 2, 1, NULL));
+  OK(tidesdb_txn_rollback(txn));
+  /* An applier's reads find it as long as it is there. */
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, TIDESDB_TXN_SEES_EXPIRED));
+  OK(tidesdb_get(cursor, txn, ops[1].key.data, ops[1].key.size, TIDESDB_READ_EXCLUSIVE, &value));
+  CHECK(value.size == 5 && cursor->expiry == now - 1);
+  OK(tidesdb_txn_rollback(txn));
+  tidesdb_cursor_close(cursor);
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+}
+
 int main(int argc, char **argv) {
   static const group groups[] = {
       {"errors", errors},         {"cursors", cursors},     {"seeks", seeks},       {"own_writes", own_writes},
       {"waits", lock_waits},      {"ranges", ranges},       {"statements", statements}, {"two_phase", two_phase},
       {"checkpoints", checkpoints}, {"counters", counters}, {"ddl", ddl_groups},    {"insight", insight},
       {"misuse", misuse},         {"observer", observer},   {"outlived", outlived},
-      {"backups", backups},         {"figures", figures},
+      {"backups", backups},         {"figures", figures},    {"expiries", expiries},
   };
   size_t i;
   CHECK(argc == 3);

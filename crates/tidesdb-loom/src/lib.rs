@@ -20,10 +20,11 @@ mod types;
 mod iter {
     use crate::types::Seq;
 
-    #[derive(Debug, PartialEq)]
+    #[derive(Debug, Default, PartialEq)]
     pub struct LiveSnapshots {
         pub claim: Seq,
         pub held: Vec<Seq>,
+        pub expired_at: u64,
     }
 }
 

@@ -64,7 +64,7 @@
 //!
 //! # The house
 //!
-//! Each module uses only those before it in this list: `error`, `options`, `types`; [`io`] (the one trait
+//! Each module uses only those before it in this list: `error`, `options`, `types`, `expiry`; [`io`] (the one trait
 //! to the disk, and the faulty disk of the tests); [`format`](mod@format); [`cache`]; [`memtable`]; [`wal`];
 //! [`table`]; [`version`] (manifest, live segments); [`iter`]; [`flush`], [`compaction`]; [`lock`];
 //! [`txn`]; [`db`]; [`backup`]. What they write to disk is described byte by byte in `docs/format.md`, how they
@@ -75,6 +75,7 @@ pub mod cache;
 pub mod compaction;
 pub mod db;
 pub mod error;
+pub(crate) mod expiry;
 pub mod flush;
 pub mod format;
 pub mod io;

@@ -128,6 +128,12 @@ impl Kind {
         Kind(self.0 | Self::MAY_OVERWRITE)
     }
 
+    /// The same kind, for an entry with an expiry.
+    #[must_use]
+    pub const fn with_expiry(self) -> Kind {
+        Kind(self.0 | Self::EXPIRY)
+    }
+
     /// Whether an expiry time is stored with the entry.
     pub const fn has_expiry(self) -> bool {
         self.0 & Self::EXPIRY != 0

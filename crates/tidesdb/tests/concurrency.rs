@@ -440,7 +440,7 @@ fn a_unique_index_has_each_value_once() {
 }
 
 fn change<'a>(family: &'a Arc<Family>, key: &'a [u8], kind: ChangeKind<'a>) -> Change<'a> {
-    Change { family, key, kind, lock: true, neutral: false }
+    Change { family, key, kind, lock: true, neutral: false, expiry: 0 }
 }
 
 /// INSERT, UPDATE, DELETE or REPLACE of one row.

@@ -84,6 +84,7 @@ fn change(
                     kind: ChangeKind::Delete,
                     lock: true,
                     neutral: false,
+                    expiry: 0,
                 };
                 txn.write(&[gone, Change { kind: ChangeKind::Insert(&value), ..gone }])
                     .map_err(|(_, e)| e)?;
@@ -102,6 +103,7 @@ fn change(
                     kind: ChangeKind::Delete,
                     lock: true,
                     neutral: true,
+                    expiry: 0,
                 };
                 txn.write(&[nothing]).map_err(|(_, e)| e)?;
             }
@@ -242,8 +244,15 @@ impl World {
             for n in 0..rng.below(30) {
                 let key = key(rng.below(RANGES), 1000 * (chunk + 1) + n);
                 let kind = ChangeKind::Put(&[5; 100]);
-                txn.write(&[Change { family: &family, key: &key, kind, lock: false, neutral: false }])
-                    .map_err(|(_, e)| e)?;
+                txn.write(&[Change {
+                    family: &family,
+                    key: &key,
+                    kind,
+                    lock: false,
+                    neutral: false,
+                    expiry: 0,
+                }])
+                .map_err(|(_, e)| e)?;
             }
             txn.commit()?;
         }

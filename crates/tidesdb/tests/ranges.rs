@@ -244,8 +244,14 @@ fn a_key_put_without_a_lock_is_kept_out_by_a_range_at_commit() {
     assert_eq!(bed.read(&mut scanner, &all(), 9).expect("reads"), ["b"]);
     let mut txn = bed.begin(Isolation::RepeatableRead);
     txn.set_lock_timeout(Some(Duration::ZERO));
-    let change =
-        Change { family: &bed.family, key: b"c", kind: ChangeKind::Put(b""), lock: false, neutral: false };
+    let change = Change {
+        family: &bed.family,
+        key: b"c",
+        kind: ChangeKind::Put(b""),
+        lock: false,
+        neutral: false,
+        expiry: 0,
+    };
     txn.write(&[change]).expect("writes");
     assert!(matches!(txn.prepare(None), Err(Error::LockTimeout)));
     scanner.rollback().expect("rolls back");
@@ -292,6 +298,7 @@ fn an_entry_is_kept_out_and_not_compared() {
         kind: ChangeKind::PutEntry(b"e"),
         lock: true,
         neutral: false,
+        expiry: 0,
     };
     txn.write(&[entry(b"c")]).expect("writes");
     assert!(!bed.is_free(b"c"));

@@ -749,8 +749,14 @@ fn ranges_and_a_large_transaction_meet(single_statement: bool) {
     let mut refused = 0;
     for n in 450..650 {
         let key = key(n);
-        let change =
-            Change { family: a, key: &key, kind: ChangeKind::PutEntry(&[2; 50]), lock: true, neutral: false };
+        let change = Change {
+            family: a,
+            key: &key,
+            kind: ChangeKind::PutEntry(&[2; 50]),
+            lock: true,
+            neutral: false,
+            expiry: 0,
+        };
         match large.write(&[change]) {
             Ok(()) => {}
             Err((_, Error::LockTimeout)) => refused += 1,

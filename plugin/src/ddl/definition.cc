@@ -5,6 +5,7 @@
 #include "create_options.h"
 #include "sql_class.h"
 
+#include "row/row_lifetime.h"
 #include "sysvars.h"
 
 namespace tidesdb {
@@ -55,6 +56,20 @@ bool refuse_indexes(const TABLE *form) {
   return false;
 }
 
+bool refuse_lifetime(const TABLE *form) {
+  const Field *first = nullptr;
+  for (Field **f = form->field; *f; f++) {
+    const Field *field = *f;
+    if (!field->option_struct || !field->option_struct->ttl) continue;
+    const std::string name = "TTL of the column " + quoted(field->field_name);
+    if (!can_hold_lifetime(*field))
+      return refuse(name + ": the column that holds a row's seconds to live is stored and an integer");
+    if (first) return refuse(name + ": " + quoted(first->field_name) + " has it, and a row lives once");
+    first = field;
+  }
+  return false;
+}
+
 void note(THD *thd, const char *what) {
   push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_ILLEGAL_HA_CREATE_OPTION,
                       "TidesDB: %s has no effect", what);
@@ -81,6 +96,7 @@ bool refuse_definition(THD *thd, const TABLE *form, const HA_CREATE_INFO *info) 
   if (info->data_file_name) return refuse("DATA DIRECTORY");
   if (info->index_file_name) return refuse("INDEX DIRECTORY");
   if (form->s->versioned == VERS_TRX_ID) return refuse("system versioning by transaction id");
+  if (refuse_lifetime(form)) return true;
   if (refuse_indexes(form) || refuse_foreign_keys(thd, info)) return true;
   note_options_without_effect(thd, info);
   return false;

@@ -26,11 +26,26 @@ constexpr size_t ENTRIES_OF_A_WRITE = 32;
 constexpr ulonglong FEW_CHANGES = 2000;
 constexpr uint MOST_ROUNDS = 8;
 
+/* An entry carries its row's time of expiry through the sort, behind its value. */
+void append_expiry(uint64_t expiry, ByteBuffer *value) {
+  if (expiry != 0) value->append(&expiry, sizeof(expiry));
+  value->append_byte(expiry != 0);
+}
+
+uint64_t cut_expiry(Slice *value) {
+  uint64_t expiry = 0;
+  if (value->data[--value->size] == 0) return 0;
+  value->size -= sizeof(expiry);
+  memcpy(&expiry, value->data + value->size, sizeof(expiry));
+  return expiry;
+}
+
 }  // namespace
 
 int IndexBuild::View::open() {
   int status = create_txn(plugin.db, &txn_);
-  if (status == TIDESDB_OK) status = tidesdb_txn_begin(txn(), TIDESDB_REPEATABLE_READ, 0);
+  if (status == TIDESDB_OK)
+    status = tidesdb_txn_begin(txn(), TIDESDB_REPEATABLE_READ, TIDESDB_TXN_OLDEST_VIEW);
   if (status != TIDESDB_OK) return status;
   open_ = true;
   status = tidesdb_txn_statement_begin(txn(), 0, 0);
@@ -153,6 +168,7 @@ int IndexBuild::read_rows() {
     if (!reader_->read(primary_key, {row.value, row.value_size}, altered_->record[0])) return HA_ERR_CRASHED;
     for (size_t i = 0; i < plan_.added.size(); i++) {
       codecs_[i]->make_entry(altered_->record[0], primary_key, &key, &value);
+      append_expiry(row.expiry, &value);
       if (!sorts_[i]->add(key.slice(), value.slice())) return HA_ERR_GENERIC;
     }
   }
@@ -170,14 +186,23 @@ int IndexBuild::write_entries(size_t index) {
   const bool unique = codecs_[index]->is_unique();
   ByteBuffer previous, bytes;
   std::vector<tidesdb_op> writes;
-  std::vector<std::pair<size_t, size_t>> sizes; /* of keys and values in `bytes` */
+  struct Sizes {
+    size_t key, value;
+    uint64_t expiry;
+  };
+  std::vector<Sizes> sizes; /* of keys and values in `bytes` */
+  /* Rows that have expired, but not for everybody, are in nobody's way. */
+  const uint64_t now = static_cast<uint64_t>(time(nullptr));
+  const auto has_expired = [now](uint64_t expiry) { return expiry != 0 && expiry <= now; };
+  uint64_t previous_expiry = 0;
   ulonglong entries = 0;
   const auto write = [&] {
     writes.clear();
     const uchar *at = bytes.data();
-    for (const std::pair<size_t, size_t> &size : sizes) {
-      writes.push_back({family.get(), {at, size.first}, {at + size.first, size.second}, TIDESDB_PUT, 0});
-      at += size.first + size.second;
+    for (const Sizes &size : sizes) {
+      writes.push_back(
+          {family.get(), {at, size.key}, {at + size.key, size.value}, TIDESDB_PUT, 0, size.expiry});
+      at += size.key + size.value;
     }
     int written = load.write(writes.data(), writes.size());
     bytes.clear();
@@ -190,15 +215,20 @@ int IndexBuild::write_entries(size_t index) {
     bool found;
     if (!sort.next(&key, &value, &found)) return HA_ERR_GENERIC;
     if (!found) break;
+    const uint64_t expiry = cut_expiry(&value);
     if (++entries % ROWS_BETWEEN_LOOKS == 0 && killed()) return HA_ERR_ABORTED_BY_USER;
     if (unique) {
-      if (entries > 1 && previous.size() == key.size && !memcmp(previous.data(), key.data, key.size))
-        return duplicate(index, key, value);
+      if (entries > 1 && previous.size() == key.size && !memcmp(previous.data(), key.data, key.size)) {
+        if (has_expired(expiry)) continue;
+        /* The later of two entries counts. */
+        if (!has_expired(previous_expiry)) return duplicate(index, key, value);
+      }
       previous.assign(key);
+      previous_expiry = expiry;
     }
     bytes.append(key);
     bytes.append(value);
-    sizes.emplace_back(key.size, value.size);
+    sizes.push_back({key.size, value.size, expiry});
     if (sizes.size() == ENTRIES_OF_A_WRITE) status = write();
   }
   if (status == TIDESDB_OK && !sizes.empty()) status = write();

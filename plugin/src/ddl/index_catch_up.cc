@@ -45,6 +45,7 @@ class IndexBuild::Follower {
   struct Row {
     CursorHandle cursor;
     Slice value;
+    uint64_t expiry = 0;
     bool there = false;
     std::vector<Entry> entries; /* by place in plan_.added */
   };
@@ -53,8 +54,9 @@ class IndexBuild::Follower {
   int look(Row *row, tidesdb_txn *txn, Slice primary_key);
   int make_entries(Row *row, Slice primary_key);
   int follow(Slice primary_key, bool adding);
-  int add(size_t index, const Entry &entry, Slice primary_key, bool replaces);
-  int remove(size_t index, const Entry &entry);
+  int find_owner(size_t index, const Entry &entry, Slice primary_key, bool *other);
+  int add(size_t index, Slice primary_key, bool replaces);
+  int remove(size_t index, Slice primary_key);
 
   IndexBuild &build_;
   tidesdb_txn *before_, *after_;
@@ -112,6 +114,7 @@ int IndexBuild::Follower::look(Row *row, tidesdb_txn *txn, Slice primary_key) {
   const int status = tidesdb_get(row->cursor.get(), txn, primary_key.data, primary_key.size,
                                  TIDESDB_READ_SNAPSHOT, &row->value);
   row->there = status == TIDESDB_OK;
+  row->expiry = row->there ? row->cursor->expiry : 0;
   return status == TIDESDB_OK || status == TIDESDB_NOT_FOUND ? 0 : build_.fail(status);
 }
 
@@ -129,7 +132,8 @@ int IndexBuild::Follower::make_entries(Row *row, Slice primary_key) {
 int IndexBuild::Follower::follow(Slice primary_key, bool adding) {
   if (const int error = look(&old_, before_, primary_key)) return error;
   if (const int error = look(&fresh_, after_, primary_key)) return error;
-  if (old_.there == fresh_.there && (!old_.there || same(old_.value, fresh_.value))) return 0;
+  const bool renewed = old_.expiry != fresh_.expiry;
+  if (old_.there == fresh_.there && (!old_.there || (!renewed && same(old_.value, fresh_.value)))) return 0;
   if (adding) changes_++;
   if (const int error = make_entries(&old_, primary_key)) return error;
   if (const int error = make_entries(&fresh_, primary_key)) return error;
@@ -137,40 +141,58 @@ int IndexBuild::Follower::follow(Slice primary_key, bool adding) {
     const Entry &old = old_.entries[i], &fresh = fresh_.entries[i];
     const bool stays = old_.there && fresh_.there && same(old.key.slice(), fresh.key.slice());
     int error = 0;
-    if (adding && fresh_.there && !(stays && same(old.value.slice(), fresh.value.slice())))
-      error = add(i, fresh, primary_key, stays);
+    if (adding && fresh_.there && !(stays && !renewed && same(old.value.slice(), fresh.value.slice())))
+      error = add(i, primary_key, stays);
     else if (!adding && old_.there && !stays)
-      error = remove(i, old);
+      error = remove(i, primary_key);
     if (error) return error;
   }
   return 0;
 }
 
-int IndexBuild::Follower::remove(size_t index, const Entry &entry) {
-  const tidesdb_op op{families_[index].get(), entry.key.slice(), {nullptr, 0}, TIDESDB_DELETE, 0};
+/* Whether the entry with this key of a unique index is another row's, which has not expired. */
+int IndexBuild::Follower::find_owner(size_t index, const Entry &entry, Slice primary_key, bool *other) {
+  Slice there, owner;
+  *other = false;
+  const int status = tidesdb_get(checks_[index].get(), load_->txn(), entry.key.data(), entry.key.size(),
+                                 TIDESDB_READ_LATEST, &there);
+  if (status == TIDESDB_NOT_FOUND) return 0;
+  if (status != TIDESDB_OK) return build_.fail(status);
+  if (!build_.codecs_[index]->primary_key(entry.key.slice(), there, &owner)) return HA_ERR_CRASHED;
+  *other = !same(owner, primary_key);
+  return 0;
+}
+
+int IndexBuild::Follower::remove(size_t index, Slice primary_key) {
+  const Entry &entry = old_.entries[index];
+  if (entry.decides && old_.expiry != 0) {
+    /* Another row may have taken the value over when this one had expired. */
+    bool other;
+    if (const int error = find_owner(index, entry, primary_key, &other)) return error;
+    if (other) return 0;
+  }
+  const tidesdb_op op{families_[index].get(), entry.key.slice(), {nullptr, 0}, TIDESDB_DELETE, 0, 0};
   const int status = load_->write(&op, 1);
   return status == TIDESDB_OK ? 0 : build_.fail(status);
 }
 
-int IndexBuild::Follower::add(size_t index, const Entry &entry, Slice primary_key, bool replaces) {
+int IndexBuild::Follower::add(size_t index, Slice primary_key, bool replaces) {
+  const Entry &entry = fresh_.entries[index];
   if (entry.decides) {
-    Slice there, owner;
-    const int status = tidesdb_get(checks_[index].get(), load_->txn(), entry.key.data(), entry.key.size(),
-                                   TIDESDB_READ_LATEST, &there);
-    if (status == TIDESDB_OK) {
-      if (!build_.codecs_[index]->primary_key(entry.key.slice(), there, &owner)) return HA_ERR_CRASHED;
-      if (!same(owner, primary_key)) {
-        /* The record still holds the row. */
-        print_keydup_error(build_.altered_, &build_.altered_->key_info[build_.plan_.added[index].key],
-                           MYF(0));
-        return HA_ERR_FOUND_DUPP_KEY;
-      }
-    } else if (status != TIDESDB_NOT_FOUND) {
-      return build_.fail(status);
+    bool other;
+    if (const int error = find_owner(index, entry, primary_key, &other)) return error;
+    /* A row that has expired, but not for everybody, is in nobody's way. */
+    const bool expired = fresh_.expiry != 0 && fresh_.expiry <= static_cast<uint64_t>(time(nullptr));
+    if (other && expired) return 0;
+    if (other) {
+      /* The record still holds the row. */
+      print_keydup_error(build_.altered_, &build_.altered_->key_info[build_.plan_.added[index].key], MYF(0));
+      return HA_ERR_FOUND_DUPP_KEY;
     }
   }
   const uint8_t flags = replaces ? TIDESDB_OP_NEUTRAL : 0;
-  const tidesdb_op op{families_[index].get(), entry.key.slice(), entry.value.slice(), TIDESDB_PUT, flags};
+  const tidesdb_op op{families_[index].get(), entry.key.slice(), entry.value.slice(), TIDESDB_PUT, flags,
+                      fresh_.expiry};
   const int status = load_->write(&op, 1);
   return status == TIDESDB_OK ? 0 : build_.fail(status);
 }

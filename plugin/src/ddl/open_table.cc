@@ -5,6 +5,7 @@
 #include "log.h"
 
 #include "ddl/table_path.h"
+#include "row/row_lifetime.h"
 #include "store/store.h"
 #include "sysvars.h"
 
@@ -46,6 +47,8 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
   if (const ha_table_option_struct *options = table->s->option_struct) {
     isolation_level_ = static_cast<int>(options->isolation_level);
     min_disk_space_ = options->min_disk_space;
+    ttl_ = options->ttl;
+    ttl_column_ = lifetime_column(table);
   }
   int status = open_family(plugin.db, primary_family(name), &primary_);
   if (status != TIDESDB_OK) return status;

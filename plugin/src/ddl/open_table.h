@@ -27,11 +27,16 @@ class OpenTable : public Handler_share {
 
   const std::string &name() const { return name_; }
   tidesdb_family *primary() const { return primary_.get(); }
-  /* ISOLATION_LEVEL and MIN_DISK_SPACE. Statements take them from here: TABLE_SHARE::option_struct lies in
-     memory of the ALTER's own table, which is gone, after an ADD PARTITION that did not get its lock in time.
+  /* ISOLATION_LEVEL, MIN_DISK_SPACE and TTL. Statements take them from here: TABLE_SHARE::option_struct lies
+     in memory of the ALTER's own table, which is gone, after an ADD PARTITION that did not get its lock in
+     time.
    */
   int isolation_level() const { return isolation_level_; }
   ulonglong min_disk_space() const { return min_disk_space_; }
+  /* The option TTL, and the number of the column that has it (-1: none). */
+  ulonglong ttl() const { return ttl_; }
+  int ttl_column() const { return ttl_column_; }
+  bool rows_expire() const { return ttl_ != 0 || ttl_column_ >= 0; }
   /* Family of a secondary index, by the server's key number. */
   tidesdb_family *index(uint key) const { return indexes_[key].get(); }
 
@@ -54,6 +59,8 @@ class OpenTable : public Handler_share {
   std::string name_;
   int isolation_level_ = TIDESDB_REPEATABLE_READ;
   ulonglong min_disk_space_ = 0;
+  ulonglong ttl_ = 0;
+  int ttl_column_ = -1;
   FamilyHandle primary_;
   std::vector<FamilyHandle> indexes_;
   ChangeLog change_log_;

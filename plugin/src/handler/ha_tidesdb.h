@@ -6,6 +6,7 @@
     open.cc   flags, open and close, DDL calls      scan.cc   positions and reading rows
     write.cc  insert, update, delete, counters      lock.cc   statements, lock modes, table locks
     info.cc   statistics and costs                  admin.cc  CHECK, ANALYZE, OPTIMIZE
+    expiry.cc  how long rows live, on their way through writes and copies
     bulk_load.cc  loading a table that nobody sees  alter.cc  ALTER without a copy
     pushdown.cc  conditions on entries, multi-range read
 
@@ -94,6 +95,9 @@ class ha_tidesdb final : public handler {
   int index_last(uchar *buf) override;
   int read_range_first(const key_range *start, const key_range *end, bool eq_range, bool sorted) override;
   int read_range_next() override;
+
+  /* --- expiry.cc --- */
+  int rnd_pos_by_record(uchar *record) override;
 
   /* --- pushdown.cc --- */
   Item *idx_cond_push(uint index, Item *condition) override;
@@ -227,6 +231,17 @@ class ha_tidesdb final : public handler {
   int write_row_now(const uchar *record);
   int write_sequence(const uchar *record, bool replaces);
 
+  /* expiry.cc */
+  void enter_expiry(THD *thd);
+  int choose_expiry(const uchar *record);
+  int check_renewed_entry(uint index, Slice primary_key);
+  /* A row, or an entry that is enough for the server, was read. */
+  void note_expiry(uint64_t expiry) {
+    row_expiry_ = expiry;
+    if (copies_rows_) note_copied_row();
+  }
+  void note_copied_row();
+
   /* info.cc */
   void fill_variable_statistics(bool shown);
   void fill_entry_sizes();
@@ -258,6 +273,11 @@ class ha_tidesdb final : public handler {
   ulonglong locks_of_ = 0; /* the transaction that table_locks_ belongs to */
   uint table_locks_ = 0;   /* bits: 1 << TIDESDB_LOCK_... */
   bool ignore_duplicates_ = false;
+  bool copies_rows_ = false; /* ALTER by copy and its like, perhaps: when rows expire is told to the copy */
+  bool takes_over_ = false;  /* and this is the copy */
+  bool gives_lifetimes_ = false; /* a row that is written may expire */
+  bool refuses_session_ttl_ = false;
+  ulonglong session_ttl_ = 0;
   std::unique_ptr<tidesdb::BulkLoad> bulk_;
 
   /* --- of the scan --- */
@@ -282,6 +302,7 @@ class ha_tidesdb final : public handler {
   ByteBuffer entry_key_;
   ByteBuffer entry_value_;
   ByteBuffer row_key_;
+  uint64_t row_expiry_ = 0;                    /* of the last row */
   uchar row_number_[tidesdb::HIDDEN_KEY_SIZE]; /* of the last row, in a table without primary key */
   std::vector<tidesdb::CursorHandle> cursors_; /* by key number; [keys]: scans of the rows */
   tidesdb::CursorHandle row_cursor_;
@@ -289,7 +310,9 @@ class ha_tidesdb final : public handler {
   /* --- of the row being written --- */
   struct EntryBuffers {
     ByteBuffer old_key, old_value, new_key, new_value;
+    tidesdb::CursorHandle cursor; /* for a look at the entry itself, beside the scan's */
   };
+  uint64_t new_expiry_ = 0; /* 0: it does not expire */
   ByteBuffer old_primary_, new_primary_, row_value_;
   std::vector<EntryBuffers> entries_;
   std::vector<tidesdb_op> writes_;

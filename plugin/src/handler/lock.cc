@@ -61,6 +61,8 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   const int level = open_table_->isolation_level();
   if (const int error = session_->enter_statement(level, may_write)) return error;
   const int command = thd_sql_command(thd);
+  copies_rows_ = false;
+  if (may_write || command != SQLCOM_SELECT) enter_expiry(thd);
   keep_position_ = command == SQLCOM_HA_READ;
   changes_rows_ = may_write && command != SQLCOM_SELECT;
   /* SERIALIZABLE of the session, or of this table at REPEATABLE READ. */
@@ -123,6 +125,8 @@ int ha_tidesdb::reset() {
   for (const CursorHandle &cursor : cursors_)
     if (cursor) tidesdb_cursor_reset(cursor.get());
   if (row_cursor_) tidesdb_cursor_reset(row_cursor_.get());
+  for (const EntryBuffers &entry : entries_)
+    if (entry.cursor) tidesdb_cursor_reset(entry.cursor.get());
   if (position_ == Position::CURSOR) position_ = keep_position_ ? Position::ANCHOR : Position::NONE;
   locked_by_ = entry_locked_by_ = nullptr;
   peeked_ = relocking_ = semi_consistent_ = false;
@@ -191,7 +195,7 @@ int ha_tidesdb::lock_key(tidesdb_family *family, Slice key) {
   tidesdb_txn *txn = session_->txn();
   int status = tidesdb_lock_key(txn, family, key.data, key.size);
   if (status == TIDESDB_OK && table->in_use->transaction->xid_state.is_explicit_XA()) {
-    const tidesdb_op deletion{family, key, {nullptr, 0}, TIDESDB_DELETE, TIDESDB_OP_NEUTRAL};
+    const tidesdb_op deletion{family, key, {nullptr, 0}, TIDESDB_DELETE, TIDESDB_OP_NEUTRAL, 0};
     size_t failed = 0;
     status = tidesdb_write(txn, &deletion, 1, &failed);
   }

@@ -27,6 +27,8 @@ handler::Table_flags ha_tidesdb::table_flags() const {
       HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_CAN_SQL_HANDLER | HA_BINLOG_ROW_CAPABLE |
       HA_CAN_VIRTUAL_COLUMNS | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE | HA_CAN_SKIP_LOCKED |
       HA_NO_ONLINE_ALTER | HA_CAN_TABLES_WITHOUT_ROLLBACK | HA_CAN_GEOMETRY | HA_CAN_ONLINE_BACKUPS;
+  /* Statements that are repeated see rows that have expired meanwhile, or not yet. */
+  if (open_table_ && open_table_->rows_expire()) return always;
   return locks_keep_statement_order() ? always | HA_BINLOG_STMT_CAPABLE : always;
 }
 
@@ -134,6 +136,7 @@ int ha_tidesdb::close() {
   scan_cursor_ = locked_by_ = nullptr;
   row_cursor_.reset();
   cursors_.clear();
+  for (EntryBuffers &entry : entries_) entry.cursor.reset();
   bulk_.reset();
   row_reader_.reset();
   row_codec_.reset();
@@ -179,6 +182,7 @@ int ha_tidesdb::truncate() {
   position_ = Position::NONE;
   row_cursor_.reset();
   for (CursorHandle &cursor : cursors_) cursor.reset();
+  for (EntryBuffers &entry : entries_) entry.cursor.reset();
   locks_of_ = 0;
   if (const int error = truncate_table(name.c_str())) return error;
   const int status = open_table_->open(name, table);

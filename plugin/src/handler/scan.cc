@@ -163,6 +163,7 @@ int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none, int flags) 
     return fail(status);
   if (!row_reader_->read(primary_key, value, buf)) return undecodable_row(value);
   remember_row_number(primary_key);
+  note_expiry(cursor->expiry);
   return 0;
 }
 
@@ -243,6 +244,7 @@ int ha_tidesdb::deliver_row(const tidesdb_row &row, uchar *buf) {
   if (!row_reader_->read(key, {row.value, row.value_size}, buf))
     return undecodable_row({row.value, row.value_size});
   remember_row_number(key);
+  note_expiry(row.expiry);
   return 0;
 }
 
@@ -350,7 +352,8 @@ int ha_tidesdb::read_unique(uchar *buf, int none) {
       tidesdb_get(scan_cursor_, reading_txn(), search_.data(), search_.size(), read_mode(), &value);
   if (status == TIDESDB_NOT_FOUND || status == TIDESDB_SKIPPED) return none;
   if (status != TIDESDB_OK) return fail(status);
-  const int error = deliver_entry({search_.data(), value.data, search_.size(), value.size}, buf);
+  const int error =
+      deliver_entry({search_.data(), value.data, search_.size(), value.size, scan_cursor_->expiry}, buf);
   return error == SKIP_ROW ? none : error;
 }
 

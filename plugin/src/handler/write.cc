@@ -115,7 +115,8 @@ void ha_tidesdb::add_write(tidesdb_family *family, Slice key, Slice value, int k
                            bool replaces) {
   if (is_temporary_) lock = false;
   const int flags = (lock ? TIDESDB_OP_LOCK : 0) | (replaces ? TIDESDB_OP_NEUTRAL : 0);
-  writes_.push_back({family, key, value, static_cast<uint8_t>(kind), static_cast<uint8_t>(flags)});
+  writes_.push_back(
+      {family, key, value, static_cast<uint8_t>(kind), static_cast<uint8_t>(flags), new_expiry_});
   write_index_.push_back(index);
 }
 
@@ -124,7 +125,9 @@ void ha_tidesdb::log_change(Slice primary_key) {
     change_log_ = open_table_->change_log().family();
     if (!change_log_) return;
   }
-  add_write(change_log_.get(), primary_key, {nullptr, 0}, TIDESDB_PUT, false, table_share->primary_key);
+  /* It outlives the row. */
+  writes_.push_back({change_log_.get(), primary_key, {nullptr, 0}, TIDESDB_PUT, 0, 0});
+  write_index_.push_back(table_share->primary_key);
   logged_changes_++;
 }
 
@@ -164,8 +167,12 @@ int ha_tidesdb::write_sequence(const uchar *record, bool replaces) {
   status = tidesdb_txn_begin(txn.get(), TIDESDB_READ_COMMITTED, TIDESDB_TXN_UNLOCKED);
   if (status != TIDESDB_OK) return fail(status);
   status = tidesdb_txn_statement_begin(txn.get(), 1, sysvars::backpressure_wait_timeout_ms(table->in_use));
-  const tidesdb_op op{open_table_->primary(), new_primary_.slice(), row_value_.slice(), TIDESDB_PUT,
-                      static_cast<uint8_t>(replaces ? TIDESDB_OP_NEUTRAL : 0)};
+  const tidesdb_op op{open_table_->primary(),
+                      new_primary_.slice(),
+                      row_value_.slice(),
+                      TIDESDB_PUT,
+                      static_cast<uint8_t>(replaces ? TIDESDB_OP_NEUTRAL : 0),
+                      0};
   size_t failed = 0;
   if (status == TIDESDB_OK) status = tidesdb_write(txn.get(), &op, 1, &failed);
   if (status == TIDESDB_OK) {
@@ -182,6 +189,7 @@ int ha_tidesdb::write_row(const uchar *record) {
   if (table->next_number_field && record == table->record[0])
     if (const int error = update_auto_increment()) return error;
   if (const int error = raise_auto_increment(record)) return error;
+  if (const int error = choose_expiry(record)) return error;
   return bulk_ ? bulk_->write(record) : write_row_now(record);
 }
 
@@ -235,6 +243,8 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
   if (table->found_next_number_field &&
       bitmap_is_set(table->write_set, table->found_next_number_field->field_index))
     if (const int error = raise_auto_increment(new_record)) return error;
+  if (const int error = choose_expiry(new_record)) return error;
+  const bool renewed = new_expiry_ != row_expiry_;
 
   encode_primary(old_record, &old_primary_);
   bool moves = false;
@@ -259,7 +269,7 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
   for (uint i = 0; i < table_share->keys; i++) {
     if (is_primary(i)) continue;
     /* A primary key of other bytes but the same weights does not move, yet its entries hold those bytes. */
-    if (!moves && !bitmap_is_overlapping(&index_columns_[i], table->write_set) &&
+    if (!moves && !renewed && !bitmap_is_overlapping(&index_columns_[i], table->write_set) &&
         !(has_primary_key() &&
           bitmap_is_overlapping(&index_columns_[table_share->primary_key], table->write_set)))
       continue;
@@ -270,7 +280,9 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
       return a.size() == b.size() && (a.size() == 0 || !memcmp(a.data(), b.data(), a.size()));
     };
     if (same(entry.old_key, entry.new_key)) {
-      if (!same(entry.old_value, entry.new_value))
+      if (renewed && new_decides)
+        if (const int error = check_renewed_entry(i, old_key)) return error;
+      if (renewed || !same(entry.old_value, entry.new_value))
         add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
                   new_decides ? TIDESDB_PUT : TIDESDB_PUT_ENTRY, true, i, true);
       continue;

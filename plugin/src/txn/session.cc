@@ -75,7 +75,8 @@ int Session::begin(int level) {
   optimistic_ = !sysvars::pessimistic_locking();
   if (optimistic_) flags |= TIDESDB_TXN_OPTIMISTIC;
   if (!multi) flags |= TIDESDB_TXN_AUTOCOMMIT;
-  if (is_applier(thd_)) flags |= TIDESDB_TXN_ORDERED_WAITS;
+  /* Rows that the primary changed in time may have expired when the change arrives. */
+  if (is_applier(thd_)) flags |= TIDESDB_TXN_ORDERED_WAITS | TIDESDB_TXN_SEES_EXPIRED;
   isolation_ = level;
   place_.enter();
   const int status = tidesdb_txn_begin(txn(), level, flags);

@@ -89,8 +89,22 @@ class Session {
 
   /* Maps the status of a failed engine call and marks what the server has to roll back. */
   int fail(int status);
+  /* Fails a statement with a text of ours. */
+  int refuse(std::string text) {
+    error_text_ = std::move(text);
+    return ERROR_WITH_TEXT;
+  }
   /* Text for the last ERROR_WITH_TEXT. */
   const std::string &error_text() const { return error_text_; }
+
+  /* ALTER by copy and its like: when the row that the statement has read last expires. A row of another
+     engine's table leaves the number of an earlier statement. */
+  struct CopiedRow {
+    query_id_t statement = 0;
+    uint64_t expiry = 0;
+  };
+  void note_copied_row(query_id_t statement, uint64_t expiry) { copied_row_ = {statement, expiry}; }
+  const CopiedRow &copied_row() const { return copied_row_; }
 
   /* Statements of those that the last wait of this session waited for (tidesdb_print_all_conflicts). */
   void remember_holder(std::string statement) { holder_statement_ = std::move(statement); }
@@ -127,6 +141,7 @@ class Session {
   ulonglong transaction_number_;
   ulonglong lock_timeout_ms_ = ~0ULL - 1;
   uint duplicate_key_ = MAX_KEY;
+  CopiedRow copied_row_;
   std::string error_text_;
   std::string holder_statement_;
 };

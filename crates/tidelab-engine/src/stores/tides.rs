@@ -182,6 +182,7 @@ impl Session for TidesSession {
             kind: ChangeKind::Put(value),
             lock: false,
             neutral: false,
+            expiry: 0,
         };
         match rows {
             [row] => self.commit(&[change(*row)]),
@@ -191,8 +192,14 @@ impl Session for TidesSession {
 
     fn delete(&mut self, keys: &[&[u8]]) -> Result<()> {
         let family = self.family.clone();
-        let change =
-            |key| Write { family: &family, key, kind: ChangeKind::Delete, lock: false, neutral: false };
+        let change = |key| Write {
+            family: &family,
+            key,
+            kind: ChangeKind::Delete,
+            lock: false,
+            neutral: false,
+            expiry: 0,
+        };
         match keys {
             [key] => self.commit(&[change(*key)]),
             keys => self.commit(&keys.iter().map(|key| change(*key)).collect::<Vec<_>>()),

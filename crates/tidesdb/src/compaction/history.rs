@@ -105,6 +105,7 @@ fn name(reason: Reason) -> &'static str {
         Reason::Level0Waiting => "LEVEL0_WAITING",
         Reason::LevelFull => "LEVEL_FULL",
         Reason::Tombstones => "TOMBSTONES",
+        Reason::Expired => "EXPIRED",
         Reason::DeadVersions => "DEAD_VERSIONS",
         Reason::Manual => "MANUAL",
     }

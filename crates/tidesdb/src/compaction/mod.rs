@@ -46,14 +46,15 @@ pub struct Picked {
 }
 
 /// Picks and claims the most urgent compaction of a store, or of the families `among`. `family` gives a family's options, or `None` if it
-/// was dropped or must be left alone; `floor` is the oldest sequence that anybody may still read at.
+/// was dropped or must be left alone; `floor` is the oldest sequence that anybody may still read at, `expired_at` the
+/// second at which entries have expired for everybody.
 pub fn pick(
     claims: &Arc<Claims>,
     versions: &VersionSet,
     store: &Options,
     among: Option<&BTreeSet<FamilyId>>,
     family: &dyn Fn(FamilyId) -> Option<FamilyOptions>,
-    floor: Seq,
+    (floor, expired_at): (Seq, u64),
 ) -> Option<Picked> {
     claims.with(versions, |version, view| {
         let mut best: Option<(FamilyId, FamilyOptions, Task)> = None;
@@ -64,7 +65,11 @@ pub fn pick(
         for (id, levels) in families {
             let Some(options) = family(id) else { continue };
             let shape = FamilyShape::new(levels, view.held(id));
-            let Some(task) = picker::pick(&shape, &Bounds::new(store, &options, floor)) else { continue };
+            let Some(task) =
+                picker::pick(&shape, &Bounds { expired_at, ..Bounds::new(store, &options, floor) })
+            else {
+                continue;
+            };
             // Among equals the lowest number, so that the choice does not depend on the order of a map.
             let better = |(other, _, best): &(FamilyId, FamilyOptions, Task)| {
                 (task.score, std::cmp::Reverse(id)) > (best.score, std::cmp::Reverse(*other))

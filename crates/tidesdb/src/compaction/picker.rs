@@ -7,13 +7,15 @@
 //!
 //! In order of their score: level 0 (runs against the trigger; earlier when merging is cheap), then each level
 //! that holds more than it may, file by file behind a cursor; then segments dense in tombstones; then segments
-//! with many dead versions.
+//! with many dead versions; then segments half of whose entries have expired, so that a table to which nothing
+//! is written any more gives its space back.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use crate::flush::small_runs_bound;
 use crate::options::{FamilyOptions, Options};
+use crate::table::Expiries;
 use crate::types::{FileNo, GenerationId, Seq};
 use crate::version::{FamilyLevels, Run};
 
@@ -61,6 +63,8 @@ pub struct RunShape<'a> {
     pub tombstones: u64,
     /// Greatest sequence number.
     pub max_seq: Seq,
+    /// Entries with an expiry.
+    pub expiry: Option<Expiries>,
     /// Generation, in level 0.
     pub generation: GenerationId,
     /// Whether a running job holds it.
@@ -101,6 +105,8 @@ pub struct Bounds {
     pub tombstone_min_entries: u64,
     /// The oldest sequence that anybody may still read at.
     pub floor: Seq,
+    /// Entries that expire at this second or before have expired for everybody; 0: none.
+    pub expired_at: u64,
 }
 
 impl Bounds {
@@ -117,6 +123,7 @@ impl Bounds {
             tombstone_density: family.tombstone_density_trigger.into(),
             tombstone_min_entries: family.tombstone_density_min_entries,
             floor,
+            expired_at: 0,
         }
     }
 }
@@ -136,6 +143,8 @@ pub enum Reason {
     Tombstones,
     /// Many versions that nobody can see.
     DeadVersions,
+    /// Many entries that have expired.
+    Expired,
     /// Somebody asked for it.
     Manual,
 }
@@ -222,6 +231,7 @@ impl<'a> FamilyShape<'a> {
                 keys: meta.keys,
                 tombstones: meta.tombstones,
                 max_seq: meta.max_seq,
+                expiry: meta.expiry,
                 generation: run.generation,
                 busy: busy.contains(&run.file.number()),
             }
@@ -286,7 +296,7 @@ fn free_bytes(runs: &[RunShape<'_>]) -> u64 {
 /// The compaction of a family that is due most, or none.
 pub fn pick(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> {
     if shape.l0.len() < 2 && shape.levels.is_empty() && bounds.trigger > 1 && bounds.tombstone_density == 0 {
-        return None;
+        return pick_expired(shape, bounds);
     }
     let targets = shape.targets(bounds);
     let mut scores = vec![(level0_score(shape, bounds, &targets), 0)];
@@ -304,7 +314,9 @@ pub fn pick(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> {
             return task;
         }
     }
-    pick_tombstones(shape, bounds, &targets).or_else(|| pick_dead_versions(shape, bounds))
+    pick_tombstones(shape, bounds, &targets)
+        .or_else(|| pick_dead_versions(shape, bounds))
+        .or_else(|| pick_expired(shape, bounds))
 }
 
 /// The oldest runs of level 0 up to the first that a job holds, newest first.
@@ -403,7 +415,7 @@ fn downwards(
         return None;
     }
     let moves = overlaps.is_empty()
-        && reason != Reason::Tombstones
+        && !matches!(reason, Reason::Tombstones | Reason::Expired)
         && apart(inputs)
         && inputs.iter().all(|run| is_movable(shape, bounds, targets, to, run));
     Some(Task {
@@ -523,6 +535,38 @@ fn pick_dead_versions(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> 
             (!run.busy && run.entries >= GARBAGE_MIN_ENTRIES && dead * 4 >= run.entries)
                 .then(|| in_place(shape, bounds, level, run, Reason::DeadVersions, 500))
                 .flatten()
+        })
+    })
+}
+
+/// A segment half of whose entries have expired: merged downwards, at the bottom rewritten once all that expired
+/// may go.
+fn pick_expired(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> {
+    if bounds.expired_at == 0 {
+        return None;
+    }
+    let expired = |run: &RunShape<'_>| {
+        let entries = run.expiry.map_or(0, |expiry| expiry.expired_at(bounds.expired_at));
+        !run.busy && entries > 0 && entries * 2 >= run.entries
+    };
+    let oldest = oldest_free(shape);
+    if oldest.iter().any(expired) {
+        let targets = shape.targets(bounds);
+        let task = downwards(shape, bounds, &targets, Reason::Expired, 400, 0, oldest);
+        if task.is_some() {
+            return task;
+        }
+    }
+    let deepest = shape.levels.len() as u8;
+    (1..=deepest).find_map(|level| {
+        let runs = shape.level(level);
+        runs.iter().enumerate().filter(|(_, run)| expired(run)).find_map(|(at, run)| {
+            if level < deepest {
+                let targets = shape.targets(bounds);
+                downwards(shape, bounds, &targets, Reason::Expired, 400, level, &runs[at..at + 1])
+            } else {
+                in_place(shape, bounds, level, run, Reason::Expired, 400)
+            }
         })
     })
 }

@@ -7,6 +7,8 @@ use expect_test::{expect, Expect};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use crate::table::Expiries;
+
 use super::claims::Output;
 use super::picker::{debt, pick, Bounds, FamilyShape, RunShape, Task};
 
@@ -21,11 +23,12 @@ fn bounds() -> Bounds {
         tombstone_density: 0,
         tombstone_min_entries: 10,
         floor: 1000,
+        expired_at: 0,
     }
 }
 
 /// A shape from lines such as `L0 9:a-f=30 8:b-c=2!` (file, least and greatest key, bytes; `!` held by a job,
-/// `t5` tombstones, `v50` dead versions, `s` standing in a much longer file), `cursor L5 m`, `output L6 a-f`.
+/// `t5` tombstones, `v50` dead versions, `e60` entries that expire from second 50 to 150, `s` standing in a much longer file), `cursor L5 m`, `output L6 a-f`.
 /// Each segment has 100 entries.
 fn shape(text: &str) -> FamilyShape<'_> {
     let mut shape = FamilyShape::default();
@@ -68,6 +71,7 @@ fn shape(text: &str) -> FamilyShape<'_> {
                         keys: 100,
                         tombstones: number('t').unwrap_or(0),
                         max_seq: 500,
+                        expiry: number('e').map(|entries| Expiries { oldest: 50, newest: 150, entries }),
                         generation: file.parse().unwrap(),
                         busy: flags.contains('!'),
                     }
@@ -228,6 +232,51 @@ fn levels() {
 }
 
 #[test]
+fn segments_half_of_which_has_expired() {
+    let half = Bounds { expired_at: 100, ..bounds() };
+    let early = Bounds { floor: 400, ..half.clone() };
+    let cases = [
+        "L0 2:a-f=10e100",
+        "L5 2:a-f=5e100\nL6 3:a-k=120",
+        "L6 3:a-k=50 4:l-z=50e100",
+        "L6 3:a-k=50e98",
+        "L6 3:a-k=50e100!",
+    ];
+    check(
+        &half,
+        &cases,
+        expect![[r#"
+        L0 2:a-f=10e100
+            Expired 400: merge L0 [2] to L6 [a..f]
+        L5 2:a-f=5e100 | L6 3:a-k=120
+            Expired 400: merge L5 [2] with L6 [3] to L6 [a..k]
+        L6 3:a-k=50 4:l-z=50e100
+            Expired 400: merge L6 [4] to L6 [l..z]
+        L6 3:a-k=50e98
+            nothing
+        L6 3:a-k=50e100!
+            nothing
+        "#]],
+    );
+    check(
+        &early,
+        &cases[2..3],
+        expect![[r#"
+        L6 3:a-k=50 4:l-z=50e100
+            nothing
+        "#]],
+    );
+    check(
+        &bounds(),
+        &cases[2..3],
+        expect![[r#"
+        L6 3:a-k=50 4:l-z=50e100
+            nothing
+        "#]],
+    );
+}
+
+#[test]
 fn tombstones_and_dead_versions() {
     let dense = Bounds { tombstone_density: 2000, ..bounds() };
     let early = Bounds { floor: 400, ..dense.clone() };
@@ -350,6 +399,7 @@ impl Sim {
             keys: self.entries,
             tombstones: self.keys.values().filter(|(_, dead)| *dead).count() as u64,
             max_seq: 0,
+            expiry: None,
             generation: self.generation,
             busy,
         }

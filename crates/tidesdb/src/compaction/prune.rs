@@ -5,10 +5,13 @@
 //!   put "may overwrite"; a single delete becomes a plain delete, because the put that it stood for is gone.
 //! - A tombstone at or below the floor with nothing of its key below it is dropped: everything older of the
 //!   key in this rewrite is hidden by it, and a conflict check looks only above the floor.
+//! - A put that has expired for everybody becomes a tombstone of its sequence number, and is treated as one: what
+//!   is older of the key stays hidden. The same whoever meets it, so that none of a key's versions comes back.
 //! - Any other entry at or below the floor with nothing of its key below it loses its sequence number (0).
 //! - An entry met twice (same key, same sequence number) is written once.
 
 use crate::error::Result;
+use crate::expiry::buried;
 use crate::iter::{LiveSnapshots, RawSource};
 use crate::types::{Entry, Kind, Op, Seq};
 
@@ -39,6 +42,8 @@ pub struct Counts {
     pub hidden: u64,
     /// Tombstones that had nothing left to hide.
     pub tombstones: u64,
+    /// Puts that had expired for everybody.
+    pub expired: u64,
     /// Greatest sequence number read.
     pub max_seq: Seq,
 }
@@ -50,6 +55,7 @@ impl std::ops::AddAssign for Counts {
         self.kept += other.kept;
         self.hidden += other.hidden;
         self.tombstones += other.tombstones;
+        self.expired += other.expired;
         self.max_seq = self.max_seq.max(other.max_seq);
     }
 }
@@ -67,10 +73,11 @@ pub fn rewrite(source: &mut dyn RawSource, live: &LiveSnapshots, to: &mut dyn Re
 
     source.seek(&[])?;
     while source.valid() {
-        let entry = source.entry();
+        let (entry, expired) = buried(source.entry(), live.expired_at);
         let same_key = pending.is_some() && source.key() == key.as_slice();
         counts.read += 1;
-        counts.bytes += (source.key().len() + entry.value.len()) as u64;
+        counts.expired += u64::from(expired);
+        counts.bytes += (source.key().len() + source.entry().value.len()) as u64;
         counts.max_seq = counts.max_seq.max(entry.seq);
         let mut dropped = false;
         if let (true, Some((_, kind))) = (same_key, &mut pending) {
@@ -166,21 +173,29 @@ mod tests {
         }
     }
 
+    /// The second at which the puts marked `x` below have expired for everybody.
+    const EXPIRED_AT: u64 = 100;
+
     /// "9P 7D 3S" is the chain of one key: sequence number and P(ut), D(elete), S(ingle delete); `+` marks
-    /// "may overwrite".
+    /// "may overwrite", `Px` is a put that expired at [`EXPIRED_AT`], `Py` one that expires a second later.
     fn rewritten(chain: &str, claim: Seq, held: &[Seq], below: bool) -> String {
         let entries = chain.split_whitespace().map(|word| {
             let (number, rest) = word.split_at(word.find(|c: char| !c.is_ascii_digit()).unwrap());
+            let (mut value, expires) = (Vec::new(), u64::from(rest == "Py"));
+            if rest.len() > 1 && rest != "P+" {
+                value = (EXPIRED_AT + expires).to_le_bytes().to_vec();
+            }
             let kind = match rest {
+                "Px" | "Py" => Kind::PUT.with_expiry(),
                 "P" => Kind::PUT,
                 "P+" => Kind::PUT.marked_may_overwrite(),
                 "D" => Kind::DELETE,
                 _ => Kind::SINGLE_DELETE,
             };
-            (b"k".to_vec(), number.parse().unwrap(), kind, Vec::new())
+            (b"k".to_vec(), number.parse().unwrap(), kind, value)
         });
         let mut kept = Kept { below, ..Kept::default() };
-        let live = LiveSnapshots { claim, held: held.to_vec() };
+        let live = LiveSnapshots { claim, held: held.to_vec(), expired_at: EXPIRED_AT };
         rewrite(&mut VecSource::new(entries.collect()), &live, &mut kept).unwrap();
         let words = kept.entries.iter().map(|(_, seq, kind, _)| {
             let letter = match kind.op() {
@@ -188,7 +203,8 @@ mod tests {
                 Op::Delete => "D",
                 Op::SingleDelete => "S",
             };
-            format!("{seq}{letter}{}", if kind.may_overwrite() { "+" } else { "" })
+            let expires = if kind.has_expiry() { "y" } else { "" };
+            format!("{seq}{letter}{}{expires}", if kind.may_overwrite() { "+" } else { "" })
         });
         words.collect::<Vec<_>>().join(" ")
     }
@@ -209,6 +225,12 @@ mod tests {
             ("9P 7S 3P", 10, &[], "9P+"),
             ("9P 7S 3P", 10, &[7], "9P 7D"),
             ("9P 7D", 10, &[], "9P+"),
+            ("9Px", 10, &[], "9D"),
+            ("9Py", 10, &[], "9Py"),
+            ("9Px 7P", 10, &[], "9D"),
+            ("9Px 7P", 10, &[8], "9D 7P"),
+            ("9Px 7P", 8, &[], "9D 7P"),
+            ("9P 7Px 3P", 10, &[7], "9P 7D"),
         ];
         for (chain, claim, held, expected) in above {
             assert_eq!(rewritten(chain, claim, held, true), expected, "{chain} at {claim} {held:?}");
@@ -225,6 +247,12 @@ mod tests {
             ("9P 7S 3P", 10, &[6], "9P+ 0P"),
             ("9P 7P", 8, &[], "9P 0P"),
             ("9P 7P", 10, &[5], "9P+"),
+            ("9Px", 10, &[], ""),
+            ("9Px 7P", 10, &[], ""),
+            ("9Px 7P", 10, &[8], "9D 0P"),
+            ("9Px", 8, &[], "9D"),
+            ("9Py", 10, &[], "0Py"),
+            ("9P 7Px", 10, &[7], "9P"),
         ];
         for (chain, claim, held, expected) in bottom {
             assert_eq!(rewritten(chain, claim, held, false), expected, "bottom: {chain} at {claim} {held:?}");

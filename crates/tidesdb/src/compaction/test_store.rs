@@ -123,7 +123,7 @@ impl TestStore {
         let mut held = self.live.clone();
         held.sort_unstable();
         held.dedup();
-        LiveSnapshots { claim: self.seq, held }
+        LiveSnapshots { claim: self.seq, held, ..LiveSnapshots::default() }
     }
 
     pub fn seal(&mut self) {
@@ -159,7 +159,7 @@ impl TestStore {
     pub fn compact(&mut self) -> Result<Option<String>> {
         let live = self.snapshots();
         let picked =
-            super::pick(&self.claims, &self.versions, &self.options, None, &self.family(), live.floor());
+            super::pick(&self.claims, &self.versions, &self.options, None, &self.family(), (live.floor(), 0));
         let Some(picked) = picked else { return Ok(None) };
         let stop = || self.stop.load(Ordering::Relaxed);
         let context = JobContext { versions: &self.versions, live: &live, stop: &stop, pace: &|_| () };

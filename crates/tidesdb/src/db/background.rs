@@ -151,7 +151,7 @@ impl Store {
     fn flush_sealed(&self, sealed: &[Sealed]) -> Result<()> {
         let Some(last) = sealed.last() else { return Ok(()) };
         self.pipeline.help_until(last.last_seq, self.snapshots.floor());
-        let snapshots = self.snapshots.capture(self.pipeline.frontier());
+        let snapshots = self.live_snapshots(self.pipeline.frontier());
         let begun = Instant::now();
         let memtables: Vec<FlushedMemtable<'_>> = generations_of(sealed).map(FlushedMemtable::new).collect();
         let generations: Vec<&dyn FlushSource> = memtables.iter().map(|m| m as &dyn FlushSource).collect();
@@ -188,6 +188,7 @@ impl Store {
         self.wal.sync_all()?;
         self.relogged(&copies);
         edit.last_seq = Some(last_seq);
+        edit.expiry_clock = self.expiry.is_used().then(|| self.expiry_second());
         edit.last_generation = Some(upto);
         let needed_from = self.log_needed_from(upto);
         self.release_log(&mut edit, needed_from);

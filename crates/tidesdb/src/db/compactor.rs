@@ -77,10 +77,13 @@ impl Store {
         run: impl FnOnce(&JobContext<'_>) -> Result<Compacted>,
     ) -> Result<Compacted> {
         let frontier = self.pipeline.frontier();
-        let live = self.snapshots.capture(frontier);
+        let live = self.live_snapshots(frontier);
         let stop = || self.closing.load(Relaxed) || interrupted();
         let pace = |bytes| told.tick(bytes);
-        let result = run(&JobContext { versions: &self.versions, live: &live, stop: &stop, pace: &pace });
+        let mut result = run(&JobContext { versions: &self.versions, live: &live, stop: &stop, pace: &pace });
+        if let Ok(done) = &mut result {
+            done.edit.expiry_clock = (done.counts.expired > 0).then_some(live.expired_at);
+        }
         told.end(&result, self.versions.disk().now_micros());
         result
     }
@@ -98,7 +101,14 @@ impl Store {
         }
         let floor = self.refresh_floor();
         let options = |id| self.options_of_merged(id);
-        let picked = compaction::pick(&self.claims, &self.versions, &self.options, None, &options, floor);
+        let picked = compaction::pick(
+            &self.claims,
+            &self.versions,
+            &self.options,
+            None,
+            &options,
+            (floor, self.expired_at()),
+        );
         if let Some(picked) = picked {
             let now = self.versions.disk().now_micros();
             let told = self.history.begin(picked.family, &picked.task, now);
@@ -157,8 +167,10 @@ impl Store {
         }
     }
 
-    /// Merges all runs of a family into its last level; when interrupted, what was merged so far stays so.
+    /// Merges all runs of a family into its last level, and rewrites those of it with entries that have expired;
+    /// when interrupted, what was merged so far stays so.
     pub(crate) fn compact_family(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
+        let expired_at = self.expired_at();
         loop {
             family.check_live()?;
             let picked = self.claims.with(&self.versions, |version, claims| {
@@ -168,11 +180,12 @@ impl Store {
                     return Some(None);
                 }
                 let deepest = levels.levels.len().max(1) as u8;
-                if from == deepest {
-                    return None;
-                }
-                let to = (from + 1..=deepest).find(|&level| levels.level(level).is_some()).unwrap_or(deepest);
-                let task = whole_level(levels, from, to);
+                let task = if from == deepest {
+                    in_last_level(levels, deepest, expired_at)?
+                } else {
+                    let below = |level: &u8| levels.level(*level).is_some();
+                    whole_level(levels, from, (from + 1..=deepest).find(below).unwrap_or(deepest))
+                };
                 let claim = claims.claim(family.id(), task.held());
                 Some(Some((version.clone(), task, claim)))
             });
@@ -205,6 +218,25 @@ impl Store {
 /// The uppermost level with segments.
 fn first_level(levels: &FamilyLevels) -> Option<u8> {
     levels.runs().map(|(level, _)| level).min()
+}
+
+/// The rewrite of a run of the last level with entries that have expired; it has none behind that.
+fn in_last_level(levels: &FamilyLevels, level: u8, expired_at: u64) -> Option<Task> {
+    let has_expired = |run: &&Run| run.meta().expiry.is_some_and(|expiry| expiry.oldest <= expired_at);
+    let run = levels.level(level)?.runs().iter().find(has_expired)?;
+    Some(Task {
+        reason: Reason::Manual,
+        score: 0,
+        from: level,
+        to: level,
+        inputs: vec![run.file.number()],
+        overlaps: Vec::new(),
+        min_key: run.meta().min_key.clone(),
+        max_key: run.meta().max_key.clone(),
+        moves: false,
+        cursor: None,
+        bytes: run.meta().len,
+    })
 }
 
 /// The merge of a whole level into a deeper one.

@@ -7,6 +7,7 @@ pub mod compactor;
 mod count;
 pub mod counters;
 pub mod dictionary;
+mod expiries;
 pub mod family;
 pub mod memtables;
 pub mod open;
@@ -47,6 +48,7 @@ use crate::lock::{LockManager, Owner};
 use crate::memtable::ArenaPool;
 use crate::options::{FamilyOptions, LogLevel, Options, SyncMode};
 use crate::txn::cursor::Cursor;
+use crate::txn::expiry_clock::ExpiryClock;
 use crate::txn::orphans::Orphan;
 use crate::txn::pipeline::Pipeline;
 use crate::txn::roster::Roster;
@@ -67,6 +69,7 @@ pub struct Store {
     pub(crate) wal: Wal,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) snapshots: Snapshots,
+    pub(crate) expiry: ExpiryClock,
     pub(crate) locks: LockManager,
     pub(crate) catalog: Catalog,
     pub(crate) versions: VersionSet,

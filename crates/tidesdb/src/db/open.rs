@@ -41,6 +41,7 @@ use crate::iter::Source;
 use crate::lock::{LockManager, LockOptions, WaitObserver};
 use crate::memtable::{ArenaPool, Generation};
 use crate::options::{LogLevel, Options};
+use crate::txn::expiry_clock::ExpiryClock;
 use crate::txn::pipeline::Pipeline;
 use crate::txn::snapshot::Snapshots;
 use crate::txn::undecided::{prepare_bytes, BatchRoom, Undecided};
@@ -175,6 +176,7 @@ impl Db {
             locks: LockManager::with_options(observer, Arc::new(disk.clone()), lock_options),
             pipeline: Arc::new(Pipeline::new(newest + 1, active.clone())),
             snapshots: Snapshots::new(SNAPSHOTS),
+            expiry: ExpiryClock::new(state.expiry_clock),
             catalog: Catalog::default(),
             view: ArcSwap::from_pointee(view),
             view_swap: Mutex::new(()),

@@ -66,7 +66,7 @@ fn flush_layers(
         return Ok(());
     }
     let ReplayedFlush { edit, flushed } = into;
-    let live = LiveSnapshots { claim: newest, held: Vec::new() };
+    let live = LiveSnapshots { claim: newest, ..LiveSnapshots::default() };
     let family_options = replayed_options(versions, layers)?;
     let mut rest = layers;
     while let Some(first) = rest.first() {

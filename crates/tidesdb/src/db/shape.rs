@@ -137,8 +137,14 @@ mod tests {
         for value in [&b"old"[..], b"new"] {
             txn.begin(Mood::default()).expect("begins");
             for key in [&b"a"[..], b"b"] {
-                let change =
-                    Change { family: &family, key, kind: ChangeKind::Put(value), lock: true, neutral: false };
+                let change = Change {
+                    family: &family,
+                    key,
+                    kind: ChangeKind::Put(value),
+                    lock: true,
+                    neutral: false,
+                    expiry: 0,
+                };
                 txn.write(&[change]).expect("writes");
             }
             txn.commit().expect("commits");

@@ -65,6 +65,8 @@ pub struct LiveSnapshots {
     pub claim: Seq,
     /// The live snapshots, ascending, without duplicates.
     pub held: Vec<Seq>,
+    /// Entries that expire at this second or before have expired for everybody, now and later; 0: none.
+    pub expired_at: u64,
 }
 
 impl LiveSnapshots {
@@ -90,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_version_is_hidden_only_when_no_snapshot_lies_between_it_and_its_successor() {
-        let live = LiveSnapshots { claim: 100, held: vec![10, 50] };
+        let live = LiveSnapshots { claim: 100, held: vec![10, 50], ..LiveSnapshots::default() };
         assert!(live.hidden(20, 30));
         assert!(!live.hidden(20, 51));
         assert!(!live.hidden(50, 51), "a snapshot at the version itself sees it");

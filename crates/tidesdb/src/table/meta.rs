@@ -2,6 +2,28 @@
 
 use crate::types::{FamilyId, Seq};
 
+/// Entries of a segment that have an expiry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Expiries {
+    /// The first second at which one expires.
+    pub oldest: u64,
+    /// The last.
+    pub newest: u64,
+    /// How many there are.
+    pub entries: u64,
+}
+
+impl Expiries {
+    /// About how many of the entries have expired at `second`, as if they expired evenly over their time.
+    pub fn expired_at(&self, second: u64) -> u64 {
+        if second >= self.newest {
+            return self.entries;
+        }
+        let (gone, whole) = (second.saturating_sub(self.oldest), self.newest - self.oldest);
+        (u128::from(self.entries) * u128::from(gone) / u128::from(whole.max(1))) as u64
+    }
+}
+
 /// A segment as the manifest knows it. `Segment::open` needs nothing else to answer "certainly not here"
 /// from fences and to find the footer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,6 +53,8 @@ pub struct SegmentMeta {
     /// Not 0: every entry has this sequence number, whatever is stored with it (a run of a spilled
     /// transaction, written before its commit; each key once). `min_seq` and `max_seq` are equal to it.
     pub commit_seq: Seq,
+    /// Entries with an expiry; `None`: there are none, or it is not known (runs of spilled transactions).
+    pub expiry: Option<Expiries>,
 }
 
 impl SegmentMeta {

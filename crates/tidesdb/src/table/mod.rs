@@ -23,7 +23,7 @@ mod verify;
 mod writer;
 
 pub use filter::{bits_per_key, hash_key};
-pub use meta::SegmentMeta;
+pub use meta::{Expiries, SegmentMeta};
 pub use properties::Properties;
 pub use raw_source::SegmentRawSource;
 pub use reader::{Hit, Segment};

@@ -11,7 +11,7 @@ use super::footer::{FilterLayout, Footer, FOOTER_LEN};
 use super::index::{separator, IndexEntry};
 use super::keyed::KeyedBuilder;
 use super::properties::Properties;
-use super::{SegmentMeta, SegmentOptions, SEGMENT_ALIGN};
+use super::{Expiries, SegmentMeta, SegmentOptions, SEGMENT_ALIGN};
 use crate::error::{Error, Result};
 use crate::format::coding::{put_varint, u64_at};
 use crate::io::File;
@@ -58,6 +58,8 @@ pub struct SegmentWriter {
     partitions: Vec<Partition>,
     filter: FilterBuilder,
     last_key: Vec<u8>,
+    /// Entries with an expiry.
+    expiring: u64,
     last_seq: Seq,
     properties: Properties,
     // Scratch.
@@ -89,6 +91,7 @@ impl SegmentWriter {
             partitions: Vec::new(),
             filter,
             last_key: Vec::new(),
+            expiring: 0,
             last_seq: 0,
             properties: Properties::default(),
             payload: Vec::new(),
@@ -143,6 +146,7 @@ impl SegmentWriter {
             if let Some(expiry) = u64_at(entry.value, 0) {
                 let (oldest, newest) = properties.expiry.unwrap_or((expiry, expiry));
                 properties.expiry = Some((oldest.min(expiry), newest.max(expiry)));
+                self.expiring += 1;
             }
         }
         Ok(())
@@ -247,6 +251,11 @@ impl SegmentWriter {
             keys: properties.keys,
             raw_bytes: properties.raw_bytes,
             commit_seq: 0,
+            expiry: properties.expiry.map(|(oldest, newest)| Expiries {
+                oldest,
+                newest,
+                entries: self.expiring,
+            }),
         })
     }
 

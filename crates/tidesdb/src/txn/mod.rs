@@ -4,6 +4,7 @@ pub mod commit;
 pub mod commit_batch;
 pub mod cursor;
 pub(crate) mod dead_ranges;
+pub(crate) mod expiry_clock;
 mod frontier;
 pub(crate) mod orphans;
 pub mod pipeline;

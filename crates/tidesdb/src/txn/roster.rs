@@ -231,7 +231,7 @@ mod tests {
         txn.begin(Mood { isolation: Isolation::Snapshot, ..Mood::default() }).expect("begins");
         txn.take_snapshot().expect("takes");
         let kind = ChangeKind::Put(b"value");
-        txn.write(&[Change { family: &family, key: b"k", kind, lock: true, neutral: false }])
+        txn.write(&[Change { family: &family, key: b"k", kind, lock: true, neutral: false, expiry: 0 }])
             .expect("writes");
         let seen = db.transactions();
         assert_eq!(seen.len(), 1);

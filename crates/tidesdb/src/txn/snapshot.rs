@@ -123,7 +123,7 @@ impl Snapshots {
         self.live(|seq| held.push(seq));
         held.sort_unstable();
         held.dedup();
-        LiveSnapshots { claim, held }
+        LiveSnapshots { claim, held, ..LiveSnapshots::default() }
     }
 
     /// Number of live snapshots and the oldest of them.
@@ -157,7 +157,7 @@ mod tests {
         let b = snapshots.take(|| 9).expect("free slot");
         assert_eq!((a.seq(), b.seq()), (5, 9));
         assert_eq!(snapshots.refresh_floor(12), 5);
-        assert_eq!(snapshots.capture(12), LiveSnapshots { claim: 12, held: vec![5, 9] });
+        assert_eq!(snapshots.capture(12), LiveSnapshots { claim: 12, held: vec![5, 9], expired_at: 0 });
         snapshots.release(a);
         assert_eq!(snapshots.refresh_floor(12), 9);
         snapshots.release(b);

@@ -169,9 +169,35 @@ impl WriteBatch {
     /// Adds a change with this effect. Of several changes of a key the first says whether it existed before, and
     /// the last whether it does now.
     pub fn push_as(&mut self, family: FamilyId, key: &[u8], kind: Kind, value: &[u8], effect: Effect) {
+        self.push_parts(family, key, kind, &[], value, effect);
+    }
+
+    /// As [`WriteBatch::push_as`], for a kind with an expiry.
+    pub fn push_expiring(
+        &mut self,
+        family: FamilyId,
+        key: &[u8],
+        kind: Kind,
+        expiry: u64,
+        value: &[u8],
+        effect: Effect,
+    ) {
+        self.push_parts(family, key, kind, &expiry.to_le_bytes(), value, effect);
+    }
+
+    fn push_parts(
+        &mut self,
+        family: FamilyId,
+        key: &[u8],
+        kind: Kind,
+        expiry: &[u8],
+        value: &[u8],
+        effect: Effect,
+    ) {
         let id = self.changes.len() as u32;
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(expiry);
         self.bytes.extend_from_slice(value);
         let order = self.order_of(family);
         let (chunk, place) = self.search(order, key);
@@ -202,7 +228,7 @@ impl WriteBatch {
             kind,
             was_live,
             key_len: key.len() as u32,
-            value_len: value.len() as u32,
+            value_len: (expiry.len() + value.len()) as u32,
             start,
             replaced,
         });

@@ -2,7 +2,7 @@
 //! (`docs/format/manifest.md`). Plain data; `manifest.rs` frames and checksums it, `mod.rs` applies it.
 
 use crate::format::coding::{get_varint, put_bytes, put_varint, unzigzag, zigzag};
-use crate::table::SegmentMeta;
+use crate::table::{Expiries, SegmentMeta};
 use crate::types::{FamilyId, FileNo, GenerationId, Lsn, Seq, Tally, MAX_KEY_LEN, MAX_SEQ};
 
 /// Deepest level that the format allows.
@@ -77,6 +77,9 @@ pub struct Edit {
     pub cursors: Vec<(FamilyId, u8, Vec<u8>)>,
     /// Transaction ids from here on were never given out; never goes back.
     pub transaction_ceiling: Option<u64>,
+    /// The second of the expiry clock that no reader may fall behind; never goes back. A store in which it was
+    /// never said holds no entry with an expiry.
+    pub expiry_clock: Option<u64>,
     /// Options to remember, by name; an empty value forgets one.
     pub options: Vec<(String, String)>,
     /// What is added to the counts of families' rows; of one family several parts add up.
@@ -105,6 +108,8 @@ mod tag {
     pub const OPTION: u64 = 17;
     pub const TALLY: u64 = 18;
     pub const COUNTED_FROM: u64 = 19;
+    pub const EXPIRY_CLOCK: u64 = 20;
+    pub const SEGMENT_EXPIRY: u64 = 21;
 }
 
 impl Edit {
@@ -129,6 +134,7 @@ impl Edit {
             (tag::LAST_GENERATION, self.last_generation),
             (tag::TRANSACTION_CEILING, self.transaction_ceiling),
             (tag::COUNTED_FROM, self.counted_from.map(u64::from)),
+            (tag::EXPIRY_CLOCK, self.expiry_clock),
         ] {
             if let Some(value) = value {
                 field(tag, &numbers(&[value]));
@@ -168,6 +174,11 @@ impl Edit {
                     new.encode(body);
                     put_varint(body, seq);
                 }),
+            }
+            if let Some(expiry) = new.meta.expiry {
+                let family = u64::from(new.meta.family);
+                let body = [new.file, family, expiry.oldest, expiry.newest, expiry.entries];
+                field(tag::SEGMENT_EXPIRY, &numbers(&body));
             }
         }
         for &file in &self.deleted_files {
@@ -254,6 +265,21 @@ impl Edit {
                 self.tallies.push((family, tally));
             }
             tag::COUNTED_FROM => self.counted_from = Some(body.u32("family")?),
+            tag::EXPIRY_CLOCK => self.expiry_clock = Some(body.varint()?),
+            tag::SEGMENT_EXPIRY => {
+                let (file, family) = (body.varint()?, body.u32("family")?);
+                let expiry =
+                    Expiries { oldest: body.varint()?, newest: body.varint()?, entries: body.varint()? };
+                if expiry.oldest > expiry.newest {
+                    return Err(body.error("the first expiry is behind the last"));
+                }
+                match self.new_segments.last_mut() {
+                    Some(new) if new.file == file && new.meta.family == family => {
+                        new.meta.expiry = Some(expiry);
+                    }
+                    _ => return Err(body.error("it does not follow its segment")),
+                }
+            }
             tag::OPTION => {
                 let name = body.bytes()?;
                 let value = body.take_rest();
@@ -308,6 +334,7 @@ impl NewSegment {
             min_key: body.key()?,
             max_key: body.key()?,
             commit_seq: 0,
+            expiry: None,
         };
         if meta.min_key > meta.max_key || meta.min_seq > meta.max_seq {
             return Err(body.error("the least key or sequence number is above the greatest"));
@@ -437,6 +464,7 @@ mod tests {
             keys: 900,
             raw_bytes: 123_456,
             commit_seq: 0,
+            expiry: Some(Expiries { oldest: 5, newest: 9, entries: 3 }),
         };
         Edit {
             epoch: Some(3),
@@ -454,6 +482,7 @@ mod tests {
             dropped_families: vec![u32::MAX],
             cursors: vec![(7, 3, b"mmm".to_vec()), (8, 1, Vec::new())],
             transaction_ceiling: Some(u64::MAX),
+            expiry_clock: Some(1_760_000_000),
             options: vec![("comparator".into(), "bytes".into()), ("gone".into(), String::new())],
             tallies: vec![
                 (7, Tally { rows: -3, doubt: 1 }),

@@ -54,6 +54,8 @@ pub struct StoreState {
     pub last_generation: GenerationId,
     /// Transaction ids from here on were never given out.
     pub transaction_ceiling: u64,
+    /// The second that the expiry clock has reached; `None`: no entry with an expiry was ever written.
+    pub expiry_clock: Option<u64>,
     /// Remembered options, by name.
     pub options: BTreeMap<String, String>,
 }
@@ -68,6 +70,7 @@ impl StoreState {
         self.last_seq = self.last_seq.max(edit.last_seq.unwrap_or(0));
         self.last_generation = self.last_generation.max(edit.last_generation.unwrap_or(0));
         self.transaction_ceiling = self.transaction_ceiling.max(edit.transaction_ceiling.unwrap_or(0));
+        self.expiry_clock = self.expiry_clock.max(edit.expiry_clock);
         for (name, value) in &edit.options {
             if value.is_empty() {
                 self.options.remove(name);
@@ -589,6 +592,7 @@ impl VersionSet {
             last_seq: Some(state.last_seq),
             last_generation: Some(state.last_generation),
             transaction_ceiling: Some(state.transaction_ceiling),
+            expiry_clock: state.expiry_clock,
             options: state.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             counted_from: version.counted_from(),
             tallies: version.tallies().collect(),

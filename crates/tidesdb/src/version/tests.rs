@@ -228,7 +228,7 @@ fn what_a_job_adds_to_a_dropped_family_is_left_out() {
     let options = store.family_options.clone();
     let family = |_| Some(options.clone());
     let picked =
-        crate::compaction::pick(&store.claims, &store.versions, &store.options, None, &family, MAX_SEQ)
+        crate::compaction::pick(&store.claims, &store.versions, &store.options, None, &family, (MAX_SEQ, 0))
             .unwrap();
     let context = crate::compaction::job::JobContext {
         versions: &store.versions,
@@ -322,6 +322,7 @@ fn fences_find_the_segment() {
                 keys: 1,
                 raw_bytes: 0,
                 commit_seq: 0,
+                expiry: None,
             };
             let segment = Segment::open(tables.clone(), cache.clone(), i as u64, meta);
             Run { segment, file: LiveFile::new(i as u64, 1, &queue), generation: 0 }

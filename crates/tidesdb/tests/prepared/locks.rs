@@ -78,8 +78,14 @@ fn a_prepare_locks_what_no_statement_locked() {
     assert!(!cursor.seek(&mut reader, &scan).expect("scans"), "nothing is there, and nothing may come");
     for dormant in [false, true] {
         let mut txn = started(&db);
-        let change =
-            Change { family: &f, key: b"k", kind: ChangeKind::Put(b"v"), lock: false, neutral: false };
+        let change = Change {
+            family: &f,
+            key: b"k",
+            kind: ChangeKind::Put(b"v"),
+            lock: false,
+            neutral: false,
+            expiry: 0,
+        };
         txn.write(&[change]).expect("puts");
         let refused = match dormant {
             false => txn.prepare(Some(b"x")),

@@ -1,11 +1,12 @@
 //! Locking scans: row by row, each row locked before it is read for good, and the gaps before it where the
 //! transaction keeps them (`protocols.md` 4.2, 4.4).
 
-use super::{behind, look_for_kill, successor_of_prefix, Covered, Cursor, Edge, Next, Span};
+use super::{behind, look_for_kill, successor_of_prefix, Covered, Cursor, Edge, Next, Span, State};
 use crate::error::Result;
+use crate::expiry::{expiry_of, value_of};
 use crate::lock::{Granted, Mode};
 use crate::txn::transaction::{ReadMode, Transaction};
-use crate::types::{Seq, MAX_SEQ};
+use crate::types::{Kind, Seq, MAX_SEQ};
 
 impl Cursor {
     /// One row, locked, with the gap before it.
@@ -50,7 +51,7 @@ impl Cursor {
         loop {
             look_for_kill(txn, steps)?;
             self.bytes.clear();
-            let Some((next, span, live, seq)) = self.copy_next(txn, own_changes)? else {
+            let Some((next, span, state, seq)) = self.copy_next(txn, own_changes)? else {
                 self.end_dead_run(txn);
                 return Ok(None);
             };
@@ -59,7 +60,7 @@ impl Cursor {
                 self.ahead = false;
                 return Ok(None);
             }
-            if live {
+            if state == State::Live {
                 self.end_dead_run(txn);
                 return Ok(Some((next, span, seq)));
             }
@@ -67,7 +68,10 @@ impl Cursor {
             if next == Next::Committed && self.mode != ReadMode::Gap {
                 txn.check_unchanged(seq)?;
             }
-            self.pass_dead(txn, next, span, seq)?;
+            match state {
+                State::Expired => self.end_dead_run(txn),
+                _ => self.pass_dead(txn, next, span, seq)?,
+            }
         }
     }
 
@@ -151,17 +155,17 @@ impl Cursor {
         }
         let mut value = Vec::new();
         let newest = txn.store.newest(self.family.id(), &key, MAX_SEQ, Some(&mut value))?;
-        let live = match newest {
-            Some((seq, kind)) => {
-                txn.check_unchanged(seq)?;
-                !kind.is_tombstone()
-            }
-            None => false,
-        };
+        let mut kind = Kind::DELETE;
+        if let Some((seq, newest)) = newest {
+            txn.check_unchanged(seq)?;
+            kind = newest;
+        }
+        let live = txn.sees(kind, &value, self.mode);
         if live {
             self.bytes.truncate(span.value);
-            self.bytes.extend_from_slice(&value);
+            self.bytes.extend_from_slice(value_of(kind, &value));
             span.end = self.bytes.len();
+            span.expiry = expiry_of(kind, &value);
             self.locked = (granted == Some(Granted::New)).then_some((key, lock));
         } else if granted == Some(Granted::New) {
             if self.gaps {

@@ -18,6 +18,7 @@ use crate::db::family::Family;
 use crate::db::view::ReadView;
 use crate::db::Store;
 use crate::error::{Error, Result};
+use crate::expiry::{expiry_of, EXPIRY_LEN};
 use crate::iter::merge::Merge;
 use crate::iter::Source;
 use crate::lock::Mode;
@@ -101,6 +102,8 @@ struct Span {
     key: usize,
     value: usize,
     end: usize,
+    /// When the row expires; 0: never.
+    expiry: u64,
 }
 
 /// A side of a key.
@@ -123,6 +126,14 @@ enum Covered {
     To(Vec<u8>),
     /// To the end of the family.
     All,
+}
+
+/// What a key is for the scan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Live,
+    Deleted,
+    Expired,
 }
 
 /// Which of two streams the next key is on.
@@ -179,6 +190,8 @@ pub struct Cursor {
     dead: DeadRun,
     /// Where a range that is jumped over is copied to.
     known_dead: Bounds,
+    /// When the row of the last point read expires.
+    found_expiry: u64,
     /// Key that the last locking read newly locked.
     locked: Option<(Vec<u8>, Mode)>,
 }
@@ -234,6 +247,7 @@ impl Cursor {
             last: Vec::new(),
             dead: DeadRun::default(),
             known_dead: Bounds::default(),
+            found_expiry: 0,
             locked: None,
         }
     }
@@ -270,6 +284,16 @@ impl Cursor {
         (&self.bytes[span.key..span.value], &self.bytes[span.value..span.end])
     }
 
+    /// When a row of the batch expires, in seconds since 1970; 0: never.
+    pub fn expiry(&self, index: usize) -> u64 {
+        self.spans[index].expiry
+    }
+
+    /// When the row that the last point read found expires; 0: never.
+    pub fn found_expiry(&self) -> u64 {
+        self.found_expiry
+    }
+
     /// Point read; the value stays in the cursor until its next use.
     pub fn get(
         &mut self,
@@ -283,6 +307,7 @@ impl Cursor {
         self.locked = None;
         self.peeked = false;
         let found = txn.get_into(&self.family, key, mode, skip_locked, missing, &mut self.bytes)?;
+        self.found_expiry = found.expiry;
         if found.newly_locked {
             let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
             self.locked = Some((key.to_vec(), lock));
@@ -491,7 +516,11 @@ impl Cursor {
     }
 
     /// Copies the next key and its value, own or committed, behind the batch's bytes. `None` at the end.
-    fn copy_next(&mut self, txn: &Transaction, own_changes: bool) -> Result<Option<(Next, Span, bool, Seq)>> {
+    fn copy_next(
+        &mut self,
+        txn: &Transaction,
+        own_changes: bool,
+    ) -> Result<Option<(Next, Span, State, Seq)>> {
         let Some(merge) = &mut self.merge else { return Ok(None) };
         let family = self.family.id();
         let own = match (own_changes, self.forward, self.own_from) {
@@ -543,7 +572,18 @@ impl Cursor {
             self.last.extend_from_slice(&self.bytes[key..value]);
             self.own_from = Edge::Excluded;
         }
-        Ok(Some((next, Span { key, value, end: self.bytes.len() }, !kind.is_tombstone(), seq)))
+        let mut state = if kind.is_tombstone() { State::Deleted } else { State::Live };
+        let mut expiry = 0;
+        if kind.has_expiry() {
+            let stored = &self.bytes[value..];
+            expiry = expiry_of(kind, stored);
+            if !txn.sees(kind, stored, self.mode) {
+                state = State::Expired;
+            }
+            let behind = self.bytes.len().min(value + EXPIRY_LEN);
+            self.bytes.drain(value..behind);
+        }
+        Ok(Some((next, Span { key, value, end: self.bytes.len(), expiry }, state, seq)))
     }
 
     fn fill(&mut self, txn: &mut Transaction) -> Result<bool> {
@@ -559,19 +599,23 @@ impl Cursor {
         let mut steps = 0u32;
         while self.spans.len() < want && self.bytes.len() < BATCH_BYTES {
             look_for_kill(txn, &mut steps)?;
-            let Some((next, span, live, seq)) = self.copy_next(txn, own_changes)? else { break };
+            let Some((next, span, state, seq)) = self.copy_next(txn, own_changes)? else { break };
             if self.past_end(&self.bytes[span.key..span.value]) {
                 // The merge has left this key behind: what follows must place it anew.
                 self.ahead = false;
                 break;
             }
-            if live {
-                self.end_dead_run(txn);
-                self.spans.push(span);
-            } else {
-                self.pass_dead(txn, next, span, seq)?;
-                self.bytes.truncate(span.key);
+            match state {
+                State::Live => {
+                    self.end_dead_run(txn);
+                    self.spans.push(span);
+                    continue;
+                }
+                State::Deleted => self.pass_dead(txn, next, span, seq)?,
+                // Others may still see it: it is part of no range that is known to be dead.
+                State::Expired => self.end_dead_run(txn),
             }
+            self.bytes.truncate(span.key);
         }
         self.end_dead_run(txn);
         Ok(!self.spans.is_empty())

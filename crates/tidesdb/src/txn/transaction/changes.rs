@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Change, ChangeKind, Found, Missing, Own, ReadMode, Transaction};
 use crate::db::family::Family;
 use crate::error::{Error, Result};
+use crate::expiry::{expiry_of, value_of, EXPIRY_LEN};
 use crate::lock::{Granted, Mode};
 use crate::types::{Effect, FamilyId, Kind, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
 
@@ -119,7 +120,15 @@ impl Transaction {
             }
             ChangeKind::Delete => (Kind::DELETE, &[][..]),
         };
-        if value.len() > MAX_VALUE_LEN {
+        let kind = match change.expiry {
+            _ if kind.is_tombstone() => kind,
+            0 => kind,
+            _ => {
+                self.store.begin_expiries()?;
+                kind.with_expiry()
+            }
+        };
+        if value.len() > MAX_VALUE_LEN - EXPIRY_LEN {
             return Err(Error::InvalidArgument(format!("a value of {} bytes is too long", value.len())));
         }
         let insert = matches!(change.kind, ChangeKind::Insert(_));
@@ -136,13 +145,16 @@ impl Transaction {
             let compared = granted == Some(Granted::AlreadyHeld) && !self.overtaken.load(Ordering::Relaxed);
             let unread = !compared && !entry && self.transaction_snapshot.is_some();
             let own = match insert || unread {
-                true => self.own(family.id(), key)?.map(|own| own.value().is_some()),
+                true => self.own(family.id(), key)?.map(|own| {
+                    let (kind, stored) = own.stored();
+                    self.takes_place(kind, stored)
+                }),
                 false => Some(true),
             };
             if own.is_none() {
                 if let Some((seq, kind)) = self.store.newest(family.id(), key, MAX_SEQ, None)? {
                     let unchanged = self.check_unchanged(seq);
-                    if insert && !kind.is_tombstone() {
+                    if insert && self.is_taken(family.id(), key, kind)? {
                         return Err(Error::Duplicate);
                     }
                     unchanged?;
@@ -152,11 +164,14 @@ impl Transaction {
             }
         } else if insert {
             let live = match self.own(family.id(), key)? {
-                Some(own) => own.value().is_some(),
-                None => self
-                    .store
-                    .newest(family.id(), key, MAX_SEQ, None)?
-                    .is_some_and(|(_, kind)| !kind.is_tombstone()),
+                Some(own) => {
+                    let (kind, stored) = own.stored();
+                    self.takes_place(kind, stored)
+                }
+                None => match self.store.newest(family.id(), key, MAX_SEQ, None)? {
+                    Some((_, kind)) => self.is_taken(family.id(), key, kind)?,
+                    None => false,
+                },
             };
             if live {
                 return Err(Error::Duplicate);
@@ -165,7 +180,10 @@ impl Transaction {
         // A range may have to keep it out; the row it overwrites keeps its own lock.
         self.unlocked_puts |= !lock && !self.mood.unlocked && !kind.is_tombstone();
         let effect = if change.neutral { Effect::Neutral } else { Effect::Counts };
-        self.batch.push_as(family.id(), key, kind, value, effect);
+        match kind.has_expiry() {
+            true => self.batch.push_expiring(family.id(), key, kind, change.expiry, value, effect),
+            false => self.batch.push_as(family.id(), key, kind, value, effect),
+        }
         Ok(())
     }
 
@@ -190,25 +208,51 @@ impl Transaction {
 
     /// Writes one key, locked; it counts as a new row (see [`Change::neutral`]).
     pub fn put(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write(&[Change { family, key, kind: ChangeKind::Put(value), lock: true, neutral: false }])
-            .map_err(|(_, e)| e)
+        self.write(&[Change {
+            family,
+            key,
+            kind: ChangeKind::Put(value),
+            lock: true,
+            neutral: false,
+            expiry: 0,
+        }])
+        .map_err(|(_, e)| e)
     }
 
     /// Writes one key that exists, locked; the number of rows stays.
     pub fn update(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
-        let change = Change { family, key, kind: ChangeKind::Put(value), lock: true, neutral: true };
-        self.write(&[change]).map_err(|(_, e)| e)
+        let kind = ChangeKind::Put(value);
+        self.write(&[Change { family, key, kind, lock: true, neutral: true, expiry: 0 }]).map_err(|(_, e)| e)
+    }
+
+    /// As [`Transaction::put`], of a key that does not exist any more from the second `expiry` since 1970 on.
+    pub fn put_expiring(
+        &mut self,
+        family: &Arc<Family>,
+        key: &[u8],
+        value: &[u8],
+        expiry: u64,
+    ) -> Result<()> {
+        let kind = ChangeKind::Put(value);
+        self.write(&[Change { family, key, kind, lock: true, neutral: false, expiry }]).map_err(|(_, e)| e)
     }
 
     /// Writes one key that must not exist, locked.
     pub fn insert(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write(&[Change { family, key, kind: ChangeKind::Insert(value), lock: true, neutral: false }])
-            .map_err(|(_, e)| e)
+        self.write(&[Change {
+            family,
+            key,
+            kind: ChangeKind::Insert(value),
+            lock: true,
+            neutral: false,
+            expiry: 0,
+        }])
+        .map_err(|(_, e)| e)
     }
 
     /// Deletes one key, locked; it counts as a row less.
     pub fn delete(&mut self, family: &Arc<Family>, key: &[u8]) -> Result<()> {
-        self.write(&[Change { family, key, kind: ChangeKind::Delete, lock: true, neutral: false }])
+        self.write(&[Change { family, key, kind: ChangeKind::Delete, lock: true, neutral: false, expiry: 0 }])
             .map_err(|(_, e)| e)
     }
 
@@ -241,22 +285,31 @@ impl Transaction {
             newly_locked = granted == Granted::New;
         }
         if let Some(own) = self.own(family.id(), key)? {
-            let value = own.value();
-            out.extend_from_slice(value.unwrap_or_default());
-            return Ok(Found { live: value.is_some(), newly_locked });
+            let (kind, stored) = own.stored();
+            let live = self.sees(kind, stored, mode);
+            if live {
+                out.extend_from_slice(value_of(kind, stored));
+            }
+            return Ok(Found { live, expiry: expiry_of(kind, stored), newly_locked });
         }
+        let mut expiry = 0;
         let live = match self.store.newest(family.id(), key, seq, Some(out))? {
             None => false,
             Some((seq, kind)) => {
                 if locking {
                     self.check_unchanged(seq)?;
                 }
-                !kind.is_tombstone()
+                let live = self.sees(kind, out, mode);
+                if kind.has_expiry() {
+                    expiry = expiry_of(kind, out);
+                    out.drain(..EXPIRY_LEN.min(out.len()));
+                }
+                live
             }
         };
         if locking && !live {
             newly_locked = self.settle_missing(family.id(), key, lock, missing, newly_locked)?;
         }
-        Ok(Found { live, newly_locked })
+        Ok(Found { live, expiry, newly_locked })
     }
 }

@@ -137,6 +137,7 @@ impl Transaction {
 
     fn end_snapshots(&mut self) {
         self.end_statement_snapshot();
+        self.end_seconds();
         self.snapshot_ahead = false;
         if let Some(slot) = self.transaction_snapshot.take() {
             self.seat.set_snapshot(None);

@@ -3,10 +3,12 @@
 //! - here: begin, statements and savepoints, snapshots;
 //! - `locking`: tables, keys, gaps and ranges;
 //! - `changes`: writes, and reads of a key;
+//! - `expiring`: the second at which reads see entries with an expiry;
 //! - `ending`: prepare, order and finish, rollback.
 
 mod changes;
 mod ending;
+mod expiring;
 mod locking;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,11 +22,12 @@ use crate::lock::Owner;
 use crate::options::SyncMode;
 use crate::table::Hit;
 use crate::txn::commit::{Prepared, ROOM_PATIENCE};
+use crate::txn::expiry_clock::ViewSecond;
 use crate::txn::roster::Seated;
 use crate::txn::snapshot::Slot;
 use crate::txn::undecided::Dormant;
 use crate::txn::write_batch::{Mark, OwnEntry, WriteBatch};
-use crate::types::{FamilyId, Seq, Tally, MAX_SEQ};
+use crate::types::{FamilyId, Kind, Seq, Tally, MAX_SEQ};
 
 /// What a transaction sees of others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -68,6 +71,12 @@ pub struct Mood {
     pub unlocked: bool,
     /// A replica's applier: every conflict is a wait.
     pub ordered_waits: bool,
+    /// Reads see entries that have expired, as long as they are there: a replica's applier finds the rows that
+    /// its primary changed before they expired. Checks for duplicates do not.
+    pub sees_expired: bool,
+    /// The view is as old as the oldest one in the store: what fills an index from the rows gives entries to all
+    /// that anybody may still see.
+    pub oldest_view: bool,
     /// One statement and its commit: either may fail for want of a lock on an entry of an index. With more
     /// statements a commit never does.
     pub single_statement: bool,
@@ -111,6 +120,8 @@ pub struct Change<'a> {
     /// counts as a new row, and a deletion as one less. What a key was before counts as the transaction itself
     /// sees it, its own changes included. Nobody checks it: [`crate::Db::count_rows`] makes good for mistakes.
     pub neutral: bool,
+    /// Second since 1970 from which a key that is put does not exist any more; 0: it does not expire.
+    pub expiry: u64,
 }
 
 /// What a change does.
@@ -141,6 +152,8 @@ pub enum Missing {
 pub(crate) struct Found {
     /// The key exists; its value was appended.
     pub live: bool,
+    /// When it expires; 0: never.
+    pub expiry: u64,
     /// The read took a lock that the transaction did not have.
     pub newly_locked: bool,
 }
@@ -155,13 +168,12 @@ pub(crate) enum Own<'a> {
 }
 
 impl Own<'_> {
-    /// The value; `None` for a deletion.
-    pub(crate) fn value(&self) -> Option<&[u8]> {
-        let (kind, value) = match self {
+    /// Kind and stored value.
+    pub(crate) fn stored(&self) -> (Kind, &[u8]) {
+        match self {
             Own::Memory(own) => (own.kind, own.value),
             Own::Spilled(hit) => (hit.kind, hit.value()),
-        };
-        (!kind.is_tombstone()).then_some(value)
+        }
     }
 }
 
@@ -218,6 +230,10 @@ pub struct Transaction {
     overtaken: AtomicBool,
     /// Some key was put without a lock: `prepare` locks it.
     unlocked_puts: bool,
+    /// Seconds of the transaction's snapshot, of the statement's, and of reads of the newest versions.
+    transaction_second: ViewSecond,
+    statement_second: ViewSecond,
+    current_second: ViewSecond,
 }
 
 impl Transaction {
@@ -249,6 +265,9 @@ impl Transaction {
             ended_snapshots: 0,
             overtaken: AtomicBool::new(false),
             unlocked_puts: false,
+            transaction_second: ViewSecond::default(),
+            statement_second: ViewSecond::default(),
+            current_second: ViewSecond::default(),
         }
     }
 
@@ -301,7 +320,7 @@ impl Transaction {
     pub fn take_snapshot(&mut self) -> Result<()> {
         self.require_active()?;
         if self.transaction_snapshot.is_none() {
-            self.transaction_snapshot = Some(self.new_snapshot()?);
+            self.transaction_snapshot = Some(self.new_snapshot(&self.transaction_second)?);
         }
         Ok(())
     }
@@ -324,6 +343,7 @@ impl Transaction {
         self.require_active()?;
         if self.transaction_snapshot.is_none() {
             let slot = self.store.take_ordered_snapshot()?;
+            self.note_second(&self.transaction_second);
             self.seat.set_snapshot(Some(slot.seq()));
             self.transaction_snapshot = Some(slot);
             self.snapshot_ahead = true;
@@ -413,6 +433,7 @@ impl Transaction {
     }
 
     fn end_statement_snapshot(&mut self) {
+        self.end_statement_seconds();
         if let Some(slot) = self.statement_snapshot.take() {
             self.ended_snapshots += 1;
             self.seat.set_snapshot(None);
@@ -454,8 +475,9 @@ impl Transaction {
         }
     }
 
-    fn new_snapshot(&self) -> Result<Slot> {
+    fn new_snapshot(&self, second: &ViewSecond) -> Result<Slot> {
         let slot = self.store.take_snapshot()?;
+        self.note_second(second);
         self.seat.set_snapshot(Some(slot.seq()));
         Ok(slot)
     }
@@ -471,7 +493,7 @@ impl Transaction {
                 if let Some(slot) = &self.statement_snapshot {
                     return Ok(slot.seq());
                 }
-                let slot = self.new_snapshot()?;
+                let slot = self.new_snapshot(&self.statement_second)?;
                 Ok(self.statement_snapshot.insert(slot).seq())
             }
             _ => {
@@ -486,7 +508,7 @@ impl Transaction {
                     }
                     return Ok(seq);
                 }
-                let slot = self.new_snapshot()?;
+                let slot = self.new_snapshot(&self.transaction_second)?;
                 Ok(self.transaction_snapshot.insert(slot).seq())
             }
         }
