@@ -1163,7 +1163,7 @@ static void insight(void) {
     OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
     for (i = 0; i < 1000; i++) {
       snprintf(key, sizeof key, "%04d", i);
-      OK(put(txn, family, key, value));
+      OK(change_with(txn, family, TIDESDB_PUT, key, value, round ? TIDESDB_OP_NEUTRAL : 0));
     }
     OK(tidesdb_txn_commit(txn));
     OK(tidesdb_estimate_range(family, slice("0250"), slice("0750"), &rows));
