@@ -163,6 +163,7 @@ class ha_tidesdb final : public handler {
   bool disk_is_short_of(THD *thd) const;
   int enter_statement(THD *thd, bool may_write);
   int lock_table(int mode);
+  int lock_source_of_copy();
   int lock_key(tidesdb_family *family, Slice key);
   /* The table's intention lock for what the statement reads. */
   int lock_for_read();

@@ -14,6 +14,7 @@
 #include "sql_class.h"
 #include "sql_lex.h"
 
+#include "ddl/table_path.h"
 #include "handler/bulk_load.h"
 #include "store/store.h"
 #include "sysvars.h"
@@ -71,7 +72,18 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   serializable_read_ = serializable && row_lock_ == RowLock::NONE && command == SQLCOM_SELECT &&
                        thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
   offer_rowid_filters();
-  return 0;
+  /* The copy has one snapshot for all partitions, which the first of them takes. */
+  return table->part_info ? lock_source_of_copy() : 0;
+}
+
+/*
+  A table that is copied to take its place by another (ALTER by copy): a prepared transaction whose connection
+  is gone would commit into the table that the copy replaces, and the server's locks do not wait for it. Once
+  this lock is had there is none, and there will be none, for writers are kept out.
+*/
+int ha_tidesdb::lock_source_of_copy() {
+  if (!copies_rows_ || is_temporary_ || is_renamed_when_filled(open_table_->name())) return 0;
+  return lock_table(TIDESDB_LOCK_SHARED);
 }
 
 /* Whether less is free than the table's MIN_DISK_SPACE and the statement would add to what is used. */
