@@ -8,7 +8,6 @@
 
 #include "ddl/table_path.h"
 #include "store/store.h"
-#include "sysvars.h"
 
 namespace tidesdb {
 
@@ -31,9 +30,7 @@ int ExclusiveTable::lock_apart(THD *thd, tidesdb_family *family) {
   if (status != TIDESDB_OK) return status;
   tidesdb_txn_set_cookie(apart_.get(), thd);
   tidesdb_txn_set_session(apart_.get(), thd_get_thread_id(thd));
-  const ulonglong own = sysvars::lock_wait_timeout_ms(thd);
-  ulonglong left = static_cast<ulonglong>(thd->variables.lock_wait_timeout) * 1000;
-  if (own != 0) left = std::min(left, own);
+  ulonglong left = Session::lock_timeout_ms(thd);
   status = tidesdb_txn_begin(apart_.get(), TIDESDB_READ_COMMITTED, 0);
   /* KILL does not reach this transaction. */
   constexpr ulonglong LOOK_MS = 100;

@@ -7,6 +7,7 @@
 #include "ddl/definition.h"
 #include "ddl/table_path.h"
 #include "errors.h"
+#include "row/row_lifetime.h"
 #include "store/chunked_load.h"
 #include "store/store.h"
 #include "sysvars.h"
@@ -18,8 +19,6 @@ namespace {
 /* Part of the write buffer that the entries of all indexes take in memory while they are sorted. */
 constexpr ulonglong SORTS_IN_WRITE_BUFFER = 8;
 constexpr ulonglong LEAST_SORT_MEMORY = 1024 * 1024;
-/* Rows, or entries, between two looks at KILL. */
-constexpr ulonglong ROWS_BETWEEN_LOOKS = 1024;
 /* Entries that go to the engine in one call; one is read again where it may be a duplicate. */
 constexpr size_t ENTRIES_OF_A_WRITE = 32;
 /* What is left of changes is brought in beside the writers until it is so few, or so often. */
@@ -193,7 +192,6 @@ int IndexBuild::write_entries(size_t index) {
   std::vector<Sizes> sizes; /* of keys and values in `bytes` */
   /* Rows that have expired, but not for everybody, are in nobody's way. */
   const uint64_t now = static_cast<uint64_t>(time(nullptr));
-  const auto has_expired = [now](uint64_t expiry) { return expiry != 0 && expiry <= now; };
   uint64_t previous_expiry = 0;
   ulonglong entries = 0;
   const auto write = [&] {
@@ -218,10 +216,10 @@ int IndexBuild::write_entries(size_t index) {
     const uint64_t expiry = cut_expiry(&value);
     if (++entries % ROWS_BETWEEN_LOOKS == 0 && killed()) return HA_ERR_ABORTED_BY_USER;
     if (unique) {
-      if (entries > 1 && previous.size() == key.size && !memcmp(previous.data(), key.data, key.size)) {
-        if (has_expired(expiry)) continue;
+      if (entries > 1 && same_bytes(previous.slice(), key)) {
+        if (has_expired(expiry, now)) continue;
         /* The later of two entries counts. */
-        if (!has_expired(previous_expiry)) return duplicate(index, key, value);
+        if (!has_expired(previous_expiry, now)) return duplicate(index, key, value);
       }
       previous.assign(key);
       previous_expiry = expiry;

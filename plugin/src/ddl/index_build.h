@@ -65,6 +65,9 @@ class IndexBuild {
   };
   class Follower;
 
+  /* Rows, or entries, between two looks at KILL. */
+  static constexpr ulonglong ROWS_BETWEEN_LOOKS = 1024;
+
   int make_codecs();
   int make_families(const HA_CREATE_INFO *info, bool with_log);
   int choose_columns();

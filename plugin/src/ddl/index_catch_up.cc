@@ -11,19 +11,11 @@
 
 #include "ddl/table_path.h"
 #include "errors.h"
+#include "row/row_lifetime.h"
 #include "store/chunked_load.h"
 #include "store/store.h"
 
 namespace tidesdb {
-
-namespace {
-
-/* Rows between two looks at KILL. */
-constexpr ulonglong ROWS_BETWEEN_LOOKS = 1024;
-
-bool same(Slice a, Slice b) { return a.size == b.size && (a.size == 0 || !memcmp(a.data, b.data, a.size)); }
-
-}  // namespace
 
 class IndexBuild::Follower {
  public:
@@ -133,15 +125,16 @@ int IndexBuild::Follower::follow(Slice primary_key, bool adding) {
   if (const int error = look(&old_, before_, primary_key)) return error;
   if (const int error = look(&fresh_, after_, primary_key)) return error;
   const bool renewed = old_.expiry != fresh_.expiry;
-  if (old_.there == fresh_.there && (!old_.there || (!renewed && same(old_.value, fresh_.value)))) return 0;
+  if (old_.there == fresh_.there && (!old_.there || (!renewed && same_bytes(old_.value, fresh_.value))))
+    return 0;
   if (adding) changes_++;
   if (const int error = make_entries(&old_, primary_key)) return error;
   if (const int error = make_entries(&fresh_, primary_key)) return error;
   for (size_t i = 0; i < families_.size(); i++) {
     const Entry &old = old_.entries[i], &fresh = fresh_.entries[i];
-    const bool stays = old_.there && fresh_.there && same(old.key.slice(), fresh.key.slice());
+    const bool stays = old_.there && fresh_.there && same_bytes(old.key.slice(), fresh.key.slice());
     int error = 0;
-    if (adding && fresh_.there && !(stays && !renewed && same(old.value.slice(), fresh.value.slice())))
+    if (adding && fresh_.there && !(stays && !renewed && same_bytes(old.value.slice(), fresh.value.slice())))
       error = add(i, primary_key, stays);
     else if (!adding && old_.there && !stays)
       error = remove(i, primary_key);
@@ -159,7 +152,7 @@ int IndexBuild::Follower::find_owner(size_t index, const Entry &entry, Slice pri
   if (status == TIDESDB_NOT_FOUND) return 0;
   if (status != TIDESDB_OK) return build_.fail(status);
   if (!build_.codecs_[index]->primary_key(entry.key.slice(), there, &owner)) return HA_ERR_CRASHED;
-  *other = !same(owner, primary_key);
+  *other = !same_bytes(owner, primary_key);
   return 0;
 }
 
@@ -182,8 +175,7 @@ int IndexBuild::Follower::add(size_t index, Slice primary_key, bool replaces) {
     bool other;
     if (const int error = find_owner(index, entry, primary_key, &other)) return error;
     /* A row that has expired, but not for everybody, is in nobody's way. */
-    const bool expired = fresh_.expiry != 0 && fresh_.expiry <= static_cast<uint64_t>(time(nullptr));
-    if (other && expired) return 0;
+    if (other && has_expired(fresh_.expiry, static_cast<uint64_t>(time(nullptr)))) return 0;
     if (other) {
       /* The record still holds the row. */
       print_keydup_error(build_.altered_, &build_.altered_->key_info[build_.plan_.added[index].key], MYF(0));

@@ -255,7 +255,7 @@ int ha_tidesdb::compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry
     if (has_primary_key()) {
       key.clear();
       primary_codec_->append_columns(record, &key);
-      if (key.size() != primary_key.size || memcmp(key.data(), primary_key.data, key.size())) {
+      if (!same_bytes(key.slice(), primary_key)) {
         say(thd, table, "check", "error", "row %llu does not stand under its primary key",
             static_cast<ulonglong>(row_number));
         return HA_ADMIN_CORRUPT;
@@ -270,9 +270,7 @@ int ha_tidesdb::compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry
       Slice found;
       const int got =
           tidesdb_get(entries[i].get(), txn, key.data(), key.size(), TIDESDB_READ_SNAPSHOT, &found);
-      if (got == TIDESDB_OK && found.size == value.size() &&
-          (found.size == 0 || !memcmp(found.data, value.data(), found.size)))
-        continue;
+      if (got == TIDESDB_OK && same_bytes(found, value.slice())) continue;
       if (got != TIDESDB_OK && got != TIDESDB_NOT_FOUND) return damaged(table->key_info[i].name.str);
       say(thd, table, "check", "error", "index %s: %s for row %llu", table->key_info[i].name.str,
           got == TIDESDB_OK ? "another entry" : "no entry", static_cast<ulonglong>(row_number));

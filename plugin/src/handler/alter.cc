@@ -101,7 +101,8 @@ bool ha_tidesdb::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info 
 
   /* Prepared transactions without a connection are not kept out by the server's lock. */
   int status = TIDESDB_OK;
-  if (context->builds && builds_beside_writers())
+  const bool beside_writers = context->builds && builds_beside_writers();
+  if (beside_writers)
     status = context->lock.lock_apart(thd, open_table_->primary());
   else if (session_ && session_->is_active())
     status = tidesdb_lock_table(session_->txn(), open_table_->primary(),
@@ -120,7 +121,7 @@ bool ha_tidesdb::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   }
   if (!context->builds) return false;
   context->build.reset(new IndexBuild(thd, altered, open_table_->primary(), context->plan, context->shadow));
-  ChangeLog *log = builds_beside_writers() ? &open_table_->change_log() : nullptr;
+  ChangeLog *log = beside_writers ? &open_table_->change_log() : nullptr;
   if (const int error = context->build->prepare(info->create_info, log)) return failed(error);
   context->lock.unlock_apart();
   return false;

@@ -96,7 +96,7 @@ int ha_tidesdb::check_renewed_entry(uint index, Slice primary_key) {
   if (status == TIDESDB_NOT_FOUND) return 0;
   if (status != TIDESDB_OK) return fail(status);
   if (!index_codecs_[index]->primary_key(entry.new_key.slice(), value, &found)) return HA_ERR_CRASHED;
-  if (found.size == primary_key.size && !memcmp(found.data, primary_key.data, found.size)) return 0;
+  if (same_bytes(found, primary_key)) return 0;
   session_->set_duplicate_key(index);
   return HA_ERR_FOUND_DUPP_KEY;
 }

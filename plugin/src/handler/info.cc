@@ -101,8 +101,7 @@ ha_rows ha_tidesdb::records_in_range(uint index, const key_range *min, const key
   if (min) search = codec.append_search(min->key, min->keypart_map, &lower);
   if (max) codec.append_search(max->key, max->keypart_map, &upper);
   /* A lower end "at the key" comes as HA_READ_KEY_EXACT too, so that only equal ends make a point. */
-  if (codec.is_unique() && search.all_columns && !search.has_null && lower.size() == upper.size() &&
-      !memcmp(lower.data(), upper.data(), lower.size()))
+  if (codec.is_unique() && search.all_columns && !search.has_null && same_bytes(lower.slice(), upper.slice()))
     return 1;
   if (min && min->flag == HA_READ_AFTER_KEY) move_behind(&lower);
   if (max && max->flag != HA_READ_BEFORE_KEY) move_behind(&upper);

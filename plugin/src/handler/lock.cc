@@ -14,7 +14,6 @@
 #include "sql_class.h"
 #include "sql_lex.h"
 
-#include "ddl/table_path.h"
 #include "handler/bulk_load.h"
 #include "store/store.h"
 #include "sysvars.h"
@@ -82,7 +81,7 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   this lock is had there is none, and there will be none, for writers are kept out.
 */
 int ha_tidesdb::lock_source_of_copy() {
-  if (!copies_rows_ || is_temporary_ || is_renamed_when_filled(open_table_->name())) return 0;
+  if (!copies_rows_ || takes_over_ || is_temporary_) return 0;
   return lock_table(TIDESDB_LOCK_SHARED);
 }
 

@@ -169,7 +169,7 @@ int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none, int flags) 
 
 bool ha_tidesdb::entry_matches(const uchar *buf, Slice entry_key, Slice primary_key) {
   index_codecs_[scan_index_]->make_entry(buf, primary_key, &entry_key_, &entry_value_);
-  return entry_key_.size() == entry_key.size && !memcmp(entry_key_.data(), entry_key.data, entry_key.size);
+  return same_bytes(entry_key_.slice(), entry_key);
 }
 
 /* The row of an entry was locked and has another entry now. What the scan has learned of it, that the one is

@@ -251,8 +251,7 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
   if (has_primary_key() &&
       bitmap_is_overlapping(&index_columns_[table_share->primary_key], table->write_set)) {
     encode_primary(new_record, &new_primary_);
-    moves = old_primary_.size() != new_primary_.size() ||
-            memcmp(old_primary_.data(), new_primary_.data(), new_primary_.size());
+    moves = !same_bytes(old_primary_.slice(), new_primary_.slice());
   }
   const Slice old_key = old_primary_.slice(), new_key = moves ? new_primary_.slice() : old_key;
   row_codec_->encode(new_record, &row_value_);
@@ -276,13 +275,10 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
     EntryBuffers &entry = entries_[i];
     const bool old_decides = make_entry(i, old_record, old_key, &entry.old_key, &entry.old_value);
     const bool new_decides = make_entry(i, new_record, new_key, &entry.new_key, &entry.new_value);
-    const auto same = [](const ByteBuffer &a, const ByteBuffer &b) {
-      return a.size() == b.size() && (a.size() == 0 || !memcmp(a.data(), b.data(), a.size()));
-    };
-    if (same(entry.old_key, entry.new_key)) {
+    if (same_bytes(entry.old_key.slice(), entry.new_key.slice())) {
       if (renewed && new_decides)
         if (const int error = check_renewed_entry(i, old_key)) return error;
-      if (renewed || !same(entry.old_value, entry.new_value))
+      if (renewed || !same_bytes(entry.old_value.slice(), entry.new_value.slice()))
         add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
                   new_decides ? TIDESDB_PUT : TIDESDB_PUT_ENTRY, true, i, true);
       continue;

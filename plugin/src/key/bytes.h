@@ -20,6 +20,10 @@ namespace tidesdb {
 
 using Slice = ::tidesdb_slice;
 
+inline bool same_bytes(Slice a, Slice b) {
+  return a.size == b.size && (a.size == 0 || !memcmp(a.data, b.data, a.size));
+}
+
 class ByteBuffer {
  public:
   ByteBuffer() = default;

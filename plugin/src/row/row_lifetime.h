@@ -20,5 +20,8 @@ int lifetime_column(const TABLE *table);
 /* Seconds to live that the column says for `record`, one of the table's; false: out of range. */
 bool lifetime_of_record(Field *field, const uchar *record, ulonglong *seconds);
 
+/* Whether a row or entry that expires at `expiry` (0: never) has done so at the second `now`. */
+inline bool has_expired(uint64_t expiry, uint64_t now) { return expiry != 0 && expiry <= now; }
+
 }  // namespace tidesdb
 #endif

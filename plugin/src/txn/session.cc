@@ -106,11 +106,15 @@ static ulonglong innodb_timeout_ms(THD *thd) {
   return seconds >= 100000000 ? ~0ULL : seconds * 1000;
 }
 
-void Session::set_lock_timeout() {
-  const ulonglong own = sysvars::lock_wait_timeout_ms(thd_);
+ulonglong Session::lock_timeout_ms(THD *thd) {
+  const ulonglong own = sysvars::lock_wait_timeout_ms(thd);
   ulonglong timeout = own == 0 ? ~0ULL : own;
-  timeout = std::min(timeout, static_cast<ulonglong>(thd_->variables.lock_wait_timeout) * 1000);
-  timeout = std::min(timeout, innodb_timeout_ms(thd_));
+  timeout = std::min(timeout, static_cast<ulonglong>(thd->variables.lock_wait_timeout) * 1000);
+  return std::min(timeout, innodb_timeout_ms(thd));
+}
+
+void Session::set_lock_timeout() {
+  const ulonglong timeout = lock_timeout_ms(thd_);
   if (timeout == lock_timeout_ms_) return;
   lock_timeout_ms_ = timeout;
   tidesdb_txn_set_lock_timeout(txn(), timeout);
