@@ -129,7 +129,11 @@ impl Store {
             };
             self.stats.flushing.store(0, Ordering::Relaxed);
             match result {
-                Ok(()) => pause = RETRY.0,
+                Ok(()) => {
+                    pause = RETRY.0;
+                    drop(sealed);
+                    self.heap.give_back();
+                }
                 Err(error) => {
                     self.log(LogLevel::Error, &format!("flush failed, will be tried again: {error}"));
                     let mut state = self.memtables.state.lock();
@@ -214,7 +218,10 @@ impl Store {
             let result = self.compact_once();
             self.pressure.compacted(&result);
             match result {
-                Ok(true) => pause = RETRY.0,
+                Ok(true) => {
+                    pause = RETRY.0;
+                    self.heap.give_back();
+                }
                 Ok(false) => seen = self.attention.wait(seen),
                 Err(Error::Interrupted) => {}
                 Err(error) => {

@@ -9,6 +9,7 @@ pub mod counters;
 pub mod dictionary;
 mod expiries;
 pub mod family;
+mod heap;
 pub mod memtables;
 pub mod open;
 pub mod owner;
@@ -37,6 +38,7 @@ use crate::db::catalog::{Catalog, Ddl};
 use crate::db::compactor::SetAside;
 use crate::db::counters::LowCounters;
 use crate::db::family::Family;
+use crate::db::heap::Heap;
 use crate::db::memtables::Memtables;
 use crate::db::pressure::Gauges;
 use crate::db::stats::Stats;
@@ -99,6 +101,7 @@ pub struct Store {
     pub(crate) set_aside: SetAside,
     pub(crate) low_counters: LowCounters,
     pub(crate) pressure: Gauges,
+    pub(crate) heap: Heap,
     pub(crate) stats: Stats,
     pub(crate) closing: AtomicBool,
     /// A backup is being taken.

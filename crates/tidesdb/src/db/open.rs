@@ -25,6 +25,7 @@ use crate::db::compactor::SetAside;
 use crate::db::counters::LowCounters;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::family::Family;
+use crate::db::heap::Heap;
 use crate::db::memtables::Memtables;
 use crate::db::owner;
 use crate::db::postponed;
@@ -198,6 +199,7 @@ impl Db {
             set_aside: SetAside::default(),
             low_counters: LowCounters::default(),
             pressure: Gauges::default(),
+            heap: Heap::new(),
             orphans: Mutex::new(HashMap::new()),
             stats: Stats::default(),
             closing: AtomicBool::new(false),

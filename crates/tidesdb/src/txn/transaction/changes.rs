@@ -65,6 +65,7 @@ impl Transaction {
             }
             self.store.unlink_unused();
         }
+        self.store.heap.give_back();
         merged
     }
 
