@@ -130,6 +130,8 @@ int tidesdb_close(tidesdb_db *db);
 /* Bytes that can still be written where the store lies, as of at most a second ago; UINT64_MAX when that
  * cannot be told. Cheap. */
 uint64_t tidesdb_free_space(const tidesdb_db *db);
+/* TIDESDB_OK when the store has, or may have had, keys that expire; else TIDESDB_NOT_FOUND. */
+int tidesdb_has_expiring_keys(tidesdb_db *db);
 
 /* ---- column families and the dictionary ------------------------------------------------------ */
 
@@ -299,6 +301,9 @@ void tidesdb_txn_clear_kill(tidesdb_txn *txn);
 
 /* Prepared transactions that nobody has decided: found by recovery, or freed by their owner. `visit` gets each xid. */
 int tidesdb_prepared_list(tidesdb_db *db, int (*visit)(void *context, tidesdb_slice xid), void *context);
+/* TIDESDB_OK when the one of this xid has changed the family, or locked it or keys of it for a change; else, or
+ * when nobody has prepared it or its owner is there, TIDESDB_NOT_FOUND. */
+int tidesdb_prepared_changes(tidesdb_family *family, const uint8_t *xid, size_t xid_size);
 /* TIDESDB_NOT_FOUND for an unknown xid. Durable before the answer, in every mode. */
 int tidesdb_commit_by_xid(tidesdb_db *db, const uint8_t *xid, size_t xid_size);
 int tidesdb_rollback_by_xid(tidesdb_db *db, const uint8_t *xid, size_t xid_size);

@@ -11,6 +11,7 @@ use tidesdb::options::{Options, SyncMode};
 use tidesdb::{Db, Error};
 
 use crate::error::{fail, guard, guard_shared, OK};
+use crate::family::FamilyHandle;
 use crate::{answer, bytes, given, null, Slice, Visit, NOT_FOUND};
 
 /// `tidesdb_log_fn`.
@@ -246,6 +247,30 @@ pub unsafe extern "C" fn tidesdb_prepared_list(
             }
         }
         Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_prepared_changes(
+    family: *mut FamilyHandle,
+    xid: *const u8,
+    xid_size: usize,
+) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let (handle, xid) = unsafe { (given(family)?, bytes(xid, xid_size)) };
+        Ok(if handle.db.prepared_changes(xid, &handle.family) { OK } else { NOT_FOUND })
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_has_expiring_keys(db: *mut DbHandle) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(db)? };
+        Ok(if handle.db.has_expiring_keys() { OK } else { NOT_FOUND })
     })
 }
 

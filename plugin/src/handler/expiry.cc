@@ -26,17 +26,6 @@ using namespace tidesdb;
 
 /* What a statement that may write has to know. */
 void ha_tidesdb::enter_expiry(THD *thd) {
-  switch (thd_sql_command(thd)) {
-    case SQLCOM_ALTER_TABLE:
-    case SQLCOM_CREATE_INDEX:
-    case SQLCOM_DROP_INDEX:
-    case SQLCOM_OPTIMIZE:
-    case SQLCOM_REPAIR:
-      copies_rows_ = true;
-      break;
-    default:
-      copies_rows_ = false;
-  }
   /* Repeated elsewhere, or later, the statement would see other rows. (Of a table that it changes the flags
    * say so.) */
   if (open_table_->rows_expire() && !copies_rows_)
@@ -73,6 +62,10 @@ int ha_tidesdb::choose_expiry(const uchar *record) {
       return session_->refuse(text);
     }
   }
+  if (seconds != 0 && table_share->online_alter_binlog && !open_table_->rows_expire())
+    return session_->refuse(
+        "tidesdb_ttl is set, and an ALTER that copies the table would not keep it; repeat the statement when "
+        "that has ended");
   if (seconds != 0) new_expiry_ = static_cast<uint64_t>(thd->query_start()) + seconds;
   return 0;
 }

@@ -153,6 +153,7 @@ class ha_tidesdb final : public handler {
 
   /* open.cc */
   bool locks_keep_statement_order() const;
+  bool may_be_filled_beside_writers() const;
   tidesdb::OpenTable *find_open_table(const char *name, int *error);
 
   /* alter.cc */
@@ -163,7 +164,8 @@ class ha_tidesdb final : public handler {
   bool disk_is_short_of(THD *thd) const;
   int enter_statement(THD *thd, bool may_write);
   int lock_table(int mode);
-  int lock_source_of_copy();
+  int begin_change();
+  int watch_source_of_copy();
   int lock_key(tidesdb_family *family, Slice key);
   /* The table's intention lock for what the statement reads. */
   int lock_for_read();

@@ -14,6 +14,7 @@
 #include "sql_class.h"
 #include "sql_lex.h"
 
+#include "ddl/table_path.h"
 #include "handler/bulk_load.h"
 #include "store/store.h"
 #include "sysvars.h"
@@ -55,34 +56,42 @@ THR_LOCK_DATA **ha_tidesdb::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_ty
   return to;
 }
 
+/* Statements of which an ALTER by copy, or its like, may be a part. */
+static bool may_copy_rows(int command) {
+  return command == SQLCOM_ALTER_TABLE || command == SQLCOM_CREATE_INDEX || command == SQLCOM_DROP_INDEX ||
+         command == SQLCOM_OPTIMIZE || command == SQLCOM_REPAIR;
+}
+
 int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   session_ = Session::get(thd);
   if (!session_) return HA_ERR_OUT_OF_MEM;
-  const int level = open_table_->isolation_level();
-  if (const int error = session_->enter_statement(level, may_write)) return error;
   const int command = thd_sql_command(thd);
-  copies_rows_ = false;
+  copies_rows_ = may_copy_rows(command);
+  /* A copy is of one moment, at every level. */
+  const int of_table = open_table_->isolation_level();
+  const int level = copies_rows_ ? TIDESDB_REPEATABLE_READ : Session::level_for(thd, of_table);
+  if (const int error = session_->enter_statement(level, may_write)) return error;
   if (may_write || command != SQLCOM_SELECT) enter_expiry(thd);
   keep_position_ = command == SQLCOM_HA_READ;
   changes_rows_ = may_write && command != SQLCOM_SELECT;
   /* SERIALIZABLE of the session, or of this table at REPEATABLE READ. */
   const bool serializable =
-      session_->isolation() == TIDESDB_SERIALIZABLE || Session::level_for(thd, level) == TIDESDB_SERIALIZABLE;
+      session_->isolation() == TIDESDB_SERIALIZABLE || level == TIDESDB_SERIALIZABLE;
   serializable_read_ = serializable && row_lock_ == RowLock::NONE && command == SQLCOM_SELECT &&
                        thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
   offer_rowid_filters();
   /* The copy has one snapshot for all partitions, which the first of them takes. */
-  return table->part_info ? lock_source_of_copy() : 0;
+  return table->part_info ? watch_source_of_copy() : 0;
 }
 
 /*
   A table that is copied to take its place by another (ALTER by copy): a prepared transaction whose connection
-  is gone would commit into the table that the copy replaces, and the server's locks do not wait for it. Once
-  this lock is had there is none, and there will be none, for writers are kept out.
+  is gone would commit into the table that the copy replaces, and the server's locks do not wait for it. Now
+  there is none, and while writers are kept out there will be none; where they are let in, the watch tells.
 */
-int ha_tidesdb::lock_source_of_copy() {
+int ha_tidesdb::watch_source_of_copy() {
   if (!copies_rows_ || takes_over_ || is_temporary_) return 0;
-  return lock_table(TIDESDB_LOCK_SHARED);
+  return session_->watch_copied(primary_family(open_table_->name()));
 }
 
 /* Whether less is free than the table's MIN_DISK_SPACE and the statement would add to what is used. */

@@ -26,10 +26,22 @@ handler::Table_flags ha_tidesdb::table_flags() const {
       HA_REC_NOT_IN_SEQ | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_PRIMARY_KEY_IN_READ_INDEX |
       HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_CAN_SQL_HANDLER | HA_BINLOG_ROW_CAPABLE |
       HA_CAN_VIRTUAL_COLUMNS | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE | HA_CAN_SKIP_LOCKED |
-      HA_NO_ONLINE_ALTER | HA_CAN_TABLES_WITHOUT_ROLLBACK | HA_CAN_GEOMETRY | HA_CAN_ONLINE_BACKUPS;
+      HA_CAN_TABLES_WITHOUT_ROLLBACK | HA_CAN_GEOMETRY | HA_CAN_ONLINE_BACKUPS;
+  const Table_flags flags = may_be_filled_beside_writers() ? always : always | HA_NO_ONLINE_ALTER;
   /* Statements that are repeated see rows that have expired meanwhile, or not yet. */
-  if (open_table_ && open_table_->rows_expire()) return always;
-  return locks_keep_statement_order() ? always | HA_BINLOG_STMT_CAPABLE : always;
+  if (open_table_ && open_table_->rows_expire()) return flags;
+  return locks_keep_statement_order() ? flags | HA_BINLOG_STMT_CAPABLE : flags;
+}
+
+/*
+  Whether an ALTER by copy may fill this new table while others write to the old one. The server brings their
+  changes in as rows, which do not tell when they expire; begin_change() says why not beside optimistic ones.
+  What REPAIR cannot read those changes would look for.
+*/
+bool ha_tidesdb::may_be_filled_beside_writers() const {
+  THD *thd = current_thd;
+  return open_table_ && !open_table_->rows_expire() && sysvars::pessimistic_locking() && thd &&
+         thd_sql_command(thd) != SQLCOM_REPAIR && tidesdb_has_expiring_keys(plugin.db) != TIDESDB_OK;
 }
 
 /*

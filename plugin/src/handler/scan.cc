@@ -280,7 +280,8 @@ int ha_tidesdb::rnd_init(bool) {
   /* The server's handler for sequences does not pass start_stmt() on, under LOCK TABLES. */
   if (is_sequence())
     if (const int error = enter_statement(table->in_use, false)) return error;
-  if (const int error = lock_source_of_copy()) return error;
+  if (!table->part_info)
+    if (const int error = watch_source_of_copy()) return error;
   begin_scan(table_share->primary_key);
   return 0;
 }

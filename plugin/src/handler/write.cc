@@ -184,6 +184,19 @@ int ha_tidesdb::write_sequence(const uchar *record, bool replaces) {
   return status == TIDESDB_OK ? 0 : fail(status);
 }
 
+/*
+  An ALTER that copies the table beside its writers repeats their changes in the order in which they commit.
+  Locks are kept to the commit's end, so that one of two changes of a row comes before the other there too. An
+  optimistic transaction has none.
+*/
+int ha_tidesdb::begin_change() {
+  if (table_share->online_alter_binlog && session_->optimistic())
+    return session_->refuse(
+        "an ALTER copies the table, and an optimistic transaction cannot change it meanwhile; repeat the "
+        "statement when that has ended, or set tidesdb_pessimistic_locking=ON");
+  return lock_table(TIDESDB_LOCK_INTENT_EXCLUSIVE);
+}
+
 int ha_tidesdb::write_row(const uchar *record) {
   if (is_sequence()) return write_sequence(record, false);
   if (table->next_number_field && record == table->record[0])
@@ -194,7 +207,7 @@ int ha_tidesdb::write_row(const uchar *record) {
 }
 
 int ha_tidesdb::write_row_now(const uchar *record) {
-  if (const int error = lock_table(TIDESDB_LOCK_INTENT_EXCLUSIVE)) return error;
+  if (const int error = begin_change()) return error;
   if (!has_primary_key())
     if (const int error = next_row_number()) return error;
   const int checked = sysvars::skip_unique_check(table->in_use) ? TIDESDB_PUT : TIDESDB_INSERT;
@@ -239,7 +252,7 @@ bool ha_tidesdb::is_same_row(const uchar *old_record, const uchar *new_record) c
 int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
   if (is_sequence()) return write_sequence(new_record, true);
   if (is_same_row(old_record, new_record)) return HA_ERR_RECORD_IS_THE_SAME;
-  if (const int error = lock_table(TIDESDB_LOCK_INTENT_EXCLUSIVE)) return error;
+  if (const int error = begin_change()) return error;
   if (table->found_next_number_field &&
       bitmap_is_set(table->write_set, table->found_next_number_field->field_index))
     if (const int error = raise_auto_increment(new_record)) return error;
@@ -293,7 +306,7 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
 }
 
 int ha_tidesdb::delete_row(const uchar *record) {
-  if (const int error = lock_table(TIDESDB_LOCK_INTENT_EXCLUSIVE)) return error;
+  if (const int error = begin_change()) return error;
   encode_primary(record, &old_primary_);
   writes_.clear();
   write_index_.clear();

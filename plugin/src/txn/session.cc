@@ -126,10 +126,10 @@ void Session::renew_kill() {
   if (thd_kill_level(thd_) != THD_IS_NOT_KILLED) tidesdb_txn_kill(txn());
 }
 
-int Session::enter_statement(int table_level, bool may_write) {
+int Session::enter_statement(int level, bool may_write) {
   if (state_ == State::ABORTED) return HA_ERR_ROLLBACK;
   if (statement_open_) {
-    if (table_level == TIDESDB_SNAPSHOT && isolation_ == TIDESDB_REPEATABLE_READ)
+    if (level == TIDESDB_SNAPSHOT && isolation_ == TIDESDB_REPEATABLE_READ)
       if (const int status = tidesdb_txn_take_snapshot(txn())) return fail(status);
     return 0;
   }
@@ -137,7 +137,7 @@ int Session::enter_statement(int table_level, bool may_write) {
   trans_register_ha(thd_, false, plugin.hton, 0);
   if (multi) trans_register_ha(thd_, true, plugin.hton, 0);
   if (state_ == State::IDLE)
-    if (const int error = begin(level_for(thd_, table_level))) return error;
+    if (const int error = begin(level)) return error;
   set_lock_timeout();
   /* An applier that gave up would only be repeated, ten times, and then stop the replica. */
   const ulonglong patience = is_applier(thd_) ? ~0ULL : sysvars::backpressure_wait_timeout_ms(thd_);
@@ -145,7 +145,7 @@ int Session::enter_statement(int table_level, bool may_write) {
   if (status != TIDESDB_OK) return fail(status);
   renew_kill();
   statement_open_ = true;
-  if (table_level == TIDESDB_SNAPSHOT && isolation_ == TIDESDB_REPEATABLE_READ)
+  if (level == TIDESDB_SNAPSHOT && isolation_ == TIDESDB_REPEATABLE_READ)
     if (const int error = tidesdb_txn_take_snapshot(txn())) return fail(error);
   return 0;
 }
@@ -171,6 +171,11 @@ int Session::lock_definition(tidesdb_family *family) {
   renew_kill();
   if (thd_killed(thd_)) return TIDESDB_INTERRUPTED;
   return status == TIDESDB_OK ? tidesdb_lock_table(txn(), family, TIDESDB_LOCK_EXCLUSIVE) : status;
+}
+
+int Session::watch_copied(const std::string &family_name) {
+  const int status = copied_.begin(thd_, family_name, lock_timeout_ms(thd_));
+  return status == TIDESDB_OK ? 0 : fail(status);
 }
 
 int Session::savepoint_set(void *savepoint) {
@@ -239,6 +244,15 @@ int Session::commit(bool real) {
   if (!real) {
     end_statement();
     return 0;
+  }
+  if (!copied_.is_empty() && copied_.has_missed_something()) {
+    my_printf_error(ER_UNKNOWN_ERROR,
+                    "TidesDB: a prepared XA transaction whose connection is gone, or a commit that failed, "
+                    "changed the table while it was copied; end it (XA RECOVER) and repeat the statement, or "
+                    "use LOCK=SHARED",
+                    MYF(0));
+    rollback_all();
+    return HA_ERR_GENERIC;
   }
   int status = TIDESDB_OK;
   switch (state_) {
@@ -358,6 +372,7 @@ int Session::fail(int status) {
 }
 
 int Session::commit_failed(int status) {
+  note_failed_commit();
   const MappedError mapped = map_status(status, optimistic_);
   switch (mapped.code) {
     case HA_ERR_LOCK_DEADLOCK:

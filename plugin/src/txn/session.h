@@ -21,6 +21,7 @@
 #include "key/sql_headers.h"
 #include "store/handles.h"
 #include "txn/admission.h"
+#include "txn/copy_watch.h"
 
 namespace tidesdb {
 
@@ -51,9 +52,9 @@ class Session {
 
   /*
     Registers with the server, begins the transaction where none runs, and a statement where none is open.
-    `table_level` is the table's ISOLATION_LEVEL. Returns 0 or an error for the server.
+    `level` is what level_for() says of the table, or that of a copy. Returns 0 or an error for the server.
   */
-  int enter_statement(int table_level, bool may_write);
+  int enter_statement(int level, bool may_write);
   /* START TRANSACTION WITH CONSISTENT SNAPSHOT. */
   int start_snapshot();
 
@@ -108,6 +109,9 @@ class Session {
   void note_copied_row(query_id_t statement, uint64_t expiry) { copied_row_ = {statement, expiry}; }
   const CopiedRow &copied_row() const { return copied_row_; }
 
+  /* Tables that the statement copies, beside others who write to them. Returns 0 or an error. */
+  int watch_copied(const std::string &family_name);
+
   /* Statements of those that the last wait of this session waited for (tidesdb_print_all_conflicts). */
   void remember_holder(std::string statement) { holder_statement_ = std::move(statement); }
 
@@ -119,6 +123,7 @@ class Session {
   void end() {
     state_ = State::IDLE;
     statement_open_ = false;
+    copied_.clear();
     place_.leave();
   }
   void end_statement();
@@ -144,6 +149,7 @@ class Session {
   ulonglong lock_timeout_ms_ = ~0ULL - 1;
   uint duplicate_key_ = MAX_KEY;
   CopiedRow copied_row_;
+  CopyWatches copied_;
   std::string error_text_;
   std::string holder_statement_;
 };

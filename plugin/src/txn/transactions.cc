@@ -12,6 +12,7 @@
 #include "sql_class.h"
 
 #include "store/store.h"
+#include "txn/copy_watch.h"
 #include "txn/session.h"
 #include "txn/xid.h"
 
@@ -134,6 +135,7 @@ int xa_answer(int status, const char *what) {
 int commit_by_xid(XID *xid) {
   EncodedXid encoded;
   encode_xid(*xid, &encoded);
+  note_decision(encoded.bytes, encoded.size);
   return xa_answer(tidesdb_commit_by_xid(plugin.db, encoded.bytes, encoded.size),
                    "commit of a prepared transaction");
 }

@@ -12,7 +12,7 @@ use crate::measure::statistics::{Ratio, Verdict};
 use crate::run::{Metric, Run};
 
 /// Figures of a line at most: what fits.
-const FIGURES: usize = 4;
+const FIGURES: usize = 6;
 
 /// The table.
 pub fn render(kept: &Kept) -> String {
@@ -22,11 +22,6 @@ pub fn render(kept: &Kept) -> String {
     if let Some(why) = &run.ended_early {
         let _ = writeln!(text, "ENDED EARLY: {why}");
     }
-    let shown: Vec<usize> = (0..run.metrics.len())
-        .filter(|at| run.metrics[*at].main)
-        .filter(|at| summary.groups.iter().any(|g| g.figures[*at].is_some()))
-        .take(FIGURES)
-        .collect();
     let rounds = summary.rounds;
     let _ = writeln!(
         text,
@@ -42,10 +37,12 @@ pub fn render(kept: &Kept) -> String {
         }
     );
     let mut head = None;
+    let mut shown = Vec::new();
     for group in ordered(&summary) {
         let title = title(&summary, group);
         if head.as_ref() != Some(&title) {
             let _ = writeln!(text, "\n{}", if title.is_empty() { "all" } else { &title });
+            shown = main_figures(run, &summary, &title);
             head = Some(title);
         }
         let name =
@@ -61,6 +58,16 @@ pub fn render(kept: &Kept) -> String {
         }
     }
     text + &beside(run, &summary, kept) + &notes(run)
+}
+
+/// The main figures that one of the competitors has under this title: another phase has others.
+fn main_figures(run: &Run, summary: &Summary, head: &str) -> Vec<usize> {
+    let groups: Vec<&Group> = summary.groups.iter().filter(|group| title(summary, group) == head).collect();
+    (0..run.metrics.len())
+        .filter(|at| run.metrics[*at].main)
+        .filter(|at| groups.iter().any(|group| group.figures[*at].is_some()))
+        .take(FIGURES)
+        .collect()
 }
 
 /// Competitors under each other where all else is equal.
@@ -173,6 +180,7 @@ mod tests {
     use super::super::driver::tests::bound;
     use super::super::groups::tests::{cell, run};
     use super::*;
+    use crate::run::Better;
     use std::path::PathBuf;
 
     #[test]
@@ -210,6 +218,22 @@ mod tests {
         let ratio = Ratio { median: 1.5, low: 1e-9, high: 1e12, verdict: Verdict::None };
         assert_eq!(ratio_text(&ratio, 2), "x 1.50 (< 0.01 to > 100), no difference");
         assert_eq!(ratio_text(&ratio, 1), "x 1.50");
+    }
+
+    #[test]
+    fn each_block_has_the_figures_that_its_lines_have() {
+        let mut run = run();
+        run.axes[1].values.push("16".to_string());
+        run.metrics.push(Metric::main("reads_per_s", "Reads", "1/s", Better::Higher));
+        let mut reading = cell("A", "16", 1, 0.0);
+        reading.figures.clear();
+        reading.figure("reads_per_s", 7.0);
+        let cells = vec![cell("A", "8", 1, 120.0), reading];
+        let text = render(&Kept { folder: PathBuf::new(), run, cells });
+        let (writes, reads) = text.split_once("threads 16").expect("two blocks");
+        assert!(!writes.contains("Reads") && writes.contains("120 1/s"), "{text}");
+        assert!(reads.contains("Reads") && !reads.contains("120 1/s"), "{text}");
+        assert!(!text.contains(" -\n"), "{text}");
     }
 
     #[test]

@@ -46,7 +46,7 @@ use crate::db::view::ReadView;
 use crate::error::{Error, Result};
 use crate::io::DirectoryLock;
 use crate::iter::KeyRange;
-use crate::lock::{LockManager, Owner};
+use crate::lock::{LockManager, Owner, TableMode};
 use crate::memtable::ArenaPool;
 use crate::options::{FamilyOptions, LogLevel, Options, SyncMode};
 use crate::txn::cursor::Cursor;
@@ -415,6 +415,18 @@ impl Db {
     /// Xids of prepared transactions that have no owner: recovery found them, or their owner went away.
     pub fn prepared(&self) -> Vec<Vec<u8>> {
         self.store.orphans.lock().keys().cloned().collect()
+    }
+
+    /// Whether the prepared transaction without an owner that has this xid has changed the family, or locked it or
+    /// keys of it for a change. False also when there is none.
+    pub fn prepared_changes(&self, xid: &[u8], family: &Family) -> bool {
+        let owner = self.store.orphans.lock().get(xid).map(Orphan::owner);
+        owner.is_some_and(|owner| self.store.locks.holds_table(&owner, family.id(), TableMode::IntentExclusive))
+    }
+
+    /// Whether the store has, or may have had, keys that expire.
+    pub fn has_expiring_keys(&self) -> bool {
+        self.store.expiry.is_used()
     }
 
     /// Commits a prepared transaction without an owner, durably; false when there is none of this xid.

@@ -23,6 +23,13 @@ pub(crate) struct Orphan {
     owner: Arc<Owner>,
 }
 
+impl Orphan {
+    /// Who holds its locks.
+    pub(crate) fn owner(&self) -> Arc<Owner> {
+        self.owner.clone()
+    }
+}
+
 impl Store {
     /// Adopts what recovery found prepared and logged again from `segment` on: takes the locks again that the
     /// records tell, and those on the written keys.
