@@ -67,9 +67,10 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   if (!session_) return HA_ERR_OUT_OF_MEM;
   const int command = thd_sql_command(thd);
   copies_rows_ = may_copy_rows(command);
-  /* A copy is of one moment, at every level. */
+  /* A copy is of one moment, the statement's; what others commit meanwhile is brought into it then, and is newer
+     than that. */
   const int of_table = open_table_->isolation_level();
-  const int level = copies_rows_ ? TIDESDB_REPEATABLE_READ : Session::level_for(thd, of_table);
+  const int level = copies_rows_ ? TIDESDB_READ_COMMITTED : Session::level_for(thd, of_table);
   if (const int error = session_->enter_statement(level, may_write)) return error;
   if (may_write || command != SQLCOM_SELECT) enter_expiry(thd);
   keep_position_ = command == SQLCOM_HA_READ;

@@ -641,7 +641,7 @@ fn look_for_kill(txn: &Transaction, steps: &mut u32) -> Result<()> {
 /// The gap around a missing key: from behind the live key before it up to the one after it. Looks past a
 /// bounded number of deleted keys; an end found so is nearer than it could be.
 pub(crate) fn gap_around(store: &Store, family: FamilyId, key: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
-    const DEAD_KEYS: usize = 64;
+    const DEAD_KEYS: usize = 8;
     let mut merge = Merge::new(store.view().sources(family, MAX_SEQ, &[])?);
     merge.seek(key)?;
     let mut steps = 0;
