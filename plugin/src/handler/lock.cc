@@ -67,8 +67,8 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   if (!session_) return HA_ERR_OUT_OF_MEM;
   const int command = thd_sql_command(thd);
   copies_rows_ = may_copy_rows(command);
-  /* A copy is of one moment, the statement's; what others commit meanwhile is brought into it then, and is newer
-     than that. */
+  /* A copy is of one moment, the statement's; what others commit meanwhile is brought into it then, and is
+     newer than that. */
   const int of_table = open_table_->isolation_level();
   const int level = copies_rows_ ? TIDESDB_READ_COMMITTED : Session::level_for(thd, of_table);
   if (const int error = session_->enter_statement(level, may_write)) return error;
@@ -76,8 +76,7 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   keep_position_ = command == SQLCOM_HA_READ;
   changes_rows_ = may_write && command != SQLCOM_SELECT;
   /* SERIALIZABLE of the session, or of this table at REPEATABLE READ. */
-  const bool serializable =
-      session_->isolation() == TIDESDB_SERIALIZABLE || level == TIDESDB_SERIALIZABLE;
+  const bool serializable = session_->isolation() == TIDESDB_SERIALIZABLE || level == TIDESDB_SERIALIZABLE;
   serializable_read_ = serializable && row_lock_ == RowLock::NONE && command == SQLCOM_SELECT &&
                        thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
   offer_rowid_filters();

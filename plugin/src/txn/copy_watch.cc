@@ -53,14 +53,13 @@ int CopyWatches::begin(THD *thd, const std::string &family_name, ulonglong timeo
   return status;
 }
 
-bool CopyWatches::has_missed_something() {
-  TxnHandle txn;
-  if (create_txn(plugin.db, &txn) != TIDESDB_OK) return true;
+bool CopyWatches::has_missed_something(tidesdb_txn *own) {
   bool missed = false;
+  tidesdb_txn_set_lock_timeout(own, 0);
   for (const std::unique_ptr<Table> &table : tables_) {
     /* Before the look at what was noted: who is not there any more has been noted. */
-    missed |= lock_shared(txn.get(), table->family.get(), 0) != TIDESDB_OK;
-    tidesdb_txn_rollback(txn.get());
+    const int status = tidesdb_lock_table(own, table->family.get(), TIDESDB_LOCK_SHARED);
+    missed |= status != TIDESDB_OK && status != TIDESDB_NO_SUCH_FAMILY;
     std::lock_guard<std::mutex> guard(watches_mutex);
     missed |= table->missed;
   }

@@ -1,10 +1,10 @@
 /*
   What ALTER by copy must not lose while others write.
 
-  The server copies a table from one snapshot, lets others write meanwhile, and brings what they have committed
-  into the copy with the table shut at the end. It takes a change for committed when the transaction's row
-  events are written, which is before the engine commits, and it waits for transactions by their metadata
-  locks. That leaves out
+  The server copies a table from one snapshot, lets others write meanwhile, and brings what they have
+  committed into the copy with the table shut at the end. It takes a change for committed when the
+  transaction's row events are written, which is before the engine commits, and it waits for transactions by
+  their metadata locks. That leaves out
   - a prepared XA transaction whose connection is gone: it has no metadata lock any more, and may commit when
     the server has read the events for the last time;
   - a commit that fails in the engine: its events are in the copy, its changes are not in the table.
@@ -35,8 +35,9 @@ class CopyWatches {
      watches it from then on. The server keeps everybody else from writing. Status of the engine. */
   int begin(THD *thd, const std::string &family_name, ulonglong timeout_ms);
   bool is_empty() const { return tables_.empty(); }
-  /* Whether the copy may lack a change, or have one that was never committed. The table is shut. */
-  bool has_missed_something();
+  /* Whether the copy may lack a change, or have one that was never committed. The table is shut. `own` is the
+     statement's transaction, which may have locked it; its time-out for locks is 0 afterwards. */
+  bool has_missed_something(tidesdb_txn *own);
   void clear();
 
  private:

@@ -206,8 +206,26 @@ void Session::end_statement() {
   statement_open_ = false;
 }
 
+/* A copy that is not what its table is fails. */
+int Session::end_copy() {
+  if (copied_.is_empty() || state_ != State::ACTIVE) return 0;
+  const bool missed = copied_.has_missed_something(txn());
+  lock_timeout_ms_ = ~0ULL - 1;
+  copied_.clear();
+  if (!missed) return 0;
+  my_printf_error(
+      ER_UNKNOWN_ERROR,
+      "TidesDB: a prepared XA transaction whose connection is gone, or a commit that failed, changed "
+      "the table while it was copied; end it (XA RECOVER) and repeat the statement, or use "
+      "LOCK=SHARED",
+      MYF(0));
+  rollback_all();
+  return HA_ERR_GENERIC;
+}
+
 int Session::prepare(bool real) {
   if (!real) return 0; /* a statement's end: commit(thd, false) follows */
+  if (const int error = end_copy()) return error;
   if (state_ == State::ABORTED) return HA_ERR_ROLLBACK;
   if (state_ != State::ACTIVE || !tidesdb_txn_has_writes(txn())) return 0;
   renew_kill();
@@ -245,15 +263,7 @@ int Session::commit(bool real) {
     end_statement();
     return 0;
   }
-  if (!copied_.is_empty() && copied_.has_missed_something()) {
-    my_printf_error(ER_UNKNOWN_ERROR,
-                    "TidesDB: a prepared XA transaction whose connection is gone, or a commit that failed, "
-                    "changed the table while it was copied; end it (XA RECOVER) and repeat the statement, or "
-                    "use LOCK=SHARED",
-                    MYF(0));
-    rollback_all();
-    return HA_ERR_GENERIC;
-  }
+  if (const int error = end_copy()) return error;
   int status = TIDESDB_OK;
   switch (state_) {
     case State::IDLE:

@@ -127,6 +127,7 @@ class Session {
     place_.leave();
   }
   void end_statement();
+  int end_copy();
   int rollback_all();
   /* What the commit of a transaction after XA PREPARE needs. After an error the session is without it. */
   int resume_xa();
