@@ -421,7 +421,9 @@ impl Db {
     /// keys of it for a change. False also when there is none.
     pub fn prepared_changes(&self, xid: &[u8], family: &Family) -> bool {
         let owner = self.store.orphans.lock().get(xid).map(Orphan::owner);
-        owner.is_some_and(|owner| self.store.locks.holds_table(&owner, family.id(), TableMode::IntentExclusive))
+        owner.is_some_and(|owner| {
+            self.store.locks.holds_table(&owner, family.id(), TableMode::IntentExclusive)
+        })
     }
 
     /// Whether the store has, or may have had, keys that expire.

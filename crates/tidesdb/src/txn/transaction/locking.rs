@@ -86,7 +86,9 @@ impl Transaction {
             }
             return Ok(false);
         }
-        if mode == Mode::Exclusive && self.keeps_gaps() {
+        // The key's own lock keeps it from coming into being. The gap keeps others away from it longer than one
+        // statement, and it takes a search in every run to know where it ends.
+        if mode == Mode::Exclusive && self.keeps_gaps() && !self.mood.single_statement {
             let (from, to) = gap_around(&self.store, family, key)?;
             let to = to.as_deref();
             self.store.locks.lock_gap(&self.owner, family, key, &from, to, self.policy(false))?;
