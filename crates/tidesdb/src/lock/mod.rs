@@ -53,13 +53,21 @@ mod stored;
 mod wait;
 
 #[cfg(test)]
+mod deadlock_test;
+#[cfg(test)]
+mod point_test;
+#[cfg(test)]
+mod range_random_test;
+#[cfg(test)]
 mod range_test;
 #[cfg(test)]
-mod script_test;
+mod script;
 #[cfg(test)]
 mod stored_test;
 #[cfg(test)]
 mod stress_test;
+#[cfg(test)]
+mod table_test;
 
 use std::fmt;
 use std::sync::Arc;

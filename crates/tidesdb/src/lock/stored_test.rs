@@ -1,5 +1,5 @@
-//! Locks without entries. Scripts as in `script_test`; random programs with them are in `stress_test` and
-//! `range_test`.
+//! Locks without entries. Scripts as in `script`; random programs with them are in `stress_test` and
+//! `range_random_test`.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use expect_test::expect;
 use parking_lot::Mutex;
 
-use super::script_test::check;
+use super::script::check;
 use super::*;
 use crate::error::{Error, Result};
 

@@ -1,0 +1,347 @@
+//! What tests of the lock manager are written in: scripts with what they print.
+//!
+//! A line is `tN COMMAND ...`: `lock KEY S|X [POLICY]`, `table IS|IX|S|X [POLICY]`, `intent KEY
+//! [POLICY]`, `range FROM TO [POLICY]` and `gap KEY FROM TO` (`.` for an open end), `unlock KEY S|X`, `unlock_all`, `kill`, `clear_kill`, `written N`, `prefer N`, `holds`,
+//! `locked KEY S|X`, `store KEY...` (locks these keys, and those stored before, without entries, and gives the
+//! entries back), `claim KEY...` (says that they will be) and `confirm KEY...` (waits for them); or `advance MILLISECONDS` (the clock), `show` (the table), `stats`. POLICY is
+//! `wait` (the default), `wait=MILLISECONDS`, `nowait` or `skip`. Keys are in family 1 unless written
+//! `FAMILY/KEY`; a table is `FAMILY:MODE` or a mode of family 1. A call that waits prints `waits`; what
+//! it comes to is printed under the line that ended it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{mpsc, Arc};
+use std::time::Duration;
+
+use expect_test::Expect;
+use parking_lot::Mutex;
+
+use super::stored_test::Keys;
+use super::*;
+use crate::error::Error;
+use crate::types::FamilyId;
+
+#[derive(Default)]
+struct TestClock(AtomicU64);
+
+impl Clock for TestClock {
+    fn now_micros(&self) -> u64 {
+        self.0.load(SeqCst)
+    }
+}
+
+#[derive(Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl WaitObserver for Heard {
+    fn wait_begins(&self, waiter: &Owner, holders: &[u64]) {
+        self.0.lock().push(format!("t{} for {holders:?}", waiter.id()));
+    }
+    fn wait_ends(&self, waiter: &Owner) {
+        self.0.lock().push(format!("t{} ended", waiter.id()));
+    }
+    /// Appliers with odd numbers are of one group.
+    fn gaps_conflict(&self, a: &Owner, b: &Owner) -> bool {
+        (a.id() | b.id()) % 2 == 0
+    }
+}
+
+struct Pending {
+    answer: mpsc::Receiver<String>,
+    deadline: Option<u64>,
+}
+
+struct Script {
+    locks: Arc<LockManager>,
+    clock: Arc<TestClock>,
+    heard: Arc<Heard>,
+    owners: BTreeMap<u64, Arc<Owner>>,
+    pending: BTreeMap<u64, Pending>,
+    stored: BTreeMap<u64, BTreeSet<Vec<u8>>>,
+    out: String,
+}
+
+fn answer(result: Result<Option<Granted>, Error>) -> String {
+    match result {
+        Ok(Some(Granted::New)) => "new".into(),
+        Ok(Some(Granted::AlreadyHeld | Granted::ByTable)) => "held".into(),
+        Ok(None) => "skipped".into(),
+        Err(Error::Deadlock) => "DEADLOCK".into(),
+        Err(Error::LockTimeout) => "TIMEOUT".into(),
+        Err(Error::Interrupted) => "KILLED".into(),
+        Err(e) => e.to_string(),
+    }
+}
+
+fn mode(word: &str) -> Mode {
+    match word {
+        "S" => Mode::Shared,
+        "X" => Mode::Exclusive,
+        other => panic!("{other} is no mode"),
+    }
+}
+
+fn key(word: &str) -> (FamilyId, Vec<u8>) {
+    match word.split_once('/') {
+        Some((family, key)) => (family.parse().unwrap(), key.into()),
+        None => (1, word.into()),
+    }
+}
+
+impl Script {
+    fn new(options: LockOptions) -> Script {
+        let clock = Arc::new(TestClock::default());
+        let heard = Arc::new(Heard::default());
+        Script {
+            locks: Arc::new(LockManager::with_options(Some(heard.clone()), clock.clone(), options)),
+            clock,
+            heard,
+            owners: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            stored: BTreeMap::new(),
+            out: String::new(),
+        }
+    }
+
+    fn run(mut self, script: &str, expected: Expect) {
+        for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
+            self.line(line);
+        }
+        for owner in self.owners.values() {
+            assert!(!self.pending.contains_key(&owner.id()), "t{} waits at the end", owner.id());
+            self.locks.unlock_all(owner);
+        }
+        let stats = self.locks.stats();
+        assert_eq!((stats.held, stats.entries, stats.ranges, stats.waiting), (0, 0, 0, 0));
+        expected.assert_eq(&self.out);
+    }
+
+    fn line(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut say = String::new();
+        match words[..] {
+            ["show"] => say = format!("\n{}", picture(&self.locks.dump())).trim_end().into(),
+            ["stats"] => {
+                let s = self.locks.stats();
+                say = format!(
+                    "waits {} deadlocks {} timeouts {} kills {} escalations {} chain {} held {}",
+                    s.waits, s.deadlocks, s.timeouts, s.kills, s.escalations, s.chain_max, s.held
+                );
+            }
+            ["heard"] => say = format!("{:?}", std::mem::take(&mut *self.heard.0.lock())),
+            ["advance", ms] => {
+                let ms: u64 = ms.parse().unwrap();
+                self.clock.0.fetch_add(ms * 1000, SeqCst);
+            }
+            ["attach", family, table] => {
+                let done = self.locks.attach_family(family.parse().unwrap(), table.parse().unwrap());
+                say = format!("{done:?}");
+            }
+            [who, ref command @ ..] => say = self.command(who[1..].parse().unwrap(), command),
+            [] => {}
+        }
+        self.out +=
+            &format!("{line}{}{say}\n", if say.is_empty() || say.starts_with('\n') { "" } else { ": " });
+        self.settle(line);
+    }
+
+    fn command(&mut self, who: u64, command: &[&str]) -> String {
+        assert!(
+            !self.pending.contains_key(&who) || command[0] == "kill",
+            "t{who} waits and cannot {command:?}"
+        );
+        let owner = self
+            .owners
+            .entry(who)
+            .or_insert_with(|| {
+                let owner = Owner::new(who);
+                owner.set_cookie(who * 100);
+                owner
+            })
+            .clone();
+        let locks = self.locks.clone();
+        let policy = |word: Option<&&str>| match word {
+            None | Some(&"wait") => Policy::Wait(None),
+            Some(&"nowait") => Policy::NoWait,
+            Some(&"skip") => Policy::Skip,
+            Some(word) => Policy::Wait(Some(Duration::from_millis(
+                word.strip_prefix("wait=").expect("a policy").parse().unwrap(),
+            ))),
+        };
+        match command {
+            ["lock", k, m, p @ ..] => {
+                let ((family, key), mode, policy) = (key(k), mode(m), policy(p.first()));
+                self.call(who, policy, move || answer(locks.lock_point(&owner, family, &key, mode, policy)))
+            }
+            ["intent", k, p @ ..] => {
+                let ((family, key), policy) = (key(k), policy(p.first()));
+                self.call(who, policy, move || match locks.put_intent(&owner, family, &key, policy) {
+                    Ok(Some(Intent { granted, waited: true })) => answer(Ok(Some(granted))) + " after a wait",
+                    other => answer(other.map(|i| i.map(|i| i.granted))),
+                })
+            }
+            ["table", m, p @ ..] => {
+                let (family, m) = m.split_once(':').unwrap_or(("1", m));
+                let family: FamilyId = family.parse().unwrap();
+                let policy = policy(p.first());
+                let mode = match m {
+                    "IS" => TableMode::IntentShared,
+                    "IX" => TableMode::IntentExclusive,
+                    "S" => TableMode::Shared,
+                    "X" => TableMode::Exclusive,
+                    other => panic!("{other} is no table mode"),
+                };
+                self.call(who, policy, move || {
+                    answer(locks.lock_table(&owner, family, mode, policy).map(Some))
+                })
+            }
+            ["range", from, to, p @ ..] => {
+                let ((family, from), policy) = (key(from), policy(p.first()));
+                let to = (*to != ".").then(|| to.as_bytes().to_vec());
+                let from = if from == b"." { Vec::new() } else { from };
+                self.call(who, policy, move || {
+                    let done = locks.lock_range(&owner, family, &from, to.as_deref(), policy);
+                    match done {
+                        Ok(()) => "free".into(),
+                        Err(e) => answer(Err(e)),
+                    }
+                })
+            }
+            ["gap", k, from, to] => {
+                let (family, k) = key(k);
+                let from = if *from == "." { "" } else { from };
+                let to = (*to != ".").then_some(to.as_bytes());
+                let done = locks.lock_gap(&owner, family, &k, from.as_bytes(), to, Policy::NoWait);
+                done.map_or_else(|e| e.to_string(), |()| String::new())
+            }
+            ["applier"] => {
+                owner.set_applier(true);
+                String::new()
+            }
+            ["unlock", k, m] => {
+                let (family, key) = key(k);
+                locks.unlock_point(&owner, family, &key, mode(m));
+                String::new()
+            }
+            ["unlock_all"] => {
+                self.stored.remove(&who);
+                locks.unlock_all(&owner);
+                String::new()
+            }
+            ["kill"] => {
+                locks.kill(&owner);
+                String::new()
+            }
+            ["clear_kill"] => {
+                locks.clear_kill(&owner);
+                String::new()
+            }
+            ["written", n] => {
+                owner.set_written(n.parse().unwrap());
+                String::new()
+            }
+            ["prefer", n] => {
+                owner.set_preference(n.parse().unwrap());
+                String::new()
+            }
+            ["store", ref keys @ ..] => {
+                let stored = self.stored.entry(who).or_default();
+                stored.extend(keys.iter().map(|k| key(k).1));
+                locks.store_locks(&owner, 1, Arc::new(Keys(stored.clone())));
+                locks.release_stored(&owner, &mut |family, key| family == 1 && stored.contains(key));
+                String::new()
+            }
+            ["claim", ref keys @ ..] => {
+                let stored = self.stored.entry(who).or_default();
+                stored.extend(keys.iter().map(|k| key(k).1));
+                locks.claim(&owner, 1, Arc::new(Keys(stored.clone())));
+                String::new()
+            }
+            ["confirm", ref keys @ ..] => {
+                let keys: Vec<Vec<u8>> = keys.iter().map(|k| key(k).1).collect();
+                self.call(who, Policy::Wait(None), move || {
+                    let fresh = || keys.iter().map(Vec::as_slice);
+                    match locks.confirm(&owner, 1, fresh, Policy::Wait(None)) {
+                        Ok(()) => "confirmed".into(),
+                        Err(e) => answer(Err(e)),
+                    }
+                })
+            }
+            ["holds"] => locks.holds_anything(&owner).to_string(),
+            ["locked", k, m] => {
+                let (family, key) = key(k);
+                locks.is_locked_by_other(&owner, family, &key, mode(m)).to_string()
+            }
+            other => panic!("{other:?} is no command"),
+        }
+    }
+
+    /// Runs a call on a thread of its own; returns when it answered or waits.
+    fn call(&mut self, who: u64, policy: Policy, call: impl FnOnce() -> String + Send + 'static) -> String {
+        let (send, answer) = mpsc::channel();
+        std::thread::spawn(move || drop(send.send(call())));
+        let deadline = match policy {
+            Policy::Wait(Some(limit)) => Some(self.clock.now_micros() + limit.as_micros() as u64),
+            _ => None,
+        };
+        match self.answered_or_waits(who, &answer) {
+            Some(answer) => answer,
+            None => {
+                self.pending.insert(who, Pending { answer, deadline });
+                "waits".into()
+            }
+        }
+    }
+
+    fn answered_or_waits(&self, who: u64, answer: &mpsc::Receiver<String>) -> Option<String> {
+        let owner = &self.owners[&who];
+        for _ in 0..200_000 {
+            if let Ok(answer) = answer.recv_timeout(Duration::from_micros(50)) {
+                return Some(answer);
+            }
+            if owner.waits_at.lock().is_some() {
+                // The check takes the wait latch: a search for deadlocks is over behind it.
+                self.locks.check();
+                if owner.waits_at.lock().is_some() {
+                    return None;
+                }
+            }
+        }
+        panic!("t{who} neither answered nor waits");
+    }
+
+    /// Prints what waits came to that the last line ended.
+    fn settle(&mut self, line: &str) {
+        let now = self.clock.now_micros();
+        loop {
+            let mut ended = Vec::new();
+            for (&who, pending) in &self.pending {
+                let killed = line == format!("t{who} kill");
+                let late = pending.deadline.is_some_and(|d| d <= now);
+                if killed || late {
+                    self.locks.look_at_the_clock(&self.owners[&who]);
+                    let answer = pending.answer.recv_timeout(Duration::from_secs(10));
+                    ended.push((who, answer.expect("the wait ends")));
+                } else if let Some(answer) = self.answered_or_waits(who, &pending.answer) {
+                    ended.push((who, answer));
+                }
+            }
+            if ended.is_empty() {
+                break;
+            }
+            for (who, answer) in ended {
+                self.pending.remove(&who);
+                self.out += &format!("    t{who}: {answer}\n");
+            }
+        }
+        self.locks.check();
+    }
+}
+
+pub(super) fn check(script: &str, expected: Expect) {
+    check_with(LockOptions { shards: 2, ..LockOptions::default() }, script, expected);
+}
+
+pub(super) fn check_with(options: LockOptions, script: &str, expected: Expect) {
+    Script::new(options).run(script, expected);
+}

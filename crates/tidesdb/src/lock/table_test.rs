@@ -1,0 +1,203 @@
+//! Locks on tables beside those on keys. Scripts (see [`super::script`]).
+
+use expect_test::expect;
+
+use super::script::check;
+use super::*;
+
+#[test]
+fn table_locks_and_row_locks_meet() {
+    check(
+        "t1 lock a X
+         show
+         t2 table S
+         t3 table IS
+         t4 table IX
+         t5 table X wait=10
+         t1 table S nowait
+         show
+         advance 10
+         t1 unlock_all
+         t2 lock z S
+         t2 lock z X wait=10
+         advance 10
+         t2 unlock_all
+         show",
+        expect![[r#"
+            t1 lock a X: new
+            show
+            1/table  t1:IX
+            1/a      t1:X
+            t2 table S: waits
+            t3 table IS: new
+            t4 table IX: waits
+            t5 table X wait=10: waits
+            t1 table S nowait: new
+            show
+            1/table  t1:SIX t3:IS | t2:S t4:IX t5:X
+            1/a      t1:X
+            advance 10
+                t5: TIMEOUT
+            t1 unlock_all
+                t2: new
+            t2 lock z S: held
+            t2 lock z X wait=10: new
+            advance 10
+            t2 unlock_all
+                t4: new
+            show
+            1/table  t3:IS t4:IX
+        "#]],
+    );
+}
+
+#[test]
+fn an_exclusive_table_lock_makes_row_locks_needless() {
+    check(
+        "t1 table X
+         t1 lock a X
+         t1 unlock a X
+         t2 lock a S skip
+         t2 lock a S nowait
+         t2 locked a S
+         t1 unlock_all
+         t2 lock a S",
+        expect![[r#"
+            t1 table X: new
+            t1 lock a X: held
+            t1 unlock a X
+            t2 lock a S skip: skipped
+            t2 lock a S nowait: TIMEOUT
+            t2 locked a S: true
+            t1 unlock_all
+            t2 lock a S: new
+        "#]],
+    );
+}
+
+#[test]
+fn locks_of_an_index_come_under_the_lock_of_its_table() {
+    check(
+        "attach 2 1
+         attach 2 1
+         attach 3 2
+         t1 lock 2/i X
+         show
+         t2 table 1:S nowait
+         t2 table 2:X nowait
+         attach 1 5
+         attach 9 9",
+        expect![[r#"
+            attach 2 1: Ok(())
+            attach 2 1: Ok(())
+            attach 3 2: Err(InvalidArgument("family 2 cannot be the table of family 3"))
+            t1 lock 2/i X: new
+            show
+            1/table  t1:IX
+            2/i      t1:X
+            t2 table 1:S nowait: TIMEOUT
+            t2 table 2:X nowait: TIMEOUT
+            attach 1 5: Err(InvalidArgument("family 1 is in use and cannot be attached to 5"))
+            attach 9 9: Err(InvalidArgument("family 9 cannot be the table of family 9"))
+        "#]],
+    );
+}
+
+#[test]
+fn row_locks_escalate_to_a_table_lock() {
+    Script::new(LockOptions { max_locks: 3, max_total: 0, escalate: true, shards: 2 }).run(
+        "attach 2 1
+         t1 lock a X
+         t1 lock 2/b S
+         t1 lock 3/c S
+         show
+         t2 lock z S
+         t1 lock d X
+         show
+         t2 unlock_all
+         show
+         t1 lock d X
+         t1 lock 3/e S
+         t1 lock 3/f S
+         t2 lock 3/e S
+         t1 lock 3/g S
+         show
+         stats",
+        expect![[r#"
+            attach 2 1: Ok(())
+            t1 lock a X: new
+            t1 lock 2/b S: new
+            t1 lock 3/c S: new
+            show
+            1/table  t1:IX
+            1/a      t1:X
+            2/b      t1:S
+            3/table  t1:IS
+            3/c      t1:S
+            t2 lock z S: new
+            t1 lock d X: waits
+            show
+            1/table  t1:IX t2:IS | t1:X
+            1/a      t1:X
+            1/z      t2:S
+            2/b      t1:S
+            3/table  t1:IS
+            3/c      t1:S
+            t2 unlock_all
+                t1: held
+            show
+            1/table  t1:X
+            3/table  t1:IS
+            3/c      t1:S
+            t1 lock d X: held
+            t1 lock 3/e S: new
+            t1 lock 3/f S: new
+            t2 lock 3/e S: new
+            t1 lock 3/g S: held
+            show
+            1/table  t1:X
+            3/table  t1:S t2:IS
+            3/e      t2:S
+            stats: waits 1 deadlocks 0 timeouts 0 kills 0 escalations 2 chain 0 held 4
+        "#]],
+    );
+    Script::new(LockOptions { max_locks: 2, max_total: 0, escalate: true, shards: 2 }).run(
+        "t1 lock a S
+         t1 lock b S
+         t2 lock x X
+         t1 lock c S nowait
+         t1 lock c S wait=10
+         advance 10
+         show",
+        expect![[r#"
+            t1 lock a S: new
+            t1 lock b S: new
+            t2 lock x X: new
+            t1 lock c S nowait: more than the 2 row locks that there may be, and others use the table
+            t1 lock c S wait=10: waits
+            advance 10
+                t1: more than the 2 row locks that there may be, and others use the table
+            show
+            1/table  t1:IS t2:IX
+            1/a      t1:S
+            1/b      t1:S
+            1/x      t2:X
+        "#]],
+    );
+    Script::new(LockOptions { max_locks: 2, max_total: 0, escalate: false, shards: 2 }).run(
+        "t1 lock a S
+         t1 lock b X
+         t1 lock b X
+         t1 lock c S
+         t1 unlock a S
+         t1 lock c S",
+        expect![[r#"
+            t1 lock a S: new
+            t1 lock b X: new
+            t1 lock b X: held
+            t1 lock c S: more than the 2 row locks that there may be, and others use the table
+            t1 unlock a S
+            t1 lock c S: new
+        "#]],
+    );
+}
