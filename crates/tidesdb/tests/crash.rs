@@ -31,7 +31,7 @@ use failing::run_with_failure;
 use programs::short_programs;
 use random::random_lives;
 use recovery::{crash_inside_recovery, goes_on, observe, recover};
-use sim::{env, open};
+use sim::{env, open, seeds};
 use state::{Expect, State};
 use tidesdb::io::faulty::{Crash, Failure, Fault, Op};
 use tidesdb::io::FaultyDisk;
@@ -134,10 +134,7 @@ fn a_crash_at_every_call_of_short_programs() {
 
 #[test]
 fn random_programs_crash_at_random_calls_life_after_life() {
-    let seeds: Vec<u64> = match std::env::var("CRASH_SEED") {
-        Ok(seed) => vec![seed.parse().expect("a number")],
-        Err(_) => (1..=env("CRASH_SEEDS", 2000)).collect(),
-    };
+    let seeds = seeds("CRASH", 2000);
     let (mut steps, mut lives) = (0, 0);
     for &seed in &seeds {
         let (s, l) = attempt(|| format!("CRASH_SEED={seed}"), || random_lives(seed));

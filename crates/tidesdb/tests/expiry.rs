@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sim::{begin, begin_as, env, open, rows, scan, tiny, tiny_family, Asked, Rng};
+use sim::{begin, begin_as, env, open, rows, scan, seeds, tiny, tiny_family, Asked, Rng};
 use tidesdb::db::family::Family;
 use tidesdb::db::shape::SegmentInfo;
 use tidesdb::io::faulty::Crash;
@@ -235,12 +235,8 @@ fn world(seed: u64) -> World {
 
 #[test]
 fn random_programs_agree_with_the_model() {
-    let seeds: Vec<u64> = match env("EXPIRY_SEED", 0) {
-        0 => (1..=env("EXPIRY_SEEDS", 40)).collect(),
-        seed => vec![seed],
-    };
     let mut buried = 0;
-    for seed in seeds {
+    for seed in seeds("EXPIRY", 40) {
         println!("seed {seed}");
         let mut world = world(seed);
         world.run(60);

@@ -1,14 +1,14 @@
 //! One random program, many configurations, one answer: nothing that shapes files, memory or threads may
 //! change what a reader sees.
 //!
-//! `METAMORPHIC_SEED` repeats one program, `METAMORPHIC_PROGRAMS` runs more.
+//! `METAMORPHIC_SEED` repeats one program, `METAMORPHIC_SEEDS` runs more.
 
 mod sim;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use sim::{begin, env, open, scan, Asked, Rng};
+use sim::{begin, open, scan, seeds, Asked, Rng};
 use tidesdb::db::family::Family;
 use tidesdb::io::FaultyDisk;
 use tidesdb::options::{Compression, FamilyOptions, Options, SyncMode};
@@ -196,11 +196,7 @@ fn play(seed: u64, options: &Options, family: &FamilyOptions, steps: u64) -> Vec
 
 #[test]
 fn one_program_has_one_answer_under_every_configuration() {
-    let seeds: Vec<u64> = match std::env::var("METAMORPHIC_SEED") {
-        Ok(seed) => vec![seed.parse().expect("a number")],
-        Err(_) => (1..=env("METAMORPHIC_PROGRAMS", 3)).collect(),
-    };
-    for seed in seeds {
+    for seed in seeds("METAMORPHIC", 3) {
         let mut right: Option<Vec<u64>> = None;
         for (name, options, family) in configurations() {
             let answers = play(seed, &options, &family, 500);

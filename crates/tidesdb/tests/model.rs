@@ -2,7 +2,7 @@
 //! beside a model that knows snapshots, own writes, locks, conflicts and duplicates. Every answer of the
 //! store is compared with the model's, with normal constants and with tiny ones.
 //!
-//! `MODEL_SEED` repeats one program, `MODEL_PROGRAMS` runs more of them.
+//! `MODEL_SEED` repeats one program, `MODEL_SEEDS` runs more of them.
 
 mod sim;
 
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reference::{refusal, Key, Model, ModelTxn, Refusal};
-use sim::{begin_as, env, open, Asked, Rng, Row};
+use sim::{begin_as, env, open, seeds, Asked, Rng, Row};
 use tidesdb::db::family::Family;
 use tidesdb::io::faulty::Crash;
 use tidesdb::io::FaultyDisk;
@@ -416,10 +416,7 @@ impl World {
 }
 
 fn programs(tiny: bool, count: u64, steps: u64) {
-    let seeds: Vec<u64> = match std::env::var("MODEL_SEED") {
-        Ok(seed) => vec![seed.parse().expect("a number")],
-        Err(_) => (1..=count).collect(),
-    };
+    let seeds = seeds("MODEL", count);
     let mut totals: BTreeMap<&'static str, u64> = BTreeMap::new();
     for seed in &seeds {
         let mut world = World::new(*seed * 2 + u64::from(tiny), tiny);
@@ -463,10 +460,10 @@ fn programs(tiny: bool, count: u64, steps: u64) {
 
 #[test]
 fn random_programs_agree_with_the_model_with_tiny_constants() {
-    programs(true, env("MODEL_PROGRAMS", 40), env("MODEL_STEPS", 800));
+    programs(true, 40, env("MODEL_STEPS", 800));
 }
 
 #[test]
 fn random_programs_agree_with_the_model_with_normal_constants() {
-    programs(false, env("MODEL_PROGRAMS", 30), env("MODEL_STEPS", 800));
+    programs(false, 30, env("MODEL_STEPS", 800));
 }

@@ -3,7 +3,6 @@
 use expect_test::expect;
 
 use super::script::check;
-use super::*;
 
 #[test]
 fn two_upgrades_are_a_deadlock() {

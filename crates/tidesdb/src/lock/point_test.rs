@@ -3,7 +3,6 @@
 use expect_test::expect;
 
 use super::script::check;
-use super::*;
 
 #[test]
 fn shared_locks_share_and_exclusive_ones_wait() {

@@ -1,7 +1,6 @@
 //! Ranges, as scripts (see [`super::script`]).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use expect_test::expect;
 

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use super::script::check;
+use super::script::{check, check_with};
 use super::*;
 
 #[test]
@@ -105,7 +105,8 @@ fn locks_of_an_index_come_under_the_lock_of_its_table() {
 
 #[test]
 fn row_locks_escalate_to_a_table_lock() {
-    Script::new(LockOptions { max_locks: 3, max_total: 0, escalate: true, shards: 2 }).run(
+    check_with(
+        LockOptions { max_locks: 3, max_total: 0, escalate: true, shards: 2 },
         "attach 2 1
          t1 lock a X
          t1 lock 2/b S
@@ -161,7 +162,8 @@ fn row_locks_escalate_to_a_table_lock() {
             stats: waits 1 deadlocks 0 timeouts 0 kills 0 escalations 2 chain 0 held 4
         "#]],
     );
-    Script::new(LockOptions { max_locks: 2, max_total: 0, escalate: true, shards: 2 }).run(
+    check_with(
+        LockOptions { max_locks: 2, max_total: 0, escalate: true, shards: 2 },
         "t1 lock a S
          t1 lock b S
          t2 lock x X
@@ -184,7 +186,8 @@ fn row_locks_escalate_to_a_table_lock() {
             1/x      t2:X
         "#]],
     );
-    Script::new(LockOptions { max_locks: 2, max_total: 0, escalate: false, shards: 2 }).run(
+    check_with(
+        LockOptions { max_locks: 2, max_total: 0, escalate: false, shards: 2 },
         "t1 lock a S
          t1 lock b X
          t1 lock b X

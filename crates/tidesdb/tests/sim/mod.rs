@@ -50,6 +50,15 @@ pub fn env(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
+/// Seeds of random programs: that of the variable `NAME_SEED`, to repeat one, else 1 to `NAME_SEEDS`, or to
+/// `usual`.
+pub fn seeds(name: &str, usual: u64) -> Vec<u64> {
+    match env(&format!("{name}_SEED"), 0) {
+        0 => (1..=env(&format!("{name}_SEEDS"), usual)).collect(),
+        seed => vec![seed],
+    }
+}
+
 /// A store with everything as small as it may be: every transition happens within a few hundred rows.
 pub fn tiny(sync_mode: SyncMode) -> Options {
     Options {

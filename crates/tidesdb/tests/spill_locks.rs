@@ -1,0 +1,308 @@
+//! Locks of transactions that outgrow memory: their rows stay theirs, others go on beside them.
+
+mod sim;
+mod spilled;
+
+use std::time::Duration;
+
+use sim::{begin, begin_as, rows, scan, Asked};
+use spilled::{key, make, options, tables};
+use tidesdb::io::FaultyDisk;
+use tidesdb::options::Options;
+use tidesdb::txn::cursor::Start;
+use tidesdb::txn::transaction::{Change, ChangeKind, Mood, ReadMode, Transaction};
+use tidesdb::Error;
+
+/// REPEATABLE READ: a key that another changed since the snapshot is a conflict.
+#[test]
+fn a_lost_update_is_still_a_conflict() {
+    let disk = FaultyDisk::new(3);
+    let (db, families) = make(&disk, &options());
+    let a = &families[0];
+    let mut txn = begin(&db);
+    assert_eq!(txn.get(a, &key(999), ReadMode::Snapshot).expect("reads"), None);
+    let mut other = begin(&db);
+    other.put(a, &key(999), b"theirs").expect("puts");
+    other.commit().expect("commits");
+    for n in 0..100 {
+        txn.put(a, &key(n), &[3; 50]).expect("puts");
+    }
+    assert!(db.stats().spilled_runs > 0);
+    assert!(matches!(txn.put(a, &key(999), b"ours"), Err(Error::Conflict)));
+    // And nobody gets between.
+    other.set_lock_timeout(Some(Duration::ZERO));
+    other.begin(Mood::default()).expect("begins");
+    assert!(matches!(other.put(a, &key(0), b"theirs"), Err(Error::LockTimeout)));
+    other.put(a, &key(998), b"theirs").expect("nobody has it");
+    other.rollback().expect("rolls back");
+    txn.rollback().expect("rolls back");
+}
+
+/// A transaction that spills locks the keys that it writes, and no others: large ones and small ones go on
+/// in one table.
+#[test]
+fn large_transactions_share_a_table_and_keep_their_rows() {
+    let disk = FaultyDisk::new(11);
+    let (db, families) = make(&disk, &options());
+    let a = &families[0];
+    let (mut one, mut two) = (begin(&db), begin(&db));
+    let mut small = begin(&db);
+    for txn in [&mut one, &mut two, &mut small] {
+        txn.set_lock_timeout(Some(Duration::ZERO));
+    }
+    for n in 0..600 {
+        one.insert(a, &key(3 * n), &[1; 50]).expect("inserts");
+        two.insert(a, &key(3 * n + 1), &[2; 50]).expect("inserts");
+        if n % 50 == 49 {
+            small.insert(a, &key(3 * n + 2), &[3; 50]).expect("inserts");
+            for mine in [0, 3 * n, 1, 3 * n + 1] {
+                let refused = small.get(a, &key(mine), ReadMode::Shared);
+                assert!(matches!(refused, Err(Error::LockTimeout)), "{mine}: {refused:?}");
+            }
+            small.commit().expect("commits");
+            small.begin(Mood::default()).expect("begins");
+        }
+    }
+    assert!(db.stats().spilled_runs > 30, "{:?}", db.stats());
+    assert!(matches!(one.put(a, &key(1), b"ours"), Err(Error::LockTimeout)));
+    one.commit().expect("commits");
+    let ours = small.get(a, &key(0), ReadMode::Exclusive).expect("free");
+    assert_eq!(ours, Some(vec![1; 50]));
+    two.put(a, &key(3), b"after one").expect("free");
+    two.commit().expect("commits");
+    small.rollback().expect("rolls back");
+    assert_eq!(rows(&db, a).expect("reads").len(), 600 + 600 + 12);
+    assert!(!small.holds_locks());
+}
+
+/// Two large transactions that want each other's rows: one is the victim of the deadlock, the other commits.
+#[test]
+fn a_deadlock_of_two_large_ones_ends_one() {
+    let disk = FaultyDisk::new(12);
+    let (db, families) = make(&disk, &options());
+    let a = &families[0];
+    let ready = std::sync::Barrier::new(2);
+    let ended: Vec<bool> = std::thread::scope(|scope| {
+        let run = |who: u64| {
+            let (db, ready) = (&db, &ready);
+            move || {
+                let mut txn = begin(db);
+                for n in 0..200 {
+                    txn.put(a, &key(2 * n + who), &[who as u8; 50]).expect("puts");
+                }
+                ready.wait();
+                let done = txn.put(a, &key(1 - who), b"the other's");
+                match done {
+                    Ok(()) => txn.commit().expect("commits"),
+                    Err(Error::Deadlock) => txn.rollback().expect("rolls back"),
+                    Err(error) => panic!("{error}"),
+                }
+                done.is_ok()
+            }
+        };
+        let threads = [scope.spawn(run(0)), scope.spawn(run(1))];
+        threads.into_iter().map(|thread| thread.join().expect("ends")).collect()
+    });
+    assert_eq!(ended.iter().filter(|done| **done).count(), 1, "{ended:?}");
+    let winner = u8::from(ended[1]);
+    let all = rows(&db, a).expect("reads");
+    assert_eq!(all.len(), 201);
+    assert_eq!(all.iter().filter(|(_, value)| *value == vec![winner; 50]).count(), 200);
+}
+
+/// ROLLBACK TO SAVEPOINT keeps the locks on what it undoes; they go with the transaction.
+#[test]
+fn what_a_savepoint_undoes_stays_locked() {
+    let disk = FaultyDisk::new(13);
+    let (db, families) = make(&disk, &options());
+    let a = &families[0];
+    let before = tables(&disk);
+    let mut txn = begin(&db);
+    txn.put(a, &key(0), b"kept").expect("puts");
+    let savepoint = txn.savepoint_set().expect("sets");
+    for round in 0..3 {
+        for n in 1..400 {
+            txn.put(a, &key(n), &[round; 50]).expect("puts");
+        }
+        txn.savepoint_rollback(savepoint).expect("rolls back");
+    }
+    let mut other = begin(&db);
+    other.set_lock_timeout(Some(Duration::ZERO));
+    for n in [1, 200, 399] {
+        assert!(matches!(other.put(a, &key(n), b"theirs"), Err(Error::LockTimeout)), "{n}");
+    }
+    other.put(a, &key(400), b"theirs").expect("puts");
+    txn.commit().expect("commits");
+    other.put(a, &key(1), b"theirs").expect("free");
+    other.commit().expect("commits");
+    assert_eq!(rows(&db, a).expect("reads").len(), 3);
+    assert!(tables(&disk) <= before + 2, "{} files", tables(&disk));
+}
+
+/// A statement that fails gives the space of its files back, and with it the locks on what was in them alone;
+/// what a savepoint undid before it stays locked.
+#[test]
+fn a_failed_statement_keeps_what_a_savepoint_locked() {
+    let disk = FaultyDisk::new(14);
+    let (db, families) = make(&disk, &options());
+    let a = &families[0];
+    let mut txn = begin(&db);
+    let savepoint = txn.savepoint_set().expect("sets");
+    for n in 1..400 {
+        txn.put(a, &key(n), &[1; 50]).expect("puts");
+    }
+    txn.savepoint_rollback(savepoint).expect("rolls back");
+    let kept = tables(&disk);
+    txn.statement_begin(true, Duration::ZERO).expect("begins");
+    for n in 1000..2000 {
+        txn.put(a, &key(n), &[2; 50]).expect("puts");
+    }
+    assert!(tables(&disk) > kept);
+    txn.statement_rollback();
+    assert_eq!(tables(&disk), kept);
+    let mut other = begin(&db);
+    other.set_lock_timeout(Some(Duration::ZERO));
+    for n in [1, 200, 399] {
+        assert!(matches!(other.put(a, &key(n), b"theirs"), Err(Error::LockTimeout)), "{n}");
+    }
+    other.put(a, &key(1100), b"theirs").expect("its files are gone");
+    other.rollback().expect("rolls back");
+    txn.commit().expect("commits");
+}
+
+/// A key that is locked by itself waits and keeps others out, also where entries are locked by the run that they
+/// go to.
+#[test]
+fn a_key_is_locked_without_a_change() {
+    let disk = FaultyDisk::new(15);
+    let (db, families) = make(&disk, &options());
+    let a = &families[0];
+    let mut txn = begin(&db);
+    txn.rollback().expect("rolls back");
+    txn.begin(Mood { single_statement: true, ..Mood::default() }).expect("begins");
+    for n in 0..400 {
+        txn.put(a, &key(n), &[1; 50]).expect("puts");
+    }
+    assert!(db.stats().spilled_runs > 0);
+    txn.lock(a, &key(999)).expect("locks");
+    let mut other = begin(&db);
+    other.set_lock_timeout(Some(Duration::ZERO));
+    assert!(matches!(other.lock(a, &key(999)), Err(Error::LockTimeout)));
+    assert!(matches!(other.put(a, &key(999), b"theirs"), Err(Error::LockTimeout)));
+    assert!(matches!(other.lock(a, &key(1)), Err(Error::LockTimeout)));
+    txn.commit().expect("commits");
+    other.lock(a, &key(999)).expect("free");
+    other.commit().expect("commits");
+    assert!(matches!(other.lock(a, &key(999)), Err(Error::InvalidArgument(_))), "no transaction");
+    assert_eq!(rows(&db, a).expect("reads").len(), 400);
+}
+
+/// A range that was read under locks waits for the rows of a large transaction, and keeps out those that it
+/// writes later, index entries included, which no statement locks.
+#[test]
+fn ranges_and_large_transactions_meet() {
+    for single_statement in [false, true] {
+        ranges_and_a_large_transaction_meet(single_statement);
+    }
+}
+
+fn ranges_and_a_large_transaction_meet(single_statement: bool) {
+    let disk = FaultyDisk::new(14);
+    let (db, families) = make(&disk, &options());
+    let a = &families[0];
+    let range = |txn: &mut Transaction, from: u64, to: u64| {
+        let (start, mode) = (Start::AtOrAfter, ReadMode::Exclusive);
+        let asked = Asked { start, key: key(from), bound: Some(key(to)), mode, ..Asked::all(true) };
+        scan(&db, txn, a, &asked)
+    };
+    let mut large = begin_as(&db, Mood { single_statement, ..Mood::default() });
+    for n in 0..200 {
+        large.put(a, &key(2 * n), &[1; 50]).expect("puts");
+    }
+    let mut reader = begin(&db);
+    reader.set_lock_timeout(Some(Duration::ZERO));
+    assert!(matches!(range(&mut reader, 100, 200), Err(Error::LockTimeout)));
+    reader.rollback().expect("rolls back");
+    reader.begin(Mood::default()).expect("begins");
+    assert!(range(&mut reader, 500, 600).expect("nobody is there").is_empty());
+
+    large.set_lock_timeout(Some(Duration::ZERO));
+    let mut refused = 0;
+    for n in 450..650 {
+        let key = key(n);
+        let change = Change {
+            family: a,
+            key: &key,
+            kind: ChangeKind::PutEntry(&[2; 50]),
+            lock: true,
+            neutral: false,
+            expiry: 0,
+        };
+        match large.write(&[change]) {
+            Ok(()) => {}
+            Err((_, Error::LockTimeout)) => refused += 1,
+            Err((_, error)) => panic!("{error}"),
+        }
+    }
+    assert!(range(&mut reader, 500, 600).expect("still").is_empty());
+    if single_statement {
+        let prepared = large.prepare(None);
+        assert!(refused > 0 && matches!(prepared, Err(Error::LockTimeout)), "{refused}, {prepared:?}");
+        reader.commit().expect("commits");
+        large.commit().expect("commits");
+    } else {
+        assert!(refused >= 100, "each, at once: {refused}");
+        large.commit().expect("a commit does not fail for what others did");
+        reader.commit().expect("commits");
+    }
+    let all = rows(&db, a).expect("reads");
+    assert_eq!(all.iter().filter(|(_, value)| value[0] == 1).count(), 200);
+}
+
+/// Two large transactions that are prepared hold their rows in one table, over restarts, and nothing else.
+#[test]
+fn prepared_large_transactions_keep_their_rows_over_a_restart() {
+    let disk = FaultyDisk::new(15);
+    let options = Options { write_buffer_size: 32 << 10, ..options() };
+    let (mut db, mut families) = make(&disk, &options);
+    for (who, xid) in [(0u64, b"x0"), (1, b"x1")] {
+        let mut txn = begin(&db);
+        for n in 0..600 {
+            txn.put(&families[0], &key(2 * n + who), &[who as u8; 50]).expect("puts");
+        }
+        txn.put(&families[1], &key(who), b"few").expect("puts");
+        txn.prepare_dormant(xid).expect("prepares");
+    }
+    assert!(db.stats().spilled_runs > 2, "{:?}", db.stats());
+    for round in 0..3 {
+        let mut other = begin(&db);
+        other.set_lock_timeout(Some(Duration::ZERO));
+        for (family, n) in [(0, 0), (0, 1), (0, 598), (0, 1199), (1, 0), (1, 1)] {
+            let refused = other.put(&families[family], &key(n), b"theirs");
+            assert!(
+                matches!(refused, Err(Error::LockTimeout)),
+                "round {round}: {n} of {family}: {refused:?}"
+            );
+        }
+        other.put(&families[0], &key(1200), b"free").expect("nobody has it");
+        other.put(&families[1], &key(2), b"free").expect("nobody has it");
+        let mut reader = begin(&db);
+        reader.set_lock_timeout(Some(Duration::ZERO));
+        let asked = Asked { mode: ReadMode::Shared, ..Asked::all(true) };
+        assert!(matches!(scan(&db, &mut reader, &families[0], &asked), Err(Error::LockTimeout)));
+        drop((other, reader));
+        if round < 2 {
+            drop(families);
+            drop(db);
+            (db, families) = make(&disk, &options);
+        }
+    }
+    assert!(db.commit_by_xid(b"x0").expect("commits"));
+    assert!(db.rollback_by_xid(b"x1").expect("rolls back"));
+    let mut other = begin(&db);
+    other.set_lock_timeout(Some(Duration::ZERO));
+    other.put(&families[0], &key(0), b"free").expect("free");
+    other.put(&families[0], &key(1), b"free").expect("free");
+    other.rollback().expect("rolls back");
+    assert_eq!(rows(&db, &families[0]).expect("reads").len(), 600);
+}
