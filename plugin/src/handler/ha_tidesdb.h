@@ -184,6 +184,7 @@ class ha_tidesdb final : public handler {
   /* scan.cc */
   void begin_scan(uint index);
   bool reads_current_entries() const;
+  bool computes_virtual_columns();
   int choose_columns();
   int cursor_of(uint index, tidesdb_cursor **cursor);
   int row_cursor(tidesdb_cursor **cursor);

@@ -72,11 +72,16 @@ bool ha_tidesdb::reads_current_entries() const {
          session_->isolation() == TIDESDB_READ_UNCOMMITTED;
 }
 
+/*
+  With keyread on, the server leaves the index's virtual columns to us; so does its handler for partitions, which
+  compares what it has read from each in buffers of its own.
+*/
+bool ha_tidesdb::computes_virtual_columns() { return keyread_enabled() || table->part_info; }
+
 int ha_tidesdb::choose_columns() {
   if (columns_chosen_) return 0;
   const bool by_entry = scan_index_ != MAX_KEY && !is_primary(scan_index_);
-  /* With keyread on, the server leaves the index's virtual columns to us. */
-  const bool computes = by_entry && keyread_enabled() && virtual_columns_.index_has_any(scan_index_);
+  const bool computes = by_entry && computes_virtual_columns() && virtual_columns_.index_has_any(scan_index_);
   const bool whole = changes_rows_ || computes || (by_entry && reads_current_entries());
   if (!row_reader_->choose(whole ? nullptr : table->read_set)) return HA_ERR_OUT_OF_MEM;
   columns_chosen_ = true;
@@ -229,7 +234,7 @@ int ha_tidesdb::deliver_entry(const tidesdb_row &entry, uchar *buf) {
     unlock_row();
     return SKIP_ROW;
   }
-  if (error == 0 && (current_entry || keyread_enabled()))
+  if (error == 0 && (current_entry || computes_virtual_columns()))
     virtual_columns_.complete(scan_index_, nullptr, buf);
   if (error == 0 && current_entry && !entry_matches(buf, key, primary_key)) {
     give_back_other_row();
