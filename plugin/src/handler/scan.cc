@@ -73,8 +73,8 @@ bool ha_tidesdb::reads_current_entries() const {
 }
 
 /*
-  With keyread on, the server leaves the index's virtual columns to us; so does its handler for partitions, which
-  compares what it has read from each in buffers of its own.
+  With keyread on, the server leaves the index's virtual columns to us; so does its handler for partitions,
+  which compares what it has read from each in buffers of its own.
 */
 bool ha_tidesdb::computes_virtual_columns() { return keyread_enabled() || table->part_info; }
 
