@@ -1,13 +1,10 @@
 #include "ddl/exclusive_table.h"
 
-#include <mysql/plugin.h>
-
-#include <algorithm>
-
 #include "sql_class.h"
 
 #include "ddl/table_path.h"
 #include "store/store.h"
+#include "txn/lock_apart.h"
 
 namespace tidesdb {
 
@@ -26,24 +23,7 @@ int ExclusiveTable::lock(THD *thd, const std::string &table) {
 }
 
 int ExclusiveTable::lock_apart(THD *thd, tidesdb_family *family) {
-  int status = create_txn(plugin.db, &apart_);
-  if (status != TIDESDB_OK) return status;
-  tidesdb_txn_set_cookie(apart_.get(), thd);
-  tidesdb_txn_set_session(apart_.get(), thd_get_thread_id(thd));
-  ulonglong left = Session::lock_timeout_ms(thd);
-  status = tidesdb_txn_begin(apart_.get(), TIDESDB_READ_COMMITTED, 0);
-  /* KILL does not reach this transaction. */
-  constexpr ulonglong LOOK_MS = 100;
-  while (status == TIDESDB_OK) {
-    const ulonglong wait = std::min(left, LOOK_MS);
-    tidesdb_txn_set_lock_timeout(apart_.get(), wait);
-    status = tidesdb_lock_table(apart_.get(), family, TIDESDB_LOCK_EXCLUSIVE);
-    left -= wait;
-    if (status != TIDESDB_LOCK_TIMEOUT) break;
-    if (thd_killed(thd)) return TIDESDB_INTERRUPTED;
-    if (left != 0) status = TIDESDB_OK;
-  }
-  return status;
+  return tidesdb::lock_apart(thd, family, TIDESDB_LOCK_EXCLUSIVE, &apart_);
 }
 
 void ExclusiveTable::unlock_apart() {

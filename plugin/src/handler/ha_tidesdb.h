@@ -162,6 +162,7 @@ class ha_tidesdb final : public handler {
   /* lock.cc */
   void choose_row_lock(THD *thd, thr_lock_type lock_type);
   bool disk_is_short_of(THD *thd) const;
+  static bool may_copy_rows(int command);
   int enter_statement(THD *thd, bool may_write);
   int lock_table(int mode);
   int begin_change();

@@ -57,7 +57,7 @@ THR_LOCK_DATA **ha_tidesdb::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_ty
 }
 
 /* Statements of which an ALTER by copy, or its like, may be a part. */
-static bool may_copy_rows(int command) {
+bool ha_tidesdb::may_copy_rows(int command) {
   return command == SQLCOM_ALTER_TABLE || command == SQLCOM_CREATE_INDEX || command == SQLCOM_DROP_INDEX ||
          command == SQLCOM_OPTIMIZE || command == SQLCOM_REPAIR;
 }

@@ -40,8 +40,11 @@ handler::Table_flags ha_tidesdb::table_flags() const {
 */
 bool ha_tidesdb::may_be_filled_beside_writers() const {
   THD *thd = current_thd;
-  return open_table_ && !open_table_->rows_expire() && sysvars::pessimistic_locking() && thd &&
-         thd_sql_command(thd) != SQLCOM_REPAIR && tidesdb_has_expiring_keys(plugin.db) != TIDESDB_OK;
+  const int command = thd ? thd_sql_command(thd) : SQLCOM_END;
+  /* The server asks for the flags at each statement: others have their answer here. */
+  if (!open_table_ || !may_copy_rows(command) || command == SQLCOM_REPAIR) return false;
+  return !open_table_->rows_expire() && sysvars::pessimistic_locking() &&
+         tidesdb_has_expiring_keys(plugin.db) != TIDESDB_OK;
 }
 
 /*

@@ -33,7 +33,7 @@ class CopyWatches {
 
   /* Waits until no prepared transaction without a connection has changed the family, a table's rows, and
      watches it from then on. The server keeps everybody else from writing. Status of the engine. */
-  int begin(THD *thd, const std::string &family_name, ulonglong timeout_ms);
+  int begin(THD *thd, const std::string &family_name);
   bool is_empty() const { return tables_.empty(); }
   /* Whether the copy may lack a change, or have one that was never committed. The table is shut. `own` is the
      statement's transaction, which may have locked it; its time-out for locks is 0 afterwards. */

@@ -174,7 +174,7 @@ int Session::lock_definition(tidesdb_family *family) {
 }
 
 int Session::watch_copied(const std::string &family_name) {
-  const int status = copied_.begin(thd_, family_name, lock_timeout_ms(thd_));
+  const int status = copied_.begin(thd_, family_name);
   return status == TIDESDB_OK ? 0 : fail(status);
 }
 
