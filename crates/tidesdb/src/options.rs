@@ -221,6 +221,16 @@ impl Options {
         (self.write_buffer_size / 2 / LOCK_BYTES).max(LEAST)
     }
 
+    /// Bytes of changes that one transaction keeps in memory; beyond it they go to a sorted run. However large the
+    /// write buffer is, at most 8 MiB: what has outgrown a processor's caches costs more to search for each row than
+    /// to sort once and write. Not less than 4 MiB where the write buffer is no less than twice that: a commit of
+    /// runs adds to level 0.
+    pub fn spill_bound(&self) -> usize {
+        const LEAST: usize = 4 << 20;
+        const MOST: usize = 8 << 20;
+        (self.write_buffer_size / 16).clamp(LEAST, MOST).min(self.write_buffer_size / 2)
+    }
+
     /// The bound on memory in force.
     pub fn memory_limit(&self) -> u64 {
         if self.max_memory == 0 {

@@ -248,7 +248,7 @@ impl World {
         let Some((family, handle)) = self.family() else { return };
         let (key, value) = (self.key(), self.value());
         // Transactions that spill lock whole tables: they have a model of their own, in spill.rs.
-        let bound = self.options.write_buffer_size / 2;
+        let bound = self.options.spill_bound();
         if self.open[at].model.bytes + key.len() + value.len() + 64 > bound {
             self.count("large enough");
             return;

@@ -408,6 +408,44 @@ fn memory_is_bounded_and_a_rollback_leaves_nothing() {
     }
 }
 
+/// A large write buffer is no reason to search a large private batch.
+#[test]
+fn what_a_transaction_keeps_in_memory_does_not_grow_with_the_write_buffer() {
+    for (write_buffer_size, bound) in [(4 << 20, 2), (64 << 20, 4), (256 << 20, 8)] {
+        let disk = FaultyDisk::new(5);
+        let (db, families) = make(&disk, &Options { write_buffer_size, ..options() });
+        let mut txn = begin(&db);
+        let mut most = 0;
+        for n in 0..2500u64 {
+            txn.put(&families[0], &n.to_be_bytes(), &[1; 4000]).expect("puts");
+            most = most.max(db.stats().txn_memory_bytes);
+        }
+        let expected = (bound << 20) - (64 << 10)..(bound << 20) + (64 << 10);
+        assert!(expected.contains(&most), "{most} bytes in memory of a write buffer of {write_buffer_size}");
+        txn.commit().expect("commits");
+        assert_eq!(rows(&db, &families[0]).expect("reads").len(), 2500);
+    }
+}
+
+/// Level 0 gets one file of a transaction that is just beyond the bound, two of a much larger one.
+#[test]
+fn a_small_commit_of_runs_is_one_run() {
+    for (changes, runs) in [(1200u64, 1), (2400, 1), (4500, 1), (12_100, 2)] {
+        let disk = FaultyDisk::new(5);
+        let options = Options { compaction_threads: 0, write_buffer_size: 256 << 10, ..options() };
+        let (db, families) = make(&disk, &options);
+        let mut txn = begin(&db);
+        for n in 0..changes {
+            txn.put(&families[0], &(n * 7919 % 20_011).to_be_bytes(), &[n as u8; 100]).expect("puts");
+        }
+        txn.commit().expect("commits");
+        db.flush().expect("flushes");
+        let in_files = db.family_stats(&families[0]).expect("is live").runs - 1;
+        assert_eq!(in_files, runs, "{changes} changes in {} runs", db.stats().spilled_runs);
+        assert_eq!(rows(&db, &families[0]).expect("reads").len(), changes as usize);
+    }
+}
+
 /// Transactions on one table that are large only together spill, and do not stand in each other's way.
 #[test]
 fn a_crowd_on_one_table_commits() {

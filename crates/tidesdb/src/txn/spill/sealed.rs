@@ -35,6 +35,10 @@ use super::runs::{counted, raw_sources, rows_of, table_options, was_live, Runs};
 /// Most runs of a family that a commit adds to level 0.
 pub(crate) const MAX_RUNS: usize = 2;
 
+/// Runs that together are not longer than so many times what a transaction keeps in memory become one: writing
+/// them again costs less than level 0 with twice as many.
+const ONE_RUN_BOUNDS: u64 = 4;
+
 /// Version of the names' encoding.
 const NAMES_VERSION: u8 = 2;
 
@@ -71,9 +75,12 @@ impl SealedRuns {
         let mut sealed = SealedRuns { files: Vec::new(), tables: Vec::new() };
         let count = runs.list.len() + usize::from(!memory.is_empty());
         let plain = runs.list.iter().all(|run| run.is_plain()) && memory.is_plain();
+        let spilled: u64 = runs.list.iter().map(|run| run.file.len()).sum();
+        let few = count == 1
+            || (count <= MAX_RUNS && spilled > store.options.spill_bound() as u64 * ONE_RUN_BOUNDS);
         let mut file = SharedFile::new(&store.versions);
         let mut written = Vec::new();
-        if count <= MAX_RUNS && plain {
+        if few && plain {
             for (run, ordinal) in runs.list.iter().zip(1..) {
                 run.handle.sync_data()?;
                 sealed.files.push(Arc::clone(&run.file));

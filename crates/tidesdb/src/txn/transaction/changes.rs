@@ -31,9 +31,10 @@ impl Transaction {
     fn spill_if_large(&mut self) -> Result<()> {
         self.changed();
         let options = &self.store.options;
-        let (size, bound) = (self.batch.size(), options.write_buffer_size / 2);
+        let (size, bound) = (self.batch.size(), options.spill_bound());
         let all = self.store.stats.batch_bytes.load(Ordering::Relaxed);
-        let crowded = size > bound / CROWDED_SHARE && all > options.write_buffer_size as u64;
+        let crowded =
+            size > options.write_buffer_size / 2 / CROWDED_SHARE && all > options.write_buffer_size as u64;
         let many = self.batch.len() > options.lock_bound() / CROWDED_SHARE;
         if size > bound || crowded || (many && self.store.locks.is_scarce(&self.owner)) {
             return self.spill();
