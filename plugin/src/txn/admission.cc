@@ -21,7 +21,9 @@ namespace {
 /* A place is taken from who has had it for this long: a large transaction, or one that waits for something
    that the engine does not see. */
 constexpr std::chrono::milliseconds LONGEST_HOLD{20};
-/* How often the first in line looks for places that are held and not used. */
+/* After so long in line somebody looks for places that are held and not used; who has others before him looks
+   later, so that usually the first one does, and nobody has to be told that he is it: a wake-up for each
+   transaction costs more than a late look. */
 constexpr std::chrono::milliseconds LOOK{1};
 
 size_t cores() {
@@ -72,7 +74,7 @@ class Admission {
       if (now - holders_[i]->since_ >= LONGEST_HOLD || is_idle(holders_[i])) take(holders_[i]);
   }
 
-  /* Gives free places in the line's order, and wakes who is now the first of those who wait. */
+  /* Gives free places in the line's order. */
   void give_free() {
     while (!line_.empty() && holders_.size() < places()) {
       Place *first = line_.front();
@@ -80,7 +82,10 @@ class Admission {
       give(first);
       first->changed_.notify_one();
     }
-    if (!line_.empty()) line_.front()->changed_.notify_one();
+  }
+
+  size_t position(const Place *place) const {
+    return static_cast<size_t>(std::find(line_.begin(), line_.end(), place) - line_.begin());
   }
 
   std::mutex mutex_;
@@ -109,11 +114,7 @@ void Admission::enter(Place *place) {
   guard.lock();
   if (killed && place->state_ == Place::State::WAITING) place->state_ = Place::State::CANCELLED;
   while (place->state_ == Place::State::WAITING) {
-    if (line_.front() != place) {
-      place->changed_.wait(guard);
-      continue;
-    }
-    if (place->changed_.wait_for(guard, LOOK) == std::cv_status::timeout) {
+    if (place->changed_.wait_for(guard, LOOK * (position(place) + 1)) == std::cv_status::timeout) {
       take_unused();
       give_free();
     }

@@ -23,6 +23,10 @@ use crate::server::settings::{self, setting};
 use crate::server::{Data, Server, Wanted};
 use crate::telemetry::machine;
 use crate::telemetry::process::{now, process_use, Moment};
+use crate::workload::iibench::alone::Inserts;
+use crate::workload::iibench::counts::Group;
+use crate::workload::iibench::dsn::Dsn;
+use crate::workload::iibench::runner::Runner;
 use crate::workload::sysbench::{Load, Run, Sysbench, Target, Workload};
 
 /// sysbench's script of a statement that asks for nothing.
@@ -31,6 +35,10 @@ const SCRIPT: &str = include_str!("trivial.lua");
 const STATEMENTS: [&str; 2] = ["DO 1", "SELECT 1"];
 /// What TPC-C's client sends for a transaction at least: a call, and the fetch of its results.
 pub const CALL: &str = "CALL and SELECT";
+/// The engine of tables that keep nothing.
+pub const BLACKHOLE: &str = "BLACKHOLE";
+/// That of tables that are lists.
+pub const MEMORY: &str = "MEMORY";
 /// Rows of the tables: small enough for MEMORY, large enough that clients do not meet on a row.
 const ROWS: u64 = 10_000;
 /// What MEMORY can do without transactions and with hash indexes: one row at a time by its key.
@@ -60,12 +68,14 @@ pub struct Loads {
     pub calls: bool,
     /// sysbench's, on BLACKHOLE, and on MEMORY those that it can.
     pub workloads: Vec<Workload>,
+    /// The insert benchmark's, on BLACKHOLE.
+    pub inserts: Vec<Inserts>,
 }
 
 impl Loads {
     /// All that there are.
     pub fn all() -> Loads {
-        Loads { statements: true, calls: true, workloads: Workload::ALL.to_vec() }
+        Loads { statements: true, calls: true, workloads: Workload::ALL.to_vec(), inserts: Vec::new() }
     }
 }
 
@@ -134,7 +144,7 @@ impl Bench<'_> {
             progress(&format!("client, {load}"));
             all.push(self.client(load)?);
         }
-        if loads.workloads.is_empty() {
+        if loads.workloads.is_empty() && loads.inserts.is_empty() {
             return Ok(all);
         }
         let supported = client.value(
@@ -143,11 +153,15 @@ impl Bench<'_> {
         if supported != "1" {
             client.query("INSTALL SONAME 'ha_blackhole'")?;
         }
-        for (engine, workloads) in [("BLACKHOLE", &Workload::ALL[..]), ("MEMORY", &ON_MEMORY[..])] {
+        for (engine, workloads) in [(BLACKHOLE, &Workload::ALL[..]), (MEMORY, &ON_MEMORY[..])] {
             for workload in workloads.iter().filter(|w| loads.workloads.contains(w)) {
                 progress(&format!("sysbench, {workload} on {engine}"));
                 all.push(self.workload(engine, *workload)?);
             }
+        }
+        for inserts in &loads.inserts {
+            progress(&format!("client, {inserts} on {BLACKHOLE}"));
+            all.push(self.inserts(*inserts)?);
         }
         Ok(all)
     }
@@ -177,6 +191,24 @@ impl Bench<'_> {
         sysbench.prepare_on(target, 1)?;
         let run = sysbench.run_on(target, &format!("sysbench {workload} on {engine}"), 1, |_| {})?;
         Ok(of_sysbench(workload.name(), engine, &run))
+    }
+
+    fn inserts(&self, inserts: Inserts) -> Result<Ceiling> {
+        self.server.client().query("CREATE DATABASE IF NOT EXISTS ceiling_tables")?;
+        let dsn = format!("root@unix({})/ceiling_tables", self.server.socket().display());
+        let dsn = Dsn::parse(&dsn).map_err(Error::Usage)?;
+        let task = inserts.task(dsn, BLACKHOLE, self.load.threads, self.load.warm_up_s + self.load.time_s);
+        let log = self.server.directory().join(&task.log_file);
+        let mut runner = Runner::new(self.interrupt, Some(self.server.pid()), Duration::ZERO);
+        let outcome = runner.run(&task, &log, false, &mut |_| {})?.outcome;
+        if let Some(complaint) = outcome.complaints.first() {
+            return Err(Error::Load { what: task.name, message: complaint.clone() });
+        }
+        let statements = outcome.total.group(Group::Insert).done;
+        let (begin, end) = (&outcome.begin, &outcome.end);
+        let load = inserts.to_string();
+        let counts = (statements, statements);
+        Ok(ceiling(Driver::Client, (&load, BLACKHOLE), counts, (begin, end), outcome.client_cpu_s))
     }
 
     /// The laboratory's client: one thread and connection for each of the clients.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::Site;
 use crate::doctor::ceiling::{Ceiling, Ceilings, Driver};
-use crate::doctor::driver::{self, Effort, Loads, CALL};
+use crate::doctor::driver::{self, Effort, Loads, BLACKHOLE, CALL, MEMORY};
 use crate::error::{Error, Result};
 use crate::run::bound::Driven;
 use crate::run::{Bound, Run, Unbounded};
@@ -43,14 +43,15 @@ pub fn measure(wanted: &[Unbounded], site: Site<'_>, run: &mut Run) -> Result<()
 fn by_clients(wanted: &[Unbounded]) -> BTreeMap<u32, Loads> {
     let mut all = BTreeMap::new();
     for one in wanted {
-        let none = || Loads { statements: false, calls: false, workloads: Vec::new() };
+        let none = || Loads { statements: false, calls: false, workloads: Vec::new(), inserts: Vec::new() };
         let loads: &mut Loads = all.entry(one.clients).or_insert_with(none);
         match one.driven {
             Driven::Call => loads.calls = true,
             Driven::Sysbench(workload) if !loads.workloads.contains(&workload) => {
                 loads.workloads.push(workload);
             }
-            Driven::Sysbench(_) => {}
+            Driven::Inserts(inserts) if !loads.inserts.contains(&inserts) => loads.inserts.push(inserts),
+            Driven::Sysbench(_) | Driven::Inserts(_) => {}
         }
     }
     all
@@ -73,8 +74,15 @@ fn bounds(wanted: &[Unbounded], measured: &Ceilings) -> Vec<Bound> {
                 let what = format!("calls of an empty procedure, {clients} clients");
                 bound(found, "tpm", what, found.transactions_per_s * 60.0)
             })),
+            Driven::Inserts(inserts) => {
+                all.extend(measured.of(Driver::Client, &inserts.to_string(), BLACKHOLE).map(|found| {
+                    let what = format!("{inserts} on {BLACKHOLE}, {clients} clients");
+                    let rows_per_s = found.statements_per_s * f64::from(inserts.rows);
+                    bound(found, "inserts_per_s", what, rows_per_s)
+                }));
+            }
             Driven::Sysbench(workload) => {
-                for engine in ["BLACKHOLE", "MEMORY"] {
+                for engine in [BLACKHOLE, MEMORY] {
                     all.extend(measured.of(Driver::Sysbench, workload.name(), engine).map(|found| {
                         let what = format!("sysbench {workload} on {engine}, {clients} clients");
                         bound(found, "transactions_per_s", what, found.transactions_per_s)
@@ -90,6 +98,8 @@ fn bounds(wanted: &[Unbounded], measured: &Ceilings) -> Vec<Bound> {
 mod tests {
     use super::*;
     use crate::doctor::ceiling::tests::ceilings;
+    use crate::workload::iibench::alone::Inserts;
+    use crate::workload::iibench::schema::Shape;
     use crate::workload::sysbench::Workload;
 
     #[test]
@@ -120,5 +130,30 @@ mod tests {
             ]
         );
         assert_eq!(bounds[2].labels["table_size"], "20");
+    }
+
+    #[test]
+    fn the_insert_benchmark_is_told_in_rows() {
+        let shape = Shape { secondary_indexes: 3, char_fields: 1, char_length: 15, percent_compressible: 50 };
+        let inserts = Inserts { shape, rows: 50 };
+        let of = |phase: &str| Unbounded::new([("phase", phase.to_string())], Driven::Inserts(inserts), 8);
+        let wanted = [of("load"), of("delete")];
+        assert_eq!(by_clients(&wanted)[&8].inserts, [inserts], "once for both");
+        let mut measured = ceilings();
+        let found = Ceiling {
+            driver: Driver::Client,
+            load: inserts.to_string(),
+            engine: BLACKHOLE.to_string(),
+            statements_per_s: 2_000.0,
+            ..measured.ceilings[0].clone()
+        };
+        measured.ceilings.push(found);
+        let bounds = bounds(&wanted, &measured);
+        let told: Vec<_> = bounds.iter().map(|b| (&*b.labels["phase"], &*b.metric, b.value)).collect();
+        assert_eq!(told, [("load", "inserts_per_s", 100_000.0), ("delete", "inserts_per_s", 100_000.0)]);
+        assert_eq!(
+            bounds[0].what,
+            "inserts of 50 rows, 3 indexes, 1 x 15 characters on BLACKHOLE, 8 clients"
+        );
     }
 }

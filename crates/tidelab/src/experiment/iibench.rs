@@ -16,12 +16,14 @@ use super::{keep_telemetry, note_server, note_status, Site};
 use crate::error::{io_error, Error, Result};
 use crate::measure::plan::turns;
 use crate::report::result::ServerFacts;
+use crate::run::bound::{Driven, Unbounded};
 use crate::run::{self, Cell, CellId, Folder, Group, Run};
 use crate::server::engine::Engine;
 use crate::server::session::{Address, Session};
 use crate::server::settings::{Setting, COMPARISON};
 use crate::server::{Data, Server, Wanted};
 use crate::telemetry::disk;
+use crate::workload::iibench::alone::Inserts;
 use crate::workload::iibench::counts::Group as Operations;
 use crate::workload::iibench::dsn::Dsn;
 use crate::workload::iibench::queue::{self, Keys, Task};
@@ -266,6 +268,18 @@ impl run::Conductor for Conductor<'_> {
             self.preserve(engine, first.round)?;
         }
         Ok(())
+    }
+
+    /// What the writers of the phases that know no rate reach where nothing is kept.
+    fn unbounded(&self) -> Vec<Unbounded> {
+        let tasks = self.tasks(self.options.engines[0], Path::new("/"), 0).unwrap_or_default();
+        let phases = self.phases.iter().zip(&tasks);
+        let alone = |(phase, task): (&&str, &Task)| {
+            let inserts = Inserts::of(task)?;
+            let labels = [("phase", phase.to_string())];
+            Some(Unbounded::new(labels, Driven::Inserts(inserts), task.writers.threads))
+        };
+        phases.filter_map(alone).collect()
     }
 
     fn rules(&self) -> Vec<(String, String)> {

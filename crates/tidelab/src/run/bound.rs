@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::CellId;
+use crate::workload::iibench::alone::Inserts;
 use crate::workload::sysbench::Workload;
 
 /// A figure that was measured without an engine.
@@ -35,13 +36,15 @@ impl Bound {
 }
 
 /// What is driven.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driven {
     /// One of sysbench's workloads; its figure is `transactions_per_s`.
     Sysbench(Workload),
     /// A call of a procedure and the fetch of its results, by the laboratory's own client; its figure
     /// is `tpm`.
     Call,
+    /// The insert benchmark's writers; their figure is `inserts_per_s`.
+    Inserts(Inserts),
 }
 
 /// What is to be measured without an engine.

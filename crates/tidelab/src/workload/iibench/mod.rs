@@ -9,8 +9,9 @@
 //! [`windows`] says whether latencies stayed the same. [`runner`] carries tasks out one after
 //! the other and lets none count whose table does not hold what was acknowledged ([`contents`]).
 //! [`cells`] puts the figures into the form in which all runs are kept, [`session`] carries a
-//! whole queue out.
+//! whole queue out; [`alone`] is what stands beside it: writers where nothing is kept.
 
+pub mod alone;
 pub mod cells;
 pub mod clock;
 pub mod connection;
