@@ -10,7 +10,7 @@ use crate::expiry::{expiry_of, value_of, EXPIRY_LEN};
 use crate::lock::{Granted, Mode};
 use crate::types::{Effect, FamilyId, Kind, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
 
-/// Part of the bound on a transaction's memory that it may take while there are too many large ones, and of the
+/// Part of half a write buffer that a transaction may take in memory while all together take a whole one, and of the
 /// bound on locks.
 const CROWDED_SHARE: usize = 16;
 
