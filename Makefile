@@ -41,7 +41,7 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup servers prefix engine plugin links server stop shell restore test test-engine test-mtr test-suites \
   test-suites-short test-orm test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-engine experiments \
-  engine-program results plugin-at clean
+  engine-program results plugin-at plugin-pgo clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
@@ -154,7 +154,7 @@ bench-tpcc: plugin ## TPC-C, 40 warehouses, 64 MB caches and all in memory: [WAR
 # EXPERIMENT=experiments/x.toml; without it all of them, small, going on where a run was ended.
 EXPERIMENT ?=
 SIZE ?= small
-experiments: plugin engine-program ## the five documents' experiments, small: [EXPERIMENT=file] [SIZE=full]
+experiments: plugin engine-program builds-to-compare ## the five documents' experiments, small: [EXPERIMENT=file] [SIZE=full]
 	$(TIDELAB) run --prefix $(PREFIX) --plugin $(PLUGIN) --data $(BUILD)/experiments --out $(BUILD)/runs \
 	  $(if $(EXPERIMENT),--size $(SIZE) --resume $(EXPERIMENT),--all-small)
 
@@ -166,7 +166,20 @@ results: ## put a run into docs/results, with charts: NAME=name [RUN=folder] [RE
 	@[ -n "$(NAME)" ] || { echo "make results: NAME=name says what the run is called there" >&2; exit 1; }
 	$(TIDELAB) publish $(RUN) $(NAME) --out docs/results $(RESULTS_ARGS)
 
-plugin-at: setup ## the plugin of another revision, to compare with: REV=revision, into build/at/base
+# What tpcc-430 compares: the version before (REV says which), and this one with a profile where the toolchain can.
+REV ?= HEAD~50
+.PHONY: builds-to-compare
+builds-to-compare: plugin
+	@case "$(or $(EXPERIMENT),all)" in all | *tpcc-430*) \
+	  scripts/setup/packages.sh libjemalloc2 && \
+	  { [ -e $(BUILD)/at/base/ha_tidesdb.so ] || $(MAKE) --no-print-directory plugin-at; } && \
+	  { $(MAKE) --no-print-directory plugin-pgo || echo "tpcc-430 goes without a build by a profile" >&2; } ;; \
+	esac
+
+plugin-pgo: plugin ## the plugin optimised by the profile of a training load, into build/at/pgo; six minutes
+	@scripts/plugin/pgo.sh $(PREFIX) $(BUILD)/ha_tidesdb.so $(BUILD)/at/pgo
+
+plugin-at: setup ## the plugin of another revision, to compare with: [REV=revision], into build/at/base
 	@scripts/plugin/at.sh $(REV) $(BUILD)/at/base
 
 # RocksDB costs packages that nothing else needs: they are installed here, not by setup. Debian's library is built

@@ -18,12 +18,6 @@ node_is_recent() {
 mkdir -p "$LOGS"
 wanted=(chromium fonts-liberation)
 node_is_recent || wanted+=(nodejs)
-missing=$(missing_packages "${wanted[@]}")
-if [ -n "$missing" ]; then
-  logged browser-update "refreshing the package lists" as_root apt-get update -q
-  # shellcheck disable=SC2086  # a list of words
-  logged browser-install "installing $(echo $missing)" as_root env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -q --no-install-recommends $missing
-fi
+install_missing browser "${wanted[@]}"
 chromium --version >/dev/null 2>&1 || fail "the report is looked at in Chromium, and Debian's does not run here"
 node_is_recent || fail "the report's test needs Node $NODE_MINIMUM or newer, found: $(node --version 2>&1)"

@@ -11,21 +11,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . ./system-packages.sh
 
 main() {
-  local from=${1:-debian} wanted missing
+  local from=${1:-debian} wanted
   case $from in
     debian) wanted=(librocksdb-dev libclang-dev) ;;
     source) wanted=(libclang-dev) ;;
     *) fail "RocksDB comes from 'debian' or 'source', not from '$from'" ;;
   esac
   mkdir -p "$LOGS"
-  missing=$(missing_packages "${wanted[@]}")
-  if [ -n "$missing" ]; then
-    logged apt-update "refreshing the package lists" as_root apt-get update -q
-    # shellcheck disable=SC2086  # a list of words
-    logged apt-rocksdb "installing $(echo $missing)" \
-      as_root env DEBIAN_FRONTEND=noninteractive \
-      apt-get install -y -q --no-install-recommends $missing
-  fi
+  install_missing rocksdb "${wanted[@]}"
   if [ "$from" = debian ]; then
     printf 'export ROCKSDB_LIB_DIR=/usr/lib/%s ROCKSDB_INCLUDE_DIR=/usr/include\n' "$MULTIARCH"
   else

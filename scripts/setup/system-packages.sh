@@ -41,17 +41,23 @@ rust_packages() {
   fi
 }
 
+# install_missing NAME PACKAGE...: those that are not there; NAME names the logs.
+install_missing() {
+  local name=$1 missing
+  shift
+  missing=$(missing_packages "$@")
+  [ -n "$missing" ] || return 0
+  logged "$name-update" "refreshing the package lists" as_root apt-get update -q
+  # shellcheck disable=SC2086  # a list of words
+  logged "$name-install" "installing $(echo $missing)" as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -q --no-install-recommends $missing
+}
+
 install_system_packages() {
-  local wanted=("${BUILD_PACKAGES[@]}") missing
-  missing=$(missing_packages "${wanted[@]}")
-  if ! rust_is_recent || [ -n "$missing" ]; then
-    logged apt-update "refreshing the package lists" as_root apt-get update -q
-    missing="$missing $(rust_packages)"
-    # shellcheck disable=SC2086  # a list of words
-    logged apt-install "installing $(echo $missing)" \
-      as_root env DEBIAN_FRONTEND=noninteractive \
-      apt-get install -y -q --no-install-recommends $missing
-  fi
+  # Which Rust there is, the package lists say.
+  rust_is_recent || logged apt-lists "refreshing the package lists" as_root apt-get update -q
+  # shellcheck disable=SC2046  # a list of words
+  install_missing apt "${BUILD_PACKAGES[@]}" $(rust_packages)
   # An old archive keyring does not know the suite that MariaDB comes from.
   if ! [ -e "/usr/share/keyrings/debian-archive-$MARIADB_SUITE-stable.gpg" ]; then
     logged apt-keyring "renewing Debian's archive keyring" as_root sh -c \

@@ -366,6 +366,7 @@ fn compare(common: &Common, kind: Kind) -> Result<bool> {
 
     let settings = settings::comparison(&design.engines, common.cache, design.load.threads + 20);
     let wanted = Wanted {
+        allocator: None,
         prefix: &prefix,
         engines: &design.engines,
         plugin: Some(&common.places.plugin),

@@ -229,6 +229,7 @@ impl Lab<'_> {
     fn start_in(&self, directory: &Path, engine: Engine, settings: &[Setting]) -> Result<Server> {
         Server::start(
             &Wanted {
+                allocator: None,
                 prefix: self.prefix,
                 engines: &[engine],
                 plugin: Some(self.plugin),

@@ -100,6 +100,7 @@ fn start(
     let clients = tasks.iter().map(|task| task.writers.threads + task.queries.threads).max().unwrap_or(0);
     let settings = settings::of_server(&engines, options.cache, clients + 20);
     let wanted = Wanted {
+        allocator: None,
         prefix,
         engines: &engines,
         plugin: engines.contains(&Engine::TidesDb).then_some(options.plugin.as_path()),

@@ -132,7 +132,8 @@ pub(super) fn run(options: &Options) -> Result<bool> {
     let start = Instant::now();
     let interrupt = Interrupt::on_signals()?;
     let mut progress = Progress::new(&design);
-    let place = Place { prefix: &options.prefix, plugin: &options.plugin, directory, kept: None };
+    let place =
+        Place { prefix: &options.prefix, plugin: &options.plugin, allocator: None, directory, kept: None };
     let record = Experiment::new(&design, place, &settings, &interrupt, &mut progress).run(options.keep);
     progress.close();
     let run = TpccResult::new(&options.name, design, record, machine, started, start.elapsed().as_secs_f64());

@@ -92,6 +92,7 @@ pub fn measure(
     let mut settings = settings::comparison(&[Engine::InnoDb], 64, effort.threads + 20);
     settings.push(setting("max_heap_table_size", "1G"));
     let wanted = Wanted {
+        allocator: None,
         prefix,
         engines: &[Engine::InnoDb],
         plugin: None,

@@ -131,6 +131,7 @@ impl<'a> Conductor<'a> {
     fn start(&self, engine: Engine, run: &mut Run, folder: &Folder) -> Result<Server> {
         let settings = self.settings(engine)?;
         let wanted = Wanted {
+            allocator: None,
             prefix: self.site.prefix,
             engines: &[engine],
             plugin: Some(self.site.plugin),

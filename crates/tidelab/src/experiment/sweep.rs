@@ -311,6 +311,7 @@ impl<'a> Conductor<'a> {
     fn server(&self, engine: Engine, data: Data<'_>, settings: &[Setting]) -> Result<Server> {
         let engines = [engine];
         let wanted = Wanted {
+            allocator: None,
             prefix: self.site.prefix,
             engines: &engines,
             plugin: Some(self.site.plugin),

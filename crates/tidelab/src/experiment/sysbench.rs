@@ -97,6 +97,7 @@ impl<'a> Conductor<'a> {
 
     fn start(&self, run: &mut Run, folder: &Folder) -> Result<Server> {
         let wanted = Wanted {
+            allocator: None,
             prefix: self.site.prefix,
             engines: &self.design.engines,
             plugin: Some(self.site.plugin),

@@ -12,6 +12,7 @@ use crate::report::sparks::Sparks;
 use crate::report::tpcc_progress::Progress;
 use crate::run::bound::{Driven, Unbounded};
 use crate::run::{self, Axis, Better, CellId, Folder, Group, Metric, Role, Run, Series};
+use crate::server::allocator::Allocator;
 use crate::server::cnf;
 use crate::server::engine::Engine;
 use crate::server::settings::{self, Setting};
@@ -55,6 +56,11 @@ pub struct Competitor {
     /// Another plugin than the one that is named on the command line, as `build/at/REVISION/ha_tidesdb.so`
     /// of `make plugin-at`.
     plugin: Option<String>,
+    /// Left out, with a note in the run, where its plugin is not there.
+    #[serde(default)]
+    optional: bool,
+    /// Its servers' allocator, where it is not the C library's.
+    allocator: Option<Allocator>,
     /// An option file of its own.
     cnf: Option<String>,
     /// Variables that it gets besides.
@@ -76,7 +82,8 @@ pub struct Conductor<'a> {
 impl<'a> Conductor<'a> {
     /// For these options; the run gets its axes and metrics. Errors: what the options name is not
     /// there or makes no sense.
-    pub fn open(options: Options, site: Site<'a>, run: &mut Run) -> Result<Conductor<'a>> {
+    pub fn open(mut options: Options, site: Site<'a>, run: &mut Run) -> Result<Conductor<'a>> {
+        run.notes.extend(leave_out_missing(&mut options.competitors, site));
         if options.competitors.is_empty()
             || options.rounds == 0
             || options.warehouses < 1
@@ -134,6 +141,18 @@ impl<'a> Conductor<'a> {
     fn id(&self, competitor: &str, round: u32) -> CellId {
         CellId::new([("competitor", competitor.to_string())], round)
     }
+}
+
+/// Leaves out optional competitors whose plugin is not there, and says so.
+fn leave_out_missing(competitors: &mut Vec<Competitor>, site: Site<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    competitors.retain(|competitor| {
+        let missing =
+            competitor.plugin.as_ref().filter(|path| competitor.optional && !site.named(path).exists());
+        notes.extend(missing.map(|path| format!("{}: left out, for {path} is not there", competitor.name)));
+        missing.is_none()
+    });
+    notes
 }
 
 /// The files that settings come from: option files that are named, or the comparison's rules.
@@ -213,6 +232,7 @@ impl run::Conductor for Conductor<'_> {
             let place = Place {
                 prefix: self.site.prefix,
                 plugin: plugin.as_deref().unwrap_or(self.site.plugin),
+                allocator: competitor.allocator,
                 directory: &directory,
                 kept: Some(&making),
             };
@@ -336,4 +356,38 @@ fn metrics() -> Vec<Metric> {
         all.push(Metric::detail(&format!("{t}_percent"), &format!("{t}, share of the time"), "%", Neither));
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interrupt::Interrupt;
+
+    #[test]
+    fn an_optional_competitor_without_its_plugin_is_left_out_and_named() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("there.so"), "").unwrap();
+        let interrupt = Interrupt::default();
+        let path = folder.path();
+        let site = Site { prefix: path, plugin: path, data: path, beside: path, interrupt: &interrupt };
+        #[derive(Deserialize)]
+        struct All {
+            competitors: Vec<Competitor>,
+        }
+        let all: All = toml::from_str(
+            r#"competitors = [
+                { name = "new", engine = "TidesDB" },
+                { name = "there", engine = "TidesDB", plugin = "there.so", optional = true },
+                { name = "gone", engine = "TidesDB", plugin = "gone.so", optional = true },
+                { name = "needed", engine = "TidesDB", plugin = "gone.so", allocator = "jemalloc" },
+            ]"#,
+        )
+        .unwrap();
+        let mut competitors = all.competitors;
+        let notes = leave_out_missing(&mut competitors, site);
+        let names: Vec<&str> = competitors.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["new", "there", "needed"]);
+        assert_eq!(notes, ["gone: left out, for gone.so is not there"]);
+        assert_eq!(competitors[2].allocator, Some(Allocator::Jemalloc));
+    }
 }

@@ -280,6 +280,7 @@ impl<'a> Matrix<'a> {
     fn start(&self, part: &Part, prefix: &Path, data: Data<'_>, settings: &[Setting]) -> Result<Server> {
         let engines = [part.competitor.engine];
         let wanted = Wanted {
+            allocator: None,
             prefix,
             engines: &engines,
             plugin: Some(self.site.plugin),

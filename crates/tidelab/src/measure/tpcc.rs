@@ -24,6 +24,7 @@ use crate::experiment::{note_server_files, note_status};
 use crate::interrupt::Interrupt;
 use crate::report::result::ServerFacts;
 use crate::run::Series;
+use crate::server::allocator::Allocator;
 use crate::server::engine::Engine;
 use crate::server::session::{Address, Failure, Session};
 use crate::server::settings::Setting;
@@ -214,6 +215,8 @@ pub struct Place<'a> {
     pub prefix: &'a Path,
     /// The TidesDB plugin.
     pub plugin: &'a Path,
+    /// The servers' allocator, where it is not the C library's.
+    pub allocator: Option<Allocator>,
     /// Where servers and loaded data are; each server is in `server` below it.
     pub directory: &'a Path,
     /// The folder of the one cell that is measured, which gets the server's option file, variables and
@@ -315,6 +318,7 @@ impl<'a> Experiment<'a> {
             directory: &directory,
             data,
             settings: self.settings.get(&engine).unwrap_or(&none),
+            allocator: self.place.allocator,
         };
         Server::start(&wanted, self.interrupt)
     }
@@ -655,8 +659,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let loads = |design: &Design| {
             // Where there is no MariaDB, loading is what fails first.
-            let place =
-                Place { prefix: folder.path(), plugin: folder.path(), directory: folder.path(), kept: None };
+            let place = Place {
+                prefix: folder.path(),
+                plugin: folder.path(),
+                allocator: None,
+                directory: folder.path(),
+                kept: None,
+            };
             let interrupt = Interrupt::default();
             let settings = BTreeMap::new();
             let mut unwatched = Unwatched;

@@ -6,6 +6,7 @@
 //! again on the data that it left ([`Server::restart`]).
 
 pub mod alignment;
+pub mod allocator;
 pub mod catalogue;
 pub mod client;
 pub mod cnf;
@@ -31,6 +32,7 @@ use nix::unistd::{geteuid, Pid};
 
 use crate::error::{io_error, Error, Result};
 use crate::interrupt::Interrupt;
+use allocator::Allocator;
 use client::Client;
 use engine::Engine;
 use release::{Family, Installation, Release};
@@ -62,6 +64,8 @@ pub struct Wanted<'a> {
     pub data: Data<'a>,
     /// The settings that it must use.
     pub settings: &'a [Setting],
+    /// Its allocator, where it is not the C library's.
+    pub allocator: Option<Allocator>,
 }
 
 /// What a server finds in its data directory when it starts.
@@ -96,6 +100,7 @@ struct Home {
     directory: PathBuf,
     socket: PathBuf,
     socket_outside: bool,
+    allocator: Option<Allocator>,
 }
 
 impl Home {
@@ -119,7 +124,11 @@ impl Home {
         fs::write(&options, text).map_err(io_error("cannot write", &options))?;
         let output =
             || OpenOptions::new().create(true).append(true).open(&log).map_err(io_error("cannot open", &log));
-        Command::new(&self.installation.server)
+        let mut command = Command::new(&self.installation.server);
+        if let Some(allocator) = self.allocator {
+            command.env("LD_PRELOAD", allocator.library()?);
+        }
+        command
             .arg(format!("--defaults-file={}", options.display()))
             .stdin(Stdio::null())
             .stdout(output()?)
@@ -157,7 +166,7 @@ impl Server {
         if wanted.data != Data::Empty {
             write_back(&directory)?;
         }
-        let home = Home { installation, directory, socket, socket_outside };
+        let home = Home { installation, directory, socket, socket_outside, allocator: wanted.allocator };
         let engines = wanted.engines.to_vec();
         let child = home.launch(&engines, wanted.settings)?;
         let client = Client::new(&home.installation.client, &home.socket);
@@ -310,7 +319,14 @@ impl Server {
         if !differences.is_empty() {
             return Err(Error::Setting(differences.join("; ")));
         }
-        Ok(())
+        let allocator = self.variables.get("version_malloc_library").map_or("unknown", String::as_str);
+        match self.home.allocator {
+            Some(wanted) if !allocator.starts_with(wanted.name()) => Err(Error::Setting(format!(
+                "the server's allocator is to be {}, and version_malloc_library is {allocator}",
+                wanted.name()
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn failure(&self, what: String) -> Error {

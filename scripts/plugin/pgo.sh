@@ -1,0 +1,58 @@
+#!/bin/bash
+# pgo.sh PREFIX PLUGIN FOLDER: the plugin optimised by a profile (rustc's and gcc's), into FOLDER: a build that counts,
+# the two loads of training/ on it, and a build that uses what was counted. What lies between stays in FOLDER.work.
+# One that is newer than PLUGIN, the plugin as it is built otherwise, is left as it is.
+set -eu -o pipefail
+prefix=$1 plugin=$2 folder=$3
+cd "$(dirname "$0")/../.."
+work=$folder.work merged=$folder.work/merged.profdata
+
+say() { echo "==> pgo: $*" >&2; }
+
+# rustc's profiles are read by the tool of its own LLVM's major version.
+profdata_of() {
+  local major=$1 candidate
+  for candidate in "$(rustc --print sysroot)/lib/rustlib/$host/bin/llvm-profdata" "llvm-profdata-$major" llvm-profdata; do
+    if "$candidate" show --version 2>/dev/null | grep -q "LLVM version $major\."; then
+      echo "$candidate"
+      return
+    fi
+  done
+  return 1
+}
+
+build() { # FLAGS-OF-RUST FLAGS-OF-C++ FLAGS-OF-LINKER
+  RUSTFLAGS=$1 CARGO_TARGET_DIR=$work/target cargo build --quiet --release -p tidesdb-capi --target "$host"
+  env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make --no-print-directory -s -f plugin/build.mk -j2 PREFIX="$prefix" \
+    BUILD="$work" ENGINE="$work/target/$host/release/libtidesdb_capi.a" CXXFLAGS="$2" LDFLAGS="$3" >&2
+}
+
+if [ "$folder/ha_tidesdb.so" -nt "$plugin" ]; then
+  say "$folder/ha_tidesdb.so is newer than $plugin"
+  exit 0
+fi
+host=$(rustc -vV | sed -n 's/^host: //p')
+major=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
+profdata=$(profdata_of "$major") || { scripts/setup/packages.sh "llvm-$major" && profdata=$(profdata_of "$major"); } || {
+  say "FAILED: rustc's profiles need llvm-profdata of LLVM $major (rustup component add llvm-tools, or Debian's llvm-$major)"
+  exit 1
+}
+
+rm -rf "$work/counted" "$work/plugin" "$work/runs"
+mkdir -p "$work/counted" "$folder"
+say "a build that counts"
+build "-Cprofile-generate=$work/counted" "-fprofile-generate -fprofile-update=atomic" \
+  "-fprofile-generate -Wl,-u,__llvm_profile_runtime"
+say "the training loads"
+cargo run --quiet --release -p tidelab -- run --prefix "$prefix" --plugin "$work/ha_tidesdb.so" --data "$work/data" \
+  --out "$work/runs" scripts/plugin/training/tpcc.toml scripts/plugin/training/sysbench.toml >"$work/training.log" 2>&1 || {
+  tail -20 "$work/training.log" >&2
+  say "FAILED: the training loads, see $work/training.log"
+  exit 1
+}
+"$profdata" merge -o "$merged" "$work"/counted/*.profraw
+[ -n "$(find "$work/plugin" -name '*.gcda' -print -quit)" ] || { say "FAILED: the plugin's C++ counted nothing"; exit 1; }
+say "a build that uses what was counted"
+build "-Cprofile-use=$merged" "-fprofile-use -fprofile-partial-training -Wno-missing-profile" "-fprofile-use"
+cp "$work/ha_tidesdb.so" "$folder/ha_tidesdb.so"
+say "$folder/ha_tidesdb.so"
