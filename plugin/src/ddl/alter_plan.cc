@@ -5,6 +5,7 @@
 #include "sql_class.h"
 #include "sql_table.h"
 
+#include "ddl/check_text.h"
 #include "ddl/tables.h"
 
 namespace tidesdb {
@@ -58,11 +59,13 @@ class Planner {
 
   /* nullptr, or why there is no plan. */
   const char *make(const TableRecord &record) {
-    if (info_->handler_flags & ~(INSTANT_CHANGES | INDEX_CHANGES))
-      return reason_of(info_->handler_flags & ~(INSTANT_CHANGES | INDEX_CHANGES));
-    if (table_->part_info || altered_->part_info) return "TidesDB: partitioned tables are copied";
+    alter_table_operations others = info_->handler_flags & ~(INSTANT_CHANGES | INDEX_CHANGES);
+    /* The server's handler for partitions says so of every ALTER; where the partitions themselves change, the
+       server does not ask. */
+    if (table_->part_info && altered_->part_info) others &= ~ALTER_PARTITIONED;
+    if (others) return reason_of(others);
     if (table_->s->table_type == TABLE_TYPE_SEQUENCE) return "TidesDB: sequences are copied";
-    if (table_->versioned() || altered_->versioned()) return "TidesDB: system-versioned tables are copied";
+    if (table_->versioned() != altered_->versioned()) return "TidesDB: rows of the past come or go by copy";
     old_ = &record;
     plan_->record = record;
     plan_->record.set_definition(altered_);
@@ -79,6 +82,7 @@ class Planner {
     history.column_ids.clear();
     if (info_->alter_info->create_list.elements != altered_->s->fields)
       return "TidesDB: tables with hidden columns are copied";
+    find_renames();
     List_iterator_fast<Create_field> fields(info_->alter_info->create_list);
     for (uint i = 0; const Create_field *definition = fields++; i++) {
       const Field *field = altered_->field[i];
@@ -97,10 +101,18 @@ class Planner {
     return nullptr;
   }
 
+  void find_renames() {
+    List_iterator_fast<Create_field> fields(info_->alter_info->create_list);
+    while (const Create_field *definition = fields++)
+      if (definition->field && !definition->field->field_name.streq(definition->field_name))
+        renames_[std::string(definition->field->field_name.str, definition->field->field_name.length)] =
+            std::string(definition->field_name.str, definition->field_name.length);
+  }
+
   const char *keep_column(const Field *before, const Field *after) const {
     if (before->stored_in_db() != after->stored_in_db()) return reason_of(ALTER_STORED_COLUMN_TYPE);
     if (after->check_constraint && !(before->check_constraint &&
-                                     before->check_constraint->expr->eq(after->check_constraint->expr, true)))
+                                     same_check(before->check_constraint, after->check_constraint, renames_)))
       return reason_of(ALTER_ADD_CHECK_CONSTRAINT);
     if (after->unireg_check == Field::NEXT_NUMBER && before->unireg_check != Field::NEXT_NUMBER)
       return reason_of(ALTER_STORED_COLUMN_TYPE);
@@ -176,9 +188,6 @@ class Planner {
       if (info_->ignore && added.flags & HA_NOSAME) return "TidesDB: IGNORE drops rows";
       if (added.algorithm == HA_KEY_ALG_LONG_HASH || added.without_overlaps)
         return "TidesDB: the server checks this index row by row";
-      for (uint part = 0; part < added.user_defined_key_parts; part++)
-        if (!altered_->field[added.key_part[part].fieldnr - 1]->stored_in_db())
-          return "TidesDB: virtual columns are computed row by row";
       indexes[key].id = plan_->record.next_index_id++;
       indexes[key].unique = added.flags & HA_NOSAME;
       indexes[key].name.assign(added.name.str, added.name.length);
@@ -236,6 +245,7 @@ class Planner {
   const Alter_inplace_info *info_;
   AlterPlan *plan_;
   const TableRecord *old_ = nullptr;
+  Renames renames_;
 };
 
 }  // namespace

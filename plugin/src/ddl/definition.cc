@@ -82,8 +82,8 @@ void note_options_without_effect(THD *thd, const HA_CREATE_INFO *info) {
   if (info->used_fields & HA_CREATE_USED_KEY_BLOCK_SIZE && info->key_block_size) note(thd, "KEY_BLOCK_SIZE");
 }
 
-bool option_is_given(const HA_CREATE_INFO *info, const char *name) {
-  for (const engine_option_value *option = info->option_list; option; option = option->next)
+bool option_is_given(const engine_option_value *option, const char *name) {
+  for (; option; option = option->next)
     if (option->value.str && option->name.length == strlen(name) &&
         !strncasecmp(option->name.str, name, strlen(name)))
       return true;
@@ -108,8 +108,11 @@ void fill_family_options(const TABLE_SHARE *share, const HA_CREATE_INFO *info, c
   const ha_table_option_struct *table = share->option_struct;
   if (!table) return;
   options->compression = static_cast<uint8_t>(table->compression);
-  /* A table that says nothing goes by the sync mode of the one log. */
-  options->sync_mode = table->sync_mode == TIDESDB_SYNC_FULL && !option_is_given(info, "SYNC_MODE")
+  /* A table that says nothing goes by the sync mode of the one log. (A partition's options are in the share
+     alone.) */
+  const bool sync_is_given =
+      option_is_given(info->option_list, "SYNC_MODE") || option_is_given(share->option_list, "SYNC_MODE");
+  options->sync_mode = table->sync_mode == TIDESDB_SYNC_FULL && !sync_is_given
                            ? static_cast<uint8_t>(TIDESDB_SYNC_DEFAULT)
                            : static_cast<uint8_t>(table->sync_mode);
   if (table->sync_mode == TIDESDB_SYNC_INTERVAL) options->sync_interval_us = table->sync_interval_us;

@@ -93,6 +93,7 @@ int IndexBuild::make_codecs() {
   row_codec_ = RowCodec::make(altered_, primary_codec_.get(), plan_.record.history);
   if (!row_codec_) return HA_ERR_OUT_OF_MEM;
   reader_.reset(new RowReader(*row_codec_));
+  if (!virtual_columns_.compile(altered_)) return HA_ERR_OUT_OF_MEM;
   const ulonglong memory =
       std::max(LEAST_SORT_MEMORY, sysvars::write_buffer_size() / SORTS_IN_WRITE_BUFFER / plan_.added.size());
   for (const AlterPlan::AddedIndex &index : plan_.added) {
@@ -130,6 +131,7 @@ int IndexBuild::choose_columns() {
     const KEY &key = altered_->key_info[index.key];
     for (uint part = 0; part < key.user_defined_key_parts; part++)
       bitmap_set_bit(&altered_->tmp_set, key.key_part[part].fieldnr - 1U);
+    virtual_columns_.add_dependencies(index.key, &altered_->tmp_set);
   }
   if (primary_codec_)
     for (const KeyPart &part : primary_codec_->parts()) bitmap_set_bit(&altered_->tmp_set, part.field_index);
@@ -166,12 +168,17 @@ int IndexBuild::read_rows() {
     const Slice primary_key{row.key, row.key_size};
     if (!reader_->read(primary_key, {row.value, row.value_size}, altered_->record[0])) return HA_ERR_CRASHED;
     for (size_t i = 0; i < plan_.added.size(); i++) {
-      codecs_[i]->make_entry(altered_->record[0], primary_key, &key, &value);
+      make_entry(i, primary_key, &key, &value);
       append_expiry(row.expiry, &value);
       if (!sorts_[i]->add(key.slice(), value.slice())) return HA_ERR_GENERIC;
     }
   }
   return status == TIDESDB_NOT_FOUND ? 0 : fail(status);
+}
+
+bool IndexBuild::make_entry(size_t place, Slice primary_key, ByteBuffer *key, ByteBuffer *value) {
+  virtual_columns_.complete(plan_.added[place].key, nullptr, altered_->record[0]);
+  return codecs_[place]->make_entry(altered_->record[0], primary_key, key, value);
 }
 
 int IndexBuild::write_entries(size_t index) {
@@ -246,7 +253,9 @@ int IndexBuild::duplicate(size_t index, Slice key, Slice value) {
                          TIDESDB_READ_SNAPSHOT, &row);
   if (status != TIDESDB_OK) return fail(status);
   if (!reader_->read(primary_key, row, altered_->record[0])) return HA_ERR_CRASHED;
-  print_keydup_error(altered_, &altered_->key_info[plan_.added[index].key], MYF(0));
+  const uint number = plan_.added[index].key;
+  virtual_columns_.complete(number, nullptr, altered_->record[0]);
+  print_keydup_error(altered_, &altered_->key_info[number], MYF(0));
   return HA_ERR_FOUND_DUPP_KEY;
 }
 

@@ -22,6 +22,7 @@
 #include "ddl/entry_sort.h"
 #include "key/key_codec.h"
 #include "row/row_codec.h"
+#include "row/virtual_columns.h"
 #include "store/handles.h"
 
 namespace tidesdb {
@@ -72,6 +73,9 @@ class IndexBuild {
   int make_families(const HA_CREATE_INFO *info, bool with_log);
   int choose_columns();
   int read_rows();
+  /* The entry of altered_'s record, which holds this row, in the index at this place of plan_.added; as
+     KeyCodec::make_entry(). */
+  bool make_entry(size_t place, Slice primary_key, ByteBuffer *key, ByteBuffer *value);
   int write_entries(size_t index);
   int catch_up(ulonglong *changes);
   int duplicate(size_t index, Slice key, Slice value);
@@ -88,6 +92,7 @@ class IndexBuild {
   std::unique_ptr<KeyCodec> primary_codec_;
   std::unique_ptr<RowCodec> row_codec_;
   std::unique_ptr<RowReader> reader_;
+  VirtualColumns virtual_columns_;
   std::vector<std::unique_ptr<KeyCodec>> codecs_; /* by place in plan.added */
   std::vector<std::unique_ptr<EntrySort>> sorts_;
 };

@@ -112,11 +112,10 @@ int IndexBuild::Follower::look(Row *row, tidesdb_txn *txn, Slice primary_key) {
 
 int IndexBuild::Follower::make_entries(Row *row, Slice primary_key) {
   if (!row->there) return 0;
-  uchar *const record = build_.altered_->record[0];
-  if (!build_.reader_->read(primary_key, row->value, record)) return HA_ERR_CRASHED;
+  if (!build_.reader_->read(primary_key, row->value, build_.altered_->record[0])) return HA_ERR_CRASHED;
   for (size_t i = 0; i < row->entries.size(); i++) {
     Entry &entry = row->entries[i];
-    entry.decides = build_.codecs_[i]->make_entry(record, primary_key, &entry.key, &entry.value);
+    entry.decides = build_.make_entry(i, primary_key, &entry.key, &entry.value);
   }
   return 0;
 }

@@ -44,6 +44,11 @@ std::string changes_family(const std::string &table) { return families_of(table)
 
 bool is_temporary(const std::string &table) { return table.rfind(TEMPORARY_TABLES, 0) == 0; }
 
+std::string partition_suffix(const std::string &table) {
+  const size_t mark = table.find(PARTITION_MARK);
+  return mark == std::string::npos ? std::string() : table.substr(mark);
+}
+
 bool is_intermediate(const std::string &table) {
   const size_t slash = table.rfind('/');
   const char *name = table.c_str() + (slash == std::string::npos ? 0 : slash + 1);

@@ -31,6 +31,11 @@ std::string changes_family(const std::string &table);
 constexpr char TEMPORARY_TABLES[] = "#temporary/";
 bool is_temporary(const std::string &table);
 
+/* What the server puts between a table's name and those of its partitions. */
+constexpr char PARTITION_MARK[] = "#P#";
+/* That, and what follows it, in the name of a partition; nothing in that of a table. */
+std::string partition_suffix(const std::string &table);
+
 /* Whether the name is one of the server's own for tables in the making (`#sql-...`). */
 bool is_intermediate(const std::string &table);
 /* Whether an ALTER fills what has this name: such a table, or a partition (`db/table#P#name#TMP#`). */

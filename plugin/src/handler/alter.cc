@@ -1,6 +1,7 @@
 /*
   ALTER TABLE without a copy: what the server asks, in the order of its calls. ddl/alter_plan.h decides,
-  ddl/index_build.h fills new indexes; the commit is one group in the engine's dictionary.
+  ddl/index_build.h fills new indexes; the commit is one group in the engine's dictionary, for all partitions
+  of a table. Each partition has a handler, a plan and a context of its own.
 
   After a crash the server's log of definitions asks which definition won (ddl/tables.h: check_definition()):
   the record of the table holds the identity of the definition that it was written with.
@@ -16,6 +17,7 @@
 #include "ddl/definition.h"
 #include "ddl/exclusive_table.h"
 #include "ddl/index_build.h"
+#include "ddl/partition_options.h"
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
 #include "errors.h"
@@ -23,17 +25,43 @@
 
 using namespace tidesdb;
 
-namespace {
+namespace tidesdb {
 
-/* Between the calls of one ALTER. */
+/* Between the calls of one ALTER, of a table or a partition. */
 class AlterContext final : public inplace_alter_handler_ctx {
  public:
+  explicit AlterContext(ha_tidesdb *altered_handler) : handler(altered_handler) {}
+
+  ha_tidesdb *const handler;
   AlterPlan plan;
   ExclusiveTable lock;
   std::string shadow; /* canonical name of the intermediate table: its families are those in the making */
   bool builds = false;
+  bool followed = false; /* there was a log of changes, and it is brought in */
   std::unique_ptr<IndexBuild> build;
 };
+
+}  // namespace tidesdb
+
+namespace {
+
+/* The server's list of the partitions' contexts: the ones that are prepared, ended by nullptr. Without
+   partitions nothing but `own`. */
+std::vector<AlterContext *> contexts_of(const Alter_inplace_info *info, AlterContext *own) {
+  std::vector<AlterContext *> all;
+  if (!info->group_commit_ctx) return {own};
+  for (inplace_alter_handler_ctx **context = info->group_commit_ctx; *context; context++)
+    all.push_back(static_cast<AlterContext *>(*context));
+  return all;
+}
+
+/* How many partitions are prepared: the number of the next. */
+uint prepared(const Alter_inplace_info *info) {
+  uint count = 0;
+  if (info->group_commit_ctx)
+    while (info->group_commit_ctx[count]) count++;
+  return count;
+}
 
 }  // namespace
 
@@ -83,7 +111,8 @@ bool ha_tidesdb::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info 
     return true;
   };
   if (refuse_definition(thd, altered, info->create_info)) return true;
-  AlterContext *context = new AlterContext;
+  const PartitionOptions options_of_partition(altered, prepared(info));
+  AlterContext *context = new AlterContext(this);
   if (!context) return failed(HA_ERR_OUT_OF_MEM);
   info->handler_ctx = context;
   const char *reason = nullptr;
@@ -95,7 +124,7 @@ bool ha_tidesdb::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info 
     return true;
   }
   context->builds = !context->plan.added.empty();
-  context->shadow = canonical_table(altered->s->normalized_path.str);
+  context->shadow = canonical_table(altered->s->normalized_path.str) + partition_suffix(open_table_->name());
   if (!is_intermediate(context->shadow)) return failed(HA_ERR_INTERNAL_ERROR);
   if (context->builds && disk_is_short_of(thd)) return failed(HA_ERR_DISK_FULL);
 
@@ -137,43 +166,70 @@ bool ha_tidesdb::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
 }
 
 bool ha_tidesdb::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) {
-  AlterContext *context = static_cast<AlterContext *>(info->handler_ctx);
+  AlterContext *own = static_cast<AlterContext *>(info->handler_ctx);
+  /* The first partition commits for all; each one is asked to roll back. */
+  const std::vector<AlterContext *> contexts = contexts_of(info, own);
   info->group_commit_ctx = nullptr;
-  if (!context) return false;
+  if (!own) return false;
   if (!commit) {
-    if (context->builds) {
-      if (context->build) context->build->close_log();
-      const int error = tidesdb::drop_table(context->shadow.c_str());
-      if (error && error != HA_ERR_NO_SUCH_TABLE)
-        sql_print_error("TidesDB: indexes in the making of '%s' stay in the store: %s",
-                        open_table_->name().c_str(), tidesdb_last_error());
-    }
+    roll_back_alter(own);
     return false;
   }
+  int error = 0;
+  for (AlterContext *context : contexts)
+    if (!error) error = context->handler->finish_indexes(context);
+  DdlGroup group;
+  if (!error) {
+    const int status = group.begin(plugin.db);
+    if (status != TIDESDB_OK) error = plain_error(status, "ALTER TABLE");
+  }
+  for (uint number = 0; number < contexts.size() && !error; number++) {
+    const PartitionOptions options_of_partition(altered, number);
+    error = contexts[number]->handler->add_alter(contexts[number], altered, info->create_info, &group);
+  }
+  if (!error) {
+    const int status = group.commit();
+    if (status != TIDESDB_OK) error = plain_error(status, "ALTER TABLE");
+  }
+  if (!error) return false;
+  if (!table->in_use->is_error()) print_error(error, MYF(0));
+  return true;
+}
+
+void ha_tidesdb::roll_back_alter(AlterContext *context) {
+  if (!context->builds) return;
+  if (context->build) context->build->close_log();
+  const int error = tidesdb::drop_table(context->shadow.c_str());
+  if (error && error != HA_ERR_NO_SUCH_TABLE)
+    sql_print_error("TidesDB: indexes in the making of '%s' stay in the store: %s",
+                    open_table_->name().c_str(), tidesdb_last_error());
+}
+
+/* Brings in what was changed beside the build, with everybody else shut out from here to the end. */
+int ha_tidesdb::finish_indexes(AlterContext *context) {
+  if (!context->build || !context->build->has_log()) return 0;
+  const int status = context->lock.lock_apart(table->in_use, open_table_->primary());
+  if (status != TIDESDB_OK) return plain_error(status, "ALTER TABLE");
+  if (const int error = context->build->catch_up()) return error;
+  context->build->close_log();
+  context->followed = true;
+  return 0;
+}
+
+/* Puts into the group what becomes of this table or partition. */
+int ha_tidesdb::add_alter(AlterContext *context, TABLE *altered, const HA_CREATE_INFO *info,
+                          DdlGroup *group) {
   const AlterPlan &plan = context->plan;
   const std::string &name = open_table_->name();
-  int status = TIDESDB_OK;
-  const bool followed = context->build && context->build->has_log();
-  if (followed) {
-    status = context->lock.lock_apart(table->in_use, open_table_->primary());
-    const int error = status == TIDESDB_OK ? context->build->catch_up() : plain_error(status, "ALTER TABLE");
-    if (error) {
-      if (!table->in_use->is_error()) print_error(error, MYF(0));
-      return true;
-    }
-    context->build->close_log();
-  }
-  DdlGroup group;
-  status = group.begin(plugin.db);
-  if (followed && status == TIDESDB_OK) status = group.drop(changes_family(context->shadow));
-  if (status == TIDESDB_OK) status = group.set_record(primary_family(name), plan.record.encode());
+  int status = group->set_record(primary_family(name), plan.record.encode());
+  if (context->followed && status == TIDESDB_OK) status = group->drop(changes_family(context->shadow));
   for (const uint32_t id : plan.dropped)
-    if (status == TIDESDB_OK) status = group.drop(index_family(name, id));
+    if (status == TIDESDB_OK) status = group->drop(index_family(name, id));
   for (const AlterPlan::AddedIndex &index : plan.added) {
     const std::string family = index_family(name, index.id);
-    if (status == TIDESDB_OK) status = group.rename(index_family(context->shadow, index.id), family);
+    if (status == TIDESDB_OK) status = group->rename(index_family(context->shadow, index.id), family);
     /* It was filled while snapshots were taken. */
-    if (status == TIDESDB_OK) status = group.renew(family);
+    if (status == TIDESDB_OK) status = group->renew(family);
   }
   for (uint key = 0; key <= altered->s->keys; key++) {
     /* The rows, then the indexes that stay. */
@@ -185,25 +241,17 @@ bool ha_tidesdb::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *
     const std::string family = rows ? primary_family(name) : index_family(name, plan.record.indexes[key].id);
     if (plan.new_options) {
       tidesdb_family_options options;
-      fill_family_options(altered->s, info->create_info, rows ? nullptr : &altered->key_info[key], &options);
-      if (status == TIDESDB_OK) status = group.set_options(family, options);
+      fill_family_options(altered->s, info, rows ? nullptr : &altered->key_info[key], &options);
+      if (status == TIDESDB_OK) status = group->set_options(family, options);
     }
-    if (plan.new_layout && status == TIDESDB_OK) status = group.renew(family);
+    if (plan.new_layout && status == TIDESDB_OK) status = group->renew(family);
   }
-  ulonglong next = 0;
-  if (info->create_info->used_fields & HA_CREATE_USED_AUTO) {
-    if (const int error = next_automatic_value(info->create_info->auto_increment_value, &next)) {
-      print_error(error, MYF(0));
-      return true;
-    }
-    if (next != 0 && status == TIDESDB_OK)
-      status = group.set_counter(primary_family(name), COUNTER_AUTO_INCREMENT, next);
+  if (status == TIDESDB_OK && info->used_fields & HA_CREATE_USED_AUTO) {
+    ulonglong next = 0;
+    if (const int error = next_automatic_value(info->auto_increment_value, &next)) return error;
+    if (next != 0) status = group->set_counter(primary_family(name), COUNTER_AUTO_INCREMENT, next);
   }
-  if (status == TIDESDB_OK) status = group.commit();
-  if (status == TIDESDB_OK) return false;
-  const int error = plain_error(status, "ALTER TABLE");
-  if (!table->in_use->is_error()) print_error(error, MYF(0));
-  return true;
+  return status == TIDESDB_OK ? 0 : plain_error(status, "ALTER TABLE");
 }
 
 /* AUTO_INCREMENT = wanted: not below what stands in the table. 0 in *next: there is no such column. */

@@ -28,8 +28,10 @@
 #include "txn/session.h"
 
 namespace tidesdb {
+class AlterContext;
 class BulkLoad;
-}
+class DdlGroup;
+}  // namespace tidesdb
 
 class ha_tidesdb final : public handler {
  public:
@@ -157,6 +159,10 @@ class ha_tidesdb final : public handler {
   tidesdb::OpenTable *find_open_table(const char *name, int *error);
 
   /* alter.cc */
+  int finish_indexes(tidesdb::AlterContext *context);
+  int add_alter(tidesdb::AlterContext *context, TABLE *altered, const HA_CREATE_INFO *info,
+                tidesdb::DdlGroup *group);
+  void roll_back_alter(tidesdb::AlterContext *context);
   int next_automatic_value(ulonglong wanted, ulonglong *next);
 
   /* lock.cc */

@@ -17,8 +17,7 @@ namespace {
 
 constexpr uint32_t PRIMARY = 0;
 
-/* What the server puts between a table's file name and those of its partitions. */
-constexpr char PARTITION_MARK[] = "#P#";
+/* What the server puts between the names of a partition and its part. */
 constexpr char SUBPARTITION_MARK[] = "#SP#";
 
 std::string decoded(const std::string &file_name) {

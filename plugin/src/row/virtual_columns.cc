@@ -108,9 +108,9 @@ void VirtualColumns::clear() {
 
 void VirtualColumns::add_dependencies(uint index, MY_BITMAP *columns) const {
   if (!index_has_any(index)) return;
-  MY_BITMAP needed;
-  my_bitmap_init(&needed, const_cast<my_bitmap_map *>(dependencies_[index].data()), table_->s->fields);
-  bitmap_union(columns, &needed);
+  /* (my_bitmap_init() would clear them.) */
+  const std::vector<my_bitmap_map> &needed = dependencies_[index];
+  for (size_t word = 0; word < needed.size(); word++) columns->bitmap[word] |= needed[word];
 }
 
 void VirtualColumns::complete(uint index, const MY_BITMAP *known, uchar *record) {

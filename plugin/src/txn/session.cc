@@ -167,7 +167,8 @@ int Session::start_snapshot() {
 
 int Session::lock_definition(tidesdb_family *family) {
   set_lock_timeout();
-  const int status = tidesdb_txn_begin(txn(), TIDESDB_READ_COMMITTED, 0);
+  const int status =
+      definition_locks_++ == 0 ? tidesdb_txn_begin(txn(), TIDESDB_READ_COMMITTED, 0) : TIDESDB_OK;
   renew_kill();
   if (thd_killed(thd_)) return TIDESDB_INTERRUPTED;
   return status == TIDESDB_OK ? tidesdb_lock_table(txn(), family, TIDESDB_LOCK_EXCLUSIVE) : status;

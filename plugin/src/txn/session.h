@@ -75,9 +75,12 @@ class Session {
   /* Milliseconds for which a statement of the connection waits for a lock; ~0ULL: without end. */
   static ulonglong lock_timeout_ms(THD *thd);
   /* A lock for a change of a table's definition, where no transaction runs: in a transaction of its own, of
-     which the server does not know. Returns the engine's status; unlock_definition() ends it in any case. */
+     which the server does not know. Returns the engine's status; unlock_definition() ends it in any case. Of
+     a table's partitions each may be locked: the last unlock_definition() gives all back. */
   int lock_definition(tidesdb_family *family);
-  void unlock_definition() { tidesdb_txn_rollback(txn()); }
+  void unlock_definition() {
+    if (--definition_locks_ == 0) tidesdb_txn_rollback(txn());
+  }
 
   /* `savepoint` is the server's storage of savepoint_size bytes. */
   static constexpr uint savepoint_size = sizeof(uint64_t);
@@ -145,6 +148,7 @@ class Session {
   State state_ = State::IDLE;
   bool statement_open_ = false;
   bool optimistic_ = false;
+  uint definition_locks_ = 0;
   int isolation_ = TIDESDB_REPEATABLE_READ;
   ulonglong transaction_number_;
   ulonglong lock_timeout_ms_ = ~0ULL - 1;

@@ -1,0 +1,75 @@
+#include "ddl/check_text.h"
+
+#include "sql_class.h"
+
+namespace tidesdb {
+
+namespace {
+
+std::string text_of(const Virtual_column_info *check) {
+  StringBuffer<256> text;
+  check->expr->print_for_table_def(&text);
+  return std::string(text.ptr(), text.length());
+}
+
+/* Where the quoted word that begins at `from` ends: behind its closing mark. Doubled marks belong to it, and
+   so does what a backslash stands before in a string. */
+size_t end_of_quoted(const std::string &text, size_t from) {
+  const char mark = text[from];
+  size_t at = from + 1;
+  while (at < text.size()) {
+    if (text[at] == '\\' && mark == '\'') {
+      at += 2;
+    } else if (text[at] != mark) {
+      at++;
+    } else if (at + 1 < text.size() && text[at + 1] == mark) {
+      at += 2;
+    } else {
+      return at + 1;
+    }
+  }
+  return text.size();
+}
+
+std::string without_doubled_marks(const std::string &word) {
+  std::string plain;
+  for (size_t at = 0; at < word.size(); at++) {
+    plain += word[at];
+    if (word[at] == '`') at++;
+  }
+  return plain;
+}
+
+std::string quoted_name(const std::string &name) {
+  std::string quoted = "`";
+  for (const char c : name) quoted.append(c == '`' ? 2 : 1, c);
+  return quoted + '`';
+}
+
+/* The server prints names of columns between backquotes. */
+std::string renamed(const std::string &text, const Renames &renames) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    if (text[at] != '`' && text[at] != '\'') {
+      out += text[at++];
+      continue;
+    }
+    const size_t end = std::min(end_of_quoted(text, at), text.size());
+    const std::string word = text.substr(at, end - at);
+    const auto other = word[0] == '`' && word.size() > 2
+                           ? renames.find(without_doubled_marks(word.substr(1, word.size() - 2)))
+                           : renames.end();
+    out += other == renames.end() ? word : quoted_name(other->second);
+    at = end;
+  }
+  return out;
+}
+
+}  // namespace
+
+bool same_check(const Virtual_column_info *before, const Virtual_column_info *after, const Renames &renames) {
+  const std::string old_text = text_of(before);
+  return (renames.empty() ? old_text : renamed(old_text, renames)) == text_of(after);
+}
+
+}  // namespace tidesdb
