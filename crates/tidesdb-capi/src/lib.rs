@@ -35,6 +35,13 @@ use std::ffi::c_int;
 
 use tidesdb::Error;
 
+/// What the engine allocates, apart from what the program around it does.
+///
+/// In a server's heap memtables and cached blocks, which are freed by other threads than made them, fill the arenas
+/// of glibc that connections take their short-lived memory from: each statement then maps and unmaps a heap.
+#[global_allocator]
+static HEAP: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// `tidesdb_slice`.
 #[repr(C)]
 #[derive(Clone, Copy)]
