@@ -5,7 +5,7 @@
 #include "sql_class.h"
 #include "sql_table.h"
 
-#include "ddl/check_text.h"
+#include "ddl/expression_text.h"
 #include "ddl/tables.h"
 
 namespace tidesdb {
@@ -94,6 +94,7 @@ class Planner {
         continue;
       }
       history.column_ids.push_back(history.next_column_id++);
+      if (const char *reason = read_new_column(field)) return reason;
       if (!field->stored_in_db()) continue;
       if (const char *reason = add_column(field)) return reason;
       plan_->new_columns.push_back(field);
@@ -111,16 +112,35 @@ class Planner {
 
   const char *keep_column(const Field *before, const Field *after) const {
     if (before->stored_in_db() != after->stored_in_db()) return reason_of(ALTER_STORED_COLUMN_TYPE);
-    if (after->check_constraint && !(before->check_constraint &&
-                                     same_check(before->check_constraint, after->check_constraint, renames_)))
+    if (after->check_constraint &&
+        !(before->check_constraint &&
+          same_expression(before->check_constraint, after->check_constraint, renames_)))
       return reason_of(ALTER_ADD_CHECK_CONSTRAINT);
+    if (before->vcol_info && after->vcol_info &&
+        !same_expression(before->vcol_info, after->vcol_info, renames_))
+      return reason_of(ALTER_STORED_GCOL_EXPR);
+    if ((before->flags ^ after->flags) & FIELD_IN_PART_FUNC_FLAG)
+      return "TidesDB: rows are in their partitions by another column";
     if (after->unireg_check == Field::NEXT_NUMBER && before->unireg_check != Field::NEXT_NUMBER)
       return reason_of(ALTER_STORED_COLUMN_TYPE);
     return nullptr;
   }
 
+  /* Whether something that is kept reads a new column: one of its name went in the same statement, and what
+     was made of its values, row by row, with it. */
+  const char *read_new_column(const Field *field) const {
+    if (field->check_constraint || is_checked(altered_, field)) return reason_of(ALTER_ADD_CHECK_CONSTRAINT);
+    if (field->flags & FIELD_IN_PART_FUNC_FLAG)
+      return "TidesDB: rows are in their partitions by another column";
+    List_iterator_fast<Create_field> fields(info_->alter_info->create_list);
+    for (uint i = 0; const Create_field *definition = fields++; i++)
+      if (definition->field && altered_->field[i]->vcol_info &&
+          reads_column(altered_->field[i]->vcol_info, field))
+        return reason_of(ALTER_STORED_GCOL_EXPR);
+    return nullptr;
+  }
+
   const char *add_column(const Field *field) const {
-    if (field->check_constraint) return reason_of(ALTER_ADD_CHECK_CONSTRAINT);
     if (field->unireg_check == Field::NEXT_NUMBER) return "TidesDB: automatic values are given row by row";
     if (field->default_value && field->default_value->flags & ~(VCOL_SESSION_FUNC | VCOL_TIME_FUNC))
       return "TidesDB: the default is another for each row";

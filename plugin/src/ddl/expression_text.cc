@@ -1,4 +1,4 @@
-#include "ddl/check_text.h"
+#include "ddl/expression_text.h"
 
 #include "sql_class.h"
 
@@ -6,9 +6,9 @@ namespace tidesdb {
 
 namespace {
 
-std::string text_of(const Virtual_column_info *check) {
+std::string text_of(const Virtual_column_info *expression) {
   StringBuffer<256> text;
-  check->expr->print_for_table_def(&text);
+  expression->expr->print_for_table_def(&text);
   return std::string(text.ptr(), text.length());
 }
 
@@ -67,7 +67,24 @@ std::string renamed(const std::string &text, const Renames &renames) {
 
 }  // namespace
 
-bool same_check(const Virtual_column_info *before, const Virtual_column_info *after, const Renames &renames) {
+bool reads_column(const Virtual_column_info *expression, const Field *field) {
+  List<Item_field> columns;
+  expression->expr->walk(&Item::collect_item_field_processor, false, &columns);
+  List_iterator_fast<Item_field> each(columns);
+  while (const Item_field *column = each++)
+    if (column->field == field) return true;
+  return false;
+}
+
+bool is_checked(const TABLE *table, const Field *field) {
+  if (!table->check_constraints) return false;
+  for (Virtual_column_info **check = table->check_constraints; *check; check++)
+    if (reads_column(*check, field)) return true;
+  return false;
+}
+
+bool same_expression(const Virtual_column_info *before, const Virtual_column_info *after,
+                     const Renames &renames) {
   const std::string old_text = text_of(before);
   return (renames.empty() ? old_text : renamed(old_text, renames)) == text_of(after);
 }
