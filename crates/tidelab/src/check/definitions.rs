@@ -1,5 +1,5 @@
 //! `definitions`: clients run CREATE, DROP, RENAME, TRUNCATE, ALTER by copy, without a copy and to another engine under
-//! a binary log, each on tables of its own, some of them partitioned, until the server is killed with SIGKILL. After the restart each client's tables are
+//! a binary log, each on tables of its own, until the server is killed with SIGKILL. After the restart each client's tables are
 //! those of its answered statements, or those with the one whose answer did not come; each table is whole; and the
 //! store has the column families of these tables and no others.
 
@@ -48,18 +48,6 @@ struct Table {
     columns: usize,
     /// Rows: 1 to so many.
     rows: i64,
-    /// 0: not partitioned.
-    partitions: usize,
-}
-
-impl Table {
-    fn families(&self) -> usize {
-        if self.tidesdb {
-            (1 + self.indexes) * self.partitions.max(1)
-        } else {
-            0
-        }
-    }
 }
 
 type Tables = BTreeMap<String, Table>;
@@ -180,15 +168,10 @@ impl Client {
         let Some(table) = after.get_mut(&name) else {
             let rows = random.random_range(1..40);
             let tidesdb = random.random_bool(0.8);
-            let partitions = if random.random_bool(0.4) { random.random_range(1..5) } else { 0 };
-            after.insert(name.clone(), Table { tidesdb, indexes: 1, columns: 0, rows, partitions });
+            after.insert(name.clone(), Table { tidesdb, indexes: 1, columns: 0, rows });
             let engine = engine(tidesdb);
-            let parts = match partitions {
-                0 => String::new(),
-                parts => format!("PARTITION BY HASH (a) PARTITIONS {parts}"),
-            };
             let statement = format!(
-                "CREATE TABLE {name} (a INT PRIMARY KEY, b INT NOT NULL, KEY (b)) ENGINE={engine} {parts} SELECT seq AS a, seq % 7 AS b FROM seq_1_to_{rows}"
+                "CREATE TABLE {name} (a INT PRIMARY KEY, b INT NOT NULL, KEY (b)) ENGINE={engine} SELECT seq AS a, seq % 7 AS b FROM seq_1_to_{rows}"
             );
             return ("CREATE", statement, after);
         };
@@ -310,9 +293,7 @@ fn tables(session: &mut Session) -> Result<Tables> {
         (SELECT COUNT(DISTINCT index_name) FROM information_schema.statistics AS s
          WHERE s.table_schema = t.table_schema AND s.table_name = t.table_name AND index_name <> 'PRIMARY'),
         (SELECT COUNT(*) FROM information_schema.columns AS c
-         WHERE c.table_schema = t.table_schema AND c.table_name = t.table_name),
-        (SELECT COUNT(partition_name) FROM information_schema.partitions AS p
-         WHERE p.table_schema = t.table_schema AND p.table_name = t.table_name)
+         WHERE c.table_schema = t.table_schema AND c.table_name = t.table_name)
         FROM information_schema.tables AS t WHERE table_schema = 'ddl'";
     let mut tables = Tables::new();
     for row in must(select, session.rows(select))? {
@@ -320,8 +301,7 @@ fn tables(session: &mut Session) -> Result<Tables> {
         let name = row.first().cloned().unwrap_or_default();
         let rows = session.number(&format!("SELECT COUNT(*) FROM ddl.`{name}`")).unwrap_or(-1);
         let tidesdb = row.get(1).is_some_and(|engine| engine == "TidesDB");
-        let (indexes, columns, partitions) = (number(2), number(3).saturating_sub(2), number(4));
-        let table = Table { tidesdb, indexes, columns, rows, partitions };
+        let table = Table { tidesdb, indexes: number(2), columns: number(3).saturating_sub(2), rows };
         tables.insert(name, table);
     }
     Ok(tables)
@@ -360,7 +340,7 @@ fn left_behind(session: &mut Session, server: &Server, there: &Tables) -> Result
     let select = "SELECT variable_value FROM information_schema.global_status
                   WHERE variable_name = 'tidesdb_column_families'";
     let families = must(select, session.number(select))?;
-    let expected: usize = there.values().map(Table::families).sum();
+    let expected: usize = there.values().filter(|table| table.tidesdb).map(|table| 1 + table.indexes).sum();
     if usize::try_from(families) != Ok(expected) {
         complaints
             .push(format!("the store has {families} column families, the tables {expected}: {there:?}"));
@@ -382,7 +362,7 @@ mod tests {
     use super::*;
 
     fn table(rows: i64) -> Table {
-        Table { tidesdb: true, indexes: 1, columns: 0, rows, partitions: 0 }
+        Table { tidesdb: true, indexes: 1, columns: 0, rows }
     }
 
     fn look(there: &[(&str, Table)]) -> (bool, usize) {

@@ -252,6 +252,10 @@ impl Writer {
                 name = (name + 1) % NAMES;
             }
             let account = Account { grp, name, token };
+            if rows.get(&id) == Some(&account) {
+                // The same row twice by chance: an UPDATE that changes nothing is answered with 0 rows.
+                continue;
+            }
             let grp_text = grp.map_or("NULL".to_string(), |g| g.to_string());
             let name_text = format!("w{}-{name}", self.number);
             let pad = account.pad();
@@ -430,6 +434,40 @@ fn tokens_of_binary_log(text: &str) -> BTreeSet<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The id that a statement is about, and what it makes of the row; a DELETE: nothing.
+    fn written(statement: &str) -> Option<(String, String)> {
+        if let Some(values) = statement.strip_prefix("INSERT INTO torture.account VALUES (") {
+            let (id, columns) = values.strip_suffix(')')?.split_once(", ")?;
+            return Some((id.to_string(), columns.to_string()));
+        }
+        let (change, id) = statement.split_once(" WHERE id = ")?;
+        let columns = change.strip_prefix("UPDATE torture.account SET ").unwrap_or_default();
+        let columns: Vec<&str> =
+            columns.split(", ").filter_map(|set| Some(set.split_once(" = ")?.1)).collect();
+        (!change.contains("shared")).then(|| (id.to_string(), columns.join(", ")))
+    }
+
+    #[test]
+    fn every_statement_changes_a_row() {
+        // In this order of choices the 250th transaction draws the same values for a row twice.
+        let mut random = StdRng::seed_from_u64(1_795_396_039);
+        let _ = random.random_range(300..2500_u64);
+        let seeds: Vec<u64> = (0..4).map(|_| random.random()).collect();
+        let mut random = StdRng::seed_from_u64(seeds[3]);
+        let mut writer = Writer { number: 3, ..Writer::default() };
+        for token in 3 * TOKENS + 1..3 * TOKENS + 2_000 {
+            let (statements, after) = writer.transaction(token, &mut random);
+            let mut there = BTreeMap::new();
+            for (id, columns) in statements.iter().filter_map(|statement| written(statement)) {
+                let before = there.insert(id, columns.clone());
+                assert_ne!(before, Some(columns), "{statements:?}");
+            }
+            if !random.random_bool(0.05) {
+                writer.rows = after;
+            }
+        }
+    }
 
     #[test]
     fn tokens_are_read_from_a_decoded_log() {
