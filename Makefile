@@ -41,7 +41,7 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup servers prefix engine plugin links server stop shell restore test test-engine test-mtr test-suites \
   test-suites-short test-orm test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-engine experiments \
-  engine-program results plugin-at plugin-pgo clean
+  engine-program results builds-to-compare plugin-at plugin-pgo clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
@@ -168,7 +168,6 @@ results: ## put a run into docs/results, with charts: NAME=name [RUN=folder] [RE
 
 # What tpcc-430 compares: the version before (REV says which), and this one with a profile where the toolchain can.
 REV ?= HEAD~50
-.PHONY: builds-to-compare
 builds-to-compare: plugin
 	@case "$(or $(EXPERIMENT),all)" in all | *tpcc-430*) \
 	  scripts/setup/packages.sh libjemalloc2 && \

@@ -54,7 +54,7 @@ std::string renamed(const std::string &text, const Renames &renames) {
       out += text[at++];
       continue;
     }
-    const size_t end = std::min(end_of_quoted(text, at), text.size());
+    const size_t end = end_of_quoted(text, at);
     const std::string word = text.substr(at, end - at);
     const auto other = word[0] == '`' && word.size() > 2
                            ? renames.find(without_doubled_marks(word.substr(1, word.size() - 2)))
