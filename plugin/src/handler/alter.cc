@@ -191,7 +191,11 @@ bool ha_tidesdb::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *
     const int status = group.commit();
     if (status != TIDESDB_OK) error = plain_error(status, "ALTER TABLE");
   }
-  if (!error) return false;
+  if (!error) {
+    /* The server still keeps everybody out, and a RENAME in the same statement takes the table's lock. */
+    for (AlterContext *context : contexts) context->lock.unlock_apart();
+    return false;
+  }
   if (!table->in_use->is_error()) print_error(error, MYF(0));
   return true;
 }
