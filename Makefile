@@ -41,7 +41,7 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup servers prefix engine plugin links server stop shell restore test test-engine test-mtr test-suites \
   test-suites-short test-orm test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-engine experiments \
-  engine-program results builds-to-compare plugin-at plugin-pgo clean
+  engine-program results builds-to-compare plugin-at plugin-pgo costs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
@@ -150,6 +150,14 @@ bench-tpcc: plugin ## TPC-C, 40 warehouses, 64 MB caches and all in memory: [WAR
 	    --warehouses $(WAREHOUSES) --users $(USERS) --build-users 8 $(if $(ROUNDS),--rounds $(ROUNDS)) \
 	    $(TPCC_ARGS) || status=$$?; \
 	done; exit $$status
+
+COSTS_DATA := $(BUILD)/costs
+costs: links ## what the optimizer's accesses cost, beside InnoDB; ten minutes: [ROWS=n] [ROUNDS=n]
+	@printf '[mysqld]\ninnodb_buffer_pool_size=2G\ntidesdb_block_cache_size=2G\n' >$(BUILD)/costs.cnf
+	@DATA=$(COSTS_DATA) CNF=$(BUILD)/costs.cnf scripts/server/start.sh
+	@$(PREFIX)/bin/mariadb -S $(COSTS_DATA)/mysqld.sock -uroot -e 'CREATE DATABASE IF NOT EXISTS costs'
+	@scripts/plugin/costs.pl $(PREFIX)/bin/mariadb $(COSTS_DATA)/mysqld.sock $(or $(ROWS),1000000) $(or $(ROUNDS),5); \
+	  status=$$?; DATA=$(COSTS_DATA) scripts/server/stop.sh; exit $$status
 
 # EXPERIMENT=experiments/x.toml; without it all of them, small, going on where a run was ended.
 EXPERIMENT ?=

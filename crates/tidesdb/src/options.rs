@@ -61,9 +61,16 @@ pub enum SyncMode {
 pub enum Compression {
     /// Blocks as they are.
     None = 0,
+    /// Snappy: about LZ4's speed and size.
+    Snappy = 1,
     /// LZ4, default acceleration.
     #[default]
     Lz4 = 2,
+    /// Zstandard, level 3: the smallest files, for more time in flushes, merges and reads that miss the cache.
+    Zstd = 3,
+    /// LZ4 that looks less hard: larger files than [`Compression::Lz4`]'s, less time to write them. Its blocks are
+    /// LZ4 blocks, and are marked as such.
+    Lz4Fast = 4,
 }
 
 impl Compression {
@@ -71,7 +78,10 @@ impl Compression {
     pub const fn from_byte(byte: u8) -> Option<Compression> {
         match byte {
             0 => Some(Compression::None),
+            1 => Some(Compression::Snappy),
             2 => Some(Compression::Lz4),
+            3 => Some(Compression::Zstd),
+            4 => Some(Compression::Lz4Fast),
             _ => None,
         }
     }

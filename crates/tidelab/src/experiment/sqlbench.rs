@@ -42,7 +42,7 @@ pub struct Options {
     /// TIDESDB_SYNC_MODE: 0 or NONE, 1 or INTERVAL, 2 or FULL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tidesdb_sync_mode: Option<String>,
-    /// TIDESDB_COMPRESSION: NONE or LZ4.
+    /// TIDESDB_COMPRESSION: NONE, SNAPPY, LZ4, ZSTD or LZ4_FAST.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tidesdb_compression: Option<String>,
     /// TIDESDB_BLOCK_CACHE: a size as 256M.
@@ -214,8 +214,12 @@ impl Options {
         }
         if let Some(value) = &self.tidesdb_compression {
             let name = value.to_ascii_uppercase();
-            if name != "NONE" && name != "LZ4" {
-                return Err(refused("TIDESDB_COMPRESSION", value, "NONE and LZ4 are known"));
+            if !["NONE", "SNAPPY", "LZ4", "ZSTD", "LZ4_FAST"].contains(&name.as_str()) {
+                return Err(refused(
+                    "TIDESDB_COMPRESSION",
+                    value,
+                    "NONE, SNAPPY, LZ4, ZSTD and LZ4_FAST are known",
+                ));
             }
             if has(Engine::TidesDb) {
                 all.push(setting("tidesdb_default_compression", name));
@@ -560,7 +564,7 @@ mod tests {
             ("WARMUP", "x"),
             ("ITERATIONS", "0"),
             ("TIDESDB_SYNC_MODE", "3"),
-            ("TIDESDB_COMPRESSION", "ZSTD"),
+            ("TIDESDB_COMPRESSION", "ROT13"),
             ("TIDESDB_BLOCK_CACHE", "big"),
             ("INNODB_FLUSH", "3"),
             ("INNODB_BUFFER_POOL", "1T5"),

@@ -40,6 +40,8 @@ pub enum Heat {
     Warm,
     /// Passed by a scan: goes at the next round unless it is used again.
     Cold,
+    /// Just written, or passed by a long scan: nothing is evicted for it.
+    Spare,
 }
 
 /// A cache of blocks, keyed by file number and offset. Shared by all threads.
@@ -70,14 +72,18 @@ impl BlockCache {
         self.shards[shard_of(hash)].get(hash, file, offset)
     }
 
-    /// Keeps `block` as that of `file` at `offset`, evicting others, and returns it; or returns the one
-    /// that another thread has put there meanwhile. When there is no room, it is returned without being
-    /// kept.
+    /// Keeps `block` as that of `file` at `offset`, evicting others unless it is [`Heat::Spare`], and returns
+    /// it; or returns the one that another thread has put there meanwhile. When there is no room, it is
+    /// returned without being kept.
     pub fn insert(&self, file: FileNo, offset: u64, block: BlockRef, heat: Heat) -> BlockRef {
         let charge = block.footprint() + ENTRY_OVERHEAD;
         let hash = shard::hash(file, offset);
         let home = shard_of(hash);
-        if !self.make_room(charge, home) {
+        let room = match heat {
+            Heat::Warm | Heat::Cold => self.make_room(charge, home),
+            Heat::Spare => self.take_free(charge).is_ok(),
+        };
+        if !room {
             return block;
         }
         if heat == Heat::Warm {
@@ -89,6 +95,14 @@ impl BlockCache {
                 self.give_back(charge);
                 existing
             }
+        }
+    }
+
+    /// Keeps a copy of a block that was just written as that of `file` at `offset`, where there is room that
+    /// nobody uses. A block of a file that comes to nothing is to be given back by [`BlockCache::erase_file`].
+    pub fn offer(&self, file: FileNo, offset: u64, payload: &[u8]) {
+        if self.bytes() + payload.len() + FRAME_HEADER + ENTRY_OVERHEAD <= self.capacity() {
+            self.insert(file, offset, FrameBuf::copy_of(payload).freeze(), Heat::Spare);
         }
     }
 
@@ -112,15 +126,12 @@ impl BlockCache {
         let mut shard = home;
         let mut visited = 0;
         loop {
+            let Err(now) = self.take_free(charge) else { return true };
             let capacity = self.capacity();
-            let add = |now: usize| now.checked_add(charge).filter(|&sum| sum <= capacity);
-            let Err(now) = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add) else {
-                return true;
-            };
             if charge > capacity || visited > ROUNDS * SHARDS {
                 return false;
             }
-            let excess = now.saturating_add(charge) - capacity;
+            let excess = now.saturating_add(charge).saturating_sub(capacity);
             let freed = self.shards[shard].evict(excess);
             self.give_back(freed);
             if freed < excess {
@@ -128,6 +139,13 @@ impl BlockCache {
                 visited += 1;
             }
         }
+    }
+
+    /// Adds `charge` to the used bytes if they fit as it is; otherwise says what is used.
+    fn take_free(&self, charge: usize) -> Result<usize, usize> {
+        let capacity = self.capacity();
+        let add = |now: usize| now.checked_add(charge).filter(|&sum| sum <= capacity);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
     }
 
     fn give_back(&self, bytes: usize) {

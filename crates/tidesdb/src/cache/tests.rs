@@ -54,6 +54,33 @@ fn a_used_block_outlives_unused_ones_and_a_held_one_is_never_evicted() {
 }
 
 #[test]
+fn nothing_is_evicted_for_a_spare_block() {
+    let cache = BlockCache::new(64 << 10);
+    for at in 0..1000u64 {
+        cache.insert(1, at, block(1000, 1), Heat::Cold);
+    }
+    let (bytes, entries) = (cache.bytes(), cache.entries());
+    cache.offer(2, 0, &[2; 1000]);
+    assert_eq!(cache.insert(2, 1, block(1000, 2), Heat::Spare).len(), 1000);
+    assert!(cache.get(2, 0).is_none() && cache.get(2, 1).is_none());
+    assert_eq!((cache.bytes(), cache.entries()), (bytes, entries));
+    // With room it is kept, and goes before what was used.
+    cache.erase_file(1);
+    cache.offer(2, 0, &[2; 1000]);
+    cache.insert(2, 1, block(1000, 3), Heat::Spare);
+    assert_eq!((cache.get(2, 0).unwrap()[999], cache.get(2, 1).unwrap()[0]), (2, 3));
+    cache.offer(3, 0, &[3; 1000]);
+    for at in 0..200u64 {
+        assert!(cache.get(2, 0).is_some() && cache.get(2, 1).is_some());
+        cache.insert(4, at, block(1000, 4), Heat::Warm);
+    }
+    assert!(cache.get(3, 0).is_none());
+    cache.erase_file(2);
+    cache.erase_file(4);
+    assert_eq!((cache.bytes(), cache.entries()), (0, 0));
+}
+
+#[test]
 fn with_everything_held_blocks_are_handed_out_without_being_kept() {
     let cache = BlockCache::new(8 << 10);
     let held: Vec<BlockRef> =

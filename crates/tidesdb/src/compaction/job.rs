@@ -222,7 +222,8 @@ impl Outputs<'_> {
         self.files.push(number);
         let path = versions.tables().path(number);
         let file = versions.disk().open(Path::new(&path), OpenMode::Create)?;
-        let writer = SegmentWriter::new(Arc::clone(&file), 0, self.family, self.options.clone());
+        let writer = SegmentWriter::new(Arc::clone(&file), 0, self.family, self.options.clone())
+            .caching(versions.cache(), number);
         self.writing = Some((number, file, writer));
         self.grandparents_bytes = 0;
         Ok(())

@@ -77,7 +77,7 @@ impl<'a> SharedFile<'a> {
                 let writer = match &mut writer {
                     Some(writer) => writer,
                     none => {
-                        let (file, offset) = (self.file()?, next_segment_offset(self.end));
+                        let ((_, file), offset) = (self.file()?, next_segment_offset(self.end));
                         none.insert(SegmentWriter::new(file, offset, family, options.clone()))
                     }
                 };
@@ -105,14 +105,14 @@ impl<'a> SharedFile<'a> {
         Some((NewFile { number, len: self.end }, file))
     }
 
-    fn file(&mut self) -> Result<Arc<dyn File>> {
-        if let Some((_, file)) = &self.open {
-            return Ok(Arc::clone(file));
+    fn file(&mut self) -> Result<(FileNo, Arc<dyn File>)> {
+        if let Some(open) = &self.open {
+            return Ok(open.clone());
         }
         let number = self.versions.new_file_number();
         let file = self.versions.disk().open(&self.versions.tables().path(number), OpenMode::Create)?;
         self.open = Some((number, Arc::clone(&file)));
-        Ok(file)
+        Ok((number, file))
     }
 }
 
@@ -140,8 +140,10 @@ impl Rewrite for IntoSegment<'_, '_, '_> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             none => {
-                let (file, offset) = (self.shared.file()?, next_segment_offset(self.shared.end));
-                none.insert(SegmentWriter::new(file, offset, self.rules.family, self.rules.options.clone()))
+                let ((number, file), offset) = (self.shared.file()?, next_segment_offset(self.shared.end));
+                let options = self.rules.options.clone();
+                let writer = SegmentWriter::new(file, offset, self.rules.family, options);
+                none.insert(writer.caching(self.shared.versions.cache(), number))
             }
         };
         writer.add(key, entry)

@@ -10,6 +10,8 @@ pub struct Merge {
     sources: Vec<Box<dyn Source>>,
     /// The source that the merge stands on.
     current: Option<usize>,
+    /// The others have nothing more in this direction: a step is a step of the current one.
+    alone: bool,
     /// Direction of the last move; turning round seeks the other sources anew.
     forward: bool,
     /// The key stood on before a step, reused.
@@ -19,7 +21,7 @@ pub struct Merge {
 impl Merge {
     /// A merge over `sources`, newest first. It stands nowhere until a seek.
     pub fn new(sources: Vec<Box<dyn Source>>) -> Merge {
-        Merge { sources, current: None, forward: true, passed: Vec::new() }
+        Merge { sources, current: None, alone: false, forward: true, passed: Vec::new() }
     }
 
     /// Which of the sources the merge stands on.
@@ -29,10 +31,12 @@ impl Merge {
 
     fn pick(&mut self) {
         let mut best: Option<(usize, &[u8])> = None;
+        let mut valid = 0;
         for (index, source) in self.sources.iter().enumerate() {
             if !source.valid() {
                 continue;
             }
+            valid += 1;
             let key = source.key();
             let better = match best {
                 None => true,
@@ -44,10 +48,21 @@ impl Merge {
             }
         }
         self.current = best.map(|(index, _)| index);
+        self.alone = valid == 1;
     }
 
     fn step(&mut self) -> Result<()> {
         let Some(current) = self.current.take() else { return Ok(()) };
+        if self.alone {
+            let source = &mut self.sources[current];
+            if self.forward {
+                source.next()?;
+            } else {
+                source.prev()?;
+            }
+            self.current = source.valid().then_some(current);
+            return Ok(());
+        }
         if self.sources.len() > 1 {
             self.passed.clear();
             self.passed.extend_from_slice(self.sources[current].key());

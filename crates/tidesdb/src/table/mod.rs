@@ -20,6 +20,7 @@ mod raw_source;
 mod reader;
 mod source;
 mod verify;
+mod window;
 mod writer;
 
 pub use filter::{bits_per_key, hash_key};

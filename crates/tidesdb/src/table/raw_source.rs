@@ -8,54 +8,13 @@ use super::data::{read_version, Version};
 use super::envelope::{check, BlockHandle, BlockKind, Damage};
 use super::reader::{check_payload, Keep, Segment};
 use super::source::IndexCursor;
+use super::window::Window;
 use crate::error::Result;
-use crate::io::File;
 use crate::iter::RawSource;
 use crate::types::{Entry, Kind, Seq};
 
 /// Read-ahead, in bytes.
 const WINDOW: usize = 256 << 10;
-
-/// A stretch of the file in memory.
-#[derive(Default)]
-struct Window {
-    file: Option<Arc<dyn File>>,
-    bytes: Vec<u8>,
-    /// Where it begins in the segment.
-    start: u64,
-}
-
-impl Window {
-    /// The stored bytes of the block at `handle`, read with what stands behind it.
-    fn block(&mut self, segment: &Segment, handle: BlockHandle) -> Result<&[u8]> {
-        let len = segment.bounded(handle)?;
-        let within = |window: &Window| {
-            let from = usize::try_from(handle.offset.checked_sub(window.start)?).ok()?;
-            let range = from..from.checked_add(len)?;
-            (range.end <= window.bytes.len()).then_some(range)
-        };
-        let range = match within(self) {
-            Some(range) => range,
-            None => {
-                let behind = usize::try_from(segment.meta().len - handle.offset).unwrap_or(usize::MAX);
-                self.bytes.clear();
-                self.bytes.resize(len.max(WINDOW.min(behind)), 0);
-                self.start = handle.offset;
-                let file = match &self.file {
-                    Some(file) => file,
-                    None => self.file.insert(segment.file()?),
-                };
-                let read = file.read_exact_at(&mut self.bytes, segment.meta().offset + handle.offset);
-                if read.is_err() {
-                    self.bytes.clear();
-                }
-                read?;
-                0..len
-            }
-        };
-        Ok(&self.bytes[range])
-    }
-}
 
 /// All entries of a segment: keys ascending, versions of a key newest first.
 pub struct SegmentRawSource {
@@ -102,7 +61,7 @@ impl SegmentRawSource {
 
     fn enter_block(&mut self) -> Result<()> {
         let handle = self.index.entry(&self.segment)?.block;
-        let stored = self.window.block(&self.segment, handle)?;
+        let stored = self.window.block(&self.segment, handle, WINDOW)?;
         let mut open = || -> Result<(), Damage> {
             let sealed = check(stored, BlockKind::Data, handle.offset)?;
             self.payload.clear();

@@ -14,6 +14,7 @@ use super::index::{partition_filter, IndexEntry};
 use super::keyed::{common_prefix, KeyedBlock};
 use super::properties::Properties;
 use super::source::IndexCursor;
+use super::window::Window;
 use super::{SegmentMeta, SegmentRawSource, SegmentSource};
 use crate::cache::{BlockCache, BlockRef, FileCache, FrameBuf, Heat, Reservation};
 use crate::error::{Error, Result};
@@ -27,6 +28,9 @@ const TAIL_READ: u64 = 8 << 10;
 
 /// A thread's buffer for stored blocks is kept up to this size, in bytes.
 const SCRATCH_KEEP: usize = 256 << 10;
+
+/// Read-ahead of long scans, in bytes.
+const SCAN_WINDOW: usize = 64 << 10;
 
 /// How a block that had to be read is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -432,6 +436,17 @@ impl Segment {
             Keep::Cached(heat) => self.cache.insert(self.file, offset, block, heat),
             Keep::Not => block,
         })
+    }
+
+    /// The data block at `handle` for a long scan forward: from the cache, or through `window`.
+    pub(super) fn load_ahead(&self, handle: BlockHandle, window: &mut Window) -> Result<BlockRef> {
+        let offset = self.meta.offset.wrapping_add(handle.offset);
+        if let Some(block) = self.cache.get(self.file, offset) {
+            return Ok(block);
+        }
+        let stored = window.block(self, handle, SCAN_WINDOW)?;
+        let block = self.unseal(stored, handle, BlockKind::Data)?;
+        Ok(self.cache.insert(self.file, offset, block, Heat::Spare))
     }
 
     /// The block at `handle` from the file, past the cache.

@@ -8,12 +8,13 @@ use super::data::{find_version, CONTINUED, CONTINUES};
 use super::envelope::{BlockHandle, BlockKind, Damage};
 use super::index::IndexEntry;
 use super::reader::{Keep, Segment};
+use super::window::Window;
 use crate::cache::{BlockRef, Heat};
 use crate::error::Result;
 use crate::iter::Source;
 use crate::types::{Entry, Kind, Seq};
 
-/// A scan that crossed so many blocks in one go stops putting what it reads into the cache.
+/// For a scan that crossed so many blocks in one go nothing is evicted: what it reads goes where the cache has room.
 const LONG_SCAN_BLOCKS: u32 = 32;
 
 /// A position in the index: stands on the entry of one data block, or nowhere.
@@ -192,6 +193,8 @@ pub struct SegmentSource {
     slot: usize,
     /// Blocks entered since the last seek.
     crossed: u32,
+    /// Read-ahead of a long scan.
+    window: Window,
     valid: bool,
     key: Vec<u8>,
     /// Whether `key` holds a key of `block`, so that its prefix can stay.
@@ -221,6 +224,7 @@ impl SegmentSource {
             flags: 0,
             slot: 0,
             crossed: 0,
+            window: Window::default(),
             valid: false,
             key: Vec::new(),
             key_in_block: false,
@@ -239,13 +243,14 @@ impl SegmentSource {
         self.block = None;
         self.key_in_block = false;
         self.crossed += 1;
-        let keep = match self.crossed {
-            0..=1 => Keep::Cached(Heat::Warm),
-            2..=LONG_SCAN_BLOCKS => Keep::Cached(Heat::Cold),
-            _ => Keep::Not,
-        };
         self.keys = 0;
-        let block = self.segment.load(handle, BlockKind::Data, keep)?;
+        let load = |heat| self.segment.load(handle, BlockKind::Data, Keep::Cached(heat));
+        let block = match self.crossed {
+            0..=1 => load(Heat::Warm)?,
+            2..=LONG_SCAN_BLOCKS => load(Heat::Cold)?,
+            _ if handle.offset > self.block_at.offset => self.segment.load_ahead(handle, &mut self.window)?,
+            _ => load(Heat::Spare)?,
+        };
         let keyed = self.segment.parse(&block, handle)?;
         (self.keys, self.flags) = (keyed.len(), keyed.flags);
         self.block = Some(block);
@@ -370,6 +375,7 @@ impl SegmentSource {
     fn begin_seek(&mut self) -> bool {
         self.valid = false;
         self.crossed = 0;
+        self.window.close();
         self.index.set_keep(Keep::Cached(Heat::Warm));
         self.snapshot.is_some()
     }

@@ -37,7 +37,11 @@ impl Store {
     fn write(&self, offset: u64, options: &SegmentOptions, model: &Model) -> Result<SegmentMeta> {
         let path = table_path(Path::new("store"), FILE);
         let mode = if self.disk.exists(&path)? { OpenMode::ReadWrite } else { OpenMode::Create };
-        let mut writer = SegmentWriter::new(self.disk.open(&path, mode)?, offset, 3, options.clone());
+        let writer = SegmentWriter::new(self.disk.open(&path, mode)?, offset, 3, options.clone());
+        self.fill(writer, model)
+    }
+
+    fn fill(&self, mut writer: SegmentWriter, model: &Model) -> Result<SegmentMeta> {
         for ((key, Reverse(seq)), (kind, value)) in model {
             writer.add(key, Entry { seq: *seq, kind: *kind, value })?;
         }
@@ -118,7 +122,7 @@ fn random_model(rng: &mut StdRng) -> Model {
 
 fn random_options(rng: &mut StdRng) -> SegmentOptions {
     SegmentOptions {
-        compression: [Compression::None, Compression::Lz4][rng.gen_range(0..2)],
+        compression: Compression::from_byte(rng.gen_range(0..5)).unwrap(),
         block_size: [128, 128, 256, 4096][rng.gen_range(0..4)],
         bits_per_key: [0, 4, 12][rng.gen_range(0..3)],
         prefix_len: [0, 2, 8][rng.gen_range(0..3)],
@@ -247,7 +251,7 @@ fn keys_of_64_kib_and_values_of_1_mb_fit() {
         model.insert((key, Reverse(4)), (Kind::PUT, vec![i + 1; 10]));
         model.insert((vec![b'a', i], Reverse(9)), (Kind::PUT, (0..1 << 20).map(|_| rng.gen()).collect()));
     }
-    for compression in [Compression::None, Compression::Lz4] {
+    for compression in (0..5).filter_map(Compression::from_byte) {
         let options = SegmentOptions { compression, ..SegmentOptions::default() };
         let (_store, segment) = segment_of(&options, &model);
         check_against_model(&mut rng, &segment, &model, "large");
@@ -398,6 +402,67 @@ fn damage_model() -> Model {
 }
 
 /// Reads everything in every way; errors are fine, wrong answers are not.
+fn rows_of(count: u32) -> Model {
+    (0..count).map(|i| ((i.to_be_bytes().to_vec(), Reverse(1)), (Kind::PUT, vec![i as u8; 100]))).collect()
+}
+
+fn scan_all(segment: &Arc<Segment>) -> usize {
+    let mut source = segment.source(MAX_SEQ);
+    source.seek_to_first().unwrap();
+    let mut rows = 0;
+    while source.valid() {
+        rows += 1;
+        source.next().unwrap();
+    }
+    rows
+}
+
+#[test]
+fn a_writer_with_a_cache_leaves_readers_nothing_to_read() {
+    for seed in 0..20 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let model = if seed == 0 { rows_of(20_000) } else { random_model(&mut rng) };
+        let options = random_options(&mut rng);
+        let store = Store::new(64 << 20);
+        let path = table_path(Path::new("store"), FILE);
+        let file = store.disk.open(&path, OpenMode::Create).unwrap();
+        let offset = SEGMENT_ALIGN * rng.gen_range(0..3);
+        let writer = SegmentWriter::new(file, offset, 3, options).caching(&store.cache, FILE);
+        let segment = store.open(store.fill(writer, &model).unwrap());
+        check_against_model(&mut rng, &segment, &model, &format!("seed {seed}"));
+        assert_eq!(store.cache.misses(), 0, "seed {seed}");
+        store.cache.erase_file(FILE);
+        check_against_model(&mut rng, &segment, &model, &format!("seed {seed}, from the file"));
+        assert!(store.cache.misses() > 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_long_scan_fills_room_and_evicts_nothing() {
+    let model = rows_of(50_000);
+    let options = SegmentOptions::default();
+    let roomy = Store::new(64 << 20);
+    let segment = roomy.open(roomy.write(0, &options, &model).unwrap());
+    assert_eq!(scan_all(&segment), 50_000);
+    let misses = roomy.cache.misses();
+    assert!(misses > 1000);
+    assert_eq!(scan_all(&segment), 50_000);
+    assert_eq!(roomy.cache.misses(), misses, "all of it was kept");
+
+    let small = Store::new(1 << 20);
+    let segment = small.open(small.write(0, &options, &model).unwrap());
+    let hot = |i: u32| (i * 50).to_be_bytes();
+    let read_hot =
+        || (0..100).for_each(|i| assert!(segment.get(&hot(i), hash_key(&hot(i)), 1).unwrap().is_some()));
+    read_hot();
+    for _ in 0..3 {
+        assert_eq!(scan_all(&segment), 50_000);
+    }
+    let misses = small.cache.misses();
+    read_hot();
+    assert_eq!(small.cache.misses(), misses, "what is read by key stayed");
+}
+
 fn read_all_ways(segment: &Arc<Segment>, model: &Model, tag: &str) {
     let rows = seen(model, MAX_SEQ);
     for row in &rows {

@@ -12,11 +12,12 @@ use super::index::{separator, IndexEntry};
 use super::keyed::KeyedBuilder;
 use super::properties::Properties;
 use super::{Expiries, SegmentMeta, SegmentOptions, SEGMENT_ALIGN};
+use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::coding::{put_varint, u64_at};
 use crate::io::File;
 use crate::options::Compression;
-use crate::types::{Entry, FamilyId, Seq, MAX_KEY_LEN, MAX_SEQ};
+use crate::types::{Entry, FamilyId, FileNo, Seq, MAX_KEY_LEN, MAX_SEQ};
 
 /// Finished blocks are written to the file in pieces of at least this many bytes.
 const WRITE_CHUNK: usize = 256 << 10;
@@ -39,6 +40,8 @@ struct Partition {
 /// bytes that nothing refers to.
 pub struct SegmentWriter {
     file: Arc<dyn File>,
+    /// The cache that gets what was written, and the file's number in it.
+    cache: Option<(Arc<BlockCache>, FileNo)>,
     start: u64,
     family: FamilyId,
     options: SegmentOptions,
@@ -75,6 +78,7 @@ impl SegmentWriter {
         let filter = FilterBuilder::new(options.bits_per_key, options.prefix_len as usize);
         SegmentWriter {
             file,
+            cache: None,
             start: offset,
             family,
             options,
@@ -98,6 +102,14 @@ impl SegmentWriter {
             packed: Vec::new(),
             separator: Vec::new(),
         }
+    }
+
+    /// Puts the blocks into `cache`, too, where that has room: those who read what was merged or flushed then need
+    /// not read and decompress them, one by one, from a file that replaced what they had in the cache. `number` is the
+    /// file's; it is the caller's to erase it from the cache when it comes to nothing.
+    pub fn caching(mut self, cache: &Arc<BlockCache>, number: FileNo) -> SegmentWriter {
+        self.cache = Some((Arc::clone(cache), number));
+        self
     }
 
     /// Adds an entry. Keys ascend, and sequence numbers descend within a key; otherwise, and for keys and
@@ -338,6 +350,9 @@ impl SegmentWriter {
         let method = if kind == BlockKind::Data { self.options.compression } else { Compression::None };
         let offset = self.bytes_written();
         let handle = seal(&mut self.pending, payload, kind, method, offset, &mut self.packed);
+        if let (Some((cache, number)), false) = (&self.cache, kind == BlockKind::Properties) {
+            cache.offer(*number, self.start + offset, payload);
+        }
         if self.pending.len() >= WRITE_CHUNK {
             self.flush()?;
         }

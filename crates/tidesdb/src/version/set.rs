@@ -320,6 +320,11 @@ impl VersionSet {
         &self.dir
     }
 
+    /// Blocks of the files.
+    pub fn cache(&self) -> &Arc<BlockCache> {
+        &self.cache
+    }
+
     /// Open table files.
     pub fn tables(&self) -> &Arc<FileCache> {
         &self.tables
