@@ -1,7 +1,7 @@
 //! `definitions`: clients run CREATE, DROP, RENAME, TRUNCATE, ALTER by copy, without a copy and to another engine under
-//! a binary log, each on tables of its own, some of them partitioned, until the server is killed with SIGKILL. After
-//! the restart each client's tables are those of its answered statements, or those with the one whose answer did not
-//! come; each table is whole; and the store has the column families of these tables and no others.
+//! a binary log, each on tables of its own, until the server is killed with SIGKILL. After the restart each client's tables are
+//! those of its answered statements, or those with the one whose answer did not come; each table is whole; and the
+//! store has the column families of these tables and no others.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,19 +48,6 @@ struct Table {
     columns: usize,
     /// Rows: 1 to so many.
     rows: i64,
-    /// 0: not partitioned.
-    partitions: usize,
-}
-
-impl Table {
-    /// Column families in the store.
-    fn families(&self) -> usize {
-        if self.tidesdb {
-            (1 + self.indexes) * self.partitions.max(1)
-        } else {
-            0
-        }
-    }
 }
 
 type Tables = BTreeMap<String, Table>;
@@ -82,16 +69,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let settings = settings::checks(true);
     let mut random = StdRng::seed_from_u64(lab.seed);
     let mut server = lab.start(&settings)?;
-    set_up(
-        &mut connect(&server)?,
-        &[
-            "CREATE DATABASE ddl",
-            "CREATE DATABASE source",
-            "USE source",
-            // Not the sequence itself: the first use of one takes the partitions off a CREATE ... SELECT (the server's).
-            "CREATE TABLE numbers (PRIMARY KEY (seq)) ENGINE=InnoDB SELECT seq FROM seq_1_to_40",
-        ],
-    )?;
+    set_up(&mut connect(&server)?, &["CREATE DATABASE ddl"])?;
     let mut clients: Vec<Client> =
         (0..CLIENTS).map(|number| Client { number, ..Client::default() }).collect();
     let mut complaints = Vec::new();
@@ -190,15 +168,10 @@ impl Client {
         let Some(table) = after.get_mut(&name) else {
             let rows = random.random_range(1..40);
             let tidesdb = random.random_bool(0.8);
-            let partitions = if random.random_bool(0.4) { random.random_range(1..5) } else { 0 };
-            after.insert(name.clone(), Table { tidesdb, indexes: 1, columns: 0, rows, partitions });
+            after.insert(name.clone(), Table { tidesdb, indexes: 1, columns: 0, rows });
             let engine = engine(tidesdb);
-            let by = match partitions {
-                0 => String::new(),
-                partitions => format!("PARTITION BY HASH (a) PARTITIONS {partitions}"),
-            };
             let statement = format!(
-                "CREATE TABLE {name} (a INT PRIMARY KEY, b INT NOT NULL, KEY (b)) ENGINE={engine} {by} SELECT seq AS a, seq % 7 AS b FROM source.numbers WHERE seq <= {rows}"
+                "CREATE TABLE {name} (a INT PRIMARY KEY, b INT NOT NULL, KEY (b)) ENGINE={engine} SELECT seq AS a, seq % 7 AS b FROM seq_1_to_{rows}"
             );
             return ("CREATE", statement, after);
         };
@@ -212,8 +185,7 @@ impl Client {
                 // No name is free: one table less.
                 None => ("DROP", format!("DROP TABLE {name}"), after),
             },
-            // The server empties one partition after the other: killed between two of them, some are empty.
-            3 if table.partitions == 0 => {
+            3 => {
                 table.rows = 0;
                 ("TRUNCATE", format!("TRUNCATE TABLE {name}"), after)
             }
@@ -245,13 +217,12 @@ impl Client {
             10 | 11 if table.tidesdb => {
                 table.columns += 1;
                 let add = format!("ADD COLUMN c{} INT DEFAULT 5", table.columns);
-                // The index goes and comes, and the table perhaps gets another name; not a partitioned one, whose .par
-                // the server forgets when it is killed in such a statement (docs/tables.md).
-                let renames = table.partitions == 0 && random.random_bool(0.5);
+                // The index goes and comes, and the table perhaps gets another name.
                 let index = if table.indexes == 2 { "DROP KEY more, " } else { "" };
                 table.indexes = 2;
                 let table = table.clone();
-                let renamed = match renames.then(|| self.rename(&name, &mut after)).flatten() {
+                let renamed = match random.random_bool(0.5).then(|| self.rename(&name, &mut after)).flatten()
+                {
                     Some(free) => format!(", RENAME TO {free}"),
                     None => {
                         after.insert(name.clone(), table);
@@ -322,9 +293,7 @@ fn tables(session: &mut Session) -> Result<Tables> {
         (SELECT COUNT(DISTINCT index_name) FROM information_schema.statistics AS s
          WHERE s.table_schema = t.table_schema AND s.table_name = t.table_name AND index_name <> 'PRIMARY'),
         (SELECT COUNT(*) FROM information_schema.columns AS c
-         WHERE c.table_schema = t.table_schema AND c.table_name = t.table_name),
-        (SELECT COUNT(partition_name) FROM information_schema.partitions AS p
-         WHERE p.table_schema = t.table_schema AND p.table_name = t.table_name)
+         WHERE c.table_schema = t.table_schema AND c.table_name = t.table_name)
         FROM information_schema.tables AS t WHERE table_schema = 'ddl'";
     let mut tables = Tables::new();
     for row in must(select, session.rows(select))? {
@@ -332,8 +301,7 @@ fn tables(session: &mut Session) -> Result<Tables> {
         let name = row.first().cloned().unwrap_or_default();
         let rows = session.number(&format!("SELECT COUNT(*) FROM ddl.`{name}`")).unwrap_or(-1);
         let tidesdb = row.get(1).is_some_and(|engine| engine == "TidesDB");
-        let (indexes, columns, partitions) = (number(2), number(3).saturating_sub(2), number(4));
-        let table = Table { tidesdb, indexes, columns, rows, partitions };
+        let table = Table { tidesdb, indexes: number(2), columns: number(3).saturating_sub(2), rows };
         tables.insert(name, table);
     }
     Ok(tables)
@@ -372,7 +340,7 @@ fn left_behind(session: &mut Session, server: &Server, there: &Tables) -> Result
     let select = "SELECT variable_value FROM information_schema.global_status
                   WHERE variable_name = 'tidesdb_column_families'";
     let families = must(select, session.number(select))?;
-    let expected: usize = there.values().map(Table::families).sum();
+    let expected: usize = there.values().filter(|table| table.tidesdb).map(|table| 1 + table.indexes).sum();
     if usize::try_from(families) != Ok(expected) {
         complaints
             .push(format!("the store has {families} column families, the tables {expected}: {there:?}"));
@@ -381,10 +349,8 @@ fn left_behind(session: &mut Session, server: &Server, there: &Tables) -> Result
     for entry in fs::read_dir(&folder).map_err(io_error("cannot read", &folder))?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let table = name.split('.').next().unwrap_or_default();
-        // InnoDB's own data files may stay when it is killed while it drops one, and the server forgets a .par file of
-        // an ALTER without a copy, whatever the engine.
-        let others = name.ends_with(".ibd") || name.starts_with("#sql-alter-") && name.ends_with(".par");
-        if name != "db.opt" && !others && !there.contains_key(table) {
+        // InnoDB's own data files may stay when it is killed while it drops one.
+        if name != "db.opt" && !name.ends_with(".ibd") && !there.contains_key(table) {
             complaints.push(format!("the file {name} belongs to no table"));
         }
     }
@@ -396,7 +362,7 @@ mod tests {
     use super::*;
 
     fn table(rows: i64) -> Table {
-        Table { tidesdb: true, indexes: 1, columns: 0, rows, partitions: 0 }
+        Table { tidesdb: true, indexes: 1, columns: 0, rows }
     }
 
     fn look(there: &[(&str, Table)]) -> (bool, usize) {
