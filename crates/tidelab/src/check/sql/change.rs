@@ -94,7 +94,8 @@ fn insert_select(dice: &mut Dice, t: &Table, tables: &[Table]) -> Step {
     let targets = t.base();
     let mut expressions = Vec::new();
     for target in &targets {
-        let fitting: Vec<&Column> = source.columns.iter().filter(|c| alike(&c.kind, &target.kind)).collect();
+        let fits = |c: &&Column| alike(&c.kind, &target.kind) && !source.has_virtual_in_key(&c.name);
+        let fitting: Vec<&Column> = source.columns.iter().filter(fits).collect();
         let expression = if target.auto_increment {
             "NULL".to_string()
         } else if fitting.is_empty() || dice.one_in(6) {

@@ -289,6 +289,13 @@ impl Table {
         };
     }
 
+    /// A virtual column that a key holds. InnoDB may take its value from the key, where another row's, or an older one that
+    /// is equal by its collation, is found: rows that are written by it are no oracle.
+    pub(super) fn has_virtual_in_key(&self, column: &str) -> bool {
+        self.column(column).is_some_and(|c| c.generated.as_ref().is_some_and(|g| !g.stored))
+            && self.keys.iter().any(|key| key.parts.iter().any(|part| part.column == column))
+    }
+
     /// A name that no column or key of the table has had.
     pub(super) fn fresh(&mut self, letter: &str) -> String {
         self.names += 1;
