@@ -38,6 +38,7 @@ int check_version_call(handlerton *, const char *path, const LEX_CUSTRING *defin
 int ddl_recovery_done(handlerton *) {
   plugin.ddl_recovery_done = true;
   finish_restore();
+  warn_of_lost_partitions();
   return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <set>
 
 #include "log.h"
 #include "sql_class.h"
@@ -114,7 +115,30 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
 }
 
 int drop_table(const char *path) {
-  return table_error(change_table(canonical_table(path), drop_family), "DROP TABLE");
+  const std::string table = canonical_table(path);
+  int status = change_table(table, drop_family);
+  /* Of partitions that the server has forgotten (below) DROP TABLE names the table. */
+  if (status == TIDESDB_NOT_FOUND && partition_suffix(table).empty())
+    status = change_families(table + PARTITION_MARK, drop_family);
+  return table_error(status, "DROP TABLE");
+}
+
+void warn_of_lost_partitions() {
+  std::vector<std::string> families;
+  if (list_families(plugin.db, {}, &families) != TIDESDB_OK) return;
+  std::set<std::string> tables;
+  for (const std::string &family : families) {
+    const std::string name = family.substr(0, family.find('\0'));
+    const size_t mark = name.find(PARTITION_MARK);
+    if (mark != std::string::npos && !is_intermediate(name)) tables.insert(name.substr(0, mark));
+  }
+  for (const std::string &table : tables) {
+    if (my_access(("./" + table + reg_ext).c_str(), F_OK) == 0) continue;
+    sql_print_warning(
+        "TidesDB: %s has partitions and no definition (.frm). A crash inside DROP TABLE leaves them so, and "
+        "DROP TABLE removes them; one that was lost otherwise comes back with a backup's .frm and .par.",
+        table.c_str());
+  }
 }
 
 int rename_table(const char *from_path, const char *to_path) {

@@ -166,15 +166,15 @@ impl Shard {
         freed
     }
 
-    /// Removes all blocks of `file`; returns the bytes freed, counted as they were charged.
-    pub(super) fn erase(&self, file: FileNo) -> usize {
+    /// Removes all blocks of `files`, which ascend; returns the bytes freed, counted as they were charged.
+    pub(super) fn erase(&self, files: &[FileNo]) -> usize {
         let mut removed = Vec::new();
         let mut table = self.table.write();
         let mut at = 0;
         // A removal moves later slots of the chain towards it: into this place, which is looked at again, or
         // round the table's end among slots that were looked at before.
         while at < table.slots.len() {
-            if table.slots[at].as_ref().is_some_and(|slot| slot.file == file) {
+            if table.slots[at].as_ref().is_some_and(|slot| files.binary_search(&slot.file).is_ok()) {
                 removed.extend(table.remove(at));
             } else {
                 at += 1;

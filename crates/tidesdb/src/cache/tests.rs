@@ -25,8 +25,11 @@ fn a_kept_block_is_found_and_an_erased_file_is_gone() {
     assert!((0..20).all(|at| cache.get(2, at * 4096).is_none()));
     assert!((0..20).all(|at| cache.get(1, at * 4096).is_some() && cache.get(3, at * 4096).is_some()));
     assert!(held.iter().all(|&byte| byte == 2));
-    cache.erase_file(1);
-    cache.erase_file(3);
+    cache.erase_files(&[1, 2, 4]);
+    assert_eq!(cache.entries(), 20);
+    assert!((0..20).all(|at| cache.get(1, at * 4096).is_none() && cache.get(3, at * 4096).is_some()));
+    cache.erase_files(&[]);
+    cache.erase_files(&[1, 3]);
     assert_eq!((cache.bytes(), cache.entries()), (0, 0));
 }
 

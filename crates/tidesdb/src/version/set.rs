@@ -437,15 +437,19 @@ impl VersionSet {
             return Ok(0);
         }
         let queue = std::mem::take(&mut *self.obsolete.queue.lock());
+        let tables = queue.iter().filter_map(|item| match item {
+            Obsolete::Table(number) => Some(*number),
+            Obsolete::Manifest(_) => None,
+        });
+        let mut tables: Vec<FileNo> = tables.collect();
+        tables.sort_unstable();
+        tables.iter().for_each(|&number| self.tables.forget(number));
+        self.cache.erase_files(&tables);
         let mut failed = None;
         let mut unlinked = 0;
         for item in queue {
             let path = match item {
-                Obsolete::Table(number) => {
-                    self.tables.forget(number);
-                    self.cache.erase_file(number);
-                    self.tables.path(number)
-                }
+                Obsolete::Table(number) => self.tables.path(number),
                 Obsolete::Manifest(number) => self.dir.join(manifest::manifest_name(number)),
             };
             match self
