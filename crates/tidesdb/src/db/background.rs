@@ -172,14 +172,15 @@ impl Store {
             },
             stop: &self.closing,
         })?;
-        self.install_sealed(flushed.edit.clone(), last.layer.id(), last.last_seq)?;
+        // Before those who wait for the flush are told: they may look at the counters.
         self.stats.flushes.fetch_add(1, Ordering::Relaxed);
+        self.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);
+        self.install_sealed(flushed.edit.clone(), last.layer.id(), last.last_seq)?;
         let memory: usize = generations_of(sealed).map(|generation| generation.bytes()).sum();
         if memory >= self.options.write_buffer_size / 8 {
             // A smaller one, sealed early, says how long a file takes, and not a byte.
             self.pressure.flushed(memory as u64, begun.elapsed());
         }
-        self.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);
         self.shape_changed();
         Ok(())
     }

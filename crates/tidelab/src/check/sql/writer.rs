@@ -13,7 +13,7 @@ use super::dice::Dice;
 use super::marks::list;
 use super::program::{Sort, Step};
 use super::query::{query, with_parameter};
-use super::schema::{Key, Table};
+use super::schema::Table;
 
 /// Statements between two looks at the state.
 const LOOK_AFTER: u32 = 40;
@@ -259,11 +259,10 @@ impl Writer {
     /// HANDLER over a key, forward and back.
     fn handler(&mut self) {
         let table = self.dice.pick(&self.tables).clone();
-        // In the order of a key with a virtual column InnoDB's partitions are not merged.
-        let no_order = |k: &Key| {
-            table.partitions.is_some() && k.parts.iter().any(|part| table.has_virtual_in_key(&part.column))
-        };
-        let keys: Vec<_> = table.keys.iter().filter(|k| !k.hash && !k.ignored && !no_order(k)).collect();
+        // InnoDB's partitions are not merged in the order of a key with a virtual column, and READ k PREV over them aborts the
+        // server (an assertion of InnoDB's in handler::ha_index_prev).
+        let keys: Vec<_> =
+            table.keys.iter().filter(|k| !k.hash && !k.ignored && table.partitions.is_none()).collect();
         let name = &table.name;
         let mut texts = vec![format!("HANDLER {name} OPEN")];
         if keys.is_empty() {
