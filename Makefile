@@ -152,7 +152,7 @@ bench-tpcc: plugin ## TPC-C, 40 warehouses, 64 MB caches and all in memory: [WAR
 	done; exit $$status
 
 COSTS_DATA := $(BUILD)/costs
-costs: links ## what the optimizer's accesses cost, beside InnoDB; ten minutes: [ROWS=n] [ROUNDS=n]
+costs: links ## what the optimizer's accesses cost, beside InnoDB; two minutes: [ROWS=n] [ROUNDS=n]
 	@printf '[mysqld]\ninnodb_buffer_pool_size=2G\ntidesdb_block_cache_size=2G\n' >$(BUILD)/costs.cnf
 	@DATA=$(COSTS_DATA) CNF=$(BUILD)/costs.cnf scripts/server/start.sh
 	@$(PREFIX)/bin/mariadb -S $(COSTS_DATA)/mysqld.sock -uroot -e 'CREATE DATABASE IF NOT EXISTS costs'

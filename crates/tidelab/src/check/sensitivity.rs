@@ -1,8 +1,9 @@
 //! `sensitivity`: whether the laboratory finds what it says it finds, in earnest. Two tables of one engine that
 //! differ in nothing are updated row by row; before each row the server burns as much time as it is told, in a trigger
-//! of the same text on both, which burns some for every row. Three experiments, in rounds of a slice for each table in random order: no delay
-//! (they must be called equal), a delay of 5 % of a statement's time on one, then on the other (the verdict must have
-//! the right sign, and the size must lie in the interval). Rounds go on until 5 % is resolved ([`Resolution`]).
+//! of the same text on both, which burns some for every row. Three experiments, in rounds of a slice for each table in
+//! random order: no delay (they must be called equal), a delay of 5 % of a statement's time on one, then on the other
+//! (the verdict must have the right sign, and the size must lie in the interval). Rounds go on until 5 % is resolved
+//! ([`Resolution`]).
 //!
 //! The delay's size is known from elsewhere: from the CPU time that the connection's thread takes for very many of
 //! the same loops. Telemetry is recorded beside it all, and must have seen the updates.
