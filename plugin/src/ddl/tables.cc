@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <set>
 
 #include "log.h"
 #include "sql_class.h"
@@ -117,28 +116,10 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
 int drop_table(const char *path) {
   const std::string table = canonical_table(path);
   int status = change_table(table, drop_family);
-  /* Of partitions that the server has forgotten (below) DROP TABLE names the table. */
+  /* Of partitions that the server has forgotten (ddl/lost_partitions.h) DROP TABLE names the table. */
   if (status == TIDESDB_NOT_FOUND && partition_suffix(table).empty())
     status = change_families(table + PARTITION_MARK, drop_family);
   return table_error(status, "DROP TABLE");
-}
-
-void warn_of_lost_partitions() {
-  std::vector<std::string> families;
-  if (list_families(plugin.db, {}, &families) != TIDESDB_OK) return;
-  std::set<std::string> tables;
-  for (const std::string &family : families) {
-    const std::string name = family.substr(0, family.find('\0'));
-    const size_t mark = name.find(PARTITION_MARK);
-    if (mark != std::string::npos && !is_intermediate(name)) tables.insert(name.substr(0, mark));
-  }
-  for (const std::string &table : tables) {
-    if (my_access(("./" + table + reg_ext).c_str(), F_OK) == 0) continue;
-    sql_print_warning(
-        "TidesDB: %s has partitions and no definition (.frm). A crash inside DROP TABLE leaves them so, and "
-        "DROP TABLE removes them; one that was lost otherwise comes back with a backup's .frm and .par.",
-        table.c_str());
-  }
 }
 
 int rename_table(const char *from_path, const char *to_path) {
@@ -197,11 +178,18 @@ bool read_record(const std::string &table, TableRecord *record) {
 }
 
 int check_definition(const char *path, const LEX_CUSTRING *definition) {
-  TableRecord record;
-  if (!read_record(canonical_table(path), &record)) return 1;
-  return record.definition == std::string(reinterpret_cast<const char *>(definition->str), definition->length)
-             ? 0
-             : 1;
+  const std::string table = canonical_table(path);
+  std::vector<std::string> names{table};
+  /* Of a partitioned table the server names the table; its partitions were changed by one commit. */
+  std::vector<std::string> families;
+  if (list_families(plugin.db, table + PARTITION_MARK, &families) == TIDESDB_OK)
+    for (const std::string &family : families) names.push_back(family.substr(0, family.find('\0')));
+  const std::string written(reinterpret_cast<const char *>(definition->str), definition->length);
+  for (const std::string &name : names) {
+    TableRecord record;
+    if (read_record(name, &record) && record.definition == written) return 0;
+  }
+  return 1;
 }
 
 void drop_database(const char *path) {

@@ -20,9 +20,6 @@ uint64_t new_id();
 int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_INFO *info);
 /* HA_ERR_NO_SUCH_TABLE for a path that the engine does not know. */
 int drop_table(const char *path);
-/* Partitions of tables that the server does not know. It removes a partitioned table's .par file before it
-   drops the partitions, and what a crash leaves behind that it does not find again. */
-void warn_of_lost_partitions();
 /* While the server repeats its DDL log, a rename that is done already is success. */
 int rename_table(const char *from, const char *to);
 /* A table that was filled in pieces cannot be read by snapshots of that time (1412). Status of the engine. */

@@ -31,6 +31,14 @@ pub trait Source: Send {
     fn key(&self) -> &[u8];
     /// Its version.
     fn entry(&self) -> Entry<'_>;
+    /// Gives `visit` the key that it stands on and those behind it until `visit` says false, and stands then on the
+    /// key that `visit` has refused, or on none: many rows by one call.
+    fn walk(&mut self, visit: &mut dyn FnMut(&[u8], Entry<'_>) -> bool) -> Result<()> {
+        while self.valid() && visit(self.key(), self.entry()) {
+            self.next()?;
+        }
+        Ok(())
+    }
 }
 
 /// One run of one family with every version: keys ascending, versions of a key newest first. Forward

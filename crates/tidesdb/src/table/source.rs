@@ -371,6 +371,32 @@ impl SegmentSource {
         }
     }
 
+    /// Walks the slots behind the current one that are whole keys of this block. True: `visit` has refused one, and
+    /// the scan stands on it; false: the scan stands on the last of them, which `visit` has had.
+    fn walk_block(&mut self, visit: &mut dyn FnMut(&[u8], Entry<'_>) -> bool) -> Result<bool> {
+        let (Some(snapshot), Some(block)) = (self.snapshot, &self.block) else { return Ok(false) };
+        let keyed = self.segment.parse(block, self.block_at)?;
+        let damage = |damage| self.segment.damage(self.block_at, damage);
+        // Older versions of the last key may stand in the next block.
+        let whole = self.keys - usize::from(self.flags & CONTINUED != 0);
+        while self.slot + 1 < whole {
+            self.slot += 1;
+            let body = keyed.read_key(self.slot, &mut self.key, self.key_in_block).map_err(damage)?;
+            self.key_in_block = true;
+            let Some(version) = find_version(block, body.start, body.end, snapshot).map_err(damage)? else {
+                continue;
+            };
+            let seq = self.segment.seq_of(version.seq);
+            let value = block.get(version.value.clone()).unwrap_or_default();
+            if !visit(&self.key, Entry { seq, kind: version.kind, value }) {
+                (self.value, self.seq, self.kind) = (version.value, seq, version.kind);
+                self.valid = true;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// False when the snapshot sees nothing of the segment.
     fn begin_seek(&mut self) -> bool {
         self.valid = false;
@@ -493,5 +519,18 @@ impl Source for SegmentSource {
         let block = self.block.as_deref().unwrap_or_default();
         let value = block.get(self.value.clone()).unwrap_or_default();
         Entry { seq: self.seq, kind: self.kind, value }
+    }
+
+    fn walk(&mut self, visit: &mut dyn FnMut(&[u8], Entry<'_>) -> bool) -> Result<()> {
+        while self.valid && visit(&self.key, self.entry()) {
+            self.valid = false;
+            if self.walk_block(visit)? {
+                break;
+            }
+            if self.next_key()? {
+                self.settle_forward()?;
+            }
+        }
+        Ok(())
     }
 }

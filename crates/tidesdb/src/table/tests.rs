@@ -137,6 +137,20 @@ fn current(source: &dyn Source) -> Option<(Vec<u8>, Seq, Kind, Vec<u8>)> {
     })
 }
 
+/// What a walk gives until it is refused behind `most` rows.
+fn walk(source: &mut dyn Source, most: usize) -> Vec<(Vec<u8>, Seq, Kind, Vec<u8>)> {
+    let mut taken = Vec::new();
+    let mut takes = |key: &[u8], entry: Entry<'_>| {
+        let takes = taken.len() < most;
+        if takes {
+            taken.push((key.to_vec(), entry.seq, entry.kind, entry.value.to_vec()));
+        }
+        takes
+    };
+    source.walk(&mut takes).unwrap();
+    taken
+}
+
 fn check_against_model(rng: &mut StdRng, segment: &Arc<Segment>, model: &Model, tag: &str) {
     let keys: Vec<Vec<u8>> = model.keys().map(|(key, _)| key.clone()).collect();
     let near = |rng: &mut StdRng| {
@@ -190,12 +204,26 @@ fn check_against_model(rng: &mut StdRng, segment: &Arc<Segment>, model: &Model, 
                 if expected.is_none() {
                     break;
                 }
-                if rng.gen_range(0..3) > 0 {
-                    source.next().unwrap();
-                    at += 1;
-                } else {
-                    source.prev().unwrap();
-                    at -= 1;
+                match rng.gen_range(0..4) {
+                    0 => {
+                        source.prev().unwrap();
+                        at -= 1;
+                    }
+                    1 => {
+                        let most = rng.gen_range(0..40);
+                        let taken = walk(&mut source, most);
+                        let rest = &rows[at as usize..];
+                        assert_eq!(
+                            taken,
+                            rest[..most.min(rest.len())],
+                            "{tag} walk at {snapshot} from {key:?}"
+                        );
+                        at += taken.len() as isize;
+                    }
+                    _ => {
+                        source.next().unwrap();
+                        at += 1;
+                    }
                 }
             }
         }

@@ -125,6 +125,17 @@ impl Source for LevelSource {
     fn entry(&self) -> Entry<'_> {
         self.source.as_ref().expect("entry is called on a valid source").entry()
     }
+
+    fn walk(&mut self, visit: &mut dyn FnMut(&[u8], Entry<'_>) -> bool) -> Result<()> {
+        while let Some(source) = self.source.as_mut().filter(|source| source.valid()) {
+            source.walk(visit)?;
+            if source.valid() {
+                break;
+            }
+            self.settle_forwards()?;
+        }
+        Ok(())
+    }
 }
 
 /// Segments with ascending, separate key ranges as one run with every version, for compaction.

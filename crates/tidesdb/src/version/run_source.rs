@@ -58,4 +58,8 @@ impl Source for RunSource {
     fn entry(&self) -> Entry<'_> {
         self.source.entry()
     }
+
+    fn walk(&mut self, visit: &mut dyn FnMut(&[u8], Entry<'_>) -> bool) -> Result<()> {
+        self.source.walk(visit)
+    }
 }

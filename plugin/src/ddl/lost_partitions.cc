@@ -1,0 +1,243 @@
+#include "ddl/lost_partitions.h"
+
+#include <dirent.h>
+#include <strings.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "key/sql_headers.h"
+#include "log.h"
+#include "my_sys.h"
+
+#include "ddl/server_files.h"
+#include "ddl/table_path.h"
+#include "ddl/table_record.h"
+#include "ddl/tables.h"
+#include "store/handles.h"
+#include "store/store.h"
+
+namespace tidesdb {
+
+namespace {
+
+/* Partitions by table, `db/table`: what follows PARTITION_MARK in their names. */
+using Partitions = std::map<std::string, std::set<std::string>>;
+
+constexpr const char PARTITION_FILE[] = ".par";
+
+std::string path_of(const std::string &table, const char *extension) { return "./" + table + extension; }
+
+bool is_there(const std::string &path) { return my_access(path.c_str(), F_OK) == 0; }
+
+bool list_partitions(Partitions *partitions) {
+  std::vector<std::string> families;
+  if (list_families(plugin.db, {}, &families) != TIDESDB_OK) return false;
+  for (const std::string &family : families) {
+    const std::string name = family.substr(0, family.find('\0'));
+    const size_t mark = name.find(PARTITION_MARK);
+    if (mark == std::string::npos || is_temporary(name)) continue;
+    (*partitions)[name.substr(0, mark)].insert(name.substr(mark + sizeof(PARTITION_MARK) - 1));
+  }
+  return true;
+}
+
+std::string partition_name(const std::string &table, const std::string &partition) {
+  return table + PARTITION_MARK + partition;
+}
+
+/* Tables that have a file of that kind in the folder of the database that `table` is in. */
+std::vector<std::string> tables_beside(const std::string &table, const std::string &extension) {
+  const std::string database = table.substr(0, table.find('/') + 1);
+  std::vector<std::string> tables;
+  const std::unique_ptr<DIR, int (*)(DIR *)> folder(opendir(("./" + database).c_str()), closedir);
+  if (!folder) return tables;
+  while (const dirent *entry = readdir(folder.get())) {
+    const std::string file = entry->d_name;
+    const size_t end = file.size() - std::min(file.size(), extension.size());
+    if (file.compare(end, std::string::npos, extension) == 0)
+      tables.push_back(database + file.substr(0, end));
+  }
+  std::sort(tables.begin(), tables.end());
+  return tables;
+}
+
+bool has_definition(const std::string &table) { return is_there(path_of(table, reg_ext)); }
+
+/* Reads the .frm of a table that has its partitions here. */
+bool read_partitioned(const std::string &table, DefinitionFile *definition) {
+  return read_definition_file(path_of(table, reg_ext), definition) &&
+         strcasecmp(definition->partition_engine.c_str(), "TidesDB") == 0;
+}
+
+/* What a .par file names and the store does not have. */
+std::set<std::string> missing_partitions(const std::string &table, const std::string &par,
+                                         const Partitions &all) {
+  const std::vector<std::string> names = read_partition_names(path_of(par, PARTITION_FILE));
+  std::set<std::string> missing(names.begin(), names.end());
+  const auto own = all.find(table);
+  if (own != all.end())
+    for (const std::string &partition : own->second) missing.erase(partition);
+  return missing;
+}
+
+bool has_identity(const std::string &table, const std::set<std::string> &partitions,
+                  const std::string &identity) {
+  return std::any_of(partitions.begin(), partitions.end(), [&](const std::string &partition) {
+    TableRecord record;
+    return read_record(partition_name(table, partition), &record) && record.definition == identity;
+  });
+}
+
+/* Whether `table` lacks what has the name `lost`: 2, it does, and was written with the same definition; 1, it
+   does, and its .par file has that name too; 0, it does not. */
+int likeness(const std::string &table, const std::string &lost, const Partitions &all) {
+  DefinitionFile definition;
+  if (!read_partitioned(table, &definition)) return 0;
+  const bool has_par = is_there(path_of(table, PARTITION_FILE));
+  const std::set<std::string> missing = missing_partitions(table, has_par ? table : lost, all);
+  const std::set<std::string> &partitions = all.at(lost);
+  if (missing.empty() || missing != partitions) return 0;
+  if (has_identity(lost, partitions, definition.identity)) return 2;
+  return has_par ? 0 : 1;
+}
+
+/* The table that these partitions are most likely of; empty: there is none, or two are as likely. */
+std::string owner_of(const std::string &lost, const Partitions &all) {
+  std::string owner;
+  int most = 0;
+  for (const std::string &table : tables_beside(lost, reg_ext)) {
+    const int likely = table == lost ? 0 : likeness(table, lost, all);
+    if (likely > most)
+      owner = table;
+    else if (likely != 0 && likely == most)
+      owner.clear();
+    most = std::max(most, likely);
+  }
+  return owner;
+}
+
+int rename_partitions(const std::string &from, const std::string &to,
+                      const std::set<std::string> &partitions) {
+  DdlGroup group;
+  int status = group.begin(plugin.db);
+  for (const std::string &partition : partitions) {
+    const std::string before = partition_name(from, partition), after = partition_name(to, partition);
+    std::vector<std::string> families;
+    if (status == TIDESDB_OK) status = list_families(plugin.db, families_of(before), &families);
+    for (const std::string &family : families)
+      if (status == TIDESDB_OK) status = group.rename(family, after + family.substr(before.size()));
+  }
+  return status == TIDESDB_OK ? group.commit() : status;
+}
+
+bool rename_partition_file(const std::string &from, const std::string &to) {
+  if (my_rename(path_of(from, PARTITION_FILE).c_str(), path_of(to, PARTITION_FILE).c_str(),
+                MYF(MY_SYNC_DIR)) == 0)
+    return true;
+  sql_print_error("TidesDB: %s.par cannot be renamed to %s.par (errno %d): %s cannot be opened without it",
+                  from.c_str(), to.c_str(), my_errno, to.c_str());
+  return false;
+}
+
+void give_back(const std::string &lost, const std::string &owner, const std::set<std::string> &partitions) {
+  if (!is_there(path_of(owner, PARTITION_FILE)) && !rename_partition_file(lost, owner)) return;
+  if (rename_partitions(lost, owner, partitions) == TIDESDB_OK)
+    sql_print_information("TidesDB: a crash had left %zu partitions of %s under the name %s; they are back",
+                          partitions.size(), owner.c_str(), lost.c_str());
+  else
+    sql_print_error("TidesDB: partitions of %s stay under the name %s: %s", owner.c_str(), lost.c_str(),
+                    tidesdb_last_error());
+}
+
+/* Of a table that has its .frm and its partitions, and no .par file: one that names these partitions and
+   belongs to nobody is what the server had renamed last, or not yet. */
+void find_partition_file(const std::string &table, const Partitions &all) {
+  DefinitionFile definition;
+  if (is_there(path_of(table, PARTITION_FILE)) || !read_partitioned(table, &definition)) return;
+  for (const std::string &other : tables_beside(table, PARTITION_FILE)) {
+    const std::vector<std::string> names = read_partition_names(path_of(other, PARTITION_FILE));
+    if (has_definition(other) || std::set<std::string>(names.begin(), names.end()) != all.at(table)) continue;
+    if (rename_partition_file(other, table))
+      sql_print_information("TidesDB: a crash had left the .par file of %s as %s.par; it is back",
+                            table.c_str(), other.c_str());
+    return;
+  }
+}
+
+/* Whether a table of the database has not all of its partitions. */
+bool somebody_lacks_partitions(const std::string &beside, const Partitions &all) {
+  for (const std::string &table : tables_beside(beside, reg_ext)) {
+    DefinitionFile definition;
+    if (read_partitioned(table, &definition) &&
+        (!is_there(path_of(table, PARTITION_FILE)) || !missing_partitions(table, table, all).empty()))
+      return true;
+  }
+  return false;
+}
+
+/* The .par files of ALTERs that a crash ended, unless a table of any engine may still want one. */
+void remove_partition_files(const std::string &beside) {
+  for (const std::string &table : tables_beside(beside, reg_ext)) {
+    DefinitionFile definition;
+    if (!read_definition_file(path_of(table, reg_ext), &definition)) continue;
+    if (!definition.partition_engine.empty() && !is_there(path_of(table, PARTITION_FILE))) return;
+  }
+  for (const std::string &table : tables_beside(beside, PARTITION_FILE))
+    if (is_intermediate(table) && !has_definition(table))
+      my_delete(path_of(table, PARTITION_FILE).c_str(), MYF(0));
+}
+
+void drop_partitions(const std::string &table, const std::set<std::string> &partitions) {
+  DdlGroup group;
+  int status = group.begin(plugin.db);
+  std::vector<std::string> families;
+  if (status == TIDESDB_OK) status = list_families(plugin.db, table + PARTITION_MARK, &families);
+  for (const std::string &family : families)
+    if (status == TIDESDB_OK) status = group.drop(family);
+  if (status == TIDESDB_OK) status = group.commit();
+  if (status == TIDESDB_OK)
+    sql_print_information("TidesDB: %zu partitions of %s, which an ALTER had left in a crash, are removed",
+                          partitions.size(), table.c_str());
+  else
+    sql_print_error("TidesDB: partitions of %s, which an ALTER had left in a crash, stay: %s", table.c_str(),
+                    tidesdb_last_error());
+}
+
+}  // namespace
+
+void find_lost_partitions() {
+  Partitions all;
+  if (!list_partitions(&all)) return;
+  for (const auto &[table, partitions] : all) {
+    if (has_definition(table)) continue;
+    const std::string owner = owner_of(table, all);
+    if (!owner.empty()) give_back(table, owner, partitions);
+  }
+  all.clear();
+  if (!list_partitions(&all)) return;
+  std::set<std::string> databases;
+  for (const auto &[table, partitions] : all) {
+    if (has_definition(table)) find_partition_file(table, all);
+    databases.insert(table.substr(0, table.find('/') + 1));
+  }
+  for (const auto &[table, partitions] : all) {
+    if (has_definition(table)) continue;
+    if (is_intermediate(table) && !somebody_lacks_partitions(table, all))
+      drop_partitions(table, partitions);
+    else
+      sql_print_warning(
+          "TidesDB: %s has partitions and no definition (.frm). A crash inside DROP TABLE leaves them so, "
+          "and "
+          "DROP TABLE removes them; one that was lost otherwise comes back with a backup's .frm and .par.",
+          table.c_str());
+  }
+  for (const std::string &database : databases) remove_partition_files(database);
+}
+
+}  // namespace tidesdb

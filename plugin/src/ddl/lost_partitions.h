@@ -1,0 +1,23 @@
+/*
+  Partitions whose table the server does not know by their name.
+
+  The server renames a partitioned table partition by partition, then its .par, then its .frm, and its log of
+  definitions goes back by the .par file of the new name, which may not be there yet. Killed in RENAME TABLE,
+  or in an ALTER that renames or copies, it leaves partitions and .par under one name and the .frm under
+  another, with every engine: the table is not to be opened. The store knows better, for each partition has
+  the identity of the definition it was written with, and so has the .frm. What belongs to a .frm gets its
+  name.
+
+  DROP TABLE removes the .par before the partitions: killed behind that, they have no .frm at all. They stay
+  until another DROP TABLE, and the error log names them.
+*/
+#ifndef TIDESDB_DDL_LOST_PARTITIONS_H
+#define TIDESDB_DDL_LOST_PARTITIONS_H
+
+namespace tidesdb {
+
+/* At the start, behind the server's log of definitions and before anybody can open a table. */
+void find_lost_partitions();
+
+}  // namespace tidesdb
+#endif
