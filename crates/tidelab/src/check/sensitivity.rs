@@ -1,6 +1,6 @@
 //! `sensitivity`: whether the laboratory finds what it says it finds, in earnest. Two tables of one engine that
 //! differ in nothing are updated row by row; before each row the server burns as much time as it is told, in a trigger
-//! of the same text on both, which burns some for every row. Three experiments, in rounds of a slice for each table in
+//! of the same text on both, which burns some for every row. Three experiments, in rounds of short turns of each table in
 //! random order: no delay (they must be called equal), a delay of 5 % of a statement's time on one, then on the other
 //! (the verdict must have the right sign, and the size must lie in the interval). Rounds go on until 5 % is resolved
 //! ([`Resolution`]).
@@ -29,9 +29,12 @@ use crate::telemetry::status::ServerStatus;
 const PLANTED: f64 = 0.05;
 const PLANTED_SHORT: f64 = 0.30;
 /// The time that one table is updated before it is the other's turn: short, so that both see the same machine. Drawn
-/// anew for each round: with turns of a quarter of a second whatever happens once a second on the machine met the same
-/// table each time, and equal tables differed by 13 %.
-const SLICE_MS: std::ops::Range<u64> = 200..400;
+/// anew for each pair: with turns of a quarter of a second whatever happens once a second on the machine met the same
+/// table each time, and equal tables differed by 13 %; with turns of 200 to 400 ms a delay of 5 % was found on one table
+/// and not on the other.
+const TURN_MS: std::ops::Range<u64> = 8..16;
+/// Turns of each table in a round.
+const TURNS: u32 = 24;
 /// A slice of the calibration.
 const PILOT: Duration = Duration::from_millis(250);
 /// Rows of each table.
@@ -142,6 +145,12 @@ impl Slice {
     fn cpu_us(self) -> f64 {
         self.cpu_s * 1e6 / self.statements.max(1) as f64
     }
+
+    fn add(&mut self, other: Slice) {
+        self.statements += other.statements;
+        self.seconds += other.seconds;
+        self.cpu_s += other.cpu_s;
+    }
 }
 
 impl<'a> Trial<'a> {
@@ -219,18 +228,19 @@ impl<'a> Trial<'a> {
     fn experiment(&mut self, resolution: Resolution, limit: Duration) -> Result<Found> {
         let start = Instant::now();
         let mut found = Found::default();
-        let mut a_first = true;
         while !resolution.reached(&found.pairs(Slice::rate)) && start.elapsed() < limit {
-            // Each pair of rounds has both orders.
-            if found.rounds.len() % 2 == 0 {
-                a_first = self.random.random();
-            } else {
-                a_first = !a_first;
+            let (mut a, mut b) = (Slice::default(), Slice::default());
+            for _ in 0..TURNS {
+                let time = Duration::from_millis(self.random.random_range(TURN_MS));
+                if self.random.random() {
+                    a.add(self.slice(Table::A, time)?);
+                    b.add(self.slice(Table::B, time)?);
+                } else {
+                    b.add(self.slice(Table::B, time)?);
+                    a.add(self.slice(Table::A, time)?);
+                }
             }
-            let (first, second) = if a_first { (Table::A, Table::B) } else { (Table::B, Table::A) };
-            let time = Duration::from_millis(self.random.random_range(SLICE_MS));
-            let (one, other) = (self.slice(first, time)?, self.slice(second, time)?);
-            found.rounds.push(if first == Table::A { (one, other) } else { (other, one) });
+            found.rounds.push((a, b));
         }
         Ok(found)
     }

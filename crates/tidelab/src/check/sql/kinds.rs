@@ -163,8 +163,13 @@ impl Kind {
         }
     }
 
+    /// Of VARCHAR only with one byte for a character: with more the server lets a value be as long as its bytes allow, and
+    /// cuts it down in a temporary table, so that the plan says how long it is.
     pub(super) fn can_be_compressed(&self) -> bool {
-        matches!(self, Kind::Varchar(..) | Kind::Text(..) | Kind::Varbinary(_) | Kind::Blob(_))
+        match self {
+            Kind::Varchar(_, collation) => collation.starts_with("latin"),
+            _ => matches!(self, Kind::Text(..) | Kind::Varbinary(_) | Kind::Blob(_)),
+        }
     }
 
     pub(super) fn family(&self) -> Family {
@@ -386,6 +391,10 @@ mod tests {
         assert_eq!(
             Kind::Varchar(20, "latin1_bin").sql(true),
             "VARCHAR(20) COMPRESSED CHARACTER SET latin1 COLLATE latin1_bin"
+        );
+        assert_eq!(
+            Kind::Varchar(20, "utf8mb4_bin").sql(true),
+            "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
         );
         assert_eq!(Kind::Date.sql(true), "DATE");
         assert_eq!(Kind::Integer("INT", 4, " UNSIGNED ZEROFILL").sql(false), "INT UNSIGNED ZEROFILL");
