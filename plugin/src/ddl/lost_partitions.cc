@@ -51,19 +51,26 @@ std::string partition_name(const std::string &table, const std::string &partitio
   return table + PARTITION_MARK + partition;
 }
 
-/* Tables that have a file of that kind in the folder of the database that `table` is in. */
-std::vector<std::string> tables_beside(const std::string &table, const std::string &extension) {
-  const std::string database = table.substr(0, table.find('/') + 1);
+std::vector<std::string> names_in(const std::string &folder) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR *)> open(opendir(folder.c_str()), closedir);
+  if (!open) return names;
+  while (const dirent *entry = readdir(open.get())) names.emplace_back(entry->d_name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/* `db/` of a table. */
+std::string database_of(const std::string &table) { return table.substr(0, table.find('/') + 1); }
+
+/* Tables that have a file of that kind in the folder of a database, `db/`. */
+std::vector<std::string> tables_in(const std::string &database, const std::string &extension) {
   std::vector<std::string> tables;
-  const std::unique_ptr<DIR, int (*)(DIR *)> folder(opendir(("./" + database).c_str()), closedir);
-  if (!folder) return tables;
-  while (const dirent *entry = readdir(folder.get())) {
-    const std::string file = entry->d_name;
+  for (const std::string &file : names_in("./" + database)) {
     const size_t end = file.size() - std::min(file.size(), extension.size());
     if (file.compare(end, std::string::npos, extension) == 0)
       tables.push_back(database + file.substr(0, end));
   }
-  std::sort(tables.begin(), tables.end());
   return tables;
 }
 
@@ -111,13 +118,17 @@ int likeness(const std::string &table, const std::string &lost, const Partitions
 std::string owner_of(const std::string &lost, const Partitions &all) {
   std::string owner;
   int most = 0;
-  for (const std::string &table : tables_beside(lost, reg_ext)) {
-    const int likely = table == lost ? 0 : likeness(table, lost, all);
-    if (likely > most)
-      owner = table;
-    else if (likely != 0 && likely == most)
-      owner.clear();
-    most = std::max(most, likely);
+  /* RENAME TABLE may lead into another database. */
+  for (const std::string &database : names_in(".")) {
+    if (database[0] == '.') continue;
+    for (const std::string &table : tables_in(database + '/', reg_ext)) {
+      const int likely = table == lost ? 0 : likeness(table, lost, all);
+      if (likely > most)
+        owner = table;
+      else if (likely != 0 && likely == most)
+        owner.clear();
+      most = std::max(most, likely);
+    }
   }
   return owner;
 }
@@ -160,7 +171,7 @@ void give_back(const std::string &lost, const std::string &owner, const std::set
 void find_partition_file(const std::string &table, const Partitions &all) {
   DefinitionFile definition;
   if (is_there(path_of(table, PARTITION_FILE)) || !read_partitioned(table, &definition)) return;
-  for (const std::string &other : tables_beside(table, PARTITION_FILE)) {
+  for (const std::string &other : tables_in(database_of(table), PARTITION_FILE)) {
     const std::vector<std::string> names = read_partition_names(path_of(other, PARTITION_FILE));
     if (has_definition(other) || std::set<std::string>(names.begin(), names.end()) != all.at(table)) continue;
     if (rename_partition_file(other, table))
@@ -171,26 +182,32 @@ void find_partition_file(const std::string &table, const Partitions &all) {
 }
 
 /* Whether a table of the database has not all of its partitions. */
-bool somebody_lacks_partitions(const std::string &beside, const Partitions &all) {
-  for (const std::string &table : tables_beside(beside, reg_ext)) {
+bool somebody_lacks_partitions(const std::string &database, const Partitions &all) {
+  const std::vector<std::string> tables = tables_in(database, reg_ext);
+  return std::any_of(tables.begin(), tables.end(), [&all](const std::string &table) {
     DefinitionFile definition;
-    if (read_partitioned(table, &definition) &&
-        (!is_there(path_of(table, PARTITION_FILE)) || !missing_partitions(table, table, all).empty()))
-      return true;
-  }
-  return false;
+    return read_partitioned(table, &definition) &&
+           (!is_there(path_of(table, PARTITION_FILE)) || !missing_partitions(table, table, all).empty());
+  });
 }
 
-/* The .par files of ALTERs that a crash ended, unless a table of any engine may still want one. */
-void remove_partition_files(const std::string &beside) {
-  for (const std::string &table : tables_beside(beside, reg_ext)) {
+/* Whether a partitioned table of any engine has no .par file in the database. */
+bool somebody_lacks_partition_file(const std::string &database) {
+  const std::vector<std::string> tables = tables_in(database, reg_ext);
+  return std::any_of(tables.begin(), tables.end(), [](const std::string &table) {
     DefinitionFile definition;
-    if (!read_definition_file(path_of(table, reg_ext), &definition)) continue;
-    if (!definition.partition_engine.empty() && !is_there(path_of(table, PARTITION_FILE))) return;
-  }
-  for (const std::string &table : tables_beside(beside, PARTITION_FILE))
-    if (is_intermediate(table) && !has_definition(table))
-      my_delete(path_of(table, PARTITION_FILE).c_str(), MYF(0));
+    return !is_there(path_of(table, PARTITION_FILE)) &&
+           read_definition_file(path_of(table, reg_ext), &definition) && !definition.partition_engine.empty();
+  });
+}
+
+/* The .par files of ALTERs that a crash ended, unless a table may still want one. */
+void remove_partition_files(const std::string &database) {
+  std::vector<std::string> left;
+  for (const std::string &table : tables_in(database, PARTITION_FILE))
+    if (is_intermediate(table) && !has_definition(table)) left.push_back(table);
+  if (left.empty() || somebody_lacks_partition_file(database)) return;
+  for (const std::string &table : left) my_delete(path_of(table, PARTITION_FILE).c_str(), MYF(0));
 }
 
 void drop_partitions(const std::string &table, const std::set<std::string> &partitions) {
@@ -224,11 +241,11 @@ void find_lost_partitions() {
   std::set<std::string> databases;
   for (const auto &[table, partitions] : all) {
     if (has_definition(table)) find_partition_file(table, all);
-    databases.insert(table.substr(0, table.find('/') + 1));
+    databases.insert(database_of(table));
   }
   for (const auto &[table, partitions] : all) {
     if (has_definition(table)) continue;
-    if (is_intermediate(table) && !somebody_lacks_partitions(table, all))
+    if (is_intermediate(table) && !somebody_lacks_partitions(database_of(table), all))
       drop_partitions(table, partitions);
     else
       sql_print_warning(

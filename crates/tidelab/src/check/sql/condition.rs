@@ -116,10 +116,33 @@ pub(super) fn on_column(dice: &mut Dice, column: &Column, alias: &str) -> String
 
 /// What joins two tables: columns of which the values can be equal without a conversion.
 pub(super) fn joining(dice: &mut Dice, left: &Table, x: &str, right: &Table, y: &str) -> Option<String> {
+    joining_by(alike, dice, left, x, right, y)
+}
+
+/// The same for a change. Texts are of one length: a lookup by a key cuts the value to the key's, and misses what is equal to
+/// it by an expansion (`ss` and a CHAR(1) of `ß`), so that the plan would say which rows change.
+pub(super) fn joining_for_change(
+    dice: &mut Dice,
+    left: &Table,
+    x: &str,
+    right: &Table,
+    y: &str,
+) -> Option<String> {
+    joining_by(|a, b| alike(a, b) && (!a.is_text() || a == b), dice, left, x, right, y)
+}
+
+fn joining_by(
+    fits: impl Fn(&Kind, &Kind) -> bool,
+    dice: &mut Dice,
+    left: &Table,
+    x: &str,
+    right: &Table,
+    y: &str,
+) -> Option<String> {
     let mut pairs = Vec::new();
     for a in left.comparable() {
         for b in right.comparable() {
-            if alike(&a.kind, &b.kind) {
+            if fits(&a.kind, &b.kind) {
                 pairs.push((a.clone(), b));
             }
         }

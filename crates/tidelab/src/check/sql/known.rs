@@ -63,8 +63,7 @@ const ALL: [Known; 8] = [
                  refused (1062) in place of replacing both",
         applies: |case| {
             let refused = case.innodb.error.as_ref().is_some_and(|(code, _)| *code == 1062);
-            // A prepared statement may as well be an INSERT that ought to be refused.
-            let replaces = case.statement.starts_with("REPLACE");
+            let replaces = replaces(case.statement);
             replaces && refused && case.tidesdb.error.is_none() && case.tidesdb.affected > 2
         },
     },
@@ -73,8 +72,7 @@ const ALL: [Known; 8] = [
         reason: "below REPEATABLE READ InnoDB looks behind the write for keys that are unique by a hash: a REPLACE by the same \
                  row counts one row in place of two",
         applies: |case| {
-            // A prepared statement does not say here what it does; what the tables hold then is compared anyway.
-            let replaces = ["REPLACE", "EXECUTE"].iter().any(|word| case.statement.starts_with(word));
+            let replaces = replaces(case.statement);
             let quiet = |answer: &Answer| answer.error.is_none() && answer.rows.is_empty();
             let counts = (case.innodb.affected, case.tidesdb.affected) == (1, 2);
             replaces && counts && quiet(case.innodb) && quiet(case.tidesdb)
@@ -108,6 +106,11 @@ const ALL: [Known; 8] = [
         },
     },
 ];
+
+/// Whether the statement is a REPLACE, or the EXECUTE of one.
+fn replaces(statement: &str) -> bool {
+    statement.starts_with("REPLACE") || statement == "EXECUTE replacing"
+}
 
 /// What stands before the number of warnings.
 fn matched_and_changed(info: &str) -> String {
@@ -143,6 +146,7 @@ mod tests {
         assert!(reason(&step, "REPLACE INTO t VALUES (1, 2)", &refused, &of(3)).is_some());
         assert!(reason(&step, "REPLACE INTO t VALUES (1, 2)", &refused, &of(2)).is_none());
         assert!(reason(&step, "INSERT INTO t VALUES (1, 2)", &refused, &of(3)).is_none());
+        assert!(reason(&step, "EXECUTE replacing", &refused, &of(3)).is_some());
         assert!(reason(&step, "EXECUTE p", &refused, &of(3)).is_none(), "it may be an INSERT");
     }
 
@@ -151,7 +155,7 @@ mod tests {
         let step = Step::new(Sort::Change, "");
         let of = |affected| Answer { affected, ..Answer::default() };
         assert!(reason(&step, "REPLACE INTO t VALUES (1)", &of(1), &of(2)).is_some());
-        assert!(reason(&step, "EXECUTE p", &of(1), &of(2)).is_some());
+        assert!(reason(&step, "EXECUTE replacing", &of(1), &of(2)).is_some());
         assert!(reason(&step, "REPLACE INTO t VALUES (1)", &of(2), &of(1)).is_none());
         assert!(reason(&step, "REPLACE INTO t VALUES (1), (2)", &of(2), &of(4)).is_none());
         assert!(reason(&step, "UPDATE t SET a = 1", &of(1), &of(2)).is_none());
