@@ -35,7 +35,7 @@ bool make_directory(const std::string &path) { return is_directory(path) || mkdi
 
 /* The directory of the store; "" and a line in the log where none can be made. */
 std::string choose_home(const std::string &data_directory) {
-  const std::string inside = data_directory + "/" + INSIDE_DIRECTORY;
+  std::string inside = data_directory + "/" + INSIDE_DIRECTORY;
   const char *configured = sysvars::data_home_dir();
   if (configured && *configured) {
     const std::string chosen =
@@ -49,7 +49,7 @@ std::string choose_home(const std::string &data_directory) {
   }
   if (is_directory(inside)) return inside;
   const size_t slash = data_directory.rfind('/');
-  const std::string beside =
+  std::string beside =
       data_directory.substr(0, slash == std::string::npos ? 0 : slash) + "/" + BESIDE_DIRECTORY;
   if (make_directory(beside) && access(beside.c_str(), W_OK) == 0) return beside;
   if (make_directory(inside)) return inside;

@@ -189,7 +189,7 @@ void commit_checkpoint_request(void *cookie) {
     return;
   }
   if (tidesdb_checkpoint_request(plugin.db, request.get(), checkpoint_done) == TIDESDB_OK)
-    request.release(); /* the call of checkpoint_done frees it, or has done so */
+    (void)request.release(); /* the call of checkpoint_done frees it, or has done so */
   else
     checkpoint_failed(*request, tidesdb_last_error());
 }
