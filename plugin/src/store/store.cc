@@ -38,8 +38,7 @@ std::string choose_home(const std::string &data_directory) {
   std::string inside = data_directory + "/" + INSIDE_DIRECTORY;
   const char *configured = sysvars::data_home_dir();
   if (configured && *configured) {
-    std::string chosen =
-        *configured == '/' ? std::string(configured) : data_directory + "/" + configured;
+    std::string chosen = *configured == '/' ? std::string(configured) : data_directory + "/" + configured;
     if (!make_directory(chosen)) {
       sql_print_error("TidesDB: cannot make the directory tidesdb_data_home_dir='%s': %s", chosen.c_str(),
                       strerror(errno));
