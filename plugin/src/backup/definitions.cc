@@ -1,18 +1,17 @@
 #include "backup/definitions.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <map>
-#include <memory>
 #include <set>
 
 #include "log.h"
 #include "mysqld.h"
 #include "sql_table.h"
 
+#include "ddl/server_files.h"
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
 #include "store/handles.h"
@@ -28,18 +27,6 @@ constexpr const char RESTORED[] = "tidesdb_restored";
 bool exists(const std::string &path) {
   struct stat info;
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
-}
-
-bool ends_with(const std::string &text, const std::string &end) {
-  return text.size() > end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
-std::vector<std::string> names_in(const std::string &directory) {
-  std::vector<std::string> names;
-  std::unique_ptr<DIR, int (*)(DIR *)> open(opendir(directory.c_str()), closedir);
-  if (!open) return names;
-  while (const dirent *entry = readdir(open.get())) names.emplace_back(entry->d_name);
-  return names;
 }
 
 bool is_view(const std::string &path) {
@@ -71,7 +58,7 @@ int tables_by_database(std::map<std::string, std::set<std::string>> *tables) {
   std::vector<std::string> families;
   const int status = list_families(plugin.db, "", &families);
   for (const std::string &family : families) {
-    const std::string table = family.substr(0, family.find('\0'));
+    const std::string table = table_of_family(family);
     const size_t slash = table.find('/');
     if (slash == std::string::npos || is_temporary(table) || is_intermediate(table)) continue;
     /* '#' stands in the names of parts of tables alone: partitions, and indexes of their own. */
@@ -116,7 +103,7 @@ void finish_restore() {
   std::set<std::string> left;
   bool failed = list_families(plugin.db, "", &families) != TIDESDB_OK;
   for (const std::string &family : families) {
-    const std::string table = family.substr(0, family.find('\0'));
+    const std::string table = table_of_family(family);
     if (is_intermediate(table) && !is_temporary(table)) left.insert(table);
   }
   for (const std::string &table : left) {

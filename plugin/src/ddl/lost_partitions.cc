@@ -1,12 +1,10 @@
 #include "ddl/lost_partitions.h"
 
-#include <dirent.h>
 #include <strings.h>
 
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,9 +13,9 @@
 #include "log.h"
 #include "my_sys.h"
 
+#include "ddl/family_group.h"
 #include "ddl/server_files.h"
 #include "ddl/table_path.h"
-#include "ddl/table_record.h"
 #include "ddl/tables.h"
 #include "store/handles.h"
 #include "store/store.h"
@@ -39,7 +37,7 @@ bool list_partitions(Partitions *partitions) {
   std::vector<std::string> families;
   if (list_families(plugin.db, {}, &families) != TIDESDB_OK) return false;
   for (const std::string &family : families) {
-    const std::string name = family.substr(0, family.find('\0'));
+    const std::string name = table_of_family(family);
     const size_t mark = name.find(PARTITION_MARK);
     if (mark == std::string::npos || is_temporary(name)) continue;
     (*partitions)[name.substr(0, mark)].insert(name.substr(mark + sizeof(PARTITION_MARK) - 1));
@@ -47,30 +45,16 @@ bool list_partitions(Partitions *partitions) {
   return true;
 }
 
-std::string partition_name(const std::string &table, const std::string &partition) {
-  return table + PARTITION_MARK + partition;
-}
-
-std::vector<std::string> names_in(const std::string &folder) {
-  std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR *)> open(opendir(folder.c_str()), closedir);
-  if (!open) return names;
-  while (const dirent *entry = readdir(open.get())) names.emplace_back(entry->d_name);
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 /* `db/` of a table. */
 std::string database_of(const std::string &table) { return table.substr(0, table.find('/') + 1); }
 
-/* Tables that have a file of that kind in the folder of a database, `db/`. */
+/* Tables that have a file of that kind in the folder of a database, `db/`; in order. */
 std::vector<std::string> tables_in(const std::string &database, const std::string &extension) {
   std::vector<std::string> tables;
-  for (const std::string &file : names_in("./" + database)) {
-    const size_t end = file.size() - std::min(file.size(), extension.size());
-    if (file.compare(end, std::string::npos, extension) == 0)
-      tables.push_back(database + file.substr(0, end));
-  }
+  for (const std::string &file : names_in("./" + database))
+    if (ends_with(file, extension))
+      tables.push_back(database + file.substr(0, file.size() - extension.size()));
+  std::sort(tables.begin(), tables.end());
   return tables;
 }
 
@@ -96,8 +80,7 @@ std::set<std::string> missing_partitions(const std::string &table, const std::st
 bool has_identity(const std::string &table, const std::set<std::string> &partitions,
                   const std::string &identity) {
   return std::any_of(partitions.begin(), partitions.end(), [&](const std::string &partition) {
-    TableRecord record;
-    return read_record(partition_name(table, partition), &record) && record.definition == identity;
+    return was_written_with(table + PARTITION_MARK + partition, identity);
   });
 }
 
@@ -133,20 +116,6 @@ std::string owner_of(const std::string &lost, const Partitions &all) {
   return owner;
 }
 
-int rename_partitions(const std::string &from, const std::string &to,
-                      const std::set<std::string> &partitions) {
-  DdlGroup group;
-  int status = group.begin(plugin.db);
-  for (const std::string &partition : partitions) {
-    const std::string before = partition_name(from, partition), after = partition_name(to, partition);
-    std::vector<std::string> families;
-    if (status == TIDESDB_OK) status = list_families(plugin.db, families_of(before), &families);
-    for (const std::string &family : families)
-      if (status == TIDESDB_OK) status = group.rename(family, after + family.substr(before.size()));
-  }
-  return status == TIDESDB_OK ? group.commit() : status;
-}
-
 bool rename_partition_file(const std::string &from, const std::string &to) {
   if (my_rename(path_of(from, PARTITION_FILE).c_str(), path_of(to, PARTITION_FILE).c_str(),
                 MYF(MY_SYNC_DIR)) == 0)
@@ -158,7 +127,10 @@ bool rename_partition_file(const std::string &from, const std::string &to) {
 
 void give_back(const std::string &lost, const std::string &owner, const std::set<std::string> &partitions) {
   if (!is_there(path_of(owner, PARTITION_FILE)) && !rename_partition_file(lost, owner)) return;
-  if (rename_partitions(lost, owner, partitions) == TIDESDB_OK)
+  const int status = change_families(lost + PARTITION_MARK, [&](DdlGroup *group, const std::string &name) {
+    return group->rename(name, owner + name.substr(lost.size()));
+  });
+  if (status == TIDESDB_OK)
     sql_print_information("TidesDB: a crash had left %zu partitions of %s under the name %s; they are back",
                           partitions.size(), owner.c_str(), lost.c_str());
   else
@@ -211,13 +183,7 @@ void remove_partition_files(const std::string &database) {
 }
 
 void drop_partitions(const std::string &table, const std::set<std::string> &partitions) {
-  DdlGroup group;
-  int status = group.begin(plugin.db);
-  std::vector<std::string> families;
-  if (status == TIDESDB_OK) status = list_families(plugin.db, table + PARTITION_MARK, &families);
-  for (const std::string &family : families)
-    if (status == TIDESDB_OK) status = group.drop(family);
-  if (status == TIDESDB_OK) status = group.commit();
+  const int status = change_families(table + PARTITION_MARK, drop_family);
   if (status == TIDESDB_OK)
     sql_print_information("TidesDB: %zu partitions of %s, which an ALTER had left in a crash, are removed",
                           partitions.size(), table.c_str());
@@ -231,27 +197,34 @@ void drop_partitions(const std::string &table, const std::set<std::string> &part
 void find_lost_partitions() {
   Partitions all;
   if (!list_partitions(&all)) return;
+  bool came_back = false;
   for (const auto &[table, partitions] : all) {
-    if (has_definition(table)) continue;
-    const std::string owner = owner_of(table, all);
-    if (!owner.empty()) give_back(table, owner, partitions);
+    const std::string owner = has_definition(table) ? std::string() : owner_of(table, all);
+    if (owner.empty()) continue;
+    give_back(table, owner, partitions);
+    came_back = true;
   }
-  all.clear();
-  if (!list_partitions(&all)) return;
+  if (came_back) {
+    all.clear();
+    if (!list_partitions(&all)) return;
+  }
   std::set<std::string> databases;
+  std::vector<std::string> lost;
   for (const auto &[table, partitions] : all) {
-    if (has_definition(table)) find_partition_file(table, all);
     databases.insert(database_of(table));
+    if (has_definition(table))
+      find_partition_file(table, all);
+    else
+      lost.push_back(table);
   }
-  for (const auto &[table, partitions] : all) {
-    if (has_definition(table)) continue;
+  for (const std::string &table : lost) {
     if (is_intermediate(table) && !somebody_lacks_partitions(database_of(table), all))
-      drop_partitions(table, partitions);
+      drop_partitions(table, all.at(table));
     else
       sql_print_warning(
-          "TidesDB: %s has partitions and no definition (.frm). A crash inside DROP TABLE leaves them so, "
-          "and "
-          "DROP TABLE removes them; one that was lost otherwise comes back with a backup's .frm and .par.",
+          "TidesDB: %s has partitions and no definition (.frm). A crash inside DROP TABLE leaves them "
+          "so, and DROP TABLE removes them; one that was lost otherwise comes back with a backup's "
+          ".frm and .par.",
           table.c_str());
   }
   for (const std::string &database : databases) remove_partition_files(database);

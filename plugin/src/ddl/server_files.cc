@@ -1,8 +1,11 @@
 #include "ddl/server_files.h"
 
+#include <dirent.h>
+
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <memory>
 
 #include "key/sql_headers.h"
 #include "unireg.h"
@@ -24,6 +27,18 @@ bool read_file(const std::string &path, std::string *bytes) {
 const uchar *bytes_of(const std::string &text) { return reinterpret_cast<const uchar *>(text.data()); }
 
 }  // namespace
+
+std::vector<std::string> names_in(const std::string &directory) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR *)> open(opendir(directory.c_str()), closedir);
+  if (!open) return names;
+  while (const dirent *entry = readdir(open.get())) names.emplace_back(entry->d_name);
+  return names;
+}
+
+bool ends_with(const std::string &text, const std::string &end) {
+  return text.size() > end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
 
 bool read_definition_file(const std::string &path, DefinitionFile *definition) {
   std::string frm;

@@ -10,6 +10,11 @@
 
 namespace tidesdb {
 
+/* Names of what is in a directory, in no order; nothing where it cannot be read. */
+std::vector<std::string> names_in(const std::string &directory);
+/* Whether `end` and something before it make `text`. */
+bool ends_with(const std::string &text, const std::string &end);
+
 struct DefinitionFile {
   /* The definition's identity, as in TableRecord. */
   std::string identity;

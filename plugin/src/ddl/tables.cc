@@ -8,6 +8,7 @@
 
 #include "ddl/definition.h"
 #include "ddl/exclusive_table.h"
+#include "ddl/family_group.h"
 #include "ddl/table_path.h"
 #include "ddl/table_record.h"
 #include "errors.h"
@@ -42,23 +43,8 @@ int drop_families(DdlGroup *group, const std::vector<std::string> &names) {
   return TIDESDB_OK;
 }
 
-/* Does `change` with each family whose name begins with `prefix`, all in one group; TIDESDB_NOT_FOUND: there
-   is none. */
-template <class Change>
-int change_families(const std::string &prefix, Change change) {
-  std::vector<std::string> names;
-  int status = list_families(plugin.db, prefix, &names);
-  if (status == TIDESDB_OK && names.empty()) return TIDESDB_NOT_FOUND;
-  DdlGroup group;
-  if (status == TIDESDB_OK) status = group.begin(plugin.db);
-  for (const std::string &name : names)
-    if (status == TIDESDB_OK) status = change(&group, name);
-  if (status == TIDESDB_OK) status = group.commit();
-  return status;
-}
-
-/* The same with all families of a table, under the table's lock in the engine. Nobody else uses the table
-   that an ALTER fills, and it must go also when the ALTER is killed. */
+/* Does `change` with all families of a table, under the table's lock in the engine. Nobody else uses the
+   table that an ALTER fills, and it must go also when the ALTER is killed. */
 template <class Change>
 int change_table(const std::string &table, Change change) {
   ExclusiveTable exclusive;
@@ -71,8 +57,6 @@ int table_error(int status, const char *what) {
   if (status == TIDESDB_NOT_FOUND) return HA_ERR_NO_SUCH_TABLE;
   return status == TIDESDB_OK ? 0 : plain_error(status, what);
 }
-
-int drop_family(DdlGroup *group, const std::string &name) { return group->drop(name); }
 
 }  // namespace
 
@@ -177,19 +161,23 @@ bool read_record(const std::string &table, TableRecord *record) {
          family_record(family.get(), &bytes) == TIDESDB_OK && record->decode(bytes);
 }
 
+bool was_written_with(const std::string &table, const std::string &definition) {
+  TableRecord record;
+  return read_record(table, &record) && record.definition == definition;
+}
+
 int check_definition(const char *path, const LEX_CUSTRING *definition) {
   const std::string table = canonical_table(path);
-  std::vector<std::string> names{table};
+  const std::string identity(reinterpret_cast<const char *>(definition->str), definition->length);
+  if (was_written_with(table, identity)) return 0;
   /* Of a partitioned table the server names the table; its partitions were changed by one commit. */
   std::vector<std::string> families;
-  if (list_families(plugin.db, table + PARTITION_MARK, &families) == TIDESDB_OK)
-    for (const std::string &family : families) names.push_back(family.substr(0, family.find('\0')));
-  const std::string written(reinterpret_cast<const char *>(definition->str), definition->length);
-  for (const std::string &name : names) {
-    TableRecord record;
-    if (read_record(name, &record) && record.definition == written) return 0;
-  }
-  return 1;
+  if (list_families(plugin.db, table + PARTITION_MARK, &families) != TIDESDB_OK) return 1;
+  const bool written = std::any_of(families.begin(), families.end(), [&identity](const std::string &family) {
+    const std::string partition = table_of_family(family);
+    return family == primary_family(partition) && was_written_with(partition, identity);
+  });
+  return written ? 0 : 1;
 }
 
 void drop_database(const char *path) {

@@ -30,6 +30,8 @@ int set_auto_increment(const char *path, ulonglong next);
 /* The record that the dictionary has of a table. False: there is no such table, or its record is not known
  * here. */
 bool read_record(const std::string &table, TableRecord *record);
+/* Whether the table, or partition, was last written with the server's definition of this identity. */
+bool was_written_with(const std::string &table, const std::string &definition);
 /* TEMPORARY tables of an earlier process, which nobody can see. */
 void drop_temporary_tables();
 /* 0: the table was last written with the server's definition of this identity, else 1. For the server's log

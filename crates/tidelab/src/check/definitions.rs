@@ -206,7 +206,9 @@ impl Client {
             );
             return ("CREATE", statement, after);
         };
+        // How an ALTER is done, and what it is then counted as.
         let copies = random.random_bool(0.3);
+        let by = |algorithm, kind| if copies { ("COPY", "COPY") } else { (algorithm, kind) };
         match random.random_range(0..16) {
             0 => {
                 after.remove(&name);
@@ -238,14 +240,12 @@ impl Client {
             }
             7..=10 if table.indexes == 1 => {
                 table.indexes = 2;
-                let algorithm = if copies { "COPY" } else { "NOCOPY" };
-                let kind = if algorithm == "COPY" { "COPY" } else { "ADD INDEX" };
+                let (algorithm, kind) = by("NOCOPY", "ADD INDEX");
                 (kind, format!("ALTER TABLE {name} ADD UNIQUE more (b, a), ALGORITHM={algorithm}"), after)
             }
             7..=9 => {
                 table.indexes = 1;
-                let algorithm = if copies { "COPY" } else { "NOCOPY" };
-                let kind = if algorithm == "COPY" { "COPY" } else { "DROP INDEX" };
+                let (algorithm, kind) = by("NOCOPY", "DROP INDEX");
                 (kind, format!("ALTER TABLE {name} DROP KEY more, ALGORITHM={algorithm}"), after)
             }
             10 | 11 if table.tidesdb => {
@@ -272,8 +272,7 @@ impl Client {
             _ => {
                 table.columns += 1;
                 let column = format!("ADD COLUMN c{} INT DEFAULT 5", table.columns);
-                let algorithm = if copies { "COPY" } else { "INSTANT" };
-                let kind = if algorithm == "COPY" { "COPY" } else { "ADD COLUMN" };
+                let (algorithm, kind) = by("INSTANT", "ADD COLUMN");
                 (kind, format!("ALTER TABLE {name} {column}, ALGORITHM={algorithm}"), after)
             }
         }
