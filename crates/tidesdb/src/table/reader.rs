@@ -309,47 +309,66 @@ impl Segment {
         SegmentRawSource::new(Arc::clone(self))
     }
 
-    /// About how many entries (versions counted) stand in `range`. Reads index blocks only; right to about
-    /// a block at each end, where it interpolates between separators. At least 1 if the range may hold a
-    /// key.
+    /// About how many entries (versions counted) stand in `range`. Where its ends are no more than about two blocks
+    /// apart, which a scan of the range would read anyway, these are looked into: the answer is right but for keys with
+    /// several versions. Else index blocks alone are read, and the answer is right to about a block at each end.
+    /// At least 1 if the range may hold a key.
     pub fn estimate_range(&self, range: &KeyRange) -> Result<u64> {
         if !self.overlaps(range) || matches!((&range.lower, &range.upper), (Some(l), Some(u)) if l >= u) {
             return Ok(0);
         }
-        let rank = |key: &Option<Vec<u8>>, unbounded: u64| match key {
-            None => Ok(unbounded),
-            Some(key) if *key <= self.meta.min_key => Ok(0),
-            Some(key) if *key > self.meta.max_key => Ok(self.meta.entries),
-            Some(key) => self.rank(key),
+        let place = |key: &Option<Vec<u8>>, unbounded: u64| match key {
+            None => Ok(Place::outside(unbounded)),
+            Some(key) if *key <= self.meta.min_key => Ok(Place::outside(0)),
+            Some(key) if *key > self.meta.max_key => Ok(Place::outside(self.meta.entries)),
+            Some(key) => self.place(key),
         };
-        let upper = rank(&range.upper, self.meta.entries)?;
-        let lower = rank(&range.lower, 0)?;
+        let (lower, upper) = (place(&range.lower, 0)?, place(&range.upper, self.meta.entries)?);
+        let between = upper.before.saturating_sub(lower.behind);
+        let is_short = between <= (lower.behind - lower.before).max(upper.behind - upper.before);
+        let rank = |key: &Option<Vec<u8>>, place| match key {
+            Some(key) if is_short => self.rank_in_block(key, place),
+            Some(key) => self.rank_between_separators(key, place),
+            None => Ok(place.before),
+        };
+        let (lower, upper) = (rank(&range.lower, lower)?, rank(&range.upper, upper)?);
         Ok(upper.saturating_sub(lower).clamp(1, self.meta.entries))
     }
 
-    /// About how many entries stand before `key`, which lies between the fences.
-    fn rank(&self, key: &[u8]) -> Result<u64> {
+    /// The block in which `key`, which lies between the fences, stands or would.
+    fn place(&self, key: &[u8]) -> Result<Place> {
         let mut index = IndexCursor::new(Keep::Cached(Heat::Warm));
         if !index.seek(self, key)? {
-            return Ok(self.meta.entries);
+            return Ok(Place::outside(self.meta.entries));
         }
         let before = index.entry(self)?.before;
+        let mut next = index.clone();
+        let behind = if next.next(self)? { next.entry(self)?.before } else { self.meta.entries };
+        Ok(Place { index: Some(index), before, behind: behind.max(before) })
+    }
+
+    /// How many entries stand before `key`, as its block says.
+    fn rank_in_block(&self, key: &[u8], place: Place) -> Result<u64> {
+        let Some(index) = place.index else { return Ok(place.before) };
+        let handle = index.entry(self)?.block;
+        let block = self.load(handle, BlockKind::Data, Keep::Cached(Heat::Warm))?;
+        let keyed = self.parse(&block, handle)?;
+        let (slot, _) = keyed.lower_bound(key).map_err(|damage| self.damage(handle, damage))?;
+        let entries = u128::from(place.behind - place.before);
+        let below = entries * slot as u128 / keyed.len() as u128;
+        Ok(place.before + u64::try_from(below).unwrap_or(0))
+    }
+
+    /// About how many entries stand before `key`, by where it lies between the separators of its block.
+    fn rank_between_separators(&self, key: &[u8], place: Place) -> Result<u64> {
+        let Some(mut index) = place.index else { return Ok(place.before) };
         let mut high = Vec::new();
         index.read_separator(self, &mut high)?;
         let mut low = self.meta.min_key.clone();
-        let behind = {
-            let mut next = index.clone();
-            if next.next(self)? {
-                next.entry(self)?.before
-            } else {
-                self.meta.entries
-            }
-        };
         if index.prev(self)? {
             index.read_separator(self, &mut low)?;
         }
-        let entries = behind.saturating_sub(before);
-        Ok(before + share_below(&low, &high, key, entries))
+        Ok(place.before + share_below(&low, &high, key, place.behind - place.before))
     }
 
     /// Footer, properties and resident pieces; read at first use.
@@ -529,6 +548,22 @@ pub(super) fn check_payload(payload: &[u8], kind: BlockKind) -> Result<(), Damag
         BlockKind::Data | BlockKind::Index | BlockKind::TopIndex => KeyedBlock::parse(payload)?.check(),
         BlockKind::Filter => filter::check(payload),
         BlockKind::Properties => Ok(()),
+    }
+}
+
+/// Where an end of a range lies in a segment.
+struct Place {
+    /// At the end's block; none where the end lies outside of all blocks.
+    index: Option<IndexCursor>,
+    /// Entries before the block.
+    before: u64,
+    /// Entries before what stands behind it; not below `before`.
+    behind: u64,
+}
+
+impl Place {
+    fn outside(rank: u64) -> Place {
+        Place { index: None, before: rank, behind: rank }
     }
 }
 

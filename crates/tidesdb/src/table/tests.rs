@@ -337,6 +337,14 @@ fn large_segments_have_partitions_and_keep_every_promise() {
         let estimate = segment.estimate_range(&range).unwrap();
         assert!(estimate.abs_diff(high - low) <= 120, "{low}..{high}: {estimate}");
     }
+    // Short ranges are counted in their blocks.
+    for _ in 0..2_000 {
+        let low = rng.gen_range(0..249_900u64);
+        let high = low + rng.gen_range(1..60);
+        let bound = |i: u64| Some([(i / 50).to_be_bytes(), (i * 7).to_be_bytes()].concat());
+        let range = KeyRange { lower: bound(low), upper: bound(high) };
+        assert_eq!(segment.estimate_range(&range).unwrap(), high - low, "{low}..{high}");
+    }
     let all = KeyRange::default();
     assert_eq!(segment.estimate_range(&all).unwrap(), 250_000);
     let (hits, misses) = (store.cache.hits(), store.cache.misses());
