@@ -4,7 +4,7 @@ use super::dice::Dice;
 use super::kinds::Kind;
 use super::marks::{list, maybe};
 use super::program::{Sort, Step};
-use super::schema::{Column, Table};
+use super::schema::{Column, Key, Table};
 
 /// An ALTER of one to three actions, or another statement on the definition.
 pub(super) fn alter(dice: &mut Dice, table: &Table) -> (Step, Table) {
@@ -52,9 +52,11 @@ fn partitions(dice: &mut Dice, mut after: Table) -> (Step, Table) {
 /// An action on columns and keys that no other action of the statement touches.
 fn action(dice: &mut Dice, t: &mut Table, used: &mut Vec<String>) -> Option<String> {
     let free: Vec<Column> = t.columns.iter().filter(|c| !used.contains(&c.name)).cloned().collect();
+    // Nor a key that loses a column: without its last one the key goes, and in place the server then misses it (1176).
     let key = {
-        let keys: Vec<String> = t.keys.iter().map(|k| k.name.clone()).filter(|k| !used.contains(k)).collect();
-        (!keys.is_empty()).then(|| dice.pick(&keys).clone())
+        let touched = |key: &Key| key.parts.iter().any(|part| used.contains(&part.column));
+        let keys: Vec<&Key> = t.keys.iter().filter(|k| !used.contains(&k.name) && !touched(k)).collect();
+        (!keys.is_empty()).then(|| (*dice.pick(&keys)).clone())
     };
     let choice = dice.number(0, 39);
     if choice < 9 || free.is_empty() {
@@ -115,35 +117,35 @@ fn action(dice: &mut Dice, t: &mut Table, used: &mut Vec<String>) -> Option<Stri
             if key.parts.iter().any(|p| used.contains(&p.column)) {
                 return None;
             }
-            used.push(key.name.clone());
-            used.extend(key.parts.iter().map(|p| p.column.clone()));
+            use_key(used, &key);
             let text = format!("ADD {}", t.key_sql(&key));
             t.keys.push(key);
             Some(text)
         }
         28..=30 => {
             let key = key?;
-            used.push(key.clone());
-            t.keys.retain(|k| k.name != key);
-            Some(format!("DROP KEY {key}"))
+            use_key(used, &key);
+            t.keys.retain(|k| k.name != key.name);
+            Some(format!("DROP KEY {}", key.name))
         }
         31 => {
             let key = key?;
             let new = t.fresh("k");
-            used.extend([key.clone(), new.clone()]);
-            if let Some(k) = t.keys.iter_mut().find(|k| k.name == key) {
+            use_key(used, &key);
+            used.push(new.clone());
+            if let Some(k) = t.keys.iter_mut().find(|k| k.name == key.name) {
                 k.name.clone_from(&new);
             }
-            Some(format!("RENAME KEY {key} TO {new}"))
+            Some(format!("RENAME KEY {} TO {new}", key.name))
         }
         32 => {
             let key = key?;
-            used.push(key.clone());
+            use_key(used, &key);
             let ignored = dice.one_in(2);
-            if let Some(k) = t.keys.iter_mut().find(|k| k.name == key) {
+            if let Some(k) = t.keys.iter_mut().find(|k| k.name == key.name) {
                 k.ignored = ignored;
             }
-            Some(format!("ALTER INDEX {key} {}", if ignored { "IGNORED" } else { "NOT IGNORED" }))
+            Some(format!("ALTER INDEX {} {}", key.name, if ignored { "IGNORED" } else { "NOT IGNORED" }))
         }
         33 if t.primary.is_some() && t.partitions.is_none() && !t.versioned && used.is_empty() => {
             t.primary = None;
@@ -176,6 +178,12 @@ fn action(dice: &mut Dice, t: &mut Table, used: &mut Vec<String>) -> Option<Stri
         38 => Some("FORCE".to_string()),
         _ => None,
     }
+}
+
+/// No other action touches the key or its columns.
+fn use_key(used: &mut Vec<String>, key: &Key) {
+    used.push(key.name.clone());
+    used.extend(key.parts.iter().map(|part| part.column.clone()));
 }
 
 /// Where a column goes: the text, and the column that it follows (none: it is the first, or stays).

@@ -119,6 +119,13 @@ impl Column {
         }
     }
 
+    /// It is generated from the column of this name.
+    pub(super) fn is_made_of(&self, name: &str) -> bool {
+        let words =
+            |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
+        self.generated.as_ref().is_some_and(|generated| words(&generated.expression))
+    }
+
     /// Values can be stored in it.
     pub(super) fn is_base(&self) -> bool {
         self.generated.is_none()
@@ -294,6 +301,13 @@ impl Table {
     pub(super) fn has_virtual_in_key(&self, column: &str) -> bool {
         self.column(column).is_some_and(|c| c.generated.as_ref().is_some_and(|g| !g.stored))
             && self.keys.iter().any(|key| key.parts.iter().any(|part| part.column == column))
+    }
+
+    /// The table as conditions see it that are not to look up such a column.
+    pub(super) fn without_virtual_in_keys(&self) -> Table {
+        let mut table = self.clone();
+        table.columns.retain(|column| !self.has_virtual_in_key(&column.name));
+        table
     }
 
     /// A name that no column or key of the table has had.

@@ -10,7 +10,7 @@ use super::alter::{alter, empty};
 use super::change::{change, fill, prepared};
 use super::condition::every_row;
 use super::dice::Dice;
-use super::marks::list;
+use super::marks::{list, HINT};
 use super::program::{Sort, Step};
 use super::query::{query, with_parameter};
 use super::schema::Table;
@@ -35,6 +35,9 @@ pub(super) struct Writer {
     statements: u32,
     limit: u32,
     in_transaction: bool,
+    /// The session's isolation level, and that of the transaction that runs.
+    level: &'static str,
+    transaction_level: &'static str,
     locked: bool,
     ended: bool,
 }
@@ -70,6 +73,8 @@ impl Writer {
             statements: 0,
             limit: statements,
             in_transaction: false,
+            level,
+            transaction_level: level,
             locked: false,
             ended: false,
         }
@@ -134,9 +139,10 @@ impl Writer {
     }
 
     fn write(&mut self) {
+        let level = self.level_now();
         let step = match self.dice.number(0, 99) {
             0..=40 => query(&mut self.dice, &self.tables),
-            41..=80 => change(&mut self.dice, &self.tables),
+            41..=80 => change(&mut self.dice, &self.tables, level),
             81..=90 => {
                 self.transaction();
                 return;
@@ -147,7 +153,7 @@ impl Writer {
             }
             92 | 93 => {
                 let table = self.dice.pick(&self.tables).clone();
-                let steps = prepared(&mut self.dice, &table);
+                let steps = prepared(&mut self.dice, &table, level);
                 self.put_all(steps);
                 return;
             }
@@ -178,6 +184,14 @@ impl Writer {
             }
         };
         self.put(step);
+    }
+
+    fn level_now(&self) -> &'static str {
+        if self.in_transaction {
+            self.transaction_level
+        } else {
+            self.level
+        }
     }
 
     fn put(&mut self, step: Step) {
@@ -215,6 +229,7 @@ impl Writer {
                 "START TRANSACTION READ WRITE",
             ]);
             self.in_transaction = true;
+            self.transaction_level = self.level;
             if self.dice.one_in(4) {
                 let level = self.dice.word(&[
                     "REPEATABLE READ",
@@ -222,6 +237,7 @@ impl Writer {
                     "SERIALIZABLE",
                     "READ UNCOMMITTED",
                 ]);
+                self.transaction_level = level;
                 self.put(control(format!("SET TRANSACTION ISOLATION LEVEL {level}")));
             }
             self.put(control(begin.to_string()));
@@ -298,7 +314,7 @@ impl Writer {
             let history = if table.versioned { " FOR SYSTEM_TIME ALL" } else { "" };
             let columns = table.all_columns("");
             let mut steps = vec![
-                Step::new(Sort::Query, format!("SELECT {columns} FROM {name}{history}")),
+                Step::new(Sort::Query, format!("SELECT {columns} FROM {name}{history}{HINT}")),
                 Step::new(Sort::Query, format!("SELECT COUNT(*) FROM {name}")),
             ];
             let leading = table.keys.iter().filter(|k| !k.hash && !k.ignored).map(|k| (&k.name, &k.parts));
@@ -316,7 +332,8 @@ impl Writer {
                 steps.push(Step::new(Sort::Look, format!("CHECK TABLE {name} EXTENDED")));
                 steps.push(Step::new(Sort::Look, format!("SHOW CREATE TABLE {name}")));
             }
-            self.put_all(steps.into_iter().map(Step::look));
+            let keys = table.readable_keys();
+            self.put_all(steps.into_iter().map(|step| step.keys(keys.clone()).look()));
         }
     }
 }
