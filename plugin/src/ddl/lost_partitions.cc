@@ -16,6 +16,7 @@
 #include "ddl/family_group.h"
 #include "ddl/server_files.h"
 #include "ddl/table_path.h"
+#include "ddl/table_record.h"
 #include "ddl/tables.h"
 #include "store/handles.h"
 #include "store/store.h"
@@ -77,43 +78,66 @@ std::set<std::string> missing_partitions(const std::string &table, const std::st
   return missing;
 }
 
-bool has_identity(const std::string &table, const std::set<std::string> &partitions,
-                  const std::string &identity) {
-  return std::any_of(partitions.begin(), partitions.end(), [&](const std::string &partition) {
-    return was_written_with(table + PARTITION_MARK + partition, identity);
-  });
-}
-
-/* Whether `table` lacks what has the name `lost`: 2, it does, and was written with the same definition; 1, it
-   does, and its .par file has that name too; 0, it does not. */
-int likeness(const std::string &table, const std::string &lost, const Partitions &all) {
-  DefinitionFile definition;
-  if (!read_partitioned(table, &definition)) return 0;
-  const bool has_par = is_there(path_of(table, PARTITION_FILE));
-  const std::set<std::string> missing = missing_partitions(table, has_par ? table : lost, all);
-  const std::set<std::string> &partitions = all.at(lost);
-  if (missing.empty() || missing != partitions) return 0;
-  if (has_identity(lost, partitions, definition.identity)) return 2;
-  return has_par ? 0 : 1;
-}
-
-/* The table that these partitions are most likely of; empty: there is none, or two are as likely. */
-std::string owner_of(const std::string &lost, const Partitions &all) {
-  std::string owner;
-  int most = 0;
-  /* RENAME TABLE may lead into another database. */
-  for (const std::string &database : names_in(".")) {
-    if (database[0] == '.') continue;
-    for (const std::string &table : tables_in(database + '/', reg_ext)) {
-      const int likely = table == lost ? 0 : likeness(table, lost, all);
-      if (likely > most)
-        owner = table;
-      else if (likely != 0 && likely == most)
-        owner.clear();
-      most = std::max(most, likely);
+/* The .frm files of tables that have their partitions here, by identity. */
+class Definitions {
+ public:
+  Definitions() {
+    for (const std::string &database : names_in(".")) {
+      if (database[0] == '.') continue;
+      for (const std::string &table : tables_in(database + '/', reg_ext)) {
+        DefinitionFile definition;
+        if (!read_partitioned(table, &definition)) continue;
+        tables_.push_back(table);
+        by_identity_[definition.identity].push_back(table);
+      }
     }
   }
-  return owner;
+
+  const std::vector<std::string> &tables() const { return tables_; }
+
+  /* The table whose .frm has the identity that the partitions under the name `table` were written with:
+     `table` itself where its .frm has that of any of them; empty where no .frm has it, or several have. ADD,
+     DROP and REORGANIZE PARTITION leave older identities behind, which no .frm has. */
+  std::string owner_of(const std::string &table, const std::set<std::string> &partitions) const {
+    std::string owner;
+    for (const std::string &partition : partitions) {
+      TableRecord record;
+      if (!read_record(table + PARTITION_MARK + partition, &record)) continue;
+      const auto found = by_identity_.find(record.definition);
+      if (found == by_identity_.end()) continue;
+      const std::vector<std::string> &owners = found->second;
+      if (std::find(owners.begin(), owners.end(), table) != owners.end()) return table;
+      if (owners.size() == 1) owner = owners[0];
+    }
+    return owner;
+  }
+
+ private:
+  std::vector<std::string> tables_;
+  std::map<std::string, std::vector<std::string>> by_identity_;
+};
+
+/* Whether `table` lacks exactly what stands under the name `lost`, by its .par file or, where it has none, by
+   that of `lost`. */
+bool lacks(const std::string &table, const std::string &lost, const Partitions &all) {
+  const bool has_par = is_there(path_of(table, PARTITION_FILE));
+  const std::set<std::string> missing = missing_partitions(table, has_par ? table : lost, all);
+  return !missing.empty() && missing == all.at(lost);
+}
+
+/* The table that the partitions under the name `lost` are to be given to; empty: none, or nobody can say. */
+std::string heir_of(const std::string &lost, const Definitions &definitions, const Partitions &all) {
+  const std::string owner = definitions.owner_of(lost, all.at(lost));
+  if (!owner.empty()) return owner != lost && lacks(owner, lost, all) ? owner : std::string();
+  if (has_definition(lost)) return {};
+  /* No .frm knows them: the one table without a .par file that lacks what theirs names. */
+  std::string heir;
+  for (const std::string &table : definitions.tables()) {
+    if (is_there(path_of(table, PARTITION_FILE)) || !lacks(table, lost, all)) continue;
+    if (!heir.empty()) return {};
+    heir = table;
+  }
+  return heir;
 }
 
 bool rename_partition_file(const std::string &from, const std::string &to) {
@@ -125,8 +149,8 @@ bool rename_partition_file(const std::string &from, const std::string &to) {
   return false;
 }
 
-void give_back(const std::string &lost, const std::string &owner, const std::set<std::string> &partitions) {
-  if (!is_there(path_of(owner, PARTITION_FILE)) && !rename_partition_file(lost, owner)) return;
+bool give_back(const std::string &lost, const std::string &owner, const std::set<std::string> &partitions) {
+  if (!is_there(path_of(owner, PARTITION_FILE)) && !rename_partition_file(lost, owner)) return false;
   const int status = change_families(lost + PARTITION_MARK, [&](DdlGroup *group, const std::string &name) {
     return group->rename(name, owner + name.substr(lost.size()));
   });
@@ -136,13 +160,62 @@ void give_back(const std::string &lost, const std::string &owner, const std::set
   else
     sql_print_error("TidesDB: partitions of %s stay under the name %s: %s", owner.c_str(), lost.c_str(),
                     tidesdb_last_error());
+  return status == TIDESDB_OK;
+}
+
+/* Two tables, or more, that have each other's partitions: those of `table` make room under a name of their
+   own, and will be given to `owner` when its name is free. */
+bool set_aside(const std::string &table, const std::string &owner, const Definitions &definitions,
+               const Partitions &all) {
+  const auto occupants = all.find(owner);
+  if (occupants == all.end() || occupants->second != all.at(table)) return false;
+  const std::string theirs = definitions.owner_of(owner, occupants->second);
+  if (theirs.empty() || theirs == owner) return false;
+  /* The names are the same, and a .par file says no more. */
+  const std::string par = path_of(table, PARTITION_FILE), owners_par = path_of(owner, PARTITION_FILE);
+  if (!is_there(owners_par) && my_copy(par.c_str(), owners_par.c_str(), MYF(0))) return false;
+  const std::string database = database_of(table);
+  const std::string aside = database + "#sql-moved-" + table.substr(database.size());
+  return change_families(table + PARTITION_MARK, [&](DdlGroup *group, const std::string &name) {
+           return group->rename(name, aside + name.substr(table.size()));
+         }) == TIDESDB_OK;
+}
+
+/* Lets partitions follow the .frm, one table's after the other: what is given back may make room for what was
+   renamed before it. False: they cannot be listed. */
+bool give_all_back(const Definitions &definitions, Partitions *all) {
+  const auto move_one = [&] {
+    for (const auto &[table, partitions] : *all) {
+      const std::string heir = heir_of(table, definitions, *all);
+      if (!heir.empty() && give_back(table, heir, partitions)) return true;
+    }
+    for (const auto &[table, partitions] : *all) {
+      const std::string owner = definitions.owner_of(table, partitions);
+      if (!owner.empty() && owner != table && set_aside(table, owner, definitions, *all)) return true;
+    }
+    return false;
+  };
+  while (move_one()) {
+    all->clear();
+    if (!list_partitions(all)) return false;
+  }
+  return true;
 }
 
 /* Of a table that has its .frm and its partitions, and no .par file: one that names these partitions and
-   belongs to nobody is what the server had renamed last, or not yet. */
-void find_partition_file(const std::string &table, const Partitions &all) {
+   belongs to nobody is what the server had renamed last, or not yet. Not where the partitions are another
+   table's. */
+void find_partition_file(const std::string &table, const Definitions &definitions, const Partitions &all) {
   DefinitionFile definition;
   if (is_there(path_of(table, PARTITION_FILE)) || !read_partitioned(table, &definition)) return;
+  const std::string owner = definitions.owner_of(table, all.at(table));
+  if (!owner.empty() && owner != table) {
+    sql_print_error(
+        "TidesDB: the partitions under the name %s are those of %s. Neither is opened: a crash inside RENAME "
+        "TABLE left them so, and both names are in use.",
+        table.c_str(), owner.c_str());
+    return;
+  }
   for (const std::string &other : tables_in(database_of(table), PARTITION_FILE)) {
     const std::vector<std::string> names = read_partition_names(path_of(other, PARTITION_FILE));
     if (has_definition(other) || std::set<std::string>(names.begin(), names.end()) != all.at(table)) continue;
@@ -197,23 +270,15 @@ void drop_partitions(const std::string &table, const std::set<std::string> &part
 void find_lost_partitions() {
   Partitions all;
   if (!list_partitions(&all)) return;
-  bool came_back = false;
-  for (const auto &[table, partitions] : all) {
-    const std::string owner = has_definition(table) ? std::string() : owner_of(table, all);
-    if (owner.empty()) continue;
-    give_back(table, owner, partitions);
-    came_back = true;
-  }
-  if (came_back) {
-    all.clear();
-    if (!list_partitions(&all)) return;
-  }
+  if (all.empty()) return;
+  const Definitions definitions;
+  if (!give_all_back(definitions, &all)) return;
   std::set<std::string> databases;
   std::vector<std::string> lost;
   for (const auto &[table, partitions] : all) {
     databases.insert(database_of(table));
     if (has_definition(table))
-      find_partition_file(table, all);
+      find_partition_file(table, definitions, all);
     else
       lost.push_back(table);
   }
@@ -223,8 +288,11 @@ void find_lost_partitions() {
     else
       sql_print_warning(
           "TidesDB: %s has partitions and no definition (.frm). A crash inside DROP TABLE leaves them "
-          "so, and DROP TABLE removes them; one that was lost otherwise comes back with a backup's "
-          ".frm and .par.",
+          "so, and DROP TABLE removes them. First see that no table misses its partitions (error 1932): a "
+          "crash "
+          "inside RENAME TABLE or CONVERT PARTITION leaves them so, too; they come back with that table's "
+          ".frm "
+          "and .par under this name.",
           table.c_str());
   }
   for (const std::string &database : databases) remove_partition_files(database);

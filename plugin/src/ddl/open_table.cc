@@ -71,6 +71,8 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
     return refuse("it has %zu columns in the engine's dictionary and %u in the server's",
                   record_.columns.size(), share->fields);
   sort_indexes(table);
+  if (!record_.indexes.empty() && !record_.indexes[0].rows_per_key.empty())
+    sampled_rows_ = record_.analyzed_rows;
   indexes_.resize(share->keys);
   for (uint key = 0; key < share->keys; key++) {
     if (key == share->primary_key) continue;
@@ -110,7 +112,8 @@ void OpenTable::fill_rows_per_key(TABLE *table) {
   std::lock_guard<std::mutex> guard(record_mutex_);
   for (uint number = 0; number < table->s->keys; number++) {
     KEY &key = table->key_info[number];
-    const std::vector<uint64_t> &known = record_.indexes[number].rows_per_key;
+    const std::vector<uint64_t> &known =
+        sample_.empty() ? record_.indexes[number].rows_per_key : sample_[number];
     for (uint part = 0; part < key.ext_key_parts; part++) {
       ulong rows = guess_rows(key, part);
       if (part < known.size()) rows = static_cast<ulong>(std::max<uint64_t>(1, (known[part] + 50) / 100));
@@ -119,7 +122,23 @@ void OpenTable::fill_rows_per_key(TABLE *table) {
   }
 }
 
-int OpenTable::set_statistics(uint64_t rows, std::vector<std::vector<uint64_t>> rows_per_key) {
+bool OpenTable::begin_sample(uint64_t rows) {
+  const uint64_t known = sampled_rows_.load(std::memory_order_relaxed);
+  const uint64_t change = rows < known ? known - rows : rows - known;
+  if (known == NEVER ? rows == 0 : change <= known / 10 + 16) return false;
+  return !samples_.exchange(true);
+}
+
+void OpenTable::set_sample(uint64_t rows, RowsPerKey rows_per_key) {
+  if (!rows_per_key.empty()) {
+    std::lock_guard<std::mutex> guard(record_mutex_);
+    sample_ = std::move(rows_per_key);
+  }
+  sampled_rows_ = rows;
+  samples_ = false;
+}
+
+int OpenTable::set_statistics(uint64_t rows, RowsPerKey rows_per_key) {
   std::lock_guard<std::mutex> guard(record_mutex_);
   TableRecord changed = record_;
   changed.analyzed_rows = rows;
@@ -133,6 +152,8 @@ int OpenTable::set_statistics(uint64_t rows, std::vector<std::vector<uint64_t>> 
   /* Readers of rows hold on to the history. */
   record_.analyzed_rows = rows;
   record_.indexes = std::move(changed.indexes);
+  sample_.clear();
+  sampled_rows_ = rows;
   return status;
 }
 

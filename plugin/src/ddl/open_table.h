@@ -5,6 +5,7 @@
 #ifndef TIDESDB_DDL_OPEN_TABLE_H
 #define TIDESDB_DDL_OPEN_TABLE_H
 
+#include <atomic>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -15,6 +16,9 @@
 #include "store/handles.h"
 
 namespace tidesdb {
+
+/* Of each index, for each number of leading columns: rows of a value, in hundredths. */
+using RowsPerKey = std::vector<std::vector<uint64_t>>;
 
 class OpenTable : public Handler_share {
  public:
@@ -47,10 +51,17 @@ class OpenTable : public Handler_share {
   const RowHistory &history() const { return record_.history; }
   TableRecord record();
 
-  /* Writes the statistics into the TABLE_SHARE's keys; guesses where ANALYZE has not been. */
+  /* Writes the statistics into the TABLE_SHARE's keys: those of ANALYZE or of the last sample, whichever came
+     later; guesses where there are none. */
   void fill_rows_per_key(TABLE *table);
   /* Keeps the result of ANALYZE, durably. Status of the engine. */
-  int set_statistics(uint64_t rows, std::vector<std::vector<uint64_t>> rows_per_key);
+  int set_statistics(uint64_t rows, RowsPerKey rows_per_key);
+  /* The table has `rows` now, a tenth more or less than when its statistics were made, and the caller is to
+     make a sample: nobody else does until set_sample(). */
+  bool begin_sample(uint64_t rows);
+  /* Keeps a sample in memory, as long as the table is open anywhere; an empty one: it could not be made, the
+     next comes when the number of rows has changed again. */
+  void set_sample(uint64_t rows, RowsPerKey rows_per_key);
 
  private:
   void sort_indexes(const TABLE *table);
@@ -66,6 +77,12 @@ class OpenTable : public Handler_share {
   ChangeLog change_log_;
   std::mutex record_mutex_;
   TableRecord record_;
+  /* Guarded by the mutex. */
+  RowsPerKey sample_;
+  /* Rows when statistics were made last; NEVER: not yet. */
+  static constexpr uint64_t NEVER = ~0ULL;
+  std::atomic<uint64_t> sampled_rows_{NEVER};
+  std::atomic<bool> samples_{false};
 };
 
 }  // namespace tidesdb

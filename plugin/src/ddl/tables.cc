@@ -52,6 +52,20 @@ int change_table(const std::string &table, Change change) {
   return status == TIDESDB_OK ? change_families(families_of(table), change) : status;
 }
 
+/* Whether partitions stand under the table's name, or that of the table of which it is a partition, that were
+   not written with this definition: none that this CREATE TABLE makes. They would come to be the new table's.
+ */
+bool has_strays(const std::string &table, const std::string &definition) {
+  const std::string whole = table.substr(0, table.find(PARTITION_MARK));
+  std::vector<std::string> families;
+  if (is_intermediate(whole) || list_families(plugin.db, whole + PARTITION_MARK, &families) != TIDESDB_OK)
+    return false;
+  return std::any_of(families.begin(), families.end(), [&](const std::string &family) {
+    const std::string partition = table_of_family(family);
+    return family == primary_family(partition) && !was_written_with(partition, definition);
+  });
+}
+
 /* The server's error for the end of such a change of a table. */
 int table_error(int status, const char *what) {
   if (status == TIDESDB_NOT_FOUND) return HA_ERR_NO_SUCH_TABLE;
@@ -74,6 +88,14 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
   const std::string table = canonical_table(path);
   const TABLE_SHARE *share = form->s;
   const TableRecord record = describe(form);
+  if (thd_sql_command(thd) == SQLCOM_CREATE_TABLE && has_strays(table, record.definition)) {
+    my_printf_error(ER_TABLE_EXISTS_ERROR,
+                    "TidesDB: partitions of a dropped table stand under the name '%s' still: a DROP TABLE "
+                    "that did not come "
+                    "to its end left them. Another DROP TABLE removes them",
+                    MYF(0), table.substr(0, table.find(PARTITION_MARK)).c_str());
+    return HA_ERR_TABLE_EXIST;
+  }
 
   DdlGroup group;
   int status = group.begin(plugin.db);
@@ -124,8 +146,10 @@ int rename_table(const char *from_path, const char *to_path) {
   std::vector<std::string> names;
   status = list_families(plugin.db, families_of(from), &names);
   if (status != TIDESDB_OK) return plain_error(status, "RENAME TABLE");
-  if (!names.empty()) return HA_ERR_TABLE_EXIST;
-  return plugin.ddl_recovery_done ? HA_ERR_NO_SUCH_TABLE : 0;
+  if (names.empty()) return plugin.ddl_recovery_done ? HA_ERR_NO_SUCH_TABLE : 0;
+  /* The recovery of the server's log goes on after an error that nobody has raised. */
+  if (!plugin.ddl_recovery_done) my_error(ER_TABLE_EXISTS_ERROR, MYF(0), to.c_str());
+  return HA_ERR_TABLE_EXIST;
 }
 
 int keep_older_snapshots_out(const std::string &table) {
