@@ -434,14 +434,24 @@ static inline int tidesdb_cursor_prev(tidesdb_cursor *cursor) { return tidesdb_c
 /* After TIDESDB_PEEKED from a seek or step: the row again, waiting for its lock; the next one, or
  * TIDESDB_NOT_FOUND, when it is gone. */
 int tidesdb_cursor_relock(tidesdb_cursor *cursor, tidesdb_txn *txn);
+/* Rows that were fetched behind the one that the cursor stands on are old: the next step looks at what is committed then.
+ * For a scan over entries that found the row of one changed: it may have an entry in front now. */
+void tidesdb_cursor_look_again(tidesdb_cursor *cursor);
 /* Gives back the lock that the last locking read of this cursor newly took; no effect on a row that the
  * transaction has written or had locked before. For READ COMMITTED. */
 void tidesdb_cursor_unlock_row(tidesdb_cursor *cursor, tidesdb_txn *txn);
 
 /* ---- estimates, maintenance, insight ---------------------------------------------------------- */
 
-/* Rows between two keys (NULL: open end), from index blocks and memtable counts; no data block is read. */
+/* Rows between two keys (NULL: open end), from index blocks and memtable counts; of a short range the blocks at its
+ * ends are looked into. */
 int tidesdb_estimate_range(tidesdb_family *family, tidesdb_slice lower, tidesdb_slice upper, uint64_t *rows);
+
+/* A key at one of the family's places, for sampling: of all its entries, memtables and files one behind the other, about so
+ * large a `share` (0 to 1) stands before it. Places evenly apart are a fair sample of the entries; their keys come in no
+ * order. At most `capacity` bytes of the key go into `key`, `*size` says how many: a cut key stands before the whole one.
+ * TIDESDB_NOT_FOUND: there is no key. */
+int tidesdb_key_at(tidesdb_family *family, double share, uint8_t *key, size_t capacity, size_t *size);
 
 typedef struct tidesdb_family_stats {
   size_t struct_size;

@@ -293,6 +293,18 @@ pub unsafe extern "C" fn tidesdb_cursor_relock(cursor: *mut CursorHandle, txn: *
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn tidesdb_cursor_look_again(cursor: *mut CursorHandle) {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given_mut(cursor)? };
+        handle.count = handle.count.min(handle.position.saturating_add(1));
+        handle.inner.look_again();
+        Ok(OK)
+    });
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn tidesdb_cursor_unlock_row(cursor: *mut CursorHandle, txn: *mut TxnHandle) {
     guard(|| {
         // SAFETY: the crate's contract.

@@ -4,8 +4,9 @@ use std::ffi::{c_char, c_int, CString};
 
 use tidesdb::db::stats::{FamilyStats, StoreStats};
 use tidesdb::iter::KeyRange;
+use tidesdb::Error;
 
-use crate::error::{guard, guard_shared, OK};
+use crate::error::{guard, guard_shared, NOT_FOUND, OK};
 use crate::family::FamilyHandle;
 use crate::store::DbHandle;
 use crate::txn::TxnHandle;
@@ -28,6 +29,33 @@ pub unsafe extern "C" fn tidesdb_estimate_range(
         let estimate = handle.db.estimate(&handle.family, &range)?;
         // SAFETY: as above.
         unsafe { answer(rows, estimate)? };
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_key_at(
+    family: *mut FamilyHandle,
+    share: f64,
+    key: *mut u8,
+    capacity: usize,
+    size: *mut usize,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(family)? };
+        let Some(found) = handle.db.key_at(&handle.family, share)? else { return Ok(NOT_FOUND) };
+        let len = found.len().min(capacity);
+        if len > 0 {
+            if key.is_null() {
+                return Err(Error::InvalidArgument("no room for a key".to_string()));
+            }
+            // SAFETY: the caller has room for `capacity` bytes, and nothing of ours lies there.
+            unsafe { key.copy_from_nonoverlapping(found.as_ptr(), len) };
+        }
+        // SAFETY: as above.
+        unsafe { answer(size, len)? };
         Ok(OK)
     })
 }

@@ -1187,6 +1187,10 @@ static void insight(void) {
   CHECK(rows >= 350 && rows <= 650);
   OK(tidesdb_estimate_range(family, slice("5"), slice(NULL), &rows));
   CHECK(rows <= 100);
+  OK(tidesdb_key_at(family, 0.5, (uint8_t *)key, sizeof key, &size));
+  CHECK(size == 4 && memcmp(key, "0250", 4) > 0 && memcmp(key, "0750", 4) < 0);
+  OK(tidesdb_key_at(family, 0.5, (uint8_t *)key, 2, &size));
+  CHECK(size == 2);
   OK(tidesdb_get_stats(db, &all));
   CHECK(all.struct_size == sizeof all && all.column_families == 1 && all.flush_count >= 2);
   CHECK(all.compaction_count >= 1 && all.commits >= 2 && all.wal_bytes_written > 250000);
@@ -1286,6 +1290,7 @@ static void misuse(void) {
   IS(TIDESDB_INVALID, tidesdb_family_get_stats(family, NULL));
   IS(TIDESDB_INVALID, tidesdb_get_stats(NULL, NULL));
   IS(TIDESDB_INVALID, tidesdb_estimate_range(family, slice(NULL), slice(NULL), NULL));
+  IS(TIDESDB_INVALID, tidesdb_key_at(NULL, 0, NULL, 0, NULL));
   IS(TIDESDB_INVALID, tidesdb_status_text(db, NULL));
   IS(TIDESDB_INVALID, tidesdb_status_text(NULL, &text));
   tidesdb_free_text(NULL);
@@ -1294,6 +1299,7 @@ static void misuse(void) {
   tidesdb_cursor_close(NULL);
   tidesdb_cursor_reset(NULL);
   tidesdb_cursor_unlock_row(NULL, txn);
+  tidesdb_cursor_look_again(NULL);
   IS(TIDESDB_INVALID, tidesdb_cursor_fetch(NULL, 1));
 
   /* Options that nobody initialised, or that name what is not there. */

@@ -10,14 +10,16 @@
 #include "sql_lex.h"
 
 #include "errors.h"
+#include "handler/index_sample.h"
+#include "handler/snapshot_reader.h"
 #include "store/store.h"
 
 using namespace tidesdb;
 
 namespace {
 
-/* Entries of an index that ANALYZE reads, in up to so many places. */
-constexpr uint64_t SAMPLE_ENTRIES = 20000;
+/* What ANALYZE reads of an index. */
+constexpr SampleSize ANALYZE_SAMPLE{20000, 100};
 /* Rows between two looks at KILL: with EXTENDED each takes a search in every index. */
 constexpr uint64_t ROWS_BETWEEN_LOOKS = 128;
 
@@ -40,40 +42,6 @@ void say(THD *thd, const TABLE *table, const char *operation, const char *level,
   protocol->store(level, strlen(level), system_charset_info);
   protocol->store(text, strlen(text), system_charset_info);
   protocol->write();
-}
-
-/* A transaction beside the session's, for reading one snapshot. */
-class SnapshotReader {
- public:
-  int begin() {
-    int status = create_txn(plugin.db, &txn_);
-    if (status == TIDESDB_OK) status = tidesdb_txn_begin(txn_.get(), TIDESDB_REPEATABLE_READ, 0);
-    if (status == TIDESDB_OK) {
-      begun_ = true;
-      status = tidesdb_txn_statement_begin(txn_.get(), 0, 0);
-    }
-    if (status == TIDESDB_OK) status = tidesdb_txn_take_snapshot(txn_.get());
-    return status;
-  }
-  ~SnapshotReader() {
-    if (begun_) tidesdb_txn_rollback(txn_.get());
-  }
-  tidesdb_txn *txn() const { return txn_.get(); }
-
- private:
-  TxnHandle txn_;
-  bool begun_ = false;
-};
-
-int seek_key(tidesdb_cursor *cursor, tidesdb_txn *txn, Slice key, uint8_t where) {
-  tidesdb_seek seek;
-  memset(&seek, 0, sizeof(seek));
-  seek.key = key.data;
-  seek.key_size = key.size;
-  seek.where = where;
-  seek.mode = TIDESDB_READ_SNAPSHOT;
-  seek.batch_hint = 32;
-  return tidesdb_cursor_seek(cursor, txn, &seek);
 }
 
 /* Entries of an index, in any order: how many, and the sum of their hashes (after splitmix64). */
@@ -103,37 +71,6 @@ struct EntrySum {
   }
 };
 
-/* Counts, for each number of leading columns, how often neighbours differ. */
-struct Distinct {
-  uint64_t entries = 0;
-  std::vector<uint64_t> changes; /* [n]: the first n + 1 columns differ from the entry before */
-};
-
-void count_entry(const std::vector<KeyPart> &parts, const std::vector<KeyPart> *behind, Slice key,
-                 ByteBuffer *previous, Distinct *distinct) {
-  size_t common = 0;
-  const size_t shortest = std::min(key.size, previous->size());
-  while (common < shortest && key.data[common] == previous->data()[common]) common++;
-  const bool first = distinct->entries == 0;
-  const uchar *at = key.data, *const end = key.data + key.size;
-  size_t place = 0;
-  const auto count = [&](const std::vector<KeyPart> &columns) {
-    for (const KeyPart &part : columns) {
-      if (place >= distinct->changes.size()) return;
-      bool is_null;
-      if (at < end && !skip_part(part, &at, end, &is_null)) return;
-      if (first || common < static_cast<size_t>(at - key.data)) distinct->changes[place]++;
-      place++;
-    }
-  };
-  count(parts);
-  if (behind) count(*behind);
-  /* Columns that are not in the key (of a unique index): each entry is its own value. */
-  for (; place < distinct->changes.size(); place++) distinct->changes[place]++;
-  distinct->entries++;
-  previous->assign(key);
-}
-
 }  // namespace
 
 /* Counts the rows, all of them: a table of an earlier build is not counted before. The indexes are sampled.
@@ -143,36 +80,9 @@ int ha_tidesdb::analyze(THD *thd, HA_CHECK_OPT *) {
   int status = reader.begin();
   uint64_t rows = 0;
   if (status == TIDESDB_OK) status = tidesdb_count_rows(open_table_->primary(), session_->txn(), &rows);
+  RowsPerKey result;
+  if (status == TIDESDB_OK) status = sample_indexes(reader.txn(), rows, ANALYZE_SAMPLE, &result);
   if (status == TIDESDB_INTERRUPTED) return HA_ADMIN_FAILED;
-  std::vector<std::vector<uint64_t>> result(table_share->keys);
-  for (uint i = 0; status == TIDESDB_OK && i < table_share->keys; i++) {
-    const KEY &key = table->key_info[i];
-    CursorHandle cursor;
-    status = open_cursor(is_primary(i) ? open_table_->primary() : open_table_->index(i), &cursor);
-    if (status != TIDESDB_OK) break;
-    const KeyCodec &codec = is_primary(i) ? *primary_codec_ : *index_codecs_[i];
-    Distinct distinct;
-    distinct.changes.resize(key.ext_key_parts);
-    ByteBuffer previous;
-    status = seek_key(cursor.get(), reader.txn(), {nullptr, 0}, TIDESDB_SEEK_FIRST);
-    while (status == TIDESDB_OK && distinct.entries < SAMPLE_ENTRIES) {
-      const tidesdb_row &row = cursor->rows[cursor->position];
-      count_entry(codec.parts(), is_primary(i) || !primary_codec_ ? nullptr : &primary_codec_->parts(),
-                  {row.key, row.key_size}, &previous, &distinct);
-      if (distinct.entries % ROWS_BETWEEN_LOOKS == 0 && thd_kill_level(thd) >= THD_ABORT_SOFTLY)
-        return HA_ADMIN_FAILED;
-      status = tidesdb_cursor_next(cursor.get());
-    }
-    const bool whole = status == TIDESDB_NOT_FOUND;
-    if (whole) status = TIDESDB_OK;
-    for (uint part = 0; part < key.ext_key_parts; part++) {
-      const uint64_t values = std::max<uint64_t>(1, distinct.changes[part]);
-      uint64_t hundredths = std::max<uint64_t>(100, distinct.entries * 100 / values);
-      if (!whole && values == 1 && rows > distinct.entries)
-        hundredths = rows * 50; /* one value all over the sample: at least half of the table */
-      result[i].push_back(hundredths);
-    }
-  }
   if (status == TIDESDB_OK) status = open_table_->set_statistics(rows, std::move(result));
   if (status != TIDESDB_OK) {
     say(thd, table, "analyze", "error", "%s", tidesdb_last_error());
@@ -241,7 +151,7 @@ int ha_tidesdb::compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry
   uchar *record = table->record[0];
   std::vector<EntrySum> expected(table_share->keys);
   ByteBuffer key, value;
-  int status = seek_key(rows.get(), txn, {nullptr, 0}, TIDESDB_SEEK_FIRST);
+  int status = seek_snapshot(rows.get(), txn, {nullptr, 0}, TIDESDB_SEEK_FIRST);
   for (uint64_t row_number = 1; status == TIDESDB_OK;
        row_number++, status = tidesdb_cursor_next(rows.get())) {
     if (killed()) return HA_ADMIN_FAILED;
@@ -283,7 +193,7 @@ int ha_tidesdb::compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry
     if (is_primary(i)) continue;
     thd_progress_next_stage(thd);
     EntrySum found;
-    status = seek_key(entries[i].get(), txn, {nullptr, 0}, TIDESDB_SEEK_FIRST);
+    status = seek_snapshot(entries[i].get(), txn, {nullptr, 0}, TIDESDB_SEEK_FIRST);
     for (; status == TIDESDB_OK; status = tidesdb_cursor_next(entries[i].get())) {
       if (killed()) return HA_ADMIN_FAILED;
       const tidesdb_row &entry = entries[i]->rows[entries[i]->position];

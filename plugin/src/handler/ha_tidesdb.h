@@ -6,6 +6,7 @@
     open.cc   flags, open and close, DDL calls      scan.cc   positions and reading rows
     write.cc  insert, update, delete, counters      lock.cc   statements, lock modes, table locks
     info.cc   statistics and costs                  admin.cc  CHECK, ANALYZE, OPTIMIZE
+    index_sample.cc  rows of a value of an index    snapshot_reader.cc  one snapshot, for these
     expiry.cc  how long rows live, on their way through writes and copies
     bulk_load.cc  loading a table that nobody sees  alter.cc  ALTER without a copy
     pushdown.cc  conditions on entries, multi-range read
@@ -31,6 +32,7 @@ namespace tidesdb {
 class AlterContext;
 class BulkLoad;
 class DdlGroup;
+struct SampleSize;
 }  // namespace tidesdb
 
 class ha_tidesdb final : public handler {
@@ -256,6 +258,9 @@ class ha_tidesdb final : public handler {
   /* info.cc */
   void fill_variable_statistics(bool shown);
   void fill_entry_sizes();
+  void refresh_statistics();
+  int sample_indexes(tidesdb_txn *txn, uint64_t rows, const tidesdb::SampleSize &size,
+                     tidesdb::RowsPerKey *rows_per_key);
 
   friend class tidesdb::BulkLoad;
 

@@ -1,15 +1,23 @@
 /*
   What the optimizer asks: sizes, rows for a key value, rows in a range.
 
-  info() is called for every table of every query: it reads counters of the engine, no more.
+  info() is called for every table of every query: it reads counters of the engine, and now and then a sample.
 */
 #include "handler/ha_tidesdb.h"
 
 #include "sql_class.h"
 
+#include "ddl/table_path.h"
+#include "handler/index_sample.h"
+#include "handler/snapshot_reader.h"
+
 using namespace tidesdb;
 
 namespace {
+
+/* What a statement reads of an index when it finds statistics out of date; InnoDB reads 20 pages. Of a
+   partition less: there may be hundreds. */
+constexpr SampleSize SMALL_SAMPLE{2000, 20}, PARTITION_SAMPLE{500, 5};
 
 /* Of a dropped family nothing is known: all is 0. */
 tidesdb_family_stats stats_of(tidesdb_family *family) {
@@ -66,8 +74,45 @@ void ha_tidesdb::fill_entry_sizes() {
   }
 }
 
+int ha_tidesdb::sample_indexes(tidesdb_txn *txn, uint64_t rows, const SampleSize &size,
+                               RowsPerKey *rows_per_key) {
+  rows_per_key->resize(table_share->keys);
+  for (uint i = 0; i < table_share->keys; i++) {
+    const bool primary = is_primary(i);
+    const KeyCodec &codec = primary ? *primary_codec_ : *index_codecs_[i];
+    const SampledIndex index{primary ? open_table_->primary() : open_table_->index(i), &codec.parts(),
+                             primary || !primary_codec_ ? nullptr : &primary_codec_->parts(),
+                             table->key_info[i].ext_key_parts};
+    const int status = sample_index(index, txn, rows, size, ha_thd(), &(*rows_per_key)[i]);
+    if (status != TIDESDB_OK) return status;
+  }
+  return TIDESDB_OK;
+}
+
+/*
+  Samples the indexes when the table has grown or shrunk by a tenth, so that plans are good without ANALYZE,
+  too. The statement that finds it so does it: less than a millisecond for an index in memory, and 20 blocks
+  to read for one that is not.
+*/
+void ha_tidesdb::refresh_statistics() {
+  if (!open_table_->begin_sample(stats.records)) return;
+  SnapshotReader reader;
+  RowsPerKey sample;
+  const bool is_partition = open_table_->name().find(PARTITION_MARK) != std::string::npos;
+  int status = reader.begin();
+  if (status == TIDESDB_OK)
+    status =
+        sample_indexes(reader.txn(), stats.records, is_partition ? PARTITION_SAMPLE : SMALL_SAMPLE, &sample);
+  if (status != TIDESDB_OK) sample.clear();
+  open_table_->set_sample(stats.records, std::move(sample));
+  open_table_->fill_rows_per_key(table);
+}
+
 int ha_tidesdb::info(uint flag) {
   if (flag & HA_STATUS_VARIABLE) fill_variable_statistics(is_shown(flag));
+  /* Who opens a table may want to show it, and calls with CONST. */
+  const bool plans = flag & HA_STATUS_VARIABLE && !(flag & HA_STATUS_CONST) && !is_shown(flag);
+  if (plans && table_share->keys) refresh_statistics();
   if (flag & HA_STATUS_CONST) {
     stats.max_data_file_length = stats.max_index_file_length = ~0ULL >> 1;
     stats.create_time = 0;

@@ -113,8 +113,12 @@ int ha_tidesdb::seek(uchar where, Slice key, size_t prefix) {
 }
 
 int ha_tidesdb::step(int direction) {
-  if (position_ == Position::END)
-    return direction > 0 ? TIDESDB_NOT_FOUND : seek(TIDESDB_SEEK_LAST, {nullptr, 0}, 0);
+  if (position_ == Position::END) {
+    if (direction > 0) return TIDESDB_NOT_FOUND;
+    /* Behind the rows of one value, not behind all. */
+    return prefix_bounded_ ? seek(TIDESDB_SEEK_AT_OR_BEFORE, search_.slice(), 0)
+                           : seek(TIDESDB_SEEK_LAST, {nullptr, 0}, 0);
+  }
   if (position_ == Position::START)
     return direction < 0 ? TIDESDB_NOT_FOUND : seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0);
   if (position_ == Position::ANCHOR)
@@ -232,12 +236,15 @@ int ha_tidesdb::deliver_entry(const tidesdb_row &entry, uchar *buf) {
       return HA_ERR_CRASHED;
     }
     unlock_row();
+    tidesdb_cursor_look_again(scan_cursor_);
     return SKIP_ROW;
   }
   if (error == 0 && (current_entry || computes_virtual_columns()))
     virtual_columns_.complete(scan_index_, nullptr, buf);
   if (error == 0 && current_entry && !entry_matches(buf, key, primary_key)) {
     give_back_other_row();
+    /* Another transaction has moved the row, perhaps to an entry behind this one. */
+    tidesdb_cursor_look_again(scan_cursor_);
     return SKIP_ROW;
   }
   return error;

@@ -342,6 +342,13 @@ impl Db {
         self.store.counter_peek(family, counter)
     }
 
+    /// A key of the family at one of its places, for sampling: all places together that are evenly apart from 0 to 1
+    /// stand for all entries. None where there is none.
+    pub fn key_at(&self, family: &Family, share: f64) -> Result<Option<Vec<u8>>> {
+        family.check_live()?;
+        self.store.view.load().key_at(family.id(), share)
+    }
+
     /// Entries in a range, estimated without reading data.
     pub fn estimate(&self, family: &Family, range: &KeyRange) -> Result<u64> {
         family.check_live()?;

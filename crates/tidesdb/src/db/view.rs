@@ -154,6 +154,34 @@ impl ReadView {
         tally
     }
 
+    /// A key of a family at one of its places: of all entries, versions counted, memtables and files one behind the other,
+    /// about so large a share (0 to 1) stands before it. Places that are evenly apart are a fair sample of the entries;
+    /// their keys are not in order. None where there are no entries.
+    pub fn key_at(&self, family: FamilyId, share: f64) -> Result<Option<Vec<u8>>> {
+        let sealed = self.sealed.iter().flat_map(|layer| layer.runs(family));
+        let levels = self.version.family(family);
+        let runs =
+            || sealed.clone().chain(levels.iter().flat_map(|levels| levels.runs().map(|(_, run)| run)));
+        let entries = self.memtables().map(|memtable| memtable.entries(family)).sum::<u64>()
+            + runs().map(|run| run.meta().entries).sum::<u64>();
+        let mut before = share.clamp(0.0, 1.0) * entries as f64;
+        for memtable in self.memtables() {
+            let own = memtable.entries(family) as f64;
+            if before < own {
+                return Ok(memtable.key_at(family, before / own));
+            }
+            before -= own;
+        }
+        for run in runs() {
+            let own = run.meta().entries as f64;
+            if before < own {
+                return run.key_at(before / own).map(Some);
+            }
+            before -= own;
+        }
+        Ok(None)
+    }
+
     /// Entries of a family in a range, from index blocks and memtable counts.
     pub fn estimate(&self, family: FamilyId, range: &KeyRange) -> Result<u64> {
         let mut rows: u64 = self.memtables().map(|memtable| memtable.estimate_range(family, range)).sum();

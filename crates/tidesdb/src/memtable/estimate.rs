@@ -62,6 +62,30 @@ fn sample(node: NodeRef<'_>, range: Range<usize>, fills: &mut [Fill]) {
 }
 
 impl Tree {
+    /// A key that about so large a share (0 to 1) of the keys stands before, by the shape of the tree; none where there
+    /// is no key behind.
+    pub(super) fn key_at(&self, share: f64) -> Option<Vec<u8>> {
+        let found = Self::retry(|| {
+            let (mut node, mut version) = self.root();
+            let mut share = share.clamp(0.0, 1.0);
+            loop {
+                let place = share * parts(node) as f64;
+                let index = (place as usize).min(parts(node).saturating_sub(1));
+                share = (place - index as f64).clamp(0.0, 1.0);
+                if node.level() == 0 {
+                    return Self::at_or_right(node, version, index);
+                }
+                let child = node.child(index)?;
+                let child_version = child.read_version();
+                if !node.validate(version) {
+                    return Err(Restart);
+                }
+                (node, version) = (child, child_version);
+            }
+        });
+        found.map(|position| position.record.key().to_vec())
+    }
+
     /// The way to a bound from the root down.
     fn bound_path(&self, way: Way<'_, '_>) -> Vec<Waypoint<'_>> {
         Self::retry(|| {

@@ -145,6 +145,11 @@ impl Generation {
         self.tree(family).map_or(0, |tree| tree.tree.estimate(range.lower.as_deref(), range.upper.as_deref()))
     }
 
+    /// A key of a family that about so large a share (0 to 1) of its keys stands before.
+    pub fn key_at(&self, family: FamilyId, share: f64) -> Option<Vec<u8>> {
+        self.tree(family).and_then(|tree| tree.tree.key_at(share))
+    }
+
     /// Widens the range of sequence numbers. Called before the insert, so that whoever finds a version
     /// finds it inside the range.
     #[inline]

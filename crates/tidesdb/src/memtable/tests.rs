@@ -562,4 +562,13 @@ fn estimates_are_exact_when_small_and_within_a_factor_when_large() {
     let all = estimate(None, None);
     assert!(all >= count * 9 / 10 && all <= count, "{all}");
     assert_eq!(generation.estimate_range(2, &KeyRange::default()), 0);
+    // Places evenly apart are about evenly apart in the order of the keys, too.
+    for place in 0..20 {
+        let share = f64::from(place) / 20.0;
+        let found = generation.key_at(1, share).unwrap();
+        let rank = keys.binary_search_by(|key| key.as_slice().cmp(&found)).unwrap() as f64;
+        assert!((rank - share * count as f64).abs() < 100.0 + count as f64 / 5.0, "{share}: {rank}");
+    }
+    assert_eq!(generation.key_at(1, 0.0).unwrap(), keys[0]);
+    assert_eq!(generation.key_at(2, 0.5), None);
 }

@@ -430,7 +430,7 @@ impl Tree {
 
     /// The key in `slot`, or the first of the leaf to the right when the leaf ends before it.
     #[inline]
-    fn at_or_right<'a>(
+    pub(super) fn at_or_right<'a>(
         leaf: NodeRef<'a>,
         version: u64,
         slot: usize,

@@ -10,6 +10,7 @@
 
 mod data;
 mod envelope;
+mod estimate;
 mod filter;
 mod footer;
 mod index;

@@ -11,7 +11,7 @@ use super::envelope::{check, BlockHandle, BlockKind, Damage};
 use super::filter::{self, hash_prefix};
 use super::footer::{FilterLayout, Footer, FOOTER_LEN};
 use super::index::{partition_filter, IndexEntry};
-use super::keyed::{common_prefix, KeyedBlock};
+use super::keyed::KeyedBlock;
 use super::properties::Properties;
 use super::source::IndexCursor;
 use super::window::Window;
@@ -309,68 +309,6 @@ impl Segment {
         SegmentRawSource::new(Arc::clone(self))
     }
 
-    /// About how many entries (versions counted) stand in `range`. Where its ends are no more than about two blocks
-    /// apart, which a scan of the range would read anyway, these are looked into: the answer is right but for keys with
-    /// several versions. Else index blocks alone are read, and the answer is right to about a block at each end.
-    /// At least 1 if the range may hold a key.
-    pub fn estimate_range(&self, range: &KeyRange) -> Result<u64> {
-        if !self.overlaps(range) || matches!((&range.lower, &range.upper), (Some(l), Some(u)) if l >= u) {
-            return Ok(0);
-        }
-        let place = |key: &Option<Vec<u8>>, unbounded: u64| match key {
-            None => Ok(Place::outside(unbounded)),
-            Some(key) if *key <= self.meta.min_key => Ok(Place::outside(0)),
-            Some(key) if *key > self.meta.max_key => Ok(Place::outside(self.meta.entries)),
-            Some(key) => self.place(key),
-        };
-        let (lower, upper) = (place(&range.lower, 0)?, place(&range.upper, self.meta.entries)?);
-        let between = upper.before.saturating_sub(lower.behind);
-        let is_short = between <= (lower.behind - lower.before).max(upper.behind - upper.before);
-        let rank = |key: &Option<Vec<u8>>, place| match key {
-            Some(key) if is_short => self.rank_in_block(key, place),
-            Some(key) => self.rank_between_separators(key, place),
-            None => Ok(place.before),
-        };
-        let (lower, upper) = (rank(&range.lower, lower)?, rank(&range.upper, upper)?);
-        Ok(upper.saturating_sub(lower).clamp(1, self.meta.entries))
-    }
-
-    /// The block in which `key`, which lies between the fences, stands or would.
-    fn place(&self, key: &[u8]) -> Result<Place> {
-        let mut index = IndexCursor::new(Keep::Cached(Heat::Warm));
-        if !index.seek(self, key)? {
-            return Ok(Place::outside(self.meta.entries));
-        }
-        let before = index.entry(self)?.before;
-        let mut next = index.clone();
-        let behind = if next.next(self)? { next.entry(self)?.before } else { self.meta.entries };
-        Ok(Place { index: Some(index), before, behind: behind.max(before) })
-    }
-
-    /// How many entries stand before `key`, as its block says.
-    fn rank_in_block(&self, key: &[u8], place: Place) -> Result<u64> {
-        let Some(index) = place.index else { return Ok(place.before) };
-        let handle = index.entry(self)?.block;
-        let block = self.load(handle, BlockKind::Data, Keep::Cached(Heat::Warm))?;
-        let keyed = self.parse(&block, handle)?;
-        let (slot, _) = keyed.lower_bound(key).map_err(|damage| self.damage(handle, damage))?;
-        let entries = u128::from(place.behind - place.before);
-        let below = entries * slot as u128 / keyed.len() as u128;
-        Ok(place.before + u64::try_from(below).unwrap_or(0))
-    }
-
-    /// About how many entries stand before `key`, by where it lies between the separators of its block.
-    fn rank_between_separators(&self, key: &[u8], place: Place) -> Result<u64> {
-        let Some(mut index) = place.index else { return Ok(place.before) };
-        let mut high = Vec::new();
-        index.read_separator(self, &mut high)?;
-        let mut low = self.meta.min_key.clone();
-        if index.prev(self)? {
-            index.read_separator(self, &mut low)?;
-        }
-        Ok(place.before + share_below(&low, &high, key, place.behind - place.before))
-    }
-
     /// Footer, properties and resident pieces; read at first use.
     #[inline]
     pub(super) fn opened(&self) -> Result<&Opened> {
@@ -549,38 +487,4 @@ pub(super) fn check_payload(payload: &[u8], kind: BlockKind) -> Result<(), Damag
         BlockKind::Filter => filter::check(payload),
         BlockKind::Properties => Ok(()),
     }
-}
-
-/// Where an end of a range lies in a segment.
-struct Place {
-    /// At the end's block; none where the end lies outside of all blocks.
-    index: Option<IndexCursor>,
-    /// Entries before the block.
-    before: u64,
-    /// Entries before what stands behind it; not below `before`.
-    behind: u64,
-}
-
-impl Place {
-    fn outside(rank: u64) -> Place {
-        Place { index: None, before: rank, behind: rank }
-    }
-}
-
-/// Which part of `count` entries, spread evenly over the keys from `low` to `high`, lies below `key`.
-fn share_below(low: &[u8], high: &[u8], key: &[u8], count: u64) -> u64 {
-    let prefix = common_prefix(low, high);
-    let number = |key: &[u8]| {
-        let mut head = [0; 8];
-        let digits = key.get(prefix..).unwrap_or_default();
-        let len = digits.len().min(8);
-        head[..len].copy_from_slice(&digits[..len]);
-        u128::from(u64::from_be_bytes(head))
-    };
-    let (low, high, key) = (number(low), number(high), number(key));
-    if high <= low {
-        return 0;
-    }
-    let key = key.clamp(low, high);
-    u64::try_from((key - low) * u128::from(count) / (high - low)).unwrap_or(count)
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::data::{find_version, CONTINUED, CONTINUES};
 use super::envelope::{BlockHandle, BlockKind, Damage};
 use super::index::IndexEntry;
+use super::keyed::KeyedBlock;
 use super::reader::{Keep, Segment};
 use super::window::Window;
 use crate::cache::{BlockRef, Heat};
@@ -110,6 +111,25 @@ impl IndexCursor {
         Ok(false)
     }
 
+    /// Stands on the block that holds the entry of this rank, or on the last one. False if there is none.
+    pub fn seek_rank(&mut self, segment: &Segment, rank: u64) -> Result<bool> {
+        let footer = &segment.opened()?.footer;
+        let part = if footer.index_levels == 1 {
+            0
+        } else {
+            let top = self.top(segment)?;
+            last_before(&segment.parse(&top, footer.top)?, rank)
+                .map_err(|damage| segment.damage(footer.top, damage))?
+        };
+        if !self.open_leaf(segment, part)? {
+            return Ok(false);
+        }
+        let Some(leaf) = &self.leaf else { return Ok(false) };
+        let index = segment.parse(leaf, self.leaf_at)?;
+        self.at = last_before(&index, rank).map_err(|damage| segment.damage(self.leaf_at, damage))?;
+        Ok(true)
+    }
+
     /// Stands on the first block.
     pub fn first(&mut self, segment: &Segment) -> Result<bool> {
         self.at = 0;
@@ -174,6 +194,20 @@ impl IndexCursor {
         read.map_err(|damage| segment.damage(self.leaf_at, damage))?;
         Ok(())
     }
+}
+
+/// The last part of an index that begins at or before the entry of this rank.
+fn last_before(index: &KeyedBlock<'_>, rank: u64) -> std::result::Result<usize, Damage> {
+    let (mut low, mut high) = (0, index.len());
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if IndexEntry::read(index, middle)?.0.before <= rank {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
 }
 
 /// A segment as a snapshot sees it: each key once, with its newest version at or below the snapshot.

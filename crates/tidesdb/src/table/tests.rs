@@ -345,6 +345,12 @@ fn large_segments_have_partitions_and_keep_every_promise() {
         let range = KeyRange { lower: bound(low), upper: bound(high) };
         assert_eq!(segment.estimate_range(&range).unwrap(), high - low, "{low}..{high}");
     }
+    for place in 0..=50 {
+        let share = f64::from(place) / 50.0;
+        let before = KeyRange { lower: None, upper: Some(segment.key_at(share).unwrap()) };
+        let rank = segment.estimate_range(&before).unwrap();
+        assert!(rank.abs_diff((share * 250_000.0) as u64) <= 250, "{share}: {rank}");
+    }
     let all = KeyRange::default();
     assert_eq!(segment.estimate_range(&all).unwrap(), 250_000);
     let (hits, misses) = (store.cache.hits(), store.cache.misses());

@@ -292,7 +292,8 @@ impl Writer {
             match searched {
                 Some(value) if first.length.is_none() && self.dice.one_in(2) => {
                     let sign = self.dice.word(&["=", ">=", ">", "<=", "<"]);
-                    texts.push(format!("HANDLER {name} READ {} {sign} ({value})", key.name));
+                    let limit = self.dice.word(&["", "", " LIMIT 20"]);
+                    texts.push(format!("HANDLER {name} READ {} {sign} ({value}){limit}", key.name));
                 }
                 _ => texts.push(format!("HANDLER {name} READ {} {start}", key.name)),
             }

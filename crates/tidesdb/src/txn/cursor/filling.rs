@@ -156,6 +156,7 @@ impl Cursor {
                     self.spans.push(span);
                     continue;
                 }
+                State::Deleted if self.may_have_moved(next, seq) => self.place_behind(txn, span)?,
                 State::Deleted => self.pass_dead(txn, next, span, seq)?,
                 // Others may still see it: it is part of no range that is known to be dead.
                 State::Expired => self.end_dead_run(txn),

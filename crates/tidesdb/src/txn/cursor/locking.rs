@@ -38,7 +38,27 @@ impl Cursor {
             self.last.clear();
             self.last.extend_from_slice(&self.bytes[span.key..span.value]);
             self.own_from = Edge::Excluded;
+            if !self.skip_locked && txn.store.pipeline.frontier() != self.placed_at {
+                self.place(txn)?;
+            }
         }
+    }
+
+    /// Whether a deleted key was deleted since the merge was placed, by a commit that may have given the row another key
+    /// in front: one that the merge's sources have passed already. The row was in the scan's range before that commit
+    /// and is in it behind it, so that a scan that locks what is committed now has to see it once.
+    pub(super) fn may_have_moved(&self, next: Next, seq: Seq) -> bool {
+        let locks = matches!(self.mode, ReadMode::Gap | ReadMode::Shared | ReadMode::Exclusive);
+        locks && !self.skip_locked && next == Next::Committed && seq > self.placed_at
+    }
+
+    /// Places the merge behind the key of `span`, over what is committed now.
+    pub(super) fn place_behind(&mut self, txn: &Transaction, span: Span) -> Result<()> {
+        self.end_dead_run(txn);
+        self.last.clear();
+        self.last.extend_from_slice(&self.bytes[span.key..span.value]);
+        self.own_from = Edge::Excluded;
+        self.place(txn)
     }
 
     /// The next live key, alone in the batch's bytes. `None` at the end of the scan.
@@ -70,6 +90,7 @@ impl Cursor {
             }
             match state {
                 State::Expired => self.end_dead_run(txn),
+                _ if self.may_have_moved(next, seq) => self.place_behind(txn, span)?,
                 _ => self.pass_dead(txn, next, span, seq)?,
             }
         }

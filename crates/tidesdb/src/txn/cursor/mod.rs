@@ -438,6 +438,12 @@ impl Cursor {
         self.fill(txn)
     }
 
+    /// What was read ahead of the batch's rows is old: the next step looks at what is committed then. For a scan over
+    /// entries whose caller found the row of one changed: it may have an entry in front of the scan now.
+    pub fn look_again(&mut self) {
+        self.ahead = false;
+    }
+
     /// Builds the merge anew if it lacks a run that there is now and that the scan is to see. Returns whether
     /// it did.
     fn refresh(&mut self, txn: &Transaction) -> Result<bool> {

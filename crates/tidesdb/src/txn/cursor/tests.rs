@@ -54,3 +54,73 @@ fn a_first_entry_in_a_sealed_memtable_is_found_when_a_scan_is_placed_anew() {
     assert_eq!(known, None);
     drop(memtables);
 }
+
+/// What a scan that locks what is committed sees of the keys 10, 20, 30 and 40 when another transaction gives the row at 20
+/// the key 25 after the scan read 10. `flushed`: 40 alone is in the memtable.
+fn moved_in_front(
+    mode: ReadMode,
+    isolation: Isolation,
+    optimistic: bool,
+    flushed: bool,
+    expect: u32,
+) -> Vec<u8> {
+    let options = Options { sync_mode: SyncMode::None, ..Options::default() };
+    let db = Db::open_on(FaultyDisk::new(1).shared(), Path::new("/s"), options, None).expect("opens");
+    let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    let mut txn = begin(&db);
+    for key in [10u8, 20, 30, 40] {
+        txn.put(&family, &[key], b"v").expect("writes");
+    }
+    txn.commit().expect("commits");
+    if flushed {
+        db.flush().expect("flushes");
+        let mut txn = begin(&db);
+        txn.put(&family, &[40], b"w").and_then(|()| txn.commit()).expect("commits");
+    }
+    let mut reader = db.transaction();
+    reader.begin(Mood { isolation, optimistic, ..Mood::default() }).expect("begins");
+    reader.statement_begin(true, std::time::Duration::ZERO).expect("statement");
+    let mut cursor = Cursor::new(family.clone());
+    let scan = Scan { start: Start::First, mode, expect, ..Scan::default() };
+    let mut found = cursor.seek(&mut reader, &scan).expect("seeks");
+    let (mut seen, mut at) = (Vec::new(), 0);
+    while found {
+        let key = cursor.row(at).0[0];
+        seen.push(key);
+        if key == 10 {
+            let mut writer = begin(&db);
+            writer.delete(&family, &[20]).and_then(|()| writer.put(&family, &[25], b"v")).expect("writes");
+            writer.commit().expect("commits");
+        }
+        if key == 20 {
+            // Its row does not have this entry any more, as who reads the row finds out.
+            cursor.look_again();
+        }
+        if key != 20 && at + 1 < cursor.len() {
+            at += 1;
+        } else {
+            found = cursor.fetch(&mut reader, at, true).expect("steps");
+            at = 0;
+        }
+    }
+    seen
+}
+
+#[test]
+fn a_locking_scan_sees_a_row_that_moved_in_front_of_it() {
+    use Isolation::{ReadCommitted, RepeatableRead};
+    for flushed in [false, true] {
+        for expect in [1, 8] {
+            for (mode, isolation, optimistic) in [
+                (ReadMode::Gap, ReadCommitted, false),
+                (ReadMode::Gap, RepeatableRead, true),
+                (ReadMode::Exclusive, ReadCommitted, false),
+                (ReadMode::Shared, ReadCommitted, false),
+            ] {
+                let seen = moved_in_front(mode, isolation, optimistic, flushed, expect);
+                let rest: Vec<u8> = seen.iter().copied().filter(|key| *key != 20).collect();
+                assert_eq!(rest, [10, 25, 30, 40], "{mode:?} {isolation:?} {flushed} {expect}: {seen:?}");
+            }
+        }
+    }
+}

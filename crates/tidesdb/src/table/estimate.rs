@@ -1,0 +1,118 @@
+//! What the index of a segment tells without its data: how many entries a range has, and which key stands where.
+
+use super::envelope::BlockKind;
+use super::keyed::common_prefix;
+use super::reader::{Keep, Segment};
+use super::source::IndexCursor;
+use crate::cache::Heat;
+use crate::error::Result;
+use crate::iter::KeyRange;
+
+impl Segment {
+    /// About how many entries (versions counted) stand in `range`. Where its ends are no more than about two blocks
+    /// apart, which a scan of the range would read anyway, these are looked into: the answer is right but for keys with
+    /// several versions. Else index blocks alone are read, and the answer is right to about a block at each end.
+    /// At least 1 if the range may hold a key.
+    pub fn estimate_range(&self, range: &KeyRange) -> Result<u64> {
+        if !self.overlaps(range) || matches!((&range.lower, &range.upper), (Some(l), Some(u)) if l >= u) {
+            return Ok(0);
+        }
+        let place = |key: &Option<Vec<u8>>, unbounded: u64| match key {
+            None => Ok(Place::outside(unbounded)),
+            Some(key) if *key <= self.meta().min_key => Ok(Place::outside(0)),
+            Some(key) if *key > self.meta().max_key => Ok(Place::outside(self.meta().entries)),
+            Some(key) => self.place(key),
+        };
+        let (lower, upper) = (place(&range.lower, 0)?, place(&range.upper, self.meta().entries)?);
+        let between = upper.before.saturating_sub(lower.behind);
+        let is_short = between <= (lower.behind - lower.before).max(upper.behind - upper.before);
+        let rank = |key: &Option<Vec<u8>>, place| match key {
+            Some(key) if is_short => self.rank_in_block(key, place),
+            Some(key) => self.rank_between_separators(key, place),
+            None => Ok(place.before),
+        };
+        let (lower, upper) = (rank(&range.lower, lower)?, rank(&range.upper, upper)?);
+        Ok(upper.saturating_sub(lower).clamp(1, self.meta().entries))
+    }
+
+    /// The block in which `key`, which lies between the fences, stands or would.
+    fn place(&self, key: &[u8]) -> Result<Place> {
+        let mut index = IndexCursor::new(Keep::Cached(Heat::Warm));
+        if !index.seek(self, key)? {
+            return Ok(Place::outside(self.meta().entries));
+        }
+        let before = index.entry(self)?.before;
+        let mut next = index.clone();
+        let behind = if next.next(self)? { next.entry(self)?.before } else { self.meta().entries };
+        Ok(Place { index: Some(index), before, behind: behind.max(before) })
+    }
+
+    /// How many entries stand before `key`, as its block says.
+    fn rank_in_block(&self, key: &[u8], place: Place) -> Result<u64> {
+        let Some(index) = place.index else { return Ok(place.before) };
+        let handle = index.entry(self)?.block;
+        let block = self.load(handle, BlockKind::Data, Keep::Cached(Heat::Warm))?;
+        let keyed = self.parse(&block, handle)?;
+        let (slot, _) = keyed.lower_bound(key).map_err(|damage| self.damage(handle, damage))?;
+        let entries = u128::from(place.behind - place.before);
+        let below = entries * slot as u128 / keyed.len() as u128;
+        Ok(place.before + u64::try_from(below).unwrap_or(0))
+    }
+
+    /// About how many entries stand before `key`, by where it lies between the separators of its block.
+    fn rank_between_separators(&self, key: &[u8], place: Place) -> Result<u64> {
+        let Some(mut index) = place.index else { return Ok(place.before) };
+        let mut high = Vec::new();
+        index.read_separator(self, &mut high)?;
+        let mut low = self.meta().min_key.clone();
+        if index.prev(self)? {
+            index.read_separator(self, &mut low)?;
+        }
+        Ok(place.before + share_below(&low, &high, key, place.behind - place.before))
+    }
+
+    /// A key that about so large a share (0 to 1) of the entries stands before: the end of a block.
+    pub fn key_at(&self, share: f64) -> Result<Vec<u8>> {
+        let rank = (share.clamp(0.0, 1.0) * self.meta().entries as f64) as u64;
+        let mut index = IndexCursor::new(Keep::Cached(Heat::Warm));
+        let mut key = Vec::new();
+        if index.seek_rank(self, rank)? {
+            index.read_separator(self, &mut key)?;
+        }
+        Ok(key)
+    }
+}
+
+/// Where an end of a range lies in a segment.
+struct Place {
+    /// At the end's block; none where the end lies outside of all blocks.
+    index: Option<IndexCursor>,
+    /// Entries before the block.
+    before: u64,
+    /// Entries before what stands behind it; not below `before`.
+    behind: u64,
+}
+
+impl Place {
+    fn outside(rank: u64) -> Place {
+        Place { index: None, before: rank, behind: rank }
+    }
+}
+
+/// Which part of `count` entries, spread evenly over the keys from `low` to `high`, lies below `key`.
+fn share_below(low: &[u8], high: &[u8], key: &[u8], count: u64) -> u64 {
+    let prefix = common_prefix(low, high);
+    let number = |key: &[u8]| {
+        let mut head = [0; 8];
+        let digits = key.get(prefix..).unwrap_or_default();
+        let len = digits.len().min(8);
+        head[..len].copy_from_slice(&digits[..len]);
+        u128::from(u64::from_be_bytes(head))
+    };
+    let (low, high, key) = (number(low), number(high), number(key));
+    if high <= low {
+        return 0;
+    }
+    let key = key.clamp(low, high);
+    u64::try_from((key - low) * u128::from(count) / (high - low)).unwrap_or(count)
+}
