@@ -435,7 +435,14 @@ int ha_tidesdb::index_next(uchar *buf) {
 }
 
 int ha_tidesdb::index_next_same(uchar *buf, const uchar *key, uint length) {
-  if (point_) return HA_ERR_END_OF_FILE;
+  if (point_) {
+    /* HANDLER stands behind the row now. */
+    if (keep_position_) {
+      position_ = Position::END;
+      prefix_bounded_ = true;
+    }
+    return HA_ERR_END_OF_FILE;
+  }
   if (!prefix_bounded_ || position_ != Position::CURSOR) return handler::index_next_same(buf, key, length);
   return deliver(step(1), 1, buf, HA_ERR_END_OF_FILE);
 }
