@@ -169,8 +169,8 @@ int Session::lock_definition(tidesdb_family *family) {
   set_lock_timeout();
   const int status =
       definition_locks_++ == 0 ? tidesdb_txn_begin(txn(), TIDESDB_READ_COMMITTED, 0) : TIDESDB_OK;
-  /* KILL ends a wait. It does not keep a free lock away: the server may be in the middle of many renames, of which it
-     undoes those that are done, or goes on, also when the statement was killed. */
+  /* KILL ends a wait. It does not keep a free lock away: the server may be in the middle of many renames, of
+     which it undoes those that are done, or goes on, also when the statement was killed. */
   renew_kill();
   return status == TIDESDB_OK ? tidesdb_lock_table(txn(), family, TIDESDB_LOCK_EXCLUSIVE) : status;
 }
