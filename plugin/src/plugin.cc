@@ -36,6 +36,16 @@ int check_version_call(handlerton *, const char *path, const LEX_CUSTRING *defin
   return check_definition(path, definition);
 }
 
+/* Called beside the .par file: of a change of partitions when the new .frm has taken the old one's place,
+   from a name that the server makes (build_table_shadow_filename() in sql/sql_table.cc). */
+int partitioning_metadata_call(const char *path, const char *old_path, chf_create_flags action) {
+  static constexpr char SHADOW[] = "#sql-shadow-";
+  if (action != CHF_RENAME_FLAG || !old_path) return 0;
+  const char *name = strrchr(old_path, FN_LIBCHAR);
+  if (!strncmp(name ? name + 1 : old_path, SHADOW, sizeof(SHADOW) - 1)) adopt_definition(path);
+  return 0;
+}
+
 int ddl_recovery_done(handlerton *) {
   plugin.ddl_recovery_done = true;
   finish_restore();
@@ -59,6 +69,7 @@ int init(void *pointer) {
   hton->drop_table = drop_table_call;
   hton->drop_database = drop_database_call;
   hton->check_version = check_version_call;
+  hton->create_partitioning_metadata = partitioning_metadata_call;
   hton->signal_ddl_recovery_done = ddl_recovery_done;
   hton->show_status = show_engine_status;
   hton->update_optimizer_costs = update_costs;

@@ -9,6 +9,7 @@
 #include "ddl/definition.h"
 #include "ddl/exclusive_table.h"
 #include "ddl/family_group.h"
+#include "ddl/server_files.h"
 #include "ddl/table_path.h"
 #include "ddl/table_record.h"
 #include "errors.h"
@@ -188,6 +189,26 @@ bool read_record(const std::string &table, TableRecord *record) {
 bool was_written_with(const std::string &table, const std::string &definition) {
   TableRecord record;
   return read_record(table, &record) && record.definition == definition;
+}
+
+void adopt_definition(const char *path) {
+  DefinitionFile definition;
+  if (!read_definition_file(std::string(path) + reg_ext, &definition)) return;
+  const int status = change_families(
+      canonical_table(path) + PARTITION_MARK, [&definition](DdlGroup *group, const std::string &family) {
+        const std::string partition = table_of_family(family);
+        TableRecord record;
+        if (family != primary_family(partition) || !read_record(partition, &record) ||
+            record.definition == definition.identity)
+          return static_cast<int>(TIDESDB_OK);
+        record.definition = definition.identity;
+        return group->set_record(family, record.encode());
+      });
+  if (status != TIDESDB_OK)
+    sql_print_warning(
+        "TidesDB: partitions of %s keep the identity of an older definition: %s. It is needed where a "
+        "crash ends a RENAME of the table only",
+        path, tidesdb_last_error());
 }
 
 int check_definition(const char *path, const LEX_CUSTRING *definition) {

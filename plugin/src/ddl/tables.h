@@ -32,6 +32,9 @@ int set_auto_increment(const char *path, ulonglong next);
 bool read_record(const std::string &table, TableRecord *record);
 /* Whether the table, or partition, was last written with the server's definition of this identity. */
 bool was_written_with(const std::string &table, const std::string &definition);
+/* A change of partitions (ADD, DROP, REORGANIZE ...) has put a new .frm of the table in its place: the
+   partitions that it left as they are get its identity, too. */
+void adopt_definition(const char *path);
 /* TEMPORARY tables of an earlier process, which nobody can see. */
 void drop_temporary_tables();
 /* 0: the table was last written with the server's definition of this identity, else 1. For the server's log
