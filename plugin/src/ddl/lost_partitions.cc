@@ -265,36 +265,51 @@ void drop_partitions(const std::string &table, const std::set<std::string> &part
                     tidesdb_last_error());
 }
 
+/* Partitions that belong to no table: what an ALTER has left goes, of others the log says what to do. */
+void end_lost(const std::string &table, const std::set<std::string> &partitions, const Partitions &all) {
+  if (is_intermediate(table) && !somebody_lacks_partitions(database_of(table), all)) {
+    drop_partitions(table, partitions);
+    return;
+  }
+  sql_print_warning(
+      "TidesDB: %s has partitions and no definition (.frm). A crash inside DROP TABLE leaves them so, and "
+      "DROP TABLE removes them. First see that no table misses its partitions (error 1932): a crash inside "
+      "RENAME TABLE or CONVERT PARTITION leaves them so, too; they come back with that table's .frm and .par "
+      "under this name.",
+      table.c_str());
+}
+
+/* Nothing is to be done for it. Of a table of an earlier build the start finds out once whose partitions it
+   has, and lets them adopt the definition. */
+bool is_settled(const std::string &table, const std::set<std::string> &partitions) {
+  DefinitionFile definition;
+  if (!is_there(path_of(table, PARTITION_FILE)) || !read_partitioned(table, &definition)) return false;
+  return std::any_of(partitions.begin(), partitions.end(), [&](const std::string &partition) {
+    return was_written_with(table + PARTITION_MARK + partition, definition.identity);
+  });
+}
+
 }  // namespace
 
 void find_lost_partitions() {
   Partitions all;
-  if (!list_partitions(&all)) return;
-  if (all.empty()) return;
-  const Definitions definitions;
-  if (!give_all_back(definitions, &all)) return;
-  std::set<std::string> databases;
-  std::vector<std::string> lost;
-  for (const auto &[table, partitions] : all) {
-    databases.insert(database_of(table));
-    if (has_definition(table))
+  if (!list_partitions(&all) || all.empty()) return;
+  const bool settled = std::all_of(all.begin(), all.end(),
+                                   [](const auto &entry) { return is_settled(entry.first, entry.second); });
+  if (!settled) {
+    const Definitions definitions;
+    if (!give_all_back(definitions, &all)) return;
+    for (const auto &[table, partitions] : all) {
+      if (!has_definition(table)) {
+        end_lost(table, partitions, all);
+        continue;
+      }
       find_partition_file(table, definitions, all);
-    else
-      lost.push_back(table);
+      if (definitions.owner_of(table, partitions).empty()) adopt_definition(("./" + table).c_str());
+    }
   }
-  for (const std::string &table : lost) {
-    if (is_intermediate(table) && !somebody_lacks_partitions(database_of(table), all))
-      drop_partitions(table, all.at(table));
-    else
-      sql_print_warning(
-          "TidesDB: %s has partitions and no definition (.frm). A crash inside DROP TABLE leaves them "
-          "so, and DROP TABLE removes them. First see that no table misses its partitions (error 1932): a "
-          "crash "
-          "inside RENAME TABLE or CONVERT PARTITION leaves them so, too; they come back with that table's "
-          ".frm "
-          "and .par under this name.",
-          table.c_str());
-  }
+  std::set<std::string> databases;
+  for (const auto &entry : all) databases.insert(database_of(entry.first));
   for (const std::string &database : databases) remove_partition_files(database);
 }
 

@@ -126,7 +126,10 @@ bool OpenTable::begin_sample(uint64_t rows) {
   const uint64_t known = sampled_rows_.load(std::memory_order_relaxed);
   const uint64_t change = rows < known ? known - rows : rows - known;
   if (known == NEVER ? rows == 0 : change <= known / 10 + 16) return false;
-  return !samples_.exchange(true);
+  const ulonglong now = my_interval_timer();
+  if (now < next_sample_.load(std::memory_order_relaxed) || samples_.exchange(true)) return false;
+  sample_began_ = now;
+  return true;
 }
 
 void OpenTable::set_sample(uint64_t rows, RowsPerKey rows_per_key) {
@@ -135,6 +138,8 @@ void OpenTable::set_sample(uint64_t rows, RowsPerKey rows_per_key) {
     sample_ = std::move(rows_per_key);
   }
   sampled_rows_ = rows;
+  const ulonglong now = my_interval_timer();
+  next_sample_ = now + 20 * (now - sample_began_);
   samples_ = false;
 }
 

@@ -57,7 +57,8 @@ class OpenTable : public Handler_share {
   /* Keeps the result of ANALYZE, durably. Status of the engine. */
   int set_statistics(uint64_t rows, RowsPerKey rows_per_key);
   /* The table has `rows` now, a tenth more or less than when its statistics were made, and the caller is to
-     make a sample: nobody else does until set_sample(). */
+     make a sample: nobody else does until set_sample(). Of all time a twentieth at most goes into samples: in
+     a table that is small and changes fast, such as a queue, they may have many deleted rows to pass. */
   bool begin_sample(uint64_t rows);
   /* Keeps a sample in memory, as long as the table is open anywhere; an empty one: it could not be made, the
      next comes when the number of rows has changed again. */
@@ -83,6 +84,8 @@ class OpenTable : public Handler_share {
   static constexpr uint64_t NEVER = ~0ULL;
   std::atomic<uint64_t> sampled_rows_{NEVER};
   std::atomic<bool> samples_{false};
+  /* By my_interval_timer(), in nanoseconds. */
+  std::atomic<ulonglong> sample_began_{0}, next_sample_{0};
 };
 
 }  // namespace tidesdb

@@ -92,8 +92,7 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
   if (thd_sql_command(thd) == SQLCOM_CREATE_TABLE && has_strays(table, record.definition)) {
     my_printf_error(ER_TABLE_EXISTS_ERROR,
                     "TidesDB: partitions of a dropped table stand under the name '%s' still: a DROP TABLE "
-                    "that did not come "
-                    "to its end left them. Another DROP TABLE removes them",
+                    "that did not come to its end left them. Another DROP TABLE removes them",
                     MYF(0), table.substr(0, table.find(PARTITION_MARK)).c_str());
     return HA_ERR_TABLE_EXIST;
   }

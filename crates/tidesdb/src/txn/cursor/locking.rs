@@ -38,7 +38,7 @@ impl Cursor {
             self.last.clear();
             self.last.extend_from_slice(&self.bytes[span.key..span.value]);
             self.own_from = Edge::Excluded;
-            if !self.skip_locked && txn.store.pipeline.frontier() != self.placed_at {
+            if !self.gaps && !self.skip_locked && txn.store.pipeline.frontier() != self.placed_at {
                 self.place(txn)?;
             }
         }
@@ -46,10 +46,11 @@ impl Cursor {
 
     /// Whether a deleted key was deleted since the merge was placed, by a commit that may have given the row another key
     /// in front: one that the merge's sources have passed already. The row was in the scan's range before that commit
-    /// and is in it behind it, so that a scan that locks what is committed now has to see it once.
+    /// and is in it behind it, so that a scan that locks what is committed now has to see it once. One that keeps gaps
+    /// looks again itself, from where its gap begins.
     pub(super) fn may_have_moved(&self, next: Next, seq: Seq) -> bool {
         let locks = matches!(self.mode, ReadMode::Gap | ReadMode::Shared | ReadMode::Exclusive);
-        locks && !self.skip_locked && next == Next::Committed && seq > self.placed_at
+        locks && !self.gaps && !self.skip_locked && next == Next::Committed && seq > self.placed_at
     }
 
     /// Places the merge behind the key of `span`, over what is committed now.
