@@ -1156,6 +1156,7 @@ static void insight(void) {
   tidesdb_family_stats stats;
   tidesdb_stats all;
   uint64_t rows;
+  size_t size;
   int i, round;
   memset(value, 'v', sizeof value - 1);
   value[sizeof value - 1] = 0;
