@@ -96,8 +96,9 @@ class Definitions {
   const std::vector<std::string> &tables() const { return tables_; }
 
   /* The table whose .frm has the identity that the partitions under the name `table` were written with:
-     `table` itself where its .frm has that of any of them; empty where no .frm has it, or several have. ADD,
-     DROP and REORGANIZE PARTITION leave older identities behind, which no .frm has. */
+     `table` itself where its .frm has that of any of them; empty where no .frm has it, or several have. A
+     crash inside a change of partitions, and earlier builds, leave older identities behind, which no .frm
+     has. */
   std::string owner_of(const std::string &table, const std::set<std::string> &partitions) const {
     std::string owner;
     for (const std::string &partition : partitions) {
@@ -167,6 +168,8 @@ bool give_back(const std::string &lost, const std::string &owner, const std::set
    own, and will be given to `owner` when its name is free. */
 bool set_aside(const std::string &table, const std::string &owner, const Definitions &definitions,
                const Partitions &all) {
+  /* Once is enough: what stands aside already waits for its name. */
+  if (is_intermediate(table)) return false;
   const auto occupants = all.find(owner);
   if (occupants == all.end() || occupants->second != all.at(table)) return false;
   const std::string theirs = definitions.owner_of(owner, occupants->second);
@@ -265,9 +268,12 @@ void drop_partitions(const std::string &table, const std::set<std::string> &part
                     tidesdb_last_error());
 }
 
-/* Partitions that belong to no table: what an ALTER has left goes, of others the log says what to do. */
-void end_lost(const std::string &table, const std::set<std::string> &partitions, const Partitions &all) {
-  if (is_intermediate(table) && !somebody_lacks_partitions(database_of(table), all)) {
+/* Partitions under a name without a .frm: what an ALTER has left, and no table's .frm knows, goes; of others
+   the log says what to do. */
+void end_lost(const std::string &table, const std::set<std::string> &partitions,
+              const Definitions &definitions, const Partitions &all) {
+  if (is_intermediate(table) && definitions.owner_of(table, partitions).empty() &&
+      !somebody_lacks_partitions(database_of(table), all)) {
     drop_partitions(table, partitions);
     return;
   }
@@ -301,7 +307,7 @@ void find_lost_partitions() {
     if (!give_all_back(definitions, &all)) return;
     for (const auto &[table, partitions] : all) {
       if (!has_definition(table)) {
-        end_lost(table, partitions, all);
+        end_lost(table, partitions, definitions, all);
         continue;
       }
       find_partition_file(table, definitions, all);
