@@ -5,11 +5,9 @@
 .NOTPARALLEL:
 SHELL := /bin/bash
 
-# Where setup puts MariaDB; one place, shared by all clones (TIDESDB_CACHE moves it).
-PREFIX := $(shell . scripts/setup/where.sh && echo "$$PREFIX")
-ifeq ($(PREFIX),)
-$(error scripts/setup/where.sh names no prefix)
-endif
+# Where setup put MariaDB; one place, shared by all clones (TIDESDB_CACHE moves it). Asked for when a recipe
+# runs, which is after setup: before the first one there is none.
+MARIADB_PREFIX = $(shell . scripts/setup/where.sh && echo "$$PREFIX")
 
 BUILD := $(CURDIR)/build
 # The plugin that the servers load; another can stand in: make server PLUGIN=...
@@ -24,6 +22,7 @@ SECONDS_EACH ?=
 COMMITS ?=
 ROWS ?=
 STATEMENTS ?=
+UPDATE ?=
 
 # Names in scripts/setup/servers.list; all of them when empty.
 SERVERS ?=
@@ -33,37 +32,47 @@ CNF ?=
 PORT ?=
 FROM ?=
 TIDESDB_ADMIN := $(abspath $(or $(CARGO_TARGET_DIR),target))/release/tidesdb-admin
-export PREFIX DATA CNF PORT BASEDIR_OF_LINKS FROM TIDESDB_ADMIN
+export MARIADB_PREFIX DATA CNF PORT BASEDIR_OF_LINKS FROM TIDESDB_ADMIN
 
 # Two compilers at once, unless make was told otherwise.
 JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
-.PHONY: help setup servers prefix engine plugin links server stop shell restore test test-engine test-mtr test-suites \
+.PHONY: help setup servers prefix engine plugin build-plugin links server stop shell restore test test-setup test-engine test-mtr test-suites \
   test-suites-short test-orm test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-engine experiments \
   engine-program results builds-to-compare plugin-at plugin-pgo costs clean
+
+# A line for the person who waits: $(call say,text).
+say = printf '==> make: %s\n' "$(1)" >&2
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
 
-setup: ## packages by apt, and MariaDB 11.8.6 with all that belongs to it
-	@scripts/setup/setup.sh
+setup: ## packages by apt, and a MariaDB 11.8 with all that belongs to it: [UPDATE=1] [TIDESDB_MARIADB_VERSION=version]
+	@UPDATE=$(UPDATE) scripts/setup/setup.sh
 
 servers: setup ## other servers for the laboratory, from Debian's suites: [SERVERS="names"]
 	@scripts/setup/servers.sh $(SERVERS)
 
 prefix: setup ## print the directory of that MariaDB; its bin/ has the programs
-	@echo $(PREFIX)
+	@echo $(MARIADB_PREFIX)
 
 engine: setup ## the engine's library for C and C++, and tidesdb-admin
+	@$(call say,building the engine (two minutes from nothing))
 	@cargo build --release -p tidesdb-capi -p tidesdb
 
 plugin: engine ## build/ha_tidesdb.so
-	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(PREFIX)
+	@$(call say,building the plugin (two minutes from nothing))
+	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(MARIADB_PREFIX)
+
+# For setup itself, which tries a server by building the plugin for it: MARIADB_PREFIX names it.
+build-plugin:
+	@cargo build --release -p tidesdb-capi -p tidesdb
+	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(MARIADB_PREFIX)
 
 # Only our own plugin is built for a server: one that stands in is taken as it is.
 links: $(if $(filter $(BUILD)/ha_tidesdb.so,$(PLUGIN)),plugin,setup)
-	@scripts/plugin/basedir.sh $(PREFIX) $(BASEDIR_OF_LINKS) $(PLUGIN)
+	@scripts/plugin/basedir.sh $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(PLUGIN)
 
 server: links ## start a server with TidesDB: [DATA=dir] [CNF=file] [PORT=number]
 	@scripts/server/start.sh
@@ -77,59 +86,75 @@ shell: setup ## a client on it: [DATA=dir]
 restore: engine ## verify a backup and make a server's data of it: FROM=backup [DATA=dir]
 	@scripts/server/restore.sh
 
-test: test-engine test-report test-mtr test-suites-short test-server ## all tests
+test: test-setup test-engine test-report test-mtr test-suites-short test-server ## all tests
+
+test-setup: ## set-up against archives of every kind, mirrors on this machine; two minutes
+	@$(call say,testing make setup against archives of every kind (two minutes))
+	@scripts/setup/packages.sh gnupg python3 dpkg-dev cmake patchelf gcc
+	@python3 scripts/test/setup/run.py $(TESTS)
 
 test-engine: setup ## the tests of the engine, the C interface and the laboratory
+	@$(call say,building and running the tests of the Rust crates (ten minutes from nothing))
 	cargo test --workspace
 
 test-mtr: links ## the tests in SQL: [SUITE=name] [TESTS=names] [MTR_FLAGS=...]
-	@scripts/test/run-mtr.sh $(PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr $(SUITE) $(TESTS)
+	@$(call say,running MariaDB's test runner over $(SUITE) (six minutes for all))
+	@scripts/test/run-mtr.sh $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr $(SUITE) $(TESTS)
 
 REPORT_SAMPLES := $(BUILD)/report-samples
 
 test-report: setup ## the report's pages in a browser; pictures of them in build/report-screenshots
+	@$(call say,looking at the report's pages in a browser (Chromium by apt and a minute))
 	@scripts/setup/browser.sh
 	TIDELAB_SAMPLES=$(REPORT_SAMPLES) cargo test -p tidelab --test report
 	@node scripts/test/report-browser.mjs $(REPORT_SAMPLES) $(BUILD)/report-screenshots
 
-CHECK_SERVER = cargo run -p tidelab -- check --prefix $(PREFIX) --plugin $(PLUGIN) --data $(BUILD)/check
+CHECK_SERVER = cargo run -p tidelab -- check --prefix $(MARIADB_PREFIX) --plugin $(PLUGIN) --data $(BUILD)/check
 
 test-suites: links ## the server's own suites with InnoDB and with TidesDB: [SUITES=names] [TESTS=pattern]
-	@TESTS="$(TESTS)" scripts/test/run-suites.pl $(PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/suites \
+	@$(call say,running the server's own suites with InnoDB and with TidesDB (minutes each; 45 for all))
+	@TESTS="$(TESTS)" scripts/test/run-suites.pl $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/suites \
 	  plugin/mysql-test/suites.known $(SUITES)
 
 test-suites-short: links ## the quick ones of them, a minute
-	@scripts/test/run-suites.pl $(PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/suites plugin/mysql-test/suites.known \
+	@$(call say,running two of the server's own suites (a minute))
+	@scripts/test/run-suites.pl $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/suites plugin/mysql-test/suites.known \
 	  handler engines/iuds
 
 test-orm: links ## SQLAlchemy's tests with InnoDB and with TidesDB: [TESTS="files or -k patterns"]
+	@$(call say,running SQLAlchemy's tests (20 MB by pip once; ten minutes))
 	@scripts/test/run-orm.sh $(BUILD)/orm plugin/test/orm.known $(TESTS)
 
 test-server: plugin ## servers under kills, lost-update and index-read checks; two minutes
+	@$(call say,checking servers under kills and faults (the laboratory's build and four minutes))
 	$(CHECK_SERVER) --short
 
 check-server: plugin ## the same in full, with memory: [CHECKS=names] [ROUNDS=kills] [SECONDS_EACH=n] [COMMITS=n] [ROWS=n] [STATEMENTS=n]
+	@$(call say,checking servers in full (minutes for each check; an hour for all))
 	$(CHECK_SERVER) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) \
 	  $(if $(COMMITS),--commits $(COMMITS)) $(if $(ROWS),--rows $(ROWS)) $(if $(STATEMENTS),--statements $(STATEMENTS)) $(CHECKS)
 
 crash-server: plugin ## TPC-C under kill -9 with the binary log on, tokens, conditions, indexes, replay: [ROUNDS=n]
+	@$(call say,killing servers under TPC-C (a third of a minute for each round))
 	$(CHECK_SERVER) --rounds $(or $(ROUNDS),20) crash
 
 lint: setup ## formats and lints of Rust and C++, changing nothing
+	@$(call say,checking formats and lints (three minutes from nothing))
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	clang-format --dry-run -Werror $(PLUGIN_SOURCES)
 
 tidy: engine ## clang-tidy over the plugin; slow
+	@$(call say,running clang-tidy (nine minutes))
 	clang-tidy --quiet $$(find plugin/src -name '*.cc') -- -x c++ \
-	  $$($(MAKE) -s -f plugin/build.mk PREFIX=$(PREFIX) print-compile)
+	  $$($(MAKE) -s -f plugin/build.mk PREFIX=$(MARIADB_PREFIX) print-compile)
 
 format: setup ## format Rust and C++
 	cargo fmt --all
 	clang-format -i $(PLUGIN_SOURCES)
 
 TIDELAB = cargo run --release -p tidelab --
-LAB_ARGS = --prefix $(PREFIX) --plugin $(PLUGIN) --out $(RESULTS)
+LAB_ARGS = --prefix $(MARIADB_PREFIX) --plugin $(PLUGIN) --out $(RESULTS)
 CONFIGS := crates/tidelab/configs
 # What make bench-tpcc measures: WAREHOUSES=40 USERS=8, three rounds, each configuration.
 WAREHOUSES ?= 40
@@ -137,14 +162,17 @@ USERS ?= 8
 TPCC_ARGS ?=
 
 demo: plugin ## sysbench and TPC-C on TidesDB, InnoDB and MyRocks, compared in two tables
+	@$(call say,building the laboratory and comparing the engines (two minutes and seven))
 	$(TIDELAB) demo $(LAB_ARGS) --time 6 --warm-up 1
 	$(TIDELAB) tpcc $(LAB_ARGS) --name demo-tpcc --data $(BUILD)/tpcc --cnf $(CONFIGS)/tpcc-small-64M.cnf \
-	  --warehouses 2 --users 4 --build-users 2 --rampup 3s --duration 12s --settle 3s --rounds 1
+	  --warehouses 2 --users 4 --build-users 2 --rampup 3s --duration 12s --settle 3s --rounds 1 --short-run
 
 bench: plugin ## sysbench, longer: all eight workloads, with an update phase before the reads
+	@$(call say,running sysbench's eight workloads (an hour))
 	$(TIDELAB) bench $(LAB_ARGS)
 
 bench-tpcc: plugin ## TPC-C, 40 warehouses, 64 MB caches and all in memory: [WAREHOUSES=n] [USERS=n] [ROUNDS=n]
+	@$(call say,running TPC-C in two sizes (hours; each run says how long it takes))
 	@status=0; for size in small-64M large-16G; do \
 	  $(TIDELAB) tpcc $(LAB_ARGS) --name tpcc-$$size --data $(BUILD)/tpcc --cnf $(CONFIGS)/tpcc-$$size.cnf \
 	    --warehouses $(WAREHOUSES) --users $(USERS) --build-users 8 $(if $(ROUNDS),--rounds $(ROUNDS)) \
@@ -153,17 +181,19 @@ bench-tpcc: plugin ## TPC-C, 40 warehouses, 64 MB caches and all in memory: [WAR
 
 COSTS_DATA := $(BUILD)/costs
 costs: links ## what the optimizer's accesses cost, beside InnoDB; two minutes: [ROWS=n] [ROUNDS=n]
+	@$(call say,measuring the optimizer's accesses (two minutes))
 	@printf '[mysqld]\ninnodb_buffer_pool_size=2G\ntidesdb_block_cache_size=2G\n' >$(BUILD)/costs.cnf
 	@DATA=$(COSTS_DATA) CNF=$(BUILD)/costs.cnf scripts/server/start.sh
-	@$(PREFIX)/bin/mariadb -S $(COSTS_DATA)/mysqld.sock -uroot -e 'CREATE DATABASE IF NOT EXISTS costs'
-	@scripts/plugin/costs.pl $(PREFIX)/bin/mariadb $(COSTS_DATA)/mysqld.sock $(or $(ROWS),1000000) $(or $(ROUNDS),5); \
+	@$(MARIADB_PREFIX)/bin/mariadb -S $(COSTS_DATA)/mysqld.sock -uroot -e 'CREATE DATABASE IF NOT EXISTS costs'
+	@scripts/plugin/costs.pl $(MARIADB_PREFIX)/bin/mariadb $(COSTS_DATA)/mysqld.sock $(or $(ROWS),1000000) $(or $(ROUNDS),5); \
 	  status=$$?; DATA=$(COSTS_DATA) scripts/server/stop.sh; exit $$status
 
 # EXPERIMENT=experiments/x.toml; without it all of them, small, going on where a run was ended.
 EXPERIMENT ?=
 SIZE ?= small
 experiments: plugin engine-program builds-to-compare ## the five documents' experiments, small: [EXPERIMENT=file] [SIZE=full]
-	$(TIDELAB) run --prefix $(PREFIX) --plugin $(PLUGIN) --data $(BUILD)/experiments --out $(BUILD)/runs \
+	@$(call say,running experiments (about two hours for all of them at SIZE=small))
+	$(TIDELAB) run --prefix $(MARIADB_PREFIX) --plugin $(PLUGIN) --data $(BUILD)/experiments --out $(BUILD)/runs \
 	  $(if $(EXPERIMENT),--size $(SIZE) --resume $(EXPERIMENT),--all-small)
 
 # RUN is a run's folder, NAME what it is called in docs/results.
@@ -184,9 +214,11 @@ builds-to-compare: plugin
 	esac
 
 plugin-pgo: plugin ## the plugin optimised by the profile of a training load, into build/at/pgo; six minutes
-	@scripts/plugin/pgo.sh $(PREFIX) $(BUILD)/ha_tidesdb.so $(BUILD)/at/pgo
+	@$(call say,building the plugin by a profile (six minutes))
+	@scripts/plugin/pgo.sh $(MARIADB_PREFIX) $(BUILD)/ha_tidesdb.so $(BUILD)/at/pgo
 
 plugin-at: setup ## the plugin of another revision, to compare with: [REV=revision], into build/at/base
+	@$(call say,building the plugin of $(REV) (four minutes from nothing))
 	@scripts/plugin/at.sh $(REV) $(BUILD)/at/base
 
 # RocksDB costs packages that nothing else needs: they are installed here, not by setup. Debian's library is built
@@ -194,10 +226,12 @@ plugin-at: setup ## the plugin of another revision, to compare with: [REV=revisi
 ENGINE_ARGS ?=
 ROCKSDB ?= debian
 engine-program: setup ## tidelab-engine with RocksDB: tidelab runs it for experiments/engine.toml [ROCKSDB=source]
+	@$(call say,building tidelab-engine with RocksDB (packages by apt; three minutes))
 	@rocksdb=$$(scripts/setup/rocksdb.sh $(ROCKSDB)) && eval "$$rocksdb" && \
 	  cargo build --release -p tidelab-engine --features rocksdb
 
 bench-engine: engine-program ## the bare engine beside RocksDB and LMDB: [ROUNDS=n] [ENGINE_ARGS="..."] [ROCKSDB=source]
+	@$(call say,measuring the bare engines (a quarter of an hour))
 	@target/release/tidelab-engine $(if $(ROUNDS),--rounds $(ROUNDS)) $(ENGINE_ARGS)
 
 clean: ## remove what was built here; servers' data and the shared prefix stay

@@ -7,37 +7,37 @@ namespace tidesdb {
 MappedError map_status(int status, bool optimistic) {
   switch (status) {
     case TIDESDB_OK:
-      return {0, Damage::NONE};
+      return {0, RollbackScope::NONE};
     case TIDESDB_NOT_FOUND:
-      return {HA_ERR_KEY_NOT_FOUND, Damage::NONE};
+      return {HA_ERR_KEY_NOT_FOUND, RollbackScope::NONE};
     case TIDESDB_DUPLICATE:
-      return {HA_ERR_FOUND_DUPP_KEY, Damage::NONE};
+      return {HA_ERR_FOUND_DUPP_KEY, RollbackScope::NONE};
     case TIDESDB_CONFLICT:
-      return {optimistic ? HA_ERR_LOCK_DEADLOCK : HA_ERR_RECORD_CHANGED, Damage::TRANSACTION};
+      return {optimistic ? HA_ERR_LOCK_DEADLOCK : HA_ERR_RECORD_CHANGED, RollbackScope::TRANSACTION};
     case TIDESDB_DEADLOCK:
-      return {HA_ERR_LOCK_DEADLOCK, Damage::TRANSACTION};
+      return {HA_ERR_LOCK_DEADLOCK, RollbackScope::TRANSACTION};
     case TIDESDB_LOCK_TIMEOUT:
     case TIDESDB_BACKPRESSURE:
-      return {HA_ERR_LOCK_WAIT_TIMEOUT, Damage::STATEMENT};
+      return {HA_ERR_LOCK_WAIT_TIMEOUT, RollbackScope::STATEMENT};
     case TIDESDB_INTERRUPTED:
-      return {HA_ERR_ABORTED_BY_USER, Damage::NONE};
+      return {HA_ERR_ABORTED_BY_USER, RollbackScope::NONE};
     case TIDESDB_TOO_MANY_LOCKS:
-      return {HA_ERR_LOCK_TABLE_FULL, Damage::STATEMENT};
+      return {HA_ERR_LOCK_TABLE_FULL, RollbackScope::STATEMENT};
     case TIDESDB_SNAPSHOT_TOO_OLD:
     case TIDESDB_NO_SUCH_FAMILY: /* truncated or dropped below a snapshot that still reads it */
-      return {HA_ERR_TABLE_DEF_CHANGED, Damage::NONE};
+      return {HA_ERR_TABLE_DEF_CHANGED, RollbackScope::NONE};
     case TIDESDB_FAMILY_EXISTS:
-      return {HA_ERR_TABLE_EXIST, Damage::NONE};
+      return {HA_ERR_TABLE_EXIST, RollbackScope::NONE};
     case TIDESDB_CORRUPTION:
-      return {HA_ERR_CRASHED, Damage::NONE};
+      return {HA_ERR_CRASHED, RollbackScope::NONE};
     case TIDESDB_READ_ONLY:
-      return {HA_ERR_TABLE_READONLY, Damage::NONE};
+      return {HA_ERR_TABLE_READONLY, RollbackScope::NONE};
     case TIDESDB_DISK_FULL:
-      return {HA_ERR_DISK_FULL, Damage::NONE};
+      return {HA_ERR_DISK_FULL, RollbackScope::NONE};
     case TIDESDB_TOO_LARGE:
-      return {ERROR_TOO_LARGE, Damage::NONE};
+      return {ERROR_TOO_LARGE, RollbackScope::NONE};
     default: /* INVALID, IO, BUSY, OUTCOME_UNKNOWN, PANIC: the engine's text says what */
-      return {ERROR_WITH_TEXT, Damage::NONE};
+      return {ERROR_WITH_TEXT, RollbackScope::NONE};
   }
 }
 

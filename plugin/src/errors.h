@@ -19,7 +19,7 @@ static_assert(ERROR_WITH_TEXT > HA_ERR_LAST, "must not be one of the server's");
 constexpr int ERROR_TOO_LARGE = 602;
 
 /* What a status means for the transaction that met it. */
-enum class Damage {
+enum class RollbackScope {
   NONE,       /* the statement fails */
   STATEMENT,  /* the server is asked to roll the statement back */
   TRANSACTION /* the server is asked to roll the transaction back */
@@ -27,7 +27,7 @@ enum class Damage {
 
 struct MappedError {
   int code; /* HA_ERR_*, ERROR_WITH_TEXT or ERROR_TOO_LARGE */
-  Damage damage;
+  RollbackScope rollback_scope;
 };
 
 /* `optimistic`: the mode of the transaction, which decides what a conflict is called. */

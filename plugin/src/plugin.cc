@@ -11,7 +11,7 @@
 #include "backup/definitions.h"
 #include "ddl/lost_partitions.h"
 #include "ddl/tables.h"
-#include "information/tables.h"
+#include "i_s/tables.h"
 #include "status.h"
 #include "store/store.h"
 #include "sysvars.h"
@@ -97,11 +97,11 @@ struct st_mysql_storage_engine engine = {MYSQL_HANDLERTON_INTERFACE_VERSION};
 }  // namespace tidesdb
 
 /* A table of INFORMATION_SCHEMA. */
-#define INFORMATION_TABLE(name, init, description)                                                      \
-  {                                                                                                     \
-    MYSQL_INFORMATION_SCHEMA_PLUGIN, &tidesdb::information::interface, name, "The TidesDB developers",  \
-        description, PLUGIN_LICENSE_GPL, tidesdb::information::init, nullptr, 0x0001, nullptr, nullptr, \
-        "0.1.0", MariaDB_PLUGIN_MATURITY_GAMMA                                                          \
+#define INFORMATION_TABLE(name, init, description)                                                          \
+  {                                                                                                         \
+    MYSQL_INFORMATION_SCHEMA_PLUGIN, &tidesdb::i_s::interface, name, "The TidesDB developers", description, \
+        PLUGIN_LICENSE_GPL, tidesdb::i_s::init, nullptr, 0x0001, nullptr, nullptr, "0.1.0",                 \
+        MariaDB_PLUGIN_MATURITY_GAMMA                                                                       \
   }
 
 maria_declare_plugin(tidesdb){MYSQL_STORAGE_ENGINE_PLUGIN,

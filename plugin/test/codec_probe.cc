@@ -7,7 +7,7 @@
 
   For each row, against all rows before it: memcmp of our keys orders as the server's comparisons;
   our entries give back the row's key and columns; search keys are prefixes; rows decode to what was
-  encoded. plugin/test/codec_probe.sh runs it over many types and collations.
+  encoded. plugin/test/codec_probe.py runs it over many types and collations.
 */
 #include "key/key_codec.h"
 #include "row/row_codec.h"

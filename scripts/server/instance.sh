@@ -1,5 +1,7 @@
 # One server of ours and where its things are. Sourced by start, stop and shell, which
-# set DATA before. PREFIX and the rest come from the Makefile's environment.
+# set DATA before. MARIADB_PREFIX and the rest come from the Makefile's environment.
+
+PREFIX=${MARIADB_PREFIX:?"make server sets it"}
 
 DATA=$(realpath -m -- "${DATA:-.run/server}")
 SOCKET=$DATA/mysqld.sock

@@ -9,17 +9,27 @@ SKIPPED_PLUGINS=(
   HASHICORP_KEY_MANAGEMENT AUTH_PAM AUTH_PAM_V1 AUTH_GSSAPI
 )
 
+# source_file PART: the one fetched file whose name has PART: archives are .gz or .xz, and
+# carry Debian's version in their names, as in 11.8.9+ds.
+source_file() {
+  local name
+  name=$(sed -n 's/^[0-9a-f]*  //p' "$DOWNLOADS/source.sums" | grep -F "$1" | grep -v '\.asc$' | head -n 1)
+  [ -n "$name" ] || fail "the source package has no file *$1*"
+  echo "$DOWNLOADS/source/$name"
+}
+
 # Of the source only what configuring needs: without the tests and those plugins it is
 # a third. Debian's patches are left out, as they change no header.
 unpack_source() {
-  local work=$1 archive=$DOWNLOADS/source/mariadb_$MARIADB_VERSION
-  local patched
-  patched=$(tar -xJOf "$archive"-*.debian.tar.xz --wildcards 'debian/patches/*' |
+  local work=$1 debian upstream patched
+  debian=$(source_file '.debian.tar.')
+  upstream=$(source_file '.orig.tar.')
+  patched=$(tar -xOf "$debian" --wildcards 'debian/patches/*' |
     grep -a -E '^\+\+\+ .*\.(h|hh|ic|inl)\b' || true)
   [ -z "$patched" ] || fail "Debian patches headers, which is not provided for: $patched"
   rm -rf "$work"
   mkdir -p "$work/build" "$work/source"
-  tar -xzf "$archive.orig.tar.gz" -C "$work/source" --strip-components=1 \
+  tar -xf "$upstream" -C "$work/source" --strip-components=1 \
     --wildcards --no-wildcards-match-slash \
     --exclude='*/mysql-test/'{main,suite,include,plugin,collections} \
     --exclude='*/storage/'{columnstore,rocksdb,mroonga,spider,oqgraph,connect} \

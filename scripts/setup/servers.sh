@@ -1,7 +1,7 @@
 #!/bin/bash
 # servers.sh [NAME...]: brings servers of other versions and families, from Debian's suites on
-# the mirror that this system is configured for, each into a prefix of its own beside that of
-# `make setup` (servers.list has the names; without one all are brought). A server that is there
+# the mirror that this system is configured for, each into a prefix of its own next to that of
+# `make setup`, lab-FAMILY-VERSION (servers.list has the names; without one all are brought). A server that is there
 # and whole is left as it is. Safe to run again after being killed anywhere: what was fetched
 # stays until the prefix is done, and apt goes on within a file.
 set -euo pipefail
@@ -9,6 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . ./where.sh
 . ./say.sh
 . ./check.sh
+. ./apt.sh
 . ./fetch.sh
 . ./relink.sh
 
@@ -37,7 +38,7 @@ facts_of() { sed -n "s/^$1=//p" "$PREFIX/server" 2>/dev/null; }
 # A finished prefix of this name, if there is one: the newest.
 existing_prefix() {
   local candidate
-  for candidate in $(ls -d "$CACHE/$FAMILY-$SERIES".*-"$ARCH-$SERVER_RECIPE" 2>/dev/null | sort -rV); do
+  for candidate in $(ls -d "$CACHE/lab-$FAMILY-$SERIES".*-"$ARCH-$SERVER_RECIPE" 2>/dev/null | sort -rV); do
     [ "$(sed -n 's/^name=//p' "$candidate/server" 2>/dev/null)" = "$1" ] || continue
     echo "$candidate"
     return
@@ -60,43 +61,8 @@ server_runs() {
     { REASON="$(basename "$PROGRAM") does not run"; return 1; }
 }
 
-read_lists() {
-  name_suite "$SUITE" deb
-  : >"$DOWNLOADS/preferences"
-  private_apt apt-get update -q -o APT::Update::Error-Mode=any
-}
-
 # The version of the suite's server, as the archive writes it: 1:10.5.23-0+deb11u1.
 candidate() { private_apt apt-cache policy "${PACKAGES[0]}" | sed -n 's/^ *Candidate: //p'; }
-
-# Says every ten seconds how far a fetch came, until it is ended.
-tell_progress() {
-  local of=$1 have
-  while sleep 10; do
-    have=$(du -sm "$DOWNLOADS/archives" | cut -f1)
-    say "$have of $of MB"
-  done
-}
-
-fetch_with_progress() {
-  local size=$1 ticker status
-  tell_progress "$size" &
-  ticker=$!
-  set +e
-  (set -e; fetch_packages)
-  status=$?
-  set -e
-  kill "$ticker" 2>/dev/null || true
-  wait "$ticker" 2>/dev/null || true
-  return "$status"
-}
-
-# Megabytes of all that apt would fetch.
-size_of_fetch() {
-  install_command --print-uris -o Dir::Cache::archives="$DOWNLOADS/lists" |
-    sed -n "s/^'[^']*' [^ ]* \([0-9]*\) SHA256:.*/\1/p" |
-    awk '{ sum += $1 } END { printf "%.0f\n", sum / 1000000 }'
-}
 
 # Users: root without password, through the socket.
 make_server_template() {
@@ -158,7 +124,7 @@ bring() {
   DOWNLOADS=$CACHE/downloads-$name-$ARCH
   mkdir -p "$DOWNLOADS"
   say "$name: reading the package lists of Debian $SUITE"
-  if ! read_lists >"$LOGS/$name-lists.log" 2>&1; then
+  if ! (archives_of "$SUITE" | read_lists "$SUITE" deb) >"$LOGS/$name-lists.log" 2>&1; then
     tail -n 5 "$LOGS/$name-lists.log" >&2
     fail "Debian $SUITE cannot be read from this system's mirror: $name cannot be had here"
   fi
@@ -169,10 +135,10 @@ bring() {
     "$SERIES".*) ;;
     *) fail "Debian $SUITE on this system's mirror has $FAMILY $version, none of $SERIES: $name cannot be had here" ;;
   esac
-  PREFIX=$CACHE/$FAMILY-$version-$ARCH-$SERVER_RECIPE
+  PREFIX=$CACHE/lab-$FAMILY-$version-$ARCH-$SERVER_RECIPE
   what="$FAMILY $version"
   size=$(size_of_fetch)
-  logged "$name-packages" "fetching $what ($size MB)" fetch_with_progress "$size"
+  logged "$name-packages" "fetching $what ($size MB)" fetch_packages
   make_server "$name" "$version" "$what"
   say "$what is ready in $PREFIX after $((SECONDS - start)) s"
 }

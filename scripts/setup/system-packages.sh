@@ -5,7 +5,7 @@ BUILD_PACKAGES=(
   gcc g++ make perl patchelf cmake bison dpkg-dev xz-utils util-linux
   libncurses-dev libssl-dev zlib1g-dev libpcre2-dev libfmt-dev libxml2-dev
   libcurl4-openssl-dev libgnutls28-dev libaio-dev
-  clang-format clang-tidy sysbench procps debian-archive-keyring
+  clang-format clang-tidy sysbench procps python3 debian-archive-keyring
 )
 
 missing_packages() {
@@ -59,7 +59,7 @@ install_system_packages() {
   # shellcheck disable=SC2046  # a list of words
   install_missing apt "${BUILD_PACKAGES[@]}" $(rust_packages)
   # An old archive keyring does not know the suite that MariaDB comes from.
-  if ! [ -e "/usr/share/keyrings/debian-archive-$MARIADB_SUITE-stable.gpg" ]; then
+  if ! [ -e "/usr/share/keyrings/debian-archive-$SUITE-stable.gpg" ]; then
     logged apt-keyring "renewing Debian's archive keyring" as_root sh -c \
       'apt-get update -q && apt-get install -y -q --only-upgrade debian-archive-keyring'
   fi

@@ -1,19 +1,38 @@
-# Where setup keeps things and which versions it brings. Sourced, never run.
+# The folders that setup uses, and the server that it chose. Sourced, never run; needs no network.
 #
-# The recipe number is part of the prefix's name: raise it with any change to
-# what the prefix holds, and clones of both revisions live beside each other.
+# The record of the choice names the prefix. PREFIX is empty until setup has made one.
 
-MARIADB_VERSION=${TIDESDB_MARIADB_VERSION:-11.8.6}
-MARIADB_SUITE=trixie
+SERIES=11.8   # the server's release series that the plugin is built for
+SUITE=trixie  # Debian's suite that has it
+# Part of the prefix's name: raise it with any change to the contents of a prefix.
 PREFIX_RECIPE=1
 RUST_MINIMUM=1.85
 
 CACHE=${TIDESDB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tidesdb}
 ARCH=$(dpkg --print-architecture)
 MULTIARCH=$(gcc -print-multiarch 2>/dev/null || echo "$(uname -m)-linux-gnu")
-
-# The patched programs hold absolute paths: the prefix works only where it is made.
-PREFIX=$CACHE/mariadb-$MARIADB_VERSION-$ARCH-$PREFIX_RECIPE
-DOWNLOADS=$CACHE/downloads-$MARIADB_VERSION-$ARCH
+DOWNLOADS=$CACHE/downloads-$SERIES-$ARCH
 LOGS=$CACHE/logs
-STAMP=$PREFIX/complete
+RECORD=$CACHE/server-$SERIES-$ARCH-$PREFIX_RECIPE
+
+recorded() { sed -n "s/^$1=//p" "$RECORD" 2>/dev/null; }
+
+# use_version UPSTREAM: sets the names that follow from the server's version. The patched
+# programs hold absolute paths: a prefix works only in the place where it was made.
+use_version() {
+  MARIADB_VERSION=$1
+  PREFIX=${1:+$CACHE/mariadb-$1-$ARCH-$PREFIX_RECIPE}
+  STAMP=$PREFIX/complete
+}
+
+# A cache of an earlier revision has no record: its newest finished prefix is the choice.
+newest_finished() {
+  local prefix
+  for prefix in "$CACHE/mariadb-$SERIES".*-"$ARCH-$PREFIX_RECIPE"/complete; do
+    [ ! -e "$prefix" ] || [ -e "${prefix%/complete}/server" ] ||
+      basename "$(dirname "$prefix")" | cut -d- -f2
+  done | sort -V | tail -n 1
+}
+
+use_version "$(recorded version)"
+[ -n "$MARIADB_VERSION" ] || use_version "$(newest_finished)"

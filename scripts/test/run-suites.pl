@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # run-suites.pl PREFIX BASEDIR WORKDIR KNOWN [SUITE...]: the server's own suites, once with InnoDB as the default
 # engine and once with TidesDB, and a table of what passed. A test that InnoDB passes and TidesDB does not must
-# stand in the file KNOWN with its reason; else the end is an error. Lines of KNOWN that are not true any more are listed.
+# stand in the file KNOWN with its reason, for all 11.8 or for a range of its releases; else the end is an error. Lines of KNOWN that are not true any more are listed.
 #
 # How it works: a suite is copied into a tree of links beside BASEDIR (scripts/plugin/basedir.sh). InnoDB runs it
 # as it is; where its result differs from the file, which was recorded with another engine, it is recorded anew:
@@ -32,13 +32,21 @@ my $only = $ENV{TESTS} || '';
 my $tests_dir = 'share/mariadb/mariadb-test';
 my @columns = qw(pass fail skipped);
 
-# --- known differences: suite.test[,combination] : reason ---
+# --- known differences: suite.test[,combination] [FROM..TO] : reason ---
+# The range of the server's releases may lack an end: [11.8.7..] holds from 11.8.7 on.
+my ($release) = `$prefix/bin/mariadbd --no-defaults --version` =~ /Ver (\d+(?:\.\d+)+)/ or die "$prefix has no server that runs\n";
+sub number { my @parts = split /\./, shift; sprintf '%03d%03d%03d', map { $_ // 0 } @parts[0 .. 2] }
+sub in_range {
+  my ($from, $to) = @_;
+  return (!length $from || number($from) <= number($release)) && (!length $to || number($release) <= number($to));
+}
 my %known;
 open(my $in, '<', $known_file) or die "$known_file: $!\n";
 while (<$in>) {
   next if /^\s*(#|$)/;
-  die "$known_file:$.: 'test : reason' expected\n" unless /^(\S+)\s+:\s+(\S.*)$/;
-  $known{$1} = $2;
+  die "$known_file:$.: 'test [from..to] : reason' expected\n"
+    unless /^(\S+)(?:\s+\[([\d.]*?)\.\.([\d.]*)\])?\s+:\s+(\S.*)$/;
+  $known{$1} = $4 if !defined $2 || in_range($2, $3);
 }
 close $in;
 

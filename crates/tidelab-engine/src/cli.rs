@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use tidelab::error::{Error, Result};
 use tidelab::experiment::engine::{
     self, Compression, Design, Engine, Experiment, Operation, Sync, MAX_KEY, MIN_KEY, MIN_VALUE,
 };
-use tidelab::interrupt::Interrupt;
 use tidelab::run::{conduct, folder};
-use tidelab::telemetry::machine;
+use tidelab_server::error::{Error, Result};
+use tidelab_server::interrupt::Interrupt;
+use tidelab_server::telemetry::machine;
 
 use crate::{stores, table};
 

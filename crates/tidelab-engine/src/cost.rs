@@ -1,6 +1,6 @@
 //! What this process has cost so far: CPU time and bytes written, read from `/proc`.
 
-use tidelab::telemetry::process::process_use;
+use tidelab_server::telemetry::process::process_use;
 
 /// Counters of this process since its start. Differences of two are what happened between.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidelab::measure::latency::Latencies;
 use tidelab::run::Buckets;
+use tidelab_server::latency::Latencies;
 
 /// Some latencies, to a nanosecond below 256 of them, to 0.8 % above.
 #[derive(Clone, Debug, Default)]

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tidelab::error::Error;
 use tidelab::experiment::engine::ROUND_COMMAND;
 use tidelab_engine::cli::{run, Options};
 use tidelab_engine::round::run_round;
+use tidelab_server::error::Error;
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();

@@ -2,7 +2,7 @@
 //! round, and which figures it has.
 
 use tidelab::run::{Cell, CellId, Series};
-use tidelab::telemetry::disk::Space;
+use tidelab_server::telemetry::disk::Space;
 
 use crate::cost::Cost;
 use crate::operation::{Measured, STEP};

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
-use tidelab::error::{io_error, Error, Result};
 use tidelab::experiment::engine::{Found, Order, FOUND, OPERATION};
 use tidelab::run::{Cell, Series};
+use tidelab_server::error::{io_error, Error, Result};
 
 use crate::operation::Operation;
 use crate::sequence::{self, Round};

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tidelab::error::{io_error, Error, Result};
 use tidelab::experiment::engine::{cell_id, Design};
 use tidelab::run::Cell;
-use tidelab::telemetry::disk::{self, Space};
+use tidelab_server::error::{io_error, Error, Result};
+use tidelab_server::telemetry::disk::{self, Space};
 
 use crate::cost::Cost;
 use crate::data::{Data, Shape};

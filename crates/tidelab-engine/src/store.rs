@@ -6,8 +6,8 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use tidelab::error::{Error, Result};
 pub use tidelab::experiment::engine::{Compression, Engine, Settings, Sync};
+use tidelab_server::error::{Error, Result};
 
 /// What a store is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

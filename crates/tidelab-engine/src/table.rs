@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use tidelab::experiment::engine::{self, cell_id, Design, Engine, Operation};
-use tidelab::measure::statistics::{Ratio, Spread, Verdict};
 use tidelab::run::{Cell, Run};
+use tidelab_server::statistics::{Ratio, Spread, Verdict};
 
 /// Medians over rounds, with their spread; ratios are taken within rounds.
 pub fn render(run: &Run, design: &Design, cells: &[Cell]) -> String {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rand::rngs::StdRng;
 use rand::RngExt;
-use tidelab::error::Result;
+use tidelab_server::error::Result;
 
 use crate::data::Data;
 use crate::operation::{Load, Measured, Operation, SCAN_SAMPLE, STEP};

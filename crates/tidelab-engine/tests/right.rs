@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tidelab::error::Result;
 use tidelab::experiment::engine::Design;
 use tidelab_engine::data::{Data, Shape};
 use tidelab_engine::operation::{self, Load, Operation};
 use tidelab_engine::sequence;
 use tidelab_engine::store::{Change, Compression, Debt, Engine, Scan, Session, Settings, Store, Sync, Use};
 use tidelab_engine::stores;
+use tidelab_server::error::Result;
 
 fn settings(sync: Sync) -> Settings {
     Settings {

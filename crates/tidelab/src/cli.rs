@@ -5,21 +5,22 @@ use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use tidelab_check::check::replica::Pair;
+use tidelab_check::check::{self, Check, Lab};
+use tidelab_server::error::{Error, Result};
+use tidelab_server::interrupt::Interrupt;
+use tidelab_server::server::engine::Engine;
+use tidelab_server::server::facts::ServerFacts;
+use tidelab_server::server::{settings, Data, Server, Wanted};
+use tidelab_server::telemetry::machine;
+use tidelab_server::workload::sysbench::{self, Load, Workload};
 
-use crate::check::replica::Pair;
-use crate::check::{self, Check, Lab};
 use crate::doctor::ceiling::Ceilings;
-use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
 use crate::measure::experiment::{Design, Experiment};
 use crate::measure::summary;
 use crate::report::progress::Progress;
-use crate::report::result::{RunResult, ServerFacts, SCHEMA_VERSION};
+use crate::report::result::{RunResult, SCHEMA_VERSION};
 use crate::report::{files, table};
-use crate::server::engine::Engine;
-use crate::server::{settings, Data, Server, Wanted};
-use crate::telemetry::machine;
-use crate::workload::sysbench::{self, Load, Workload};
 
 mod compare;
 mod described;
@@ -159,13 +160,17 @@ struct Common {
     /// Measured seconds of each run.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     time: u32,
-    /// Seconds of each run before them.
+    /// Seconds of each run before them; the least, where there is a limit.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=86_400))]
     warm_up: u32,
+    /// Seconds at most to warm up until the rates are steady; 0 for no more than --warm-up
+    /// [default: 0 in demo, 30 in bench].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    warm_up_limit: Option<u32>,
     /// Seconds of updates right before each workload that only reads [default: 0 in demo, 10 in bench].
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=86_400))]
     update_phase: Option<u32>,
-    /// Seconds at most to wait until the server is quiet between runs.
+    /// Seconds at most to wait until the server is idle between runs.
     #[arg(long, default_value_t = 5)]
     settle: u32,
     /// Megabytes of each engine's cache.
@@ -233,6 +238,23 @@ struct Kind {
     workloads: Vec<Workload>,
     rounds: u32,
     update_s: u32,
+    warm_up_limit_s: u32,
+    /// Too short to be a measurement.
+    short_run: bool,
+}
+
+impl Kind {
+    fn demo() -> Kind {
+        let workloads =
+            vec![Workload::PointSelect, Workload::ReadWrite, Workload::UpdateIndex, Workload::Insert];
+        // A short run warms every engine up for the same few seconds: the rule would need more of them.
+        Kind { name: "demo", workloads, rounds: 3, update_s: 0, warm_up_limit_s: 0, short_run: true }
+    }
+
+    fn bench() -> Kind {
+        let workloads = Workload::ALL.to_vec();
+        Kind { name: "bench", workloads, rounds: 5, update_s: 10, warm_up_limit_s: 30, short_run: false }
+    }
 }
 
 /// Does what the command line says. True: everything was measured and is right.
@@ -258,24 +280,8 @@ pub fn run(cli: Cli) -> Result<bool> {
         Some(Command::Report(options)) => report::run(&options),
         Some(Command::Compare(options)) => compare::run(&options),
         Some(Command::Doctor(options)) => doctor::run(&options),
-        Some(Command::Demo(common)) => compare(
-            &common,
-            Kind {
-                name: "demo",
-                workloads: vec![
-                    Workload::PointSelect,
-                    Workload::ReadWrite,
-                    Workload::UpdateIndex,
-                    Workload::Insert,
-                ],
-                rounds: 3,
-                update_s: 0,
-            },
-        ),
-        Some(Command::Bench(common)) => compare(
-            &common,
-            Kind { name: "bench", workloads: Workload::ALL.to_vec(), rounds: 5, update_s: 10 },
-        ),
+        Some(Command::Demo(common)) => compare(&common, Kind::demo()),
+        Some(Command::Bench(common)) => compare(&common, Kind::bench()),
     }
 }
 
@@ -347,6 +353,7 @@ fn design(common: &Common, kind: &Kind) -> Result<Design> {
             warm_up_s: common.warm_up,
             time_s: common.time,
         },
+        warm_up_limit_s: common.warm_up_limit.unwrap_or(kind.warm_up_limit_s),
         update_s: common.update_phase.unwrap_or(kind.update_s),
         settle_s: common.settle,
     })
@@ -391,6 +398,7 @@ fn compare(common: &Common, kind: Kind) -> Result<bool> {
     let run = RunResult {
         schema_version: SCHEMA_VERSION,
         name: kind.name.to_string(),
+        short_run: kind.short_run,
         tidelab: env!("CARGO_PKG_VERSION").to_string(),
         sysbench,
         started_unix_s: started,
@@ -477,7 +485,14 @@ pub(super) mod tests {
     }
 
     fn kind() -> Kind {
-        Kind { name: "demo", workloads: vec![Workload::Insert, Workload::ReadWrite], rounds: 3, update_s: 4 }
+        Kind {
+            name: "demo",
+            workloads: vec![Workload::Insert, Workload::ReadWrite],
+            rounds: 3,
+            update_s: 4,
+            warm_up_limit_s: 20,
+            short_run: true,
+        }
     }
 
     #[test]
@@ -500,7 +515,17 @@ pub(super) mod tests {
         assert_eq!(design.workloads, [Workload::ReadWrite, Workload::Insert], "reads first");
         assert_eq!((design.rounds, design.update_s), (3, 4));
         assert_eq!((design.load.threads, design.load.tables, design.load.rows), (8, 1, 100_000));
-        assert_eq!((design.load.time_s, design.load.warm_up_s), (10, 2));
+        assert_eq!((design.load.time_s, design.load.warm_up_s, design.warm_up_limit_s), (10, 2, 20));
+    }
+
+    #[test]
+    fn the_demo_warms_up_alike_for_all_and_is_no_measurement_and_bench_waits_until_it_is_steady() {
+        let common = common("tidelab demo --prefix /p --time 6 --warm-up 1");
+        let demo = design(&common, &Kind::demo()).unwrap();
+        assert!(Kind::demo().short_run && !Kind::bench().short_run);
+        assert!(demo.workloads.iter().all(|w| demo.warm_up(*w).is_fixed()));
+        let bench = design(&common, &Kind::bench()).unwrap();
+        assert!(!bench.warm_up(Workload::PointSelect).is_fixed());
     }
 
     #[test]
@@ -520,12 +545,13 @@ pub(super) mod tests {
     #[test]
     fn every_option_counts() {
         let words = "tidelab bench --prefix /p --engines innodb,RocksDB,InnoDB --workloads delete,point_select \
-                     --rounds 7 --threads 3 --tables 2 --size 50 --time 4 --warm-up 1 --update-phase 0 --settle 9";
+                     --rounds 7 --threads 3 --tables 2 --size 50 --time 4 --warm-up 1 --warm-up-limit 7 --update-phase 0 --settle 9";
         let words: Vec<&str> = words.split_whitespace().collect();
         let design = design(&common(&words.join(" ")), &kind()).unwrap();
         assert_eq!(design.engines, [Engine::InnoDb, Engine::RocksDb]);
         assert_eq!(design.workloads, [Workload::PointSelect, Workload::Delete]);
         assert_eq!((design.rounds, design.update_s, design.settle_s), (7, 0, 9));
+        assert_eq!(design.warm_up_limit_s, 7);
         assert_eq!(design.load, Load { tables: 2, rows: 50, threads: 3, warm_up_s: 1, time_s: 4 });
     }
 

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::server::program;
-use crate::telemetry::machine;
-use crate::workload::sysbench;
+use tidelab_server::server::program;
+use tidelab_server::telemetry::machine;
+use tidelab_server::workload::sysbench;
 
 /// Space on the disk that a run of the usual size takes.
 const SPACE_BYTES: u64 = 2 << 30;

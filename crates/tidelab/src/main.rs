@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tidelab::cli::{run, Cli};
-use tidelab::error::Error;
+use tidelab_server::error::Error;
 
 fn main() -> ExitCode {
     match run(Cli::parse()) {

@@ -169,7 +169,7 @@ int tidesdb_ddl_set_record(tidesdb_ddl *ddl, tidesdb_slice name, tidesdb_slice r
 int tidesdb_ddl_set_options(tidesdb_ddl *ddl, tidesdb_slice name, const tidesdb_family_options *options);
 /* Keeps snapshots that are older than the group out of the family (TIDESDB_SNAPSHOT_TOO_OLD), as if it had been made
  * by the group. */
-int tidesdb_ddl_renew(tidesdb_ddl *ddl, tidesdb_slice name);
+int tidesdb_ddl_bump(tidesdb_ddl *ddl, tidesdb_slice name);
 /* Sets a counter (also downwards). */
 int tidesdb_ddl_set_counter(tidesdb_ddl *ddl, tidesdb_slice name, uint32_t counter, uint64_t next);
 int tidesdb_ddl_commit(tidesdb_ddl *ddl);
@@ -495,7 +495,7 @@ typedef struct tidesdb_stats {
   uint64_t lock_waiting, lock_escalations, lock_entry_recycles;
   uint64_t conflicts;                  /* rows found newer than the snapshot of who wanted to change them */
   uint64_t snapshots;                  /* open now */
-  uint64_t max_tombstones_per_million; /* of the segment with most tombstones for each of its entries */
+  uint64_t max_tombstones_per_million; /* of the table with most tombstones for each of its entries */
   uint64_t max_tombstones_level;       /* where it is */
 } tidesdb_stats;
 int tidesdb_get_stats(tidesdb_db *db, tidesdb_stats *stats);
@@ -519,23 +519,23 @@ typedef struct tidesdb_family_info {
   tidesdb_slice name;
   tidesdb_family_options options;
   tidesdb_family_stats stats;
-  uint64_t birth; /* sequence before which snapshots may not read it */
+  uint64_t created_seq; /* sequence before which snapshots may not read it */
   uint32_t id;
 } tidesdb_family_info;
 /* By number. */
 int tidesdb_families(tidesdb_db *db, int (*visit)(void *context, const tidesdb_family_info *row), void *context);
 
 /* One family's part of a table file. */
-typedef struct tidesdb_segment_info {
+typedef struct tidesdb_table_info {
   tidesdb_slice name; /* of the family */
   tidesdb_key_part min_key, max_key;
   uint64_t file, file_bytes, offset, bytes;
   uint64_t entries, tombstones, keys, raw_bytes; /* raw: of keys and values as they came in */
   uint64_t min_seq, max_seq;
   uint32_t family, level;
-} tidesdb_segment_info;
+} tidesdb_table_info;
 /* By family, level and key; the dictionary's (family 0) first. */
-int tidesdb_segments(tidesdb_db *db, int (*visit)(void *context, const tidesdb_segment_info *row), void *context);
+int tidesdb_tables(tidesdb_db *db, int (*visit)(void *context, const tidesdb_table_info *row), void *context);
 
 enum { TIDESDB_LOCKED_TABLE = 0, TIDESDB_LOCKED_KEY = 1, TIDESDB_LOCKED_RANGE = 2 };
 
@@ -586,7 +586,7 @@ typedef struct tidesdb_compaction_info {
   tidesdb_slice name;   /* of the family */
   tidesdb_slice reason; /* in capitals */
   uint64_t id;          /* ascending in the order of begin */
-  uint64_t segments_in, segments_out, bytes_in, bytes_out;
+  uint64_t tables_in, tables_out, bytes_in, bytes_out;
   uint64_t raw_bytes;   /* keys and values merged so far */
   uint64_t entries_in, entries_out;
   uint64_t begun_us, ended_us;
@@ -627,7 +627,7 @@ int tidesdb_backup(tidesdb_db *db, const char *to, int links, const tidesdb_watc
  * space in the name, one line of value); finish copies the store and completes the backup. finish gives the job up,
  * whatever it answers; abandon removes what was written. */
 int tidesdb_backup_begin(tidesdb_db *db, const char *to, int links, tidesdb_backup_job **job);
-int tidesdb_backup_moment(tidesdb_backup_job *job, const tidesdb_watch *watch, uint64_t *sequence);
+int tidesdb_backup_point(tidesdb_backup_job *job, const tidesdb_watch *watch, uint64_t *sequence);
 int tidesdb_backup_add_file(tidesdb_backup_job *job, const char *from, const char *name);
 int tidesdb_backup_note(tidesdb_backup_job *job, const char *name, const char *value);
 int tidesdb_backup_finish(tidesdb_backup_job *job, const tidesdb_watch *watch);

@@ -104,7 +104,7 @@ pub unsafe extern "C" fn tidesdb_backup_begin(
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn tidesdb_backup_moment(
+pub unsafe extern "C" fn tidesdb_backup_point(
     job: *mut BackupHandle,
     watch: *const WatchC,
     sequence: *mut u64,
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn tidesdb_backup_moment(
         // SAFETY: the crate's contract.
         let handle = unsafe { given_mut(job)? };
         // SAFETY: as above.
-        let seq = unsafe { watched(watch, |watch| handle.backup.take_moment(watch)) }?;
+        let seq = unsafe { watched(watch, |watch| handle.backup.take_point(watch)) }?;
         if !sequence.is_null() {
             // SAFETY: as above.
             unsafe { answer(sequence, seq)? };

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use tidesdb::txn::cursor::{Cursor, Scan, Start};
-use tidesdb::txn::transaction::{Missing, ReadMode};
+use tidesdb::txn::transaction::{OnMissing, ReadMode};
 use tidesdb::Error;
 
 use crate::error::{guard, NOT_FOUND, OK, PEEKED, SKIPPED};
@@ -190,11 +190,11 @@ pub unsafe extern "C" fn tidesdb_get(
         let txn = unsafe { owner.txn() };
         handle.forget_batch();
         let mode = mode as u32;
-        let missing = if mode & BY_ENTRY != 0 { Missing::Forget } else { Missing::Keep };
+        let on_missing = if mode & BY_ENTRY != 0 { OnMissing::Forget } else { OnMissing::Keep };
         let (mode, skip, peek) = read_mode(mode & !BY_ENTRY)?;
         let read = match peek {
-            true => handle.inner.get_or_peek(txn, key, mode, missing),
-            false => handle.inner.get(txn, key, mode, skip, missing),
+            true => handle.inner.get_or_peek(txn, key, mode, on_missing),
+            false => handle.inner.get(txn, key, mode, skip, on_missing),
         };
         match read {
             Ok(Some(found)) => {

@@ -109,11 +109,11 @@ pub unsafe extern "C" fn tidesdb_ddl_set_options(
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn tidesdb_ddl_renew(ddl: *mut DdlHandle, name: Slice) -> c_int {
+pub unsafe extern "C" fn tidesdb_ddl_bump(ddl: *mut DdlHandle, name: Slice) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.
         let (handle, name) = unsafe { (given_mut(ddl)?, name.bytes()) };
-        handle.ddl.renew(name)?;
+        handle.ddl.bump(name)?;
         Ok(OK)
     })
 }

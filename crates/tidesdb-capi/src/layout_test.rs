@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::{
     CompactionInfoC, CursorHandle, FamilyInfoC, FamilyOptionsC, FamilyStatsC, KeyPartC, LockInfoC, OpC,
-    OptionsC, RowC, SeekC, SegmentInfoC, Slice, StatsC, TxnInfoC, WaitObserverC, WatchC,
+    OptionsC, RowC, SeekC, Slice, StatsC, TableInfoC, TxnInfoC, WaitObserverC, WatchC,
 };
 
 /// Checks one struct: C's name, Rust's, the fields that have one name in both, then the renamed ones.
@@ -162,12 +162,12 @@ fn structs_agree_with_the_header() {
         ]
     );
     check!(c, rust, "tidesdb_key_part", KeyPartC, [bytes, size]);
-    check!(c, rust, "tidesdb_family_info", FamilyInfoC, [name, options, stats, birth, id]);
+    check!(c, rust, "tidesdb_family_info", FamilyInfoC, [name, options, stats, created_seq, id]);
     check!(
         c,
         rust,
-        "tidesdb_segment_info",
-        SegmentInfoC,
+        "tidesdb_table_info",
+        TableInfoC,
         [
             name, min_key, max_key, file, file_bytes, offset, bytes, entries, tombstones, keys, raw_bytes,
             min_seq, max_seq, family, level,
@@ -225,8 +225,8 @@ fn structs_agree_with_the_header() {
             name,
             reason,
             id,
-            segments_in,
-            segments_out,
+            tables_in,
+            tables_out,
             bytes_in,
             bytes_out,
             raw_bytes,
@@ -244,7 +244,7 @@ fn structs_agree_with_the_header() {
     let sizes = [
         ("tidesdb_key_part", size_of::<KeyPartC>()),
         ("tidesdb_family_info", size_of::<FamilyInfoC>()),
-        ("tidesdb_segment_info", size_of::<SegmentInfoC>()),
+        ("tidesdb_table_info", size_of::<TableInfoC>()),
         ("tidesdb_lock_info", size_of::<LockInfoC>()),
         ("tidesdb_txn_info", size_of::<TxnInfoC>()),
         ("tidesdb_compaction_info", size_of::<CompactionInfoC>()),

@@ -13,8 +13,8 @@ mod cursor;
 mod ddl;
 mod error;
 mod family;
-mod insight;
-mod picture;
+mod introspection;
+mod stats;
 mod store;
 mod txn;
 
@@ -26,8 +26,8 @@ pub use cursor::*;
 pub use ddl::*;
 pub use error::*;
 pub use family::*;
-pub use insight::*;
-pub use picture::*;
+pub use introspection::*;
+pub use stats::*;
 pub use store::*;
 pub use txn::*;
 

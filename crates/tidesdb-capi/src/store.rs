@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidesdb::db::owner::StoreOwner;
-use tidesdb::lock::{Owner, WaitObserver};
+use tidesdb::db::identity::StoreIdentity;
+use tidesdb::lock::{LockOwner, WaitObserver};
 use tidesdb::options::{Options, SyncMode};
 use tidesdb::{Db, Error};
 
@@ -72,7 +72,7 @@ unsafe impl Sync for WaitObserverC {}
 struct Observer(WaitObserverC);
 
 impl WaitObserver for Observer {
-    fn wait_begins(&self, waiter: &Owner, holders: &[u64]) {
+    fn wait_begins(&self, waiter: &LockOwner, holders: &[u64]) {
         if let Some(begins) = self.0.wait_begins {
             let holders: Vec<*mut c_void> = holders.iter().map(|&cookie| cookie as *mut c_void).collect();
             // SAFETY: the caller of tidesdb_open gave a function that takes these.
@@ -82,14 +82,14 @@ impl WaitObserver for Observer {
         }
     }
 
-    fn wait_ends(&self, waiter: &Owner) {
+    fn wait_ends(&self, waiter: &LockOwner) {
         if let Some(ends) = self.0.wait_ends {
             // SAFETY: as above.
             unsafe { ends(self.0.context, waiter.cookie() as *mut c_void) };
         }
     }
 
-    fn gaps_conflict(&self, a: &Owner, b: &Owner) -> bool {
+    fn gaps_conflict(&self, a: &LockOwner, b: &LockOwner) -> bool {
         self.0.gaps_conflict.is_none_or(|conflict| {
             // SAFETY: as above.
             unsafe { conflict(self.0.context, a.cookie() as *mut c_void, b.cookie() as *mut c_void) != 0 }
@@ -164,7 +164,7 @@ unsafe fn options_of(c: &OptionsC) -> Result<Options, Error> {
     if !c.owner.is_null() {
         // SAFETY: the crate's contract.
         let text = unsafe { CStr::from_ptr(c.owner) }.to_string_lossy();
-        options.owner = Some(StoreOwner::parse(&text));
+        options.identity = Some(StoreIdentity::parse(&text));
     }
     if let Some(log) = c.log {
         let context = c.log_context as usize;

@@ -6,8 +6,10 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidesdb::lock::{Owner, TableMode};
-use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, Mood, SavepointId, Transaction};
+use tidesdb::lock::{LockOwner, TableMode};
+use tidesdb::txn::transaction::{
+    Change, ChangeKind, Isolation, SavepointId, Transaction, TransactionOptions,
+};
 use tidesdb::{Db, Error};
 
 use crate::error::{fail, guard, guard_shared, OK};
@@ -18,7 +20,7 @@ use crate::{answer, bytes, given, Slice};
 /// `tidesdb_txn`. Kills come from other threads and touch `db` and `owner` alone.
 pub struct TxnHandle {
     pub(crate) db: Db,
-    owner: Arc<Owner>,
+    owner: Arc<LockOwner>,
     inner: UnsafeCell<Transaction>,
 }
 
@@ -33,7 +35,7 @@ impl TxnHandle {
         unsafe { &mut *self.inner.get() }
     }
 
-    /// Sets what pictures of transactions and locks call the session.
+    /// Sets what listings of transactions and dumps of locks call the session.
     pub(crate) fn set_session(&self, session: u64) {
         self.owner.set_session(session);
     }
@@ -136,7 +138,7 @@ pub unsafe extern "C" fn tidesdb_txn_begin(txn: *mut TxnHandle, level: c_int, fl
         if flags > 63 {
             return Err(Error::InvalidArgument(format!("{flags:#x} has unknown flags of a transaction")));
         }
-        let mood = Mood {
+        let options = TransactionOptions {
             isolation: isolation(level)?,
             optimistic: flags & 1 != 0,
             unlocked: flags & 2 != 0,
@@ -146,7 +148,7 @@ pub unsafe extern "C" fn tidesdb_txn_begin(txn: *mut TxnHandle, level: c_int, fl
             oldest_view: flags & 32 != 0,
         };
         // SAFETY: the crate's contract.
-        unsafe { transaction(txn)? }.begin(mood)?;
+        unsafe { transaction(txn)? }.begin(options)?;
         Ok(OK)
     })
 }
@@ -331,7 +333,7 @@ pub unsafe extern "C" fn tidesdb_txn_prepare_dormant(
             let size = xid.len();
             return Err(Error::InvalidArgument(format!("an xid of {size} bytes is not of 1 to {MAX_XID}")));
         }
-        txn.prepare_dormant(xid)?;
+        txn.prepare_xa(xid)?;
         Ok(OK)
     })
 }
@@ -442,8 +444,8 @@ unsafe fn change_of<'a>(handle: &TxnHandle, op: &'a OpC) -> Result<Change<'a>, E
     // SAFETY: as above.
     let family = unsafe { given(op.family)? };
     handle.check_store(family)?;
-    let (lock, neutral) = (op.flags & 1 != 0, op.flags & 2 != 0);
-    Ok(Change { family: &family.family, key, kind, lock, neutral, expiry: op.expiry })
+    let (lock, count_unchanged) = (op.flags & 1 != 0, op.flags & 2 != 0);
+    Ok(Change { family: &family.family, key, kind, lock, count_unchanged, expiry: op.expiry })
 }
 
 /// See the header.

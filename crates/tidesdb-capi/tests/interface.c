@@ -1072,10 +1072,10 @@ static void ddl_groups(void) {
   OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
   reads(cursor, txn, "k", "v");
 
-  /* A family that is renewed is out of reach of older snapshots, and of no other. */
+  /* A family that is bumped is out of reach of older snapshots, and of no other. */
   OK(tidesdb_ddl_begin(db, &ddl));
-  OK(tidesdb_ddl_renew(ddl, slice("db/b")));
-  IS(TIDESDB_NO_SUCH_FAMILY, tidesdb_ddl_renew(ddl, slice("db/z")));
+  OK(tidesdb_ddl_bump(ddl, slice("db/b")));
+  IS(TIDESDB_NO_SUCH_FAMILY, tidesdb_ddl_bump(ddl, slice("db/z")));
   OK(tidesdb_ddl_commit(ddl));
   IS(TIDESDB_SNAPSHOT_TOO_OLD, get(cursor, txn, "k", TIDESDB_READ_SNAPSHOT, &value));
   tidesdb_cursor_reset(cursor);
@@ -1528,7 +1528,7 @@ static void backups(void) {
   IS(TIDESDB_BUSY, tidesdb_backup_begin(db, again, 0, &other));
   CHECK(!other);
   IS(TIDESDB_BUSY, tidesdb_backup(db, again, 0, NULL));
-  OK(tidesdb_backup_moment(job, NULL, &sequence));
+  OK(tidesdb_backup_point(job, NULL, &sequence));
   CHECK(sequence > 0);
   txn = begin_txn(db);
   OK(put(txn, family, "behind", "2"));

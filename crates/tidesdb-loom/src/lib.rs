@@ -22,7 +22,7 @@ mod iter {
 
     #[derive(Debug, Default, PartialEq)]
     pub struct LiveSnapshots {
-        pub claim: Seq,
+        pub scan_bound: Seq,
         pub held: Vec<Seq>,
         pub expired_at: u64,
     }
@@ -30,7 +30,7 @@ mod iter {
 
 #[path = "../../tidesdb/src/lock"]
 mod lock {
-    mod handover;
+    mod wait_cell;
 }
 
 #[path = "../../tidesdb/src/memtable"]
@@ -44,15 +44,15 @@ mod memtable {
 
 #[path = "../../tidesdb/src/txn"]
 mod txn {
-    mod dead_ranges;
-    mod frontier;
+    mod deleted_range_cache;
     mod snapshot;
+    mod visible_seq;
 }
 
 #[path = "../../tidesdb/src/wal"]
 mod wal {
-    mod handover;
-    mod inflight;
+    mod leader_queue;
+    mod pending_writes;
 
     /// What `inflight` needs of it.
     mod writer {
@@ -63,8 +63,8 @@ mod wal {
 /// A model in a file that is not named above would never run.
 #[test]
 fn every_file_with_a_model_is_here() {
-    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tidesdb/src");
-    let mut folders = vec![source.clone()];
+    let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tidesdb/src");
+    let mut folders = vec![sources.clone()];
     let mut models = 0;
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).expect("lists") {
@@ -77,7 +77,7 @@ fn every_file_with_a_model_is_here() {
                 continue;
             }
             models += 1;
-            let within = path.strip_prefix(&source).expect("below").with_extension("");
+            let within = path.strip_prefix(&sources).expect("below").with_extension("");
             let folder = within.parent().expect("in a folder").display().to_string();
             let module = format!("    mod {};", within.file_name().expect("a name").to_string_lossy());
             let here = include_str!("lib.rs").split("\n}").any(|block| {

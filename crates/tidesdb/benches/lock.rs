@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{criterion_group, criterion_main, BatchSize, Criterion, Throughput};
-use tidesdb::lock::{LockManager, Mode, MonotonicClock, Owner, Policy, TableMode};
+use tidesdb::lock::{LockManager, LockOwner, Mode, MonotonicClock, Policy, TableMode};
 
 fn manager() -> LockManager {
     LockManager::new(None, Arc::new(MonotonicClock::default()))
@@ -21,7 +21,7 @@ fn key16(i: u64) -> [u8; 16] {
 }
 
 /// One lock on a key after the other, given back at once.
-fn measure(c: &mut Criterion, name: &str, locks: &LockManager, owner: &Arc<Owner>) {
+fn measure(c: &mut Criterion, name: &str, locks: &LockManager, owner: &Arc<LockOwner>) {
     locks.lock_table(owner, 1, TableMode::IntentExclusive, Policy::NoWait).expect("IX is free");
     let mut i = 0u64;
     c.bench_function(name, |b| {
@@ -39,13 +39,13 @@ fn measure(c: &mut Criterion, name: &str, locks: &LockManager, owner: &Arc<Owner
 fn lock_and_unlock(c: &mut Criterion) {
     for (name, background) in [("empty", 0u64), ("1000 held", 1000), ("100000 held", 100_000)] {
         let locks = manager();
-        let others = Owner::new(1);
+        let others = LockOwner::new(1);
         for i in 0..background {
             locks
                 .lock_point(&others, 1, &key16(i * 2 + 1), Mode::Exclusive, Policy::NoWait)
                 .expect("nobody else locks");
         }
-        let owner = Owner::new(2);
+        let owner = LockOwner::new(2);
         measure(c, &format!("lock and unlock, 16 bytes, {name}"), &locks, &owner);
         locks.unlock_all(&others);
     }
@@ -55,7 +55,7 @@ fn transactions(c: &mut Criterion) {
     let mut group = c.benchmark_group("transaction");
     for keys in [1u64, 10, 100] {
         let locks = manager();
-        let owner = Owner::new(1);
+        let owner = LockOwner::new(1);
         let mut i = 0u64;
         group.throughput(Throughput::Elements(keys));
         group.bench_function(format!("IX, {keys} keys of 8 bytes, unlock_all"), |b| {
@@ -77,7 +77,7 @@ fn transactions(c: &mut Criterion) {
     group.bench_function("a new owner, 10 keys", |b| {
         let locks = manager();
         b.iter_batched(
-            || Owner::new(1),
+            || LockOwner::new(1),
             |owner| {
                 for i in 0..10u64 {
                     locks
@@ -96,7 +96,7 @@ fn transactions(c: &mut Criterion) {
 fn ranges(c: &mut Criterion) {
     for others in [1u64, 16] {
         let locks = manager();
-        let holders: Vec<_> = (0..others).map(Owner::new).collect();
+        let holders: Vec<_> = (0..others).map(LockOwner::new).collect();
         for holder in &holders {
             for i in 0..10u64 {
                 let (from, to) = (key16(i * 2 + 1), key16(i * 2 + 1));
@@ -106,12 +106,12 @@ fn ranges(c: &mut Criterion) {
                     .expect("ranges do not conflict");
             }
         }
-        let owner = Owner::new(100);
+        let owner = LockOwner::new(100);
         measure(c, &format!("lock and unlock beside 10 ranges of {others} others"), &locks, &owner);
         holders.iter().for_each(|holder| locks.unlock_all(holder));
     }
     let locks = manager();
-    let owner = Owner::new(1);
+    let owner = LockOwner::new(1);
     let mut i = 0u64;
     c.bench_function("a scan's range grows by a row", |b| {
         b.iter(|| {

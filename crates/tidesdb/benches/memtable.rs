@@ -1,5 +1,5 @@
 //! What memtable operations cost: 300,000 16-byte keys with 100-byte values in random order (the setting
-//! of `measured.md`), the same in ascending order, and scans.
+//! of `docs/measured.md`), the same in ascending order, and scans.
 //!
 //! `cargo bench --bench memtable`; single-threaded but for the inserts that say otherwise. Measured is
 //! the CPU time of the process, all threads together, so that a shared machine disturbs it less.
@@ -17,8 +17,8 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
-use tidesdb::iter::Source;
-use tidesdb::memtable::{ArenaPool, Generation};
+use tidesdb::iter::InternalIterator;
+use tidesdb::memtable::{ArenaPool, Memtable};
 use tidesdb::types::{Kind, MAX_SEQ};
 
 /// CPU time of the process.
@@ -90,12 +90,12 @@ fn pool() -> ArenaPool {
     pool
 }
 
-fn fill(pool: &ArenaPool, keys: &[[u8; 16]]) -> Arc<Generation> {
-    let generation = Arc::new(Generation::new(1, pool.clone()));
+fn fill(pool: &ArenaPool, keys: &[[u8; 16]]) -> Arc<Memtable> {
+    let memtable = Arc::new(Memtable::new(1, pool.clone()));
     for (i, key) in keys.iter().enumerate() {
-        generation.insert(1, key, i as u64 + 1, Kind::PUT, &VALUE, &NOT_DONE, i as u64);
+        memtable.insert(1, key, i as u64 + 1, Kind::PUT, &VALUE, &NOT_DONE, i as u64);
     }
-    generation
+    memtable
 }
 
 fn inserts(c: &mut Criterion<CpuTime>) {
@@ -111,12 +111,12 @@ fn inserts(c: &mut Criterion<CpuTime>) {
             b.iter_batched(
                 || (),
                 |()| {
-                    let generation = Generation::new(1, pool.clone());
+                    let memtable = Memtable::new(1, pool.clone());
                     for (i, key) in keys.iter().enumerate() {
-                        assert!(generation.get(1, key, MAX_SEQ).is_none());
-                        generation.insert(1, key, i as u64 + 1, Kind::PUT, &VALUE, &NOT_DONE, i as u64);
+                        assert!(memtable.get(1, key, MAX_SEQ).is_none());
+                        memtable.insert(1, key, i as u64 + 1, Kind::PUT, &VALUE, &NOT_DONE, i as u64);
                     }
-                    generation
+                    memtable
                 },
                 BatchSize::PerIteration,
             )
@@ -126,21 +126,13 @@ fn inserts(c: &mut Criterion<CpuTime>) {
     for threads in [1, 2] {
         group.bench_function(format!("random, {threads} threads"), |b| {
             b.iter(|| {
-                let generation = Generation::new(1, pool.clone());
+                let memtable = Memtable::new(1, pool.clone());
                 std::thread::scope(|scope| {
                     for chunk in keys.chunks(KEYS.div_ceil(threads)) {
-                        let generation = &generation;
+                        let memtable = &memtable;
                         scope.spawn(move || {
                             for (i, key) in chunk.iter().enumerate() {
-                                generation.insert(
-                                    1,
-                                    key,
-                                    i as u64 + 1,
-                                    Kind::PUT,
-                                    &VALUE,
-                                    &NOT_DONE,
-                                    i as u64,
-                                );
+                                memtable.insert(1, key, i as u64 + 1, Kind::PUT, &VALUE, &NOT_DONE, i as u64);
                             }
                         });
                     }
@@ -154,23 +146,23 @@ fn inserts(c: &mut Criterion<CpuTime>) {
 fn reads(c: &mut Criterion<CpuTime>) {
     let pool = pool();
     let keys = random_keys(1);
-    let generation = fill(&pool, &keys);
+    let memtable = fill(&pool, &keys);
     let mut order = keys.clone();
     order.shuffle(&mut StdRng::seed_from_u64(2));
     let mut group = c.benchmark_group("read");
     group.sample_size(20);
     let mut next = order.iter().cycle();
     group.bench_function("get, random", |b| {
-        b.iter(|| generation.get(1, black_box(next.next().unwrap()), MAX_SEQ))
+        b.iter(|| memtable.get(1, black_box(next.next().unwrap()), MAX_SEQ))
     });
     let absent = random_keys(3);
     let mut next = absent.iter().cycle();
     group.bench_function("get, absent", |b| {
-        b.iter(|| generation.get(1, black_box(next.next().unwrap()), MAX_SEQ))
+        b.iter(|| memtable.get(1, black_box(next.next().unwrap()), MAX_SEQ))
     });
     // The 16 MB of a smaller write buffer, keys of 8 bytes.
     let short: Vec<[u8; 8]> = (0..70_000u64).map(|i| ((2 * i) | (259 << 32)).to_be_bytes()).collect();
-    let small = Generation::new(1, pool.clone());
+    let small = Memtable::new(1, pool.clone());
     for (i, key) in short.iter().enumerate() {
         small.insert(1, key, i as u64 + 1, Kind::PUT, &VALUE, &NOT_DONE, i as u64);
     }
@@ -186,33 +178,32 @@ fn reads(c: &mut Criterion<CpuTime>) {
     });
     let mut next = order.iter().cycle();
     group.bench_function("seek and ten steps, random", |b| {
-        let mut source = generation.source(1, MAX_SEQ).unwrap();
+        let mut iter = memtable.iter(1, MAX_SEQ).unwrap();
         b.iter(|| {
-            source.seek(next.next().unwrap()).unwrap();
+            iter.seek(next.next().unwrap()).unwrap();
             let mut bytes = 0;
             for _ in 0..10 {
-                if !source.valid() {
+                if !iter.valid() {
                     break;
                 }
-                bytes += source.entry().value.len();
-                source.next().unwrap();
+                bytes += iter.entry().value.len();
+                iter.next().unwrap();
             }
             bytes
         });
     });
     let ascending = fill(&pool, &ascending_keys());
     group.throughput(Throughput::Elements(KEYS as u64));
-    for (name, generation) in
-        [("scan, inserted at random", &generation), ("scan, inserted in order", &ascending)]
+    for (name, memtable) in [("scan, inserted at random", &memtable), ("scan, inserted in order", &ascending)]
     {
         group.bench_function(name, |b| {
             b.iter(|| {
-                let mut source = generation.source(1, MAX_SEQ).unwrap();
-                source.seek_to_first().unwrap();
+                let mut iter = memtable.iter(1, MAX_SEQ).unwrap();
+                iter.seek_to_first().unwrap();
                 let mut rows = 0;
-                while source.valid() {
-                    rows += black_box(source.entry().value).len();
-                    source.next().unwrap();
+                while iter.valid() {
+                    rows += black_box(iter.entry().value).len();
+                    iter.next().unwrap();
                 }
                 rows
             });
@@ -220,12 +211,12 @@ fn reads(c: &mut Criterion<CpuTime>) {
     }
     group.bench_function("scan backwards, inserted at random", |b| {
         b.iter(|| {
-            let mut source = generation.source(1, MAX_SEQ).unwrap();
-            source.seek_to_last().unwrap();
+            let mut iter = memtable.iter(1, MAX_SEQ).unwrap();
+            iter.seek_to_last().unwrap();
             let mut rows = 0;
-            while source.valid() {
-                rows += black_box(source.entry().value).len();
-                source.prev().unwrap();
+            while iter.valid() {
+                rows += black_box(iter.entry().value).len();
+                iter.prev().unwrap();
             }
             rows
         });
@@ -246,16 +237,16 @@ fn updates(c: &mut Criterion<CpuTime>) {
             order.shuffle(&mut StdRng::seed_from_u64(2));
             b.iter_batched(
                 || fill(&pool, &keys),
-                |generation| {
+                |memtable| {
                     let mut seq = KEYS as u64;
                     for key in &order {
                         seq += 1;
                         if read {
-                            black_box(generation.get(1, key, MAX_SEQ));
+                            black_box(memtable.get(1, key, MAX_SEQ));
                         }
-                        generation.insert(1, key, seq, Kind::PUT, &VALUE, &NOT_DONE, seq - 1);
+                        memtable.insert(1, key, seq, Kind::PUT, &VALUE, &NOT_DONE, seq - 1);
                     }
-                    generation
+                    memtable
                 },
                 BatchSize::PerIteration,
             );

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb::{
-    Cursor, Db, Error, Family, FamilyOptions, Mood, Options, ReadMode, Result, Scan, Start, Transaction,
+    Cursor, Db, Error, Family, FamilyOptions, Options, ReadMode, Result, Scan, Start, Transaction,
+    TransactionOptions,
 };
 
 fn main() -> Result<()> {
@@ -34,14 +35,14 @@ fn tour(dir: &Path) -> Result<()> {
 
     // All of a transaction or nothing, over any number of families.
     let mut txn = db.transaction();
-    txn.begin(Mood::default())?;
+    txn.begin(TransactionOptions::default())?;
     for (name, moons) in [("earth", "1"), ("jupiter", "95"), ("mars", "2"), ("saturn", "146")] {
         txn.put(&planets, name.as_bytes(), moons.as_bytes())?;
     }
     txn.commit()?;
     println!("committed four planets");
 
-    txn.begin(Mood::default())?;
+    txn.begin(TransactionOptions::default())?;
     let mars = txn.get(&planets, b"mars", ReadMode::Snapshot)?;
     println!("mars has {} moons", text(mars.as_deref().unwrap_or(b"no known")));
     print!("forward: ");
@@ -52,7 +53,7 @@ fn tour(dir: &Path) -> Result<()> {
 
     // The first plain read took the snapshot: others' commits do not move it.
     let mut other = db.transaction();
-    other.begin(Mood::default())?;
+    other.begin(TransactionOptions::default())?;
     other.put(&planets, b"mars", b"3")?;
     other.commit()?;
     let seen = txn.get(&planets, b"mars", ReadMode::Snapshot)?.unwrap_or_default();
@@ -67,7 +68,7 @@ fn tour(dir: &Path) -> Result<()> {
     txn.rollback()?;
 
     // A locking read waits for others instead, reads the newest, and keeps it from changing.
-    txn.begin(Mood::default())?;
+    txn.begin(TransactionOptions::default())?;
     let moons = txn.get(&planets, b"mars", ReadMode::Exclusive)?.unwrap_or_default();
     txn.put(&planets, b"mars", &[&moons[..], b"?"].concat())?;
     txn.commit()?;
@@ -79,7 +80,7 @@ fn tour(dir: &Path) -> Result<()> {
     let db = Db::open(dir, Options::default())?;
     let planets = db.family(b"planets")?;
     let mut txn = db.transaction();
-    txn.begin(Mood::default())?;
+    txn.begin(TransactionOptions::default())?;
     print!("opened again: ");
     scan(&db, &planets, &mut txn, &Scan { start: Start::First, ..Scan::default() })?;
     drop((txn, planets));

@@ -87,7 +87,7 @@ pub enum Error {
         /// The option that the bound follows.
         variable: &'static str,
     },
-    /// The disk is full.
+    /// The disk is full, or the quota of whoever runs the store.
     #[error("the disk is full: {0}")]
     DiskFull(String),
     /// The log failed after the commit was written: whether it survives is known after a restart.
@@ -99,7 +99,7 @@ impl Error {
     /// An I/O error with its context.
     pub fn io(op: &'static str, path: impl Into<PathBuf>, source: std::io::Error) -> Error {
         let path = path.into();
-        if source.raw_os_error() == Some(libc::ENOSPC) {
+        if matches!(source.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT)) {
             return Error::DiskFull(format!("{op} of {}", path.display()));
         }
         Error::Io { op, path, source }
@@ -108,5 +108,18 @@ impl Error {
     /// Damage found in a file.
     pub fn corruption(path: impl Into<PathBuf>, offset: u64, what: impl Into<String>) -> Error {
         Error::Corruption { path: path.into(), offset, what: what.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_that_is_used_up_is_a_full_disk() {
+        for code in [libc::ENOSPC, libc::EDQUOT] {
+            let error = Error::io("write", "/f", std::io::Error::from_raw_os_error(code));
+            assert!(matches!(error, Error::DiskFull(_)), "{error:?}");
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! all of it or nothing.
 //!
 //! ```
-//! use tidesdb::{Db, FamilyOptions, Mood, Options, ReadMode, Scan, Start};
+//! use tidesdb::{Db, FamilyOptions, TransactionOptions, Options, ReadMode, Scan, Start};
 //!
 //! # fn main() -> tidesdb::Result<()> {
 //! # let dir = tempfile::tempdir().expect("a temporary directory");
@@ -14,13 +14,13 @@
 //! let fruit = db.create_family(b"fruit", FamilyOptions::default())?;
 //!
 //! let mut txn = db.transaction();
-//! txn.begin(Mood::default())?;
+//! txn.begin(TransactionOptions::default())?;
 //! txn.put(&fruit, b"apple", b"red")?;
 //! txn.put(&fruit, b"banana", b"yellow")?;
 //! txn.commit()?;
 //!
 //! // The same object begins the next transaction.
-//! txn.begin(Mood::default())?;
+//! txn.begin(TransactionOptions::default())?;
 //! assert_eq!(txn.get(&fruit, b"apple", ReadMode::Snapshot)?.as_deref(), Some(&b"red"[..]));
 //! assert_eq!(txn.get(&fruit, b"cherry", ReadMode::Snapshot)?, None);
 //!
@@ -64,18 +64,17 @@
 //!
 //! # The house
 //!
-//! Each module uses only those before it in this list: `error`, `options`, `types`, `expiry`; [`io`] (the one trait
-//! to the disk, and the faulty disk of the tests); [`format`](mod@format); [`cache`]; [`memtable`]; [`wal`];
-//! [`table`]; [`version`] (manifest, live segments); [`iter`]; [`flush`], [`compaction`]; [`lock`];
+//! Each module uses only those before it in this list: `error`, `options`, `types`, `ttl`; [`io`] (the one trait
+//! to the disk, and the faulty disk of the tests); [`format`](mod@format); [`cache`]; [`iter`] (merging, pruning);
+//! [`memtable`]; [`wal`]; [`table`]; [`version`] (manifest, live tables); [`flush`], [`compaction`]; [`lock`];
 //! [`txn`]; [`db`]; [`backup`]. What they write to disk is described byte by byte in `docs/format.md`, how they
-//! work together in `docs/design/0001-house-and-protocols.md`.
+//! work together in `docs/architecture.md` and `docs/protocols.md`.
 
 pub mod backup;
 pub mod cache;
 pub mod compaction;
 pub mod db;
 pub mod error;
-pub(crate) mod expiry;
 pub mod flush;
 pub mod format;
 pub mod io;
@@ -84,6 +83,7 @@ pub mod lock;
 pub mod memtable;
 pub mod options;
 pub mod table;
+pub(crate) mod ttl;
 pub mod txn;
 pub mod types;
 pub mod version;
@@ -96,4 +96,4 @@ pub use db::Db;
 pub use error::{Error, Result};
 pub use options::{FamilyOptions, Options, SyncMode};
 pub use txn::cursor::{Cursor, Scan, Start};
-pub use txn::transaction::{Change, ChangeKind, Isolation, Mood, ReadMode, Transaction};
+pub use txn::transaction::{Change, ChangeKind, Isolation, ReadMode, Transaction, TransactionOptions};

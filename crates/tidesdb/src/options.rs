@@ -118,7 +118,7 @@ pub struct Options {
     pub base_level_size: u64,
     /// Deleted keys in a row that a scan makes known to later ones, which jump over them; after a quarter of so
     /// many a scan asks whether more are known.
-    pub dead_run: u32,
+    pub deleted_run: u32,
     /// Name of the option that sets the write buffer's size, for messages.
     pub write_buffer_variable: &'static str,
     /// Finish outstanding compactions when the store is closed.
@@ -127,7 +127,7 @@ pub struct Options {
     pub flush_on_close: bool,
     /// Who the store belongs to: written into it when it is made, and another owner is refused. `None`:
     /// nobody in particular.
-    pub owner: Option<crate::db::owner::StoreOwner>,
+    pub identity: Option<crate::db::identity::StoreIdentity>,
     /// Where the engine's log goes; `None`: nowhere.
     pub log: Option<LogSink>,
 }
@@ -148,11 +148,11 @@ impl Default for Options {
             max_open_files: 256,
             target_file_size: 32 << 20,
             base_level_size: 128 << 20,
-            dead_run: 64,
+            deleted_run: 64,
             write_buffer_variable: "write_buffer_size",
             finish_compactions_on_close: false,
             flush_on_close: false,
-            owner: None,
+            identity: None,
             log: None,
         }
     }
@@ -182,9 +182,9 @@ pub struct FamilyOptions {
     pub level_size_ratio: u32,
     /// Least number of levels.
     pub min_levels: u32,
-    /// Tombstones per 10,000 entries from which a segment is compacted early; 0: off.
+    /// Tombstones per 10,000 entries from which a table is compacted early; 0: off.
     pub tombstone_density_trigger: u32,
-    /// Entries below which a segment's tombstone density does not count.
+    /// Entries below which a table's tombstone density does not count.
     pub tombstone_density_min_entries: u64,
     /// Strictest sync mode that commits touching this family ask for; `None`: the store's.
     pub sync_mode: Option<SyncMode>,
@@ -268,7 +268,7 @@ impl Options {
         bound("compaction_threads", self.compaction_threads as u64, 0, 64)?;
         bound("max_open_files", self.max_open_files as u64, 4, 1 << 20)?;
         bound("target_file_size", self.target_file_size, 1 << 10, 1 << 40)?;
-        bound("dead_run", self.dead_run.into(), 1, 1 << 20)?;
+        bound("deleted_run", self.deleted_run.into(), 1, 1 << 20)?;
         bound("sync_interval_us", self.sync_interval_us, 1, 3_600_000_000)
     }
 }

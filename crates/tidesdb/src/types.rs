@@ -18,8 +18,9 @@ pub const DICTIONARY: FamilyId = 0;
 /// Number of a file of a store; never reused in the life of a store.
 pub type FileNo = u64;
 
-/// Number of a memtable generation; grows with every rotation. Merges order sources by it.
-pub type GenerationId = u64;
+/// Number of a memtable, and of a run of level 0 that was made of it (its generation); grows with every rotation. A
+/// merge orders its inputs by it.
+pub type MemtableId = u64;
 
 /// Longest user key in bytes.
 pub const MAX_KEY_LEN: usize = 64 * 1024;
@@ -71,7 +72,7 @@ pub enum Op {
 
 /// The kind byte of an entry, as it stands in logs, memtables and blocks: the operation in the low
 /// three bits, then one bit each for "may overwrite", "has an expiry" and "value is a value-log
-/// pointer". The two highest bits are zero; the log has an [`Effect`] there.
+/// pointer". The two highest bits are zero; the log has an [`CountEffect`] there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Kind(u8);
 
@@ -117,7 +118,7 @@ impl Kind {
         self.0 & Self::OP != Op::Put as u8
     }
 
-    /// Whether an older entry of the key may exist below a put (`protocols.md` 3.5).
+    /// Whether an older entry of the key may exist below a put (`docs/protocols.md` 3.5).
     pub const fn may_overwrite(self) -> bool {
         self.0 & Self::MAY_OVERWRITE != 0
     }
@@ -163,24 +164,24 @@ impl fmt::Debug for Kind {
 /// byte of an entry's kind, and nowhere else: memtables count as entries come in, files have no need of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Effect {
-    /// Nothing: who wrote it did not say. (Builds before the first that counts; it makes a count doubtful.)
-    Untold = 0,
+pub enum CountEffect {
+    /// Nothing: who wrote it did not say. (Builds before the first that counts; it leaves the change uncounted.)
+    Unknown = 0,
     /// The number stays: a put over a live entry, a deletion of what is not there.
-    Neutral = 1,
+    Unchanged = 1,
     /// A put is one row more, a deletion one less.
     Counts = 2,
 }
 
-impl Effect {
+impl CountEffect {
     const SHIFT: u32 = 6;
 
     /// Of a change of a key that existed before it or did not.
-    pub const fn of(kind: Kind, was_live: bool) -> Effect {
+    pub const fn of(kind: Kind, was_live: bool) -> CountEffect {
         if kind.is_tombstone() != was_live {
-            Effect::Neutral
+            CountEffect::Unchanged
         } else {
-            Effect::Counts
+            CountEffect::Counts
         }
     }
 
@@ -190,11 +191,11 @@ impl Effect {
     }
 
     /// What a byte of an entry in the log stands for, or `None` if no version of the format knows it.
-    pub const fn from_log_byte(byte: u8) -> Option<(Kind, Effect)> {
+    pub const fn from_log_byte(byte: u8) -> Option<(Kind, CountEffect)> {
         let effect = match byte >> Self::SHIFT {
-            0 => Effect::Untold,
-            1 => Effect::Neutral,
-            2 => Effect::Counts,
+            0 => CountEffect::Unknown,
+            1 => CountEffect::Unchanged,
+            2 => CountEffect::Counts,
             _ => return None,
         };
         match Kind::from_byte(byte & ((1 << Self::SHIFT) - 1)) {
@@ -204,49 +205,52 @@ impl Effect {
     }
 
     /// What it adds.
-    pub const fn tally(self, kind: Kind) -> Tally {
+    pub const fn row_count(self, kind: Kind) -> RowCount {
         match self {
-            Effect::Untold => Tally { rows: 0, doubt: 1 },
-            Effect::Neutral => Tally::ZERO,
-            Effect::Counts if kind.is_tombstone() => Tally { rows: -1, doubt: 0 },
-            Effect::Counts => Tally { rows: 1, doubt: 0 },
+            CountEffect::Unknown => RowCount { rows: 0, uncounted: 1 },
+            CountEffect::Unchanged => RowCount::ZERO,
+            CountEffect::Counts if kind.is_tombstone() => RowCount { rows: -1, uncounted: 0 },
+            CountEffect::Counts => RowCount { rows: 1, uncounted: 0 },
         }
     }
 }
 
 /// A part of the count of a family's rows: of a memtable, of a commit's runs, of what is in files. The count is
-/// their sum, and known when no doubt is left in it. Sums only, so that parts may be added in any order.
+/// their sum, and known when no change is uncounted. Sums only, so that parts may be added in any order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Tally {
+pub struct RowCount {
     /// Rows that came, less those that went.
     pub rows: i64,
     /// Changes that did not say what they do to the number, less those that a scan has made up for.
-    pub doubt: i64,
+    pub uncounted: i64,
 }
 
-impl Tally {
+impl RowCount {
     /// Nothing.
-    pub const ZERO: Tally = Tally { rows: 0, doubt: 0 };
+    pub const ZERO: RowCount = RowCount { rows: 0, uncounted: 0 };
 
     /// What is to be added to this one to get `to`.
     #[must_use]
-    pub const fn distance(self, to: Tally) -> Tally {
-        Tally { rows: to.rows.wrapping_sub(self.rows), doubt: to.doubt.wrapping_sub(self.doubt) }
+    pub const fn distance(self, to: RowCount) -> RowCount {
+        RowCount {
+            rows: to.rows.wrapping_sub(self.rows),
+            uncounted: to.uncounted.wrapping_sub(self.uncounted),
+        }
     }
 
     /// The number of rows, if it is known.
     pub const fn known(self) -> Option<u64> {
-        match (self.doubt, self.rows) {
+        match (self.uncounted, self.rows) {
             (0, rows) if rows >= 0 => Some(rows as u64),
             _ => None,
         }
     }
 }
 
-impl std::ops::AddAssign for Tally {
-    fn add_assign(&mut self, other: Tally) {
+impl std::ops::AddAssign for RowCount {
+    fn add_assign(&mut self, other: RowCount) {
         self.rows = self.rows.wrapping_add(other.rows);
-        self.doubt = self.doubt.wrapping_add(other.doubt);
+        self.uncounted = self.uncounted.wrapping_add(other.uncounted);
     }
 }
 
@@ -281,7 +285,7 @@ mod tests {
             }
         }
         for byte in 0..=255u8 {
-            match Effect::from_log_byte(byte) {
+            match CountEffect::from_log_byte(byte) {
                 Some((kind, effect)) => assert_eq!(effect.log_byte(kind), byte),
                 None => assert!(byte >= 0xc0 || Kind::from_byte(byte & 0x3f).is_none()),
             }

@@ -13,7 +13,7 @@ use tidesdb::error::Result;
 use tidesdb::io::FaultyDisk;
 use tidesdb::io::{DirectoryLock, Disk, File, OpenMode};
 use tidesdb::options::{Options, SyncMode};
-use tidesdb::txn::transaction::Mood;
+use tidesdb::txn::transaction::TransactionOptions;
 use tidesdb::{Db, Error};
 
 /// A disk on which opening a table file waits while the gate is shut.
@@ -159,7 +159,7 @@ fn a_kill_ends_a_commit_that_waits_for_memory() {
                         return (n, error, ended);
                     }
                     n += 1;
-                    txn.begin(Mood::default()).expect("begins");
+                    txn.begin(TransactionOptions::default()).expect("begins");
                 }
             });
             eventually("a commit waits", || db.stats().backpressure_waits > waits);

@@ -19,7 +19,7 @@ use tidesdb::backup::{restore, verify, BackupOptions, Watch};
 use tidesdb::db::family::Family;
 use tidesdb::io::RealDisk;
 use tidesdb::options::{Options, SyncMode};
-use tidesdb::txn::transaction::{Isolation, Mood, ReadMode, Transaction};
+use tidesdb::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
 use tidesdb::Db;
 
 const NUMBERED: usize = 3;
@@ -71,7 +71,10 @@ fn model(upto: u64) -> Rows {
 }
 
 fn begin(db: &Db) -> Transaction {
-    let mut txn = begin_as(db, Mood { isolation: Isolation::ReadCommitted, ..Mood::default() });
+    let mut txn = begin_as(
+        db,
+        TransactionOptions { isolation: Isolation::ReadCommitted, ..TransactionOptions::default() },
+    );
     txn.set_lock_timeout(Some(Duration::from_secs(30)));
     txn.statement_begin(true, Duration::from_secs(30)).expect("statement");
     txn
@@ -264,7 +267,7 @@ fn under_writers_each_backup_restores_to_its_moment() {
             );
             let mut backup = db.begin_backup(&to, BackupOptions { links: round % 2 == 1 }).expect("begins");
             let begun = Instant::now();
-            backup.take_moment(Watch::NONE).expect("a moment");
+            backup.take_point(Watch::NONE).expect("a point");
             let held = begun.elapsed();
             // One more may be in that was not answered yet.
             let bounds = Bounds {
@@ -320,7 +323,7 @@ fn owners_files_and_notes_come_back_and_lead_nowhere_else() {
     write(&data.join("shop/db.opt"), "utf8mb4");
 
     let mut backup = db.begin_backup(&at("backup"), BackupOptions { links: true }).expect("begins");
-    backup.take_moment(Watch::NONE).expect("a moment");
+    backup.take_point(Watch::NONE).expect("a point");
     backup.add_file(&data.join("shop/t.frm"), "shop/t.frm").expect("adds");
     backup.add_file(&data.join("shop/db.opt"), "shop/db.opt").expect("adds");
     backup.note("position", "log.000007 4711").expect("notes");
@@ -354,4 +357,56 @@ fn owners_files_and_notes_come_back_and_lead_nowhere_else() {
     // A link to the store's directory is the store's directory.
     std::os::unix::fs::symlink(at("store"), at("alias")).expect("links");
     assert!(db.backup(&at("alias/inside"), BackupOptions::default(), Watch::NONE).is_err());
+}
+
+/// A restore that is interrupted leaves no half of an owner's file: the store is removed, as the message asks, and
+/// the next restore succeeds.
+#[test]
+fn an_interrupted_restore_can_be_repeated() {
+    let directory = tempfile::tempdir().expect("directory");
+    let at = |name: &str| directory.path().join(name);
+    let db = Db::open(at("store"), options()).expect("opens");
+    std::fs::create_dir_all(at("data/shop")).expect("makes");
+    for name in ["a.frm", "b.frm"] {
+        std::fs::write(at("data/shop").join(name), name).expect("writes");
+    }
+    let mut backup = db.begin_backup(&at("backup"), BackupOptions::default()).expect("begins");
+    backup.take_point(Watch::NONE).expect("a point");
+    for name in ["a.frm", "b.frm"] {
+        backup.add_file(&at("data/shop").join(name), &format!("shop/{name}")).expect("adds");
+    }
+    backup.finish(Watch::NONE).expect("finishes");
+
+    let disk = RealDisk::shared();
+    let (mut interrupted, mut stop_at) = (0, 0);
+    loop {
+        let (store, data) = (at("restored"), at("new"));
+        std::fs::create_dir_all(&data).expect("makes");
+        let asked = AtomicU64::new(0);
+        let watch = Watch { stop: &|| asked.fetch_add(1, SeqCst) >= stop_at, progress: &|_, _| {} };
+        let done = restore(&disk, &at("backup"), &store, Some(&data), watch);
+        if let Err(error) = &done {
+            assert!(matches!(error, tidesdb::Error::Interrupted), "{error}");
+            interrupted += 1;
+            if store.exists() {
+                std::fs::remove_dir_all(&store).expect("removes");
+            }
+        }
+        let ended = done.is_ok();
+        if !ended {
+            restore(&disk, &at("backup"), &store, Some(&data), Watch::NONE)
+                .unwrap_or_else(|error| panic!("after an interruption at {stop_at}: {error}"));
+        }
+        for name in ["a.frm", "b.frm"] {
+            assert_eq!(std::fs::read_to_string(data.join("shop").join(name)).expect("reads"), name);
+        }
+        assert_eq!(std::fs::read_dir(data.join("shop")).expect("lists").count(), 2, "nothing else");
+        std::fs::remove_dir_all(&store).expect("removes");
+        std::fs::remove_dir_all(&data).expect("removes");
+        if ended {
+            break;
+        }
+        stop_at += 1;
+    }
+    assert!(interrupted > 5, "{interrupted} places");
 }

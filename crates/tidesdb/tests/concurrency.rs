@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use sim::{begin_as, env, scan, Asked, Rng, Row};
 use tidesdb::db::family::Family;
 use tidesdb::options::{FamilyOptions, Options, SyncMode};
-use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, Missing, Mood, ReadMode, Transaction};
+use tidesdb::txn::transaction::{
+    Change, ChangeKind, Isolation, OnMissing, ReadMode, Transaction, TransactionOptions,
+};
 use tidesdb::{Db, Error};
 
 /// What a thread does, again and again.
@@ -83,11 +85,11 @@ impl Bench {
     }
 
     fn begin(&self, isolation: Isolation) -> Transaction {
-        self.begin_as(Mood { isolation, ..Mood::default() })
+        self.begin_as(TransactionOptions { isolation, ..TransactionOptions::default() })
     }
 
-    fn begin_as(&self, mood: Mood) -> Transaction {
-        let mut txn = begin_as(&self.db, mood);
+    fn begin_as(&self, options: TransactionOptions) -> Transaction {
+        let mut txn = begin_as(&self.db, options);
         txn.set_lock_timeout(Some(Duration::from_secs(20)));
         txn.statement_begin(true, Duration::from_secs(20)).expect("statement");
         txn
@@ -158,7 +160,7 @@ fn transfers_keep_the_sum_in_every_snapshot() {
                 return;
             }
             tried.fetch_add(1, SeqCst);
-            let mut txn = bench.begin_as(Mood { optimistic, ..Mood::default() });
+            let mut txn = bench.begin_as(TransactionOptions { optimistic, ..TransactionOptions::default() });
             let mut work = || -> Result<(), Error> {
                 let a = number(&txn.get(&family, &key(from), ReadMode::Snapshot)?.expect("there"));
                 let b = number(&txn.get(&family, &key(to), ReadMode::Snapshot)?.expect("there"));
@@ -217,7 +219,7 @@ fn a_literal_computed_from_a_read_is_never_written_over_another() {
         let add = |rng: &mut Rng| {
             let at = key(rng.below(ROWS));
             tried.fetch_add(1, SeqCst);
-            let mut txn = bench.begin_as(Mood { optimistic, ..Mood::default() });
+            let mut txn = bench.begin_as(TransactionOptions { optimistic, ..TransactionOptions::default() });
             let mut work = || -> Result<(), Error> {
                 let n = number(&txn.get(&family, &at, ReadMode::Snapshot)?.expect("there"));
                 if rng.one_in(50) {
@@ -260,7 +262,8 @@ fn autocommit_counters_meet_no_error() {
         let done = AtomicU64::new(0);
         let add = |rng: &mut Rng| {
             let at = key(rng.below(2));
-            let mut txn = bench.begin_as(Mood { isolation, optimistic, ..Mood::default() });
+            let mut txn =
+                bench.begin_as(TransactionOptions { isolation, optimistic, ..TransactionOptions::default() });
             let n =
                 number(&txn.get(&family, &at, ReadMode::Exclusive).expect("locks and reads").expect("there"));
             txn.put(&family, &at, &with_number(n + 1, rng)).expect("writes");
@@ -383,7 +386,8 @@ fn a_unique_index_has_each_value_once() {
         let change = |rng: &mut Rng| {
             let isolation =
                 *rng.pick(&[Isolation::ReadCommitted, Isolation::ReadCommitted, Isolation::RepeatableRead]);
-            let mut txn = bench.begin_as(Mood { isolation, optimistic, ..Mood::default() });
+            let mut txn =
+                bench.begin_as(TransactionOptions { isolation, optimistic, ..TransactionOptions::default() });
             let mut work = || -> Result<(), Error> {
                 for _ in 0..1 + rng.below(3) {
                     let read_committed = isolation == Isolation::ReadCommitted;
@@ -440,7 +444,7 @@ fn a_unique_index_has_each_value_once() {
 }
 
 fn change<'a>(family: &'a Arc<Family>, key: &'a [u8], kind: ChangeKind<'a>) -> Change<'a> {
-    Change { family, key, kind, lock: true, neutral: false, expiry: 0 }
+    Change { family, key, kind, lock: true, count_unchanged: false, expiry: 0 }
 }
 
 /// INSERT, UPDATE, DELETE or REPLACE of one row.
@@ -489,7 +493,7 @@ fn change_unique(
     // A locking read through the index that the statement does not use, given back as the server does.
     let mut cursor = bench.db.cursor(unique);
     let looked = key(rng.below(UNIQUE_VALUES));
-    cursor.get(txn, &looked, ReadMode::Exclusive, false, Missing::Keep)?;
+    cursor.get(txn, &looked, ReadMode::Exclusive, false, OnMissing::Keep)?;
     if read_committed {
         cursor.unlock_row(txn);
     }

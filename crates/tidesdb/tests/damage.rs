@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sim::{begin, open, rows, Row, DIR};
+use tidesdb::compaction::history::{Action, Outcome};
 use tidesdb::db::family::Family;
 use tidesdb::io::{Disk, FaultyDisk};
 use tidesdb::options::{Options, SyncMode};
@@ -170,4 +171,128 @@ fn runs_that_damage_piles_up_stop_no_writer() {
     let runs = db.family_stats(&bad).expect("counts").runs;
     assert!(runs as usize > stop, "{runs} runs, writers stop at {stop}");
     fill(&db, &good, 0, 10);
+}
+
+/// A family whose only run is small, so that the next flush would merge it, and damaged; one that is whole.
+fn small_run(disk: &FaultyDisk) -> Vec<Row> {
+    let db = open(disk, &options()).expect("opens");
+    let small = db.create_family(b"small", sim::tiny_family()).expect("creates");
+    let good = db.create_family(b"good", sim::tiny_family()).expect("creates");
+    // The dictionary's entries have a file of their own.
+    db.flush().expect("flushes");
+    fill(&db, &small, 0, 100);
+    db.flush().expect("flushes");
+    let file = files(disk).pop().expect("the newest file");
+    fill(&db, &good, 0, 100);
+    db.flush().expect("flushes");
+    let rows = rows(&db, &good).expect("reads");
+    drop((small, good));
+    db.close().expect("closes");
+    assert!(disk.exists(&file).expect("exists"));
+    assert!(disk.flip_bit(&file, 50, 3), "a block of the small family");
+    rows
+}
+
+/// A flush merges small runs of level 0 with what it writes: damage in one of them keeps neither the memtable from
+/// the disk nor the others from being written to.
+#[test]
+fn a_flush_goes_on_without_the_damaged_small_run() {
+    let disk = FaultyDisk::new(1);
+    let expected = small_run(&disk);
+    let db = open(&disk, &options()).expect("opens");
+    let (small, good) = (db.family(b"small").expect("there"), db.family(b"good").expect("there"));
+    fill(&db, &small, 50, 10);
+    fill(&db, &good, 0, 10);
+    db.flush().expect("what is in memory goes to files");
+    assert_eq!(rows(&db, &good).expect("reads"), expected);
+    let told = db.verify(&small).expect_err("the damage is still told");
+    assert!(matches!(told, Error::Corruption { .. }), "{told}");
+    db.close().expect("closes");
+}
+
+/// The same for what the log holds when the store is opened after a crash.
+#[test]
+fn a_store_with_a_damaged_small_run_opens() {
+    let disk = FaultyDisk::new(1);
+    let expected = small_run(&disk);
+    let options = Options { flush_on_close: false, ..options() };
+    let db = open(&disk, &options).expect("opens");
+    let (small, good) = (db.family(b"small").expect("there"), db.family(b"good").expect("there"));
+    fill(&db, &small, 50, 10);
+    fill(&db, &good, 0, 10);
+    drop((small, good));
+    db.close().expect("closes");
+    let db = open(&disk, &options).expect("one damaged table does not keep the others from being opened");
+    let good = db.family(b"good").expect("there");
+    assert_eq!(rows(&db, &good).expect("reads"), expected);
+    db.close().expect("closes");
+}
+
+/// Files that two families share, of which the larger was dropped: each is worth rewriting. Returns the files.
+fn sparse(disk: &FaultyDisk, names: &[(&[u8], &[u8])]) -> Vec<PathBuf> {
+    let db = open(disk, &options()).expect("opens");
+    let mut shared = Vec::new();
+    for (left, dropped) in names {
+        let left = db.create_family(left, sim::tiny_family()).expect("creates");
+        let dropped = db.create_family(dropped, sim::tiny_family()).expect("creates");
+        db.flush().expect("flushes");
+        // More than what a flush would merge with the next run.
+        fill(&db, &left, 0, 6_000);
+        (0..3).for_each(|part| fill(&db, &dropped, part * 6_000, 6_000));
+        db.flush().expect("flushes");
+        shared.push(files(disk).pop().expect("the newest file"));
+    }
+    for (_, dropped) in names {
+        let mut ddl = db.ddl().expect("begins");
+        ddl.drop_family(dropped).expect("there");
+        ddl.commit().expect("drops");
+    }
+    db.close().expect("closes");
+    let is_shared = |file: &PathBuf| disk.contents(file).is_some_and(|bytes| bytes.len() > 3 << 20);
+    assert!(shared.iter().all(is_shared), "both families are in it, and it is still needed");
+    shared
+}
+
+/// The survivor of a shared file is damaged and its family set aside: nothing can be rewritten for now, and nobody
+/// tries again and again without a pause.
+#[test]
+fn a_file_that_cannot_be_rewritten_does_not_keep_merges_busy() {
+    let disk = FaultyDisk::new(1);
+    let file = sparse(&disk, &[(b"bad", b"gone")]).remove(0);
+    assert!(disk.flip_bit(&file, 100_000, 3), "a block of what is left");
+    let db = open(&disk, &Options { compaction_threads: 1, ..options() }).expect("opens");
+    let bad = db.family(b"bad").expect("there");
+    // A second run: the merge of both fails, and the family is set aside.
+    fill(&db, &bad, 0, 6_000);
+    db.flush().expect("flushes");
+    let met = |db: &Db| {
+        db.compactions().iter().any(|job| job.action == Action::Merge && job.outcome == Outcome::Failed)
+    };
+    let begun = std::time::Instant::now();
+    while !met(&db) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "no merge met the damage");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // The thread pauses after an error, for five seconds at most.
+    std::thread::sleep(Duration::from_secs(7));
+    let jobs = db.compactions().iter().map(|job| job.id).max().unwrap_or(0);
+    assert!(jobs < 30, "{jobs} jobs within some seconds");
+    drop(bad);
+    db.close().expect("closes");
+}
+
+/// Of two sparse files the first is damaged: the second is rewritten all the same, and unlinked.
+#[test]
+fn the_rewrite_of_other_files_goes_on() {
+    let disk = FaultyDisk::new(1);
+    let shared = sparse(&disk, &[(b"bad", b"gone"), (b"good", b"gone too")]);
+    assert!(disk.flip_bit(&shared[0], 100_000, 3), "a block of what is left");
+    let db = open(&disk, &Options { compaction_threads: 1, ..options() }).expect("opens");
+    let begun = std::time::Instant::now();
+    while disk.exists(&shared[1]).expect("exists") {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the whole file is still there, half of it dead");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(disk.exists(&shared[0]).expect("exists"), "the damaged file stays");
+    db.close().expect("closes");
 }

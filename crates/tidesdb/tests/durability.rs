@@ -11,7 +11,7 @@ use tidesdb::db::family::Family;
 use tidesdb::io::faulty::Crash;
 use tidesdb::io::FaultyDisk;
 use tidesdb::options::{FamilyOptions, Options, SyncMode};
-use tidesdb::txn::transaction::Mood;
+use tidesdb::txn::transaction::TransactionOptions;
 use tidesdb::Db;
 
 /// How long a background sync is waited for.
@@ -73,7 +73,8 @@ fn a_bulk_load_is_durable_at_its_end() {
         let options = sim::normal(SyncMode::Full);
         let db = open(&disk, &options).expect("opens");
         let t = family(&db, "t", None);
-        let mut txn = sim::begin_as(&db, Mood { unlocked: true, ..Mood::default() });
+        let mut txn =
+            sim::begin_as(&db, TransactionOptions { unlocked: true, ..TransactionOptions::default() });
         for key in ["a", "b"] {
             txn.put(&t, key.as_bytes(), &vec![b'v'; bytes]).expect("puts");
         }

@@ -14,7 +14,7 @@ use tidesdb::db::family::Family;
 use tidesdb::io::faulty::Crash;
 use tidesdb::io::FaultyDisk;
 use tidesdb::options::{Options, SyncMode};
-use tidesdb::txn::transaction::{Change, ChangeKind, Mood, SavepointId, Transaction};
+use tidesdb::txn::transaction::{Change, ChangeKind, SavepointId, Transaction, TransactionOptions};
 use tidesdb::{Db, Error, Result};
 
 use sim::{begin, begin_as, env, open, rows, tiny, tiny_family, Rng};
@@ -83,7 +83,7 @@ fn change(
                     key: &key,
                     kind: ChangeKind::Delete,
                     lock: true,
-                    neutral: false,
+                    count_unchanged: false,
                     expiry: 0,
                 };
                 txn.write(&[gone, Change { kind: ChangeKind::Insert(&value), ..gone }])
@@ -102,7 +102,7 @@ fn change(
                     key: &key,
                     kind: ChangeKind::Delete,
                     lock: true,
-                    neutral: true,
+                    count_unchanged: true,
                     expiry: 0,
                 };
                 txn.write(&[nothing]).map_err(|(_, e)| e)?;
@@ -176,8 +176,12 @@ impl World {
             return Ok(());
         }
         let range = *rng.pick(&free);
-        let mood = Mood { single_statement: rng.one_in(2), optimistic: rng.one_in(3), ..Mood::default() };
-        let mut txn = begin_as(&self.db, mood);
+        let options = TransactionOptions {
+            single_statement: rng.one_in(2),
+            optimistic: rng.one_in(3),
+            ..TransactionOptions::default()
+        };
+        let mut txn = begin_as(&self.db, options);
         let now = changes(rng, &self.db, &mut txn, range, &self.live)?;
         match rng.below(10) {
             0 => txn.rollback()?,
@@ -190,7 +194,7 @@ impl World {
                 self.live = now;
             }
             2..=4 if txn.has_writes() => {
-                txn.prepare_dormant(&xid(range))?;
+                txn.prepare_xa(&xid(range))?;
                 self.undecided.insert(range, rng.one_in(2).then_some(txn));
             }
             _ => {
@@ -239,7 +243,8 @@ impl World {
         let Some(name) = NAMES.iter().find(|name| !self.live.contains_key(**name)) else { return Ok(()) };
         let family = self.db.create_family(name, tiny_family())?;
         for chunk in 0..3u64 {
-            let mut txn = begin_as(&self.db, Mood { unlocked: true, ..Mood::default() });
+            let mut txn =
+                begin_as(&self.db, TransactionOptions { unlocked: true, ..TransactionOptions::default() });
             txn.statement_begin(true, Duration::from_secs(20))?;
             for n in 0..rng.below(30) {
                 let key = key(rng.below(RANGES), 1000 * (chunk + 1) + n);
@@ -249,7 +254,7 @@ impl World {
                     key: &key,
                     kind,
                     lock: false,
-                    neutral: false,
+                    count_unchanged: false,
                     expiry: 0,
                 }])
                 .map_err(|(_, e)| e)?;

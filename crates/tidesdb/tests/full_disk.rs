@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use sim::{begin, open, rows, Row, DIR};
 use tidesdb::cache::{BlockCache, FileCache};
-use tidesdb::io::faulty::{Crash, Failure};
+use tidesdb::compaction::history::Outcome;
+use tidesdb::io::faulty::{Crash, Failure, Fault, Op};
 use tidesdb::io::{Disk, FaultyDisk};
 use tidesdb::options::{FamilyOptions, Options, SyncMode};
 use tidesdb::version::{OpenFor, VersionSet};
@@ -57,16 +58,16 @@ fn died_with(seed: u64, options: &Options) -> (FaultyDisk, Vec<Row>) {
     txn.commit().expect("commits");
     expected.push((vec![50], b"behind".to_vec()));
     expected.splice(0..0, large(1));
-    let mut dormant = begin(&db);
+    let mut xa_prepared = begin(&db);
     for (key, value) in large(2) {
-        dormant.put(&second, &key, &value).expect("puts");
+        xa_prepared.put(&second, &key, &value).expect("puts");
     }
-    dormant.prepare_dormant(b"large").expect("prepares");
+    xa_prepared.prepare_xa(b"large").expect("prepares");
     let mut txn = begin(&db);
     txn.put(&logged, b"undecided", b"1").expect("puts");
     txn.prepare(Some(b"xid")).expect("prepares");
     let after = disk.crash(Crash::Kill);
-    drop((txn, dormant, filed, logged, first, second));
+    drop((txn, xa_prepared, filed, logged, first, second));
     drop(db);
     (after, expected)
 }
@@ -462,4 +463,47 @@ fn writers_that_wait_for_a_merge_without_room_are_told_that_the_disk_is_full() {
         assert!(begun.elapsed() < Duration::from_secs(30), "there is space, and writers are still refused");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// What a merge wrote before it found no space is unlinked before it is tried again: else each attempt leaves less
+/// room for the next, and the disk stays full when others make room on it.
+#[test]
+fn merges_that_find_no_space_leave_nothing_behind() {
+    let disk = FaultyDisk::new(78);
+    let options = Options { compaction_threads: 1, ..sim::normal(SyncMode::None) };
+    let db = open(&disk, &options).expect("opens");
+    let t = db.create_family(b"merged", sim::tiny_family()).expect("creates");
+    db.flush().expect("flushes");
+    let tables = || disk.files().iter().filter(|path| path.extension().is_some_and(|e| e == "sst")).count();
+    let before = tables();
+    let put = |n: u32| {
+        let mut txn = begin(&db);
+        // Each file spans all keys: none is moved down without a merge.
+        for key in [0, 1 + n, 2 + n, 3 + n, 1000] {
+            txn.put(&t, &key.to_be_bytes(), &[n as u8; 20_000]).expect("puts");
+        }
+        txn.commit().expect("commits");
+    };
+    put(0);
+    db.flush().expect("flushes");
+    // The second run's file is synced, no merge's.
+    disk.fail(Fault {
+        op: Some(Op::Sync),
+        path: ".sst".into(),
+        skip: 1,
+        times: u64::MAX,
+        failure: Failure::Enospc,
+    });
+    put(1);
+    db.flush().expect("flushes");
+    let failed = || db.compactions().iter().filter(|job| job.outcome == Outcome::Failed).count();
+    let begun = Instant::now();
+    while failed() < 5 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{} attempts", failed());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // Two runs, and what an attempt is writing.
+    let left = tables() - before;
+    assert!(left <= 3, "{left} files after {} attempts", failed());
+    disk.heal();
 }

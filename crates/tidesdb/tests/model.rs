@@ -24,7 +24,7 @@ use tidesdb::io::faulty::Crash;
 use tidesdb::io::FaultyDisk;
 use tidesdb::options::{Compression, FamilyOptions, Options, SyncMode};
 use tidesdb::txn::cursor::Cursor;
-use tidesdb::txn::transaction::{Isolation, Mood, ReadMode, Transaction};
+use tidesdb::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
 use tidesdb::Db;
 
 struct Open {
@@ -212,8 +212,8 @@ impl World {
             Isolation::ReadCommitted,
             Isolation::ReadUncommitted,
         ]);
-        let mood = Mood { isolation, ..Mood::default() };
-        let mut txn = begin_as(self.db(), mood);
+        let options = TransactionOptions { isolation, ..TransactionOptions::default() };
+        let mut txn = begin_as(self.db(), options);
         txn.set_lock_timeout(Some(Duration::ZERO));
         self.model.next_owner += 1;
         let model = ModelTxn {
@@ -307,7 +307,7 @@ impl World {
                     Refusal::Duplicate => "duplicates",
                     Refusal::Locked => "lock timeouts",
                     Refusal::Dropped => "dropped",
-                    Refusal::TooOld => unreachable!("no write asks for the family's birth"),
+                    Refusal::TooOld => unreachable!("no write asks for the family's created_seq"),
                 });
                 // A transaction that met a conflict must be rolled back; some go on all the same, and
                 // must then meet it again.

@@ -24,7 +24,7 @@ use sim::{begin, env, open};
 use tidesdb::io::faulty::Crash;
 use tidesdb::io::FaultyDisk;
 use tidesdb::options::SyncMode;
-use tidesdb::txn::transaction::{Mood, ReadMode, Transaction};
+use tidesdb::txn::transaction::{ReadMode, Transaction, TransactionOptions};
 use tidesdb::Error;
 use world::{
     family, key, new_store, observe, put, recovers, rows_of, small, started, Step, World, LARGE_KEYS,
@@ -137,7 +137,7 @@ fn savepoints_outlive_statements_and_end_with_the_transaction() {
     txn.statement_rollback();
     assert_eq!(get(&mut txn, 1), Some(b'1'));
     txn.commit().expect("commits");
-    txn.begin(Mood::default()).expect("begins");
+    txn.begin(TransactionOptions::default()).expect("begins");
     assert!(txn.savepoint_rollback(a).is_err(), "of the transaction before");
     assert_eq!(get(&mut txn, 1), Some(b'1'));
     txn.rollback().expect("rolls back");
@@ -173,7 +173,7 @@ fn deciders_and_the_log_do_not_disturb_each_other() {
                         for row in rows_of(first) {
                             put(db, &mut txn, &row).expect("puts");
                         }
-                        txn.prepare_dormant(xid.as_bytes()).expect("prepares");
+                        txn.prepare_xa(xid.as_bytes()).expect("prepares");
                         if round % 3 == 0 {
                             // Long enough to be logged again now and then.
                             std::thread::sleep(Duration::from_millis(10));
@@ -222,7 +222,7 @@ fn a_full_disk_keeps_prepared_transactions_decidable() {
     let options = small(SyncMode::None);
     let disk = new_store(15, &options);
     let mut world = World::new(disk.clone(), options.clone()).expect("opens");
-    world.run(&[Step::Dormant("x", 100), Step::Dormant("y", 110), Step::Leave("x")]).expect("prepares");
+    world.run(&[Step::XaPrepared("x", 100), Step::XaPrepared("y", 110), Step::Leave("x")]).expect("prepares");
     let used: usize =
         disk.files().iter().filter_map(|path| disk.contents(path)).map(|bytes| bytes.len()).sum();
     disk.set_capacity(Some(used as u64));
@@ -270,16 +270,16 @@ fn a_rolled_back_prepare_leaves_no_files() {
     let mut world = World::new(disk.clone(), options).expect("opens");
     let before = tables(&disk);
     for steps in [
-        &[Step::Dormant("x", LARGE_KEYS), Step::Own("x", false)][..],
+        &[Step::XaPrepared("x", LARGE_KEYS), Step::Own("x", false)][..],
         &[Step::TwoPhase("x", LARGE_KEYS), Step::Own("x", false)],
-        &[Step::Dormant("x", LARGE_KEYS), Step::Leave("x"), Step::ByXid("x", false)],
+        &[Step::XaPrepared("x", LARGE_KEYS), Step::Leave("x"), Step::ByXid("x", false)],
         &[Step::TwoPhase("x", LARGE_KEYS), Step::Leave("x"), Step::ByXid("x", false)],
         &[Step::Alone(LARGE_KEYS, false)],
     ] {
         world.run(steps).expect("runs");
         assert_eq!(tables(&disk), before, "{steps:?}");
     }
-    world.run(&[Step::Dormant("x", LARGE_KEYS), Step::Reopen]).expect("runs");
+    world.run(&[Step::XaPrepared("x", LARGE_KEYS), Step::Reopen]).expect("runs");
     let recovered = tables(&disk);
     world.step(Step::ByXid("x", false)).expect("rolls back");
     assert!(tables(&disk) < recovered, "{} of {recovered} tables", tables(&disk));

@@ -13,7 +13,7 @@ use tidesdb::db::family::Family;
 use tidesdb::lock::TableMode;
 use tidesdb::options::{FamilyOptions, Options, SyncMode};
 use tidesdb::txn::cursor::{Cursor, Scan, Start};
-use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, Mood, ReadMode, Transaction};
+use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, ReadMode, Transaction, TransactionOptions};
 use tidesdb::{Db, Error};
 
 struct Bed {
@@ -55,12 +55,12 @@ impl Bed {
     }
 
     fn begin(&self, isolation: Isolation) -> Transaction {
-        self.begin_as(Mood { isolation, ..Mood::default() })
+        self.begin_as(TransactionOptions { isolation, ..TransactionOptions::default() })
     }
 
-    fn begin_as(&self, mood: Mood) -> Transaction {
+    fn begin_as(&self, options: TransactionOptions) -> Transaction {
         let mut txn = self.db.transaction();
-        txn.begin(mood).expect("begins");
+        txn.begin(options).expect("begins");
         txn.statement_begin(true, Duration::from_secs(10)).expect("statement");
         txn
     }
@@ -153,32 +153,46 @@ fn a_scan_keeps_out_what_belongs_to_it_and_nothing_else() {
 fn levels_that_lock_rows_alone_leave_the_gaps_free() {
     let bed = Bed::with(&["b", "d"]);
     let keys = ["a", "b", "c", "d", "e"];
-    for (mood, mode, skip_locked, free) in [
+    for (options, mode, skip_locked, free) in [
         (
-            Mood { isolation: Isolation::ReadCommitted, ..Mood::default() },
+            TransactionOptions { isolation: Isolation::ReadCommitted, ..TransactionOptions::default() },
             ReadMode::Exclusive,
             false,
             "a c e",
         ),
-        (Mood { optimistic: true, ..Mood::default() }, ReadMode::Exclusive, false, "a c e"),
-        (Mood::default(), ReadMode::Exclusive, true, "a c e"),
-        (Mood::default(), ReadMode::Latest, false, "a b c d e"),
-        (Mood { isolation: Isolation::Serializable, ..Mood::default() }, ReadMode::Shared, false, ""),
         (
-            Mood { isolation: Isolation::Serializable, optimistic: true, ..Mood::default() },
+            TransactionOptions { optimistic: true, ..TransactionOptions::default() },
+            ReadMode::Exclusive,
+            false,
+            "a c e",
+        ),
+        (TransactionOptions::default(), ReadMode::Exclusive, true, "a c e"),
+        (TransactionOptions::default(), ReadMode::Latest, false, "a b c d e"),
+        (
+            TransactionOptions { isolation: Isolation::Serializable, ..TransactionOptions::default() },
+            ReadMode::Shared,
+            false,
+            "",
+        ),
+        (
+            TransactionOptions {
+                isolation: Isolation::Serializable,
+                optimistic: true,
+                ..TransactionOptions::default()
+            },
             ReadMode::Shared,
             false,
             "",
         ),
     ] {
-        let mut txn = bed.begin_as(mood);
+        let mut txn = bed.begin_as(options);
         let scan = Scan { mode, skip_locked, ..Scan::default() };
         let mut cursor = bed.db.cursor(&bed.family);
         let mut found = cursor.seek(&mut txn, &scan).expect("seeks");
         while found {
             found = cursor.fetch(&mut txn, cursor.len() - 1, true).expect("fetches");
         }
-        assert_eq!(bed.free_of(&keys), free, "{mood:?} {mode:?} {skip_locked}");
+        assert_eq!(bed.free_of(&keys), free, "{options:?} {mode:?} {skip_locked}");
         txn.rollback().expect("rolls back");
     }
 }
@@ -249,7 +263,7 @@ fn a_key_put_without_a_lock_is_kept_out_by_a_range_at_commit() {
         key: b"c",
         kind: ChangeKind::Put(b""),
         lock: false,
-        neutral: false,
+        count_unchanged: false,
         expiry: 0,
     };
     txn.write(&[change]).expect("writes");
@@ -297,7 +311,7 @@ fn an_entry_is_kept_out_and_not_compared() {
         key,
         kind: ChangeKind::PutEntry(b"e"),
         lock: true,
-        neutral: false,
+        count_unchanged: false,
         expiry: 0,
     };
     txn.write(&[entry(b"c")]).expect("writes");

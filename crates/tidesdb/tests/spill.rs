@@ -17,7 +17,7 @@ use tidesdb::io::faulty::{Failure, Fault, Op};
 use tidesdb::io::FaultyDisk;
 use tidesdb::options::{Options, SyncMode};
 use tidesdb::txn::cursor::{Cursor, Scan, Start};
-use tidesdb::txn::transaction::{Isolation, Mood, ReadMode, Transaction};
+use tidesdb::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
 use tidesdb::{Db, Error, Family};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -93,7 +93,7 @@ impl World {
     fn transaction(&mut self) {
         let isolation =
             *self.rng.pick(&[Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Snapshot]);
-        let mut txn = begin_as(&self.db, Mood { isolation, ..Mood::default() });
+        let mut txn = begin_as(&self.db, TransactionOptions { isolation, ..TransactionOptions::default() });
         let mut own = self.committed.clone();
         let first = own.clone();
         for _ in 0..1 + self.rng.below(4) {
@@ -256,7 +256,7 @@ fn an_open_cursor_sees_what_was_spilled_since() {
             expected.insert(key(n * 10), b"old".to_vec());
             if n % 20 == 19 {
                 txn.commit().expect("commits");
-                txn.begin(Mood::default()).expect("begins");
+                txn.begin(TransactionOptions::default()).expect("begins");
             }
         }
         let mut cursor = db.cursor(a);
@@ -321,8 +321,9 @@ fn transfers_beside_small_ones_keep_the_sum() {
         let mut txn = db.transaction();
         txn.set_lock_timeout(Some(Duration::from_millis(200)));
         for _ in 0..rounds {
-            let mood = Mood { isolation: Isolation::ReadCommitted, ..Mood::default() };
-            txn.begin(mood).expect("begins");
+            let options =
+                TransactionOptions { isolation: Isolation::ReadCommitted, ..TransactionOptions::default() };
+            txn.begin(options).expect("begins");
             let mut run = || -> tidesdb::Result<()> {
                 for _ in 0..moves {
                     txn.statement_begin(true, Duration::from_secs(20))?;

@@ -10,7 +10,7 @@ use spilled::{key, make, options, tables};
 use tidesdb::io::FaultyDisk;
 use tidesdb::options::Options;
 use tidesdb::txn::cursor::Start;
-use tidesdb::txn::transaction::{Change, ChangeKind, Mood, ReadMode, Transaction};
+use tidesdb::txn::transaction::{Change, ChangeKind, ReadMode, Transaction, TransactionOptions};
 use tidesdb::Error;
 
 /// REPEATABLE READ: a key that another changed since the snapshot is a conflict.
@@ -31,7 +31,7 @@ fn a_lost_update_is_still_a_conflict() {
     assert!(matches!(txn.put(a, &key(999), b"ours"), Err(Error::Conflict)));
     // And nobody gets between.
     other.set_lock_timeout(Some(Duration::ZERO));
-    other.begin(Mood::default()).expect("begins");
+    other.begin(TransactionOptions::default()).expect("begins");
     assert!(matches!(other.put(a, &key(0), b"theirs"), Err(Error::LockTimeout)));
     other.put(a, &key(998), b"theirs").expect("nobody has it");
     other.rollback().expect("rolls back");
@@ -60,7 +60,7 @@ fn large_transactions_share_a_table_and_keep_their_rows() {
                 assert!(matches!(refused, Err(Error::LockTimeout)), "{mine}: {refused:?}");
             }
             small.commit().expect("commits");
-            small.begin(Mood::default()).expect("begins");
+            small.begin(TransactionOptions::default()).expect("begins");
         }
     }
     assert!(db.stats().spilled_runs > 30, "{:?}", db.stats());
@@ -170,6 +170,107 @@ fn a_failed_statement_keeps_what_a_savepoint_locked() {
     txn.commit().expect("commits");
 }
 
+/// The locks of earlier statements are not those of a statement that fails: a row that was read FOR UPDATE, written by
+/// a statement that spills and fails, is still locked as it was read.
+#[test]
+fn a_failed_statement_keeps_what_earlier_ones_locked() {
+    let disk = FaultyDisk::new(17);
+    let (db, families) = make(&disk, &options());
+    let a = &families[0];
+    let mut txn = begin(&db);
+    for n in [5, 6, 7] {
+        txn.put(a, &key(n), b"first").expect("puts");
+    }
+    txn.commit().expect("commits");
+    txn.begin(TransactionOptions::default()).expect("begins");
+    txn.statement_begin(true, Duration::ZERO).expect("begins");
+    for (n, mode) in [(5, ReadMode::Exclusive), (6, ReadMode::Shared)] {
+        assert_eq!(txn.get(a, &key(n), mode).expect("reads"), Some(b"first".to_vec()));
+    }
+    txn.put(a, &key(7), b"second").expect("puts");
+    txn.statement_end();
+    let kept = tables(&disk);
+    for _ in 0..2 {
+        txn.statement_begin(true, Duration::ZERO).expect("begins");
+        for n in (0..150).rev() {
+            txn.put(a, &key(n), &[2; 50]).expect("puts");
+        }
+        assert!(db.stats().spilled_runs > 0);
+        txn.statement_rollback();
+        txn.statement_end();
+        assert!(tables(&disk) <= kept + 1, "{} files", tables(&disk));
+    }
+    let mut other = begin(&db);
+    other.set_lock_timeout(Some(Duration::ZERO));
+    for n in [5, 6, 7] {
+        let put = other.put(a, &key(n), b"theirs");
+        assert!(matches!(put, Err(Error::LockTimeout)), "{n}: {put:?}");
+    }
+    other.put(a, &key(50), b"theirs").expect("it was in the files of the statement alone");
+    other.rollback().expect("rolls back");
+    txn.commit().expect("commits");
+    let all = rows(&db, a).expect("reads");
+    assert_eq!(all.len(), 3);
+    assert_eq!(all[2].1, b"second");
+}
+
+/// What a savepoint undid in the middle of a run stays locked when a later statement merges that run, and fails.
+#[test]
+fn a_merge_in_a_failed_statement_keeps_what_a_savepoint_locked() {
+    let disk = FaultyDisk::new(18);
+    let (db, families) = make(&disk, &options());
+    let a = &families[0];
+    let mut txn = begin(&db);
+    for n in 0..5 {
+        txn.put(a, &key(n), &[1; 50]).expect("puts");
+    }
+    let savepoint = txn.savepoint_set().expect("sets");
+    let mut last = 5;
+    while db.stats().spilled_runs == 0 {
+        txn.put(a, &key(last), &[1; 50]).expect("puts");
+        last += 1;
+    }
+    txn.savepoint_rollback(savepoint).expect("rolls back");
+    txn.statement_begin(true, Duration::ZERO).expect("begins");
+    for n in 1000..3000 {
+        txn.put(a, &key(n), &[2; 50]).expect("puts");
+    }
+    txn.statement_rollback();
+    txn.statement_end();
+    let mut other = begin(&db);
+    other.set_lock_timeout(Some(Duration::ZERO));
+    for n in [0, 5, last - 1] {
+        let put = other.put(a, &key(n), b"theirs");
+        assert!(matches!(put, Err(Error::LockTimeout)), "{n} of {last}: {put:?}");
+    }
+    other.rollback().expect("rolls back");
+    txn.commit().expect("commits");
+    assert_eq!(rows(&db, a).expect("reads").len(), 5);
+}
+
+/// A statement that fails gives the space of its runs back, and the locks on what was in them alone, also when they were
+/// merged, and the transaction had a change in memory when it began.
+#[test]
+#[ignore = "a merge takes runs of the statement together with the one that holds earlier changes"]
+fn a_failed_statement_gives_back_what_was_merged() {
+    let disk = FaultyDisk::new(19);
+    let (db, families) = make(&disk, &options());
+    let a = &families[0];
+    let mut txn = begin(&db);
+    txn.put(a, &key(0), b"before").expect("puts");
+    txn.statement_begin(true, Duration::ZERO).expect("begins");
+    for n in 1..2000 {
+        txn.put(a, &key(n), &[2; 50]).expect("puts");
+    }
+    txn.statement_rollback();
+    txn.statement_end();
+    let mut other = begin(&db);
+    other.set_lock_timeout(Some(Duration::ZERO));
+    other.put(a, &key(150), b"theirs").expect("its files are gone");
+    other.rollback().expect("rolls back");
+    txn.commit().expect("commits");
+}
+
 /// A key that is locked by itself waits and keeps others out, also where entries are locked by the run that they
 /// go to.
 #[test]
@@ -179,7 +280,8 @@ fn a_key_is_locked_without_a_change() {
     let a = &families[0];
     let mut txn = begin(&db);
     txn.rollback().expect("rolls back");
-    txn.begin(Mood { single_statement: true, ..Mood::default() }).expect("begins");
+    txn.begin(TransactionOptions { single_statement: true, ..TransactionOptions::default() })
+        .expect("begins");
     for n in 0..400 {
         txn.put(a, &key(n), &[1; 50]).expect("puts");
     }
@@ -215,7 +317,7 @@ fn ranges_and_a_large_transaction_meet(single_statement: bool) {
         let asked = Asked { start, key: key(from), bound: Some(key(to)), mode, ..Asked::all(true) };
         scan(&db, txn, a, &asked)
     };
-    let mut large = begin_as(&db, Mood { single_statement, ..Mood::default() });
+    let mut large = begin_as(&db, TransactionOptions { single_statement, ..TransactionOptions::default() });
     for n in 0..200 {
         large.put(a, &key(2 * n), &[1; 50]).expect("puts");
     }
@@ -223,7 +325,7 @@ fn ranges_and_a_large_transaction_meet(single_statement: bool) {
     reader.set_lock_timeout(Some(Duration::ZERO));
     assert!(matches!(range(&mut reader, 100, 200), Err(Error::LockTimeout)));
     reader.rollback().expect("rolls back");
-    reader.begin(Mood::default()).expect("begins");
+    reader.begin(TransactionOptions::default()).expect("begins");
     assert!(range(&mut reader, 500, 600).expect("nobody is there").is_empty());
 
     large.set_lock_timeout(Some(Duration::ZERO));
@@ -235,7 +337,7 @@ fn ranges_and_a_large_transaction_meet(single_statement: bool) {
             key: &key,
             kind: ChangeKind::PutEntry(&[2; 50]),
             lock: true,
-            neutral: false,
+            count_unchanged: false,
             expiry: 0,
         };
         match large.write(&[change]) {
@@ -271,7 +373,7 @@ fn prepared_large_transactions_keep_their_rows_over_a_restart() {
             txn.put(&families[0], &key(2 * n + who), &[who as u8; 50]).expect("puts");
         }
         txn.put(&families[1], &key(who), b"few").expect("puts");
-        txn.prepare_dormant(xid).expect("prepares");
+        txn.prepare_xa(xid).expect("prepares");
     }
     assert!(db.stats().spilled_runs > 2, "{:?}", db.stats());
     for round in 0..3 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidesdb::db::family::Family;
 use tidesdb::options::{FamilyOptions, Options, SyncMode};
 use tidesdb::txn::cursor::{Scan, Start};
-use tidesdb::txn::transaction::{Isolation, Mood, ReadMode, Transaction};
+use tidesdb::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
 use tidesdb::{Db, Error};
 
 fn options() -> Options {
@@ -19,7 +19,7 @@ fn options() -> Options {
 
 fn begin(db: &Db) -> Transaction {
     let mut txn = db.transaction();
-    txn.begin(Mood::default()).expect("begins");
+    txn.begin(TransactionOptions::default()).expect("begins");
     txn.statement_begin(true, std::time::Duration::from_secs(10)).expect("statement");
     txn
 }
@@ -96,14 +96,16 @@ fn a_snapshot_does_not_move_and_a_write_over_a_newer_version_conflicts() {
     writer.commit().expect("commits");
     let mut reader = begin(&db);
     assert_eq!(reader.get(&family, b"a", ReadMode::Snapshot).expect("reads"), Some(b"1".to_vec()));
-    writer.begin(Mood::default()).expect("begins");
+    writer.begin(TransactionOptions::default()).expect("begins");
     writer.put(&family, b"a", b"2").expect("puts");
     writer.commit().expect("commits");
     assert_eq!(reader.get(&family, b"a", ReadMode::Snapshot).expect("reads"), Some(b"1".to_vec()));
     assert!(matches!(reader.put(&family, b"a", b"3"), Err(Error::Conflict)));
     reader.rollback().expect("rolls back");
     let mut reader = db.transaction();
-    reader.begin(Mood { isolation: Isolation::ReadCommitted, ..Mood::default() }).expect("begins");
+    reader
+        .begin(TransactionOptions { isolation: Isolation::ReadCommitted, ..TransactionOptions::default() })
+        .expect("begins");
     assert_eq!(reader.get(&family, b"a", ReadMode::Snapshot).expect("reads"), Some(b"2".to_vec()));
 }
 

@@ -117,7 +117,7 @@ fn the_program_behind_version_2_makes_what_it_says() {
     }
 }
 
-/// What version 1 wrote is not counted, and what it had prepared makes a count doubtful when it is committed.
+/// What version 1 wrote is not counted, and what it had prepared leaves the change uncounted when it is committed.
 #[test]
 fn rows_of_an_earlier_build_are_counted_by_a_scan() {
     for options in ways_to_open() {

@@ -97,7 +97,7 @@ class OnlineBackup {
       : thd_(thd), directory_(directory), links_(links), locks_(thd), watch_{thd, stop, progress} {}
 
   bool run() {
-    if (refused() || begin() || take_moment() || copy_definitions()) return true;
+    if (refused() || begin() || take_point() || copy_definitions()) return true;
     locks_.release();
     return finish();
   }
@@ -151,10 +151,10 @@ class OnlineBackup {
     return failed(status);
   }
 
-  bool take_moment() {
+  bool take_point() {
     if (locks_.hold_definitions() || locks_.hold_commits()) return true;
     uint64_t sequence;
-    const int status = tidesdb_backup_moment(job_.get(), &watch_, &sequence);
+    const int status = tidesdb_backup_point(job_.get(), &watch_, &sequence);
     const bool unknown = status == TIDESDB_OK && read_position(&position_);
     locks_.release_commits();
     if (unknown) return fail("the position of the binary log cannot be read");

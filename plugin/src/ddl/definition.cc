@@ -5,7 +5,7 @@
 #include "create_options.h"
 #include "sql_class.h"
 
-#include "row/row_lifetime.h"
+#include "row/row_ttl.h"
 #include "sysvars.h"
 
 namespace tidesdb {

@@ -4,7 +4,7 @@
 
 #include "ddl/table_path.h"
 #include "store/store.h"
-#include "txn/lock_apart.h"
+#include "txn/autonomous_lock.h"
 
 namespace tidesdb {
 
@@ -22,13 +22,13 @@ int ExclusiveTable::lock(THD *thd, const std::string &table) {
   return session->lock_definition(family.get());
 }
 
-int ExclusiveTable::lock_apart(THD *thd, tidesdb_family *family) {
-  return tidesdb::lock_apart(thd, family, TIDESDB_LOCK_EXCLUSIVE, &apart_);
+int ExclusiveTable::take_autonomous_lock(THD *thd, tidesdb_family *family) {
+  return tidesdb::autonomous_lock(thd, family, TIDESDB_LOCK_EXCLUSIVE, &autonomous_);
 }
 
-void ExclusiveTable::unlock_apart() {
-  if (apart_) tidesdb_txn_rollback(apart_.get());
-  apart_.reset();
+void ExclusiveTable::release_autonomous_lock() {
+  if (autonomous_) tidesdb_txn_rollback(autonomous_.get());
+  autonomous_.reset();
 }
 
 }  // namespace tidesdb

@@ -26,19 +26,19 @@ class ExclusiveTable {
    */
   ~ExclusiveTable() {
     if (session_) session_->unlock_definition();
-    unlock_apart();
+    release_autonomous_lock();
   }
 
   /* Locks the table (canonical name). A table that the engine does not know is locked already. */
   int lock(THD *thd, const std::string &table);
   /* The same in a transaction of its own, where the connection's one holds no locks and the server lets
      nobody else begin: waits for prepared transactions without a connection. */
-  int lock_apart(THD *thd, tidesdb_family *family);
-  void unlock_apart();
+  int take_autonomous_lock(THD *thd, tidesdb_family *family);
+  void release_autonomous_lock();
 
  private:
   Session *session_ = nullptr;
-  TxnHandle apart_;
+  TxnHandle autonomous_;
 };
 
 }  // namespace tidesdb

@@ -7,7 +7,7 @@
 #include "ddl/definition.h"
 #include "ddl/table_path.h"
 #include "errors.h"
-#include "row/row_lifetime.h"
+#include "row/row_ttl.h"
 #include "store/chunked_load.h"
 #include "store/store.h"
 #include "sysvars.h"
@@ -55,7 +55,7 @@ bool IndexBuild::killed() const { return thd_kill_level(thd_) >= THD_ABORT_SOFTL
 
 int IndexBuild::fail(int status) const { return plain_error(status, "ALTER TABLE"); }
 
-int IndexBuild::prepare(const HA_CREATE_INFO *info, ChangeLog *log) {
+int IndexBuild::prepare(const HA_CREATE_INFO *info, RowLog *log) {
   if (const int error = make_codecs()) return error;
   if (const int error = choose_columns()) return error;
   if (const int error = make_families(info, log != nullptr)) return error;
@@ -77,7 +77,7 @@ int IndexBuild::run() {
   }
   for (uint round = 0; error == 0 && has_log() && round < MOST_ROUNDS; round++) {
     ulonglong changes = 0;
-    error = catch_up(&changes);
+    error = apply_row_log(&changes);
     if (changes < FEW_CHANGES) break;
   }
   thd_progress_end(thd_);
@@ -99,7 +99,7 @@ int IndexBuild::make_codecs() {
   for (const AlterPlan::AddedIndex &index : plan_.added) {
     codecs_.push_back(KeyCodec::make(altered_, index.key, primary_codec_.get()));
     if (!codecs_.back()) return HA_ERR_OUT_OF_MEM;
-    sorts_.emplace_back(new EntrySort(memory));
+    sorts_.emplace_back(new MergeSort(memory));
   }
   return 0;
 }
@@ -185,7 +185,7 @@ int IndexBuild::write_entries(size_t index) {
   FamilyHandle family;
   int status = open_family(plugin.db, index_family(shadow_, plan_.added[index].id), &family);
   if (status != TIDESDB_OK) return fail(status);
-  EntrySort &sort = *sorts_[index];
+  MergeSort &sort = *sorts_[index];
   if (!sort.begin_reading()) return HA_ERR_GENERIC;
   ChunkedLoad load;
   status = load.begin(thd_);

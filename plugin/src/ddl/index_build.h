@@ -1,12 +1,12 @@
 /*
   Filling the indexes that an ALTER adds: one pass over the rows, each index's entries sorted
-  (ddl/entry_sort.h) and written in their order, in chunks.
+  (ddl/merge_sort.h) and written in their order, in chunks.
 
   The families are made under the name of the server's intermediate table (`#sql-alter-...`), which the
   server's log of definitions drops after a crash; the ALTER's commit gives them their names.
 
   Writers either are kept out meanwhile, by the server and by the table's lock in the engine, or go on and
-  say which rows they change (ddl/change_log.h). Then catch_up() brings the entries of these rows from the
+  say which rows they change (ddl/row_log.h). Then apply_row_log() brings the entries of these rows from the
   snapshot of the build to a newer one, which is the build's from then on: some times beside the writers, so
   that little is left, and a last time without them.
 */
@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "ddl/alter_plan.h"
-#include "ddl/change_log.h"
-#include "ddl/entry_sort.h"
+#include "ddl/row_log.h"
+#include "ddl/merge_sort.h"
 #include "key/key_codec.h"
 #include "row/row_codec.h"
 #include "row/virtual_columns.h"
@@ -38,11 +38,11 @@ class IndexBuild {
 
   /* Makes the families. `log`: the table's, to be opened for its writers; nullptr: there are none. Nobody
      else uses the table now. */
-  int prepare(const HA_CREATE_INFO *info, ChangeLog *log);
+  int prepare(const HA_CREATE_INFO *info, RowLog *log);
   /* Fills the indexes. */
   int run();
   /* After run(); once more when nobody changes rows any more. */
-  int catch_up();
+  int apply_row_log();
   bool has_log() const { return log_ != nullptr; }
   /* Writers go on without: before the families are dropped. */
   void close_log() {
@@ -77,7 +77,7 @@ class IndexBuild {
      KeyCodec::make_entry(). */
   bool make_entry(size_t place, Slice primary_key, ByteBuffer *key, ByteBuffer *value);
   int write_entries(size_t index);
-  int catch_up(ulonglong *changes);
+  int apply_row_log(ulonglong *changes);
   int duplicate(size_t index, Slice key, Slice value);
   bool killed() const;
   int fail(int status) const;
@@ -87,14 +87,14 @@ class IndexBuild {
   tidesdb_family *rows_;
   const AlterPlan &plan_;
   const std::string shadow_;
-  ChangeLog *log_ = nullptr;
+  RowLog *log_ = nullptr;
   std::unique_ptr<View> view_;
   std::unique_ptr<KeyCodec> primary_codec_;
   std::unique_ptr<RowCodec> row_codec_;
   std::unique_ptr<RowReader> reader_;
   VirtualColumns virtual_columns_;
   std::vector<std::unique_ptr<KeyCodec>> codecs_; /* by place in plan.added */
-  std::vector<std::unique_ptr<EntrySort>> sorts_;
+  std::vector<std::unique_ptr<MergeSort>> sorts_;
 };
 
 }  // namespace tidesdb

@@ -5,7 +5,7 @@
 #include "log.h"
 
 #include "ddl/table_path.h"
-#include "row/row_lifetime.h"
+#include "row/row_ttl.h"
 #include "store/store.h"
 #include "sysvars.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ddl/change_log.h"
+#include "ddl/row_log.h"
 #include "ddl/table_record.h"
 #include "key/sql_headers.h"
 #include "store/handles.h"
@@ -45,7 +45,7 @@ class OpenTable : public Handler_share {
   tidesdb_family *index(uint key) const { return indexes_[key].get(); }
 
   /* Open while an ALTER builds indexes beside writers. */
-  ChangeLog &change_log() { return change_log_; }
+  RowLog &row_log() { return row_log_; }
 
   /* How rows look; does not change while the table is open. */
   const RowHistory &history() const { return record_.history; }
@@ -75,7 +75,7 @@ class OpenTable : public Handler_share {
   int ttl_column_ = -1;
   FamilyHandle primary_;
   std::vector<FamilyHandle> indexes_;
-  ChangeLog change_log_;
+  RowLog row_log_;
   std::mutex record_mutex_;
   TableRecord record_;
   /* Guarded by the mutex. */

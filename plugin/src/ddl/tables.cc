@@ -139,7 +139,7 @@ int rename_table(const char *from_path, const char *to_path) {
     status = change_table(from, [&](DdlGroup *group, const std::string &name) {
       const std::string renamed = to + name.substr(from.size());
       const int done = group->rename(name, renamed);
-      return done == TIDESDB_OK && is_new ? group->renew(renamed) : done;
+      return done == TIDESDB_OK && is_new ? group->bump(renamed) : done;
     });
     return table_error(status, "RENAME TABLE");
   }
@@ -154,7 +154,7 @@ int rename_table(const char *from_path, const char *to_path) {
 
 int keep_older_snapshots_out(const std::string &table) {
   return change_families(families_of(table),
-                         [](DdlGroup *group, const std::string &name) { return group->renew(name); });
+                         [](DdlGroup *group, const std::string &name) { return group->bump(name); });
 }
 
 int truncate_table(const char *path) {

@@ -132,7 +132,7 @@ bool ha_tidesdb::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   int status = TIDESDB_OK;
   const bool beside_writers = context->builds && builds_beside_writers();
   if (beside_writers)
-    status = context->lock.lock_apart(thd, open_table_->primary());
+    status = context->lock.take_autonomous_lock(thd, open_table_->primary());
   else if (session_ && session_->is_active())
     status = tidesdb_lock_table(session_->txn(), open_table_->primary(),
                                 context->builds ? TIDESDB_LOCK_SHARED : TIDESDB_LOCK_EXCLUSIVE);
@@ -150,9 +150,9 @@ bool ha_tidesdb::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   }
   if (!context->builds) return false;
   context->build.reset(new IndexBuild(thd, altered, open_table_->primary(), context->plan, context->shadow));
-  ChangeLog *log = beside_writers ? &open_table_->change_log() : nullptr;
+  RowLog *log = beside_writers ? &open_table_->row_log() : nullptr;
   if (const int error = context->build->prepare(info->create_info, log)) return failed(error);
-  context->lock.unlock_apart();
+  context->lock.release_autonomous_lock();
   return false;
 }
 
@@ -193,7 +193,7 @@ bool ha_tidesdb::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *
   }
   if (!error) {
     /* The server still keeps everybody out, and a RENAME in the same statement takes the table's lock. */
-    for (AlterContext *context : contexts) context->lock.unlock_apart();
+    for (AlterContext *context : contexts) context->lock.release_autonomous_lock();
     return false;
   }
   if (!table->in_use->is_error()) print_error(error, MYF(0));
@@ -212,9 +212,9 @@ void ha_tidesdb::roll_back_alter(AlterContext *context) {
 /* Brings in what was changed beside the build, with everybody else shut out from here to the end. */
 int ha_tidesdb::finish_indexes(AlterContext *context) {
   if (!context->build || !context->build->has_log()) return 0;
-  const int status = context->lock.lock_apart(table->in_use, open_table_->primary());
+  const int status = context->lock.take_autonomous_lock(table->in_use, open_table_->primary());
   if (status != TIDESDB_OK) return plain_error(status, "ALTER TABLE");
-  if (const int error = context->build->catch_up()) return error;
+  if (const int error = context->build->apply_row_log()) return error;
   context->build->close_log();
   context->followed = true;
   return 0;
@@ -233,7 +233,7 @@ int ha_tidesdb::add_alter(AlterContext *context, TABLE *altered, const HA_CREATE
     const std::string family = index_family(name, index.id);
     if (status == TIDESDB_OK) status = group->rename(index_family(context->shadow, index.id), family);
     /* It was filled while snapshots were taken. */
-    if (status == TIDESDB_OK) status = group->renew(family);
+    if (status == TIDESDB_OK) status = group->bump(family);
   }
   for (uint key = 0; key <= altered->s->keys; key++) {
     /* The rows, then the indexes that stay. */
@@ -248,7 +248,7 @@ int ha_tidesdb::add_alter(AlterContext *context, TABLE *altered, const HA_CREATE
       fill_family_options(altered->s, info, rows ? nullptr : &altered->key_info[key], &options);
       if (status == TIDESDB_OK) status = group->set_options(family, options);
     }
-    if (plan.new_layout && status == TIDESDB_OK) status = group->renew(family);
+    if (plan.new_layout && status == TIDESDB_OK) status = group->bump(family);
   }
   if (status == TIDESDB_OK && info->used_fields & HA_CREATE_USED_AUTO) {
     ulonglong next = 0;

@@ -85,9 +85,9 @@ int BulkLoad::write(const uchar *record) {
   for (uint i = 0; i < share->keys; i++) {
     if (handler.is_primary(i)) continue;
     ha_tidesdb::EntryBuffers &entry = handler.entries_[i];
-    const bool decides =
+    const bool unique =
         handler.make_entry(i, record, handler.new_primary_.slice(), &entry.new_key, &entry.new_value);
-    if (decides) {
+    if (unique) {
       if (const int error = check_unique(i, handler.open_table_->index(i), entry.new_key.slice(), &duplicate))
         return error;
       if (duplicate) {

@@ -7,7 +7,7 @@
     write.cc  insert, update, delete, counters      lock.cc   statements, lock modes, table locks
     info.cc   statistics and costs                  admin.cc  CHECK, ANALYZE, OPTIMIZE
     index_sample.cc  rows of a value of an index    snapshot_reader.cc  one snapshot, for these
-    expiry.cc  how long rows live, on their way through writes and copies
+    ttl.cc     how long rows live, on their way through writes and copies
     bulk_load.cc  loading a table that nobody sees  alter.cc  ALTER without a copy
     pushdown.cc  conditions on entries, multi-range read
 
@@ -100,7 +100,7 @@ class ha_tidesdb final : public handler {
   int read_range_first(const key_range *start, const key_range *end, bool eq_range, bool sorted) override;
   int read_range_next() override;
 
-  /* --- expiry.cc --- */
+  /* --- ttl.cc --- */
   int rnd_pos_by_record(uchar *record) override;
 
   /* --- pushdown.cc --- */
@@ -146,7 +146,7 @@ class ha_tidesdb final : public handler {
   using KeyCodec = tidesdb::KeyCodec;
 
   enum class RowLock : uchar { NONE, SHARED, EXCLUSIVE };
-  /* Where a scan stands: nowhere, on its cursor's row, or behind/before `anchor_`, a key that was read by
+  /* Where a scan stands: nowhere, on its cursor's row, or behind/before `saved_key_`, a key that was read by
      other means or in another statement; for HANDLER, before the first row or behind the last. */
   enum class Position : uchar { NONE, CURSOR, ANCHOR, START, END };
 
@@ -201,10 +201,10 @@ class ha_tidesdb final : public handler {
   int step(int direction);
   void note_lock();
   bool scans_rows() const { return scan_index_ == MAX_KEY || is_primary(scan_index_); }
-  int deliver(int status, int direction, uchar *buf, int none);
-  int deliver_row(const tidesdb_row &row, uchar *buf);
+  int return_row(int status, int direction, uchar *buf, int none);
+  int return_current_row(const tidesdb_row &row, uchar *buf);
   void give_back_other_row();
-  int deliver_entry(const tidesdb_row &entry, uchar *buf);
+  int return_entry(const tidesdb_row &entry, uchar *buf);
   /* Says in the error log why a row cannot be read. */
   int undecodable_row(Slice value) const;
   int read_by_key(Slice primary_key, uchar *buf, int none, int flags);
@@ -220,11 +220,11 @@ class ha_tidesdb final : public handler {
   bool filters_rowids() const {
     return rowid_filter_is_active && pushed_rowid_filter && (ref_is_key() || primary_codec_->is_covering());
   }
-  bool judges_entries() const { return has_index_condition() || filters_rowids(); }
+  bool has_pushed_condition() const { return has_index_condition() || filters_rowids(); }
   bool ref_is_key() const;
   bool judging_needs_columns() const { return has_index_condition() || !ref_is_key(); }
-  const MY_BITMAP *columns_to_judge() const;
-  check_result_t judge_entry(Slice primary_key, const uchar *buf);
+  const MY_BITMAP *condition_columns() const;
+  check_result_t check_pushed_condition(Slice primary_key, const uchar *buf);
   bool orders_ranges(uint index) const;
   void offer_rowid_filters();
 
@@ -244,7 +244,7 @@ class ha_tidesdb final : public handler {
   int write_row_now(const uchar *record);
   int write_sequence(const uchar *record, bool replaces);
 
-  /* expiry.cc */
+  /* ttl.cc */
   void enter_expiry(THD *thd);
   int choose_expiry(const uchar *record);
   int check_renewed_entry(uint index, Slice primary_key);
@@ -311,9 +311,9 @@ class ha_tidesdb final : public handler {
   bool relocking_ = false; /* and now it does */
   bool entries_only_ = false; /* HA_EXTRA_KEYREAD: the server wants no more than the entry has */
   DsMrr_impl ds_mrr_;
-  ByteBuffer judged_record_; /* of record[0] while a condition looks at another row there */
+  ByteBuffer condition_record_; /* of record[0] while a condition looks at another row there */
   ByteBuffer search_;
-  ByteBuffer anchor_;
+  ByteBuffer saved_key_;
   ByteBuffer bound_buffer_;
   ByteBuffer entry_key_;
   ByteBuffer entry_value_;
@@ -332,8 +332,8 @@ class ha_tidesdb final : public handler {
   ByteBuffer old_primary_, new_primary_, row_value_;
   std::vector<EntryBuffers> entries_;
   std::vector<tidesdb_op> writes_;
-  std::vector<uint> write_index_;         /* key number of each write */
-  tidesdb::ChangeLog::Family change_log_; /* of the last of them, which stand at the end */
+  std::vector<uint> write_index_;   /* key number of each write */
+  tidesdb::RowLog::Family row_log_; /* of the last of them, which stand at the end */
   size_t logged_changes_ = 0;
 };
 

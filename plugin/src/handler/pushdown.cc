@@ -2,7 +2,7 @@
   What the server asks of entries before their rows are read: index condition pushdown, the rowid filter,
   and reading many ranges in an order of our own (multi-range read).
 
-  A condition is judged on the entry's columns in table->record[0]. The rows of entries that fail are
+  A condition is checked on the entry's columns in table->record[0]. The rows of entries that fail are
   neither read nor locked: a range over the entries keeps out what would match, where the level asks for it,
   and an entry of a unique index, which is locked itself, is given back below REPEATABLE READ.
 */
@@ -44,17 +44,17 @@ void ha_tidesdb::offer_rowid_filters() {
 /* Whether a row's reference is its key in the primary family, as it stands in the entry. */
 bool ha_tidesdb::ref_is_key() const { return !primary_codec_ || primary_codec_->fixed_size() != 0; }
 
-/* The columns that must stand in `buf` for judge_entry(); nullptr: all that the entry has. */
-const MY_BITMAP *ha_tidesdb::columns_to_judge() const {
+/* The columns that must stand in `buf` for check_pushed_condition(); nullptr: all that the entry has. */
+const MY_BITMAP *ha_tidesdb::condition_columns() const {
   return filters_rowids() && !ref_is_key() ? nullptr : table->read_set;
 }
 
 /* Whether the entry may belong to the result. */
-check_result_t ha_tidesdb::judge_entry(Slice primary_key, const uchar *buf) {
+check_result_t ha_tidesdb::check_pushed_condition(Slice primary_key, const uchar *buf) {
   /* Partitions read into buffers of their own; conditions look at record[0]. */
   const bool elsewhere = buf != table->record[0] && judging_needs_columns();
   if (elsewhere) {
-    judged_record_.assign({table->record[0], table_share->reclength});
+    condition_record_.assign({table->record[0], table_share->reclength});
     memcpy(table->record[0], buf, table_share->reclength);
   }
   check_result_t result = CHECK_POS;
@@ -72,7 +72,7 @@ check_result_t ha_tidesdb::judge_entry(Slice primary_key, const uchar *buf) {
       position(table->record[0]);
     result = pushed_rowid_filter->check(reinterpret_cast<char *>(ref)) ? CHECK_POS : CHECK_NEG;
   }
-  if (elsewhere) memcpy(table->record[0], judged_record_.data(), table_share->reclength);
+  if (elsewhere) memcpy(table->record[0], condition_record_.data(), table_share->reclength);
   return result;
 }
 
@@ -84,7 +84,7 @@ check_result_t ha_tidesdb::judge_entry(Slice primary_key, const uchar *buf) {
 */
 bool ha_tidesdb::orders_ranges(uint index) const {
   /*
-    In a table with partitions, where one index is read in order and another one is not, ha_partition 11.8.6
+    In a table with partitions, where one index is read in order and another one is not, ha_partition 11.8
     gives the chosen one what it noted of the index that it asked about last: rows of all partitions but one
     are missing.
   */

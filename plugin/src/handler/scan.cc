@@ -1,12 +1,12 @@
 /*
   Positions and reading rows.
 
-  A scan stands on the current row of its cursor, or behind a key (`anchor_`): after a point read, and
+  A scan stands on the current row of its cursor, or behind a key (`saved_key_`): after a point read, and
   between the statements of HANDLER. Rows of a secondary index are found by their entry and read by their
   primary key; with a covering index the entry is enough. A locking read takes entries as they are now,
   locks the row, reads it, and skips it when the entry does not belong to it any more.
 
-  A semi-consistent read delivers a row that another has locked as it is committed (`peeked_`). The server
+  A semi-consistent read returns a row that another has locked as it is committed (`peeked_`). The server
   then either gives it back with unlock_row(), or asks for the next row, which is this one again, locked.
 */
 #include "handler/ha_tidesdb.h"
@@ -18,7 +18,7 @@ using namespace tidesdb;
 
 namespace {
 
-/* Of deliver_row() and read_by_key(): this row is not part of the result, go on. */
+/* Of return_current_row() and read_by_key(): this row is not part of the result, go on. */
 constexpr int SKIP_ROW = -2;
 
 /* The first key behind all that start with `prefix`; false: there is none. */
@@ -122,7 +122,7 @@ int ha_tidesdb::step(int direction) {
   if (position_ == Position::START)
     return direction < 0 ? TIDESDB_NOT_FOUND : seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0);
   if (position_ == Position::ANCHOR)
-    return seek(direction > 0 ? TIDESDB_SEEK_AFTER : TIDESDB_SEEK_BEFORE, anchor_.slice(), 0);
+    return seek(direction > 0 ? TIDESDB_SEEK_AFTER : TIDESDB_SEEK_BEFORE, saved_key_.slice(), 0);
   note_lock();
   if (peeked_) {
     peeked_ = false;
@@ -192,7 +192,7 @@ void ha_tidesdb::give_back_other_row() {
   unlock_row();
 }
 
-int ha_tidesdb::deliver_entry(const tidesdb_row &entry, uchar *buf) {
+int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
   const KeyCodec &codec = *index_codecs_[scan_index_];
   const Slice key{entry.key, entry.key_size}, value{entry.value, entry.value_size};
   Slice primary_key;
@@ -203,12 +203,12 @@ int ha_tidesdb::deliver_entry(const tidesdb_row &entry, uchar *buf) {
   }
   const bool entry_is_enough = entries_only_ && row_lock_ == RowLock::NONE && !serializable_read_ &&
                                codec.is_covering() && (!primary_codec_ || primary_codec_->is_covering());
-  const bool judges = judges_entries();
-  if (judges || entry_is_enough) {
+  const bool has_condition = has_pushed_condition();
+  if (has_condition || entry_is_enough) {
     if ((entry_is_enough || judging_needs_columns()) &&
-        !codec.decode_entry(key, value, judges ? columns_to_judge() : table->read_set, buf))
+        !codec.decode_entry(key, value, has_condition ? condition_columns() : table->read_set, buf))
       return HA_ERR_CRASHED;
-    switch (judges ? judge_entry(primary_key, buf) : CHECK_POS) {
+    switch (has_condition ? check_pushed_condition(primary_key, buf) : CHECK_POS) {
       case CHECK_POS:
         break;
       case CHECK_NEG:
@@ -250,8 +250,8 @@ int ha_tidesdb::deliver_entry(const tidesdb_row &entry, uchar *buf) {
   return error;
 }
 
-int ha_tidesdb::deliver_row(const tidesdb_row &row, uchar *buf) {
-  if (scan_index_ != MAX_KEY && !is_primary(scan_index_)) return deliver_entry(row, buf);
+int ha_tidesdb::return_current_row(const tidesdb_row &row, uchar *buf) {
+  if (scan_index_ != MAX_KEY && !is_primary(scan_index_)) return return_entry(row, buf);
   const Slice key{row.key, row.key_size};
   if (!row_reader_->read(key, {row.value, row.value_size}, buf))
     return undecodable_row({row.value, row.value_size});
@@ -262,7 +262,7 @@ int ha_tidesdb::deliver_row(const tidesdb_row &row, uchar *buf) {
 
 /* Turns the status of a seek or step into the row it stands on, or the next one that belongs to the result.
  */
-int ha_tidesdb::deliver(int status, int direction, uchar *buf, int none) {
+int ha_tidesdb::return_row(int status, int direction, uchar *buf, int none) {
   for (;;) {
     if (status == TIDESDB_NOT_FOUND) {
       if (keep_position_) position_ = direction > 0 ? Position::END : Position::START;
@@ -274,10 +274,10 @@ int ha_tidesdb::deliver(int status, int direction, uchar *buf, int none) {
       else if (status != TIDESDB_OK)
         return fail(status);
       const tidesdb_row &row = scan_cursor_->rows[scan_cursor_->position];
-      const int error = deliver_row(row, buf);
+      const int error = return_current_row(row, buf);
       relocking_ = false;
       if (error != SKIP_ROW) {
-        if (error == 0 && keep_position_) anchor_.assign({row.key, row.key_size});
+        if (error == 0 && keep_position_) saved_key_.assign({row.key, row.key_size});
         return error;
       }
       if (thd_kill_level(table->in_use) >= THD_ABORT_SOFTLY) return HA_ERR_ABORTED_BY_USER;
@@ -306,11 +306,12 @@ int ha_tidesdb::rnd_end() {
 }
 
 int ha_tidesdb::rnd_next(uchar *buf) {
-  if (position_ == Position::CURSOR && columns_chosen_) return deliver(step(1), 1, buf, HA_ERR_END_OF_FILE);
+  if (position_ == Position::CURSOR && columns_chosen_)
+    return return_row(step(1), 1, buf, HA_ERR_END_OF_FILE);
   if (const int error = choose_columns()) return error;
   if (const int error = lock_for_read()) return error;
   const int status = position_ == Position::NONE ? seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0) : step(1);
-  return deliver(status, 1, buf, HA_ERR_END_OF_FILE);
+  return return_row(status, 1, buf, HA_ERR_END_OF_FILE);
 }
 
 int ha_tidesdb::rnd_pos(uchar *buf, uchar *pos) {
@@ -357,7 +358,7 @@ int ha_tidesdb::index_end() {
 int ha_tidesdb::read_unique(uchar *buf, int none) {
   position_ = Position::ANCHOR;
   prefix_bounded_ = false;
-  anchor_.assign(search_.slice());
+  saved_key_.assign(search_.slice());
   if (is_primary(scan_index_)) return read_by_key(search_.slice(), buf, none, 0);
   if (const int error = cursor_of(scan_index_, &scan_cursor_)) return error;
   note_lock();
@@ -367,7 +368,7 @@ int ha_tidesdb::read_unique(uchar *buf, int none) {
   if (status == TIDESDB_NOT_FOUND || status == TIDESDB_SKIPPED) return none;
   if (status != TIDESDB_OK) return fail(status);
   const int error =
-      deliver_entry({search_.data(), value.data, search_.size(), value.size, scan_cursor_->expiry}, buf);
+      return_entry({search_.data(), value.data, search_.size(), value.size, scan_cursor_->expiry}, buf);
   return error == SKIP_ROW ? none : error;
 }
 
@@ -416,12 +417,12 @@ int ha_tidesdb::index_read_map(uchar *buf, const uchar *key, key_part_map map, h
     default:
       return HA_ERR_UNSUPPORTED;
   }
-  const int error = deliver(seek(where, search_.slice(), prefix), direction, buf, HA_ERR_KEY_NOT_FOUND);
+  const int error = return_row(seek(where, search_.slice(), prefix), direction, buf, HA_ERR_KEY_NOT_FOUND);
   if (error == HA_ERR_KEY_NOT_FOUND && keep_position_ && prefix) {
     /* HANDLER goes on from where the key would be. */
     position_ = Position::ANCHOR;
     prefix_bounded_ = false;
-    anchor_.assign(search_.slice());
+    saved_key_.assign(search_.slice());
   }
   return error;
 }
@@ -431,7 +432,7 @@ int ha_tidesdb::index_next(uchar *buf) {
   point_ = false;
   int status = step(1);
   if (status == TIDESDB_NOT_FOUND && prefix_bounded_) status = seek(TIDESDB_SEEK_AFTER, search_.slice(), 0);
-  return deliver(status, 1, buf, HA_ERR_END_OF_FILE);
+  return return_row(status, 1, buf, HA_ERR_END_OF_FILE);
 }
 
 int ha_tidesdb::index_next_same(uchar *buf, const uchar *key, uint length) {
@@ -444,7 +445,7 @@ int ha_tidesdb::index_next_same(uchar *buf, const uchar *key, uint length) {
     return HA_ERR_END_OF_FILE;
   }
   if (!prefix_bounded_ || position_ != Position::CURSOR) return handler::index_next_same(buf, key, length);
-  return deliver(step(1), 1, buf, HA_ERR_END_OF_FILE);
+  return return_row(step(1), 1, buf, HA_ERR_END_OF_FILE);
 }
 
 int ha_tidesdb::index_prev(uchar *buf) {
@@ -452,21 +453,21 @@ int ha_tidesdb::index_prev(uchar *buf) {
   point_ = false;
   int status = step(-1);
   if (status == TIDESDB_NOT_FOUND && prefix_bounded_) status = seek(TIDESDB_SEEK_BEFORE, search_.slice(), 0);
-  return deliver(status, -1, buf, HA_ERR_END_OF_FILE);
+  return return_row(status, -1, buf, HA_ERR_END_OF_FILE);
 }
 
 int ha_tidesdb::index_first(uchar *buf) {
   if (const int error = choose_columns()) return error;
   if (const int error = lock_for_read()) return error;
   point_ = false;
-  return deliver(seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0), 1, buf, HA_ERR_END_OF_FILE);
+  return return_row(seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0), 1, buf, HA_ERR_END_OF_FILE);
 }
 
 int ha_tidesdb::index_last(uchar *buf) {
   if (const int error = choose_columns()) return error;
   if (const int error = lock_for_read()) return error;
   point_ = false;
-  return deliver(seek(TIDESDB_SEEK_LAST, {nullptr, 0}, 0), -1, buf, HA_ERR_END_OF_FILE);
+  return return_row(seek(TIDESDB_SEEK_LAST, {nullptr, 0}, 0), -1, buf, HA_ERR_END_OF_FILE);
 }
 
 /*

@@ -121,12 +121,12 @@ void ha_tidesdb::add_write(tidesdb_family *family, Slice key, Slice value, int k
 }
 
 void ha_tidesdb::log_change(Slice primary_key) {
-  if (!change_log_) {
-    change_log_ = open_table_->change_log().family();
-    if (!change_log_) return;
+  if (!row_log_) {
+    row_log_ = open_table_->row_log().family();
+    if (!row_log_) return;
   }
   /* It outlives the row. */
-  writes_.push_back({change_log_.get(), primary_key, {nullptr, 0}, TIDESDB_PUT, 0, 0});
+  writes_.push_back({row_log_.get(), primary_key, {nullptr, 0}, TIDESDB_PUT, 0, 0});
   write_index_.push_back(table_share->primary_key);
   logged_changes_++;
 }
@@ -141,7 +141,7 @@ int ha_tidesdb::apply_writes() {
       status = tidesdb_write(session_->txn(), writes_.data(), writes_.size(), &failed);
     }
     logged_changes_ = 0;
-    change_log_.reset();
+    row_log_.reset();
   }
   if (status == TIDESDB_OK) return 0;
   if (status == TIDESDB_DUPLICATE) {
@@ -220,9 +220,9 @@ int ha_tidesdb::write_row_now(const uchar *record) {
   for (uint i = 0; i < table_share->keys; i++) {
     if (is_primary(i)) continue;
     EntryBuffers &entry = entries_[i];
-    const bool decides = make_entry(i, record, new_primary_.slice(), &entry.new_key, &entry.new_value);
+    const bool unique = make_entry(i, record, new_primary_.slice(), &entry.new_key, &entry.new_value);
     add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
-              decides ? checked : TIDESDB_PUT_ENTRY, true, i);
+              unique ? checked : TIDESDB_PUT_ENTRY, true, i);
   }
   log_change(new_primary_.slice());
   return apply_writes();
@@ -287,18 +287,18 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
       continue;
     EntryBuffers &entry = entries_[i];
     const bool old_decides = make_entry(i, old_record, old_key, &entry.old_key, &entry.old_value);
-    const bool new_decides = make_entry(i, new_record, new_key, &entry.new_key, &entry.new_value);
+    const bool new_unique = make_entry(i, new_record, new_key, &entry.new_key, &entry.new_value);
     if (same_bytes(entry.old_key.slice(), entry.new_key.slice())) {
-      if (renewed && new_decides)
+      if (renewed && new_unique)
         if (const int error = check_renewed_entry(i, old_key)) return error;
       if (renewed || !same_bytes(entry.old_value.slice(), entry.new_value.slice()))
         add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
-                  new_decides ? TIDESDB_PUT : TIDESDB_PUT_ENTRY, true, i, true);
+                  new_unique ? TIDESDB_PUT : TIDESDB_PUT_ENTRY, true, i, true);
       continue;
     }
     add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, old_decides, i);
     add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
-              new_decides ? TIDESDB_INSERT : TIDESDB_PUT_ENTRY, true, i);
+              new_unique ? TIDESDB_INSERT : TIDESDB_PUT_ENTRY, true, i);
   }
   log_change(old_key);
   if (moves) log_change(new_key);
@@ -316,8 +316,8 @@ int ha_tidesdb::delete_row(const uchar *record) {
   for (uint i = 0; i < table_share->keys; i++) {
     if (is_primary(i)) continue;
     EntryBuffers &entry = entries_[i];
-    const bool decides = make_entry(i, record, old_primary_.slice(), &entry.old_key, &entry.old_value);
-    add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, decides, i);
+    const bool unique = make_entry(i, record, old_primary_.slice(), &entry.old_key, &entry.old_value);
+    add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, unique, i);
   }
   log_change(old_primary_.slice());
   return apply_writes();

@@ -99,8 +99,8 @@ bool KeyCodec::make_entry(const uchar *record, Slice primary_key, ByteBuffer *ke
   key->clear();
   value->clear();
   append_columns(record, key);
-  const bool decides = unique_ && !has_null(record);
-  if (decides) {
+  const bool unique = unique_ && !has_null(record);
+  if (unique) {
     uchar *to = value->reserve(MAX_VARINT_SIZE + primary_key.size);
     value->set_end(write_varint(to, primary_key.size));
     value->append(primary_key);
@@ -110,7 +110,7 @@ bool KeyCodec::make_entry(const uchar *record, Slice primary_key, ByteBuffer *ke
   for (const KeyPart &part : parts_) append_unpack_part(part, record, value);
   for (size_t i = 0; i < primary_use_.size(); i++)
     if (primary_use_[i].unpack) append_unpack_part(primary_->parts_[i], record, value);
-  return decides;
+  return unique;
 }
 
 KeyCodec::Search KeyCodec::append_search(const uchar *key_image, key_part_map map, ByteBuffer *out) const {

@@ -2,7 +2,7 @@
   Virtual columns: what the indexes of one open TABLE have of them, and their values for a row.
 
   A virtual column is not in the row; the server computes those that a statement reads into record[0], after
-  the engine has delivered the row. An index entry holds its value, so the engine needs it at other times too:
+  the engine has returned the row. An index entry holds its value, so the engine needs it at other times too:
   to see whether an entry still belongs to a row that was locked, in CHECK TABLE, and in a change whose
   statement reads other columns. complete() computes it then, as the server would.
 

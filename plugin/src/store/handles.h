@@ -86,7 +86,7 @@ class DdlGroup {
   int set_options(const std::string &name, const tidesdb_family_options &options) {
     return tidesdb_ddl_set_options(ddl_, slice_of(name), &options);
   }
-  int renew(const std::string &name) { return tidesdb_ddl_renew(ddl_, slice_of(name)); }
+  int bump(const std::string &name) { return tidesdb_ddl_bump(ddl_, slice_of(name)); }
   int set_counter(const std::string &name, uint32_t counter, uint64_t next) {
     return tidesdb_ddl_set_counter(ddl_, slice_of(name), counter, next);
   }

@@ -1,12 +1,12 @@
 /*
-  Places for transactions in stored procedures (docs/design/0014-admission.md).
+  Tickets for transactions in stored procedures (docs/design/0014-admission.md).
 
   A procedure runs its transaction without a client in between. When more of them run than there are cores,
   they share the cores by the scheduler's slices, and all of them are late; taking turns, each is as long as
-  its own work, and the rate is the same. So such a transaction begins with a place, for which it waits in
+  its own work, and the rate is the same. So such a transaction begins with a ticket, for which it waits in
   line, and gives it up when it ends, waits for a lock or begins to commit.
 
-  It is a matter of speed alone: nobody waits for a place while holding anything, and a place is taken from
+  It is a matter of speed alone: nobody waits for a ticket while holding anything, and a ticket is taken from
   who has it for too long or without using it.
 */
 #ifndef TIDESDB_TXN_ADMISSION_H
@@ -20,17 +20,17 @@
 namespace tidesdb {
 
 /* Of a session. Its calls are made by the connection's thread, but for cancel(). */
-class Place {
+class AdmissionTicket {
  public:
-  explicit Place(THD *thd) : thd_(thd) {}
-  Place(const Place &) = delete;
-  Place &operator=(const Place &) = delete;
-  ~Place() { leave(); }
+  explicit AdmissionTicket(THD *thd) : thd_(thd) {}
+  AdmissionTicket(const AdmissionTicket &) = delete;
+  AdmissionTicket &operator=(const AdmissionTicket &) = delete;
+  ~AdmissionTicket() { leave(); }
 
-  /* Waits for a place, when the connection runs a procedure; does nothing for others. */
+  /* Waits for a ticket, when the connection runs a procedure; does nothing for others. */
   void enter();
   void leave();
-  /* By any thread: ends the wait of enter(), which returns without a place. */
+  /* By any thread: ends the wait of enter(), which returns without a ticket. */
   void cancel();
 
  private:
@@ -43,7 +43,7 @@ class Place {
   State state_ = State::NONE;
   Clock::time_point since_;
   std::condition_variable changed_;
-  /* Whether the place may still be held: what leave() looks at first. Written by the connection's thread. */
+  /* Whether the ticket may still be held: what leave() looks at first. Written by the connection's thread. */
   bool entered_ = false;
 };
 

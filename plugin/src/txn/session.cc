@@ -1,6 +1,6 @@
 /*
-  Session: begin, statements, prepare, order, commit, rollback (protocols: section 2; the server's call
-  traces: server-contract 2a).
+  Session: begin, statements, prepare, order, commit, rollback (docs/protocols.md section 2; the server's
+  calls: docs/server-contract.md section 2).
 */
 #include "txn/session.h"
 
@@ -21,7 +21,7 @@ namespace tidesdb {
 /* Transactions of one connection: its first number has so many zero bits at the end. */
 constexpr int TRANSACTION_NUMBER_BITS = 40;
 
-Session::Session(THD *thd) : thd_(thd), place_(thd) {
+Session::Session(THD *thd) : thd_(thd), ticket_(thd) {
   static std::atomic<ulonglong> sessions{0};
   transaction_number_ = (sessions.fetch_add(1, std::memory_order_relaxed) + 1) << TRANSACTION_NUMBER_BITS;
 }
@@ -78,10 +78,10 @@ int Session::begin(int level) {
   /* Rows that the primary changed in time may have expired when the change arrives. */
   if (is_applier(thd_)) flags |= TIDESDB_TXN_ORDERED_WAITS | TIDESDB_TXN_SEES_EXPIRED;
   isolation_ = level;
-  place_.enter();
+  ticket_.enter();
   const int status = tidesdb_txn_begin(txn(), level, flags);
   if (status != TIDESDB_OK) {
-    place_.leave();
+    ticket_.leave();
     return fail(status);
   }
   if (is_applier(thd_)) tidesdb_txn_set_preference(txn(), survival_wish(thd_));
@@ -176,7 +176,7 @@ int Session::lock_definition(tidesdb_family *family) {
 }
 
 int Session::watch_copied(const std::string &family_name) {
-  const int status = copied_.begin(thd_, family_name);
+  const int status = copy_guard_.begin(thd_, family_name);
   return status == TIDESDB_OK ? 0 : fail(status);
 }
 
@@ -210,10 +210,10 @@ void Session::end_statement() {
 
 /* A copy that is not what its table is fails. */
 int Session::end_copy() {
-  if (copied_.is_empty() || state_ != State::ACTIVE) return 0;
-  const bool missed = copied_.has_missed_something(txn());
+  if (copy_guard_.is_empty() || state_ != State::ACTIVE) return 0;
+  const bool missed = copy_guard_.has_missed_something(txn());
   lock_timeout_ms_ = ~0ULL - 1;
-  copied_.clear();
+  copy_guard_.clear();
   if (!missed) return 0;
   my_printf_error(
       ER_UNKNOWN_ERROR,
@@ -231,7 +231,7 @@ int Session::prepare(bool real) {
   if (state_ == State::ABORTED) return HA_ERR_ROLLBACK;
   if (state_ != State::ACTIVE || !tidesdb_txn_has_writes(txn())) return 0;
   renew_kill();
-  place_.leave();
+  ticket_.leave();
   EncodedXid xid;
   encode_session_xid(thd_, &xid);
   const int status = tidesdb_txn_prepare(txn(), xid.bytes, xid.size);
@@ -245,7 +245,7 @@ int Session::prepare_xa() {
   if (state_ != State::ACTIVE) return 0;
   end_statement();
   renew_kill();
-  place_.leave();
+  ticket_.leave();
   EncodedXid xid;
   encode_session_xid(thd_, &xid);
   const int status = tidesdb_txn_prepare_dormant(txn(), xid.bytes, xid.size);
@@ -284,7 +284,7 @@ int Session::commit(bool real) {
         return status == TIDESDB_OK ? 0 : commit_failed(status);
       }
       renew_kill();
-      place_.leave();
+      ticket_.leave();
       status = tidesdb_txn_prepare(txn(), nullptr, 0);
       if (status != TIDESDB_OK) {
         const int error = commit_failed(status);
@@ -369,13 +369,13 @@ int Session::fail(int status) {
       break;
   }
   if (mapped.code == ERROR_WITH_TEXT || mapped.code == ERROR_TOO_LARGE) error_text_ = tidesdb_last_error();
-  switch (mapped.damage) {
-    case Damage::NONE:
+  switch (mapped.rollback_scope) {
+    case RollbackScope::NONE:
       break;
-    case Damage::STATEMENT:
+    case RollbackScope::STATEMENT:
       thd_->mark_transaction_to_rollback(false);
       break;
-    case Damage::TRANSACTION:
+    case RollbackScope::TRANSACTION:
       thd_->mark_transaction_to_rollback(true);
       if (state_ == State::ACTIVE) state_ = State::ABORTED;
       break;

@@ -21,7 +21,7 @@
 #include "key/sql_headers.h"
 #include "store/handles.h"
 #include "txn/admission.h"
-#include "txn/copy_watch.h"
+#include "txn/copy_alter_guard.h"
 
 namespace tidesdb {
 
@@ -67,10 +67,10 @@ class Session {
   int rollback(bool real);
   void kill() {
     tidesdb_txn_kill(txn());
-    place_.cancel();
+    ticket_.cancel();
   }
   /* It will not use a core for a while. */
-  void leave_place() { place_.leave(); }
+  void leave_place() { ticket_.leave(); }
 
   /* Milliseconds for which a statement of the connection waits for a lock; ~0ULL: without end. */
   static ulonglong lock_timeout_ms(THD *thd);
@@ -126,8 +126,8 @@ class Session {
   void end() {
     state_ = State::IDLE;
     statement_open_ = false;
-    copied_.clear();
-    place_.leave();
+    copy_guard_.clear();
+    ticket_.leave();
   }
   void end_statement();
   int end_copy();
@@ -143,7 +143,7 @@ class Session {
   bool in_multi_statement_transaction() const;
 
   THD *thd_;
-  Place place_;
+  AdmissionTicket ticket_;
   TxnHandle txn_;
   State state_ = State::IDLE;
   bool statement_open_ = false;
@@ -154,7 +154,7 @@ class Session {
   ulonglong lock_timeout_ms_ = ~0ULL - 1;
   uint duplicate_key_ = MAX_KEY;
   CopiedRow copied_row_;
-  CopyWatches copied_;
+  CopyAlterGuard copy_guard_;
   std::string error_text_;
   std::string holder_statement_;
 };

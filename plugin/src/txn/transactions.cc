@@ -12,7 +12,7 @@
 #include "sql_class.h"
 
 #include "store/store.h"
-#include "txn/copy_watch.h"
+#include "txn/copy_alter_guard.h"
 #include "txn/session.h"
 #include "txn/xid.h"
 

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, WithTls};
-use tidelab::error::{io_error, Result};
+use tidelab_server::error::{io_error, Result};
 
 use crate::store::{engine_error, Change, Debt, Engine, Scan, Session, Settings, Store, Sync};
 
@@ -42,7 +42,7 @@ pub(super) fn open(directory: &Path, settings: &Settings) -> Result<Box<dyn Stor
     Ok(Box::new(Lmdb { env, rows }))
 }
 
-fn error(what: &str, error: heed::Error) -> tidelab::error::Error {
+fn error(what: &str, error: heed::Error) -> tidelab_server::error::Error {
     engine_error(Engine::Lmdb, what, error)
 }
 

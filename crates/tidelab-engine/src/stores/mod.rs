@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tidelab::error::Result;
+use tidelab_server::error::Result;
 
 use crate::store::{Engine, Settings, Store, Use};
 
@@ -21,7 +21,7 @@ pub fn open(engine: Engine, directory: &Path, settings: &Settings, purpose: Use)
         #[cfg(not(feature = "rocksdb"))]
         Engine::RocksDb => {
             let _ = purpose;
-            Err(tidelab::error::Error::Missing {
+            Err(tidelab_server::error::Error::Missing {
                 what: "RocksDB in this build".to_string(),
                 remedy: "make bench-engine builds with it".to_string(),
             })

@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tidelab::error::{io_error, Result};
+use tidelab_server::error::{io_error, Result};
 
 use crate::store::{
     engine_error, Change, Compression, Debt, Engine, Scan, Session, Settings, Store, Sync, Use,
@@ -51,7 +51,7 @@ pub(super) fn open(directory: &Path, settings: &Settings, purpose: Use) -> Resul
     Ok(Box::new(Rocks { handle, directory: directory.to_path_buf() }))
 }
 
-fn error(what: &str, message: String) -> tidelab::error::Error {
+fn error(what: &str, message: String) -> tidelab_server::error::Error {
     engine_error(Engine::RocksDb, what, message)
 }
 

@@ -6,9 +6,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidelab::error::Result;
-use tidesdb::txn::transaction::Missing;
-use tidesdb::{options, Change as Write, ChangeKind, Cursor, Db, Family, FamilyOptions, Isolation, Mood};
+use tidelab_server::error::Result;
+use tidesdb::txn::transaction::OnMissing;
+use tidesdb::{
+    options, Change as Write, ChangeKind, Cursor, Db, Family, FamilyOptions, Isolation, TransactionOptions,
+};
 use tidesdb::{Options, ReadMode, Start, SyncMode, Transaction};
 
 use crate::store::{engine_error, Change, Compression, Debt, Engine, Scan, Session, Settings, Store, Sync};
@@ -64,7 +66,7 @@ fn false_positives(bits: u32) -> u32 {
     (share.round() as u32).clamp(1, 10_000)
 }
 
-fn error(what: &str, error: tidesdb::Error) -> tidelab::error::Error {
+fn error(what: &str, error: tidesdb::Error) -> tidelab_server::error::Error {
     engine_error(Engine::TidesDb, what, error)
 }
 
@@ -72,7 +74,10 @@ impl Store for Tides {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         let mut reader = self.db.transaction();
         reader
-            .begin(Mood { isolation: Isolation::ReadUncommitted, ..Mood::default() })
+            .begin(TransactionOptions {
+                isolation: Isolation::ReadUncommitted,
+                ..TransactionOptions::default()
+            })
             .map_err(|e| error("begin", e))?;
         Ok(Box::new(TidesSession {
             reader,
@@ -145,8 +150,8 @@ struct TidesSession {
 
 impl TidesSession {
     fn commit(&mut self, changes: &[Write<'_>]) -> Result<()> {
-        let mood = Mood { unlocked: true, ..Mood::default() };
-        self.writer.begin(mood).map_err(|e| error("begin", e))?;
+        let options = TransactionOptions { unlocked: true, ..TransactionOptions::default() };
+        self.writer.begin(options).map_err(|e| error("begin", e))?;
         if let Err((_, failed)) = self.writer.write(changes) {
             return Err(self.undo("write", failed));
         }
@@ -154,7 +159,7 @@ impl TidesSession {
     }
 
     /// Ends the transaction that an error met, so that the session can go on.
-    fn undo(&mut self, what: &str, failed: tidesdb::Error) -> tidelab::error::Error {
+    fn undo(&mut self, what: &str, failed: tidesdb::Error) -> tidelab_server::error::Error {
         match self.writer.rollback() {
             Ok(()) => error(what, failed),
             Err(second) => error("rollback", second),
@@ -164,7 +169,7 @@ impl TidesSession {
     fn change(&mut self, keys: &[&[u8]], change: &mut Change<'_>) -> tidesdb::Result<()> {
         for (place, key) in keys.iter().enumerate() {
             let TidesSession { point, writer, value, .. } = self;
-            let old = point.get(writer, key, ReadMode::Exclusive, false, Missing::Forget)?;
+            let old = point.get(writer, key, ReadMode::Exclusive, false, OnMissing::Forget)?;
             value.clear();
             change(place, old, value);
             writer.put(&self.family, key, &self.value)?;
@@ -181,7 +186,7 @@ impl Session for TidesSession {
             key,
             kind: ChangeKind::Put(value),
             lock: false,
-            neutral: false,
+            count_unchanged: false,
             expiry: 0,
         };
         match rows {
@@ -197,7 +202,7 @@ impl Session for TidesSession {
             key,
             kind: ChangeKind::Delete,
             lock: false,
-            neutral: false,
+            count_unchanged: false,
             expiry: 0,
         };
         match keys {
@@ -207,7 +212,7 @@ impl Session for TidesSession {
     }
 
     fn get(&mut self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        let value = self.point.get(&mut self.reader, key, ReadMode::Latest, false, Missing::Forget);
+        let value = self.point.get(&mut self.reader, key, ReadMode::Latest, false, OnMissing::Forget);
         let value = value.map_err(|e| error("get", e))?;
         Ok(value.map(found).is_some())
     }
@@ -225,7 +230,7 @@ impl Session for TidesSession {
             expect: u32::try_from(scan.limit).unwrap_or(LONG_SCAN).min(LONG_SCAN),
             ..tidesdb::Scan::default()
         };
-        self.writer.begin(Mood::default()).map_err(|e| error("begin", e))?;
+        self.writer.begin(TransactionOptions::default()).map_err(|e| error("begin", e))?;
         let mut rows = 0;
         let mut more = self.cursor.seek(&mut self.writer, &asked);
         while let Ok(true) = more {
@@ -248,8 +253,12 @@ impl Session for TidesSession {
     }
 
     fn transact(&mut self, keys: &[&[u8]], change: &mut Change<'_>) -> Result<()> {
-        let mood = Mood { isolation: Isolation::ReadCommitted, optimistic: true, ..Mood::default() };
-        self.writer.begin(mood).map_err(|e| error("begin", e))?;
+        let options = TransactionOptions {
+            isolation: Isolation::ReadCommitted,
+            optimistic: true,
+            ..TransactionOptions::default()
+        };
+        self.writer.begin(options).map_err(|e| error("begin", e))?;
         if let Err(failed) = self.change(keys, change) {
             return Err(self.undo("transaction", failed));
         }

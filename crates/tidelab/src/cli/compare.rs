@@ -4,8 +4,8 @@ use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
+use tidelab_server::error::{Error, Result};
 
-use crate::error::{Error, Result};
 use crate::report::compare::compare;
 use crate::report::page::Kept;
 

@@ -4,13 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use tidelab_server::error::{io_error, Error, Result};
+use tidelab_server::interrupt::Interrupt;
 
-use crate::error::{io_error, Error, Result};
-use crate::experiment::{self, Described, Site, Size};
-use crate::interrupt::Interrupt;
+use crate::experiment::{self, Described, Size};
 use crate::report::page::Kept;
 use crate::report::run_table;
 use crate::run::folder;
+use crate::run::Paths;
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
@@ -53,13 +54,13 @@ pub(super) fn run(options: &Options) -> Result<bool> {
     let mut good = true;
     let mut told = Vec::new();
     for (file, described) in &described {
-        let beside = file.parent().unwrap_or(Path::new("/"));
+        let file_folder = file.parent().unwrap_or(Path::new("/"));
         let data = options.data.join(&described.name);
-        let site = Site {
+        let paths = Paths {
             prefix: &options.prefix,
             plugin: &options.plugin,
             data: &data,
-            beside,
+            file_folder,
             interrupt: &interrupt,
         };
         let begun = match options.resume || options.all_small {
@@ -74,7 +75,7 @@ pub(super) fn run(options: &Options) -> Result<bool> {
             Some((path, false)) => Some(path.as_path()),
             _ => None,
         };
-        let made = experiment::carry_out(described, size, site, &options.out, resume);
+        let made = experiment::carry_out(described, size, paths, &options.out, resume);
         match made {
             Ok((path, whole)) => {
                 good &= whole;

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use tidelab_server::error::{Error, Result};
+use tidelab_server::interrupt::Interrupt;
 
 use super::Places;
 use crate::doctor::ceiling::{Ceilings, FILE};
 use crate::doctor::driver::{self, Effort, Loads};
 use crate::doctor::{self, Finding};
-use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {

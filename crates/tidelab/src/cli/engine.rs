@@ -8,7 +8,7 @@ use std::process::Command;
 
 use clap::Args;
 
-use crate::error::{io_error, Error, Result};
+use tidelab_server::error::{io_error, Error, Result};
 
 /// The program, which is built beside this one.
 const PROGRAM: &str = "tidelab-engine";

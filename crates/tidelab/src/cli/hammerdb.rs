@@ -7,21 +7,21 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use tidelab_server::error::{Error, Result};
+use tidelab_server::interrupt::Interrupt;
+use tidelab_server::server::engine::Engine;
+use tidelab_server::server::facts::ServerFacts;
+use tidelab_server::server::session::{Address, Failure, Session};
+use tidelab_server::telemetry::disk::Space;
+use tidelab_server::telemetry::machine;
+use tidelab_server::workload::tpcc::schema::TABLES;
+use tidelab_server::workload::tpcc::{make_tables, Scale};
 
 use super::print;
-use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
-use crate::measure::tpcc::{load, make_tables, run_on, Cell, Design, Loaded, Record, Target, Watcher};
-use crate::report::result::ServerFacts;
+use crate::measure::tpcc::{load, run_on, Cell, Design, Filled, Loaded, Record, Target, Watcher};
 use crate::report::tpcc_files;
 use crate::report::tpcc_progress::Progress;
 use crate::report::tpcc_table::{render, TpccResult};
-use crate::server::engine::Engine;
-use crate::server::session::{Address, Failure, Session};
-use crate::telemetry::disk::Space;
-use crate::telemetry::machine;
-use crate::workload::tpcc::schema::TABLES;
-use crate::workload::tpcc::Scale;
 
 /// HammerDB's name for it.
 const DATABASE: &str = "tpcc";
@@ -46,7 +46,7 @@ pub(super) struct Options {
     /// Minutes that are measured.
     #[arg(long, value_name = "MINUTES", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1440))]
     duration: u32,
-    /// Seconds at most to wait until the server is quiet, before and after.
+    /// Seconds at most to wait until the server is idle, before and after.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     settle: u32,
     /// The engine.
@@ -86,6 +86,7 @@ pub(super) fn run(options: &Options) -> Result<bool> {
         users: options.tpcc_vu,
         build_users: options.tpcc_build_vu,
         ramp_up_s: options.rampup * 60,
+        ramp_up_limit_s: 0,
         duration_s: options.duration * 60,
         settle_s: options.settle,
         seed: 1,
@@ -123,8 +124,8 @@ fn benchmark(
 ) -> Result<()> {
     let engine = design.engines[0];
     make_tables(target.address, target.database, engine, design.scale, false)?;
-    let (rows, seconds) = load(target, engine, design, interrupt, watcher)?;
-    let loaded = Loaded { engine, rows, seconds, server_cpu_s: 0.0, space: Space::default() };
+    let Filled { rows, seconds, analyzed } = load(target, engine, design, interrupt, watcher)?;
+    let loaded = Loaded { engine, rows, seconds, analyzed, server_cpu_s: 0.0, space: Space::default() };
     watcher.loaded(&loaded);
     record.loads.push(loaded);
     let mut cell = Cell::new(engine, 1, design.seed + 1);

@@ -4,18 +4,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use tidelab_server::error::{Error, Result};
+use tidelab_server::interrupt::Interrupt;
+use tidelab_server::server::engine::Engine;
+use tidelab_server::server::facts::ServerFacts;
+use tidelab_server::server::session::{Address, Session};
+use tidelab_server::server::{Data, Server, Wanted};
+use tidelab_server::telemetry::machine;
+use tidelab_server::workload::iibench::dsn::{Dsn, Endpoint};
+use tidelab_server::workload::iibench::queue::{self, Changes, Task};
+use tidelab_server::workload::iibench::{clock, runner, settings};
 
-use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
-use crate::report::result::ServerFacts;
+use crate::experiment::iibench::{cells, session};
 use crate::run::{Folder, Run};
-use crate::server::engine::Engine;
-use crate::server::session::{Address, Session};
-use crate::server::{Data, Server, Wanted};
-use crate::telemetry::machine;
-use crate::workload::iibench::dsn::{Dsn, Endpoint};
-use crate::workload::iibench::queue::{self, Changes, Task};
-use crate::workload::iibench::{cells, clock, runner, session, settings};
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
@@ -34,7 +35,7 @@ pub(super) struct Options {
     /// Where the run's folder is made.
     #[arg(long, value_name = "DIR", default_value = "runs")]
     out: PathBuf,
-    /// After each task, so long at most until the server is quiet, as 30s; its CPU time in that while is
+    /// After each task, so long at most until the server is idle, as 30s; its CPU time in that while is
     /// recorded.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = clock::duration)]
     settle: Duration,

@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use tidelab_server::error::{io_error, Error, Result};
 
-use crate::error::{io_error, Error, Result};
 use crate::import::names::Pattern;
 use crate::import::{self, Kind};
 

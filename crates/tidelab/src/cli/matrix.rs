@@ -3,19 +3,17 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use tidelab_server::error::{io_error, Error, Result};
+use tidelab_server::interrupt::Interrupt;
+use tidelab_server::server::catalogue;
+use tidelab_server::server::engine::Engine;
 use toml::Value;
 
 use super::{absolute, put};
-use crate::error::{io_error, Error, Result};
-use crate::experiment::{self, Described, Site, Size};
-use crate::interrupt::Interrupt;
+use crate::experiment::{self, Described, Size};
 use crate::matrix::design::{LeftOut, Scenario};
 use crate::matrix::Matrix;
-use crate::server::catalogue;
-use crate::server::engine::Engine;
-
-/// The server of `make setup`.
-const SETUP: &str = "mariadb-11.8.6";
+use crate::run::Paths;
 
 /// What is measured, and where.
 #[derive(Args, Clone, Debug)]
@@ -135,28 +133,28 @@ pub(super) fn run(options: &Options) -> Result<bool> {
     let described = options.described()?;
     let interrupt = Interrupt::on_signals()?;
     // Where driver and server are measured without an engine; where it is not there, the run says so.
-    let setup = catalogue::entry(SETUP)?.prefix(&catalogue::cache());
-    let site = Site {
+    let setup = catalogue::setup_prefix(&catalogue::cache());
+    let paths = Paths {
         prefix: setup.as_deref().unwrap_or(&options.data),
         plugin: &options.plugin,
         data: &options.data,
-        beside: options.file.parent().unwrap_or(&options.data),
+        file_folder: options.file.parent().unwrap_or(&options.data),
         interrupt: &interrupt,
     };
     if options.dry_run {
-        return show(&described, options.size, site);
+        return show(&described, options.size, paths);
     }
     let (path, whole) =
-        experiment::carry_out(&described, options.size, site, &options.out, options.resume.as_deref())?;
+        experiment::carry_out(&described, options.size, paths, &options.out, options.resume.as_deref())?;
     let progression = path.join("progression.txt");
     let text = std::fs::read_to_string(&progression).map_err(io_error("cannot read", &progression))?;
     put(&format!("{text}\n{} {}\n", if whole { "ok    " } else { "FAILED" }, path.display()));
     Ok(whole)
 }
 
-fn show(described: &Described, size: Size, site: Site<'_>) -> Result<bool> {
-    let mut run = described.run(size, site.data)?;
-    let mut matrix = Matrix::open(experiment::options(&run, described.options(size))?, site, &mut run)?;
+fn show(described: &Described, size: Size, paths: Paths<'_>) -> Result<bool> {
+    let mut run = described.run(size, paths.data)?;
+    let mut matrix = Matrix::open(experiment::options(&run, described.options(size))?, paths, &mut run)?;
     matrix.look(&run)?;
     let mut text = String::new();
     for note in &run.notes {

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use tidelab_server::error::Result;
 
 use super::report::pair;
-use crate::error::Result;
 use crate::report::page::Kept;
 use crate::report::publish::publish;
 

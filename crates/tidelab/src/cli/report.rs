@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
+use tidelab_server::error::{io_error, Error, Result};
 
-use crate::error::{io_error, Error, Result};
 use crate::report::page::Kept;
 use crate::report::svg::Chart;
 use crate::report::{html, run_csv, run_table, svg};

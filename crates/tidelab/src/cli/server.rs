@@ -3,12 +3,12 @@
 
 use clap::{Args, Subcommand};
 
-use crate::error::{Error, Result};
-use crate::server::alignment::{Alignment, Situation, Sync};
-use crate::server::engine::Engine;
-use crate::server::settings::bytes;
-use crate::server::source::Source;
-use crate::server::{catalogue, release};
+use tidelab_server::error::{Error, Result};
+use tidelab_server::server::alignment::{Alignment, Situation, Sync};
+use tidelab_server::server::engine::Engine;
+use tidelab_server::server::settings::bytes;
+use tidelab_server::server::source::Source;
+use tidelab_server::server::{catalogue, release};
 
 /// What is asked of it.
 #[derive(Debug, Subcommand)]

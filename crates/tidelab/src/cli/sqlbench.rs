@@ -5,16 +5,17 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use tidelab_server::error::{Error, Result};
+use tidelab_server::interrupt::Interrupt;
+use tidelab_server::statistics::{Ratio, Spread, Verdict};
+use tidelab_server::telemetry::machine;
+use tidelab_server::workload::sysbench;
 
-use crate::error::{Error, Result};
+use crate::experiment::prepare_run;
 use crate::experiment::sqlbench::{Conductor, Options as Asked};
-use crate::experiment::{furnish, Site};
-use crate::interrupt::Interrupt;
-use crate::measure::statistics::{Ratio, Spread, Verdict};
 use crate::run::conduct::folder_for;
+use crate::run::Paths;
 use crate::run::{conduct, folder, Cell, Run};
-use crate::telemetry::machine;
-use crate::workload::sysbench;
 
 /// The script's variables, of the environment: DATA_DIR, TABLE_SIZES, TABLES, THREAD_COUNTS, TIME, WARMUP,
 /// ENGINES, WORKLOADS, ITERATIONS, TIDESDB_SYNC_MODE, TIDESDB_COMPRESSION, TIDESDB_BLOCK_CACHE,
@@ -40,26 +41,26 @@ pub(super) fn run(options: &Options) -> Result<bool> {
     let asked = Asked::from_variables(lookup)?;
     // A folder of ours below it: it may hold things that are not to be emptied.
     let data = PathBuf::from(lookup("DATA_DIR").unwrap_or_else(|| "build".to_string())).join("sqlbench");
-    let data = std::path::absolute(&data).map_err(crate::error::io_error("cannot find", &data))?;
+    let data = std::path::absolute(&data).map_err(tidelab_server::error::io_error("cannot find", &data))?;
     let sysbench = sysbench::version()?;
     let interrupt = Interrupt::on_signals()?;
-    std::fs::create_dir_all(&data).map_err(crate::error::io_error("cannot make", &data))?;
+    std::fs::create_dir_all(&data).map_err(tidelab_server::error::io_error("cannot make", &data))?;
     let mut run =
         Run::new("sqlbench", "sqlbench: sysbench's workloads by table size and threads", "sqlbench");
     run.about = format!("As the second document's script asks for it, by {sysbench}, rounds interleaved.");
     run.design = serde_json::to_value(&asked).map_err(|error| Error::Usage(error.to_string()))?;
     run.machine = Some(machine::describe(&data));
-    let site = Site {
+    let paths = Paths {
         prefix: &options.prefix,
         plugin: &options.plugin,
         data: &data,
-        beside: Path::new("."),
+        file_folder: Path::new("."),
         interrupt: &interrupt,
     };
-    let mut conductor = Conductor::open(asked, site, &mut run)?;
+    let mut conductor = Conductor::open(asked, paths, &mut run)?;
     let mut folder = folder_for(&mut run, &options.out, options.resume.as_deref())?;
     let path = folder.path().to_path_buf();
-    furnish(&conductor, site, &mut run, &folder)?;
+    prepare_run(&conductor, paths, &mut run, &folder)?;
     let good = conduct(&mut conductor, &mut run, &mut folder, &interrupt)?;
     let (run, cells) = folder::read(&path)?;
     let mut stdout = std::io::stdout();

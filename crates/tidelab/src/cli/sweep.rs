@@ -4,16 +4,17 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use tidelab_server::error::{io_error, Error, Result};
+use tidelab_server::interrupt::Interrupt;
+use tidelab_server::server::engine::Engine;
+use tidelab_server::statistics::Spread;
+use tidelab_server::telemetry::machine;
 
-use crate::error::{io_error, Error, Result};
+use crate::experiment::prepare_run;
 use crate::experiment::sweep::{Conductor, OneOrMany, Options as Asked, Sweep};
-use crate::experiment::{furnish, Site};
-use crate::interrupt::Interrupt;
-use crate::measure::statistics::Spread;
 use crate::run::conduct::folder_for;
+use crate::run::Paths;
 use crate::run::{conduct, folder, Cell, Run};
-use crate::server::engine::Engine;
-use crate::telemetry::machine;
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
@@ -47,7 +48,7 @@ pub(super) struct Options {
     /// Seconds before them.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=86_400))]
     warm_up: u32,
-    /// Seconds at most to wait until the server is quiet.
+    /// Seconds at most to wait until the server is idle.
     #[arg(long, default_value_t = 5)]
     settle: u32,
     /// Megabytes of each engine's cache.
@@ -101,17 +102,17 @@ pub(super) fn run(options: &Options) -> Result<bool> {
     let mut run = Run::new("sweep", &title, "sweep");
     run.design = serde_json::to_value(&asked).map_err(|error| Error::Usage(error.to_string()))?;
     run.machine = Some(machine::describe(data));
-    let site = Site {
+    let paths = Paths {
         prefix: &options.prefix,
         plugin: &options.plugin,
         data,
-        beside: Path::new("."),
+        file_folder: Path::new("."),
         interrupt: &interrupt,
     };
-    let mut conductor = Conductor::open(asked, site, &mut run)?;
+    let mut conductor = Conductor::open(asked, paths, &mut run)?;
     let mut folder = folder_for(&mut run, &options.out, options.resume.as_deref())?;
     let path = folder.path().to_path_buf();
-    furnish(&conductor, site, &mut run, &folder)?;
+    prepare_run(&conductor, paths, &mut run, &folder)?;
     let good = conduct(&mut conductor, &mut run, &mut folder, &interrupt)?;
     let (run, cells) = folder::read(&path)?;
     let mut stdout = std::io::stdout();

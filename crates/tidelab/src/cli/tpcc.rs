@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use tidelab_server::error::{io_error, Result};
+use tidelab_server::interrupt::Interrupt;
+use tidelab_server::server::cnf;
+use tidelab_server::server::engine::Engine;
+use tidelab_server::server::settings::{self, Setting};
+use tidelab_server::telemetry::machine;
+use tidelab_server::workload::tpcc::Scale;
 
 use super::{distinct, print};
-use crate::error::{io_error, Result};
-use crate::interrupt::Interrupt;
 use crate::measure::tpcc::{Design, Experiment, Place};
 use crate::report::tpcc_files;
 use crate::report::tpcc_progress::Progress;
 use crate::report::tpcc_table::{render, TpccResult};
-use crate::server::cnf;
-use crate::server::engine::Engine;
-use crate::server::settings::{self, Setting};
-use crate::telemetry::machine;
-use crate::workload::tpcc::Scale;
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
@@ -53,13 +53,21 @@ pub(super) struct Options {
     /// Users that fill the tables.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256))]
     build_users: u32,
-    /// Before the measured time: seconds, or 90s, 2m.
+    /// Before the measured time: seconds, or 90s, 2m. The least, where there is a limit.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
     rampup: u32,
+    /// At most so long before the measured time, until the rate is steady; 0 for no more than --rampup
+    /// [default: 180s, 0 with --short-run].
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    rampup_limit: Option<u32>,
+    /// A run as short as that of make demo: the ramp-up is fixed, and the output ends with the line that
+    /// it is not a measurement.
+    #[arg(long)]
+    short_run: bool,
     /// The measured time: seconds, or 90s, 2m.
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = seconds)]
     duration: u32,
-    /// At most so long to wait until a server is quiet, before and after the load.
+    /// At most so long to wait until a server is idle, before and after the load.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = seconds)]
     settle: u32,
     /// Rounds.
@@ -78,6 +86,15 @@ pub(super) struct Options {
     /// Keep the last server's data directory and log.
     #[arg(long)]
     keep: bool,
+}
+
+/// The limit of a ramp-up, in seconds, where no other is named.
+const RAMP_UP_LIMIT_S: u32 = 180;
+
+impl Options {
+    fn rampup_limit(&self) -> u32 {
+        self.rampup_limit.unwrap_or(if self.short_run { 0 } else { RAMP_UP_LIMIT_S })
+    }
 }
 
 /// Seconds, from `90`, `90s`, `2m` or `1h`.
@@ -116,6 +133,7 @@ pub(super) fn run(options: &Options) -> Result<bool> {
         users: options.users,
         build_users: options.build_users,
         ramp_up_s: options.rampup,
+        ramp_up_limit_s: options.rampup_limit(),
         duration_s: options.duration.max(1),
         settle_s: options.settle,
         seed: options.seed,
@@ -136,7 +154,9 @@ pub(super) fn run(options: &Options) -> Result<bool> {
         Place { prefix: &options.prefix, plugin: &options.plugin, allocator: None, directory, kept: None };
     let record = Experiment::new(&design, place, &settings, &interrupt, &mut progress).run(options.keep);
     progress.close();
-    let run = TpccResult::new(&options.name, design, record, machine, started, start.elapsed().as_secs_f64());
+    let took_s = start.elapsed().as_secs_f64();
+    let mut run = TpccResult::new(&options.name, design, record, machine, started, took_s);
+    run.short_run = options.short_run;
     let interrupted = interrupt.check();
     // Half of a run must not take the place of a whole one.
     let paths = if interrupted.is_ok() { tpcc_files::write(&run, &options.out)? } else { Vec::new() };
@@ -177,6 +197,14 @@ mod tests {
         assert_eq!((options.warehouses, options.users, options.build_users), (40, 8, 8));
         assert_eq!((options.rampup, options.duration, options.settle), (60, 120, 5));
         assert_eq!(options.engines, [Engine::InnoDb]);
+    }
+
+    #[test]
+    fn a_short_run_has_a_fixed_ramp_up_and_a_limit_that_is_named_counts() {
+        for (words, limit) in [("", 180), (" --short-run", 0), (" --short-run --rampup-limit 90s", 90)] {
+            let options = options(&format!("tidelab tpcc --prefix /p --rampup 3s{words}"));
+            assert_eq!((options.rampup, options.rampup_limit()), (3, limit), "{words}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{io_error, Error, Result};
+use tidelab_server::error::{io_error, Error, Result};
 
 /// Raised when a field of the file changes its meaning or goes.
 pub const SCHEMA_VERSION: u32 = 1;

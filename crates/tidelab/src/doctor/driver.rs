@@ -12,22 +12,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidelab_server::error::{io_error, Error, Result};
+use tidelab_server::interrupt::Interrupt;
+use tidelab_server::server::engine::Engine;
+use tidelab_server::server::session::{Failure, Session};
+use tidelab_server::server::settings::{self, setting};
+use tidelab_server::server::{Data, Server, Wanted};
+use tidelab_server::telemetry::machine;
+use tidelab_server::telemetry::process::{now, process_use, Moment};
+use tidelab_server::workload::iibench::alone::Inserts;
+use tidelab_server::workload::iibench::counts::Group;
+use tidelab_server::workload::iibench::dsn::Dsn;
+use tidelab_server::workload::iibench::runner::Runner;
+use tidelab_server::workload::sysbench::{Load, Run, Sysbench, Target, Workload};
+
 use super::ceiling::{Ceiling, Ceilings, Driver, SCHEMA_VERSION};
-use crate::error::{io_error, Error, Result};
-use crate::interrupt::Interrupt;
 use crate::measure::cell::per_statement_us;
 use crate::run::now_unix_s;
-use crate::server::engine::Engine;
-use crate::server::session::{Failure, Session};
-use crate::server::settings::{self, setting};
-use crate::server::{Data, Server, Wanted};
-use crate::telemetry::machine;
-use crate::telemetry::process::{now, process_use, Moment};
-use crate::workload::iibench::alone::Inserts;
-use crate::workload::iibench::counts::Group;
-use crate::workload::iibench::dsn::Dsn;
-use crate::workload::iibench::runner::Runner;
-use crate::workload::sysbench::{Load, Run, Sysbench, Target, Workload};
 
 /// sysbench's script of a statement that asks for nothing.
 const SCRIPT: &str = include_str!("trivial.lua");
@@ -317,8 +318,9 @@ fn ceiling(
 
 #[cfg(test)]
 mod tests {
+    use tidelab_server::telemetry::process::ProcessUse;
+
     use super::*;
-    use crate::telemetry::process::ProcessUse;
 
     #[test]
     fn cpu_time_is_cut_by_who_took_it() {

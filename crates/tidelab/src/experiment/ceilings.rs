@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use super::Site;
+use tidelab_server::error::{Error, Result};
+
 use crate::doctor::ceiling::{Ceiling, Ceilings, Driver};
 use crate::doctor::driver::{self, Effort, Loads, BLACKHOLE, CALL, MEMORY};
-use crate::error::{Error, Result};
 use crate::run::bound::Driven;
+use crate::run::Paths;
 use crate::run::{Bound, Run, Unbounded};
 
 /// Measured seconds of each load; one before them does not count.
@@ -15,15 +16,15 @@ const SECONDS: u32 = 2;
 
 /// Measures what is wanted and puts it into the run. A load that fails is a note of the run and ends
 /// nothing: the cells are right without it. Errors: an interrupt, those of files.
-pub fn measure(wanted: &[Unbounded], site: Site<'_>, run: &mut Run) -> Result<()> {
+pub fn measure(wanted: &[Unbounded], paths: Paths<'_>, run: &mut Run) -> Result<()> {
     if wanted.is_empty() || !run.bounds.is_empty() {
         return Ok(());
     }
     for (clients, loads) in by_clients(wanted) {
         eprintln!("what driver and server reach without an engine, {clients} clients");
         let effort = Effort { threads: clients, seconds: SECONDS };
-        let directory = site.data.join("server");
-        match driver::measure(site.prefix, &directory, effort, &loads, site.interrupt, |_| {}) {
+        let directory = paths.data.join("server");
+        match driver::measure(paths.prefix, &directory, effort, &loads, paths.interrupt, |_| {}) {
             Ok(measured) => run.bounds.extend(bounds(wanted, &measured)),
             Err(error @ (Error::Interrupted | Error::Io { .. })) => return Err(error),
             Err(error) => {
@@ -96,11 +97,12 @@ fn bounds(wanted: &[Unbounded], measured: &Ceilings) -> Vec<Bound> {
 
 #[cfg(test)]
 mod tests {
+    use tidelab_server::workload::iibench::alone::Inserts;
+    use tidelab_server::workload::iibench::schema::Shape;
+    use tidelab_server::workload::sysbench::Workload;
+
     use super::*;
     use crate::doctor::ceiling::tests::ceilings;
-    use crate::workload::iibench::alone::Inserts;
-    use crate::workload::iibench::schema::Shape;
-    use crate::workload::sysbench::Workload;
 
     #[test]
     fn each_load_is_measured_once_for_each_number_of_clients() {

@@ -22,20 +22,17 @@ pub mod sweep;
 pub mod sysbench;
 pub mod tpcc;
 
-use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::Deserialize;
+use tidelab_server::error::{io_error, Error, Result};
+use tidelab_server::telemetry::machine;
 
-use crate::error::{io_error, Error, Result};
-use crate::interrupt::Interrupt;
 use crate::matrix::Matrix;
 use crate::run::conduct::folder_for;
-use crate::run::{conduct, Cell, Conductor, Folder, Run, Series};
-use crate::server::Server;
-use crate::telemetry::{machine, recorder};
+use crate::run::{conduct, Conductor, Folder, Paths, Run};
 
 /// A file of `experiments/`.
 #[derive(Clone, Debug, Deserialize)]
@@ -72,28 +69,6 @@ impl Size {
             Size::Full => "full",
             Size::Small => "small",
         }
-    }
-}
-
-/// Where an experiment is made.
-#[derive(Clone, Copy, Debug)]
-pub struct Site<'a> {
-    /// The installed MariaDB.
-    pub prefix: &'a Path,
-    /// The TidesDB plugin.
-    pub plugin: &'a Path,
-    /// Where servers work; emptied.
-    pub data: &'a Path,
-    /// Paths in the experiment's file are below this: the file's folder.
-    pub beside: &'a Path,
-    /// What asks to end.
-    pub interrupt: &'a Interrupt,
-}
-
-impl Site<'_> {
-    /// A path that the experiment's file names.
-    pub fn named(&self, path: &str) -> PathBuf {
-        self.beside.join(path)
     }
 }
 
@@ -152,17 +127,17 @@ pub fn options<T: DeserializeOwned>(run: &Run, table: toml::Table) -> Result<T> 
 }
 
 /// Who measures an experiment; adds to the run what its cells will have.
-pub fn open<'a>(table: toml::Table, site: Site<'a>, run: &mut Run) -> Result<Box<dyn Conductor + 'a>> {
+pub fn open<'a>(table: toml::Table, paths: Paths<'a>, run: &mut Run) -> Result<Box<dyn Conductor + 'a>> {
     match run.kind.as_str() {
         "delete-regime" | "iibench" => {
-            Ok(Box::new(iibench::Conductor::open(options(run, table)?, site, run)?))
+            Ok(Box::new(iibench::Conductor::open(options(run, table)?, paths, run)?))
         }
-        "engine" => Ok(Box::new(engine::open(&options(run, table)?, site, run)?)),
-        "matrix" => Ok(Box::new(Matrix::open(options(run, table)?, site, run)?)),
-        "sqlbench" => Ok(Box::new(sqlbench::Conductor::open(options(run, table)?, site, run)?)),
-        "sweep" => Ok(Box::new(sweep::Conductor::open(options(run, table)?, site, run)?)),
-        "sysbench" => Ok(Box::new(sysbench::Conductor::open(options(run, table)?, site, run)?)),
-        "tpcc" => Ok(Box::new(tpcc::Conductor::open(options(run, table)?, site, run)?)),
+        "engine" => Ok(Box::new(engine::open(&options(run, table)?, paths, run)?)),
+        "matrix" => Ok(Box::new(Matrix::open(options(run, table)?, paths, run)?)),
+        "sqlbench" => Ok(Box::new(sqlbench::Conductor::open(options(run, table)?, paths, run)?)),
+        "sweep" => Ok(Box::new(sweep::Conductor::open(options(run, table)?, paths, run)?)),
+        "sysbench" => Ok(Box::new(sysbench::Conductor::open(options(run, table)?, paths, run)?)),
+        "tpcc" => Ok(Box::new(tpcc::Conductor::open(options(run, table)?, paths, run)?)),
         other => {
             let known = "delete-regime, engine, iibench, matrix, sqlbench, sweep, sysbench, tpcc";
             Err(Error::Usage(format!("there is no kind '{other}' of experiment: {known} are known")))
@@ -174,23 +149,28 @@ pub fn open<'a>(table: toml::Table, site: Site<'a>, run: &mut Run) -> Result<Box
 pub fn carry_out(
     described: &Described,
     size: Size,
-    site: Site<'_>,
+    paths: Paths<'_>,
     parent: &Path,
     resume: Option<&Path>,
 ) -> Result<(PathBuf, bool)> {
-    fs::create_dir_all(site.data).map_err(io_error("cannot make", site.data))?;
-    let mut run = described.run(size, site.data)?;
-    let mut conductor = open(described.options(size), site, &mut run)?;
+    fs::create_dir_all(paths.data).map_err(io_error("cannot make", paths.data))?;
+    let mut run = described.run(size, paths.data)?;
+    let mut conductor = open(described.options(size), paths, &mut run)?;
     let mut folder = folder_for(&mut run, parent, resume)?;
     eprintln!("{}: {}; results go to {}", run.name, run.title, folder.path().display());
-    furnish(conductor.as_ref(), site, &mut run, &folder)?;
-    let good = conduct(conductor.as_mut(), &mut run, &mut folder, site.interrupt)?;
+    prepare_run(conductor.as_ref(), paths, &mut run, &folder)?;
+    let good = conduct(conductor.as_mut(), &mut run, &mut folder, paths.interrupt)?;
     Ok((folder.path().to_path_buf(), good))
 }
 
 /// What a run has before its first cell: the rules of its servers' settings, below `rules`, and what
 /// driver and server reach without an engine. A run that is resumed has them already.
-pub fn furnish(conductor: &dyn Conductor, site: Site<'_>, run: &mut Run, folder: &Folder) -> Result<()> {
+pub fn prepare_run(
+    conductor: &dyn Conductor,
+    paths: Paths<'_>,
+    run: &mut Run,
+    folder: &Folder,
+) -> Result<()> {
     let place = folder.path().join("rules");
     for (name, text) in conductor.rules() {
         fs::create_dir_all(&place).map_err(io_error("cannot make", &place))?;
@@ -202,61 +182,14 @@ pub fn furnish(conductor: &dyn Conductor, site: Site<'_>, run: &mut Run, folder:
             run.files.insert(0, file);
         }
     }
-    ceilings::measure(&conductor.unbounded(), site, run)?;
+    ceilings::measure(&conductor.unbounded(), paths, run)?;
     folder.write_head(run)
-}
-
-/// Puts what a server was into the run's folder, below `servers/NAME`: its option file, variables and
-/// version.
-pub fn note_server(run: &mut Run, folder: &Path, name: &str, server: &Server) -> Result<()> {
-    let place = format!("servers/{name}");
-    let path = folder.join(&place);
-    fs::create_dir_all(&path).map_err(io_error("cannot make", &path))?;
-    for file in note_server_files(server, &path)? {
-        let file = format!("{place}/{file}");
-        if !run.files.contains(&file) {
-            run.files.push(file);
-        }
-    }
-    Ok(())
-}
-
-/// Puts a server's option file and its variables into a folder; the files' names.
-pub fn note_server_files(server: &Server, folder: &Path) -> Result<Vec<String>> {
-    let options = server.directory().join("my.cnf");
-    fs::copy(&options, folder.join("my.cnf")).map_err(io_error("cannot copy", &options))?;
-    let lines: String = server.variables().iter().map(|(name, value)| format!("{name}\t{value}\n")).collect();
-    let variables = folder.join("variables.tsv");
-    fs::write(&variables, lines).map_err(io_error("cannot write", &variables))?;
-    Ok(["my.cnf", "variables.tsv"].map(str::to_string).to_vec())
-}
-
-/// Puts a recording beside a load into a cell and its folder.
-pub fn keep_telemetry(cell: &mut Cell, telemetry: Option<&Series>, folder: &Path) -> Result<()> {
-    let Some(telemetry) = telemetry else { return Ok(()) };
-    telemetry.write(&folder.join(recorder::FILE))?;
-    cell.series.push(recorder::FILE.to_string());
-    Ok(())
-}
-
-/// Puts the server's status and its engine's into a cell's folder; the files' names.
-pub fn note_status(server: &Server, engine: impl Display, folder: &Path) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    let mut put = |name: &str, statement: &str| -> Result<()> {
-        let rows = server.client().query(statement)?;
-        let text: String = rows.iter().map(|row| row.join("\t") + "\n").collect();
-        let file = folder.join(name);
-        fs::write(&file, text).map_err(io_error("cannot write", &file))?;
-        names.push(name.to_string());
-        Ok(())
-    };
-    put("status.tsv", "SHOW GLOBAL STATUS")?;
-    put("engine-status.txt", &format!("SHOW ENGINE {engine} STATUS"))?;
-    Ok(names)
 }
 
 #[cfg(test)]
 mod tests {
+    use tidelab_server::interrupt::Interrupt;
+
     use super::*;
     use crate::run::CellId;
 
@@ -286,10 +219,11 @@ mod tests {
         assert!(said("x").contains("TOML") || said("x").contains("expected"));
         let interrupt = Interrupt::default();
         let path = Path::new("/nowhere");
-        let site = Site { prefix: path, plugin: path, data: path, beside: path, interrupt: &interrupt };
+        let paths =
+            Paths { prefix: path, plugin: path, data: path, file_folder: path, interrupt: &interrupt };
         let refused = |kind: &str, table: &str| {
             let mut run = Run::new("t", "T", kind);
-            open(toml::from_str(table).unwrap(), site, &mut run)
+            open(toml::from_str(table).unwrap(), paths, &mut run)
                 .err()
                 .map(|e| e.to_string())
                 .unwrap_or_default()
@@ -324,30 +258,18 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::default();
         let path = parent.path();
-        let site = Site { prefix: path, plugin: path, data: path, beside: path, interrupt: &interrupt };
+        let paths =
+            Paths { prefix: path, plugin: path, data: path, file_folder: path, interrupt: &interrupt };
         let mut run = Run::new("t", "T", "sweep");
         run.files = vec!["servers/A/my.cnf".to_string()];
         let folder = Folder::create(path, &run).unwrap();
         for _ in 0..2 {
-            furnish(&Ruled, site, &mut run, &folder).unwrap();
+            prepare_run(&Ruled, paths, &mut run, &folder).unwrap();
         }
         assert_eq!(run.files, ["rules/r.toml", "servers/A/my.cnf"]);
         assert_eq!(fs::read_to_string(folder.path().join("rules/r.toml")).unwrap(), "a = 1");
         let (head, _) = crate::run::folder::read(folder.path()).unwrap();
         assert_eq!(head.files, run.files);
-    }
-
-    #[test]
-    fn a_recording_is_a_series_of_its_cell() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut cell = Cell::new(CellId::new([("engine", "A".to_string())], 1), 1);
-        keep_telemetry(&mut cell, None, folder.path()).unwrap();
-        assert!(cell.series.is_empty() && !folder.path().join(recorder::FILE).exists());
-        let mut recorded = Series::new(["server_cpus"]);
-        recorded.rows.push(vec![1.0, 0.5]);
-        keep_telemetry(&mut cell, Some(&recorded), folder.path()).unwrap();
-        assert_eq!(cell.series, [recorder::FILE]);
-        assert_eq!(Series::read(&folder.path().join(recorder::FILE)).unwrap(), recorded);
     }
 
     /// The folder of experiments.
@@ -370,15 +292,15 @@ mod tests {
             for size in [Size::Full, Size::Small] {
                 let folder = folder();
                 let nowhere = Path::new("/nowhere");
-                let site = Site {
+                let paths = Paths {
                     prefix: nowhere,
                     plugin: nowhere,
                     data: nowhere,
-                    beside: &folder,
+                    file_folder: &folder,
                     interrupt: &interrupt,
                 };
                 let mut run = described.run(size, nowhere).unwrap();
-                let conductor = open(described.options(size), site, &mut run).unwrap();
+                let conductor = open(described.options(size), paths, &mut run).unwrap();
                 let groups = conductor.groups();
                 assert!(!groups.is_empty() && run.competitor_axis().is_some() && !run.metrics.is_empty());
                 let ids: Vec<_> = groups.iter().flat_map(|g| &g.cells).collect();

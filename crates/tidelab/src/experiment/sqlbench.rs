@@ -5,19 +5,20 @@
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use tidelab_server::error::{Error, Result};
+use tidelab_server::server::engine::Engine;
+use tidelab_server::server::facts::ServerFacts;
+use tidelab_server::server::settings::{bytes, setting, Setting};
+use tidelab_server::server::{Data, Server, Wanted};
+use tidelab_server::workload::sysbench::{Load, Workload};
 
-use super::sysbench::{kept, metrics};
-use super::{note_server, note_status, Site};
-use crate::error::{Error, Result};
+use super::sysbench::{kept, metrics, note_circumstances};
 use crate::measure::experiment::{Design, Experiment};
 use crate::report::progress::Progress;
-use crate::report::result::ServerFacts;
 use crate::run::bound::{Driven, Unbounded};
+use crate::run::server_files::{note_server, note_status};
+use crate::run::Paths;
 use crate::run::{self, Axis, CellId, Folder, Group, Metric, Role, Run};
-use crate::server::engine::Engine;
-use crate::server::settings::{bytes, setting, Setting};
-use crate::server::{Data, Server, Wanted};
-use crate::workload::sysbench::{Load, Workload};
 
 /// What is asked for. A size or mode that is not there is the server's own default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,7 +62,7 @@ pub struct Options {
     /// `point_select after updates`; 0 for not.
     #[serde(default)]
     pub update_s: u32,
-    /// Seconds at most to wait until the server is quiet after each measurement.
+    /// Seconds at most to wait until the server is idle after each measurement.
     #[serde(default = "five")]
     pub settle_s: u32,
 }
@@ -270,6 +271,7 @@ impl Options {
             engines: self.engines.clone(),
             rounds: self.iterations,
             load: Load { tables: self.tables, rows, threads, warm_up_s: self.warmup_s, time_s: self.time_s },
+            warm_up_limit_s: 0,
             update_s: 0,
             settle_s: self.settle_s,
         }
@@ -288,7 +290,7 @@ impl Options {
 pub struct Conductor<'a> {
     options: Options,
     settings: Vec<Setting>,
-    site: Site<'a>,
+    paths: Paths<'a>,
     server: Option<Server>,
 }
 
@@ -313,7 +315,7 @@ fn id(engine: Engine, workload: &str, rows: u64, threads: u32, round: u32) -> Ce
 
 impl<'a> Conductor<'a> {
     /// For these options; the run gets its axes and metrics.
-    pub fn open(options: Options, site: Site<'a>, run: &mut Run) -> Result<Conductor<'a>> {
+    pub fn open(options: Options, paths: Paths<'a>, run: &mut Run) -> Result<Conductor<'a>> {
         options.check().map_err(|error| Error::Usage(format!("{}: {error}", run.name)))?;
         let settings = options.settings()?;
         let axis = |name: &str, title: &str, role, values: Vec<String>| Axis {
@@ -350,21 +352,22 @@ impl<'a> Conductor<'a> {
                 shown(&options.innodb_buffer_pool)
             ));
         }
-        Ok(Conductor { options, settings, site, server: None })
+        Ok(Conductor { options, settings, paths, server: None })
     }
 
     fn start(&self, run: &mut Run, folder: &Folder) -> Result<Server> {
         let wanted = Wanted {
             allocator: None,
-            prefix: self.site.prefix,
+            prefix: self.paths.prefix,
             engines: &self.options.engines,
-            plugin: Some(self.site.plugin),
-            directory: &self.site.data.join("server"),
+            plugin: Some(self.paths.plugin),
+            directory: &self.paths.data.join("server"),
             data: Data::Empty,
             settings: &self.settings,
         };
-        let server = Server::start(&wanted, self.site.interrupt)?;
-        let facts = ServerFacts::new(&self.site.prefix.to_string_lossy(), &self.settings, server.variables());
+        let server = Server::start(&wanted, self.paths.interrupt)?;
+        let facts =
+            ServerFacts::new(&self.paths.prefix.to_string_lossy(), &self.settings, server.variables());
         run.servers.insert("server".to_string(), facts);
         note_server(run, folder.path(), "server", &server)?;
         Ok(server)
@@ -377,17 +380,19 @@ impl<'a> Conductor<'a> {
         round: u32,
         after_updates: bool,
         server: &mut Server,
+        run: &mut Run,
         folder: &mut Folder,
     ) -> Result<()> {
         let mut progress = Progress::of_round(design, round);
-        let experiment = Experiment::new(design, server, self.site.interrupt, &mut progress);
+        let experiment = Experiment::new(design, server, self.paths.interrupt, &mut progress);
         let record = experiment.with_telemetry().rounds(round..=round);
         progress.close();
         if let Some(why) = record.ended_early {
-            self.site.interrupt.check()?;
+            self.paths.interrupt.check()?;
             return Err(Error::Load { what: format!("round {round}"), message: why });
         }
         let Load { rows, threads, .. } = design.load;
+        note_circumstances(run, &record);
         for cell in &record.cells {
             let id = id(cell.engine, &workload_name(cell.workload, after_updates), rows, threads, round);
             let making = folder.begin(&id)?;
@@ -436,9 +441,9 @@ impl run::Conductor for Conductor<'_> {
             None => self.start(run, folder)?,
         };
         let plain = self.options.design(rows, threads);
-        self.round(&plain, first.round, false, &mut server, folder)?;
+        self.round(&plain, first.round, false, &mut server, run, folder)?;
         if let Some(after) = self.options.after_updates(rows, threads) {
-            self.round(&after, first.round, true, &mut server, folder)?;
+            self.round(&after, first.round, true, &mut server, run, folder)?;
         }
         self.server = Some(server);
         Ok(())
@@ -471,8 +476,9 @@ mod tests {
     use std::collections::{BTreeMap, HashSet};
     use std::path::Path;
 
+    use tidelab_server::interrupt::Interrupt;
+
     use super::*;
-    use crate::interrupt::Interrupt;
     use crate::run::Conductor as _;
 
     fn of(pairs: &[(&str, &str)]) -> Result<Options> {
@@ -580,13 +586,18 @@ mod tests {
     fn iterations_sizes_and_threads_are_groups_and_reads_come_twice_after_updates() {
         let interrupt = Interrupt::default();
         let nowhere = Path::new("/nowhere");
-        let site =
-            Site { prefix: nowhere, plugin: nowhere, data: nowhere, beside: nowhere, interrupt: &interrupt };
+        let paths = Paths {
+            prefix: nowhere,
+            plugin: nowhere,
+            data: nowhere,
+            file_folder: nowhere,
+            interrupt: &interrupt,
+        };
         let mut options =
             of(&[("TABLE_SIZES", "10 20"), ("THREAD_COUNTS", "1 8"), ("ITERATIONS", "2")]).unwrap();
         options.update_s = 3;
         let mut run = Run::new("t", "T", "sqlbench");
-        let conductor = Conductor::open(options, site, &mut run).unwrap();
+        let conductor = Conductor::open(options, paths, &mut run).unwrap();
         let groups = conductor.groups();
         assert_eq!(groups.len(), 2 * 2 * 2);
         assert!(groups.iter().all(|g| g.cells.len() == 2 * (8 + 2)));

@@ -19,27 +19,29 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use tidelab_server::error::{io_error, Error, Result};
+use tidelab_server::server::analyze::{self, Analyzed};
+use tidelab_server::server::engine::Engine;
+use tidelab_server::server::facts::ServerFacts;
+use tidelab_server::server::session::Address;
+use tidelab_server::server::settings::{self, bytes, setting, Setting};
+use tidelab_server::server::{Data, Server, Wanted};
+use tidelab_server::telemetry::disk;
+use tidelab_server::telemetry::idle;
+use tidelab_server::telemetry::peak::Peak;
+use tidelab_server::telemetry::process::process_use;
+use tidelab_server::telemetry::recorder::Recorder;
+use tidelab_server::workload::copying::{self, Copying};
+use tidelab_server::workload::sysbench::{Load, Workload as Sysbench};
 
-use super::sysbench::kept;
-use super::{keep_telemetry, note_server, note_status, Site};
-use crate::error::{io_error, Error, Result};
+use super::sysbench::{kept, note_circumstances};
 use crate::measure::experiment::{Design, Experiment};
 use crate::measure::plan::rotated;
-use crate::measure::quiet;
 use crate::report::progress::Progress;
-use crate::report::result::ServerFacts;
 use crate::run::bound::{Driven, Unbounded};
+use crate::run::server_files::{keep_telemetry, note_server, note_status};
+use crate::run::Paths;
 use crate::run::{self, Axis, Better, Cell, CellId, Folder, Group, Metric, Role, Run, Series};
-use crate::server::engine::Engine;
-use crate::server::session::Address;
-use crate::server::settings::{self, bytes, setting, Setting};
-use crate::server::{Data, Server, Wanted};
-use crate::telemetry::disk;
-use crate::telemetry::peak::Peak;
-use crate::telemetry::process::process_use;
-use crate::telemetry::recorder::Recorder;
-use crate::workload::copying::{self, Copying};
-use crate::workload::sysbench::{Load, Workload as Sysbench};
 
 /// What the file says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -65,7 +67,7 @@ pub struct Options {
     /// See `time_s`.
     #[serde(default)]
     pub warm_up_s: u32,
-    /// Seconds at most to wait until the server is quiet, before and after.
+    /// Seconds at most to wait until the server is idle, before and after.
     #[serde(default = "five")]
     pub settle_s: u32,
     /// Variables that servers get besides, at every value.
@@ -198,7 +200,7 @@ impl Checked {
 pub struct Conductor<'a> {
     options: Options,
     sweeps: Vec<Checked>,
-    site: Site<'a>,
+    paths: Paths<'a>,
 }
 
 /// One measurement.
@@ -223,7 +225,7 @@ impl Point<'_> {
 
 impl<'a> Conductor<'a> {
     /// For these options; the run gets its axes and metrics. Errors: what is swept makes no sense.
-    pub fn open(options: Options, site: Site<'a>, run: &mut Run) -> Result<Conductor<'a>> {
+    pub fn open(options: Options, paths: Paths<'a>, run: &mut Run) -> Result<Conductor<'a>> {
         let bad = |what: String| Error::Usage(format!("{}: {what}", run.name));
         let sweeps = match &options.sweep {
             OneOrMany::One(sweep) => std::slice::from_ref(sweep),
@@ -272,7 +274,7 @@ impl<'a> Conductor<'a> {
         ];
         run.reference = None;
         run.metrics = metrics(&sweeps);
-        Ok(Conductor { options, sweeps, site })
+        Ok(Conductor { options, sweeps, paths })
     }
 
     fn point(&self, id: &CellId) -> Option<Point<'_>> {
@@ -312,19 +314,19 @@ impl<'a> Conductor<'a> {
         let engines = [engine];
         let wanted = Wanted {
             allocator: None,
-            prefix: self.site.prefix,
+            prefix: self.paths.prefix,
             engines: &engines,
-            plugin: Some(self.site.plugin),
-            directory: &self.site.data.join("server"),
+            plugin: Some(self.paths.plugin),
+            directory: &self.paths.data.join("server"),
             data,
             settings,
         };
-        Server::start(&wanted, self.site.interrupt)
+        Server::start(&wanted, self.paths.interrupt)
     }
 
     /// Filled tables to start servers on; made when they are not there.
     fn filled(&self, engine: Engine, rows: u64) -> Result<PathBuf> {
-        let folder = self.site.data.join(format!("filled-{engine}-{rows}"));
+        let folder = self.paths.data.join(format!("filled-{engine}-{rows}"));
         let whole = folder.join("whole");
         if whole.exists() {
             return Ok(folder);
@@ -336,7 +338,9 @@ impl<'a> Conductor<'a> {
             Data::Empty,
             &settings::comparison(&[engine], self.options.cache_mb, connections),
         )?;
-        copying::fill(server.client(), engine, rows, self.site.interrupt)?;
+        copying::fill(server.client(), engine, rows, self.paths.interrupt)?;
+        let analyzed = analyze::through_client(server.client(), engine.database())?;
+        eprintln!("  ANALYZE TABLE on {engine}: {:.1} s", analyzed.seconds);
         self.settle(&server)?;
         server.freeze(&folder)?;
         std::fs::write(&whole, "").map_err(io_error("cannot write", &whole))?;
@@ -345,7 +349,7 @@ impl<'a> Conductor<'a> {
 
     fn settle(&self, server: &Server) -> Result<()> {
         let limit = Duration::from_secs(u64::from(self.options.settle_s));
-        quiet::wait(server.pid(), limit, self.site.interrupt)
+        idle::wait(server.pid(), limit, self.paths.interrupt)
     }
 
     /// `insert_select` or `add_index` on a copy of the filled tables.
@@ -359,6 +363,7 @@ impl<'a> Conductor<'a> {
     ) -> Result<()> {
         let rows = point.number("rows", self.options.rows);
         let filled = self.filled(point.engine, rows)?;
+        run.note(Analyzed::note(point.engine.name()));
         let mut server = self.server(point.engine, Data::Copy(&filled), &self.settings(point))?;
         let making = folder.begin(id)?;
         self.note(&server, point, run, folder)?;
@@ -373,7 +378,7 @@ impl<'a> Conductor<'a> {
         let mut series = Series::new(["rows", "resident_bytes"]);
         let pid = server.pid();
         let done =
-            copying::run(server.socket(), work, point.engine, rows, batch, self.site.interrupt, |so_far| {
+            copying::run(server.socket(), work, point.engine, rows, batch, self.paths.interrupt, |so_far| {
                 let resident = process_use(pid).resident_bytes as f64;
                 series.rows.push(vec![start.elapsed().as_secs_f64(), so_far as f64, resident]);
             });
@@ -439,19 +444,21 @@ impl<'a> Conductor<'a> {
                 warm_up_s: self.options.warm_up_s,
                 time_s: self.options.time_s,
             },
+            warm_up_limit_s: 0,
             update_s: 0,
             settle_s: self.options.settle_s,
         };
         let mut progress = Progress::of_round(&design, point.round);
         // From the start of the server on: tables are made and filled in that while too.
         let peak = Peak::begin(server.pid());
-        let experiment = Experiment::new(&design, &mut server, self.site.interrupt, &mut progress);
+        let experiment = Experiment::new(&design, &mut server, self.paths.interrupt, &mut progress);
         let record = experiment.with_telemetry().rounds(point.round..=point.round);
         progress.close();
         if let Some(why) = record.ended_early {
-            self.site.interrupt.check()?;
+            self.paths.interrupt.check()?;
             return Err(Error::Load { what: point.sweep.name.clone(), message: why });
         }
+        note_circumstances(run, &record);
         for measured in &record.cells {
             let making = folder.begin(id)?;
             let mut cell = kept(measured, id, &making)?;
@@ -474,7 +481,7 @@ impl<'a> Conductor<'a> {
             return Ok(());
         }
         let settings = self.settings(point);
-        let facts = ServerFacts::new(&self.site.prefix.to_string_lossy(), &settings, server.variables());
+        let facts = ServerFacts::new(&self.paths.prefix.to_string_lossy(), &settings, server.variables());
         note_server(run, folder.path(), &name.replace([' ', '='], "-"), server)?;
         run.servers.insert(name, facts);
         Ok(())
@@ -541,7 +548,7 @@ impl run::Conductor for Conductor<'_> {
     fn close(&mut self) -> Result<()> {
         for engine in &self.options.engines {
             let start = format!("filled-{engine}-");
-            for entry in std::fs::read_dir(self.site.data).into_iter().flatten().flatten() {
+            for entry in std::fs::read_dir(self.paths.data).into_iter().flatten().flatten() {
                 // After an interrupt they are made anew: the server that resumes may be another version.
                 if entry.file_name().to_string_lossy().starts_with(&start) {
                     let path = entry.path();
@@ -566,7 +573,7 @@ fn metrics(sweeps: &[Checked]) -> Vec<Metric> {
         all.extend([
             Metric::detail("grown_bytes", "Peak above the start", "B", Lower),
             Metric::main("server_cpu_s", "Server CPU", "s", Lower),
-            Metric::detail("after_cpu_s", "Server CPU after it, until quiet", "s", Lower),
+            Metric::detail("after_cpu_s", "Server CPU after it, until idle", "s", Lower),
             Metric::detail("rows_per_s", "Rows", "1/s", Higher),
         ]);
     }

@@ -1,8 +1,9 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use tidelab_server::interrupt::Interrupt;
+
 use super::*;
-use crate::interrupt::Interrupt;
 use crate::run::Conductor as _;
 
 fn options(text: &str) -> std::result::Result<Options, toml::de::Error> {
@@ -13,10 +14,15 @@ fn options(text: &str) -> std::result::Result<Options, toml::de::Error> {
 fn opened<T>(options: Options, look: impl FnOnce(&Conductor<'_>, &Run) -> T) -> Result<T> {
     let interrupt = Interrupt::default();
     let nowhere = Path::new("/nowhere");
-    let site =
-        Site { prefix: nowhere, plugin: nowhere, data: nowhere, beside: nowhere, interrupt: &interrupt };
+    let paths = Paths {
+        prefix: nowhere,
+        plugin: nowhere,
+        data: nowhere,
+        file_folder: nowhere,
+        interrupt: &interrupt,
+    };
     let mut run = Run::new("t", "T", "sweep");
-    let conductor = Conductor::open(options, site, &mut run)?;
+    let conductor = Conductor::open(options, paths, &mut run)?;
     Ok(look(&conductor, &run))
 }
 

@@ -1,19 +1,21 @@
 //! The kind `sysbench`: sysbench's workloads on the engines of one server, rounds interleaved.
 
 use serde::Deserialize;
+use tidelab_server::error::{Error, Result};
+use tidelab_server::server::analyze::Analyzed;
+use tidelab_server::server::engine::Engine;
+use tidelab_server::server::facts::ServerFacts;
+use tidelab_server::server::settings::{self, Setting};
+use tidelab_server::server::{Data, Server, Wanted};
+use tidelab_server::workload::sysbench::{Load, Workload};
 
-use super::{keep_telemetry, note_server, note_status, Site};
-use crate::error::{Error, Result};
 use crate::measure::cell::Cell;
-use crate::measure::experiment::{Design, Experiment};
+use crate::measure::experiment::{Design, Experiment, Record};
 use crate::report::progress::Progress;
-use crate::report::result::ServerFacts;
 use crate::run::bound::{Driven, Unbounded};
+use crate::run::server_files::{keep_telemetry, note_server, note_status};
+use crate::run::Paths;
 use crate::run::{self, Axis, Better, CellId, Folder, Group, Metric, Role, Run, Series};
-use crate::server::engine::Engine;
-use crate::server::settings::{self, Setting};
-use crate::server::{Data, Server, Wanted};
-use crate::workload::sysbench::{Load, Workload};
 
 /// What the file says.
 #[derive(Clone, Debug, Deserialize)]
@@ -26,6 +28,9 @@ pub struct Options {
     tables: u32,
     rows: u64,
     warm_up_s: u32,
+    /// Seconds at most until the rates are steady; not there: the warm-up is fixed.
+    #[serde(default)]
+    warm_up_limit_s: u32,
     time_s: u32,
     /// Seconds of updates right before each workload that only reads.
     update_s: u32,
@@ -37,13 +42,13 @@ pub struct Options {
 pub struct Conductor<'a> {
     design: Design,
     settings: Vec<Setting>,
-    site: Site<'a>,
+    paths: Paths<'a>,
     server: Option<Server>,
 }
 
 impl<'a> Conductor<'a> {
     /// For these options; the run gets its axes and metrics.
-    pub fn open(options: Options, site: Site<'a>, run: &mut Run) -> Result<Conductor<'a>> {
+    pub fn open(options: Options, paths: Paths<'a>, run: &mut Run) -> Result<Conductor<'a>> {
         if options.engines.is_empty()
             || options.workloads.is_empty()
             || options.rounds == 0
@@ -66,6 +71,7 @@ impl<'a> Conductor<'a> {
                 warm_up_s: options.warm_up_s,
                 time_s: options.time_s,
             },
+            warm_up_limit_s: options.warm_up_limit_s,
             update_s: options.update_s,
             settle_s: options.settle_s,
         };
@@ -92,21 +98,22 @@ impl<'a> Conductor<'a> {
         run.reference = design.engines.iter().find(|e| **e == Engine::InnoDb).map(Engine::to_string);
         run.metrics = metrics();
         let settings = settings::comparison(&design.engines, options.cache_mb, design.load.threads + 20);
-        Ok(Conductor { design, settings, site, server: None })
+        Ok(Conductor { design, settings, paths, server: None })
     }
 
     fn start(&self, run: &mut Run, folder: &Folder) -> Result<Server> {
         let wanted = Wanted {
             allocator: None,
-            prefix: self.site.prefix,
+            prefix: self.paths.prefix,
             engines: &self.design.engines,
-            plugin: Some(self.site.plugin),
-            directory: &self.site.data.join("server"),
+            plugin: Some(self.paths.plugin),
+            directory: &self.paths.data.join("server"),
             data: Data::Empty,
             settings: &self.settings,
         };
-        let server = Server::start(&wanted, self.site.interrupt)?;
-        let facts = ServerFacts::new(&self.site.prefix.to_string_lossy(), &self.settings, server.variables());
+        let server = Server::start(&wanted, self.paths.interrupt)?;
+        let facts =
+            ServerFacts::new(&self.paths.prefix.to_string_lossy(), &self.settings, server.variables());
         run.servers.insert("server".to_string(), facts);
         note_server(run, folder.path(), "server", &server)?;
         Ok(server)
@@ -136,13 +143,14 @@ impl run::Conductor for Conductor<'_> {
             None => self.start(run, folder)?,
         };
         let mut progress = Progress::of_round(&self.design, round);
-        let experiment = Experiment::new(&self.design, &mut server, self.site.interrupt, &mut progress);
+        let experiment = Experiment::new(&self.design, &mut server, self.paths.interrupt, &mut progress);
         let record = experiment.with_telemetry().rounds(round..=round);
         progress.close();
         if let Some(why) = record.ended_early {
-            self.site.interrupt.check()?;
+            self.paths.interrupt.check()?;
             return Err(Error::Load { what: format!("round {round}"), message: why });
         }
+        note_circumstances(run, &record);
         for cell in &record.cells {
             let id = id(cell.engine, cell.workload, round);
             let making = folder.begin(&id)?;
@@ -170,10 +178,26 @@ impl run::Conductor for Conductor<'_> {
     }
 }
 
+/// Says in a run which engines' tables got statistics after their load, and which runs on them did not
+/// become steady.
+pub(super) fn note_circumstances(run: &mut Run, record: &Record) {
+    for made in &record.analyses {
+        run.note(Analyzed::note(made.engine.name()));
+    }
+    for cell in record.cells.iter().filter(|cell| cell.warm_up.is_unsteady()) {
+        let (workload, engine, round) = (cell.workload, cell.engine, cell.round);
+        run.note(format!(
+            "{workload} on {engine}, round {round}: not steady after {:.0} s of warm-up",
+            cell.warm_up.seconds
+        ));
+    }
+}
+
 /// A measured cell in the form in which runs are kept.
 pub(super) fn kept(cell: &Cell, id: &CellId, folder: &std::path::Path) -> Result<run::Cell> {
     let mut kept = run::Cell::new(id.clone(), u64::from(cell.seed));
     kept.failures.clone_from(&cell.failures);
+    kept.figure("warm_up_s", cell.warm_up.seconds);
     if let Some(f) = &cell.figures {
         for (name, value) in [
             ("transactions_per_s", f.transactions_per_s),
@@ -243,5 +267,6 @@ pub fn metrics() -> Vec<Metric> {
         Metric::detail("resident_bytes", "Resident size of the server", "B", Lower),
         Metric::detail("written_bytes", "Written to the device", "B", Lower),
         Metric::detail("log_bytes", "Logs", "B", Neither),
+        Metric::detail("warm_up_s", "Warm-up", "s", Neither),
     ]
 }

@@ -3,21 +3,22 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use tidelab_server::error::{io_error, Error, Result};
+use tidelab_server::server::allocator::Allocator;
+use tidelab_server::server::cnf;
+use tidelab_server::server::engine::Engine;
+use tidelab_server::server::settings::{self, Setting};
+use tidelab_server::telemetry::machine;
+use tidelab_server::workload::tpcc::{Scale, Transaction};
 
-use super::{keep_telemetry, Site};
-use crate::error::{io_error, Error, Result};
 use crate::measure::plan::rotated;
 use crate::measure::tpcc::{Cell, Design, Experiment, Place};
 use crate::report::sparks::Sparks;
 use crate::report::tpcc_progress::Progress;
 use crate::run::bound::{Driven, Unbounded};
+use crate::run::server_files::keep_telemetry;
+use crate::run::Paths;
 use crate::run::{self, Axis, Better, CellId, Folder, Group, Metric, Role, Run, Series};
-use crate::server::allocator::Allocator;
-use crate::server::cnf;
-use crate::server::engine::Engine;
-use crate::server::settings::{self, Setting};
-use crate::telemetry::machine;
-use crate::workload::tpcc::{Scale, Transaction};
 
 /// What the file says.
 #[derive(Clone, Debug, Deserialize)]
@@ -31,6 +32,9 @@ pub struct Options {
     users: u32,
     build_users: u32,
     ramp_up_s: u32,
+    /// Seconds at most until the rate is steady; not there: the ramp-up is fixed.
+    #[serde(default)]
+    ramp_up_limit_s: u32,
     duration_s: u32,
     settle_s: u32,
     rounds: u32,
@@ -71,7 +75,7 @@ pub struct Competitor {
 /// Measures.
 pub struct Conductor<'a> {
     options: Options,
-    site: Site<'a>,
+    paths: Paths<'a>,
     designs: BTreeMap<String, (Design, Vec<Setting>)>,
     /// The files that settings come from, by name.
     rules: Vec<(String, String)>,
@@ -82,8 +86,8 @@ pub struct Conductor<'a> {
 impl<'a> Conductor<'a> {
     /// For these options; the run gets its axes and metrics. Errors: what the options name is not
     /// there or makes no sense.
-    pub fn open(mut options: Options, site: Site<'a>, run: &mut Run) -> Result<Conductor<'a>> {
-        run.notes.extend(leave_out_missing(&mut options.competitors, site));
+    pub fn open(mut options: Options, paths: Paths<'a>, run: &mut Run) -> Result<Conductor<'a>> {
+        run.notes.extend(leave_out_missing(&mut options.competitors, paths));
         if options.competitors.is_empty()
             || options.rounds == 0
             || options.warehouses < 1
@@ -108,7 +112,7 @@ impl<'a> Conductor<'a> {
         run.metrics = metrics();
         let mut designs = BTreeMap::new();
         for competitor in &options.competitors {
-            let (settings, scale, file) = settings_of(&options, competitor, site)?;
+            let (settings, scale, file) = settings_of(&options, competitor, paths)?;
             if scale < 1.0 {
                 run.notes.push(format!(
                     "{}: memory sizes are {scale:.3} of those in {}, for this machine has less",
@@ -123,6 +127,7 @@ impl<'a> Conductor<'a> {
                 users: options.users,
                 build_users: options.build_users,
                 ramp_up_s: options.ramp_up_s,
+                ramp_up_limit_s: options.ramp_up_limit_s,
                 duration_s: options.duration_s.max(1),
                 settle_s: options.settle_s,
                 seed: options.seed,
@@ -134,8 +139,8 @@ impl<'a> Conductor<'a> {
                 return Err(Error::Usage(format!("{}: two competitors are called '{name}'", run.name)));
             }
         }
-        let rules = rules(&options, site)?;
-        Ok(Conductor { options, site, designs, rules, sparks: Sparks::default() })
+        let rules = rules(&options, paths)?;
+        Ok(Conductor { options, paths, designs, rules, sparks: Sparks::default() })
     }
 
     fn id(&self, competitor: &str, round: u32) -> CellId {
@@ -144,11 +149,11 @@ impl<'a> Conductor<'a> {
 }
 
 /// Leaves out optional competitors whose plugin is not there, and says so.
-fn leave_out_missing(competitors: &mut Vec<Competitor>, site: Site<'_>) -> Vec<String> {
+fn leave_out_missing(competitors: &mut Vec<Competitor>, paths: Paths<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     competitors.retain(|competitor| {
         let missing =
-            competitor.plugin.as_ref().filter(|path| competitor.optional && !site.named(path).exists());
+            competitor.plugin.as_ref().filter(|path| competitor.optional && !paths.named(path).exists());
         notes.extend(missing.map(|path| format!("{}: left out, for {path} is not there", competitor.name)));
         missing.is_none()
     });
@@ -156,13 +161,13 @@ fn leave_out_missing(competitors: &mut Vec<Competitor>, site: Site<'_>) -> Vec<S
 }
 
 /// The files that settings come from: option files that are named, or the comparison's rules.
-fn rules(options: &Options, site: Site<'_>) -> Result<Vec<(String, String)>> {
+fn rules(options: &Options, paths: Paths<'_>) -> Result<Vec<(String, String)>> {
     let mut rules: Vec<(String, String)> = Vec::new();
     for competitor in &options.competitors {
         let (name, text) = match competitor.cnf.as_ref().or(options.cnf.as_ref()) {
             None => ("comparison.toml".to_string(), settings::COMPARISON.to_string()),
             Some(name) => {
-                let path = site.named(name);
+                let path = paths.named(name);
                 let text = std::fs::read_to_string(&path).map_err(io_error("cannot read", &path))?;
                 let file = path.file_name().map_or(name.clone(), |file| file.to_string_lossy().into_owned());
                 (file, text)
@@ -179,14 +184,14 @@ fn rules(options: &Options, site: Site<'_>) -> Result<Vec<(String, String)>> {
 fn settings_of(
     options: &Options,
     competitor: &Competitor,
-    site: Site<'_>,
+    paths: Paths<'_>,
 ) -> Result<(Vec<Setting>, f64, Option<String>)> {
     let connections = options.users.max(options.build_users) + 20;
     let (mut settings, scale, file) =
         match (competitor.cnf.as_ref().or(options.cnf.as_ref()), options.cache_mb) {
             (Some(name), None) => {
-                let file = cnf::read(&site.named(name))?;
-                let scale = file.scale_for(machine::describe(site.data).memory_bytes);
+                let file = cnf::read(&paths.named(name))?;
+                let scale = file.scale_for(machine::describe(paths.data).memory_bytes);
                 (file.settings(competitor.engine, scale, connections), scale, Some(name.clone()))
             }
             (None, Some(cache_mb)) => {
@@ -226,19 +231,19 @@ impl run::Conductor for Conductor<'_> {
             else {
                 return Err(Error::Usage(format!("there is no competitor '{name}'")));
             };
-            let plugin = competitor.plugin.as_ref().map(|path| self.site.named(path));
-            let directory = self.site.data.join(name);
+            let plugin = competitor.plugin.as_ref().map(|path| self.paths.named(path));
+            let directory = self.paths.data.join(name);
             let making = folder.begin(id)?;
             let place = Place {
-                prefix: self.site.prefix,
-                plugin: plugin.as_deref().unwrap_or(self.site.plugin),
+                prefix: self.paths.prefix,
+                plugin: plugin.as_deref().unwrap_or(self.paths.plugin),
                 allocator: competitor.allocator,
                 directory: &directory,
                 kept: Some(&making),
             };
             let mut progress = Progress::of_one(design, name, std::mem::take(&mut self.sparks));
             let settings = BTreeMap::from([(competitor.engine, settings.clone())]);
-            let experiment = Experiment::new(design, place, &settings, self.site.interrupt, &mut progress);
+            let experiment = Experiment::new(design, place, &settings, self.paths.interrupt, &mut progress);
             let record = experiment.one(competitor.engine, id.round);
             self.sparks = progress.close();
             let record = record?;
@@ -247,14 +252,21 @@ impl run::Conductor for Conductor<'_> {
             }
             for loaded in record.loads {
                 run.notes.push(format!(
-                    "{name}: {} rows were loaded in {:.0} s with {:.0} s CPU of the server, and take {:.0} MB",
+                    "{name}: {} rows were loaded in {:.0} s, ANALYZE of {} tables took {:.1} s; with {:.0} s CPU of the \
+                     server in all, and they take {:.0} MB",
                     loaded.rows,
                     loaded.seconds,
+                    loaded.analyzed.tables,
+                    loaded.analyzed.seconds,
                     loaded.server_cpu_s,
                     (loaded.space.data_bytes + loaded.space.log_bytes) as f64 / 1e6
                 ));
             }
             for cell in record.cells {
+                if cell.warm_up.is_unsteady() {
+                    let (round, seconds) = (id.round, cell.warm_up.seconds);
+                    run.note(format!("{name}, round {round}: not steady after {seconds:.0} s of ramp-up"));
+                }
                 let mut cell = kept(&cell, id, &making)?;
                 cell.files.clone_from(&record.files);
                 folder.finish(cell)?;
@@ -280,6 +292,7 @@ impl run::Conductor for Conductor<'_> {
 fn kept(cell: &Cell, id: &CellId, folder: &std::path::Path) -> Result<run::Cell> {
     let mut kept = run::Cell::new(id.clone(), cell.seed);
     kept.failures.clone_from(&cell.failures);
+    kept.figure("warm_up_s", cell.warm_up.seconds);
     if let Some(f) = &cell.figures {
         kept.figure("nopm", f.nopm);
         kept.figure("tpm", f.tpm);
@@ -337,6 +350,7 @@ fn metrics() -> Vec<Metric> {
         Metric::detail("log_bytes", "Logs", "B", Neither),
         Metric::detail("client_cpus", "CPUs of the client", "CPUs", Neither),
         Metric::detail("other_cpus", "CPUs of others", "CPUs", Neither),
+        Metric::detail("warm_up_s", "Ramp-up", "s", Neither),
     ];
     for t in Transaction::ALL.map(Transaction::name) {
         all.push(Metric::detail(&format!("{t}_calls"), &format!("{t}, calls"), "", Neither));
@@ -360,8 +374,9 @@ fn metrics() -> Vec<Metric> {
 
 #[cfg(test)]
 mod tests {
+    use tidelab_server::interrupt::Interrupt;
+
     use super::*;
-    use crate::interrupt::Interrupt;
 
     #[test]
     fn an_optional_competitor_without_its_plugin_is_left_out_and_named() {
@@ -369,7 +384,8 @@ mod tests {
         std::fs::write(folder.path().join("there.so"), "").unwrap();
         let interrupt = Interrupt::default();
         let path = folder.path();
-        let site = Site { prefix: path, plugin: path, data: path, beside: path, interrupt: &interrupt };
+        let paths =
+            Paths { prefix: path, plugin: path, data: path, file_folder: path, interrupt: &interrupt };
         #[derive(Deserialize)]
         struct All {
             competitors: Vec<Competitor>,
@@ -384,7 +400,7 @@ mod tests {
         )
         .unwrap();
         let mut competitors = all.competitors;
-        let notes = leave_out_missing(&mut competitors, site);
+        let notes = leave_out_missing(&mut competitors, paths);
         let names: Vec<&str> = competitors.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["new", "there", "needed"]);
         assert_eq!(notes, ["gone: left out, for gone.so is not there"]);

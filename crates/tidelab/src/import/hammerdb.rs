@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 
+use tidelab_server::error::Result;
+
 use super::hammerdb_log::{self, Log, Profile};
 use super::names::{Pattern, Said, Words};
 use super::source::{Files, Found};
 use super::sysbench::{add_as_round, axes, competitor, labelled};
 use super::{id, Imported, ImportedCell, Kind};
-use crate::error::Result;
 use crate::run::{Better, Cell, Metric};
 
 /// The five transactions, as HammerDB names its procedures.

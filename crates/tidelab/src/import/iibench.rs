@@ -7,11 +7,12 @@
 
 use std::collections::BTreeMap;
 
+use tidelab_server::error::Result;
+
 use super::names::{Pattern, Said, Words};
 use super::source::{Files, Found};
 use super::sysbench::{add_as_round, axes, competitor, labelled};
 use super::{id, Imported, ImportedCell, Kind};
-use crate::error::Result;
 use crate::run::{Better, Cell, Metric, Series};
 
 /// What is counted apart.

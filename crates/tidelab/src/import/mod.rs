@@ -21,10 +21,11 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
-use crate::error::{io_error, Error, Result};
-use crate::run::{now_unix_s, Axis, Cell, CellId, Folder, Metric, Role, Run, Series};
 use names::Pattern;
 use source::Files;
+use tidelab_server::error::{io_error, Error, Result};
+
+use crate::run::{now_unix_s, Axis, Cell, CellId, Folder, Metric, Role, Run, Series};
 
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

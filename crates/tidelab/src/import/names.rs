@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use crate::error::{Error, Result};
-use crate::server::engine::Engine;
-use crate::workload::sysbench::Workload;
+use tidelab_server::error::{Error, Result};
+use tidelab_server::server::engine::Engine;
+use tidelab_server::workload::sysbench::Workload;
 
 /// What a name says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

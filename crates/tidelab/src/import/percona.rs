@@ -11,12 +11,13 @@
 
 use std::collections::BTreeMap;
 
+use tidelab_server::error::Result;
+use tidelab_server::server::facts::ServerFacts;
+
 use super::source::{Files, Found};
 use super::sysbench::{figures, known_metrics};
 use super::sysbench_log::{self, Log};
 use super::{id, percona_tables, Imported, ImportedCell, Kind};
-use crate::error::Result;
-use crate::report::result::ServerFacts;
 use crate::run::{Cell, Role};
 
 /// The scenarios, in the order of the document, by the folders of their files.

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::error::{io_error, Error, Result};
+use tidelab_server::error::{io_error, Error, Result};
 
 /// A file of somebody's results, whole.
 #[derive(Clone, Debug, PartialEq, Eq)]

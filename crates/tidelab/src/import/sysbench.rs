@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use tidelab_server::error::Result;
+
 use super::names::{self, Pattern, Said, Words};
 use super::source::{Files, Found};
 use super::sysbench_log::{self, percentile_name, Log};
 use super::{id, Imported, ImportedCell, Kind};
-use crate::error::Result;
 use crate::run::{Better, Cell, Metric, Role};
 
 /// The figures that a log can give.

@@ -1,9 +1,10 @@
 //! What a whole log of sysbench 1.x says, whatever its interval and its percentile are. The counters
-//! of its reports come through [`crate::workload::sysbench_report`], which reads them while a run of
+//! of its reports come through [`tidelab_server::workload::sysbench_report`], which reads them while a run of
 //! our own goes on; here is what only logs of others have.
 
+use tidelab_server::workload::sysbench_report::{Reader, Report};
+
 use crate::run::Series;
-use crate::workload::sysbench_report::{Reader, Report};
 
 /// A log.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -103,7 +104,7 @@ pub fn read(text: &str) -> Log {
             log.fatal.extend(report.fatal.iter().cloned());
             log.report = Some(report);
         }
-        Err(crate::error::Error::Load { message, .. }) => log.fatal.push(message),
+        Err(tidelab_server::error::Error::Load { message, .. }) => log.fatal.push(message),
         Err(other) => log.fatal.push(other.to_string()),
     }
     log.strange.extend(gaps(&log));
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_log_with_checkpoint_gives_what_is_measured_after_it() {
-        let log = read(include_str!("../../testdata/read_write_checkpoint.txt"));
+        let log = read(include_str!("../../../tidelab-server/testdata/read_write_checkpoint.txt"));
         assert_eq!(log.fatal, Vec::<String>::new());
         assert_eq!(log.series.rows.len(), 4);
         assert_eq!(log.series.column("transactions_per_s").unwrap()[0], 495.47);
@@ -229,7 +230,7 @@ mod tests {
             "sysbench 0.5:  multi-threaded system evaluation benchmark\n[  10s] threads: 4, tps: 1.00\n";
         assert!(read(old).fatal[0].contains("0.5"));
         assert!(is_one(old) && !is_one("elapsed_s\tinserts\n"));
-        let fatal = read(include_str!("../../testdata/duplicate_key.txt")).fatal.join("; ");
+        let fatal = read(include_str!("../../../tidelab-server/testdata/duplicate_key.txt")).fatal.join("; ");
         assert!(fatal.contains("Duplicate entry '4711'"), "{fatal}");
         let torn = "[ 1s ] thds: x tps: 1\n";
         assert!(read(torn).strange[0].contains("cannot be read"));

@@ -11,46 +11,46 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tidelab_server::error::{io_error, Error, Result};
+use tidelab_server::server::alignment::{Aligned, Alignment, Situation, SHIPPED};
+use tidelab_server::server::analyze::{self, Analyzed};
+use tidelab_server::server::catalogue::{self, Entry};
+use tidelab_server::server::engine::Engine;
+use tidelab_server::server::facts::ServerFacts;
+use tidelab_server::server::release::{Installation, Release};
+use tidelab_server::server::session::Address;
+use tidelab_server::server::settings::{bytes, setting, Setting};
+use tidelab_server::server::source::{Found, Source};
+use tidelab_server::server::{Data, Server, Wanted};
+use tidelab_server::telemetry::disk;
+use tidelab_server::telemetry::idle;
+use tidelab_server::telemetry::machine;
+use tidelab_server::telemetry::process::process_use;
+use tidelab_server::telemetry::recorder::{Recorder, FILE};
+use tidelab_server::workload::sysbench::{self, Extra, Load, Sysbench, Workload};
+
 use super::design::{Competitor, Design, Part, Planned};
 use super::figures::{fill, metrics, say};
-use super::progression;
-use super::subject::{
+use super::measured_server::{
     connect, free_port, open_network, password, refuse_strangers, rows_of, run_statement, target, write_rows,
-    Network, Subject, LOOPBACK, NETWORK_USER,
+    MeasuredServer, Network, LOOPBACK, NETWORK_USER,
 };
-use crate::error::{io_error, Error, Result};
-use crate::experiment::Site;
+use super::progression;
 use crate::measure::cell::{figures, per_statement_us};
 use crate::measure::check::{self, Expected};
-use crate::measure::quiet;
-use crate::report::result::ServerFacts;
 use crate::run::bound::{Driven, Unbounded};
 use crate::run::conduct::failed;
 use crate::run::folder::cell_folder;
+use crate::run::Paths;
 use crate::run::{Cell, Conductor, Folder, Group, Run, Series};
-use crate::server::alignment::{Aligned, Alignment, Situation, SHIPPED};
-use crate::server::catalogue::{self, Entry};
-use crate::server::engine::Engine;
-use crate::server::release::{Family, Release, Version};
-use crate::server::session::Address;
-use crate::server::settings::{bytes, setting, Setting};
-use crate::server::source::{Found, Source};
-use crate::server::{Data, Server, Wanted};
-use crate::telemetry::disk;
-use crate::telemetry::machine;
-use crate::telemetry::process::process_use;
-use crate::telemetry::recorder::{Recorder, FILE};
-use crate::workload::sysbench::{self, Extra, Load, Sysbench, Workload};
 
-/// The one server that TidesDB's plugin is built for and loads into.
-const PLUGIN_IS_FOR: Release = Release { family: Family::MariaDB, version: Version(11, 8, 6) };
 /// The largest share of the machine's memory that a tier may have.
 const MEMORY_SHARE: f64 = 0.8;
 /// Connections beyond those of the load: the laboratory's own.
 const OWN_CONNECTIONS: u64 = 20;
 /// Tables of the server's own that are open.
 const OWN_TABLES: u64 = 400;
-/// Seconds at most to wait until a server is quiet after its tables were loaded.
+/// Seconds at most to wait until a server is idle after its tables were loaded.
 const LOAD_SETTLE_S: u64 = 120;
 /// What tells how a folder of prepared data was made; written last.
 const PREPARED: &str = "prepared.json";
@@ -59,7 +59,7 @@ const PREPARED: &str = "prepared.json";
 #[derive(Debug)]
 pub struct Matrix<'a> {
     design: Design,
-    site: Site<'a>,
+    paths: Paths<'a>,
     cache: PathBuf,
     alignment: Alignment,
     /// Their text.
@@ -75,10 +75,10 @@ impl<'a> Matrix<'a> {
     /// For this design; the run gets its axes, metrics and notes. Servers that run and trees that are
     /// named by their path are looked at, those from Debian when something is measured. Errors: a
     /// design that cannot be measured.
-    pub fn open(design: Design, site: Site<'a>, run: &mut Run) -> Result<Matrix<'a>> {
+    pub fn open(design: Design, paths: Paths<'a>, run: &mut Run) -> Result<Matrix<'a>> {
         design.check()?;
         let cache = catalogue::cache();
-        let (alignment, rules) = match design.alignment.as_deref().map(|path| site.named(path)) {
+        let (alignment, rules) = match design.alignment.as_deref().map(|path| paths.named(path)) {
             None => (Alignment::shipped()?, SHIPPED.to_string()),
             Some(path) => {
                 let text = fs::read_to_string(&path).map_err(io_error("cannot read", &path))?;
@@ -126,7 +126,7 @@ impl<'a> Matrix<'a> {
             let how = "network: TCP over the loopback interface of this machine, not over a wire";
             run.notes.push(how.to_string());
         }
-        Ok(Matrix { design, site, cache, alignment, rules, sources, found, looked: false, parts })
+        Ok(Matrix { design, paths, cache, alignment, rules, sources, found, looked: false, parts })
     }
 
     /// What is measured, in its order.
@@ -142,15 +142,15 @@ impl<'a> Matrix<'a> {
             return Ok(());
         }
         sysbench::version()?;
-        let memory = machine::describe(self.site.data).memory_bytes;
+        let memory = machine::describe(self.paths.data).memory_bytes;
         for part in &self.parts {
             if part.memory as f64 > memory as f64 * MEMORY_SHARE {
                 let has = memory >> 20;
                 let tier = &part.tier;
                 return Err(Error::Usage(format!("the tier {tier} does not fit: this machine has {has} MB")));
             }
-            if part.competitor.engine == Engine::TidesDb && !self.site.plugin.is_file() {
-                let what = self.site.plugin.display().to_string();
+            if part.competitor.engine == Engine::TidesDb && !self.paths.plugin.is_file() {
+                let what = self.paths.plugin.display().to_string();
                 return Err(Error::Missing { what, remedy: "make plugin builds it".to_string() });
             }
         }
@@ -187,7 +187,7 @@ impl<'a> Matrix<'a> {
     }
 
     fn prepared_folder(&self, part: &Part) -> PathBuf {
-        self.site.data.join("prepared").join(part.folder())
+        self.paths.data.join("prepared").join(part.folder())
     }
 
     /// How the tables of a part are made: data that were made otherwise are made anew.
@@ -200,6 +200,7 @@ impl<'a> Matrix<'a> {
             "tables": self.design.tables,
             "rows": self.design.rows,
             "seed": self.design.seed,
+            "analyzed": true,
             "settings": settings,
         });
         Ok(format!("{recipe:#}\n"))
@@ -219,7 +220,7 @@ impl<'a> Matrix<'a> {
             warm_up_s: if time_s == self.design.time_s { self.design.ramp_s } else { 0 },
             time_s,
         };
-        Sysbench { socket, server: process.unwrap_or(0), load, interrupt: self.site.interrupt }
+        Sysbench { socket, server: process.unwrap_or(0), load, interrupt: self.paths.interrupt }
     }
 
     fn options(&self, address: &Address, network: Option<&Network>) -> Vec<String> {
@@ -240,19 +241,22 @@ impl<'a> Matrix<'a> {
     }
 
     /// Makes the database and fills the tables, on a server that runs.
-    fn load(&self, subject: &Subject<'_>, part: &Part) -> Result<()> {
-        let address = subject.address();
+    fn load(&self, running: &MeasuredServer<'_>, part: &Part) -> Result<()> {
+        let address = running.address();
         let database = part.competitor.engine.database();
         let mut session = connect(&address)?;
         refuse_strangers(&mut session, database)?;
         run_statement(&mut session, &format!("DROP DATABASE IF EXISTS {database}"))?;
         run_statement(&mut session, &format!("CREATE DATABASE {database}"))?;
-        let sysbench = self.sysbench(&address.socket, subject.process(), self.design.tables, 0);
+        let sysbench = self.sysbench(&address.socket, running.process(), self.design.tables, 0);
         let options = self.options(&address, None);
         let extra = Extra { options: &options, log: None };
         sysbench.prepare_with(target("oltp_read_write", part.competitor.engine), self.design.seed, extra)?;
-        if let Some(process) = subject.process() {
-            quiet::wait(process, Duration::from_secs(LOAD_SETTLE_S), self.site.interrupt)?;
+        eprintln!("      ANALYZE TABLE");
+        let analyzed = analyze::through_session(&mut session, database)?;
+        eprintln!("      {} tables have statistics ({:.1} s)", analyzed.tables, analyzed.seconds);
+        if let Some(process) = running.process() {
+            idle::wait(process, Duration::from_secs(LOAD_SETTLE_S), self.paths.interrupt)?;
         }
         Ok(())
     }
@@ -267,9 +271,9 @@ impl<'a> Matrix<'a> {
         let (tables, rows) = (self.design.tables, self.design.rows);
         eprintln!("      loading {tables} tables of {rows} rows");
         let server = self.start(part, prefix, Data::Empty, settings)?;
-        let subject = Subject::Ours(Box::new(server));
-        self.load(&subject, part)?;
-        if let Subject::Ours(server) = subject {
+        let running = MeasuredServer::Ours(Box::new(server));
+        self.load(&running, part)?;
+        if let MeasuredServer::Ours(server) = running {
             server.freeze(&folder)?;
         }
         let marker = folder.join(PREPARED);
@@ -283,23 +287,27 @@ impl<'a> Matrix<'a> {
             allocator: None,
             prefix,
             engines: &engines,
-            plugin: Some(self.site.plugin),
-            directory: &self.site.data.join("server"),
+            plugin: Some(self.paths.plugin),
+            directory: &self.paths.data.join("server"),
             data,
             settings,
         };
-        Server::start(&wanted, self.site.interrupt)
+        Server::start(&wanted, self.paths.interrupt)
     }
 
     /// The server of a part, with its tables, as it is measured.
-    fn subject(&self, part: &Part, aligned: &Aligned) -> Result<(Subject<'_>, Option<Network>)> {
+    fn measured_server(
+        &self,
+        part: &Part,
+        aligned: &Aligned,
+    ) -> Result<(MeasuredServer<'_>, Option<Network>)> {
         let installation = match self.server(&part.competitor)? {
             Found::Installed(installation) => installation,
             Found::Runs(existing) => {
                 existing.check(&aligned.settings)?;
-                let subject = Subject::Theirs(existing);
-                self.load(&subject, part)?;
-                return Ok((subject, None));
+                let running = MeasuredServer::Theirs(existing);
+                self.load(&running, part)?;
+                return Ok((running, None));
             }
         };
         let folder = self.prepare(part, &installation.prefix, &aligned.settings)?;
@@ -327,13 +335,13 @@ impl<'a> Matrix<'a> {
         if let Some(network) = &network {
             open_network(&server, part.competitor.engine, network)?;
         }
-        Ok((Subject::Ours(Box::new(server)), network))
+        Ok((MeasuredServer::Ours(Box::new(server)), network))
     }
 
     /// Runs a load whose figures count for nothing. By how much it changed the number of rows.
     fn warm_up(
         &self,
-        subject: &Subject<'_>,
+        running: &MeasuredServer<'_>,
         part: &Part,
         workload: Workload,
         seconds: u32,
@@ -341,9 +349,9 @@ impl<'a> Matrix<'a> {
         if seconds == 0 {
             return Ok((0, 0));
         }
-        let address = subject.address();
+        let address = running.address();
         let mut sysbench =
-            self.sysbench(&address.socket, subject.process(), self.design.warm_up_threads, seconds);
+            self.sysbench(&address.socket, running.process(), self.design.warm_up_threads, seconds);
         sysbench.load.warm_up_s = 0;
         let options = self.options(&address, None);
         let extra = Extra { options: &options, log: None };
@@ -358,7 +366,7 @@ impl<'a> Matrix<'a> {
     /// the cell has no figures.
     fn cell(
         &self,
-        subject: &mut Subject<'_>,
+        running: &mut MeasuredServer<'_>,
         network: Option<&Network>,
         part: &Part,
         planned: &Planned,
@@ -366,7 +374,7 @@ impl<'a> Matrix<'a> {
     ) -> Result<(Cell, (i64, i64))> {
         let files = folder.begin(&planned.id)?;
         let mut cell = Cell::new(planned.id.clone(), u64::from(planned.seed));
-        let address = subject.address();
+        let address = running.address();
         let mut keep = |name: &str| {
             cell.files.push(name.to_string());
             files.join(name)
@@ -376,8 +384,8 @@ impl<'a> Matrix<'a> {
         let network = network.filter(|_| planned.scenario.over_network());
         let options = self.options(&address, network);
         let extra = Extra { options: &options, log: Some(&log) };
-        let sysbench = self.sysbench(&address.socket, subject.process(), planned.threads, self.design.time_s);
-        let recorder = Recorder::of_server(subject.process(), &subject.device(), &address)?;
+        let sysbench = self.sysbench(&address.socket, running.process(), planned.threads, self.design.time_s);
+        let recorder = Recorder::of_server(running.process(), &running.device(), &address)?;
         let workload = planned.scenario.workload();
         let script = format!("oltp_{workload}");
         let what = format!("sysbench {workload} on {}", part.competitor.label());
@@ -407,14 +415,14 @@ impl<'a> Matrix<'a> {
         seconds.write(&files.join("seconds.csv"))?;
         cell.series.insert(0, "seconds.csv".to_string());
 
-        let before = subject.process().map(|pid| process_use(pid).cpu_s);
-        if let Some(process) = subject.process() {
-            quiet::wait(process, Duration::from_secs(u64::from(self.design.settle_s)), self.site.interrupt)?;
+        let before = running.process().map(|pid| process_use(pid).cpu_s);
+        if let Some(process) = running.process() {
+            idle::wait(process, Duration::from_secs(u64::from(self.design.settle_s)), self.paths.interrupt)?;
         }
-        let space = subject.directory().map(|d| disk::of_engine(d, part.competitor.engine));
+        let space = running.directory().map(|d| disk::of_engine(d, part.competitor.engine));
         let of_run = figures(&run, space.unwrap_or_default());
-        fill(&mut cell, &of_run, &run, subject.process(), space);
-        if let (Some(process), Some(before)) = (subject.process(), before) {
+        fill(&mut cell, &of_run, &run, running.process(), space);
+        if let (Some(process), Some(before)) = (running.process(), before) {
             let after = process_use(process).cpu_s - before;
             cell.figure("after_cpu_us", per_statement_us(after, of_run.statements));
         }
@@ -434,33 +442,33 @@ impl<'a> Matrix<'a> {
     /// Warms a server up and measures the open cells of its part. Errors end the run.
     fn measure_on(
         &self,
-        subject: &mut Subject<'_>,
+        running: &mut MeasuredServer<'_>,
         network: Option<&Network>,
         part: &Part,
         folder: &mut Folder,
     ) -> Result<()> {
         let open: Vec<&Planned> = part.cells.iter().filter(|c| !folder.has(&c.id)).collect();
         let engine = part.competitor.engine;
-        self.warm_up(subject, part, Workload::ReadOnly, self.design.warm_up_read_s)?;
+        self.warm_up(running, part, Workload::ReadOnly, self.design.warm_up_read_s)?;
         let mut writing = false;
         let mut expected = Some(Expected::exactly(self.design.rows * u64::from(self.design.tables)));
         for planned in &open {
             let writes = planned.scenario.workload() == Workload::ReadWrite;
             if writes && !writing {
-                let change = self.warm_up(subject, part, Workload::ReadWrite, self.design.warm_up_write_s)?;
+                let change = self.warm_up(running, part, Workload::ReadWrite, self.design.warm_up_write_s)?;
                 expected = expected.map(|e| e.after(change));
                 writing = true;
             }
-            let (cell, change) = self.cell(subject, network, part, planned, folder)?;
+            let (cell, change) = self.cell(running, network, part, planned, folder)?;
             expected = if cell.figures.is_empty() { None } else { expected.map(|e| e.after(change)) };
             say(&cell);
-            let alive = subject.check_alive();
+            let alive = running.check_alive();
             folder.finish(cell)?;
             if let Err(error) = alive {
                 return self.give_up(part, folder, &error.to_string());
             }
         }
-        let mut session = connect(&subject.address())?;
+        let mut session = connect(&running.address())?;
         let complaints =
             match check::tables_by(&mut rows_of(&mut session), engine, self.design.tables, expected) {
                 Ok(found) => found.complaints,
@@ -490,7 +498,7 @@ impl<'a> Matrix<'a> {
     /// Keeps what the server was in the run's folder.
     fn keep_server(
         &self,
-        subject: &Subject<'_>,
+        running: &MeasuredServer<'_>,
         part: &Part,
         aligned: &Aligned,
         run: &mut Run,
@@ -507,20 +515,20 @@ impl<'a> Matrix<'a> {
             }
             fs::write(&file, text).map_err(io_error("cannot write", &file))
         };
-        if let Some(directory) = subject.directory() {
+        if let Some(directory) = running.directory() {
             let options = directory.join("my.cnf");
             let text = fs::read_to_string(&options).map_err(io_error("cannot read", &options))?;
             keep("my.cnf", &text)?;
         }
         let variables: Vec<String> =
-            subject.variables().iter().map(|(name, value)| format!("{name}\t{value}\n")).collect();
+            running.variables().iter().map(|(name, value)| format!("{name}\t{value}\n")).collect();
         keep("variables.tsv", &variables.concat())?;
         keep("alignment.txt", &(aligned.applied.join("\n") + "\n"))?;
         let prefix = match self.server(&part.competitor)? {
             Found::Installed(installation) => installation.prefix.to_string_lossy().into_owned(),
             Found::Runs(existing) => existing.address().socket.to_string_lossy().into_owned(),
         };
-        let facts = ServerFacts::new(&prefix, &aligned.settings, subject.variables());
+        let facts = ServerFacts::new(&prefix, &aligned.settings, running.variables());
         let label = part.competitor.label();
         run.servers.entry(label.clone()).or_insert_with(|| facts.clone());
         run.servers.insert(format!("{label}, {}", part.tier), facts);
@@ -573,7 +581,7 @@ impl Matrix<'_> {
                 eprintln!("      {line}");
             }
         }
-        let (mut subject, network) = match self.subject(part, &aligned) {
+        let (mut running, network) = match self.measured_server(part, &aligned) {
             Ok(started) => started,
             // What was asked for is not what would be measured: no figure of this run would be right.
             Err(error @ (Error::Setting(_) | Error::Usage(_))) => return Err(error),
@@ -583,10 +591,11 @@ impl Matrix<'_> {
             Err(error) => return self.give_up(part, folder, &error.to_string()),
         };
         eprintln!("      {} settings read back as asked", aligned.settings.iter().filter(|s| s.held).count());
-        self.keep_server(&subject, part, &aligned, run, folder)?;
-        let measured = self.measure_on(&mut subject, network.as_ref(), part, folder);
-        let ended = match subject {
-            Subject::Ours(server) => {
+        self.keep_server(&running, part, &aligned, run, folder)?;
+        run.note(Analyzed::note(&part.competitor.label()));
+        let measured = self.measure_on(&mut running, network.as_ref(), part, folder);
+        let ended = match running {
+            MeasuredServer::Ours(server) => {
                 let log = server.directory().join("error.log");
                 let place = format!("servers/{}-r{}", part.folder(), part.round);
                 // The log of a server that ended as it should is of interest too; one that cannot be
@@ -594,7 +603,7 @@ impl Matrix<'_> {
                 let _ = fs::copy(&log, folder.path().join(place).join("error.log"));
                 server.stop(false)
             }
-            Subject::Theirs(_) => {
+            MeasuredServer::Theirs(_) => {
                 let database = part.competitor.engine.database();
                 let dropped = connect(&self.address_of(part)?).and_then(|mut session| {
                     run_statement(&mut session, &format!("DROP DATABASE IF EXISTS {database}"))
@@ -656,9 +665,9 @@ fn note_progression(run: &mut Run, folder: &Folder) -> Result<()> {
 /// Why an engine cannot be measured on a server from Debian's suites; none: it can.
 fn lacks_by_name(entry: &Entry, engine: Engine) -> Option<String> {
     match engine {
-        Engine::TidesDb if !entry.by_setup => {
-            Some(format!("its plugin is for {PLUGIN_IS_FOR} and is refused by any other"))
-        }
+        Engine::TidesDb if !entry.by_setup => Some(
+            "its plugin is for the server of make setup ('default') and is refused by any other".to_string(),
+        ),
         Engine::RocksDb if entry.family == "mysql" => Some("Debian's MySQL has no MyRocks".to_string()),
         _ => None,
     }
@@ -668,8 +677,16 @@ fn lacks_by_name(entry: &Entry, engine: Engine) -> Option<String> {
 fn lacks(server: &Found, engine: Engine) -> Result<Option<String>> {
     match (server, engine) {
         (Found::Installed(_), Engine::InnoDb) => Ok(None),
-        (Found::Installed(installation), Engine::TidesDb) => Ok((installation.release != PLUGIN_IS_FOR)
-            .then(|| format!("its plugin is for {PLUGIN_IS_FOR} and is refused by any other"))),
+        (Found::Installed(installation), Engine::TidesDb) => {
+            let built_for = match catalogue::setup_prefix(&catalogue::cache()) {
+                Some(prefix) => Installation::at(&prefix)?.release,
+                None => {
+                    return Ok(Some("make setup has brought no server that its plugin is for".to_string()))
+                }
+            };
+            Ok((installation.release != built_for)
+                .then(|| format!("its plugin is for {built_for} and is refused by any other")))
+        }
         (Found::Installed(installation), Engine::RocksDb) => {
             let plugin = engine.plugin().unwrap_or_default();
             let has = ["lib/mysql/plugin", "lib/plugin"]
@@ -709,8 +726,10 @@ fn blame(folder: &mut Folder, id: &crate::run::CellId, why: &str) -> Result<()> 
 
 #[cfg(test)]
 mod tests {
+    use tidelab_server::interrupt::Interrupt;
+    use tidelab_server::server::release::{Family, Version};
+
     use super::*;
-    use crate::interrupt::Interrupt;
     use crate::matrix::design::tests::{parsed, TEXT};
     use crate::run::CellId;
 
@@ -743,8 +762,8 @@ mod tests {
         assert_eq!(kept, "raw");
     }
 
-    fn site<'a>(data: &'a Path, interrupt: &'a Interrupt) -> Site<'a> {
-        Site { prefix: data, plugin: data, data, beside: data, interrupt }
+    fn paths<'a>(data: &'a Path, interrupt: &'a Interrupt) -> Paths<'a> {
+        Paths { prefix: data, plugin: data, data, file_folder: data, interrupt }
     }
 
     #[test]
@@ -752,21 +771,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::default();
         let mut design = parsed(TEXT).unwrap();
-        design.servers = ["mariadb-10.5", "mysql-9.7", "mariadb-11.8.6"]
+        design.servers = ["mariadb-10.5", "mysql-9.7", "default"]
             .map(|name| crate::matrix::design::Named::Source(name.to_string()))
             .to_vec();
         design.engines = vec![Engine::InnoDb, Engine::TidesDb, Engine::RocksDb];
         let mut run = Run::new("t", "", "matrix");
-        let mut matrix = Matrix::open(design.clone(), site(folder.path(), &interrupt), &mut run).unwrap();
+        let mut matrix = Matrix::open(design.clone(), paths(folder.path(), &interrupt), &mut run).unwrap();
         assert_eq!(
             run.axes[0].values,
             [
                 "mariadb-10.5 InnoDB",
                 "mariadb-10.5 ROCKSDB",
                 "mysql-9.7 InnoDB",
-                "mariadb-11.8.6 InnoDB",
-                "mariadb-11.8.6 TidesDB",
-                "mariadb-11.8.6 ROCKSDB"
+                "default InnoDB",
+                "default TidesDB",
+                "default ROCKSDB"
             ]
         );
         assert!(run.notes.iter().any(|n| n.starts_with("mysql-9.7 without ROCKSDB")), "{:?}", run.notes);
@@ -775,12 +794,12 @@ mod tests {
         assert!(error.to_string().contains("make plugin"), "{error}");
 
         design.engines = vec![Engine::InnoDb];
-        let mut matrix = Matrix::open(design.clone(), site(folder.path(), &interrupt), &mut run).unwrap();
+        let mut matrix = Matrix::open(design.clone(), paths(folder.path(), &interrupt), &mut run).unwrap();
         matrix.cache = folder.path().to_path_buf();
         let error = matrix.look(&run).unwrap_err();
         assert!(error.to_string().contains("server fetch mariadb-10.5"), "{error}");
         design.tiers = vec!["9999G".to_string()];
-        let mut matrix = Matrix::open(design, site(folder.path(), &interrupt), &mut run).unwrap();
+        let mut matrix = Matrix::open(design, paths(folder.path(), &interrupt), &mut run).unwrap();
         let error = matrix.look(&run).unwrap_err();
         assert!(error.to_string().contains("9999G does not fit"), "{error}");
     }
@@ -793,7 +812,7 @@ mod tests {
         design.servers = vec![crate::matrix::design::Named::Source("mysql-9.7".to_string())];
         design.engines = vec![Engine::TidesDb];
         let mut run = Run::new("t", "", "matrix");
-        let error = Matrix::open(design, site(folder.path(), &interrupt), &mut run).unwrap_err();
+        let error = Matrix::open(design, paths(folder.path(), &interrupt), &mut run).unwrap_err();
         assert!(error.to_string().contains("nothing can be measured: mysql-9.7 without TidesDB"), "{error}");
     }
 }

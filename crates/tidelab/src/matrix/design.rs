@@ -4,14 +4,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use tidelab_server::error::{Error, Result};
+use tidelab_server::server::alignment::Sync;
+use tidelab_server::server::engine::Engine;
+use tidelab_server::server::settings::bytes;
+use tidelab_server::server::source::Source;
+use tidelab_server::workload::sysbench::Workload;
 
-use crate::error::{Error, Result};
 use crate::run::{Axis, CellId, Group, Role};
-use crate::server::alignment::Sync;
-use crate::server::engine::Engine;
-use crate::server::settings::bytes;
-use crate::server::source::Source;
-use crate::workload::sysbench::Workload;
 
 /// The most clients that sysbench is asked for.
 const MOST_THREADS: u32 = 4096;
@@ -190,7 +190,7 @@ pub struct Design {
     /// Seconds before them that do not count.
     #[serde(default)]
     pub ramp_s: u32,
-    /// Seconds at most to wait until the server is quiet after one.
+    /// Seconds at most to wait until the server is idle after one.
     pub settle_s: u32,
     /// Rounds; competitors take turns.
     pub rounds: u32,

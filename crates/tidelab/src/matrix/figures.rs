@@ -1,9 +1,10 @@
 //! The figures of a cell: which there are, and what a run of sysbench gives for them.
 
+use tidelab_server::telemetry::disk::Space;
+use tidelab_server::workload::sysbench;
+
 use crate::measure::cell::{per_statement_us, Figures};
 use crate::run::{Better, Cell, Metric};
-use crate::telemetry::disk::Space;
-use crate::workload::sysbench;
 
 /// The figures that cells have, the most important ones first.
 pub(super) fn metrics() -> Vec<Metric> {

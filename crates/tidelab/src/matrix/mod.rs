@@ -8,8 +8,8 @@
 pub mod conductor;
 pub mod design;
 mod figures;
+mod measured_server;
 pub mod progression;
-mod subject;
 
 pub use conductor::Matrix;
 pub use design::Design;

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::report::result::ServerFacts;
+use tidelab_server::server::facts::ServerFacts;
+use tidelab_server::server::release::{Family, Release};
+
 use crate::run::{Cell, Run};
-use crate::server::release::{Family, Release};
 
 /// One engine of one family in one tier and scenario.
 #[derive(Clone, Debug, PartialEq)]

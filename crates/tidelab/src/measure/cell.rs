@@ -1,11 +1,12 @@
 //! One measured run: one workload on one engine in one round.
 
 use serde::Serialize;
+use tidelab_server::server::engine::Engine;
+use tidelab_server::telemetry::disk::Space;
+use tidelab_server::workload::steady::WarmUp;
+use tidelab_server::workload::sysbench::{Run, Workload};
 
 use crate::run::Series;
-use crate::server::engine::Engine;
-use crate::telemetry::disk::Space;
-use crate::workload::sysbench::{Run, Workload};
 
 /// The figures of a run that came to its end.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -35,7 +36,7 @@ pub struct Figures {
     /// User and system time of the server's process for a statement, in microseconds.
     pub server_cpu_us: f64,
     /// CPU time that the server still took for each of those statements after the load had
-    /// ended, until it was quiet: work that was put off.
+    /// ended, until it was idle: work that was put off.
     pub after_cpu_us: f64,
     /// CPUs that were busy with neither server nor sysbench, on average.
     pub other_cpus: f64,
@@ -78,6 +79,8 @@ pub struct Cell {
     pub round: u32,
     /// Seed of sysbench's random numbers; the same for all engines of a round.
     pub seed: u32,
+    /// How the warm-up before the measured time went.
+    pub warm_up: WarmUp,
     /// Why it does not count; empty when it does.
     pub failures: Vec<String>,
     /// The figures; none when the run did not come to its end.
@@ -142,7 +145,7 @@ pub fn per_statement_us(cpu_s: f64, statements: u64) -> f64 {
 
 /// The seconds of a run.
 pub fn seconds(run: &Run) -> Vec<SecondUse> {
-    let mut before: Option<&crate::telemetry::process::Moment> = None;
+    let mut before: Option<&tidelab_server::telemetry::process::Moment> = None;
     let mut all = Vec::with_capacity(run.seconds.len());
     for (second, moment) in &run.seconds {
         let server_cpus = before.map_or(0.0, |b| {
@@ -171,9 +174,10 @@ pub fn seconds(run: &Run) -> Vec<SecondUse> {
 mod tests {
     use std::time::{Duration, Instant};
 
+    use tidelab_server::telemetry::process::{Moment, ProcessUse};
+    use tidelab_server::workload::sysbench_report::{Counters, Report, Second};
+
     use super::*;
-    use crate::telemetry::process::{Moment, ProcessUse};
-    use crate::workload::sysbench_report::{Counters, Report, Second};
 
     fn run() -> Run {
         let start = Instant::now();

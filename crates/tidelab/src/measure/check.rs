@@ -2,9 +2,9 @@
 //! same rows through the primary key and through the secondary index, and the server's own
 //! CHECK TABLE. What fails here fails the runs that came before.
 
-use crate::error::Result;
-use crate::server::client::Client;
-use crate::server::engine::Engine;
+use tidelab_server::error::Result;
+use tidelab_server::server::client::Client;
+use tidelab_server::server::engine::Engine;
 
 /// How many rows the tables of an engine may have, all together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

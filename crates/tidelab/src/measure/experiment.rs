@@ -8,21 +8,23 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use tidelab_server::error::{Error, Result};
+use tidelab_server::interrupt::Interrupt;
+use tidelab_server::server::analyze::{self, Analyzed};
+use tidelab_server::server::engine::Engine;
+use tidelab_server::server::session::Address;
+use tidelab_server::server::Server;
+use tidelab_server::telemetry::disk::{self, Space};
+use tidelab_server::telemetry::idle;
+use tidelab_server::telemetry::process::process_use;
+use tidelab_server::telemetry::recorder::Recorder;
+use tidelab_server::workload::steady::{Rule, State, WarmUp};
+use tidelab_server::workload::sysbench::{Load, Sysbench, Workload};
+use tidelab_server::workload::sysbench_report::Second;
 
 use super::cell::{figures, per_statement_us, seconds, Cell};
 use super::check::{self, Expected};
 use super::plan::{self, Step};
-use super::quiet;
-use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
-use crate::server::engine::Engine;
-use crate::server::session::Address;
-use crate::server::Server;
-use crate::telemetry::disk::{self, Space};
-use crate::telemetry::process::process_use;
-use crate::telemetry::recorder::Recorder;
-use crate::workload::sysbench::{Load, Sysbench, Workload};
-use crate::workload::sysbench_report::Second;
 
 /// What to measure.
 #[derive(Clone, Debug, Serialize)]
@@ -33,15 +35,34 @@ pub struct Design {
     pub workloads: Vec<Workload>,
     /// Rounds.
     pub rounds: u32,
-    /// Size of tables and load.
+    /// Size of tables and load. Its `warm_up_s` is the least that a warm-up takes.
     pub load: Load,
+    /// The most that it takes until the rates are steady, in seconds; no more than `warm_up_s`: it is
+    /// fixed.
+    pub warm_up_limit_s: u32,
     /// Seconds of updates right before each workload that only reads; 0 for none.
     pub update_s: u32,
-    /// Seconds at most to wait until the server is quiet after each run.
+    /// Seconds at most to wait until the server is idle after each run.
     pub settle_s: u32,
 }
 
+/// Seconds of a window of a warm-up, and of the sysbench process that fills it.
+const WINDOW_S: u32 = 3;
+/// The seeds of a warm-up's processes lie so far apart, and from those of the measured runs.
+const SEED_STEP: u32 = 1_000_000;
+
 impl Design {
+    /// When the warm-up of a workload ends, apart from `load.warm_up_s`, which belongs to the measured
+    /// process. One that changes the number of rows has a fixed warm-up: each further second of it would
+    /// change the tables that are to be measured.
+    pub fn warm_up(&self, workload: Workload) -> Rule {
+        if workload.changes_row_count() {
+            return Rule::fixed(0);
+        }
+        let windows = self.warm_up_limit_s.saturating_sub(self.load.warm_up_s) / WINDOW_S;
+        Rule { at_least_s: 0, at_most_s: windows * WINDOW_S, window_s: WINDOW_S }
+    }
+
     /// The steps of all rounds, with the round counted from 1.
     pub fn steps(&self) -> Vec<(u32, Step)> {
         (0..self.rounds)
@@ -65,6 +86,18 @@ pub struct AtEnd {
     pub space: Space,
 }
 
+/// Statistics that an engine's tables got after they were made.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Statistics {
+    /// The engine.
+    pub engine: Engine,
+    /// The round, counted from 1.
+    pub round: u32,
+    /// Tables and seconds.
+    #[serde(flatten)]
+    pub analyzed: Analyzed,
+}
+
 /// All that an experiment recorded.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Record {
@@ -72,6 +105,8 @@ pub struct Record {
     pub cells: Vec<Cell>,
     /// The engines' tables after the last round.
     pub at_end: Vec<AtEnd>,
+    /// Each ANALYZE of an engine's tables, in the order in which they ran.
+    pub analyses: Vec<Statistics>,
     /// Why it ended before its last step.
     pub ended_early: Option<String>,
 }
@@ -80,6 +115,8 @@ pub struct Record {
 pub trait Watcher {
     /// A step begins.
     fn begins(&mut self, number: usize, round: u32, step: Step);
+    /// A second of a warm-up is over: seconds since its start, transactions a second.
+    fn warms_up(&mut self, at_s: f64, rate: f64);
     /// A second of a run is over.
     fn second(&mut self, second: &Second);
     /// A run is over.
@@ -181,6 +218,7 @@ impl<'a> Experiment<'a> {
                     Err(error) => self.break_tables(engine, error),
                 }
             }
+            Step::Analyze(engine) => self.analyze(engine, round),
             Step::Update(engine) => self.update(engine, round),
             Step::Measure(engine, workload) => self.measure(engine, workload, round),
             Step::Check(engine) => self.check(engine),
@@ -193,6 +231,19 @@ impl<'a> Experiment<'a> {
             .client()
             .query(&format!("DROP DATABASE IF EXISTS {database}; CREATE DATABASE {database}"))?;
         self.sysbench(self.design.load).prepare(engine, round)
+    }
+
+    fn analyze(&mut self, engine: Engine, round: u32) -> Result<()> {
+        if self.tables.get(&engine).is_some_and(|t| t.broken.is_some()) {
+            return Ok(());
+        }
+        match analyze::through_client(self.server.client(), engine.database()) {
+            Ok(analyzed) => {
+                self.record.analyses.push(Statistics { engine, round, analyzed });
+                self.settle()
+            }
+            Err(error) => self.break_tables(engine, error),
+        }
     }
 
     fn update(&mut self, engine: Engine, round: u32) -> Result<()> {
@@ -214,6 +265,7 @@ impl<'a> Experiment<'a> {
             engine,
             round,
             seed,
+            warm_up: WarmUp::default(),
             failures: vec![],
             figures: None,
             seconds: vec![],
@@ -231,12 +283,20 @@ impl<'a> Experiment<'a> {
         };
         let address = Address::root(self.server.socket());
         let beside = || Recorder::of_server(Some(self.server.pid()), self.server.directory(), &address);
-        let recorder = self.telemetry.then(beside).transpose()?;
         let watcher = &mut self.watcher;
-        let result = sysbench.run(engine, workload, seed, |second| watcher.second(second));
-        cell.telemetry = recorder.map(|recorder| recorder.stop().series);
-        let run = match result {
-            Ok(run) => run,
+        let rule = self.design.warm_up(workload);
+        let warmed = warm_up(&sysbench, rule, engine, workload, seed, &mut **watcher);
+        let result = match warmed {
+            Err(error) => Err(error),
+            Ok(warmed) => {
+                let recorder = self.telemetry.then(beside).transpose()?;
+                let result = sysbench.run(engine, workload, seed, |second| watcher.second(second));
+                cell.telemetry = recorder.map(|recorder| recorder.stop().series);
+                result.map(|run| (warmed, run))
+            }
+        };
+        let (warmed, run) = match result {
+            Ok(both) => both,
             Err(error) => {
                 cell.failures.push(error.to_string());
                 // A server that died shows here first, as an error of sysbench.
@@ -263,9 +323,11 @@ impl<'a> Experiment<'a> {
             cell.failures.push("not one transaction came to its end".to_string());
         }
 
-        let parts = [run.report.warm_up.unwrap_or_default(), run.report.measured];
-        let writes = parts.iter().map(|p| p.writes).sum();
-        let errors = parts.iter().map(|p| p.retried_errors).sum();
+        let own = run.report.warm_up.unwrap_or_default();
+        cell.warm_up = WarmUp { seconds: warmed.seconds + own.until_s, steady: warmed.steady };
+        let parts = [own, run.report.measured];
+        let writes = warmed.writes + parts.iter().map(|p| p.writes).sum::<u64>();
+        let errors = warmed.retried_errors + parts.iter().map(|p| p.retried_errors).sum::<u64>();
         let tables = self.tables.entry(engine).or_default();
         tables.expected = tables.expected.map(|e| e.after(workload.row_change(writes, errors)));
         self.keep(cell)
@@ -333,8 +395,63 @@ impl<'a> Experiment<'a> {
     /// What one engine put off must not run in the time of the next.
     fn settle(&self) -> Result<()> {
         let limit = Duration::from_secs(u64::from(self.design.settle_s));
-        quiet::wait(self.server.pid(), limit, self.interrupt)
+        idle::wait(self.server.pid(), limit, self.interrupt)
     }
+}
+
+/// What the processes of a warm-up did.
+#[derive(Clone, Copy, Debug, Default)]
+struct Warmed {
+    seconds: f64,
+    steady: Option<bool>,
+    writes: u64,
+    retried_errors: u64,
+}
+
+/// Runs a workload in processes of a window each, until the rule says that it is warm. A process ends
+/// by itself, so that its counters are whole and the rows that it changed are known.
+fn warm_up(
+    sysbench: &Sysbench<'_>,
+    rule: Rule,
+    engine: Engine,
+    workload: Workload,
+    seed: u32,
+    watcher: &mut dyn Watcher,
+) -> Result<Warmed> {
+    let mut warmed = Warmed::default();
+    if rule.is_fixed() {
+        return Ok(warmed);
+    }
+    let load = Load { warm_up_s: 0, time_s: rule.window_s, ..sysbench.load };
+    let window = Sysbench { load, ..*sysbench };
+    let mut rates = Vec::new();
+    for number in 1.. {
+        let before = rates.len() as f64;
+        let run = window.run(engine, workload, seed + number * SEED_STEP, |second| {
+            watcher.warms_up(before + second.at_s, second.transactions_per_s);
+        })?;
+        let seconds = run.report.seconds();
+        let counters = run.report.measured;
+        warmed.seconds += seconds;
+        warmed.writes += counters.writes;
+        warmed.retried_errors += counters.retried_errors;
+        let each = run.seconds.iter().map(|(second, _)| second.transactions_per_s).collect();
+        rates.extend(filled(each, rule.window_s as usize, counters.transactions as f64 / seconds.max(1e-3)));
+        match rule.state(&rates) {
+            State::Warming => {}
+            state => {
+                warmed.steady = Some(state == State::Steady);
+                break;
+            }
+        }
+    }
+    Ok(warmed)
+}
+
+/// As many rates as a window has seconds: sysbench may print one less or one more.
+fn filled(mut rates: Vec<f64>, seconds: usize, mean: f64) -> Vec<f64> {
+    rates.resize(seconds, mean);
+    rates
 }
 
 /// The seed of a run: another one for each round and workload, the same for all engines.
@@ -361,6 +478,35 @@ mod tests {
         let all: HashSet<u32> = (1..=20).flat_map(|r| (0..=8).map(move |p| seed(r, p))).collect();
         assert_eq!(all.len(), 20 * 9);
         assert!(!all.contains(&0), "0 would be the time to sysbench");
+    }
+
+    fn design(warm_up_s: u32, warm_up_limit_s: u32) -> Design {
+        Design {
+            engines: Engine::ALL.to_vec(),
+            workloads: Workload::ALL.to_vec(),
+            rounds: 1,
+            load: Load { tables: 1, rows: 1, threads: 1, warm_up_s, time_s: 1 },
+            warm_up_limit_s,
+            update_s: 0,
+            settle_s: 0,
+        }
+    }
+
+    #[test]
+    fn a_warm_up_ends_within_its_limit_and_does_not_change_the_number_of_rows() {
+        for (warm_up_s, limit_s, at_most_s) in [(2, 30, 27), (2, 0, 0), (2, 2, 0), (2, 4, 0), (2, 5, 3)] {
+            let design = design(warm_up_s, limit_s);
+            assert_eq!(design.warm_up(Workload::ReadWrite).at_most_s, at_most_s, "{warm_up_s} {limit_s}");
+            for workload in [Workload::Insert, Workload::Delete] {
+                assert!(design.warm_up(workload).is_fixed(), "{workload}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_has_a_rate_for_each_of_its_seconds() {
+        assert_eq!(filled(vec![1.0, 2.0], 3, 9.0), [1.0, 2.0, 9.0]);
+        assert_eq!(filled(vec![1.0, 2.0, 3.0, 4.0], 3, 9.0), [1.0, 2.0, 3.0]);
     }
 
     #[test]

@@ -4,12 +4,7 @@
 pub mod cell;
 pub mod check;
 pub mod experiment;
-pub mod latency;
 pub mod plan;
-#[cfg(test)]
-mod planted_test;
-pub mod quiet;
-pub mod statistics;
 pub mod summary;
 pub mod tpcc;
 pub mod tpcc_summary;

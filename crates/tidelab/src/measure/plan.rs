@@ -5,14 +5,16 @@
 //! a workload that changes the number of rows gets new ones again, so that no engine works
 //! on a larger table because it was fast before.
 
-use crate::server::engine::Engine;
-use crate::workload::sysbench::Workload;
+use tidelab_server::server::engine::Engine;
+use tidelab_server::workload::sysbench::Workload;
 
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Make an engine's tables anew.
     Prepare(Engine),
+    /// Give the optimizer statistics of them.
+    Analyze(Engine),
     /// Update rows without measuring, so that the reads that follow meet versions and runs.
     Update(Engine),
     /// A measured run.
@@ -38,11 +40,11 @@ pub fn rotated<T: Clone>(competitors: &[T], round: u32) -> Vec<T> {
 /// The steps of a round, counted from 0.
 pub fn round(engines: &[Engine], workloads: &[Workload], round: u32, update_phase: bool) -> Vec<Step> {
     let turns = turns(engines, round);
-    let mut steps: Vec<Step> = turns.iter().map(|e| Step::Prepare(*e)).collect();
+    let mut steps: Vec<Step> = turns.iter().flat_map(|e| [Step::Prepare(*e), Step::Analyze(*e)]).collect();
     for (index, workload) in workloads.iter().enumerate() {
         for engine in &turns {
             if workload.changes_row_count() && index > 0 {
-                steps.extend([Step::Check(*engine), Step::Prepare(*engine)]);
+                steps.extend([Step::Check(*engine), Step::Prepare(*engine), Step::Analyze(*engine)]);
             }
             if workload.only_reads() && update_phase {
                 steps.push(Step::Update(*engine));
@@ -89,14 +91,18 @@ mod tests {
             steps,
             [
                 Step::Prepare(B),
+                Step::Analyze(B),
                 Step::Prepare(A),
+                Step::Analyze(A),
                 Step::Measure(B, Workload::PointSelect),
                 Step::Measure(A, Workload::PointSelect),
                 Step::Check(B),
                 Step::Prepare(B),
+                Step::Analyze(B),
                 Step::Measure(B, Workload::Insert),
                 Step::Check(A),
                 Step::Prepare(A),
+                Step::Analyze(A),
                 Step::Measure(A, Workload::Insert),
                 Step::Check(B),
                 Step::Check(A),
@@ -111,11 +117,13 @@ mod tests {
             steps,
             [
                 Step::Prepare(A),
+                Step::Analyze(A),
                 Step::Update(A),
                 Step::Measure(A, Workload::ReadOnly),
                 Step::Measure(A, Workload::WriteOnly),
                 Step::Check(A),
                 Step::Prepare(A),
+                Step::Analyze(A),
                 Step::Measure(A, Workload::Delete),
                 Step::Check(A),
             ]
@@ -125,7 +133,25 @@ mod tests {
     #[test]
     fn a_first_workload_that_changes_rows_uses_the_tables_of_the_round() {
         let steps = round(&[A], &[Workload::Insert], 0, true);
-        assert_eq!(steps, [Step::Prepare(A), Step::Measure(A, Workload::Insert), Step::Check(A)]);
+        assert_eq!(
+            steps,
+            [Step::Prepare(A), Step::Analyze(A), Step::Measure(A, Workload::Insert), Step::Check(A)]
+        );
+    }
+
+    #[test]
+    fn every_load_of_every_engine_is_followed_by_statistics() {
+        let engines = [A, B, C];
+        for r in 0..3 {
+            let steps = round(&engines, &Workload::ALL, r, true);
+            for (place, step) in steps.iter().enumerate() {
+                if let Step::Prepare(engine) = step {
+                    assert_eq!(steps[place + 1], Step::Analyze(*engine));
+                }
+            }
+            let of = |e: Engine| steps.iter().filter(|s| **s == Step::Analyze(e)).count();
+            assert_eq!([of(A), of(B), of(C)], [3; 3], "the round's tables, those of insert, those of delete");
+        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! What the rounds say together: one line for each workload and engine.
 
 use serde::Serialize;
+use tidelab_server::server::engine::Engine;
+use tidelab_server::statistics::{Ratio, Spread};
+use tidelab_server::workload::sysbench::Workload;
 
 use super::cell::{Cell, Figures};
-use super::statistics::{Ratio, Spread};
-use crate::server::engine::Engine;
-use crate::workload::sysbench::Workload;
 
 /// All rounds of one workload on one engine.
 #[derive(Clone, Debug, Serialize)]
@@ -99,8 +99,10 @@ pub fn lines(cells: &[Cell], workloads: &[Workload], engines: &[Engine]) -> Vec<
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use tidelab_server::telemetry::disk::Space;
+    use tidelab_server::workload::steady::WarmUp;
+
     use super::*;
-    use crate::telemetry::disk::Space;
 
     /// A cell with this many transactions a second.
     pub(crate) fn cell(workload: Workload, engine: Engine, round: u32, rate: f64) -> Cell {
@@ -128,6 +130,7 @@ pub(crate) mod tests {
             engine,
             round,
             seed: 7,
+            warm_up: WarmUp { seconds: 11.0, steady: Some(true) },
             failures: Vec::new(),
             figures: Some(figures),
             seconds: Vec::new(),

@@ -14,27 +14,29 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use tidelab_server::error::{io_error, Error, Result};
+use tidelab_server::interrupt::Interrupt;
+use tidelab_server::latency::LatencyFigures;
+use tidelab_server::server::allocator::Allocator;
+use tidelab_server::server::analyze::{self, Analyzed};
+use tidelab_server::server::engine::Engine;
+use tidelab_server::server::facts::ServerFacts;
+use tidelab_server::server::session::{Address, Session};
+use tidelab_server::server::settings::Setting;
+use tidelab_server::server::{Data, Server, Wanted};
+use tidelab_server::telemetry::disk::{self, Space};
+use tidelab_server::telemetry::idle;
+use tidelab_server::telemetry::process::process_use;
+use tidelab_server::telemetry::recorder::Recorder;
+use tidelab_server::workload::steady::{Rule, WarmUp};
+use tidelab_server::workload::tpcc::drive::{Drive, Outcomes, Second};
+use tidelab_server::workload::tpcc::loader::Load;
+use tidelab_server::workload::tpcc::{make_tables, readout, Scale, Transaction};
 
 use super::experiment::fatal;
-use super::latency::LatencyFigures;
 use super::plan::turns;
-use super::quiet;
-use crate::error::{io_error, Error, Result};
-use crate::experiment::{note_server_files, note_status};
-use crate::interrupt::Interrupt;
-use crate::report::result::ServerFacts;
+use crate::run::server_files::{note_server_files, note_status};
 use crate::run::Series;
-use crate::server::allocator::Allocator;
-use crate::server::engine::Engine;
-use crate::server::session::{Address, Failure, Session};
-use crate::server::settings::Setting;
-use crate::server::{Data, Server, Wanted};
-use crate::telemetry::disk::{self, Space};
-use crate::telemetry::process::process_use;
-use crate::telemetry::recorder::Recorder;
-use crate::workload::tpcc::drive::{Drive, Outcomes, Second};
-use crate::workload::tpcc::loader::Load;
-use crate::workload::tpcc::{procedures, readout, schema, Scale, Transaction};
 
 /// What to measure.
 #[derive(Clone, Debug, Serialize)]
@@ -49,11 +51,14 @@ pub struct Design {
     pub users: u32,
     /// Users that fill the tables.
     pub build_users: u32,
-    /// Seconds before the measured time.
+    /// Seconds before the measured time; the least, where there is a limit.
     pub ramp_up_s: u32,
+    /// Seconds after which the measured time begins although the rate is not steady. No more than
+    /// `ramp_up_s`: the ramp-up is fixed.
+    pub ramp_up_limit_s: u32,
     /// Measured seconds.
     pub duration_s: u32,
-    /// Seconds at most to wait until a server is quiet, before and after the load.
+    /// Seconds at most to wait until a server is idle, before and after the load.
     pub settle_s: u32,
     /// Where all random values come from; round r adds r to it.
     pub seed: u64,
@@ -61,6 +66,21 @@ pub struct Design {
     pub options: Option<String>,
     /// By how much its sizes of memory were scaled.
     pub memory_scale: f64,
+}
+
+/// Seconds of a window of a ramp-up. Users without think time make some hundred transactions a second on
+/// a small machine: the median of ten such seconds varies by less than what counts as steady.
+const WINDOW_S: u32 = 10;
+
+impl Design {
+    /// When the ramp-up ends.
+    pub fn ramp_up(&self) -> Rule {
+        Rule {
+            at_least_s: self.ramp_up_s,
+            at_most_s: self.ramp_up_limit_s.max(self.ramp_up_s),
+            window_s: WINDOW_S,
+        }
+    }
 }
 
 /// One transaction of a cell.
@@ -94,7 +114,7 @@ pub struct Figures {
     pub failed_percent: f64,
     /// User and system time of the server's process for a transaction, in microseconds.
     pub server_cpu_us: f64,
-    /// What it still took for each of them after the load had ended, until it was quiet.
+    /// What it still took for each of them after the load had ended, until it was idle.
     pub after_cpu_us: f64,
     /// CPUs that were busy with neither server nor client, on average.
     pub other_cpus: f64,
@@ -134,6 +154,8 @@ pub struct Cell {
     pub round: u32,
     /// Where its random values come from; the same for all engines of a round.
     pub seed: u64,
+    /// How the ramp-up went.
+    pub warm_up: WarmUp,
     /// Why it does not count; empty when it does.
     pub failures: Vec<String>,
     /// Seconds that the check of the conditions took.
@@ -151,7 +173,8 @@ impl Cell {
     /// A run that is to be made.
     pub fn new(engine: Engine, round: u32, seed: u64) -> Cell {
         let (failures, seconds) = (Vec::new(), Vec::new());
-        Cell { engine, round, seed, failures, check_s: 0.0, figures: None, seconds, telemetry: None }
+        let warm_up = WarmUp::default();
+        Cell { engine, round, seed, warm_up, failures, check_s: 0.0, figures: None, seconds, telemetry: None }
     }
 
     /// It came to its end and passed its checks.
@@ -169,7 +192,9 @@ pub struct Loaded {
     pub rows: u64,
     /// Seconds.
     pub seconds: f64,
-    /// The server's CPU time meanwhile, in seconds.
+    /// The statistics that the tables got after them.
+    pub analyzed: Analyzed,
+    /// The server's CPU time meanwhile, in seconds; that of the statistics included.
     pub server_cpu_s: f64,
     /// The files after the server ended in order.
     pub space: Space,
@@ -299,7 +324,7 @@ impl<'a> Experiment<'a> {
             .map(|s| (s.name.as_ref(), s.value.as_str()))
             .collect();
         format!(
-            "{:?} seed {} build users {}\n{}\n{}\n{settings:?}\n",
+            "{:?} seed {} build users {}, analyzed\n{}\n{}\n{settings:?}\n",
             design.scale,
             design.seed,
             design.build_users,
@@ -335,7 +360,8 @@ impl<'a> Experiment<'a> {
         make_tables(&address, engine.database(), engine, scale, false)?;
         let (process, database) = (Some(server.pid()), engine.database());
         let target = Target { address: &address, process, database, recorded: None };
-        let (rows, seconds) = load(&target, engine, self.design, self.interrupt, self.watcher)?;
+        let Filled { rows, seconds, analyzed } =
+            load(&target, engine, self.design, self.interrupt, self.watcher)?;
         let server_cpu_s = process_use(server.pid()).cpu_s - before;
         self.watcher.begins(0, engine, "setting the loaded data aside");
         let (frozen, made) = (self.frozen(engine), self.made(engine));
@@ -344,7 +370,7 @@ impl<'a> Experiment<'a> {
         server.freeze(&frozen)?;
         fs::write(&made, self.recipe(engine)).map_err(io_error("cannot write", &made))?;
         let space = disk::of_engine(&frozen, engine);
-        let loaded = Loaded { engine, rows, seconds, server_cpu_s, space };
+        let loaded = Loaded { engine, rows, seconds, analyzed, server_cpu_s, space };
         self.watcher.loaded(&loaded);
         self.record.loads.push(loaded);
         Ok(())
@@ -422,14 +448,28 @@ pub struct Target<'a> {
     pub recorded: Option<&'a Path>,
 }
 
-/// Fills the tables, which must be there and empty. The rows that are in, and the seconds.
+/// Tables that were filled.
+#[derive(Clone, Copy, Debug)]
+pub struct Filled {
+    /// Rows of all tables.
+    pub rows: u64,
+    /// Seconds that filling them took.
+    pub seconds: f64,
+    /// The statistics that they got afterwards.
+    pub analyzed: Analyzed,
+}
+
+/// No ANALYZE of a table takes longer than this.
+const ANALYZE_LIMIT: Duration = Duration::from_secs(3600);
+
+/// Fills the tables, which must be there and empty, and gives the optimizer statistics of them.
 pub fn load(
     target: &Target<'_>,
     engine: Engine,
     design: &Design,
     interrupt: &Interrupt,
     watcher: &mut dyn Watcher,
-) -> Result<(u64, f64)> {
+) -> Result<Filled> {
     let start = Instant::now();
     let of = design.scale.rows();
     let load = Load {
@@ -442,7 +482,15 @@ pub fn load(
         interrupt,
     };
     let rows = load.run(|rows, seconds| watcher.loading(engine, rows, of, seconds))?;
-    Ok((rows, start.elapsed().as_secs_f64()))
+    let seconds = start.elapsed().as_secs_f64();
+    watcher.begins(0, engine, "ANALYZE TABLE");
+    let mut session =
+        Session::connect(target.address, ANALYZE_LIMIT).map_err(|failure| Error::Statement {
+            statement: format!("connecting to analyze the tables of {}", target.database),
+            message: failure.to_string(),
+        })?;
+    let analyzed = analyze::through_session(&mut session, target.database)?;
+    Ok(Filled { rows, seconds, analyzed })
 }
 
 /// One run on tables that are filled, and the checks that it must pass: the cell has its figures
@@ -458,7 +506,7 @@ pub fn run_on(
 ) -> Result<()> {
     let settle = || {
         let limit = Duration::from_secs(u64::from(design.settle_s));
-        target.process.map_or(Ok(()), |process| quiet::wait(process, limit, interrupt))
+        target.process.map_or(Ok(()), |process| idle::wait(process, limit, interrupt))
     };
     let cpu = || target.process.map_or(0.0, |process| process_use(process).cpu_s);
     settle()?;
@@ -469,7 +517,7 @@ pub fn run_on(
         database: target.database,
         scale: design.scale,
         users: design.users,
-        ramp_up: Duration::from_secs(u64::from(design.ramp_up_s)),
+        ramp_up: design.ramp_up(),
         duration: Duration::from_secs(u64::from(design.duration_s)),
         seed: cell.seed,
         interrupt,
@@ -479,8 +527,9 @@ pub fn run_on(
     let outcomes = drive.run(|second| watcher.second(second));
     cell.telemetry = recorder.map(|recorder| recorder.stop().series);
     let outcomes = outcomes?;
+    cell.warm_up = outcomes.ramp_up;
     cell.failures.extend(outcomes.errors.iter().cloned());
-    watcher.begins(cell.round, cell.engine, "waiting until the server is quiet");
+    watcher.begins(cell.round, cell.engine, "waiting until the server is idle");
     let before = cpu();
     settle()?;
     let after = cpu() - before;
@@ -512,25 +561,6 @@ pub fn compare(outcomes: &Outcomes, in_tables: i64) -> Option<String> {
         "clients were told of {} new orders, the districts gave out {in_tables} numbers",
         outcomes.orders_in_all
     ))
-}
-
-/// Makes database, tables and procedures.
-pub fn make_tables(
-    address: &Address,
-    database: &str,
-    engine: Engine,
-    scale: Scale,
-    tokens: bool,
-) -> Result<()> {
-    let make = || -> std::result::Result<(), Failure> {
-        let mut session = Session::connect(address, Duration::from_secs(60))?;
-        schema::make(&mut session, database, engine, tokens)?;
-        procedures::make(&mut session, database, scale, tokens)
-    };
-    make().map_err(|failure| Error::Statement {
-        statement: format!("making the tables of {database}"),
-        message: failure.to_string(),
-    })
 }
 
 /// The figures of a load; `after_s` is the CPU time that the server took after it.
@@ -606,9 +636,10 @@ fn seconds(outcomes: &Outcomes) -> Vec<SecondUse> {
 
 #[cfg(test)]
 mod tests {
+    use tidelab_server::telemetry::process::{Moment, ProcessUse};
+    use tidelab_server::workload::tpcc::drive::Counted;
+
     use super::*;
-    use crate::telemetry::process::{Moment, ProcessUse};
-    use crate::workload::tpcc::drive::Counted;
 
     fn outcomes() -> Outcomes {
         let start = Instant::now();
@@ -636,6 +667,7 @@ mod tests {
             counted,
             orders_in_all: 120,
             failed_in_all: 60,
+            ramp_up: WarmUp { seconds: 2.0, steady: Some(true) },
             seconds: vec![second(1, 1.0, 900), second(3, 4.0, 500), second(4, 5.5, 700)],
             begin: moment(2, 3.0, 400),
             end: moment(12, 13.0, 600),
@@ -681,6 +713,7 @@ mod tests {
             users: 1,
             build_users: 1,
             ramp_up_s: 0,
+            ramp_up_limit_s: 0,
             duration_s: 1,
             settle_s: 0,
             seed: 1,

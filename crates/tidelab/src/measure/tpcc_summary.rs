@@ -2,12 +2,12 @@
 //! transactions.
 
 use serde::Serialize;
+use tidelab_server::server::engine::Engine;
+use tidelab_server::statistics::{Ratio, Spread};
+use tidelab_server::workload::tpcc::Transaction;
 
-use super::statistics::{Ratio, Spread};
 use super::summary::reference;
 use super::tpcc::{Cell, Figures};
-use crate::server::engine::Engine;
-use crate::workload::tpcc::Transaction;
 
 /// One transaction on one engine: sums and medians over the rounds.
 #[derive(Clone, Debug, Serialize)]
@@ -141,10 +141,12 @@ fn line(cells: &[Cell], engine: Engine, reference: Option<Engine>) -> Line {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use tidelab_server::latency::LatencyFigures;
+    use tidelab_server::telemetry::disk::Space;
+    use tidelab_server::workload::steady::WarmUp;
+
     use super::*;
-    use crate::measure::latency::LatencyFigures;
     use crate::measure::tpcc::PerTransaction;
-    use crate::telemetry::disk::Space;
 
     /// A cell with so many new orders a minute.
     pub(crate) fn cell(engine: Engine, round: u32, nopm: f64) -> Cell {
@@ -185,6 +187,7 @@ pub(crate) mod tests {
             engine,
             round,
             seed: 1,
+            warm_up: WarmUp { seconds: 70.0, steady: Some(true) },
             failures: Vec::new(),
             check_s: 3.0,
             figures: Some(figures),

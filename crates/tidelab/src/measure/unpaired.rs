@@ -2,7 +2,7 @@
 //! Nothing pairs their rounds, so the machine's drift from one run to the other is in the ratio and
 //! not in its interval.
 
-use super::statistics::{difference_interval, Ratio, Spread, Verdict};
+use tidelab_server::statistics::{difference_interval, Ratio, Spread, Verdict};
 
 /// How the median of `ours` stands to that of `theirs`; nothing where one has no figures or a median that is
 /// not above zero. The interval holds the truth in 98 of 100 cases: that of Welch for the trimmed means of the

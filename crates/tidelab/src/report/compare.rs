@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use tidelab_server::statistics::{Ratio, Spread, Verdict};
 
 use super::groups::Summary;
 use super::page::Kept;
-use crate::measure::statistics::{Ratio, Spread, Verdict};
 use crate::measure::unpaired;
 use crate::run::{Better, Metric};
 

@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use tidelab_server::error::{io_error, Error, Result};
+use tidelab_server::statistics::Spread;
+use tidelab_server::workload::steady::WarmUp;
 
 use super::result::RunResult;
 use super::table;
-use crate::error::{io_error, Error, Result};
-use crate::measure::statistics::Spread;
 
 /// Writes `NAME.json`, `NAME-summary.csv`, `NAME-cells.csv`, `NAME-seconds.csv` and
 /// `NAME.txt` into a folder and returns their paths.
@@ -107,7 +108,7 @@ fn summary_rows(run: &RunResult) -> Vec<Vec<String>> {
         .collect()
 }
 
-const CELLS: [&str; 25] = [
+const CELLS: [&str; 27] = [
     "workload",
     "engine",
     "round",
@@ -133,6 +134,8 @@ const CELLS: [&str; 25] = [
     "data_bytes",
     "log_bytes",
     "order",
+    "warm_up_s",
+    "steady",
 ];
 
 fn cell_rows(run: &RunResult) -> Vec<Vec<String>> {
@@ -168,9 +171,10 @@ fn cell_rows(run: &RunResult) -> Vec<Vec<String>> {
                     f.space.data_bytes.to_string(),
                     f.space.log_bytes.to_string(),
                 ]),
-                None => row.resize(CELLS.len() - 1, String::new()),
+                None => row.resize(CELLS.len() - 3, String::new()),
             }
             row.push((order + 1).to_string());
+            row.extend(warm_up(cell.warm_up));
             row
         })
         .collect()
@@ -208,6 +212,12 @@ fn second_rows(run: &RunResult) -> Vec<Vec<String>> {
         }
     }
     rows
+}
+
+/// The columns of a warm-up: seconds, and `yes`, `no` or nothing for one of a fixed length.
+pub(super) fn warm_up(of: WarmUp) -> [String; 2] {
+    let steady = of.steady.map_or("", |steady| if steady { "yes" } else { "no" });
+    [number(of.seconds), steady.to_string()]
 }
 
 /// A number with as many places as a measurement bears.
@@ -264,6 +274,12 @@ mod tests {
         assert_eq!(json["design"]["load"]["rows"], 100_000);
         assert_eq!(json["at_end"][1]["space"]["data_bytes"], 24 << 20);
 
+        assert_eq!(json["analyses"][0]["engine"], "TidesDB");
+        assert_eq!(
+            (&json["analyses"][0]["tables"], &json["analyses"][0]["seconds"]),
+            (&1.into(), &0.25.into())
+        );
+
         let summary = records(&paths[1]);
         assert_eq!(summary.len(), 2);
         assert_eq!(summary[0]["ratio_median"], "0.92");
@@ -273,6 +289,11 @@ mod tests {
         assert_eq!((cells[0]["status"].as_str(), cells[0]["p95_ms"].as_str()), ("ok", "1.5"));
         assert_eq!((cells[3]["status"].as_str(), cells[3]["failures"].as_str()), ("failed", "a \"b\", c"));
         assert_eq!((cells[3]["p95_ms"].as_str(), cells[3]["order"].as_str()), ("", "4"));
+        assert_eq!((cells[3]["warm_up_s"].as_str(), cells[3]["steady"].as_str()), ("11", "yes"));
+        assert_eq!(
+            (&json["cells"][0]["warm_up"]["steady"], &json["short_run"]),
+            (&true.into(), &false.into())
+        );
     }
 
     #[test]

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::measure::statistics::{Ratio, Spread};
+use tidelab_server::statistics::{Ratio, Spread};
+
 use crate::run::{Axis, Buckets, Cell, Role, Run};
 
 /// All rounds of one combination of labels.
@@ -197,8 +198,9 @@ pub fn percentile_curve(histogram: &Buckets) -> Vec<f64> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use tidelab_server::statistics::Verdict;
+
     use super::*;
-    use crate::measure::statistics::Verdict;
     use crate::run::{Better, CellId, Metric};
 
     pub(crate) fn run() -> Run {

@@ -5,8 +5,9 @@
 use std::fs;
 use std::path::Path;
 
+use tidelab_server::error::{io_error, Error, Result};
+
 use super::page::{data, Kept};
-use crate::error::{io_error, Error, Result};
 
 const PAGE: &str = include_str!("../../assets/report/page.html");
 /// The charting library, uPlot 1.6.32; `assets/uplot/README.md` says where it is from.

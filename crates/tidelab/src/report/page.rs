@@ -8,13 +8,13 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::{json, Value};
+use tidelab_server::error::{io_error, Result};
+use tidelab_server::statistics::{Ratio, Spread};
 
 use super::compact;
 use super::downsample::downsample;
 use super::driver;
 use super::groups::{merged, percentile_curve, Group, Summary};
-use crate::error::{io_error, Result};
-use crate::measure::statistics::{Ratio, Spread};
 use crate::run::{folder, now_unix_s, Buckets, Cell, Run, Series};
 
 /// Points of a drawn series at most: about one for each pixel of a chart.

@@ -6,13 +6,15 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tidelab_server::workload::steady::WarmUp;
+use tidelab_server::workload::sysbench::Load;
+use tidelab_server::workload::sysbench_report::Second;
 
 use super::sparks::Sparks;
 use crate::measure::cell::Cell;
 use crate::measure::experiment::{Design, Watcher};
 use crate::measure::plan::Step;
-use crate::workload::sysbench::Load;
-use crate::workload::sysbench_report::Second;
+use crate::run::conduct::minutes;
 
 /// How long the steps of each kind take: a guess, then the mean of those that are over.
 #[derive(Clone, Debug)]
@@ -24,11 +26,14 @@ impl Estimate {
     /// The guess for a design.
     pub fn new(design: &Design) -> Estimate {
         let Load { warm_up_s, time_s, rows, tables, .. } = design.load;
+        // Four windows of three seconds, where a warm-up ends when it is steady.
+        let steady_s = design.warm_up_limit_s.saturating_sub(warm_up_s).min(12);
         let rows = rows as f64 * f64::from(tables);
         let guesses = [
             (kind(Step::Prepare(design.engines[0])), 1.0 + rows / 60_000.0),
+            (kind(Step::Analyze(design.engines[0])), 0.3 + rows / 1_000_000.0),
             (kind(Step::Update(design.engines[0])), f64::from(design.update_s) + 0.1),
-            ("measure", f64::from(warm_up_s + time_s) + 0.6),
+            ("measure", f64::from(steady_s + warm_up_s + time_s) + 0.6),
             (kind(Step::Check(design.engines[0])), 0.2 + rows / 500_000.0),
         ];
         Estimate { kinds: guesses.into_iter().map(|(k, guess)| (k, (guess, 0.0, 0))).collect() }
@@ -58,6 +63,7 @@ impl Estimate {
 fn kind(step: Step) -> &'static str {
     match step {
         Step::Prepare(_) => "prepare",
+        Step::Analyze(_) => "analyze",
         Step::Update(_) => "update",
         Step::Measure(..) => "measure",
         Step::Check(_) => "check",
@@ -83,7 +89,7 @@ pub struct Progress {
 impl Progress {
     /// For one round of a design, counted from 1; the run that it belongs to says how far that is.
     pub fn of_round(design: &Design, round: u32) -> Progress {
-        let mut progress = Progress::quiet(design);
+        let mut progress = Progress::silent(design);
         progress.steps.retain(|(of, _)| *of == round);
         progress.first = design.steps().iter().filter(|(of, _)| *of < round).count();
         progress.runs = progress.steps.iter().filter(|(_, s)| matches!(s, Step::Measure(..))).count();
@@ -93,7 +99,7 @@ impl Progress {
 
     /// For a design that has engines.
     pub fn new(design: &Design) -> Progress {
-        let progress = Progress::quiet(design);
+        let progress = Progress::silent(design);
         progress.say(&format!(
             "{} runs in {} rounds, about {}",
             progress.runs,
@@ -103,7 +109,7 @@ impl Progress {
         progress
     }
 
-    fn quiet(design: &Design) -> Progress {
+    fn silent(design: &Design) -> Progress {
         let steps = design.steps();
         let estimate = Estimate::new(design);
         let runs = steps.iter().filter(|(_, s)| matches!(s, Step::Measure(..))).count();
@@ -166,6 +172,7 @@ impl Watcher for Progress {
         }
         let what = match step {
             Step::Prepare(engine) => format!("{engine}: making tables"),
+            Step::Analyze(engine) => format!("{engine}: ANALYZE TABLE"),
             Step::Update(engine) => format!("{engine}: updates before the reads"),
             Step::Measure(engine, workload) => format!("{workload} on {engine}"),
             Step::Check(engine) => format!("{engine}: checking rows"),
@@ -173,6 +180,10 @@ impl Watcher for Progress {
         let left = minutes(self.estimate.of(&self.steps[number - self.first..]));
         self.now = format!("round {round}/{}, {left} left: {what}", self.rounds);
         self.bar.set_message(self.now.clone());
+    }
+
+    fn warms_up(&mut self, at_s: f64, rate: f64) {
+        self.bar.set_message(format!("{}, warming up, {at_s:.0} s: {rate:.0} transactions/s", self.now));
     }
 
     fn second(&mut self, second: &Second) {
@@ -191,8 +202,12 @@ impl Watcher for Progress {
         );
         match &cell.figures {
             Some(f) if cell.counts() => self.say(&format!(
-                "{head} {:>9.0} transactions/s, p95 {:>7.2} ms, {:>6.1} us CPU a statement, {} retried",
-                f.transactions_per_s, f.p95_ms, f.server_cpu_us, f.retried_errors
+                "{head} {:>9.0} transactions/s, p95 {:>7.2} ms, {:>6.1} us CPU a statement, {} retried{}",
+                f.transactions_per_s,
+                f.p95_ms,
+                f.server_cpu_us,
+                f.retried_errors,
+                warmed(cell.warm_up)
             )),
             _ => self.say(&red(&format!("{head} FAILED: {}", cell.failures.join("; ")))),
         }
@@ -208,20 +223,21 @@ impl Watcher for Progress {
     }
 }
 
-/// `7 min 30 s`, or seconds alone below one minute.
-pub(crate) fn minutes(seconds: f64) -> String {
-    let seconds = seconds.round() as u64;
-    if seconds < 60 {
-        return format!("{seconds} s");
+/// How a warm-up went, as the end of a line; nothing where its length was fixed.
+pub(super) fn warmed(warm_up: WarmUp) -> String {
+    match warm_up.steady {
+        None => String::new(),
+        Some(true) => format!(", steady after {:.0} s", warm_up.seconds),
+        Some(false) => format!(", NOT steady after {:.0} s", warm_up.seconds),
     }
-    format!("{} min {:02} s", seconds / 60, seconds % 60)
 }
 
 #[cfg(test)]
 mod tests {
+    use tidelab_server::server::engine::Engine;
+    use tidelab_server::workload::sysbench::Workload;
+
     use super::*;
-    use crate::server::engine::Engine;
-    use crate::workload::sysbench::Workload;
 
     fn design() -> Design {
         Design {
@@ -234,9 +250,18 @@ mod tests {
             ],
             rounds: 3,
             load: Load { tables: 1, rows: 100_000, threads: 8, warm_up_s: 2, time_s: 10 },
+            warm_up_limit_s: 0,
             update_s: 0,
             settle_s: 3,
         }
+    }
+
+    #[test]
+    fn a_line_says_how_the_warm_up_went() {
+        let of = |seconds, steady| warmed(WarmUp { seconds, steady });
+        assert_eq!(of(11.2, Some(true)), ", steady after 11 s");
+        assert_eq!(of(30.0, Some(false)), ", NOT steady after 30 s");
+        assert_eq!(of(2.0, None), "");
     }
 
     #[test]

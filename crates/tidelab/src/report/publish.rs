@@ -7,10 +7,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use tidelab_server::error::{io_error, Error, Result};
+
 use super::page::Kept;
 use super::svg::{self, Chart};
 use super::{run_csv, run_table};
-use crate::error::{io_error, Error, Result};
 
 /// The archive's name.
 pub const ARCHIVE: &str = "run.tar.xz";

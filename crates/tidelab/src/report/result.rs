@@ -1,72 +1,14 @@
 //! A whole run as it is written to JSON. `docs/tidelab.md` has the schema.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use tidelab_server::server::facts::ServerFacts;
+use tidelab_server::telemetry::machine::Machine;
 
 use crate::measure::experiment::{Design, Record};
 use crate::measure::summary::Line;
-use crate::server::release::Release;
-use crate::server::settings::Setting;
-use crate::telemetry::machine::Machine;
 
 /// Raised when a field of the files changes its meaning or goes.
 pub const SCHEMA_VERSION: u32 = 1;
-
-/// The server that was measured.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ServerFacts {
-    /// Its version.
-    pub version: String,
-    /// Where it is installed.
-    pub prefix: String,
-    /// The settings that were asked for.
-    pub settings: BTreeMap<String, String>,
-    /// What the server said of each of them when it ran; one that it says nothing of is not there.
-    #[serde(default)]
-    pub read_back: BTreeMap<String, String>,
-    /// All variables of the engines and those that bear on the comparison, as read back.
-    pub variables: BTreeMap<String, String>,
-}
-
-impl ServerFacts {
-    /// From what was asked and what was read back.
-    pub fn new(prefix: &str, asked: &[Setting], variables: &BTreeMap<String, String>) -> ServerFacts {
-        const PREFIXES: [&str; 4] = ["tidesdb_", "innodb_", "rocksdb_", "version"];
-        const NAMES: [&str; 6] = [
-            "character_set_server",
-            "collation_server",
-            "tx_isolation",
-            "table_open_cache",
-            "sync_binlog",
-            "log_bin",
-        ];
-        ServerFacts {
-            version: variables.get("version").cloned().unwrap_or_default(),
-            prefix: prefix.to_string(),
-            settings: asked.iter().map(|s| (s.name.to_string(), s.value.clone())).collect(),
-            read_back: asked
-                .iter()
-                .filter_map(|s| Some((s.name.to_string(), variables.get(s.name.as_ref())?.clone())))
-                .collect(),
-            variables: variables
-                .iter()
-                .filter(|(name, _)| {
-                    PREFIXES.iter().any(|p| name.starts_with(p)) || NAMES.contains(&name.as_str())
-                })
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect(),
-        }
-    }
-}
-
-impl ServerFacts {
-    /// Which server it was; none where its version does not say.
-    pub fn release(&self) -> Option<Release> {
-        let comment = self.variables.get("version_comment").map_or("", String::as_str);
-        Release::of_server(&self.version, comment)
-    }
-}
 
 /// A whole run.
 #[derive(Clone, Debug, Serialize)]
@@ -75,6 +17,8 @@ pub struct RunResult {
     pub schema_version: u32,
     /// `demo` or `bench`.
     pub name: String,
+    /// The run is too short to be a measurement, as `demo` is.
+    pub short_run: bool,
     /// The laboratory's version.
     pub tidelab: String,
     /// sysbench's.
@@ -105,12 +49,16 @@ impl RunResult {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::collections::BTreeMap;
+
+    use tidelab_server::server::analyze::Analyzed;
+    use tidelab_server::server::engine::Engine;
+    use tidelab_server::telemetry::disk::Space;
+    use tidelab_server::workload::sysbench::{Load, Workload};
+
     use super::*;
-    use crate::measure::experiment::AtEnd;
+    use crate::measure::experiment::{AtEnd, Statistics};
     use crate::measure::summary::{lines, tests::cell};
-    use crate::server::engine::Engine;
-    use crate::telemetry::disk::Space;
-    use crate::workload::sysbench::{Load, Workload};
 
     /// A machine.
     pub(crate) fn machine() -> Machine {
@@ -139,9 +87,12 @@ pub(crate) mod tests {
         ];
         let space = Space { data_bytes: 24 << 20, log_bytes: 96 << 20 };
         let at_end = engines.iter().map(|e| AtEnd { engine: *e, rows: 100_000, space }).collect();
+        let analyzed = Analyzed { tables: 1, seconds: 0.25 };
+        let analysis = Statistics { engine: Engine::TidesDb, round: 1, analyzed };
         RunResult {
             schema_version: SCHEMA_VERSION,
             name: "demo".to_string(),
+            short_run: false,
             tidelab: "0.1.0".to_string(),
             sysbench: "sysbench 1.0.20".to_string(),
             started_unix_s: 1_790_000_000,
@@ -159,25 +110,13 @@ pub(crate) mod tests {
                 workloads: workloads.clone(),
                 rounds: 2,
                 load: Load { tables: 1, rows: 100_000, threads: 8, warm_up_s: 2, time_s: 10 },
+                warm_up_limit_s: 30,
                 update_s: 0,
                 settle_s: 5,
             },
             summary: lines(&cells, &workloads, &engines),
-            record: Record { cells, at_end, ended_early: None },
+            record: Record { cells, at_end, analyses: vec![analysis], ended_early: None },
         }
-    }
-
-    #[test]
-    fn what_was_asked_stands_beside_what_the_server_says() {
-        use crate::server::settings::setting;
-        let asked = [setting("max_connections", "151"), setting("innodb_buffer_pool_size", "64M")];
-        let said = [("innodb_buffer_pool_size", "67108864"), ("hostname", "h")]
-            .map(|(n, v)| (n.to_string(), v.to_string()));
-        let facts = ServerFacts::new("/p", &asked, &BTreeMap::from(said));
-        assert_eq!(facts.settings["innodb_buffer_pool_size"], "64M");
-        assert_eq!(facts.read_back["innodb_buffer_pool_size"], "67108864");
-        assert!(!facts.read_back.contains_key("max_connections"), "the server says nothing of it");
-        assert!(!facts.variables.contains_key("hostname"));
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use tidelab_server::error::{io_error, Error, Result};
+use tidelab_server::statistics::{Ratio, Spread};
 
 use super::groups::Summary;
 use super::page::Kept;
-use crate::error::{io_error, Error, Result};
-use crate::measure::statistics::{Ratio, Spread};
 use crate::run::{folder, Cell, Metric, Series};
 
 /// Raised when a field of `summary.json` changes its meaning or goes.

@@ -4,11 +4,12 @@
 
 use std::fmt::Write as _;
 
+use tidelab_server::statistics::{Ratio, Verdict};
+
 use super::driver::{self, NEAR};
 use super::groups::{Group, Summary};
 use super::page::Kept;
 use super::quantity::quantity;
-use crate::measure::statistics::{Ratio, Verdict};
 use crate::run::{Metric, Run};
 
 /// Figures of a line at most: what fits.

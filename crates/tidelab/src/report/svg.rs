@@ -8,12 +8,13 @@
 
 use std::fmt::Write as _;
 
+use tidelab_server::error::{Error, Result};
+
 use super::groups::{Group, Summary};
 use super::html;
 use super::page::Kept;
 use super::quantity::quantity;
 use super::run_table::{ratio_text, title};
-use crate::error::{Error, Result};
 use crate::run::Better;
 
 /// Colours of competitors, in the order of their axis; the first eight can be told apart with any kind

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use tidelab_server::statistics::{Ratio, Resolution, Spread, Verdict};
+use tidelab_server::telemetry::machine::Machine;
+
 use super::result::RunResult;
-use crate::measure::statistics::{Ratio, Resolution, Spread, Verdict};
 use crate::measure::summary::{reference, Line};
-use crate::telemetry::machine::Machine;
 
 /// More CPUs than these busy with other work make figures doubtful.
 pub(super) const OTHER_CPUS: f64 = 0.2;
@@ -22,13 +23,13 @@ pub fn render(run: &RunResult, color: bool) -> String {
     let load = &run.design.load;
     let versus = reference(&run.design.engines).map_or("", |e| e.name());
     line(format!(
-        "{}, {} threads, {} x {} rows, {} s a run after {} s, {} rounds interleaved{}",
+        "{}, {} threads, {} x {} rows, {} s a run after {}, {} rounds interleaved{}",
         run.sysbench.split(" (").next().unwrap_or_default(),
         load.threads,
         load.tables,
         grouped(load.rows as f64),
         load.time_s,
-        load.warm_up_s,
+        until_steady(load.warm_up_s, run.design.warm_up_limit_s),
         run.design.rounds,
         if run.design.update_s > 0 {
             format!(", {} s of updates before the reads", run.design.update_s)
@@ -106,6 +107,11 @@ pub fn render(run: &RunResult, color: bool) -> String {
             "Other work took up to {other:.1} CPUs meanwhile: the ratios hold, the absolute figures are too low."
         )));
     }
+    let unsteady = run.record.cells.iter().filter(|c| c.counts() && c.warm_up.is_unsteady());
+    let names = unsteady.map(|c| format!("{} on {} (round {})", c.workload, c.engine, c.round));
+    if let Some(text) = unsteady_line(names) {
+        line(paint.yellow(&text));
+    }
     for l in &run.summary {
         for failure in &l.failures {
             line(paint.red(&format!("FAILED {} on {}, {failure}", l.workload, l.engine)));
@@ -114,7 +120,35 @@ pub fn render(run: &RunResult, color: bool) -> String {
     if let Some(why) = &run.record.ended_early {
         line(paint.red(&format!("ENDED EARLY: {why}")));
     }
+    if run.short_run {
+        line(SHORT_RUN.to_string());
+    }
     text
+}
+
+/// The last line of a demo.
+pub(super) const SHORT_RUN: &str =
+    "This is a short run, not a measurement: make bench and make bench-tpcc measure.";
+
+/// The seconds of a warm-up: fixed, or from the least to the most.
+pub(super) fn until_steady(at_least_s: u32, at_most_s: u32) -> String {
+    if at_most_s <= at_least_s {
+        return format!("{at_least_s} s");
+    }
+    format!("{at_least_s} to {at_most_s} s, until steady")
+}
+
+/// Names the runs whose warm-up ended at its limit; none where all became steady.
+pub(super) fn unsteady_line(runs: impl Iterator<Item = String>) -> Option<String> {
+    const NAMED: usize = 6;
+    let mut names: Vec<String> = runs.collect();
+    if names.is_empty() {
+        return None;
+    }
+    let more = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(format!("Not steady at the limit of the warm-up: {}{rest}.", names.join(", ")))
 }
 
 fn summary_line(name: &str, l: &Line, paint: &Paint) -> String {
@@ -233,7 +267,7 @@ mod tests {
     fn the_table_of_a_small_run() {
         let text = render(&sample(), false);
         for part in [
-            "sysbench 1.0.20, 8 threads, 1 x 100,000 rows, 10 s a run after 2 s, 2 rounds interleaved\n",
+            "sysbench 1.0.20, 8 threads, 1 x 100,000 rows, 10 s a run after 2 to 30 s, until steady, 2 rounds interleaved\n",
             "ratio to InnoDB",
             "point_select     TidesDB      9,200   (9,000 - 9,400)     0.92   (0.60 - 1.40)      1.50    2.50",
             "                 InnoDB      10,000 (10,000 - 10,000)",
@@ -254,6 +288,32 @@ mod tests {
         let text = line(&[0.1, 8.0]).unwrap();
         assert!(text.starts_with("At the noise of these rounds it takes about 8 to 53 of them"), "{text}");
         assert_eq!(line(&[]), None);
+    }
+
+    #[test]
+    fn a_warm_up_is_fixed_or_goes_on_until_it_is_steady() {
+        assert_eq!([until_steady(2, 0), until_steady(2, 2)], ["2 s", "2 s"]);
+        assert_eq!(until_steady(2, 30), "2 to 30 s, until steady");
+    }
+
+    #[test]
+    fn runs_that_did_not_become_steady_are_named() {
+        let mut run = sample();
+        assert!(!render(&run, false).contains("Not steady"));
+        run.record.cells[1].warm_up.steady = Some(false);
+        let text = render(&run, false);
+        assert!(text.contains("limit of the warm-up: point_select on InnoDB (round 1).\n"), "{text}");
+        let many = unsteady_line((1..=9).map(|n| format!("r{n}"))).unwrap();
+        assert!(many.ends_with("r5, r6 and 3 more."), "{many}");
+    }
+
+    #[test]
+    fn a_short_run_ends_with_the_line_that_it_is_no_measurement() {
+        let mut run = sample();
+        assert!(!render(&run, false).contains("short run"));
+        run.short_run = true;
+        let text = render(&run, false);
+        assert!(text.lines().last().unwrap().starts_with("This is a short run, not a measurement"), "{text}");
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::files::{csv_text, json_text, number, spread, write_all};
+use tidelab_server::error::Result;
+
+use super::files::{csv_text, json_text, number, spread, warm_up, write_all};
 use super::tpcc_table::{render, TpccResult};
-use crate::error::Result;
 
 /// Writes `NAME.json`, `NAME-summary.csv`, `NAME-transactions.csv`, `NAME-cells.csv`,
 /// `NAME-seconds.csv` and `NAME.txt` into a folder and returns their paths.
@@ -126,7 +127,7 @@ fn transaction_rows(run: &TpccResult) -> Vec<Vec<String>> {
     rows
 }
 
-const CELLS: [&str; 19] = [
+const CELLS: [&str; 21] = [
     "engine",
     "round",
     "seed",
@@ -146,6 +147,8 @@ const CELLS: [&str; 19] = [
     "log_bytes",
     "check_s",
     "order",
+    "warm_up_s",
+    "steady",
 ];
 
 fn cell_rows(run: &TpccResult) -> Vec<Vec<String>> {
@@ -176,8 +179,9 @@ fn cell_rows(run: &TpccResult) -> Vec<Vec<String>> {
                 let bytes = [f.resident_bytes, f.written_bytes, f.space.data_bytes, f.space.log_bytes];
                 row.extend(bytes.map(|n| n.to_string()));
             }
-            row.resize(CELLS.len() - 2, String::new());
+            row.resize(CELLS.len() - 4, String::new());
             row.extend([number(cell.check_s), (order + 1).to_string()]);
+            row.extend(warm_up(cell.warm_up));
             row
         })
         .collect()
@@ -225,6 +229,7 @@ mod tests {
         assert_eq!(json["cells"][0]["figures"]["transactions"][0]["p95_ms"], 4.0);
         assert_eq!(json["design"]["scale"]["warehouses"], 40);
         assert_eq!(json["loads"][0]["engine"], "TidesDB");
+        assert_eq!(json["loads"][0]["analyzed"]["tables"], 9);
 
         let summary = records(&paths[1]);
         assert_eq!((summary[0]["engine"].as_str(), summary[0]["ratio_median"].as_str()), ("TidesDB", "1.9"));
@@ -237,5 +242,10 @@ mod tests {
         assert_eq!((cells[0]["nopm"].as_str(), cells[0]["order"].as_str()), ("20000", "1"));
         assert_eq!((cells[3]["status"].as_str(), cells[3]["nopm"].as_str()), ("failed", ""));
         assert_eq!(cells[3]["check_s"], "3");
+        assert_eq!((cells[3]["warm_up_s"].as_str(), cells[3]["steady"].as_str()), ("70", "yes"));
+        assert_eq!(
+            (&json["cells"][0]["warm_up"]["seconds"], &json["short_run"]),
+            (&70.0.into(), &false.into())
+        );
     }
 }

@@ -4,12 +4,13 @@
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tidelab_server::server::engine::Engine;
+use tidelab_server::workload::tpcc::drive::Second;
 
-use super::progress::{minutes, red, say};
+use super::progress::{red, say, warmed};
 use super::sparks::Sparks;
 use crate::measure::tpcc::{Cell, Design, Loaded, Watcher, RUNNING};
-use crate::server::engine::Engine;
-use crate::workload::tpcc::drive::Second;
+use crate::run::conduct::minutes;
 
 /// Without a terminal, loading is reported so often.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
@@ -40,12 +41,12 @@ impl Progress {
     /// For one round of a competitor that belongs to a larger run, which says itself how far it is.
     /// `sparks` are those of the rounds before.
     pub fn of_one(design: &Design, name: &str, sparks: Sparks) -> Progress {
-        Progress { runs: 1, name: Some(name.to_string()), sparks, ..Progress::quiet(design) }
+        Progress { runs: 1, name: Some(name.to_string()), sparks, ..Progress::silent(design) }
     }
 
     /// For a design.
     pub fn new(design: &Design) -> Progress {
-        let progress = Progress::quiet(design);
+        let progress = Progress::silent(design);
         progress.say(&format!(
             "TPC-C: {} warehouses loaded for each of {} engines, then {} runs in {} rounds, about {}",
             design.scale.warehouses,
@@ -57,7 +58,7 @@ impl Progress {
         progress
     }
 
-    fn quiet(design: &Design) -> Progress {
+    fn silent(design: &Design) -> Progress {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
             bar.set_style(style);
@@ -124,11 +125,12 @@ impl Watcher for Progress {
     fn loaded(&mut self, loaded: &Loaded) {
         self.loads_left = self.loads_left.saturating_sub(1);
         self.say(&format!(
-            "{:<8} loaded: {:.1} million rows in {:.1} s, {:.0} rows/s",
+            "{:<8} loaded: {:.1} million rows in {:.1} s, {:.0} rows/s; ANALYZE TABLE took {:.1} s",
             loaded.engine,
             loaded.rows as f64 / 1e6,
             loaded.seconds,
-            loaded.rows as f64 / loaded.seconds.max(1e-3)
+            loaded.rows as f64 / loaded.seconds.max(1e-3),
+            loaded.analyzed.seconds
         ));
     }
 
@@ -160,8 +162,15 @@ impl Watcher for Progress {
         let head = format!("[{:>2}/{}] round {} {:<8}", self.runs_over, self.runs, cell.round, cell.engine);
         match &cell.figures {
             Some(f) if cell.counts() => self.say(&format!(
-                "{head} {:>8.0} NOPM {:>9.0} TPM, NEWORD p99 {:>7.2} ms, {:>5.0} us CPU a transaction, {:.2} % failed, conditions hold ({:.1} s)",
-                f.nopm, f.tpm, f.transactions[0].latency.p99_ms, f.server_cpu_us, f.failed_percent, cell.check_s
+                "{head} {:>8.0} NOPM {:>9.0} TPM, NEWORD p99 {:>7.2} ms, {:>5.0} us CPU a transaction, {:.2} % failed, \
+                 conditions hold ({:.1} s){}",
+                f.nopm,
+                f.tpm,
+                f.transactions[0].latency.p99_ms,
+                f.server_cpu_us,
+                f.failed_percent,
+                cell.check_s,
+                warmed(cell.warm_up)
             )),
             _ => self.say(&red(&format!("{head} FAILED: {}", cell.failures.join("; ")))),
         }

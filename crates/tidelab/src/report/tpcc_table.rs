@@ -1,15 +1,16 @@
 //! The table at the end of a TPC-C run, and the run as it is written to JSON.
 
 use serde::Serialize;
+use tidelab_server::telemetry::machine::Machine;
 
 use super::result::SCHEMA_VERSION;
 use super::table::{
-    grouped, machine_line, megabytes, middle, no_figures, ratio, rounds_line, Paint, OTHER_CPUS,
+    grouped, machine_line, megabytes, middle, no_figures, ratio, rounds_line, unsteady_line, until_steady,
+    Paint, OTHER_CPUS, SHORT_RUN,
 };
 use crate::measure::summary::reference;
 use crate::measure::tpcc::{Design, Record};
 use crate::measure::tpcc_summary::{lines, Line};
-use crate::telemetry::machine::Machine;
 
 /// A whole run.
 #[derive(Clone, Debug, Serialize)]
@@ -18,6 +19,8 @@ pub struct TpccResult {
     pub schema_version: u32,
     /// What its files are called.
     pub name: String,
+    /// The run is too short to be a measurement, as that of `make demo`.
+    pub short_run: bool,
     /// The laboratory's version.
     pub tidelab: String,
     /// Seconds since 1970 at the start.
@@ -36,7 +39,7 @@ pub struct TpccResult {
 }
 
 impl TpccResult {
-    /// From what was recorded.
+    /// From what was recorded; a measurement, until `short_run` says otherwise.
     pub fn new(
         name: &str,
         design: Design,
@@ -48,6 +51,7 @@ impl TpccResult {
         TpccResult {
             schema_version: SCHEMA_VERSION,
             name: name.to_string(),
+            short_run: false,
             tidelab: env!("CARGO_PKG_VERSION").to_string(),
             started_unix_s,
             took_s,
@@ -74,11 +78,11 @@ pub fn render(run: &TpccResult, color: bool) -> String {
     };
     let design = &run.design;
     line(format!(
-        "TPC-C after HammerDB: {} warehouses, {} users, {} s after {} s of ramp-up, {} round{} interleaved",
+        "TPC-C after HammerDB: {} warehouses, {} users, {} s after a ramp-up of {}, {} round{} interleaved",
         design.scale.warehouses,
         design.users,
         design.duration_s,
-        design.ramp_up_s,
+        until_steady(design.ramp_up_s, design.ramp_up_limit_s),
         design.rounds,
         if design.rounds == 1 { "" } else { "s" }
     ));
@@ -144,7 +148,7 @@ pub fn render(run: &TpccResult, color: bool) -> String {
         "sd",
         format!("p99, ratio to {versus}")
     ));
-    for transaction in crate::workload::tpcc::Transaction::ALL {
+    for transaction in tidelab_server::workload::tpcc::Transaction::ALL {
         let mut name = transaction.name();
         for l in &run.summary {
             let Some(t) = l.transactions.get(transaction.index()) else { continue };
@@ -170,13 +174,15 @@ pub fn render(run: &TpccResult, color: bool) -> String {
         line(String::new());
         for l in &run.record.loads {
             line(format!(
-                "loaded {:<8} {:>11} rows in {:>6.1} s ({:>9} rows/s, {:.1} us CPU a row), {:.0} MB",
+                "loaded {:<8} {:>11} rows in {:>6.1} s ({:>9} rows/s, {:.1} us CPU a row), {:.0} MB, \
+                 ANALYZE TABLE {:.1} s",
                 l.engine,
                 grouped(l.rows as f64),
                 l.seconds,
                 grouped(l.rows as f64 / l.seconds.max(1e-3)),
                 l.server_cpu_s * 1e6 / (l.rows as f64).max(1.0),
-                megabytes(l.space.data_bytes + l.space.log_bytes)
+                megabytes(l.space.data_bytes + l.space.log_bytes),
+                l.analyzed.seconds
             ));
         }
     }
@@ -194,6 +200,10 @@ pub fn render(run: &TpccResult, color: bool) -> String {
             "Other work took up to {other:.1} CPUs meanwhile: the ratios hold, the absolute figures are too low."
         )));
     }
+    let unsteady = run.record.cells.iter().filter(|c| c.counts() && c.warm_up.is_unsteady());
+    if let Some(text) = unsteady_line(unsteady.map(|c| format!("{} (round {})", c.engine, c.round))) {
+        line(paint.yellow(&text));
+    }
     for l in &run.summary {
         for failure in &l.failures {
             line(paint.red(&format!("FAILED {}, {failure}", l.engine)));
@@ -201,6 +211,9 @@ pub fn render(run: &TpccResult, color: bool) -> String {
     }
     if let Some(why) = &run.record.ended_early {
         line(paint.red(&format!("ENDED EARLY: {why}")));
+    }
+    if run.short_run {
+        line(SHORT_RUN.to_string());
     }
     text
 }
@@ -229,12 +242,14 @@ fn engine_line(l: &Line, paint: &Paint) -> String {
 pub(crate) mod tests {
     use std::collections::BTreeMap;
 
+    use tidelab_server::server::analyze::Analyzed;
+    use tidelab_server::server::engine::Engine;
+    use tidelab_server::telemetry::disk::Space;
+    use tidelab_server::workload::tpcc::Scale;
+
     use super::*;
     use crate::measure::tpcc::Loaded;
     use crate::measure::tpcc_summary::tests::cell;
-    use crate::server::engine::Engine;
-    use crate::telemetry::disk::Space;
-    use crate::workload::tpcc::Scale;
 
     /// A small run of two rounds.
     pub(crate) fn sample() -> TpccResult {
@@ -246,6 +261,7 @@ pub(crate) mod tests {
             users: 8,
             build_users: 8,
             ramp_up_s: 30,
+            ramp_up_limit_s: 180,
             duration_s: 60,
             settle_s: 5,
             seed: 1,
@@ -253,8 +269,15 @@ pub(crate) mod tests {
             memory_scale: 1.0,
         };
         let space = Space { data_bytes: 3 << 30, log_bytes: 0 };
-        let loaded =
-            Loaded { engine: Engine::TidesDb, rows: 20_000_000, seconds: 100.0, server_cpu_s: 150.0, space };
+        let analyzed = Analyzed { tables: 9, seconds: 1.5 };
+        let loaded = Loaded {
+            engine: Engine::TidesDb,
+            rows: 20_000_000,
+            seconds: 100.0,
+            analyzed,
+            server_cpu_s: 150.0,
+            space,
+        };
         let record = Record {
             loads: vec![loaded],
             cells: vec![
@@ -275,18 +298,30 @@ pub(crate) mod tests {
     fn the_table_of_a_small_run() {
         let text = render(&sample(), false);
         for part in [
-            "TPC-C after HammerDB: 40 warehouses, 8 users, 60 s after 30 s of ramp-up, 2 rounds interleaved",
+            "TPC-C after HammerDB: 40 warehouses, 8 users, 60 s after a ramp-up of 30 to 180 s, until steady, 2 rounds interleaved",
             "Settings: tpcc-small-64M.cnf; a server for each engine",
             "TidesDB     19,000 (18,000 - 20,000)     1.90   (0.68 - 5.26)    41,800",
             "NEWORD     TidesDB      2,000       6    20.0      2.00      1.50      4.00",
             "           InnoDB",
             "OSTAT      TidesDB",
-            "loaded TidesDB   20,000,000 rows in  100.0 s (  200,000 rows/s, 7.5 us CPU a row), 3072 MB",
+            "loaded TidesDB   20,000,000 rows in  100.0 s (  200,000 rows/s, 7.5 us CPU a row), 3072 MB, ANALYZE TABLE 1.5 s",
             "After each of 4 runs conditions 1 to 12 hold",
         ] {
             assert!(text.contains(part), "no '{part}' in\n{text}");
         }
         assert!(!text.contains("FAILED") && !text.contains('\x1b') && !text.contains("scaled by"));
+    }
+
+    #[test]
+    fn a_short_run_and_runs_that_were_not_steady_are_named() {
+        let mut run = sample();
+        let text = render(&run, false);
+        assert!(!text.contains("short run") && !text.contains("Not steady"), "{text}");
+        run.record.cells[2].warm_up.steady = Some(false);
+        run.short_run = true;
+        let text = render(&run, false);
+        assert!(text.contains("Not steady at the limit of the warm-up: InnoDB (round 2)."), "{text}");
+        assert!(text.lines().last().unwrap().starts_with("This is a short run, not a measurement"), "{text}");
     }
 
     #[test]

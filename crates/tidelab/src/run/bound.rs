@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use tidelab_server::workload::iibench::alone::Inserts;
+use tidelab_server::workload::sysbench::Workload;
 
 use super::CellId;
-use crate::workload::iibench::alone::Inserts;
-use crate::workload::sysbench::Workload;
 
 /// A figure that was measured without an engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-
-/// A histogram as it is kept: the upper bound of each bucket that is not empty, and how many fell
-/// into it, upwards.
-pub type Buckets = Vec<(f64, u64)>;
+use tidelab_server::latency::Buckets;
 
 /// What names a cell within its run: its labels and its round.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

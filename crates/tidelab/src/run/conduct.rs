@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use tidelab_server::error::{Error, Result};
+use tidelab_server::interrupt::Interrupt;
+
 use super::{now_unix_s, Cell, CellId, Folder, Run, Unbounded};
-use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
-use crate::report::progress::minutes;
 
 /// Cells that are measured together, because they share what was made for them: one load of
 /// tables, one server. A run that is resumed measures a group anew unless all of it is there.
@@ -114,6 +114,15 @@ pub fn failed(id: &CellId, why: impl ToString) -> Cell {
     let mut cell = Cell::new(id.clone(), 0);
     cell.failures.push(why.to_string());
     cell
+}
+
+/// `7 min 30 s`, or seconds alone below one minute.
+pub(crate) fn minutes(seconds: f64) -> String {
+    let seconds = seconds.round() as u64;
+    if seconds < 60 {
+        return format!("{seconds} s");
+    }
+    format!("{} min {:02} s", seconds / 60, seconds % 60)
 }
 
 #[cfg(test)]

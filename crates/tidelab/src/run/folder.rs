@@ -7,9 +7,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
+use tidelab_server::error::{io_error, Error, Result};
 
 use super::{now_unix_s, Cell, CellId, Run, SCHEMA_VERSION};
-use crate::error::{io_error, Error, Result};
 
 const HEAD: &str = "run.json";
 const CELLS: &str = "cells";

@@ -10,20 +10,23 @@ pub mod bound;
 pub mod cell;
 pub mod conduct;
 pub mod folder;
-pub mod series;
+pub mod paths;
+pub mod server_files;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 pub use bound::{Bound, Unbounded};
-pub use cell::{Buckets, Cell, CellId};
+pub use cell::{Cell, CellId};
 pub use conduct::{conduct, Conductor, Group};
 pub use folder::Folder;
-pub use series::Series;
+pub use paths::Paths;
+pub use tidelab_server::latency::Buckets;
+pub use tidelab_server::series::Series;
 
-use crate::report::result::ServerFacts;
-use crate::telemetry::machine::Machine;
+use tidelab_server::server::facts::ServerFacts;
+use tidelab_server::telemetry::machine::Machine;
 
 /// Raised when a field of the files changes its meaning or goes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -161,6 +164,13 @@ impl Run {
             notes: Vec::new(),
             bounds: Vec::new(),
             ended_early: None,
+        }
+    }
+
+    /// Adds a sentence that the report shows, unless it is there already.
+    pub fn note(&mut self, sentence: String) {
+        if !self.notes.contains(&sentence) {
+            self.notes.push(sentence);
         }
     }
 

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use tidelab::report::result::ServerFacts;
 use tidelab::run::{Axis, Better, Bound, Cell, CellId, Folder, Metric, Role, Run, Series};
-use tidelab::telemetry::machine::Machine;
+use tidelab_server::server::facts::ServerFacts;
+use tidelab_server::telemetry::machine::Machine;
 
 /// A title that would run if it were markup.
 pub const EVIL_TITLE: &str =

@@ -1,4 +1,4 @@
-//! The file that makes a directory a backup: what it is, from which moment, and which files belong to it. Text, one
+//! The file that makes a directory a backup: what it is, of which point, and which files belong to it. Text, one
 //! thing a line, so that a person can read it; its last line is the sum of those before.
 //!
 //! ```text

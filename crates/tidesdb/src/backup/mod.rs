@@ -1,7 +1,7 @@
 //! Online backups. A backup is what a crash at one moment would leave, without what lies behind that moment: the
 //! manifest as it is then, the tables that it names, and the log from the manifest's first live segment up to a
 //! record of its own, which is queued between two commits. Recovery, which opens such an image after every crash,
-//! is what opens it here: every commit ordered before the moment is there, none behind it, prepared transactions
+//! is what opens it here: every commit ordered before the point is there, none behind it, prepared transactions
 //! wait for their decision, spilled runs are where the log says.
 //!
 //! Writers are held for as long as it takes to queue that record and to note which files there are: no I/O is done
@@ -19,7 +19,7 @@
 //!   data/                 files that the owner added (definitions of an SQL server's tables)
 //! ```
 //!
-//! - `moment`: what a backup takes and keeps, between two commits
+//! - `point`: what a backup takes and keeps, between two commits
 //! - `copy`: bytes from one file to another, with sum and pace
 //! - [`info`]: the format of the file [`INFO`]
 //! - [`verify()`], [`restore()`]: on finished backups, without a store
@@ -28,7 +28,7 @@
 
 mod copy;
 pub mod info;
-mod moment;
+mod point;
 mod restore;
 mod verify;
 
@@ -38,13 +38,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::info::{BackupFile, BackupInfo, INFO};
-pub(crate) use self::restore::check_restored;
 pub use self::restore::{restore, RESTORED};
 pub use self::verify::verify;
 
 use self::copy::Copier;
-use self::moment::Moment;
-use crate::db::{owner, Db, Store};
+use self::point::BackupPoint;
+use crate::db::{identity, Db, Store};
 use crate::error::{Error, Result};
 use crate::io::{table_path, Disk, OpenMode};
 use crate::options::LogLevel;
@@ -56,8 +55,8 @@ use crate::wal::{log_dir, segment_path};
 const STORE: &str = "store";
 const DATA: &str = "data";
 
-/// Longest wait for room in the log for the record of the moment.
-const ROOM_PATIENCE: Duration = Duration::from_secs(60);
+/// Longest wait for room in the log for the record of the point.
+const SPACE_WAIT: Duration = Duration::from_secs(60);
 
 /// How a backup is taken.
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,7 +101,7 @@ pub struct Backup {
     disk: Arc<dyn Disk>,
     to: PathBuf,
     info: BackupInfo,
-    moment: Option<Moment>,
+    point: Option<BackupPoint>,
     /// Files and directories that were made, in this order.
     files: Vec<PathBuf>,
     directories: Vec<PathBuf>,
@@ -120,10 +119,10 @@ impl Db {
     /// complete and durable.
     ///
     /// # Errors
-    /// As [`Db::begin_backup`], [`Backup::take_moment`] and [`Backup::finish`]; nothing is left in `to` then.
+    /// As [`Db::begin_backup`], [`Backup::take_point`] and [`Backup::finish`]; nothing is left in `to` then.
     pub fn backup(&self, to: &Path, options: BackupOptions, watch: Watch<'_>) -> Result<BackupInfo> {
         let mut backup = self.begin_backup(to, options)?;
-        backup.take_moment(watch)?;
+        backup.take_point(watch)?;
         backup.finish(watch)
     }
 
@@ -154,7 +153,7 @@ impl Db {
             disk,
             to,
             info,
-            moment: None,
+            point: None,
             files: Vec::new(),
             directories: Vec::new(),
             finished: false,
@@ -189,19 +188,19 @@ impl Backup {
         self.disk.create_dir_all(&path)
     }
 
-    /// Fixes the moment: everything that is ordered by now is in the backup, and nothing that comes later. Returns
+    /// Fixes the point: everything that is ordered by now is in the backup, and nothing that comes later. Returns
     /// the newest commit in it.
     ///
     /// # Errors
     /// `DiskFull`, `BackpressureTimeout`, `Interrupted` while room in the log is waited for; `ReadOnly` when the log
     /// fails.
-    pub fn take_moment(&mut self, watch: Watch<'_>) -> Result<Seq> {
-        let moment = match self.moment.take() {
+    pub fn take_point(&mut self, watch: Watch<'_>) -> Result<Seq> {
+        let point = match self.point.take() {
             Some(taken) => taken,
-            None => Moment::take(&self.store, watch)?,
+            None => BackupPoint::take(&self.store, watch)?,
         };
-        self.info.seq = moment.seq();
-        self.moment = Some(moment);
+        self.info.seq = point.seq();
+        self.point = Some(point);
         Ok(self.info.seq)
     }
 
@@ -243,14 +242,14 @@ impl Backup {
     /// Copies everything, makes it durable, and completes the backup.
     ///
     /// # Errors
-    /// `InvalidArgument` without a moment; `DiskFull`, `Interrupted`, I/O: what was written is removed then.
+    /// `InvalidArgument` without a point; `DiskFull`, `Interrupted`, I/O: what was written is removed then.
     pub fn finish(mut self, watch: Watch<'_>) -> Result<BackupInfo> {
-        let Some(mut moment) = self.moment.take() else {
-            return Err(Error::InvalidArgument("a backup is finished before its moment was taken".into()));
+        let Some(mut point) = self.point.take() else {
+            return Err(Error::InvalidArgument("a backup is finished before its point was taken".into()));
         };
-        let tables = moment.tables();
-        let segments = moment.segments(&self.store)?;
-        self.info.log_end = moment.log_end(&self.store)?;
+        let tables = point.tables();
+        let segments = point.segments(&self.store)?;
+        self.info.log_end = point.log_end(&self.store)?;
         let log_bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
         let table_bytes: u64 = tables.iter().map(|(_, len)| len).sum();
         let disk = self.disk.clone();
@@ -265,7 +264,7 @@ impl Backup {
             let crc = copier.synced(&from, &to, segment.bytes)?;
             self.list(&to, segment.bytes, Some(crc))?;
         }
-        moment.release_log();
+        point.release_log();
         for &(number, len) in &tables {
             watch.check()?;
             let (from, to) = (table_path(&self.store.dir, number), table_path(&home, number));
@@ -276,8 +275,8 @@ impl Backup {
             };
             self.list(&to, len, crc)?;
         }
-        self.write_manifest(&moment)?;
-        drop(moment);
+        self.write_manifest(&point)?;
+        drop(point);
         self.copy_owner(&mut copier)?;
         self.sync(watch)?;
 
@@ -318,14 +317,14 @@ impl Backup {
         }
     }
 
-    /// The manifest of the moment, in force.
-    fn write_manifest(&mut self, moment: &Moment) -> Result<()> {
+    /// The manifest of the point, in force.
+    fn write_manifest(&mut self, point: &BackupPoint) -> Result<()> {
         let home = self.to.join(STORE);
-        let number = moment.manifest_number();
+        let number = point.manifest_number();
         let paths = [home.join(manifest::manifest_name(number)), home.join(manifest::CURRENT)];
         self.files.extend(paths.iter().cloned());
         self.files.push(home.join(manifest::CURRENT_TMP));
-        ManifestWriter::create(&*self.disk, &home, number, moment.snapshot())?;
+        ManifestWriter::create(&*self.disk, &home, number, point.snapshot())?;
         manifest::set_current(&*self.disk, &home, number)?;
         for path in paths {
             let (len, crc) = copy::sum(&*self.disk, &path, Watch::NONE)?;
@@ -335,11 +334,11 @@ impl Backup {
     }
 
     fn copy_owner(&mut self, copier: &mut Copier<'_>) -> Result<()> {
-        let from = self.store.dir.join(owner::OWNER);
+        let from = self.store.dir.join(identity::OWNER);
         if !self.disk.exists(&from)? {
             return Ok(());
         }
-        let to = self.to.join(STORE).join(owner::OWNER);
+        let to = self.to.join(STORE).join(identity::OWNER);
         self.files.push(to.clone());
         let (len, crc) = copier.unsynced(&from, &to)?;
         self.disk.open(&to, OpenMode::ReadWrite)?.sync_data()?;
@@ -391,7 +390,7 @@ impl Drop for Backup {
             self.remove_all();
         }
         // Files that only the backup kept can go.
-        self.moment = None;
+        self.point = None;
         self.store.unlink_unused();
         self.store.backup_runs.store(false, Ordering::Release);
     }

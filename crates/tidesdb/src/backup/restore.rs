@@ -8,9 +8,7 @@ use super::copy::{self, Copier};
 use super::{verify, BackupInfo, Watch, DATA, STORE};
 use crate::error::{Error, Result};
 use crate::io::{Disk, OpenMode};
-
-/// In a store's directory: a restore into it has not finished.
-const RESTORING: &str = "RESTORING";
+use crate::version::restoring::RESTORING;
 
 /// Written into the directory of the owner's files by a restore: its content says from where. The owner removes it
 /// when it has dealt with what a backup brings along.
@@ -18,17 +16,6 @@ pub const RESTORED: &str = "tidesdb_restored";
 
 /// Name of files that hold options of a folder of the owner's; one that is there already stays.
 const FOLDER_OPTIONS: &str = "db.opt";
-
-/// Refuses to open what a restore has not finished.
-pub(crate) fn check_restored(disk: &dyn Disk, dir: &Path) -> Result<()> {
-    match disk.exists(&dir.join(RESTORING))? {
-        true => Err(Error::InvalidArgument(format!(
-            "a restore into {} did not finish: remove the directory and restore again",
-            dir.display()
-        ))),
-        false => Ok(()),
-    }
-}
 
 /// Verifies the backup in `from` and makes a store of it in `store`, which is empty or not there yet. What its owner
 /// added goes to `data`, an existing directory, into which a file [`RESTORED`] is written too; files that are there
@@ -88,7 +75,13 @@ pub fn restore(
                 disk.create_dir_all(&directory)?;
                 directories.push(directory);
             }
-            copy_checked(&mut copier, &from.join(&file.name), &to, file.len, file.crc)?;
+            // Under its name stands the whole file or none: a restore that is repeated takes half of one for another's.
+            let part = part_of(&to);
+            let copied = copy_checked(&mut copier, &from.join(&file.name), &part, file.len, file.crc);
+            if let Err(error) = copied.and_then(|()| disk.rename(&part, &to)) {
+                let _ = disk.remove(&part);
+                return Err(error);
+            }
         }
         let text = format!("from {} of commit {}\n", from.display(), info.seq);
         write(&**disk, &data.join(RESTORED), &text)?;
@@ -136,6 +129,13 @@ fn data_files<'a>(
         }
     }
     Ok(missing)
+}
+
+/// What a file of the owner's is called while it is being written.
+fn part_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(".part");
+    name.into()
 }
 
 fn copy_checked(copier: &mut Copier<'_>, from: &Path, to: &Path, len: u64, crc: Option<u32>) -> Result<()> {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::{copy, BackupInfo, Watch, STORE};
 use crate::cache::{BlockCache, FileCache};
-use crate::db::open::cuts_of;
-use crate::db::replay::Replay;
-use crate::db::view::Layer;
+use crate::db::recovery::open::cuts_of;
+use crate::db::recovery::replay::Replay;
+use crate::db::view::Flushable;
 use crate::error::{Error, Result};
 use crate::io::{Disk, OpenMode};
 use crate::memtable::ArenaPool;
@@ -54,8 +54,8 @@ fn verify_store(disk: &Arc<dyn Disk>, home: &Path, info: &BackupInfo, watch: Wat
     let (tables, cache) = (FileCache::new(disk.clone(), home, OPEN_FILES), BlockCache::new(CACHE));
     let versions = VersionSet::open(disk.clone(), home, tables, cache, OpenFor::Read)?;
     let version = versions.current();
-    for (_, run) in version.families().flat_map(|(_, levels)| levels.runs()) {
-        run.verify_unless(watch.stop)?;
+    for (_, table) in version.families().flat_map(|(_, levels)| levels.tables()) {
+        table.verify_unless(watch.stop)?;
     }
     let state = versions.state();
     let mut replay =
@@ -74,9 +74,9 @@ fn verify_store(disk: &Arc<dyn Disk>, home: &Path, info: &BackupInfo, watch: Wat
         let what = format!("the log has commit {}, and {} is the newest", replayed.newest, info.seq);
         return Err(Error::corruption(wal::log_dir(home), 0, what));
     }
-    for layer in &replayed.layers {
-        if let Layer::Runs(runs) = layer {
-            runs.all().iter().try_for_each(|run| run.verify_unless(watch.stop).map(|_| ()))?;
+    for flushable in &replayed.flushables {
+        if let Flushable::Runs(runs) = flushable {
+            runs.all().iter().try_for_each(|table| table.verify_unless(watch.stop).map(|_| ()))?;
         }
     }
     for (_, _, batch) in &replayed.prepared {

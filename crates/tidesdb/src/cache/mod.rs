@@ -33,15 +33,15 @@ const RESIDENT_SHARE: usize = 2;
 /// use, once to evict, and once more for what is marked or released meanwhile.
 const ROUNDS: usize = 3;
 
-/// How likely a block that is inserted is to be wanted again.
+/// How long a block that is inserted stays in the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Heat {
+pub enum CachePriority {
     /// Read by key: survives one round of the hand.
-    Warm,
+    High,
     /// Passed by a scan: goes at the next round unless it is used again.
-    Cold,
+    Low,
     /// Just written, or passed by a long scan: nothing is evicted for it.
-    Spare,
+    NoEvict,
 }
 
 /// A cache of blocks, keyed by file number and offset. Shared by all threads.
@@ -72,21 +72,21 @@ impl BlockCache {
         self.shards[shard_of(hash)].get(hash, file, offset)
     }
 
-    /// Keeps `block` as that of `file` at `offset`, evicting others unless it is [`Heat::Spare`], and returns
-    /// it; or returns the one that another thread has put there meanwhile. When there is no room, it is
+    /// Keeps `block` as that of `file` at `offset`, evicting others unless it is [`CachePriority::NoEvict`], and
+    /// returns it; or returns the one that another thread has put there meanwhile. When there is no room, it is
     /// returned without being kept.
-    pub fn insert(&self, file: FileNo, offset: u64, block: BlockRef, heat: Heat) -> BlockRef {
+    pub fn insert(&self, file: FileNo, offset: u64, block: BlockRef, priority: CachePriority) -> BlockRef {
         let charge = block.footprint() + ENTRY_OVERHEAD;
         let hash = shard::hash(file, offset);
         let home = shard_of(hash);
-        let room = match heat {
-            Heat::Warm | Heat::Cold => self.make_room(charge, home),
-            Heat::Spare => self.take_free(charge).is_ok(),
+        let room = match priority {
+            CachePriority::High | CachePriority::Low => self.make_room(charge, home),
+            CachePriority::NoEvict => self.take_free(charge).is_ok(),
         };
         if !room {
             return block;
         }
-        if heat == Heat::Warm {
+        if priority == CachePriority::High {
             block.mark_used();
         }
         match self.shards[home].insert(hash, file, offset, block) {
@@ -102,7 +102,7 @@ impl BlockCache {
     /// nobody uses. A block of a file that comes to nothing is to be given back by [`BlockCache::erase_file`].
     pub fn offer(&self, file: FileNo, offset: u64, payload: &[u8]) {
         if self.bytes() + payload.len() + FRAME_HEADER + ENTRY_OVERHEAD <= self.capacity() {
-            self.insert(file, offset, FrameBuf::copy_of(payload).freeze(), Heat::Spare);
+            self.insert(file, offset, FrameBuf::copy_of(payload).freeze(), CachePriority::NoEvict);
         }
     }
 

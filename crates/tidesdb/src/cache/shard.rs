@@ -8,7 +8,7 @@ use super::frame::BlockRef;
 use crate::types::FileNo;
 
 /// Bytes charged for a block beside its frame: its slot, with the table at half load on average.
-pub(super) const ENTRY_OVERHEAD: usize = 2 * std::mem::size_of::<Option<Slot>>();
+pub(super) const ENTRY_OVERHEAD: usize = 2 * std::mem::size_of::<Option<CacheSlot>>();
 
 /// Hash of a block's key; its upper bits choose the shard, its lower ones the slot.
 #[inline]
@@ -18,13 +18,13 @@ pub(super) fn hash(file: FileNo, offset: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-pub(super) struct Slot {
+pub(super) struct CacheSlot {
     file: FileNo,
     offset: u64,
     block: BlockRef,
 }
 
-impl Slot {
+impl CacheSlot {
     fn charge(&self) -> usize {
         self.block.footprint() + ENTRY_OVERHEAD
     }
@@ -34,7 +34,7 @@ impl Slot {
 /// length is zero or a power of two, and at least one slot is empty.
 #[derive(Default)]
 struct Table {
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<CacheSlot>>,
     entries: usize,
     hand: usize,
 }
@@ -79,7 +79,7 @@ impl Table {
     }
 
     /// Empties slot `at` and moves what was displaced by it closer to home.
-    fn remove(&mut self, at: usize) -> Option<Slot> {
+    fn remove(&mut self, at: usize) -> Option<CacheSlot> {
         let removed = self.slots[at].take()?;
         self.entries -= 1;
         let mask = self.mask();
@@ -130,7 +130,7 @@ impl Shard {
         match table.find(hash, file, offset) {
             Ok(at) => Err(table.slots[at].as_ref().map_or(block, |slot| slot.block.clone())),
             Err(at) => {
-                table.slots[at] = Some(Slot { file, offset, block: block.clone() });
+                table.slots[at] = Some(CacheSlot { file, offset, block: block.clone() });
                 table.entries += 1;
                 Ok(block)
             }
@@ -181,7 +181,7 @@ impl Shard {
             }
         }
         drop(table);
-        removed.iter().map(Slot::charge).sum()
+        removed.iter().map(CacheSlot::charge).sum()
     }
 
     pub(super) fn entries(&self) -> usize {

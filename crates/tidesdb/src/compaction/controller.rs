@@ -1,4 +1,4 @@
-//! How long a writer is held back while flush and compaction are behind (`protocols.md` 7.1). Pure: numbers in,
+//! How long a writer is held back while flush and compaction are behind (`docs/protocols.md` 7.1). Pure: numbers in,
 //! a delay out. The caller sleeps at a statement's start, where the transaction holds no lock.
 //!
 //! - *Memory*: while an immutable memtable is unflushed and the active one is at least half full, writers are

@@ -31,9 +31,9 @@ pub enum Outcome {
 /// What a compaction does with its inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Merges segments into new ones.
+    /// Merges tables into new ones.
     Merge,
-    /// Puts segments into another level without reading them.
+    /// Puts tables into another level without reading them.
     Move,
     /// Writes what still lives in a file that several families share into a new one.
     Rewrite,
@@ -54,10 +54,10 @@ pub struct Record {
     pub from: Option<u8>,
     /// Level of the outputs.
     pub to: Option<u8>,
-    /// Segments read, or moved.
-    pub segments_in: u64,
-    /// Segments written, or moved.
-    pub segments_out: u64,
+    /// Tables read, or moved.
+    pub tables_in: u64,
+    /// Tables written, or moved.
+    pub tables_out: u64,
     /// Bytes of the former on disk.
     pub bytes_in: u64,
     /// Bytes written to disk.
@@ -79,11 +79,11 @@ pub struct Record {
 /// See the module's comment.
 #[derive(Debug, Default)]
 pub struct History {
-    state: Mutex<State>,
+    state: Mutex<HistoryState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct HistoryState {
     begun: u64,
     running: Vec<(Record, Arc<AtomicU64>)>,
     over: VecDeque<Record>,
@@ -121,7 +121,7 @@ impl History {
             reason: name(task.reason),
             from: Some(task.from),
             to: Some(task.to),
-            segments_in: (task.inputs.len() + task.overlaps.len()) as u64,
+            tables_in: (task.inputs.len() + task.overlaps.len()) as u64,
             bytes_in: task.bytes,
             ..Record::empty(now)
         })
@@ -130,7 +130,7 @@ impl History {
     /// The rewrite of a shared file with survivors of these families begins.
     pub fn begin_rewrite(&self, families: &[FamilyId], now: u64) -> Job<'_> {
         let family = (families.len() == 1).then(|| families[0]);
-        self.push(Record { family, segments_in: families.len() as u64, ..Record::empty(now) })
+        self.push(Record { family, tables_in: families.len() as u64, ..Record::empty(now) })
     }
 
     fn push(&self, record: Record) -> Job<'_> {
@@ -170,8 +170,8 @@ impl Record {
             reason: "SPARSE_FILE",
             from: None,
             to: None,
-            segments_in: 0,
-            segments_out: 0,
+            tables_in: 0,
+            tables_out: 0,
             bytes_in: 0,
             bytes_out: 0,
             raw_bytes: 0,
@@ -201,7 +201,7 @@ impl Job<'_> {
                 Err(_) => Outcome::Failed,
             };
             if let Ok(done) = result {
-                record.segments_out = done.edit.new_segments.len() as u64;
+                record.tables_out = done.edit.new_tables.len() as u64;
                 record.bytes_out = done.bytes_written;
                 record.entries_in = done.counts.read;
                 record.entries_out = done.counts.kept;
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!((records[2].outcome, records[2].ended_us), (Outcome::Failed, Some(1001)));
         let done = &records[3];
         assert_eq!((done.outcome, done.family, done.raw_bytes), (Outcome::Done, None, 5));
-        assert_eq!((done.bytes_in, done.bytes_out, done.segments_in), (7, 3, 2));
+        assert_eq!((done.bytes_in, done.bytes_out, done.tables_in), (7, 3, 2));
         assert_eq!(done.ended_us, Some(done.begun_us + 2));
         assert!(records[1..].windows(2).all(|pair| pair[0].id > pair[1].id));
     }

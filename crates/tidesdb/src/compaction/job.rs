@@ -5,20 +5,21 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::flush::shared_file::{SegmentRules, SharedFile};
+use crate::flush::shared_file::{SharedFile, TableRules};
 use crate::io::{File, OpenMode};
-use crate::iter::{LiveSnapshots, RawSource};
+use crate::iter::{LiveSnapshots, VersionIterator};
 use crate::options::FamilyOptions;
-use crate::table::{SegmentOptions, SegmentWriter};
+use crate::table::{SsTableOptions, SsTableWriter};
 use crate::types::{Entry, FamilyId, FileNo};
 use crate::version::{
-    Edit, FamilyLevels, FileUse, Level, NewFile, NewSegment, RawLevelSource, Run, Version, VersionSet,
+    Edit, FamilyLevels, FileUse, Level, LevelVersionIterator, NewFile, NewTable, TableHandle, Version,
+    VersionSet,
 };
 
-use super::claims::{Claim, Claims, Held};
-use super::merge::RawMerge;
 use super::picker::{Task, GRANDPARENT_FACTOR};
-use super::prune::{rewrite, Counts, Rewrite};
+use crate::iter::prune::{rewrite, Counts, Rewrite};
+use crate::iter::version_merge::MergingVersionIterator;
+use crate::version::reservations::{CompactionReservation, CompactionReservations, Held};
 
 /// What every job is told.
 pub struct JobContext<'a> {
@@ -46,20 +47,20 @@ impl JobContext<'_> {
     }
 }
 
-/// A finished job. To be applied, and its claim released after that.
+/// A finished job. To be applied, and its reservation released after that.
 #[derive(Debug, Default)]
 pub struct Compacted {
     /// Outputs in, inputs out.
     pub edit: Edit,
     /// Entries met.
     pub counts: Counts,
-    /// Bytes of the segments read.
+    /// Bytes of the tables read.
     pub bytes_read: u64,
-    /// Bytes of the segments written.
+    /// Bytes of the tables written.
     pub bytes_written: u64,
 }
 
-/// Runs a task of `family`, whose inputs are claimed and in `version`. On an error nothing is left behind and
+/// Runs a task of `family`, whose inputs are reserved and in `version`. On an error nothing is left behind and
 /// the task may be run again. Errors: I/O, damage of an input (which names it), disk full, `Interrupted`.
 pub fn compact(
     context: &JobContext<'_>,
@@ -75,28 +76,29 @@ pub fn compact(
     let overlaps = find(levels, task.to, &task.overlaps)?;
     let mut done = Compacted::default();
     let edit = &mut done.edit;
-    edit.removed_segments.extend(task.inputs.iter().chain(&task.overlaps).map(|&file| (family, file)));
+    edit.removed_tables.extend(task.inputs.iter().chain(&task.overlaps).map(|&file| (family, file)));
     edit.cursors.extend(task.cursor.iter().map(|key| (family, task.from, key.clone())));
     if task.moves {
-        edit.new_segments.extend(inputs.iter().map(|run| NewSegment {
-            file: run.file.number(),
+        edit.new_tables.extend(inputs.iter().map(|table| NewTable {
+            file: table.file.number(),
             level: task.to,
             generation: 0,
-            meta: run.meta().clone(),
+            meta: table.meta().clone(),
         }));
         return Ok(done);
     }
 
-    done.bytes_read = inputs.iter().chain(&overlaps).map(|run| run.meta().len).sum();
-    let generation = inputs.iter().map(|run| run.generation).max().unwrap_or(0);
-    let mut sources: Vec<Box<dyn RawSource>> = Vec::new();
+    done.bytes_read = inputs.iter().chain(&overlaps).map(|table| table.meta().len).sum();
+    let generation = inputs.iter().map(|table| table.generation).max().unwrap_or(0);
+    let mut iterators: Vec<Box<dyn VersionIterator>> = Vec::new();
     if task.from == 0 {
-        sources.extend(inputs.iter().map(|run| Box::new(run.raw_source()) as Box<dyn RawSource>));
+        iterators
+            .extend(inputs.iter().map(|table| Box::new(table.version_iter()) as Box<dyn VersionIterator>));
     } else {
-        sources.push(Box::new(RawLevelSource::new(inputs)));
+        iterators.push(Box::new(LevelVersionIterator::new(inputs)));
     }
     if !overlaps.is_empty() {
-        sources.push(Box::new(RawLevelSource::new(overlaps)));
+        iterators.push(Box::new(LevelVersionIterator::new(overlaps)));
     }
     let deeper = task.to as usize..levels.levels.len();
     let bottom = task.to > 0 && levels.levels[deeper.clone().start.min(levels.levels.len())..].is_empty();
@@ -104,7 +106,7 @@ pub fn compact(
     let mut outputs = Outputs {
         context,
         family,
-        options: SegmentOptions::of_family(options, bottom),
+        options: SsTableOptions::of_family(options, bottom),
         cut_at: if task.to == 0 { u64::MAX } else { target_file_size },
         below: Below::new(levels, task),
         grandparents: Behind::new(grandparents.cloned()),
@@ -112,35 +114,35 @@ pub fn compact(
         last_key: Vec::new(),
         writing: None,
         files: Vec::new(),
-        segments: Vec::new(),
+        tables: Vec::new(),
     };
-    done.counts = rewrite(&mut RawMerge::new(sources), context.live, &mut outputs)?;
-    outputs.end_segment()?;
-    if !outputs.segments.is_empty() {
+    done.counts = rewrite(&mut MergingVersionIterator::new(iterators), context.live, &mut outputs)?;
+    outputs.end_table()?;
+    if !outputs.tables.is_empty() {
         context.sync_dir()?;
     }
-    for (number, meta) in outputs.segments.drain(..) {
+    for (number, meta) in outputs.tables.drain(..) {
         done.bytes_written += meta.len;
         edit.new_files.push(NewFile { number, len: meta.len });
         let generation = if task.to == 0 { generation } else { 0 };
-        edit.new_segments.push(NewSegment { file: number, level: task.to, generation, meta });
+        edit.new_tables.push(NewTable { file: number, level: task.to, generation, meta });
     }
     outputs.files.clear();
     Ok(done)
 }
 
-/// The runs of a level in these files, in the order of the files.
-fn find(levels: &FamilyLevels, level: u8, files: &[FileNo]) -> Result<Vec<Run>> {
-    let runs = match level {
+/// The tables of a level in these files, in the order of the files.
+fn find(levels: &FamilyLevels, level: u8, files: &[FileNo]) -> Result<Vec<TableHandle>> {
+    let tables = match level {
         0 => levels.l0.as_slice(),
-        _ => levels.level(level).map_or(&[][..], |level| level.runs()),
+        _ => levels.level(level).map_or(&[][..], |level| level.tables()),
     };
-    let run = |file: &FileNo| {
-        runs.iter().find(|run| run.file.number() == *file).cloned().ok_or_else(|| {
-            Error::InvalidArgument(format!("level {level} has no segment in file {file} to compact"))
+    let table = |file: &FileNo| {
+        tables.iter().find(|table| table.file.number() == *file).cloned().ok_or_else(|| {
+            Error::InvalidArgument(format!("level {level} has no table in file {file} to compact"))
         })
     };
-    files.iter().map(run).collect()
+    files.iter().map(table).collect()
 }
 
 /// A level read beside ascending keys.
@@ -154,30 +156,30 @@ impl Behind {
         Behind { level, at: 0 }
     }
 
-    /// Bytes of the segments that end before `key` and did not end before the last key asked for.
+    /// Bytes of the tables that end before `key` and did not end before the last key asked for.
     fn passed(&mut self, key: &[u8]) -> u64 {
         let mut bytes = 0;
-        while let Some(run) = self.level.as_ref().and_then(|level| level.runs().get(self.at)) {
-            if run.meta().max_key.as_slice() >= key {
+        while let Some(table) = self.level.as_ref().and_then(|level| level.tables().get(self.at)) {
+            if table.meta().max_key.as_slice() >= key {
                 break;
             }
-            bytes += run.meta().len;
+            bytes += table.meta().len;
             self.at += 1;
         }
         bytes
     }
 
-    /// Whether a segment covers `key`, which is at or behind the last key asked for.
+    /// Whether a table covers `key`, which is at or behind the last key asked for.
     fn covers(&mut self, key: &[u8]) -> bool {
         self.passed(key);
-        let run = self.level.as_ref().and_then(|level| level.runs().get(self.at));
-        run.is_some_and(|run| run.meta().min_key.as_slice() <= key)
+        let table = self.level.as_ref().and_then(|level| level.tables().get(self.at));
+        table.is_some_and(|table| table.meta().min_key.as_slice() <= key)
     }
 }
 
-/// The runs below a task's output that are not among its inputs.
+/// The tables below a task's output that are not among its inputs.
 struct Below {
-    l0: Vec<Run>,
+    l0: Vec<TableHandle>,
     levels: Vec<Behind>,
 }
 
@@ -186,15 +188,18 @@ impl Below {
         let mut l0 = Vec::new();
         if task.to == 0 {
             // Those behind the oldest input.
-            let older = levels.l0.iter().rev().take_while(|run| !task.inputs.contains(&run.file.number()));
+            let older =
+                levels.l0.iter().rev().take_while(|table| !task.inputs.contains(&table.file.number()));
             l0.extend(older.cloned());
         }
-        let deeper = levels.levels.iter().skip(task.to as usize).filter(|level| !level.runs().is_empty());
+        let deeper = levels.levels.iter().skip(task.to as usize).filter(|level| !level.tables().is_empty());
         Below { l0, levels: deeper.map(|level| Behind::new(Some(Arc::clone(level)))).collect() }
     }
 
     fn covers(&mut self, key: &[u8]) -> bool {
-        let covers = |run: &Run| run.meta().min_key.as_slice() <= key && key <= run.meta().max_key.as_slice();
+        let covers = |table: &TableHandle| {
+            table.meta().min_key.as_slice() <= key && key <= table.meta().max_key.as_slice()
+        };
         self.l0.iter().any(covers) || self.levels.iter_mut().any(|level| level.covers(key))
     }
 }
@@ -203,37 +208,37 @@ impl Below {
 struct Outputs<'a> {
     context: &'a JobContext<'a>,
     family: FamilyId,
-    options: SegmentOptions,
+    options: SsTableOptions,
     cut_at: u64,
     below: Below,
     grandparents: Behind,
     /// Bytes of the grandparents that the open output passed.
     grandparents_bytes: u64,
     last_key: Vec<u8>,
-    writing: Option<(FileNo, Arc<dyn File>, SegmentWriter)>,
+    writing: Option<(FileNo, Arc<dyn File>, SsTableWriter)>,
     files: Vec<FileNo>,
-    segments: Vec<(FileNo, crate::table::SegmentMeta)>,
+    tables: Vec<(FileNo, crate::table::SsTableMeta)>,
 }
 
 impl Outputs<'_> {
-    fn begin_segment(&mut self) -> Result<()> {
+    fn begin_table(&mut self) -> Result<()> {
         let versions = self.context.versions;
         let number = versions.new_file_number();
         self.files.push(number);
-        let path = versions.tables().path(number);
+        let path = versions.table_files().path(number);
         let file = versions.disk().open(Path::new(&path), OpenMode::Create)?;
-        let writer = SegmentWriter::new(Arc::clone(&file), 0, self.family, self.options.clone())
+        let writer = SsTableWriter::new(Arc::clone(&file), 0, self.family, self.options.clone())
             .caching(versions.cache(), number);
         self.writing = Some((number, file, writer));
         self.grandparents_bytes = 0;
         Ok(())
     }
 
-    fn end_segment(&mut self) -> Result<()> {
+    fn end_table(&mut self) -> Result<()> {
         if let Some((number, file, writer)) = self.writing.take() {
             let meta = writer.finish()?;
             file.sync_data()?;
-            self.segments.push((number, meta));
+            self.tables.push((number, meta));
         }
         Ok(())
     }
@@ -251,13 +256,13 @@ impl Rewrite for Outputs<'_> {
                 if writer.estimated_len() >= self.cut_at
                     || self.grandparents_bytes / GRANDPARENT_FACTOR > self.cut_at
                 {
-                    self.end_segment()?;
+                    self.end_table()?;
                 }
             }
         }
         if self.writing.is_none() {
             self.grandparents.passed(key);
-            self.begin_segment()?;
+            self.begin_table()?;
         }
         if key != self.last_key.as_slice() {
             self.last_key.clear();
@@ -283,24 +288,28 @@ impl Drop for Outputs<'_> {
     }
 }
 
-/// A file whose survivors are to be rewritten, with what was claimed for it.
+/// A file whose survivors are to be rewritten, with what was reserved for it.
 #[derive(Debug)]
 pub struct SparseTask {
     /// The file.
     pub file: FileNo,
     /// The version that the survivors are in.
     pub version: Arc<Version>,
-    /// Families whose segments are claimed.
+    /// Families whose tables are reserved.
     pub families: Vec<FamilyId>,
     /// To be held until the edit was applied.
-    pub claims: Vec<Claim>,
+    pub reservations: Vec<CompactionReservation>,
 }
 
-/// Claims the survivors of the first of `files` (from [`VersionSet::sparse_files`]) of which a job holds none.
-pub fn pick_sparse(claims: &Arc<Claims>, versions: &VersionSet, files: &[FileUse]) -> Option<SparseTask> {
-    claims.with(versions, |version, view| {
+/// Reserves the survivors of the first of `files` (from [`VersionSet::sparse_files`]) of which a job holds none.
+pub fn pick_sparse(
+    reservations: &Arc<CompactionReservations>,
+    versions: &VersionSet,
+    files: &[FileUse],
+) -> Option<SparseTask> {
+    reservations.with(versions, |version, view| {
         let lives = |family: FamilyId, file: FileNo| {
-            version.family(family).is_some_and(|f| f.runs().any(|(_, run)| run.file.number() == file))
+            version.family(family).is_some_and(|f| f.tables().any(|(_, table)| table.file.number() == file))
         };
         let file = files.iter().find(|file| {
             let held = |&family: &FamilyId| view.holds(family, file.number);
@@ -309,12 +318,12 @@ pub fn pick_sparse(claims: &Arc<Claims>, versions: &VersionSet, files: &[FileUse
         let families: Vec<FamilyId> =
             file.families.iter().copied().filter(|&f| lives(f, file.number)).collect();
         let held = || Held { files: vec![file.number], output: None };
-        let claims = families.iter().map(|&family| view.claim(family, held())).collect();
-        Some(SparseTask { file: file.number, version: Arc::clone(version), families, claims })
+        let reservations = families.iter().map(|&family| view.reserve(family, held())).collect();
+        Some(SparseTask { file: file.number, version: Arc::clone(version), families, reservations })
     })
 }
 
-/// Rewrites what lives in a sparse file into a new shared file, each segment in the place of the old one.
+/// Rewrites what lives in a sparse file into a new shared file, each table in the place of the old one.
 /// `family` gives a family's options, or `None` if it was dropped: it is left out. Errors as [`compact`].
 pub fn rewrite_sparse(
     context: &JobContext<'_>,
@@ -326,21 +335,22 @@ pub fn rewrite_sparse(
     for &id in &task.families {
         let Some(options) = family(id) else { continue };
         let levels = task.version.family(id);
-        let found = levels.and_then(|levels| levels.runs().find(|(_, run)| run.file.number() == task.file));
-        let Some((level, run)) = found else { continue };
-        let rules = SegmentRules {
+        let found =
+            levels.and_then(|levels| levels.tables().find(|(_, table)| table.file.number() == task.file));
+        let Some((level, table)) = found else { continue };
+        let rules = TableRules {
             family: id,
-            options: SegmentOptions::of_family(&options, false),
+            options: SsTableOptions::of_family(&options, false),
             below: &mut |_| true,
             tick: &mut |bytes| context.tick(bytes),
         };
-        let (meta, counts) = file.segment(&mut run.raw_source(), context.live, rules)?;
+        let (meta, counts) = file.table(&mut table.version_iter(), context.live, rules)?;
         done.counts += counts;
-        done.bytes_read += run.meta().len;
-        done.edit.removed_segments.push((id, task.file));
+        done.bytes_read += table.meta().len;
+        done.edit.removed_tables.push((id, task.file));
         if let (Some(meta), Some(number)) = (meta, file.number()) {
             done.bytes_written += meta.len;
-            done.edit.new_segments.push(NewSegment { file: number, level, generation: run.generation, meta });
+            done.edit.new_tables.push(NewTable { file: number, level, generation: table.generation, meta });
         }
     }
     if let Some(new) = file.finish()? {

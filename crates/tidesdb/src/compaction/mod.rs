@@ -1,24 +1,19 @@
 //! Compaction: merges runs so that reads meet few of them and dead versions go. [`picker`] decides what to
-//! merge (pure), [`job`] does it, [`controller`] delays writers while it is behind (pure), [`claims`] keeps
+//! merge (pure), [`job`] does it, [`controller`] delays writers while it is behind (pure), [`reservations`](crate::version::reservations) keeps
 //! running jobs apart.
 //!
 //! Stands beside flush, above versions and tables. Threads are the caller's.
 
-pub mod claims;
 pub mod controller;
 pub mod history;
 pub mod job;
-pub mod merge;
 pub mod picker;
 #[cfg(test)]
 mod picker_tests;
-pub mod prune;
 #[cfg(test)]
 pub(crate) mod test_store;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-pub(crate) mod vec_source;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,10 +22,10 @@ use crate::options::{FamilyOptions, Options};
 use crate::types::{FamilyId, Seq};
 use crate::version::{Version, VersionSet};
 
-use claims::{Claim, Claims};
+use crate::version::reservations::{CompactionReservation, CompactionReservations};
 use picker::{Bounds, FamilyShape, Task};
 
-/// A compaction that is claimed and ready to run.
+/// A compaction that is reserved and ready to run.
 #[derive(Debug)]
 pub struct Picked {
     /// The family.
@@ -42,21 +37,21 @@ pub struct Picked {
     /// The version that the inputs are in.
     pub version: Arc<Version>,
     /// To be held until the edit was applied.
-    pub claim: Claim,
+    pub reservation: CompactionReservation,
 }
 
-/// Picks and claims the most urgent compaction of a store, or of the families `among`. `family` gives a family's options, or `None` if it
-/// was dropped or must be left alone; `floor` is the oldest sequence that anybody may still read at, `expired_at` the
-/// second at which entries have expired for everybody.
+/// Picks and reserves the most urgent compaction of a store, or of the families `among`. `family` gives a family's
+/// options, or `None` if it was dropped or must be left alone; `oldest_snapshot` is the oldest sequence that anybody
+/// may still read at, `expired_at` the second at which entries have expired for everybody.
 pub fn pick(
-    claims: &Arc<Claims>,
+    reservations: &Arc<CompactionReservations>,
     versions: &VersionSet,
     store: &Options,
     among: Option<&BTreeSet<FamilyId>>,
     family: &dyn Fn(FamilyId) -> Option<FamilyOptions>,
-    (floor, expired_at): (Seq, u64),
+    (oldest_snapshot, expired_at): (Seq, u64),
 ) -> Option<Picked> {
-    claims.with(versions, |version, view| {
+    reservations.with(versions, |version, view| {
         let mut best: Option<(FamilyId, FamilyOptions, Task)> = None;
         let families: Vec<_> = match among {
             None => version.families().collect(),
@@ -66,7 +61,7 @@ pub fn pick(
             let Some(options) = family(id) else { continue };
             let shape = FamilyShape::new(levels, view.held(id));
             let Some(task) =
-                picker::pick(&shape, &Bounds { expired_at, ..Bounds::new(store, &options, floor) })
+                picker::pick(&shape, &Bounds { expired_at, ..Bounds::new(store, &options, oldest_snapshot) })
             else {
                 continue;
             };
@@ -79,8 +74,8 @@ pub fn pick(
             }
         }
         let (family, options, task) = best?;
-        let claim = view.claim(family, task.held());
-        Some(Picked { family, options, task, version: Arc::clone(version), claim })
+        let reservation = view.reserve(family, task.held());
+        Some(Picked { family, options, task, version: Arc::clone(version), reservation })
     })
 }
 
@@ -89,10 +84,10 @@ pub fn debt(
     version: &Version,
     store: &Options,
     family: &dyn Fn(FamilyId) -> Option<FamilyOptions>,
-    floor: Seq,
+    oldest_snapshot: Seq,
 ) -> u64 {
     let of = |(id, levels): (FamilyId, &Arc<crate::version::FamilyLevels>)| {
-        let bounds = Bounds::new(store, &family(id)?, floor);
+        let bounds = Bounds::new(store, &family(id)?, oldest_snapshot);
         Some(picker::debt(&FamilyShape::new(levels, std::iter::empty()), &bounds))
     };
     version.families().filter_map(of).sum()

@@ -2,12 +2,12 @@
 //! same shape gives the same task.
 //!
 //! Leveled, with a dynamic base level. The bottom level holds most of the data; each level above may hold
-//! `ratio` times less; the *base level* is the first that may hold at most `base_level_size` (or 4 times level 0), and level 0 is
-//! merged into it, over the empty levels between. A small family therefore has level 0 and the bottom alone.
+//! `ratio` times less; the *base level* is the first that may hold at most `base_level_size` (or 4 times level 0), and
+//! level 0 is merged into it, over the empty levels between. A small family therefore has level 0 and the bottom alone.
 //!
 //! In order of their score: level 0 (runs against the trigger; earlier when merging is cheap), then each level
-//! that holds more than it may, file by file behind a cursor; then segments dense in tombstones; then segments
-//! with many dead versions; then segments half of whose entries have expired, so that a table to which nothing
+//! that holds more than it may, file by file behind a cursor; then tables dense in tombstones; then tables
+//! with many dead versions; then tables half of whose entries have expired, so that a table to which nothing
 //! is written any more gives its space back.
 
 use std::collections::HashSet;
@@ -16,10 +16,10 @@ use std::fmt;
 use crate::flush::small_runs_bound;
 use crate::options::{FamilyOptions, Options};
 use crate::table::Expiries;
-use crate::types::{FileNo, GenerationId, Seq};
-use crate::version::{FamilyLevels, Run};
+use crate::types::{FileNo, MemtableId, Seq};
+use crate::version::{FamilyLevels, TableHandle};
 
-use super::claims::{Held, Output};
+use crate::version::reservations::{Held, Output};
 
 /// Deepest level of a family that does not ask for more: at ratio 10 and a base level of 128 MiB enough for
 /// 12 TiB.
@@ -35,19 +35,19 @@ const CHEAP_OVERLAP: u64 = 2;
 /// into a level between, and that one down at once, would write it twice.
 const BASE_LEVEL0_FACTOR: u64 = 4;
 
-/// A segment is not moved, and an output not made, whose overlap two levels down is more than so many times
+/// A table is not moved, and an output not made, whose overlap two levels down is more than so many times
 /// the target file size: merging it further would cost that much at once.
 pub const GRANDPARENT_FACTOR: u64 = 10;
 
 /// Entries below which dead versions do not make a rewrite.
 const GARBAGE_MIN_ENTRIES: u64 = 256;
 
-/// A segment as the picker sees it.
+/// A table as the picker sees it.
 #[derive(Clone, Debug)]
-pub struct RunShape<'a> {
+pub struct TableShape<'a> {
     /// Its file.
     pub file: FileNo,
-    /// Bytes of the segment, and of the file.
+    /// Bytes of the table, and of the file.
     pub len: u64,
     /// Bytes of the file that it stands in.
     pub file_len: u64,
@@ -66,7 +66,7 @@ pub struct RunShape<'a> {
     /// Entries with an expiry.
     pub expiry: Option<Expiries>,
     /// Generation, in level 0.
-    pub generation: GenerationId,
+    pub generation: MemtableId,
     /// Whether a running job holds it.
     pub busy: bool,
 }
@@ -75,12 +75,12 @@ pub struct RunShape<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct FamilyShape<'a> {
     /// Level 0, newest first.
-    pub l0: Vec<RunShape<'a>>,
+    pub l0: Vec<TableShape<'a>>,
     /// `levels[i]` is level i + 1, ascending.
-    pub levels: Vec<Vec<RunShape<'a>>>,
+    pub levels: Vec<Vec<TableShape<'a>>>,
     /// Cursors by level.
     pub cursors: &'a [(u8, Vec<u8>)],
-    /// Where running jobs put segments.
+    /// Where running jobs put tables.
     pub outputs: Vec<Output>,
 }
 
@@ -99,19 +99,19 @@ pub struct Bounds {
     pub ratio: u64,
     /// Least number of levels below 0.
     pub min_levels: u8,
-    /// Tombstones per 10,000 entries from which a segment is compacted early; 0: off.
+    /// Tombstones per 10,000 entries from which a table is compacted early; 0: off.
     pub tombstone_density: u64,
     /// Entries below which the density does not count.
     pub tombstone_min_entries: u64,
     /// The oldest sequence that anybody may still read at.
-    pub floor: Seq,
+    pub oldest_snapshot: Seq,
     /// Entries that expire at this second or before have expired for everybody; 0: none.
     pub expired_at: u64,
 }
 
 impl Bounds {
     /// The bounds that options ask for.
-    pub fn new(store: &Options, family: &FamilyOptions, floor: Seq) -> Bounds {
+    pub fn new(store: &Options, family: &FamilyOptions, oldest_snapshot: Seq) -> Bounds {
         Bounds {
             // Where writers stop, merging has begun: else nothing would end the stop.
             trigger: family.l0_compaction_trigger.min(family.l0_stall_threshold).max(1).into(),
@@ -122,7 +122,7 @@ impl Bounds {
             min_levels: family.min_levels.clamp(1, 63) as u8,
             tombstone_density: family.tombstone_density_trigger.into(),
             tombstone_min_entries: family.tombstone_density_min_entries,
-            floor,
+            oldest_snapshot,
             expired_at: 0,
         }
     }
@@ -177,7 +177,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// What to claim for it.
+    /// What to reserve for it.
     pub fn held(&self) -> Held {
         let output = Output { level: self.to, min_key: self.min_key.clone(), max_key: self.max_key.clone() };
         Held {
@@ -211,7 +211,7 @@ pub struct Targets {
 }
 
 impl<'a> FamilyShape<'a> {
-    /// The shape of a family's segments while `held` is held by running jobs.
+    /// The shape of a family's tables while `held` is held by running jobs.
     pub fn new<'h>(levels: &'a FamilyLevels, held: impl Iterator<Item = &'h Held>) -> FamilyShape<'a> {
         let mut busy = HashSet::new();
         let mut outputs = Vec::new();
@@ -219,9 +219,9 @@ impl<'a> FamilyShape<'a> {
             busy.extend(held.files.iter().copied());
             outputs.extend(held.output.clone());
         }
-        let shape = |run: &'a Run| {
+        let shape = |run: &'a TableHandle| {
             let meta = run.meta();
-            RunShape {
+            TableShape {
                 file: run.file.number(),
                 len: meta.len,
                 file_len: run.file.len(),
@@ -238,21 +238,21 @@ impl<'a> FamilyShape<'a> {
         };
         FamilyShape {
             l0: levels.l0.iter().map(shape).collect(),
-            levels: levels.levels.iter().map(|level| level.runs().iter().map(shape).collect()).collect(),
+            levels: levels.levels.iter().map(|level| level.tables().iter().map(shape).collect()).collect(),
             cursors: &levels.cursors,
             outputs,
         }
     }
 
-    fn level(&self, level: u8) -> &[RunShape<'a>] {
+    fn level(&self, level: u8) -> &[TableShape<'a>] {
         if level == 0 {
             return &self.l0;
         }
         self.levels.get(level as usize - 1).map_or(&[], Vec::as_slice)
     }
 
-    /// Segments of a level below 0 that hold keys from `min` to `max`.
-    fn overlapping(&self, level: u8, min: &[u8], max: &[u8]) -> &[RunShape<'a>] {
+    /// Tables of a level below 0 that hold keys from `min` to `max`.
+    fn overlapping(&self, level: u8, min: &[u8], max: &[u8]) -> &[TableShape<'a>] {
         let runs = self.level(level);
         let from = runs.partition_point(|run| run.max_key < min);
         let len = runs[from..].partition_point(|run| run.min_key <= max);
@@ -284,12 +284,12 @@ impl<'a> FamilyShape<'a> {
     }
 }
 
-fn bytes(runs: &[RunShape<'_>]) -> u64 {
+fn bytes(runs: &[TableShape<'_>]) -> u64 {
     runs.iter().map(|run| run.len).sum()
 }
 
-/// Bytes of segments that no running job holds.
-fn free_bytes(runs: &[RunShape<'_>]) -> u64 {
+/// Bytes of tables that no running job holds.
+fn free_bytes(runs: &[TableShape<'_>]) -> u64 {
     runs.iter().filter(|run| !run.busy).map(|run| run.len).sum()
 }
 
@@ -320,7 +320,7 @@ pub fn pick(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> {
 }
 
 /// The oldest runs of level 0 up to the first that a job holds, newest first.
-fn oldest_free<'s, 'a>(shape: &'s FamilyShape<'a>) -> &'s [RunShape<'a>] {
+fn oldest_free<'s, 'a>(shape: &'s FamilyShape<'a>) -> &'s [TableShape<'a>] {
     let free = shape.l0.iter().rev().take_while(|run| !run.busy).count();
     &shape.l0[shape.l0.len() - free..]
 }
@@ -341,7 +341,7 @@ fn level0_score(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets) -> 
     score
 }
 
-fn hull<'a>(runs: &[RunShape<'a>]) -> Option<(&'a [u8], &'a [u8])> {
+fn hull<'a>(runs: &[TableShape<'a>]) -> Option<(&'a [u8], &'a [u8])> {
     Some((runs.iter().map(|run| run.min_key).min()?, runs.iter().map(|run| run.max_key).max()?))
 }
 
@@ -365,9 +365,13 @@ fn pick_level0(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets, scor
     // The newest runs that nobody holds; one that is large against those before it ends them.
     let newest = shape.l0.iter().skip_while(|run| run.busy);
     let skipped = shape.l0.iter().take_while(|run| run.busy).count();
+    let free = newest.clone().take_while(|run| !run.busy).count() as u64;
+    let piled = free >= bounds.trigger || shape.l0.len() as u64 >= bounds.trigger * 2;
     let mut sum = 0;
-    let limit = bounds.target_file_size * 2;
-    let fits = |run: &&RunShape<'_>| {
+    // Where many have piled up their length does not matter: writers are about to stop, perhaps for as long as a merge
+    // of the whole family takes.
+    let limit = if piled { u64::MAX } else { bounds.target_file_size * 2 };
+    let fits = |run: &&TableShape<'_>| {
         let fits = !run.busy && sum + run.len <= limit && (sum == 0 || run.len <= sum * 2 + bounds.small_run);
         sum += run.len;
         fits
@@ -377,7 +381,7 @@ fn pick_level0(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets, scor
 }
 
 /// Merges neighbouring runs of level 0 into one.
-fn within_level0(runs: &[RunShape<'_>], reason: Reason, score: u64) -> Task {
+fn within_level0(runs: &[TableShape<'_>], reason: Reason, score: u64) -> Task {
     let (min, max) = hull(runs).unwrap_or_default();
     Task {
         reason,
@@ -403,7 +407,7 @@ fn downwards(
     reason: Reason,
     score: u64,
     from: u8,
-    inputs: &[RunShape<'_>],
+    inputs: &[TableShape<'_>],
 ) -> Option<Task> {
     let to = if from == 0 { targets.base } else { from + 1 };
     let (mut min, mut max) = hull(inputs)?;
@@ -434,20 +438,20 @@ fn downwards(
 }
 
 /// Whether no two of the runs have a key between them in common.
-fn apart(runs: &[RunShape<'_>]) -> bool {
+fn apart(runs: &[TableShape<'_>]) -> bool {
     let mut fences: Vec<_> = runs.iter().map(|run| (run.min_key, run.max_key)).collect();
     fences.sort_unstable();
     fences.windows(2).all(|pair| pair[0].1 < pair[1].0)
 }
 
-/// Whether moving a segment is as good as rewriting it: it has most of its file to itself, is not much longer
+/// Whether moving a table is as good as rewriting it: it has most of its file to itself, is not much longer
 /// than outputs are, has little to drop, and does not make the next merge dear.
 fn is_movable(
     shape: &FamilyShape<'_>,
     bounds: &Bounds,
     targets: &Targets,
     to: u8,
-    run: &RunShape<'_>,
+    run: &TableShape<'_>,
 ) -> bool {
     let grandparents =
         if to < targets.bottom { shape.overlapping(to + 1, run.min_key, run.max_key) } else { &[] };
@@ -492,12 +496,12 @@ fn pick_level(
     None
 }
 
-/// A segment dense in tombstones: merged downwards, at the bottom rewritten once all its tombstones may go.
+/// A table dense in tombstones: merged downwards, at the bottom rewritten once all its tombstones may go.
 fn pick_tombstones(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets) -> Option<Task> {
     if bounds.tombstone_density == 0 {
         return None;
     }
-    let dense = |run: &RunShape<'_>| {
+    let dense = |run: &TableShape<'_>| {
         !run.busy
             && run.tombstones > 0
             && run.entries >= bounds.tombstone_min_entries
@@ -527,7 +531,7 @@ fn pick_tombstones(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets) 
     None
 }
 
-/// A segment a quarter of whose versions nobody can see any more.
+/// A table a quarter of whose versions nobody can see any more.
 fn pick_dead_versions(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> {
     (1..=shape.levels.len() as u8).find_map(|level| {
         shape.level(level).iter().find_map(|run| {
@@ -539,13 +543,13 @@ fn pick_dead_versions(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> 
     })
 }
 
-/// A segment half of whose entries have expired: merged downwards, at the bottom rewritten once all that expired
+/// A table half of whose entries have expired: merged downwards, at the bottom rewritten once all that expired
 /// may go.
 fn pick_expired(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> {
     if bounds.expired_at == 0 {
         return None;
     }
-    let expired = |run: &RunShape<'_>| {
+    let expired = |run: &TableShape<'_>| {
         let entries = run.expiry.map_or(0, |expiry| expiry.expired_at(bounds.expired_at));
         !run.busy && entries > 0 && entries * 2 >= run.entries
     };
@@ -571,16 +575,16 @@ fn pick_expired(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> {
     })
 }
 
-/// Rewrites one segment in its level, if everything that could go may go.
+/// Rewrites one table in its level, if everything that could go may go.
 fn in_place(
     shape: &FamilyShape<'_>,
     bounds: &Bounds,
     level: u8,
-    run: &RunShape<'_>,
+    run: &TableShape<'_>,
     reason: Reason,
     score: u64,
 ) -> Option<Task> {
-    if run.max_seq > bounds.floor || shape.output_is_taken(level, run.min_key, run.max_key) {
+    if run.max_seq > bounds.oldest_snapshot || shape.output_is_taken(level, run.min_key, run.max_key) {
         return None;
     }
     Some(Task {

@@ -1,4 +1,4 @@
-//! The picker by pictures: shapes as text, what is picked below; and at random: tasks that run at the same time
+//! The picker by printed shapes: shapes as text, what is picked below; and at random: tasks that run at the same time
 //! stay apart, levels stay sorted, and picking comes to an end.
 
 use std::fmt::Write;
@@ -9,8 +9,8 @@ use rand::{Rng, SeedableRng};
 
 use crate::table::Expiries;
 
-use super::claims::Output;
-use super::picker::{debt, pick, Bounds, FamilyShape, RunShape, Task};
+use super::picker::{debt, pick, Bounds, FamilyShape, TableShape, Task};
+use crate::version::reservations::Output;
 
 fn bounds() -> Bounds {
     Bounds {
@@ -22,14 +22,14 @@ fn bounds() -> Bounds {
         min_levels: 1,
         tombstone_density: 0,
         tombstone_min_entries: 10,
-        floor: 1000,
+        oldest_snapshot: 1000,
         expired_at: 0,
     }
 }
 
 /// A shape from lines such as `L0 9:a-f=30 8:b-c=2!` (file, least and greatest key, bytes; `!` held by a job,
-/// `t5` tombstones, `v50` dead versions, `e60` entries that expire from second 50 to 150, `s` standing in a much longer file), `cursor L5 m`, `output L6 a-f`.
-/// Each segment has 100 entries.
+/// `t5` tombstones, `v50` dead versions, `e60` entries that expire from second 50 to 150, `s` standing in a much longer
+/// file), `cursor L5 m`, `output L6 a-f`. Each table has 100 entries.
 fn shape(text: &str) -> FamilyShape<'_> {
     let mut shape = FamilyShape::default();
     let mut cursors = Vec::new();
@@ -61,7 +61,7 @@ fn shape(text: &str) -> FamilyShape<'_> {
                             flags[at..].find(|c: char| !c.is_ascii_digit()).map_or(flags.len(), |e| at + e);
                         flags[at..end].parse::<u64>().ok()
                     };
-                    RunShape {
+                    TableShape {
                         file: file.parse().unwrap(),
                         len,
                         file_len: if flags.contains('s') { len * 10 } else { len },
@@ -160,13 +160,16 @@ fn level_0_beside_running_jobs() {
             "L0 6:a-f=9 5:a-f=9 4:a-b=8 3:a-c=10! 2:a-f=10!\nL6 7:a-k=50!",
             // The base is held.
             "L0 6:a-f=9 5:a-f=9 4:a-b=8 3:a-c=8\nL6 7:a-k=50!",
-            // Nobody holds a segment, but a job puts one there.
+            // Nobody holds a table, but a job puts one there.
             "L0 6:a-f=9 5:a-f=9 4:a-b=8 3:a-c=8\noutput L6 f-k",
             "L0 6:a-f=9 5:a-f=9 4:a-b=8 3:a-c=8\noutput L6 g-k",
             // A flush holds the newest run.
             "L0 6:a-f=9! 5:a-f=9 4:a-b=8 3:a-c=8 2:a-c=8",
             // Nothing can be done.
             "L0 6:a-f=9 5:a-f=9! 4:a-b=8 3:a-c=8!",
+            // Long runs wait, as long as they are few; before they stop writers they merge too.
+            "L0 8:a-f=30 7:a-f=30 6:a-f=30 5:a-f=30!\nL6 4:a-k=50!",
+            "L0 9:a-f=30 8:a-f=30 7:a-f=30 6:a-f=30 5:a-f=30!\nL6 4:a-k=50!",
         ],
         expect![[r#"
             L0 6:a-f=9 5:a-f=9 4:a-b=8 3:a-c=10! 2:a-f=10! | L6 7:a-k=50!
@@ -181,6 +184,10 @@ fn level_0_beside_running_jobs() {
                 Level0 1000: merge L0 [5, 4, 3, 2] to L6 [a..f]
             L0 6:a-f=9 5:a-f=9! 4:a-b=8 3:a-c=8!
                 nothing
+            L0 8:a-f=30 7:a-f=30 6:a-f=30 5:a-f=30! | L6 4:a-k=50!
+                nothing
+            L0 9:a-f=30 8:a-f=30 7:a-f=30 6:a-f=30 5:a-f=30! | L6 4:a-k=50!
+                Level0Waiting 1200: merge L0 [9, 8, 7, 6] to L0 [a..f]
         "#]],
     );
 }
@@ -232,9 +239,9 @@ fn levels() {
 }
 
 #[test]
-fn segments_half_of_which_has_expired() {
+fn tables_half_of_which_has_expired() {
     let half = Bounds { expired_at: 100, ..bounds() };
-    let early = Bounds { floor: 400, ..half.clone() };
+    let early = Bounds { oldest_snapshot: 400, ..half.clone() };
     let cases = [
         "L0 2:a-f=10e100",
         "L5 2:a-f=5e100\nL6 3:a-k=120",
@@ -279,7 +286,7 @@ fn segments_half_of_which_has_expired() {
 #[test]
 fn tombstones_and_dead_versions() {
     let dense = Bounds { tombstone_density: 2000, ..bounds() };
-    let early = Bounds { floor: 400, ..dense.clone() };
+    let early = Bounds { oldest_snapshot: 400, ..dense.clone() };
     let cases = [
         "L0 2:a-f=10t20\nL6 3:a-k=50",
         "L5 2:a-f=5t20\nL6 3:a-k=120",
@@ -369,7 +376,7 @@ fn targets_follow_the_bottom() {
     .assert_eq(&out);
 }
 
-/// A segment of the simulation.
+/// A table of the simulation.
 #[derive(Clone, Debug)]
 struct Sim {
     file: u64,
@@ -388,8 +395,8 @@ impl Sim {
         Sim { file, generation, keys, min, max, entries }
     }
 
-    fn shape(&self, busy: bool) -> RunShape<'_> {
-        RunShape {
+    fn shape(&self, busy: bool) -> TableShape<'_> {
+        TableShape {
             file: self.file,
             len: self.entries * 10,
             file_len: self.entries * 10,

@@ -10,27 +10,27 @@ use crate::cache::{BlockCache, FileCache};
 use crate::error::Result;
 use crate::flush::{flush, small_runs_bound, FlushInput, FlushSource};
 use crate::io::faulty::FaultyDisk;
-use crate::iter::{LiveSnapshots, RawSource, Source};
+use crate::iter::{InternalIterator, LiveSnapshots, VersionIterator};
 use crate::options::{FamilyOptions, Options};
 use crate::table::hash_key;
-use crate::types::{Entry, FamilyId, GenerationId, Kind, Seq, Tally, MAX_SEQ};
-use crate::version::{Edit, LevelSource, OpenFor, VersionSet};
+use crate::types::{Entry, FamilyId, Kind, MemtableId, RowCount, Seq, MAX_SEQ};
+use crate::version::{Edit, LevelIterator, OpenFor, VersionSet};
 
-use super::claims::Claims;
 use super::job::{compact, pick_sparse, rewrite_sparse, JobContext};
-use super::vec_source::{VecSource, Version};
+use crate::iter::vec_iterator::{OwnedVersion, VecVersionIterator};
+use crate::version::reservations::CompactionReservations;
 
 pub(crate) const DIR: &str = "/db";
 
-/// A generation in vectors.
+/// A memtable in vectors.
 #[derive(Clone, Default)]
-pub(crate) struct VecGeneration {
-    pub id: GenerationId,
-    pub families: BTreeMap<FamilyId, Vec<Version>>,
+pub(crate) struct VecMemtable {
+    pub id: MemtableId,
+    pub families: BTreeMap<FamilyId, Vec<OwnedVersion>>,
 }
 
-impl FlushSource for VecGeneration {
-    fn id(&self) -> GenerationId {
+impl FlushSource for VecMemtable {
+    fn id(&self) -> MemtableId {
         self.id
     }
     fn families(&self) -> Vec<FamilyId> {
@@ -39,12 +39,12 @@ impl FlushSource for VecGeneration {
     fn bytes(&self, family: FamilyId) -> u64 {
         self.families.get(&family).into_iter().flatten().map(|v| (v.0.len() + v.3.len()) as u64).sum()
     }
-    fn tally(&self, _: FamilyId) -> Tally {
-        Tally::ZERO
+    fn row_count(&self, _: FamilyId) -> RowCount {
+        RowCount::ZERO
     }
 
-    fn raw_source(&self, family: FamilyId) -> Option<Box<dyn RawSource + '_>> {
-        Some(Box::new(VecSource::new(self.families.get(&family)?.clone())))
+    fn version_iter(&self, family: FamilyId) -> Option<Box<dyn VersionIterator + '_>> {
+        Some(Box::new(VecVersionIterator::new(self.families.get(&family)?.clone())))
     }
 }
 
@@ -56,10 +56,10 @@ pub(crate) struct TestStore {
     pub options: Options,
     pub family_options: FamilyOptions,
     pub versions: VersionSet,
-    pub claims: Arc<Claims>,
-    /// The active generation and the sealed ones behind it, oldest first.
-    pub active: VecGeneration,
-    pub sealed: Vec<VecGeneration>,
+    pub reservations: Arc<CompactionReservations>,
+    /// The active memtable and the sealed ones behind it, oldest first.
+    pub active: VecMemtable,
+    pub sealed: Vec<VecMemtable>,
     pub seq: Seq,
     pub live: Vec<Seq>,
     pub dropped: BTreeSet<FamilyId>,
@@ -94,8 +94,8 @@ impl TestStore {
                 ..FamilyOptions::default()
             },
             versions,
-            claims: Claims::new(),
-            active: VecGeneration { id: 1, ..VecGeneration::default() },
+            reservations: CompactionReservations::new(),
+            active: VecMemtable { id: 1, ..VecMemtable::default() },
             sealed: Vec::new(),
             seq: 0,
             live: Vec::new(),
@@ -123,11 +123,11 @@ impl TestStore {
         let mut held = self.live.clone();
         held.sort_unstable();
         held.dedup();
-        LiveSnapshots { claim: self.seq, held, ..LiveSnapshots::default() }
+        LiveSnapshots { scan_bound: self.seq, held, ..LiveSnapshots::default() }
     }
 
     pub fn seal(&mut self) {
-        let next = VecGeneration { id: self.active.id + 1, ..VecGeneration::default() };
+        let next = VecMemtable { id: self.active.id + 1, ..VecMemtable::default() };
         self.sealed.push(std::mem::replace(&mut self.active, next));
     }
 
@@ -135,15 +135,15 @@ impl TestStore {
         |id| (!self.dropped.contains(&id)).then(|| self.family_options.clone())
     }
 
-    /// Flushes the `count` oldest sealed generations.
+    /// Flushes the `count` oldest sealed memtables.
     pub fn flush(&mut self, count: usize) -> Result<()> {
-        let generations: Vec<&dyn FlushSource> =
+        let memtables: Vec<&dyn FlushSource> =
             self.sealed[..count].iter().map(|g| g as &dyn FlushSource).collect();
         let live = self.snapshots();
         let flushed = flush(&FlushInput {
             versions: &self.versions,
-            claims: &self.claims,
-            generations: &generations,
+            reservations: &self.reservations,
+            memtables: &memtables,
             oldest: true,
             small_runs: small_runs_bound(&self.options),
             live: &live,
@@ -158,8 +158,14 @@ impl TestStore {
     /// Picks and runs one compaction; what it was.
     pub fn compact(&mut self) -> Result<Option<String>> {
         let live = self.snapshots();
-        let picked =
-            super::pick(&self.claims, &self.versions, &self.options, None, &self.family(), (live.floor(), 0));
+        let picked = super::pick(
+            &self.reservations,
+            &self.versions,
+            &self.options,
+            None,
+            &self.family(),
+            (live.oldest_snapshot(), 0),
+        );
         let Some(picked) = picked else { return Ok(None) };
         let stop = || self.stop.load(Ordering::Relaxed);
         let context = JobContext { versions: &self.versions, live: &live, stop: &stop, pace: &|_| () };
@@ -178,7 +184,8 @@ impl TestStore {
     /// Rewrites one sparse file; whether there was one.
     pub fn rewrite_sparse(&mut self) -> Result<bool> {
         let live = self.snapshots();
-        let Some(task) = pick_sparse(&self.claims, &self.versions, &self.versions.sparse_files()) else {
+        let Some(task) = pick_sparse(&self.reservations, &self.versions, &self.versions.sparse_files())
+        else {
             return Ok(false);
         };
         let stop = || self.stop.load(Ordering::Relaxed);
@@ -211,8 +218,8 @@ impl TestStore {
             let value = (!entry.kind.is_tombstone()).then(|| entry.value.to_vec());
             seen.entry(key.to_vec()).or_insert(value);
         };
-        for generation in std::iter::once(&self.active).chain(self.sealed.iter().rev()) {
-            let mut entries = generation.families.get(&family).cloned().unwrap_or_default();
+        for memtable in std::iter::once(&self.active).chain(self.sealed.iter().rev()) {
+            let mut entries = memtable.families.get(&family).cloned().unwrap_or_default();
             entries.sort_by(|a, b| (&a.0, b.1).cmp(&(&b.0, a.1)));
             for (key, seq, kind, value) in entries.iter().filter(|e| e.1 <= snapshot) {
                 meet(key, Entry { seq: *seq, kind: *kind, value });
@@ -220,21 +227,23 @@ impl TestStore {
         }
         let version = self.versions.current();
         if let Some(levels) = version.family(family) {
-            let mut sources: Vec<Box<dyn Source>> = Vec::new();
-            sources.extend(levels.l0.iter().map(|run| Box::new(run.source(snapshot)) as Box<dyn Source>));
+            let mut iterators: Vec<Box<dyn InternalIterator>> = Vec::new();
+            iterators.extend(
+                levels.l0.iter().map(|run| Box::new(run.iter(snapshot)) as Box<dyn InternalIterator>),
+            );
             for level in &levels.levels {
-                sources.push(Box::new(LevelSource::new(Arc::clone(level), snapshot)));
+                iterators.push(Box::new(LevelIterator::new(Arc::clone(level), snapshot)));
             }
-            for source in &mut sources {
+            for iter in &mut iterators {
                 let mut last: Option<Vec<u8>> = None;
-                if backwards { source.seek_to_last() } else { source.seek_to_first() }.unwrap();
-                while source.valid() {
+                if backwards { iter.seek_to_last() } else { iter.seek_to_first() }.unwrap();
+                while iter.valid() {
                     if let Some(last) = &last {
-                        assert!(if backwards { source.key() < &last[..] } else { source.key() > &last[..] });
+                        assert!(if backwards { iter.key() < &last[..] } else { iter.key() > &last[..] });
                     }
-                    last = Some(source.key().to_vec());
-                    meet(source.key(), source.entry());
-                    if backwards { source.prev() } else { source.next() }.unwrap();
+                    last = Some(iter.key().to_vec());
+                    meet(iter.key(), iter.entry());
+                    if backwards { iter.prev() } else { iter.next() }.unwrap();
                 }
             }
         }

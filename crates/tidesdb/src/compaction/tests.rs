@@ -74,7 +74,7 @@ fn every_live_snapshot_reads_the_same_before_and_after_flush_and_compaction() {
                     store.check(&what);
                 }
             }
-            assert!(store.claims.is_empty());
+            assert!(store.reservations.is_empty());
         }
 
         // At rest: nothing is due, nothing is left over, old versions are gone.
@@ -127,7 +127,7 @@ fn a_stopped_job_leaves_nothing_behind() {
     assert!(store.flush(1).is_err());
     store.versions.delete_obsolete().unwrap();
     assert_eq!(store.disk.files(), files);
-    assert!(store.claims.is_empty());
+    assert!(store.reservations.is_empty());
     store.stop.store(false, std::sync::atomic::Ordering::Relaxed);
     store.flush(1).unwrap();
     while store.compact().unwrap().is_some() {}

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use crate::db::memtables::{Sealed, Stuck};
-use crate::db::view::Layer;
+use crate::db::view::Flushable;
 use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::flush::{self, FlushInput, FlushSource};
-use crate::iter::RawSource;
-use crate::memtable::Generation;
+use crate::iter::VersionIterator;
+use crate::memtable::Memtable;
 use crate::options::LogLevel;
-use crate::types::{FamilyId, GenerationId, Seq, Tally, DICTIONARY};
+use crate::types::{FamilyId, MemtableId, RowCount, Seq, DICTIONARY};
 use crate::version::Edit;
 
 /// First and longest pause after a failed flush or compaction.
@@ -34,12 +34,12 @@ pub struct Background {
 
 /// Tells the compaction threads that the shape of a family changed.
 #[derive(Debug, Default)]
-pub(crate) struct Attention {
+pub(crate) struct WorkSignal {
     changes: Mutex<u64>,
     changed: Condvar,
 }
 
-impl Attention {
+impl WorkSignal {
     /// Something changed.
     pub(crate) fn call(&self) {
         *self.changes.lock() += 1;
@@ -84,8 +84,8 @@ impl Background {
         store.closing.store(true, Ordering::Release);
         store.memtables.state.lock().closing = true;
         store.memtables.changed.notify_all();
-        store.attention.call();
-        store.low_counters.wake();
+        store.work_signal.call();
+        store.counter_refill.wake();
         for thread in self.threads.lock().drain(..) {
             // A thread that panicked has aborted the process.
             let _ = thread.join();
@@ -122,20 +122,22 @@ impl Store {
                 return;
             }
             self.stats.flushing.store(1, Ordering::Relaxed);
-            let memtables = sealed.iter().take_while(|sealed| sealed.layer.memtable().is_some()).count();
-            let result = match &sealed[0].layer {
-                Layer::Runs(runs) => self.install_runs(runs),
-                Layer::Memtable(_) => self.flush_sealed(&sealed[..memtables]),
+            let memtables = sealed.iter().take_while(|sealed| sealed.flushable.memtable().is_some()).count();
+            let result = match &sealed[0].flushable {
+                Flushable::Runs(runs) => self.install_runs(runs),
+                Flushable::Memtable(_) => self.flush_sealed(&sealed[..memtables]),
             };
             self.stats.flushing.store(0, Ordering::Relaxed);
             match result {
                 Ok(()) => {
                     pause = RETRY.0;
                     drop(sealed);
-                    self.heap.give_back();
+                    self.heap_trim.trim();
                 }
                 Err(error) => {
                     self.log(LogLevel::Error, &format!("flush failed, will be tried again: {error}"));
+                    // What it wrote would be in the way of the next attempt where space is short.
+                    self.unlink_unused();
                     let mut state = self.memtables.state.lock();
                     state.stuck = Some(Stuck::of(&error));
                     self.memtables.changed.notify_all();
@@ -154,15 +156,15 @@ impl Store {
     /// Writes sealed memtables, oldest first, to one file and makes it part of the version.
     fn flush_sealed(&self, sealed: &[Sealed]) -> Result<()> {
         let Some(last) = sealed.last() else { return Ok(()) };
-        self.pipeline.help_until(last.last_seq, self.snapshots.floor());
-        let snapshots = self.live_snapshots(self.pipeline.frontier());
+        self.pipeline.help_until(last.last_seq, self.snapshots.oldest_snapshot());
+        let snapshots = self.live_snapshots(self.pipeline.visible_seq());
         let begun = Instant::now();
-        let memtables: Vec<FlushedMemtable<'_>> = generations_of(sealed).map(FlushedMemtable::new).collect();
-        let generations: Vec<&dyn FlushSource> = memtables.iter().map(|m| m as &dyn FlushSource).collect();
+        let memtables: Vec<FlushedMemtable<'_>> = memtables_of(sealed).map(FlushedMemtable::new).collect();
+        let memtables: Vec<&dyn FlushSource> = memtables.iter().map(|m| m as &dyn FlushSource).collect();
         let flushed = flush::flush(&FlushInput {
             versions: &self.versions,
-            claims: &self.claims,
-            generations: &generations,
+            reservations: &self.reservations,
+            memtables: &memtables,
             oldest: true,
             small_runs: flush::small_runs_bound(&self.options),
             live: &snapshots,
@@ -175,8 +177,8 @@ impl Store {
         // Before those who wait for the flush are told: they may look at the counters.
         self.stats.flushes.fetch_add(1, Ordering::Relaxed);
         self.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);
-        self.install_sealed(flushed.edit.clone(), last.layer.id(), last.last_seq)?;
-        let memory: usize = generations_of(sealed).map(|generation| generation.bytes()).sum();
+        self.install_sealed(flushed.edit.clone(), last.flushable.id(), last.last_seq)?;
+        let memory: usize = memtables_of(sealed).map(|memtable| memtable.bytes()).sum();
         if memory >= self.options.write_buffer_size / 8 {
             // A smaller one, sealed early, says how long a file takes, and not a byte.
             self.pressure.flushed(memory as u64, begun.elapsed());
@@ -185,22 +187,22 @@ impl Store {
         Ok(())
     }
 
-    /// Makes what was sealed up to generation `upto`, whose last commit is `last_seq`, part of the version,
-    /// and lets go of the log that it held. All older generations are in the version.
-    pub(crate) fn install_sealed(&self, mut edit: Edit, upto: GenerationId, last_seq: Seq) -> Result<()> {
-        // What the edit makes reachable must be in the log first (`protocols.md` 1.6).
-        let copies = self.relog_undecided(self.memtables_need_from(upto));
+    /// Makes what was sealed up to memtable `upto`, whose last commit is `last_seq`, part of the version,
+    /// and lets go of the log that it held. All older memtables are in the version.
+    pub(crate) fn install_sealed(&self, mut edit: Edit, upto: MemtableId, last_seq: Seq) -> Result<()> {
+        // What the edit makes reachable must be in the log first (`docs/protocols.md` 1.6).
+        let copies = self.relog_prepared(self.memtables_need_from(upto));
         self.wal.sync_all()?;
         self.relogged(&copies);
         edit.last_seq = Some(last_seq);
-        edit.expiry_clock = self.expiry.is_used().then(|| self.expiry_second());
+        edit.expiry_clock = self.ttl_clock.is_used().then(|| self.expiry_second());
         edit.last_generation = Some(upto);
         let needed_from = self.log_needed_from(upto);
         self.release_log(&mut edit, needed_from);
         self.install_with(edit, |generation| generation > upto)?;
         {
             let mut state = self.memtables.state.lock();
-            state.sealed.retain(|sealed| sealed.layer.id() > upto);
+            state.sealed.retain(|sealed| sealed.flushable.id() > upto);
             state.log_from.retain(|&generation, _| generation > upto);
             self.held_log.lock().retain(|&generation, _| generation > upto);
             state.stuck = None;
@@ -221,12 +223,13 @@ impl Store {
             match result {
                 Ok(true) => {
                     pause = RETRY.0;
-                    self.heap.give_back();
+                    self.heap_trim.trim();
                 }
-                Ok(false) => seen = self.attention.wait(seen),
+                Ok(false) => seen = self.work_signal.wait(seen),
                 Err(Error::Interrupted) => {}
                 Err(error) => {
                     self.log(LogLevel::Error, &format!("compaction failed, will be tried again: {error}"));
+                    self.unlink_unused();
                     let begun = Instant::now();
                     while begun.elapsed() < pause && !self.closing.load(Ordering::Acquire) {
                         std::thread::sleep(STEP);
@@ -239,8 +242,8 @@ impl Store {
 }
 
 /// The memtables among what was sealed.
-fn generations_of(sealed: &[Sealed]) -> impl Iterator<Item = &Arc<Generation>> {
-    sealed.iter().filter_map(|sealed| sealed.layer.memtable())
+fn memtables_of(sealed: &[Sealed]) -> impl Iterator<Item = &Arc<Memtable>> {
+    sealed.iter().filter_map(|sealed| sealed.flushable.memtable())
 }
 
 /// Lets threads that serve clients go first.
@@ -254,38 +257,38 @@ fn low_priority() {
 
 /// A sealed memtable as a flush reads it.
 pub(crate) struct FlushedMemtable<'a> {
-    generation: &'a Arc<Generation>,
+    memtable: &'a Arc<Memtable>,
     /// Bytes and entries of all families together: the memtable does not count bytes by family.
     bytes: u64,
     entries: u64,
 }
 
 impl<'a> FlushedMemtable<'a> {
-    pub(crate) fn new(generation: &'a Arc<Generation>) -> FlushedMemtable<'a> {
-        let entries = generation.families().into_iter().map(|family| generation.entries(family)).sum();
-        FlushedMemtable { generation, bytes: generation.bytes() as u64, entries }
+    pub(crate) fn new(memtable: &'a Arc<Memtable>) -> FlushedMemtable<'a> {
+        let entries = memtable.families().into_iter().map(|family| memtable.entries(family)).sum();
+        FlushedMemtable { memtable, bytes: memtable.bytes() as u64, entries }
     }
 }
 
 impl FlushSource for FlushedMemtable<'_> {
-    fn id(&self) -> GenerationId {
-        self.generation.id()
+    fn id(&self) -> MemtableId {
+        self.memtable.id()
     }
 
     fn families(&self) -> Vec<FamilyId> {
-        self.generation.families()
+        self.memtable.families()
     }
 
     fn bytes(&self, family: FamilyId) -> u64 {
-        self.bytes.saturating_mul(self.generation.entries(family)) / self.entries.max(1)
+        self.bytes.saturating_mul(self.memtable.entries(family)) / self.entries.max(1)
     }
 
-    fn tally(&self, family: FamilyId) -> Tally {
-        self.generation.tally(family)
+    fn row_count(&self, family: FamilyId) -> RowCount {
+        self.memtable.row_count(family)
     }
 
-    fn raw_source(&self, family: FamilyId) -> Option<Box<dyn RawSource + '_>> {
-        let source = self.generation.raw_source(family)?;
-        Some(Box::new(source))
+    fn version_iter(&self, family: FamilyId) -> Option<Box<dyn VersionIterator + '_>> {
+        let iter = self.memtable.version_iter(family)?;
+        Some(Box::new(iter))
     }
 }

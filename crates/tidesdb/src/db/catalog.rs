@@ -276,7 +276,7 @@ impl Ddl {
 
     /// Keeps snapshots that are older than the group out of the family, as if the group had made it: what it
     /// holds is to be read by another definition, or was filled while they were taken.
-    pub fn renew(&mut self, name: &[u8]) -> Result<()> {
+    pub fn bump(&mut self, name: &[u8]) -> Result<()> {
         let mut planned = self.existing(name)?;
         planned.reborn = true;
         self.names.insert(name.to_vec(), Some(planned));
@@ -368,7 +368,7 @@ impl Ddl {
                         store.catalog.rename(family, name);
                     }
                     if planned.reborn {
-                        family.set_birth(seq);
+                        family.set_created_seq(seq);
                     }
                     family.set_record(&planned.entry.record);
                     family.set_options(planned.entry.options.clone());
@@ -390,7 +390,7 @@ impl Ddl {
             let dropped_families = self.dropped.iter().map(|family| family.id()).collect();
             if let Err(error) = store.install(Edit { dropped_families, ..Edit::default() }) {
                 // The log's record was the commit point: the families are gone, whatever the manifest
-                // says, and the next opening takes their segments out of it.
+                // says, and the next opening takes their tables out of it.
                 store.log(
                     LogLevel::Warn,
                     &format!("space of dropped families stays until a restart: {error}"),

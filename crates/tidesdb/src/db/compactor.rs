@@ -1,6 +1,7 @@
 //! Running compactions: what the picker chose, or, for OPTIMIZE, everything of a family.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -14,40 +15,52 @@ use crate::db::family::Family;
 use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::options::FamilyOptions;
-use crate::types::{FamilyId, DICTIONARY};
-use crate::version::{FamilyLevels, Run};
+use crate::types::{FamilyId, FileNo, MemtableId, DICTIONARY};
+use crate::version::{FamilyLevels, TableHandle};
 
 /// Pause before a manual compaction looks again whether others have left its family.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
-/// How long a family whose merge failed is passed over.
+/// How long a family whose merge failed, or a file whose rewrite failed, is passed over.
 const SET_ASIDE: Duration = Duration::from_secs(60);
 
-/// Families that merges pass over for a while because one of theirs failed: a damaged file of one does not
-/// keep the others from being merged (`protocols.md` 7.3).
+/// Families that merges pass over for a while because one of theirs failed, and shared files whose rewrite failed: a
+/// damaged file of one does not keep the others from being merged (`docs/protocols.md` 7.3).
 #[derive(Debug, Default)]
-pub(crate) struct SetAside(Mutex<HashMap<FamilyId, Instant>>);
+pub(crate) struct CompactionBackoff {
+    families: Mutex<HashMap<FamilyId, Instant>>,
+    files: Mutex<HashMap<FileNo, Instant>>,
+}
 
-impl SetAside {
+impl CompactionBackoff {
     /// A merge of the family failed; true: not because the disk is full or the store closes, it is set aside.
     fn note(&self, family: FamilyId, error: &Error) -> bool {
-        let aside = !matches!(error, Error::DiskFull(_) | Error::Interrupted);
-        if aside {
-            self.0.lock().insert(family, Instant::now() + SET_ASIDE);
-        }
-        aside
+        note_in(&self.families, family, error)
+    }
+
+    /// The rewrite of a shared file failed.
+    fn note_file(&self, file: FileNo, error: &Error) {
+        note_in(&self.files, file, error);
     }
 
     /// Whether nothing of the family is merged for now.
     pub(crate) fn holds(&self, family: FamilyId) -> bool {
-        let mut until = self.0.lock();
-        let Some(end) = until.get(&family) else { return false };
-        let holds = *end > Instant::now();
-        if !holds {
-            until.remove(&family);
-        }
-        holds
+        self.families.lock().get(&family).is_some_and(|end| *end > Instant::now())
     }
+
+    fn holds_file(&self, file: FileNo) -> bool {
+        self.files.lock().get(&file).is_some_and(|end| *end > Instant::now())
+    }
+}
+
+fn note_in<T: Eq + Hash>(until: &Mutex<HashMap<T, Instant>>, what: T, error: &Error) -> bool {
+    let aside = !matches!(error, Error::DiskFull(_) | Error::Interrupted);
+    if aside {
+        let (mut until, now) = (until.lock(), Instant::now());
+        until.retain(|_, end| *end > now);
+        until.insert(what, now + SET_ASIDE);
+    }
+    aside
 }
 
 impl Store {
@@ -61,13 +74,18 @@ impl Store {
 
     /// Options of a family that merges do not pass over.
     fn options_of_merged(&self, family: FamilyId) -> Option<FamilyOptions> {
-        self.family_options(family).filter(|_| !self.set_aside.holds(family))
+        self.family_options(family).filter(|_| !self.backoff.holds(family))
     }
 
     /// Bytes still to compact.
     pub(crate) fn compaction_debt(&self) -> u64 {
         let version = self.versions.current();
-        compaction::debt(&version, &self.options, &|id| self.options_of_merged(id), self.snapshots.floor())
+        compaction::debt(
+            &version,
+            &self.options,
+            &|id| self.options_of_merged(id),
+            self.snapshots.oldest_snapshot(),
+        )
     }
 
     fn with_context(
@@ -76,8 +94,8 @@ impl Store {
         told: Job<'_>,
         run: impl FnOnce(&JobContext<'_>) -> Result<Compacted>,
     ) -> Result<Compacted> {
-        let frontier = self.pipeline.frontier();
-        let live = self.live_snapshots(frontier);
+        let visible_seq = self.pipeline.visible_seq();
+        let live = self.live_snapshots(visible_seq);
         let stop = || self.closing.load(Relaxed) || interrupted();
         let pace = |bytes| told.tick(bytes);
         let mut result = run(&JobContext { versions: &self.versions, live: &live, stop: &stop, pace: &pace });
@@ -99,15 +117,15 @@ impl Store {
         if self.wal.failed().is_some() {
             return Ok(false);
         }
-        let floor = self.refresh_floor();
+        let oldest_snapshot = self.refresh_oldest_snapshot();
         let options = |id| self.options_of_merged(id);
         let picked = compaction::pick(
-            &self.claims,
+            &self.reservations,
             &self.versions,
             &self.options,
             None,
             &options,
-            (floor, self.expired_at()),
+            (oldest_snapshot, self.expired_at()),
         );
         if let Some(picked) = picked {
             let now = self.versions.disk().now_micros();
@@ -123,7 +141,7 @@ impl Store {
                 )
             });
             let done = done.inspect_err(|error| {
-                if self.set_aside.note(picked.family, error) {
+                if self.backoff.note(picked.family, error) {
                     self.shape_changed();
                 }
             })?;
@@ -133,14 +151,19 @@ impl Store {
             self.after_compaction();
             return Ok(true);
         }
-        let sparse = self.versions.sparse_files();
-        let Some(task) = job::pick_sparse(&self.claims, &self.versions, &sparse) else {
+        let mut sparse = self.versions.sparse_files();
+        // Of a file whose families are all set aside, or dropped a moment ago, nothing would be rewritten.
+        sparse.retain(|file| {
+            !self.backoff.holds_file(file.number) && file.families.iter().any(|&id| options(id).is_some())
+        });
+        let Some(task) = job::pick_sparse(&self.reservations, &self.versions, &sparse) else {
             self.versions.delete_obsolete()?;
             return Ok(false);
         };
         let told = self.history.begin_rewrite(&task.families, self.versions.disk().now_micros());
         let done =
-            self.with_context(&|| false, told, |context| job::rewrite_sparse(context, &task, &options))?;
+            self.with_context(&|| false, told, |context| job::rewrite_sparse(context, &task, &options));
+        let done = done.inspect_err(|error| self.backoff.note_file(task.file, error))?;
         self.account(&done);
         self.install(done.edit)?;
         drop(task);
@@ -153,7 +176,7 @@ impl Store {
         self.flush(&|| false)?;
         loop {
             // The threads' jobs may leave more to do.
-            if !self.compact_once()? && self.claims.is_empty() {
+            if !self.compact_once()? && self.reservations.is_empty() {
                 return Ok(());
             }
             std::thread::sleep(BUSY_PAUSE);
@@ -167,16 +190,21 @@ impl Store {
         }
     }
 
-    /// Merges all runs of a family into its last level, and rewrites those of it with entries that have expired;
-    /// when interrupted, what was merged so far stays so.
+    /// Merges all runs of a family that are there now into its last level, and rewrites those of it with entries that
+    /// have expired; when interrupted, what was merged so far stays so.
     pub(crate) fn compact_family(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
         let expired_at = self.expired_at();
+        // Later runs of level 0 are not waited for: under writes there is always one more.
+        let version = self.versions.current();
+        let newest = version.family(family.id()).and_then(|levels| levels.l0.first());
+        let upto = newest.map_or(0, |run| run.generation);
+        drop(version);
         loop {
             family.check_live()?;
-            let picked = self.claims.with(&self.versions, |version, claims| {
+            let picked = self.reservations.with(&self.versions, |version, reservations| {
                 let levels = version.family(family.id())?;
-                let from = first_level(levels)?;
-                if claims.held(family.id()).next().is_some() {
+                let from = first_level(levels, upto)?;
+                if reservations.held(family.id()).next().is_some() {
                     return Some(None);
                 }
                 let deepest = levels.levels.len().max(1) as u8;
@@ -184,12 +212,12 @@ impl Store {
                     in_last_level(levels, deepest, expired_at)?
                 } else {
                     let below = |level: &u8| levels.level(*level).is_some();
-                    whole_level(levels, from, (from + 1..=deepest).find(below).unwrap_or(deepest))
+                    whole_level(levels, upto, from, (from + 1..=deepest).find(below).unwrap_or(deepest))
                 };
-                let claim = claims.claim(family.id(), task.held());
-                Some(Some((version.clone(), task, claim)))
+                let reservation = reservations.reserve(family.id(), task.held());
+                Some(Some((version.clone(), task, reservation)))
             });
-            let (version, task, claim) = match picked {
+            let (version, task, reservation) = match picked {
                 None => return Ok(()),
                 Some(None) => {
                     if self.closing.load(Relaxed) || interrupted() {
@@ -209,57 +237,68 @@ impl Store {
             let done = done.inspect_err(|_| self.after_compaction())?;
             self.account(&done);
             self.install(done.edit)?;
-            drop(claim);
+            drop(reservation);
             self.after_compaction();
         }
     }
 }
 
-/// The uppermost level with segments.
-fn first_level(levels: &FamilyLevels) -> Option<u8> {
-    levels.runs().map(|(level, _)| level).min()
+/// The tables but those of level 0 behind generation `upto`.
+fn tables_upto(levels: &FamilyLevels, upto: MemtableId) -> impl Iterator<Item = (u8, &TableHandle)> {
+    levels.tables().filter(move |(level, table)| *level > 0 || table.generation <= upto)
 }
 
-/// The rewrite of a run of the last level with entries that have expired; it has none behind that.
+/// The uppermost level with tables.
+fn first_level(levels: &FamilyLevels, upto: MemtableId) -> Option<u8> {
+    tables_upto(levels, upto).map(|(level, _)| level).min()
+}
+
+/// The rewrite of a table of the last level with entries that have expired; it has none behind that.
 fn in_last_level(levels: &FamilyLevels, level: u8, expired_at: u64) -> Option<Task> {
-    let has_expired = |run: &&Run| run.meta().expiry.is_some_and(|expiry| expiry.oldest <= expired_at);
-    let run = levels.level(level)?.runs().iter().find(has_expired)?;
+    let has_expired =
+        |table: &&TableHandle| table.meta().expiry.is_some_and(|expiry| expiry.oldest <= expired_at);
+    let table = levels.level(level)?.tables().iter().find(has_expired)?;
     Some(Task {
         reason: Reason::Manual,
         score: 0,
         from: level,
         to: level,
-        inputs: vec![run.file.number()],
+        inputs: vec![table.file.number()],
         overlaps: Vec::new(),
-        min_key: run.meta().min_key.clone(),
-        max_key: run.meta().max_key.clone(),
+        min_key: table.meta().min_key.clone(),
+        max_key: table.meta().max_key.clone(),
         moves: false,
         cursor: None,
-        bytes: run.meta().len,
+        bytes: table.meta().len,
     })
 }
 
-/// The merge of a whole level into a deeper one.
-fn whole_level(levels: &FamilyLevels, from: u8, to: u8) -> Task {
-    let runs: Vec<&Run> = levels.runs().filter(|(level, _)| *level == from).map(|(_, run)| run).collect();
-    let least = |runs: &[&Run]| runs.iter().map(|run| run.meta().min_key.clone()).min().unwrap_or_default();
-    let most = |runs: &[&Run]| runs.iter().map(|run| run.meta().max_key.clone()).max().unwrap_or_default();
-    let (min_key, max_key) = (least(&runs), most(&runs));
-    let overlaps: Vec<&Run> = levels
+/// The merge of a whole level into a deeper one; of level 0 the tables up to generation `upto`, which are the oldest.
+fn whole_level(levels: &FamilyLevels, upto: MemtableId, from: u8, to: u8) -> Task {
+    let of_level = tables_upto(levels, upto).filter(|(level, _)| *level == from);
+    let tables: Vec<&TableHandle> = of_level.map(|(_, table)| table).collect();
+    let least = |tables: &[&TableHandle]| {
+        tables.iter().map(|table| table.meta().min_key.clone()).min().unwrap_or_default()
+    };
+    let most = |tables: &[&TableHandle]| {
+        tables.iter().map(|table| table.meta().max_key.clone()).max().unwrap_or_default()
+    };
+    let (min_key, max_key) = (least(&tables), most(&tables));
+    let overlaps: Vec<&TableHandle> = levels
         .level(to)
         .map_or_else(Vec::new, |level| level.overlapping(&min_key, &max_key).iter().collect());
-    let all: Vec<&Run> = runs.iter().chain(&overlaps).copied().collect();
+    let all: Vec<&TableHandle> = tables.iter().chain(&overlaps).copied().collect();
     Task {
         reason: Reason::Manual,
         score: 0,
         from,
         to,
-        inputs: runs.iter().map(|run| run.file.number()).collect(),
-        overlaps: overlaps.iter().map(|run| run.file.number()).collect(),
+        inputs: tables.iter().map(|table| table.file.number()).collect(),
+        overlaps: overlaps.iter().map(|table| table.file.number()).collect(),
         min_key: least(&all),
         max_key: most(&all),
         moves: false,
         cursor: None,
-        bytes: all.iter().map(|run| run.meta().len).sum(),
+        bytes: all.iter().map(|table| table.meta().len).sum(),
     }
 }

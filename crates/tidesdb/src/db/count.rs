@@ -10,11 +10,11 @@ use crate::db::family::Family;
 use crate::db::{Db, Store};
 use crate::error::{Error, Result};
 use crate::txn::cursor::Scan;
-use crate::txn::snapshot::Slot;
-use crate::txn::transaction::Mood;
-use crate::types::{FamilyId, Tally};
+use crate::txn::snapshot::SnapshotSlot;
+use crate::txn::transaction::TransactionOptions;
+use crate::types::{FamilyId, RowCount};
 use crate::version::Edit;
-use crate::wal::Patience;
+use crate::wal::WaitLimit;
 
 /// Rows that the scan asks for at a time, and after how many batches it looks at an interruption.
 const BATCH: u32 = 32;
@@ -24,21 +24,21 @@ impl Db {
     /// Reads all keys of the family at one moment, until `interrupted` answers true: `Error::Interrupted`. The
     /// family's count is right when this returns, and stays so; the number is that of the moment. Nothing is
     /// written when the count was right. For families of an earlier build's store, which are not counted, and
-    /// for mistakes in what writers say ([`crate::txn::transaction::Change::neutral`]).
+    /// for mistakes in what writers say ([`crate::txn::transaction::Change::count_unchanged`]).
     pub fn count_rows(&self, family: &Arc<Family>, interrupted: &dyn Fn() -> bool) -> Result<u64> {
         let store = self.store();
         store.check_writable()?;
         family.check_live()?;
         // A second scan would correct by what the first one does, too.
         let _alone = loop {
-            match family.counting.try_lock_for(Patience::STEP) {
+            match family.counting.try_lock_for(WaitLimit::STEP) {
                 Some(alone) => break alone,
                 None if interrupted() => return Err(Error::Interrupted),
                 None => {}
             }
         };
         let mut txn = self.transaction();
-        txn.begin(Mood::default())?;
+        txn.begin(TransactionOptions::default())?;
         let before = txn.take_counted_snapshot(family.id())?;
         let mut rows = 0u64;
         let mut cursor = self.cursor(family);
@@ -54,10 +54,10 @@ impl Db {
         }
         drop(cursor);
         txn.rollback()?;
-        let correction = before.distance(Tally { rows: rows as i64, doubt: 0 });
-        if correction != Tally::ZERO {
+        let correction = before.distance(RowCount { rows: rows as i64, uncounted: 0 });
+        if correction != RowCount::ZERO {
             family.check_live()?;
-            store.install(Edit { tallies: vec![(family.id(), correction)], ..Edit::default() })?;
+            store.install(Edit { row_counts: vec![(family.id(), correction)], ..Edit::default() })?;
         }
         Ok(rows)
     }
@@ -65,9 +65,9 @@ impl Db {
 
 impl Store {
     /// A snapshot behind everything that is ordered, which is all in memtables then, and a family's count there.
-    pub(crate) fn take_counted_snapshot(&self, family: FamilyId) -> Result<(Slot, Tally)> {
+    pub(crate) fn take_counted_snapshot(&self, family: FamilyId) -> Result<(SnapshotSlot, RowCount)> {
         self.pipeline.between_commits(|last| {
-            self.pipeline.help_until(last, self.snapshots.floor());
+            self.pipeline.help_until(last, self.snapshots.oldest_snapshot());
             let slot = self.take_snapshot()?;
             if slot.seq() != last {
                 // After a failure of the log it is what is known to be written.
@@ -75,7 +75,7 @@ impl Store {
                 self.wal_alive()?;
                 return Err(Error::InvalidArgument("the snapshot is not at the last commit".into()));
             }
-            Ok((slot, self.view().tally(family)))
+            Ok((slot, self.view().row_count(family)))
         })
     }
 }

@@ -1,5 +1,5 @@
 //! Counters: values that are never handed out twice. A ceiling is durable before a value at or above the
-//! last one is given out (`protocols.md` 6.3). Ceilings of a counter reach the log in the order in which they
+//! last one is given out (`docs/protocols.md` 6.3). Ceilings of a counter reach the log in the order in which they
 //! grow: who writes one holds the counter's lock in `Family::ceilings`. A background thread reserves the next
 //! block when half of one is gone; values below the ceiling are handed out meanwhile. Who crosses the ceiling all
 //! the same writes one himself, with the counter held.
@@ -19,12 +19,12 @@ use crate::types::{FamilyId, Kind, DICTIONARY, MAX_SEQ};
 
 /// Counters whose next block is to be reserved.
 #[derive(Debug, Default)]
-pub(crate) struct LowCounters {
+pub(crate) struct CounterRefill {
     queue: Mutex<VecDeque<(FamilyId, u32)>>,
     changed: Condvar,
 }
 
-impl LowCounters {
+impl CounterRefill {
     fn push(&self, family: FamilyId, counter: u32) {
         self.queue.lock().push_back((family, counter));
         self.changed.notify_one();
@@ -90,7 +90,7 @@ impl Store {
                 state.next = next;
                 if state.asks_for_more() {
                     drop(slot);
-                    self.low_counters.push(family.id(), counter);
+                    self.counter_refill.push(family.id(), counter);
                 }
                 return Ok(answer);
             }
@@ -139,14 +139,14 @@ impl Store {
     pub(crate) fn counter_loop(&self) {
         loop {
             let (family, counter) = {
-                let mut queue = self.low_counters.queue.lock();
+                let mut queue = self.counter_refill.queue.lock();
                 loop {
                     if self.closing.load(Ordering::Acquire) {
                         return;
                     }
                     match queue.pop_front() {
                         Some(next) => break next,
-                        None => self.low_counters.changed.wait(&mut queue),
+                        None => self.counter_refill.changed.wait(&mut queue),
                     }
                 }
             };

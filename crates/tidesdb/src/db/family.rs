@@ -72,7 +72,7 @@ pub struct Family {
     name: RwLock<Arc<[u8]>>,
     options: RwLock<Arc<FamilyOptions>>,
     record: RwLock<Arc<[u8]>>,
-    birth: AtomicU64,
+    created_seq: AtomicU64,
     dropped: AtomicBool,
     pub(crate) counters: [Mutex<Option<Counter>>; COUNTERS as usize],
     /// Each held by who makes a ceiling of that counter durable; taken before the counter itself.
@@ -87,14 +87,14 @@ impl Family {
         name: &[u8],
         options: FamilyOptions,
         record: &[u8],
-        birth: Seq,
+        created_seq: Seq,
     ) -> Arc<Family> {
         Arc::new(Family {
             id,
             name: RwLock::new(name.into()),
             options: RwLock::new(Arc::new(options)),
             record: RwLock::new(record.into()),
-            birth: AtomicU64::new(birth),
+            created_seq: AtomicU64::new(created_seq),
             dropped: AtomicBool::new(false),
             counters: Default::default(),
             ceilings: Default::default(),
@@ -122,9 +122,9 @@ impl Family {
         self.record.read().clone()
     }
 
-    /// Sequence of the DDL that made it, or gave it a new birth; older snapshots may not read it.
-    pub fn birth(&self) -> Seq {
-        self.birth.load(Ordering::Acquire)
+    /// Sequence of the DDL that made it, or bumped it; older snapshots may not read it.
+    pub fn created_seq(&self) -> Seq {
+        self.created_seq.load(Ordering::Acquire)
     }
 
     /// Whether it was dropped or replaced by a truncation.
@@ -144,8 +144,8 @@ impl Family {
         self.dropped.store(true, Ordering::Release);
     }
 
-    pub(crate) fn set_birth(&self, birth: Seq) {
-        self.birth.store(birth, Ordering::Release);
+    pub(crate) fn set_created_seq(&self, created_seq: Seq) {
+        self.created_seq.store(created_seq, Ordering::Release);
     }
 
     pub(crate) fn set_name(&self, name: &[u8]) {

@@ -1,5 +1,5 @@
 //! The active memtable, the sealed ones, and what holds the log: when to rotate, when writers wait, and
-//! from which log segment on recovery still needs records (`protocols.md` 1.4, 7.1).
+//! from which log segment on recovery still needs records (`docs/protocols.md` 1.4, 7.1).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::db::view::{Layer, ReadView};
+use crate::db::view::{Flushable, ReadView};
 use crate::db::Store;
 use crate::error::{Error, Result};
-use crate::memtable::Generation;
-use crate::types::{GenerationId, Seq};
-use crate::wal::Patience;
+use crate::memtable::Memtable;
+use crate::types::{MemtableId, Seq};
+use crate::wal::WaitLimit;
 
 /// Sealed memtables that may wait for their flush: with the active one, twice the write buffer.
 const MAX_SEALED: usize = 1;
@@ -25,7 +25,7 @@ const LONG_LOG: u64 = 4;
 /// their order.
 #[derive(Clone, Debug)]
 pub(crate) struct Sealed {
-    pub layer: Layer,
+    pub flushable: Flushable,
     /// The last commit that belongs to it.
     pub last_seq: Seq,
 }
@@ -62,7 +62,7 @@ pub(crate) struct MemtableState {
     /// Oldest first.
     pub sealed: Vec<Sealed>,
     /// First log segment that each memtable not yet in files needs.
-    pub log_from: BTreeMap<GenerationId, u32>,
+    pub log_from: BTreeMap<MemtableId, u32>,
     /// Why the last flush failed; it is tried again, but nobody waits for that.
     pub stuck: Option<Stuck>,
     /// Flushes begun; the last one is the one that `stuck` tells of, or is under way.
@@ -81,7 +81,7 @@ pub(crate) struct Memtables {
 
 impl Store {
     /// Waits until the active memtable has room for `bytes`; seals it when it is full. Part of `prepare`.
-    pub(crate) fn make_room(&self, bytes: usize, patience: &Patience<'_>) -> Result<()> {
+    pub(crate) fn make_room(&self, bytes: usize, wait_limit: &WaitLimit<'_>) -> Result<()> {
         let buffer = self.options.write_buffer_size;
         let fits = || {
             let view = self.view.load();
@@ -102,7 +102,8 @@ impl Store {
             if state.closing {
                 return Err(Error::ReadOnly("the store is being closed".into()));
             }
-            let memtables = state.sealed.iter().filter(|sealed| sealed.layer.memtable().is_some()).count();
+            let memtables =
+                state.sealed.iter().filter(|sealed| sealed.flushable.memtable().is_some()).count();
             if memtables < MAX_SEALED {
                 self.seal_active(&mut state);
                 continue;
@@ -111,22 +112,22 @@ impl Store {
                 return Err(stuck.error(self));
             }
             self.wal_alive()?;
-            if (patience.interrupted)() {
+            if (wait_limit.interrupted)() {
                 return Err(Error::Interrupted);
             }
-            if begun.get_or_insert_with(Instant::now).elapsed() >= patience.timeout {
+            if begun.get_or_insert_with(Instant::now).elapsed() >= wait_limit.timeout {
                 return Err(Error::BackpressureTimeout);
             }
             self.stats.count_backpressure(|| {
                 // A short step, so that a failure of the log is noticed.
-                self.memtables.changed.wait_for(&mut state, Patience::STEP);
+                self.memtables.changed.wait_for(&mut state, WaitLimit::STEP);
             });
         }
     }
 
     /// Seals the active memtable and puts an empty one in its place.
     pub(crate) fn seal_active(&self, state: &mut MemtableState) {
-        let fresh = Arc::new(Generation::new(self.new_generation_id(), self.arenas.clone()));
+        let fresh = Arc::new(Memtable::new(self.new_memtable_id(), self.arenas.clone()));
         // Everything that will belong to the fresh one is written behind this.
         let log_from = self.wal.written_lsn().segment();
         self.pipeline.rotate(fresh.clone(), |sealed, last_seq| {
@@ -134,7 +135,7 @@ impl Store {
             self.push_sealed(
                 state,
                 &fresh,
-                vec![Sealed { layer: Layer::Memtable(sealed.clone()), last_seq }],
+                vec![Sealed { flushable: Flushable::Memtable(sealed.clone()), last_seq }],
             );
         });
         self.memtables.changed.notify_all();
@@ -142,15 +143,15 @@ impl Store {
 
     /// Puts an empty memtable in the place of the active one, and `sealed`, oldest first, behind it. Runs
     /// under the order lock.
-    pub(crate) fn push_sealed(
-        &self,
-        state: &mut MemtableState,
-        fresh: &Arc<Generation>,
-        sealed: Vec<Sealed>,
-    ) {
+    pub(crate) fn push_sealed(&self, state: &mut MemtableState, fresh: &Arc<Memtable>, sealed: Vec<Sealed>) {
         self.swap_view(|view| ReadView {
             active: fresh.clone(),
-            sealed: sealed.iter().rev().map(|s| s.layer.clone()).chain(view.sealed.iter().cloned()).collect(),
+            sealed: sealed
+                .iter()
+                .rev()
+                .map(|s| s.flushable.clone())
+                .chain(view.sealed.iter().cloned())
+                .collect(),
             version: view.version.clone(),
         });
         state.sealed.extend(sealed);
@@ -172,15 +173,15 @@ impl Store {
     }
 
     /// The first log segment that recovery will need when the memtables up to `flushed` are in files.
-    pub(crate) fn log_needed_from(&self, flushed: GenerationId) -> u32 {
+    pub(crate) fn log_needed_from(&self, flushed: MemtableId) -> u32 {
         // Undecided batches first: a batch that is decided meanwhile is held by its memtable before it
         // leaves that list.
-        let undecided = self.undecided.first_segment().unwrap_or(u32::MAX);
-        undecided.min(self.memtables_need_from(flushed))
+        let prepared = self.prepared.first_segment().unwrap_or(u32::MAX);
+        prepared.min(self.memtables_need_from(flushed))
     }
 
     /// The same without regard to undecided transactions.
-    pub(crate) fn memtables_need_from(&self, flushed: GenerationId) -> u32 {
+    pub(crate) fn memtables_need_from(&self, flushed: MemtableId) -> u32 {
         let mut from = u32::MAX;
         let state = self.memtables.state.lock();
         for (&generation, &segment) in state.log_from.iter().chain(self.held_log.lock().iter()) {
@@ -202,7 +203,7 @@ impl Store {
         }
         // Why an earlier attempt failed does not count: there may be space again.
         let before = state.attempts;
-        while state.sealed.iter().any(|sealed| sealed.layer.id() <= last) {
+        while state.sealed.iter().any(|sealed| sealed.flushable.id() <= last) {
             match &state.stuck {
                 Some(stuck) if state.attempts > before => return Err(stuck.error(self)),
                 Some(_) if !state.hurry => {
@@ -215,7 +216,7 @@ impl Store {
             if interrupted() {
                 return Err(Error::Interrupted);
             }
-            self.memtables.changed.wait_for(&mut state, Patience::STEP);
+            self.memtables.changed.wait_for(&mut state, WaitLimit::STEP);
         }
         Ok(())
     }

@@ -7,18 +7,15 @@ pub mod compactor;
 mod count;
 pub mod counters;
 pub mod dictionary;
-mod expiries;
 pub mod family;
-mod heap;
+pub mod identity;
+pub mod introspection;
 pub mod memtables;
-pub mod open;
-pub mod owner;
-pub mod postponed;
 pub mod pressure;
-pub(crate) mod replay;
-mod replayed_flush;
-pub mod shape;
+pub(crate) mod recovery;
 pub mod stats;
+mod trim;
+mod ttl;
 pub mod view;
 
 use std::collections::{BTreeMap, HashMap};
@@ -31,33 +28,33 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use crate::cache::BlockCache;
-use crate::compaction::claims::Claims;
 use crate::compaction::history::History;
-use crate::db::background::{Attention, Background};
+use crate::db::background::{Background, WorkSignal};
 use crate::db::catalog::{Catalog, Ddl};
-use crate::db::compactor::SetAside;
-use crate::db::counters::LowCounters;
+use crate::db::compactor::CompactionBackoff;
+use crate::db::counters::CounterRefill;
 use crate::db::family::Family;
-use crate::db::heap::Heap;
 use crate::db::memtables::Memtables;
 use crate::db::pressure::Gauges;
 use crate::db::stats::Stats;
+use crate::db::trim::HeapTrim;
 use crate::db::view::ReadView;
 use crate::error::{Error, Result};
 use crate::io::DirectoryLock;
 use crate::iter::KeyRange;
-use crate::lock::{LockManager, Owner, TableMode};
+use crate::lock::{LockManager, LockOwner, TableMode};
 use crate::memtable::ArenaPool;
 use crate::options::{FamilyOptions, LogLevel, Options, SyncMode};
 use crate::txn::cursor::Cursor;
-use crate::txn::expiry_clock::ExpiryClock;
-use crate::txn::orphans::Orphan;
 use crate::txn::pipeline::Pipeline;
-use crate::txn::roster::Roster;
-use crate::txn::snapshot::{Slot, Snapshots};
+use crate::txn::prepared::PreparedTransactions;
+use crate::txn::recovered::Recovered;
+use crate::txn::snapshot::{SnapshotSlot, Snapshots};
 use crate::txn::transaction::Transaction;
-use crate::txn::undecided::Undecided;
-use crate::types::{FamilyId, GenerationId, Kind, Seq};
+use crate::txn::transaction_list::TransactionList;
+use crate::txn::ttl_clock::TtlClock;
+use crate::types::{FamilyId, Kind, MemtableId, Seq};
+use crate::version::reservations::CompactionReservations;
 use crate::version::{Edit, VersionSet};
 use crate::wal::Wal;
 
@@ -71,7 +68,7 @@ pub struct Store {
     pub(crate) wal: Wal,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) snapshots: Snapshots,
-    pub(crate) expiry: ExpiryClock,
+    pub(crate) ttl_clock: TtlClock,
     pub(crate) locks: LockManager,
     pub(crate) catalog: Catalog,
     pub(crate) versions: VersionSet,
@@ -85,23 +82,23 @@ pub struct Store {
     pub(crate) arenas: ArenaPool,
     pub(crate) ddl_lock: Arc<Mutex<()>>,
     pub(crate) next_family: AtomicU32,
-    next_generation: AtomicU64,
+    next_memtable_id: AtomicU64,
     next_transaction: AtomicU64,
     next_owner: AtomicU64,
     /// Transactions whose batch is in the log and not decided.
-    pub(crate) undecided: Undecided,
+    pub(crate) prepared: PreparedTransactions,
     /// First segments needed by memtables beyond their own time: batches prepared before it.
-    pub(crate) held_log: Mutex<BTreeMap<GenerationId, u32>>,
+    pub(crate) held_log: Mutex<BTreeMap<MemtableId, u32>>,
     /// Prepared transactions without an owner, by xid.
-    pub(crate) orphans: Mutex<HashMap<Vec<u8>, Orphan>>,
-    pub(crate) claims: Arc<Claims>,
+    pub(crate) recovered: Mutex<HashMap<Vec<u8>, Recovered>>,
+    pub(crate) reservations: Arc<CompactionReservations>,
     pub(crate) history: History,
-    pub(crate) roster: Arc<Roster>,
-    pub(crate) attention: Attention,
-    pub(crate) set_aside: SetAside,
-    pub(crate) low_counters: LowCounters,
+    pub(crate) transaction_list: Arc<TransactionList>,
+    pub(crate) work_signal: WorkSignal,
+    pub(crate) backoff: CompactionBackoff,
+    pub(crate) counter_refill: CounterRefill,
     pub(crate) pressure: Gauges,
-    pub(crate) heap: Heap,
+    pub(crate) heap_trim: HeapTrim,
     pub(crate) stats: Stats,
     pub(crate) closing: AtomicBool,
     /// A backup is being taken.
@@ -143,7 +140,7 @@ impl Store {
     }
 
     /// As [`Store::install`]; sealed memtables for which `keep` is false leave the view in the same step.
-    pub(crate) fn install_with(&self, edit: Edit, keep: impl Fn(GenerationId) -> bool) -> Result<()> {
+    pub(crate) fn install_with(&self, edit: Edit, keep: impl Fn(MemtableId) -> bool) -> Result<()> {
         let _one = self.install_lock.lock();
         let version = self.versions.apply(edit)?;
         self.swap_view(|view| ReadView {
@@ -165,11 +162,11 @@ impl Store {
         self.view.load().newest(family, key, snapshot, out)
     }
 
-    /// Takes a snapshot at the frontier; after a failure of the log at what is known to be in it
-    /// (`protocols.md` 1.8).
-    pub(crate) fn take_snapshot(&self) -> Result<Slot> {
+    /// Takes a snapshot at the visible sequence; after a failure of the log at what is known to be in it
+    /// (`docs/protocols.md` 1.8).
+    pub(crate) fn take_snapshot(&self) -> Result<SnapshotSlot> {
         let slot = match self.wal.failed() {
-            None => self.snapshots.take(|| self.pipeline.frontier()),
+            None => self.snapshots.take(|| self.pipeline.visible_seq()),
             Some(_) => self.snapshots.take_at(self.logged_seq()),
         };
         slot.ok_or_else(too_many_snapshots)
@@ -177,9 +174,9 @@ impl Store {
 
     /// Takes a snapshot behind everything that is ordered, in a memtable already or not: before the first read
     /// [`Store::reach`] brings it there.
-    pub(crate) fn take_ordered_snapshot(&self) -> Result<Slot> {
+    pub(crate) fn take_ordered_snapshot(&self) -> Result<SnapshotSlot> {
         let slot = match self.wal.failed() {
-            // What scanners claim is at or below the frontier, which is at or below this.
+            // What scanners announce is at or below the visible sequence, which is at or below this.
             None => self.snapshots.take(|| self.pipeline.last_ordered()),
             Some(_) => self.snapshots.take_at(self.logged_seq()),
         };
@@ -188,7 +185,7 @@ impl Store {
 
     /// Returns when everything at or below `seq` is in a memtable, helping the commits whose owners sleep.
     pub(crate) fn reach(&self, seq: Seq) {
-        self.pipeline.help_until(seq, self.snapshots.floor());
+        self.pipeline.help_until(seq, self.snapshots.oldest_snapshot());
     }
 
     /// The newest commit that will survive a failure of the log now.
@@ -197,16 +194,16 @@ impl Store {
             SyncMode::Full => self.wal.durable_seq(),
             _ => self.wal.written_seq(),
         };
-        logged.max(self.opened_at).min(self.pipeline.frontier())
+        logged.max(self.opened_at).min(self.pipeline.visible_seq())
     }
 
-    /// Recomputes the prune floor. What the log could still lose hides no older version.
-    pub(crate) fn refresh_floor(&self) -> Seq {
-        self.snapshots.refresh_floor(self.logged_seq())
+    /// Recomputes the oldest snapshot. What the log could still lose hides no older version.
+    pub(crate) fn refresh_oldest_snapshot(&self) -> Seq {
+        self.snapshots.refresh_oldest_snapshot(self.logged_seq())
     }
 
-    pub(crate) fn new_generation_id(&self) -> GenerationId {
-        self.next_generation.fetch_add(1, Ordering::Relaxed)
+    pub(crate) fn new_memtable_id(&self) -> MemtableId {
+        self.next_memtable_id.fetch_add(1, Ordering::Relaxed)
     }
 
     /// A transaction id that no other transaction in the life of the store has.
@@ -383,8 +380,8 @@ impl Db {
     pub fn verify_unless(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
         family.check_live()?;
         let version = self.store.versions.current();
-        for (_, run) in version.family(family.id()).iter().flat_map(|levels| levels.runs()) {
-            run.verify_unless(interrupted)?;
+        for (_, table) in version.family(family.id()).iter().flat_map(|levels| levels.tables()) {
+            table.verify_unless(interrupted)?;
         }
         Ok(())
     }
@@ -410,24 +407,24 @@ impl Db {
     }
 
     /// Interrupts a transaction's waits and scans; from any thread, without blocking.
-    pub fn kill(&self, owner: &Owner) {
+    pub fn kill(&self, owner: &LockOwner) {
         self.store.locks.kill(owner);
     }
 
     /// Ends the effect of a kill that was meant for a statement which is over; the next one does so by itself.
-    pub fn clear_kill(&self, owner: &Owner) {
+    pub fn clear_kill(&self, owner: &LockOwner) {
         self.store.locks.clear_kill(owner);
     }
 
     /// Xids of prepared transactions that have no owner: recovery found them, or their owner went away.
     pub fn prepared(&self) -> Vec<Vec<u8>> {
-        self.store.orphans.lock().keys().cloned().collect()
+        self.store.recovered.lock().keys().cloned().collect()
     }
 
     /// Whether the prepared transaction without an owner that has this xid has changed the family, or locked it or
     /// keys of it for a change. False also when there is none.
     pub fn prepared_changes(&self, xid: &[u8], family: &Family) -> bool {
-        let owner = self.store.orphans.lock().get(xid).map(Orphan::owner);
+        let owner = self.store.recovered.lock().get(xid).map(Recovered::owner);
         owner.is_some_and(|owner| {
             self.store.locks.holds_table(&owner, family.id(), TableMode::IntentExclusive)
         })
@@ -435,7 +432,7 @@ impl Db {
 
     /// Whether the store has, or may have had, keys that expire.
     pub fn has_expiring_keys(&self) -> bool {
-        self.store.expiry.is_used()
+        self.store.ttl_clock.is_used()
     }
 
     /// Commits a prepared transaction without an owner, durably; false when there is none of this xid.

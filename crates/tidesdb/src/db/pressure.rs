@@ -10,7 +10,7 @@ use crate::compaction::controller::{self, Cause, Delay, Pressure};
 use crate::db::memtables::Stuck;
 use crate::db::Store;
 use crate::error::{Error, Result};
-use crate::lock::Owner;
+use crate::lock::LockOwner;
 
 /// Longest sleep between two looks at a kill or at the store.
 const STEP: Duration = Duration::from_millis(10);
@@ -66,7 +66,7 @@ impl Store {
         let (mut runs, mut stop) = (0, 0);
         for (family, levels) in version.families() {
             let here = levels.l0.len() as u64;
-            if here == 0 || self.set_aside.holds(family) {
+            if here == 0 || self.backoff.holds(family) {
                 continue;
             }
             let limit = self.family_options(family).map_or(0, |o| u64::from(o.l0_stall_threshold));
@@ -81,7 +81,7 @@ impl Store {
         self.pressure.l0_runs.store(runs, Relaxed);
         self.pressure.l0_stop.store(stop, Relaxed);
         self.pressure.debt.store(self.compaction_debt(), Relaxed);
-        self.attention.call();
+        self.work_signal.call();
         self.memtables.changed.notify_all();
     }
 
@@ -111,8 +111,8 @@ impl Store {
     }
 
     /// Delays a statement while flush and compaction are behind; its transaction holds no lock. Errors
-    /// after `patience`, on a kill, and when the disk is full or the log failed.
-    pub(crate) fn throttle(&self, patience: Duration, owner: &Owner) -> Result<()> {
+    /// after `max_wait`, on a kill, and when the disk is full or the log failed.
+    pub(crate) fn throttle(&self, max_wait: Duration, owner: &LockOwner) -> Result<()> {
         let bytes = self.mean_commit();
         let mut begun = None;
         loop {
@@ -124,7 +124,7 @@ impl Store {
                         return Ok(());
                     }
                     self.pressure.owed_us.store(0, Relaxed);
-                    let sleep = Duration::from_micros(owed.min(controller::MAX_DELAY)).min(patience);
+                    let sleep = Duration::from_micros(owed.min(controller::MAX_DELAY)).min(max_wait);
                     self.stats.count_backpressure(|| std::thread::sleep(sleep));
                     return Ok(());
                 }
@@ -134,7 +134,7 @@ impl Store {
             if owner.is_killed() {
                 return Err(Error::Interrupted);
             }
-            if begun.get_or_insert_with(Instant::now).elapsed() >= patience {
+            if begun.get_or_insert_with(Instant::now).elapsed() >= max_wait {
                 return Err(Error::BackpressureTimeout);
             }
             self.stats.count_backpressure(|| {

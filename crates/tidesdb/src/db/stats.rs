@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::db::family::Family;
-use crate::db::shape::Densest;
+use crate::db::introspection::Densest;
 use crate::db::Db;
 use crate::error::Result;
 use crate::lock::LockStats;
-use crate::txn::roster::TransactionState;
+use crate::txn::transaction_list::TransactionState;
 use crate::version::Totals;
 
 /// Counters since the store was opened.
@@ -76,7 +76,7 @@ pub struct FamilyStats {
     pub mean_row_bytes: u64,
     /// Runs that a read may have to visit.
     pub runs: u32,
-    /// Levels with segments.
+    /// Levels with tables.
     pub levels: u32,
 }
 
@@ -101,7 +101,7 @@ pub struct StoreStats {
     pub cache_partitions: u64,
     pub total_tombstones: u64,
     pub total_entries: u64,
-    /// The segment with most tombstones for each of its entries.
+    /// The table with most tombstones for each of its entries.
     pub densest: Densest,
     pub backpressure_waits: u64,
     pub backpressure_wait_us: u64,
@@ -134,7 +134,7 @@ impl Db {
         let view = self.store().view();
         let mut stats = FamilyStats { runs: 1 + view.sealed.len() as u32, ..FamilyStats::default() };
         let mut all = Totals::default();
-        let tally = view.tally(family.id());
+        let row_count = view.row_count(family.id());
         for tree in view.memtables().filter_map(|memtable| memtable.tree(family.id())) {
             all.entries += tree.entries();
             all.tombstones += tree.tombstones();
@@ -142,19 +142,19 @@ impl Db {
             all.raw_bytes += tree.raw_bytes();
             stats.memtable_bytes += tree.live_bytes();
         }
-        for run in view.sealed.iter().flat_map(|layer| layer.runs(family.id())) {
-            all.add(&Totals::of(run.meta()));
+        for table in view.sealed.iter().flat_map(|flushable| flushable.tables(family.id())) {
+            all.add(&Totals::of(table.meta()));
         }
         if let Some(levels) = view.version.family(family.id()) {
-            levels.l0.iter().for_each(|run| all.add(&Totals::of(run.meta())));
+            levels.l0.iter().for_each(|table| all.add(&Totals::of(table.meta())));
             levels.levels.iter().for_each(|level| all.add(level.totals()));
-            let filled = levels.levels.iter().filter(|level| !level.runs().is_empty()).count();
+            let filled = levels.levels.iter().filter(|level| !level.tables().is_empty()).count();
             stats.runs += (levels.l0.len() + filled) as u32;
             stats.levels = levels.levels.len() as u32;
         }
         stats.tombstones = all.tombstones;
         stats.data_bytes = all.bytes;
-        let rows = tally.known();
+        let rows = row_count.known();
         stats.counted = rows.is_some();
         // A tombstone is an entry, and hides one.
         stats.entries = rows.unwrap_or(all.keys.saturating_sub(all.tombstones.saturating_mul(2)));
@@ -171,10 +171,10 @@ impl Db {
         let (mut tombstones, mut entries) = (0, 0);
         let mut densest = Densest::default();
         for (_, levels) in view.version.families() {
-            for (level, run) in levels.runs() {
-                tombstones += run.meta().tombstones;
-                entries += run.meta().entries;
-                let density = run.meta().tombstones as f64 / run.meta().entries.max(1) as f64;
+            for (level, table) in levels.tables() {
+                tombstones += table.meta().tombstones;
+                entries += table.meta().entries;
+                let density = table.meta().tombstones as f64 / table.meta().entries.max(1) as f64;
                 if density > densest.density {
                     densest = Densest { density, level };
                 }
@@ -183,15 +183,15 @@ impl Db {
         let (snapshots, _) = store.snapshots.oldest();
         StoreStats {
             column_families: store.catalog.len() as u64,
-            global_sequence: store.pipeline.frontier(),
+            global_sequence: store.pipeline.visible_seq(),
             memtable_bytes: (view.active.bytes() + view.sealed_bytes()) as u64,
             txn_memory_bytes: of(&store.stats.batch_bytes),
             memory_limit: store.options.memory_limit(),
             total_sstables: files.len() as u64,
-            open_sstables: store.versions.tables().open_files() as u64,
+            open_sstables: store.versions.table_files().open_files() as u64,
             data_size_bytes: files.iter().map(|file| file.len).sum(),
             immutable_memtables: view.memtables().skip(1).count() as u64,
-            compaction_queue: store.claims.len() as u64,
+            compaction_queue: store.reservations.len() as u64,
             cache_entries: store.cache.entries() as u64,
             cache_bytes: store.cache.bytes() as u64,
             cache_hits: store.cache.hits(),
@@ -251,16 +251,16 @@ impl Db {
         )?;
         let mut by_level: BTreeMap<u8, (u64, u64, u64, u64)> = BTreeMap::new();
         for (_, levels) in store.view().version.families() {
-            for (level, run) in levels.runs() {
-                let meta = run.meta();
+            for (level, table) in levels.tables() {
+                let meta = table.meta();
                 let at = by_level.entry(level).or_default();
                 *at = (at.0 + 1, at.1 + meta.len, at.2 + meta.entries, at.3 + meta.tombstones);
             }
         }
-        for (level, (segments, bytes, entries, tombstones)) in by_level {
+        for (level, (tables, bytes, entries, tombstones)) in by_level {
             writeln!(
                 out,
-                "level {level}: {segments} segments, {bytes} bytes, {entries} entries, {tombstones} tombstones"
+                "level {level}: {tables} tables, {bytes} bytes, {entries} entries, {tombstones} tombstones"
             )?;
         }
         writeln!(
@@ -291,7 +291,7 @@ impl Db {
         )?;
         writeln!(
             out,
-            "TOMBSTONES\n{} of {} entries in files; densest segment {:.4}, in level {}\n",
+            "TOMBSTONES\n{} of {} entries in files; densest table {:.4}, in level {}\n",
             s.total_tombstones, s.total_entries, s.densest.density, s.densest.level
         )?;
         writeln!(

@@ -1,10 +1,10 @@
-//! Flush: immutable memtable generations become one table file with a segment for each family that had
+//! Flush: immutable memtables become one table file with a table for each family that had
 //! writes, and an edit that names them as runs of level 0.
 //!
 //! Guarantees: the file and its directory are synced when the edit is returned; what any live snapshot can
 //! read is in the file. Stands between memtable and version; the log is the caller's: it is synced up to the
-//! newest commit in the generations before the edit is applied (`protocols.md` 1.6), and edits are applied in
-//! the order of generations.
+//! newest commit in the memtables before the edit is applied (`docs/protocols.md` 1.6), and edits are applied in
+//! the order of memtables.
 
 pub(crate) mod shared_file;
 
@@ -12,17 +12,17 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use crate::compaction::claims::{Claim, Claims, Held};
-use crate::compaction::merge::RawMerge;
-use crate::compaction::prune::Counts;
 use crate::error::{Error, Result};
-use crate::iter::{LiveSnapshots, RawSource};
+use crate::iter::prune::Counts;
+use crate::iter::version_merge::MergingVersionIterator;
+use crate::iter::{LiveSnapshots, VersionIterator};
 use crate::options::{FamilyOptions, Options};
-use crate::table::SegmentOptions;
-use crate::types::{FamilyId, GenerationId, Tally, DICTIONARY};
-use crate::version::{Edit, NewSegment, Run, VersionSet};
+use crate::table::SsTableOptions;
+use crate::types::{FamilyId, MemtableId, RowCount, DICTIONARY};
+use crate::version::reservations::{CompactionReservation, CompactionReservations, Held};
+use crate::version::{Edit, NewTable, TableHandle, VersionSet};
 
-use shared_file::{SegmentRules, SharedFile};
+use shared_file::{SharedFile, TableRules};
 
 /// Runs of level 0 are merged into a flush while they and the new entries are below this together: small
 /// families stay one run in a shared file. Less where the write buffer is small, so that a flush does not
@@ -38,29 +38,29 @@ const SMALL_RUN_FACTOR: u64 = 8;
 /// A run that is merged whatever the new entries are: about the cost of a file operation.
 const TINY_RUN: u64 = 64 << 10;
 
-/// What a flush reads: a sealed memtable generation.
+/// What a flush reads: a sealed memtable.
 pub trait FlushSource {
     /// Its number.
-    fn id(&self) -> GenerationId;
+    fn id(&self) -> MemtableId;
     /// The families that have entries in it.
     fn families(&self) -> Vec<FamilyId>;
     /// About how many bytes of keys and values a family has in it.
     fn bytes(&self, family: FamilyId) -> u64;
     /// What its commits do to the number of a family's rows.
-    fn tally(&self, family: FamilyId) -> Tally;
+    fn row_count(&self, family: FamilyId) -> RowCount;
     /// Every version of a family, or `None` if it has none.
-    fn raw_source(&self, family: FamilyId) -> Option<Box<dyn RawSource + '_>>;
+    fn version_iter(&self, family: FamilyId) -> Option<Box<dyn VersionIterator + '_>>;
 }
 
 /// What a flush is told.
 pub struct FlushInput<'a> {
     /// The versions of the store.
     pub versions: &'a VersionSet,
-    /// Running jobs; small runs that the flush merges are claimed.
-    pub claims: &'a Arc<Claims>,
-    /// Sealed generations, ascending, without a gap. At least one.
-    pub generations: &'a [&'a dyn FlushSource],
-    /// Whether every older generation is in the current version: only then tombstones may go and runs of
+    /// Running jobs; small runs that the flush merges are reserved.
+    pub reservations: &'a Arc<CompactionReservations>,
+    /// Sealed memtables, ascending, without a gap. At least one.
+    pub memtables: &'a [&'a dyn FlushSource],
+    /// Whether every older memtable is in the current version: only then tombstones may go and runs of
     /// level 0 be merged.
     pub oldest: bool,
     /// See [`small_runs_bound`].
@@ -73,32 +73,45 @@ pub struct FlushInput<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// A finished flush. The claims are held until it is dropped, which is after the edit was applied.
+/// A finished flush. The reservations are held until it is dropped, which is after the edit was applied.
 #[derive(Debug)]
 pub struct Flushed {
-    /// To be applied: the file, its segments, last sequence number and generation. Without segments if nothing
+    /// To be applied: the file, its tables, last sequence number and memtable number. Without tables if nothing
     /// survived.
     pub edit: Edit,
     /// Entries met.
     pub counts: Counts,
     /// Bytes written.
     pub bytes_written: u64,
-    /// Claims on the runs of level 0 that the edit removes.
-    pub claims: Vec<Claim>,
+    /// Reservations of the runs of level 0 that the edit removes.
+    pub reservations: Vec<CompactionReservation>,
 }
 
-/// Writes the generations to one file. On an error nothing is left behind and the same generations may be
-/// flushed again. Errors: I/O, disk full, `Interrupted`.
+/// Writes the memtables to one file. A run of level 0 that cannot be read is not merged: it stays where it is, and
+/// what is new does not depend on it. On an error nothing is left behind and the same memtables may be flushed
+/// again. Errors: I/O, disk full, `Interrupted`.
 pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
-    let Some(newest) = input.generations.last() else {
-        return Err(Error::InvalidArgument("a flush of no generation".into()));
+    match flush_with(input, input.small_runs) {
+        // Which run it was does not matter: compaction merges the others.
+        Err(error @ (Error::Corruption { .. } | Error::Io { .. })) if input.small_runs > 0 => {
+            tracing::warn!(%error, "a flush is repeated without merging small runs");
+            flush_with(input, 0)
+        }
+        done => done,
+    }
+}
+
+/// Runs of level 0 are merged into it up to `bound` bytes.
+fn flush_with(input: &FlushInput<'_>, bound: u64) -> Result<Flushed> {
+    let Some(newest) = input.memtables.last() else {
+        return Err(Error::InvalidArgument("a flush of no memtable".into()));
     };
-    let families: BTreeSet<FamilyId> = input.generations.iter().flat_map(|g| g.families()).collect();
+    let families: BTreeSet<FamilyId> = input.memtables.iter().flat_map(|g| g.families()).collect();
     let mut flushed = Flushed {
         edit: Edit { last_generation: Some(newest.id()), ..Edit::default() },
         counts: Counts::default(),
         bytes_written: 0,
-        claims: Vec::new(),
+        reservations: Vec::new(),
     };
     let mut file = SharedFile::new(input.versions);
     let mut tick = |_: u64| match input.stop.load(Ordering::Relaxed) {
@@ -107,37 +120,32 @@ pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
     };
     for family in families {
         let Some(options) = (input.family)(family) else { continue };
-        let mut tally = Tally::ZERO;
-        input.generations.iter().for_each(|generation| tally += generation.tally(family));
-        if family != DICTIONARY && tally != Tally::ZERO {
-            flushed.edit.tallies.push((family, tally));
+        let mut row_count = RowCount::ZERO;
+        input.memtables.iter().for_each(|memtable| row_count += memtable.row_count(family));
+        if family != DICTIONARY && row_count != RowCount::ZERO {
+            flushed.edit.row_counts.push((family, row_count));
         }
-        let bytes = input.generations.iter().map(|g| g.bytes(family)).sum();
-        let (small, deeper, claim) = small_runs(input, family, bytes);
-        flushed.claims.extend(claim);
-        let mut sources: Vec<Box<dyn RawSource + '_>> =
-            input.generations.iter().rev().filter_map(|g| g.raw_source(family)).collect();
+        let bytes = input.memtables.iter().map(|g| g.bytes(family)).sum();
+        let (small, deeper, reservation) = small_runs(input, bound, family, bytes);
+        flushed.reservations.extend(reservation);
+        let mut iterators: Vec<Box<dyn VersionIterator + '_>> =
+            input.memtables.iter().rev().filter_map(|g| g.version_iter(family)).collect();
         for run in &small {
-            sources.push(Box::new(run.raw_source()));
-            flushed.edit.removed_segments.push((family, run.file.number()));
+            iterators.push(Box::new(run.version_iter()));
+            flushed.edit.removed_tables.push((family, run.file.number()));
         }
         let below = deeper || !input.oldest;
-        let rules = SegmentRules {
+        let rules = TableRules {
             family,
-            options: SegmentOptions::of_family(&options, false),
+            options: SsTableOptions::of_family(&options, false),
             below: &mut |_| below,
             tick: &mut tick,
         };
-        let (meta, counts) = file.segment(&mut RawMerge::new(sources), input.live, rules)?;
+        let (meta, counts) = file.table(&mut MergingVersionIterator::new(iterators), input.live, rules)?;
         flushed.counts += counts;
         if let (Some(meta), Some(number)) = (meta, file.number()) {
             flushed.bytes_written += meta.len;
-            flushed.edit.new_segments.push(NewSegment {
-                file: number,
-                level: 0,
-                generation: newest.id(),
-                meta,
-            });
+            flushed.edit.new_tables.push(NewTable { file: number, level: 0, generation: newest.id(), meta });
         }
     }
     flushed.edit.last_seq = Some(flushed.counts.max_seq);
@@ -151,27 +159,32 @@ pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
     Ok(flushed)
 }
 
-/// The newest runs of level 0 that are merged into the flush, newest first, claimed; and whether the family has
+/// The newest runs of level 0 that are merged into the flush, newest first, reserved; and whether the family has
 /// other runs, all of which are older.
-fn small_runs(input: &FlushInput<'_>, family: FamilyId, bytes: u64) -> (Vec<Run>, bool, Option<Claim>) {
-    input.claims.with(input.versions, |version, claims| {
+fn small_runs(
+    input: &FlushInput<'_>,
+    bound: u64,
+    family: FamilyId,
+    bytes: u64,
+) -> (Vec<TableHandle>, bool, Option<CompactionReservation>) {
+    input.reservations.with(input.versions, |version, reservations| {
         let Some(levels) = version.family(family) else {
             return (Vec::new(), false, None);
         };
         let mut merged = bytes;
-        let take = |run: &&Run| {
+        let take = |run: &&TableHandle| {
             let len = run.meta().len;
-            let fits = len <= TINY_RUN.max(merged * SMALL_RUN_FACTOR) && merged + len < input.small_runs;
+            let fits = len <= TINY_RUN.max(merged * SMALL_RUN_FACTOR) && merged + len < bound;
             merged += len;
-            fits && input.oldest && !claims.holds(family, run.file.number())
+            fits && input.oldest && !reservations.holds(family, run.file.number())
         };
-        let small: Vec<Run> = levels.l0.iter().take_while(take).cloned().collect();
+        let small: Vec<TableHandle> = levels.l0.iter().take_while(take).cloned().collect();
         let deeper = small.len() < levels.l0.len() || !levels.levels.is_empty();
         if small.is_empty() {
             return (small, deeper, None);
         }
         let files = small.iter().map(|run| run.file.number()).collect();
-        let claim = claims.claim(family, Held { files, output: None });
-        (small, deeper, Some(claim))
+        let reservation = reservations.reserve(family, Held { files, output: None });
+        (small, deeper, Some(reservation))
     })
 }

@@ -1,16 +1,16 @@
-//! A table file with a page-aligned segment for each of several families.
+//! A table file with a page-aligned table for each of several families.
 
 use std::sync::Arc;
 
-use crate::compaction::prune::{rewrite, Counts, Rewrite};
 use crate::error::Result;
 use crate::io::{File, OpenMode};
-use crate::iter::{LiveSnapshots, RawSource};
-use crate::table::{next_segment_offset, SegmentMeta, SegmentOptions, SegmentWriter};
+use crate::iter::prune::{rewrite, Counts, Rewrite};
+use crate::iter::{LiveSnapshots, VersionIterator};
+use crate::table::{next_table_offset, SsTableMeta, SsTableOptions, SsTableWriter};
 use crate::types::{Entry, FamilyId, FileNo, Seq};
 use crate::version::{NewFile, VersionSet};
 
-/// A file that is being written, one segment behind the other. Made on disk with the first entry; unlinked
+/// A file that is being written, one table behind the other. Made on disk with the first entry; unlinked
 /// when dropped before [`SharedFile::finish`].
 pub(crate) struct SharedFile<'a> {
     versions: &'a VersionSet,
@@ -21,12 +21,12 @@ pub(crate) struct SharedFile<'a> {
 /// The sequence number to store with an entry; `None` leaves it out.
 pub(crate) type NumberEntry<'a> = dyn FnMut(&[u8], Entry<'_>) -> Result<Option<Seq>> + 'a;
 
-/// Tells a rewrite into a segment what it asks.
-pub(crate) struct SegmentRules<'a> {
-    /// Family of the segment.
+/// Tells a rewrite into a table what it asks.
+pub(crate) struct TableRules<'a> {
+    /// Family of the table.
     pub family: FamilyId,
     /// Its shape.
-    pub options: SegmentOptions,
+    pub options: SsTableOptions,
     /// Whether a run below may hold a key.
     pub below: &'a mut dyn FnMut(&[u8]) -> bool,
     /// See [`Rewrite::tick`].
@@ -38,20 +38,20 @@ impl<'a> SharedFile<'a> {
         SharedFile { versions, open: None, end: 0 }
     }
 
-    /// The number of the file, once it has a segment.
+    /// The number of the file, once it has a table.
     pub fn number(&self) -> Option<FileNo> {
         self.open.as_ref().map(|(number, _)| *number)
     }
 
-    /// Writes what `live` needs of `source` as one segment; `None` if that is nothing.
-    pub fn segment(
+    /// Writes what `live` needs of `iter` as one table; `None` if that is nothing.
+    pub fn table(
         &mut self,
-        source: &mut dyn RawSource,
+        iter: &mut dyn VersionIterator,
         live: &LiveSnapshots,
-        rules: SegmentRules<'_>,
-    ) -> Result<(Option<SegmentMeta>, Counts)> {
-        let mut into = IntoSegment { shared: self, rules, writer: None };
-        let counts = rewrite(source, live, &mut into)?;
+        rules: TableRules<'_>,
+    ) -> Result<(Option<SsTableMeta>, Counts)> {
+        let mut into = IntoTable { shared: self, rules, writer: None };
+        let counts = rewrite(iter, live, &mut into)?;
         let Some(writer) = into.writer else {
             return Ok((None, counts));
         };
@@ -60,30 +60,30 @@ impl<'a> SharedFile<'a> {
         Ok((Some(meta), counts))
     }
 
-    /// Writes `source` as one segment, each entry with the sequence number that `number` gives it; those
+    /// Writes `iter` as one table, each entry with the sequence number that `number` gives it; those
     /// without one are left out. `None` if nothing is left.
     pub fn copy(
         &mut self,
         family: FamilyId,
-        options: &SegmentOptions,
-        source: &mut dyn RawSource,
+        options: &SsTableOptions,
+        iter: &mut dyn VersionIterator,
         number: &mut NumberEntry<'_>,
-    ) -> Result<Option<SegmentMeta>> {
+    ) -> Result<Option<SsTableMeta>> {
         let mut writer = None;
-        source.seek(&[])?;
-        while source.valid() {
-            let entry = source.entry();
-            if let Some(seq) = number(source.key(), entry)? {
+        iter.seek(&[])?;
+        while iter.valid() {
+            let entry = iter.entry();
+            if let Some(seq) = number(iter.key(), entry)? {
                 let writer = match &mut writer {
                     Some(writer) => writer,
                     none => {
-                        let ((_, file), offset) = (self.file()?, next_segment_offset(self.end));
-                        none.insert(SegmentWriter::new(file, offset, family, options.clone()))
+                        let ((_, file), offset) = (self.file()?, next_table_offset(self.end));
+                        none.insert(SsTableWriter::new(file, offset, family, options.clone()))
                     }
                 };
-                writer.add(source.key(), Entry { seq, ..entry })?;
+                writer.add(iter.key(), Entry { seq, ..entry })?;
             }
-            source.next()?;
+            iter.next()?;
         }
         let Some(writer) = writer else { return Ok(None) };
         let meta = writer.finish()?;
@@ -91,7 +91,7 @@ impl<'a> SharedFile<'a> {
         Ok(Some(meta))
     }
 
-    /// Syncs the file; `None` if it has no segment. Syncing the directory is the caller's.
+    /// Syncs the file; `None` if it has no table. Syncing the directory is the caller's.
     pub fn finish(self) -> Result<Option<NewFile>> {
         if let Some((_, file)) = &self.open {
             file.sync_data()?;
@@ -110,7 +110,7 @@ impl<'a> SharedFile<'a> {
             return Ok(open.clone());
         }
         let number = self.versions.new_file_number();
-        let file = self.versions.disk().open(&self.versions.tables().path(number), OpenMode::Create)?;
+        let file = self.versions.disk().open(&self.versions.table_files().path(number), OpenMode::Create)?;
         self.open = Some((number, Arc::clone(&file)));
         Ok((number, file))
     }
@@ -125,13 +125,13 @@ impl Drop for SharedFile<'_> {
     }
 }
 
-struct IntoSegment<'s, 'a, 'r> {
+struct IntoTable<'s, 'a, 'r> {
     shared: &'s mut SharedFile<'a>,
-    rules: SegmentRules<'r>,
-    writer: Option<SegmentWriter>,
+    rules: TableRules<'r>,
+    writer: Option<SsTableWriter>,
 }
 
-impl Rewrite for IntoSegment<'_, '_, '_> {
+impl Rewrite for IntoTable<'_, '_, '_> {
     fn below(&mut self, key: &[u8]) -> bool {
         (self.rules.below)(key)
     }
@@ -140,9 +140,9 @@ impl Rewrite for IntoSegment<'_, '_, '_> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             none => {
-                let ((number, file), offset) = (self.shared.file()?, next_segment_offset(self.shared.end));
+                let ((number, file), offset) = (self.shared.file()?, next_table_offset(self.shared.end));
                 let options = self.rules.options.clone();
-                let writer = SegmentWriter::new(file, offset, self.rules.family, options);
+                let writer = SsTableWriter::new(file, offset, self.rules.family, options);
                 none.insert(writer.caching(self.shared.versions.cache(), number))
             }
         };

@@ -79,7 +79,7 @@ impl File for RealFile {
 
     fn sync_data(&self) -> Result<()> {
         // Not repeated when it fails: the kernel reports a failed writeback once and then calls the
-        // pages clean (`protocols.md` 1.3).
+        // pages clean (`docs/protocols.md` 1.3).
         self.file.sync_data().map_err(|e| self.fail("fdatasync", e))
     }
 

@@ -1,43 +1,43 @@
-//! Merges the runs of a family into one stream. Sources stand newest first; of equal keys the newest
-//! source wins, whatever kind of run it is, because a newer run holds only newer versions of a key.
+//! Merges the runs of a family into one stream. Iterators stand newest first; of equal keys the newest
+//! iterator wins, whatever kind of run it is, because a newer run holds only newer versions of a key.
 
 use crate::error::Result;
-use crate::iter::Source;
+use crate::iter::InternalIterator;
 use crate::types::Entry;
 
-/// A stream of each key's newest visible version over several sources, tombstones included.
-pub struct Merge {
-    sources: Vec<Box<dyn Source>>,
-    /// The source that the merge stands on.
+/// A stream of each key's newest visible version over several iterators, tombstones included.
+pub struct MergingIterator {
+    iterators: Vec<Box<dyn InternalIterator>>,
+    /// The iterator that the merge stands on.
     current: Option<usize>,
     /// The others have nothing more in this direction: a step is a step of the current one.
     alone: bool,
-    /// Direction of the last move; turning round seeks the other sources anew.
+    /// Direction of the last move; turning round seeks the other iterators anew.
     forward: bool,
     /// The key stood on before a step, reused.
     passed: Vec<u8>,
 }
 
-impl Merge {
-    /// A merge over `sources`, newest first. It stands nowhere until a seek.
-    pub fn new(sources: Vec<Box<dyn Source>>) -> Merge {
-        Merge { sources, current: None, alone: false, forward: true, passed: Vec::new() }
+impl MergingIterator {
+    /// A merge over `iterators`, newest first. It stands nowhere until a seek.
+    pub fn new(iterators: Vec<Box<dyn InternalIterator>>) -> MergingIterator {
+        MergingIterator { iterators, current: None, alone: false, forward: true, passed: Vec::new() }
     }
 
-    /// Which of the sources the merge stands on.
-    pub fn current_source(&self) -> Option<usize> {
+    /// Which of the iterators the merge stands on.
+    pub fn current_iter(&self) -> Option<usize> {
         self.current
     }
 
     fn pick(&mut self) {
         let mut best: Option<(usize, &[u8])> = None;
         let mut valid = 0;
-        for (index, source) in self.sources.iter().enumerate() {
-            if !source.valid() {
+        for (index, iter) in self.iterators.iter().enumerate() {
+            if !iter.valid() {
                 continue;
             }
             valid += 1;
-            let key = source.key();
+            let key = iter.key();
             let better = match best {
                 None => true,
                 Some((_, found)) if self.forward => key < found,
@@ -54,58 +54,58 @@ impl Merge {
     fn step(&mut self) -> Result<()> {
         let Some(current) = self.current.take() else { return Ok(()) };
         if self.alone {
-            let source = &mut self.sources[current];
+            let iter = &mut self.iterators[current];
             if self.forward {
-                source.next()?;
+                iter.next()?;
             } else {
-                source.prev()?;
+                iter.prev()?;
             }
-            self.current = source.valid().then_some(current);
+            self.current = iter.valid().then_some(current);
             return Ok(());
         }
-        if self.sources.len() > 1 {
+        if self.iterators.len() > 1 {
             self.passed.clear();
-            self.passed.extend_from_slice(self.sources[current].key());
-            for (index, source) in self.sources.iter_mut().enumerate() {
-                if index != current && source.valid() && source.key() == self.passed {
+            self.passed.extend_from_slice(self.iterators[current].key());
+            for (index, iter) in self.iterators.iter_mut().enumerate() {
+                if index != current && iter.valid() && iter.key() == self.passed {
                     if self.forward {
-                        source.next()?;
+                        iter.next()?;
                     } else {
-                        source.prev()?;
+                        iter.prev()?;
                     }
                 }
             }
         }
-        let source = &mut self.sources[current];
+        let iter = &mut self.iterators[current];
         if self.forward {
-            source.next()?;
+            iter.next()?;
         } else {
-            source.prev()?;
+            iter.prev()?;
         }
         self.pick();
         Ok(())
     }
 
-    /// Copies the least key of the sources beside `current` into `passed`. Going forward, with one that is valid.
+    /// Copies the least key of the iterators beside `current` into `passed`. Going forward, with one that is valid.
     fn note_least_of_others(&mut self, current: usize) {
         let others =
-            self.sources.iter().enumerate().filter(|(index, source)| *index != current && source.valid());
-        let least = others.map(|(_, source)| source.key()).min().unwrap_or_default();
+            self.iterators.iter().enumerate().filter(|(index, iter)| *index != current && iter.valid());
+        let least = others.map(|(_, iter)| iter.key()).min().unwrap_or_default();
         self.passed.clear();
         self.passed.extend_from_slice(least);
     }
 
-    /// Brings every source to the other side of the current key.
+    /// Brings every iterator to the other side of the current key.
     fn turn(&mut self, forward: bool) -> Result<()> {
         let Some(current) = self.current else { return Ok(()) };
         self.passed.clear();
-        self.passed.extend_from_slice(self.sources[current].key());
+        self.passed.extend_from_slice(self.iterators[current].key());
         self.forward = forward;
-        for source in &mut self.sources {
+        for iter in &mut self.iterators {
             if forward {
-                source.seek(&self.passed)?;
+                iter.seek(&self.passed)?;
             } else {
-                source.seek_for_prev(&self.passed)?;
+                iter.seek_for_prev(&self.passed)?;
             }
         }
         self.pick();
@@ -113,12 +113,12 @@ impl Merge {
     }
 }
 
-impl Source for Merge {
+impl InternalIterator for MergingIterator {
     fn seek_to_first(&mut self) -> Result<()> {
         self.current = None;
         self.forward = true;
-        for source in &mut self.sources {
-            source.seek_to_first()?;
+        for iter in &mut self.iterators {
+            iter.seek_to_first()?;
         }
         self.pick();
         Ok(())
@@ -127,8 +127,8 @@ impl Source for Merge {
     fn seek_to_last(&mut self) -> Result<()> {
         self.current = None;
         self.forward = false;
-        for source in &mut self.sources {
-            source.seek_to_last()?;
+        for iter in &mut self.iterators {
+            iter.seek_to_last()?;
         }
         self.pick();
         Ok(())
@@ -137,8 +137,8 @@ impl Source for Merge {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.current = None;
         self.forward = true;
-        for source in &mut self.sources {
-            source.seek(key)?;
+        for iter in &mut self.iterators {
+            iter.seek(key)?;
         }
         self.pick();
         Ok(())
@@ -147,8 +147,8 @@ impl Source for Merge {
     fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
         self.current = None;
         self.forward = false;
-        for source in &mut self.sources {
-            source.seek_for_prev(key)?;
+        for iter in &mut self.iterators {
+            iter.seek_for_prev(key)?;
         }
         self.pick();
         Ok(())
@@ -173,12 +173,12 @@ impl Source for Merge {
     }
 
     fn key(&self) -> &[u8] {
-        self.current.map_or(&[], |current| self.sources[current].key())
+        self.current.map_or(&[], |current| self.iterators[current].key())
     }
 
     fn entry(&self) -> Entry<'_> {
         match self.current {
-            Some(current) => self.sources[current].entry(),
+            Some(current) => self.iterators[current].entry(),
             None => Entry { seq: 0, kind: crate::types::Kind::DELETE, value: &[] },
         }
     }
@@ -189,16 +189,16 @@ impl Source for Merge {
         }
         while let Some(current) = self.current.take() {
             if self.alone {
-                let source = &mut self.sources[current];
-                source.walk(visit)?;
-                self.current = source.valid().then_some(current);
+                let iter = &mut self.iterators[current];
+                iter.walk(visit)?;
+                self.current = iter.valid().then_some(current);
                 break;
             }
             self.note_least_of_others(current);
-            let (source, others) = (&mut self.sources[current], self.passed.as_slice());
-            if source.key() == others {
+            let (iter, others) = (&mut self.iterators[current], self.passed.as_slice());
+            if iter.key() == others {
                 // The others have older versions of this key, which a step passes.
-                let taken = visit(source.key(), source.entry());
+                let taken = visit(iter.key(), iter.entry());
                 self.current = Some(current);
                 if !taken {
                     break;
@@ -206,8 +206,8 @@ impl Source for Merge {
                 self.step()?;
                 continue;
             }
-            source.walk(&mut |key, entry| key < others && visit(key, entry))?;
-            if source.valid() && source.key() < others {
+            iter.walk(&mut |key, entry| key < others && visit(key, entry))?;
+            if iter.valid() && iter.key() < others {
                 self.current = Some(current);
                 break;
             }
@@ -227,18 +227,18 @@ pub(crate) mod tests {
     use crate::types::Kind;
 
     /// A run held in a sorted vector.
-    pub(crate) struct VecSource {
+    pub(crate) struct VecIterator {
         rows: Vec<(Vec<u8>, u64)>,
         at: Option<usize>,
     }
 
-    impl VecSource {
-        pub(crate) fn new(rows: Vec<(Vec<u8>, u64)>) -> VecSource {
-            VecSource { rows, at: None }
+    impl VecIterator {
+        pub(crate) fn new(rows: Vec<(Vec<u8>, u64)>) -> VecIterator {
+            VecIterator { rows, at: None }
         }
     }
 
-    impl Source for VecSource {
+    impl InternalIterator for VecIterator {
         fn seek_to_first(&mut self) -> Result<()> {
             self.at = (!self.rows.is_empty()).then_some(0);
             Ok(())
@@ -282,36 +282,36 @@ pub(crate) mod tests {
             moves in prop::collection::vec((0..7u8, 0..32u8), 1..60),
         ) {
             let mut model: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
-            let mut sources: Vec<Box<dyn Source>> = Vec::new();
+            let mut iterators: Vec<Box<dyn InternalIterator>> = Vec::new();
             for (age, run) in runs.iter().enumerate() {
                 let seq = 100 - age as u64;
                 let rows: Vec<_> = run.iter().map(|&k| (vec![k], seq)).collect();
                 for (key, seq) in &rows {
                     model.entry(key.clone()).or_insert(*seq);
                 }
-                sources.push(Box::new(VecSource::new(rows)));
+                iterators.push(Box::new(VecIterator::new(rows)));
             }
             let rows: Vec<(Vec<u8>, u64)> = model.into_iter().collect();
-            let mut expected = VecSource::new(rows);
-            let mut merge = Merge::new(sources);
+            let mut expected = VecIterator::new(rows);
+            let mut merge = MergingIterator::new(iterators);
             for (what, key) in moves {
                 let key = [key];
                 let mut walked = [Vec::new(), Vec::new()];
-                for (source, walked) in [&mut merge as &mut dyn Source, &mut expected].into_iter().zip(&mut walked) {
+                for (iter, walked) in [&mut merge as &mut dyn InternalIterator, &mut expected].into_iter().zip(&mut walked) {
                     match what {
-                        0 => source.seek(&key)?,
-                        1 => source.seek_for_prev(&key)?,
-                        2 => source.seek_to_first()?,
-                        3 => source.seek_to_last()?,
-                        4 => if source.valid() { source.next()? },
-                        5 => source.walk(&mut |at, entry| {
+                        0 => iter.seek(&key)?,
+                        1 => iter.seek_for_prev(&key)?,
+                        2 => iter.seek_to_first()?,
+                        3 => iter.seek_to_last()?,
+                        4 => if iter.valid() { iter.next()? },
+                        5 => iter.walk(&mut |at, entry| {
                             let takes = walked.len() < usize::from(key[0]) / 4;
                             if takes {
                                 walked.push((at.to_vec(), entry.seq));
                             }
                             takes
                         })?,
-                        _ => if source.valid() { source.prev()? },
+                        _ => if iter.valid() { iter.prev()? },
                     }
                 }
                 prop_assert_eq!(&walked[0], &walked[1]);

@@ -1,18 +1,22 @@
-//! Ordered streams of entries: what a run (memtable generation, segment, level, private batch) offers
-//! to reads ([`Source`]) and to flush and compaction ([`RawSource`]). Merging, visibility and bounds
+//! Ordered streams of entries: what a run (memtable, table, level, private batch) offers
+//! to reads ([`InternalIterator`]) and to flush and compaction ([`VersionIterator`]). Merging, visibility and bounds
 //! are built on these two alone.
 
 pub mod merge;
+pub mod prune;
+#[cfg(test)]
+pub(crate) mod vec_iterator;
+pub mod version_merge;
 
 use crate::error::Result;
 use crate::types::{Entry, Seq};
 
 /// One run of one family as one snapshot sees it: each key once, with its newest version at or below
-/// the snapshot, tombstones included. Both directions. A source holds what it borrows from alive.
+/// the snapshot, tombstones included. Both directions. An iterator holds what it borrows from alive.
 ///
 /// After a seek or step, `valid` says whether it stands on a key; `key` and `entry` may be called only
-/// then, and what they return lives until the next seek or step. An error leaves the source invalid.
-pub trait Source: Send {
+/// then, and what they return lives until the next seek or step. An error leaves the iterator invalid.
+pub trait InternalIterator: Send {
     /// Stands on the first key.
     fn seek_to_first(&mut self) -> Result<()>;
     /// Stands on the last key.
@@ -43,7 +47,7 @@ pub trait Source: Send {
 
 /// One run of one family with every version: keys ascending, versions of a key newest first. Forward
 /// only; used by flush and compaction, so it must not fill the block cache.
-pub trait RawSource: Send {
+pub trait VersionIterator: Send {
     /// Stands on the first entry whose key is at or after `key` (empty: the first of all).
     fn seek(&mut self, key: &[u8]) -> Result<()>;
     /// Steps to the next entry.
@@ -66,11 +70,11 @@ pub struct KeyRange {
 }
 
 /// The snapshots that flush and compaction must keep versions for: every live snapshot, ascending,
-/// captured after `claim` was published (`protocols.md` 3.2).
+/// captured after `scan_bound` was published (`docs/protocols.md` 3.2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveSnapshots {
     /// Sequence at or above which every new snapshot will be.
-    pub claim: Seq,
+    pub scan_bound: Seq,
     /// The live snapshots, ascending, without duplicates.
     pub held: Vec<Seq>,
     /// Entries that expire at this second or before have expired for everybody, now and later; 0: none.
@@ -81,7 +85,7 @@ impl LiveSnapshots {
     /// Whether a version of `seq` whose next newer version of the same key has `successor` can be
     /// seen by nobody, now or later.
     pub fn hidden(&self, seq: Seq, successor: Seq) -> bool {
-        if successor > self.claim {
+        if successor > self.scan_bound {
             return false;
         }
         let first = self.held.partition_point(|&held| held < seq);
@@ -89,8 +93,8 @@ impl LiveSnapshots {
     }
 
     /// The oldest sequence that anybody may still read at.
-    pub fn floor(&self) -> Seq {
-        self.held.first().map_or(self.claim, |&held| held.min(self.claim))
+    pub fn oldest_snapshot(&self) -> Seq {
+        self.held.first().map_or(self.scan_bound, |&held| held.min(self.scan_bound))
     }
 }
 
@@ -100,13 +104,13 @@ mod tests {
 
     #[test]
     fn a_version_is_hidden_only_when_no_snapshot_lies_between_it_and_its_successor() {
-        let live = LiveSnapshots { claim: 100, held: vec![10, 50], ..LiveSnapshots::default() };
+        let live = LiveSnapshots { scan_bound: 100, held: vec![10, 50], ..LiveSnapshots::default() };
         assert!(live.hidden(20, 30));
         assert!(!live.hidden(20, 51));
         assert!(!live.hidden(50, 51), "a snapshot at the version itself sees it");
         assert!(live.hidden(49, 50), "a snapshot at the successor sees the successor");
         assert!(live.hidden(60, 100));
-        assert!(!live.hidden(60, 101), "a snapshot at the claim may still be taken");
-        assert_eq!(live.floor(), 10);
+        assert!(!live.hidden(60, 101), "a snapshot at the scan bound may still be taken");
+        assert_eq!(live.oldest_snapshot(), 10);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use super::mode::Mask;
-use super::owner::Owner;
+use super::owner::LockOwner;
 
 /// Memory of searches, kept between them.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(super) struct Search {
 }
 
 struct Node {
-    owner: Arc<Owner>,
+    owner: Arc<LockOwner>,
     /// The node that waits for this one.
     parent: usize,
     depth: u64,
@@ -28,7 +28,7 @@ struct Node {
 /// What a search found.
 pub(super) struct Found {
     /// The owners of the shortest cycle through the start; empty if there is none.
-    pub(super) cycle: Vec<Arc<Owner>>,
+    pub(super) cycle: Vec<Arc<LockOwner>>,
     /// Length of the longest path that was followed.
     pub(super) depth: u64,
 }
@@ -36,7 +36,7 @@ pub(super) struct Found {
 impl Search {
     /// Looks for a cycle of waits through `start`, which waits. Breadth first; the work is bounded by
     /// the number of waits and of holders of the locks waited for.
-    pub(super) fn run(&mut self, start: &Arc<Owner>) -> Found {
+    pub(super) fn run(&mut self, start: &Arc<LockOwner>) -> Found {
         self.number += 1;
         let number = self.number;
         self.nodes.clear();
@@ -48,7 +48,7 @@ impl Search {
             let place = owner.waits_at.lock().clone();
             if let Some(place) = place {
                 let nodes = &mut self.nodes;
-                let mut each = |blocker: &Arc<Owner>| {
+                let mut each = |blocker: &Arc<LockOwner>| {
                     if Arc::ptr_eq(blocker, start) {
                         closed = closed.or(Some(at));
                     } else if blocker.seen.swap(number, Relaxed) != number
@@ -58,11 +58,11 @@ impl Search {
                     }
                 };
                 let mut shard = place.latch();
-                let (queue, fence) = shard.fenced(&place.locks, place.id);
+                let (queue, gap_conflict) = shard.with_gap_conflict(&place.locks, place.id);
                 queue.blockers_once(&owner, number, &mut each);
-                // Each waiter's fence is another one: it leaves out the waiter's own ranges.
+                // Each waiter's gap conflict is another one: it leaves out the waiter's own ranges.
                 if queue.wanted_by(&owner) == Some(Mask::X) {
-                    fence.owners(&owner, each);
+                    gap_conflict.owners(&owner, each);
                 }
             }
             at += 1;
@@ -83,7 +83,7 @@ impl Search {
 
 /// The owner to roll back: by the server's preference, then the fewest keys written, then the
 /// youngest.
-pub(super) fn victim(cycle: &[Arc<Owner>]) -> Option<&Arc<Owner>> {
+pub(super) fn victim(cycle: &[Arc<LockOwner>]) -> Option<&Arc<LockOwner>> {
     cycle.iter().max_by_key(|o| (o.preference(), std::cmp::Reverse(o.written()), o.id()))
 }
 
@@ -91,8 +91,8 @@ pub(super) fn victim(cycle: &[Arc<Owner>]) -> Option<&Arc<Owner>> {
 mod tests {
     use super::*;
 
-    fn owner(id: u64, preference: i32, written: u64) -> Arc<Owner> {
-        let owner = Owner::new(id);
+    fn owner(id: u64, preference: i32, written: u64) -> Arc<LockOwner> {
+        let owner = LockOwner::new(id);
         owner.set_preference(preference);
         owner.set_written(written);
         owner
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_victim_is_by_preference_then_weight_then_age() {
-        let id = |cycle: &[Arc<Owner>]| victim(cycle).map(|o| o.id());
+        let id = |cycle: &[Arc<LockOwner>]| victim(cycle).map(|o| o.id());
         assert_eq!(id(&[]), None);
         assert_eq!(id(&[owner(1, 0, 5), owner(2, 0, 5), owner(3, 0, 9)]), Some(2));
         assert_eq!(id(&[owner(1, 0, 4), owner(2, 0, 5)]), Some(1));

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
-use super::bound::Room;
+use super::escalation::LockBudget;
 use super::key::Probe;
+use super::listing::{describe, describe_range};
 use super::mode::Mask;
-use super::owner::{FamilyUse, Held, Holdings, Owner};
-use super::picture::{describe, describe_range};
-use super::queue::{Attempt, Fence, GivenBack};
+use super::owner::{FamilyUse, Held, Holdings, LockOwner};
+use super::queue::{Attempt, GapConflict, GivenBack};
 use super::shard::{FamilyLocks, TABLE_ENTRY, TABLE_SHARD};
 use super::wait::{grant_waiters, Waits, Wakes, Wanted};
 use super::{
@@ -22,6 +22,9 @@ use crate::types::FamilyId;
 
 /// Families that an owner remembers from one transaction to the next.
 const REMEMBERED_FAMILIES: usize = 16;
+
+/// Places of an owner's list that outlive its transaction: a connection lives longer than one with many locks.
+const KEPT_PLACES: usize = 2048;
 
 /// All locks of a store. See the [module](super) for what it guarantees.
 pub struct LockManager {
@@ -124,7 +127,7 @@ impl LockManager {
     /// (killed while it waited), `TooManyLocks`.
     pub fn lock_point(
         &self,
-        owner: &Arc<Owner>,
+        owner: &Arc<LockOwner>,
         family: FamilyId,
         key: &[u8],
         mode: Mode,
@@ -142,7 +145,7 @@ impl LockManager {
     /// As [`LockManager::lock_point`].
     pub fn put_intent(
         &self,
-        owner: &Arc<Owner>,
+        owner: &Arc<LockOwner>,
         family: FamilyId,
         key: &[u8],
         policy: Policy,
@@ -157,7 +160,7 @@ impl LockManager {
     /// As [`LockManager::lock_point`].
     pub fn lock_table(
         &self,
-        owner: &Arc<Owner>,
+        owner: &Arc<LockOwner>,
         family: FamilyId,
         mode: TableMode,
         policy: Policy,
@@ -174,7 +177,7 @@ impl LockManager {
     /// Undoes one `Granted::New` of `mode`: the lock goes, or becomes what the owner's other calls
     /// asked for. Does nothing for a key that the owner has not locked in this mode (its lock may have
     /// become one on the table).
-    pub fn unlock_point(&self, owner: &Arc<Owner>, family: FamilyId, key: &[u8], mode: Mode) {
+    pub fn unlock_point(&self, owner: &Arc<LockOwner>, family: FamilyId, key: &[u8], mode: Mode) {
         let mut holdings = owner.holdings.lock();
         let at = self.family_use(&mut holdings, family);
         let FamilyUse { ref locks, table, .. } = holdings.families[at];
@@ -217,14 +220,19 @@ impl LockManager {
     /// Gives back everything that the owner holds and wakes those who get it; at the end of every
     /// transaction, also of one that holds nothing: returns when no report of a wait names the owner
     /// any more. The caller holds no mutex that a [`WaitObserver`] takes.
-    pub fn unlock_all(&self, owner: &Arc<Owner>) {
+    pub fn unlock_all(&self, owner: &Arc<LockOwner>) {
         let mut holdings = owner.holdings.lock();
         let holdings = &mut *holdings;
-        let made = holdings.claimed.take().map(|claimed| self.end_claims(owner, claimed)).unwrap_or_default();
+        let made =
+            holdings.implicit.take().map(|implicit| self.end_implicit(owner, implicit)).unwrap_or_default();
         self.release(owner, &holdings.families, &mut holdings.held, |_| true);
         self.take_back_ranges(owner, &mut holdings.families, |_| true);
         self.release_made(owner, made);
         holdings.points = 0;
+        holdings.before_statement = 0;
+        if holdings.held.capacity() > KEPT_PLACES {
+            holdings.held = Vec::new();
+        }
         if holdings.told > 0 {
             self.total.fetch_sub(std::mem::take(&mut holdings.told), Relaxed);
         }
@@ -242,24 +250,24 @@ impl LockManager {
 
     /// Interrupts the owner's wait, and every later one until [`LockManager::clear_kill`]. May be
     /// called from any thread that holds whatever mutex: takes only a leaf that nobody keeps.
-    pub fn kill(&self, owner: &Owner) {
-        owner.hand.kill();
+    pub fn kill(&self, owner: &LockOwner) {
+        owner.wait_cell.kill();
     }
 
     /// Ends the effect of [`LockManager::kill`].
-    pub fn clear_kill(&self, owner: &Owner) {
-        owner.hand.clear_kill();
+    pub fn clear_kill(&self, owner: &LockOwner) {
+        owner.wait_cell.clear_kill();
     }
 
     /// Whether the owner holds a key or intent, or a table in a mode other than intention. (Intention
     /// locks alone do not count: a statement takes them before its first key.)
-    pub fn holds_anything(&self, owner: &Owner) -> bool {
+    pub fn holds_anything(&self, owner: &LockOwner) -> bool {
         owner.holdings.lock().has_any()
     }
 
     /// Clears the cookie of an owner that keeps its locks: what the cookie points to may go after this. Returns
     /// when no report names it any more; the caller holds no mutex that a [`WaitObserver`] takes.
-    pub fn forget_cookie(&self, owner: &Owner) {
+    pub fn forget_cookie(&self, owner: &LockOwner) {
         owner.set_cookie(0);
         owner.set_session(0);
         // Reports pin under this latch: those that did so before are seen below, later ones see no cookie.
@@ -270,12 +278,12 @@ impl LockManager {
     }
 
     /// Whether the owner holds any lock at all, intentions included.
-    pub fn holds_locks(&self, owner: &Owner) -> bool {
+    pub fn holds_locks(&self, owner: &LockOwner) -> bool {
         !owner.holdings.lock().held.is_empty()
     }
 
     /// The table locks that the owner holds, one entry for each mode.
-    pub fn table_locks(&self, owner: &Owner) -> Vec<(FamilyId, TableMode)> {
+    pub fn table_locks(&self, owner: &LockOwner) -> Vec<(FamilyId, TableMode)> {
         const MODES: [(Mask, TableMode); 4] = [
             (Mask::IS, TableMode::IntentShared),
             (Mask::IX, TableMode::IntentExclusive),
@@ -292,16 +300,16 @@ impl LockManager {
     }
 
     /// Whether the owner's lock on the table that `family` stands for or is attached to covers `mode`.
-    pub fn holds_table(&self, owner: &Owner, family: FamilyId, mode: TableMode) -> bool {
+    pub fn holds_table(&self, owner: &LockOwner, family: FamilyId, mode: TableMode) -> bool {
         let mut holdings = owner.holdings.lock();
         let at = self.family_use(&mut holdings, family);
         let table = holdings.families[at].table as usize;
         holdings.families[table].mask.covers(mode.into())
     }
 
-    /// Whether another owner has a lock or intent on the key, a range over it, a claim of it, or a lock on its
+    /// Whether another owner has a lock or intent on the key, a range over it, an implicit lock on it, or a lock on its
     /// table, that conflicts with `mode`. May be out of date when it returns.
-    pub fn is_locked_by_other(&self, owner: &Owner, family: FamilyId, key: &[u8], mode: Mode) -> bool {
+    pub fn is_locked_by_other(&self, owner: &LockOwner, family: FamilyId, key: &[u8], mode: Mode) -> bool {
         let Some(locks) = self.families.read().get(&family).cloned() else { return false };
         let table = locks.table.as_ref().unwrap_or(&locks);
         if table.latch(TABLE_SHARD).queue(TABLE_ENTRY).is_locked_against(owner, intention(mode.into())) {
@@ -309,7 +317,7 @@ impl LockManager {
         }
         // What cannot be read may be locked.
         locks.has_other(owner, key, mode).unwrap_or(true)
-            || (mode == Mode::Exclusive && locks.fence(key).keeps_out(owner))
+            || (mode == Mode::Exclusive && locks.gap_conflict(key).keeps_out(owner))
     }
 
     /// Counters and gauges. Visits every lock.
@@ -345,9 +353,9 @@ impl LockManager {
     }
 
     /// Every grant, wait and range, by family, the table's first and then by key, ranges by their start and
-    /// before the key there; for each lock the grants and then the waits in their order. Each lock is shown as it was at one moment, not all at the
-    /// same.
-    pub fn dump(&self) -> Vec<LockInfo> {
+    /// before the key there; for each lock the grants and then the waits in their order. Each lock is shown as it was
+    /// at one moment, not all at the same.
+    pub fn list(&self) -> Vec<LockInfo> {
         let mut out = Vec::new();
         for locks in self.all_families() {
             for number in 0..locks.shards() {
@@ -412,7 +420,7 @@ impl LockManager {
 
     fn point(
         &self,
-        owner: &Arc<Owner>,
+        owner: &Arc<LockOwner>,
         family: FamilyId,
         key: &[u8],
         mode: Mask,
@@ -434,9 +442,9 @@ impl LockManager {
             waited |= taken.waited;
             over = holdings.families[table as usize].mask;
         }
-        let room = self.room(owner, &mut holdings);
-        if room != Room::Enough && !over.covers(mode) && !has_grant(owner, &holdings, at, key) {
-            holdings = self.escalate(owner, holdings, policy, room)?;
+        let budget = self.budget(owner, &mut holdings);
+        if budget != LockBudget::Enough && !over.covers(mode) && !has_grant(owner, &holdings, at, key) {
+            holdings = self.escalate(owner, holdings, policy, budget)?;
             over = holdings.families[table as usize].mask;
         }
         if over.covers(mode) {
@@ -445,23 +453,31 @@ impl LockManager {
 
         let probe = Probe::new(key);
         let number = holdings.families[at].locks.shard_of(&probe);
-        // The stamp of the claims of others that were looked at.
+        // The stamp of the implicit locks of others that were looked at.
         let mut looked = 0;
         let (first, id) = loop {
             let locks = &holdings.families[at].locks;
             let mut shard = locks.latch(number);
-            // Asked before the stamp: while that is as it was, no range has gone that kept a claim's owner out.
-            let fence = Asked::about(locks.fence(key), owner, mode);
-            let stamp = locks.stored.stamp();
+            // Asked before the stamp: while that is as it was, no range has gone that kept an implicit lock's owner
+            // out.
+            let gap_conflict = Asked::about(locks.gap_conflict(key), owner, mode);
+            let stamp = locks.implicit.stamp();
             if stamp != looked && stamp != 0 {
                 drop(shard);
                 looked = stamp;
-                let claims = locks.stored.find(owner, key)?;
+                let implicit = locks.implicit.find(owner, key)?;
+                if !implicit.is_empty()
+                    && holdings.implicit.is_some()
+                    && locks.implicit.find_own(owner, key)?.is_some()
+                {
+                    // Theirs are unconfirmed, and would get the entry that this owner has given back.
+                    return Ok(Some(Intent { granted: Granted::AlreadyHeld, waited }));
+                }
                 if policy.may_wait() {
-                    for claim in &claims {
-                        claim.make_entry(locks, key)?;
+                    for lock in &implicit {
+                        lock.make_entry(locks, key, looked)?;
                     }
-                } else if !claims.is_empty() {
+                } else if !implicit.is_empty() {
                     // An entry for each key that is only passed over would fill memory.
                     return match policy {
                         Policy::Skip => Ok(None),
@@ -472,7 +488,7 @@ impl LockManager {
                 continue;
             }
             let id = shard.find_or_insert(&probe);
-            match shard.queue_mut(id).attempt(owner, mode, intent, &fence) {
+            match shard.queue_mut(id).attempt(owner, mode, intent, &gap_conflict) {
                 Attempt::AlreadyHeld => {
                     return Ok(Some(Intent { granted: Granted::AlreadyHeld, waited }));
                 }
@@ -481,10 +497,10 @@ impl LockManager {
                 Attempt::Blocked => shard.tidy(id),
             }
             drop(shard);
-            if holdings.claimed.is_some() {
-                if let Some(own) = locks.stored.find_own(owner, key)? {
+            if holdings.implicit.is_some() {
+                if let Some(own) = locks.implicit.find_own(owner, key)? {
                     // A range that waits for the owner, or a request behind the entry that is gone.
-                    own.make_entry(locks, key)?;
+                    own.make_entry(locks, key, looked)?;
                     return Ok(Some(Intent { granted: Granted::AlreadyHeld, waited }));
                 }
             }
@@ -516,7 +532,7 @@ impl LockManager {
     /// Takes a table lock for the family at place `at` of the owner's list, which is a table.
     pub(super) fn table<'o>(
         &self,
-        owner: &'o Arc<Owner>,
+        owner: &'o Arc<LockOwner>,
         mut holdings: MutexGuard<'o, Holdings>,
         at: u32,
         mode: Mask,
@@ -529,8 +545,8 @@ impl LockManager {
         let mut waited = false;
         let attempt = {
             let mut shard = locks.latch(TABLE_SHARD);
-            let (queue, fence) = shard.fenced(locks, TABLE_ENTRY);
-            queue.attempt(owner, mode, !INTENT, &fence)
+            let (queue, gap_conflict) = shard.with_gap_conflict(locks, TABLE_ENTRY);
+            queue.attempt(owner, mode, !INTENT, &gap_conflict)
         };
         let first = match attempt {
             Attempt::AlreadyHeld => false,
@@ -558,7 +574,7 @@ impl LockManager {
     /// wait latch.
     pub(super) fn release(
         &self,
-        owner: &Arc<Owner>,
+        owner: &Arc<LockOwner>,
         families: &[FamilyUse],
         held: &mut Vec<Held>,
         which: impl Fn(&Held) -> bool,
@@ -599,8 +615,8 @@ impl LockManager {
 
     /// Lets an owner that waits look at the clock again.
     #[cfg(test)]
-    pub(super) fn look_at_the_clock(&self, owner: &Owner) {
-        owner.hand.wake();
+    pub(super) fn look_at_the_clock(&self, owner: &LockOwner) {
+        owner.wait_cell.wake();
     }
 
     /// Panics if an invariant of a queue does not hold, or a deadlock stands.
@@ -613,7 +629,7 @@ impl LockManager {
                 let shard = locks.latch(number);
                 for (id, entry) in shard.iter_numbered() {
                     waiting.extend(entry.queue.waiting().iter().map(|r| r.owner.clone()));
-                    entry.queue.check(&shard.fence_of(&locks, id));
+                    entry.queue.check(&shard.gap_conflict_of(&locks, id));
                 }
             }
         }
@@ -622,30 +638,30 @@ impl LockManager {
     }
 }
 
-/// A fence that was asked before whether it keeps an owner out, and stays with its answer.
+/// A gap conflict that was asked before whether it keeps an owner out, and stays with its answer.
 struct Asked<F> {
-    fence: F,
+    gap_conflict: F,
     keeps_out: bool,
 }
 
-impl<F: Fence> Asked<F> {
-    fn about(fence: F, owner: &Owner, mode: Mask) -> Asked<F> {
-        let keeps_out = mode == Mask::X && fence.keeps_out(owner);
-        Asked { fence, keeps_out }
+impl<F: GapConflict> Asked<F> {
+    fn about(gap_conflict: F, owner: &LockOwner, mode: Mask) -> Asked<F> {
+        let keeps_out = mode == Mask::X && gap_conflict.keeps_out(owner);
+        Asked { gap_conflict, keeps_out }
     }
 }
 
-impl<F: Fence> Fence for Asked<F> {
-    fn keeps_out(&self, _: &Owner) -> bool {
+impl<F: GapConflict> GapConflict for Asked<F> {
+    fn keeps_out(&self, _: &LockOwner) -> bool {
         self.keeps_out
     }
 
-    fn is_of(&self, owner: &Owner) -> bool {
-        self.fence.is_of(owner)
+    fn is_of(&self, owner: &LockOwner) -> bool {
+        self.gap_conflict.is_of(owner)
     }
 
-    fn waits_for(&self, owner: &Owner, holder: &Owner) -> bool {
-        self.fence.waits_for(owner, holder)
+    fn waits_for(&self, owner: &LockOwner, holder: &LockOwner) -> bool {
+        self.gap_conflict.waits_for(owner, holder)
     }
 }
 
@@ -656,7 +672,7 @@ pub(super) struct Taken {
 }
 
 /// Whether the owner has some grant on a key, in the family at place `at` of its list.
-fn has_grant(owner: &Owner, holdings: &Holdings, at: usize, key: &[u8]) -> bool {
+fn has_grant(owner: &LockOwner, holdings: &Holdings, at: usize, key: &[u8]) -> bool {
     let locks = &holdings.families[at].locks;
     let probe = Probe::new(key);
     let shard = locks.latch(locks.shard_of(&probe));

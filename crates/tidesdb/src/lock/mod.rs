@@ -1,6 +1,6 @@
 //! Locks: point locks on keys, ranges, table locks, waits and deadlocks.
 //!
-//! Stands below transactions and knows nothing of values, logs or snapshots: an [`Owner`] (one for a
+//! Stands below transactions and knows nothing of values, logs or snapshots: an [`LockOwner`] (one for a
 //! transaction) asks the [`LockManager`] for a mode on (family, key bytes) or on a family, and gets
 //! it, waits for it, or gets an error. Guaranteed:
 //!
@@ -19,13 +19,13 @@
 //!
 //! Latches, in the order in which they are taken: an owner's `holdings` (by its own thread only); the
 //! manager's wait latch, under which every wait begins and ends; one shard; an owner's `waits_at` and
-//! the mutex of its [`handover`]; a family's ranges. An uncontended lock takes the first and the third.
+//! the mutex of its [`wait_cell`]; a family's ranges. An uncontended lock takes the first and the third.
 //!
 //! ```
-//! use tidesdb::lock::{Granted, LockManager, Mode, MonotonicClock, Owner, Policy};
+//! use tidesdb::lock::{Granted, LockManager, Mode, MonotonicClock, LockOwner, Policy};
 //! # use std::sync::Arc;
 //! let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
-//! let (a, b) = (Owner::new(1), Owner::new(2));
+//! let (a, b) = (LockOwner::new(1), LockOwner::new(2));
 //! assert_eq!(locks.lock_point(&a, 7, b"k", Mode::Exclusive, Policy::NoWait)?, Some(Granted::New));
 //! assert_eq!(locks.lock_point(&b, 7, b"k", Mode::Shared, Policy::Skip)?, None);
 //! locks.unlock_all(&a);
@@ -34,36 +34,38 @@
 //! # Ok::<(), tidesdb::Error>(())
 //! ```
 
-mod bound;
 mod deadlock;
-mod handover;
+mod dump;
+mod escalation;
+mod gap_lock;
+mod gap_set;
+mod implicit;
 mod index;
 mod key;
+mod listing;
 mod manager;
 mod mode;
 mod owner;
-mod picture;
 mod queue;
-mod range;
-mod ranges;
-mod seen;
 mod shard;
 mod slab;
-mod stored;
 mod wait;
+mod wait_cell;
 
 #[cfg(test)]
 mod deadlock_test;
 #[cfg(test)]
+mod gap_random_test;
+#[cfg(test)]
+mod gap_test;
+#[cfg(test)]
+mod implicit_random_test;
+#[cfg(test)]
+mod implicit_test;
+#[cfg(test)]
 mod point_test;
 #[cfg(test)]
-mod range_random_test;
-#[cfg(test)]
-mod range_test;
-#[cfg(test)]
 mod script;
-#[cfg(test)]
-mod stored_test;
 #[cfg(test)]
 mod stress_test;
 #[cfg(test)]
@@ -73,12 +75,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use dump::{DumpedLock, HeldCounts, KeyPrefix, LockDump, LockOwnerId, KEY_PREFIX_BYTES};
+pub use implicit::LockedKeys;
+pub use listing::{listing, LockInfo};
 pub use manager::LockManager;
 pub use mode::{Mode, TableMode};
-pub use owner::Owner;
-pub use picture::{picture, LockInfo};
-pub use seen::{HeldCounts, SeenKey, SeenLock, SeenLocks, SeenOwner, SEEN_KEY_BYTES};
-pub use stored::LockedKeys;
+pub use owner::LockOwner;
 
 use crate::io::Disk;
 use crate::types::FamilyId;
@@ -137,13 +139,13 @@ pub trait WaitObserver: Send + Sync {
     /// `waiter` will park now, for owners with these cookies: holders in its way and conflicting waits
     /// before it; several may be equal, and 0 is an owner without a cookie. None of them has returned
     /// from `unlock_all` before this call returns.
-    fn wait_begins(&self, waiter: &Owner, holders: &[u64]);
+    fn wait_begins(&self, waiter: &LockOwner, holders: &[u64]);
     /// The wait of which `wait_begins` told is over, whatever its end.
-    fn wait_ends(&self, waiter: &Owner);
+    fn wait_ends(&self, waiter: &LockOwner);
     /// Whether an insertion of one of two appliers of a replica and a range of the other conflict: not when
     /// the order of their commits is fixed already. Both hold locks or wait. Called under latches: must not
     /// block, nor call the lock manager.
-    fn gaps_conflict(&self, a: &Owner, b: &Owner) -> bool {
+    fn gaps_conflict(&self, a: &LockOwner, b: &LockOwner) -> bool {
         let _ = (a, b);
         true
     }

@@ -1,4 +1,4 @@
-//! Who locks: one [`Owner`] for a transaction, with the list of what it holds and its parking place.
+//! Who locks: one [`LockOwner`] for a transaction, with the list of what it holds and its parking place.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::handover::HandOver;
+use super::implicit::OwnImplicitLocks;
 use super::mode::Mask;
-use super::shard::{EntryId, FamilyLocks, Place};
-use super::stored::Claimed;
+use super::shard::{EntryId, EntryPlace, FamilyLocks};
+use super::wait_cell::WaitCell;
 
 /// A holder of locks: one for each transaction. It may be used again for the next one
-/// ([`Owner::restart`]), which saves the allocations.
+/// ([`LockOwner::restart`]), which saves the allocations.
 ///
 /// Calls that lock or unlock come from one thread at a time; the setters, `LockManager::kill` and
 /// reports may come from any thread. An owner that holds locks is kept alive by the lock table.
-pub struct Owner {
+pub struct LockOwner {
     id: AtomicU64,
     cookie: AtomicU64,
     session: AtomicU64,
@@ -31,9 +31,9 @@ pub struct Owner {
     pub(super) pins: AtomicU32,
     /// Number of the last deadlock detection that saw this owner.
     pub(super) seen: AtomicU64,
-    pub(super) hand: HandOver,
+    pub(super) wait_cell: WaitCell,
     /// Where the owner waits. Changes only under the manager's wait latch.
-    pub(super) waits_at: Mutex<Option<Place>>,
+    pub(super) waits_at: Mutex<Option<EntryPlace>>,
     pub(super) holdings: Mutex<Holdings>,
 }
 
@@ -44,19 +44,22 @@ pub(super) struct Holdings {
     pub(super) families: Vec<FamilyUse>,
     /// Every entry in which it has a grant.
     pub(super) held: Vec<Held>,
+    /// So many of them, the first ones, may be older than the present statement. (Later ones that took the place of an
+    /// older one count as that.)
+    pub(super) before_statement: usize,
     /// How many of them are point locks.
     pub(super) points: usize,
     /// Of these, how many are told to the manager's sum; see [`super::LockOptions::max_total`].
     pub(super) told: usize,
     /// Exclusive locks without entries.
-    pub(super) claimed: Option<Claimed>,
+    pub(super) implicit: Option<OwnImplicitLocks>,
 }
 
 impl Holdings {
     /// Whether there is a key, or a table in a mode other than intention.
     pub(super) fn has_any(&self) -> bool {
         let strong = |family: &FamilyUse| family.mask.meets(Mask::S.with(Mask::X));
-        self.points > 0 || self.claimed.is_some() || self.families.iter().any(strong)
+        self.points > 0 || self.implicit.is_some() || self.families.iter().any(strong)
     }
 }
 
@@ -84,11 +87,11 @@ pub(super) struct Held {
     pub(super) id: EntryId,
 }
 
-impl Owner {
+impl LockOwner {
     /// A new owner. `id` names it in reports and is its age: of two, the one with the larger id is the
     /// younger.
-    pub fn new(id: u64) -> Arc<Owner> {
-        Arc::new(Owner {
+    pub fn new(id: u64) -> Arc<LockOwner> {
+        Arc::new(LockOwner {
             id: AtomicU64::new(id),
             cookie: AtomicU64::new(0),
             session: AtomicU64::new(0),
@@ -100,7 +103,7 @@ impl Owner {
             unbounded: AtomicBool::new(false),
             pins: AtomicU32::new(0),
             seen: AtomicU64::new(0),
-            hand: HandOver::default(),
+            wait_cell: WaitCell::default(),
             waits_at: Mutex::new(None),
             holdings: Mutex::new(Holdings::default()),
         })
@@ -116,10 +119,10 @@ impl Owner {
         self.applier.store(false, Relaxed);
         self.keeps_reads.store(false, Relaxed);
         self.unbounded.store(false, Relaxed);
-        self.hand.clear_kill();
+        self.wait_cell.clear_kill();
     }
 
-    /// The id given to [`Owner::new`] or [`Owner::restart`].
+    /// The id given to [`LockOwner::new`] or [`LockOwner::restart`].
     pub fn id(&self) -> u64 {
         self.id.load(Relaxed)
     }
@@ -136,12 +139,12 @@ impl Owner {
         self.cookie.store(cookie, Release);
     }
 
-    /// What the embedding server calls the session whose transactions these are, in pictures of locks; 0: none.
+    /// What the embedding server calls the session whose transactions these are, in dumps of locks; 0: none.
     pub fn session(&self) -> u64 {
         self.session.load(Relaxed)
     }
 
-    /// Sets the number of the session; it stays over [`Owner::restart`].
+    /// Sets the number of the session; it stays over [`LockOwner::restart`].
     pub fn set_session(&self, session: u64) {
         self.session.store(session, Relaxed);
     }
@@ -202,12 +205,12 @@ impl Owner {
 
     /// Whether a kill is in effect.
     pub fn is_killed(&self) -> bool {
-        self.hand.is_killed()
+        self.wait_cell.is_killed()
     }
 }
 
-impl fmt::Debug for Owner {
+impl fmt::Debug for LockOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Owner").field("id", &self.id()).field("written", &self.written()).finish()
+        f.debug_struct("LockOwner").field("id", &self.id()).field("written", &self.written()).finish()
     }
 }

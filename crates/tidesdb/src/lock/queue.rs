@@ -7,14 +7,14 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::mode::Mask;
-use super::owner::Owner;
+use super::owner::LockOwner;
 
 /// What a count sticks at: such a lock is kept to the end of the transaction.
 const STICKY: u16 = u16::MAX;
 
 /// One owner's grant.
 pub(super) struct Hold {
-    pub(super) owner: Arc<Owner>,
+    pub(super) owner: Arc<LockOwner>,
     pub(super) mask: Mask,
     pub(super) intent: bool,
     /// Somebody relies on its being here: it does not become one without an entry.
@@ -25,7 +25,7 @@ pub(super) struct Hold {
 
 /// One owner's wait.
 pub(super) struct Request {
-    pub(super) owner: Arc<Owner>,
+    pub(super) owner: Arc<LockOwner>,
     pub(super) want: Mask,
     pub(super) intent: bool,
     /// The owner holds a weaker mode here, or has a range over the key: it stands before all that hold
@@ -36,13 +36,13 @@ pub(super) struct Request {
 }
 
 /// What stands outside of the queue and yet decides about its grants: ranges of others.
-pub(super) trait Fence {
+pub(super) trait GapConflict {
     /// Whether a range of somebody else keeps `owner` from an exclusive lock here.
-    fn keeps_out(&self, owner: &Owner) -> bool;
+    fn keeps_out(&self, owner: &LockOwner) -> bool;
     /// Whether `owner` has a range here.
-    fn is_of(&self, owner: &Owner) -> bool;
+    fn is_of(&self, owner: &LockOwner) -> bool;
     /// Whether a range of `owner` has to wait for an exclusive lock that `holder` has.
-    fn waits_for(&self, owner: &Owner, holder: &Owner) -> bool;
+    fn waits_for(&self, owner: &LockOwner, holder: &LockOwner) -> bool;
 }
 
 /// What trying without a wait came to.
@@ -115,17 +115,17 @@ impl Queue {
         !self.waiting.is_empty()
     }
 
-    fn hold_of(&self, owner: &Owner) -> Option<usize> {
+    fn hold_of(&self, owner: &LockOwner) -> Option<usize> {
         self.granted.iter().rposition(|h| std::ptr::eq(&*h.owner, owner))
     }
 
     /// Whether `owner` has some grant here.
-    pub(super) fn is_held_by(&self, owner: &Owner) -> bool {
+    pub(super) fn is_held_by(&self, owner: &LockOwner) -> bool {
         self.hold_of(owner).is_some()
     }
 
     /// Whether `owner` has the exclusive lock.
-    pub(super) fn holds_exclusively(&self, owner: &Owner) -> bool {
+    pub(super) fn holds_exclusively(&self, owner: &LockOwner) -> bool {
         self.hold_of(owner).is_some_and(|at| self.granted[at].mask.meets(Mask::X))
     }
 
@@ -136,7 +136,7 @@ impl Queue {
     }
 
     /// Whether a lock `want` would have to wait, for an owner other than the holders.
-    pub(super) fn is_locked_against(&self, owner: &Owner, want: Mask) -> bool {
+    pub(super) fn is_locked_against(&self, owner: &LockOwner, want: Mask) -> bool {
         self.granted.iter().any(|h| !std::ptr::eq(&*h.owner, owner) && h.mask.conflicts_with(want))
     }
 
@@ -150,7 +150,7 @@ impl Queue {
 
     /// Gives `want` (one mode) to `owner`, who is known to be entitled to it. Returns whether this is
     /// the owner's first grant here.
-    fn grant(&mut self, owner: &Arc<Owner>, want: Mask, intent: bool) -> bool {
+    fn grant(&mut self, owner: &Arc<LockOwner>, want: Mask, intent: bool) -> bool {
         let (at, first) = match self.hold_of(owner) {
             Some(at) => (at, false),
             None => {
@@ -176,7 +176,7 @@ impl Queue {
     /// Gives `owner` an exclusive lock again that it never really gave back, ahead of all waits and ranges and
     /// until its transaction ends. Returns whether it has nothing else here; `None` when somebody else has a lock
     /// here.
-    pub(super) fn restore(&mut self, owner: &Arc<Owner>) -> Option<bool> {
+    pub(super) fn restore(&mut self, owner: &Arc<LockOwner>) -> Option<bool> {
         let own = self.hold_of(owner).map_or(Mask::NONE, |at| self.granted[at].mask);
         if self.conflicts_with_others(Mask::X, own) {
             return None;
@@ -190,7 +190,7 @@ impl Queue {
     }
 
     /// Whether the owner has the exclusive lock, and nobody waits for it or relies on its being here.
-    pub(super) fn may_be_stored(&self, owner: &Owner) -> bool {
+    pub(super) fn may_be_implicit(&self, owner: &LockOwner) -> bool {
         let hold = self.hold_of(owner).map(|at| &self.granted[at]);
         self.waiting.is_empty() && hold.is_some_and(|hold| hold.mask.meets(Mask::X) && !hold.pinned)
     }
@@ -202,23 +202,23 @@ impl Queue {
     /// would otherwise wait for an owner that waits for it. A range is such a mode: exclusive locks that
     /// are wanted here wait for its owner.
     ///
-    /// `fence` is asked about exclusive locks that would be granted otherwise. The passing modes are
+    /// `gap_conflict` is asked about exclusive locks that would be granted otherwise. The passing modes are
     /// answered as granted when there is nothing to wait for, and leave no grant.
     pub(super) fn attempt(
         &mut self,
-        owner: &Arc<Owner>,
+        owner: &Arc<LockOwner>,
         want: Mask,
         intent: bool,
-        fence: &impl Fence,
+        gap_conflict: &impl GapConflict,
     ) -> Attempt {
         if want.is_passing() {
-            return match self.lets_pass(owner, want, self.waiting.len(), fence) {
+            return match self.lets_pass(owner, want, self.waiting.len(), gap_conflict) {
                 true => Attempt::Granted { first: false },
                 false => Attempt::Blocked,
             };
         }
         if self.granted.is_empty() && self.waiting.is_empty() {
-            if want == Mask::X && fence.keeps_out(owner) {
+            if want == Mask::X && gap_conflict.keeps_out(owner) {
                 return Attempt::Blocked;
             }
             let mut taken = [0; 2];
@@ -237,10 +237,10 @@ impl Queue {
             self.grant(owner, want, intent);
             return Attempt::AlreadyHeld;
         }
-        let converts = hold.is_some() || (!self.waiting.is_empty() && fence.is_of(owner));
+        let converts = hold.is_some() || (!self.waiting.is_empty() && gap_conflict.is_of(owner));
         if self.conflicts_with_others(want, own)
             || self.waiting.iter().any(|r| (r.converts || !converts) && r.want.conflicts_with(want))
-            || (want == Mask::X && fence.keeps_out(owner))
+            || (want == Mask::X && gap_conflict.keeps_out(owner))
         {
             return Attempt::Blocked;
         }
@@ -248,24 +248,28 @@ impl Queue {
     }
 
     /// Whether a wait of a passing mode that stands at place `at` is over.
-    fn lets_pass(&self, owner: &Owner, want: Mask, at: usize, fence: &impl Fence) -> bool {
+    fn lets_pass(&self, owner: &LockOwner, want: Mask, at: usize, gap_conflict: &impl GapConflict) -> bool {
         if want == Mask::GAP {
-            return self.gap_blocker(owner, fence).is_none();
+            return self.gap_blocker(owner, gap_conflict).is_none();
         }
         let held = self.granted.iter().any(|h| !std::ptr::eq(&*h.owner, owner) && h.mask.meets(Mask::X));
         !held && !self.waiting[..at].iter().any(|r| r.want.conflicts_with(want))
     }
 
     /// The holder that a range of `owner` over this key waits for.
-    pub(super) fn gap_blocker(&self, owner: &Owner, fence: &impl Fence) -> Option<&Arc<Owner>> {
+    pub(super) fn gap_blocker(
+        &self,
+        owner: &LockOwner,
+        gap_conflict: &impl GapConflict,
+    ) -> Option<&Arc<LockOwner>> {
         let hold = self.granted.iter().find(|h| !std::ptr::eq(&*h.owner, owner) && h.mask.meets(Mask::X))?;
-        fence.waits_for(owner, &hold.owner).then_some(&hold.owner)
+        gap_conflict.waits_for(owner, &hold.owner).then_some(&hold.owner)
     }
 
     /// Says that `owner`, who is not to wait here at any price, is about to publish a range over this
     /// key. False when an exclusive lock wanted here has been passed over by `patience` ranges already,
     /// so that this one is to wait for it.
-    pub(super) fn overtake(&mut self, owner: &Owner, patience: u32) -> bool {
+    pub(super) fn overtake(&mut self, owner: &LockOwner, patience: u32) -> bool {
         if self.is_held_by(owner) {
             return true; // They wait for the owner as it is.
         }
@@ -280,8 +284,14 @@ impl Queue {
     }
 
     /// Puts a wait into the queue: behind everybody, or for a conversion behind the other conversions.
-    pub(super) fn enqueue(&mut self, owner: &Arc<Owner>, want: Mask, intent: bool, fence: &impl Fence) {
-        let converts = !want.is_passing() && (self.is_held_by(owner) || fence.is_of(owner));
+    pub(super) fn enqueue(
+        &mut self,
+        owner: &Arc<LockOwner>,
+        want: Mask,
+        intent: bool,
+        gap_conflict: &impl GapConflict,
+    ) {
+        let converts = !want.is_passing() && (self.is_held_by(owner) || gap_conflict.is_of(owner));
         let request = Request { owner: owner.clone(), want, intent, converts, overtaken: 0 };
         if want == Mask::GAP {
             self.waiting.insert(0, request);
@@ -295,7 +305,7 @@ impl Queue {
     }
 
     /// Takes the wait of `owner` out of the queue, if there is one.
-    pub(super) fn dequeue(&mut self, owner: &Owner) {
+    pub(super) fn dequeue(&mut self, owner: &LockOwner) {
         if let Some(at) = self.waiting.iter().position(|r| std::ptr::eq(&*r.owner, owner)) {
             self.waiting.remove(at);
         }
@@ -303,12 +313,16 @@ impl Queue {
 
     /// Grants every wait that conflicts neither with a grant of another nor with a wait before it,
     /// front to back, and hands each to `granted` with whether it is the owner's first grant here.
-    pub(super) fn grant_waiters(&mut self, fence: &impl Fence, mut granted: impl FnMut(Arc<Owner>, bool)) {
+    pub(super) fn grant_waiters(
+        &mut self,
+        gap_conflict: &impl GapConflict,
+        mut granted: impl FnMut(Arc<LockOwner>, bool),
+    ) {
         let mut at = 0;
         while let Some(request) = self.waiting.get(at) {
             let want = request.want;
             if want.is_passing() {
-                if self.lets_pass(&request.owner, want, at, fence) {
+                if self.lets_pass(&request.owner, want, at, gap_conflict) {
                     granted(self.waiting.remove(at).owner, false);
                 } else {
                     at += 1;
@@ -321,7 +335,7 @@ impl Queue {
             };
             if self.conflicts_with_others(want, own)
                 || self.waiting[..at].iter().any(|r| r.want.conflicts_with(want))
-                || (want == Mask::X && fence.keeps_out(&request.owner))
+                || (want == Mask::X && gap_conflict.keeps_out(&request.owner))
             {
                 if want == Mask::X {
                     // Nothing is compatible with a waiting X: all behind it wait as well.
@@ -337,7 +351,7 @@ impl Queue {
     }
 
     /// Undoes one taking of `mode` by `owner`; the grant shrinks to what is still counted.
-    pub(super) fn give_back(&mut self, owner: &Owner, mode: Mask) -> GivenBack {
+    pub(super) fn give_back(&mut self, owner: &LockOwner, mode: Mask) -> GivenBack {
         let (Some(at), Some(slot)) = (self.hold_of(owner), slot(mode)) else {
             return GivenBack::NotHeld;
         };
@@ -359,7 +373,7 @@ impl Queue {
     }
 
     /// Takes away all that `owner` has here. Returns whether it had something.
-    pub(super) fn release(&mut self, owner: &Owner) -> bool {
+    pub(super) fn release(&mut self, owner: &LockOwner) -> bool {
         let Some(at) = self.hold_of(owner) else { return false };
         self.set_mask(at, Mask::NONE);
         self.granted.swap_remove(at);
@@ -367,19 +381,19 @@ impl Queue {
     }
 
     /// What `owner` waits for here.
-    pub(super) fn wanted_by(&self, owner: &Owner) -> Option<Mask> {
+    pub(super) fn wanted_by(&self, owner: &LockOwner) -> Option<Mask> {
         self.waiting.iter().find(|r| std::ptr::eq(&*r.owner, owner)).map(|r| r.want)
     }
 
     /// The owners that the wait of `owner` waits for: holders that conflict with it, and owners of
     /// conflicting waits before it. Owners of ranges are for the caller to add.
-    pub(super) fn blockers(&self, owner: &Owner, mut each: impl FnMut(&Arc<Owner>)) {
+    pub(super) fn blockers(&self, owner: &LockOwner, mut each: impl FnMut(&Arc<LockOwner>)) {
         let Some(at) = self.waiting.iter().position(|r| std::ptr::eq(&*r.owner, owner)) else { return };
         self.holders_before(at).chain(self.waits_before(at, 0)).for_each(&mut each);
     }
 
     /// The holders that the wait at place `at` waits for.
-    pub(super) fn holders_before(&self, at: usize) -> impl Iterator<Item = &Arc<Owner>> {
+    pub(super) fn holders_before(&self, at: usize) -> impl Iterator<Item = &Arc<LockOwner>> {
         let Request { owner, want, .. } = &self.waiting[at];
         let in_the_way = move |hold: &&Hold| match want.is_passing() {
             true => hold.mask.meets(Mask::X),
@@ -390,7 +404,7 @@ impl Queue {
     }
 
     /// Those who wait at place `from` or behind it, before place `at`, and conflict with the wait there.
-    pub(super) fn waits_before(&self, at: usize, from: usize) -> impl Iterator<Item = &Arc<Owner>> {
+    pub(super) fn waits_before(&self, at: usize, from: usize) -> impl Iterator<Item = &Arc<LockOwner>> {
         let want = self.waiting[at].want;
         let before = self.waiting[from..at].iter();
         before.filter(move |request| request.want.conflicts_with(want)).map(|request| &request.owner)
@@ -398,7 +412,12 @@ impl Queue {
 
     /// As `blockers`, but leaves out owners that an earlier call with the same `detection` number
     /// reported for this lock: a queue of n exclusive waits costs n steps and not n squared.
-    pub(super) fn blockers_once(&mut self, owner: &Owner, detection: u64, mut each: impl FnMut(&Arc<Owner>)) {
+    pub(super) fn blockers_once(
+        &mut self,
+        owner: &LockOwner,
+        detection: u64,
+        mut each: impl FnMut(&Arc<LockOwner>),
+    ) {
         let done = if self.scanned.0 == detection { self.scanned.1 } else { 0 };
         if done > 0 && done >= self.waiting.len().saturating_sub(1) {
             return;
@@ -437,7 +456,7 @@ impl Queue {
 
     /// Panics if an invariant does not hold.
     #[cfg(test)]
-    pub(super) fn check(&self, fence: &impl Fence) {
+    pub(super) fn check(&self, gap_conflict: &impl GapConflict) {
         let mut count = [0; Mask::BITS];
         for (i, a) in self.granted.iter().enumerate() {
             assert!(!a.mask.is_empty());
@@ -452,14 +471,14 @@ impl Queue {
         assert_eq!(count, self.count);
         for (i, r) in self.waiting.iter().enumerate() {
             let rank = |r: &Request| (r.want != Mask::GAP, !r.converts);
-            let has = self.is_held_by(&r.owner) || fence.is_of(&r.owner);
+            let has = self.is_held_by(&r.owner) || gap_conflict.is_of(&r.owner);
             assert_eq!(r.converts, !r.want.is_passing() && has);
             assert!(i == 0 || rank(&self.waiting[i - 1]) <= rank(r));
             assert!(self.waiting[..i].iter().all(|o| !Arc::ptr_eq(&o.owner, &r.owner)));
             let mut blockers = 0;
             self.blockers(&r.owner, |_| blockers += 1);
-            let fenced = r.want == Mask::X && fence.keeps_out(&r.owner);
-            assert!(blockers > 0 || fenced, "a wait for {} could be granted", r.want);
+            let in_gaps = r.want == Mask::X && gap_conflict.keeps_out(&r.owner);
+            assert!(blockers > 0 || in_gaps, "a wait for {} could be granted", r.want);
         }
     }
 }

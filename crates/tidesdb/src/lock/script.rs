@@ -1,12 +1,13 @@
 //! What tests of the lock manager are written in: scripts with what they print.
 //!
 //! A line is `tN COMMAND ...`: `lock KEY S|X [POLICY]`, `table IS|IX|S|X [POLICY]`, `intent KEY
-//! [POLICY]`, `range FROM TO [POLICY]` and `gap KEY FROM TO` (`.` for an open end), `unlock KEY S|X`, `unlock_all`, `kill`, `clear_kill`, `written N`, `prefer N`, `holds`,
-//! `locked KEY S|X`, `store KEY...` (locks these keys, and those stored before, without entries, and gives the
-//! entries back), `claim KEY...` (says that they will be) and `confirm KEY...` (waits for them); or `advance MILLISECONDS` (the clock), `show` (the table), `stats`. POLICY is
-//! `wait` (the default), `wait=MILLISECONDS`, `nowait` or `skip`. Keys are in family 1 unless written
-//! `FAMILY/KEY`; a table is `FAMILY:MODE` or a mode of family 1. A call that waits prints `waits`; what
-//! it comes to is printed under the line that ended it.
+//! [POLICY]`, `range FROM TO [POLICY]` and `gap KEY FROM TO` (`.` for an open end), `unlock KEY S|X`, `unlock_all`,
+//! `kill`, `clear_kill`, `written N`, `prefer N`, `holds`, `locked KEY S|X`, `store KEY...` (locks these keys, and
+//! those stored before, without entries, and gives the entries back), `announce KEY...` (says that they will be) and
+//! `confirm KEY...` (waits for them); or `advance MILLISECONDS` (the clock), `show` (the table), `stats`. POLICY is
+//! `wait` (the default), `wait=MILLISECONDS`, `nowait` or `skip`. Keys are in family 1 unless written `FAMILY/KEY`; a
+//! table is `FAMILY:MODE` or a mode of family 1. A call that waits prints `waits`; what it comes to is printed under
+//! the line that ended it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -16,7 +17,7 @@ use std::time::Duration;
 use expect_test::Expect;
 use parking_lot::Mutex;
 
-use super::stored_test::Keys;
+use super::implicit_test::Keys;
 use super::*;
 use crate::error::Error;
 use crate::types::FamilyId;
@@ -34,14 +35,14 @@ impl Clock for TestClock {
 struct Heard(Mutex<Vec<String>>);
 
 impl WaitObserver for Heard {
-    fn wait_begins(&self, waiter: &Owner, holders: &[u64]) {
+    fn wait_begins(&self, waiter: &LockOwner, holders: &[u64]) {
         self.0.lock().push(format!("t{} for {holders:?}", waiter.id()));
     }
-    fn wait_ends(&self, waiter: &Owner) {
+    fn wait_ends(&self, waiter: &LockOwner) {
         self.0.lock().push(format!("t{} ended", waiter.id()));
     }
     /// Appliers with odd numbers are of one group.
-    fn gaps_conflict(&self, a: &Owner, b: &Owner) -> bool {
+    fn gaps_conflict(&self, a: &LockOwner, b: &LockOwner) -> bool {
         (a.id() | b.id()) % 2 == 0
     }
 }
@@ -55,7 +56,7 @@ struct Script {
     locks: Arc<LockManager>,
     clock: Arc<TestClock>,
     heard: Arc<Heard>,
-    owners: BTreeMap<u64, Arc<Owner>>,
+    owners: BTreeMap<u64, Arc<LockOwner>>,
     pending: BTreeMap<u64, Pending>,
     stored: BTreeMap<u64, BTreeSet<Vec<u8>>>,
     out: String,
@@ -120,7 +121,7 @@ impl Script {
         let words: Vec<&str> = line.split_whitespace().collect();
         let mut say = String::new();
         match words[..] {
-            ["show"] => say = format!("\n{}", picture(&self.locks.dump())).trim_end().into(),
+            ["show"] => say = format!("\n{}", listing(&self.locks.list())).trim_end().into(),
             ["stats"] => {
                 let s = self.locks.stats();
                 say = format!(
@@ -154,7 +155,7 @@ impl Script {
             .owners
             .entry(who)
             .or_insert_with(|| {
-                let owner = Owner::new(who);
+                let owner = LockOwner::new(who);
                 owner.set_cookie(who * 100);
                 owner
             })
@@ -247,14 +248,14 @@ impl Script {
             ["store", ref keys @ ..] => {
                 let stored = self.stored.entry(who).or_default();
                 stored.extend(keys.iter().map(|k| key(k).1));
-                locks.store_locks(&owner, 1, Arc::new(Keys(stored.clone())));
-                locks.release_stored(&owner, &mut |family, key| family == 1 && stored.contains(key));
+                locks.lock_implicitly(&owner, 1, Arc::new(Keys(stored.clone())));
+                locks.release_to_implicit(&owner, &mut |family, key, _| family == 1 && stored.contains(key));
                 String::new()
             }
-            ["claim", ref keys @ ..] => {
+            ["announce", ref keys @ ..] => {
                 let stored = self.stored.entry(who).or_default();
                 stored.extend(keys.iter().map(|k| key(k).1));
-                locks.claim(&owner, 1, Arc::new(Keys(stored.clone())));
+                locks.announce_implicit(&owner, 1, Arc::new(Keys(stored.clone())));
                 String::new()
             }
             ["confirm", ref keys @ ..] => {

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
+use super::gap_set::{GapSet, Published, Span};
+use super::implicit::ImplicitLocks;
 use super::index::OrderedIndex;
 use super::key::{Probe, StoredKey};
 use super::mode::Mask;
-use super::owner::Owner;
-use super::queue::{Fence, Queue};
-use super::range::{Published, Ranges, Span};
+use super::owner::LockOwner;
+use super::queue::{GapConflict, Queue};
 use super::slab::Slab;
-use super::stored::StoredLocks;
 use super::WaitObserver;
 use crate::types::FamilyId;
 
@@ -110,23 +110,23 @@ impl Shard {
     }
 
     /// An entry's queue, and what ranges of `locks` have to say about its key.
-    pub(super) fn fenced<'a>(
+    pub(super) fn with_gap_conflict<'a>(
         &'a mut self,
         locks: &'a FamilyLocks,
         id: EntryId,
-    ) -> (&'a mut Queue, KeyFence<'a>) {
+    ) -> (&'a mut Queue, KeyGapConflict<'a>) {
         let Entry { key, queue } = &mut self.entries[id];
-        let key = if self.is_table { FenceKey::Table } else { FenceKey::Stored(key) };
-        (queue, KeyFence { locks, key })
+        let key = if self.is_table { GapConflictKey::Table } else { GapConflictKey::Stored(key) };
+        (queue, KeyGapConflict { locks, key })
     }
 
-    /// As `fenced`, to look at.
-    pub(super) fn fence_of<'a>(&'a self, locks: &'a FamilyLocks, id: EntryId) -> KeyFence<'a> {
+    /// As `in_gaps`, to look at.
+    pub(super) fn gap_conflict_of<'a>(&'a self, locks: &'a FamilyLocks, id: EntryId) -> KeyGapConflict<'a> {
         let key = match self.is_table {
-            true => FenceKey::Table,
-            false => FenceKey::Stored(&self.entries[id].key),
+            true => GapConflictKey::Table,
+            false => GapConflictKey::Stored(&self.entries[id].key),
         };
-        KeyFence { locks, key }
+        KeyGapConflict { locks, key }
     }
 
     /// The owners that the wait of `owner` at an entry waits for, those of ranges included.
@@ -134,13 +134,13 @@ impl Shard {
         &self,
         locks: &FamilyLocks,
         id: EntryId,
-        owner: &Owner,
-        mut each: impl FnMut(&Arc<Owner>),
+        owner: &LockOwner,
+        mut each: impl FnMut(&Arc<LockOwner>),
     ) {
         let queue = self.queue(id);
         queue.blockers(owner, &mut each);
         if queue.wanted_by(owner) == Some(Mask::X) {
-            self.fence_of(locks, id).owners(owner, each);
+            self.gap_conflict_of(locks, id).owners(owner, each);
         }
     }
 
@@ -233,14 +233,14 @@ pub(super) struct FamilyLocks {
     shards: Box<[Mutex<Shard>]>,
     /// Owners in `ranges`.
     published: AtomicU32,
-    ranges: RwLock<Ranges>,
+    ranges: RwLock<GapSet>,
     /// Locks without entries.
-    pub(super) stored: StoredLocks,
+    pub(super) implicit: ImplicitLocks,
     observer: Option<Arc<dyn WaitObserver>>,
 }
 
-/// A key as its fence needs it.
-enum FenceKey<'a> {
+/// A key as its gap conflict needs it.
+enum GapConflictKey<'a> {
     /// The lock on the table: no ranges.
     Table,
     Bytes(&'a [u8]),
@@ -248,14 +248,14 @@ enum FenceKey<'a> {
 }
 
 /// The ranges around one key.
-pub(super) struct KeyFence<'a> {
+pub(super) struct KeyGapConflict<'a> {
     locks: &'a FamilyLocks,
-    key: FenceKey<'a>,
+    key: GapConflictKey<'a>,
 }
 
-impl KeyFence<'_> {
+impl KeyGapConflict<'_> {
     /// Calls `each` for the owners whose ranges keep `owner` from an exclusive lock on the key.
-    pub(super) fn owners(&self, owner: &Owner, mut each: impl FnMut(&Arc<Owner>)) {
+    pub(super) fn owners(&self, owner: &LockOwner, mut each: impl FnMut(&Arc<LockOwner>)) {
         if self.locks.published.load(Relaxed) == 0 {
             return;
         }
@@ -269,15 +269,15 @@ impl KeyFence<'_> {
 
     fn key(&self) -> Option<Cow<'_, [u8]>> {
         match self.key {
-            FenceKey::Table => None,
-            FenceKey::Bytes(key) => Some(Cow::Borrowed(key)),
-            FenceKey::Stored(key) => Some(Cow::Owned(key.to_vec())),
+            GapConflictKey::Table => None,
+            GapConflictKey::Bytes(key) => Some(Cow::Borrowed(key)),
+            GapConflictKey::Stored(key) => Some(Cow::Owned(key.to_vec())),
         }
     }
 }
 
-impl Fence for KeyFence<'_> {
-    fn keeps_out(&self, owner: &Owner) -> bool {
+impl GapConflict for KeyGapConflict<'_> {
+    fn keeps_out(&self, owner: &LockOwner) -> bool {
         if self.locks.published.load(Relaxed) == 0 {
             return false;
         }
@@ -286,14 +286,14 @@ impl Fence for KeyFence<'_> {
         found
     }
 
-    fn is_of(&self, owner: &Owner) -> bool {
+    fn is_of(&self, owner: &LockOwner) -> bool {
         // Of two appliers the one may not wait for the other's range, and is not to be passed over.
         !owner.is_applier()
             && self.locks.published.load(Relaxed) > 0
             && self.key().is_some_and(|key| self.locks.ranges.read().has(owner, &key))
     }
 
-    fn waits_for(&self, owner: &Owner, holder: &Owner) -> bool {
+    fn waits_for(&self, owner: &LockOwner, holder: &LockOwner) -> bool {
         self.locks.gaps_conflict(owner, holder)
     }
 }
@@ -310,17 +310,17 @@ impl FamilyLocks {
         let points = (0..shards).map(|_| Mutex::new(Shard::default()));
         let shards = std::iter::once(Mutex::new(Shard::of_table())).chain(points).collect();
         let (published, ranges) = (AtomicU32::new(0), RwLock::default());
-        let stored = StoredLocks::default();
-        FamilyLocks { family, table, shards, published, ranges, stored, observer }
+        let implicit = ImplicitLocks::default();
+        FamilyLocks { family, table, shards, published, ranges, implicit, observer }
     }
 
     /// The ranges around a key that is not in the table (yet).
-    pub(super) fn fence<'a>(&'a self, key: &'a [u8]) -> KeyFence<'a> {
-        KeyFence { locks: self, key: FenceKey::Bytes(key) }
+    pub(super) fn gap_conflict<'a>(&'a self, key: &'a [u8]) -> KeyGapConflict<'a> {
+        KeyGapConflict { locks: self, key: GapConflictKey::Bytes(key) }
     }
 
     /// Publishes `from..to` for the owner; grants given before are for the caller to wait for.
-    pub(super) fn publish(&self, owner: &Arc<Owner>, from: &[u8], to: Option<&[u8]>) -> Published {
+    pub(super) fn publish(&self, owner: &Arc<LockOwner>, from: &[u8], to: Option<&[u8]>) -> Published {
         let mut ranges = self.ranges.write();
         let done = ranges.publish(owner, from, to);
         if done.first {
@@ -331,23 +331,23 @@ impl FamilyLocks {
 
     /// Takes away the owner's ranges. The caller holds the wait latch, and grants then what they kept
     /// back.
-    pub(super) fn withdraw(&self, owner: &Owner) -> Vec<Span> {
+    pub(super) fn withdraw(&self, owner: &LockOwner) -> Vec<Span> {
         let mut ranges = self.ranges.write();
         let spans = ranges.remove(owner);
         if !spans.is_empty() {
             self.published.fetch_sub(1, Relaxed);
-            self.stored.ranges_are_gone();
+            self.implicit.ranges_are_gone();
         }
         spans
     }
 
     /// Looks at the ranges.
-    pub(super) fn ranges(&self) -> RwLockReadGuard<'_, Ranges> {
+    pub(super) fn ranges(&self) -> RwLockReadGuard<'_, GapSet> {
         self.ranges.read()
     }
 
     /// Whether an exclusive lock of one and a range of the other conflict.
-    pub(super) fn gaps_conflict(&self, a: &Owner, b: &Owner) -> bool {
+    pub(super) fn gaps_conflict(&self, a: &LockOwner, b: &LockOwner) -> bool {
         match &self.observer {
             Some(observer) if a.is_applier() && b.is_applier() => observer.gaps_conflict(a, b),
             _ => true,
@@ -377,13 +377,13 @@ impl FamilyLocks {
 
 /// Where a lock is.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct EntryPlace {
     pub(super) locks: Arc<FamilyLocks>,
     pub(super) shard: u32,
     pub(super) id: EntryId,
 }
 
-impl Place {
+impl EntryPlace {
     pub(super) fn latch(&self) -> MutexGuard<'_, Shard> {
         self.locks.latch(self.shard)
     }

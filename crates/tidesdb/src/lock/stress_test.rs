@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use rand::{rngs::StdRng, Rng, SeedableRng};
 
+use super::implicit_test::Keys;
 use super::mode::Mask;
 use super::queue::{Attempt, GivenBack, Queue};
 use super::shard::FamilyLocks;
-use super::stored_test::Keys;
 use super::*;
 use crate::error::Error;
 
@@ -50,7 +50,7 @@ impl Shadow {
 struct Live(Vec<AtomicBool>);
 
 impl WaitObserver for Live {
-    fn wait_begins(&self, waiter: &Owner, holders: &[u64]) {
+    fn wait_begins(&self, waiter: &LockOwner, holders: &[u64]) {
         assert!(!holders.is_empty(), "a wait for nobody");
         for round in 0..3 {
             for &holder in holders {
@@ -62,7 +62,7 @@ impl WaitObserver for Live {
             }
         }
     }
-    fn wait_ends(&self, _: &Owner) {}
+    fn wait_ends(&self, _: &LockOwner) {}
 }
 
 struct Run {
@@ -86,7 +86,7 @@ impl Run {
             self.options,
         ));
         let shadows: Arc<Vec<Shadow>> = Arc::new((0..self.keys).map(|_| Shadow::default()).collect());
-        let owners: Vec<_> = (1..=self.threads).map(Owner::new).collect();
+        let owners: Vec<_> = (1..=self.threads).map(LockOwner::new).collect();
         let ids = AtomicU64::new(self.threads);
         let (done, commits) = (AtomicU64::new(0), AtomicU64::new(0));
         let run = &self;
@@ -114,7 +114,7 @@ impl Run {
                         }
                     }));
                     if ended.is_err() {
-                        eprintln!("seed {}\n{}", run.seed, picture(&locks.dump()));
+                        eprintln!("seed {}\n{}", run.seed, listing(&locks.list()));
                         std::process::abort();
                     }
                     done.fetch_add(1, SeqCst);
@@ -131,7 +131,7 @@ impl Run {
                 if now != last.0 {
                     last = (now, Instant::now());
                 } else if last.1.elapsed() > Duration::from_secs(60) {
-                    eprintln!("seed {}: nothing moves\n{}", run.seed, picture(&locks.dump()));
+                    eprintln!("seed {}: nothing moves\n{}", run.seed, listing(&locks.list()));
                     std::process::abort();
                 }
                 std::thread::sleep(Duration::from_micros(rng.gen_range(0..300)));
@@ -149,7 +149,7 @@ impl Run {
     fn transaction(
         &self,
         locks: &LockManager,
-        owner: &Arc<Owner>,
+        owner: &Arc<LockOwner>,
         shadows: &[Shadow],
         mine: &mut HashMap<u64, (i64, i64)>,
         rng: &mut StdRng,
@@ -168,9 +168,9 @@ impl Run {
                     stored[(key % 3) as usize].insert(key_bytes(key));
                 }
                 for (family, keys) in stored.iter().enumerate().filter(|(_, keys)| !keys.is_empty()) {
-                    locks.store_locks(owner, family as u32, Arc::new(Keys(keys.clone())));
+                    locks.lock_implicitly(owner, family as u32, Arc::new(Keys(keys.clone())));
                 }
-                locks.release_stored(owner, &mut |family, key| stored[family as usize].contains(key));
+                locks.release_to_implicit(owner, &mut |family, key, _| stored[family as usize].contains(key));
             }
             let key = rng.gen_range(0..self.keys);
             let bytes = key_bytes(key);
@@ -294,7 +294,7 @@ fn a_hot_key_with_many_waiters_serves_them_all() {
         for id in 1..=THREADS {
             let (locks, counter) = (&locks, &counter);
             scope.spawn(move || {
-                let owner = Owner::new(id);
+                let owner = LockOwner::new(id);
                 for _ in 0..50 {
                     let got = locks.lock_point(&owner, 1, b"hot", Mode::Exclusive, Policy::Wait(None));
                     assert_eq!(got.unwrap(), Some(Granted::New));
@@ -317,13 +317,14 @@ fn one_queue_keeps_its_invariants() {
     const MODES: [Mask; 4] = [Mask::IS, Mask::IX, Mask::S, Mask::X];
     for seed in seeds(0..200) {
         let mut rng = StdRng::seed_from_u64(seed);
-        let owners: Vec<_> = (0..6).map(Owner::new).collect();
+        let owners: Vec<_> = (0..6).map(LockOwner::new).collect();
         let modes = if seed % 2 == 0 { &MODES[2..] } else { &MODES[..] };
         let mut queue = Queue::default();
         let locks = FamilyLocks::new(1, 1, None, None);
-        let fence = locks.fence(b"k");
-        let waits =
-            |queue: &Queue, owner: &Arc<Owner>| queue.waiting().iter().any(|r| Arc::ptr_eq(&r.owner, owner));
+        let gap_conflict = locks.gap_conflict(b"k");
+        let waits = |queue: &Queue, owner: &Arc<LockOwner>| {
+            queue.waiting().iter().any(|r| Arc::ptr_eq(&r.owner, owner))
+        };
         for _ in 0..400 {
             let owner = &owners[rng.gen_range(0..owners.len())];
             let want = modes[rng.gen_range(0..modes.len())];
@@ -335,13 +336,13 @@ fn one_queue_keeps_its_invariants() {
             } else if rng.gen_bool(0.5) {
                 let had = queue.is_held_by(owner);
                 let passes = queue.waiting().iter().any(|r| r.want.conflicts_with(want));
-                match queue.attempt(owner, want, false, &fence) {
+                match queue.attempt(owner, want, false, &gap_conflict) {
                     Attempt::AlreadyHeld => assert!(had, "seed {seed}"),
                     Attempt::Granted { first } => {
                         assert_eq!(first, !had, "seed {seed}");
                         assert!(had || !passes, "seed {seed}: a newcomer overtook a wait");
                     }
-                    Attempt::Blocked => queue.enqueue(owner, want, false, &fence),
+                    Attempt::Blocked => queue.enqueue(owner, want, false, &gap_conflict),
                 }
             } else if rng.gen_bool(0.5) {
                 queue.release(owner);
@@ -350,16 +351,16 @@ fn one_queue_keeps_its_invariants() {
                 let gone = queue.give_back(owner, want) == GivenBack::Gone;
                 assert_eq!(had && !queue.is_held_by(owner), gone, "seed {seed}");
             }
-            queue.grant_waiters(&fence, |owner, first| granted.push((owner, first)));
+            queue.grant_waiters(&gap_conflict, |owner, first| granted.push((owner, first)));
             for (owner, _) in &granted {
                 assert!(!waits(&queue, owner) && queue.is_held_by(owner), "seed {seed}");
             }
-            queue.check(&fence);
+            queue.check(&gap_conflict);
         }
         for owner in &owners {
             queue.dequeue(owner);
             queue.release(owner);
-            queue.grant_waiters(&fence, |_, _| {});
+            queue.grant_waiters(&gap_conflict, |_, _| {});
         }
         assert!(queue.granted().is_empty() && queue.waiting().is_empty(), "seed {seed}");
     }

@@ -1,18 +1,18 @@
 //! Waits: the slow path of every lock. A wait begins and ends under the manager's wait latch; in
-//! between the owner's thread is parked at its [`super::handover`], without any latch.
+//! between the owner's thread is parked at its [`super::wait_cell`], without any latch.
 
 use std::sync::atomic::Ordering::*;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::deadlock::{victim, Search};
-use super::handover::{Outcome, Woken};
 use super::key::Probe;
 use super::manager::LockManager;
 use super::mode::Mask;
-use super::owner::Owner;
+use super::owner::LockOwner;
 use super::queue::Attempt;
-use super::shard::{EntryId, FamilyLocks, Place, Shard};
+use super::shard::{EntryId, EntryPlace, FamilyLocks, Shard};
+use super::wait_cell::{Outcome, Woken};
 use super::Policy;
 use crate::error::{Error, Result};
 
@@ -26,13 +26,13 @@ pub(super) struct Waits {
 
 /// Owners whose waits were decided, to be woken when no latch is held any more.
 #[derive(Default)]
-pub(super) struct Wakes(Vec<Arc<Owner>>);
+pub(super) struct Wakes(Vec<Arc<LockOwner>>);
 
 impl Wakes {
     /// Wakes them.
     pub(super) fn send(self) {
         for owner in self.0 {
-            owner.hand.wake();
+            owner.wait_cell.wake();
         }
     }
 }
@@ -46,12 +46,12 @@ pub(super) struct Wanted<'a> {
     pub(super) key: &'a [u8],
     pub(super) mode: Mask,
     pub(super) intent: bool,
-    /// For a key, but not for a passing mode: the stamp of the claims that were looked at.
+    /// For a key, but not for a passing mode: the stamp of the implicit locks that were looked at.
     pub(super) looked: Option<u64>,
 }
 
 /// Owners named in a report, kept from ending their transactions until it is over.
-struct Pinned(Vec<Arc<Owner>>);
+struct Pinned(Vec<Arc<LockOwner>>);
 
 impl Drop for Pinned {
     fn drop(&mut self) {
@@ -63,18 +63,18 @@ impl Drop for Pinned {
 
 impl LockManager {
     /// Waits for a lock that was not free a moment ago. Returns where it is and whether it is the
-    /// owner's first grant there; `None`, without a wait, when there are claims to be looked at first.
+    /// owner's first grant there; `None`, without a wait, when there are implicit locks to be looked at first.
     pub(super) fn wait(
         &self,
-        owner: &Arc<Owner>,
+        owner: &Arc<LockOwner>,
         wanted: Wanted<'_>,
         policy: Policy,
-    ) -> Result<Option<(Place, bool)>> {
+    ) -> Result<Option<(EntryPlace, bool)>> {
         let limit = match policy {
             Policy::Wait(limit) if policy.may_wait() => limit,
             _ => return Err(Error::LockTimeout),
         };
-        if owner.hand.is_killed() {
+        if owner.wait_cell.is_killed() {
             return Err(Error::Interrupted);
         }
         let began = self.clock.now_micros();
@@ -83,25 +83,25 @@ impl LockManager {
 
         let mut waits = self.waits.lock();
         let mut shard = wanted.locks.latch(wanted.shard);
-        let stamp = wanted.locks.stored.stamp();
+        let stamp = wanted.locks.implicit.stamp();
         if stamp != 0 && wanted.looked.is_some_and(|looked| looked != stamp) {
             return Ok(None);
         }
         let id = shard.find_or_insert(&Probe::new(wanted.key));
-        let place = Place { locks: wanted.locks.clone(), shard: wanted.shard, id };
-        let (queue, fence) = shard.fenced(wanted.locks, id);
-        match queue.attempt(owner, wanted.mode, wanted.intent, &fence) {
+        let place = EntryPlace { locks: wanted.locks.clone(), shard: wanted.shard, id };
+        let (queue, gap_conflict) = shard.with_gap_conflict(wanted.locks, id);
+        match queue.attempt(owner, wanted.mode, wanted.intent, &gap_conflict) {
             Attempt::Granted { first } => {
                 // A passing mode leaves nothing here.
                 shard.tidy(id);
                 return Ok(Some((place, first)));
             }
-            // Somebody has made the entry of the owner's claim meanwhile: it would wait for itself.
+            // Somebody has made the entry of the owner's implicit lock meanwhile: it would wait for itself.
             Attempt::AlreadyHeld => return Ok(Some((place, false))),
             Attempt::Blocked => {}
         }
-        owner.hand.arm();
-        queue.enqueue(owner, wanted.mode, wanted.intent, &fence);
+        owner.wait_cell.arm();
+        queue.enqueue(owner, wanted.mode, wanted.intent, &gap_conflict);
         *owner.waits_at.lock() = Some(place.clone());
         owner.waits_since.store(began.max(1), Relaxed);
         waits.waiting += 1;
@@ -118,7 +118,7 @@ impl LockManager {
         drop(waits);
         wakes.send();
 
-        let woken = match (owner.hand.decided(), &self.observer) {
+        let woken = match (owner.wait_cell.decided(), &self.observer) {
             (Some(outcome), _) => Woken::Decided(outcome),
             (None, None) => self.park(owner, began, limit),
             (None, Some(observer)) => {
@@ -153,8 +153,8 @@ impl LockManager {
         }
     }
 
-    fn park(&self, owner: &Owner, began: u64, limit: Option<Duration>) -> Woken {
-        owner.hand.park(|| {
+    fn park(&self, owner: &LockOwner, began: u64, limit: Option<Duration>) -> Woken {
+        owner.wait_cell.park(|| {
             let limit = u64::try_from(limit?.as_micros()).unwrap_or(u64::MAX);
             let gone = self.clock.now_micros().saturating_sub(began);
             Some(Duration::from_micros(limit.saturating_sub(gone)))
@@ -162,16 +162,16 @@ impl LockManager {
     }
 
     /// Finds the cycles that the wait of `owner` closes and ends one wait in each.
-    fn break_deadlocks(&self, waits: &mut Waits, owner: &Arc<Owner>, wakes: &mut Wakes) {
+    fn break_deadlocks(&self, waits: &mut Waits, owner: &Arc<LockOwner>, wakes: &mut Wakes) {
         // A cycle takes two waits.
-        while waits.waiting > 1 && owner.hand.decided().is_none() {
+        while waits.waiting > 1 && owner.wait_cell.decided().is_none() {
             let found = waits.search.run(owner);
             self.counters.chain_max.fetch_max(found.depth, Relaxed);
             let Some(victim) = victim(&found.cycle) else { return };
             debug_assert!(is_cycle(&found.cycle));
             self.counters.deadlocks.fetch_add(1, Relaxed);
             take_out(waits, victim, wakes);
-            victim.hand.decide(Outcome::Deadlock);
+            victim.wait_cell.decide(Outcome::Deadlock);
             if !Arc::ptr_eq(victim, owner) {
                 wakes.0.push(victim.clone());
             }
@@ -179,10 +179,10 @@ impl LockManager {
     }
 
     /// Ends the wait of an owner that woke without a decision, unless one came meanwhile.
-    fn withdraw(&self, owner: &Arc<Owner>) -> Option<Outcome> {
+    fn withdraw(&self, owner: &Arc<LockOwner>) -> Option<Outcome> {
         let mut wakes = Wakes::default();
         let mut waits = self.waits.lock();
-        let decided = owner.hand.decided();
+        let decided = owner.wait_cell.decided();
         if decided.is_none() {
             take_out(&mut waits, owner, &mut wakes);
         }
@@ -192,7 +192,7 @@ impl LockManager {
     }
 }
 
-/// Grants what can be granted in a queue that changed, or whose fence did.
+/// Grants what can be granted in a queue that changed, or whose gap conflict did.
 pub(super) fn grant_waiters(
     waits: &mut Waits,
     locks: &FamilyLocks,
@@ -200,17 +200,17 @@ pub(super) fn grant_waiters(
     id: EntryId,
     wakes: &mut Wakes,
 ) {
-    let (queue, fence) = shard.fenced(locks, id);
-    queue.grant_waiters(&fence, |owner, first| {
+    let (queue, gap_conflict) = shard.with_gap_conflict(locks, id);
+    queue.grant_waiters(&gap_conflict, |owner, first| {
         waits.waiting -= 1;
         *owner.waits_at.lock() = None;
-        owner.hand.decide(Outcome::Granted { first });
+        owner.wait_cell.decide(Outcome::Granted { first });
         wakes.0.push(owner);
     });
 }
 
 /// Takes an owner that waits out of its queue and grants what can be granted then.
-fn take_out(waits: &mut Waits, owner: &Owner, wakes: &mut Wakes) {
+fn take_out(waits: &mut Waits, owner: &LockOwner, wakes: &mut Wakes) {
     let Some(place) = owner.waits_at.lock().take() else { return };
     waits.waiting -= 1;
     let mut shard = place.latch();
@@ -220,8 +220,8 @@ fn take_out(waits: &mut Waits, owner: &Owner, wakes: &mut Wakes) {
 }
 
 /// Whether each owner waits for the next, and the last for the first.
-fn is_cycle(cycle: &[Arc<Owner>]) -> bool {
-    let waits_for = |a: &Arc<Owner>, b: &Arc<Owner>| {
+fn is_cycle(cycle: &[Arc<LockOwner>]) -> bool {
+    let waits_for = |a: &Arc<LockOwner>, b: &Arc<LockOwner>| {
         let Some(place) = a.waits_at.lock().clone() else { return false };
         let mut found = false;
         place.latch().blockers(&place.locks, place.id, a, |o| found |= Arc::ptr_eq(o, b));
@@ -232,7 +232,7 @@ fn is_cycle(cycle: &[Arc<Owner>]) -> bool {
 
 /// Panics if a deadlock stands. No wait begins or ends meanwhile.
 #[cfg(test)]
-pub(super) fn assert_no_deadlock(_: &Waits, waiting: &[Arc<Owner>]) {
+pub(super) fn assert_no_deadlock(_: &Waits, waiting: &[Arc<LockOwner>]) {
     use std::collections::HashMap;
     let edges: HashMap<u64, Vec<u64>> = waiting
         .iter()

@@ -1,4 +1,4 @@
-//! Memory of a generation: bump allocation over chunks that a pool recycles.
+//! Memory of a memtable: bump allocation over chunks that a pool recycles.
 //!
 //! An [`Arena`] only grows; what it hands out stays where it is, untouched by the arena, until the
 //! arena is dropped. So pointers into it need no reclamation scheme: whoever borrows the arena may

@@ -2,10 +2,10 @@
 //!
 //! Written under the key's latch, read without any. Readers follow `next` pointers; a writer links a
 //! finished version with one store (at the head, or in its place by sequence number) and cuts the tail
-//! behind the newest version at or below the floor with one store. Nothing is unlinked from the
-//! middle and no memory is reused while the generation lives, so a reader on a cut tail walks on
-//! unharmed; it is there only if its snapshot is below the floor, which nobody's is, or because it
-//! reads every version, which only flush does, from a sealed generation.
+//! behind the newest version at or below the oldest snapshot with one store. Nothing is unlinked from the
+//! middle and no memory is reused while the memtable lives, so a reader on a cut tail walks on
+//! unharmed; it is there only if its snapshot is below the oldest snapshot, which nobody's is, or because it
+//! reads every version, which only flush does, from a sealed memtable.
 //!
 //! Compiled against `loom`'s atomics under `cfg(loom)`; the model is at the end of the file.
 
@@ -48,22 +48,22 @@ fn stamp_of(stamp: u64) -> Stamp {
 
 /// One version. The value's bytes follow `len` directly.
 #[repr(C)]
-pub(super) struct Version {
+pub(super) struct MemtableVersion {
     /// Sequence number in the low 56 bits, kind byte above.
     stamp: Stamp,
-    next: AtomicPtr<Version>,
+    next: AtomicPtr<MemtableVersion>,
     len: u32,
 }
 
-impl Version {
+impl MemtableVersion {
     /// Where the value begins.
-    const VALUE: usize = offset_of!(Version, len) + size_of::<u32>();
+    const VALUE: usize = offset_of!(MemtableVersion, len) + size_of::<u32>();
 
     /// Bytes that a version with a value of `len` bytes needs, at alignment 8.
     pub(super) const fn size(len: usize) -> usize {
         let exact = Self::VALUE + len;
-        if exact < size_of::<Version>() {
-            size_of::<Version>()
+        if exact < size_of::<MemtableVersion>() {
+            size_of::<MemtableVersion>()
         } else {
             exact
         }
@@ -72,16 +72,21 @@ impl Version {
     /// Writes a version that no chain links yet.
     ///
     /// # Safety
-    /// `at` is aligned to 8, has [`Version::size`] writable bytes and nobody else accesses them.
-    pub(super) unsafe fn write(at: NonNull<u8>, seq: Seq, kind: Kind, value: &[u8]) -> NonNull<Version> {
+    /// `at` is aligned to 8, has [`MemtableVersion::size`] writable bytes and nobody else accesses them.
+    pub(super) unsafe fn write(
+        at: NonNull<u8>,
+        seq: Seq,
+        kind: Kind,
+        value: &[u8],
+    ) -> NonNull<MemtableVersion> {
         debug_assert!(seq <= SEQ_MASK);
-        let version = at.cast::<Version>();
+        let version = at.cast::<MemtableVersion>();
         let stamp = seq | (u64::from(kind.byte()) << SEQ_BITS);
         let len = u32::try_from(value.len()).expect("values are at most MAX_VALUE_LEN long");
         // SAFETY: promised by the caller.
         unsafe {
             let stamp = stamp_of(stamp);
-            version.write(Version { stamp, next: AtomicPtr::new(ptr::null_mut()), len });
+            version.write(MemtableVersion { stamp, next: AtomicPtr::new(ptr::null_mut()), len });
             ptr::copy_nonoverlapping(value.as_ptr(), at.as_ptr().add(Self::VALUE), value.len());
         }
         version
@@ -91,19 +96,19 @@ impl Version {
 /// A version that was written and lives for `'a`.
 #[derive(Clone, Copy)]
 pub(super) struct VersionRef<'a> {
-    version: NonNull<Version>,
+    version: NonNull<MemtableVersion>,
     arena: PhantomData<&'a ()>,
 }
 
 impl<'a> VersionRef<'a> {
     /// # Safety
-    /// The version was made by [`Version::write`], what wrote it happens before this call, and its
+    /// The version was made by [`MemtableVersion::write`], what wrote it happens before this call, and its
     /// memory lives and is not written (but for `next`, by [`Chain::add`]) for `'a`.
-    pub(super) unsafe fn from_raw(version: NonNull<Version>) -> VersionRef<'a> {
+    pub(super) unsafe fn from_raw(version: NonNull<MemtableVersion>) -> VersionRef<'a> {
         VersionRef { version, arena: PhantomData }
     }
 
-    pub(super) fn as_raw(self) -> NonNull<Version> {
+    pub(super) fn as_raw(self) -> NonNull<MemtableVersion> {
         self.version
     }
 
@@ -125,20 +130,20 @@ impl<'a> VersionRef<'a> {
 
     pub(super) fn kind(self) -> Kind {
         Kind::from_byte((self.stamp() >> SEQ_BITS) as u8)
-            .expect("the byte of the kind given to Version::write")
+            .expect("the byte of the kind given to MemtableVersion::write")
     }
 
     pub(super) fn value(self) -> &'a [u8] {
         let at = self.version.as_ptr();
         // SAFETY: `from_raw`; `write` put `len` bytes there, in the same allocation.
-        unsafe { std::slice::from_raw_parts(at.cast::<u8>().add(Version::VALUE), (*at).len as usize) }
+        unsafe { std::slice::from_raw_parts(at.cast::<u8>().add(MemtableVersion::VALUE), (*at).len as usize) }
     }
 
     pub(super) fn entry(self) -> Entry<'a> {
         Entry { seq: self.seq(), kind: self.kind(), value: self.value() }
     }
 
-    fn link(self) -> &'a AtomicPtr<Version> {
+    fn link(self) -> &'a AtomicPtr<MemtableVersion> {
         // SAFETY: `from_raw`; the field is only ever accessed as an atomic.
         unsafe { &(*self.version.as_ptr()).next }
     }
@@ -166,7 +171,7 @@ pub(super) enum Added {
 /// key takes 16 bytes). A chain that readers can reach has at least one version.
 #[repr(C)]
 pub(super) struct Chain {
-    head: AtomicPtr<Version>,
+    head: AtomicPtr<MemtableVersion>,
     /// Bit 31: the latch. Below, changed under the latch only: inserts that still skip the walk for a
     /// tail to cut; without it a hot key under an old snapshot would cost the square of its updates.
     state: AtomicU32,
@@ -177,7 +182,7 @@ const LATCHED: u32 = 1 << 31;
 
 impl Chain {
     /// A chain with one version.
-    pub(super) fn new(head: NonNull<Version>, key_len: u32) -> Chain {
+    pub(super) fn new(head: NonNull<MemtableVersion>, key_len: u32) -> Chain {
         Chain { head: AtomicPtr::new(head.as_ptr()), state: AtomicU32::new(0), key_len }
     }
 
@@ -208,18 +213,18 @@ impl Chain {
     }
 
     /// Links `version` in its place by sequence number, unless one of the same number is there or
-    /// `done` says so under the latch, then cuts the tail that nobody at or above `floor` can see. On
+    /// `done` says so under the latch, then cuts the tail that nobody at or above `oldest_snapshot` can see. On
     /// a long chain the cut is looked for only now and then. `before` is called with the newest version so far
     /// right before the link, under the latch: once for a version, and before readers can find it.
     ///
     /// # Safety
-    /// `version` was made by [`Version::write`], is in no chain, and lives as long as this chain.
+    /// `version` was made by [`MemtableVersion::write`], is in no chain, and lives as long as this chain.
     pub(super) unsafe fn add(
         &self,
-        version: NonNull<Version>,
+        version: NonNull<MemtableVersion>,
         done: impl FnOnce() -> bool,
         before: impl FnOnce(VersionRef<'_>),
-        floor: Seq,
+        oldest_snapshot: Seq,
     ) -> Added {
         let skips = self.latch();
         if done() {
@@ -248,17 +253,17 @@ impl Chain {
         // Nobody else reads the new version yet: the store below publishes this one too.
         new.link().store(below.map_or(ptr::null_mut(), NonNull::as_ptr), Ordering::Relaxed);
         link.store(version.as_ptr(), Ordering::Release);
-        let skips = if skips > 0 { skips - 1 } else { self.cut(floor) };
+        let skips = if skips > 0 { skips - 1 } else { self.cut(oldest_snapshot) };
         self.unlatch(skips);
         Added::Linked
     }
 
-    /// Cuts behind the newest version at or below `floor`; the number of inserts that need not look
+    /// Cuts behind the newest version at or below `oldest_snapshot`; the number of inserts that need not look
     /// again, which grows with the length of the walk. Only under the latch.
-    fn cut(&self, floor: Seq) -> u32 {
+    fn cut(&self, oldest_snapshot: Seq) -> u32 {
         let mut steps = 0;
         let mut version = self.head();
-        while version.seq() > floor {
+        while version.seq() > oldest_snapshot {
             steps += 1;
             match version.next() {
                 Some(next) => version = next,
@@ -331,20 +336,20 @@ mod loom_model {
     use crate::types::MAX_SEQ;
 
     /// A version in memory that is never freed.
-    fn version(seq: Seq) -> NonNull<Version> {
-        let words: Box<[u64]> = vec![0; Version::size(0).div_ceil(8)].into();
+    fn version(seq: Seq) -> NonNull<MemtableVersion> {
+        let words: Box<[u64]> = vec![0; MemtableVersion::size(0).div_ceil(8)].into();
         let at = NonNull::from(Box::leak(words)).cast::<u8>();
         // SAFETY: fresh memory of this size, aligned to 8.
-        unsafe { Version::write(at, seq, Kind::PUT, b"") }
+        unsafe { MemtableVersion::write(at, seq, Kind::PUT, b"") }
     }
 
     fn chain(first: Seq) -> Arc<Chain> {
         Arc::new(Chain::new(version(first), 0))
     }
 
-    fn add(chain: &Chain, seq: Seq, floor: Seq) -> Added {
+    fn add(chain: &Chain, seq: Seq, oldest_snapshot: Seq) -> Added {
         // SAFETY: the version is fresh and never freed.
-        unsafe { chain.add(version(seq), || false, |_| {}, floor) }
+        unsafe { chain.add(version(seq), || false, |_| {}, oldest_snapshot) }
     }
 
     fn seqs(chain: &Chain) -> Vec<Seq> {
@@ -379,14 +384,14 @@ mod loom_model {
     }
 
     #[test]
-    fn a_cut_hides_nothing_from_readers_at_the_floor() {
+    fn a_cut_hides_nothing_from_readers_at_the_oldest_snapshot() {
         loom::model(|| {
             let chain = chain(1);
             add(&chain, 2, 0);
             let reader = {
                 let chain = Arc::clone(&chain);
                 thread::spawn(move || {
-                    // 3 is the highest floor used here, so at 3 a version is promised at any time.
+                    // 3 is the highest oldest snapshot used here, so at 3 a version is promised at any time.
                     assert!(chain.visible(3).is_some_and(|version| version.seq() <= 3));
                     let seen = seqs(&chain);
                     assert!(seen.windows(2).all(|pair| pair[0] > pair[1]));
@@ -429,7 +434,7 @@ mod loom_model {
                     chain.add(version(2), || done.load(Ordering::Acquire), |_| {}, 1)
                 })
             };
-            // The slot of 2 is done before any floor passes it, so before its version can be cut.
+            // The slot of 2 is done before any oldest snapshot passes it, so before its version can be cut.
             add(&chain, 2, 1);
             done.store(true, Ordering::Release);
             add(&chain, 3, 3);

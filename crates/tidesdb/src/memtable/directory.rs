@@ -91,7 +91,7 @@ fn hash(family: FamilyId) -> usize {
     (u64::from(family).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }
 
-/// The trees of a generation.
+/// The trees of a memtable.
 pub(super) struct Directory {
     table: AtomicPtr<Table>,
     /// Number of trees; held while one is added.

@@ -1,7 +1,7 @@
 //! The hash index of one family: from a key to its record without a way down the tree.
 //!
 //! It only ever says what the tree says too. A record never moves and never goes away while its
-//! generation lives, so a record found here is the key's record. That a key is *not* here means
+//! memtable lives, so a record found here is the key's record. That a key is *not* here means
 //! something only where [`HashIndex::find`] says [`Lookup::Absent`]; [`Lookup::Unknown`] sends the
 //! reader down the tree. Nobody waits for anybody: slots are filled by compare-and-swap and never
 //! emptied, growing is a second table that is filled beside the first (`hash_build`).
@@ -41,7 +41,7 @@ use super::node::{prefetch, prefetch_record};
 use super::record::{Record, RecordRef};
 
 /// A record's address with sixteen bits of its key's hash above it; null while free.
-type Slot = AtomicPtr<Record>;
+type HashSlot = AtomicPtr<Record>;
 
 /// Slots of a group, which fills a cache line; a search goes through groups one after the other.
 const GROUP: usize = if cfg!(loom) { 2 } else { 8 };
@@ -115,7 +115,7 @@ impl<'a> TableRef<'a> {
         previous: Option<TableRef<'a>>,
     ) -> TableRef<'a> {
         let segments = slots.div_ceil(SEGMENT).max(1);
-        let size = size_of::<Table>() + segments * size_of::<AtomicPtr<Slot>>();
+        let size = size_of::<Table>() + segments * size_of::<AtomicPtr<HashSlot>>();
         let table = arena.alloc(size, 64).cast::<Table>();
         // SAFETY: the memory is this thread's alone, aligned and of this size.
         unsafe {
@@ -126,7 +126,7 @@ impl<'a> TableRef<'a> {
                 state: AtomicU8::new(FILLING),
                 searched: AtomicBool::new(false),
             });
-            let cells = table.as_ptr().add(1).cast::<AtomicPtr<Slot>>();
+            let cells = table.as_ptr().add(1).cast::<AtomicPtr<HashSlot>>();
             for index in 0..segments {
                 cells.add(index).write(AtomicPtr::new(ptr::null_mut()));
             }
@@ -176,15 +176,15 @@ impl<'a> TableRef<'a> {
         let _ = state.compare_exchange(FILLING, COMPLETE, Ordering::Release, Ordering::Relaxed);
     }
 
-    fn segment_cell(self, index: usize) -> &'a AtomicPtr<Slot> {
+    fn segment_cell(self, index: usize) -> &'a AtomicPtr<HashSlot> {
         assert!(index < self.header().groups / (SEGMENT / GROUP));
         // SAFETY: `new` made a cell for each segment behind the header.
-        unsafe { &*self.table.as_ptr().add(1).cast::<AtomicPtr<Slot>>().add(index) }
+        unsafe { &*self.table.as_ptr().add(1).cast::<AtomicPtr<HashSlot>>().add(index) }
     }
 
     /// The slots of a group; none while nothing was put into its segment.
     #[inline]
-    fn group(self, group: usize) -> Option<&'a [Slot; GROUP]> {
+    fn group(self, group: usize) -> Option<&'a [HashSlot; GROUP]> {
         let segment = self.segment_cell(group / (SEGMENT / GROUP)).load(Ordering::Acquire);
         let segment = NonNull::new(segment)?;
         // SAFETY: cells hold only finished segments of `SEGMENT` slots.
@@ -192,12 +192,12 @@ impl<'a> TableRef<'a> {
     }
 
     /// As `group`; the segment is made where it is missing.
-    fn group_or_new(self, arena: &'a Arena, group: usize) -> &'a [Slot; GROUP] {
+    fn group_or_new(self, arena: &'a Arena, group: usize) -> &'a [HashSlot; GROUP] {
         loop {
             if let Some(slots) = self.group(group) {
                 return slots;
             }
-            let segment = arena.alloc(SEGMENT * size_of::<Slot>(), 64).cast::<Slot>();
+            let segment = arena.alloc(SEGMENT * size_of::<HashSlot>(), 64).cast::<HashSlot>();
             for index in 0..SEGMENT {
                 // SAFETY: fresh memory of this size and alignment.
                 unsafe { segment.add(index).write(AtomicPtr::new(ptr::null_mut())) };
@@ -219,7 +219,7 @@ impl<'a> TableRef<'a> {
 
     /// The slots of a group in the order of search.
     #[inline]
-    fn order(hash: u64, slots: &[Slot; GROUP]) -> impl Iterator<Item = &Slot> {
+    fn order(hash: u64, slots: &[HashSlot; GROUP]) -> impl Iterator<Item = &HashSlot> {
         let first = hash as usize;
         (0..GROUP).map(move |step| &slots[(first.wrapping_add(step)) % GROUP])
     }
@@ -228,7 +228,7 @@ impl<'a> TableRef<'a> {
     #[inline]
     pub(super) fn prefetch(self, hash: u64) {
         if let Some(slots) = self.path(hash).next().and_then(|group| self.group(group)) {
-            prefetch(ptr::from_ref(slots), size_of::<[Slot; GROUP]>());
+            prefetch(ptr::from_ref(slots), size_of::<[HashSlot; GROUP]>());
         }
     }
 

@@ -10,18 +10,18 @@ use rand::{Rng, SeedableRng};
 
 use super::tests::{rounds, NOT_DONE, TINY};
 use super::tree::Shape;
-use super::{ArenaPool, Generation};
+use super::{ArenaPool, Memtable};
 use crate::types::{Kind, Seq, MAX_SEQ};
 
 const FAMILY: u32 = 6;
 
-fn generation(seed: u64) -> Generation {
+fn memtable(seed: u64) -> Memtable {
     let shape = if seed % 3 == 0 { Shape::NORMAL } else { TINY };
-    Generation::with_shape(1, ArenaPool::new(0), shape)
+    Memtable::with_shape(1, ArenaPool::new(0), shape)
 }
 
-fn put(generation: &Generation, key: &[u8], seq: Seq) {
-    generation.insert(FAMILY, key, seq, Kind::PUT, key, &NOT_DONE, 0);
+fn put(memtable: &Memtable, key: &[u8], seq: Seq) {
+    memtable.insert(FAMILY, key, seq, Kind::PUT, key, &NOT_DONE, 0);
 }
 
 fn key(number: usize) -> Vec<u8> {
@@ -30,15 +30,15 @@ fn key(number: usize) -> Vec<u8> {
     [&mixed[..], &number.to_be_bytes()[8 - number % 8..]].concat()
 }
 
-fn whole(generation: &Generation) -> Option<bool> {
-    generation.tree(FAMILY).and_then(|tree| tree.has_whole_index())
+fn whole(memtable: &Memtable) -> Option<bool> {
+    memtable.tree(FAMILY).and_then(|tree| tree.has_whole_index())
 }
 
 #[test]
 fn reads_and_inserts_in_any_order_agree_with_a_model() {
     for seed in 0..rounds(40, 1) as u64 {
         let mut rng = StdRng::seed_from_u64(seed);
-        let generation = generation(seed);
+        let memtable = memtable(seed);
         let mut model: BTreeMap<Vec<u8>, Vec<Seq>> = BTreeMap::new();
         let range = rng.gen_range(rounds(200, 150)..rounds(6000, 300));
         let writes = rng.gen_range(0.1..0.9);
@@ -50,29 +50,29 @@ fn reads_and_inserts_in_any_order_agree_with_a_model() {
                 seq += 1;
                 // Sometimes again, as a helper does it.
                 for _ in 0..rng.gen_range(1..3) {
-                    put(&generation, &key, seq);
+                    put(&memtable, &key, seq);
                 }
                 model.entry(key).or_default().push(seq);
             } else {
                 let snapshot = if rng.gen() { MAX_SEQ } else { rng.gen_range(0..=seq) };
-                let found = generation.get(FAMILY, &key, snapshot);
+                let found = memtable.get(FAMILY, &key, snapshot);
                 let below = |seqs: &Vec<Seq>| seqs.iter().rev().find(|&&seq| seq <= snapshot).copied();
                 let expected = model.get(&key).and_then(below);
                 assert_eq!(found.map(|entry| entry.seq), expected, "seed {seed}, step {step}");
                 assert!(found.is_none_or(|entry| entry.value == key), "seed {seed}, step {step}");
             }
         }
-        assert_eq!(generation.tree(FAMILY).map_or(0, |tree| tree.keys()), model.len() as u64, "seed {seed}");
-        assert_eq!(generation.entries(FAMILY), seq, "seed {seed}");
+        assert_eq!(memtable.tree(FAMILY).map_or(0, |tree| tree.keys()), model.len() as u64, "seed {seed}");
+        assert_eq!(memtable.entries(FAMILY), seq, "seed {seed}");
         // Reads in the order of keys would not count.
         let mut all: Vec<_> = model.iter().collect();
         all.shuffle(&mut rng);
         for (key, seqs) in all {
-            let found = generation.get(FAMILY, key, MAX_SEQ);
+            let found = memtable.get(FAMILY, key, MAX_SEQ);
             assert_eq!(found.map(|entry| entry.seq), seqs.last().copied(), "seed {seed}");
         }
         if model.len() > 100 {
-            assert!(whole(&generation).is_some(), "seed {seed}: {} keys and no index", model.len());
+            assert!(whole(&memtable).is_some(), "seed {seed}: {} keys and no index", model.len());
         }
     }
 }
@@ -80,7 +80,7 @@ fn reads_and_inserts_in_any_order_agree_with_a_model() {
 #[test]
 fn readers_miss_nothing_while_writers_make_the_index_grow() {
     for seed in 0..rounds(12, 1) as u64 {
-        let generation = &generation(seed);
+        let memtable = &memtable(seed);
         let (writers, count) = (2, rounds(6000, 150));
         // How many of each writer's keys are certainly there.
         let published: &Vec<AtomicUsize> = &(0..writers).map(|_| AtomicUsize::new(0)).collect();
@@ -89,11 +89,11 @@ fn readers_miss_nothing_while_writers_make_the_index_grow() {
                 scope.spawn(move || {
                     let mut rng = StdRng::seed_from_u64(seed * 10 + writer as u64);
                     for i in 0..count {
-                        put(generation, &key(i * writers + writer), 1);
+                        put(memtable, &key(i * writers + writer), 1);
                         published.store(i + 1, Ordering::Release);
                         if rng.gen_ratio(1, 4) {
                             // A second version, which finds the record by the index or by the tree.
-                            put(generation, &key(rng.gen_range(0..=i) * writers + writer), 2 + i as Seq);
+                            put(memtable, &key(rng.gen_range(0..=i) * writers + writer), 2 + i as Seq);
                         }
                     }
                 });
@@ -110,14 +110,14 @@ fn readers_miss_nothing_while_writers_make_the_index_grow() {
                             let low = there[writer].saturating_sub(back);
                             if low < there[writer] {
                                 let number = rng.gen_range(low..there[writer]) * writers + writer;
-                                let found = generation.get(FAMILY, &key(number), 1);
+                                let found = memtable.get(FAMILY, &key(number), 1);
                                 assert!(
                                     found.is_some_and(|found| found.value == key(number)),
                                     "seed {seed}: key {number} of {there:?} is missing"
                                 );
                             }
                             let absent = key(rng.gen_range(count * writers..3 * count * writers));
-                            assert!(generation.get(FAMILY, &absent, MAX_SEQ).is_none(), "seed {seed}");
+                            assert!(memtable.get(FAMILY, &absent, MAX_SEQ).is_none(), "seed {seed}");
                         }
                         if there.iter().all(|&there| there == count) {
                             break;
@@ -127,59 +127,59 @@ fn readers_miss_nothing_while_writers_make_the_index_grow() {
             }
         });
         assert_eq!(
-            generation.tree(FAMILY).map_or(0, |tree| tree.keys()),
+            memtable.tree(FAMILY).map_or(0, |tree| tree.keys()),
             (count * writers) as u64,
             "seed {seed}: a key twice"
         );
         for number in 0..count * writers {
-            assert!(generation.get(FAMILY, &key(number), 1).is_some(), "seed {seed}: key {number}");
+            assert!(memtable.get(FAMILY, &key(number), 1).is_some(), "seed {seed}: key {number}");
         }
-        assert!(whole(generation).is_some(), "seed {seed}: no index");
+        assert!(whole(memtable).is_some(), "seed {seed}: no index");
     }
 }
 
 #[test]
 fn an_index_comes_with_point_reads_and_goes_without() {
-    let generation = generation(0);
+    let memtable = memtable(0);
     let count = rounds(3000, 300);
-    (0..count).for_each(|i| put(&generation, &key(i), 1));
-    assert_eq!(whole(&generation), None, "nobody read");
+    (0..count).for_each(|i| put(&memtable, &key(i), 1));
+    assert_eq!(whole(&memtable), None, "nobody read");
     let mut sorted: Vec<_> = (0..count).map(key).collect();
     sorted.sort();
-    assert!(sorted.iter().all(|key| generation.get(FAMILY, key, MAX_SEQ).is_some()));
-    assert_eq!(whole(&generation), None, "read in the order of keys");
-    let before = generation.bytes();
+    assert!(sorted.iter().all(|key| memtable.get(FAMILY, key, MAX_SEQ).is_some()));
+    assert_eq!(whole(&memtable), None, "read in the order of keys");
+    let before = memtable.bytes();
     for i in 0..count {
-        assert!(generation.get(FAMILY, &key(i), MAX_SEQ).is_some());
+        assert!(memtable.get(FAMILY, &key(i), MAX_SEQ).is_some());
     }
-    assert_eq!(whole(&generation), Some(true));
-    let index = generation.bytes() - before;
+    assert_eq!(whole(&memtable), Some(true));
+    let index = memtable.bytes() - before;
     assert!(index >= count * 3 * 8 && index < count * 3 * 8 + (64 << 10), "{index} bytes for {count} keys");
     // Reads make it grow with the tree ...
     for i in count..4 * count {
-        put(&generation, &key(i), 1);
-        assert!(generation.get(FAMILY, &key(i), MAX_SEQ).is_some());
+        put(&memtable, &key(i), 1);
+        assert!(memtable.get(FAMILY, &key(i), MAX_SEQ).is_some());
     }
-    assert_eq!(whole(&generation), Some(true));
+    assert_eq!(whole(&memtable), Some(true));
     // ... and inserts alone do not, for ever.
     let mut i = 4 * count;
-    while whole(&generation).is_some() && i < 40 * count {
-        put(&generation, &key(i), 1);
+    while whole(&memtable).is_some() && i < 40 * count {
+        put(&memtable, &key(i), 1);
         i += 1;
     }
-    assert_eq!(whole(&generation), None);
-    let after = generation.bytes();
-    assert!((0..i).all(|i| generation.get(FAMILY, &key(i), MAX_SEQ).is_some()));
-    assert_eq!(whole(&generation), Some(true), "it comes again");
-    assert!(generation.bytes() > after);
+    assert_eq!(whole(&memtable), None);
+    let after = memtable.bytes();
+    assert!((0..i).all(|i| memtable.get(FAMILY, &key(i), MAX_SEQ).is_some()));
+    assert_eq!(whole(&memtable), Some(true), "it comes again");
+    assert!(memtable.bytes() > after);
 }
 
 #[test]
 fn looking_for_duplicates_before_inserts_asks_for_no_index() {
-    let generation = generation(0);
+    let memtable = memtable(0);
     for i in 0..rounds(20_000, 500) {
-        assert!(generation.get(FAMILY, &key(i), MAX_SEQ).is_none());
-        put(&generation, &key(i), 1);
+        assert!(memtable.get(FAMILY, &key(i), MAX_SEQ).is_none());
+        put(&memtable, &key(i), 1);
     }
-    assert_eq!(whole(&generation), None);
+    assert_eq!(whole(&memtable), None);
 }

@@ -1,12 +1,12 @@
 //! The record of one key: its chain of versions and its bytes, in one piece of arena together with its
-//! first version. A key has one record for the life of the generation; it never moves and its bytes
+//! first version. A key has one record for the life of the memtable; it never moves and its bytes
 //! never change, so whoever borrows the arena may keep the slice.
 
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
 use super::arena::Arena;
-use super::chain::{Chain, Version};
+use super::chain::{Chain, MemtableVersion};
 use crate::types::{Kind, Seq};
 
 /// Header of a record; the key's bytes follow.
@@ -31,13 +31,13 @@ impl<'a> RecordRef<'a> {
         seq: Seq,
         kind: Kind,
         value: &[u8],
-    ) -> (RecordRef<'a>, NonNull<Version>) {
+    ) -> (RecordRef<'a>, NonNull<MemtableVersion>) {
         let key_len = u32::try_from(key.len()).expect("keys are at most MAX_KEY_LEN long");
         let version_at = (size_of::<Record>() + key.len()).next_multiple_of(8);
-        let start = arena.alloc(version_at + Version::size(value.len()), 8);
+        let start = arena.alloc(version_at + MemtableVersion::size(value.len()), 8);
         // SAFETY: the memory is this thread's alone, aligned to 8, and has room for both.
         unsafe {
-            let version = Version::write(start.add(version_at), seq, kind, value);
+            let version = MemtableVersion::write(start.add(version_at), seq, kind, value);
             start.cast::<Record>().write(Record { chain: Chain::new(version, key_len) });
             ptr::copy_nonoverlapping(key.as_ptr(), start.as_ptr().add(size_of::<Record>()), key.len());
             (RecordRef::from_raw(start.cast()), version)

@@ -11,8 +11,8 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
 use super::tree::Shape;
-use super::{ArenaPool, Generation};
-use crate::iter::{KeyRange, RawSource, Source};
+use super::{ArenaPool, Memtable};
+use crate::iter::{InternalIterator, KeyRange, VersionIterator};
 use crate::types::{Entry, FamilyId, Kind, Seq, MAX_KEY_LEN, MAX_SEQ};
 
 pub(super) const TINY: Shape = Shape { first_leaf: 2, leaf: 4, inner: 3 };
@@ -27,8 +27,8 @@ pub(super) fn rounds(normal: usize, miri: usize) -> usize {
     }
 }
 
-fn generation(shape: Shape) -> Arc<Generation> {
-    Arc::new(Generation::with_shape(1, ArenaPool::new(0), shape))
+fn memtable(shape: Shape) -> Arc<Memtable> {
+    Arc::new(Memtable::with_shape(1, ArenaPool::new(0), shape))
 }
 
 /// Runs `body` with each seed; a failure is preceded by the seed on standard error.
@@ -121,77 +121,77 @@ fn random_value(rng: &mut StdRng, kind: Kind) -> Vec<u8> {
     (0..len).map(|_| rng.gen()).collect()
 }
 
-fn forward(generation: &Arc<Generation>, family: FamilyId, snapshot: Seq) -> Vec<(Vec<u8>, Seq)> {
-    let Some(mut source) = generation.source(family, snapshot) else { return Vec::new() };
+fn forward(memtable: &Arc<Memtable>, family: FamilyId, snapshot: Seq) -> Vec<(Vec<u8>, Seq)> {
+    let Some(mut iter) = memtable.iter(family, snapshot) else { return Vec::new() };
     let mut found = Vec::new();
-    source.seek_to_first().unwrap();
-    while source.valid() {
-        found.push((source.key().to_vec(), source.entry().seq));
-        source.next().unwrap();
+    iter.seek_to_first().unwrap();
+    while iter.valid() {
+        found.push((iter.key().to_vec(), iter.entry().seq));
+        iter.next().unwrap();
     }
     found
 }
 
-fn backward(generation: &Arc<Generation>, family: FamilyId, snapshot: Seq) -> Vec<(Vec<u8>, Seq)> {
-    let Some(mut source) = generation.source(family, snapshot) else { return Vec::new() };
+fn backward(memtable: &Arc<Memtable>, family: FamilyId, snapshot: Seq) -> Vec<(Vec<u8>, Seq)> {
+    let Some(mut iter) = memtable.iter(family, snapshot) else { return Vec::new() };
     let mut found = Vec::new();
-    source.seek_to_last().unwrap();
-    while source.valid() {
-        found.push((source.key().to_vec(), source.entry().seq));
-        source.prev().unwrap();
+    iter.seek_to_last().unwrap();
+    while iter.valid() {
+        found.push((iter.key().to_vec(), iter.entry().seq));
+        iter.prev().unwrap();
     }
     found.reverse();
     found
 }
 
-fn raw(generation: &Arc<Generation>, family: FamilyId, from: &[u8]) -> Vec<(Vec<u8>, Seq, Kind, Vec<u8>)> {
-    let Some(mut source) = generation.raw_source(family) else { return Vec::new() };
+fn raw(memtable: &Arc<Memtable>, family: FamilyId, from: &[u8]) -> Vec<(Vec<u8>, Seq, Kind, Vec<u8>)> {
+    let Some(mut iter) = memtable.version_iter(family) else { return Vec::new() };
     let mut found = Vec::new();
-    source.seek(from).unwrap();
-    while source.valid() {
-        let entry = source.entry();
-        found.push((source.key().to_vec(), entry.seq, entry.kind, entry.value.to_vec()));
-        source.next().unwrap();
+    iter.seek(from).unwrap();
+    while iter.valid() {
+        let entry = iter.entry();
+        found.push((iter.key().to_vec(), entry.seq, entry.kind, entry.value.to_vec()));
+        iter.next().unwrap();
     }
     found
 }
 
 /// Everything that can be read of a family, with random snapshots and seeks, is what the model says.
-fn assert_same(generation: &Arc<Generation>, model: &Model, family: FamilyId, rng: &mut StdRng, top: Seq) {
+fn assert_same(memtable: &Arc<Memtable>, model: &Model, family: FamilyId, rng: &mut StdRng, top: Seq) {
     for snapshot in [0, rng.gen_range(0..=top), MAX_SEQ] {
         let expected = model.scan(family, snapshot);
         let short: Vec<_> = expected.iter().map(|(key, entry)| (key.to_vec(), entry.seq)).collect();
-        assert!(forward(generation, family, snapshot) == short, "forward at {snapshot}");
-        assert!(backward(generation, family, snapshot) == short, "backward at {snapshot}");
-        let Some(mut source) = generation.source(family, snapshot) else { continue };
+        assert!(forward(memtable, family, snapshot) == short, "forward at {snapshot}");
+        assert!(backward(memtable, family, snapshot) == short, "backward at {snapshot}");
+        let Some(mut iter) = memtable.iter(family, snapshot) else { continue };
         let known: Vec<_> = model.families[&family].keys().cloned().collect();
         for _ in 0..rounds(20, 3) {
             let key = random_key(rng, &known);
-            assert_eq!(generation.get(family, &key, snapshot), model.get(family, &key, snapshot));
+            assert_eq!(memtable.get(family, &key, snapshot), model.get(family, &key, snapshot));
             let at = if rng.gen() {
-                source.seek(&key).unwrap();
+                iter.seek(&key).unwrap();
                 expected.partition_point(|(other, _)| *other < &key[..]) as i64
             } else {
-                source.seek_for_prev(&key).unwrap();
+                iter.seek_for_prev(&key).unwrap();
                 expected.partition_point(|(other, _)| *other <= &key[..]) as i64 - 1
             };
             let mut at = at;
             for _ in 0..rng.gen_range(0..8) {
                 match usize::try_from(at).ok().and_then(|at| expected.get(at)) {
                     None => {
-                        assert!(!source.valid());
+                        assert!(!iter.valid());
                         break;
                     }
                     Some((key, entry)) => {
-                        assert!(source.valid() && source.key() == *key);
-                        assert_eq!(source.entry(), *entry);
+                        assert!(iter.valid() && iter.key() == *key);
+                        assert_eq!(iter.entry(), *entry);
                     }
                 }
                 if rng.gen() {
-                    source.next().unwrap();
+                    iter.next().unwrap();
                     at += 1;
                 } else {
-                    source.prev().unwrap();
+                    iter.prev().unwrap();
                     at -= 1;
                 }
             }
@@ -203,9 +203,9 @@ fn assert_same(generation: &Arc<Generation>, model: &Model, family: FamilyId, rn
         .range(from.clone()..)
         .flat_map(|(key, versions)| versions.iter().map(|(s, (k, v))| (key.clone(), s.0, *k, v.clone())))
         .collect();
-    assert!(raw(generation, family, &from) == expected, "raw from {from:?}");
+    assert!(raw(memtable, family, &from) == expected, "raw from {from:?}");
     let versions = || keys.values().flatten();
-    let tree = generation.tree(family).expect("the family has entries");
+    let tree = memtable.tree(family).expect("the family has entries");
     assert_eq!(tree.keys(), keys.len() as u64);
     assert_eq!(tree.entries(), versions().count() as u64);
     assert_eq!(tree.tombstones(), versions().filter(|(_, v)| v.0.is_tombstone()).count() as u64);
@@ -222,7 +222,7 @@ fn behaves_as_the_model() {
         Shape::NORMAL,
     ];
     with_seeds(0..rounds(60, 2) as u64, |seed, rng| {
-        let generation = generation(shapes[seed as usize % shapes.len()]);
+        let memtable = memtable(shapes[seed as usize % shapes.len()]);
         let mut model = Model::default();
         let mut known = Vec::new();
         let mut seqs = BTreeSet::new();
@@ -234,18 +234,18 @@ fn behaves_as_the_model() {
             let (seq, kind) = (rng.gen_range(1..300), random_kind(rng));
             let value = random_value(rng, kind);
             // The same sequence number on the same key again must change nothing, whatever comes with it.
-            generation.insert(family, &key, seq, kind, &value, &NOT_DONE, 0);
+            memtable.insert(family, &key, seq, kind, &value, &NOT_DONE, 0);
             model.insert(family, &key, seq, kind, &value);
             seqs.insert(seq);
         }
         for family in families {
-            assert_same(&generation, &model, family, rng, 300);
+            assert_same(&memtable, &model, family, rng, 300);
         }
         let written: Vec<_> = model.families.keys().copied().collect();
-        assert_eq!(generation.families(), written);
-        assert_eq!(Some(&generation.min_seq()), seqs.first());
-        assert_eq!(Some(&generation.max_seq()), seqs.last());
-        assert!(generation.source(1, MAX_SEQ).is_none() && generation.get(1, b"", MAX_SEQ).is_none());
+        assert_eq!(memtable.families(), written);
+        assert_eq!(Some(&memtable.min_seq()), seqs.first());
+        assert_eq!(Some(&memtable.max_seq()), seqs.last());
+        assert!(memtable.iter(1, MAX_SEQ).is_none() && memtable.get(1, b"", MAX_SEQ).is_none());
     });
 }
 
@@ -259,19 +259,19 @@ fn ordered_inserts_in_either_direction_and_in_clusters() {
             Box::new(|i| (u64::from(i % 7) << 40 | u64::from(i / 7)).to_be_bytes()),
         ];
         for order in &orders {
-            let generation = generation(shape);
+            let memtable = memtable(shape);
             let mut keys = BTreeSet::new();
             for i in 0..count {
-                generation.insert(3, &order(i), u64::from(i) + 1, Kind::PUT, b"v", &NOT_DONE, 0);
+                memtable.insert(3, &order(i), u64::from(i) + 1, Kind::PUT, b"v", &NOT_DONE, 0);
                 keys.insert(order(i).to_vec());
             }
             let keys: Vec<_> = keys.into_iter().collect();
-            let found: Vec<_> = forward(&generation, 3, MAX_SEQ).into_iter().map(|f| f.0).collect();
+            let found: Vec<_> = forward(&memtable, 3, MAX_SEQ).into_iter().map(|f| f.0).collect();
             assert!(found == keys);
-            let found: Vec<_> = backward(&generation, 3, MAX_SEQ).into_iter().map(|f| f.0).collect();
+            let found: Vec<_> = backward(&memtable, 3, MAX_SEQ).into_iter().map(|f| f.0).collect();
             assert!(found == keys);
             for key in &keys {
-                assert!(generation.get(3, key, MAX_SEQ).is_some());
+                assert!(memtable.get(3, key, MAX_SEQ).is_some());
             }
         }
     }
@@ -279,38 +279,38 @@ fn ordered_inserts_in_either_direction_and_in_clusters() {
 
 #[test]
 fn an_empty_generation_takes_no_memory_and_a_family_little() {
-    let generation = generation(Shape::NORMAL);
-    assert_eq!(generation.bytes(), 0);
-    assert!(generation.families().is_empty() && generation.get(5, b"k", MAX_SEQ).is_none());
-    assert_eq!((generation.min_seq(), generation.max_seq()), (MAX_SEQ, 0));
+    let memtable = memtable(Shape::NORMAL);
+    assert_eq!(memtable.bytes(), 0);
+    assert!(memtable.families().is_empty() && memtable.get(5, b"k", MAX_SEQ).is_none());
+    assert_eq!((memtable.min_seq(), memtable.max_seq()), (MAX_SEQ, 0));
     let families = rounds(5000, 100) as u32;
     for family in 0..families {
-        generation.insert(family * 3, b"key", 1, Kind::PUT, b"value", &NOT_DONE, 0);
+        memtable.insert(family * 3, b"key", 1, Kind::PUT, b"value", &NOT_DONE, 0);
     }
-    let each = generation.bytes() / families as usize;
+    let each = memtable.bytes() / families as usize;
     assert!(each < 400, "{each} bytes for a family with one row");
-    assert_eq!(generation.families(), (0..families).map(|f| f * 3).collect::<Vec<_>>());
+    assert_eq!(memtable.families(), (0..families).map(|f| f * 3).collect::<Vec<_>>());
     for family in 0..families * 3 {
-        assert_eq!(generation.get(family, b"key", 1).is_some(), family % 3 == 0);
+        assert_eq!(memtable.get(family, b"key", 1).is_some(), family % 3 == 0);
     }
 }
 
 #[test]
 fn done_means_hands_off() {
-    let generation = generation(TINY);
+    let memtable = memtable(TINY);
     let done = AtomicBool::new(true);
-    generation.insert(1, b"new", 5, Kind::PUT, b"x", &done, 0);
-    assert!(generation.families().is_empty() && generation.get(1, b"new", MAX_SEQ).is_none());
-    assert_eq!((generation.min_seq(), generation.max_seq()), (MAX_SEQ, 0));
-    generation.insert(1, b"old", 5, Kind::PUT, b"x", &NOT_DONE, 0);
-    generation.insert(1, b"old", 6, Kind::PUT, b"y", &done, 0);
-    assert_eq!(generation.get(1, b"old", MAX_SEQ).unwrap().seq, 5);
-    assert_eq!((generation.entries(1), generation.max_seq()), (1, 5));
+    memtable.insert(1, b"new", 5, Kind::PUT, b"x", &done, 0);
+    assert!(memtable.families().is_empty() && memtable.get(1, b"new", MAX_SEQ).is_none());
+    assert_eq!((memtable.min_seq(), memtable.max_seq()), (MAX_SEQ, 0));
+    memtable.insert(1, b"old", 5, Kind::PUT, b"x", &NOT_DONE, 0);
+    memtable.insert(1, b"old", 6, Kind::PUT, b"y", &done, 0);
+    assert_eq!(memtable.get(1, b"old", MAX_SEQ).unwrap().seq, 5);
+    assert_eq!((memtable.entries(1), memtable.max_seq()), (1, 5));
 }
 
 #[test]
 fn large_keys_and_values() {
-    let generation = generation(Shape::NORMAL);
+    let memtable = memtable(Shape::NORMAL);
     let value: Vec<u8> = (0..rounds(9 << 20, 300 << 10)).map(|i| (i % 251) as u8).collect();
     let mut keys = vec![vec![7; MAX_KEY_LEN]; 5];
     keys[1][MAX_KEY_LEN - 1] = 6;
@@ -318,22 +318,22 @@ fn large_keys_and_values() {
     keys[3][24] = 8;
     keys[4][0] = 0;
     for (i, key) in keys.iter().enumerate() {
-        generation.insert(2, key, i as u64 + 1, Kind::PUT, &value[i..], &NOT_DONE, 0);
+        memtable.insert(2, key, i as u64 + 1, Kind::PUT, &value[i..], &NOT_DONE, 0);
     }
     for (i, key) in keys.iter().enumerate() {
-        assert!(generation.get(2, key, MAX_SEQ).unwrap().value == &value[i..]);
+        assert!(memtable.get(2, key, MAX_SEQ).unwrap().value == &value[i..]);
     }
     keys.sort();
-    assert!(forward(&generation, 2, MAX_SEQ).into_iter().map(|f| f.0).eq(keys));
-    assert!(generation.bytes() >= 5 * (value.len() + MAX_KEY_LEN) - 20);
+    assert!(forward(&memtable, 2, MAX_SEQ).into_iter().map(|f| f.0).eq(keys));
+    assert!(memtable.bytes() >= 5 * (value.len() + MAX_KEY_LEN) - 20);
 }
 
 #[test]
-fn cutting_tails_changes_nothing_at_or_above_the_floor() {
+fn cutting_tails_changes_nothing_at_or_above_the_oldest_snapshot() {
     with_seeds(0..rounds(40, 2) as u64, |_, rng| {
-        let generation = generation(TINY);
+        let memtable = memtable(TINY);
         let mut model = Model::default();
-        let mut floor = 0;
+        let mut oldest_snapshot = 0;
         let keys: Vec<Vec<u8>> = (0..6u8).map(|i| vec![i; 3]).collect();
         let top = rounds(600, 60) as u64;
         // Sequence numbers arrive a little out of order, as from concurrent committers.
@@ -342,51 +342,59 @@ fn cutting_tails_changes_nothing_at_or_above_the_floor() {
             window.shuffle(rng);
         }
         for (i, seq) in seqs.iter().enumerate() {
-            // The floor is never above the frontier, below which every sequence number is inserted.
+            // The oldest snapshot is never above the visible sequence, below which every sequence number is inserted.
             if rng.gen_ratio(1, 4) {
-                floor = floor.max(rng.gen_range(0..=(i as u64 / 5 * 5)));
+                oldest_snapshot = oldest_snapshot.max(rng.gen_range(0..=(i as u64 / 5 * 5)));
             }
             let (key, kind) = (keys.choose(rng).unwrap(), random_kind(rng));
             let value = random_value(rng, kind);
-            generation.insert(9, key, *seq, kind, &value, &NOT_DONE, floor);
+            memtable.insert(9, key, *seq, kind, &value, &NOT_DONE, oldest_snapshot);
             model.insert(9, key, *seq, kind, &value);
         }
-        for snapshot in floor..=top + 1 {
+        for snapshot in oldest_snapshot..=top + 1 {
             for key in &keys {
-                assert_eq!(generation.get(9, key, snapshot), model.get(9, key, snapshot), "at {snapshot}");
+                assert_eq!(memtable.get(9, key, snapshot), model.get(9, key, snapshot), "at {snapshot}");
             }
         }
-        let kept = raw(&generation, 9, b"");
-        assert!(kept.len() as u64 <= generation.entries(9));
-        if floor > top / 2 {
-            assert!((kept.len() as u64) < top * 3 / 4, "{} kept of {top} with floor {floor}", kept.len());
+        let kept = raw(&memtable, 9, b"");
+        assert!(kept.len() as u64 <= memtable.entries(9));
+        if oldest_snapshot > top / 2 {
+            assert!(
+                (kept.len() as u64) < top * 3 / 4,
+                "{} kept of {top} with oldest snapshot {oldest_snapshot}",
+                kept.len()
+            );
         }
-        // With every version below the floor, one insert leaves itself and the one below it.
+        // With every version below the oldest snapshot, one insert leaves itself and the one below it.
         for key in &keys {
-            generation.insert(9, key, top + 10, Kind::PUT, b"", &NOT_DONE, top);
-            generation.insert(9, key, top + 11, Kind::PUT, b"", &NOT_DONE, top + 10);
+            memtable.insert(9, key, top + 10, Kind::PUT, b"", &NOT_DONE, top);
+            memtable.insert(9, key, top + 11, Kind::PUT, b"", &NOT_DONE, top + 10);
         }
     });
 }
 
 #[test]
 fn a_short_chain_is_cut_at_once_and_a_long_one_in_the_end() {
-    let generation = generation(TINY);
+    let memtable = memtable(TINY);
     for seq in 1..=5 {
-        generation.insert(1, b"k", seq, Kind::PUT, b"", &NOT_DONE, seq - 1);
-        assert!(raw(&generation, 1, b"").len() <= 2);
+        memtable.insert(1, b"k", seq, Kind::PUT, b"", &NOT_DONE, seq - 1);
+        assert!(raw(&memtable, 1, b"").len() <= 2);
     }
-    assert_eq!(raw(&generation, 1, b"").iter().map(|v| v.1).collect::<Vec<_>>(), [5, 4]);
+    assert_eq!(raw(&memtable, 1, b"").iter().map(|v| v.1).collect::<Vec<_>>(), [5, 4]);
     let many = rounds(100_000, 200) as u64;
     for seq in 6..many {
-        generation.insert(1, b"k", seq, Kind::PUT, b"", &NOT_DONE, 5);
+        memtable.insert(1, b"k", seq, Kind::PUT, b"", &NOT_DONE, 5);
     }
-    assert_eq!(raw(&generation, 1, b"").len() as u64, many - 5, "all above the floor, and the one at it");
+    assert_eq!(
+        raw(&memtable, 1, b"").len() as u64,
+        many - 5,
+        "all above the oldest snapshot, and the one at it"
+    );
     for seq in many..3 * many {
-        generation.insert(1, b"k", seq, Kind::PUT, b"", &NOT_DONE, seq - 1);
+        memtable.insert(1, b"k", seq, Kind::PUT, b"", &NOT_DONE, seq - 1);
     }
-    assert_eq!(raw(&generation, 1, b"").len(), 2);
-    assert_eq!(generation.entries(1), 3 * many - 1);
+    assert_eq!(raw(&memtable, 1, b"").len(), 2);
+    assert_eq!(memtable.entries(1), 3 * many - 1);
 }
 
 fn value_of(key: &[u8], seq: Seq) -> Vec<u8> {
@@ -396,20 +404,20 @@ fn value_of(key: &[u8], seq: Seq) -> Vec<u8> {
 }
 
 /// A scan in either direction: strictly ordered, whole values, every stable key once.
-fn check_scan(generation: &Arc<Generation>, stable: &BTreeSet<Vec<u8>>, ascending: bool, snapshot: Seq) {
-    let mut source = generation.source(4, snapshot).unwrap();
+fn check_scan(memtable: &Arc<Memtable>, stable: &BTreeSet<Vec<u8>>, ascending: bool, snapshot: Seq) {
+    let mut iter = memtable.iter(4, snapshot).unwrap();
     let mut expected: Box<dyn Iterator<Item = &Vec<u8>>> =
         if ascending { Box::new(stable.iter()) } else { Box::new(stable.iter().rev()) };
     let mut awaited = expected.next();
     let mut last: Option<Vec<u8>> = None;
     if ascending {
-        source.seek_to_first().unwrap();
+        iter.seek_to_first().unwrap();
     } else {
-        source.seek_to_last().unwrap();
+        iter.seek_to_last().unwrap();
     }
-    while source.valid() {
-        let key = source.key().to_vec();
-        assert!(source.entry().value == value_of(&key, source.entry().seq) && source.entry().seq <= snapshot);
+    while iter.valid() {
+        let key = iter.key().to_vec();
+        assert!(iter.entry().value == value_of(&key, iter.entry().seq) && iter.entry().seq <= snapshot);
         if let Some(last) = &last {
             assert!(if ascending { *last < key } else { *last > key }, "out of order or repeated");
         }
@@ -418,9 +426,9 @@ fn check_scan(generation: &Arc<Generation>, stable: &BTreeSet<Vec<u8>>, ascendin
         }
         last = Some(key);
         if ascending {
-            source.next().unwrap();
+            iter.next().unwrap();
         } else {
-            source.prev().unwrap();
+            iter.prev().unwrap();
         }
     }
     assert_eq!(awaited, None, "a key that was there all the time was missed");
@@ -429,20 +437,20 @@ fn check_scan(generation: &Arc<Generation>, stable: &BTreeSet<Vec<u8>>, ascendin
 #[test]
 fn iterators_neither_miss_nor_repeat_while_writers_insert() {
     with_seeds(0..rounds(12, 1) as u64, |seed, rng| {
-        let generation = generation(if seed % 3 == 2 { Shape::NORMAL } else { TINY });
+        let memtable = memtable(if seed % 3 == 2 { Shape::NORMAL } else { TINY });
         let mut known = Vec::new();
         let mut stable = BTreeSet::new();
         for _ in 0..rounds(300, 15) {
             let mut key = random_key(rng, &known);
             key.truncate(60);
             known.push(key.clone());
-            generation.insert(4, &key, 1, Kind::PUT, &value_of(&key, 1), &NOT_DONE, 0);
+            memtable.insert(4, &key, 1, Kind::PUT, &value_of(&key, 1), &NOT_DONE, 0);
             stable.insert(key);
         }
         let writers = AtomicUsize::new(3);
         std::thread::scope(|scope| {
             for writer in 0..3u64 {
-                let (generation, known, writers) = (&generation, &known, &writers);
+                let (memtable, known, writers) = (&memtable, &known, &writers);
                 scope.spawn(move || {
                     let mut rng = StdRng::seed_from_u64(seed * 100 + writer);
                     for round in 0..rounds(2500, 25) as u64 {
@@ -450,21 +458,21 @@ fn iterators_neither_miss_nor_repeat_while_writers_insert() {
                         key.truncate(60);
                         // Every writer has sequence numbers of its own.
                         let seq = 2 + round * 3 + writer;
-                        generation.insert(4, &key, seq, Kind::PUT, &value_of(&key, seq), &NOT_DONE, 1);
-                        assert!(generation.get(4, &key, seq).unwrap().seq == seq);
+                        memtable.insert(4, &key, seq, Kind::PUT, &value_of(&key, seq), &NOT_DONE, 1);
+                        assert!(memtable.get(4, &key, seq).unwrap().seq == seq);
                     }
                     writers.fetch_sub(1, Ordering::Release);
                 });
             }
             for reader in 0..2 {
-                let (generation, stable, writers) = (&generation, &stable, &writers);
+                let (memtable, stable, writers) = (&memtable, &stable, &writers);
                 scope.spawn(move || {
                     let mut scans = 0u64;
                     while writers.load(Ordering::Acquire) > 0 || scans < 2 {
                         let snapshot = if scans % 4 < 2 { MAX_SEQ } else { 1 };
-                        check_scan(generation, stable, (scans + reader) % 2 == 0, snapshot);
+                        check_scan(memtable, stable, (scans + reader) % 2 == 0, snapshot);
                         for key in stable.iter().step_by(7) {
-                            assert_eq!(generation.get(4, key, 1).unwrap().seq, 1);
+                            assert_eq!(memtable.get(4, key, 1).unwrap().seq, 1);
                         }
                         scans += 1;
                     }
@@ -485,14 +493,14 @@ fn iterators_neither_miss_nor_repeat_while_writers_insert() {
                 model.insert(4, &key, seq, Kind::PUT, &value_of(&key, seq));
             }
         }
-        assert_same(&generation, &model, 4, rng, 8000);
+        assert_same(&memtable, &model, 4, rng, 8000);
     });
 }
 
 #[test]
 fn helpers_that_insert_the_same_batch_insert_it_once() {
     with_seeds(0..rounds(30, 2) as u64, |_, rng| {
-        let generation = generation(TINY);
+        let memtable = memtable(TINY);
         let mut known = Vec::new();
         let batches: Vec<Vec<(FamilyId, Vec<u8>)>> = (0..rounds(20, 3))
             .map(|_| {
@@ -514,13 +522,13 @@ fn helpers_that_insert_the_same_batch_insert_it_once() {
                         let seq = number as u64 + 1;
                         for (family, key) in batch {
                             let value = value_of(key, seq);
-                            generation.insert(*family, key, seq, Kind::PUT, &value, &done[number], seq - 1);
+                            memtable.insert(*family, key, seq, Kind::PUT, &value, &done[number], seq - 1);
                         }
                         // Whoever comes here first has seen every entry in its place.
                         done[number].store(true, Ordering::Release);
                         for (family, key) in batch {
-                            // Faster helpers may be further on and have cut what is below their floor.
-                            let entry = generation.get(*family, key, MAX_SEQ).unwrap();
+                            // Faster helpers may be further on and have cut what is below their oldest snapshot.
+                            let entry = memtable.get(*family, key, MAX_SEQ).unwrap();
                             assert!(entry.seq >= seq && entry.value == value_of(key, entry.seq));
                         }
                     }
@@ -530,24 +538,24 @@ fn helpers_that_insert_the_same_batch_insert_it_once() {
         let mut counts: BTreeMap<FamilyId, u64> = BTreeMap::new();
         batches.iter().flatten().for_each(|(family, _)| *counts.entry(*family).or_default() += 1);
         for (family, count) in counts {
-            assert_eq!(generation.entries(family), count);
+            assert_eq!(memtable.entries(family), count);
         }
     });
 }
 
 #[test]
 fn estimates_are_exact_when_small_and_within_a_factor_when_large() {
-    let generation = generation(Shape::NORMAL);
+    let memtable = memtable(Shape::NORMAL);
     let count = rounds(20_000, 300) as u64;
     let key = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     for i in 0..count {
-        generation.insert(1, &key(i), 1, Kind::PUT, b"", &NOT_DONE, 0);
+        memtable.insert(1, &key(i), 1, Kind::PUT, b"", &NOT_DONE, 0);
     }
     let mut keys: Vec<_> = (0..count).map(key).collect();
     keys.sort_unstable();
     let estimate = |lower: Option<&[u8]>, upper: Option<&[u8]>| {
         let range = KeyRange { lower: lower.map(<[u8]>::to_vec), upper: upper.map(<[u8]>::to_vec) };
-        generation.estimate_range(1, &range)
+        memtable.estimate_range(1, &range)
     };
     with_seeds(0..200, |_, rng| {
         let low = rng.gen_range(0..keys.len());
@@ -561,14 +569,14 @@ fn estimates_are_exact_when_small_and_within_a_factor_when_large() {
     assert_eq!(estimate(None, Some(b"")), 0);
     let all = estimate(None, None);
     assert!(all >= count * 9 / 10 && all <= count, "{all}");
-    assert_eq!(generation.estimate_range(2, &KeyRange::default()), 0);
+    assert_eq!(memtable.estimate_range(2, &KeyRange::default()), 0);
     // Places evenly apart are about evenly apart in the order of the keys, too.
     for place in 0..20 {
         let share = f64::from(place) / 20.0;
-        let found = generation.key_at(1, share).unwrap();
+        let found = memtable.key_at(1, share).unwrap();
         let rank = keys.binary_search_by(|key| key.as_slice().cmp(&found)).unwrap() as f64;
         assert!((rank - share * count as f64).abs() < 100.0 + count as f64 / 5.0, "{share}: {rank}");
     }
-    assert_eq!(generation.key_at(1, 0.0).unwrap(), keys[0]);
-    assert_eq!(generation.key_at(2, 0.5), None);
+    assert_eq!(memtable.key_at(1, 0.0).unwrap(), keys[0]);
+    assert_eq!(memtable.key_at(2, 0.5), None);
 }

@@ -10,12 +10,12 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::arena::Arena;
-use super::chain::{Added, Version, VersionRef};
+use super::chain::{Added, MemtableVersion, VersionRef};
 use super::hash_build::Build;
 use super::hash_index::{hash_of, HashIndex, Lookup};
 use super::node::{Header, NodeRef, Rank, Restart, SearchKey};
 use super::record::RecordRef;
-use crate::types::{Effect, FamilyId, Kind, Seq, Tally};
+use crate::types::{CountEffect, FamilyId, Kind, RowCount, Seq};
 
 /// Fan-outs of a tree's nodes.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// What generations use: the heads of a node fill eight cache lines.
+    /// What memtables use: the heads of a node fill eight cache lines.
     pub(super) const NORMAL: Shape = Shape { first_leaf: 4, leaf: 64, inner: 64 };
 }
 
@@ -37,7 +37,7 @@ impl Shape {
 pub(super) struct Tree {
     pub(super) family: FamilyId,
     /// As `rows`; a memtable has fewer versions than 32 bits count.
-    doubt: AtomicU32,
+    uncounted: AtomicU32,
     shape: Shape,
     root: AtomicPtr<Header>,
     keys: AtomicU64,
@@ -62,7 +62,7 @@ pub(super) struct NewEntry<'e> {
     pub(super) key: &'e [u8],
     pub(super) seq: Seq,
     pub(super) kind: Kind,
-    pub(super) effect: Effect,
+    pub(super) effect: CountEffect,
     pub(super) value: &'e [u8],
 }
 
@@ -103,7 +103,7 @@ impl Tree {
                 raw_bytes: AtomicU64::new(0),
                 live_bytes: AtomicI64::new(0),
                 rows: AtomicI64::new(0),
-                doubt: AtomicU32::new(0),
+                uncounted: AtomicU32::new(0),
                 index: HashIndex::new(),
                 build: Build::new(),
             });
@@ -137,8 +137,11 @@ impl Tree {
     }
 
     /// What the versions inserted do to the number of rows.
-    pub(super) fn tally(&self) -> Tally {
-        Tally { rows: self.rows.load(Ordering::Relaxed), doubt: self.doubt.load(Ordering::Relaxed).into() }
+    pub(super) fn row_count(&self) -> RowCount {
+        RowCount {
+            rows: self.rows.load(Ordering::Relaxed),
+            uncounted: self.uncounted.load(Ordering::Relaxed).into(),
+        }
     }
 
     /// The root and a version of it at which it was the root.
@@ -201,20 +204,26 @@ impl Tree {
 
     // --- writing ---
 
-    /// Inserts one version; see `Generation::insert`. Says whether the tree changed.
-    pub(super) fn insert(&self, arena: &Arena, new: NewEntry<'_>, done: &AtomicBool, floor: Seq) -> bool {
+    /// Inserts one version; see `Memtable::insert`. Says whether the tree changed.
+    pub(super) fn insert(
+        &self,
+        arena: &Arena,
+        new: NewEntry<'_>,
+        done: &AtomicBool,
+        oldest_snapshot: Seq,
+    ) -> bool {
         let done = || done.load(Ordering::Acquire);
         let mut hash = None;
         if let Some(table) = self.index.current() {
             let hash = *hash.insert(hash_of(new.key));
             if let Lookup::Found(record) = table.look_up(hash, new.key) {
                 table.note_search();
-                return self.add_version(arena, record, new, None, done, floor);
+                return self.add_version(arena, record, new, None, done, oldest_snapshot);
             }
         }
         let key = SearchKey::new(new.key);
         // Made at most once, whatever is tried again; in an existing chain only its version is used.
-        let mut fresh: Option<(RecordRef<'_>, ptr::NonNull<Version>)> = None;
+        let mut fresh: Option<(RecordRef<'_>, ptr::NonNull<MemtableVersion>)> = None;
         loop {
             if done() {
                 return false;
@@ -227,7 +236,14 @@ impl Tree {
                 if !leaf.validate(version) {
                     continue;
                 }
-                return self.add_version(arena, record, new, fresh.map(|fresh| fresh.1), done, floor);
+                return self.add_version(
+                    arena,
+                    record,
+                    new,
+                    fresh.map(|fresh| fresh.1),
+                    done,
+                    oldest_snapshot,
+                );
             }
             if leaf.is_full() {
                 // A torn count only makes this split a leaf early.
@@ -264,21 +280,23 @@ impl Tree {
         arena: &Arena,
         record: RecordRef<'_>,
         new: NewEntry<'_>,
-        version: Option<ptr::NonNull<Version>>,
+        version: Option<ptr::NonNull<MemtableVersion>>,
         done: impl Fn() -> bool,
-        floor: Seq,
+        oldest_snapshot: Seq,
     ) -> bool {
         let chain = record.chain();
         if chain.contains(new.seq) {
             return false;
         }
         let version = version.unwrap_or_else(|| {
-            let at = arena.alloc(Version::size(new.value.len()), 8);
+            let at = arena.alloc(MemtableVersion::size(new.value.len()), 8);
             // SAFETY: fresh memory of this size, aligned to 8.
-            unsafe { Version::write(at, new.seq, new.kind, new.value) }
+            unsafe { MemtableVersion::write(at, new.seq, new.kind, new.value) }
         });
         // SAFETY: written for this insert, in no chain yet, in the arena that the chain lives in.
-        let added = unsafe { chain.add(version, done, |newest| self.count_entry(&new, Some(newest)), floor) };
+        let added = unsafe {
+            chain.add(version, done, |newest| self.count_entry(&new, Some(newest)), oldest_snapshot)
+        };
         added == Added::Linked
     }
 
@@ -294,12 +312,12 @@ impl Tree {
         if live != 0 {
             self.live_bytes.fetch_add(live, Ordering::Relaxed);
         }
-        let tally = new.effect.tally(new.kind);
-        if tally.rows != 0 {
-            self.rows.fetch_add(tally.rows, Ordering::Relaxed);
+        let row_count = new.effect.row_count(new.kind);
+        if row_count.rows != 0 {
+            self.rows.fetch_add(row_count.rows, Ordering::Relaxed);
         }
-        if tally.doubt != 0 {
-            self.doubt.fetch_add(1, Ordering::Relaxed);
+        if row_count.uncounted != 0 {
+            self.uncounted.fetch_add(1, Ordering::Relaxed);
         }
         self.entries.fetch_add(1, Ordering::Relaxed);
         self.raw_bytes.fetch_add((new.key.len() + new.value.len()) as u64, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::envelope::Damage;
+use super::block::DecodeError;
 use crate::format::coding::{get_len, get_varint, put_bytes, put_varint, varint_len};
 use crate::types::{Entry, Kind, Seq};
 
@@ -38,7 +38,7 @@ pub(super) fn version_len(entry: &Entry<'_>) -> usize {
 
 /// One version as it stands in a payload.
 #[derive(Clone, Debug)]
-pub(super) struct Version {
+pub(super) struct BlockVersion {
     /// Sequence number.
     pub seq: Seq,
     /// What it does.
@@ -51,20 +51,20 @@ pub(super) struct Version {
 
 /// Reads the version at `at` of a body that ends at `end`.
 #[inline]
-pub(super) fn read_version(payload: &[u8], at: usize, end: usize) -> Result<Version, Damage> {
-    const CUT_SHORT: Damage = Damage("a version is cut short");
+pub(super) fn read_version(payload: &[u8], at: usize, end: usize) -> Result<BlockVersion, DecodeError> {
+    const CUT_SHORT: DecodeError = DecodeError("a version is cut short");
     let body = payload.get(..end).ok_or(CUT_SHORT)?;
     let tag = *body.get(at).ok_or(CUT_SHORT)?;
-    let kind = Kind::from_byte(tag & !MORE).ok_or(Damage("the kind of an entry"))?;
+    let kind = Kind::from_byte(tag & !MORE).ok_or(DecodeError("the kind of an entry"))?;
     let mut at = at + 1;
     let seq = get_varint(body, &mut at).ok_or(CUT_SHORT)?;
     let len = get_len(body, &mut at).ok_or(CUT_SHORT)?;
     let value_end = at.checked_add(len).filter(|&value_end| value_end <= end).ok_or(CUT_SHORT)?;
     let more = tag & MORE != 0;
     if !more && value_end != end {
-        return Err(Damage("bytes behind the last version of a key"));
+        return Err(DecodeError("bytes behind the last version of a key"));
     }
-    Ok(Version { seq, kind, value: at..value_end, more })
+    Ok(BlockVersion { seq, kind, value: at..value_end, more })
 }
 
 /// The newest version at or below `snapshot` in the body from `at` to `end`.
@@ -74,7 +74,7 @@ pub(super) fn find_version(
     mut at: usize,
     end: usize,
     snapshot: Seq,
-) -> Result<Option<Version>, Damage> {
+) -> Result<Option<BlockVersion>, DecodeError> {
     loop {
         let version = read_version(payload, at, end)?;
         if version.seq <= snapshot {

@@ -1,14 +1,14 @@
-//! What the index of a segment tells without its data: how many entries a range has, and which key stands where.
+//! What the index of a table tells without its data: how many entries a range has, and which key stands where.
 
-use super::envelope::BlockKind;
+use super::block::BlockKind;
+use super::iterator::IndexCursor;
 use super::keyed::common_prefix;
-use super::reader::{Keep, Segment};
-use super::source::IndexCursor;
-use crate::cache::Heat;
+use super::reader::SsTable;
+use crate::cache::CachePriority;
 use crate::error::Result;
 use crate::iter::KeyRange;
 
-impl Segment {
+impl SsTable {
     /// About how many entries (versions counted) stand in `range`. Where its ends are no more than about two blocks
     /// apart, which a scan of the range would read anyway, these are looked into: the answer is right but for keys with
     /// several versions. Else index blocks alone are read, and the answer is right to about a block at each end.
@@ -18,9 +18,9 @@ impl Segment {
             return Ok(0);
         }
         let place = |key: &Option<Vec<u8>>, unbounded: u64| match key {
-            None => Ok(Place::outside(unbounded)),
-            Some(key) if *key <= self.meta().min_key => Ok(Place::outside(0)),
-            Some(key) if *key > self.meta().max_key => Ok(Place::outside(self.meta().entries)),
+            None => Ok(IndexPlace::outside(unbounded)),
+            Some(key) if *key <= self.meta().min_key => Ok(IndexPlace::outside(0)),
+            Some(key) if *key > self.meta().max_key => Ok(IndexPlace::outside(self.meta().entries)),
             Some(key) => self.place(key),
         };
         let (lower, upper) = (place(&range.lower, 0)?, place(&range.upper, self.meta().entries)?);
@@ -36,22 +36,22 @@ impl Segment {
     }
 
     /// The block in which `key`, which lies between the fences, stands or would.
-    fn place(&self, key: &[u8]) -> Result<Place> {
-        let mut index = IndexCursor::new(Keep::Cached(Heat::Warm));
+    fn place(&self, key: &[u8]) -> Result<IndexPlace> {
+        let mut index = IndexCursor::new(Some(CachePriority::High));
         if !index.seek(self, key)? {
-            return Ok(Place::outside(self.meta().entries));
+            return Ok(IndexPlace::outside(self.meta().entries));
         }
         let before = index.entry(self)?.before;
         let mut next = index.clone();
         let behind = if next.next(self)? { next.entry(self)?.before } else { self.meta().entries };
-        Ok(Place { index: Some(index), before, behind: behind.max(before) })
+        Ok(IndexPlace { index: Some(index), before, behind: behind.max(before) })
     }
 
     /// How many entries stand before `key`, as its block says.
-    fn rank_in_block(&self, key: &[u8], place: Place) -> Result<u64> {
+    fn rank_in_block(&self, key: &[u8], place: IndexPlace) -> Result<u64> {
         let Some(index) = place.index else { return Ok(place.before) };
         let handle = index.entry(self)?.block;
-        let block = self.load(handle, BlockKind::Data, Keep::Cached(Heat::Warm))?;
+        let block = self.load(handle, BlockKind::Data, Some(CachePriority::High))?;
         let keyed = self.parse(&block, handle)?;
         let (slot, _) = keyed.lower_bound(key).map_err(|damage| self.damage(handle, damage))?;
         let entries = u128::from(place.behind - place.before);
@@ -60,7 +60,7 @@ impl Segment {
     }
 
     /// About how many entries stand before `key`, by where it lies between the separators of its block.
-    fn rank_between_separators(&self, key: &[u8], place: Place) -> Result<u64> {
+    fn rank_between_separators(&self, key: &[u8], place: IndexPlace) -> Result<u64> {
         let Some(mut index) = place.index else { return Ok(place.before) };
         let mut high = Vec::new();
         index.read_separator(self, &mut high)?;
@@ -74,7 +74,7 @@ impl Segment {
     /// A key that about so large a share (0 to 1) of the entries stands before: the end of a block.
     pub fn key_at(&self, share: f64) -> Result<Vec<u8>> {
         let rank = (share.clamp(0.0, 1.0) * self.meta().entries as f64) as u64;
-        let mut index = IndexCursor::new(Keep::Cached(Heat::Warm));
+        let mut index = IndexCursor::new(Some(CachePriority::High));
         let mut key = Vec::new();
         if index.seek_rank(self, rank)? {
             index.read_separator(self, &mut key)?;
@@ -83,8 +83,8 @@ impl Segment {
     }
 }
 
-/// Where an end of a range lies in a segment.
-struct Place {
+/// Where an end of a range lies in a table.
+struct IndexPlace {
     /// At the end's block; none where the end lies outside of all blocks.
     index: Option<IndexCursor>,
     /// Entries before the block.
@@ -93,9 +93,9 @@ struct Place {
     behind: u64,
 }
 
-impl Place {
-    fn outside(rank: u64) -> Place {
-        Place { index: None, before: rank, behind: rank }
+impl IndexPlace {
+    fn outside(rank: u64) -> IndexPlace {
+        IndexPlace { index: None, before: rank, behind: rank }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Filters: blocked bloom filters, one cache line a question (`docs/format/table.md`, "Filters").
-//! [`FilterBuilder`] decides between one filter for the segment and one for each index partition.
+//! [`FilterBuilder`] decides between one filter for the table and one for each index partition.
 
 use std::sync::OnceLock;
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use super::envelope::Damage;
+use super::block::DecodeError;
 use crate::format::coding::u32_at;
 
 const LINE: usize = 64;
@@ -16,16 +16,16 @@ const MAX_PROBES: u32 = 16;
 /// Most bits that a filter spends on a key: more do not pay.
 const MAX_BITS_PER_KEY: u32 = 30;
 
-/// Largest filter that covers a whole segment and stays in memory, in bytes.
+/// Largest filter that covers a whole table and stays in memory, in bytes.
 const WHOLE_FILTER_MAX: usize = 256 << 10;
 
-/// Hash of a key for [`super::Segment::get`]; computed once a read, whatever the number of segments.
+/// Hash of a key for [`super::Table::get`]; computed once a read, whatever the number of tables.
 #[inline]
 pub fn hash_key(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
 
-/// Hash of a key prefix of the segment's prefix length.
+/// Hash of a key prefix of the table's prefix length.
 #[inline]
 pub(super) fn hash_prefix(prefix: &[u8]) -> u64 {
     xxh3_64_with_seed(prefix, 1)
@@ -106,47 +106,47 @@ fn build(hashes: &[u64], bits: u32) -> Vec<u8> {
     payload
 }
 
-fn shape(payload: &[u8]) -> Result<(u32, u32), Damage> {
-    let lines_len = payload.len().checked_sub(TAIL).ok_or(Damage("a filter is cut short"))?;
+fn shape(payload: &[u8]) -> Result<(u32, u32), DecodeError> {
+    let lines_len = payload.len().checked_sub(TAIL).ok_or(DecodeError("a filter is cut short"))?;
     let probes = u32::from(payload[lines_len]);
     let lines = u32_at(payload, lines_len + 4).unwrap_or(0);
     if lines == 0 || lines as usize * LINE != lines_len || probes == 0 || probes > MAX_PROBES {
-        return Err(Damage("the shape of a filter"));
+        return Err(DecodeError("the shape of a filter"));
     }
     Ok((probes, lines))
 }
 
 /// Checks a filter's payload.
-pub(super) fn check(payload: &[u8]) -> Result<(), Damage> {
+pub(super) fn check(payload: &[u8]) -> Result<(), DecodeError> {
     shape(payload).map(|_| ())
 }
 
 /// Whether `hash` may be in the filter.
 #[inline]
-pub(super) fn may_contain(payload: &[u8], hash: u64) -> Result<bool, Damage> {
+pub(super) fn may_contain(payload: &[u8], hash: u64) -> Result<bool, DecodeError> {
     let (probes, lines) = shape(payload)?;
     let line = &payload[line_of(hash, lines) * LINE..][..LINE];
     Ok(bits_of(hash, probes).all(|(byte, bit)| line[byte] & bit != 0))
 }
 
-/// The filters of a finished segment.
+/// The filters of a finished table.
 pub(super) enum Filters {
     /// Keys are not filtered.
     None,
-    /// One payload for the segment.
+    /// One payload for the table.
     Whole(Vec<u8>),
     /// One payload for each index partition.
     Partitions(Vec<Vec<u8>>),
 }
 
-/// Collects the hashes of a segment's keys and prefixes, in order of keys.
+/// Collects the hashes of a table's keys and prefixes, in order of keys.
 pub(super) struct FilterBuilder {
     bits: u32,
     prefix_len: usize,
     hashes: Vec<u64>,
     /// Where each closed partition ends in `hashes`; empty once `partitions` is in use.
     ends: Vec<usize>,
-    /// Finished partitions, once the segment is too large for one filter.
+    /// Finished partitions, once the table is too large for one filter.
     partitions: Option<Vec<Vec<u8>>>,
     last_key: Option<u64>,
     last_prefix: Option<u64>,
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_segment_gets_partitions_that_know_their_own_keys() {
+    fn a_large_table_gets_partitions_that_know_their_own_keys() {
         let mut builder = FilterBuilder::new(10, 4);
         let keys: Vec<[u8; 8]> = (0..300_000u64).map(u64::to_be_bytes).collect();
         for part in keys.chunks(1_000) {

@@ -1,6 +1,6 @@
-//! The footer, the fixed last bytes of a segment (`docs/format/table.md`, "Footer").
+//! The footer, the fixed last bytes of a table (`docs/format/table.md`, "Footer").
 
-use super::envelope::{BlockHandle, Damage};
+use super::block::{BlockHandle, DecodeError};
 use crate::format::checksum;
 use crate::format::coding::{u32_at, u64_at};
 use crate::types::FamilyId;
@@ -37,7 +37,7 @@ pub(super) struct Footer {
     /// The top index is read through the cache.
     pub top_in_cache: bool,
     pub prefix_len: u32,
-    pub segment_len: u64,
+    pub table_len: u64,
     pub top: BlockHandle,
     pub properties: BlockHandle,
     /// All zero unless the layout is `Whole`.
@@ -55,7 +55,7 @@ impl Footer {
         out[18] = self.filter_layout as u8;
         out[19] = if self.top_in_cache { TOP_IN_CACHE } else { 0 };
         out[20..24].copy_from_slice(&self.prefix_len.to_le_bytes());
-        out[24..32].copy_from_slice(&self.segment_len.to_le_bytes());
+        out[24..32].copy_from_slice(&self.table_len.to_le_bytes());
         for (at, handle) in [(32, self.top), (48, self.properties), (64, self.filter)] {
             out[at..at + 8].copy_from_slice(&handle.offset.to_le_bytes());
             out[at + 8..at + 16].copy_from_slice(&handle.len.to_le_bytes());
@@ -65,19 +65,19 @@ impl Footer {
         out
     }
 
-    /// Reads and checks the last bytes of a segment.
-    pub fn decode(bytes: &[u8]) -> Result<Footer, Damage> {
+    /// Reads and checks the last bytes of a table.
+    pub fn decode(bytes: &[u8]) -> Result<Footer, DecodeError> {
         let bytes: &[u8; FOOTER_LEN] =
-            bytes.try_into().map_err(|_| Damage("a segment shorter than its footer"))?;
+            bytes.try_into().map_err(|_| DecodeError("a table shorter than its footer"))?;
         if &bytes[..8] != MAGIC {
-            return Err(Damage("no table footer"));
+            return Err(DecodeError("no table footer"));
         }
         // The version comes before the checksum: a later version may check differently.
         if u32_at(bytes, 8) != Some(VERSION) {
-            return Err(Damage("a table format version that this build does not know"));
+            return Err(DecodeError("a table format version that this build does not know"));
         }
         if u32_at(bytes, CRC_AT) != Some(checksum::crc(&bytes[..CRC_AT])) {
-            return Err(Damage("footer checksum mismatch"));
+            return Err(DecodeError("footer checksum mismatch"));
         }
         let number = |at| u64_at(bytes, at).unwrap_or(0);
         let handle = |at| BlockHandle { offset: number(at), len: number(at + 8) };
@@ -85,11 +85,11 @@ impl Footer {
             0 => FilterLayout::None,
             1 => FilterLayout::Whole,
             2 => FilterLayout::Partitioned,
-            _ => return Err(Damage("a filter layout that this build does not know")),
+            _ => return Err(DecodeError("a filter layout that this build does not know")),
         };
         let known = bytes[16] == CRC_32C && matches!(bytes[17], 1 | 2) && bytes[19] & !TOP_IN_CACHE == 0;
         if !known || bytes[RESERVED_AT..CRC_AT].iter().any(|&byte| byte != 0) {
-            return Err(Damage("reserved bytes of a footer are in use (encryption?)"));
+            return Err(DecodeError("reserved bytes of a footer are in use (encryption?)"));
         }
         let footer = Footer {
             family: u32_at(bytes, 12).unwrap_or(0),
@@ -97,13 +97,13 @@ impl Footer {
             filter_layout,
             top_in_cache: bytes[19] & TOP_IN_CACHE != 0,
             prefix_len: u32_at(bytes, 20).unwrap_or(0),
-            segment_len: number(24),
+            table_len: number(24),
             top: handle(32),
             properties: handle(48),
             filter: handle(64),
         };
         if (footer.filter_layout == FilterLayout::Whole) != (footer.filter.len != 0) {
-            return Err(Damage("the filter's handle in a footer"));
+            return Err(DecodeError("the filter's handle in a footer"));
         }
         Ok(footer)
     }
@@ -121,7 +121,7 @@ mod tests {
             filter_layout: FilterLayout::Whole,
             top_in_cache: true,
             prefix_len: 4,
-            segment_len: 123_456,
+            table_len: 123_456,
             top: BlockHandle { offset: 1, len: 2 },
             properties: BlockHandle { offset: 3, len: 4 },
             filter: BlockHandle { offset: 5, len: 6 },

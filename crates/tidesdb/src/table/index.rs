@@ -1,7 +1,7 @@
 //! Index entries and separators (`docs/format/table.md`, "Index"): what the bodies of index partitions
 //! and of the top index say.
 
-use super::envelope::{BlockHandle, Damage};
+use super::block::{BlockHandle, DecodeError};
 use super::keyed::{common_prefix, KeyedBlock};
 use crate::format::coding::{get_varint, put_varint};
 
@@ -10,7 +10,7 @@ use crate::format::coding::{get_varint, put_varint};
 pub(super) struct IndexEntry {
     /// Where the block stands.
     pub block: BlockHandle,
-    /// Entries of the segment before it.
+    /// Entries of the table before it.
     pub before: u64,
     /// Tombstones in it.
     pub tombstones: u64,
@@ -25,11 +25,11 @@ impl IndexEntry {
 
     /// Reads entry `i` of an index partition or of the top index, and what stands behind it.
     #[inline]
-    pub fn read(index: &KeyedBlock<'_>, i: usize) -> Result<(IndexEntry, usize, usize), Damage> {
+    pub fn read(index: &KeyedBlock<'_>, i: usize) -> Result<(IndexEntry, usize, usize), DecodeError> {
         let body = index.body(i)?;
         let bytes = index.data().get(..body.end).unwrap_or_default();
         let mut at = body.start;
-        let mut next = || get_varint(bytes, &mut at).ok_or(Damage("an index entry is cut short"));
+        let mut next = || get_varint(bytes, &mut at).ok_or(DecodeError("an index entry is cut short"));
         let block = BlockHandle { offset: next()?, len: next()? };
         let entry = IndexEntry { block, before: next()?, tombstones: next()? };
         Ok((entry, at, body.end))
@@ -42,8 +42,8 @@ pub(super) fn partition_filter(
     top: &KeyedBlock<'_>,
     at: usize,
     end: usize,
-) -> Result<Option<BlockHandle>, Damage> {
-    const CUT_SHORT: Damage = Damage("a filter handle is cut short");
+) -> Result<Option<BlockHandle>, DecodeError> {
+    const CUT_SHORT: DecodeError = DecodeError("a filter handle is cut short");
     let bytes = top.data().get(..end).ok_or(CUT_SHORT)?;
     let mut at = at;
     let offset = get_varint(bytes, &mut at).ok_or(CUT_SHORT)?;

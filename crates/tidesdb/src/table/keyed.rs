@@ -7,14 +7,14 @@
 
 use std::cmp::Ordering;
 
-use super::envelope::Damage;
+use super::block::DecodeError;
 use crate::format::coding::{get_len, pieces, put_varint, u32_at};
 
 const HEADER_LEN: usize = 16;
 /// Bytes of arrays for each key: head and body offset.
 const SLOT_LEN: usize = 12;
 
-const CUT_SHORT: Damage = Damage("a keyed block is cut short");
+const CUT_SHORT: DecodeError = DecodeError("a keyed block is cut short");
 
 /// The head of `key`, which is already without the common prefix.
 #[inline]
@@ -141,11 +141,11 @@ pub(super) struct Body<'a> {
 impl<'a> KeyedBlock<'a> {
     /// Reads the header.
     #[inline]
-    pub fn parse(data: &'a [u8]) -> Result<KeyedBlock<'a>, Damage> {
+    pub fn parse(data: &'a [u8]) -> Result<KeyedBlock<'a>, DecodeError> {
         let header: &[u8; HEADER_LEN] = data.first_chunk().ok_or(CUT_SHORT)?;
         let [count, prefix, flags, reserved] = [0, 4, 8, 12].map(|at| u32_at(header, at).unwrap_or(0));
         if count == 0 || reserved != 0 {
-            return Err(Damage("the header of a keyed block"));
+            return Err(DecodeError("the header of a keyed block"));
         }
         let offsets_start = HEADER_LEN + 8 * count as usize;
         let prefix_start = HEADER_LEN + SLOT_LEN * count as usize;
@@ -173,7 +173,7 @@ impl<'a> KeyedBlock<'a> {
 
     /// Body `i`, which must be below [`KeyedBlock::len`].
     #[inline]
-    pub fn body(&self, i: usize) -> Result<Body<'a>, Damage> {
+    pub fn body(&self, i: usize) -> Result<Body<'a>, DecodeError> {
         let mut start = u32::from_le_bytes(self.offsets[i]) as usize;
         let end = self.offsets.get(i + 1).map_or(self.data.len(), |&next| u32::from_le_bytes(next) as usize);
         let until_end = self.data.get(..end).ok_or(CUT_SHORT)?;
@@ -185,7 +185,7 @@ impl<'a> KeyedBlock<'a> {
 
     /// Compares key `i` with a key whose part behind the common prefix is `suffix` and has the same head.
     #[inline]
-    fn compare_behind_equal_heads(&self, i: usize, suffix: &[u8]) -> Result<Ordering, Damage> {
+    fn compare_behind_equal_heads(&self, i: usize, suffix: &[u8]) -> Result<Ordering, DecodeError> {
         let body = self.body(i)?;
         if body.suffix_len <= 8 || suffix.len() <= 8 {
             return Ok(body.suffix_len.cmp(&suffix.len()));
@@ -196,7 +196,7 @@ impl<'a> KeyedBlock<'a> {
     /// The first key at or above `key` ([`KeyedBlock::len`] if there is none), and whether it is `key`.
     /// Keys may repeat: the separators of blocks that one key's versions fill are equal.
     #[inline]
-    pub fn lower_bound(&self, key: &[u8]) -> Result<(usize, bool), Damage> {
+    pub fn lower_bound(&self, key: &[u8]) -> Result<(usize, bool), DecodeError> {
         let Some(suffix) = key.strip_prefix(self.prefix) else {
             // With the prefix a proper extension of `key`, `key` is below it in slice order, too.
             return Ok((if key < self.prefix { 0 } else { self.len() }, false));
@@ -233,7 +233,7 @@ impl<'a> KeyedBlock<'a> {
         first: usize,
         target: u64,
         suffix: &[u8],
-    ) -> Result<(usize, bool), Damage> {
+    ) -> Result<(usize, bool), DecodeError> {
         let (mut low, mut high) = (first, self.len());
         let mut exact = false;
         while low < high {
@@ -257,7 +257,7 @@ impl<'a> KeyedBlock<'a> {
     /// Writes key `i` into `key`. If `key` holds another key of this very block, `same` saves copying the
     /// common prefix.
     #[inline]
-    pub fn read_key(&self, i: usize, key: &mut Vec<u8>, same: bool) -> Result<Body<'a>, Damage> {
+    pub fn read_key(&self, i: usize, key: &mut Vec<u8>, same: bool) -> Result<Body<'a>, DecodeError> {
         let body = self.body(i)?;
         if same && key.len() >= self.prefix.len() {
             key.truncate(self.prefix.len());
@@ -273,18 +273,18 @@ impl<'a> KeyedBlock<'a> {
 
     /// Checks what [`KeyedBlock::parse`] does not: that heads and offsets ascend and offsets lie behind the
     /// prefix. Done once when a block is read.
-    pub fn check(&self) -> Result<(), Damage> {
+    pub fn check(&self) -> Result<(), DecodeError> {
         let mut least = HEADER_LEN + SLOT_LEN * self.len() + self.prefix.len();
         let mut last_head = 0;
         for i in 0..self.len() {
             let at = u32::from_le_bytes(self.offsets[i]) as usize;
             if at < least || at >= self.data.len() {
-                return Err(Damage("offsets of a keyed block"));
+                return Err(DecodeError("offsets of a keyed block"));
             }
             least = at + 1;
             let head = self.head(i);
             if head < last_head {
-                return Err(Damage("heads of a keyed block are out of order"));
+                return Err(DecodeError("heads of a keyed block are out of order"));
             }
             last_head = head;
         }

@@ -1,8 +1,8 @@
-//! What the manifest stores of a segment: where it stands in its file, its fences, its counts.
+//! What the manifest stores of a table: where it stands in its file, its fences, its counts.
 
 use crate::types::{FamilyId, Seq};
 
-/// Entries of a segment that have an expiry.
+/// Entries of a table that have an expiry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expiries {
     /// The first second at which one expires.
@@ -24,13 +24,13 @@ impl Expiries {
     }
 }
 
-/// A segment as the manifest knows it. `Segment::open` needs nothing else to answer "certainly not here"
+/// A table as the manifest knows it. `SsTable::open` needs nothing else to answer "certainly not here"
 /// from fences and to find the footer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SegmentMeta {
+pub struct SsTableMeta {
     /// The column family.
     pub family: FamilyId,
-    /// Where it begins in its file, in bytes; a multiple of [`super::SEGMENT_ALIGN`].
+    /// Where it begins in its file, in bytes; a multiple of [`super::TABLE_ALIGN`].
     pub offset: u64,
     /// Length in bytes, footer included.
     pub len: u64,
@@ -57,10 +57,10 @@ pub struct SegmentMeta {
     pub expiry: Option<Expiries>,
 }
 
-impl SegmentMeta {
-    /// The same segment, now that its transaction is committed at `seq`.
+impl SsTableMeta {
+    /// The same table, now that its transaction is committed at `seq`.
     #[must_use]
-    pub fn committed_at(&self, seq: Seq) -> SegmentMeta {
-        SegmentMeta { min_seq: seq, max_seq: seq, commit_seq: seq, ..self.clone() }
+    pub fn committed_at(&self, seq: Seq) -> SsTableMeta {
+        SsTableMeta { min_seq: seq, max_seq: seq, commit_seq: seq, ..self.clone() }
     }
 }

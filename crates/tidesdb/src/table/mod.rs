@@ -1,51 +1,51 @@
-//! Tables: sorted, immutable segments of one column family each (`docs/format/table.md`).
-//! [`SegmentWriter`] makes one from entries in order; [`Segment`] answers from one: point reads, scans both
-//! ways, prefix questions, range estimates, whole-segment checks.
+//! Tables: sorted, immutable tables of one column family each (`docs/format/table.md`).
+//! [`SsTableWriter`] makes one from entries in order; [`SsTable`] answers from one: point reads, scans both
+//! ways, prefix questions, range estimates, whole-table checks.
 //!
 //! Stands between flush and compaction, which write, and the read path. Guarantees: what is read is what
 //! was written, or an error that names file and offset; keys and versions in the order of
-//! [`crate::iter`]; a segment that nobody reads keeps nothing in memory but its [`SegmentMeta`].
+//! [`crate::iter`]; a table that nobody reads keeps nothing in memory but its [`SsTableMeta`].
 //!
 //! Who calls does: syncing of files, the choice of filter bits for a level, dropping of versions.
 
+mod block;
 mod data;
-mod envelope;
 mod estimate;
 mod filter;
 mod footer;
 mod index;
+mod iterator;
 mod keyed;
 mod meta;
 mod properties;
-mod raw_source;
 mod reader;
-mod source;
 mod verify;
+mod version_iterator;
 mod window;
 mod writer;
 
 pub use filter::{bits_per_key, hash_key};
-pub use meta::{Expiries, SegmentMeta};
+pub use iterator::SsTableIterator;
+pub use meta::{Expiries, SsTableMeta};
 pub use properties::Properties;
-pub use raw_source::SegmentRawSource;
-pub use reader::{Hit, Segment};
-pub use source::SegmentSource;
-pub use verify::SegmentCheck;
-pub use writer::SegmentWriter;
+pub use reader::{Hit, SsTable};
+pub use verify::SsTableCheck;
+pub use version_iterator::SsTableVersionIterator;
+pub use writer::SsTableWriter;
 
 use crate::options::{Compression, FamilyOptions};
 
-/// Segments begin at multiples of this many bytes.
-pub const SEGMENT_ALIGN: u64 = 4096;
+/// Tables begin at multiples of this many bytes.
+pub const TABLE_ALIGN: u64 = 4096;
 
-/// The first offset at or behind `len` where a segment may begin.
-pub const fn next_segment_offset(len: u64) -> u64 {
-    len.next_multiple_of(SEGMENT_ALIGN)
+/// The first offset at or behind `len` where a table may begin.
+pub const fn next_table_offset(len: u64) -> u64 {
+    len.next_multiple_of(TABLE_ALIGN)
 }
 
-/// What shapes a segment.
+/// What shapes a table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SegmentOptions {
+pub struct SsTableOptions {
     /// Compression of data blocks.
     pub compression: Compression,
     /// Length at which a data block's payload is cut, in bytes.
@@ -58,27 +58,27 @@ pub struct SegmentOptions {
     pub use_btree: bool,
 }
 
-impl Default for SegmentOptions {
-    fn default() -> SegmentOptions {
-        SegmentOptions::of_family(&FamilyOptions::default(), false)
+impl Default for SsTableOptions {
+    fn default() -> SsTableOptions {
+        SsTableOptions::of_family(&FamilyOptions::default(), false)
     }
 }
 
 /// Filter bits a key at the bottom level of a family that filters key prefixes.
 const BOTTOM_BITS: u32 = 4;
 
-impl SegmentOptions {
+impl SsTableOptions {
     /// What a family's options ask for, at its last level (`bottom`) or above. The last level holds the
     /// most keys and most reads end there anyway, so that it has few filter bits, and none unless a prefix
     /// is filtered.
-    pub fn of_family(family: &FamilyOptions, bottom: bool) -> SegmentOptions {
+    pub fn of_family(family: &FamilyOptions, bottom: bool) -> SsTableOptions {
         let bits_per_key = match (family.bloom_filter, bottom) {
             (false, _) => 0,
             (true, false) => bits_per_key(family.bloom_fpr),
             (true, true) if family.prefix_len > 0 => BOTTOM_BITS.min(bits_per_key(family.bloom_fpr)),
             (true, true) => 0,
         };
-        SegmentOptions {
+        SsTableOptions {
             compression: family.compression,
             block_size: family.block_size,
             bits_per_key,

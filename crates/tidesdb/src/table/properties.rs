@@ -1,11 +1,11 @@
-//! Properties of a segment: counts and extremes that are known when it is finished
+//! Properties of a table: counts and extremes that are known when it is finished
 //! (`docs/format/table.md`, "Properties").
 
-use super::envelope::Damage;
+use super::block::DecodeError;
 use crate::format::coding::{get_bytes, get_varint, put_bytes, put_varint};
 use crate::types::Seq;
 
-/// What a segment says of itself.
+/// What a table says of itself.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Properties {
     /// Entries, every version counted.
@@ -61,8 +61,8 @@ impl Properties {
         out
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Properties, Damage> {
-        const CUT_SHORT: Damage = Damage("properties are cut short");
+    pub(super) fn decode(bytes: &[u8]) -> Result<Properties, DecodeError> {
+        const CUT_SHORT: DecodeError = DecodeError("properties are cut short");
         let mut properties = Properties::default();
         let mut at = 0;
         let mut last_tag = 0;
@@ -70,13 +70,13 @@ impl Properties {
             let tag = get_varint(bytes, &mut at).ok_or(CUT_SHORT)?;
             let value = get_bytes(bytes, &mut at).ok_or(CUT_SHORT)?;
             if tag <= last_tag {
-                return Err(Damage("properties are out of order"));
+                return Err(DecodeError("properties are out of order"));
             }
             last_tag = tag;
             let number = || {
                 let mut end = 0;
                 let number = get_varint(value, &mut end);
-                number.filter(|_| end == value.len()).ok_or(Damage("a number among the properties"))
+                number.filter(|_| end == value.len()).ok_or(DecodeError("a number among the properties"))
             };
             match tag {
                 1 => properties.entries = number()?,
@@ -89,7 +89,7 @@ impl Properties {
                 8 => properties.raw_bytes = number()?,
                 9 => properties.expiry = Some((number()?, u64::MAX)),
                 10 => {
-                    let oldest = properties.expiry.ok_or(Damage("a newest expiry without an oldest"))?.0;
+                    let oldest = properties.expiry.ok_or(DecodeError("a newest expiry without an oldest"))?.0;
                     properties.expiry = Some((oldest, number()?));
                 }
                 11 => properties.data_blocks = number()?,

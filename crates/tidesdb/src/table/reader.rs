@@ -1,29 +1,29 @@
-//! An open segment: finds blocks through the cache and answers point reads, prefix questions and range
-//! estimates. Scans are in `source.rs`, flush and compaction read through `raw_source.rs`.
+//! An open table: finds blocks through the cache and answers point reads, prefix questions and range
+//! estimates. Scans are in `iterator.rs`, flush and compaction read through `version_iterator.rs`.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use super::block::{check, BlockHandle, BlockKind, DecodeError};
 use super::data::{find_version, CONTINUED};
-use super::envelope::{check, BlockHandle, BlockKind, Damage};
 use super::filter::{self, hash_prefix};
 use super::footer::{FilterLayout, Footer, FOOTER_LEN};
 use super::index::{partition_filter, IndexEntry};
+use super::iterator::IndexCursor;
 use super::keyed::KeyedBlock;
 use super::properties::Properties;
-use super::source::IndexCursor;
 use super::window::Window;
-use super::{SegmentMeta, SegmentRawSource, SegmentSource};
-use crate::cache::{BlockCache, BlockRef, FileCache, FrameBuf, Heat, Reservation};
+use super::{SsTableIterator, SsTableMeta, SsTableVersionIterator};
+use crate::cache::{BlockCache, BlockRef, CachePriority, FileCache, FrameBuf, Reservation};
 use crate::error::{Error, Result};
 use crate::io::File;
 use crate::iter::KeyRange;
 use crate::types::{Entry, FileNo, Kind, Seq, MAX_SEQ};
 
-/// Bytes at a segment's end that are read at once when it is opened: footer, properties and, in most
-/// segments, the top index.
+/// Bytes at a table's end that are read at once when it is opened: footer, properties and, in most
+/// tables, the top index.
 const TAIL_READ: u64 = 8 << 10;
 
 /// A thread's buffer for stored blocks is kept up to this size, in bytes.
@@ -31,15 +31,6 @@ const SCRATCH_KEEP: usize = 256 << 10;
 
 /// Read-ahead of long scans, in bytes.
 const SCAN_WINDOW: usize = 64 << 10;
-
-/// How a block that had to be read is kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Keep {
-    /// In the cache.
-    Cached(Heat),
-    /// Nowhere.
-    Not,
-}
 
 /// A version that a point read found; holds the block that its value stands in.
 #[derive(Clone, Debug)]
@@ -67,46 +58,46 @@ impl Hit {
     }
 }
 
-/// Footer, and what stays resident while the segment is open.
+/// Footer, and what stays resident while the table is open.
 pub(super) struct Opened {
     pub footer: Footer,
     pub properties: Properties,
     /// The uppermost index block, unless it is read through the cache.
     top: Option<BlockRef>,
-    /// The filter of the whole segment, unless there is none or no room for it.
+    /// The filter of the whole table, unless there is none or no room for it.
     filter: Option<BlockRef>,
     _reservations: Vec<Reservation>,
 }
 
-/// A segment of a table file, shared by all who read it. Nothing is read before the first question that the
+/// A table of a table file, shared by all who read it. Nothing is read before the first question that the
 /// fences do not answer.
-pub struct Segment {
+pub struct SsTable {
     files: Arc<FileCache>,
     cache: Arc<BlockCache>,
     file: FileNo,
-    meta: SegmentMeta,
+    meta: SsTableMeta,
     opened: OnceLock<Box<Opened>>,
 }
 
-impl fmt::Debug for Segment {
+impl fmt::Debug for SsTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Segment({:08}.sst at {}, family {})", self.file, self.meta.offset, self.meta.family)
+        write!(f, "SsTable({:08}.sst at {}, family {})", self.file, self.meta.offset, self.meta.family)
     }
 }
 
-impl Segment {
-    /// The segment that `meta` describes in `file`. Reads nothing.
+impl SsTable {
+    /// The table that `meta` describes in `file`. Reads nothing.
     pub fn open(
         files: Arc<FileCache>,
         cache: Arc<BlockCache>,
         file: FileNo,
-        meta: SegmentMeta,
-    ) -> Arc<Segment> {
-        Arc::new(Segment { files, cache, file, meta, opened: OnceLock::new() })
+        meta: SsTableMeta,
+    ) -> Arc<SsTable> {
+        Arc::new(SsTable { files, cache, file, meta, opened: OnceLock::new() })
     }
 
     /// What the manifest says of it.
-    pub fn meta(&self) -> &SegmentMeta {
+    pub fn meta(&self) -> &SsTableMeta {
         &self.meta
     }
 
@@ -127,7 +118,7 @@ impl Segment {
     }
 
     /// The snapshot to look for among stored sequence numbers so as to see what `snapshot` sees; `None`: it
-    /// sees nothing of the segment.
+    /// sees nothing of the table.
     #[inline]
     pub(super) fn stored_snapshot(&self, snapshot: Seq) -> Option<Seq> {
         match self.meta.commit_seq {
@@ -171,7 +162,7 @@ impl Segment {
                 &held
             }
         };
-        let warm = Keep::Cached(Heat::Warm);
+        let high = Some(CachePriority::High);
         let top_at = opened.footer.top;
         let index = self.parse(top, top_at)?;
         let (at, _) = index.lower_bound(key).map_err(|damage| self.damage(top_at, damage))?;
@@ -186,22 +177,22 @@ impl Segment {
             if opened.footer.filter_layout == FilterLayout::Partitioned {
                 let handle = partition_filter(&index, behind, end);
                 if let Some(handle) = handle.map_err(|damage| self.damage(top_at, damage))? {
-                    let filter = self.load(handle, BlockKind::Filter, warm)?;
+                    let filter = self.load(handle, BlockKind::Filter, high)?;
                     if !filter::may_contain(&filter, hash).map_err(|damage| self.damage(handle, damage))? {
                         return Ok(None);
                     }
                 }
             }
             let leaf_at = entry.block;
-            let leaf = self.load(leaf_at, BlockKind::Index, warm)?;
+            let leaf = self.load(leaf_at, BlockKind::Index, high)?;
             let index = self.parse(&leaf, leaf_at)?;
             let (at, _) = index.lower_bound(key).map_err(|damage| self.damage(leaf_at, damage))?;
             if at == index.len() {
-                return Err(self.damage(leaf_at, Damage("an index partition ends before its separator")));
+                return Err(self.damage(leaf_at, DecodeError("an index partition ends before its separator")));
             }
             IndexEntry::read(&index, at).map_err(|damage| self.damage(leaf_at, damage))?.0.block
         };
-        let block = self.load(block_at, BlockKind::Data, warm)?;
+        let block = self.load(block_at, BlockKind::Data, high)?;
         let keyed = self.parse(&block, block_at)?;
         let (slot, exact) = keyed.lower_bound(key).map_err(|damage| self.damage(block_at, damage))?;
         if !exact {
@@ -224,11 +215,11 @@ impl Segment {
     /// Goes on where a key's versions fill more than one block: through the blocks behind its first.
     #[cold]
     fn get_in_later_blocks(&self, key: &[u8], snapshot: Seq) -> Result<Option<Hit>> {
-        let mut index = IndexCursor::new(Keep::Cached(Heat::Warm));
+        let mut index = IndexCursor::new(Some(CachePriority::High));
         index.seek(self, key)?;
         while index.next(self)? {
             let handle = index.entry(self)?.block;
-            let block = self.load(handle, BlockKind::Data, Keep::Cached(Heat::Cold))?;
+            let block = self.load(handle, BlockKind::Data, Some(CachePriority::Low))?;
             let keyed = self.parse(&block, handle)?;
             let body = keyed.body(0).map_err(|damage| self.damage(handle, damage))?;
             let version = find_version(&block, body.start, body.end, snapshot);
@@ -247,7 +238,7 @@ impl Segment {
         let passes = match &opened.filter {
             Some(filter) => filter::may_contain(filter, hash),
             None => {
-                let filter = self.load(handle, BlockKind::Filter, Keep::Cached(Heat::Warm))?;
+                let filter = self.load(handle, BlockKind::Filter, Some(CachePriority::High))?;
                 filter::may_contain(&filter, hash)
             }
         };
@@ -255,7 +246,7 @@ impl Segment {
     }
 
     /// Whether a key that begins with `prefix` may be here: false only if there is none. Fences answer for
-    /// any prefix, filters for those of at least the segment's prefix length.
+    /// any prefix, filters for those of at least the table's prefix length.
     pub fn may_contain_prefix(&self, prefix: &[u8]) -> Result<bool> {
         if prefix > self.meta.max_key.as_slice()
             || (prefix < self.meta.min_key.as_slice() && !self.meta.min_key.starts_with(prefix))
@@ -287,7 +278,7 @@ impl Segment {
         for at in first..index.len() {
             let (_, behind, end) = IndexEntry::read(&index, at).map_err(ask)?;
             let Some(handle) = partition_filter(&index, behind, end).map_err(ask)? else { return Ok(true) };
-            let filter = self.load(handle, BlockKind::Filter, Keep::Cached(Heat::Warm))?;
+            let filter = self.load(handle, BlockKind::Filter, Some(CachePriority::High))?;
             if filter::may_contain(&filter, hash).map_err(|damage| self.damage(handle, damage))? {
                 return Ok(true);
             }
@@ -300,13 +291,13 @@ impl Segment {
     }
 
     /// A scan of what `snapshot` sees, both ways, through the cache.
-    pub fn source(self: &Arc<Self>, snapshot: Seq) -> SegmentSource {
-        SegmentSource::new(Arc::clone(self), snapshot)
+    pub fn iter(self: &Arc<Self>, snapshot: Seq) -> SsTableIterator {
+        SsTableIterator::new(Arc::clone(self), snapshot)
     }
 
     /// A forward scan of every version, with a read-ahead of its own; leaves the cache alone.
-    pub fn raw_source(self: &Arc<Self>) -> SegmentRawSource {
-        SegmentRawSource::new(Arc::clone(self))
+    pub fn version_iter(self: &Arc<Self>) -> SsTableVersionIterator {
+        SsTableVersionIterator::new(Arc::clone(self))
     }
 
     /// Footer, properties and resident pieces; read at first use.
@@ -323,7 +314,7 @@ impl Segment {
         let len = self.meta.len;
         let no_handle = BlockHandle::default();
         if len < FOOTER_LEN as u64 || self.meta.offset.checked_add(len).is_none() {
-            return Err(self.damage(no_handle, Damage("a segment shorter than its footer")));
+            return Err(self.damage(no_handle, DecodeError("a table shorter than its footer")));
         }
         let file = self.files.get(self.file)?;
         let tail_len = len.min(TAIL_READ);
@@ -333,8 +324,8 @@ impl Segment {
         let footer_at = BlockHandle { offset: len - FOOTER_LEN as u64, len: FOOTER_LEN as u64 };
         let footer = Footer::decode(&tail[tail.len() - FOOTER_LEN..])
             .map_err(|damage| self.damage(footer_at, damage))?;
-        if footer.segment_len != len || footer.family != self.meta.family {
-            return Err(self.damage(footer_at, Damage("another segment than the manifest names")));
+        if footer.table_len != len || footer.family != self.meta.family {
+            return Err(self.damage(footer_at, DecodeError("another table than the manifest names")));
         }
         // A block that was read with the tail is opened from it.
         let block = |handle: BlockHandle, kind| {
@@ -343,7 +334,7 @@ impl Segment {
                 tail.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
             });
             match stored {
-                Some(stored) => self.unseal(stored, handle, kind),
+                Some(stored) => self.decode_block(stored, handle, kind),
                 None => self.read(&*file, handle, kind),
             }
         };
@@ -376,22 +367,28 @@ impl Segment {
     pub(super) fn load_top(&self, opened: &Opened) -> Result<BlockRef> {
         match &opened.top {
             Some(top) => Ok(top.clone()),
-            None => self.load(opened.footer.top, top_kind(&opened.footer), Keep::Cached(Heat::Warm)),
+            None => self.load(opened.footer.top, top_kind(&opened.footer), Some(CachePriority::High)),
         }
     }
 
-    /// The block at `handle`, from the cache or from the file.
+    /// The block at `handle`, from the cache or from the file; put into the cache with `priority`, if
+    /// there is one.
     #[inline]
-    pub(super) fn load(&self, handle: BlockHandle, kind: BlockKind, keep: Keep) -> Result<BlockRef> {
+    pub(super) fn load(
+        &self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        priority: Option<CachePriority>,
+    ) -> Result<BlockRef> {
         let offset = self.meta.offset.wrapping_add(handle.offset);
         if let Some(block) = self.cache.get(self.file, offset) {
             return Ok(block);
         }
         let file = self.files.get(self.file)?;
         let block = self.read(&*file, handle, kind)?;
-        Ok(match keep {
-            Keep::Cached(heat) => self.cache.insert(self.file, offset, block, heat),
-            Keep::Not => block,
+        Ok(match priority {
+            Some(priority) => self.cache.insert(self.file, offset, block, priority),
+            None => block,
         })
     }
 
@@ -402,8 +399,8 @@ impl Segment {
             return Ok(block);
         }
         let stored = window.block(self, handle, SCAN_WINDOW)?;
-        let block = self.unseal(stored, handle, BlockKind::Data)?;
-        Ok(self.cache.insert(self.file, offset, block, Heat::Spare))
+        let block = self.decode_block(stored, handle, BlockKind::Data)?;
+        Ok(self.cache.insert(self.file, offset, block, CachePriority::NoEvict))
     }
 
     /// The block at `handle` from the file, past the cache.
@@ -416,7 +413,7 @@ impl Segment {
         let most = self.meta.len.saturating_sub(FOOTER_LEN as u64);
         match (handle.end(), usize::try_from(handle.len)) {
             (Some(end), Ok(len)) if end <= most => Ok(len),
-            _ => Err(self.damage(handle, Damage("a handle that points behind the segment's blocks"))),
+            _ => Err(self.damage(handle, DecodeError("a handle that points behind the table's blocks"))),
         }
     }
 
@@ -431,7 +428,7 @@ impl Segment {
             }
             let read = file
                 .read_exact_at(&mut scratch[..len], self.meta.offset + handle.offset)
-                .and_then(|()| self.unseal(&scratch[..len], handle, kind));
+                .and_then(|()| self.decode_block(&scratch[..len], handle, kind));
             if scratch.len() > SCRATCH_KEEP {
                 scratch.truncate(SCRATCH_KEEP);
                 scratch.shrink_to_fit();
@@ -441,15 +438,15 @@ impl Segment {
     }
 
     /// Checks and opens a stored block.
-    fn unseal(&self, stored: &[u8], handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
-        let unsealed = || -> Result<BlockRef, Damage> {
-            let sealed = check(stored, kind, handle.offset)?;
-            let mut frame = FrameBuf::new(sealed.raw_len);
-            sealed.open(&mut frame)?;
+    fn decode_block(&self, stored: &[u8], handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
+        let decoded = || -> Result<BlockRef, DecodeError> {
+            let encoded = check(stored, kind, handle.offset)?;
+            let mut frame = FrameBuf::new(encoded.raw_len);
+            encoded.decode(&mut frame)?;
             check_payload(&frame, kind)?;
             Ok(frame.freeze())
         };
-        unsealed().map_err(|damage| self.damage(handle, damage))
+        decoded().map_err(|damage| self.damage(handle, damage))
     }
 
     /// A view of a keyed block.
@@ -463,9 +460,9 @@ impl Segment {
         self.files.get(self.file)
     }
 
-    /// An error at a block of the segment.
+    /// An error at a block of the table.
     #[cold]
-    pub(super) fn damage(&self, at: BlockHandle, damage: Damage) -> Error {
+    pub(super) fn damage(&self, at: BlockHandle, damage: DecodeError) -> Error {
         let offset = self.meta.offset.saturating_add(at.offset);
         Error::corruption(self.files.path(self.file), offset, damage.0)
     }
@@ -481,7 +478,7 @@ pub(super) fn top_kind(footer: &Footer) -> BlockKind {
 }
 
 /// Checks the inner shape of a payload whose checksum is right.
-pub(super) fn check_payload(payload: &[u8], kind: BlockKind) -> Result<(), Damage> {
+pub(super) fn check_payload(payload: &[u8], kind: BlockKind) -> Result<(), DecodeError> {
     match kind {
         BlockKind::Data | BlockKind::Index | BlockKind::TopIndex => KeyedBlock::parse(payload)?.check(),
         BlockKind::Filter => filter::check(payload),

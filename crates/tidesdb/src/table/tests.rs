@@ -1,4 +1,4 @@
-//! Segments against a model, and against damage.
+//! Tables against a model, and against damage.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use super::*;
 use crate::cache::{BlockCache, FileCache};
 use crate::error::{Error, Result};
 use crate::io::{table_path, Disk, OpenMode};
-use crate::iter::{KeyRange, RawSource, Source};
+use crate::iter::{InternalIterator, KeyRange, VersionIterator};
 use crate::types::{Entry, Kind, Seq, MAX_SEQ};
 
 type Model = BTreeMap<(Vec<u8>, Reverse<Seq>), (Kind, Vec<u8>)>;
@@ -34,14 +34,14 @@ impl Store {
         Store { disk, files, cache: BlockCache::new(cache_bytes) }
     }
 
-    fn write(&self, offset: u64, options: &SegmentOptions, model: &Model) -> Result<SegmentMeta> {
+    fn write(&self, offset: u64, options: &SsTableOptions, model: &Model) -> Result<SsTableMeta> {
         let path = table_path(Path::new("store"), FILE);
         let mode = if self.disk.exists(&path)? { OpenMode::ReadWrite } else { OpenMode::Create };
-        let writer = SegmentWriter::new(self.disk.open(&path, mode)?, offset, 3, options.clone());
+        let writer = SsTableWriter::new(self.disk.open(&path, mode)?, offset, 3, options.clone());
         self.fill(writer, model)
     }
 
-    fn fill(&self, mut writer: SegmentWriter, model: &Model) -> Result<SegmentMeta> {
+    fn fill(&self, mut writer: SsTableWriter, model: &Model) -> Result<SsTableMeta> {
         for ((key, Reverse(seq)), (kind, value)) in model {
             writer.add(key, Entry { seq: *seq, kind: *kind, value })?;
         }
@@ -55,8 +55,8 @@ impl Store {
         Ok(meta)
     }
 
-    fn open(&self, meta: SegmentMeta) -> Arc<Segment> {
-        Segment::open(Arc::clone(&self.files), Arc::clone(&self.cache), FILE, meta)
+    fn open(&self, meta: SsTableMeta) -> Arc<SsTable> {
+        SsTable::open(Arc::clone(&self.files), Arc::clone(&self.cache), FILE, meta)
     }
 
     fn file(&self) -> Arc<MemoryFile> {
@@ -64,11 +64,11 @@ impl Store {
     }
 }
 
-fn segment_of(options: &SegmentOptions, model: &Model) -> (Store, Arc<Segment>) {
+fn table_of(options: &SsTableOptions, model: &Model) -> (Store, Arc<SsTable>) {
     let store = Store::new(1 << 20);
     let meta = store.write(0, options, model).unwrap();
-    let segment = store.open(meta);
-    (store, segment)
+    let table = store.open(meta);
+    (store, table)
 }
 
 /// What a snapshot sees: each key once.
@@ -120,8 +120,8 @@ fn random_model(rng: &mut StdRng) -> Model {
     model
 }
 
-fn random_options(rng: &mut StdRng) -> SegmentOptions {
-    SegmentOptions {
+fn random_options(rng: &mut StdRng) -> SsTableOptions {
+    SsTableOptions {
         compression: Compression::from_byte(rng.gen_range(0..5)).unwrap(),
         block_size: [128, 128, 256, 4096][rng.gen_range(0..4)],
         bits_per_key: [0, 4, 12][rng.gen_range(0..3)],
@@ -130,15 +130,15 @@ fn random_options(rng: &mut StdRng) -> SegmentOptions {
     }
 }
 
-fn current(source: &dyn Source) -> Option<(Vec<u8>, Seq, Kind, Vec<u8>)> {
-    source.valid().then(|| {
-        let entry = source.entry();
-        (source.key().to_vec(), entry.seq, entry.kind, entry.value.to_vec())
+fn current(iter: &dyn InternalIterator) -> Option<(Vec<u8>, Seq, Kind, Vec<u8>)> {
+    iter.valid().then(|| {
+        let entry = iter.entry();
+        (iter.key().to_vec(), entry.seq, entry.kind, entry.value.to_vec())
     })
 }
 
 /// What a walk gives until it is refused behind `most` rows.
-fn walk(source: &mut dyn Source, most: usize) -> Vec<(Vec<u8>, Seq, Kind, Vec<u8>)> {
+fn walk(iter: &mut dyn InternalIterator, most: usize) -> Vec<(Vec<u8>, Seq, Kind, Vec<u8>)> {
     let mut taken = Vec::new();
     let mut takes = |key: &[u8], entry: Entry<'_>| {
         let takes = taken.len() < most;
@@ -147,11 +147,11 @@ fn walk(source: &mut dyn Source, most: usize) -> Vec<(Vec<u8>, Seq, Kind, Vec<u8
         }
         takes
     };
-    source.walk(&mut takes).unwrap();
+    iter.walk(&mut takes).unwrap();
     taken
 }
 
-fn check_against_model(rng: &mut StdRng, segment: &Arc<Segment>, model: &Model, tag: &str) {
+fn check_against_model(rng: &mut StdRng, table: &Arc<SsTable>, model: &Model, tag: &str) {
     let keys: Vec<Vec<u8>> = model.keys().map(|(key, _)| key.clone()).collect();
     let near = |rng: &mut StdRng| {
         let mut key = keys[rng.gen_range(0..keys.len())].clone();
@@ -172,46 +172,46 @@ fn check_against_model(rng: &mut StdRng, segment: &Arc<Segment>, model: &Model, 
         for _ in 0..60 {
             let key = near(rng);
             let expected = rows.binary_search_by(|row| row.0.cmp(&key)).ok().map(|at| rows[at].clone());
-            let hit = segment.get(&key, hash_key(&key), snapshot).unwrap();
+            let hit = table.get(&key, hash_key(&key), snapshot).unwrap();
             let found = hit.map(|hit| (key.clone(), hit.seq, hit.kind, hit.value().to_vec()));
             assert_eq!(found, expected, "{tag} get {key:?} at {snapshot}");
         }
-        let mut source = segment.source(snapshot);
-        source.seek_to_first().unwrap();
+        let mut iter = table.iter(snapshot);
+        iter.seek_to_first().unwrap();
         for row in &rows {
-            assert_eq!(current(&source).as_ref(), Some(row), "{tag} forward at {snapshot}");
-            source.next().unwrap();
+            assert_eq!(current(&iter).as_ref(), Some(row), "{tag} forward at {snapshot}");
+            iter.next().unwrap();
         }
-        assert!(!source.valid());
-        source.seek_to_last().unwrap();
+        assert!(!iter.valid());
+        iter.seek_to_last().unwrap();
         for row in rows.iter().rev() {
-            assert_eq!(current(&source).as_ref(), Some(row), "{tag} backward at {snapshot}");
-            source.prev().unwrap();
+            assert_eq!(current(&iter).as_ref(), Some(row), "{tag} backward at {snapshot}");
+            iter.prev().unwrap();
         }
-        assert!(!source.valid());
+        assert!(!iter.valid());
         for _ in 0..60 {
             let key = near(rng);
             let mut at = if rng.gen() {
-                source.seek(&key).unwrap();
+                iter.seek(&key).unwrap();
                 rows.partition_point(|row| row.0 < key) as isize
             } else {
-                source.seek_for_prev(&key).unwrap();
+                iter.seek_for_prev(&key).unwrap();
                 rows.partition_point(|row| row.0 <= key) as isize - 1
             };
             for _ in 0..rng.gen_range(1..12) {
                 let expected = usize::try_from(at).ok().and_then(|at| rows.get(at));
-                assert_eq!(current(&source).as_ref(), expected, "{tag} at {snapshot} near {key:?}");
+                assert_eq!(current(&iter).as_ref(), expected, "{tag} at {snapshot} near {key:?}");
                 if expected.is_none() {
                     break;
                 }
                 match rng.gen_range(0..4) {
                     0 => {
-                        source.prev().unwrap();
+                        iter.prev().unwrap();
                         at -= 1;
                     }
                     1 => {
                         let most = rng.gen_range(0..40);
-                        let taken = walk(&mut source, most);
+                        let taken = walk(&mut iter, most);
                         let rest = &rows[at as usize..];
                         assert_eq!(
                             taken,
@@ -221,14 +221,14 @@ fn check_against_model(rng: &mut StdRng, segment: &Arc<Segment>, model: &Model, 
                         at += taken.len() as isize;
                     }
                     _ => {
-                        source.next().unwrap();
+                        iter.next().unwrap();
                         at += 1;
                     }
                 }
             }
         }
     }
-    let mut raw = segment.raw_source();
+    let mut raw = table.version_iter();
     for seek in [Vec::new(), near(rng), near(rng)] {
         raw.seek(&seek).unwrap();
         for ((key, Reverse(seq)), (kind, value)) in model.range((seek.clone(), Reverse(Seq::MAX))..) {
@@ -246,14 +246,14 @@ fn check_against_model(rng: &mut StdRng, segment: &Arc<Segment>, model: &Model, 
         let key = near(rng);
         let prefix = &key[..rng.gen_range(0..=key.len())];
         let there = keys.iter().any(|key| key.starts_with(prefix));
-        assert!(segment.may_contain_prefix(prefix).unwrap() || !there, "{tag} prefix {prefix:?}");
+        assert!(table.may_contain_prefix(prefix).unwrap() || !there, "{tag} prefix {prefix:?}");
     }
-    let check = segment.verify().unwrap_or_else(|error| panic!("{tag} {error}"));
-    assert_eq!((check.entries, check.bytes), (model.len() as u64, segment.meta().len), "{tag}");
+    let check = table.verify().unwrap_or_else(|error| panic!("{tag} {error}"));
+    assert_eq!((check.entries, check.bytes), (model.len() as u64, table.meta().len), "{tag}");
 }
 
 #[test]
-fn segments_agree_with_a_model() {
+fn tables_agree_with_a_model() {
     for seed in 0..150u64 {
         let mut rng = StdRng::seed_from_u64(seed);
         let model = random_model(&mut rng);
@@ -262,8 +262,8 @@ fn segments_agree_with_a_model() {
         let offset = [0, 4096, 1 << 20][rng.gen_range(0..3)];
         let meta = store.write(offset, &options, &model).unwrap();
         assert_eq!((meta.entries, meta.offset), (model.len() as u64, offset));
-        let segment = store.open(meta);
-        check_against_model(&mut rng, &segment, &model, &format!("seed {seed} {options:?}"));
+        let table = store.open(meta);
+        check_against_model(&mut rng, &table, &model, &format!("seed {seed} {options:?}"));
         assert!(store.cache.bytes() <= store.cache.capacity());
     }
 }
@@ -280,35 +280,35 @@ fn keys_of_64_kib_and_values_of_1_mb_fit() {
         model.insert((vec![b'a', i], Reverse(9)), (Kind::PUT, (0..1 << 20).map(|_| rng.gen()).collect()));
     }
     for compression in (0..5).filter_map(Compression::from_byte) {
-        let options = SegmentOptions { compression, ..SegmentOptions::default() };
-        let (_store, segment) = segment_of(&options, &model);
-        check_against_model(&mut rng, &segment, &model, "large");
+        let options = SsTableOptions { compression, ..SsTableOptions::default() };
+        let (_store, table) = table_of(&options, &model);
+        check_against_model(&mut rng, &table, &model, "large");
     }
     let store = Store::new(0);
     let file = store.disk.open(Path::new("x"), OpenMode::Create).unwrap();
-    let mut writer = SegmentWriter::new(file, 0, 1, SegmentOptions::default());
+    let mut writer = SsTableWriter::new(file, 0, 1, SsTableOptions::default());
     let entry = Entry { seq: 1, kind: Kind::PUT, value: b"" };
     assert!(matches!(writer.add(&vec![0; 65_537], entry), Err(Error::InvalidArgument(_))));
 }
 
 /// Big enough for several index partitions, with filters for each.
 #[test]
-fn large_segments_have_partitions_and_keep_every_promise() {
+fn large_tables_have_partitions_and_keep_every_promise() {
     let mut model = Model::new();
     for i in 0..250_000u64 {
         let mut key = (i / 50).to_be_bytes().to_vec();
         key.extend_from_slice(&(i * 7).to_be_bytes());
         model.insert((key, Reverse(i + 1)), (Kind::PUT, i.to_le_bytes().to_vec()));
     }
-    let options = SegmentOptions { bits_per_key: 12, prefix_len: 8, ..SegmentOptions::default() };
-    let (store, segment) = segment_of(&options, &model);
+    let options = SsTableOptions { bits_per_key: 12, prefix_len: 8, ..SsTableOptions::default() };
+    let (store, table) = table_of(&options, &model);
     let mut rng = StdRng::seed_from_u64(1);
-    segment.verify().unwrap();
+    table.verify().unwrap();
     for ((key, Reverse(seq)), (_, value)) in model.iter().step_by(37) {
-        let hit = segment.get(key, hash_key(key), MAX_SEQ).unwrap().unwrap();
+        let hit = table.get(key, hash_key(key), MAX_SEQ).unwrap().unwrap();
         assert_eq!((hit.seq, hit.value()), (*seq, &value[..]));
-        assert!(segment.may_contain_prefix(&key[..8]).unwrap());
-        assert!(segment.may_contain_prefix(&key[..12]).unwrap());
+        assert!(table.may_contain_prefix(&key[..8]).unwrap());
+        assert!(table.may_contain_prefix(&key[..12]).unwrap());
     }
     let mut wrong = 0;
     for _ in 0..20_000 {
@@ -318,7 +318,7 @@ fn large_segments_have_partitions_and_keep_every_promise() {
             continue;
         }
         let before = store.cache.hits() + store.cache.misses();
-        if segment.get(&key, hash_key(&key), MAX_SEQ).unwrap().is_none() {
+        if table.get(&key, hash_key(&key), MAX_SEQ).unwrap().is_none() {
             // Filter only, or filter, leaf and data block.
             wrong += usize::from(store.cache.hits() + store.cache.misses() - before > 1);
         }
@@ -326,7 +326,7 @@ fn large_segments_have_partitions_and_keep_every_promise() {
     assert!(wrong < 20_000 / 50, "{wrong} of 20000 absent keys went past the filter");
     let absent = (0..2_000u64).filter(|i| {
         let prefix = [&(i % 4_000).to_be_bytes()[..7], &[0xee][..]].concat();
-        !model.keys().any(|(key, _)| key.starts_with(&prefix)) && segment.may_contain_prefix(&prefix).unwrap()
+        !model.keys().any(|(key, _)| key.starts_with(&prefix)) && table.may_contain_prefix(&prefix).unwrap()
     });
     assert!(absent.take(200).count() < 200);
     for _ in 0..200 {
@@ -334,7 +334,7 @@ fn large_segments_have_partitions_and_keep_every_promise() {
         let (low, high) = (a.min(b), a.max(b));
         let bound = |i: u64| Some([(i / 50).to_be_bytes(), (i * 7).to_be_bytes()].concat());
         let range = KeyRange { lower: bound(low), upper: bound(high) };
-        let estimate = segment.estimate_range(&range).unwrap();
+        let estimate = table.estimate_range(&range).unwrap();
         assert!(estimate.abs_diff(high - low) <= 120, "{low}..{high}: {estimate}");
     }
     // Short ranges are counted in their blocks.
@@ -343,19 +343,19 @@ fn large_segments_have_partitions_and_keep_every_promise() {
         let high = low + rng.gen_range(1..60);
         let bound = |i: u64| Some([(i / 50).to_be_bytes(), (i * 7).to_be_bytes()].concat());
         let range = KeyRange { lower: bound(low), upper: bound(high) };
-        assert_eq!(segment.estimate_range(&range).unwrap(), high - low, "{low}..{high}");
+        assert_eq!(table.estimate_range(&range).unwrap(), high - low, "{low}..{high}");
     }
     for place in 0..=50 {
         let share = f64::from(place) / 50.0;
-        let before = KeyRange { lower: None, upper: Some(segment.key_at(share).unwrap()) };
-        let rank = segment.estimate_range(&before).unwrap();
+        let before = KeyRange { lower: None, upper: Some(table.key_at(share).unwrap()) };
+        let rank = table.estimate_range(&before).unwrap();
         assert!(rank.abs_diff((share * 250_000.0) as u64) <= 250, "{share}: {rank}");
     }
     let all = KeyRange::default();
-    assert_eq!(segment.estimate_range(&all).unwrap(), 250_000);
+    assert_eq!(table.estimate_range(&all).unwrap(), 250_000);
     let (hits, misses) = (store.cache.hits(), store.cache.misses());
     let entries = store.cache.entries();
-    let mut raw = segment.raw_source();
+    let mut raw = table.version_iter();
     raw.seek(b"").unwrap();
     while raw.valid() {
         raw.next().unwrap();
@@ -369,31 +369,31 @@ fn nothing_is_read_before_the_fences_and_the_sequence_are_asked() {
     let mut model = Model::new();
     model.insert((b"d".to_vec(), Reverse(10)), (Kind::PUT, b"1".to_vec()));
     model.insert((b"f".to_vec(), Reverse(12)), (Kind::PUT, b"2".to_vec()));
-    let (store, segment) = segment_of(&SegmentOptions::default(), &model);
+    let (store, table) = table_of(&SsTableOptions::default(), &model);
     let opens = store.disk.opens.load(Ordering::Relaxed);
     for key in [&b"c"[..], b"g", b""] {
-        assert!(segment.get(key, hash_key(key), MAX_SEQ).unwrap().is_none());
+        assert!(table.get(key, hash_key(key), MAX_SEQ).unwrap().is_none());
     }
-    assert!(segment.get(b"d", hash_key(b"d"), 9).unwrap().is_none());
-    assert!(!segment.may_contain_prefix(b"a").unwrap() && !segment.may_contain_prefix(b"fa").unwrap());
+    assert!(table.get(b"d", hash_key(b"d"), 9).unwrap().is_none());
+    assert!(!table.may_contain_prefix(b"a").unwrap() && !table.may_contain_prefix(b"fa").unwrap());
     let range = KeyRange { lower: Some(b"g".to_vec()), upper: None };
-    assert_eq!(segment.estimate_range(&range).unwrap(), 0);
+    assert_eq!(table.estimate_range(&range).unwrap(), 0);
     assert_eq!(store.disk.opens.load(Ordering::Relaxed), opens);
-    assert_eq!(segment.get(b"d", hash_key(b"d"), 10).unwrap().unwrap().value(), b"1");
+    assert_eq!(table.get(b"d", hash_key(b"d"), 10).unwrap().unwrap().value(), b"1");
     assert_eq!(store.disk.opens.load(Ordering::Relaxed), opens + 1);
     let reads = store.file().reads.load(Ordering::Relaxed);
-    assert!(segment.get(b"d", hash_key(b"d"), 10).unwrap().is_some());
+    assert!(table.get(b"d", hash_key(b"d"), 10).unwrap().is_some());
     assert_eq!(store.file().reads.load(Ordering::Relaxed), reads, "the second read is cached");
 }
 
 #[test]
-fn two_segments_share_a_file() {
+fn two_tables_share_a_file() {
     let mut rng = StdRng::seed_from_u64(3);
     let (first, second) = (random_model(&mut rng), random_model(&mut rng));
     let store = Store::new(1 << 20);
-    let options = SegmentOptions::default();
+    let options = SsTableOptions::default();
     let first_meta = store.write(0, &options, &first).unwrap();
-    let at = next_segment_offset(first_meta.len);
+    let at = next_table_offset(first_meta.len);
     let second_meta = store.write(at, &options, &second).unwrap();
     assert_eq!(second_meta.offset, at);
     check_against_model(&mut rng, &store.open(first_meta), &first, "first");
@@ -406,7 +406,7 @@ fn two_segments_share_a_file() {
 fn wrong_order_is_refused() {
     let store = Store::new(0);
     let file = store.disk.open(Path::new("x"), OpenMode::Create).unwrap();
-    let mut writer = SegmentWriter::new(file.clone(), 0, 1, SegmentOptions::default());
+    let mut writer = SsTableWriter::new(file.clone(), 0, 1, SsTableOptions::default());
     let put = |seq| Entry { seq, kind: Kind::PUT, value: b"v" };
     writer.add(b"b", put(5)).unwrap();
     writer.add(b"b", put(4)).unwrap();
@@ -415,7 +415,7 @@ fn wrong_order_is_refused() {
     }
     writer.add(b"c", put(5)).unwrap();
     assert_eq!(writer.finish().unwrap().entries, 3);
-    let empty = SegmentWriter::new(file, 0, 1, SegmentOptions::default());
+    let empty = SsTableWriter::new(file, 0, 1, SsTableOptions::default());
     assert!(matches!(empty.finish(), Err(Error::InvalidArgument(_))));
 }
 
@@ -427,9 +427,9 @@ fn expiry_bounds_are_known() {
         let value = [&expiry.to_le_bytes()[..], b"row"].concat();
         model.insert((vec![i as u8], Reverse(1)), (kind, value));
     }
-    let (_store, segment) = segment_of(&SegmentOptions::default(), &model);
-    assert_eq!(segment.properties().unwrap().expiry, Some((100, 900)));
-    segment.verify().unwrap();
+    let (_store, table) = table_of(&SsTableOptions::default(), &model);
+    assert_eq!(table.properties().unwrap().expiry, Some((100, 900)));
+    table.verify().unwrap();
 }
 
 fn damage_model() -> Model {
@@ -448,13 +448,13 @@ fn rows_of(count: u32) -> Model {
     (0..count).map(|i| ((i.to_be_bytes().to_vec(), Reverse(1)), (Kind::PUT, vec![i as u8; 100]))).collect()
 }
 
-fn scan_all(segment: &Arc<Segment>) -> usize {
-    let mut source = segment.source(MAX_SEQ);
-    source.seek_to_first().unwrap();
+fn scan_all(table: &Arc<SsTable>) -> usize {
+    let mut iter = table.iter(MAX_SEQ);
+    iter.seek_to_first().unwrap();
     let mut rows = 0;
-    while source.valid() {
+    while iter.valid() {
         rows += 1;
-        source.next().unwrap();
+        iter.next().unwrap();
     }
     rows
 }
@@ -468,13 +468,13 @@ fn a_writer_with_a_cache_leaves_readers_nothing_to_read() {
         let store = Store::new(64 << 20);
         let path = table_path(Path::new("store"), FILE);
         let file = store.disk.open(&path, OpenMode::Create).unwrap();
-        let offset = SEGMENT_ALIGN * rng.gen_range(0..3);
-        let writer = SegmentWriter::new(file, offset, 3, options).caching(&store.cache, FILE);
-        let segment = store.open(store.fill(writer, &model).unwrap());
-        check_against_model(&mut rng, &segment, &model, &format!("seed {seed}"));
+        let offset = TABLE_ALIGN * rng.gen_range(0..3);
+        let writer = SsTableWriter::new(file, offset, 3, options).caching(&store.cache, FILE);
+        let table = store.open(store.fill(writer, &model).unwrap());
+        check_against_model(&mut rng, &table, &model, &format!("seed {seed}"));
         assert_eq!(store.cache.misses(), 0, "seed {seed}");
         store.cache.erase_file(FILE);
-        check_against_model(&mut rng, &segment, &model, &format!("seed {seed}, from the file"));
+        check_against_model(&mut rng, &table, &model, &format!("seed {seed}, from the file"));
         assert!(store.cache.misses() > 0, "seed {seed}");
     }
 }
@@ -482,47 +482,47 @@ fn a_writer_with_a_cache_leaves_readers_nothing_to_read() {
 #[test]
 fn a_long_scan_fills_room_and_evicts_nothing() {
     let model = rows_of(50_000);
-    let options = SegmentOptions::default();
+    let options = SsTableOptions::default();
     let roomy = Store::new(64 << 20);
-    let segment = roomy.open(roomy.write(0, &options, &model).unwrap());
-    assert_eq!(scan_all(&segment), 50_000);
+    let table = roomy.open(roomy.write(0, &options, &model).unwrap());
+    assert_eq!(scan_all(&table), 50_000);
     let misses = roomy.cache.misses();
     assert!(misses > 1000);
-    assert_eq!(scan_all(&segment), 50_000);
+    assert_eq!(scan_all(&table), 50_000);
     assert_eq!(roomy.cache.misses(), misses, "all of it was kept");
 
     let small = Store::new(1 << 20);
-    let segment = small.open(small.write(0, &options, &model).unwrap());
+    let table = small.open(small.write(0, &options, &model).unwrap());
     let hot = |i: u32| (i * 50).to_be_bytes();
     let read_hot =
-        || (0..100).for_each(|i| assert!(segment.get(&hot(i), hash_key(&hot(i)), 1).unwrap().is_some()));
+        || (0..100).for_each(|i| assert!(table.get(&hot(i), hash_key(&hot(i)), 1).unwrap().is_some()));
     read_hot();
     for _ in 0..3 {
-        assert_eq!(scan_all(&segment), 50_000);
+        assert_eq!(scan_all(&table), 50_000);
     }
     let misses = small.cache.misses();
     read_hot();
     assert_eq!(small.cache.misses(), misses, "what is read by key stayed");
 }
 
-fn read_all_ways(segment: &Arc<Segment>, model: &Model, tag: &str) {
+fn read_all_ways(table: &Arc<SsTable>, model: &Model, tag: &str) {
     let rows = seen(model, MAX_SEQ);
     for row in &rows {
-        if let Ok(found) = segment.get(&row.0, hash_key(&row.0), MAX_SEQ) {
+        if let Ok(found) = table.get(&row.0, hash_key(&row.0), MAX_SEQ) {
             let hit = found.unwrap_or_else(|| panic!("{tag}: {row:?} is lost"));
             assert_eq!((hit.seq, hit.value()), (row.1, &row.3[..]), "{tag}");
         }
     }
-    let mut source = segment.source(MAX_SEQ);
-    let mut step = source.seek_to_first();
+    let mut iter = table.iter(MAX_SEQ);
+    let mut step = iter.seek_to_first();
     for row in &rows {
         if step.is_err() {
             break;
         }
-        assert_eq!(current(&source).as_ref(), Some(row), "{tag}");
-        step = source.next();
+        assert_eq!(current(&iter).as_ref(), Some(row), "{tag}");
+        step = iter.next();
     }
-    let mut raw = segment.raw_source();
+    let mut raw = table.version_iter();
     let mut step = raw.seek(b"");
     for ((key, Reverse(seq)), (kind, value)) in model {
         if step.is_err() {
@@ -532,8 +532,8 @@ fn read_all_ways(segment: &Arc<Segment>, model: &Model, tag: &str) {
         assert_eq!((raw.key(), raw.entry()), (&key[..], Entry { seq: *seq, kind: *kind, value }), "{tag}");
         step = raw.next();
     }
-    let _ = segment.estimate_range(&KeyRange { lower: Some(vec![b'k', 5]), upper: None });
-    assert!(segment.may_contain_prefix(b"k\x04").unwrap_or(true), "{tag}");
+    let _ = table.estimate_range(&KeyRange { lower: Some(vec![b'k', 5]), upper: None });
+    assert!(table.may_contain_prefix(b"k\x04").unwrap_or(true), "{tag}");
 }
 
 #[test]
@@ -541,9 +541,9 @@ fn every_flipped_byte_gives_an_error_or_the_right_answer_and_verify_finds_it() {
     let model = damage_model();
     for use_btree in [false, true] {
         let options =
-            SegmentOptions { block_size: 128, use_btree, prefix_len: 2, ..SegmentOptions::default() };
-        let (store, segment) = segment_of(&options, &model);
-        let meta = segment.meta().clone();
+            SsTableOptions { block_size: 128, use_btree, prefix_len: 2, ..SsTableOptions::default() };
+        let (store, table) = table_of(&options, &model);
+        let meta = table.meta().clone();
         let file = store.file();
         for at in 0..meta.len as usize {
             for mask in [0x01, 0x80, 0xff] {
@@ -566,9 +566,9 @@ fn every_flipped_byte_gives_an_error_or_the_right_answer_and_verify_finds_it() {
 #[test]
 fn truncated_files_are_errors() {
     let model = damage_model();
-    let options = SegmentOptions { block_size: 128, ..SegmentOptions::default() };
-    let (store, segment) = segment_of(&options, &model);
-    let meta = segment.meta().clone();
+    let options = SsTableOptions { block_size: 128, ..SsTableOptions::default() };
+    let (store, table) = table_of(&options, &model);
+    let meta = table.meta().clone();
     let whole = store.file().bytes.read().clone();
     for len in 0..meta.len as usize {
         *store.file().bytes.write() = whole[..len].to_vec();
@@ -576,8 +576,8 @@ fn truncated_files_are_errors() {
         let cut = store.open(meta.clone());
         read_all_ways(&cut, &model, &format!("cut at {len}"));
         assert!(matches!(cut.verify(), Err(Error::Corruption { .. })), "cut at {len}");
-        // A manifest that names a shorter segment.
-        let shorter = SegmentMeta { len: len as u64, ..meta.clone() };
+        // A manifest that names a shorter table.
+        let shorter = SsTableMeta { len: len as u64, ..meta.clone() };
         let shorter = store.open(shorter);
         assert!(matches!(shorter.verify(), Err(Error::Corruption { .. })), "length {len}");
         assert!(shorter.get(b"k\x02", hash_key(b"k\x02"), MAX_SEQ).is_err());
@@ -586,15 +586,15 @@ fn truncated_files_are_errors() {
 
 #[test]
 fn a_manifest_that_says_otherwise_is_found_out() {
-    let (store, segment) = segment_of(&SegmentOptions::default(), &damage_model());
-    let meta = segment.meta();
-    let wrong: [SegmentMeta; 6] = [
-        SegmentMeta { entries: meta.entries + 1, ..meta.clone() },
-        SegmentMeta { keys: meta.keys + 1, ..meta.clone() },
-        SegmentMeta { max_seq: meta.max_seq + 1, ..meta.clone() },
-        SegmentMeta { min_key: b"a".to_vec(), ..meta.clone() },
-        SegmentMeta { family: meta.family + 1, ..meta.clone() },
-        SegmentMeta { offset: 4096, ..meta.clone() },
+    let (store, table) = table_of(&SsTableOptions::default(), &damage_model());
+    let meta = table.meta();
+    let wrong: [SsTableMeta; 6] = [
+        SsTableMeta { entries: meta.entries + 1, ..meta.clone() },
+        SsTableMeta { keys: meta.keys + 1, ..meta.clone() },
+        SsTableMeta { max_seq: meta.max_seq + 1, ..meta.clone() },
+        SsTableMeta { min_key: b"a".to_vec(), ..meta.clone() },
+        SsTableMeta { family: meta.family + 1, ..meta.clone() },
+        SsTableMeta { offset: 4096, ..meta.clone() },
     ];
     for meta in wrong {
         assert!(matches!(store.open(meta.clone()).verify(), Err(Error::Corruption { .. })), "{meta:?}");
@@ -604,22 +604,22 @@ fn a_manifest_that_says_otherwise_is_found_out() {
 /// Random bytes in place of payloads, under checksums that are right.
 #[test]
 fn sealed_nonsense_never_panics() {
-    use super::envelope::{seal, BlockKind};
+    use super::block::{encode, BlockKind};
     let model = damage_model();
     let options =
-        SegmentOptions { compression: Compression::None, block_size: 128, ..SegmentOptions::default() };
-    let (store, segment) = segment_of(&options, &model);
+        SsTableOptions { compression: Compression::None, block_size: 128, ..SsTableOptions::default() };
+    let (store, table) = table_of(&options, &model);
     let whole = store.file().bytes.read().clone();
-    let meta = segment.meta().clone();
+    let meta = table.meta().clone();
     // Data blocks, the filter, the index and the properties, as the index names them.
     let mut handles = Vec::new();
-    let mut cursor = source::IndexCursor::new(reader::Keep::Not);
-    let mut more = cursor.first(&segment).unwrap();
+    let mut cursor = iterator::IndexCursor::new(None);
+    let mut more = cursor.first(&table).unwrap();
     while more {
-        handles.push((cursor.entry(&segment).unwrap().block, BlockKind::Data));
-        more = cursor.next(&segment).unwrap();
+        handles.push((cursor.entry(&table).unwrap().block, BlockKind::Data));
+        more = cursor.next(&table).unwrap();
     }
-    let footer = &segment.opened().unwrap().footer;
+    let footer = &table.opened().unwrap().footer;
     handles.push((footer.top, BlockKind::Index));
     handles.push((footer.filter, BlockKind::Filter));
     handles.push((footer.properties, BlockKind::Properties));
@@ -632,32 +632,32 @@ fn sealed_nonsense_never_panics() {
             let at = rng.gen_range(0..payload.len());
             payload[at] = [0, 1, 0x7f, 0x80, 0xff, rng.gen()][rng.gen_range(0..6)];
         }
-        let mut sealed = Vec::new();
-        seal(&mut sealed, &payload, kind, Compression::None, handle.offset, &mut Vec::new());
+        let mut encoded = Vec::new();
+        encode(&mut encoded, &payload, kind, Compression::None, handle.offset, &mut Vec::new());
         let mut bytes = whole.clone();
-        bytes[start..end].copy_from_slice(&sealed);
+        bytes[start..end].copy_from_slice(&encoded);
         *store.file().bytes.write() = bytes;
         store.cache.erase_file(FILE);
-        let segment = store.open(meta.clone());
+        let table = store.open(meta.clone());
         for (key, _) in model.keys() {
-            let _ = segment.get(key, hash_key(key), 5);
+            let _ = table.get(key, hash_key(key), 5);
         }
-        let mut source = segment.source(5);
+        let mut iter = table.iter(5);
         let mut steps = 0;
-        let mut step = source.seek_to_first();
-        while step.is_ok() && source.valid() && steps < 100 {
-            let _ = (source.key(), source.entry());
-            step = source.next();
+        let mut step = iter.seek_to_first();
+        while step.is_ok() && iter.valid() && steps < 100 {
+            let _ = (iter.key(), iter.entry());
+            step = iter.next();
             steps += 1;
         }
-        let mut step = source.seek_for_prev(b"k\x0b");
-        while step.is_ok() && source.valid() && steps < 200 {
-            step = source.prev();
+        let mut step = iter.seek_for_prev(b"k\x0b");
+        while step.is_ok() && iter.valid() && steps < 200 {
+            step = iter.prev();
             steps += 1;
         }
-        let _ = segment.estimate_range(&KeyRange { lower: Some(vec![b'k', 5]), upper: Some(vec![b'k', 9]) });
-        let _ = segment.verify();
-        let mut raw = segment.raw_source();
+        let _ = table.estimate_range(&KeyRange { lower: Some(vec![b'k', 5]), upper: Some(vec![b'k', 9]) });
+        let _ = table.verify();
+        let mut raw = table.version_iter();
         let mut step = raw.seek(b"");
         while step.is_ok() && raw.valid() && steps < 400 {
             step = raw.next();

@@ -1,15 +1,15 @@
-//! Checks a whole segment: every byte is covered by a checksum that is right, blocks stand next to each
+//! Checks a whole table: every byte is covered by a checksum that is right, blocks stand next to each
 //! other, keys and versions are in order, separators separate, counts and extremes are as the index, the
 //! properties and the manifest say, filters know every key. Reads past the cache, except for resident
 //! pieces, which are read again.
 
+use super::block::{BlockHandle, BlockKind, DecodeError};
 use super::data::{read_version, CONTINUED, CONTINUES};
-use super::envelope::{BlockHandle, BlockKind, Damage};
 use super::filter::{self, hash_key, hash_prefix};
 use super::footer::{FilterLayout, Footer, FOOTER_LEN};
 use super::index::{partition_filter, IndexEntry};
 use super::properties::Properties;
-use super::reader::{top_kind, Segment};
+use super::reader::{top_kind, SsTable};
 use crate::cache::BlockRef;
 use crate::error::{Error, Result};
 use crate::format::coding::u64_at;
@@ -17,8 +17,8 @@ use crate::types::Seq;
 
 /// What a check read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SegmentCheck {
-    /// Bytes, all of the segment.
+pub struct SsTableCheck {
+    /// Bytes, all of the table.
     pub bytes: u64,
     /// Blocks of every kind.
     pub blocks: u64,
@@ -30,11 +30,11 @@ pub struct SegmentCheck {
     pub tombstones: u64,
 }
 
-/// State of a walk over the segment from its first to its last block.
+/// State of a walk over the table from its first to its last block.
 struct Walk<'a> {
-    segment: &'a Segment,
+    table: &'a SsTable,
     footer: Footer,
-    check: SegmentCheck,
+    check: SsTableCheck,
     /// Handles of all blocks, in no order.
     blocks: Vec<BlockHandle>,
     seen: Properties,
@@ -47,29 +47,29 @@ struct Walk<'a> {
     interrupted: &'a dyn Fn() -> bool,
 }
 
-impl Segment {
+impl SsTable {
     /// Reads everything and checks it; the first damage found is the error.
-    pub fn verify(&self) -> Result<SegmentCheck> {
+    pub fn verify(&self) -> Result<SsTableCheck> {
         self.verify_unless(&|| false)
     }
 
-    /// As [`Segment::verify`], until `interrupted`, which it is asked before each block, answers true:
+    /// As [`SsTable::verify`], until `interrupted`, which it is asked before each block, answers true:
     /// `Error::Interrupted`.
-    pub fn verify_unless(&self, interrupted: &dyn Fn() -> bool) -> Result<SegmentCheck> {
+    pub fn verify_unless(&self, interrupted: &dyn Fn() -> bool) -> Result<SsTableCheck> {
         let meta = self.meta();
         let footer_at =
             BlockHandle { offset: meta.len.saturating_sub(FOOTER_LEN as u64), len: FOOTER_LEN as u64 };
-        // The footer is read again: the segment may have been open for long.
+        // The footer is read again: the table may have been open for long.
         let mut bytes = vec![0; FOOTER_LEN];
         self.file()?.read_exact_at(&mut bytes, meta.offset + footer_at.offset)?;
         let footer = Footer::decode(&bytes).map_err(|damage| self.damage(footer_at, damage))?;
-        if footer.segment_len != meta.len || footer.family != meta.family {
-            return Err(self.damage(footer_at, Damage("another segment than the manifest names")));
+        if footer.table_len != meta.len || footer.family != meta.family {
+            return Err(self.damage(footer_at, DecodeError("another table than the manifest names")));
         }
         let mut walk = Walk {
-            segment: self,
+            table: self,
             footer,
-            check: SegmentCheck { bytes: FOOTER_LEN as u64, ..SegmentCheck::default() },
+            check: SsTableCheck { bytes: FOOTER_LEN as u64, ..SsTableCheck::default() },
             blocks: Vec::new(),
             seen: Properties::default(),
             last_key: Vec::new(),
@@ -89,7 +89,7 @@ impl Walk<'_> {
         let properties_at = self.footer.properties;
         let properties = self.read(properties_at, BlockKind::Properties)?;
         let properties =
-            Properties::decode(&properties).map_err(|damage| self.segment.damage(properties_at, damage))?;
+            Properties::decode(&properties).map_err(|damage| self.table.damage(properties_at, damage))?;
         if self.footer.filter_layout == FilterLayout::Whole {
             let handle = self.footer.filter;
             self.filter = Some((self.read(handle, BlockKind::Filter)?, handle));
@@ -102,7 +102,7 @@ impl Walk<'_> {
             self.walk_top(&top, top_at)?;
         }
         if self.last_flags & CONTINUED != 0 {
-            return Err(self.segment.damage(top_at, Damage("the last block promises another")));
+            return Err(self.table.damage(top_at, DecodeError("the last block promises another")));
         }
         self.compare_counts(&properties, properties_at)?;
         self.compare_coverage()
@@ -112,7 +112,7 @@ impl Walk<'_> {
         if (self.interrupted)() {
             return Err(Error::Interrupted);
         }
-        let block = self.segment.load_again(handle, kind)?;
+        let block = self.table.load_again(handle, kind)?;
         self.blocks.push(handle);
         self.check.blocks += 1;
         self.check.bytes += handle.len;
@@ -120,8 +120,8 @@ impl Walk<'_> {
     }
 
     fn walk_top(&mut self, top: &BlockRef, top_at: BlockHandle) -> Result<()> {
-        let index = self.segment.parse(top, top_at)?;
-        let damage = |damage| self.segment.damage(top_at, damage);
+        let index = self.table.parse(top, top_at)?;
+        let damage = |damage| self.table.damage(top_at, damage);
         let mut separator = Vec::new();
         let mut entries = Vec::new();
         for at in 0..index.len() {
@@ -136,19 +136,23 @@ impl Walk<'_> {
                     self.filter = Some((self.read(handle, BlockKind::Filter)?, handle));
                 }
                 (FilterLayout::None | FilterLayout::Whole, None) => {}
-                _ => return Err(self.segment.damage(top_at, Damage("the filter's handle in the top index"))),
+                _ => {
+                    return Err(self
+                        .table
+                        .damage(top_at, DecodeError("the filter's handle in the top index")))
+                }
             }
             let leaf = self.read(entry.block, BlockKind::Index)?;
             if entry.before != self.seen.entries {
-                return Err(self.segment.damage(top_at, Damage("entries before a partition")));
+                return Err(self.table.damage(top_at, DecodeError("entries before a partition")));
             }
             let tombstones = self.seen.tombstones;
             let last_separator = self.walk_partition(&leaf, entry.block)?;
             if self.seen.tombstones - tombstones != entry.tombstones {
-                return Err(self.segment.damage(top_at, Damage("tombstones of a partition")));
+                return Err(self.table.damage(top_at, DecodeError("tombstones of a partition")));
             }
             if last_separator != separator {
-                return Err(self.segment.damage(top_at, Damage("the separator of a partition")));
+                return Err(self.table.damage(top_at, DecodeError("the separator of a partition")));
             }
         }
         Ok(())
@@ -156,35 +160,34 @@ impl Walk<'_> {
 
     /// Returns the last separator.
     fn walk_partition(&mut self, leaf: &BlockRef, leaf_at: BlockHandle) -> Result<Vec<u8>> {
-        let index = self.segment.parse(leaf, leaf_at)?;
+        let index = self.table.parse(leaf, leaf_at)?;
         let mut separator = Vec::new();
         for at in 0..index.len() {
-            let entry =
-                IndexEntry::read(&index, at).map_err(|damage| self.segment.damage(leaf_at, damage))?.0;
+            let entry = IndexEntry::read(&index, at).map_err(|damage| self.table.damage(leaf_at, damage))?.0;
             let last_separator = (at > 0).then(|| separator.clone());
-            index
-                .read_key(at, &mut separator, false)
-                .map_err(|damage| self.segment.damage(leaf_at, damage))?;
+            index.read_key(at, &mut separator, false).map_err(|damage| self.table.damage(leaf_at, damage))?;
             if entry.before != self.seen.entries {
-                return Err(self.segment.damage(leaf_at, Damage("entries before a block")));
+                return Err(self.table.damage(leaf_at, DecodeError("entries before a block")));
             }
             let tombstones = self.seen.tombstones;
             self.walk_block(entry.block, last_separator.as_deref())?;
             if self.seen.tombstones - tombstones != entry.tombstones {
-                return Err(self.segment.damage(leaf_at, Damage("tombstones of a block")));
+                return Err(self.table.damage(leaf_at, DecodeError("tombstones of a block")));
             }
             if separator < self.last_key {
-                return Err(self.segment.damage(leaf_at, Damage("a separator below its block's last key")));
+                return Err(self
+                    .table
+                    .damage(leaf_at, DecodeError("a separator below its block's last key")));
             }
         }
         Ok(separator)
     }
 
     fn walk_block(&mut self, handle: BlockHandle, last_separator: Option<&[u8]>) -> Result<()> {
-        let segment = self.segment;
-        let damage = |damage| segment.damage(handle, damage);
+        let table = self.table;
+        let damage = |damage| table.damage(handle, damage);
         let block = self.read(handle, BlockKind::Data)?;
-        let keyed = segment.parse(&block, handle)?;
+        let keyed = table.parse(&block, handle)?;
         self.seen.data_blocks += 1;
         self.seen.data_bytes += handle.len;
         for slot in 0..keyed.len() {
@@ -193,15 +196,15 @@ impl Walk<'_> {
             let continues = slot == 0 && keyed.flags & CONTINUES != 0;
             let promised = slot == 0 && self.last_flags & CONTINUED != 0;
             if continues != promised || (continues && (first_of_all || self.key != self.last_key)) {
-                return Err(damage(Damage("a key's versions are torn apart")));
+                return Err(damage(DecodeError("a key's versions are torn apart")));
             }
             if !continues && !first_of_all && self.key <= self.last_key {
-                return Err(damage(Damage("keys are out of order")));
+                return Err(damage(DecodeError("keys are out of order")));
             }
             if slot == 0
                 && last_separator.is_some_and(|last| *last > *self.key || (*last == *self.key && !continues))
             {
-                return Err(damage(Damage("a key at or below the separator before it")));
+                return Err(damage(DecodeError("a key at or below the separator before it")));
             }
             if !continues {
                 self.seen.keys += 1;
@@ -215,7 +218,7 @@ impl Walk<'_> {
             loop {
                 let version = read_version(&block, at, body.end).map_err(damage)?;
                 if newer.is_some_and(|newer| version.seq >= newer) {
-                    return Err(damage(Damage("versions are out of order")));
+                    return Err(damage(DecodeError("versions are out of order")));
                 }
                 let value = block.get(version.value.clone()).unwrap_or_default();
                 let seen = &mut self.seen;
@@ -225,7 +228,8 @@ impl Walk<'_> {
                 seen.tombstones += u64::from(version.kind.is_tombstone());
                 seen.raw_bytes += (self.key.len() + value.len()) as u64;
                 if version.kind.has_expiry() {
-                    let expiry = u64_at(value, 0).ok_or(Damage("an expiry is missing")).map_err(damage)?;
+                    let expiry =
+                        u64_at(value, 0).ok_or(DecodeError("an expiry is missing")).map_err(damage)?;
                     let (oldest, newest) = seen.expiry.unwrap_or((expiry, expiry));
                     seen.expiry = Some((oldest.min(expiry), newest.max(expiry)));
                 }
@@ -240,21 +244,21 @@ impl Walk<'_> {
         }
         self.last_flags = keyed.flags;
         if keyed.flags & !(CONTINUES | CONTINUED) != 0 {
-            return Err(damage(Damage("reserved flags of a data block are in use")));
+            return Err(damage(DecodeError("reserved flags of a data block are in use")));
         }
         Ok(())
     }
 
     fn ask_filter(&self) -> Result<()> {
         let Some((filter, handle)) = &self.filter else { return Ok(()) };
-        let damage = |damage| self.segment.damage(*handle, damage);
+        let damage = |damage| self.table.damage(*handle, damage);
         let mut knows = filter::may_contain(filter, hash_key(&self.key)).map_err(damage)?;
         let prefix_len = self.footer.prefix_len as usize;
         if let (Some(prefix), true) = (self.key.get(..prefix_len), prefix_len > 0) {
             knows &= filter::may_contain(filter, hash_prefix(prefix)).map_err(damage)?;
         }
         if !knows {
-            return Err(damage(Damage("a filter that does not know a key")));
+            return Err(damage(DecodeError("a filter that does not know a key")));
         }
         Ok(())
     }
@@ -265,9 +269,9 @@ impl Walk<'_> {
         self.check.keys = self.seen.keys;
         self.check.tombstones = self.seen.tombstones;
         if self.seen != *properties {
-            return Err(self.segment.damage(at, Damage("properties do not agree with the entries")));
+            return Err(self.table.damage(at, DecodeError("properties do not agree with the entries")));
         }
-        let meta = self.segment.meta();
+        let meta = self.table.meta();
         let agree = (meta.entries, meta.keys, meta.tombstones, meta.raw_bytes)
             == (properties.entries, properties.keys, properties.tombstones, properties.raw_bytes)
             && match meta.commit_seq {
@@ -277,7 +281,7 @@ impl Walk<'_> {
             && meta.min_key == properties.min_key
             && meta.max_key == properties.max_key;
         if !agree {
-            return Err(self.segment.damage(at, Damage("the manifest does not agree with the entries")));
+            return Err(self.table.damage(at, DecodeError("the manifest does not agree with the entries")));
         }
         Ok(())
     }
@@ -288,13 +292,13 @@ impl Walk<'_> {
         let mut covered = 0;
         for block in &self.blocks {
             if block.offset != covered {
-                return Err(self.segment.damage(*block, Damage("blocks overlap or leave a gap")));
+                return Err(self.table.damage(*block, DecodeError("blocks overlap or leave a gap")));
             }
             covered += block.len;
         }
-        if covered + FOOTER_LEN as u64 != self.segment.meta().len {
+        if covered + FOOTER_LEN as u64 != self.table.meta().len {
             let footer = BlockHandle { offset: covered, len: 0 };
-            return Err(self.segment.damage(footer, Damage("bytes between the blocks and the footer")));
+            return Err(self.table.damage(footer, DecodeError("bytes between the blocks and the footer")));
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
-//! Read-ahead: a stretch of a segment in memory, from which blocks are taken that are read one behind the other.
+//! Read-ahead: a stretch of a table in memory, from which blocks are taken that are read one behind the other.
 
 use std::sync::Arc;
 
-use super::envelope::BlockHandle;
-use super::reader::Segment;
+use super::block::BlockHandle;
+use super::reader::SsTable;
 use crate::error::Result;
 use crate::io::File;
 
@@ -12,15 +12,15 @@ use crate::io::File;
 pub(super) struct Window {
     file: Option<Arc<dyn File>>,
     bytes: Vec<u8>,
-    /// Where it begins in the segment.
+    /// Where it begins in the table.
     start: u64,
 }
 
 impl Window {
     /// The stored bytes of the block at `handle`. When it has to be read, so is what stands behind it, `ahead`
     /// bytes in all.
-    pub fn block(&mut self, segment: &Segment, handle: BlockHandle, ahead: usize) -> Result<&[u8]> {
-        let len = segment.bounded(handle)?;
+    pub fn block(&mut self, table: &SsTable, handle: BlockHandle, ahead: usize) -> Result<&[u8]> {
+        let len = table.bounded(handle)?;
         let within = |window: &Window| {
             let from = usize::try_from(handle.offset.checked_sub(window.start)?).ok()?;
             let range = from..from.checked_add(len)?;
@@ -29,15 +29,15 @@ impl Window {
         let range = match within(self) {
             Some(range) => range,
             None => {
-                let behind = usize::try_from(segment.meta().len - handle.offset).unwrap_or(usize::MAX);
+                let behind = usize::try_from(table.meta().len - handle.offset).unwrap_or(usize::MAX);
                 self.bytes.clear();
                 self.bytes.resize(len.max(ahead.min(behind)), 0);
                 self.start = handle.offset;
                 let file = match &self.file {
                     Some(file) => file,
-                    None => self.file.insert(segment.file()?),
+                    None => self.file.insert(table.file()?),
                 };
-                let read = file.read_exact_at(&mut self.bytes, segment.meta().offset + handle.offset);
+                let read = file.read_exact_at(&mut self.bytes, table.meta().offset + handle.offset);
                 if read.is_err() {
                     self.bytes.clear();
                 }

@@ -1,17 +1,17 @@
-//! Writes one segment: entries come in order, blocks go out as they fill; index partitions and filters
+//! Writes one table: entries come in order, blocks go out as they fill; index partitions and filters
 //! are kept until the end, so that data blocks stand next to each other.
 
 use std::mem;
 use std::sync::Arc;
 
+use super::block::{encode, BlockHandle, BlockKind, MAX_PAYLOAD};
 use super::data::{self, put_version, version_len};
-use super::envelope::{seal, BlockHandle, BlockKind, MAX_PAYLOAD};
 use super::filter::{FilterBuilder, Filters};
 use super::footer::{FilterLayout, Footer, FOOTER_LEN};
 use super::index::{separator, IndexEntry};
 use super::keyed::KeyedBuilder;
 use super::properties::Properties;
-use super::{Expiries, SegmentMeta, SegmentOptions, SEGMENT_ALIGN};
+use super::{Expiries, SsTableMeta, SsTableOptions, TABLE_ALIGN};
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::coding::{put_varint, u64_at};
@@ -36,15 +36,15 @@ struct Partition {
     tombstones: u64,
 }
 
-/// Writes a segment at an offset of a file. Nothing is synced; a writer that is dropped unfinished leaves
+/// Writes a table at an offset of a file. Nothing is synced; a writer that is dropped unfinished leaves
 /// bytes that nothing refers to.
-pub struct SegmentWriter {
+pub struct SsTableWriter {
     file: Arc<dyn File>,
     /// The cache that gets what was written, and the file's number in it.
     cache: Option<(Arc<BlockCache>, FileNo)>,
     start: u64,
     family: FamilyId,
-    options: SegmentOptions,
+    options: SsTableOptions,
     /// Bytes not yet written to the file, and how many were.
     pending: Vec<u8>,
     flushed: u64,
@@ -71,12 +71,12 @@ pub struct SegmentWriter {
     separator: Vec<u8>,
 }
 
-impl SegmentWriter {
-    /// A writer for a segment of `family` that begins at `offset` of `file`, a multiple of
-    /// [`SEGMENT_ALIGN`] (otherwise [`SegmentWriter::finish`] refuses).
-    pub fn new(file: Arc<dyn File>, offset: u64, family: FamilyId, options: SegmentOptions) -> SegmentWriter {
+impl SsTableWriter {
+    /// A writer for a table of `family` that begins at `offset` of `file`, a multiple of
+    /// [`TABLE_ALIGN`] (otherwise [`SsTableWriter::finish`] refuses).
+    pub fn new(file: Arc<dyn File>, offset: u64, family: FamilyId, options: SsTableOptions) -> SsTableWriter {
         let filter = FilterBuilder::new(options.bits_per_key, options.prefix_len as usize);
-        SegmentWriter {
+        SsTableWriter {
             file,
             cache: None,
             start: offset,
@@ -107,7 +107,7 @@ impl SegmentWriter {
     /// Puts the blocks into `cache`, too, where that has room: those who read what was merged or flushed then need
     /// not read and decompress them, one by one, from a file that replaced what they had in the cache. `number` is the
     /// file's; it is the caller's to erase it from the cache when it comes to nothing.
-    pub fn caching(mut self, cache: &Arc<BlockCache>, number: FileNo) -> SegmentWriter {
+    pub fn caching(mut self, cache: &Arc<BlockCache>, number: FileNo) -> SsTableWriter {
         self.cache = Some((Arc::clone(cache), number));
         self
     }
@@ -168,7 +168,7 @@ impl SegmentWriter {
         let refuse = |what: String| Err(Error::InvalidArgument(what));
         if key.len() > MAX_KEY_LEN || entry.value.len() > MAX_VALUE {
             let (key, value) = (key.len(), entry.value.len());
-            return refuse(format!("a key of {key} bytes with a value of {value} does not fit a segment"));
+            return refuse(format!("a key of {key} bytes with a value of {value} does not fit a table"));
         }
         if entry.seq > MAX_SEQ {
             return refuse(format!("sequence number {} is out of range", entry.seq));
@@ -178,19 +178,19 @@ impl SegmentWriter {
         }
         if !first && (key < self.last_key.as_slice() || (same_key && entry.seq >= self.last_seq)) {
             return refuse(format!(
-                "entries of a segment are out of order: {:02x?} at {} behind {:02x?} at {}",
+                "entries of a table are out of order: {:02x?} at {} behind {:02x?} at {}",
                 key, entry.seq, self.last_key, self.last_seq
             ));
         }
         Ok(())
     }
 
-    /// Bytes of the segment so far: blocks that are cut, written or not.
+    /// Bytes of the table so far: blocks that are cut, written or not.
     pub fn bytes_written(&self) -> u64 {
         self.flushed + self.pending.len() as u64
     }
 
-    /// About how long the segment would be if it were finished now, in bytes.
+    /// About how long the table would be if it were finished now, in bytes.
     pub fn estimated_len(&self) -> u64 {
         let partitions: usize = self.partitions.iter().map(|partition| partition.payload.len()).sum();
         let open = self.block.len_with(None, 0) + self.leaf.len_with(None, 0) + partitions + FOOTER_LEN;
@@ -204,13 +204,13 @@ impl SegmentWriter {
     }
 
     /// Writes the rest and returns what the manifest is to know. Syncing the file is the caller's.
-    pub fn finish(mut self) -> Result<SegmentMeta> {
+    pub fn finish(mut self) -> Result<SsTableMeta> {
         if self.properties.entries == 0 {
-            return Err(Error::InvalidArgument("a segment has at least one entry".into()));
+            return Err(Error::InvalidArgument("a table has at least one entry".into()));
         }
-        if self.start % SEGMENT_ALIGN != 0 {
+        if self.start % TABLE_ALIGN != 0 {
             let start = self.start;
-            return Err(Error::InvalidArgument(format!("a segment at {start}, which is not page-aligned")));
+            return Err(Error::InvalidArgument(format!("a table at {start}, which is not page-aligned")));
         }
         self.cut_block(None)?;
         self.cut_partition();
@@ -224,7 +224,7 @@ impl SegmentWriter {
             filter_layout: FilterLayout::None,
             top_in_cache: self.options.use_btree,
             prefix_len: if self.options.bits_per_key > 0 { self.options.prefix_len } else { 0 },
-            segment_len: 0,
+            table_len: 0,
             top: BlockHandle::default(),
             properties: BlockHandle::default(),
             filter: BlockHandle::default(),
@@ -245,15 +245,15 @@ impl SegmentWriter {
         }
         footer.top = self.put_index(&filter_handles, &mut footer.index_levels)?;
         footer.properties = self.put_block(&self.properties.encode(), BlockKind::Properties)?;
-        footer.segment_len = self.bytes_written() + FOOTER_LEN as u64;
+        footer.table_len = self.bytes_written() + FOOTER_LEN as u64;
         self.pending.extend_from_slice(&footer.encode());
         self.flush()?;
 
         let properties = self.properties;
-        Ok(SegmentMeta {
+        Ok(SsTableMeta {
             family: self.family,
             offset: self.start,
-            len: footer.segment_len,
+            len: footer.table_len,
             min_key: properties.min_key,
             max_key: properties.max_key,
             min_seq: properties.min_seq,
@@ -345,11 +345,11 @@ impl SegmentWriter {
     fn put_block(&mut self, payload: &[u8], kind: BlockKind) -> Result<BlockHandle> {
         if payload.len() > MAX_PAYLOAD {
             let len = payload.len();
-            return Err(Error::InvalidArgument(format!("a block of {len} bytes does not fit a segment")));
+            return Err(Error::InvalidArgument(format!("a block of {len} bytes does not fit a table")));
         }
         let method = if kind == BlockKind::Data { self.options.compression } else { Compression::None };
         let offset = self.bytes_written();
-        let handle = seal(&mut self.pending, payload, kind, method, offset, &mut self.packed);
+        let handle = encode(&mut self.pending, payload, kind, method, offset, &mut self.packed);
         if let (Some((cache, number)), false) = (&self.cache, kind == BlockKind::Properties) {
             cache.offer(*number, self.start + offset, payload);
         }

@@ -1,4 +1,4 @@
-//! Commit as three calls over the log, the order and the memtables (`protocols.md` section 2).
+//! Commit as three calls over the log, the order and the memtables (`docs/protocols.md` section 2).
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use crate::db::Store;
 use crate::error::{Error, Result};
-use crate::lock::Owner;
+use crate::lock::LockOwner;
 use crate::options::SyncMode;
 use crate::txn::commit_batch::CommitBatch;
-use crate::txn::pipeline::Place;
+use crate::txn::pipeline::CommitPlace;
+use crate::txn::prepared::{prepare_bytes, BatchRoom, XaPrepared, DECISION_BYTES};
 use crate::txn::prepared_locks;
-use crate::txn::undecided::{prepare_bytes, BatchRoom, Dormant, DECISION_BYTES};
 use crate::txn::write_batch::WriteBatch;
-use crate::wal::{Ddl, Patience, PreparedHead, Purpose, Record, Reservation, Ticket};
+use crate::wal::{Ddl, LogSpace, PreparedHead, Purpose, Record, Ticket, WaitLimit};
 
 /// Batches above this go to the log before `order`, so that a slot's work there is bounded.
 const LARGE_BATCH: usize = 1 << 20;
 
 /// Longest wait for a place among the committers or for room in the log.
-pub(crate) const ROOM_PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const SPACE_WAIT: Duration = Duration::from_secs(60);
 
 /// Commits between two looks at the snapshot slots.
-const FLOOR_EVERY: u64 = 32;
+const OLDEST_SNAPSHOT_EVERY: u64 = 32;
 
 /// How the commit's place in the log looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,16 +35,16 @@ enum Form {
 
 /// A transaction between `prepare` and its end, with all that `order` needs.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedCommit {
     batch: Arc<CommitBatch>,
     form: Form,
-    reservation: Option<Reservation>,
+    reservation: Option<LogSpace>,
     two_phase: bool,
     sync: SyncMode,
-    _place: Place,
+    _place: CommitPlace,
 }
 
-impl Prepared {
+impl PreparedCommit {
     /// What it commits.
     pub(crate) fn batch(&self) -> &Arc<CommitBatch> {
         &self.batch
@@ -52,9 +52,9 @@ impl Prepared {
 
     /// The transaction, if it is in the log and neither ordered nor rolled back; gives back what it
     /// reserved. An ordered one must be finished instead.
-    pub(crate) fn into_dormant(self) -> Option<Dormant> {
+    pub(crate) fn into_xa_prepared(self) -> Option<XaPrepared> {
         match self.form {
-            Form::Marker(id) if self.batch.ordered().is_none() => Some(Dormant { id, batch: self.batch }),
+            Form::Marker(id) if self.batch.ordered().is_none() => Some(XaPrepared { id, batch: self.batch }),
             _ => None,
         }
     }
@@ -71,36 +71,38 @@ impl Prepared {
 }
 
 impl Store {
-    /// The last step of a commit that may fail, wait (for room, as long as `patience`) or be killed. With an xid
+    /// The last step of a commit that may fail, wait (for space, `max_wait` at most) or be killed. With an xid
     /// it is two-phase: the batch is logged and synced as prepared, with the owner's table locks.
     pub(crate) fn prepare(
         &self,
         batch: &WriteBatch,
         xid: Option<&[u8]>,
         sync: Option<SyncMode>,
-        owner: &Owner,
-        patience: Duration,
-    ) -> Result<Prepared> {
+        owner: &LockOwner,
+        max_wait: Duration,
+    ) -> Result<PreparedCommit> {
         if owner.is_killed() {
             return Err(Error::Interrupted);
         }
         let sync = self.sync_of(batch, sync);
-        let batch = self.batch_of(batch, owner)?;
-        let until_killed = Patience { timeout: patience, interrupted: &|| owner.is_killed() };
+        let changes = batch;
+        let batch = self.batch_of(changes, owner)?;
+        let until_killed = WaitLimit { timeout: max_wait, interrupted: &|| owner.is_killed() };
         match xid {
             None => self.prepare_batch(batch, None, sync, &until_killed),
             Some(xid) => {
                 self.check_writable()?;
                 let id = self.new_transaction_id();
                 let prepared = self.reserve(batch.clone(), Form::Marker(id), true, sync, &until_killed)?;
-                self.log_prepare(id, self.head_of(xid, owner), batch, None, &until_killed)?;
+                let head = self.head_of(xid, owner, changes);
+                self.log_prepare(id, head, batch, None, &until_killed)?;
                 Ok(prepared)
             }
         }
     }
 
     /// The changes as a commit takes them: in memory, or as runs that are durable.
-    fn batch_of(&self, batch: &WriteBatch, owner: &Owner) -> Result<Arc<CommitBatch>> {
+    fn batch_of(&self, batch: &WriteBatch, owner: &LockOwner) -> Result<Arc<CommitBatch>> {
         Ok(Arc::new(match batch.runs().is_empty() {
             true => CommitBatch::new(batch),
             false => CommitBatch::spilled(batch.seal(self, owner)?),
@@ -113,19 +115,19 @@ impl Store {
         batch: Arc<CommitBatch>,
         ddl: Option<Ddl>,
         sync: SyncMode,
-        patience: &Patience<'_>,
-    ) -> Result<Prepared> {
+        wait_limit: &WaitLimit<'_>,
+    ) -> Result<PreparedCommit> {
         self.check_writable()?;
         if ddl.is_some() || (batch.body().len() <= LARGE_BATCH && batch.runs().is_none()) {
-            return self.reserve(batch, Form::Whole(ddl), false, sync, patience);
+            return self.reserve(batch, Form::Whole(ddl), false, sync, wait_limit);
         }
         let id = self.new_transaction_id();
-        let prepared = self.reserve(batch.clone(), Form::Marker(id), false, sync, patience)?;
-        let room = self.batch_room(batch.body().len() + DECISION_BYTES, &batch, patience)?;
-        self.undecided.insert_ownerless(id, self.wal.written_lsn().segment());
+        let prepared = self.reserve(batch.clone(), Form::Marker(id), false, sync, wait_limit)?;
+        let room = self.batch_room(batch.body().len() + DECISION_BYTES, &batch, wait_limit)?;
+        self.prepared.insert_ownerless(id, self.wal.written_lsn().segment());
         let ticket = self.log_batch(id, room, &batch, Record::Ownerless { txn: id, batch: batch.clone() });
         if let Err(error) = self.wal.wait_written(ticket) {
-            self.undecided.remove(id);
+            self.prepared.remove(id);
             return Err(error);
         }
         Ok(prepared)
@@ -133,43 +135,49 @@ impl Store {
 
     /// Two-phase prepare of a transaction that waits for a decision from outside of the commit path: it
     /// takes no place and no memtable room until [`Store::wake`], and what it takes of the log is bounded.
-    pub(crate) fn prepare_dormant(
+    pub(crate) fn prepare_xa(
         &self,
         batch: &WriteBatch,
         xid: &[u8],
-        owner: &Owner,
-        patience: Duration,
-    ) -> Result<Dormant> {
+        owner: &LockOwner,
+        max_wait: Duration,
+    ) -> Result<XaPrepared> {
         if owner.is_killed() {
             return Err(Error::Interrupted);
         }
         self.check_writable()?;
+        let head = self.head_of(xid, owner, batch);
         let batch = self.batch_of(batch, owner)?;
-        let head = self.head_of(xid, owner);
         let bytes = prepare_bytes(&head, &batch);
-        let until_killed = Patience { timeout: patience, interrupted: &|| owner.is_killed() };
+        let until_killed = WaitLimit { timeout: max_wait, interrupted: &|| owner.is_killed() };
         let decision = self.log_room(DECISION_BYTES, Purpose::Urgent, &until_killed)?;
         let copy = self.batch_room(bytes, &batch, &until_killed)?;
         let id = self.new_transaction_id();
-        self.log_prepare(id, head, batch.clone(), Some(self.dormant_bound()), &until_killed)?;
-        self.undecided.make_dormant(id, Some(copy), Some(decision));
-        Ok(Dormant { id, batch })
+        self.log_prepare(id, head, batch.clone(), Some(self.xa_prepared_bound()), &until_killed)?;
+        self.prepared.make_xa_prepared(id, Some(copy), Some(decision));
+        Ok(XaPrepared { id, batch })
     }
 
-    /// What `order` needs, for a dormant transaction. May wait; when it fails the transaction is as before.
-    pub(crate) fn wake(&self, dormant: &Dormant) -> Result<Prepared> {
+    /// What `order` needs, for an XA-prepared transaction. May wait; when it fails the transaction is as before.
+    pub(crate) fn wake(&self, xa_prepared: &XaPrepared) -> Result<PreparedCommit> {
         self.check_writable()?;
         // Its coordinator forgets it with the answer: the decision is durable in every mode, and no KILL keeps
         // it from being carried out.
-        let patience = Patience::of(ROOM_PATIENCE);
-        self.reserve(dormant.batch.clone(), Form::Marker(dormant.id), true, SyncMode::Full, &patience)
+        let wait_limit = WaitLimit::of(SPACE_WAIT);
+        self.reserve(
+            xa_prepared.batch.clone(),
+            Form::Marker(xa_prepared.id),
+            true,
+            SyncMode::Full,
+            &wait_limit,
+        )
     }
 
-    /// Rolls a dormant transaction back, durably in every mode.
-    pub(crate) fn roll_back_dormant(&self, dormant: &Dormant) -> Result<()> {
+    /// Rolls an XA-prepared transaction back, durably in every mode.
+    pub(crate) fn roll_back_xa(&self, xa_prepared: &XaPrepared) -> Result<()> {
         self.check_writable()?;
-        let room = self.decision_room(dormant.id, &Patience::of(ROOM_PATIENCE))?;
-        self.log_rollback(dormant.id, &dormant.batch, room, true)
+        let room = self.decision_room(xa_prepared.id, &WaitLimit::of(SPACE_WAIT))?;
+        self.log_rollback(xa_prepared.id, &xa_prepared.batch, room, true)
     }
 
     /// Reserves what `order` needs: a place among the committers, room in the memtable and in the log.
@@ -179,49 +187,55 @@ impl Store {
         form: Form,
         two_phase: bool,
         sync: SyncMode,
-        patience: &Patience<'_>,
-    ) -> Result<Prepared> {
-        let place = self.pipeline.reserve(patience)?;
+        wait_limit: &WaitLimit<'_>,
+    ) -> Result<PreparedCommit> {
+        let place = self.pipeline.reserve(wait_limit)?;
         let purpose = match form {
             // They give space back.
             Form::Whole(Some(Ddl::Drop | Ddl::Swap | Ddl::Other)) => Purpose::Urgent,
             _ => Purpose::Ordinary,
         };
-        match self.make_room(batch.memtable_bytes(), patience) {
+        match self.make_room(batch.memtable_bytes(), wait_limit) {
             // Their entries are few: memory that a full disk keeps from being flushed has room for them.
             Err(Error::DiskFull(_)) if purpose == Purpose::Urgent => {}
             done => done?,
         }
         let reservation = match form {
-            Form::Whole(_) => self.log_room(batch.body().len() + DECISION_BYTES, purpose, patience)?,
-            Form::Marker(id) => self.decision_room(id, patience)?,
+            Form::Whole(_) => self.log_room(batch.body().len() + DECISION_BYTES, purpose, wait_limit)?,
+            Form::Marker(id) => self.decision_room(id, wait_limit)?,
         };
-        Ok(Prepared { batch, form, reservation: Some(reservation), two_phase, sync, _place: place })
+        Ok(PreparedCommit { batch, form, reservation: Some(reservation), two_phase, sync, _place: place })
     }
 
     /// What a prepare says beside its batch.
-    fn head_of(&self, xid: &[u8], owner: &Owner) -> Arc<PreparedHead> {
-        let ranges = if owner.keeps_reads() { self.locks.kept_ranges(owner) } else { Vec::new() };
+    fn head_of(&self, xid: &[u8], owner: &LockOwner, batch: &WriteBatch) -> Arc<PreparedHead> {
+        let is_written = |family, key: &[u8]| {
+            batch.get(family, key).is_some() || batch.runs().get(family, key).is_ok_and(|hit| hit.is_some())
+        };
+        let ranges = match owner.keeps_reads() {
+            true => self.locks.kept_ranges(owner, is_written),
+            false => Vec::new(),
+        };
         let tables = self.locks.table_locks(owner);
         let locks = prepared_locks::encode(&tables, &ranges);
         Arc::new(PreparedHead { xid: xid.to_vec(), locks })
     }
 
     /// Logs a prepare and syncs it, in every mode: its coordinator's log may name it from now on. With a bound
-    /// it will be dormant.
+    /// it will be XA-prepared.
     fn log_prepare(
         &self,
         id: u64,
         head: Arc<PreparedHead>,
         batch: Arc<CommitBatch>,
         bound: Option<u64>,
-        patience: &Patience<'_>,
+        wait_limit: &WaitLimit<'_>,
     ) -> Result<()> {
         self.seal_behind_long_log();
         let size = prepare_bytes(&head, &batch);
-        let room = self.batch_room(size, &batch, patience)?;
+        let room = self.batch_room(size, &batch, wait_limit)?;
         let segment = self.wal.written_lsn().segment();
-        let admitted = self.undecided.insert_prepared(id, segment, (head.clone(), batch.clone()), bound);
+        let admitted = self.prepared.insert_prepared(id, segment, (head.clone(), batch.clone()), bound);
         if let Err(others) = admitted {
             let (size, bound) = (size as u64, bound.unwrap_or_default());
             let variable = self.options.write_buffer_variable;
@@ -231,22 +245,22 @@ impl Store {
             self.log_batch(id, room, &batch, Record::Prepared { txn: id, head, batch: batch.clone() });
         let durable = self.wal.wait_durable(ticket);
         if durable.is_err() {
-            self.undecided.remove(id);
+            self.prepared.remove(id);
         }
         durable
     }
 
     /// Room for the decision of a transaction: what is kept for it, or new.
-    fn decision_room(&self, id: u64, patience: &Patience<'_>) -> Result<Reservation> {
-        match self.undecided.take_decision_room(id) {
+    fn decision_room(&self, id: u64, wait_limit: &WaitLimit<'_>) -> Result<LogSpace> {
+        match self.prepared.take_decision_room(id) {
             Some(room) => Ok(room),
-            None => self.log_room(DECISION_BYTES, Purpose::Urgent, patience),
+            None => self.log_room(DECISION_BYTES, Purpose::Urgent, wait_limit),
         }
     }
 
     /// Room for a record of `bytes` with a batch in it, and for the names of its runs.
-    fn batch_room(&self, bytes: usize, batch: &CommitBatch, patience: &Patience<'_>) -> Result<BatchRoom> {
-        BatchRoom::of(bytes, batch, |bytes| self.log_room(bytes, Purpose::Ordinary, patience))
+    fn batch_room(&self, bytes: usize, batch: &CommitBatch, wait_limit: &WaitLimit<'_>) -> Result<BatchRoom> {
+        BatchRoom::of(bytes, batch, |bytes| self.log_room(bytes, Purpose::Ordinary, wait_limit))
     }
 
     /// Queues `record`, which has the batch, and the names of the batch's runs before it.
@@ -257,13 +271,13 @@ impl Store {
         room.queue(id, batch, record, |room, record| self.wal.enqueue(room, record))
     }
 
-    fn log_rollback(&self, id: u64, batch: &CommitBatch, room: Reservation, durable: bool) -> Result<()> {
-        let ticket = self.undecided.decide(id, |_| self.wal.enqueue(room, Record::Rollback { txn: id }));
+    fn log_rollback(&self, id: u64, batch: &CommitBatch, room: LogSpace, durable: bool) -> Result<()> {
+        let ticket = self.prepared.decide(id, |_| self.wal.enqueue(room, Record::Rollback { txn: id }));
         let result = match durable {
             true => self.wal.wait_durable(ticket),
             false => self.wal.wait_written(ticket),
         };
-        self.undecided.remove(id);
+        self.prepared.remove(id);
         if let (Ok(()), Some(runs)) = (&result, batch.runs()) {
             runs.give_up(&self.versions);
         }
@@ -272,35 +286,35 @@ impl Store {
 
     /// Takes the sequence number and the place in the log. Cannot fail, allocate or wait; a second call
     /// does nothing.
-    pub(crate) fn order(&self, prepared: &mut Prepared) {
+    pub(crate) fn order(&self, prepared: &mut PreparedCommit) {
         let Some(reservation) = prepared.reservation.take() else { return };
         let form = prepared.form;
         if let (Some(runs), Form::Marker(id)) = (prepared.batch.runs(), form) {
             return self.order_runs(id, &prepared.batch, runs, reservation);
         }
         let batch = prepared.batch.clone();
-        self.pipeline.order(&prepared.batch, move |seq, generation| match form {
+        self.pipeline.order(&prepared.batch, move |seq, memtable| match form {
             Form::Whole(None) => self.wal.enqueue(reservation, Record::Commit { seq, batch }),
             Form::Whole(Some(ddl)) => self.wal.enqueue(reservation, Record::Ddl { ddl, seq, batch }),
-            Form::Marker(txn) => self.decide_into(txn, generation.id(), || {
+            Form::Marker(txn) => self.decide_into(txn, memtable.id(), || {
                 self.wal.enqueue(reservation, Record::Marker { txn, seq })
             }),
         });
     }
 
     /// Makes an ordered commit visible and as durable as asked for.
-    pub(crate) fn finish(&self, prepared: Prepared, defer_sync: bool) -> Result<()> {
+    pub(crate) fn finish(&self, prepared: PreparedCommit, defer_sync: bool) -> Result<()> {
         let Some(ordered) = prepared.batch.ordered() else {
             return Err(Error::InvalidArgument("finish before order".into()));
         };
-        let floor = self.snapshots.floor();
-        prepared.batch.apply(floor);
-        self.pipeline.help_until(ordered.seq, floor);
-        if ordered.seq % FLOOR_EVERY == 0 {
-            self.refresh_floor();
+        let oldest_snapshot = self.snapshots.oldest_snapshot();
+        prepared.batch.apply(oldest_snapshot);
+        self.pipeline.help_until(ordered.seq, oldest_snapshot);
+        if ordered.seq % OLDEST_SNAPSHOT_EVERY == 0 {
+            self.refresh_oldest_snapshot();
         }
         if let Form::Marker(id) = prepared.form {
-            self.undecided.remove(id);
+            self.prepared.remove(id);
         }
         self.stats.commits.fetch_add(1, Relaxed);
         self.stats.user_bytes.fetch_add(prepared.batch.user_bytes(), Relaxed);
@@ -316,8 +330,8 @@ impl Store {
     }
 
     /// Reserves room for a record in the log.
-    fn log_room(&self, bytes: usize, purpose: Purpose, patience: &Patience<'_>) -> Result<Reservation> {
-        self.wal.reserve(bytes, purpose, patience)
+    fn log_room(&self, bytes: usize, purpose: Purpose, wait_limit: &WaitLimit<'_>) -> Result<LogSpace> {
+        self.wal.reserve(bytes, purpose, wait_limit)
     }
 
     fn wait_logged(&self, ticket: Ticket, sync: SyncMode, defer_sync: bool) -> Result<()> {
@@ -330,7 +344,7 @@ impl Store {
 
     /// Undoes a prepared transaction: a rollback record if its batch is in the log. Durable before the
     /// answer where the prepare was.
-    pub(crate) fn roll_back_prepared(&self, mut prepared: Prepared) -> Result<()> {
+    pub(crate) fn roll_back_prepared(&self, mut prepared: PreparedCommit) -> Result<()> {
         if prepared.batch.ordered().is_some() {
             // Too late: it is in the commit order.
             return self.finish(prepared, false);
@@ -343,7 +357,7 @@ impl Store {
     /// Commits a batch of the engine's own, durably.
     pub(crate) fn commit_internal(&self, batch: &WriteBatch, ddl: Option<Ddl>) -> Result<u64> {
         let batch = Arc::new(CommitBatch::new(batch));
-        let mut prepared = self.prepare_batch(batch, ddl, SyncMode::Full, &Patience::of(ROOM_PATIENCE))?;
+        let mut prepared = self.prepare_batch(batch, ddl, SyncMode::Full, &WaitLimit::of(SPACE_WAIT))?;
         self.order(&mut prepared);
         let seq = prepared.seq().unwrap_or_default();
         self.finish(prepared, false)?;

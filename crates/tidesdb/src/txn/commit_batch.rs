@@ -5,11 +5,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::memtable::Generation;
-use crate::txn::dead_ranges::DeadRanges;
+use crate::memtable::Memtable;
+use crate::txn::deleted_range_cache::DeletedRangeCache;
 use crate::txn::spill::SealedRuns;
 use crate::txn::write_batch::WriteBatch;
-use crate::types::{Effect, FamilyId, Kind, Seq};
+use crate::types::{CountEffect, FamilyId, Kind, Seq};
 use crate::wal::{BatchBuilder, BatchReader, Ticket, WalBytes};
 
 /// Where a change lies in the body.
@@ -17,7 +17,7 @@ use crate::wal::{BatchBuilder, BatchReader, Ticket, WalBytes};
 struct Placed {
     family: FamilyId,
     kind: Kind,
-    effect: Effect,
+    effect: CountEffect,
     key: Range<usize>,
     value: Range<usize>,
 }
@@ -30,9 +30,9 @@ pub struct Ordered {
     /// Place in the log.
     pub ticket: Ticket,
     /// The memtable that takes the changes.
-    pub generation: Arc<Generation>,
+    pub memtable: Arc<Memtable>,
     /// Ranges that a key put into them ends.
-    pub(crate) dead_ranges: Arc<DeadRanges>,
+    pub(crate) deleted_ranges: Arc<DeletedRangeCache>,
 }
 
 /// A transaction's changes, immutable and shared.
@@ -61,7 +61,7 @@ impl WalBytes for CommitBatch {
 }
 
 impl CommitBatch {
-    /// The latest changes of `batch`, in the format of `docs/format/wal.md` ("batch body").
+    /// The latest changes of `batch`, in the format of `docs/format/wal.md` ("Batch").
     pub fn new(batch: &WriteBatch) -> CommitBatch {
         let body = Vec::with_capacity(batch.size() + 64);
         let mut changes = Vec::with_capacity(batch.len());
@@ -70,7 +70,7 @@ impl CommitBatch {
             body.group(family, batch.keys(family));
             for entry in entries {
                 let start = body.len();
-                let effect = Effect::of(entry.kind, entry.was_live);
+                let effect = CountEffect::of(entry.kind, entry.was_live);
                 body.entry(entry.kind, effect, entry.key, entry.value);
                 let end = body.len();
                 // Kind byte, length of the key, key; the value, if any, ends the entry.
@@ -195,22 +195,22 @@ impl CommitBatch {
 
     /// Puts the changes that are not there yet into the memtable. Any number of threads may do so at
     /// once: a step repeated is no step, and none writes after the batch is done.
-    pub fn apply(&self, floor: Seq) {
+    pub fn apply(&self, oldest_snapshot: Seq) {
         let Some(ordered) = self.ordered.get() else { return };
         loop {
             let at = self.cursor.load(Ordering::Acquire);
             let Some(change) = self.changes.get(at) else { break };
             let key = &self.body[change.key.clone()];
             if !change.kind.is_tombstone() {
-                ordered.dead_ranges.put(change.family, key);
+                ordered.deleted_ranges.put(change.family, key);
             }
-            ordered.generation.tree_or_create(change.family).insert_counted(
+            ordered.memtable.tree_or_create(change.family).insert_counted(
                 key,
                 ordered.seq,
                 (change.kind, change.effect),
                 &self.body[change.value.clone()],
                 &self.done,
-                floor,
+                oldest_snapshot,
             );
             self.cursor.fetch_max(at + 1, Ordering::AcqRel);
         }

@@ -1,7 +1,7 @@
 //! The commit order. `order` gives a batch its sequence number and its place in the log under one short
-//! lock; the changes then go into the memtable concurrently, and the *frontier* (every commit at or
+//! lock; the changes then go into the memtable concurrently, and the *visible sequence* (every commit at or
 //! below it is in) is advanced by whoever needs it, helping batches whose owner sleeps
-//! (`protocols.md` 2.2, 2.3).
+//! (`docs/protocols.md` 2.2, 2.3).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
-use crate::memtable::Generation;
+use crate::memtable::Memtable;
 use crate::txn::commit_batch::{CommitBatch, Ordered};
-use crate::txn::dead_ranges::DeadRanges;
-use crate::txn::frontier::{Frontier, Work};
+use crate::txn::deleted_range_cache::DeletedRangeCache;
 use crate::txn::spill::SealedRuns;
+use crate::txn::visible_seq::{VisibleSeq, Work};
 use crate::types::Seq;
-use crate::wal::{Patience, Ticket};
+use crate::wal::{Ticket, WaitLimit};
 
 /// Commits between `prepare` and the end of `finish` at a time; more wait in `prepare`. Larger than any
 /// sensible number of connections.
@@ -25,26 +25,26 @@ const PLACES: usize = 8192;
 #[derive(Debug)]
 struct OrderState {
     next: Seq,
-    active: Arc<Generation>,
+    active: Arc<Memtable>,
 }
 
 /// The commit order of a store.
 #[derive(Debug)]
 pub struct Pipeline {
     order: Mutex<OrderState>,
-    frontier: Frontier<CommitBatch>,
+    visible_seq: VisibleSeq<CommitBatch>,
     places: Mutex<usize>,
     place_free: Condvar,
-    dead_ranges: Arc<DeadRanges>,
+    deleted_ranges: Arc<DeletedRangeCache>,
 }
 
 /// A place in the ring, held from `prepare` to the end of `finish`.
 #[derive(Debug)]
-pub struct Place {
+pub struct CommitPlace {
     pipeline: Arc<Pipeline>,
 }
 
-impl Drop for Place {
+impl Drop for CommitPlace {
     fn drop(&mut self) {
         let mut places = self.pipeline.places.lock();
         *places += 1;
@@ -63,101 +63,101 @@ impl Work for CommitBatch {
         CommitBatch::is_done(self)
     }
 
-    fn apply(&self, floor: Seq) {
-        CommitBatch::apply(self, floor);
+    fn apply(&self, oldest_snapshot: Seq) {
+        CommitBatch::apply(self, oldest_snapshot);
     }
 }
 
 impl Pipeline {
     /// An order whose next sequence number is `next`, into `active`.
-    pub fn new(next: Seq, active: Arc<Generation>) -> Pipeline {
+    pub fn new(next: Seq, active: Arc<Memtable>) -> Pipeline {
         Pipeline {
             order: Mutex::new(OrderState { next, active }),
-            frontier: Frontier::new(next - 1, PLACES),
+            visible_seq: VisibleSeq::new(next - 1, PLACES),
             places: Mutex::new(PLACES),
             place_free: Condvar::new(),
-            dead_ranges: Arc::default(),
+            deleted_ranges: Arc::default(),
         }
     }
 
     /// Reserves a place; part of `prepare`, which may wait.
-    pub fn reserve(self: &Arc<Self>, patience: &Patience<'_>) -> Result<Place> {
+    pub fn reserve(self: &Arc<Self>, wait_limit: &WaitLimit<'_>) -> Result<CommitPlace> {
         let mut places = self.places.lock();
         let mut waited = Duration::ZERO;
         while *places == 0 {
-            if (patience.interrupted)() {
+            if (wait_limit.interrupted)() {
                 return Err(Error::Interrupted);
             }
-            if waited >= patience.timeout {
+            if waited >= wait_limit.timeout {
                 return Err(Error::BackpressureTimeout);
             }
-            if self.place_free.wait_for(&mut places, Patience::STEP).timed_out() {
-                waited += Patience::STEP;
+            if self.place_free.wait_for(&mut places, WaitLimit::STEP).timed_out() {
+                waited += WaitLimit::STEP;
             }
         }
         *places -= 1;
-        Ok(Place { pipeline: self.clone() })
+        Ok(CommitPlace { pipeline: self.clone() })
     }
 
     /// Gives `batch` the next sequence number and, through `log`, its place in the log. Cannot fail; the
-    /// caller holds a [`Place`] and whatever `log` needs.
-    pub fn order(&self, batch: &Arc<CommitBatch>, log: impl FnOnce(Seq, &Arc<Generation>) -> Ticket) -> Seq {
+    /// caller holds a [`CommitPlace`] and whatever `log` needs.
+    pub fn order(&self, batch: &Arc<CommitBatch>, log: impl FnOnce(Seq, &Arc<Memtable>) -> Ticket) -> Seq {
         let mut state = self.order.lock();
         let seq = state.next;
         state.next += 1;
         let ticket = log(seq, &state.active);
-        let dead_ranges = self.dead_ranges.clone();
-        batch.set_ordered(Ordered { seq, ticket, generation: state.active.clone(), dead_ranges });
-        self.frontier.give_out(seq, batch.clone());
+        let deleted_ranges = self.deleted_ranges.clone();
+        batch.set_ordered(Ordered { seq, ticket, memtable: state.active.clone(), deleted_ranges });
+        self.visible_seq.give_out(seq, batch.clone());
         seq
     }
 
     /// As [`Pipeline::order`] and, in the same step, a rotation: what is ordered before goes into the old
-    /// generation, what is ordered behind into `fresh`; the batch itself has no changes for a memtable.
-    /// `log` gets the sealed generation.
+    /// memtable, what is ordered behind into `fresh`; the batch itself has no changes for a memtable.
+    /// `log` gets the sealed memtable.
     pub fn order_and_rotate(
         &self,
         batch: &Arc<CommitBatch>,
-        fresh: Arc<Generation>,
-        log: impl FnOnce(Seq, &Arc<Generation>) -> Ticket,
+        fresh: Arc<Memtable>,
+        log: impl FnOnce(Seq, &Arc<Memtable>) -> Ticket,
     ) -> Seq {
         let families = batch.runs().map(SealedRuns::families).unwrap_or_default();
         let mut state = self.order.lock();
         let seq = state.next;
         state.next += 1;
         // Its changes go past the memtable.
-        families.into_iter().for_each(|family| self.dead_ranges.put_any(family));
+        families.into_iter().for_each(|family| self.deleted_ranges.put_any(family));
         let sealed = std::mem::replace(&mut state.active, fresh);
         let ticket = log(seq, &sealed);
-        let dead_ranges = self.dead_ranges.clone();
-        batch.set_ordered(Ordered { seq, ticket, generation: sealed, dead_ranges });
-        self.frontier.give_out(seq, batch.clone());
+        let deleted_ranges = self.deleted_ranges.clone();
+        batch.set_ordered(Ordered { seq, ticket, memtable: sealed, deleted_ranges });
+        self.visible_seq.give_out(seq, batch.clone());
         seq
     }
 
     /// Ranges of keys known to be dead.
-    pub(crate) fn dead_ranges(&self) -> &DeadRanges {
-        &self.dead_ranges
+    pub(crate) fn deleted_ranges(&self) -> &DeletedRangeCache {
+        &self.deleted_ranges
     }
 
     /// Every commit at or below it is in a memtable.
-    pub fn frontier(&self) -> Seq {
-        self.frontier.reached()
+    pub fn visible_seq(&self) -> Seq {
+        self.visible_seq.reached()
     }
 
     /// The last sequence number given out.
     pub fn last_ordered(&self) -> Seq {
-        self.frontier.last_ordered()
+        self.visible_seq.last_ordered()
     }
 
-    /// Returns when the frontier has passed `seq`, helping the batches before it.
-    pub fn help_until(&self, seq: Seq, floor: Seq) {
-        self.frontier.help_until(seq, floor);
+    /// Returns when the visible sequence has passed `seq`, helping the batches before it.
+    pub fn help_until(&self, seq: Seq, oldest_snapshot: Seq) {
+        self.visible_seq.help_until(seq, oldest_snapshot);
     }
 
-    /// Puts `fresh` in the place of the active generation. `publish` runs under the order lock with the
+    /// Puts `fresh` in the place of the active memtable. `publish` runs under the order lock with the
     /// sealed one and the last sequence number that belongs to it.
-    pub fn rotate(&self, fresh: Arc<Generation>, publish: impl FnOnce(&Arc<Generation>, Seq)) {
+    pub fn rotate(&self, fresh: Arc<Memtable>, publish: impl FnOnce(&Arc<Memtable>, Seq)) {
         let mut state = self.order.lock();
         let sealed = std::mem::replace(&mut state.active, fresh);
         publish(&sealed, state.next - 1);
@@ -169,8 +169,8 @@ impl Pipeline {
         work(state.next - 1)
     }
 
-    /// The active generation.
-    pub fn active(&self) -> Arc<Generation> {
+    /// The active memtable.
+    pub fn active(&self) -> Arc<Memtable> {
         self.order.lock().active.clone()
     }
 }

@@ -1,9 +1,9 @@
 //! Snapshots: who may still read what. A reader publishes the sequence it reads at in a slot; writers
 //! and background work learn from the slots which versions nobody can see any more.
 //!
-//! The order of stores and loads is `protocols.md` 3.2: a scanner publishes `claim` (the frontier) before
-//! it looks at the slots; a taker writes its slot, then looks at `claim` and tries again when that is
-//! above its sequence. Either the scanner sees the slot, or the taker sees the claim.
+//! The order of stores and loads is `docs/protocols.md` 3.2: a scanner publishes `scan_bound` (the visible
+//! sequence) before it looks at the slots; a taker writes its slot, then looks at `scan_bound` and tries again
+//! when that is above its sequence. Either the scanner sees the slot, or the taker sees the scan bound.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
@@ -28,10 +28,10 @@ const EMPTY: u64 = u64::MAX;
 /// The slots of a store.
 #[derive(Debug)]
 pub struct Snapshots {
-    /// Largest frontier that a scanner has announced.
-    claim: AtomicU64,
+    /// Largest visible sequence that a scanner has announced.
+    scan_bound: AtomicU64,
     /// No live or future snapshot is below it.
-    floor: AtomicU64,
+    oldest_snapshot: AtomicU64,
     slots: Box<[AtomicU64]>,
     /// One above the highest slot ever used: what a scan looks at.
     used: AtomicUsize,
@@ -41,12 +41,12 @@ pub struct Snapshots {
 
 /// A taken slot; give it back with [`Snapshots::release`].
 #[derive(Debug)]
-pub struct Slot {
+pub struct SnapshotSlot {
     index: u32,
     seq: Seq,
 }
 
-impl Slot {
+impl SnapshotSlot {
     /// The sequence that the snapshot reads at.
     pub fn seq(&self) -> Seq {
         self.seq
@@ -57,8 +57,8 @@ impl Snapshots {
     /// Room for `capacity` snapshots at a time (two for each transaction).
     pub fn new(capacity: u32) -> Snapshots {
         Snapshots {
-            claim: AtomicU64::new(0),
-            floor: AtomicU64::new(0),
+            scan_bound: AtomicU64::new(0),
+            oldest_snapshot: AtomicU64::new(0),
             slots: (0..capacity).map(|_| AtomicU64::new(EMPTY)).collect(),
             used: AtomicUsize::new(0),
             free: Mutex::new((0..capacity).rev().collect()),
@@ -66,64 +66,64 @@ impl Snapshots {
         }
     }
 
-    /// Takes a snapshot at what `frontier` returns; `None` when every slot is in use.
-    pub fn take(&self, frontier: impl Fn() -> Seq) -> Option<Slot> {
+    /// Takes a snapshot at what `visible_seq` returns; `None` when every slot is in use.
+    pub fn take(&self, visible_seq: impl Fn() -> Seq) -> Option<SnapshotSlot> {
         let index = self.free.lock().pop()?;
         self.used.fetch_max(index as usize + 1, SeqCst);
         loop {
-            let seq = frontier();
+            let seq = visible_seq();
             self.slots[index as usize].swap(seq, SeqCst);
             in_order();
-            if self.claim.load(SeqCst) <= seq {
-                return Some(Slot { index, seq });
+            if self.scan_bound.load(SeqCst) <= seq {
+                return Some(SnapshotSlot { index, seq });
             }
         }
     }
 
     /// Takes a snapshot at `seq`, which may lie below what scanners were told: only for a store in which
     /// nothing is pruned any more.
-    pub fn take_at(&self, seq: Seq) -> Option<Slot> {
+    pub fn take_at(&self, seq: Seq) -> Option<SnapshotSlot> {
         let index = self.free.lock().pop()?;
         self.used.fetch_max(index as usize + 1, SeqCst);
         self.slots[index as usize].swap(seq, SeqCst);
-        Some(Slot { index, seq })
+        Some(SnapshotSlot { index, seq })
     }
 
     /// Gives a slot back.
-    pub fn release(&self, slot: Slot) {
+    pub fn release(&self, slot: SnapshotSlot) {
         self.slots[slot.index as usize].store(EMPTY, Release);
         self.free.lock().push(slot.index);
     }
 
-    /// The last computed floor: every snapshot, live or future, is at or above it.
-    pub fn floor(&self) -> Seq {
-        self.floor.load(Acquire)
+    /// The last computed oldest snapshot: every snapshot, live or future, is at or above it.
+    pub fn oldest_snapshot(&self) -> Seq {
+        self.oldest_snapshot.load(Acquire)
     }
 
-    /// Recomputes the floor, unless another thread is at it.
-    pub fn refresh_floor(&self, frontier: Seq) -> Seq {
+    /// Recomputes the oldest snapshot, unless another thread is at it.
+    pub fn refresh_oldest_snapshot(&self, visible_seq: Seq) -> Seq {
         if let Some(_one) = self.scanning.try_lock() {
-            self.claim.fetch_max(frontier, SeqCst);
+            self.scan_bound.fetch_max(visible_seq, SeqCst);
             in_order();
-            let claim = self.claim.load(SeqCst);
+            let scan_bound = self.scan_bound.load(SeqCst);
             let oldest = self.live(|_| {});
-            self.floor.fetch_max(oldest.min(claim), SeqCst);
+            self.oldest_snapshot.fetch_max(oldest.min(scan_bound), SeqCst);
         }
-        self.floor()
+        self.oldest_snapshot()
     }
 
     /// Every live snapshot, for flush and compaction.
-    pub fn capture(&self, frontier: Seq) -> LiveSnapshots {
-        self.claim.fetch_max(frontier, SeqCst);
+    pub fn capture(&self, visible_seq: Seq) -> LiveSnapshots {
+        self.scan_bound.fetch_max(visible_seq, SeqCst);
         in_order();
-        // The claim that this caller published: a later, higher one has not been followed by a scan of
+        // The bound that this caller published: a later, higher one has not been followed by a scan of
         // this caller's.
-        let claim = frontier;
+        let scan_bound = visible_seq;
         let mut held = Vec::new();
         self.live(|seq| held.push(seq));
         held.sort_unstable();
         held.dedup();
-        LiveSnapshots { claim, held, ..LiveSnapshots::default() }
+        LiveSnapshots { scan_bound, held, ..LiveSnapshots::default() }
     }
 
     /// Number of live snapshots and the oldest of them.
@@ -151,17 +151,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_floor_follows_the_oldest_snapshot() {
+    fn the_oldest_snapshot_follows_the_slots() {
         let snapshots = Snapshots::new(4);
         let a = snapshots.take(|| 5).expect("free slot");
         let b = snapshots.take(|| 9).expect("free slot");
         assert_eq!((a.seq(), b.seq()), (5, 9));
-        assert_eq!(snapshots.refresh_floor(12), 5);
-        assert_eq!(snapshots.capture(12), LiveSnapshots { claim: 12, held: vec![5, 9], expired_at: 0 });
+        assert_eq!(snapshots.refresh_oldest_snapshot(12), 5);
+        assert_eq!(snapshots.capture(12), LiveSnapshots { scan_bound: 12, held: vec![5, 9], expired_at: 0 });
         snapshots.release(a);
-        assert_eq!(snapshots.refresh_floor(12), 9);
+        assert_eq!(snapshots.refresh_oldest_snapshot(12), 9);
         snapshots.release(b);
-        assert_eq!(snapshots.refresh_floor(12), 12);
+        assert_eq!(snapshots.refresh_oldest_snapshot(12), 12);
         assert_eq!(snapshots.oldest(), (0, None));
     }
 
@@ -182,39 +182,43 @@ mod loom_tests {
 
     use super::*;
 
-    /// A taker and a scanner: whatever floor the scanner announces, a snapshot that lives is not below it.
+    /// A taker and a scanner: whatever oldest snapshot the scanner announces, a snapshot that lives is not below it.
     #[test]
-    fn a_live_snapshot_is_never_below_the_floor() {
+    fn a_live_snapshot_is_never_below_the_oldest_snapshot() {
         loom::model(|| {
             let snapshots = Arc::new(Snapshots::new(1));
-            let frontier = Arc::new(AtomicU64::new(1));
-            let (s, f) = (snapshots.clone(), frontier.clone());
+            let visible_seq = Arc::new(AtomicU64::new(1));
+            let (s, f) = (snapshots.clone(), visible_seq.clone());
             let scanner = thread::spawn(move || {
                 f.store(2, SeqCst);
-                s.refresh_floor(f.load(SeqCst));
+                s.refresh_oldest_snapshot(f.load(SeqCst));
             });
-            let slot = snapshots.take(|| frontier.load(SeqCst)).expect("free slot");
-            let floor = snapshots.floor();
-            assert!(slot.seq() >= floor, "snapshot {} below floor {floor}", slot.seq());
+            let slot = snapshots.take(|| visible_seq.load(SeqCst)).expect("free slot");
+            let oldest_snapshot = snapshots.oldest_snapshot();
+            assert!(
+                slot.seq() >= oldest_snapshot,
+                "snapshot {} below the oldest snapshot {oldest_snapshot}",
+                slot.seq()
+            );
             scanner.join().expect("scanner");
-            assert!(slot.seq() >= snapshots.floor());
+            assert!(slot.seq() >= snapshots.oldest_snapshot());
         });
     }
 
-    /// A taker and a flush: the snapshot is at or above the flush's claim, or the flush knows of it.
+    /// A taker and a flush: the snapshot is at or above the flush's scan bound, or the flush knows of it.
     #[test]
-    fn a_flush_knows_every_snapshot_below_its_claim() {
+    fn a_flush_knows_every_snapshot_below_its_scan_bound() {
         loom::model(|| {
             let snapshots = Arc::new(Snapshots::new(2));
-            let frontier = Arc::new(AtomicU64::new(1));
-            let (s, f) = (snapshots.clone(), frontier.clone());
+            let visible_seq = Arc::new(AtomicU64::new(1));
+            let (s, f) = (snapshots.clone(), visible_seq.clone());
             let flush = thread::spawn(move || {
                 f.store(2, SeqCst);
                 s.capture(f.load(SeqCst))
             });
-            let slot = snapshots.take(|| frontier.load(SeqCst)).expect("free slot");
+            let slot = snapshots.take(|| visible_seq.load(SeqCst)).expect("free slot");
             let live = flush.join().expect("flush");
-            let known = slot.seq() >= live.claim || live.held.contains(&slot.seq());
+            let known = slot.seq() >= live.scan_bound || live.held.contains(&slot.seq());
             assert!(known, "snapshot {} and {live:?}", slot.seq());
         });
     }
@@ -224,17 +228,17 @@ mod loom_tests {
     fn a_slot_taken_again_is_seen_or_new_enough() {
         loom::model(|| {
             let snapshots = Arc::new(Snapshots::new(1));
-            let frontier = Arc::new(AtomicU64::new(1));
+            let visible_seq = Arc::new(AtomicU64::new(1));
             let first = snapshots.take(|| 1).expect("free slot");
-            let (s, f) = (snapshots.clone(), frontier.clone());
+            let (s, f) = (snapshots.clone(), visible_seq.clone());
             let scanner = thread::spawn(move || {
                 f.store(2, SeqCst);
-                s.refresh_floor(2);
+                s.refresh_oldest_snapshot(2);
             });
             snapshots.release(first);
-            let slot = snapshots.take(|| frontier.load(SeqCst)).expect("free slot");
+            let slot = snapshots.take(|| visible_seq.load(SeqCst)).expect("free slot");
             scanner.join().expect("scanner");
-            assert!(slot.seq() >= snapshots.floor());
+            assert!(slot.seq() >= snapshots.oldest_snapshot());
         });
     }
 }

@@ -1,18 +1,18 @@
 //! The private batch of a transaction: its changes in the order they were made and, for each family, in
 //! the order of keys. Reads of the transaction look here first; `prepare` turns it into the immutable
 //! batch that goes to the log and the memtable. Cutting back to a mark undoes a statement
-//! (`protocols.md` 5.1). Of a large transaction the older changes are in runs on disk
+//! (`docs/protocols.md` 5.1). Of a large transaction the older changes are in runs on disk
 //! ([`spill`](crate::txn::spill)), and only the latest here in memory.
 
 use std::cmp::Ordering;
 
 use crate::db::Store;
 use crate::error::Result;
-use crate::iter::RawSource;
-use crate::lock::Owner;
+use crate::iter::VersionIterator;
+use crate::lock::LockOwner;
 use crate::txn::spill::runs::{self, Runs};
 use crate::txn::spill::SealedRuns;
-use crate::types::{Effect, Entry, FamilyId, Kind};
+use crate::types::{CountEffect, Entry, FamilyId, Kind};
 
 /// Changes in one chunk of a family's order; a full chunk is split in two. Bounds the memory moved by an
 /// insertion in the middle to 4 KiB.
@@ -39,13 +39,13 @@ struct Change {
 #[derive(Debug, Default)]
 struct Order {
     family: FamilyId,
-    chunks: Vec<Vec<Place>>,
+    chunks: Vec<Vec<ChangePlace>>,
 }
 
 /// A change in an order. The begin of its key stands beside its id, because a search that follows every id to
 /// its key waits for memory most of its time (two thirds of a large INSERT ... SELECT were that).
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct ChangePlace {
     prefix: u64,
     id: u32,
 }
@@ -88,7 +88,7 @@ pub struct WriteBatch {
     bytes: Vec<u8>,
     changes: Vec<Change>,
     orders: Vec<Order>,
-    spare: Vec<Vec<Place>>,
+    spare: Vec<Vec<ChangePlace>>,
     /// The ordinal of the last change before those in memory.
     base: u64,
     runs: Runs,
@@ -127,7 +127,7 @@ impl WriteBatch {
 
     /// Writes what is in memory to a run, and keeps it: [`WriteBatch::forget_written`] or
     /// [`WriteBatch::take_back_run`] comes next. Errors: I/O, disk full, `Interrupted`; nothing changes then.
-    pub(crate) fn write_run(&mut self, store: &Store, owner: &Owner) -> Result<()> {
+    pub(crate) fn write_run(&mut self, store: &Store, owner: &LockOwner) -> Result<()> {
         let mut runs = std::mem::take(&mut self.runs);
         let added = runs.add(store, owner, &Changes { batch: self });
         self.runs = runs;
@@ -151,24 +151,24 @@ impl WriteBatch {
     }
 
     /// Merges runs that have become many. Errors: as [`WriteBatch::write_run`]; no change is lost then.
-    pub(crate) fn merge_runs(&mut self, store: &Store, owner: &Owner) -> Result<()> {
+    pub(crate) fn merge_runs(&mut self, store: &Store, owner: &LockOwner) -> Result<()> {
         self.runs.merge_alike(store, owner)
     }
 
     /// All changes as durable runs; the batch stays as it is.
-    pub(crate) fn seal(&self, store: &Store, owner: &Owner) -> Result<SealedRuns> {
+    pub(crate) fn seal(&self, store: &Store, owner: &LockOwner) -> Result<SealedRuns> {
         SealedRuns::seal(store, owner, &self.runs, &Changes { batch: self })
     }
 
     /// Adds a change; a later change of a key hides the earlier one. A put is of a new key, a deletion of one that
     /// exists.
     pub fn push(&mut self, family: FamilyId, key: &[u8], kind: Kind, value: &[u8]) {
-        self.push_as(family, key, kind, value, Effect::Counts);
+        self.push_as(family, key, kind, value, CountEffect::Counts);
     }
 
     /// Adds a change with this effect. Of several changes of a key the first says whether it existed before, and
     /// the last whether it does now.
-    pub fn push_as(&mut self, family: FamilyId, key: &[u8], kind: Kind, value: &[u8], effect: Effect) {
+    pub fn push_as(&mut self, family: FamilyId, key: &[u8], kind: Kind, value: &[u8], effect: CountEffect) {
         self.push_parts(family, key, kind, &[], value, effect);
     }
 
@@ -180,7 +180,7 @@ impl WriteBatch {
         kind: Kind,
         expiry: u64,
         value: &[u8],
-        effect: Effect,
+        effect: CountEffect,
     ) {
         self.push_parts(family, key, kind, &expiry.to_le_bytes(), value, effect);
     }
@@ -192,7 +192,7 @@ impl WriteBatch {
         kind: Kind,
         expiry: &[u8],
         value: &[u8],
-        effect: Effect,
+        effect: CountEffect,
     ) {
         let id = self.changes.len() as u32;
         let start = self.bytes.len();
@@ -208,7 +208,7 @@ impl WriteBatch {
                 if chunks.is_empty() {
                     chunks.push(self.spare.pop().unwrap_or_default());
                 }
-                chunks[chunk].insert(at, Place { prefix: prefix_of(key), id });
+                chunks[chunk].insert(at, ChangePlace { prefix: prefix_of(key), id });
                 if chunks[chunk].len() > CHUNK {
                     // A batch in key order leaves full chunks behind; any other splits in the middle.
                     let cut = if at == CHUNK { CHUNK } else { CHUNK / 2 };
@@ -221,7 +221,7 @@ impl WriteBatch {
         };
         let was_live = match self.changes.get(replaced as usize) {
             Some(replaced) => replaced.was_live,
-            None => kind.is_tombstone() == (effect != Effect::Neutral),
+            None => kind.is_tombstone() == (effect != CountEffect::Unchanged),
         };
         self.changes.push(Change {
             family,
@@ -316,6 +316,17 @@ impl WriteBatch {
         place.ok().map(|at| self.entry(self.orders[order].chunks[chunk][at].id))
     }
 
+    /// The point behind the first change of a key that is in memory.
+    pub(crate) fn first_change(&self, family: FamilyId, key: &[u8]) -> Option<Mark> {
+        let order = self.orders.iter().position(|order| order.family == family)?;
+        let (chunk, place) = self.search(order, key);
+        let mut id = self.orders[order].chunks[chunk][place.ok()?].id;
+        while let Some(change) = self.changes.get(id as usize).filter(|change| change.replaced != NONE) {
+            id = change.replaced;
+        }
+        Some(Mark { ordinal: self.base + u64::from(id) + 1 })
+    }
+
     /// The first key changed in memory at or after `key` (`after`: strictly after).
     pub fn first_from(&self, family: FamilyId, key: &[u8], after: bool) -> Option<OwnEntry<'_>> {
         let order = self.orders.iter().position(|order| order.family == family)?;
@@ -397,8 +408,9 @@ impl WriteBatch {
     fn search(&self, order: usize, key: &[u8]) -> (usize, Result<usize, usize>) {
         let chunks = &self.orders[order].chunks;
         let prefix = prefix_of(key);
-        let compare = |place: &Place| place.prefix.cmp(&prefix).then_with(|| self.key(place.id).cmp(key));
-        let above = |chunk: &Vec<Place>| chunk.first().is_none_or(|first| compare(first).is_gt());
+        let compare =
+            |place: &ChangePlace| place.prefix.cmp(&prefix).then_with(|| self.key(place.id).cmp(key));
+        let above = |chunk: &Vec<ChangePlace>| chunk.first().is_none_or(|first| compare(first).is_gt());
         // Batches are mostly made in key order: look at the end first.
         let chunk = match chunks.last() {
             Some(last) if !above(last) => chunks.len() - 1,
@@ -444,14 +456,14 @@ impl<'a> Changes<'a> {
     }
 
     /// The changes of a family by key, the latest of a key first; stamps stand for sequence numbers.
-    pub(crate) fn source(&self, family: FamilyId) -> ChangesSource<'a> {
+    pub(crate) fn iter(&self, family: FamilyId) -> WriteBatchIterator<'a> {
         let order = self.batch.orders.iter().find(|order| order.family == family);
-        ChangesSource { batch: self.batch, order, chunk: 0, at: 0, id: NONE }
+        WriteBatchIterator { batch: self.batch, order, chunk: 0, at: 0, id: NONE }
     }
 }
 
-/// See [`Changes::source`].
-pub(crate) struct ChangesSource<'a> {
+/// See [`Changes::iter`].
+pub(crate) struct WriteBatchIterator<'a> {
     batch: &'a WriteBatch,
     order: Option<&'a Order>,
     chunk: usize,
@@ -460,7 +472,7 @@ pub(crate) struct ChangesSource<'a> {
     id: u32,
 }
 
-impl ChangesSource<'_> {
+impl WriteBatchIterator<'_> {
     fn enter(&mut self) {
         let chunks = self.order.map_or(&[][..], |order| &order.chunks);
         while chunks.get(self.chunk).is_some_and(|chunk| self.at >= chunk.len()) {
@@ -470,7 +482,7 @@ impl ChangesSource<'_> {
     }
 }
 
-impl RawSource for ChangesSource<'_> {
+impl VersionIterator for WriteBatchIterator<'_> {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         (self.chunk, self.at) = (0, 0);
         self.enter();

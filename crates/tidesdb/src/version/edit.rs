@@ -2,13 +2,13 @@
 //! (`docs/format/manifest.md`). Plain data; `manifest.rs` frames and checksums it, `mod.rs` applies it.
 
 use crate::format::coding::{get_varint, put_bytes, put_varint, unzigzag, zigzag};
-use crate::table::{Expiries, SegmentMeta};
-use crate::types::{FamilyId, FileNo, GenerationId, Lsn, Seq, Tally, MAX_KEY_LEN, MAX_SEQ};
+use crate::table::{Expiries, SsTableMeta};
+use crate::types::{FamilyId, FileNo, Lsn, MemtableId, RowCount, Seq, MAX_KEY_LEN, MAX_SEQ};
 
 /// Deepest level that the format allows.
 pub const MAX_LEVEL: u8 = 63;
 
-/// A joint of the write-ahead log between two lives of a store (`protocols.md` 1.3 c).
+/// A joint of the write-ahead log between two epochs of a store (`docs/protocols.md` 1.3 c).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// Where the log of `epoch` ends.
@@ -30,21 +30,21 @@ pub struct NewFile {
     pub len: u64,
 }
 
-/// A segment that an edit adds to a family's level.
+/// A table that an edit adds to a family's level.
 #[derive(Clone, Debug)]
-pub struct NewSegment {
+pub struct NewTable {
     /// The file that holds it.
     pub file: FileNo,
     /// The level; 0 is the newest.
     pub level: u8,
     /// Orders the runs of level 0, newest highest; 0 in deeper levels.
-    pub generation: GenerationId,
+    pub generation: MemtableId,
     /// Family, place in the file, fences and counts.
-    pub meta: SegmentMeta,
+    pub meta: SsTableMeta,
 }
 
 /// A change of a store's state. Fields that are `None` or empty change nothing. The order of application is:
-/// dropped families, removed segments, new files, new segments, deleted files.
+/// dropped families, removed tables, new files, new tables, deleted files.
 #[derive(Clone, Debug, Default)]
 pub struct Edit {
     /// Number of openings for writing.
@@ -62,15 +62,15 @@ pub struct Edit {
     /// The newest commit that is in a table; never goes back.
     pub last_seq: Option<Seq>,
     /// The newest generation whose tables are all named; never goes back.
-    pub last_generation: Option<GenerationId>,
+    pub last_generation: Option<MemtableId>,
     /// Files added.
     pub new_files: Vec<NewFile>,
-    /// Files without live segments. [`super::VersionSet::apply`] fills it in; jobs leave it empty.
+    /// Files without live tables. [`super::VersionSet::apply`] fills it in; jobs leave it empty.
     pub deleted_files: Vec<FileNo>,
-    /// Segments added.
-    pub new_segments: Vec<NewSegment>,
-    /// Segments removed, by family and file.
-    pub removed_segments: Vec<(FamilyId, FileNo)>,
+    /// Tables added.
+    pub new_tables: Vec<NewTable>,
+    /// Tables removed, by family and file.
+    pub removed_tables: Vec<(FamilyId, FileNo)>,
     /// Families of which everything is removed.
     pub dropped_families: Vec<FamilyId>,
     /// Compaction cursors: family, level, key; an empty key forgets the cursor.
@@ -83,8 +83,8 @@ pub struct Edit {
     /// Options to remember, by name; an empty value forgets one.
     pub options: Vec<(String, String)>,
     /// What is added to the counts of families' rows; of one family several parts add up.
-    pub tallies: Vec<(FamilyId, Tally)>,
-    /// Rows of families from this number on are counted since their birth; never goes up.
+    pub row_counts: Vec<(FamilyId, RowCount)>,
+    /// Rows of families from this number on are counted since they were created; never goes up.
     pub counted_from: Option<FamilyId>,
 }
 
@@ -99,17 +99,17 @@ mod tag {
     pub const LAST_GENERATION: u64 = 8;
     pub const NEW_FILE: u64 = 9;
     pub const DELETED_FILE: u64 = 10;
-    pub const NEW_SEGMENT: u64 = 11;
-    pub const REMOVED_SEGMENT: u64 = 12;
+    pub const NEW_TABLE: u64 = 11;
+    pub const REMOVED_TABLE: u64 = 12;
     pub const DROPPED_FAMILY: u64 = 13;
     pub const CURSOR: u64 = 14;
-    pub const COMMITTED_SEGMENT: u64 = 15;
+    pub const COMMITTED_TABLE: u64 = 15;
     pub const TRANSACTION_CEILING: u64 = 16;
     pub const OPTION: u64 = 17;
-    pub const TALLY: u64 = 18;
+    pub const ROW_COUNT: u64 = 18;
     pub const COUNTED_FROM: u64 = 19;
     pub const EXPIRY_CLOCK: u64 = 20;
-    pub const SEGMENT_EXPIRY: u64 = 21;
+    pub const TABLE_EXPIRY: u64 = 21;
 }
 
 impl Edit {
@@ -161,16 +161,16 @@ impl Edit {
         for &family in &self.dropped_families {
             field(tag::DROPPED_FAMILY, &numbers(&[family.into()]));
         }
-        for &(family, file) in &self.removed_segments {
-            field(tag::REMOVED_SEGMENT, &numbers(&[file, family.into()]));
+        for &(family, file) in &self.removed_tables {
+            field(tag::REMOVED_TABLE, &numbers(&[file, family.into()]));
         }
         for file in &self.new_files {
             field(tag::NEW_FILE, &numbers(&[file.number, file.len]));
         }
-        for new in &self.new_segments {
+        for new in &self.new_tables {
             match new.meta.commit_seq {
-                0 => field(tag::NEW_SEGMENT, &|body| new.encode(body)),
-                seq => field(tag::COMMITTED_SEGMENT, &|body| {
+                0 => field(tag::NEW_TABLE, &|body| new.encode(body)),
+                seq => field(tag::COMMITTED_TABLE, &|body| {
                     new.encode(body);
                     put_varint(body, seq);
                 }),
@@ -178,7 +178,7 @@ impl Edit {
             if let Some(expiry) = new.meta.expiry {
                 let family = u64::from(new.meta.family);
                 let body = [new.file, family, expiry.oldest, expiry.newest, expiry.entries];
-                field(tag::SEGMENT_EXPIRY, &numbers(&body));
+                field(tag::TABLE_EXPIRY, &numbers(&body));
             }
         }
         for &file in &self.deleted_files {
@@ -191,8 +191,11 @@ impl Edit {
                 body.extend_from_slice(key);
             });
         }
-        for &(family, tally) in &self.tallies {
-            field(tag::TALLY, &numbers(&[family.into(), zigzag(tally.rows), zigzag(tally.doubt)]));
+        for &(family, row_count) in &self.row_counts {
+            field(
+                tag::ROW_COUNT,
+                &numbers(&[family.into(), zigzag(row_count.rows), zigzag(row_count.uncounted)]),
+            );
         }
         for (name, value) in &self.options {
             field(tag::OPTION, &|body| {
@@ -240,44 +243,45 @@ impl Edit {
                 self.new_files.push(NewFile { number: body.varint()?, len: body.varint()? });
             }
             tag::DELETED_FILE => self.deleted_files.push(body.varint()?),
-            tag::NEW_SEGMENT => self.new_segments.push(NewSegment::decode(body)?),
-            tag::REMOVED_SEGMENT => {
+            tag::NEW_TABLE => self.new_tables.push(NewTable::decode(body)?),
+            tag::REMOVED_TABLE => {
                 let file = body.varint()?;
-                self.removed_segments.push((body.u32("family")?, file));
+                self.removed_tables.push((body.u32("family")?, file));
             }
             tag::DROPPED_FAMILY => self.dropped_families.push(body.u32("family")?),
             tag::CURSOR => {
                 self.cursors.push((body.u32("family")?, body.level()?, body.take_rest().to_vec()));
             }
-            tag::COMMITTED_SEGMENT => {
-                let mut new = NewSegment::decode(body)?;
+            tag::COMMITTED_TABLE => {
+                let mut new = NewTable::decode(body)?;
                 let seq = body.seq()?;
                 if seq == 0 || new.meta.entries != new.meta.keys {
-                    return Err(body.error("a segment with one sequence number has it, and each key once"));
+                    return Err(body.error("a table with one sequence number has it, and each key once"));
                 }
                 new.meta = new.meta.committed_at(seq);
-                self.new_segments.push(new);
+                self.new_tables.push(new);
             }
             tag::TRANSACTION_CEILING => self.transaction_ceiling = Some(body.varint()?),
-            tag::TALLY => {
+            tag::ROW_COUNT => {
                 let family = body.u32("family")?;
-                let tally = Tally { rows: unzigzag(body.varint()?), doubt: unzigzag(body.varint()?) };
-                self.tallies.push((family, tally));
+                let row_count =
+                    RowCount { rows: unzigzag(body.varint()?), uncounted: unzigzag(body.varint()?) };
+                self.row_counts.push((family, row_count));
             }
             tag::COUNTED_FROM => self.counted_from = Some(body.u32("family")?),
             tag::EXPIRY_CLOCK => self.expiry_clock = Some(body.varint()?),
-            tag::SEGMENT_EXPIRY => {
+            tag::TABLE_EXPIRY => {
                 let (file, family) = (body.varint()?, body.u32("family")?);
                 let expiry =
                     Expiries { oldest: body.varint()?, newest: body.varint()?, entries: body.varint()? };
                 if expiry.oldest > expiry.newest {
                     return Err(body.error("the first expiry is behind the last"));
                 }
-                match self.new_segments.last_mut() {
+                match self.new_tables.last_mut() {
                     Some(new) if new.file == file && new.meta.family == family => {
                         new.meta.expiry = Some(expiry);
                     }
-                    _ => return Err(body.error("it does not follow its segment")),
+                    _ => return Err(body.error("it does not follow its table")),
                 }
             }
             tag::OPTION => {
@@ -292,7 +296,7 @@ impl Edit {
     }
 }
 
-impl NewSegment {
+impl NewTable {
     /// Appends everything but `commit_seq`.
     fn encode(&self, out: &mut Vec<u8>) {
         let m = &self.meta;
@@ -316,12 +320,12 @@ impl NewSegment {
         put_bytes(out, &m.max_key);
     }
 
-    fn decode(body: &mut Input<'_>) -> Result<NewSegment, DecodeError> {
+    fn decode(body: &mut Input<'_>) -> Result<NewTable, DecodeError> {
         let file = body.varint()?;
         let family = body.u32("family")?;
         let level = body.level()?;
         let generation = body.varint()?;
-        let meta = SegmentMeta {
+        let meta = SsTableMeta {
             family,
             offset: body.varint()?,
             len: body.varint()?,
@@ -340,9 +344,9 @@ impl NewSegment {
             return Err(body.error("the least key or sequence number is above the greatest"));
         }
         if meta.offset.checked_add(meta.len).is_none() {
-            return Err(body.error("the segment ends behind every file"));
+            return Err(body.error("the table ends behind every file"));
         }
-        Ok(NewSegment { file, level, generation, meta })
+        Ok(NewTable { file, level, generation, meta })
     }
 
     /// As one length-prefixed piece of a list of another room (the runs of a spilled transaction).
@@ -352,13 +356,13 @@ impl NewSegment {
         put_bytes(out, &body);
     }
 
-    /// What [`NewSegment::put`] wrote, without its length.
-    pub(crate) fn take(body: &[u8]) -> Result<NewSegment, DecodeError> {
+    /// What [`NewTable::put`] wrote, without its length.
+    pub(crate) fn take(body: &[u8]) -> Result<NewTable, DecodeError> {
         let mut input = Input { rest: body, total: body.len() };
-        let new = NewSegment::decode(&mut input)?;
+        let new = NewTable::decode(&mut input)?;
         match input.rest.is_empty() {
             true => Ok(new),
-            false => Err(input.error("bytes follow a segment")),
+            false => Err(input.error("bytes follow a table")),
         }
     }
 }
@@ -416,7 +420,7 @@ impl<'a> Input<'a> {
     }
 
     fn lsn(&mut self) -> Result<Lsn, DecodeError> {
-        Ok(Lsn::new(self.u32("segment")?, self.u32("offset")?))
+        Ok(Lsn::new(self.u32("table")?, self.u32("offset")?))
     }
 
     fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
@@ -451,7 +455,7 @@ mod tests {
     use super::*;
 
     fn full_edit() -> Edit {
-        let meta = SegmentMeta {
+        let meta = SsTableMeta {
             family: 7,
             offset: 8192,
             len: 77_000,
@@ -477,16 +481,16 @@ mod tests {
             last_generation: Some(12),
             new_files: vec![NewFile { number: 299, len: 1 << 40 }],
             deleted_files: vec![12],
-            new_segments: vec![NewSegment { file: 299, level: 0, generation: 12, meta }],
-            removed_segments: vec![(7, 12), (8, 12)],
+            new_tables: vec![NewTable { file: 299, level: 0, generation: 12, meta }],
+            removed_tables: vec![(7, 12), (8, 12)],
             dropped_families: vec![u32::MAX],
             cursors: vec![(7, 3, b"mmm".to_vec()), (8, 1, Vec::new())],
             transaction_ceiling: Some(u64::MAX),
             expiry_clock: Some(1_760_000_000),
             options: vec![("comparator".into(), "bytes".into()), ("gone".into(), String::new())],
-            tallies: vec![
-                (7, Tally { rows: -3, doubt: 1 }),
-                (u32::MAX, Tally { rows: i64::MAX, doubt: i64::MIN }),
+            row_counts: vec![
+                (7, RowCount { rows: -3, uncounted: 1 }),
+                (u32::MAX, RowCount { rows: i64::MAX, uncounted: i64::MIN }),
             ],
             counted_from: Some(5),
         }
@@ -505,16 +509,16 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_with_one_sequence_number_survives_coding() {
+    fn a_table_with_one_sequence_number_survives_coding() {
         let mut edit = full_edit();
-        let new = &mut edit.new_segments[0];
+        let new = &mut edit.new_tables[0];
         new.meta.keys = new.meta.entries;
         new.meta = new.meta.committed_at(77);
         let mut payload = Vec::new();
         edit.encode(&mut payload);
         let back = Edit::decode(&payload).unwrap();
-        assert_eq!(back.new_segments[0].meta, edit.new_segments[0].meta);
-        edit.new_segments[0].meta.keys -= 1;
+        assert_eq!(back.new_tables[0].meta, edit.new_tables[0].meta);
+        edit.new_tables[0].meta.keys -= 1;
         payload.clear();
         edit.encode(&mut payload);
         assert!(Edit::decode(&payload).unwrap_err().what.contains("each key once"));

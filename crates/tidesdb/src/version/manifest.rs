@@ -5,7 +5,7 @@
 //!
 //! A manifest's blocks are reserved ahead of its edits, and the last [`RESERVE`] bytes of them serve
 //! urgent edits only, so that a store on a full disk opens and a family can be dropped
-//! (`protocols.md` 7.3).
+//! (`docs/protocols.md` 7.3).
 //!
 //! Stands between the I/O trait and [`super::VersionSet`], which decides what to write.
 

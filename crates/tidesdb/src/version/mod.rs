@@ -1,21 +1,23 @@
-//! Which segments a store consists of: immutable [`Version`]s for readers, [`VersionSet`] that makes the next
-//! one from an [`Edit`] and keeps the manifest, and [`LevelSource`] that reads a level as one run.
+//! Which tables a store consists of: immutable [`Version`]s for readers, [`VersionSet`] that makes the next
+//! one from an [`Edit`] and keeps the manifest, and [`LevelIterator`] that reads a level as one run.
 //!
-//! Guarantees: a version never changes; a file that a version (or a run cloned from one) names is not
+//! Guarantees: a version never changes; a file that a version (or a table handle cloned from one) names is not
 //! unlinked before that version is dropped; taking a version takes no lock. Stands between flush and
 //! compaction, which make edits, and reads, which hold versions.
 
 mod edit;
-mod level_source;
+mod level_iterator;
 pub mod manifest;
-mod run_source;
+pub mod reservations;
+pub(crate) mod restoring;
+mod row_counts;
 mod set;
-mod tallies;
+mod table_handle_iterator;
 
-pub use edit::{Cut, Edit, NewFile, NewSegment, MAX_LEVEL};
-pub use level_source::{LevelSource, RawLevelSource};
-pub use run_source::RunSource;
+pub use edit::{Cut, Edit, NewFile, NewTable, MAX_LEVEL};
+pub use level_iterator::{LevelIterator, LevelVersionIterator};
 pub use set::{DeletionPause, FileUse, OpenFor, StoreState, VersionSet};
+pub use table_handle_iterator::TableHandleIterator;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -23,17 +25,17 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use crate::table::{Segment, SegmentMeta};
-use crate::types::{FamilyId, FileNo, GenerationId, Tally};
+use crate::table::{SsTable, SsTableMeta};
+use crate::types::{FamilyId, FileNo, MemtableId, RowCount};
 
+use row_counts::RowCounts;
 use set::ObsoleteFiles;
-use tallies::Tallies;
 
 /// Families are spread over so many shards by their number, so that an edit copies this many pointers and
 /// the entries of the shards that it touches (40 each at 10,000 families).
 const SHARDS: usize = 256;
 
-/// A file that segments of a version stand in. When it is obsolete and the last run in it is dropped, its
+/// A file that tables of a version stand in. When it is obsolete and the last handle to a table in it is dropped, its
 /// number is queued for [`VersionSet::delete_obsolete`].
 pub struct LiveFile {
     number: FileNo,
@@ -85,26 +87,26 @@ impl Drop for LiveFile {
     }
 }
 
-/// A live segment: the table, the file that it holds alive, and its place among the runs of level 0.
+/// A handle of a live table: the table, the file that it holds alive, and its place in level 0.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct TableHandle {
     /// The table.
-    pub segment: Arc<Segment>,
+    pub table: Arc<SsTable>,
     /// The file that it stands in.
     pub file: Arc<LiveFile>,
-    /// Newest memtable generation in it, for level 0; 0 below.
-    pub generation: GenerationId,
+    /// Newest memtable in it, for level 0; 0 below.
+    pub generation: MemtableId,
 }
 
-impl Deref for Run {
-    type Target = Arc<Segment>;
+impl Deref for TableHandle {
+    type Target = Arc<SsTable>;
 
-    fn deref(&self) -> &Arc<Segment> {
-        &self.segment
+    fn deref(&self) -> &Arc<SsTable> {
+        &self.table
     }
 }
 
-impl fmt::Display for Run {
+impl fmt::Display for TableHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let meta = self.meta();
         write!(f, "#{}", self.file.number)?;
@@ -120,7 +122,7 @@ impl fmt::Display for Run {
     }
 }
 
-/// What segments hold together.
+/// What tables hold together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Bytes on disk.
@@ -129,7 +131,7 @@ pub struct Totals {
     pub entries: u64,
     /// Tombstones among them.
     pub tombstones: u64,
-    /// Keys; one that stands in several segments counts in each.
+    /// Keys; one that stands in several tables counts in each.
     pub keys: u64,
     /// Bytes of keys and values as they came in.
     pub raw_bytes: u64,
@@ -145,17 +147,17 @@ impl Totals {
         self.raw_bytes += other.raw_bytes;
     }
 
-    /// Of one segment.
-    pub fn of(meta: &SegmentMeta) -> Totals {
-        let &SegmentMeta { len, entries, tombstones, keys, raw_bytes, .. } = meta;
+    /// Of one table.
+    pub fn of(meta: &SsTableMeta) -> Totals {
+        let &SsTableMeta { len, entries, tombstones, keys, raw_bytes, .. } = meta;
         Totals { bytes: len, entries, tombstones, keys, raw_bytes }
     }
 }
 
-/// The segments of one level below 0: ascending, key ranges apart.
+/// The tables of one level below 0: ascending, key ranges apart.
 #[derive(Debug, Default)]
 pub struct Level {
-    runs: Vec<Run>,
+    tables: Vec<TableHandle>,
     /// Counted once, because every statement asks.
     totals: Totals,
     /// What all greatest keys begin with; `heads` are the 8 bytes behind it, big-endian, zero-filled.
@@ -164,70 +166,70 @@ pub struct Level {
 }
 
 impl Level {
-    fn new(mut runs: Vec<Run>) -> Result<Level, String> {
-        runs.sort_by(|a, b| a.meta().min_key.cmp(&b.meta().min_key));
-        for pair in runs.windows(2) {
+    fn new(mut tables: Vec<TableHandle>) -> Result<Level, String> {
+        tables.sort_by(|a, b| a.meta().min_key.cmp(&b.meta().min_key));
+        for pair in tables.windows(2) {
             if pair[0].meta().max_key >= pair[1].meta().min_key {
                 return Err(format!("{} overlaps {}", pair[0], pair[1]));
             }
         }
-        let prefix = match (runs.first(), runs.last()) {
+        let prefix = match (tables.first(), tables.last()) {
             (Some(first), Some(last)) => {
                 let (a, b) = (&first.meta().max_key, &last.meta().max_key);
                 a[..a.iter().zip(b).take_while(|(x, y)| x == y).count()].to_vec()
             }
             _ => Vec::new(),
         };
-        let heads = runs.iter().map(|run| head(&run.meta().max_key[prefix.len()..])).collect();
+        let heads = tables.iter().map(|table| head(&table.meta().max_key[prefix.len()..])).collect();
         let mut totals = Totals::default();
-        runs.iter().for_each(|run| totals.add(&Totals::of(run.meta())));
-        Ok(Level { runs, totals, prefix, heads })
+        tables.iter().for_each(|table| totals.add(&Totals::of(table.meta())));
+        Ok(Level { tables, totals, prefix, heads })
     }
 
-    /// The segments, ascending by key.
-    pub fn runs(&self) -> &[Run] {
-        &self.runs
+    /// The tables, ascending by key.
+    pub fn tables(&self) -> &[TableHandle] {
+        &self.tables
     }
 
-    /// Bytes of the segments on disk.
+    /// Bytes of the tables on disk.
     pub fn bytes(&self) -> u64 {
         self.totals.bytes
     }
 
-    /// What the segments hold together.
+    /// What the tables hold together.
     pub fn totals(&self) -> &Totals {
         &self.totals
     }
 
-    /// Index of the first segment whose greatest key is at or after `key`; the number of segments if none is.
+    /// Index of the first table whose greatest key is at or after `key`; the number of tables if none is.
     pub fn first_reaching(&self, key: &[u8]) -> usize {
         let shared = key.len().min(self.prefix.len());
         match key[..shared].cmp(&self.prefix[..shared]) {
             std::cmp::Ordering::Less => return 0,
-            std::cmp::Ordering::Greater => return self.runs.len(),
+            std::cmp::Ordering::Greater => return self.tables.len(),
             std::cmp::Ordering::Equal if key.len() < self.prefix.len() => return 0,
             std::cmp::Ordering::Equal => {}
         }
         let wanted = head(&key[shared..]);
         let mut at = self.heads.partition_point(|&head| head < wanted);
-        while self.heads.get(at) == Some(&wanted) && self.runs[at].meta().max_key.as_slice() < key {
+        while self.heads.get(at) == Some(&wanted) && self.tables[at].meta().max_key.as_slice() < key {
             at += 1;
         }
         at
     }
 
-    /// The one segment that may hold `key`.
+    /// The one table that may hold `key`.
     #[inline]
-    pub fn find(&self, key: &[u8]) -> Option<&Run> {
-        let run = self.runs.get(self.first_reaching(key))?;
-        (run.meta().min_key.as_slice() <= key).then_some(run)
+    pub fn find(&self, key: &[u8]) -> Option<&TableHandle> {
+        let table = self.tables.get(self.first_reaching(key))?;
+        (table.meta().min_key.as_slice() <= key).then_some(table)
     }
 
-    /// The segments that hold keys from `min` to `max`, both included.
-    pub fn overlapping(&self, min: &[u8], max: &[u8]) -> &[Run] {
+    /// The tables that hold keys from `min` to `max`, both included.
+    pub fn overlapping(&self, min: &[u8], max: &[u8]) -> &[TableHandle] {
         let from = self.first_reaching(min);
-        let len = self.runs[from..].partition_point(|run| run.meta().min_key.as_slice() <= max);
-        &self.runs[from..from + len]
+        let len = self.tables[from..].partition_point(|table| table.meta().min_key.as_slice() <= max);
+        &self.tables[from..from + len]
     }
 }
 
@@ -239,11 +241,11 @@ fn head(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(head)
 }
 
-/// The segments of one family. Read order: `l0` from the first on, then `levels` from the first on.
+/// The tables of one family. Read order: `l0` from the first on, then `levels` from the first on.
 #[derive(Clone, Debug, Default)]
 pub struct FamilyLevels {
-    /// Level 0: runs that may overlap, the newest generation first.
-    pub l0: Vec<Run>,
+    /// Level 0: tables that may overlap, the newest generation first.
+    pub l0: Vec<TableHandle>,
     /// Levels 1 and below: `levels[i]` is level i + 1; the last one is not empty.
     pub levels: Vec<Arc<Level>>,
     /// Where the next compaction of a level begins: behind this key. By level, ascending.
@@ -251,25 +253,28 @@ pub struct FamilyLevels {
 }
 
 impl FamilyLevels {
-    /// Whether the family has no segment.
+    /// Whether the family has no table.
     pub fn is_empty(&self) -> bool {
         self.l0.is_empty() && self.levels.is_empty()
     }
 
-    /// A level below 0, if it has segments.
+    /// A level below 0, if it has tables.
     pub fn level(&self, level: u8) -> Option<&Arc<Level>> {
-        self.levels.get((level as usize).checked_sub(1)?).filter(|level| !level.runs.is_empty())
+        self.levels.get((level as usize).checked_sub(1)?).filter(|level| !level.tables.is_empty())
     }
 
-    /// Every segment with its level.
-    pub fn runs(&self) -> impl Iterator<Item = (u8, &Run)> {
+    /// Every table with its level.
+    pub fn tables(&self) -> impl Iterator<Item = (u8, &TableHandle)> {
         let deeper = self.levels.iter().zip(1u8..);
-        self.l0.iter().map(|run| (0, run)).chain(deeper.flat_map(|(l, n)| l.runs.iter().map(move |r| (n, r))))
+        self.l0
+            .iter()
+            .map(|table| (0, table))
+            .chain(deeper.flat_map(|(l, n)| l.tables.iter().map(move |r| (n, r))))
     }
 
-    /// Bytes of the segments on disk.
+    /// Bytes of the tables on disk.
     pub fn bytes(&self) -> u64 {
-        self.l0.iter().map(|run| run.meta().len).sum::<u64>()
+        self.l0.iter().map(|table| table.meta().len).sum::<u64>()
             + self.levels.iter().map(|level| level.bytes()).sum::<u64>()
     }
 
@@ -283,36 +288,40 @@ impl FamilyLevels {
         let mut next = if change.dropped { FamilyLevels::default() } else { self.clone() };
         let mut removed: HashSet<FileNo> = change.removed.iter().copied().collect();
         if removed.len() != change.removed.len() {
-            return Err("a segment is removed twice".into());
+            return Err("a table is removed twice".into());
         }
-        next.l0.retain(|run| !removed.remove(&run.file.number));
+        next.l0.retain(|table| !removed.remove(&table.file.number));
         for level in &mut next.levels {
             if removed.is_empty() {
                 break;
             }
-            if level.runs.iter().any(|run| removed.contains(&run.file.number)) {
-                let left =
-                    level.runs.iter().filter(|run| !removed.remove(&run.file.number)).cloned().collect();
+            if level.tables.iter().any(|table| removed.contains(&table.file.number)) {
+                let left = level
+                    .tables
+                    .iter()
+                    .filter(|table| !removed.remove(&table.file.number))
+                    .cloned()
+                    .collect();
                 *level = Arc::new(Level::new(left)?);
             }
         }
         if let Some(file) = removed.iter().next() {
-            return Err(format!("the removed segment in file {file} is not there"));
+            return Err(format!("the removed table in file {file} is not there"));
         }
         let mut added = HashSet::new();
-        let twice = change.added.iter().find(|(_, run)| !added.insert(run.file.number));
-        let known = next.runs().find(|(_, run)| added.contains(&run.file.number));
-        if let Some(run) = twice.map(|(_, run)| run).or(known.map(|(_, run)| run)) {
-            return Err(format!("two segments in file {}", run.file.number));
+        let twice = change.added.iter().find(|(_, table)| !added.insert(table.file.number));
+        let known = next.tables().find(|(_, table)| added.contains(&table.file.number));
+        if let Some(table) = twice.map(|(_, table)| table).or(known.map(|(_, table)| table)) {
+            return Err(format!("two tables in file {}", table.file.number));
         }
-        let mut by_level: BTreeMap<u8, Vec<Run>> = BTreeMap::new();
-        for (level, run) in change.added {
-            by_level.entry(level).or_default().push(run);
+        let mut by_level: BTreeMap<u8, Vec<TableHandle>> = BTreeMap::new();
+        for (level, table) in change.added {
+            by_level.entry(level).or_default().push(table);
         }
-        for (level, runs) in by_level {
+        for (level, tables) in by_level {
             let Some(index) = (level as usize).checked_sub(1) else {
-                next.l0.extend(runs);
-                next.l0.sort_by_key(|run| std::cmp::Reverse(run.generation));
+                next.l0.extend(tables);
+                next.l0.sort_by_key(|table| std::cmp::Reverse(table.generation));
                 if let Some(pair) = next.l0.windows(2).find(|pair| pair[0].generation == pair[1].generation) {
                     return Err(format!("level 0 would have generation {} twice", pair[0].generation));
                 }
@@ -321,11 +330,11 @@ impl FamilyLevels {
             if next.levels.len() <= index {
                 next.levels.resize_with(index + 1, Default::default);
             }
-            let mut all = next.levels[index].runs.clone();
-            all.extend(runs);
+            let mut all = next.levels[index].tables.clone();
+            all.extend(tables);
             next.levels[index] = Arc::new(Level::new(all).map_err(|e| format!("in level {level} {e}"))?);
         }
-        while next.levels.last().is_some_and(|level| level.runs.is_empty()) {
+        while next.levels.last().is_some_and(|level| level.tables.is_empty()) {
             next.levels.pop();
         }
         for (level, key) in change.cursors {
@@ -341,13 +350,13 @@ impl FamilyLevels {
 
 impl fmt::Display for FamilyLevels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for run in &self.l0 {
-            writeln!(f, "L0 {run}")?;
+        for table in &self.l0 {
+            writeln!(f, "L0 {table}")?;
         }
-        for (level, number) in self.levels.iter().zip(1..).filter(|(level, _)| !level.runs.is_empty()) {
+        for (level, number) in self.levels.iter().zip(1..).filter(|(level, _)| !level.tables.is_empty()) {
             write!(f, "L{number}")?;
-            for run in &level.runs {
-                write!(f, " {run}")?;
+            for table in &level.tables {
+                write!(f, " {table}")?;
             }
             writeln!(f)?;
         }
@@ -360,18 +369,18 @@ impl fmt::Display for FamilyLevels {
 struct Change {
     dropped: bool,
     removed: Vec<FileNo>,
-    added: Vec<(u8, Run)>,
+    added: Vec<(u8, TableHandle)>,
     cursors: Vec<(u8, Vec<u8>)>,
 }
 
-/// All segments of a store at one moment. Immutable; shared by readers behind an `Arc`.
+/// All tables of a store at one moment. Immutable; shared by readers behind an `Arc`.
 #[derive(Clone)]
 pub struct Version {
     number: u64,
     families: usize,
     /// Family f is in shard f % SHARDS; each shard is sorted by family.
     shards: Box<[Arc<Shard>]>,
-    tallies: Tallies,
+    row_counts: RowCounts,
 }
 
 type Shard = Vec<(FamilyId, Arc<FamilyLevels>)>;
@@ -382,7 +391,7 @@ impl Version {
             number: 0,
             families: 0,
             shards: vec![Arc::default(); SHARDS].into(),
-            tallies: Tallies::new(),
+            row_counts: RowCounts::new(),
         }
     }
 
@@ -391,7 +400,7 @@ impl Version {
         self.number
     }
 
-    /// The segments of a family, if it has any.
+    /// The tables of a family, if it has any.
     #[inline]
     pub fn family(&self, family: FamilyId) -> Option<&Arc<FamilyLevels>> {
         let shard = &self.shards[family as usize % SHARDS];
@@ -399,33 +408,33 @@ impl Version {
         Some(&shard[at].1)
     }
 
-    /// Number of families that have segments.
+    /// Number of families that have tables.
     pub fn families_len(&self) -> usize {
         self.families
     }
 
-    /// Families that have segments, in no order.
+    /// Families that have tables, in no order.
     pub fn families(&self) -> impl Iterator<Item = (FamilyId, &Arc<FamilyLevels>)> {
         self.shards.iter().flat_map(|shard| shard.iter().map(|(id, levels)| (*id, levels)))
     }
 
     /// What the commits in files make of the number of a family's rows.
-    pub fn tally(&self, family: FamilyId) -> Tally {
-        self.tallies.of(family)
+    pub fn row_count(&self, family: FamilyId) -> RowCount {
+        self.row_counts.of(family)
     }
 
     /// Families with a part of a count in files, in no order.
-    pub fn tallies(&self) -> impl Iterator<Item = (FamilyId, Tally)> + '_ {
-        self.tallies.all()
+    pub fn row_counts(&self) -> impl Iterator<Item = (FamilyId, RowCount)> + '_ {
+        self.row_counts.all()
     }
 
-    /// The family from which on all are counted since their birth; none in a store that no build that counts has
+    /// The family from which on all are counted since they were created; none in a store that no build that counts has
     /// opened.
     pub fn counted_from(&self) -> Option<FamilyId> {
-        self.tallies.counted_from()
+        self.row_counts.counted_from()
     }
 
-    /// Bytes of all segments on disk.
+    /// Bytes of all tables on disk.
     pub fn bytes(&self) -> u64 {
         self.families().map(|(_, levels)| levels.bytes()).sum()
     }
@@ -434,9 +443,9 @@ impl Version {
     fn edited(&self, changes: BTreeMap<FamilyId, Change>, edit: &Edit) -> Result<Version, String> {
         let mut next = self.clone();
         next.number += 1;
-        edit.dropped_families.iter().for_each(|&family| next.tallies.forget(family));
-        edit.tallies.iter().for_each(|&(family, tally)| next.tallies.add(family, tally));
-        edit.counted_from.into_iter().for_each(|family| next.tallies.count_from(family));
+        edit.dropped_families.iter().for_each(|&family| next.row_counts.forget(family));
+        edit.row_counts.iter().for_each(|&(family, row_count)| next.row_counts.add(family, row_count));
+        edit.counted_from.into_iter().for_each(|family| next.row_counts.count_from(family));
         let none = Arc::default();
         for (family, change) in changes {
             let shard = Arc::make_mut(&mut next.shards[family as usize % SHARDS]);

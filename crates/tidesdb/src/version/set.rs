@@ -14,12 +14,12 @@ use parking_lot::Mutex;
 use crate::cache::{BlockCache, FileCache};
 use crate::error::{Error, Result};
 use crate::io::Disk;
-use crate::table::{next_segment_offset, Segment, SegmentMeta};
-use crate::types::{FamilyId, FileNo, GenerationId, Lsn, Seq};
+use crate::table::{next_table_offset, SsTable, SsTableMeta};
+use crate::types::{FamilyId, FileNo, Lsn, MemtableId, Seq};
 
-use super::edit::{Cut, Edit, NewFile, NewSegment};
+use super::edit::{Cut, Edit, NewFile, NewTable};
 use super::manifest::{self, ManifestWriter, Need};
-use super::{Change, LiveFile, Run, Version};
+use super::{Change, LiveFile, TableHandle, Version};
 
 /// A manifest is rewritten when it is longer than this and than `ROTATE_FACTOR` times its snapshot: rewriting
 /// then costs at most a quarter of what was appended.
@@ -37,7 +37,7 @@ pub enum OpenFor {
     WriteOrCreate,
 }
 
-/// What the manifest says beside files and segments.
+/// What the manifest says beside files and tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreState {
     /// Number of openings for writing, this one included.
@@ -51,7 +51,7 @@ pub struct StoreState {
     /// The newest commit that is in a table.
     pub last_seq: Seq,
     /// The newest generation whose tables are all named.
-    pub last_generation: GenerationId,
+    pub last_generation: MemtableId,
     /// Transaction ids from here on were never given out.
     pub transaction_ceiling: u64,
     /// The second that the expiry clock has reached; `None`: no entry with an expiry was ever written.
@@ -88,16 +88,16 @@ pub struct FileUse {
     pub number: FileNo,
     /// Its length in bytes.
     pub len: u64,
-    /// Bytes of its live segments, each rounded up to whole pages.
+    /// Bytes of its live tables, each rounded up to whole pages.
     pub live: u64,
-    /// The families that have a live segment in it, ascending.
+    /// The families that have a live table in it, ascending.
     pub families: Vec<FamilyId>,
 }
 
 struct FileRecord {
     file: Arc<LiveFile>,
-    /// Bytes of each family's segment.
-    segments: BTreeMap<FamilyId, u64>,
+    /// Bytes of each family's table.
+    tables: BTreeMap<FamilyId, u64>,
 }
 
 /// Files to unlink.
@@ -134,7 +134,7 @@ struct Writer {
     manifest: Option<ManifestWriter>,
     state: StoreState,
     files: HashMap<FileNo, FileRecord>,
-    /// Families dropped in this life: what a running job still adds to them is ignored.
+    /// Families dropped in this epoch: what a running job still adds to them is ignored.
     dropped: HashSet<FamilyId>,
     /// Files of failed edits, which the manifest in force may or may not name.
     limbo: Vec<FileNo>,
@@ -150,7 +150,7 @@ pub struct VersionSet {
     cache: Arc<BlockCache>,
     current: ArcSwap<Version>,
     next_file: AtomicU64,
-    /// Files from this number on were made in this life.
+    /// Files from this number on were made in this epoch.
     first_new_file: FileNo,
     obsolete: Arc<ObsoleteFiles>,
     /// Files that stay although no version names them: an edit will, or their maker gives them up.
@@ -162,7 +162,8 @@ pub struct VersionSet {
 
 impl VersionSet {
     /// Recovers the versions of the store in `dir`; for writing, also begins a new manifest with the epoch
-    /// raised by one, durably, or on a full disk goes on with the one that is there. Files that the manifest does not name stay until [`Self::remove_unknown_files`].
+    /// raised by one, durably, or on a full disk goes on with the one that is there. Files that the manifest does not
+    /// name stay until [`Self::remove_unknown_files`].
     ///
     /// Errors: damage of `CURRENT` or the manifest, a named file that is missing, I/O.
     pub fn open(
@@ -182,7 +183,7 @@ impl VersionSet {
         let mut version = Version::empty();
         if current.is_none() {
             // A new store: every family is counted.
-            version.tallies.count_from(0);
+            version.row_counts.count_from(0);
         }
         let mut replay = Replay {
             version,
@@ -260,7 +261,7 @@ impl VersionSet {
         self.current.load()
     }
 
-    /// What the manifest says beside files and segments.
+    /// What the manifest says beside files and tables.
     pub fn state(&self) -> StoreState {
         self.writer.lock().state.clone()
     }
@@ -290,7 +291,7 @@ impl VersionSet {
     }
 
     /// From now on the file stays, whoever drops it, until an edit names it (its life is then that of its
-    /// segments) or [`VersionSet::give_up_file`].
+    /// tables) or [`VersionSet::give_up_file`].
     pub fn keep_file(&self, file: &Arc<LiveFile>) {
         file.set_kept();
         self.guests.lock().insert(file.number(), Arc::clone(file));
@@ -304,10 +305,10 @@ impl VersionSet {
     }
 
     /// A table in a file, for reads beside the versions.
-    pub fn open_run(&self, file: &Arc<LiveFile>, meta: SegmentMeta, generation: GenerationId) -> Run {
+    pub fn open_table(&self, file: &Arc<LiveFile>, meta: SsTableMeta, generation: MemtableId) -> TableHandle {
         let (tables, cache) = (Arc::clone(&self.tables), Arc::clone(&self.cache));
-        let segment = Segment::open(tables, cache, file.number(), meta);
-        Run { segment, file: Arc::clone(file), generation }
+        let table = SsTable::open(tables, cache, file.number(), meta);
+        TableHandle { table, file: Arc::clone(file), generation }
     }
 
     /// The disk that the store stands on.
@@ -326,19 +327,19 @@ impl VersionSet {
     }
 
     /// Open table files.
-    pub fn tables(&self) -> &Arc<FileCache> {
+    pub fn table_files(&self) -> &Arc<FileCache> {
         &self.tables
     }
 
     /// Applies an edit: writes it to the manifest, syncs, and makes the next version current, which it
-    /// returns. Parts that concern families dropped in this life are left out, and files that are then
-    /// without a live segment are unlinked later, as are all whose last segment the edit removes.
+    /// returns. Parts that concern families dropped in this epoch are left out, and files that are then
+    /// without a live table are unlinked later, as are all whose last table the edit removes.
     ///
     /// The caller synced the new files, their directory, and the log up to the newest commit in them. From the
     /// call on the new files belong to the version set, also when it fails.
     ///
     /// Errors: `InvalidArgument` for an edit that does not fit the current version (nothing is written);
-    /// I/O, after which the version is the old one and the same segments may be offered again under new
+    /// I/O, after which the version is the old one and the same tables may be offered again under new
     /// files: the next edit begins a new manifest.
     pub fn apply(&self, mut edit: Edit) -> Result<Arc<Version>> {
         if self.read_only {
@@ -352,11 +353,11 @@ impl VersionSet {
             edit.new_files.iter().map(|file| file.number).filter(|n| !guests.contains_key(n)).collect();
         let hosted: Vec<FileNo> =
             edit.new_files.iter().map(|file| file.number).filter(|n| guests.contains_key(n)).collect();
-        edit.new_segments.retain(|new| !writer.dropped.contains(&new.meta.family));
-        edit.removed_segments.retain(|(family, _)| !writer.dropped.contains(family));
+        edit.new_tables.retain(|new| !writer.dropped.contains(&new.meta.family));
+        edit.removed_tables.retain(|(family, _)| !writer.dropped.contains(family));
         edit.cursors.retain(|(family, _, _)| !writer.dropped.contains(family));
-        edit.tallies.retain(|(family, _)| !writer.dropped.contains(family));
-        let named: HashSet<FileNo> = edit.new_segments.iter().map(|new| new.file).collect();
+        edit.row_counts.retain(|(family, _)| !writer.dropped.contains(family));
+        let named: HashSet<FileNo> = edit.new_tables.iter().map(|new| new.file).collect();
         edit.new_files.retain(|file| named.contains(&file.number));
 
         let current = self.current.load_full();
@@ -396,7 +397,7 @@ impl VersionSet {
         Ok(next)
     }
 
-    /// Files that hold segments of several families, or did, and of which less than half is live: their
+    /// Files that hold tables of several families, or did, and of which less than half is live: their
     /// survivors are worth rewriting.
     pub fn sparse_files(&self) -> Vec<FileUse> {
         let writer = self.writer.lock();
@@ -404,12 +405,12 @@ impl VersionSet {
             .files
             .values()
             .filter_map(|record| {
-                let live: u64 = record.segments.values().map(|&len| next_segment_offset(len)).sum();
+                let live: u64 = record.tables.values().map(|&len| next_table_offset(len)).sum();
                 (live * 2 < record.file.len()).then(|| FileUse {
                     number: record.file.number(),
                     len: record.file.len(),
                     live,
-                    families: record.segments.keys().copied().collect(),
+                    families: record.tables.keys().copied().collect(),
                 })
             })
             .collect();
@@ -473,8 +474,8 @@ impl VersionSet {
         DeletionPause(Arc::clone(&self.obsolete))
     }
 
-    /// Unlinks tables and manifests that an earlier life left behind and nothing names; returns how many. To
-    /// be called once, after the log was replayed (`protocols.md` 5.2); `keep` are tables that the log names.
+    /// Unlinks tables and manifests that an earlier epoch left behind and nothing names; returns how many. To
+    /// be called once, after the log was replayed (`docs/protocols.md` 5.2); `keep` are tables that the log names.
     pub fn remove_unknown_files(&self, keep: &HashSet<FileNo>) -> Result<usize> {
         if self.read_only {
             return Ok(0);
@@ -513,8 +514,8 @@ impl VersionSet {
         }
         // Edits that add nothing: an opening's epoch and cut, dropped families, released segments of the log. The
         // count of a scan can wait, that of a flush comes with it.
-        let counted = !edit.tallies.is_empty() && edit.last_generation.is_none();
-        let urgent = edit.new_segments.is_empty() && edit.new_files.is_empty() && !counted;
+        let counted = !edit.row_counts.is_empty() && edit.last_generation.is_none();
+        let urgent = edit.new_tables.is_empty() && edit.new_files.is_empty() && !counted;
         let manifest = writer.manifest.as_mut().expect("begin_manifest sets it or fails");
         let done = manifest.append(edit, if urgent { Need::Urgent } else { Need::Ordinary });
         if manifest.failed() {
@@ -604,10 +605,10 @@ impl VersionSet {
             expiry_clock: state.expiry_clock,
             options: state.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             counted_from: version.counted_from(),
-            tallies: version.tallies().collect(),
+            row_counts: version.row_counts().collect(),
             ..Edit::default()
         };
-        edit.tallies.sort_by_key(|(family, _)| *family);
+        edit.row_counts.sort_by_key(|(family, _)| *family);
         for record in writer.files.values() {
             edit.new_files.push(NewFile { number: record.file.number(), len: record.file.len() });
         }
@@ -615,10 +616,10 @@ impl VersionSet {
         let mut families: Vec<_> = version.families().collect();
         families.sort_by_key(|(id, _)| *id);
         for (family, levels) in families {
-            for (level, run) in levels.runs() {
-                let meta = run.meta().clone();
-                let (file, generation) = (run.file.number(), run.generation);
-                edit.new_segments.push(NewSegment { file, level, generation, meta });
+            for (level, table) in levels.tables() {
+                let meta = table.meta().clone();
+                let (file, generation) = (table.file.number(), table.generation);
+                edit.new_tables.push(NewTable { file, level, generation, meta });
             }
             let cursors = levels.cursors.iter().map(|(level, key)| (family, *level, key.clone()));
             edit.cursors.extend(cursors);
@@ -648,26 +649,26 @@ impl std::fmt::Debug for VersionSet {
 struct Plan {
     version: Version,
     new_files: Vec<Arc<LiveFile>>,
-    /// Segments taken out of files, and put into them.
+    /// Tables taken out of files, and put into them.
     removed: Vec<(FileNo, FamilyId)>,
     added: Vec<(FileNo, FamilyId, u64)>,
-    /// Files that have no live segment afterwards.
+    /// Files that have no live table afterwards.
     dead: Vec<FileNo>,
 }
 
 impl Plan {
     fn install(&self, files: &mut HashMap<FileNo, FileRecord>) {
         for file in &self.new_files {
-            files.insert(file.number(), FileRecord { file: Arc::clone(file), segments: BTreeMap::new() });
+            files.insert(file.number(), FileRecord { file: Arc::clone(file), tables: BTreeMap::new() });
         }
         for (number, family) in &self.removed {
             if let Some(record) = files.get_mut(number) {
-                record.segments.remove(family);
+                record.tables.remove(family);
             }
         }
         for (number, family, len) in &self.added {
             if let Some(record) = files.get_mut(number) {
-                record.segments.insert(*family, *len);
+                record.tables.insert(*family, *len);
             }
         }
         for number in &self.dead {
@@ -678,7 +679,7 @@ impl Plan {
     }
 }
 
-/// What the files and segments that an edit adds are made with.
+/// What the files and tables that an edit adds are made with.
 struct Opening<'a> {
     guests: &'a HashMap<FileNo, Arc<LiveFile>>,
     tables: &'a Arc<FileCache>,
@@ -697,9 +698,10 @@ fn plan(
     for &family in &edit.dropped_families {
         changes.entry(family).or_default().dropped = true;
         let levels = current.family(family);
-        removed.extend(levels.iter().flat_map(|l| l.runs()).map(|(_, run)| (run.file.number(), family)));
+        removed
+            .extend(levels.iter().flat_map(|l| l.tables()).map(|(_, table)| (table.file.number(), family)));
     }
-    for &(family, file) in &edit.removed_segments {
+    for &(family, file) in &edit.removed_tables {
         changes.entry(family).or_default().removed.push(file);
         removed.push((file, family));
     }
@@ -712,17 +714,17 @@ fn plan(
         }
     }
     let mut added = Vec::new();
-    for new in &edit.new_segments {
+    for new in &edit.new_tables {
         let file = files.get(&new.file).map(|record| &record.file).or_else(|| new_files.get(&new.file));
         let file = Arc::clone(file.ok_or_else(|| format!("there is no file {}", new.file))?);
         if new.meta.offset + new.meta.len > file.len() {
-            return Err(format!("a segment of family {} ends behind file {}", new.meta.family, new.file));
+            return Err(format!("a table of family {} ends behind file {}", new.meta.family, new.file));
         }
-        let segment =
-            Segment::open(Arc::clone(open.tables), Arc::clone(open.cache), new.file, new.meta.clone());
+        let table =
+            SsTable::open(Arc::clone(open.tables), Arc::clone(open.cache), new.file, new.meta.clone());
         added.push((new.file, new.meta.family, new.meta.len));
         let change = changes.entry(new.meta.family).or_default();
-        change.added.push((new.level, Run { segment, file, generation: new.generation }));
+        change.added.push((new.level, TableHandle { table, file, generation: new.generation }));
     }
     for (family, level, key) in &edit.cursors {
         changes.entry(*family).or_default().cursors.push((*level, key.clone()));
@@ -732,9 +734,9 @@ fn plan(
     let mut live: HashMap<FileNo, i64> = HashMap::new();
     removed.iter().for_each(|(file, _)| *live.entry(*file).or_default() -= 1);
     added.iter().for_each(|(file, _, _)| *live.entry(*file).or_default() += 1);
-    let segments = |file: &FileNo| files.get(file).map_or(0, |record| record.segments.len() as i64);
+    let tables = |file: &FileNo| files.get(file).map_or(0, |record| record.tables.len() as i64);
     let mut dead: Vec<FileNo> =
-        live.iter().filter(|(file, change)| segments(file) + **change <= 0).map(|(file, _)| *file).collect();
+        live.iter().filter(|(file, change)| tables(file) + **change <= 0).map(|(file, _)| *file).collect();
     dead.sort_unstable();
     Ok(Plan { version, new_files: new_files.into_values().collect(), removed, added, dead })
 }
@@ -758,7 +760,7 @@ impl Replay<'_> {
         if plan.dead != edit.deleted_files {
             return Err(format!("it deletes {:?} and leaves {:?} empty", edit.deleted_files, plan.dead));
         }
-        // What an earlier life unlinked is not queued again: files are taken out before they are obsolete.
+        // What an earlier epoch unlinked is not queued again: files are taken out before they are obsolete.
         for number in &plan.dead {
             self.files.remove(number);
         }

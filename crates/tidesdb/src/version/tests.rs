@@ -6,32 +6,32 @@ use super::*;
 use crate::compaction::test_store::{open, TestStore, DIR};
 use crate::error::Error;
 use crate::io::faulty::{Crash, Failure, Fault, FaultyDisk, Op};
-use crate::iter::RawSource;
+use crate::iter::VersionIterator;
 use crate::types::MAX_SEQ;
 
 /// What a store holds, to compare states: option "step" and the contents of family 1.
-fn picture(versions: &VersionSet) -> String {
-    try_picture(versions).unwrap()
+fn printed(versions: &VersionSet) -> String {
+    try_printed(versions).unwrap()
 }
 
-fn try_picture(versions: &VersionSet) -> Result<String, Error> {
-    let mut picture = format!("{:?}\n{}", versions.state().options, versions.current());
+fn try_printed(versions: &VersionSet) -> Result<String, Error> {
+    let mut printed = format!("{:?}\n{}", versions.state().options, versions.current());
     for (_, levels) in versions.current().families() {
-        for (_, run) in levels.runs() {
-            let mut source = run.raw_source();
+        for (_, table) in levels.tables() {
+            let mut iter = table.version_iter();
             let mut entries = 0;
-            source.seek(&[])?;
-            while source.valid() {
+            iter.seek(&[])?;
+            while iter.valid() {
                 entries += 1;
-                source.next()?;
+                iter.next()?;
             }
-            picture += &format!("{entries} entries\n");
+            printed += &format!("{entries} entries\n");
         }
     }
-    Ok(picture)
+    Ok(printed)
 }
 
-/// A program of edits, flushes and compactions; pushes a picture after each acknowledged step.
+/// A program of edits, flushes and compactions; pushes the printed version after each acknowledged step.
 fn program(disk: &FaultyDisk, seen: &mut Vec<String>) -> Result<(), Error> {
     let tables = crate::cache::FileCache::new(disk.shared(), DIR, 4);
     let cache = crate::cache::BlockCache::new(1 << 16);
@@ -39,20 +39,20 @@ fn program(disk: &FaultyDisk, seen: &mut Vec<String>) -> Result<(), Error> {
     drop(VersionSet::open(disk.shared(), Path::new(DIR), tables, cache, OpenFor::WriteOrCreate)?);
     let versions = open(disk, OpenFor::Write)?;
     let mut store = TestStore::with(disk.clone(), versions);
-    seen.push(try_picture(&store.versions)?);
+    seen.push(try_printed(&store.versions)?);
     for step in 0..6 {
         for i in 0..40 {
             store.write(1 + i % 2, format!("k{}", (i * 7 + step) % 50).as_bytes(), Some(&[b'x'; 40]));
         }
         store.seal();
         store.flush(1)?;
-        seen.push(try_picture(&store.versions)?);
+        seen.push(try_printed(&store.versions)?);
         if store.compact()?.is_some() {
-            seen.push(try_picture(&store.versions)?);
+            seen.push(try_printed(&store.versions)?);
         }
         let options = vec![("step".into(), step.to_string())];
         store.versions.apply(Edit { options, ..Edit::default() })?;
-        seen.push(try_picture(&store.versions)?);
+        seen.push(try_printed(&store.versions)?);
         store.versions.delete_obsolete()?;
         if step % 2 == 1 {
             store.versions = open(disk, OpenFor::Write)?;
@@ -89,7 +89,7 @@ fn a_crash_at_every_call_leaves_every_acknowledged_edit_and_whole_files() {
                     Err(error) => panic!("call {call} {mode:?}: {error}"),
                 };
                 versions.remove_unknown_files(&Default::default()).unwrap();
-                let found = picture(&versions);
+                let found = printed(&versions);
                 let possible = &all[seen.len().saturating_sub(1)..all.len().min(seen.len() + 1)];
                 assert!(
                     possible.contains(&found) || seen.is_empty(),
@@ -122,7 +122,7 @@ fn every_sync_is_needed() {
             let mut seen = Vec::new();
             let _ = program(&disk, &mut seen);
             let after = disk.crash(Crash::Drop);
-            let found = open(&after, OpenFor::Write).and_then(|versions| try_picture(&versions));
+            let found = open(&after, OpenFor::Write).and_then(|versions| try_printed(&versions));
             let possible = &all[seen.len().saturating_sub(1)..all.len().min(seen.len() + 1)];
             !seen.is_empty() && !found.is_ok_and(|found| possible.contains(&found))
         });
@@ -165,16 +165,16 @@ fn a_file_is_unlinked_only_after_the_last_version_that_names_it_is_dropped() {
     store.seal();
     store.flush(1).unwrap();
     let held = store.versions.current();
-    let run = held.family(1).unwrap().l0[0].clone();
+    let table = held.family(1).unwrap().l0[0].clone();
     store.write(1, b"b", Some(b"2"));
     store.seal();
     store.flush(1).unwrap();
     let l0 = store.versions.current().family(1).unwrap().l0.len();
     assert_eq!(l0, 1, "small runs merge at a flush");
     drop(held);
-    assert_eq!(store.versions.delete_obsolete().unwrap(), 0, "the run holds it");
-    let path = run.file.number();
-    drop(run);
+    assert_eq!(store.versions.delete_obsolete().unwrap(), 0, "the handle holds it");
+    let path = table.file.number();
+    drop(table);
     let pause = store.versions.pause_deletions();
     assert_eq!(store.versions.delete_obsolete().unwrap(), 0);
     drop(pause);
@@ -188,28 +188,28 @@ fn an_edit_that_does_not_fit_changes_nothing() {
     store.write(1, b"m", Some(b"1"));
     store.seal();
     store.flush(1).unwrap();
-    let run = store.versions.current().family(1).unwrap().l0[0].clone();
-    let again = NewSegment {
-        file: run.file.number(),
+    let table = store.versions.current().family(1).unwrap().l0[0].clone();
+    let again = NewTable {
+        file: table.file.number(),
         level: 0,
-        generation: run.generation,
-        meta: run.meta().clone(),
+        generation: table.generation,
+        meta: table.meta().clone(),
     };
-    let before = picture(&store.versions);
-    let elsewhere = NewSegment { file: 999, ..again.clone() };
+    let before = printed(&store.versions);
+    let elsewhere = NewTable { file: 999, ..again.clone() };
     for (edit, expected) in [
-        (Edit { removed_segments: vec![(1, 77)], ..Edit::default() }, "file 77 is not there"),
-        (Edit { removed_segments: vec![(2, run.file.number())], ..Edit::default() }, "family 2"),
-        (Edit { new_segments: vec![again.clone()], ..Edit::default() }, "two segments in file"),
-        (Edit { new_segments: vec![elsewhere], ..Edit::default() }, "there is no file 999"),
+        (Edit { removed_tables: vec![(1, 77)], ..Edit::default() }, "file 77 is not there"),
+        (Edit { removed_tables: vec![(2, table.file.number())], ..Edit::default() }, "family 2"),
+        (Edit { new_tables: vec![again.clone()], ..Edit::default() }, "two tables in file"),
+        (Edit { new_tables: vec![elsewhere], ..Edit::default() }, "there is no file 999"),
     ] {
         let error = store.versions.apply(edit).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
-        assert_eq!(picture(&store.versions), before);
+        assert_eq!(printed(&store.versions), before);
     }
-    let moved = NewSegment { level: 6, generation: 0, ..again };
-    let removed_segments = vec![(1, run.file.number())];
-    store.versions.apply(Edit { removed_segments, new_segments: vec![moved], ..Edit::default() }).unwrap();
+    let moved = NewTable { level: 6, generation: 0, ..again };
+    let removed_tables = vec![(1, table.file.number())];
+    store.versions.apply(Edit { removed_tables, new_tables: vec![moved], ..Edit::default() }).unwrap();
     store.versions = open(&store.disk, OpenFor::Write).unwrap();
     assert_eq!(store.versions.current().to_string(), "family 1\nL6 #2 [m..m] 1e\n");
 }
@@ -227,9 +227,15 @@ fn what_a_job_adds_to_a_dropped_family_is_left_out() {
     let live = store.snapshots();
     let options = store.family_options.clone();
     let family = |_| Some(options.clone());
-    let picked =
-        crate::compaction::pick(&store.claims, &store.versions, &store.options, None, &family, (MAX_SEQ, 0))
-            .unwrap();
+    let picked = crate::compaction::pick(
+        &store.reservations,
+        &store.versions,
+        &store.options,
+        None,
+        &family,
+        (MAX_SEQ, 0),
+    )
+    .unwrap();
     let context = crate::compaction::job::JobContext {
         versions: &store.versions,
         live: &live,
@@ -293,7 +299,7 @@ fn a_long_manifest_is_written_anew() {
 }
 
 #[test]
-fn fences_find_the_segment() {
+fn fences_find_the_table() {
     use rand::{Rng, SeedableRng};
     for seed in 0..200u64 {
         let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
@@ -308,8 +314,8 @@ fn fences_find_the_segment() {
         let tables = crate::cache::FileCache::new(FaultyDisk::new(1).shared(), DIR, 1);
         let cache = crate::cache::BlockCache::new(1 << 16);
         let queue = Arc::new(ObsoleteFiles::default());
-        let run = |(i, pair): (usize, &[Vec<u8>])| {
-            let meta = crate::table::SegmentMeta {
+        let table = |(i, pair): (usize, &[Vec<u8>])| {
+            let meta = crate::table::SsTableMeta {
                 family: 1,
                 offset: 0,
                 len: 1,
@@ -324,21 +330,21 @@ fn fences_find_the_segment() {
                 commit_seq: 0,
                 expiry: None,
             };
-            let segment = Segment::open(tables.clone(), cache.clone(), i as u64, meta);
-            Run { segment, file: LiveFile::new(i as u64, 1, &queue), generation: 0 }
+            let table = SsTable::open(tables.clone(), cache.clone(), i as u64, meta);
+            TableHandle { table, file: LiveFile::new(i as u64, 1, &queue), generation: 0 }
         };
-        let level = Level::new(keys.chunks(2).enumerate().map(run).collect()).unwrap();
+        let level = Level::new(keys.chunks(2).enumerate().map(table).collect()).unwrap();
         let mut probes = keys.clone();
         probes.extend([b"".to_vec(), b"zzz".to_vec(), b"p".to_vec(), prefix.clone().into_bytes()]);
         probes.extend((0..100).map(|_| format!("{prefix}{}", rng.gen_range(0..5000)).into_bytes()));
         probes.extend(keys.iter().map(|key| [&key[..], b"\0"].concat()));
         for key in &probes {
-            let slow = level.runs().iter().position(|run| &run.meta().max_key >= key);
-            let slow = slow.unwrap_or(level.runs().len());
+            let slow = level.tables().iter().position(|table| &table.meta().max_key >= key);
+            let slow = slow.unwrap_or(level.tables().len());
             assert_eq!(level.first_reaching(key), slow, "seed {seed} {:?}", key.escape_ascii().to_string());
             for other in probes.iter().filter(|other| *other >= key).take(20) {
                 let slow =
-                    level.runs().iter().filter(|r| &r.meta().max_key >= key && &r.meta().min_key <= other);
+                    level.tables().iter().filter(|r| &r.meta().max_key >= key && &r.meta().min_key <= other);
                 assert_eq!(level.overlapping(key, other).len(), slow.count());
             }
         }

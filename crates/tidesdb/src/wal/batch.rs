@@ -7,7 +7,7 @@
 //!   per entry  kind and effect: u8, key: bytes, [value: bytes if put]
 //! ```
 
-use crate::types::{Effect, FamilyId, Kind, MAX_KEY_LEN};
+use crate::types::{CountEffect, FamilyId, Kind, MAX_KEY_LEN};
 
 /// Appends a LEB128 number.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
@@ -122,7 +122,7 @@ impl BatchBuilder {
     ///
     /// # Panics
     /// When the group has all the entries that were told, or the key is too long.
-    pub fn entry(&mut self, kind: Kind, effect: Effect, key: &[u8], value: &[u8]) {
+    pub fn entry(&mut self, kind: Kind, effect: CountEffect, key: &[u8], value: &[u8]) {
         assert!(self.entries > 0, "groups have the entries that were told");
         assert!(key.len() <= MAX_KEY_LEN, "a key of {} bytes", key.len());
         self.entries -= 1;
@@ -163,7 +163,7 @@ pub struct BatchEntry<'a> {
     /// What it does.
     pub kind: Kind,
     /// What it does to the number of rows.
-    pub effect: Effect,
+    pub effect: CountEffect,
     /// The key.
     pub key: &'a [u8],
     /// The value; empty for tombstones.
@@ -203,7 +203,8 @@ impl<'a> BatchReader<'a> {
             self.entries = self.cursor.varint()?;
         }
         self.entries -= 1;
-        let (kind, effect) = Effect::from_log_byte(self.cursor.u8()?).ok_or("an unknown kind of entry")?;
+        let (kind, effect) =
+            CountEffect::from_log_byte(self.cursor.u8()?).ok_or("an unknown kind of entry")?;
         let key = self.cursor.bytes()?;
         if key.len() > MAX_KEY_LEN {
             return Err("a key is too long");
@@ -256,9 +257,9 @@ mod tests {
 
     fn groups() -> impl Strategy<Value = Vec<Owned>> {
         let bytes = || proptest::collection::vec(any::<u8>(), 0..40);
-        let kind = any::<u8>().prop_filter("known", |b| Effect::from_log_byte(*b).is_some());
+        let kind = any::<u8>().prop_filter("known", |b| CountEffect::from_log_byte(*b).is_some());
         let entry = (kind, bytes(), bytes()).prop_filter("an expiry is there", |(kind, _, value)| {
-            let (kind, _) = Effect::from_log_byte(*kind).unwrap();
+            let (kind, _) = CountEffect::from_log_byte(*kind).unwrap();
             !kind.has_expiry() || (!kind.is_tombstone() && value.len() >= 8)
         });
         proptest::collection::vec((any::<u32>(), proptest::collection::vec(entry, 0..6)), 0..5)
@@ -272,7 +273,7 @@ mod tests {
             for (family, entries) in &groups {
                 builder.group(*family, entries.len());
                 for (kind, key, value) in entries {
-                    let (kind, effect) = Effect::from_log_byte(*kind).unwrap();
+                    let (kind, effect) = CountEffect::from_log_byte(*kind).unwrap();
                     builder.entry(kind, effect, key, value);
                     expected.push(BatchEntry {
                         family: *family,

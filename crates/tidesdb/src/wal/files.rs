@@ -2,8 +2,9 @@
 //! for the segments to come.
 //!
 //! A file goes round: *ready* (header written and synced, no record yet), *live*, *released* (while
-//! somebody holds recycling back, or a thread may still write its old content again), *free*, and ready again under a new segment id. A segment id is
-//! tried in one file only, however often preparing it fails, so that no two files carry one id.
+//! somebody holds recycling back, or a thread may still write its old content again), *free*, and ready again under a
+//! new segment id. A segment id is tried in one file only, however often preparing it fails, so that no two files carry
+//! one id.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -22,14 +23,14 @@ const KEEP_FREE: usize = 4;
 /// The files of a log directory as recovery found them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LogFiles {
-    /// Segments with content of earlier lives, and their files, oldest first. They are kept until
+    /// Segments with content of earlier epochs, and their files, oldest first. They are kept until
     /// [`super::Wal::release_before`] passes them.
     pub old: Vec<(u32, FileNo)>,
     /// Files without anything that counts.
     pub free: Vec<FileNo>,
 }
 
-/// A file that carries a segment of the present life.
+/// A file that carries a segment of the present epoch.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) id: u32,
@@ -42,12 +43,12 @@ pub(super) struct Segment {
 struct Live {
     id: u32,
     number: FileNo,
-    /// Who may still write to it; nobody to those of earlier lives.
+    /// Who may still write to it; nobody to those of earlier epochs.
     writers: Weak<Segment>,
 }
 
 #[derive(Debug)]
-struct State {
+struct LogFilesState {
     next_id: u32,
     next_number: FileNo,
     ready: VecDeque<Arc<Segment>>,
@@ -75,11 +76,11 @@ pub(super) struct Files {
     first: u32,
     size: u32,
     preparing: Mutex<Preparing>,
-    state: Mutex<State>,
+    state: Mutex<LogFilesState>,
 }
 
 impl Files {
-    /// The files of a life that begins at segment `first`.
+    /// The files of an epoch that begins at segment `first`.
     pub(super) fn new(
         disk: Arc<dyn Disk>,
         store: PathBuf,
@@ -90,7 +91,7 @@ impl Files {
     ) -> Files {
         let next_number =
             found.old.iter().map(|(_, n)| *n).chain(found.free.iter().copied()).max().unwrap_or(0) + 1;
-        let state = State {
+        let state = LogFilesState {
             next_id: first,
             next_number,
             ready: VecDeque::new(),
@@ -190,9 +191,9 @@ impl Files {
     }
 
     /// Frees released files, but not those that a late writer of the log may still write to.
-    fn recycle(state: &mut State) {
+    fn recycle(state: &mut LogFilesState) {
         if state.holds == 0 {
-            let State { released, free, .. } = state;
+            let LogFilesState { released, free, .. } = state;
             released.retain(|live| {
                 let held = live.writers.strong_count() > 0;
                 if !held {

@@ -3,24 +3,22 @@
 //! queued with one `pwrite`, one of them at a time syncs. After a crash [`recover`] reads back a
 //! prefix of that order which contains everything that was durable, or says where it is damaged.
 //!
-//! `protocols.md` sections 1 and 2 have the rules, `docs/format/wal.md` has the bytes.
+//! `docs/protocols.md` sections 1 and 2 have the rules, `docs/format/wal.md` has the bytes.
 //!
 //! - `batch`, `record`, `segment`: bytes, both ways
-//! - `handover`: who syncs when many wait
-//! - `inflight`: who writes when many wait
+//! - `leader_queue`: who syncs when many wait
+//! - `pending_writes`: who writes when many wait
 //! - `files`: physical files: preparing, recycling, releasing
 //! - `writer`: [`Wal`], what committers use
 //! - `reader`: [`recover`]
-//! - `settle`: [`settle()`], when the disk is too full to write elsewhere what recovery read
 
 pub mod batch;
 mod files;
-mod handover;
-mod inflight;
+mod leader_queue;
+mod pending_writes;
 mod reader;
 pub mod record;
 mod segment;
-mod settle;
 mod writer;
 
 #[cfg(test)]
@@ -34,21 +32,20 @@ pub use self::files::{LogFiles, RecyclingHold};
 pub use self::reader::{recover, RecoveredSummary};
 pub use self::record::{Ddl, PreparedHead, Record, RecordRef, WalBytes};
 pub(crate) use self::segment::{file_path as segment_path, log_dir};
-pub use self::settle::settle;
-pub use self::writer::{Patience, Purpose, Reservation, Ticket, Wal, WalOptions};
+pub use self::writer::{LogSpace, Purpose, Ticket, WaitLimit, Wal, WalOptions};
 
-/// Where a life of the log ends and where it goes on; kept in the manifest (`protocols.md` 1.3).
+/// Where an epoch of the log ends and where it goes on; kept in the manifest (`docs/protocols.md` 1.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cut {
-    /// Segment of the life's end.
+    /// Segment of the epoch's end.
     pub segment: u32,
-    /// Offset of the life's end: the end of its last record that counts.
+    /// Offset of the epoch's end: the end of its last record that counts.
     pub offset: u32,
-    /// The life.
+    /// Number of the epoch.
     pub epoch: u64,
-    /// First segment of the next life.
+    /// First segment of the next epoch.
     pub next_segment: u32,
-    /// First sequence number of the next life.
+    /// First sequence number of the next epoch.
     pub next_seq: Seq,
 }
 

@@ -1,5 +1,5 @@
 //! Recovery's side of the log: finds the segments, reads the records that count, in order, and
-//! tells a torn tail from damage (`protocols.md` 1.3, `docs/format/wal.md` "Recovery").
+//! tells a torn tail from damage (`docs/protocols.md` 1.3, `docs/format/wal.md` "Recovery").
 //!
 //! [`recover`] changes nothing on the disk; called again it gives the same answer. It streams: one
 //! record and [`CHUNK`] bytes of log are in memory at a time.
@@ -27,9 +27,9 @@ const CHUNK: usize = 8 * FRAME as usize;
 pub struct RecoveredSummary {
     /// End of the last record that counts (or the start of the log, if none does).
     pub end: Lsn,
-    /// The life that `end` is in; 0 when no segment of it was found.
+    /// The epoch that `end` is in; 0 when no segment of it was found.
     pub epoch: u64,
-    /// First segment id of the next life: above every id ever seen.
+    /// First segment id of the next epoch: above every id ever seen.
     pub next_segment: u32,
     /// Highest `durable_upto` seen, the manifest's included.
     pub max_durable_seen: Lsn,
@@ -44,7 +44,7 @@ pub struct RecoveredSummary {
 }
 
 impl RecoveredSummary {
-    /// The cut between the recovered life and the next. `known_seq` is the highest sequence number
+    /// The cut between the recovered epoch and the next. `known_seq` is the highest sequence number
     /// known from elsewhere (manifest, table files).
     pub fn cut(&self, known_seq: Seq) -> Cut {
         Cut {
@@ -94,14 +94,14 @@ pub fn recover(
     let mut first = first_live_segment;
     let mut before: Option<(Lsn, u64)> = None;
     loop {
-        let life = Life::of(&found, first);
-        let cut = life.and_then(|life| cuts.iter().find(|c| c.epoch == life.epoch)).copied();
+        let log_epoch = LogEpoch::of(&found, first);
+        let cut = log_epoch.and_then(|log_epoch| cuts.iter().find(|c| c.epoch == log_epoch.epoch)).copied();
         let known = (summary.records, summary.discarded);
-        let stop = reader.read_life(first, life, cut, &mut summary, visit)?;
+        let stop = reader.read_epoch(first, log_epoch, cut, &mut summary, visit)?;
         let Some(cut) = cut else {
-            reader.judge_end(life, &stop, &mut summary)?;
+            reader.judge_end(log_epoch, &stop, &mut summary)?;
             match before {
-                // A life that wrote nothing: the log still ends where the one before it was cut.
+                // An epoch that wrote nothing: the log still ends where the one before it was cut.
                 Some(end) if known == (summary.records, summary.discarded) => {
                     (summary.end, summary.epoch) = end;
                 }
@@ -169,19 +169,20 @@ fn read_up_to(file: &dyn File, buf: &mut [u8], offset: u64) -> Result<usize> {
 
 /// What makes segments belong together.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Life {
+struct LogEpoch {
     epoch: u64,
     first: u32,
 }
 
-impl Life {
-    /// The life that contains segment `id`; if that is missing, the one that later segments say
+impl LogEpoch {
+    /// The epoch that contains segment `id`; if that is missing, the one that later segments say
     /// began at or before it.
-    fn of(found: &Found, id: u32) -> Option<Life> {
-        let of = |(_, header): &(FileNo, SegmentHeader)| Life { epoch: header.epoch, first: header.first };
+    fn of(found: &Found, id: u32) -> Option<LogEpoch> {
+        let of =
+            |(_, header): &(FileNo, SegmentHeader)| LogEpoch { epoch: header.epoch, first: header.first };
         match found.segments.get(&id) {
             Some(segment) => Some(of(segment)),
-            None => found.segments.range(id..).map(|(_, s)| of(s)).find(|life| life.first <= id),
+            None => found.segments.range(id..).map(|(_, s)| of(s)).find(|log_epoch| log_epoch.first <= id),
         }
     }
 
@@ -247,11 +248,11 @@ enum Step {
 }
 
 impl LogReader<'_> {
-    /// The segment `id` of `life`, open; `None` if there is no such segment.
-    fn enter(&mut self, id: u32, life: Option<Life>) -> Result<Option<&mut OpenSegment>> {
+    /// The segment `id` of `log_epoch`, open; `None` if there is no such segment.
+    fn enter(&mut self, id: u32, log_epoch: Option<LogEpoch>) -> Result<Option<&mut OpenSegment>> {
         if self.open.as_ref().is_none_or(|open| open.header.id != id) {
             let Some((number, header)) = self.found.segments.get(&id) else { return Ok(None) };
-            if !life.is_some_and(|life| life.has(header)) {
+            if !log_epoch.is_some_and(|log_epoch| log_epoch.has(header)) {
                 return Ok(None);
             }
             self.open = Some(OpenSegment::new(self.disk, self.store, *number, *header)?);
@@ -259,23 +260,23 @@ impl LogReader<'_> {
         Ok(self.open.as_mut())
     }
 
-    /// Reads the life that begins (as far as it is live) at segment `first`, up to its cut or its
+    /// Reads the epoch that begins (as far as it is live) at segment `first`, up to its cut or its
     /// end, and moves the summary's end there.
-    fn read_life(
+    fn read_epoch(
         &mut self,
         first: u32,
-        life: Option<Life>,
+        log_epoch: Option<LogEpoch>,
         cut: Option<Cut>,
         summary: &mut RecoveredSummary,
         visit: &mut dyn FnMut(Lsn, RecordRef<'_>) -> Result<()>,
     ) -> Result<Stop> {
         summary.end = Lsn::new(first, SEGMENT_HEADER);
-        summary.epoch = life.map_or(0, |life| life.epoch);
+        summary.epoch = log_epoch.map_or(0, |log_epoch| log_epoch.epoch);
         let limit = cut.map_or(Lsn(u64::MAX), |cut| cut.lsn());
         let mut scratch = Vec::new();
         let mut step = Ok(None);
-        if summary.end < limit && life.is_some_and(|life| life.first < first) {
-            step = self.skip_tail(first, life).map(|result| match result {
+        if summary.end < limit && log_epoch.is_some_and(|log_epoch| log_epoch.first < first) {
+            step = self.skip_tail(first, log_epoch).map(|result| match result {
                 Ok(end) => {
                     summary.end = end;
                     None
@@ -285,7 +286,7 @@ impl LogReader<'_> {
         }
         let mut stop = step?;
         while stop.is_none() && summary.end < limit {
-            match self.next_record(summary.end, life, &mut scratch)? {
+            match self.next_record(summary.end, log_epoch, &mut scratch)? {
                 Step::Record(start, end) => {
                     if end > limit {
                         let what = format!("a record reaches over the cut at {limit:?}");
@@ -316,10 +317,10 @@ impl LogReader<'_> {
     }
 
     /// Skips the rest of a record that began before the first live segment.
-    fn skip_tail(&mut self, first: u32, life: Option<Life>) -> Result<Result<Lsn, Stop>> {
+    fn skip_tail(&mut self, first: u32, log_epoch: Option<LogEpoch>) -> Result<Result<Lsn, Stop>> {
         let mut at = Lsn::new(first, SEGMENT_HEADER);
         loop {
-            match self.fragment(at, life)? {
+            match self.fragment(at, log_epoch)? {
                 Ok((Part::Full | Part::First, _, _)) => return Ok(Ok(at)),
                 Ok((Part::Last, _, end)) => return Ok(Ok(end)),
                 Ok((Part::Middle, _, end)) => at = self.continuation(end),
@@ -339,8 +340,12 @@ impl LogReader<'_> {
     /// The fragment at `at`: its part, its payload, its end. A fragment that neither ends a record
     /// nor fills its frame is none.
     #[allow(clippy::type_complexity)] // two kinds of failure: of the disk, and of the bytes
-    fn fragment(&mut self, at: Lsn, life: Option<Life>) -> Result<Result<(Part, &[u8], Lsn), String>> {
-        let Some(open) = self.enter(at.segment(), life)? else {
+    fn fragment(
+        &mut self,
+        at: Lsn,
+        log_epoch: Option<LogEpoch>,
+    ) -> Result<Result<(Part, &[u8], Lsn), String>> {
+        let Some(open) = self.enter(at.segment(), log_epoch)? else {
             return Ok(Err(format!("segment {} is missing", at.segment())));
         };
         let (seal, path) = (open.seal(), open.path.clone());
@@ -359,9 +364,9 @@ impl LogReader<'_> {
     }
 
     /// The record behind the one that ended at `end`.
-    fn next_record(&mut self, end: Lsn, life: Option<Life>, scratch: &mut Vec<u8>) -> Result<Step> {
+    fn next_record(&mut self, end: Lsn, log_epoch: Option<LogEpoch>, scratch: &mut Vec<u8>) -> Result<Step> {
         scratch.clear();
-        let size = match self.enter(end.segment(), life)? {
+        let size = match self.enter(end.segment(), log_epoch)? {
             Some(open) => open.header.size,
             None => u32::MAX,
         };
@@ -371,7 +376,7 @@ impl LogReader<'_> {
         };
         let mut at = start;
         loop {
-            match self.fragment(at, life)? {
+            match self.fragment(at, log_epoch)? {
                 Ok((part, _, _)) if part.starts() != (at == start) => {
                     let why = "parts of records out of order".into();
                     return Ok(Step::Stop(Stop { at, why }));
@@ -395,12 +400,17 @@ impl LogReader<'_> {
         }
     }
 
-    /// Decides whether what ended the last life is the torn tail or a hole (1.3 a).
-    fn judge_end(&self, life: Option<Life>, stop: &Stop, summary: &mut RecoveredSummary) -> Result<()> {
+    /// Decides whether what ended the last epoch is the torn tail or a hole (1.3 a).
+    fn judge_end(
+        &self,
+        log_epoch: Option<LogEpoch>,
+        stop: &Stop,
+        summary: &mut RecoveredSummary,
+    ) -> Result<()> {
         let end = summary.end;
         let mut last = end.segment();
         for (id, (number, header)) in self.found.segments.range(end.segment()..) {
-            if life.is_some_and(|life| life.has(header)) {
+            if log_epoch.is_some_and(|log_epoch| log_epoch.has(header)) {
                 last = *id;
                 let from = if *id == end.segment() { end.offset() } else { SEGMENT_HEADER };
                 let mut open = OpenSegment::new(self.disk, self.store, *number, *header)?;
@@ -412,10 +422,10 @@ impl LogReader<'_> {
         // A segment whose header was lost still proves what its fragments say.
         let missing: Vec<u32> =
             (end.segment()..=last + 1).filter(|id| !self.found.segments.contains_key(id)).collect();
-        if let (Some(life), false) = (life, self.found.headless.is_empty()) {
+        if let (Some(log_epoch), false) = (log_epoch, self.found.headless.is_empty()) {
             for number in &self.found.headless {
                 for id in &missing {
-                    let Some(mut open) = self.open_headless(*number, *id, life)? else { continue };
+                    let Some(mut open) = self.open_headless(*number, *id, log_epoch)? else { continue };
                     let seen = search(&mut open, SEGMENT_HEADER)?;
                     summary.note(&seen);
                     summary.max_durable_seen = summary.max_durable_seen.max(seen.durable);
@@ -436,14 +446,14 @@ impl LogReader<'_> {
         Ok(())
     }
 
-    fn open_headless(&self, number: FileNo, id: u32, life: Life) -> Result<Option<OpenSegment>> {
+    fn open_headless(&self, number: FileNo, id: u32, log_epoch: LogEpoch) -> Result<Option<OpenSegment>> {
         let path = file_path(self.store, number);
         let file = self.disk.open(&path, OpenMode::Read)?;
         let size = match u32::try_from(file.len()?) {
             Ok(size) if size > SEGMENT_HEADER && size < u32::MAX - FRAME => size,
             _ => return Ok(None),
         };
-        let header = SegmentHeader { id, epoch: life.epoch, size, first: life.first };
+        let header = SegmentHeader { id, epoch: log_epoch.epoch, size, first: log_epoch.first };
         Ok(Some(OpenSegment { header, path, file, buffer: Vec::new(), start: u64::MAX }))
     }
 
@@ -459,7 +469,7 @@ impl LogReader<'_> {
                 files.old.push((*id, *number));
                 continue;
             }
-            // Behind the end, or of a recovery that did not finish. The new life's numbers must be
+            // Behind the end, or of a recovery that did not finish. The new epoch's numbers must be
             // above those in there too.
             let mut open = OpenSegment::new(self.disk, self.store, *number, *header)?;
             let seen = search(&mut open, SEGMENT_HEADER)?;

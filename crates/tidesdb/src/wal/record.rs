@@ -134,7 +134,7 @@ pub enum Record {
         /// The spilling room's own encoding.
         names: Arc<dyn WalBytes>,
     },
-    /// A joint between two lives.
+    /// A joint between two epochs.
     Cut(Cut),
 }
 
@@ -416,7 +416,7 @@ pub(super) mod tests {
         builder.group(3, 1);
         builder.entry(
             Kind::PUT,
-            crate::types::Effect::Counts,
+            crate::types::CountEffect::Counts,
             key,
             &vec![key.first().copied().unwrap_or(0); len],
         );

@@ -29,11 +29,11 @@ const VERSION: u32 = 1;
 pub(super) struct SegmentHeader {
     /// Segment id, never 0.
     pub(super) id: u32,
-    /// The life that wrote it.
+    /// The epoch that wrote it.
     pub(super) epoch: u64,
     /// Bytes of the segment, this header included.
     pub(super) size: u32,
-    /// Id of the life's first segment.
+    /// Id of the epoch's first segment.
     pub(super) first: u32,
 }
 
@@ -214,11 +214,11 @@ impl Seal {
 /// What stands at an offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fragment<'a> {
-    /// A fragment of this segment and life, with its payload.
+    /// A fragment of this segment and epoch, with its payload.
     Valid(Part, &'a [u8]),
-    /// Nothing of this segment and life; why.
+    /// Nothing of this segment and epoch; why.
     Invalid(&'static str),
-    /// A fragment of this segment and life in a format that this build does not know.
+    /// A fragment of this segment and epoch in a format that this build does not know.
     Unknown(&'static str),
 }
 

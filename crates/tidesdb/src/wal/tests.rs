@@ -18,7 +18,7 @@ use crate::types::{Lsn, Seq};
 
 mod crashes;
 mod damage;
-mod lives;
+mod epochs;
 mod threads;
 
 const PATIENT: Duration = Duration::from_secs(60);
@@ -40,7 +40,7 @@ fn payload_len(record: &Record) -> usize {
 }
 
 fn append(wal: &Wal, record: Record) -> Result<Ticket> {
-    let room = wal.reserve(payload_len(&record), Purpose::Ordinary, &Patience::of(PATIENT))?;
+    let room = wal.reserve(payload_len(&record), Purpose::Ordinary, &WaitLimit::of(PATIENT))?;
     Ok(wal.enqueue(room, record))
 }
 
@@ -49,7 +49,7 @@ fn commit(seq: Seq, len: usize) -> Record {
     Record::Commit { seq, batch: put(&seq.to_be_bytes()[4..], len) }
 }
 
-/// Everything that recovery finds in a log of one life, as text.
+/// Everything that recovery finds in a log of one epoch, as text.
 fn texts(disk: &FaultyDisk, first: u32) -> Result<(Vec<String>, RecoveredSummary)> {
     let mut found = Vec::new();
     let summary = recover(&disk.shared(), &store(), first, &[], Lsn::ZERO, &mut |_, record| {
@@ -246,10 +246,10 @@ fn reservations_bound_what_is_outstanding() {
     let disk = FaultyDisk::new(1);
     let options = WalOptions { max_outstanding: 3000, ..options(64 << 10) };
     let wal = Wal::create(disk.shared(), store(), 1, 1, LogFiles::default(), options).unwrap();
-    let short = Patience::of(Duration::from_millis(10));
+    let short = WaitLimit::of(Duration::from_millis(10));
     let huge = wal.reserve(100_000, Purpose::Ordinary, &short).unwrap();
     assert!(matches!(wal.reserve(1, Purpose::Ordinary, &short), Err(Error::BackpressureTimeout)));
-    let killed = Patience { timeout: PATIENT, interrupted: &|| true };
+    let killed = WaitLimit { timeout: PATIENT, interrupted: &|| true };
     assert!(matches!(wal.reserve(1, Purpose::Ordinary, &killed), Err(Error::Interrupted)));
     drop(huge);
     assert_eq!(wal.outstanding(), 0);
@@ -268,7 +268,7 @@ fn on_a_full_disk_the_spare_segment_serves_what_is_urgent() {
     let disk = FaultyDisk::new(1);
     disk.set_capacity(Some(3 * 4096));
     let wal = create(&disk, 4096);
-    let patience = Patience::of(PATIENT);
+    let wait_limit = WaitLimit::of(PATIENT);
     let mut seq = 0;
     let full = loop {
         match append(&wal, commit(seq + 1, 500)) {
@@ -279,7 +279,7 @@ fn on_a_full_disk_the_spare_segment_serves_what_is_urgent() {
     assert!(matches!(full, Error::DiskFull(_)) && wal.failed().is_none(), "{full}");
     wal.sync_all().unwrap();
     for _ in 0..10 {
-        let room = wal.reserve(16, Purpose::Urgent, &patience).unwrap();
+        let room = wal.reserve(16, Purpose::Urgent, &wait_limit).unwrap();
         seq += 1;
         wal.enqueue(room, Record::Marker { txn: 1, seq });
     }
@@ -348,7 +348,7 @@ fn the_background_thread_syncs_and_the_real_disk_keeps() {
     assert!(summary.next_segment > 5);
 }
 
-/// A record may be cut into stretches that are written by different threads: a sync between them must not tell
+/// A record may be cut into log writes that are written by different threads: a sync between them must not tell
 /// the place in its midst as durable, or recovery would take the loss of its end for damage.
 #[test]
 fn a_record_that_is_written_in_part_moves_no_end() {

@@ -6,7 +6,7 @@
 //! the end of a segment and after a megabyte). Syncs have a leader of their own.
 //!
 //! Tickets are dense and in the order of the log. This file is the handle; each step has its own:
-//! - `room`: reservations and the queue
+//! - `space`: reservations and the queue
 //! - `group`: who writes what is queued, and up to where it is written
 //! - `log_end`: records to bytes, segment after segment
 //! - `sync`: who syncs, and who is told
@@ -16,8 +16,8 @@
 mod background;
 mod group;
 mod log_end;
-mod room;
 mod shared;
+mod space;
 mod sync;
 
 use std::collections::VecDeque;
@@ -32,12 +32,12 @@ use parking_lot::{Condvar, Mutex};
 use self::background::Background;
 use self::group::Progress;
 use self::log_end::LogEnd;
-use self::room::Queue;
-pub use self::room::{Patience, Purpose, Reservation};
 use self::shared::{Core, Counters};
+use self::space::RecordQueue;
+pub use self::space::{LogSpace, Purpose, WaitLimit};
 use super::files::{Files, LogFiles, RecyclingHold};
-use super::handover::Handover;
-use super::inflight::InFlight;
+use super::leader_queue::LeaderQueue;
+use super::pending_writes::PendingWrites;
 use super::record::Record;
 use super::segment::{footprint, log_dir, size_is_valid, Seal, SEGMENT_HEADER};
 use crate::error::{Error, Result};
@@ -97,7 +97,7 @@ impl fmt::Debug for Wal {
 }
 
 impl Wal {
-    /// Starts a new life in the store's directory `store`, at segment `first_segment` (above every
+    /// Starts a new epoch in the store's directory `store`, at segment `first_segment` (above every
     /// id that recovery saw). `epoch` is in the synced manifest already. `found` is what recovery
     /// found (nothing for a new store); its old segments stay until they are released.
     ///
@@ -141,7 +141,7 @@ impl Wal {
             disk,
             epoch,
             files,
-            queue: Mutex::new(Queue {
+            queue: Mutex::new(RecordQueue {
                 records: VecDeque::with_capacity(QUEUE),
                 last: 0,
                 slots: 0,
@@ -150,8 +150,8 @@ impl Wal {
                 waiting: 0,
             }),
             room: Condvar::new(),
-            flight: InFlight::new(),
-            syncs: Handover::new(),
+            pending_writes: PendingWrites::new(),
+            syncs: LeaderQueue::new(),
             end: std::sync::Mutex::new(LogEnd {
                 seal: Seal::new(first_segment, epoch),
                 segment,
@@ -195,14 +195,14 @@ impl Wal {
     /// Reserves room for a record whose batch, xid, locks and names have `bytes` bytes together.
     /// Waits while too much is outstanding; prepares segments itself when the prepared ones do not
     /// suffice. Errors: `DiskFull`, `BackpressureTimeout`, `Interrupted`, `ReadOnly` (the log failed).
-    pub fn reserve(&self, bytes: usize, purpose: Purpose, patience: &Patience<'_>) -> Result<Reservation> {
-        self.core.clone().reserve(bytes, purpose, patience)
+    pub fn reserve(&self, bytes: usize, purpose: Purpose, wait_limit: &WaitLimit<'_>) -> Result<LogSpace> {
+        self.core.clone().reserve(bytes, purpose, wait_limit)
     }
 
     /// Appends a record to the queue and returns its ticket: the order of these calls is the order
     /// of the log. Does no I/O and cannot fail: what cannot be written any more is told to who waits.
     /// Call it with the sequence numbers in order.
-    pub fn enqueue(&self, mut reservation: Reservation, record: Record) -> Ticket {
+    pub fn enqueue(&self, mut reservation: LogSpace, record: Record) -> Ticket {
         let bytes = std::mem::take(&mut reservation.bytes);
         let core = &self.core;
         debug_assert!(std::ptr::eq(&*reservation.core, &**core), "a reservation of another log");
@@ -271,7 +271,7 @@ impl Wal {
 
     /// Everything up to this ticket is written.
     pub fn written_ticket(&self) -> Ticket {
-        self.core.flight.done()
+        self.core.pending_writes.done()
     }
 
     /// Everything up to this ticket is durable.
@@ -313,7 +313,7 @@ impl Wal {
         self.core.notify_background();
     }
 
-    /// Live segments (old ones of earlier lives included) and the numbers of their files, oldest first.
+    /// Live segments (old ones of earlier epochs included) and the numbers of their files, oldest first.
     pub fn live_segments(&self) -> Vec<(u32, FileNo)> {
         self.core.files.live()
     }

@@ -46,8 +46,8 @@ fn check(disk: &FaultyDisk, from: &Path, options: &Options, expected: &State) {
         seen == *expected,
         "{}\nexpected {}\nrestored {}",
         from.display(),
-        expected.picture(),
-        seen.picture()
+        expected.printed(),
+        seen.printed()
     );
 }
 
@@ -253,7 +253,7 @@ fn what_a_backup_cannot_be_taken_into_or_restored_from_is_refused_by_name() {
     let first = db.begin_backup(Path::new(TO), KINDS[0]).expect("begins");
     assert!(refusal(db.begin_backup(Path::new("/other"), KINDS[1])).contains("one at a time"));
     assert!(refusal(verify(&of(&disk), Path::new(TO), Watch::NONE)).contains(INFO));
-    assert!(refusal(first.finish(Watch::NONE)).contains("moment"));
+    assert!(refusal(first.finish(Watch::NONE)).contains("point"));
     assert!(!disk.exists(Path::new(TO)).expect("exists"), "a backup that is dropped is gone");
 
     // An empty directory will do, and stays when the backup does not succeed.

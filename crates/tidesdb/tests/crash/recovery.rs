@@ -57,9 +57,9 @@ pub(super) fn recover(disk: &FaultyDisk, options: &Options, expect: &Expect, cra
     let seen = observe(&db, right).unwrap_or_else(|e| panic!("after {crash:?} it does not read: {e}"));
     if !right.contains(&seen) {
         for (at, state) in expect.history.iter().enumerate().rev().take(6) {
-            println!("right {at}: {}", state.picture());
+            println!("right {at}: {}", state.printed());
         }
-        println!("found: {}", seen.picture());
+        println!("found: {}", seen.printed());
         let lost = expect.history.contains(&seen);
         panic!(
             "after {crash:?}: {} ({} written, {} durable of {})",

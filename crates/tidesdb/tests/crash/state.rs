@@ -87,8 +87,8 @@ impl State {
             .collect()
     }
 
-    /// A short picture, for messages.
-    pub(super) fn picture(&self) -> String {
+    /// A short text, for messages.
+    pub(super) fn printed(&self) -> String {
         let families: Vec<String> = self
             .names
             .iter()

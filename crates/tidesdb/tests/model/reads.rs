@@ -31,7 +31,7 @@ impl World {
         }
         if !self.live(family) {
             expected.push(Err(Refusal::Dropped));
-        } else if seq < self.model.families[&family].birth {
+        } else if seq < self.model.families[&family].created_seq {
             expected.push(Err(Refusal::TooOld));
         } else {
             let locked = match locking {
@@ -122,7 +122,7 @@ impl World {
         let seq = self.read_seq(at, asked.mode);
         let expected = if !self.live(family) {
             Err(Refusal::Dropped)
-        } else if seq < self.model.families[&family].birth {
+        } else if seq < self.model.families[&family].created_seq {
             Err(Refusal::TooOld)
         } else {
             Ok(scanned(&self.sees(at, family, seq), &asked))
@@ -147,7 +147,7 @@ impl World {
                 Isolation::ReadCommitted => txn.statement,
                 _ => txn.snapshot,
             };
-            let unborn = |seq: u64| seq < self.model.families[&family].birth;
+            let unborn = |seq: u64| seq < self.model.families[&family].created_seq;
             if !self.live(family) || txn.isolation == Isolation::ReadUncommitted || would.is_some_and(unborn)
             {
                 return;

@@ -13,7 +13,7 @@ pub(super) type Changes = BTreeMap<(u64, Key), Change>;
 /// A family as the model knows it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ModelFamily {
-    pub(super) birth: u64,
+    pub(super) created_seq: u64,
     /// Versions of each key, oldest first.
     pub(super) keys: BTreeMap<Key, Vec<(u64, Change)>>,
     /// Counters: the highest value handed out or raised to.
@@ -184,7 +184,8 @@ impl Model {
     pub(super) fn create(&mut self, name: &[u8]) {
         self.seq += 1;
         self.next_family += 1;
-        self.families.insert(self.next_family, ModelFamily { birth: self.seq, ..ModelFamily::default() });
+        self.families
+            .insert(self.next_family, ModelFamily { created_seq: self.seq, ..ModelFamily::default() });
         self.names.insert(name.to_vec(), self.next_family);
     }
 }

@@ -7,7 +7,7 @@ use tidesdb::io::faulty::Crash;
 use tidesdb::lock::TableMode;
 use tidesdb::options::{Options, SyncMode};
 use tidesdb::txn::cursor::{Scan, Start};
-use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, Mood, ReadMode};
+use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, ReadMode, TransactionOptions};
 use tidesdb::Error;
 
 use super::sim::{begin_as, normal, open, tiny_family};
@@ -17,12 +17,15 @@ use super::world::{family, key, new_store, small, started};
 fn a_dormant_transaction_holds_its_locks_and_nothing_else() {
     let disk = new_store(9, &small(SyncMode::None));
     let db = open(&disk, &small(SyncMode::None)).expect("opens");
-    let mut txn = begin_as(&db, Mood { isolation: Isolation::RepeatableRead, ..Mood::default() });
+    let mut txn = begin_as(
+        &db,
+        TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() },
+    );
     txn.statement_begin(true, Duration::ZERO).expect("begins");
     txn.take_snapshot().expect("takes");
     txn.put(&family(&db), &key(100), &[1; 3000]).expect("puts");
     assert_eq!(db.stats().snapshots, 1);
-    txn.prepare_dormant(b"x").expect("prepares");
+    txn.prepare_xa(b"x").expect("prepares");
     assert_eq!(db.stats().snapshots, 0, "the snapshot was given back");
     assert!(txn.holds_locks() && txn.has_writes());
     assert!(db.stats().txn_memory_bytes >= 3000, "its batch is counted");
@@ -48,7 +51,7 @@ fn table_locks_come_back_with_a_prepared_transaction() {
     let mut txn = started(&db);
     txn.lock_table(&other, TableMode::Shared).expect("locks");
     txn.put(&family(&db), &key(100), b"v").expect("puts");
-    txn.prepare_dormant(b"x").expect("prepares");
+    txn.prepare_xa(b"x").expect("prepares");
     let found = disk.crash(Crash::Drop);
     disk.crash_at(0);
     drop((txn, other, db));
@@ -66,6 +69,38 @@ fn table_locks_come_back_with_a_prepared_transaction() {
     txn.put(&other, b"k", b"v").expect("free");
 }
 
+/// SERIALIZABLE: what a prepared transaction has read stays as it is over a restart, however it was locked.
+#[test]
+fn rows_read_for_update_stay_as_they_are_over_a_restart() {
+    for mode in [ReadMode::Shared, ReadMode::Exclusive] {
+        let options = small(SyncMode::Full);
+        let disk = new_store(21, &options);
+        let db = open(&disk, &options).expect("opens");
+        let mut txn = started(&db);
+        txn.put(&family(&db), &key(101), b"read").expect("puts");
+        txn.commit().expect("commits");
+        let mut txn = begin_as(
+            &db,
+            TransactionOptions { isolation: Isolation::Serializable, ..TransactionOptions::default() },
+        );
+        let read = txn.get(&family(&db), &key(101), mode).expect("reads");
+        assert_eq!(read, Some(b"read".to_vec()));
+        txn.put(&family(&db), &key(100), b"v").expect("puts");
+        txn.prepare_xa(b"x").expect("prepares");
+        let found = disk.crash(Crash::Drop);
+        disk.crash_at(0);
+        drop((txn, db));
+        let db = open(&found, &options).expect("opens");
+        let mut other = started(&db);
+        for n in [100, 101] {
+            let put = other.put(&family(&db), &key(n), b"theirs");
+            assert!(matches!(put, Err(Error::LockTimeout)), "{n} {mode:?}: {put:?}");
+        }
+        other.rollback().expect("rolls back");
+        assert!(db.commit_by_xid(b"x").expect("commits"));
+    }
+}
+
 /// What was put without a lock is locked by `prepare`, of either kind: another may keep its place free.
 #[test]
 fn a_prepare_locks_what_no_statement_locked() {
@@ -76,22 +111,22 @@ fn a_prepare_locks_what_no_statement_locked() {
     let mut cursor = db.cursor(&f);
     let scan = Scan { mode: ReadMode::Exclusive, ..Scan::default() };
     assert!(!cursor.seek(&mut reader, &scan).expect("scans"), "nothing is there, and nothing may come");
-    for dormant in [false, true] {
+    for xa_prepared in [false, true] {
         let mut txn = started(&db);
         let change = Change {
             family: &f,
             key: b"k",
             kind: ChangeKind::Put(b"v"),
             lock: false,
-            neutral: false,
+            count_unchanged: false,
             expiry: 0,
         };
         txn.write(&[change]).expect("puts");
-        let refused = match dormant {
+        let refused = match xa_prepared {
             false => txn.prepare(Some(b"x")),
-            true => txn.prepare_dormant(b"x"),
+            true => txn.prepare_xa(b"x"),
         };
-        assert!(matches!(refused, Err(Error::LockTimeout)), "dormant: {dormant}, {refused:?}");
+        assert!(matches!(refused, Err(Error::LockTimeout)), "xa_prepared: {xa_prepared}, {refused:?}");
     }
 }
 
@@ -105,7 +140,10 @@ fn a_range_over_anothers_keys_does_not_keep_a_store_from_opening() {
         let db = open(&disk, &options).expect("opens");
         let mut writer = started(&db);
         writer.put(&family(&db), &key(105), b"v").expect("puts");
-        let mut reader = begin_as(&db, Mood { isolation: Isolation::Serializable, ..Mood::default() });
+        let mut reader = begin_as(
+            &db,
+            TransactionOptions { isolation: Isolation::Serializable, ..TransactionOptions::default() },
+        );
         reader.set_lock_timeout(Some(Duration::ZERO));
         reader.put(&family(&db), &key(100), b"v").expect("puts");
         let from = key(101);
@@ -120,7 +158,7 @@ fn a_range_over_anothers_keys_does_not_keep_a_store_from_opening() {
             [(&mut writer, b"w"), (&mut reader, b"r")]
         };
         for (txn, xid) in order {
-            txn.prepare_dormant(xid).expect("prepares");
+            txn.prepare_xa(xid).expect("prepares");
         }
         let found = disk.crash(Crash::Drop);
         disk.crash_at(0);
@@ -150,8 +188,8 @@ fn many_locks_of_one_prepared_transaction_leave_room_for_anothers() {
     for n in 0..KEYS {
         large.put(&family(&db), &key(n), b"v").expect("puts");
     }
-    large.prepare_dormant(b"large").expect("prepares");
-    small.prepare_dormant(b"small").expect("prepares");
+    large.prepare_xa(b"large").expect("prepares");
+    small.prepare_xa(b"small").expect("prepares");
     let found = disk.crash(Crash::Drop);
     disk.crash_at(0);
     drop((large, small, db));

@@ -35,11 +35,11 @@ fn log_comes_down_while(bound: usize, disk: &FaultyDisk, mut work: impl FnMut())
 
 #[test]
 fn a_forgotten_prepared_transaction_does_not_hold_the_log() {
-    for dormant in [true, false] {
+    for xa_prepared in [true, false] {
         for mode in [SyncMode::None, SyncMode::Full] {
             let disk = new_store(7, &small(mode));
             let mut world = World::new(disk.clone(), small(mode)).expect("opens");
-            let prepare = if dormant { Step::Dormant("x", 100) } else { Step::TwoPhase("x", 100) };
+            let prepare = if xa_prepared { Step::XaPrepared("x", 100) } else { Step::TwoPhase("x", 100) };
             world.run(&[prepare, Step::Fill(1200, 1500), Step::Flush]).expect("runs");
             let segment = world.db().stats().wal_segment;
             assert!(segment > 20, "the log went on for a while: {segment}");
@@ -62,7 +62,7 @@ fn prepares_that_are_rolled_back_leave_no_long_log() {
         let mut txn = started(&db);
         txn.put(&family(&db), &key(PREPARED_KEYS + n % 5), &[7; 1500]).expect("puts");
         if n.is_multiple_of(2) {
-            txn.prepare_dormant(b"x").expect("prepares");
+            txn.prepare_xa(b"x").expect("prepares");
         } else {
             txn.prepare(Some(b"x")).expect("prepares");
         }
@@ -86,16 +86,16 @@ fn prepared_transactions_take_a_quarter_of_the_log_at_most() {
     let db = open(&disk, &options).expect("opens");
     let mut first = started(&db);
     first.put(&family(&db), &key(100), &[1; 2500]).expect("puts");
-    first.prepare_dormant(b"a").expect("prepares");
+    first.prepare_xa(b"a").expect("prepares");
     let mut second = started(&db);
     second.put(&family(&db), &key(200), &[2; 2500]).expect("puts");
-    let refused = second.prepare_dormant(b"b").expect_err("too much").to_string();
+    let refused = second.prepare_xa(b"b").expect_err("too much").to_string();
     for word in ["4096", "25", "XA RECOVER", options.write_buffer_variable] {
         assert!(refused.contains(word), "{word} in: {refused}");
     }
     second.statement_begin(true, Duration::ZERO).expect("the transaction is as before");
     first.rollback().expect("rolls back");
-    second.prepare_dormant(b"b").expect("there is room now");
+    second.prepare_xa(b"b").expect("there is room now");
     second.finish(false).expect("commits");
     let mut reader = started(&db);
     let value = reader.get(&family(&db), &key(200), ReadMode::Snapshot).expect("reads");

@@ -8,8 +8,8 @@ pub(super) fn programs() -> Vec<(&'static str, Vec<Step>)> {
         (
             "decided by the owner",
             vec![
-                Dormant("x", 100),
-                Dormant("y", 110),
+                XaPrepared("x", 100),
+                XaPrepared("y", 110),
                 Fill(1, 50),
                 Own("x", true),
                 Own("y", false),
@@ -19,8 +19,8 @@ pub(super) fn programs() -> Vec<(&'static str, Vec<Step>)> {
         (
             "left and decided by xid",
             vec![
-                Dormant("x", 100),
-                Dormant("y", 110),
+                XaPrepared("x", 100),
+                XaPrepared("y", 110),
                 Leave("x"),
                 Leave("y"),
                 Fill(1, 50),
@@ -32,7 +32,7 @@ pub(super) fn programs() -> Vec<(&'static str, Vec<Step>)> {
         (
             "across a restart",
             vec![
-                Dormant("x", 100),
+                XaPrepared("x", 100),
                 TwoPhase("y", 110),
                 Leave("y"),
                 Fill(2, 50),
@@ -46,10 +46,10 @@ pub(super) fn programs() -> Vec<(&'static str, Vec<Step>)> {
         (
             "logged again, then decided",
             vec![
-                Dormant("x", 100),
+                XaPrepared("x", 100),
                 TwoPhase("y", 110),
                 Leave("y"),
-                Dormant("z", 120),
+                XaPrepared("z", 120),
                 Fill(90, 1500),
                 Flush,
                 ByXid("y", true),
@@ -62,15 +62,23 @@ pub(super) fn programs() -> Vec<(&'static str, Vec<Step>)> {
         ),
         (
             "logged again across a restart",
-            vec![Dormant("x", 100), Fill(80, 1500), Flush, Reopen, Fill(80, 1500), Flush, ByXid("x", true)],
+            vec![
+                XaPrepared("x", 100),
+                Fill(80, 1500),
+                Flush,
+                Reopen,
+                Fill(80, 1500),
+                Flush,
+                ByXid("x", true),
+            ],
         ),
         (
             "spilled, decided by the owner",
             vec![
-                Dormant("x", 100_000),
-                Dormant("y", 110),
+                XaPrepared("x", 100_000),
+                XaPrepared("y", 110),
                 Alone(300_000, true),
-                Dormant("z", 200_000),
+                XaPrepared("z", 200_000),
                 Fill(2, 50),
                 Own("x", true),
                 Own("y", true),
@@ -83,8 +91,8 @@ pub(super) fn programs() -> Vec<(&'static str, Vec<Step>)> {
             "spilled, left and decided by xid",
             vec![
                 Fill(2, 50),
-                Dormant("y", 110),
-                Dormant("x", 100_000),
+                XaPrepared("y", 110),
+                XaPrepared("x", 100_000),
                 TwoPhase("z", 200_000),
                 Leave("x"),
                 Leave("y"),
@@ -101,8 +109,8 @@ pub(super) fn programs() -> Vec<(&'static str, Vec<Step>)> {
             "spilled, across a restart",
             vec![
                 TwoPhase("x", 100_000),
-                Dormant("y", 200_000),
-                Dormant("z", 120),
+                XaPrepared("y", 200_000),
+                XaPrepared("z", 120),
                 Fill(2, 50),
                 Alone(300_000, true),
                 Fill(2, 50),
@@ -120,9 +128,9 @@ pub(super) fn programs() -> Vec<(&'static str, Vec<Step>)> {
         (
             "spilled, logged again, then decided",
             vec![
-                Dormant("x", 100_000),
+                XaPrepared("x", 100_000),
                 TwoPhase("y", 200_000),
-                Dormant("z", 120),
+                XaPrepared("z", 120),
                 Leave("y"),
                 Fill(90, 1500),
                 Flush,

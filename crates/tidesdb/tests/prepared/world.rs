@@ -33,7 +33,7 @@ pub(super) enum Step {
     /// So many commits with values of so many bytes.
     Fill(u32, usize),
     /// XA PREPARE of some keys.
-    Dormant(&'static str, u32),
+    XaPrepared(&'static str, u32),
     /// A prepare as the binary log's.
     TwoPhase(&'static str, u32),
     /// One phase, committed or rolled back behind its `prepare`.
@@ -162,7 +162,7 @@ impl World {
                     self.answered(full);
                 }
             }
-            Step::Dormant(xid, first) | Step::TwoPhase(xid, first) => {
+            Step::XaPrepared(xid, first) | Step::TwoPhase(xid, first) => {
                 let mut txn = started(self.db());
                 for row in rows_of(first) {
                     put(self.db(), &mut txn, &row)?;
@@ -171,7 +171,7 @@ impl World {
                 self.prepared.insert(xid, first);
                 self.history.push(next);
                 let done = match step {
-                    Step::Dormant(..) => txn.prepare_dormant(xid.as_bytes()),
+                    Step::XaPrepared(..) => txn.prepare_xa(xid.as_bytes()),
                     _ => txn.prepare(Some(xid.as_bytes())),
                 };
                 self.live.insert(xid, txn);
@@ -206,7 +206,7 @@ impl World {
                     (None, true) => assert!(self.db().commit_by_xid(xid.as_bytes())?, "{xid} is known"),
                     (None, false) => assert!(self.db().rollback_by_xid(xid.as_bytes())?, "{xid} is known"),
                 }
-                // All that these programs decide in their own connection was dormant.
+                // All that these programs decide in their own connection was XA-prepared.
                 self.answered(true);
             }
             Step::Flush => self.db().flush()?,

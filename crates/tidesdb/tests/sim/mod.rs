@@ -11,7 +11,7 @@ use tidesdb::db::family::Family;
 use tidesdb::io::{Disk, FaultyDisk};
 use tidesdb::options::{Compression, FamilyOptions, Options, SyncMode};
 use tidesdb::txn::cursor::{Scan, Start};
-use tidesdb::txn::transaction::{Mood, ReadMode, Transaction};
+use tidesdb::txn::transaction::{ReadMode, Transaction, TransactionOptions};
 use tidesdb::{Db, Result};
 
 /// Where the store lies on a faulty disk.
@@ -69,7 +69,7 @@ pub fn tiny(sync_mode: SyncMode) -> Options {
         max_open_files: 8,
         target_file_size: 4 << 10,
         base_level_size: 16 << 10,
-        dead_run: 2,
+        deleted_run: 2,
         ..Options::default()
     }
 }
@@ -95,12 +95,12 @@ pub fn open(disk: &FaultyDisk, options: &Options) -> Result<Db> {
 }
 
 pub fn begin(db: &Db) -> Transaction {
-    begin_as(db, Mood::default())
+    begin_as(db, TransactionOptions::default())
 }
 
-pub fn begin_as(db: &Db, mood: Mood) -> Transaction {
+pub fn begin_as(db: &Db, options: TransactionOptions) -> Transaction {
     let mut txn = db.transaction();
-    txn.begin(mood).expect("begins");
+    txn.begin(options).expect("begins");
     txn
 }
 

@@ -11,7 +11,7 @@
 //! | `large` | filled by a transaction that spilled, with deletions |
 //! | `late` | made when nothing was flushed any more: it is in the log alone, with a batch of its own record |
 //!
-//! `gone` was dropped. Prepared and undecided are `spilled` (runs of its own), `small` (dormant, deletions too),
+//! `gone` was dropped. Prepared and undecided are `spilled` (runs of its own), `small` (XA-prepared, deletions too),
 //! `phased` (two-phase). The end of the log was not flushed, and the process was killed.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tidesdb::options::{Compression, FamilyOptions, Options, SyncMode};
-use tidesdb::txn::transaction::{Isolation, Mood, Transaction};
+use tidesdb::txn::transaction::{Isolation, Transaction, TransactionOptions};
 use tidesdb::Db;
 
 use super::content::{Content, Family, Prepared, Rows};
@@ -157,7 +157,10 @@ fn batch() -> Vec<Row> {
 }
 
 fn started(db: &Db) -> Transaction {
-    let mut txn = begin_as(db, Mood { isolation: Isolation::ReadCommitted, ..Mood::default() });
+    let mut txn = begin_as(
+        db,
+        TransactionOptions { isolation: Isolation::ReadCommitted, ..TransactionOptions::default() },
+    );
     txn.statement_begin(true, Duration::from_secs(20)).expect("begins");
     txn
 }
@@ -182,7 +185,7 @@ pub(super) fn make(directory: &Path, killed: impl FnOnce(&Path)) {
     fill(&db);
     let mut spilled = started(&db);
     put_prepared(&db, &mut spilled, "spilled");
-    spilled.prepare_dormant(b"spilled").expect("prepares");
+    spilled.prepare_xa(b"spilled").expect("prepares");
     assert!(db.stats().spilled_runs >= 3, "transactions spilled: {}", db.stats().spilled_runs);
     drop(spilled);
     db.close().expect("closes");
@@ -202,7 +205,7 @@ pub(super) fn make(directory: &Path, killed: impl FnOnce(&Path)) {
         let mut txn = started(&db);
         put_prepared(&db, &mut txn, xid);
         match xid {
-            "small" => txn.prepare_dormant(xid.as_bytes()).expect("prepares"),
+            "small" => txn.prepare_xa(xid.as_bytes()).expect("prepares"),
             _ => txn.prepare(Some(xid.as_bytes())).expect("prepares"),
         }
     }
@@ -268,7 +271,7 @@ fn define(db: &Db) {
 
 /// Rows in runs of level 0 and below, some with versions that a snapshot keeps.
 fn fill(db: &Db) {
-    let mut reader = begin_as(db, Mood::default());
+    let mut reader = begin_as(db, TransactionOptions::default());
     for n in 0..ROUNDS {
         if n == 2 {
             reader.take_snapshot().expect("takes");

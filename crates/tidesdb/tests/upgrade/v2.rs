@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tidesdb::options::{Options, SyncMode};
-use tidesdb::txn::transaction::{Mood, Transaction};
+use tidesdb::txn::transaction::{Transaction, TransactionOptions};
 use tidesdb::Db;
 
 use super::content::{Content, Family, Prepared, Rows};
@@ -89,7 +89,7 @@ pub(super) fn content() -> Content {
 }
 
 fn started(db: &Db) -> Transaction {
-    let mut txn = begin_as(db, Mood::default());
+    let mut txn = begin_as(db, TransactionOptions::default());
     txn.statement_begin(true, Duration::from_secs(20)).expect("begins");
     txn
 }
@@ -113,7 +113,7 @@ pub(super) fn make(directory: &Path, killed: impl FnOnce(&Path)) {
     ddl.commit().expect("commits");
     commit(&db, "large", 0, 300);
     let mut spilled = prepare(&db, "spilled");
-    spilled.prepare_dormant(b"spilled").expect("prepares");
+    spilled.prepare_xa(b"spilled").expect("prepares");
     assert!(db.stats().spilled_runs >= 3, "transactions spilled: {}", db.stats().spilled_runs);
     drop(spilled);
     db.close().expect("closes");
@@ -126,7 +126,7 @@ pub(super) fn make(directory: &Path, killed: impl FnOnce(&Path)) {
     let mut phased = prepare(&db, "phased");
     phased.prepare(Some(b"phased")).expect("prepares");
     let mut small = prepare(&db, "small");
-    small.prepare_dormant(b"small").expect("prepares");
+    small.prepare_xa(b"small").expect("prepares");
     commit(&db, "large", 400, 700);
     db.flush_log().expect("syncs");
     assert_eq!(db.stats().flush_count, flushed, "the end is in the log alone");

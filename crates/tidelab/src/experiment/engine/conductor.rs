@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-use super::design::{cell_id, facts, Design, Engine, ENGINE, SERIES};
-use crate::error::{io_error, Error, Result};
-use crate::interrupt::Interrupt;
-use crate::run::{conduct, Cell, Conductor, Folder, Group, Run};
 use serde::{Deserialize, Serialize};
+use tidelab_server::error::{io_error, Error, Result};
+use tidelab_server::interrupt::Interrupt;
+
+use super::design::{cell_id, facts, Design, Engine, ENGINE, SERIES};
+use crate::run::{conduct, Cell, Conductor, Folder, Group, Run};
 
 /// The program that measures; it lies beside this one.
 pub const PROGRAM: &str = "tidelab-engine";

@@ -5,8 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use tidelab_server::server::facts::ServerFacts;
 
-use crate::report::result::ServerFacts;
 use crate::run::{Axis, Better, CellId, Metric, Role, Run};
 
 /// An engine.

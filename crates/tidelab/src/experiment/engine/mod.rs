@@ -12,8 +12,9 @@ pub use design::{
     Sync, ENGINE, OPERATION, SERIES,
 };
 
-use super::Site;
-use crate::error::{Error, Result};
+use tidelab_server::error::{Error, Result};
+
+use crate::run::Paths;
 use crate::run::Run;
 
 /// Least bytes of a key: its number.
@@ -147,10 +148,10 @@ impl Options {
 }
 
 /// Who measures these options; the run gets its axes and metrics.
-pub fn open(options: &Options, site: Site<'_>, run: &mut Run) -> Result<Experiment> {
+pub fn open(options: &Options, paths: Paths<'_>, run: &mut Run) -> Result<Experiment> {
     let design = options.design().map_err(|error| Error::Usage(format!("{}: {error}", run.name)))?;
     describe(run, &design);
-    Ok(Experiment::new(design, &site.data.join("engine"), site.interrupt.clone()))
+    Ok(Experiment::new(design, &paths.data.join("engine"), paths.interrupt.clone()))
 }
 
 #[cfg(test)]

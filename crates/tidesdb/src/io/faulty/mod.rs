@@ -159,7 +159,7 @@ fn apply(names: &mut Names, change: &DirChange) {
 }
 
 #[derive(Debug)]
-struct State {
+struct FaultyState {
     live: Names,
     durable: Names,
     pending: Vec<PendingDirChange>,
@@ -215,7 +215,7 @@ fn os_error(op: Op, path: &Path, code: i32) -> Error {
     Error::io(name(op), path, std::io::Error::from_raw_os_error(code))
 }
 
-impl State {
+impl FaultyState {
     /// Counts a call and decides how it fails. `Err` for a dead machine.
     fn begin(&mut self, op: Op, path: &Path) -> Result<Option<Failure>> {
         self.history.push(op);
@@ -243,7 +243,7 @@ impl State {
         Ok(None)
     }
 
-    /// As [`State::begin`], for calls that a failure leaves without effect.
+    /// As [`FaultyState::begin`], for calls that a failure leaves without effect.
     fn begin_whole(&mut self, op: Op, path: &Path) -> Result<()> {
         match self.begin(op, path)? {
             Some(Failure::Eio) => Err(os_error(op, path, libc::EIO)),
@@ -275,7 +275,7 @@ impl State {
     }
 
     fn collect(&mut self) {
-        let State { inodes, live, durable, handles, pending, .. } = self;
+        let FaultyState { inodes, live, durable, handles, pending, .. } = self;
         let mut named: BTreeSet<u64> = live.values().chain(durable.values()).copied().collect();
         for p in pending.iter() {
             match &p.change {
@@ -291,19 +291,19 @@ impl State {
 /// The disk. Clones are the same disk.
 #[derive(Clone, Debug)]
 pub struct FaultyDisk {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultyState>>,
 }
 
 #[derive(Debug)]
 struct FaultyFile {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultyState>>,
     inode: u64,
     path: PathBuf,
 }
 
 #[derive(Debug)]
 struct FaultyLock {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultyState>>,
     path: PathBuf,
 }
 
@@ -333,7 +333,7 @@ impl FaultyDisk {
         let mut rng = seed;
         random(&mut rng);
         FaultyDisk {
-            state: Arc::new(Mutex::new(State {
+            state: Arc::new(Mutex::new(FaultyState {
                 live: Names::new(),
                 durable: Names::new(),
                 pending: Vec::new(),
@@ -496,7 +496,7 @@ impl FaultyDisk {
                 (*id, inode)
             })
             .collect();
-        let mut next = State {
+        let mut next = FaultyState {
             live,
             durable,
             pending,
@@ -743,7 +743,7 @@ impl Disk for FaultyDisk {
         if failure == Some(Failure::Lie) {
             return Ok(());
         }
-        let State { durable, pending, .. } = &mut *state;
+        let FaultyState { durable, pending, .. } = &mut *state;
         pending.retain(|p| {
             if p.dir == dir {
                 apply(durable, &p.change);

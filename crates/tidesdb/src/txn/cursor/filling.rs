@@ -3,10 +3,10 @@
 
 use std::cmp::Ordering;
 
-use super::{look_for_kill, Cursor, Edge, Next, Span, State, BATCH_BYTES, MAX_BATCH};
+use super::{look_for_kill, Cursor, CursorState, Edge, Next, Span, BATCH_BYTES, MAX_BATCH};
 use crate::error::Result;
-use crate::expiry::{expiry_of, EXPIRY_LEN};
-use crate::iter::Source;
+use crate::iter::InternalIterator;
+use crate::ttl::{expiry_of, EXPIRY_LEN};
 use crate::txn::transaction::{ReadMode, Transaction};
 use crate::types::Seq;
 
@@ -36,7 +36,7 @@ impl Cursor {
         &mut self,
         txn: &Transaction,
         own_changes: bool,
-    ) -> Result<Option<(Next, Span, State, Seq)>> {
+    ) -> Result<Option<(Next, Span, CursorState, Seq)>> {
         let Some(merge) = &mut self.merge else { return Ok(None) };
         let family = self.family.id();
         let own = match (own_changes, self.forward, self.own_from) {
@@ -57,7 +57,7 @@ impl Cursor {
             },
         };
         let next = match next {
-            Next::Committed if merge.current_source() < Some(self.own_sources) => Next::Spilled,
+            Next::Committed if merge.current_iter() < Some(self.own_iterators) => Next::Spilled,
             next => next,
         };
         let key = self.bytes.len();
@@ -88,13 +88,13 @@ impl Cursor {
             self.last.extend_from_slice(&self.bytes[key..value]);
             self.own_from = Edge::Excluded;
         }
-        let mut state = if kind.is_tombstone() { State::Deleted } else { State::Live };
+        let mut state = if kind.is_tombstone() { CursorState::Deleted } else { CursorState::Live };
         let mut expiry = 0;
         if kind.has_expiry() {
             let stored = &self.bytes[value..];
             expiry = expiry_of(kind, stored);
             if !txn.sees(kind, stored, self.mode) {
-                state = State::Expired;
+                state = CursorState::Expired;
             }
             let behind = self.bytes.len().min(value + EXPIRY_LEN);
             self.bytes.drain(value..behind);
@@ -102,8 +102,8 @@ impl Cursor {
         Ok(Some((next, Span { key, value, end: self.bytes.len(), expiry }, state, seq)))
     }
 
-    /// Copies live rows that do not expire behind the batch's bytes, up to the first key that is something else, or that
-    /// the batch has no room for: then true.
+    /// Copies live rows that do not expire behind the batch's bytes, up to the first key that is something else, or
+    /// that the batch has no room for: then true.
     fn copy_live(&mut self, want: usize) -> Result<bool> {
         let (prefix, bound, scan_forward) = (&self.prefix, self.bound.as_deref(), self.scan_forward);
         let Some(merge) = &mut self.merge else { return Ok(false) };
@@ -149,21 +149,21 @@ impl Cursor {
                 break;
             }
             match state {
-                State::Live => {
+                CursorState::Live => {
                     if self.dead.steps > 0 {
-                        self.end_dead_run(txn);
+                        self.end_deleted_run(txn);
                     }
                     self.spans.push(span);
                     continue;
                 }
-                State::Deleted if self.may_have_moved(next, seq) => self.place_behind(txn, span)?,
-                State::Deleted => self.pass_dead(txn, next, span, seq)?,
+                CursorState::Deleted if self.may_have_moved(next, seq) => self.place_behind(txn, span)?,
+                CursorState::Deleted => self.pass_dead(txn, next, span, seq)?,
                 // Others may still see it: it is part of no range that is known to be dead.
-                State::Expired => self.end_dead_run(txn),
+                CursorState::Expired => self.end_deleted_run(txn),
             }
             self.bytes.truncate(span.key);
         }
-        self.end_dead_run(txn);
+        self.end_deleted_run(txn);
         Ok(!self.spans.is_empty())
     }
 }

@@ -1,10 +1,10 @@
 //! Locking scans: row by row, each row locked before it is read for good, and the gaps before it where the
-//! transaction keeps them (`protocols.md` 4.2, 4.4).
+//! transaction keeps them (`docs/protocols.md` 4.2, 4.4).
 
-use super::{behind, look_for_kill, successor_of_prefix, Covered, Cursor, Edge, Next, Span, State};
+use super::{behind, look_for_kill, successor_of_prefix, Covered, Cursor, CursorState, Edge, Next, Span};
 use crate::error::Result;
-use crate::expiry::{expiry_of, value_of};
 use crate::lock::{Granted, Mode};
+use crate::ttl::{expiry_of, value_of};
 use crate::txn::transaction::{ReadMode, Transaction};
 use crate::types::{Kind, Seq, MAX_SEQ};
 
@@ -19,7 +19,7 @@ impl Cursor {
             let found = self.next_live(txn, own_changes, &mut steps)?;
             if self.gaps && self.cover(txn, found.map(|(_, span, _)| span), gap_from)? {
                 // What was committed before the range kept it out may stand before what was found.
-                if txn.store.pipeline.frontier() != self.placed_at {
+                if txn.store.pipeline.visible_seq() != self.placed_at {
                     std::mem::swap(&mut self.last, &mut self.gap_start);
                     self.own_from = gap_from;
                     self.place(txn)?;
@@ -38,16 +38,16 @@ impl Cursor {
             self.last.clear();
             self.last.extend_from_slice(&self.bytes[span.key..span.value]);
             self.own_from = Edge::Excluded;
-            if !self.gaps && !self.skip_locked && txn.store.pipeline.frontier() != self.placed_at {
+            if !self.gaps && !self.skip_locked && txn.store.pipeline.visible_seq() != self.placed_at {
                 self.place(txn)?;
             }
         }
     }
 
-    /// Whether a deleted key was deleted since the merge was placed, by a commit that may have given the row another key
-    /// in front: one that the merge's sources have passed already. The row was in the scan's range before that commit
-    /// and is in it behind it, so that a scan that locks what is committed now has to see it once. One that keeps gaps
-    /// looks again itself, from where its gap begins.
+    /// Whether a deleted key was deleted since the merge was placed, by a commit that may have given the row another
+    /// key in front: one that the merge's iterators have passed already. The row was in the scan's range before that
+    /// commit and is in it behind it, so that a scan that locks what is committed now has to see it once. One that
+    /// keeps gaps looks again itself, from where its gap begins.
     pub(super) fn may_have_moved(&self, next: Next, seq: Seq) -> bool {
         let locks = matches!(self.mode, ReadMode::Gap | ReadMode::Shared | ReadMode::Exclusive);
         locks && !self.gaps && !self.skip_locked && next == Next::Committed && seq > self.placed_at
@@ -55,7 +55,7 @@ impl Cursor {
 
     /// Places the merge behind the key of `span`, over what is committed now.
     pub(super) fn place_behind(&mut self, txn: &Transaction, span: Span) -> Result<()> {
-        self.end_dead_run(txn);
+        self.end_deleted_run(txn);
         self.last.clear();
         self.last.extend_from_slice(&self.bytes[span.key..span.value]);
         self.own_from = Edge::Excluded;
@@ -73,16 +73,16 @@ impl Cursor {
             look_for_kill(txn, steps)?;
             self.bytes.clear();
             let Some((next, span, state, seq)) = self.copy_next(txn, own_changes)? else {
-                self.end_dead_run(txn);
+                self.end_deleted_run(txn);
                 return Ok(None);
             };
             if self.past_end(&self.bytes[span.key..span.value]) {
-                self.end_dead_run(txn);
+                self.end_deleted_run(txn);
                 self.ahead = false;
                 return Ok(None);
             }
-            if state == State::Live {
-                self.end_dead_run(txn);
+            if state == CursorState::Live {
+                self.end_deleted_run(txn);
                 return Ok(Some((next, span, seq)));
             }
             // A row that went counts as changed; of an entry, its row tells.
@@ -90,7 +90,7 @@ impl Cursor {
                 txn.check_unchanged(seq)?;
             }
             match state {
-                State::Expired => self.end_dead_run(txn),
+                CursorState::Expired => self.end_deleted_run(txn),
                 _ if self.may_have_moved(next, seq) => self.place_behind(txn, span)?,
                 _ => self.pass_dead(txn, next, span, seq)?,
             }
@@ -169,7 +169,7 @@ impl Cursor {
             return Ok(false);
         }
         self.peeked = granted.is_none();
-        if txn.store.pipeline.frontier() == self.placed_at {
+        if txn.store.pipeline.visible_seq() == self.placed_at {
             // Nothing was committed since it was found.
             txn.check_unchanged(seq)?;
             self.locked = (granted == Some(Granted::New)).then_some((key, lock));

@@ -3,9 +3,9 @@
 //!
 //! A locking scan goes row by row. Where the transaction keeps gaps free of others' insertions it publishes
 //! the interval from its last position to the row that it found, and looks again from the last position if
-//! anything was committed since it looked first; only then is the row locked and read (`protocols.md` 4.2).
+//! anything was committed since it looked first; only then is the row locked and read (`docs/protocols.md` 4.2).
 
-mod dead_run;
+mod deleted_run;
 mod filling;
 mod locking;
 #[cfg(test)]
@@ -13,16 +13,16 @@ mod tests;
 
 use std::sync::Arc;
 
-use self::dead_run::DeadRun;
+use self::deleted_run::DeletedRun;
 use crate::db::family::Family;
 use crate::db::view::ReadView;
 use crate::db::Store;
 use crate::error::{Error, Result};
-use crate::iter::merge::Merge;
-use crate::iter::Source;
+use crate::iter::merge::MergingIterator;
+use crate::iter::InternalIterator;
 use crate::lock::Mode;
-use crate::txn::dead_ranges::Bounds;
-use crate::txn::transaction::{Missing, ReadMode, Transaction};
+use crate::txn::deleted_range_cache::Bounds;
+use crate::txn::transaction::{OnMissing, ReadMode, Transaction};
 use crate::types::{FamilyId, Seq, MAX_SEQ};
 
 /// Steps between two looks at the kill flag.
@@ -129,7 +129,7 @@ enum Covered {
 
 /// What a key is for the scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum CursorState {
     Live,
     Deleted,
     Expired,
@@ -149,12 +149,12 @@ enum Next {
 /// A cursor on one family; used by one thread at a time.
 pub struct Cursor {
     family: Arc<Family>,
-    merge: Option<Merge>,
+    merge: Option<MergingIterator>,
     /// What the merge was built over, and the sequence it reads at.
     view: Option<Arc<ReadView>>,
     seq: Seq,
-    /// Sources of the merge, the first ones, that are the transaction's own runs; and which they were.
-    own_sources: usize,
+    /// Iterators of the merge, the first ones, that are the transaction's own runs; and which they were.
+    own_iterators: usize,
     own_runs: u64,
     /// Memtables of `view` that had no entries of the family when the merge was built.
     absent_from: usize,
@@ -186,7 +186,7 @@ pub struct Cursor {
     spans: Vec<Span>,
     /// Last key looked at, dead ones included.
     last: Vec<u8>,
-    dead: DeadRun,
+    dead: DeletedRun,
     /// Where a range that is jumped over is copied to.
     known_dead: Bounds,
     /// When the row of the last point read expires.
@@ -222,7 +222,7 @@ impl Cursor {
             merge: None,
             view: None,
             seq: 0,
-            own_sources: 0,
+            own_iterators: 0,
             own_runs: 0,
             absent_from: 0,
             placed_at: 0,
@@ -244,7 +244,7 @@ impl Cursor {
             bytes: Vec::new(),
             spans: Vec::new(),
             last: Vec::new(),
-            dead: DeadRun::default(),
+            dead: DeletedRun::default(),
             known_dead: Bounds::default(),
             found_expiry: 0,
             locked: None,
@@ -300,12 +300,12 @@ impl Cursor {
         key: &[u8],
         mode: ReadMode,
         skip_locked: bool,
-        missing: Missing,
+        on_missing: OnMissing,
     ) -> Result<Option<&[u8]>> {
         self.spans.clear();
         self.locked = None;
         self.peeked = false;
-        let found = txn.get_into(&self.family, key, mode, skip_locked, missing, &mut self.bytes)?;
+        let found = txn.get_into(&self.family, key, mode, skip_locked, on_missing, &mut self.bytes)?;
         self.found_expiry = found.expiry;
         if found.newly_locked {
             let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
@@ -321,11 +321,11 @@ impl Cursor {
         txn: &mut Transaction,
         key: &[u8],
         mode: ReadMode,
-        missing: Missing,
+        on_missing: OnMissing,
     ) -> Result<Option<&[u8]>> {
-        let live = match self.get(txn, key, mode, true, missing).map(|found| found.is_some()) {
+        let live = match self.get(txn, key, mode, true, on_missing).map(|found| found.is_some()) {
             Err(Error::LockTimeout) => {
-                self.peeked = self.get(txn, key, ReadMode::Latest, false, missing)?.is_some();
+                self.peeked = self.get(txn, key, ReadMode::Latest, false, on_missing)?.is_some();
                 self.peeked
             }
             other => other?,
@@ -469,11 +469,11 @@ impl Cursor {
     fn open(&mut self, txn: &Transaction, seq: Seq) -> Result<()> {
         let view = txn.store.view();
         self.absent_from = self.memtables_without(&view);
-        let mut sources = txn.batch.runs().sources(self.family.id(), &self.prefix)?;
-        self.own_sources = sources.len();
+        let mut iterators = txn.batch.runs().iterators(self.family.id(), &self.prefix)?;
+        self.own_iterators = iterators.len();
         self.own_runs = txn.batch.runs().changes();
-        sources.extend(view.sources(self.family.id(), seq, &self.prefix)?);
-        self.merge = Some(Merge::new(sources));
+        iterators.extend(view.iterators(self.family.id(), seq, &self.prefix)?);
+        self.merge = Some(MergingIterator::new(iterators));
         self.view = Some(view);
         self.seq = seq;
         Ok(())
@@ -483,7 +483,7 @@ impl Cursor {
     fn place(&mut self, txn: &Transaction) -> Result<()> {
         if self.mode != ReadMode::Snapshot {
             // In this order: what is committed now may stand in a memtable that came after the merge's runs.
-            self.placed_at = txn.store.pipeline.frontier();
+            self.placed_at = txn.store.pipeline.visible_seq();
             self.refresh(txn)?;
         }
         let Some(merge) = &mut self.merge else { return Ok(()) };
@@ -530,7 +530,7 @@ fn look_for_kill(txn: &Transaction, steps: &mut u32) -> Result<()> {
 /// bounded number of deleted keys; an end found so is nearer than it could be.
 pub(crate) fn gap_around(store: &Store, family: FamilyId, key: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
     const DEAD_KEYS: usize = 8;
-    let mut merge = Merge::new(store.view().sources(family, MAX_SEQ, &[])?);
+    let mut merge = MergingIterator::new(store.view().iterators(family, MAX_SEQ, &[])?);
     merge.seek(key)?;
     let mut steps = 0;
     while merge.valid() && merge.entry().kind.is_tombstone() && steps < DEAD_KEYS {

@@ -5,14 +5,15 @@ use std::path::Path;
 use super::{Cursor, Scan, Start};
 use crate::io::FaultyDisk;
 use crate::options::{FamilyOptions, Options, SyncMode};
-use crate::txn::dead_ranges::Bounds;
-use crate::txn::transaction::{Isolation, Mood, ReadMode, Transaction};
+use crate::txn::deleted_range_cache::Bounds;
+use crate::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
 use crate::types::MAX_SEQ;
 use crate::Db;
 
 fn begin(db: &Db) -> Transaction {
     let mut txn = db.transaction();
-    txn.begin(Mood { isolation: Isolation::ReadCommitted, ..Mood::default() }).expect("begins");
+    txn.begin(TransactionOptions { isolation: Isolation::ReadCommitted, ..TransactionOptions::default() })
+        .expect("begins");
     txn
 }
 
@@ -21,7 +22,7 @@ fn begin(db: &Db) -> Transaction {
 /// it lies in for dead.
 #[test]
 fn a_first_entry_in_a_sealed_memtable_is_found_when_a_scan_is_placed_anew() {
-    let options = Options { sync_mode: SyncMode::None, dead_run: 4, ..Options::default() };
+    let options = Options { sync_mode: SyncMode::None, deleted_run: 4, ..Options::default() };
     let db = Db::open_on(FaultyDisk::new(1).shared(), Path::new("/s"), options, None).expect("opens");
     let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
     for delete in [false, true] {
@@ -50,13 +51,13 @@ fn a_first_entry_in_a_sealed_memtable_is_found_when_a_scan_is_placed_anew() {
     writer.finish(false).expect("finishes");
     assert!(cursor.fetch(&mut reader, 0, false).expect("steps back"));
     assert_eq!(cursor.row(0).0, [4, 1]);
-    let known = store.pipeline.dead_ranges().around(family.id(), &[4, 1], MAX_SEQ, &mut Bounds::default());
+    let known = store.pipeline.deleted_ranges().around(family.id(), &[4, 1], MAX_SEQ, &mut Bounds::default());
     assert_eq!(known, None);
     drop(memtables);
 }
 
-/// What a scan that locks what is committed sees of the keys 10, 20, 30 and 40 when another transaction gives the row at 20
-/// the key 25 after the scan read 10. `flushed`: 40 alone is in the memtable.
+/// What a scan that locks what is committed sees of the keys 10, 20, 30 and 40 when another transaction gives the row
+/// at 20 the key 25 after the scan read 10. `flushed`: 40 alone is in the memtable.
 fn moved_in_front(
     mode: ReadMode,
     isolation: Isolation,
@@ -78,7 +79,9 @@ fn moved_in_front(
         txn.put(&family, &[40], b"w").and_then(|()| txn.commit()).expect("commits");
     }
     let mut reader = db.transaction();
-    reader.begin(Mood { isolation, optimistic, ..Mood::default() }).expect("begins");
+    reader
+        .begin(TransactionOptions { isolation, optimistic, ..TransactionOptions::default() })
+        .expect("begins");
     reader.statement_begin(true, std::time::Duration::ZERO).expect("statement");
     let mut cursor = Cursor::new(family.clone());
     let scan = Scan { start: Start::First, mode, expect, ..Scan::default() };

@@ -3,44 +3,38 @@
 use std::sync::Arc;
 
 use crate::db::memtables::Sealed;
-use crate::db::view::Layer;
+use crate::db::view::Flushable;
 use crate::db::Store;
 use crate::error::Result;
-use crate::memtable::Generation;
+use crate::memtable::Memtable;
 use crate::options::LogLevel;
 use crate::txn::commit_batch::CommitBatch;
 use crate::txn::spill::{CommittedRuns, SealedRuns};
 use crate::types::DICTIONARY;
-use crate::wal::{Record, Reservation};
+use crate::wal::{LogSpace, Record};
 
 impl Store {
     /// Orders a transaction whose changes are in `runs`, and rotates the memtable in the same step: what was
     /// ordered before lies below the runs, what comes behind above. `marker` is room in the log.
-    pub(crate) fn order_runs(
-        &self,
-        id: u64,
-        batch: &Arc<CommitBatch>,
-        runs: &SealedRuns,
-        marker: Reservation,
-    ) {
+    pub(crate) fn order_runs(&self, id: u64, batch: &Arc<CommitBatch>, runs: &SealedRuns, marker: LogSpace) {
         let mut state = self.memtables.state.lock();
         // Numbers are given out under the lock that every rotation holds: they ascend with the order.
-        let first = self.new_generation_id();
+        let first = self.new_memtable_id();
         for _ in 1..runs.generations() {
-            self.new_generation_id();
+            self.new_memtable_id();
         }
-        let fresh = Arc::new(Generation::new(self.new_generation_id(), self.arenas.clone()));
+        let fresh = Arc::new(Memtable::new(self.new_memtable_id(), self.arenas.clone()));
         // Everything that will belong to the fresh one is written behind this.
         let log_from = self.wal.written_lsn().segment();
         self.pipeline.order_and_rotate(batch, fresh.clone(), |seq, sealed| {
             let runs = Arc::new(runs.commit(&self.versions, seq, first));
             let upto = runs.id();
             state.log_from.insert(fresh.id(), log_from);
-            let layers = vec![
-                Sealed { layer: Layer::Memtable(sealed.clone()), last_seq: seq - 1 },
-                Sealed { layer: Layer::Runs(runs), last_seq: seq },
+            let flushables = vec![
+                Sealed { flushable: Flushable::Memtable(sealed.clone()), last_seq: seq - 1 },
+                Sealed { flushable: Flushable::Runs(runs), last_seq: seq },
             ];
-            self.push_sealed(&mut state, &fresh, layers);
+            self.push_sealed(&mut state, &fresh, flushables);
             self.decide_into(id, upto, || self.wal.enqueue(marker, Record::Marker { txn: id, seq }))
         });
         drop(state);

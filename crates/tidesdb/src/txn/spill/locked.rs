@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use crate::db::Store;
 use crate::error::Result;
-use crate::iter::Source;
-use crate::lock::{LockedKeys, Owner};
+use crate::iter::InternalIterator;
+use crate::lock::{LockOwner, LockedKeys};
 use crate::table::hash_key;
 use crate::txn::spill::runs::Runs;
 use crate::txn::spill::SealedRuns;
 use crate::types::MAX_SEQ;
-use crate::version::Run;
+use crate::version::TableHandle;
 
 /// The keys of one family in runs.
-struct RunKeys(Vec<Run>);
+struct RunKeys(Vec<TableHandle>);
 
 impl LockedKeys for RunKeys {
     fn contains(&self, key: &[u8]) -> Result<bool> {
@@ -30,11 +30,11 @@ impl LockedKeys for RunKeys {
     fn first_in(&self, from: &[u8], to: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
         let mut first: Option<Vec<u8>> = None;
         for table in &self.0 {
-            let mut source = table.source(MAX_SEQ);
-            source.seek(from)?;
+            let mut iter = table.iter(MAX_SEQ);
+            iter.seek(from)?;
             let before = first.as_deref().or(to);
-            if source.valid() && before.is_none_or(|before| source.key() < before) {
-                first = Some(source.key().to_vec());
+            if iter.valid() && before.is_none_or(|before| iter.key() < before) {
+                first = Some(iter.key().to_vec());
             }
         }
         Ok(first)
@@ -43,22 +43,22 @@ impl LockedKeys for RunKeys {
 
 impl Store {
     /// From now on the keys in `runs` are locked without entries. `open`: not all are locked already, and the
-    /// claims to those of families with changes in memory are to be confirmed.
-    pub(crate) fn lock_runs(&self, owner: &Arc<Owner>, runs: &Runs, open: bool) {
+    /// implicit locks on those of families with changes in memory are to be confirmed.
+    pub(crate) fn lock_runs(&self, owner: &Arc<LockOwner>, runs: &Runs, open: bool) {
         for (family, tables) in runs.locked() {
             let keys = Arc::new(RunKeys(tables));
             match open {
-                true => self.locks.claim(owner, family, keys),
-                false => self.locks.store_locks(owner, family, keys),
+                true => self.locks.announce_implicit(owner, family, keys),
+                false => self.locks.lock_implicitly(owner, family, keys),
             }
         }
     }
 
     /// As [`Store::lock_runs`], for what `prepare` made of them.
-    pub(crate) fn lock_sealed_runs(&self, owner: &Arc<Owner>, runs: &SealedRuns) {
+    pub(crate) fn lock_sealed_runs(&self, owner: &Arc<LockOwner>, runs: &SealedRuns) {
         for family in runs.families() {
             let keys = Arc::new(RunKeys(runs.tables_of(&self.versions, family)));
-            self.locks.store_locks(owner, family, keys);
+            self.locks.lock_implicitly(owner, family, keys);
         }
     }
 }

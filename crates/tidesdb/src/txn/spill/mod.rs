@@ -1,4 +1,4 @@
-//! Transactions that outgrow memory (`protocols.md` 5.2). Past a bound the changes in memory of a
+//! Transactions that outgrow memory (`docs/protocols.md` 5.2). Past a bound the changes in memory of a
 //! [`WriteBatch`](crate::txn::write_batch::WriteBatch) become a *run*: a file with a table for each family.
 //! Stands between the private batch, which fills runs and reads them, and commit, which makes of them runs
 //! of level 0.

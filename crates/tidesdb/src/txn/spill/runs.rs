@@ -3,17 +3,17 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-use crate::compaction::merge::RawMerge;
 use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::flush::shared_file::SharedFile;
 use crate::io::File;
-use crate::iter::{RawSource, Source};
-use crate::lock::Owner;
-use crate::table::{hash_key, Hit, SegmentMeta, SegmentOptions};
+use crate::iter::version_merge::MergingVersionIterator;
+use crate::iter::{InternalIterator, VersionIterator};
+use crate::lock::LockOwner;
+use crate::table::{hash_key, Hit, SsTableMeta, SsTableOptions};
 use crate::txn::write_batch::Changes;
-use crate::types::{Effect, Entry, FamilyId, Seq};
-use crate::version::{LiveFile, Run};
+use crate::types::{CountEffect, Entry, FamilyId, Seq};
+use crate::version::{LiveFile, TableHandle};
 
 /// Neighbouring runs of one size that are merged into one: bounds the runs that a read looks into, at the
 /// price of one more write for each factor of so many in a transaction's size.
@@ -40,7 +40,7 @@ pub(super) fn was_live(stamp: Seq) -> bool {
 
 /// What the entries of a table do to the number of rows, if each key stands once in it.
 pub(super) fn rows_of(entry: Entry<'_>) -> i64 {
-    Effect::of(entry.kind, was_live(entry.seq)).tally(entry.kind).rows
+    CountEffect::of(entry.kind, was_live(entry.seq)).row_count(entry.kind).rows
 }
 
 /// One run: what the transaction did in an interval of ordinals.
@@ -49,7 +49,7 @@ pub(super) struct SpilledRun {
     /// What it was written through, to be synced.
     pub(super) handle: Arc<dyn File>,
     /// Ascending by family.
-    pub(super) tables: Vec<Run>,
+    pub(super) tables: Vec<TableHandle>,
     /// For each table [`rows_of`] its entries.
     pub(super) rows: Vec<i64>,
     /// The changes in it are those behind this ordinal ...
@@ -68,7 +68,7 @@ impl std::fmt::Debug for SpilledRun {
 }
 
 impl SpilledRun {
-    pub(super) fn table(&self, family: FamilyId) -> Option<&Run> {
+    pub(super) fn table(&self, family: FamilyId) -> Option<&TableHandle> {
         let at = self.tables.binary_search_by_key(&family, |run| run.meta().family).ok()?;
         self.tables.get(at)
     }
@@ -85,6 +85,9 @@ pub(crate) struct Runs {
     pub(super) list: Vec<SpilledRun>,
     /// Runs with changes that were cut away: their keys stay locked.
     cut: Vec<SpilledRun>,
+    /// Runs with changes that were cut away, and of which a merge has the others: their keys stay locked too, whatever
+    /// became of the statement that merged them.
+    merged: Vec<SpilledRun>,
     /// Families that were ever in a run.
     touched: Vec<FamilyId>,
     changes: u64,
@@ -98,7 +101,7 @@ impl Runs {
 
     /// Whether files are kept, for what was cut away included.
     pub(crate) fn has_files(&self) -> bool {
-        !(self.list.is_empty() && self.cut.is_empty())
+        !(self.list.is_empty() && self.cut.is_empty() && self.merged.is_empty())
     }
 
     /// Counts changes of the list; what was read from it before is out of date.
@@ -122,15 +125,19 @@ impl Runs {
     }
 
     /// A family's changes, run by run, newest first; without runs that have no key with `prefix`.
-    pub(crate) fn sources(&self, family: FamilyId, prefix: &[u8]) -> Result<Vec<Box<dyn Source>>> {
-        let mut sources: Vec<Box<dyn Source>> = Vec::new();
+    pub(crate) fn iterators(
+        &self,
+        family: FamilyId,
+        prefix: &[u8],
+    ) -> Result<Vec<Box<dyn InternalIterator>>> {
+        let mut iterators: Vec<Box<dyn InternalIterator>> = Vec::new();
         for run in self.list.iter().rev() {
             let Some(table) = run.table(family) else { continue };
             if prefix.is_empty() || table.may_contain_prefix(prefix)? {
-                sources.push(Box::new(table.source(last_stamp(run.limit))));
+                iterators.push(Box::new(table.iter(last_stamp(run.limit))));
             }
         }
-        Ok(sources)
+        Ok(iterators)
     }
 
     /// Families with changes in a run, ascending.
@@ -161,6 +168,7 @@ impl Runs {
         self.changes += u64::from(!self.list.is_empty());
         self.list.clear();
         self.cut.clear();
+        self.merged.clear();
         self.touched.clear();
     }
 
@@ -184,16 +192,17 @@ impl Runs {
     }
 
     /// For each family that was ever in a run its tables, those with changes that were cut away included.
-    pub(super) fn locked(&self) -> impl Iterator<Item = (FamilyId, Vec<Run>)> + '_ {
+    pub(super) fn locked(&self) -> impl Iterator<Item = (FamilyId, Vec<TableHandle>)> + '_ {
         self.touched.iter().map(|&family| {
-            let tables = self.list.iter().chain(&self.cut).filter_map(|run| run.table(family));
+            let runs = self.list.iter().chain(&self.cut).chain(&self.merged);
+            let tables = runs.filter_map(|run| run.table(family));
             (family, tables.cloned().collect())
         })
     }
 
     /// Makes a run of the changes in memory, which the caller forgets then. Nothing changes on an error:
     /// I/O, disk full, `Interrupted`.
-    pub(crate) fn add(&mut self, store: &Store, owner: &Owner, memory: &Changes<'_>) -> Result<()> {
+    pub(crate) fn add(&mut self, store: &Store, owner: &LockOwner, memory: &Changes<'_>) -> Result<()> {
         let mut file = SharedFile::new(&store.versions);
         let mut tables = Vec::new();
         for family in memory.families() {
@@ -203,7 +212,7 @@ impl Runs {
                 rows += rows_of(entry);
                 Some(entry.seq)
             });
-            let table = file.copy(family, &options, &mut memory.source(family), &mut number)?;
+            let table = file.copy(family, &options, &mut memory.iter(family), &mut number)?;
             drop(number);
             tables.extend(table.map(|table| (table, rows)));
         }
@@ -217,16 +226,16 @@ impl Runs {
         &mut self,
         store: &Store,
         file: SharedFile<'_>,
-        tables: Vec<(SegmentMeta, i64)>,
+        tables: Vec<(SsTableMeta, i64)>,
         after: u64,
         last: u64,
         tier: u32,
     ) {
         let Some((new, handle)) = file.finish_unsynced() else { return };
         let file = store.versions.private_file(new.number, new.len);
-        let open = |meta| store.versions.open_run(&file, meta, 0);
+        let open = |meta| store.versions.open_table(&file, meta, 0);
         let (tables, rows): (Vec<_>, Vec<_>) = tables.into_iter().unzip();
-        let tables: Vec<Run> = tables.into_iter().map(open).collect();
+        let tables: Vec<TableHandle> = tables.into_iter().map(open).collect();
         for family in tables.iter().map(|table| table.meta().family) {
             if !self.touched.contains(&family) {
                 self.touched.push(family);
@@ -237,7 +246,7 @@ impl Runs {
     }
 
     /// Merges the newest runs when they are many and alike. On an error the runs are as before or merged in part.
-    pub(crate) fn merge_alike(&mut self, store: &Store, owner: &Owner) -> Result<()> {
+    pub(crate) fn merge_alike(&mut self, store: &Store, owner: &LockOwner) -> Result<()> {
         loop {
             let Some(tier) = self.list.last().map(|run| run.tier) else { return Ok(()) };
             let alike = self.list.iter().rev().take_while(|run| run.tier == tier).count();
@@ -254,40 +263,43 @@ impl Runs {
             let mut file = SharedFile::new(&store.versions);
             let mut tables = Vec::new();
             for family in families {
-                let mut source = RawMerge::new(raw_sources(merged, family));
+                let mut iter = MergingVersionIterator::new(version_iters(merged, family));
                 let mut rows = 0;
                 let mut number = counted(owner, |_, entry| {
                     rows += rows_of(entry);
                     Some(entry.seq)
                 });
-                let table = file.copy(family, &table_options(store, family), &mut source, &mut number)?;
+                let table = file.copy(family, &table_options(store, family), &mut iter, &mut number)?;
                 drop(number);
                 tables.extend(table.map(|table| (table, rows)));
             }
             let merged = self.list.split_off(from);
-            self.cut.extend(merged.into_iter().filter(|run| run.limit < run.written));
+            self.merged.extend(merged.into_iter().filter(|run| run.limit < run.written));
             self.push(store, file, tables, after, last, tier + 1);
         }
     }
 }
 
 /// Every change of a family in `runs` that is not cut away, newest run first.
-pub(super) fn raw_sources<'a>(runs: &'a [SpilledRun], family: FamilyId) -> Vec<Box<dyn RawSource + 'a>> {
-    let source = |run: &'a SpilledRun| {
-        let source = run.table(family)?.raw_source();
-        Some(Box::new(Limited { source, limit: last_stamp(run.limit) }) as Box<dyn RawSource>)
+pub(super) fn version_iters<'a>(
+    runs: &'a [SpilledRun],
+    family: FamilyId,
+) -> Vec<Box<dyn VersionIterator + 'a>> {
+    let iter = |run: &'a SpilledRun| {
+        let iter = run.table(family)?.version_iter();
+        Some(Box::new(Limited { iter, limit: last_stamp(run.limit) }) as Box<dyn VersionIterator>)
     };
-    runs.iter().rev().filter_map(source).collect()
+    runs.iter().rev().filter_map(iter).collect()
 }
 
 /// What a table of a run looks like: as one of level 0, which it may become.
-pub(super) fn table_options(store: &Store, family: FamilyId) -> SegmentOptions {
-    SegmentOptions::of_family(&store.family_options(family).unwrap_or_default(), false)
+pub(super) fn table_options(store: &Store, family: FamilyId) -> SsTableOptions {
+    SsTableOptions::of_family(&store.family_options(family).unwrap_or_default(), false)
 }
 
 /// Numbers entries for [`SharedFile::copy`] by `number`, and looks at a kill now and then.
 pub(super) fn counted<'a>(
-    owner: &'a Owner,
+    owner: &'a LockOwner,
     mut number: impl FnMut(&[u8], Entry<'_>) -> Option<u64> + 'a,
 ) -> impl FnMut(&[u8], Entry<'_>) -> Result<Option<u64>> + 'a {
     let mut steps = 0u64;
@@ -300,41 +312,41 @@ pub(super) fn counted<'a>(
     }
 }
 
-/// A source without entries behind a limit.
+/// An iterator without entries behind a limit.
 struct Limited<S> {
-    source: S,
+    iter: S,
     limit: u64,
 }
 
-impl<S: RawSource> Limited<S> {
+impl<S: VersionIterator> Limited<S> {
     fn settle(&mut self) -> Result<()> {
-        while self.source.valid() && self.source.entry().seq > self.limit {
-            self.source.next()?;
+        while self.iter.valid() && self.iter.entry().seq > self.limit {
+            self.iter.next()?;
         }
         Ok(())
     }
 }
 
-impl<S: RawSource> RawSource for Limited<S> {
+impl<S: VersionIterator> VersionIterator for Limited<S> {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.source.seek(key)?;
+        self.iter.seek(key)?;
         self.settle()
     }
 
     fn next(&mut self) -> Result<()> {
-        self.source.next()?;
+        self.iter.next()?;
         self.settle()
     }
 
     fn valid(&self) -> bool {
-        self.source.valid()
+        self.iter.valid()
     }
 
     fn key(&self) -> &[u8] {
-        self.source.key()
+        self.iter.key()
     }
 
     fn entry(&self) -> Entry<'_> {
-        self.source.entry()
+        self.iter.entry()
     }
 }

@@ -6,7 +6,7 @@
 //! ```text
 //! u8 version (2)
 //! varint files    each: varint number, varint length
-//! varint tables   each: bytes, a "new segment" of the manifest: level 0, generation = ordinal of the run
+//! varint tables   each: bytes, a "new table" of the manifest: level 0, generation = ordinal of the run
 //!                       varint rows: 0 not known, else 1 more than the zigzag of what comes and goes
 //! ```
 //!
@@ -17,20 +17,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::compaction::merge::RawMerge;
 use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::flush::shared_file::SharedFile;
 use crate::format::coding::{unzigzag, zigzag};
-use crate::iter::RawSource;
-use crate::lock::Owner;
-use crate::table::SegmentMeta;
+use crate::iter::version_merge::MergingVersionIterator;
+use crate::iter::VersionIterator;
+use crate::lock::LockOwner;
+use crate::table::SsTableMeta;
 use crate::txn::write_batch::Changes;
-use crate::types::{Effect, FamilyId, FileNo, GenerationId, Kind, Seq, Tally};
-use crate::version::{Edit, LiveFile, NewFile, NewSegment, Run, VersionSet};
+use crate::types::{CountEffect, FamilyId, FileNo, Kind, MemtableId, RowCount, Seq};
+use crate::version::{Edit, LiveFile, NewFile, NewTable, TableHandle, VersionSet};
 use crate::wal::batch::{put_varint, Cursor};
 
-use super::runs::{counted, raw_sources, rows_of, table_options, was_live, Runs};
+use super::runs::{counted, rows_of, table_options, version_iters, was_live, Runs};
 
 /// Most runs of a family that a commit adds to level 0.
 pub(crate) const MAX_RUNS: usize = 2;
@@ -51,7 +51,7 @@ struct SealedTable {
     file: Arc<LiveFile>,
     /// Of its run: the newest has the highest; 1 is the first.
     ordinal: u64,
-    meta: SegmentMeta,
+    meta: SsTableMeta,
     /// What the run does to the number of the family's rows; `None`: an earlier build wrote it.
     rows: Option<i64>,
 }
@@ -68,7 +68,7 @@ impl SealedRuns {
     /// are. Errors: I/O, disk full, `Interrupted`; nothing is left behind then.
     pub(crate) fn seal(
         store: &Store,
-        owner: &Owner,
+        owner: &LockOwner,
         runs: &Runs,
         memory: &Changes<'_>,
     ) -> Result<SealedRuns> {
@@ -84,7 +84,7 @@ impl SealedRuns {
             for (run, ordinal) in runs.list.iter().zip(1..) {
                 run.handle.sync_data()?;
                 sealed.files.push(Arc::clone(&run.file));
-                let table = |(run, &rows): (&Run, &i64)| SealedTable {
+                let table = |(run, &rows): (&TableHandle, &i64)| SealedTable {
                     file: Arc::clone(&run.file),
                     ordinal,
                     meta: run.meta().clone(),
@@ -99,7 +99,7 @@ impl SealedRuns {
                     Some(entry.seq)
                 });
                 let options = table_options(store, family);
-                let table = file.copy(family, &options, &mut memory.source(family), &mut number)?;
+                let table = file.copy(family, &options, &mut memory.iter(family), &mut number)?;
                 drop(number);
                 written.extend(table.map(|table| (table, rows)));
             }
@@ -109,8 +109,8 @@ impl SealedRuns {
             families.sort_unstable();
             families.dedup();
             for family in families {
-                let mut sources: Vec<Box<dyn RawSource + '_>> = vec![Box::new(memory.source(family))];
-                sources.extend(raw_sources(&runs.list, family));
+                let mut iterators: Vec<Box<dyn VersionIterator + '_>> = vec![Box::new(memory.iter(family))];
+                iterators.extend(version_iters(&runs.list, family));
                 let mut last: Option<Vec<u8>> = None;
                 // Of a key the newest change says whether it exists now, the oldest whether it did before.
                 let (mut now, mut before) = (0, 0);
@@ -128,7 +128,8 @@ impl SealedRuns {
                     (!same).then_some(0)
                 });
                 let options = table_options(store, family);
-                let table = file.copy(family, &options, &mut RawMerge::new(sources), &mut newest)?;
+                let table =
+                    file.copy(family, &options, &mut MergingVersionIterator::new(iterators), &mut newest)?;
                 drop(newest);
                 let rows = now - before - i64::from(of_key);
                 written.extend(table.map(|table| (table, rows)));
@@ -165,9 +166,9 @@ impl SealedRuns {
     }
 
     /// The tables of a family, opened.
-    pub(super) fn tables_of(&self, versions: &VersionSet, family: FamilyId) -> Vec<Run> {
+    pub(super) fn tables_of(&self, versions: &VersionSet, family: FamilyId) -> Vec<TableHandle> {
         let tables = self.tables.iter().filter(|table| table.meta.family == family);
-        tables.map(|table| versions.open_run(&table.file, table.meta.clone(), 0)).collect()
+        tables.map(|table| versions.open_table(&table.file, table.meta.clone(), 0)).collect()
     }
 
     /// Numbers of the files.
@@ -180,10 +181,10 @@ impl SealedRuns {
         &self.files
     }
 
-    /// Reads every block, as [`Segment::verify_unless`](crate::table::Segment::verify_unless).
+    /// Reads every block, as [`SsTable::verify_unless`](crate::table::SsTable::verify_unless).
     pub(crate) fn verify(&self, versions: &VersionSet, interrupted: &dyn Fn() -> bool) -> Result<()> {
         for table in &self.tables {
-            versions.open_run(&table.file, table.meta.clone(), 0).verify_unless(interrupted)?;
+            versions.open_table(&table.file, table.meta.clone(), 0).verify_unless(interrupted)?;
         }
         Ok(())
     }
@@ -204,7 +205,7 @@ impl SealedRuns {
         put_varint(&mut out, self.tables.len() as u64);
         for table in &self.tables {
             let (file, generation, meta) = (table.file.number(), table.ordinal, table.meta.clone());
-            NewSegment { file, level: 0, generation, meta }.put(&mut out);
+            NewTable { file, level: 0, generation, meta }.put(&mut out);
             put_varint(&mut out, table.rows.map_or(0, |rows| zigzag(rows) + 1));
         }
         out
@@ -226,7 +227,7 @@ impl SealedRuns {
         // Until all is read nothing of it may be unlinked.
         sealed.keep(versions);
         for _ in 0..cursor.varint().map_err(damage)? {
-            let new = NewSegment::take(cursor.bytes().map_err(damage)?).map_err(|e| damage(&e.what))?;
+            let new = NewTable::take(cursor.bytes().map_err(damage)?).map_err(|e| damage(&e.what))?;
             let file = sealed.files.iter().find(|file| file.number() == new.file);
             let file = Arc::clone(file.ok_or_else(|| damage("a table in a file that is not named"))?);
             // A reader of the log gives so many generations to a commit.
@@ -251,34 +252,34 @@ impl SealedRuns {
     }
 
     /// The runs as those of a commit at `seq`; they get the generations from `first` on.
-    pub(crate) fn commit(&self, versions: &VersionSet, seq: Seq, first: GenerationId) -> CommittedRuns {
+    pub(crate) fn commit(&self, versions: &VersionSet, seq: Seq, first: MemtableId) -> CommittedRuns {
         let open = |table: &SealedTable| {
-            versions.open_run(&table.file, table.meta.committed_at(seq), first + table.ordinal - 1)
+            versions.open_table(&table.file, table.meta.committed_at(seq), first + table.ordinal - 1)
         };
-        let mut runs: Vec<Run> = self.tables.iter().map(open).collect();
+        let mut runs: Vec<TableHandle> = self.tables.iter().map(open).collect();
         runs.sort_by_key(|run| (run.meta().family, std::cmp::Reverse(run.generation)));
-        let mut tallies: BTreeMap<FamilyId, Tally> = BTreeMap::new();
+        let mut row_counts: BTreeMap<FamilyId, RowCount> = BTreeMap::new();
         for table in &self.tables {
-            let tally = match table.rows {
-                Some(rows) => Tally { rows, doubt: 0 },
-                None => Effect::Untold.tally(Kind::PUT),
+            let row_count = match table.rows {
+                Some(rows) => RowCount { rows, uncounted: 0 },
+                None => CountEffect::Unknown.row_count(Kind::PUT),
             };
-            *tallies.entry(table.meta.family).or_default() += tally;
+            *row_counts.entry(table.meta.family).or_default() += row_count;
         }
         let id = first + self.generations().max(1) - 1;
-        CommittedRuns { id, seq, files: self.files.clone(), runs, tallies }
+        CommittedRuns { id, seq, files: self.files.clone(), runs, row_counts }
     }
 }
 
-/// The runs of an ordered transaction until the manifest names them: a layer of the read view between two
+/// The runs of an ordered transaction until the manifest names them: a flushable of the read view between two
 /// memtables.
 pub(crate) struct CommittedRuns {
-    id: GenerationId,
+    id: MemtableId,
     seq: Seq,
     files: Vec<Arc<LiveFile>>,
     /// By family; of one family the newest first.
-    runs: Vec<Run>,
-    tallies: BTreeMap<FamilyId, Tally>,
+    runs: Vec<TableHandle>,
+    row_counts: BTreeMap<FamilyId, RowCount>,
 }
 
 impl fmt::Debug for CommittedRuns {
@@ -289,7 +290,7 @@ impl fmt::Debug for CommittedRuns {
 
 impl CommittedRuns {
     /// The highest generation of its runs.
-    pub(crate) fn id(&self) -> GenerationId {
+    pub(crate) fn id(&self) -> MemtableId {
         self.id
     }
 
@@ -299,15 +300,15 @@ impl CommittedRuns {
     }
 
     /// The runs of a family, newest first.
-    pub(crate) fn of(&self, family: FamilyId) -> &[Run] {
+    pub(crate) fn of(&self, family: FamilyId) -> &[TableHandle] {
         let from = self.runs.partition_point(|run| run.meta().family < family);
         let len = self.runs[from..].partition_point(|run| run.meta().family == family);
         &self.runs[from..from + len]
     }
 
     /// What the commit does to the number of a family's rows.
-    pub(crate) fn tally(&self, family: FamilyId) -> Tally {
-        self.tallies.get(&family).copied().unwrap_or_default()
+    pub(crate) fn row_count(&self, family: FamilyId) -> RowCount {
+        self.row_counts.get(&family).copied().unwrap_or_default()
     }
 
     /// The files.
@@ -316,7 +317,7 @@ impl CommittedRuns {
     }
 
     /// All runs.
-    pub(crate) fn all(&self) -> &[Run] {
+    pub(crate) fn all(&self) -> &[TableHandle] {
         &self.runs
     }
 
@@ -326,10 +327,11 @@ impl CommittedRuns {
         for file in &self.files {
             edit.new_files.push(NewFile { number: file.number(), len: file.len() });
         }
-        let tallies = self.tallies.iter().map(|(&family, &tally)| (family, tally));
-        edit.tallies = tallies.filter(|&(family, tally)| live(family) && tally != Tally::ZERO).collect();
+        let row_counts = self.row_counts.iter().map(|(&family, &row_count)| (family, row_count));
+        edit.row_counts =
+            row_counts.filter(|&(family, row_count)| live(family) && row_count != RowCount::ZERO).collect();
         for run in self.runs.iter().filter(|run| live(run.meta().family)) {
-            edit.new_segments.push(NewSegment {
+            edit.new_tables.push(NewTable {
                 file: run.file.number(),
                 level: 0,
                 generation: run.generation,

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::io::FaultyDisk;
-use crate::iter::merge::Merge;
-use crate::iter::Source;
-use crate::lock::Owner;
+use crate::iter::merge::MergingIterator;
+use crate::iter::InternalIterator;
+use crate::lock::LockOwner;
 use crate::options::{FamilyOptions, Options};
-use crate::txn::transaction::Mood;
+use crate::txn::transaction::TransactionOptions;
 use crate::txn::write_batch::{Mark, WriteBatch};
 use crate::types::{FamilyId, Kind};
 use crate::Db;
@@ -33,7 +33,7 @@ fn a_load_does_not_count_as_what_a_commit_brings_into_memory() {
     let db = store();
     let family = db.family(b"a").expect("there");
     let mut txn = db.transaction();
-    txn.begin(Mood::default()).expect("begins");
+    txn.begin(TransactionOptions::default()).expect("begins");
     for n in 0..1000u32 {
         txn.put(&family, &n.to_be_bytes(), &[1; 200]).expect("puts");
     }
@@ -44,7 +44,7 @@ fn a_load_does_not_count_as_what_a_commit_brings_into_memory() {
 }
 
 /// As a transaction spills.
-fn spill(batch: &mut WriteBatch, db: &Db, owner: &Owner) {
+fn spill(batch: &mut WriteBatch, db: &Db, owner: &LockOwner) {
     batch.write_run(db.store(), owner).expect("writes");
     batch.forget_written();
     batch.merge_runs(db.store(), owner).expect("merges");
@@ -54,7 +54,7 @@ fn spill(batch: &mut WriteBatch, db: &Db, owner: &Owner) {
 fn content(batch: &WriteBatch) -> Model {
     let mut seen = Model::new();
     for family in 1..3 {
-        let mut merge = Merge::new(batch.runs().sources(family, &[]).expect("sources"));
+        let mut merge = MergingIterator::new(batch.runs().iterators(family, &[]).expect("iterators"));
         let mut backwards = Vec::new();
         merge.seek_to_last().expect("seeks");
         while merge.valid() {
@@ -83,7 +83,7 @@ fn content(batch: &WriteBatch) -> Model {
 }
 
 /// What a commit would show.
-fn sealed(db: &Db, batch: &WriteBatch, owner: &Owner) -> Model {
+fn sealed(db: &Db, batch: &WriteBatch, owner: &LockOwner) -> Model {
     let runs = batch.seal(db.store(), owner).expect("seals");
     let names = runs.encode();
     let read = super::SealedRuns::decode(&db.store().versions, &names).expect("decodes");
@@ -95,7 +95,7 @@ fn sealed(db: &Db, batch: &WriteBatch, owner: &Owner) -> Model {
         assert!(tables.len() <= super::MAX_RUNS);
         for table in tables {
             table.verify().expect("verifies");
-            let mut before = table.source(76);
+            let mut before = table.iter(76);
             before.seek_to_first().expect("seeks");
             assert!(!before.valid(), "older snapshots see nothing");
             assert!(table
@@ -103,8 +103,9 @@ fn sealed(db: &Db, batch: &WriteBatch, owner: &Owner) -> Model {
                 .expect("reads")
                 .is_none());
         }
-        let sources = tables.iter().map(|table| Box::new(table.source(77)) as Box<dyn Source>).collect();
-        let mut merge = Merge::new(sources);
+        let iterators =
+            tables.iter().map(|table| Box::new(table.iter(77)) as Box<dyn InternalIterator>).collect();
+        let mut merge = MergingIterator::new(iterators);
         merge.seek_to_first().expect("seeks");
         while merge.valid() {
             let entry = merge.entry();
@@ -125,7 +126,7 @@ proptest! {
         steps in prop::collection::vec((0..24u8, 1..3u32, 0..40u8, 0..30usize), 1..300)
     ) {
         let db = store();
-        let owner: Arc<Owner> = Owner::new(1);
+        let owner: Arc<LockOwner> = LockOwner::new(1);
         let mut batch = WriteBatch::default();
         let mut model = Model::new();
         let mut marks: Vec<(Mark, Model)> = Vec::new();

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{State, Transaction};
+use super::{Transaction, TransactionPhase};
 use crate::error::{Error, Result};
-use crate::txn::commit::Prepared;
+use crate::txn::commit::PreparedCommit;
 use crate::txn::write_batch::Mark;
 
 impl Transaction {
@@ -13,33 +13,33 @@ impl Transaction {
         self.require_active()?;
         if !self.batch.is_empty() {
             self.lock_rest()?;
-            let mut prepared = self.store.prepare(&self.batch, xid, self.sync, &self.owner, self.patience)?;
-            if self.mood.unlocked {
+            let mut prepared = self.store.prepare(&self.batch, xid, self.sync, &self.owner, self.max_wait)?;
+            if self.options.unlocked {
                 prepared.needs_no_sync();
             }
             self.prepared = Some(prepared);
             self.xid.extend_from_slice(xid.unwrap_or_default());
         }
-        self.state = State::Prepared;
-        self.seat.prepared();
+        self.state = TransactionPhase::Prepared;
+        self.entry.prepared();
         Ok(())
     }
 
     /// Prepares a transaction that somebody outside decides, perhaps much later (XA PREPARE): logged and
     /// synced, it holds its locks and nothing else. [`Transaction::resume`] comes before `order`. On an error
     /// the transaction is as before.
-    pub fn prepare_dormant(&mut self, xid: &[u8]) -> Result<()> {
+    pub fn prepare_xa(&mut self, xid: &[u8]) -> Result<()> {
         self.require_active()?;
         if !self.batch.is_empty() {
             self.lock_rest()?;
-            let dormant = self.store.prepare_dormant(&self.batch, xid, &self.owner, self.patience)?;
-            let bytes = dormant.batch.body().len();
-            let runs = dormant.batch.runs();
+            let xa_prepared = self.store.prepare_xa(&self.batch, xid, &self.owner, self.max_wait)?;
+            let bytes = xa_prepared.batch.body().len();
+            let runs = xa_prepared.batch.runs();
             let spilled = runs.is_some();
             if let Some(runs) = runs {
                 self.store.lock_sealed_runs(&self.owner, runs);
             }
-            self.dormant = Some(dormant);
+            self.xa_prepared = Some(xa_prepared);
             self.xid.extend_from_slice(xid);
             self.batch.clear();
             self.count(bytes);
@@ -49,17 +49,17 @@ impl Transaction {
             }
         }
         self.end_snapshots();
-        self.state = State::Prepared;
-        self.seat.prepared();
+        self.state = TransactionPhase::Prepared;
+        self.entry.prepared();
         Ok(())
     }
 
-    /// Takes what the commit of a dormant transaction needs; may wait and fail, and then the transaction is
+    /// Takes what the commit of an XA-prepared transaction needs; may wait and fail, and then the transaction is
     /// still prepared. Nothing to do for others.
     pub fn resume(&mut self) -> Result<()> {
-        if let Some(dormant) = &self.dormant {
-            self.prepared = Some(self.store.wake(dormant)?);
-            self.dormant = None;
+        if let Some(xa_prepared) = &self.xa_prepared {
+            self.prepared = Some(self.store.wake(xa_prepared)?);
+            self.xa_prepared = None;
         }
         Ok(())
     }
@@ -76,7 +76,7 @@ impl Transaction {
     /// `defer_sync`: a checkpoint request will be answered for it. Before `prepare` it is an error that
     /// changes nothing.
     pub fn finish(&mut self, defer_sync: bool) -> Result<()> {
-        if self.state != State::Prepared {
+        if self.state != TransactionPhase::Prepared {
             return Err(Error::InvalidArgument("finish before prepare".into()));
         }
         self.resume()?;
@@ -91,7 +91,7 @@ impl Transaction {
 
     /// Commits. After an error in `prepare` the transaction is still there, to be rolled back.
     pub fn commit(&mut self) -> Result<()> {
-        if self.state != State::Prepared {
+        if self.state != TransactionPhase::Prepared {
             self.prepare(None)?;
         }
         self.finish(false)
@@ -99,17 +99,17 @@ impl Transaction {
 
     /// Undoes everything, from any state; releases the locks.
     pub fn rollback(&mut self) -> Result<()> {
-        let dormant = self.dormant.as_ref().map(|dormant| &dormant.batch);
-        let batch = self.prepared.as_ref().map(Prepared::batch).or(dormant);
+        let xa_prepared = self.xa_prepared.as_ref().map(|xa_prepared| &xa_prepared.batch);
+        let batch = self.prepared.as_ref().map(PreparedCommit::batch).or(xa_prepared);
         let spilled = batch.is_some_and(|batch| batch.runs().is_some());
-        let result = match (self.prepared.take(), self.dormant.take()) {
+        let result = match (self.prepared.take(), self.xa_prepared.take()) {
             (Some(prepared), _) => self.store.roll_back_prepared(prepared),
-            (None, Some(dormant)) => self.store.roll_back_dormant(&dormant),
+            (None, Some(xa_prepared)) => self.store.roll_back_xa(&xa_prepared),
             (None, None) => Ok(()),
         };
         self.end();
         if spilled {
-            // Of one that was dormant nothing else is left.
+            // Of one that was XA-prepared nothing else is left.
             self.store.unlink_unused();
         }
         result
@@ -131,8 +131,8 @@ impl Transaction {
         if spilled {
             self.store.unlink_unused();
         }
-        self.state = State::Idle;
-        self.seat.end();
+        self.state = TransactionPhase::Idle;
+        self.entry.end();
     }
 
     fn end_snapshots(&mut self) {
@@ -140,7 +140,7 @@ impl Transaction {
         self.end_seconds();
         self.snapshot_ahead = false;
         if let Some(slot) = self.transaction_snapshot.take() {
-            self.seat.set_snapshot(None);
+            self.entry.set_snapshot(None);
             self.store.snapshots.release(slot);
         }
         self.ended_snapshots += 1;
@@ -153,16 +153,16 @@ impl Drop for Transaction {
         // store keeps batch and locks, as it does for those that recovery finds.
         let ordered = self.prepared.as_ref().is_some_and(|prepared| prepared.seq().is_some());
         if !self.xid.is_empty() && !ordered {
-            let prepared = self.prepared.take().and_then(Prepared::into_dormant);
-            if let Some(dormant) = self.dormant.take().or(prepared) {
+            let prepared = self.prepared.take().and_then(PreparedCommit::into_xa_prepared);
+            if let Some(xa_prepared) = self.xa_prepared.take().or(prepared) {
                 self.end_snapshots();
                 self.count(0);
                 let xid = std::mem::take(&mut self.xid);
-                self.store.orphan(xid, dormant, self.owner.clone());
+                self.store.keep_ownerless(xid, xa_prepared, self.owner.clone());
                 return;
             }
         }
-        if self.state != State::Idle {
+        if self.state != TransactionPhase::Idle {
             // An ordered one is finished. Nobody is left to hear of a failed rollback record; recovery decides
             // such a transaction.
             let _ = self.rollback();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Isolation, Missing, Transaction};
+use super::{Isolation, OnMissing, Transaction};
 use crate::db::family::Family;
 use crate::error::Result;
 use crate::lock::{Granted, Mode, Policy, TableMode};
@@ -13,7 +13,7 @@ impl Transaction {
     /// Locks the table that `family` stands for, until the transaction ends.
     pub fn lock_table(&mut self, family: &Family, mode: TableMode) -> Result<()> {
         self.require_active()?;
-        if self.mood.unlocked {
+        if self.options.unlocked {
             return Ok(());
         }
         self.store.locks.lock_table(&self.owner, family.id(), mode, self.policy(false)).map(|_| ())
@@ -43,12 +43,12 @@ impl Transaction {
         mode: Mode,
         skip: bool,
     ) -> Result<Option<Granted>> {
-        if self.mood.unlocked {
+        if self.options.unlocked {
             return Ok(Some(Granted::AlreadyHeld));
         }
         let policy = self.policy(skip);
-        let intent = self.mood.optimistic && !self.mood.ordered_waits;
-        if intent && mode == Mode::Exclusive && self.mood.isolation < Isolation::Serializable {
+        let intent = self.options.optimistic && !self.options.ordered_waits;
+        if intent && mode == Mode::Exclusive && self.options.isolation < Isolation::Serializable {
             let intent = self.store.locks.put_intent(&self.owner, family, key, policy)?;
             return Ok(intent.map(|intent| intent.granted));
         }
@@ -58,10 +58,10 @@ impl Transaction {
     /// Whether locking scans keep the gaps between their rows free of others' insertions, and a missing key
     /// asked for exclusively the gap around it.
     pub(crate) fn keeps_gaps(&self) -> bool {
-        match self.mood.isolation {
-            _ if self.mood.unlocked => false,
+        match self.options.isolation {
+            _ if self.options.unlocked => false,
             Isolation::Serializable => true,
-            Isolation::RepeatableRead | Isolation::Snapshot => !self.mood.optimistic,
+            Isolation::RepeatableRead | Isolation::Snapshot => !self.options.optimistic,
             Isolation::ReadUncommitted | Isolation::ReadCommitted => false,
         }
     }
@@ -77,10 +77,10 @@ impl Transaction {
         family: FamilyId,
         key: &[u8],
         mode: Mode,
-        missing: Missing,
+        on_missing: OnMissing,
         newly_locked: bool,
     ) -> Result<bool> {
-        if missing == Missing::Forget || self.mood.isolation < Isolation::RepeatableRead {
+        if on_missing == OnMissing::Forget || self.options.isolation < Isolation::RepeatableRead {
             if newly_locked {
                 self.unlock_key(family, key, mode);
             }
@@ -88,7 +88,7 @@ impl Transaction {
         }
         // The key's own lock keeps it from coming into being. The gap keeps others away from it longer than one
         // statement, and it takes a search in every run to know where it ends.
-        if mode == Mode::Exclusive && self.keeps_gaps() && !self.mood.single_statement {
+        if mode == Mode::Exclusive && self.keeps_gaps() && !self.options.single_statement {
             let (from, to) = gap_around(&self.store, family, key)?;
             let to = to.as_deref();
             self.store.locks.lock_gap(&self.owner, family, key, &from, to, self.policy(false))?;

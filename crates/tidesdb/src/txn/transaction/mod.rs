@@ -6,10 +6,11 @@
 //! - `expiring`: the second at which reads see entries with an expiry;
 //! - `ending`: prepare, order and finish, rollback.
 
-mod changes;
 mod ending;
-mod expiring;
 mod locking;
+mod read;
+mod ttl;
+mod write;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -18,16 +19,16 @@ use std::time::Duration;
 use crate::db::family::Family;
 use crate::db::Store;
 use crate::error::{Error, Result};
-use crate::lock::Owner;
+use crate::lock::LockOwner;
 use crate::options::SyncMode;
 use crate::table::Hit;
-use crate::txn::commit::{Prepared, ROOM_PATIENCE};
-use crate::txn::expiry_clock::ViewSecond;
-use crate::txn::roster::Seated;
-use crate::txn::snapshot::Slot;
-use crate::txn::undecided::Dormant;
+use crate::txn::commit::{PreparedCommit, SPACE_WAIT};
+use crate::txn::prepared::XaPrepared;
+use crate::txn::snapshot::SnapshotSlot;
+use crate::txn::transaction_list::Registered;
+use crate::txn::ttl_clock::ViewSecond;
 use crate::txn::write_batch::{Mark, OwnEntry, WriteBatch};
-use crate::types::{FamilyId, Kind, Seq, Tally, MAX_SEQ};
+use crate::types::{FamilyId, Kind, RowCount, Seq, MAX_SEQ};
 
 /// What a transaction sees of others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -61,10 +62,10 @@ impl Isolation {
 
 /// How a transaction behaves, fixed when it begins.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Mood {
+pub struct TransactionOptions {
     /// What it sees.
     pub isolation: Isolation,
-    /// Intents instead of waiting locks (`protocols.md` 4.8).
+    /// Intents instead of waiting locks (`docs/protocols.md` 4.8).
     pub optimistic: bool,
     /// No locks and no checks: bulk load into a family that nobody sees yet. Its commits do not wait for a sync:
     /// [`crate::Db::flush_log`] ends the load.
@@ -119,7 +120,7 @@ pub struct Change<'a> {
     /// The number of rows stays: a put of a key that exists, the deletion of one that does not. Otherwise a put
     /// counts as a new row, and a deletion as one less. What a key was before counts as the transaction itself
     /// sees it, its own changes included. Nobody checks it: [`crate::Db::count_rows`] makes good for mistakes.
-    pub neutral: bool,
+    pub count_unchanged: bool,
     /// Second since 1970 from which a key that is put does not exist any more; 0: it does not expire.
     pub expiry: u64,
 }
@@ -140,7 +141,7 @@ pub enum ChangeKind<'a> {
 
 /// What a locking read of a key that does not exist keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Missing {
+pub enum OnMissing {
     /// From REPEATABLE READ on the lock on the key, and for exclusive reads the gap around it.
     Keep,
     /// Nothing: the key was named by an entry of an index, whose range tells of a new one.
@@ -178,7 +179,7 @@ impl Own<'_> {
 }
 
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-enum State {
+enum TransactionPhase {
     Idle,
     Active,
     Prepared,
@@ -195,11 +196,11 @@ const COUNT_STEP: usize = 4 << 10;
 #[derive(Debug)]
 pub struct Transaction {
     pub(crate) store: Arc<Store>,
-    owner: Arc<Owner>,
+    owner: Arc<LockOwner>,
     /// What others are told of it.
-    seat: Seated,
-    mood: Mood,
-    state: State,
+    entry: Registered,
+    options: TransactionOptions,
+    state: TransactionPhase,
     pub(crate) batch: WriteBatch,
     changes: Arc<AtomicU64>,
     statement: Mark,
@@ -208,16 +209,16 @@ pub struct Transaction {
     /// In the order in which they were set.
     savepoints: Vec<(SavepointId, Mark)>,
     next_savepoint: u64,
-    transaction_snapshot: Option<Slot>,
+    transaction_snapshot: Option<SnapshotSlot>,
     /// The transaction's snapshot is at a commit that may not be in the memtable yet.
     snapshot_ahead: bool,
-    statement_snapshot: Option<Slot>,
+    statement_snapshot: Option<SnapshotSlot>,
     lock_timeout: Option<Duration>,
     /// How long it may be held back, at the begin of a statement and in `prepare`.
-    patience: Duration,
-    prepared: Option<Prepared>,
+    max_wait: Duration,
+    prepared: Option<PreparedCommit>,
     /// Prepared, waiting for a decision from outside of the commit path.
-    dormant: Option<Dormant>,
+    xa_prepared: Option<XaPrepared>,
     /// Of a two-phase `prepare`.
     xid: Vec<u8>,
     /// Bytes of it that the store's counter of batches has.
@@ -238,14 +239,14 @@ pub struct Transaction {
 
 impl Transaction {
     pub(crate) fn new(store: Arc<Store>) -> Transaction {
-        let owner = Owner::new(store.new_owner_id());
-        let seat = store.roster.sit(&owner);
+        let owner = LockOwner::new(store.new_owner_id());
+        let entry = store.transaction_list.sit(&owner);
         Transaction {
             store,
             owner,
-            seat,
-            mood: Mood::default(),
-            state: State::Idle,
+            entry,
+            options: TransactionOptions::default(),
+            state: TransactionPhase::Idle,
             batch: WriteBatch::default(),
             changes: Arc::new(AtomicU64::new(0)),
             statement: Mark::default(),
@@ -256,9 +257,9 @@ impl Transaction {
             snapshot_ahead: false,
             statement_snapshot: None,
             lock_timeout: Some(Duration::from_secs(50)),
-            patience: ROOM_PATIENCE,
+            max_wait: SPACE_WAIT,
             prepared: None,
-            dormant: None,
+            xa_prepared: None,
             xid: Vec::new(),
             counted: 0,
             sync: None,
@@ -272,28 +273,28 @@ impl Transaction {
     }
 
     /// Begins. No snapshot is taken yet.
-    pub fn begin(&mut self, mood: Mood) -> Result<()> {
-        if self.state != State::Idle {
+    pub fn begin(&mut self, options: TransactionOptions) -> Result<()> {
+        if self.state != TransactionPhase::Idle {
             return Err(Error::InvalidArgument("the transaction is begun already".into()));
         }
-        self.mood = mood;
-        self.patience = ROOM_PATIENCE;
-        self.state = State::Active;
+        self.options = options;
+        self.max_wait = SPACE_WAIT;
+        self.state = TransactionPhase::Active;
         self.owner.restart(self.store.new_owner_id());
-        self.owner.set_applier(mood.ordered_waits);
-        self.owner.set_keeps_reads(mood.isolation == Isolation::Serializable);
-        self.seat.begin(mood.isolation, mood.optimistic, self.store.versions.disk().now_micros());
+        self.owner.set_applier(options.ordered_waits);
+        self.owner.set_keeps_reads(options.isolation == Isolation::Serializable);
+        self.entry.begin(options.isolation, options.optimistic, self.store.versions.disk().now_micros());
         Ok(())
     }
 
     /// Whether it is begun and not ended.
     pub fn is_active(&self) -> bool {
-        self.state != State::Idle
+        self.state != TransactionPhase::Idle
     }
 
     /// Whether anything was written since it began.
     pub fn has_writes(&self) -> bool {
-        !self.batch.is_empty() || self.dormant.is_some()
+        !self.batch.is_empty() || self.xa_prepared.is_some()
     }
 
     /// Counts changes of what the transaction sees of itself; grows with every write and undo.
@@ -302,7 +303,7 @@ impl Transaction {
     }
 
     /// The owner of its locks; kills go there.
-    pub fn owner(&self) -> &Arc<Owner> {
+    pub fn owner(&self) -> &Arc<LockOwner> {
         &self.owner
     }
 
@@ -326,14 +327,14 @@ impl Transaction {
     }
 
     /// Takes the transaction's snapshot now, which is its first, and gives the count of a family's rows at it.
-    pub(crate) fn take_counted_snapshot(&mut self, family: FamilyId) -> Result<Tally> {
+    pub(crate) fn take_counted_snapshot(&mut self, family: FamilyId) -> Result<RowCount> {
         self.require_active()?;
-        let (slot, tally) = self.store.take_counted_snapshot(family)?;
-        self.seat.set_snapshot(Some(slot.seq()));
+        let (slot, row_count) = self.store.take_counted_snapshot(family)?;
+        self.entry.set_snapshot(Some(slot.seq()));
         if let Some(old) = self.transaction_snapshot.replace(slot) {
             self.store.snapshots.release(old);
         }
-        Ok(tally)
+        Ok(row_count)
     }
 
     /// Takes the transaction's snapshot now, behind everything that is ordered (WITH CONSISTENT SNAPSHOT,
@@ -344,7 +345,7 @@ impl Transaction {
         if self.transaction_snapshot.is_none() {
             let slot = self.store.take_ordered_snapshot()?;
             self.note_second(&self.transaction_second);
-            self.seat.set_snapshot(Some(slot.seq()));
+            self.entry.set_snapshot(Some(slot.seq()));
             self.transaction_snapshot = Some(slot);
             self.snapshot_ahead = true;
         }
@@ -385,18 +386,18 @@ impl Transaction {
         self.savepoints.retain(|(known, _)| *known != id);
     }
 
-    /// Begins a statement. `may_write` lets back-pressure delay the caller, at most for `patience` and
+    /// Begins a statement. `may_write` lets back-pressure delay the caller, at most for `max_wait` and
     /// only while the transaction holds no lock.
-    pub fn statement_begin(&mut self, may_write: bool, patience: Duration) -> Result<()> {
+    pub fn statement_begin(&mut self, may_write: bool, max_wait: Duration) -> Result<()> {
         self.require_active()?;
         self.store.locks.clear_kill(&self.owner);
         self.end_statement_snapshot();
         self.mark_statement();
-        self.patience = patience;
+        self.max_wait = max_wait;
         if may_write && !self.store.locks.holds_anything(&self.owner) {
-            self.store.throttle(patience, &self.owner)?;
+            self.store.throttle(max_wait, &self.owner)?;
         }
-        if self.mood.isolation == Isolation::Snapshot {
+        if self.options.isolation == Isolation::Snapshot {
             self.take_snapshot()?;
         }
         Ok(())
@@ -411,6 +412,9 @@ impl Transaction {
     fn mark_statement(&mut self) {
         self.statement = self.batch.mark();
         self.cut_before_statement = self.batch.runs().cut_away();
+        if !self.options.unlocked {
+            self.store.locks.statement_begins(&self.owner);
+        }
     }
 
     /// Undoes the statement's changes; its locks stay, but for those on keys that were in its files alone: a
@@ -418,7 +422,7 @@ impl Transaction {
     pub fn statement_rollback(&mut self) {
         self.cut_back(self.statement);
         if self.batch.forget_cut(self.cut_before_statement) {
-            if !self.mood.unlocked {
+            if !self.options.unlocked {
                 self.store.lock_runs(&self.owner, self.batch.runs(), false);
             }
             self.store.unlink_unused();
@@ -436,7 +440,7 @@ impl Transaction {
         self.end_statement_seconds();
         if let Some(slot) = self.statement_snapshot.take() {
             self.ended_snapshots += 1;
-            self.seat.set_snapshot(None);
+            self.entry.set_snapshot(None);
             self.store.snapshots.release(slot);
         }
     }
@@ -450,16 +454,16 @@ impl Transaction {
     /// Error unless the transaction is begun and not prepared.
     pub(crate) fn require_active(&self) -> Result<()> {
         match self.state {
-            State::Active => Ok(()),
-            State::Idle => Err(Error::InvalidArgument("no transaction is begun".into())),
-            State::Prepared => Err(Error::InvalidArgument("the transaction is prepared".into())),
+            TransactionPhase::Active => Ok(()),
+            TransactionPhase::Idle => Err(Error::InvalidArgument("no transaction is begun".into())),
+            TransactionPhase::Prepared => Err(Error::InvalidArgument("the transaction is prepared".into())),
         }
     }
 
     fn changed(&mut self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
         let size = self.batch.size();
-        self.seat.set_bytes(size);
+        self.entry.set_bytes(size);
         if size.abs_diff(self.counted) >= COUNT_STEP || size == 0 {
             self.count(size);
         }
@@ -475,10 +479,10 @@ impl Transaction {
         }
     }
 
-    fn new_snapshot(&self, second: &ViewSecond) -> Result<Slot> {
+    fn new_snapshot(&self, second: &ViewSecond) -> Result<SnapshotSlot> {
         let slot = self.store.take_snapshot()?;
         self.note_second(second);
-        self.seat.set_snapshot(Some(slot.seq()));
+        self.entry.set_snapshot(Some(slot.seq()));
         Ok(slot)
     }
 
@@ -487,7 +491,7 @@ impl Transaction {
         if mode != ReadMode::Snapshot {
             return Ok(MAX_SEQ);
         }
-        match self.mood.isolation {
+        match self.options.isolation {
             Isolation::ReadUncommitted => Ok(MAX_SEQ),
             Isolation::ReadCommitted => {
                 if let Some(slot) = &self.statement_snapshot {
@@ -514,16 +518,16 @@ impl Transaction {
         }
     }
 
-    /// Error when `seq` is newer than what the transaction has read at (`protocols.md` 4.4).
+    /// Error when `seq` is newer than what the transaction has read at (`docs/protocols.md` 4.4).
     pub(crate) fn check_unchanged(&self, seq: Seq) -> Result<()> {
-        if self.mood.isolation < Isolation::RepeatableRead {
+        if self.options.isolation < Isolation::RepeatableRead {
             return Ok(());
         }
         match &self.transaction_snapshot {
             Some(slot) if seq > slot.seq() => {
                 self.overtaken.store(true, Ordering::Relaxed);
                 self.store.stats.conflicts.fetch_add(1, Ordering::Relaxed);
-                Err(if self.mood.optimistic { Error::Deadlock } else { Error::Conflict })
+                Err(if self.options.optimistic { Error::Deadlock } else { Error::Conflict })
             }
             _ => Ok(()),
         }
@@ -531,14 +535,14 @@ impl Transaction {
 
     /// The sequence behind which changes are conflicts for locking reads, if they are.
     pub(crate) fn conflicts_behind(&self) -> Option<Seq> {
-        let counts = self.mood.isolation >= Isolation::RepeatableRead;
-        self.transaction_snapshot.as_ref().filter(|_| counts).map(Slot::seq)
+        let counts = self.options.isolation >= Isolation::RepeatableRead;
+        self.transaction_snapshot.as_ref().filter(|_| counts).map(SnapshotSlot::seq)
     }
 
     /// Error when the family is newer than the snapshot, or gone.
     pub(crate) fn check_family(&self, family: &Family, seq: Seq) -> Result<()> {
         family.check_live()?;
-        if seq < family.birth() {
+        if seq < family.created_seq() {
             return Err(Error::SnapshotTooOld);
         }
         Ok(())

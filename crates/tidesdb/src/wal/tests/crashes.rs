@@ -89,7 +89,7 @@ fn a_crash_at_every_call_keeps_what_was_promised_and_a_prefix() {
                     cases += 1;
                     lost += u64::from(found < known.written);
                     torn += u64::from(found > known.durable && found < known.written);
-                    // Recovering changes nothing, and a second life keeps the first one's records.
+                    // Recovering changes nothing, and a second epoch keeps the first one's records.
                     second_life(&after, found, &known, &context);
                 }
             }
@@ -98,13 +98,13 @@ fn a_crash_at_every_call_keeps_what_was_promised_and_a_prefix() {
     assert!(cases > 5000 && lost > 500 && torn > 20, "{cases} cases, {lost} lost, {torn} torn");
 }
 
-/// Goes on after the crash: a new life with the cut, two records, and a power cut.
+/// Goes on after the crash: a new epoch with the cut, two records, and a power cut.
 fn second_life(disk: &FaultyDisk, found: u64, known: &Known, context: &str) {
     let (_, summary) = seqs(disk, 1, &[], known.durable_lsn).unwrap();
     let cut = summary.cut(0);
     assert!(cut.next_seq > found, "{context}");
     let wal = Wal::create(disk.shared(), store(), 2, cut.next_segment, summary.files, options(512)).unwrap();
-    // The old life must be durable before the cut is: here by rewriting it.
+    // The old epoch must be durable before the cut is: here by rewriting it.
     for seq in 1..=found {
         append(&wal, commit(seq, 20)).unwrap();
     }
@@ -172,8 +172,8 @@ fn a_failed_write_ends_the_log_and_its_group_does_not_know() {
         wal.wait_durable(1).unwrap();
         append(&wal, commit(2, 10)).unwrap();
         wal.wait_written(2).unwrap();
-        let patience = Patience::of(PATIENT);
-        let spare = wal.reserve(100, Purpose::Ordinary, &patience).unwrap();
+        let wait_limit = WaitLimit::of(PATIENT);
+        let spare = wal.reserve(100, Purpose::Ordinary, &wait_limit).unwrap();
         append(&wal, commit(3, 1000)).unwrap();
         append(&wal, commit(4, 1000)).unwrap();
         fail_next(&disk, Op::Write);
@@ -189,7 +189,7 @@ fn a_failed_write_ends_the_log_and_its_group_does_not_know() {
         let late = wal.enqueue(spare, commit(5, 10));
         assert!(matches!(wal.wait_written(late), Err(Error::ReadOnly(_))));
         assert!(matches!(wal.wait_durable(late), Err(Error::ReadOnly(_))));
-        assert!(matches!(wal.reserve(1, Purpose::Urgent, &patience), Err(Error::ReadOnly(_))));
+        assert!(matches!(wal.reserve(1, Purpose::Urgent, &wait_limit), Err(Error::ReadOnly(_))));
         assert!(wal.sync_all().is_err() && wal.close().is_err());
         wal.tick();
         let n = seqs(&disk.crash(Crash::Kill), 1, &[], wal.durable_lsn()).unwrap().0;

@@ -13,8 +13,8 @@ fn run(wal: &Wal, threads: u64, each: u64, seed: u64, done: &AtomicU64) {
                 let mut rng = StdRng::seed_from_u64(seed << 8 | t);
                 for _ in 0..each {
                     let len = if rng.gen_bool(0.02) { 70_000 } else { rng.gen_range(0..400) };
-                    let patience = Patience::of(PATIENT);
-                    let room = match wal.reserve(len + 64, Purpose::Ordinary, &patience) {
+                    let wait_limit = WaitLimit::of(PATIENT);
+                    let room = match wal.reserve(len + 64, Purpose::Ordinary, &wait_limit) {
                         Ok(room) => room,
                         Err(_) => return,
                     };

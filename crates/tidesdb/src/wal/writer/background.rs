@@ -100,7 +100,11 @@ impl Core {
             let need = footprint(MAX_FIXED, self.options.segment_size);
             (queue.records.is_empty(), queue.capacity >= queue.outstanding + need)
         };
-        if !empty || !room || !self.flight.is_empty() || self.syncs.done() < self.flight.done() {
+        if !empty
+            || !room
+            || !self.pending_writes.is_empty()
+            || self.syncs.done() < self.pending_writes.done()
+        {
             return;
         }
         if let Err(error) = self.append(&mut end, &Record::DurableMark, durable) {
@@ -108,7 +112,7 @@ impl Core {
             return;
         }
         self.cut(&mut end);
-        self.flight.write_all(self);
+        self.pending_writes.write_all(self);
         if self.has_failed() {
             return;
         }

@@ -1,7 +1,7 @@
-//! Groups: whoever waits for its record takes everything queued and serialises it into one stretch of the
-//! log; the threads that wait then write the stretches (see [`crate::wal::inflight`]).
+//! Groups: whoever waits for its record takes everything queued and serialises it into one log write of the
+//! log; the threads that wait then write the log writes (see [`crate::wal::pending_writes`]).
 //!
-//! `written` is contiguous: a stretch is published as a whole, after its last byte and all before it are
+//! `written` is contiguous: a log write is published as a whole, after its last byte and all before it are
 //! in the file.
 
 use std::collections::VecDeque;
@@ -14,12 +14,12 @@ use super::Ticket;
 use crate::error::Result;
 use crate::types::{Lsn, Seq};
 use crate::wal::files::Segment;
-use crate::wal::inflight::{Outcome, Pen};
+use crate::wal::pending_writes::{Outcome, WriteToken};
 
 /// Bytes of a group's records beyond which they are written before they are freed, which takes a while.
 const FREE_LATER: u64 = 64 << 10;
 
-/// How far the log is proven; changed in one step for each stretch.
+/// How far the log is proven; changed in one step for each log write.
 #[derive(Default)]
 pub(super) struct Progress {
     pub(super) written: Ticket,
@@ -34,7 +34,7 @@ pub(super) struct Progress {
 
 impl Core {
     pub(super) fn wait_written(&self, ticket: Ticket) -> Result<()> {
-        match self.flight.wait(ticket, self) {
+        match self.pending_writes.wait(ticket, self) {
             Outcome::Written => Ok(()),
             Outcome::Stopped => Err(self.lost(ticket)),
         }
@@ -49,7 +49,7 @@ impl Core {
         }
     }
 
-    /// Turns everything queued into stretches.
+    /// Turns everything queued into log writes.
     fn serialise_group(&self, end: &mut LogEnd) -> Result<()> {
         let last = {
             let mut queue = self.queue.lock();
@@ -89,14 +89,14 @@ impl Core {
         }
         drop(queue);
         if bytes > FREE_LATER {
-            self.flight.write_all(self);
+            self.pending_writes.write_all(self);
         }
         Ok(())
     }
 }
 
-impl Pen for Core {
-    type Stretch = Written;
+impl WriteToken for Core {
+    type LogWrite = Written;
 
     fn serialise(&self, patience: bool) {
         let _guard = AbortOnPanic::new();
@@ -116,28 +116,28 @@ impl Pen for Core {
         }
     }
 
-    fn write(&self, stretch: &Written) {
+    fn write(&self, log_write: &Written) {
         let _guard = AbortOnPanic::new();
         if self.has_failed() {
-            // Who failed it stops the flight; until then nothing is added to what is proven.
-            self.flight.stop();
+            // Who failed it stops the pending writes; until then nothing is added to what is proven.
+            self.pending_writes.stop();
             return;
         }
-        if let Err(error) = stretch.segment.file.write_at(&stretch.bytes, stretch.start()) {
+        if let Err(error) = log_write.segment.file.write_at(&log_write.bytes, log_write.start()) {
             self.fail(&error);
         }
     }
 
-    fn publish(&self, stretch: &Written) {
+    fn publish(&self, log_write: &Written) {
         let mut progress = self.progress.lock();
-        if progress.dirty.back().is_none_or(|last| last.id < stretch.segment.id) {
-            progress.dirty.push_back(stretch.segment.clone());
+        if progress.dirty.back().is_none_or(|last| last.id < log_write.segment.id) {
+            progress.dirty.push_back(log_write.segment.clone());
         }
-        progress.written = stretch.last;
-        progress.written_seq = progress.written_seq.max(stretch.seq);
+        progress.written = log_write.last;
+        progress.written_seq = progress.written_seq.max(log_write.seq);
         // Not in the midst of a record: what `durable_upto` tells is a record's end, so that recovery, whose log
         // ends with the last whole record, does not take the rest of one that was lost for a hole.
-        progress.written_lsn = stretch.whole;
-        self.written_lsn.store(stretch.whole.0, Ordering::Release);
+        progress.written_lsn = log_write.whole;
+        self.written_lsn.store(log_write.whole.0, Ordering::Release);
     }
 }

@@ -1,4 +1,4 @@
-//! The end of the log: records become bytes in a buffer, the buffer becomes a stretch of the present
+//! The end of the log: records become bytes in a buffer, the buffer becomes a log write of the present
 //! segment, and a full segment is followed by the next one that stands ready. One thread at a time is here.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::Ticket;
 use crate::error::Result;
 use crate::types::{Lsn, Seq};
 use crate::wal::files::Segment;
-use crate::wal::inflight::Stretch;
+use crate::wal::pending_writes::LogWrite;
 use crate::wal::record::Record;
 use crate::wal::segment::{frame_end, record_start, Part, Seal, FRAGMENT_HEADER, SEGMENT_HEADER};
 
@@ -42,7 +42,7 @@ impl Written {
     }
 }
 
-impl Stretch for Written {
+impl LogWrite for Written {
     fn last(&self) -> Ticket {
         self.last
     }
@@ -58,7 +58,7 @@ pub(super) struct LogEnd {
     pub(super) seal: Seal,
     /// Where the next byte goes.
     pub(super) offset: u32,
-    /// Serialised bytes that are in no stretch; they end at `offset`.
+    /// Serialised bytes that are in no log write; they end at `offset`.
     pub(super) buffer: Vec<u8>,
     pub(super) head: Vec<u8>,
     /// The group, kept for its capacity.
@@ -92,7 +92,7 @@ impl LogEnd {
         self.used += u64::from(n);
     }
 
-    /// The buffer as a stretch.
+    /// The buffer as a log write.
     fn cut(&mut self) -> Option<Written> {
         if self.buffer.is_empty() {
             return None;
@@ -111,8 +111,8 @@ impl LogEnd {
 impl Core {
     /// Gives what is serialised to those who write.
     pub(super) fn cut(&self, end: &mut LogEnd) {
-        if let Some(stretch) = end.cut() {
-            self.flight.push(stretch);
+        if let Some(log_write) = end.cut() {
+            self.pending_writes.push(log_write);
         }
     }
 
@@ -145,7 +145,7 @@ impl Core {
             end.fragment(Part::new(first, done), a, b);
             if end.buffer.len() >= FLUSH_AT {
                 self.cut(end);
-                self.flight.write_all(self);
+                self.pending_writes.write_all(self);
             }
             if done {
                 break;
@@ -164,7 +164,7 @@ impl Core {
             match self.files.take_ready() {
                 Some(next) => break next,
                 // Room is reserved before records are queued, so this is for the background mark at
-                // most; it must not be assumed, though, where a log's life is at stake.
+                // most; it must not be assumed, though, where a log's epoch is at stake.
                 None => self.prepare(1)?,
             }
         };

@@ -1,7 +1,8 @@
 //! What the threads of the log share, and what a failed write does to all of them.
 //!
 //! Locks are taken one at a time but for two: the holder of `end` (it serialises) may take any other, and
-//! `progress` is taken under the latch of `flight`. After `failed` is set nothing is written or synced any more (`protocols.md` 1.8).
+//! `progress` is taken under the latch of `pending_writes`. After `failed` is set nothing is written or synced any more
+//! (`docs/protocols.md` 1.8).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -11,24 +12,24 @@ use parking_lot::{Condvar, Mutex};
 use super::background::Background;
 use super::group::Progress;
 use super::log_end::{LogEnd, Written};
-use super::room::Queue;
+use super::space::RecordQueue;
 use super::sync::Callback;
 use super::{Ticket, WalOptions};
 use crate::error::Error;
 use crate::io::Disk;
 use crate::wal::files::Files;
-use crate::wal::handover::Handover;
-use crate::wal::inflight::InFlight;
+use crate::wal::leader_queue::LeaderQueue;
+use crate::wal::pending_writes::PendingWrites;
 
 pub(super) struct Core {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) options: WalOptions,
     pub(super) epoch: u64,
     pub(super) files: Arc<Files>,
-    pub(super) queue: Mutex<Queue>,
+    pub(super) queue: Mutex<RecordQueue>,
     pub(super) room: Condvar,
-    pub(super) flight: InFlight<Written>,
-    pub(super) syncs: Handover,
+    pub(super) pending_writes: PendingWrites<Written>,
+    pub(super) syncs: LeaderQueue,
     /// Waiters sleep: a yielding thread gives up its slice of the processor on newer kernels.
     pub(super) end: std::sync::Mutex<LogEnd>,
     pub(super) progress: Mutex<Progress>,
@@ -107,7 +108,7 @@ impl Core {
             }
         }
         self.failed.store(true, Ordering::SeqCst);
-        self.flight.stop();
+        self.pending_writes.stop();
         self.syncs.stop();
         let queue = self.queue.lock();
         self.room.notify_all();

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use super::shared::{AbortOnPanic, Core};
 use super::Ticket;
 use crate::error::Result;
-use crate::wal::handover::Turn;
+use crate::wal::leader_queue::Turn;
 
 pub(super) type Callback = Box<dyn FnOnce(Result<()>) + Send>;
 

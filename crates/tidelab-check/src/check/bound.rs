@@ -1,0 +1,166 @@
+//! `bound`: what the engine counts (memtables, transactions, cache) stays within `tidesdb_max_memory_usage`, whatever
+//! is asked of it at once: clients read more than the cache holds, write more than is flushed, change more in
+//! transactions than memory takes, and keep snapshots and locks. The server's resident size grows by more: locks,
+//! merges and what the allocator keeps come on top. It must level off.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidelab_server::error::Result;
+use tidelab_server::server::settings::{self, setting};
+use tidelab_server::telemetry::process::process_use;
+
+use super::session::{Failure, Session};
+use super::{conclude, connect, progress, set_up, Check, Lab, Verdict};
+
+const MEGABYTE: u64 = 1 << 20;
+/// The bound, and what the cache and each of two write buffers take of it.
+const BOUND: u64 = 128 * MEGABYTE;
+const CACHE: u64 = 48 * MEGABYTE;
+const BUFFER: u64 = 24 * MEGABYTE;
+/// The growth of the resident size that is allowed. Measured on two cores after 15 to 30 seconds: 260 MB.
+const GROWTH: u64 = 3 * BOUND;
+/// Clients of each kind.
+const CLIENTS: u32 = 4;
+/// Rows of each table, and bytes of each.
+const ROWS: u32 = 60_000;
+const ROW: u32 = 1000;
+
+/// Runs the check.
+pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
+    let seconds = lab.seconds.unwrap_or(if lab.short { 5 } else { 30 });
+    let mut complaints = Vec::new();
+    let mut settings = settings::checks(false);
+    let sizes = [
+        ("tidesdb_block_cache_size", CACHE),
+        ("tidesdb_unified_memtable_write_buffer_size", BUFFER),
+        ("tidesdb_max_memory_usage", BOUND),
+    ];
+    settings.retain(|known| sizes.iter().all(|(name, _)| known.name != *name));
+    settings.extend(sizes.map(|(name, bytes)| setting(name, bytes.to_string())));
+    settings.retain(|known| !known.name.ends_with("sync_mode"));
+    settings.push(setting("tidesdb_unified_memtable_sync_mode", "NONE"));
+    settings.push(setting("tidesdb_default_sync_mode", "NONE"));
+    let mut server = lab.start(&settings)?;
+    let mut session = connect(&server)?;
+    set_up(&mut session, &["CREATE DATABASE bound", "USE bound"])?;
+    for number in 0..CLIENTS {
+        let pad = format!("CONCAT(seq, REPEAT(MD5(seq), {}))", ROW / 32);
+        set_up(
+            &mut session,
+            &[
+                &format!("CREATE TABLE t{number} (a INT PRIMARY KEY, b INT NOT NULL, pad TEXT CHARACTER SET latin1, KEY (b)) ENGINE=TidesDB COMPRESSION='NONE'"),
+                &format!("INSERT INTO t{number} SELECT seq, seq % 1000, {pad} FROM seq_1_to_{ROWS}"),
+            ],
+        )?;
+    }
+    drop(session);
+    // From files, with nothing of the load in memory.
+    server.shut_down()?;
+    server.restart(&settings, lab.interrupt)?;
+    let mut session = connect(&server)?;
+    let before = process_use(server.pid()).resident_bytes;
+    let stop = AtomicBool::new(false);
+    let (most, pressure) = (AtomicU64::new(0), AtomicU64::new(0));
+    let kinds = ["reads", "writes", "large", "locks"];
+    let done = kinds.map(|_| AtomicU64::new(0));
+    let failures: Vec<String> = thread::scope(|scope| {
+        let mut clients = Vec::new();
+        for number in 0..CLIENTS {
+            for (kind, done) in kinds.iter().zip(&done) {
+                let (socket, stop) = (server.socket(), &stop);
+                clients.push(scope.spawn(move || {
+                    let failure = client(socket, kind, number, stop, done).err();
+                    failure.map(|failure| format!("{kind}: {failure}"))
+                }));
+            }
+        }
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(seconds) && lab.interrupt.check().is_ok() {
+            thread::sleep(Duration::from_millis(50));
+            most.fetch_max(process_use(server.pid()).resident_bytes, Ordering::Relaxed);
+            let status = "SELECT variable_value FROM information_schema.global_status
+                          WHERE variable_name = 'tidesdb_memory_pressure'";
+            let percent = session.number(status).unwrap_or(0);
+            pressure.fetch_max(u64::try_from(percent).unwrap_or(0), Ordering::Relaxed);
+        }
+        stop.store(true, Ordering::Relaxed);
+        clients.into_iter().filter_map(|client| client.join().expect("a client does not panic")).collect()
+    });
+    lab.interrupt.check()?;
+    complaints.extend(failures);
+    for (kind, done) in kinds.iter().zip(&done) {
+        if done.load(Ordering::Relaxed) == 0 {
+            complaints.push(format!("no transaction of {kind} under the bound"));
+        }
+    }
+    let grown = most.into_inner().saturating_sub(before);
+    let percent = pressure.into_inner();
+    let counts: Vec<String> = kinds
+        .iter()
+        .zip(&done)
+        .map(|(kind, done)| format!("{} {kind}", done.load(Ordering::Relaxed)))
+        .collect();
+    let growth = format!("{} MB of growth under a bound of {} MB", grown / MEGABYTE, BOUND / MEGABYTE);
+    let summary = format!("{}, {growth}, pressure {percent} %", counts.join(", "));
+    progress(Check::Bound, &summary);
+    if grown >= GROWTH {
+        complaints.push(growth);
+    }
+    if percent > 100 {
+        complaints.push(format!("memtables, transactions and cache took {percent} % of the bound"));
+    }
+    conclude(server, summary, complaints)
+}
+
+/// Transactions of one kind until the end.
+fn client(
+    socket: &Path,
+    kind: &str,
+    number: u32,
+    stop: &AtomicBool,
+    done: &AtomicU64,
+) -> std::result::Result<(), Failure> {
+    let mut session = Session::open(socket)?;
+    session.run("USE bound")?;
+    let mut turn = 0;
+    while !stop.load(Ordering::Relaxed) {
+        turn += 1;
+        let (table, other) = (format!("t{number}"), format!("t{}", (number + turn) % CLIENTS));
+        let at = turn * 7919 % ROWS;
+        let statements = match kind {
+            "reads" => vec![format!("SELECT SUM(LENGTH(pad)), MAX(b) FROM {other} WHERE a > {at}")],
+            "writes" => vec![format!(
+                "UPDATE {table} SET pad = CONCAT('w', pad) WHERE a BETWEEN {at} AND {}",
+                at + 100
+            )],
+            "large" => vec![
+                "BEGIN".to_string(),
+                format!("UPDATE {table} SET b = b + 1, pad = CONCAT(LEFT(pad, {ROW}), 'l')"),
+                if turn % 2 == 0 { "COMMIT" } else { "ROLLBACK" }.to_string(),
+            ],
+            _ => vec![
+                "START TRANSACTION WITH CONSISTENT SNAPSHOT".to_string(),
+                format!("SELECT COUNT(*) FROM {other}"),
+                format!("SELECT COUNT(*) FROM {table} WHERE a % 2 = 0 FOR UPDATE"),
+                "DO SLEEP(0.5)".to_string(),
+                "ROLLBACK".to_string(),
+            ],
+        };
+        let refused =
+            |failure: &Failure| failure.is_conflict() || matches!(failure, Failure::Sql { code: 1206, .. });
+        let mut run = || statements.iter().try_for_each(|statement| session.run(statement).map(drop));
+        match run() {
+            Ok(()) => {
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(failure) if refused(&failure) => {
+                session.run("ROLLBACK")?;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,461 @@
+//! `definitions`: clients run CREATE, DROP, RENAME, TRUNCATE, ALTER by copy, without a copy and to another engine under
+//! a binary log, each on tables of its own, some of them partitioned, until the server is killed with SIGKILL. After
+//! the restart each client's tables are those of its answered statements, or those with the one whose answer did not
+//! come; each table is whole; and the store has the column families of these tables and no others.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tidelab_server::error::{io_error, Result};
+use tidelab_server::server::settings;
+use tidelab_server::server::Server;
+
+use super::killing::{load_until_killed, Killed};
+use super::session::{Failure, Session};
+use super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
+
+const CLIENTS: usize = 3;
+/// Names that a client's tables take turns on.
+const NAMES: usize = 4;
+
+/// What clients do: each must have been answered at least once.
+const KINDS: [&str; 12] = [
+    "CREATE",
+    "DROP",
+    "RENAME",
+    "TRUNCATE",
+    "ENGINE",
+    "COPY",
+    "ADD INDEX",
+    "DROP INDEX",
+    "ADD COLUMN",
+    "DROP COLUMN",
+    "ADD BOTH",
+    "OPTION",
+];
+
+/// A table as a client knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Table {
+    tidesdb: bool,
+    /// Indexes beside the primary key.
+    indexes: usize,
+    /// Columns beside the first two.
+    columns: usize,
+    /// Rows: 1 to so many.
+    rows: i64,
+    /// 0: not partitioned.
+    partitions: usize,
+}
+
+impl Table {
+    /// Column families in the store.
+    fn families(&self) -> usize {
+        if self.tidesdb {
+            (1 + self.indexes) * self.partitions.max(1)
+        } else {
+            0
+        }
+    }
+}
+
+type Tables = BTreeMap<String, Table>;
+
+/// What a client knows, across the rounds.
+#[derive(Default)]
+struct Client {
+    number: usize,
+    tables: Tables,
+    /// A statement that was sent and not answered, and the tables after it.
+    in_doubt: Option<(String, Tables)>,
+    done: BTreeMap<&'static str, u64>,
+    complaint: Option<String>,
+}
+
+/// Runs the check.
+pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
+    let rounds = lab.rounds.unwrap_or(if lab.short { 6 } else { 40 });
+    let settings = settings::checks(true);
+    let mut random = StdRng::seed_from_u64(lab.seed);
+    let mut server = lab.start(&settings)?;
+    set_up(
+        &mut connect(&server)?,
+        &[
+            "CREATE DATABASE ddl",
+            "CREATE DATABASE source",
+            "USE source",
+            // Not the sequence itself: the first use of one takes the partitions off a CREATE ... SELECT (the server's).
+            "CREATE TABLE numbers (PRIMARY KEY (seq)) ENGINE=InnoDB SELECT seq FROM seq_1_to_40",
+        ],
+    )?;
+    let mut clients: Vec<Client> =
+        (0..CLIENTS).map(|number| Client { number, ..Client::default() }).collect();
+    let mut complaints = Vec::new();
+    let (mut in_doubt, mut happened) = (0, 0);
+    for round in 1..=rounds {
+        lab.interrupt.check()?;
+        let delay = Duration::from_millis(random.random_range(100..700));
+        load(&mut server, &mut clients, delay, &mut random)?;
+        let took = server.restart(&settings, lab.interrupt)?;
+        let mut session = connect(&server)?;
+        let mut wrong: Vec<String> = clients.iter_mut().filter_map(|c| c.complaint.take()).collect();
+        let there = tables(&mut session)?;
+        for statement in clients.iter().filter_map(|client| client.drop_again(&there)) {
+            must(&statement, session.run(&statement))?;
+        }
+        for client in &mut clients {
+            in_doubt += u32::from(client.in_doubt.is_some());
+            happened += u32::from(client.settle(&there, &mut wrong));
+        }
+        for (name, table) in &there {
+            wrong.extend(whole(&mut session, name, table)?);
+        }
+        wrong.extend(left_behind(&mut session, &server, &there)?);
+        progress(
+            Check::Definitions,
+            &format!(
+                "round {round} of {rounds}: killed after {} ms, up again in {:.1} s, {} tables, {} wrong",
+                delay.as_millis(),
+                took.as_secs_f64(),
+                there.len(),
+                wrong.len()
+            ),
+        );
+        complaints.extend(wrong.into_iter().map(|complaint| format!("round {round}: {complaint}")));
+        if !complaints.is_empty() {
+            // The rest would fail for the same reason, and the evidence is fresh.
+            break;
+        }
+    }
+    let mut done: BTreeMap<&str, u64> = BTreeMap::new();
+    for client in &clients {
+        for (kind, count) in &client.done {
+            *done.entry(kind).or_default() += count;
+        }
+    }
+    for kind in KINDS {
+        if complaints.is_empty() && !done.contains_key(kind) {
+            complaints.push(format!("no {kind} was answered"));
+        }
+    }
+    let done: Vec<String> = done.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    let summary =
+        format!("{rounds} kills, {}; {in_doubt} in doubt of which {happened} happened", done.join(", "));
+    conclude(server, summary, complaints)
+}
+
+/// Puts all clients on the server and kills it after a while.
+fn load(server: &mut Server, clients: &mut [Client], delay: Duration, random: &mut StdRng) -> Result<()> {
+    let socket = server.socket().to_path_buf();
+    let clients = clients.iter_mut().map(|client| {
+        let (socket, random) = (&socket, StdRng::seed_from_u64(random.random()));
+        move |killed: &Killed| {
+            if let Some(failure) = killed.unexplained(client.work(socket, random)) {
+                let statement = client.in_doubt.take().map(|(statement, _)| statement);
+                client.complaint = Some(format!("client {}: {failure}: {statement:?}", client.number));
+            }
+        }
+    });
+    load_until_killed(server, delay, clients)
+}
+
+impl Client {
+    /// Changes definitions until the server is gone.
+    fn work(&mut self, socket: &Path, mut random: StdRng) -> std::result::Result<(), Failure> {
+        let mut session = Session::open(socket)?;
+        session.run("USE ddl")?;
+        loop {
+            let (kind, statement, after) = self.draw(&mut random);
+            self.in_doubt = Some((statement.clone(), after));
+            match session.run(&statement) {
+                // InnoDB's own data file of an earlier life is in the way (see `left_behind`): it did not happen.
+                Err(Failure::Sql { message, .. }) if message.contains("Tablespace") => {
+                    self.in_doubt = None;
+                    continue;
+                }
+                answer => answer?,
+            };
+            if let Some((_, after)) = self.in_doubt.take() {
+                self.tables = after;
+            }
+            *self.done.entry(kind).or_default() += 1;
+        }
+    }
+
+    /// A statement, its kind, and the tables after it.
+    fn draw(&self, random: &mut StdRng) -> (&'static str, String, Tables) {
+        let mut after = self.tables.clone();
+        let name = format!("c{}_{}", self.number, random.random_range(0..NAMES));
+        let Some(table) = after.get_mut(&name) else {
+            let rows = random.random_range(1..40);
+            let tidesdb = random.random_bool(0.8);
+            let partitioned = tidesdb && random.random_bool(0.4);
+            let partitions = if partitioned { random.random_range(1..5) } else { 0 };
+            after.insert(name.clone(), Table { tidesdb, indexes: 1, columns: 0, rows, partitions });
+            let engine = engine(tidesdb);
+            let by = match partitions {
+                0 => String::new(),
+                partitions => format!("PARTITION BY HASH (a) PARTITIONS {partitions}"),
+            };
+            let statement = format!(
+                "CREATE TABLE {name} (a INT PRIMARY KEY, b INT NOT NULL, KEY (b)) ENGINE={engine} {by} SELECT seq AS a, seq % 7 AS b FROM source.numbers WHERE seq <= {rows}"
+            );
+            return ("CREATE", statement, after);
+        };
+        // How an ALTER is done, and what it is then counted as.
+        let copies = random.random_bool(0.3);
+        let by = |algorithm, kind| if copies { ("COPY", "COPY") } else { (algorithm, kind) };
+        match random.random_range(0..16) {
+            0 => {
+                after.remove(&name);
+                ("DROP", format!("DROP TABLE {name}"), after)
+            }
+            1 | 2 => match self.rename(&name, &mut after) {
+                Some(free) => ("RENAME", format!("RENAME TABLE {name} TO {free}"), after),
+                // No name is free: one table less.
+                None => ("DROP", format!("DROP TABLE {name}"), after),
+            },
+            // The server empties one partition after the other: killed between two of them, some are empty.
+            3 if table.partitions == 0 => {
+                table.rows = 0;
+                ("TRUNCATE", format!("TRUNCATE TABLE {name}"), after)
+            }
+            // What InnoDB leaves of its partitions when it is killed here is not ours to look at.
+            4 if table.partitions == 0 => {
+                table.tidesdb = !table.tidesdb;
+                ("ENGINE", format!("ALTER TABLE {name} ENGINE={}", engine(table.tidesdb)), after)
+            }
+            5 if table.tidesdb => {
+                let rate = random.random_range(1..1000);
+                ("OPTION", format!("ALTER TABLE {name} BLOOM_FPR={rate}, ALGORITHM=INSTANT"), after)
+            }
+            6 if table.columns > 0 => {
+                let column = table.columns;
+                table.columns -= 1;
+                ("DROP COLUMN", format!("ALTER TABLE {name} DROP COLUMN c{column}, ALGORITHM=INSTANT"), after)
+            }
+            7..=10 if table.indexes == 1 => {
+                table.indexes = 2;
+                let (algorithm, kind) = by("NOCOPY", "ADD INDEX");
+                (kind, format!("ALTER TABLE {name} ADD UNIQUE more (b, a), ALGORITHM={algorithm}"), after)
+            }
+            7..=9 => {
+                table.indexes = 1;
+                let (algorithm, kind) = by("NOCOPY", "DROP INDEX");
+                (kind, format!("ALTER TABLE {name} DROP KEY more, ALGORITHM={algorithm}"), after)
+            }
+            10 | 11 if table.tidesdb => {
+                table.columns += 1;
+                let add = format!("ADD COLUMN c{} INT DEFAULT 5", table.columns);
+                // The index goes and comes, and the table perhaps gets another name.
+                let index = if table.indexes == 2 { "DROP KEY more, " } else { "" };
+                table.indexes = 2;
+                let table = table.clone();
+                let renamed = match random.random_bool(0.5).then(|| self.rename(&name, &mut after)).flatten()
+                {
+                    Some(free) => format!(", RENAME TO {free}"),
+                    None => {
+                        after.insert(name.clone(), table);
+                        String::new()
+                    }
+                };
+                (
+                    "ADD BOTH",
+                    format!("ALTER TABLE {name} {index}{add}, ADD UNIQUE more (b, a){renamed}"),
+                    after,
+                )
+            }
+            _ => {
+                table.columns += 1;
+                let column = format!("ADD COLUMN c{} INT DEFAULT 5", table.columns);
+                let (algorithm, kind) = by("INSTANT", "ADD COLUMN");
+                (kind, format!("ALTER TABLE {name} {column}, ALGORITHM={algorithm}"), after)
+            }
+        }
+    }
+
+    /// Gives a table a free name in `after`; `None`: there is no free name, and the table is gone from `after`.
+    fn rename(&self, name: &str, after: &mut Tables) -> Option<String> {
+        let table = after.remove(name)?;
+        let free = (0..NAMES)
+            .map(|n| format!("c{}_{n}", self.number))
+            .find(|name| !self.tables.contains_key(name))?;
+        after.insert(free.clone(), table);
+        Some(free)
+    }
+
+    /// What removes the partitions that a DROP TABLE leaves when it is killed behind the table's `.par` file, which the
+    /// server removes first (docs/tables.md); `None`: the client was not in a DROP of a partitioned table.
+    fn drop_again(&self, there: &Tables) -> Option<String> {
+        let (statement, _) = self.in_doubt.as_ref()?;
+        let name = statement.strip_prefix("DROP TABLE ")?;
+        let partitioned = self.tables.get(name)?.partitions > 0;
+        (partitioned && !there.contains_key(name)).then(|| format!("DROP TABLE IF EXISTS ddl.{name}"))
+    }
+
+    /// After a restart: compares with what is there and goes on from that; true: what was in doubt happened.
+    fn settle(&mut self, there: &Tables, wrong: &mut Vec<String>) -> bool {
+        let prefix = format!("c{}_", self.number);
+        let mine: Tables = there
+            .iter()
+            .filter(|(name, _)| name.starts_with(&prefix))
+            .map(|(name, table)| (name.clone(), table.clone()))
+            .collect();
+        let (statement, after) = match self.in_doubt.take() {
+            Some((statement, after)) => (Some(statement), after),
+            None => (None, self.tables.clone()),
+        };
+        let happened = mine == after && mine != self.tables;
+        if mine != self.tables && mine != after {
+            wrong.push(format!(
+                "client {}: there is {mine:?}, answered was {:?}, in doubt is {statement:?}",
+                self.number, self.tables
+            ));
+        }
+        self.tables = mine;
+        happened
+    }
+}
+
+fn engine(tidesdb: bool) -> &'static str {
+    if tidesdb {
+        "TidesDB"
+    } else {
+        "InnoDB"
+    }
+}
+
+/// The tables that the server knows and opens.
+fn tables(session: &mut Session) -> Result<Tables> {
+    let select = "SELECT table_name, engine,
+        (SELECT COUNT(DISTINCT index_name) FROM information_schema.statistics AS s
+         WHERE s.table_schema = t.table_schema AND s.table_name = t.table_name AND index_name <> 'PRIMARY'),
+        (SELECT COUNT(*) FROM information_schema.columns AS c
+         WHERE c.table_schema = t.table_schema AND c.table_name = t.table_name),
+        (SELECT COUNT(partition_name) FROM information_schema.partitions AS p
+         WHERE p.table_schema = t.table_schema AND p.table_name = t.table_name)
+        FROM information_schema.tables AS t WHERE table_schema = 'ddl'";
+    let mut tables = Tables::new();
+    for row in must(select, session.rows(select))? {
+        let number = |at: usize| row.get(at).and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
+        let name = row.first().cloned().unwrap_or_default();
+        let rows = session.number(&format!("SELECT COUNT(*) FROM ddl.`{name}`")).unwrap_or(-1);
+        let tidesdb = row.get(1).is_some_and(|engine| engine == "TidesDB");
+        let (indexes, columns, partitions) = (number(2), number(3).saturating_sub(2), number(4));
+        let table = Table { tidesdb, indexes, columns, rows, partitions };
+        tables.insert(name, table);
+    }
+    Ok(tables)
+}
+
+/// What is wrong with a table: its rows are 1 to their number, its further columns 5, and each index agrees.
+fn whole(session: &mut Session, name: &str, table: &Table) -> Result<Vec<String>> {
+    let mut complaints = Vec::new();
+    let mut sums = "COUNT(*), COALESCE(SUM(a), 0), COALESCE(SUM(b), 0)".to_string();
+    let mut expected =
+        vec![table.rows, (1..=table.rows).sum::<i64>(), (1..=table.rows).map(|a| a % 7).sum::<i64>()];
+    for column in 1..=table.columns {
+        sums.push_str(&format!(", COALESCE(SUM(c{column}), 0)"));
+        expected.push(5 * table.rows);
+    }
+    let expected = vec![expected];
+    for index in ["PRIMARY", "b", "more"].into_iter().take(1 + table.indexes) {
+        let select = format!("SELECT {sums} FROM ddl.`{name}` FORCE INDEX ({index}) WHERE a > 0 AND b >= 0");
+        match session.numbers(&select) {
+            Ok(found) if found == expected => {}
+            found => complaints.push(format!("{select}: {found:?}, must be {expected:?}")),
+        }
+    }
+    let check = format!("CHECK TABLE ddl.`{name}`");
+    for row in must(&check, session.rows(&check))? {
+        if row.get(3).map(String::as_str) != Some("OK") {
+            complaints.push(row.join(" "));
+        }
+    }
+    Ok(complaints)
+}
+
+/// What belongs to no table: column families, and definitions in the server's folder.
+fn left_behind(session: &mut Session, server: &Server, there: &Tables) -> Result<Vec<String>> {
+    let mut complaints = Vec::new();
+    let select = "SELECT variable_value FROM information_schema.global_status
+                  WHERE variable_name = 'tidesdb_column_families'";
+    let families = must(select, session.number(select))?;
+    let expected: usize = there.values().map(Table::families).sum();
+    if usize::try_from(families) != Ok(expected) {
+        complaints
+            .push(format!("the store has {families} column families, the tables {expected}: {there:?}"));
+    }
+    let folder = server.directory().join("data/ddl");
+    for entry in fs::read_dir(&folder).map_err(io_error("cannot read", &folder))?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let table = name.split('.').next().unwrap_or_default();
+        // InnoDB's own data files may stay when it is killed while it drops one, and the server forgets .par files when it
+        // is killed in CREATE, DROP, RENAME or ALTER of a partitioned table, whatever the engine; a CREATE writes them anew.
+        let others = name.ends_with(".ibd") || name.ends_with(".par");
+        if name != "db.opt" && !others && !there.contains_key(table) {
+            complaints.push(format!("the file {name} belongs to no table"));
+        }
+    }
+    Ok(complaints)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(rows: i64) -> Table {
+        Table { tidesdb: true, indexes: 1, columns: 0, rows, partitions: 0 }
+    }
+
+    fn look(there: &[(&str, Table)]) -> (bool, usize) {
+        let before = Tables::from([("c1_0".to_string(), table(5))]);
+        let after = Tables::from([("c1_1".to_string(), table(5))]);
+        let mut client = Client {
+            number: 1,
+            tables: before,
+            in_doubt: Some(("RENAME".to_string(), after)),
+            ..Client::default()
+        };
+        let there = there.iter().map(|(name, table)| (name.to_string(), table.clone())).collect();
+        let mut wrong = Vec::new();
+        let happened = client.settle(&there, &mut wrong);
+        (happened, wrong.len())
+    }
+
+    #[test]
+    fn what_was_in_doubt_may_or_may_not_have_happened() {
+        assert_eq!(look(&[("c1_0", table(5)), ("c2_0", table(1))]), (false, 0));
+        assert_eq!(look(&[("c1_1", table(5))]), (true, 0));
+    }
+
+    #[test]
+    fn only_a_drop_of_a_partitioned_table_that_happened_is_done_again() {
+        let again = |statement: &str, partitions, there: &Tables| {
+            let before = Tables::from([("c1_0".to_string(), Table { partitions, ..table(5) })]);
+            let in_doubt = Some((statement.to_string(), Tables::new()));
+            Client { number: 1, tables: before, in_doubt, ..Client::default() }.drop_again(there)
+        };
+        let dropped = Some("DROP TABLE IF EXISTS ddl.c1_0".to_string());
+        assert_eq!(again("DROP TABLE c1_0", 2, &Tables::new()), dropped);
+        assert_eq!(again("DROP TABLE c1_0", 0, &Tables::new()), None);
+        assert_eq!(again("RENAME TABLE c1_0 TO c1_1", 2, &Tables::new()), None);
+        assert_eq!(again("DROP TABLE c1_0", 2, &Tables::from([("c1_0".to_string(), table(5))])), None);
+    }
+
+    #[test]
+    fn halves_and_other_contents_are_found() {
+        for there in [
+            &[][..],
+            &[("c1_0", table(5)), ("c1_1", table(5))],
+            &[("c1_0", table(4))],
+            &[("c1_1", Table { indexes: 2, ..table(5) })],
+        ] {
+            assert_eq!(look(there), (false, 1), "{there:?}");
+        }
+    }
+}

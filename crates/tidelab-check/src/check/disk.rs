@@ -1,0 +1,436 @@
+//! `disk`: the store on a small file system of its own that fills up, and then fails. Full: statements that need
+//! room get 1021, reads and the server go on, a restart works too, and with space given back writes go on by
+//! themselves. Failed: the store takes no more writes and says that it needs the restart; RESET MASTER ends the
+//! server. After either, what was acknowledged is there, and what got an error that says "no" is not.
+//!
+//! The file system is an ext4 image, mounted with `mount -o loop` on the store's directory; it is made to fail by
+//! the ioctl with which file systems are tested. Where that is not permitted the check says so and ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::statvfs::statvfs;
+use tidelab_server::error::{io_error, Error, Result};
+use tidelab_server::server::settings;
+use tidelab_server::server::Server;
+
+use super::session::{Failure, Session};
+use super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
+
+const WRITERS: i64 = 4;
+/// Rows of each transaction.
+const ROWS: i64 = 4;
+/// Bytes of a row.
+const ROW: usize = 8000;
+const MEGABYTE: u64 = 1 << 20;
+/// The file system, in which the log alone has 64 MB, and the file in it that is removed when there is to be space again.
+const DISK: u64 = 224 * MEGABYTE;
+const BALLAST: usize = 32 << 20;
+/// Rows of a table that only lies there, and whose DROP gives back as much as the log takes at a time.
+const OTHER: i64 = 5000;
+/// Errors after which a writer believes that nothing goes.
+const ERRORS_IN_A_ROW: u32 = 5;
+/// Transactions of a writer lie above its number times this.
+const TRANSACTIONS: i64 = 1_000_000;
+/// Flush and compaction try again every five seconds.
+const RECOVERS_WITHIN: Duration = Duration::from_secs(20);
+/// How long the file system may take to fill up.
+const FULL_WITHIN: Duration = Duration::from_secs(60);
+
+nix::ioctl_read!(
+    /// Linux's FS_IOC_SHUTDOWN, which ext4 and xfs know.
+    shut_down_file_system, b'X', 125, u32
+);
+/// What it is told: nothing more reaches the disk.
+const WITHOUT_FLUSH: u32 = 2;
+
+/// A file system in a file, mounted until it is dropped.
+struct SmallDisk {
+    image: PathBuf,
+    at: PathBuf,
+}
+
+impl SmallDisk {
+    /// Makes and mounts one; the inner error is why that cannot be done here.
+    fn make(image: PathBuf, at: &Path) -> Result<std::result::Result<SmallDisk, String>> {
+        let file = File::create(&image).map_err(io_error("cannot make", &image))?;
+        file.set_len(DISK).map_err(io_error("cannot size", &image))?;
+        let made = call("mkfs.ext4", &["-q", "-m", "0", &image.to_string_lossy()]);
+        if let Err(why) = made {
+            return Ok(Err(why));
+        }
+        let disk = SmallDisk { image, at: at.to_path_buf() };
+        Ok(disk.mount().map(|()| disk))
+    }
+
+    fn mount(&self) -> std::result::Result<(), String> {
+        call("mount", &["-o", "loop", &self.image.to_string_lossy(), &self.at.to_string_lossy()])
+    }
+
+    /// From now on every call that needs the disk fails.
+    fn fail(&self) -> Result<()> {
+        let folder = File::open(&self.at).map_err(io_error("cannot open", &self.at))?;
+        let mut how = WITHOUT_FLUSH;
+        // SAFETY: the descriptor is open, and the call reads four bytes at the address.
+        unsafe { shut_down_file_system(folder.as_raw_fd(), &mut how) }
+            .map_err(|errno| io_error("cannot shut down", &self.at)(errno.into()))?;
+        Ok(())
+    }
+
+    /// After a failure: mounts the image anew, as after a power cut.
+    fn repair(&self) -> Result<()> {
+        let again = unmount(&self.at).and_then(|()| self.mount());
+        again.map_err(|message| Error::Load { what: "mount".to_string(), message })
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // What is not mounted any more needs nothing.
+        let _ = unmount(&self.at);
+    }
+}
+
+/// Lazily: a process that dies may hold it for a moment.
+fn unmount(at: &Path) -> std::result::Result<(), String> {
+    call("umount", &["-l", &at.to_string_lossy()])
+}
+
+fn call(program: &str, arguments: &[&str]) -> std::result::Result<(), String> {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    match output {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        Err(error) => Err(format!("{program}: {error}")),
+    }
+}
+
+/// What a writer knows.
+#[derive(Default)]
+struct Writer {
+    number: i64,
+    next: i64,
+    acknowledged: BTreeSet<i64>,
+    /// Neither acknowledged nor refused: only the restart knows.
+    in_doubt: BTreeSet<i64>,
+    /// Error numbers that it met.
+    errors: BTreeSet<u16>,
+    /// What the error said.
+    refused: BTreeMap<i64, String>,
+    complaint: Option<String>,
+}
+
+/// Runs the check.
+pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
+    let mut settings = settings::checks(true);
+    settings.retain(|setting| setting.name != "tidesdb_block_cache_size");
+    settings.push(settings::setting("tidesdb_block_cache_size", "64M"));
+    let store = lab.directory.join("tidesdb_data");
+    // One that a killed run left would be in the way.
+    let _ = unmount(&store);
+    let mut server = lab.start(&settings)?;
+    let store = server.directory().join("tidesdb_data");
+    let rows = format!("a BIGINT PRIMARY KEY, txn BIGINT NOT NULL, pad VARBINARY({ROW}) NOT NULL, KEY (txn)");
+    let options = "ENGINE=TidesDB COMPRESSION='NONE' MIN_DISK_SPACE=0";
+    let make = format!("CREATE TABLE disk.t ({rows}) {options}");
+    set_up(
+        &mut connect(&server)?,
+        &[
+            "CREATE DATABASE disk",
+            &make,
+            &format!("CREATE TABLE disk.other ({rows}) {options}"),
+            &format!("CREATE TABLE disk.small (a INT PRIMARY KEY, b INT) {options}"),
+            "INSERT INTO disk.small VALUES (1, 10), (2, 20), (5, 50)",
+            &format!("INSERT INTO disk.other SELECT seq, 0, REPEAT('o', {ROW}) FROM disk.seq_1_to_{OTHER}"),
+        ],
+    )?;
+    server.shut_down()?;
+    let aside = server.directory().join("aside");
+    fs::rename(&store, &aside).map_err(io_error("cannot move", &store))?;
+    fs::create_dir(&store).map_err(io_error("cannot make", &store))?;
+    let disk = match SmallDisk::make(server.directory().join("disk.img"), &store)? {
+        Ok(disk) => disk,
+        Err(why) => {
+            let summary = format!("skipped: a file system cannot be mounted here ({why})");
+            return conclude(server, summary, Vec::new());
+        }
+    };
+    call("cp", &["-a", &format!("{}/.", aside.display()), &store.to_string_lossy()])
+        .map_err(|message| Error::Load { what: "cp".to_string(), message })?;
+    let ballast = store.join("ballast");
+    let fill = || match fs::write(&ballast, vec![0; BALLAST]) {
+        // The store may have taken a part of the room since.
+        Err(error) if error.kind() == std::io::ErrorKind::StorageFull => Ok(()),
+        done => done.map_err(io_error("cannot write", &ballast)),
+    };
+    let empty = || fs::remove_file(&ballast).map_err(io_error("cannot remove", &ballast));
+    fill()?;
+    server.restart(&settings, lab.interrupt)?;
+
+    let mut writers: Vec<Writer> =
+        (1..=WRITERS).map(|number| Writer { number, ..Writer::default() }).collect();
+    let mut complaints = Vec::new();
+    // Full, and space comes back while the server runs.
+    write_until_refused(&server, &mut writers, || Ok(()))?;
+    complaints.extend(refused_with(&mut writers, &[1021]));
+    complaints.extend(on_full_disk(&server, &writers)?);
+    empty()?;
+    complaints.extend(goes_on(&server, "with space again")?);
+    progress(Check::Disk, &format!("full, and space again: {} wrong", complaints.len()));
+
+    // Full, killed, started again while it is full; DROP TABLE gives space back.
+    fill()?;
+    write_until_refused(&server, &mut writers, || Ok(()))?;
+    complaints.extend(refused_with(&mut writers, &[1021]));
+    server.crash()?;
+    server.restart(&settings, lab.interrupt)?;
+    complaints.extend(on_full_disk(&server, &writers)?);
+    set_up(&mut connect(&server)?, &["DROP TABLE disk.other"])?;
+    complaints.extend(goes_on(&server, "after a restart on the full disk")?);
+    progress(Check::Disk, &format!("restarted on the full disk: {} wrong", complaints.len()));
+
+    // The file system fails under writers; it shall not be full as well.
+    empty()?;
+    set_up(&mut connect(&server)?, &["DROP TABLE disk.t"])?;
+    complaints.extend(space_comes_back(&store)?);
+    set_up(&mut connect(&server)?, &[&make])?;
+    complaints.extend(goes_on(&server, "to a new table")?);
+    let full: usize = writers.iter().map(|writer| writer.acknowledged.len()).sum();
+    writers.iter_mut().for_each(|writer| writer.acknowledged.clear());
+    let failed = fail_under_writers(&server, &disk, &mut writers)?;
+    complaints.extend(failed);
+    progress(Check::Disk, &format!("after the failure: {} wrong", complaints.len()));
+    complaints.extend(ends_at_reset_master(&mut server)?);
+    disk.repair()?;
+    server.restart(&settings, lab.interrupt)?;
+    complaints.extend(compare(&mut connect(&server)?, &writers)?);
+    complaints.extend(goes_on(&server, "after the restart")?);
+    let acknowledged = full + writers.iter().map(|writer| writer.acknowledged.len()).sum::<usize>();
+    let in_doubt: usize = writers.iter().map(|writer| writer.in_doubt.len()).sum();
+    let summary = format!(
+        "a file system of {} MB full twice and failed once, {acknowledged} acknowledged transactions, {in_doubt} that only the restart knew",
+        DISK / MEGABYTE
+    );
+    server.shut_down()?;
+    drop(disk);
+    conclude(server, summary, complaints)
+}
+
+impl Writer {
+    /// Runs transactions until some in a row met an error.
+    fn work(&mut self, socket: &Path, until: Instant) -> std::result::Result<(), Failure> {
+        let mut session = Session::open(socket)?;
+        let mut in_a_row = 0;
+        while in_a_row < ERRORS_IN_A_ROW && Instant::now() < until {
+            self.next += 1;
+            let txn = self.number * TRANSACTIONS + self.next;
+            match transaction(&mut session, txn) {
+                Ok(()) => {
+                    self.acknowledged.insert(txn);
+                    in_a_row = 0;
+                }
+                Err((Failure::Sql { code, message }, at_commit)) => {
+                    self.errors.insert(code);
+                    if at_commit && message.contains("known only after a restart") {
+                        self.in_doubt.insert(txn);
+                    }
+                    self.refused.insert(txn, message);
+                    in_a_row += 1;
+                    session.run("ROLLBACK")?;
+                }
+                Err((lost, _)) => return Err(lost),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One transaction; an error, and whether it came at COMMIT.
+fn transaction(session: &mut Session, txn: i64) -> std::result::Result<(), (Failure, bool)> {
+    let mut run = |statement: &str, at_commit| session.run(statement).map_err(|failure| (failure, at_commit));
+    run("BEGIN", false)?;
+    for row in 0..ROWS {
+        let insert = "INSERT INTO disk.t VALUES";
+        run(&format!("{insert} ({}, {txn}, REPEAT('{}', {ROW}))", txn * ROWS + row, txn % 10), false)?;
+    }
+    run("COMMIT", true).map(|_| ())
+}
+
+/// All writers at work until each has met some errors in a row; `meanwhile` runs beside them.
+fn write_until_refused(
+    server: &Server,
+    writers: &mut [Writer],
+    meanwhile: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let until = Instant::now() + FULL_WITHIN;
+    thread::scope(|scope| {
+        for writer in writers.iter_mut() {
+            let socket = server.socket();
+            scope.spawn(move || {
+                if let Err(failure) = writer.work(socket, until) {
+                    writer.complaint = Some(format!("writer {}: {failure}", writer.number));
+                }
+            });
+        }
+        meanwhile()
+    })
+}
+
+/// Each writer met errors, and these alone.
+fn refused_with(writers: &mut [Writer], codes: &[u16]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for writer in writers {
+        complaints.extend(writer.complaint.take());
+        let errors = std::mem::take(&mut writer.errors);
+        if errors.is_empty() || !errors.iter().all(|code| codes.contains(code)) {
+            complaints.push(format!("writer {} met {errors:?}, must be {codes:?}", writer.number));
+        }
+    }
+    complaints
+}
+
+/// Reads go on, changes get 1021, a transaction that met it goes on.
+fn on_full_disk(server: &Server, writers: &[Writer]) -> Result<Vec<String>> {
+    let mut session = connect(server)?;
+    let mut complaints = compare(&mut session, writers)?;
+    let other = "SELECT COUNT(*) FROM disk.other WHERE pad LIKE 'o%'";
+    let count = must(other, session.number(other))?;
+    if count != OTHER {
+        complaints.push(format!("{count} rows of the other table are there while the disk is full"));
+    }
+    Ok(complaints)
+}
+
+/// Within the time in which the background tries again, changes succeed in a row, more than the memtables hold.
+fn goes_on(server: &Server, when: &str) -> Result<Vec<String>> {
+    let mut session = connect(server)?;
+    let change = format!("REPLACE INTO disk.t SELECT -seq, 0, REPEAT('g', {ROW}) FROM disk.seq_1_to_100");
+    let start = Instant::now();
+    let mut in_a_row = 0;
+    while in_a_row < 4 {
+        match session.run(&change) {
+            Ok(_) => in_a_row += 1,
+            Err(failure) if start.elapsed() > RECOVERS_WITHIN => {
+                return Ok(vec![format!("no writes {when}: {failure}")]);
+            }
+            Err(Failure::Sql { .. }) => {
+                in_a_row = 0;
+                thread::sleep(Duration::from_millis(100));
+            }
+            Err(lost) => return Ok(vec![format!("no answer {when}: {lost}")]),
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// The files of tables that were dropped are removed in the background.
+fn space_comes_back(store: &Path) -> Result<Vec<String>> {
+    let start = Instant::now();
+    loop {
+        let free = statvfs(store).map_err(|errno| io_error("cannot ask", store)(errno.into()))?;
+        let free = free.blocks_available() * free.fragment_size();
+        if free >= 2 * BALLAST as u64 {
+            return Ok(Vec::new());
+        }
+        if start.elapsed() > RECOVERS_WITHIN {
+            return Ok(vec![format!("only {} MB are free after DROP TABLE", free / MEGABYTE)]);
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The file system fails while writers are at work: they get errors, soon and only errors, reads that need no file
+/// go on, and the store says what is to be done.
+fn fail_under_writers(server: &Server, disk: &SmallDisk, writers: &mut [Writer]) -> Result<Vec<String>> {
+    let mut session = connect(server)?;
+    let read = "SELECT SUM(b) FROM disk.small";
+    write_until_refused(server, writers, || {
+        thread::sleep(Duration::from_millis(300));
+        // Into the cache.
+        must(read, session.number(read))?;
+        disk.fail()
+    })?;
+    let mut complaints = Vec::new();
+    for writer in writers.iter_mut() {
+        complaints.extend(writer.complaint.take());
+        let errors = std::mem::take(&mut writer.errors);
+        if !errors.contains(&1296) {
+            complaints.push(format!("writer {} met {errors:?} when the disk failed", writer.number));
+        }
+    }
+    // The first may be the one that meets the failure: it changes nothing that the sum shows.
+    let mut answers = Vec::new();
+    for statement in ["INSERT INTO disk.small VALUES (3, 0)", "INSERT INTO disk.small VALUES (4, 0)"] {
+        answers.push(session.run(statement));
+    }
+    let says = |part: &str, answer: &std::result::Result<u64, Failure>| matches!(answer, Err(Failure::Sql { message, .. }) if message.contains(part));
+    if !answers.iter().all(|answer| says("after a restart", answer) || says("restart to recover", answer))
+        || !answers.last().is_some_and(|answer| says("restart to recover", answer))
+    {
+        complaints.push(format!("two insertions on the failed disk: {answers:?}"));
+    }
+    match session.number(read) {
+        Ok(80) => {}
+        other => complaints.push(format!("{read} on the failed disk: {other:?}")),
+    }
+    Ok(complaints)
+}
+
+/// RESET MASTER after the failure would remove what recovery needs.
+fn ends_at_reset_master(server: &mut Server) -> Result<Vec<String>> {
+    let mut session = connect(server)?;
+    let answer = session.run("RESET MASTER");
+    let start = Instant::now();
+    while server.check_alive().is_ok() && start.elapsed() < Duration::from_secs(30) {
+        thread::sleep(Duration::from_millis(50));
+    }
+    let mut complaints = Vec::new();
+    if server.check_alive().is_ok() {
+        complaints.push(format!("RESET MASTER after the failure: {answer:?}, and the server lives"));
+        server.crash()?;
+    }
+    let log = server.directory().join("error.log");
+    let text = fs::read(&log).map_err(io_error("cannot read", &log))?;
+    let line = "the server ends here, a restart recovers, and then RESET MASTER can be repeated";
+    if !String::from_utf8_lossy(&text).contains(line) {
+        complaints.push(format!("the error log does not say: {line}"));
+    }
+    Ok(complaints)
+}
+
+/// Rows against what the writers know; the indexes.
+fn compare(session: &mut Session, writers: &[Writer]) -> Result<Vec<String>> {
+    let mut complaints = Vec::new();
+    let select =
+        "SELECT txn, COUNT(*), SUM(LENGTH(pad) = 8000 AND a DIV 4 = txn) FROM disk.t FORCE INDEX (PRIMARY)
+                  WHERE txn > 0 GROUP BY txn";
+    let found = must(select, session.numbers(select))?;
+    let there: BTreeSet<i64> = found.iter().map(|row| row[0]).collect();
+    for row in found.iter().filter(|row| row[1] != ROWS || row[2] != ROWS) {
+        complaints.push(format!("transaction {} has {} rows, {} of them right", row[0], row[1], row[2]));
+    }
+    let mut known = BTreeSet::new();
+    for writer in writers {
+        let lost: Vec<&i64> = writer.acknowledged.difference(&there).collect();
+        if let Some(first) = lost.first() {
+            complaints.push(format!("{} acknowledged transactions are lost, the first {first}", lost.len()));
+        }
+        known.extend(writer.acknowledged.union(&writer.in_doubt));
+    }
+    for txn in there.difference(&known) {
+        let error = writers.iter().find_map(|writer| writer.refused.get(txn));
+        complaints.push(format!("transaction {txn} is there and was answered with {error:?}"));
+    }
+    let by_index = "SELECT COUNT(*) FROM disk.t FORCE INDEX (txn) WHERE txn > 0";
+    let count = must(by_index, session.number(by_index))?;
+    if usize::try_from(count) != Ok(there.len() * ROWS as usize) {
+        complaints
+            .push(format!("{count} rows by the index, {} by the primary key", there.len() * ROWS as usize));
+    }
+    Ok(complaints)
+}

@@ -1,0 +1,330 @@
+//! Checks of a real server from outside: what was acknowledged is there after a kill, no
+//! update is lost, no index read errs, a replica equals its primary, memory stays within its
+//! bounds.
+//!
+//! Each check starts a server of its own in a directory of its own, puts clients on it, and
+//! compares what they saw with what must be. It returns a [`Verdict`]: one closing line, and
+//! one complaint for each thing that is wrong. What fails leaves its files behind.
+
+pub mod backup;
+pub mod bound;
+pub mod commits;
+pub mod counters;
+pub mod crash;
+pub mod definitions;
+pub mod disk;
+mod entries;
+pub mod formats;
+pub mod history;
+pub mod iibench;
+pub mod indexreads;
+pub mod jobs;
+pub mod kill;
+pub mod killed;
+mod killing;
+pub mod large;
+pub mod literal;
+pub mod memory;
+pub mod planted;
+pub mod replay;
+pub mod replica;
+pub mod sensitivity;
+pub mod sql;
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Instant;
+
+use tidesdb::{Db, Options};
+
+use session::{Failure, Session};
+use tidelab_server::error::{Error, Result};
+use tidelab_server::interrupt::Interrupt;
+use tidelab_server::server::engine::Engine;
+pub use tidelab_server::server::session;
+use tidelab_server::server::settings::Setting;
+use tidelab_server::server::{Data, Server, Wanted};
+
+/// A check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Writers in FULL, `kill -9`, restart: every acknowledged transaction is there, whole.
+    Kill,
+    /// TPC-C under `kill -9` with the binary log: tokens, conditions, indexes, replay.
+    Crash,
+    /// Clients read, then write the literal: no update is lost.
+    Literal,
+    /// Autocommit `c = c + 1` on one row by many clients: no error, the right sum.
+    Counters,
+    /// Workers on a queue of jobs, each of which is handed out once.
+    Jobs,
+    /// Reads through indexes beside writers: complete, and nothing that does not match.
+    IndexReads,
+    /// Random transactions at every level: what clients saw is judged by what the level promises.
+    History,
+    /// Read, write the literal, commit, very often, on few rows: no commit is lost.
+    Commits,
+    /// A dump under load makes a replica that is killed again and again and ends up equal.
+    Replica,
+    /// Statements over all rows of a large table: all or nothing, within memory, beside others.
+    Large,
+    /// Definitions under `kill -9`: the tables are those that were answered, the store has theirs alone.
+    Definitions,
+    /// Backups under load, restored into another server and continued from the binary log.
+    Backup,
+    /// KILL QUERY ends every kind of statement within 100 ms.
+    Killed,
+    /// The store's file system is full, and fails: nothing acknowledged is lost, reads go on.
+    Disk,
+    /// What a later version of the plugin wrote is refused by name.
+    Formats,
+    /// An index that does not agree with its table is found by CHECK TABLE.
+    Entries,
+    /// The insert benchmark, short: all that was acknowledged is there.
+    Iibench,
+    /// Random tables and statements on InnoDB and TidesDB, every answer compared.
+    Sql,
+    /// Growth under clients that want more memory of each kind than the bound allows.
+    Bound,
+    /// Resident memory under load and with ten thousand tables.
+    Memory,
+    /// A delay that is planted in one of two equal tables is found and sized.
+    Sensitivity,
+}
+
+impl Check {
+    /// All, in the order in which they run.
+    pub const ALL: [Check; 21] = [
+        Check::Kill,
+        Check::Crash,
+        Check::Literal,
+        Check::Counters,
+        Check::Jobs,
+        Check::IndexReads,
+        Check::Replica,
+        Check::History,
+        Check::Commits,
+        Check::Large,
+        Check::Definitions,
+        Check::Backup,
+        Check::Killed,
+        Check::Disk,
+        Check::Formats,
+        Check::Entries,
+        Check::Iibench,
+        Check::Sql,
+        Check::Bound,
+        Check::Memory,
+        Check::Sensitivity,
+    ];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Check::Kill => "kill",
+            Check::Crash => "crash",
+            Check::Literal => "literal",
+            Check::Counters => "counters",
+            Check::Jobs => "jobs",
+            Check::IndexReads => "indexreads",
+            Check::History => "history",
+            Check::Commits => "commits",
+            Check::Replica => "replica",
+            Check::Large => "large",
+            Check::Definitions => "definitions",
+            Check::Backup => "backup",
+            Check::Killed => "killed",
+            Check::Disk => "disk",
+            Check::Formats => "formats",
+            Check::Entries => "entries",
+            Check::Iibench => "iibench",
+            Check::Sql => "sql",
+            Check::Bound => "bound",
+            Check::Memory => "memory",
+            Check::Sensitivity => "sensitivity",
+        }
+    }
+
+    fn run(self, lab: &Lab<'_>) -> Result<Verdict> {
+        match self {
+            Check::Kill => kill::run(lab),
+            Check::Crash => crash::run(lab),
+            Check::Literal => literal::run(lab),
+            Check::Counters => counters::run(lab),
+            Check::Jobs => jobs::run(lab),
+            Check::IndexReads => indexreads::run(lab),
+            Check::History => history::run(lab),
+            Check::Commits => commits::run(lab),
+            Check::Replica => replica::run(lab),
+            Check::Large => large::run(lab),
+            Check::Definitions => definitions::run(lab),
+            Check::Backup => backup::run(lab),
+            Check::Killed => killed::run(lab),
+            Check::Disk => disk::run(lab),
+            Check::Formats => formats::run(lab),
+            Check::Entries => entries::run(lab),
+            Check::Iibench => iibench::run(lab),
+            Check::Sql => sql::run(lab),
+            Check::Bound => bound::run(lab),
+            Check::Memory => memory::run(lab),
+            Check::Sensitivity => sensitivity::run(lab),
+        }
+    }
+}
+
+impl FromStr for Check {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Check> {
+        Check::ALL.into_iter().find(|c| c.name() == name).ok_or_else(|| {
+            let known: Vec<&str> = Check::ALL.iter().map(|c| c.name()).collect();
+            Error::Usage(format!("there is no check '{name}': {}", known.join(", ")))
+        })
+    }
+}
+
+/// What a check works with.
+#[derive(Debug)]
+pub struct Lab<'a> {
+    /// The installed MariaDB.
+    pub prefix: &'a Path,
+    /// The TidesDB plugin.
+    pub plugin: &'a Path,
+    /// Where the check's server works.
+    pub directory: PathBuf,
+    /// Asks to end.
+    pub interrupt: &'a Interrupt,
+    /// The short form: what fits between two commits.
+    pub short: bool,
+    /// Kills of `kill`, `crash` and `replica`, of each kind in `killed`; none: what the form has.
+    pub rounds: Option<u32>,
+    /// Seconds of load in each part of the others; none: what the form has.
+    pub seconds: Option<u64>,
+    /// Clients of `history`, `commits` and `jobs`; none: what they have.
+    pub clients: Option<u32>,
+    /// Commits of `commits`; none: what the form has.
+    pub commits: Option<u64>,
+    /// Rows of `large` and `killed`; none: what the form has.
+    pub rows: Option<u64>,
+    /// Statements of `sql`; none: what the form has.
+    pub statements: Option<u64>,
+    /// Engines of `history`, `commits` and `large`; empty: what the form has.
+    pub engines: &'a [Engine],
+    /// Engines of `replica`; none: what the form has.
+    pub pair: Option<replica::Pair>,
+    /// Where all random choices come from.
+    pub seed: u64,
+    /// Whether it was named, and is not the clock's.
+    pub seed_named: bool,
+}
+
+impl Lab<'_> {
+    /// A server with TidesDB alone beside InnoDB, on an empty data directory.
+    fn start(&self, settings: &[Setting]) -> Result<Server> {
+        self.start_in(&self.directory, Engine::TidesDb, settings)
+    }
+
+    /// A server with one engine beside InnoDB, on an empty data directory in `directory`.
+    fn start_in(&self, directory: &Path, engine: Engine, settings: &[Setting]) -> Result<Server> {
+        Server::start(
+            &Wanted {
+                allocator: None,
+                prefix: self.prefix,
+                engines: &[engine],
+                plugin: Some(self.plugin),
+                directory,
+                data: Data::Empty,
+                settings,
+            },
+            self.interrupt,
+        )
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict {
+    /// What it did, in one line.
+    pub summary: String,
+    /// What is wrong, one line each.
+    pub complaints: Vec<String>,
+}
+
+/// At most so many complaints of a check are printed; they are usually alike.
+const COMPLAINTS_SHOWN: usize = 20;
+
+/// Runs checks one after the other; true when all passed.
+pub fn run(checks: &[Check], directory: &Path, mut lab: Lab<'_>) -> Result<bool> {
+    eprintln!("check: seed {}", lab.seed);
+    let (mut passed, mut failed) = (0, 0);
+    for check in checks {
+        lab.directory = directory.join(check.name());
+        let start = Instant::now();
+        let verdict = match check.run(&lab) {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => {
+                Verdict { summary: "was cut short".to_string(), complaints: vec![error.to_string()] }
+            }
+            Ok(verdict) => verdict,
+        };
+        for complaint in verdict.complaints.iter().take(COMPLAINTS_SHOWN) {
+            println!("check {}: WRONG: {complaint}", check.name());
+        }
+        if verdict.complaints.len() > COMPLAINTS_SHOWN {
+            println!("check {}: and {} more", check.name(), verdict.complaints.len() - COMPLAINTS_SHOWN);
+        }
+        let took = start.elapsed().as_secs_f64();
+        if verdict.complaints.is_empty() {
+            passed += 1;
+            println!("check {}: passed in {took:.0} s: {}", check.name(), verdict.summary);
+        } else {
+            failed += 1;
+            println!(
+                "check {}: FAILED after {took:.0} s: {} (seed {}, files in {})",
+                check.name(),
+                verdict.summary,
+                lab.seed,
+                lab.directory.display()
+            );
+        }
+    }
+    println!("check: {passed} passed, {failed} failed");
+    Ok(failed == 0)
+}
+
+/// Ends a check's server, and keeps its files when something is wrong.
+fn conclude(server: Server, summary: String, complaints: Vec<String>) -> Result<Verdict> {
+    server.stop(!complaints.is_empty())?;
+    Ok(Verdict { summary, complaints })
+}
+
+/// Changes the store of a server that is down, by the engine itself: checksums are those of what is written.
+fn change_store(store: &Path, change: impl FnOnce(&Db) -> tidesdb::Result<()>) -> Result<()> {
+    let options = Options { create_if_missing: false, flush_on_close: true, ..Options::default() };
+    Db::open(store, options).and_then(|db| change(&db).and_then(|()| db.close())).map_err(|error| {
+        Error::Load { what: format!("the store in {}", store.display()), message: error.to_string() }
+    })
+}
+
+/// A line about what goes on.
+fn progress(check: Check, text: &str) {
+    eprintln!("check {}: {text}", check.name());
+}
+
+/// Set-up and final looks may not fail; what the server says then ends the check.
+fn must<T>(what: &str, result: std::result::Result<T, Failure>) -> Result<T> {
+    result.map_err(|failure| Error::Statement { statement: what.to_string(), message: failure.to_string() })
+}
+
+/// A connection for set-up and final looks.
+fn connect(server: &Server) -> Result<Session> {
+    must("connect", Session::open(server.socket()))
+}
+
+/// Runs statements that may not fail.
+fn set_up(session: &mut Session, statements: &[&str]) -> Result<()> {
+    for statement in statements {
+        must(statement, session.run(statement))?;
+    }
+    Ok(())
+}

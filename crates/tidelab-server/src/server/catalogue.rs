@@ -1,0 +1,200 @@
+//! The servers that come from Debian's suites: which there are, and where each one's prefix is.
+//! `scripts/setup/servers.sh` brings them; `scripts/setup/servers.list` names them.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::release::Version;
+use crate::error::{io_error, Error, Result};
+
+const LIST: &str = include_str!("../../../../scripts/setup/servers.list");
+
+/// A server that can be brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name, as `mariadb-10.11`.
+    pub name: &'static str,
+    /// `mariadb` or `mysql`: the start of its prefix's name.
+    pub family: &'static str,
+    /// The versions that the name stands for begin with this.
+    pub series: &'static str,
+    /// The suite of Debian that has it.
+    pub suite: &'static str,
+    /// Brought by `make setup`, with what the plugin is built against.
+    pub by_setup: bool,
+}
+
+/// All, in the order of the list.
+pub fn entries() -> Vec<Entry> {
+    LIST.lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            Some(Entry {
+                name: words.next()?,
+                family: words.next()?,
+                series: words.next()?,
+                suite: words.next()?,
+                by_setup: words.next()? == "-",
+            })
+        })
+        .collect()
+}
+
+/// The one of this name. Errors: there is none.
+pub fn entry(name: &str) -> Result<Entry> {
+    entries().into_iter().find(|entry| entry.name == name).ok_or_else(|| {
+        let names: Vec<&str> = entries().iter().map(|entry| entry.name).collect();
+        Error::Usage(format!("there is no server '{name}': {}", names.join(", ")))
+    })
+}
+
+/// The folder that all clones share: `TIDESDB_CACHE`, or `tidesdb` in the user's cache.
+pub fn cache() -> PathBuf {
+    let from = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    from("TIDESDB_CACHE")
+        .or_else(|| from("XDG_CACHE_HOME").map(|path| path.join("tidesdb")))
+        .or_else(|| from("HOME").map(|path| path.join(".cache/tidesdb")))
+        .unwrap_or_else(|| PathBuf::from(".cache/tidesdb"))
+}
+
+/// The finished prefix of the server of `make setup`, which the plugin is built for; none where there is none.
+pub fn setup_prefix(cache: &Path) -> Option<PathBuf> {
+    entries().into_iter().find(|entry| entry.by_setup)?.prefix(cache)
+}
+
+impl Entry {
+    /// Its finished prefix in a cache; none where it was not brought. For the server of `make setup` the one that
+    /// setup recorded as its choice, for the others the newest.
+    pub fn prefix(&self, cache: &Path) -> Option<PathBuf> {
+        if let Some(recorded) = self.recorded(cache) {
+            return Some(recorded);
+        }
+        let mut found: Vec<(Version, u32, PathBuf)> = fs::read_dir(cache)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                let (version, recipe) = self.version_in(&name)?;
+                let path = entry.path();
+                // The stamp is written last: without it the prefix is half made.
+                (path.join("complete").is_file() && self.is_named_in(&path))
+                    .then_some((version, recipe, path))
+            })
+            .collect();
+        found.sort();
+        found.pop().map(|(_, _, path)| path)
+    }
+
+    /// The prefix that `server-11.8-amd64-1` names in the cache: setup's record of its choice.
+    fn recorded(&self, cache: &Path) -> Option<PathBuf> {
+        if !self.by_setup {
+            return None;
+        }
+        fs::read_dir(cache).into_iter().flatten().flatten().find_map(|file| {
+            let name = file.file_name().into_string().ok()?;
+            let place = name.strip_prefix("server-")?.strip_prefix(self.series)?;
+            let said = fs::read_to_string(file.path()).ok()?;
+            let version = said.lines().find_map(|line| line.strip_prefix("version="))?;
+            let prefix = cache.join(format!("{}-{version}{place}", self.family));
+            prefix.join("complete").is_file().then_some(prefix)
+        })
+    }
+
+    /// The version and recipe in a prefix's name, when it is of this series: `mariadb-11.8.6-amd64-1` of setup,
+    /// `lab-mariadb-10.11.18-amd64-1` of the others.
+    fn version_in(&self, name: &str) -> Option<(Version, u32)> {
+        let name = if self.by_setup { name } else { name.strip_prefix("lab-")? };
+        let mut parts = name.strip_prefix(self.family)?.strip_prefix('-')?.split('-');
+        let (version, _arch, recipe) = (parts.next()?, parts.next()?, parts.next()?);
+        let of_series =
+            version.strip_prefix(self.series).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        if !of_series || parts.next().is_some() {
+            return None;
+        }
+        Some((version.parse().ok()?, recipe.parse().ok()?))
+    }
+
+    /// Two names can stand for versions of one series; a prefix says which it was brought for.
+    fn is_named_in(&self, prefix: &Path) -> bool {
+        let said = fs::read_to_string(prefix.join("server")).ok();
+        match said {
+            Some(said) => said.lines().any(|line| line.strip_prefix("name=") == Some(self.name)),
+            None => self.by_setup,
+        }
+    }
+}
+
+/// Brings servers; what the script says goes to the terminal. Errors: it cannot be run, or one of
+/// them cannot be had, of which the script has said why.
+pub fn fetch(names: &[String]) -> Result<()> {
+    for name in names {
+        entry(name)?;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/setup/servers.sh");
+    if !script.is_file() {
+        return Err(Error::Missing {
+            what: script.display().to_string(),
+            remedy: "the sources that this program was built from are gone; run make servers in a clone"
+                .to_string(),
+        });
+    }
+    let status = Command::new(&script).args(names).status().map_err(io_error("cannot run", &script))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Error::Usage("not all servers could be brought; what stands above says why".to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn make(cache: &Path, folder: &str, name: Option<&str>, complete: bool) {
+        let path = cache.join(folder);
+        fs::create_dir_all(&path).unwrap();
+        if let Some(name) = name {
+            fs::write(path.join("server"), format!("name={name}\nversion=x\n")).unwrap();
+        }
+        if complete {
+            fs::write(path.join("complete"), "").unwrap();
+        }
+    }
+
+    #[test]
+    fn the_list_has_the_promised_servers() {
+        let names: Vec<&str> = entries().iter().map(|e| e.name).collect();
+        assert_eq!(names, ["default", "mariadb-10.5", "mariadb-10.11", "mariadb-11.8", "mysql-9.7"]);
+        assert_eq!(entry("mysql-9.7").unwrap().suite, "sid");
+        assert!(entry("default").unwrap().by_setup && !entry("mariadb-10.5").unwrap().by_setup);
+        assert!(entry("mysql-5.7").unwrap_err().to_string().contains("mariadb-10.11"));
+    }
+
+    #[test]
+    fn a_name_finds_its_own_newest_whole_prefix() {
+        let cache = tempfile::tempdir().unwrap();
+        let at = |folder: &str| Some(cache.path().join(folder));
+        make(cache.path(), "mariadb-11.8.6-amd64-1", None, true);
+        make(cache.path(), "lab-mariadb-11.8.9-amd64-1", Some("mariadb-11.8"), true);
+        make(cache.path(), "lab-mariadb-11.8.10-amd64-1", Some("mariadb-11.8"), true);
+        make(cache.path(), "lab-mariadb-11.8.11-amd64-1", Some("mariadb-11.8"), false);
+        make(cache.path(), "lab-mariadb-10.5.23-amd64-1", Some("mariadb-10.5"), true);
+        make(cache.path(), "downloads-mariadb-10.5-amd64", None, true);
+        let find = |name: &str| entry(name).unwrap().prefix(cache.path());
+        assert_eq!(find("mariadb-11.8"), at("lab-mariadb-11.8.10-amd64-1"));
+        assert_eq!(find("default"), at("mariadb-11.8.6-amd64-1"));
+        // Setup's record decides, not the newest; a record of a prefix that is gone does not count.
+        make(cache.path(), "mariadb-11.8.7-amd64-1", None, true);
+        assert_eq!(find("default"), at("mariadb-11.8.7-amd64-1"));
+        let record = cache.path().join("server-11.8-amd64-1");
+        fs::write(&record, "version=11.8.6\npackage=1:11.8.6-1\nway=pool\n").unwrap();
+        assert_eq!(setup_prefix(cache.path()), at("mariadb-11.8.6-amd64-1"));
+        fs::write(&record, "version=11.8.5\n").unwrap();
+        assert_eq!(find("default"), at("mariadb-11.8.7-amd64-1"));
+        assert_eq!(find("mariadb-10.5"), at("lab-mariadb-10.5.23-amd64-1"));
+        assert_eq!(find("mysql-9.7"), None);
+    }
+}

@@ -1,0 +1,79 @@
+//! The facts of a server that results keep: version, settings asked for and read back, variables.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::release::Release;
+use super::settings::Setting;
+
+/// The server that was measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ServerFacts {
+    /// Its version.
+    pub version: String,
+    /// Where it is installed.
+    pub prefix: String,
+    /// The settings that were asked for.
+    pub settings: BTreeMap<String, String>,
+    /// What the server said of each of them when it ran; one that it says nothing of is not there.
+    #[serde(default)]
+    pub read_back: BTreeMap<String, String>,
+    /// All variables of the engines and those that bear on the comparison, as read back.
+    pub variables: BTreeMap<String, String>,
+}
+
+impl ServerFacts {
+    /// From what was asked and what was read back.
+    pub fn new(prefix: &str, asked: &[Setting], variables: &BTreeMap<String, String>) -> ServerFacts {
+        const PREFIXES: [&str; 4] = ["tidesdb_", "innodb_", "rocksdb_", "version"];
+        const NAMES: [&str; 6] = [
+            "character_set_server",
+            "collation_server",
+            "tx_isolation",
+            "table_open_cache",
+            "sync_binlog",
+            "log_bin",
+        ];
+        ServerFacts {
+            version: variables.get("version").cloned().unwrap_or_default(),
+            prefix: prefix.to_string(),
+            settings: asked.iter().map(|s| (s.name.to_string(), s.value.clone())).collect(),
+            read_back: asked
+                .iter()
+                .filter_map(|s| Some((s.name.to_string(), variables.get(s.name.as_ref())?.clone())))
+                .collect(),
+            variables: variables
+                .iter()
+                .filter(|(name, _)| {
+                    PREFIXES.iter().any(|p| name.starts_with(p)) || NAMES.contains(&name.as_str())
+                })
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+        }
+    }
+
+    /// Which server it was; none where its version does not say.
+    pub fn release(&self) -> Option<Release> {
+        let comment = self.variables.get("version_comment").map_or("", String::as_str);
+        Release::of_server(&self.version, comment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_stands_beside_what_the_server_says() {
+        use super::super::settings::setting;
+        let asked = [setting("max_connections", "151"), setting("innodb_buffer_pool_size", "64M")];
+        let said = [("innodb_buffer_pool_size", "67108864"), ("hostname", "h")]
+            .map(|(n, v)| (n.to_string(), v.to_string()));
+        let facts = ServerFacts::new("/p", &asked, &BTreeMap::from(said));
+        assert_eq!(facts.settings["innodb_buffer_pool_size"], "64M");
+        assert_eq!(facts.read_back["innodb_buffer_pool_size"], "67108864");
+        assert!(!facts.read_back.contains_key("max_connections"), "the server says nothing of it");
+        assert!(!facts.variables.contains_key("hostname"));
+    }
+}

@@ -1,0 +1,660 @@
+//! Servers: one is started, asked what it really uses, and ended in order.
+//!
+//! [`Server`] owns a `mariadbd` process, everything in its directory, and the lock on that
+//! directory. A server that a killed run left behind is found by its option file and ended
+//! before a new one starts. The checks also end one abruptly ([`Server::crash`]) and start it
+//! again on the data that it left ([`Server::restart`]).
+
+pub mod agreement;
+pub mod alignment;
+pub mod allocator;
+pub mod analyze;
+pub mod catalogue;
+pub mod client;
+pub mod cnf;
+pub mod engine;
+pub mod existing;
+pub mod facts;
+pub mod release;
+pub mod session;
+pub mod settings;
+pub mod source;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::signal::{kill, Signal};
+use nix::unistd::{geteuid, Pid};
+
+use crate::error::{io_error, Error, Result};
+use crate::interrupt::Interrupt;
+use allocator::Allocator;
+use client::Client;
+use engine::Engine;
+use release::{Family, Installation, Release};
+use settings::{Places, Setting};
+
+/// How long a server may take to answer after its start.
+const START_LIMIT: Duration = Duration::from_secs(120);
+/// How long a server may take to end before it is killed.
+///
+/// A B+tree that writes all changed pages at its end takes a while after a load.
+const STOP_LIMIT: Duration = Duration::from_secs(300);
+/// The longest path that a socket's address can hold.
+const SOCKET_PATH_LIMIT: usize = 107;
+/// In a directory that the laboratory made and may empty again.
+const MARKER: &str = "made-by-tidelab";
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct Wanted<'a> {
+    /// The installed server: the directory whose `bin/` has its programs.
+    pub prefix: &'a Path,
+    /// The engines that it must have.
+    pub engines: &'a [Engine],
+    /// The TidesDB plugin to load, when that engine is among them.
+    pub plugin: Option<&'a Path>,
+    /// The directory for everything of the server; emptied first.
+    pub directory: &'a Path,
+    /// The data to start on.
+    pub data: Data<'a>,
+    /// The settings that it must use.
+    pub settings: &'a [Setting],
+    /// Its allocator, where it is not the C library's.
+    pub allocator: Option<Allocator>,
+}
+
+/// What a server finds in its data directory when it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data<'a> {
+    /// Nothing but the system's own tables.
+    Empty,
+    /// A copy of what [`Server::freeze`] put there.
+    Copy(&'a Path),
+    /// That itself: it is gone from there.
+    Move(&'a Path),
+}
+
+/// What of a server's directory is its data: the server's own and TidesDB's.
+const DATA_FOLDERS: [&str; 2] = ["data", "tidesdb_data"];
+
+/// A running server of ours. Dropping it ends the process.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    client: Client,
+    home: Home,
+    engines: Vec<Engine>,
+    variables: BTreeMap<String, String>,
+    _lock: Flock<File>,
+}
+
+/// Where a server lives, whether it runs or not.
+#[derive(Debug)]
+struct Home {
+    installation: Installation,
+    directory: PathBuf,
+    socket: PathBuf,
+    socket_outside: bool,
+    allocator: Option<Allocator>,
+}
+
+impl Home {
+    /// Writes the option file and runs the program.
+    fn launch(&self, engines: &[Engine], settings: &[Setting]) -> Result<Child> {
+        let options = self.directory.join("my.cnf");
+        let log = self.directory.join("error.log");
+        let places = Places {
+            family: self.installation.release.family,
+            prefix: &self.installation.prefix,
+            plugins: &self.directory.join("plugins"),
+            data: &self.directory.join("data"),
+            tidesdb: &self.directory.join("tidesdb_data"),
+            tmp: &self.directory.join("tmp"),
+            socket: &self.socket,
+            log: &log,
+            pid_file: &self.directory.join("mysqld.pid"),
+            as_root: geteuid().is_root(),
+        };
+        let text = settings::option_file(&places, engines, settings);
+        fs::write(&options, text).map_err(io_error("cannot write", &options))?;
+        let output =
+            || OpenOptions::new().create(true).append(true).open(&log).map_err(io_error("cannot open", &log));
+        let mut command = Command::new(&self.installation.server);
+        if let Some(allocator) = self.allocator {
+            command.env("LD_PRELOAD", allocator.library()?);
+        }
+        command
+            .arg(format!("--defaults-file={}", options.display()))
+            .stdin(Stdio::null())
+            .stdout(output()?)
+            .stderr(output()?)
+            .process_group(0)
+            .spawn()
+            .map_err(io_error("cannot run", &self.installation.server))
+    }
+}
+
+impl Server {
+    /// Starts a server on an empty data directory, waits until it answers, and reads back
+    /// what it uses: an engine that it lacks or a setting that differs is an error.
+    pub fn start(wanted: &Wanted<'_>, interrupt: &Interrupt) -> Result<Server> {
+        let installation = Installation::at(wanted.prefix)?;
+        fs::create_dir_all(wanted.directory).map_err(io_error("cannot make", wanted.directory))?;
+        let directory =
+            fs::canonicalize(wanted.directory).map_err(io_error("cannot find", wanted.directory))?;
+        let lock = lock_directory(&directory)?;
+        let options = directory.join("my.cnf");
+        end_leftover(&options)?;
+        empty(&directory)?;
+
+        let plugins = directory.join("plugins");
+        link_plugins(wanted, &plugins)?;
+        let (socket, socket_outside) = socket_path(&directory);
+        let log = directory.join("error.log");
+        let tmp = directory.join("tmp");
+        fs::create_dir_all(&tmp).map_err(io_error("cannot make", &tmp))?;
+        match wanted.data {
+            Data::Empty => make_data_directory(&installation, &directory.join("data"), &log)?,
+            Data::Copy(frozen) => bring(frozen, &directory, copy_folder)?,
+            Data::Move(frozen) => bring(frozen, &directory, move_folder)?,
+        }
+        if wanted.data != Data::Empty {
+            write_back(&directory)?;
+        }
+        let home = Home { installation, directory, socket, socket_outside, allocator: wanted.allocator };
+        let engines = wanted.engines.to_vec();
+        let child = home.launch(&engines, wanted.settings)?;
+        let client = Client::new(&home.installation.client, &home.socket);
+        let variables = BTreeMap::new();
+        let mut server = Server { child, client, home, engines, variables, _lock: lock };
+        server.come_up(wanted.settings, interrupt)?;
+        Ok(server)
+    }
+
+    /// Ends the process with SIGKILL and waits until it is gone. Its files stay as they are.
+    pub fn crash(&mut self) -> Result<()> {
+        // `kill` of a process that ended already is no error; `wait` says how it ended.
+        self.child.kill().map_err(io_error("cannot kill", &self.home.installation.server))?;
+        self.child.wait().map_err(io_error("cannot wait for", &self.home.installation.server))?;
+        Ok(())
+    }
+
+    /// Ends the process in order; its files stay, for [`Server::restart`].
+    pub fn shut_down(&mut self) -> Result<()> {
+        if end_process(self.child.id(), || !matches!(self.child.try_wait(), Ok(None))) {
+            return Ok(());
+        }
+        let limit = STOP_LIMIT.as_secs();
+        Err(self.failure(format!("the server did not end within {limit} s and was killed")))
+    }
+
+    /// Starts it again, after [`Server::crash`] or [`Server::shut_down`], on the data that are
+    /// there, with these settings, and waits until it answers. Returns the time that took.
+    pub fn restart(&mut self, settings: &[Setting], interrupt: &Interrupt) -> Result<Duration> {
+        let start = Instant::now();
+        self.child = self.home.launch(&self.engines, settings)?;
+        self.come_up(settings, interrupt)?;
+        Ok(start.elapsed())
+    }
+
+    /// Starts it on the data that are there and kills it after `delay`, answering or not: a
+    /// crash in the middle of recovery.
+    pub fn crash_while_starting(&mut self, settings: &[Setting], delay: Duration) -> Result<()> {
+        self.child = self.home.launch(&self.engines, settings)?;
+        sleep(delay);
+        self.crash()
+    }
+
+    fn come_up(&mut self, settings: &[Setting], interrupt: &Interrupt) -> Result<()> {
+        self.wait_until_it_answers(interrupt)?;
+        self.check_engines(&self.engines)?;
+        self.read_back(settings)
+    }
+
+    /// A client for it.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> &Path {
+        &self.home.socket
+    }
+
+    /// The number of its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The directory of everything that belongs to it.
+    pub fn directory(&self) -> &Path {
+        &self.home.directory
+    }
+
+    /// Which server it is.
+    pub fn release(&self) -> Release {
+        self.home.installation.release
+    }
+
+    /// Its global variables, as they were after the start.
+    pub fn variables(&self) -> &BTreeMap<String, String> {
+        &self.variables
+    }
+
+    /// Fails when the process has ended.
+    pub fn check_alive(&mut self) -> Result<()> {
+        match self.child.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => Err(self.failure(format!("the server ended ({status})"))),
+            Err(e) => Err(self.failure(format!("the server cannot be watched ({e})"))),
+        }
+    }
+
+    /// Ends it in order and removes its files, or keeps them.
+    pub fn stop(mut self, keep_files: bool) -> Result<()> {
+        self.shut_down()?;
+        if !keep_files {
+            empty(&self.home.directory)?;
+        }
+        Ok(())
+    }
+
+    /// Ends it in order and puts its data into a folder, which is made anew, to start other
+    /// servers on with [`Data::Copy`] or [`Data::Move`].
+    pub fn freeze(mut self, folder: &Path) -> Result<()> {
+        self.shut_down()?;
+        if folder.exists() {
+            fs::remove_dir_all(folder).map_err(io_error("cannot remove", folder))?;
+        }
+        fs::create_dir_all(folder).map_err(io_error("cannot make", folder))?;
+        bring(&self.home.directory, folder, move_folder)?;
+        empty(&self.home.directory)
+    }
+
+    fn wait_until_it_answers(&mut self, interrupt: &Interrupt) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            interrupt.check()?;
+            self.check_alive()?;
+            match self.client.query("DO 0") {
+                Ok(_) => return Ok(()),
+                Err(e @ Error::Io { .. }) => return Err(e),
+                Err(e) if start.elapsed() > START_LIMIT => {
+                    return Err(self.failure(format!("no answer within {} s ({e})", START_LIMIT.as_secs())));
+                }
+                Err(_) => sleep(Duration::from_millis(100)),
+            }
+        }
+    }
+
+    fn check_engines(&self, engines: &[Engine]) -> Result<()> {
+        for engine in engines {
+            let supported = self.client.value(&format!(
+                "SELECT COUNT(*) FROM information_schema.ENGINES WHERE ENGINE = '{}' AND SUPPORT IN ('YES', 'DEFAULT')",
+                engine.name()
+            ))?;
+            if supported != "1" {
+                return Err(self.failure(format!("the server came up without {engine}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn read_back(&mut self, asked: &[Setting]) -> Result<()> {
+        self.variables = self
+            .client
+            .query("SHOW GLOBAL VARIABLES")?
+            .into_iter()
+            .map(|row| {
+                let mut columns = row.into_iter();
+                (columns.next().unwrap_or_default(), columns.next().unwrap_or_default())
+            })
+            .collect();
+        let differences = settings::differences(asked, &self.variables);
+        if !differences.is_empty() {
+            return Err(Error::Setting(differences.join("; ")));
+        }
+        let allocator = self.variables.get("version_malloc_library").map_or("unknown", String::as_str);
+        match self.home.allocator {
+            Some(wanted) if !allocator.starts_with(wanted.name()) => Err(Error::Setting(format!(
+                "the server's allocator is to be {}, and version_malloc_library is {allocator}",
+                wanted.name()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn failure(&self, what: String) -> Error {
+        let log = self.home.directory.join("error.log");
+        Error::Server { what, tail: tail(&log), log: log.display().to_string() }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        end_process(self.child.id(), || !matches!(self.child.try_wait(), Ok(None)));
+        if self.home.socket_outside {
+            if let Some(folder) = self.home.socket.parent() {
+                // Nothing but the socket is in it; what is left over is empty and harmless.
+                let _ = fs::remove_dir_all(folder);
+            }
+        }
+    }
+}
+
+/// The program of this name in the prefix: packages, tarballs and built trees have it in different
+/// places.
+pub fn program(prefix: &Path, name: &str) -> Result<PathBuf> {
+    let path = prefix.join("bin").join(name);
+    for folder in ["bin", "sbin", "libexec", "scripts"] {
+        let path = prefix.join(folder).join(name);
+        if path.is_file() {
+            return Ok(path);
+        }
+    }
+    let remedy = "make setup brings it; --prefix names the directory whose bin/ has it".to_string();
+    Err(Error::Missing { what: path.display().to_string(), remedy })
+}
+
+/// One run at a time on a directory; the lock goes with the process.
+fn lock_directory(directory: &Path) -> Result<Flock<File>> {
+    let path = directory.join("lock");
+    let file =
+        OpenOptions::new().create(true).append(true).open(&path).map_err(io_error("cannot open", &path))?;
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| {
+        Error::Usage(format!(
+            "another run works in {}: wait for it, or name another directory with --data",
+            directory.display()
+        ))
+    })
+}
+
+/// Ends the server that a killed run left behind: the process whose command line names our
+/// option file.
+fn end_leftover(options: &Path) -> Result<()> {
+    let argument = format!("--defaults-file={}", options.display());
+    let processes = fs::read_dir("/proc").map_err(io_error("cannot read", "/proc"))?;
+    for entry in processes.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
+        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        if command.split(|byte| *byte == 0).any(|word| word == argument.as_bytes()) {
+            eprintln!("tidelab: ending the server that an earlier run left behind (process {pid})");
+            end_process(pid, || !process_runs(pid));
+        }
+    }
+    Ok(())
+}
+
+/// A process that is there and no zombie.
+fn process_runs(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z')))
+}
+
+/// Asks a process to end and waits until `ended`; kills it after [`STOP_LIMIT`]. True when
+/// it ended by itself.
+fn end_process(pid: u32, mut ended: impl FnMut() -> bool) -> bool {
+    if ended() {
+        return true;
+    }
+    let target = Pid::from_raw(pid as i32);
+    // An error means that it is gone already, which `ended` will say.
+    let _ = kill(target, Signal::SIGTERM);
+    let start = Instant::now();
+    while !ended() {
+        if start.elapsed() > STOP_LIMIT {
+            let _ = kill(target, Signal::SIGKILL);
+            while !ended() && start.elapsed() < STOP_LIMIT * 2 {
+                sleep(Duration::from_millis(50));
+            }
+            return false;
+        }
+        sleep(Duration::from_millis(50));
+    }
+    true
+}
+
+/// Removes what an earlier run left in a directory of ours, and marks it as ours. A
+/// directory with other things in it is refused.
+fn empty(directory: &Path) -> Result<()> {
+    let ours = directory.join(MARKER).exists();
+    for entry in fs::read_dir(directory).map_err(io_error("cannot read", directory))? {
+        let entry = entry.map_err(io_error("cannot read", directory))?;
+        let path = entry.path();
+        if entry.file_name() == MARKER || entry.file_name() == "lock" {
+            continue;
+        }
+        if !ours {
+            return Err(Error::Usage(format!(
+                "{} holds things that tidelab did not make; name an empty directory with --data",
+                directory.display()
+            )));
+        }
+        let is_directory = entry.file_type().map_err(io_error("cannot read", &path))?.is_dir();
+        let removed = if is_directory { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.map_err(io_error("cannot remove", &path))?;
+    }
+    let marker = directory.join(MARKER);
+    fs::write(&marker, "tidelab empties this directory when it starts a server in it\n")
+        .map_err(io_error("cannot write", &marker))
+}
+
+/// A folder of ours with links to the prefix's plugins and to TidesDB's: installations
+/// share the prefix, so nothing of ours may lie in it.
+fn link_plugins(wanted: &Wanted<'_>, folder: &Path) -> Result<()> {
+    let shipped = ["lib/mysql/plugin", "lib/plugin"].map(|path| wanted.prefix.join(path));
+    let shipped = shipped.iter().find(|path| path.is_dir()).unwrap_or(&shipped[0]);
+    fs::create_dir_all(folder).map_err(io_error("cannot make", folder))?;
+    for entry in fs::read_dir(shipped).map_err(io_error("cannot read", shipped))? {
+        let entry = entry.map_err(io_error("cannot read", shipped))?;
+        let link = folder.join(entry.file_name());
+        symlink(entry.path(), &link).map_err(io_error("cannot link", &link))?;
+    }
+    for engine in wanted.engines {
+        let Some(name) = engine.plugin() else { continue };
+        let link = folder.join(name);
+        if *engine == Engine::TidesDb {
+            let plugin = wanted.plugin.ok_or_else(|| {
+                Error::Usage("TidesDB is to be measured: name its plugin with --plugin".to_string())
+            })?;
+            let plugin = fs::canonicalize(plugin).map_err(|_| Error::Missing {
+                what: plugin.display().to_string(),
+                remedy: "make plugin builds it".to_string(),
+            })?;
+            // One that the prefix ships would be another version.
+            let _ = fs::remove_file(&link);
+            symlink(&plugin, &link).map_err(io_error("cannot link", &link))?;
+        } else if !link.exists() {
+            return Err(Error::Missing {
+                what: shipped.join(name).display().to_string(),
+                remedy: format!("make setup brings it; without {engine}: --engines"),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The socket's path, and whether it is outside of the directory because that one's path is
+/// too long for a socket.
+fn socket_path(directory: &Path) -> (PathBuf, bool) {
+    let inside = directory.join("mysqld.sock");
+    if inside.as_os_str().len() <= SOCKET_PATH_LIMIT {
+        return (inside, false);
+    }
+    let folder = std::env::temp_dir().join(format!("tidelab-{}", std::process::id()));
+    // When this fails, the server says so in its log.
+    let _ = fs::create_dir_all(&folder);
+    (folder.join("mysqld.sock"), true)
+}
+
+/// A data directory without users but root, copied from the prefix's template or made.
+fn make_data_directory(installation: &Installation, data: &Path, log: &Path) -> Result<()> {
+    let prefix = &installation.prefix;
+    let template = prefix.join("template");
+    if template.join("mysql").is_dir() {
+        return copy_folder(&template, data);
+    }
+    let mut command = match installation.release.family {
+        Family::MariaDB => {
+            let mut command = Command::new(program(prefix, "mariadb-install-db")?);
+            command.args(["--no-defaults", "--skip-test-db", "--skip-name-resolve"]);
+            command.arg("--auth-root-authentication-method=normal");
+            command
+        }
+        Family::MySQL | Family::Percona => {
+            let mut command = Command::new(&installation.server);
+            command.args(["--no-defaults", "--initialize-insecure", "--secure-file-priv="]);
+            command
+        }
+    };
+    command.arg(format!("--basedir={}", prefix.display())).arg(format!("--datadir={}", data.display()));
+    if geteuid().is_root() {
+        command.arg("--user=root");
+    }
+    let output =
+        command.stdin(Stdio::null()).process_group(0).output().map_err(io_error("cannot make", data))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    fs::write(log, [output.stdout, output.stderr].concat()).map_err(io_error("cannot write", log))?;
+    Err(Error::Server {
+        what: format!("the data directory {} could not be made", data.display()),
+        tail: tail(log),
+        log: log.display().to_string(),
+    })
+}
+
+/// Copies or moves the data of a server from one directory to another.
+fn bring(from: &Path, to: &Path, one: fn(&Path, &Path) -> Result<()>) -> Result<()> {
+    for name in DATA_FOLDERS {
+        let source = from.join(name);
+        if source.is_dir() {
+            one(&source, &to.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+fn move_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).map_err(io_error("cannot move", from))
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    let mut command = Command::new("cp");
+    command.args(["-a", "--reflink=auto", "--sparse=always"]).arg(from).arg(to);
+    run_tool(command, "copying", from)
+}
+
+/// Waits until the files of a directory are on the device: what a copy left to be written must
+/// not be written in measured time.
+fn write_back(directory: &Path) -> Result<()> {
+    let mut command = Command::new("sync");
+    command.arg("--file-system").arg(directory);
+    run_tool(command, "writing back", directory)
+}
+
+fn run_tool(mut command: Command, what: &str, path: &Path) -> Result<()> {
+    let output = command
+        .stdin(Stdio::null())
+        .process_group(0)
+        .output()
+        .map_err(io_error("cannot run a tool on", path))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr).trim().to_string();
+    Err(Error::Load { what: format!("{what} {}", path.display()), message: text })
+}
+
+/// The last lines of a log.
+fn tail(log: &Path) -> String {
+    const LINES: usize = 30;
+    let text = String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_directory_of_ours_is_emptied() {
+        let folder = tempfile::tempdir().unwrap();
+        let stranger = folder.path().join("thesis.tex");
+        fs::write(&stranger, "x").unwrap();
+        assert!(empty(folder.path()).unwrap_err().to_string().contains("did not make"));
+        assert!(stranger.exists());
+
+        fs::remove_file(&stranger).unwrap();
+        empty(folder.path()).unwrap();
+        fs::create_dir(folder.path().join("data")).unwrap();
+        fs::write(folder.path().join("my.cnf"), "x").unwrap();
+        empty(folder.path()).unwrap();
+        assert!(!folder.path().join("data").exists() && !folder.path().join("my.cnf").exists());
+    }
+
+    #[test]
+    fn a_second_run_on_a_directory_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = lock_directory(folder.path()).unwrap();
+        assert!(lock_directory(folder.path()).unwrap_err().to_string().contains("--data"));
+        drop(first);
+        lock_directory(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_process_left_behind_is_found_by_its_option_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = folder.path().join("my.cnf");
+        let mut process = Command::new("sh")
+            .args(["-c", "read line", "mariadbd", &format!("--defaults-file={}", options.display())])
+            .stdin(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        sleep(Duration::from_millis(100));
+        end_leftover(&options).unwrap();
+        assert!(process.wait().unwrap().code().is_none(), "ended by a signal");
+    }
+
+    #[test]
+    fn frozen_data_are_copied_as_often_as_wanted_and_moved_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (frozen, first, second) =
+            (folder.path().join("frozen"), folder.path().join("first"), folder.path().join("second"));
+        for path in [&frozen.join("data/db"), &frozen.join("tidesdb_data"), &first, &second] {
+            fs::create_dir_all(path).unwrap();
+        }
+        fs::write(frozen.join("data/db/t.frm"), "x").unwrap();
+        bring(&frozen, &first, copy_folder).unwrap();
+        assert!(first.join("data/db/t.frm").exists() && frozen.join("data/db/t.frm").exists());
+        bring(&frozen, &second, move_folder).unwrap();
+        assert!(second.join("data/db/t.frm").exists() && second.join("tidesdb_data").exists());
+        assert!(!frozen.join("data").exists());
+        assert!(copy_folder(Path::new("/nowhere/at/all"), &first).is_err());
+    }
+
+    #[test]
+    fn a_long_path_moves_the_socket() {
+        let (inside, moved) = socket_path(Path::new("/short"));
+        assert_eq!((inside.as_path(), moved), (Path::new("/short/mysqld.sock"), false));
+        let (outside, moved) = socket_path(&Path::new("/").join("x".repeat(100)));
+        assert!(moved && outside.as_os_str().len() <= SOCKET_PATH_LIMIT);
+        fs::remove_dir_all(outside.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_missing_program_names_the_remedy() {
+        let text = program(Path::new("/nowhere"), "mariadbd").unwrap_err().to_string();
+        assert!(text.contains("/nowhere/bin/mariadbd") && text.contains("make setup"), "{text}");
+    }
+}

@@ -1,0 +1,162 @@
+//! The point of a backup: a place in the log between two commits, and the files that belong to it.
+//!
+//! The order of the steps, each with what it excludes:
+//! 1. No segment of the log is reused from here on.
+//! 2. Edits of the manifest are held off, so that the version does not change; running one is waited for here, where
+//!    it holds up nobody.
+//! 3. Between two commits, and while nothing is decided: a record of the backup's own is queued, the view and the
+//!    runs of prepared transactions are noted.
+//!
+//! What the manifest names lies before the record; what the log names, from the manifest's first live segment up to
+//! the record, is in files that the view or a prepared transaction keeps. A run that was committed and installed is
+//! in the version; one that was rolled back before the record is not needed.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use super::{Watch, SPACE_WAIT};
+use crate::db::view::{Flushable, ReadView};
+use crate::db::Store;
+use crate::error::{Error, Result};
+use crate::txn::spill::SealedRuns;
+use crate::types::{FileNo, Lsn, Seq};
+use crate::version::{Edit, Version};
+use crate::wal::{segment_path, BatchBuilder, Purpose, Record, RecyclingHold, Ticket, WaitLimit, WalBytes};
+
+/// The body of the record that marks the point: no changes, and where it came to stand.
+struct Mark {
+    body: Vec<u8>,
+    end: AtomicU64,
+}
+
+impl WalBytes for Mark {
+    fn bytes(&self) -> &[u8] {
+        &self.body
+    }
+
+    fn placed(&self, _start: Lsn, end: Lsn) {
+        self.end.store(end.0, Ordering::Release);
+    }
+}
+
+/// A part of the log to copy.
+pub(super) struct LogPart {
+    /// Number of the physical file.
+    pub number: FileNo,
+    /// Its first bytes, so many.
+    pub bytes: u64,
+}
+
+/// See the module's comment.
+pub(super) struct BackupPoint {
+    seq: Seq,
+    mark: Arc<Mark>,
+    ticket: Ticket,
+    manifest: FileNo,
+    snapshot: Edit,
+    /// Keep their files.
+    _version: Arc<Version>,
+    view: Arc<ReadView>,
+    runs: Vec<SealedRuns>,
+    log: Option<RecyclingHold>,
+}
+
+impl BackupPoint {
+    pub(super) fn take(store: &Arc<Store>, watch: Watch<'_>) -> Result<BackupPoint> {
+        store.check_writable()?;
+        let log = store.wal.hold_recycling();
+        let body = BatchBuilder::new(Vec::new(), 0).finish();
+        let wait_limit = WaitLimit { timeout: SPACE_WAIT, interrupted: watch.stop };
+        let room = store.wal.reserve(body.len(), Purpose::Ordinary, &wait_limit)?;
+        // Nobody decides this transaction: recovery drops its batch, which is empty.
+        let txn = store.new_transaction_id();
+        let mark = Arc::new(Mark { body, end: AtomicU64::new(0) });
+        let record = Record::Ownerless { txn, batch: mark.clone() };
+        let manifest = store.versions.new_file_number();
+
+        let no_edits = store.install_lock.lock();
+        let (snapshot, version) = store.versions.capture();
+        let (seq, ticket, view, runs) = store.pipeline.between_commits(|seq| {
+            let queue = || store.wal.enqueue(room, record);
+            let (ticket, runs) = store.prepared.at_backup_point(queue);
+            (seq, ticket, store.view(), runs)
+        });
+        drop(no_edits);
+        Ok(BackupPoint {
+            seq,
+            mark,
+            ticket,
+            manifest,
+            snapshot,
+            _version: version,
+            view,
+            runs,
+            log: Some(log),
+        })
+    }
+
+    /// The newest commit before it.
+    pub(super) fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    pub(super) fn snapshot(&self) -> &Edit {
+        &self.snapshot
+    }
+
+    /// A number that no file of the store has.
+    pub(super) fn manifest_number(&self) -> FileNo {
+        self.manifest
+    }
+
+    /// Numbers and lengths of the files of tables, ascending.
+    pub(super) fn tables(&self) -> Vec<(FileNo, u64)> {
+        let mut files: BTreeMap<FileNo, u64> =
+            self.snapshot.new_files.iter().map(|file| (file.number, file.len)).collect();
+        let committed = self.view.sealed.iter().filter_map(|flushable| match flushable {
+            Flushable::Runs(runs) => Some(runs.live_files()),
+            Flushable::Memtable(_) => None,
+        });
+        let prepared = self.runs.iter().map(SealedRuns::live_files);
+        for file in committed.chain(prepared).flatten() {
+            files.insert(file.number(), file.len());
+        }
+        files.into_iter().collect()
+    }
+
+    /// Where the log ends: behind the mark. Waits until it is written.
+    pub(super) fn log_end(&self, store: &Store) -> Result<Lsn> {
+        store.wal.wait_written(self.ticket)?;
+        Ok(Lsn(self.mark.end.load(Ordering::Acquire)))
+    }
+
+    /// The parts of the log that the backup has, oldest first.
+    pub(super) fn segments(&self, store: &Store) -> Result<Vec<LogPart>> {
+        let end = self.log_end(store)?;
+        let first = self.snapshot.first_live_segment.unwrap_or(0);
+        let mut parts = Vec::new();
+        for (id, number) in store.wal.kept_segments() {
+            if id < first || id > end.segment() {
+                continue;
+            }
+            let bytes = match id == end.segment() {
+                true => end.offset().into(),
+                false => {
+                    let path = segment_path(&store.dir, number);
+                    store.versions.disk().open(&path, crate::io::OpenMode::Read)?.len()?
+                }
+            };
+            parts.push(LogPart { number, bytes });
+        }
+        if parts.is_empty() {
+            return Err(Error::InvalidArgument("the log has no segment".into()));
+        }
+        Ok(parts)
+    }
+
+    /// The log is copied: its segments may be reused.
+    pub(super) fn release_log(&mut self) {
+        self.log = None;
+    }
+}

@@ -1,0 +1,171 @@
+//! What a store consists of, as lists: families, tables, compactions. Each list is copied from an immutable
+//! version or under a short latch, and then nobody's any more.
+
+use std::sync::Arc;
+
+use crate::compaction::history::Record;
+use crate::db::family::Family;
+use crate::db::stats::FamilyStats;
+use crate::db::Db;
+use crate::lock::KeyPrefix;
+use crate::types::{FamilyId, FileNo, Seq, DICTIONARY};
+
+/// A family and what is known of it without reading data.
+#[derive(Clone, Debug)]
+pub struct FamilyInfo {
+    /// The family.
+    pub family: Arc<Family>,
+    /// Its figures.
+    pub stats: FamilyStats,
+}
+
+/// A table: one family's part of a table file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableInfo {
+    /// Number of the file.
+    pub file: FileNo,
+    /// Bytes of the whole file.
+    pub file_bytes: u64,
+    /// Where the table begins in it, in bytes.
+    pub offset: u64,
+    /// Bytes of the table.
+    pub bytes: u64,
+    /// Its family.
+    pub family: FamilyId,
+    /// Name of the family; empty for the dictionary, and when it was dropped a moment ago.
+    pub name: Arc<[u8]>,
+    /// Its level.
+    pub level: u8,
+    /// Entries, every version counted.
+    pub entries: u64,
+    /// Tombstones among them.
+    pub tombstones: u64,
+    /// Distinct keys.
+    pub keys: u64,
+    /// Bytes of keys and values as they came in.
+    pub raw_bytes: u64,
+    /// Smallest sequence number.
+    pub min_seq: Seq,
+    /// Largest sequence number.
+    pub max_seq: Seq,
+    /// Smallest key.
+    pub min_key: KeyPrefix,
+    /// Largest key.
+    pub max_key: KeyPrefix,
+}
+
+/// The densest table.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Densest {
+    /// Tombstones per entry, 0 to 1.
+    pub density: f64,
+    /// Its level.
+    pub level: u8,
+}
+
+impl Db {
+    /// The families, by number.
+    pub fn families(&self) -> Vec<FamilyInfo> {
+        let mut all = self.store().catalog.all();
+        all.sort_by_key(|family| family.id());
+        // One that is dropped meanwhile is left out.
+        let with_stats = |family: Arc<Family>| {
+            let stats = self.family_stats(&family).ok()?;
+            Some(FamilyInfo { family, stats })
+        };
+        all.into_iter().filter_map(with_stats).collect()
+    }
+
+    /// The name of a family; empty when there is none of this number.
+    pub fn family_name(&self, family: FamilyId) -> Arc<[u8]> {
+        self.store().catalog.by_id(family).map_or_else(|| Arc::from(&b""[..]), |family| family.name())
+    }
+
+    /// Every table, by family, level and key; the dictionary's first.
+    pub fn tables(&self) -> Vec<TableInfo> {
+        let version = self.store().versions.current();
+        let mut families: Vec<_> = version.families().collect();
+        families.sort_by_key(|(id, _)| (*id != DICTIONARY, *id));
+        let mut out = Vec::new();
+        for (family, levels) in families {
+            let name = self.family_name(family);
+            out.extend(levels.tables().map(|(level, table)| {
+                let meta = table.meta();
+                TableInfo {
+                    file: table.file.number(),
+                    file_bytes: table.file.len(),
+                    offset: meta.offset,
+                    bytes: meta.len,
+                    family,
+                    name: Arc::clone(&name),
+                    level,
+                    entries: meta.entries,
+                    tombstones: meta.tombstones,
+                    keys: meta.keys,
+                    raw_bytes: meta.raw_bytes,
+                    min_seq: meta.min_seq,
+                    max_seq: meta.max_seq,
+                    min_key: KeyPrefix::of(&meta.min_key),
+                    max_key: KeyPrefix::of(&meta.max_key),
+                }
+            }));
+        }
+        out
+    }
+
+    /// Compactions: those that run, then the last that ran.
+    pub fn compactions(&self) -> Vec<Record> {
+        self.store().history.records()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compaction::history::Outcome;
+    use crate::io::FaultyDisk;
+    use crate::options::{FamilyOptions, Options};
+    use crate::txn::transaction::{Change, ChangeKind, TransactionOptions};
+    use crate::Db;
+
+    #[test]
+    fn tables_and_compactions_are_listed_as_they_come_and_go() {
+        let disk = FaultyDisk::new(1);
+        let db = Db::open_on(disk.shared(), "/s", Options::default(), None).expect("opens");
+        let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+        let own = |db: &Db| db.tables().into_iter().filter(|s| &s.name[..] == b"t").collect::<Vec<_>>();
+        let mut txn = db.transaction();
+        for value in [&b"old"[..], b"new"] {
+            txn.begin(TransactionOptions::default()).expect("begins");
+            for key in [&b"a"[..], b"b"] {
+                let change = Change {
+                    family: &family,
+                    key,
+                    kind: ChangeKind::Put(value),
+                    lock: true,
+                    count_unchanged: false,
+                    expiry: 0,
+                };
+                txn.write(&[change]).expect("writes");
+            }
+            txn.commit().expect("commits");
+        }
+        assert!(own(&db).is_empty(), "all is in memory");
+        assert_eq!(db.families().iter().filter(|f| &f.family.name()[..] == b"t").count(), 1);
+        db.flush().expect("flushes");
+        let tables = own(&db);
+        assert_eq!(tables.len(), 1);
+        let table = &tables[0];
+        assert_eq!((table.level, table.keys, table.tombstones), (0, 2, 0));
+        assert_eq!((&table.min_key.bytes[..], &table.max_key.bytes[..]), (&b"a"[..], &b"b"[..]));
+        assert!(table.bytes > 0 && table.file_bytes >= table.offset + table.bytes);
+        assert!(table.min_seq <= table.max_seq);
+
+        db.compact(&family).expect("compacts");
+        assert!(own(&db).iter().all(|table| table.level > 0));
+        let record = &db.compactions()[0];
+        assert_eq!((record.family, record.reason), (Some(family.id()), "MANUAL"));
+        assert_eq!((record.outcome, record.tables_in), (Outcome::Done, 1));
+        assert!(record.bytes_in > 0 && record.bytes_out > 0 && record.entries_out == 2);
+        assert!(record.ended_us >= Some(record.begun_us));
+    }
+}

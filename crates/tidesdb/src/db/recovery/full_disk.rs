@@ -1,0 +1,76 @@
+//! Opening a store on a full disk (`docs/protocols.md` 7.3). The flush of what was replayed needs room for a table;
+//! where there is none, the log of the earlier epoch stays live: what recovery read of it is made durable where it
+//! stands, a cut joins it to the new epoch, and the replayed memtables become sealed ones that the background flush
+//! tries again and again. Nothing here takes new blocks but the manifest's reserve.
+//!
+//! Guarantees: after a crash at any point either the state before the opening or, from the cut on, the same content
+//! and whatever the new epoch wrote is found. `docs/design/0002-recovery-by-flush.md` has the steps.
+
+use std::path::Path;
+
+use crate::db::memtables::{Memtables, Sealed};
+use crate::db::view::Flushable;
+use crate::db::Store;
+use crate::error::Result;
+use crate::io::Disk;
+use crate::types::Seq;
+use crate::version::{Cut, Edit, VersionSet};
+use crate::wal::{self, RecoveredSummary};
+
+use super::rewrite_tail::rewrite_tail;
+
+/// The newest commit that an earlier epoch may have given a number, as its cut says; discarded records behind a
+/// cut are not read again.
+pub(crate) fn newest_of_cuts(cuts: &[Cut]) -> Seq {
+    cuts.iter().map(|cut| cut.next_seq.saturating_sub(1)).max().unwrap_or(0)
+}
+
+/// Proves the log up to where recovery found its end, and joins it there to the new epoch.
+pub(crate) fn cut_log(
+    disk: &dyn Disk,
+    store: &Path,
+    versions: &VersionSet,
+    found: &RecoveredSummary,
+    newest: Seq,
+) -> Result<()> {
+    // What the failed flush left behind is in the way.
+    if let Err(error) = versions.delete_obsolete() {
+        tracing::warn!(%error, "files of a flush that failed stay");
+    }
+    rewrite_tail(disk, store, found)?;
+    let wal::Cut { epoch, next_segment, next_seq, .. } = found.cut(newest);
+    let cut = Cut { at: found.end, epoch, next_segment, next_seq };
+    // An epoch that wrote nothing is left out: the joint of the one before it leads to this one.
+    let edit = Edit {
+        cuts: vec![cut],
+        cuts_removed: vec![cut.at.segment()],
+        durable_upto: Some(found.end),
+        ..Edit::default()
+    };
+    versions.apply(edit).map(|_| ())
+}
+
+/// Lists what was replayed, oldest first, as sealed and in need of the log from `first_live` on; returns it as a
+/// view has it, newest first.
+pub(crate) fn seal(flushables: &[Flushable], first_live: u32, memtables: &Memtables) -> Vec<Flushable> {
+    let mut state = memtables.state.lock();
+    for flushable in flushables {
+        state.log_from.insert(flushable.id(), first_live);
+        let last_seq = match flushable {
+            Flushable::Memtable(memtable) => memtable.max_seq(),
+            Flushable::Runs(runs) => runs.seq(),
+        };
+        state.sealed.push(Sealed { flushable: flushable.clone(), last_seq });
+    }
+    flushables.iter().rev().cloned().collect()
+}
+
+impl Store {
+    /// Adds to an edit what the log no longer needs when its first live segment is `first_live`.
+    pub(crate) fn release_log(&self, edit: &mut Edit, first_live: u32) {
+        edit.first_live_segment = Some(first_live);
+        let cuts = self.versions.state().cuts;
+        let passed = cuts.iter().filter(|cut| cut.next_segment <= first_live);
+        edit.cuts_removed = passed.map(|cut| cut.at.segment()).collect();
+    }
+}

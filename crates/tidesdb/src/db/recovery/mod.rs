@@ -1,0 +1,13 @@
+//! Recovery: the way from a directory to a store that takes commits.
+//!
+//! - [`open`]: the steps, in order; what a crash between two of them leaves
+//! - [`replay`]: log records become memtables, runs and prepared transactions
+//! - [`flush`]: the replayed memtables become files, before the store's threads exist
+//! - [`full_disk`]: without room for those files the earlier epoch's log stays live
+//! - [`rewrite_tail`]: there the unproven tail of the log is made durable where it stands
+
+pub(crate) mod flush;
+pub(crate) mod full_disk;
+pub(crate) mod open;
+pub(crate) mod replay;
+mod rewrite_tail;

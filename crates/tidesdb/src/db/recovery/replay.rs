@@ -1,0 +1,359 @@
+//! Replay: what the log holds beyond the files, as flushables for the version, and the transactions that no record
+//! decided. Used by [`open`](crate::db::recovery::open); reads the log's records in their order and writes nothing.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+
+use crate::db::view::Flushable;
+use crate::error::{Error, Result};
+use crate::memtable::{ArenaPool, Memtable};
+use crate::txn::commit_batch::CommitBatch;
+use crate::txn::spill::{SealedRuns, MAX_RUNS};
+use crate::types::{FileNo, MemtableId, Seq};
+use crate::version::VersionSet;
+use crate::wal::{BatchReader, PreparedHead, RecordRef};
+
+/// A batch in the log that no record has decided yet.
+struct Pending {
+    /// `None`: a large one-phase batch, dropped when no marker follows.
+    xid: Option<Vec<u8>>,
+    locks: Vec<u8>,
+    body: Vec<u8>,
+}
+
+/// How a transaction whose batch is in the log ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decision {
+    /// Committed; its batch was met before.
+    Committed,
+    /// Committed with this number; its batch was not met before.
+    Missing(Seq),
+    /// Rolled back.
+    RolledBack,
+}
+
+/// A part of the log's content, in its order.
+enum Piece {
+    Memtable(Arc<Memtable>),
+    /// A commit of runs: its number, the names of its runs, and the memtable number of the first.
+    Runs(Seq, Vec<u8>, MemtableId),
+}
+
+/// A prepared transaction that no record decided.
+pub(crate) type ReplayedPrepare = (u64, Arc<PreparedHead>, Arc<CommitBatch>);
+
+/// What a log held.
+pub(crate) struct Replayed {
+    /// The newest commit that was met.
+    pub newest: Seq,
+    /// The first memtable number that nothing replayed has.
+    pub next_memtable_id: MemtableId,
+    /// What is not in files, oldest first.
+    pub flushables: Vec<Flushable>,
+    /// By transaction.
+    pub prepared: Vec<ReplayedPrepare>,
+    /// Files that belong to `flushables` and `prepared`.
+    pub run_files: HashSet<FileNo>,
+}
+
+/// What replay collects.
+pub(crate) struct Replay {
+    arenas: ArenaPool,
+    write_buffer: usize,
+    /// Commits up to here are in files.
+    flushed: Seq,
+    newest: Seq,
+    next_memtable_id: MemtableId,
+    /// Oldest first; the last takes the next records if it is a memtable.
+    pieces: Vec<Piece>,
+    pending: BTreeMap<u64, Pending>,
+    /// Names of runs by transaction, until it is decided.
+    names: BTreeMap<u64, Vec<u8>>,
+    /// One decision counts for every copy of a batch, before or behind it.
+    decided: HashMap<u64, Decision>,
+}
+
+impl Replay {
+    /// Commits up to `flushed` are in files; new memtables get the numbers from `next_memtable_id` on.
+    pub(crate) fn new(
+        arenas: ArenaPool,
+        write_buffer: usize,
+        flushed: Seq,
+        next_memtable_id: MemtableId,
+    ) -> Replay {
+        Replay {
+            arenas,
+            write_buffer,
+            flushed,
+            newest: flushed,
+            next_memtable_id,
+            pieces: Vec::new(),
+            pending: BTreeMap::new(),
+            names: BTreeMap::new(),
+            decided: HashMap::new(),
+        }
+    }
+
+    fn apply(&mut self, seq: Seq, body: &[u8]) -> Result<()> {
+        self.newest = self.newest.max(seq);
+        if seq <= self.flushed {
+            return Ok(());
+        }
+        let memtable = match self.pieces.last() {
+            Some(Piece::Memtable(last)) if last.bytes() <= self.write_buffer => last.clone(),
+            _ => {
+                let fresh = Arc::new(Memtable::new(self.next_memtable_id, self.arenas.clone()));
+                self.next_memtable_id += 1;
+                self.pieces.push(Piece::Memtable(fresh.clone()));
+                fresh
+            }
+        };
+        let open = AtomicBool::new(false);
+        for entry in BatchReader::new(body).map_err(malformed)? {
+            let entry = entry.map_err(malformed)?;
+            // Nobody reads yet: only the newest version of a key counts.
+            let tree = memtable.tree_or_create(entry.family);
+            tree.insert_counted(entry.key, seq, (entry.kind, entry.effect), entry.value, &open, seq);
+        }
+        Ok(())
+    }
+
+    /// A commit of runs: they lie between what was replayed before and what follows.
+    fn apply_runs(&mut self, seq: Seq, names: Vec<u8>) {
+        if seq > self.flushed {
+            self.pieces.push(Piece::Runs(seq, names, self.next_memtable_id));
+            self.next_memtable_id += MAX_RUNS as MemtableId;
+        }
+    }
+
+    /// The next record of the log.
+    pub(crate) fn record(&mut self, record: RecordRef<'_>) -> Result<()> {
+        match record {
+            RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. } => self.apply(seq, batch)?,
+            RecordRef::Prepared { txn, xid, locks, batch }
+            | RecordRef::Relogged { txn, xid, locks, batch } => {
+                let pending =
+                    Pending { xid: Some(xid.to_vec()), locks: locks.to_vec(), body: batch.to_vec() };
+                self.copy(txn, pending)?;
+            }
+            RecordRef::Ownerless { txn, batch } => {
+                let pending = Pending { xid: None, locks: Vec::new(), body: batch.to_vec() };
+                self.copy(txn, pending)?;
+            }
+            RecordRef::Marker { txn, seq } => {
+                self.newest = self.newest.max(seq);
+                let decision = match (self.pending.remove(&txn), self.names.remove(&txn)) {
+                    // All changes are in the runs: the batch is empty.
+                    (Some(_), Some(names)) => {
+                        self.apply_runs(seq, names);
+                        Decision::Committed
+                    }
+                    (Some(pending), None) => {
+                        self.apply(seq, &pending.body)?;
+                        Decision::Committed
+                    }
+                    // Its batch stood in a segment that was released, because the commit is in files.
+                    (None, _) if seq <= self.flushed => Decision::Committed,
+                    (None, _) => Decision::Missing(seq),
+                };
+                self.decided.insert(txn, decision);
+            }
+            RecordRef::Rollback { txn } => {
+                self.pending.remove(&txn);
+                self.names.remove(&txn);
+                self.decided.insert(txn, Decision::RolledBack);
+            }
+            RecordRef::RunNames { txn, names } => match self.decided.get(&txn) {
+                None => {
+                    self.names.insert(txn, names.to_vec());
+                }
+                // Runs have their place among the commits: names behind it come too late.
+                Some(Decision::Missing(seq)) => {
+                    let what = format!("the runs of commit {seq} are named behind it");
+                    return Err(Error::corruption("wal", 0, what));
+                }
+                Some(Decision::Committed | Decision::RolledBack) => {}
+            },
+            RecordRef::DurableMark | RecordRef::Cut(_) => {}
+            RecordRef::Ceiling { .. } => {
+                return Err(Error::corruption(
+                    "wal",
+                    0,
+                    format!("the log holds a record that this build does not write: {record:?}"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of the log.
+    pub(crate) fn finish(self, versions: &VersionSet) -> Result<Replayed> {
+        self.check_complete()?;
+        let Replay { newest, next_memtable_id, mut names, .. } = self;
+        let mut run_files = HashSet::new();
+        let mut flushables = Vec::new();
+        for piece in self.pieces {
+            flushables.push(match piece {
+                Piece::Memtable(memtable) => Flushable::Memtable(memtable),
+                Piece::Runs(seq, names, first) => {
+                    let runs = named_runs(versions, &names)?;
+                    run_files.extend(runs.files());
+                    Flushable::Runs(Arc::new(runs.commit(versions, seq, first)))
+                }
+            });
+        }
+        let mut prepared = Vec::new();
+        for (txn, pending) in self.pending {
+            let Some(xid) = pending.xid else { continue };
+            let head = Arc::new(PreparedHead { xid, locks: pending.locks });
+            let runs = names.remove(&txn).map(|names| named_runs(versions, &names)).transpose()?;
+            run_files.extend(runs.iter().flat_map(SealedRuns::files));
+            let batch = CommitBatch::from_body(pending.body).map_err(malformed)?.with_runs(runs);
+            prepared.push((txn, head, Arc::new(batch)));
+        }
+        Ok(Replayed { newest, next_memtable_id, flushables, prepared, run_files })
+    }
+
+    /// A batch, or another copy of one.
+    fn copy(&mut self, txn: u64, pending: Pending) -> Result<()> {
+        match self.decided.get(&txn) {
+            None => {
+                self.pending.insert(txn, pending);
+            }
+            Some(Decision::Missing(seq)) => {
+                let seq = *seq;
+                self.apply(seq, &pending.body)?;
+                self.decided.insert(txn, Decision::Committed);
+            }
+            Some(Decision::Committed | Decision::RolledBack) => {}
+        }
+        Ok(())
+    }
+
+    /// Error when a commit was met whose batch was not.
+    fn check_complete(&self) -> Result<()> {
+        for (txn, decision) in &self.decided {
+            if let Decision::Missing(seq) = decision {
+                let what = format!("commit {seq} of transaction {txn} has no batch");
+                return Err(Error::corruption("wal", 0, what));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn malformed(what: &str) -> Error {
+    Error::corruption("wal", 0, format!("a batch {what}"))
+}
+
+/// The runs that a record of the log names: all are there.
+fn named_runs(versions: &VersionSet, names: &[u8]) -> Result<SealedRuns> {
+    let runs = SealedRuns::decode(versions, names)?;
+    for number in runs.files() {
+        let path = versions.table_files().path(number);
+        if !versions.disk().exists(&path)? {
+            return Err(Error::corruption(path, 0, "the file is missing, and the log names it"));
+        }
+    }
+    Ok(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{CountEffect, Kind};
+    use crate::wal::BatchBuilder;
+
+    fn replay() -> Replay {
+        Replay::new(ArenaPool::new(1 << 20), 1 << 20, 4, 1)
+    }
+
+    fn entries_of(piece: &Piece) -> u64 {
+        match piece {
+            Piece::Memtable(memtable) => memtable.entries(7),
+            Piece::Runs(..) => 0,
+        }
+    }
+
+    fn body() -> Vec<u8> {
+        let mut body = BatchBuilder::new(Vec::new(), 1);
+        body.group(7, 1);
+        body.entry(Kind::PUT, CountEffect::Counts, b"k", b"v");
+        body.finish()
+    }
+
+    fn replayed(records: &[RecordRef<'_>]) -> (Replay, Result<()>) {
+        let mut replay = replay();
+        for record in records {
+            replay.record(*record).expect("replays");
+        }
+        let complete = replay.check_complete();
+        (replay, complete)
+    }
+
+    #[test]
+    fn one_decision_counts_for_every_copy_before_and_behind_it() {
+        let body = body();
+        let first = RecordRef::Prepared { txn: 1, xid: b"x", locks: b"", batch: &body };
+        let copy = RecordRef::Relogged { txn: 1, xid: b"x", locks: b"", batch: &body };
+        let (marker, rollback) = (RecordRef::Marker { txn: 1, seq: 5 }, RecordRef::Rollback { txn: 1 });
+        for records in [
+            vec![first, marker],
+            vec![first, copy, marker],
+            vec![copy, marker],
+            vec![first, marker, copy],
+            vec![marker, copy],
+            vec![marker, copy, copy],
+        ] {
+            let (replay, complete) = replayed(&records);
+            complete.expect("complete");
+            assert!(replay.pending.is_empty(), "{records:?}");
+            let entries: u64 = replay.pieces.iter().map(entries_of).sum();
+            assert_eq!((entries, replay.newest), (1, 5), "{records:?}");
+        }
+        for records in [vec![first, rollback], vec![first, copy, rollback], vec![rollback, copy]] {
+            let (replay, complete) = replayed(&records);
+            complete.expect("complete");
+            assert!(replay.pending.is_empty() && replay.pieces.is_empty(), "{records:?}");
+        }
+        let (replay, complete) = replayed(&[first, copy]);
+        complete.expect("complete");
+        assert_eq!(replay.pending.len(), 1, "undecided, once");
+        let (_, complete) = replayed(&[marker]);
+        assert!(complete.is_err(), "a commit without its batch is damage");
+        let (_, complete) = replayed(&[RecordRef::Marker { txn: 1, seq: 4 }]);
+        complete.expect("that one is in files");
+    }
+    #[test]
+    fn runs_take_their_place_where_they_are_decided() {
+        let (body, empty) = (body(), BatchBuilder::new(Vec::new(), 0).finish());
+        let names = RecordRef::RunNames { txn: 1, names: b"names" };
+        let prepared = RecordRef::Prepared { txn: 1, xid: b"x", locks: b"", batch: &empty };
+        let copy = RecordRef::Relogged { txn: 1, xid: b"x", locks: b"", batch: &empty };
+        let ownerless = RecordRef::Ownerless { txn: 1, batch: &empty };
+        let (marker, rollback) = (RecordRef::Marker { txn: 1, seq: 6 }, RecordRef::Rollback { txn: 1 });
+        let commit = |seq| RecordRef::Commit { seq, batch: &body };
+        for records in [
+            vec![names, prepared, commit(5), marker, commit(7)],
+            vec![names, ownerless, commit(5), marker, commit(7)],
+            vec![names, prepared, names, copy, commit(5), marker, commit(7)],
+            vec![commit(5), names, prepared, marker, names, copy, commit(7)],
+        ] {
+            let (replay, complete) = replayed(&records);
+            complete.expect("complete");
+            assert!(replay.pending.is_empty() && replay.names.is_empty(), "{records:?}");
+            let kinds: Vec<bool> =
+                replay.pieces.iter().map(|piece| matches!(piece, Piece::Runs(6, ..))).collect();
+            assert_eq!(kinds, [false, true, false], "{records:?}");
+        }
+        let (replay, complete) = replayed(&[names, prepared, rollback, names, copy]);
+        complete.expect("complete");
+        assert!(replay.pending.is_empty() && replay.names.is_empty() && replay.pieces.is_empty());
+        let (replay, _) = replayed(&[names, prepared]);
+        assert_eq!((replay.pending.len(), replay.names.len()), (1, 1), "undecided, with its runs");
+        let mut late = super::tests::replay();
+        late.record(marker).expect("replays");
+        assert!(late.record(names).is_err(), "behind its place");
+    }
+}

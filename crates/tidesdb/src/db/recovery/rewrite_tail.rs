@@ -1,0 +1,41 @@
+//! Makes what recovery read durable where it stands. A record above the highest `durable_upto` may be readable
+//! only because the page cache has it, and a sync now may succeed although the write-back failed before
+//! (`docs/protocols.md` 1.3 b). Where there is room the records are written anew elsewhere; on a full disk their own
+//! bytes are written again, in place, and synced: the segments have their blocks already.
+//!
+//! Stands between [`crate::wal::recover`] and a cut at the end that it found. A crash at any point leaves bytes that
+//! are the same or were never proven.
+
+use std::path::Path;
+
+use crate::error::Result;
+use crate::io::{Disk, OpenMode};
+use crate::wal::{segment_path, RecoveredSummary};
+
+/// Bytes read and written at once; whole pages.
+const CHUNK: u64 = 1 << 20;
+
+/// Start of what is written again: tearing within a page is harmless, and so is writing more than needed.
+const PAGE: u64 = 4096;
+
+/// Rewrites and syncs the log of the store in `store` from the position up to which it is proven to the end
+/// that recovery found. Takes no new blocks.
+pub(super) fn rewrite_tail(disk: &dyn Disk, store: &Path, found: &RecoveredSummary) -> Result<()> {
+    let from = found.max_durable_seen;
+    let mut buffer = Vec::new();
+    let segments = from.segment()..=found.end.segment();
+    for &(id, number) in found.files.old.iter().filter(|(id, _)| segments.contains(id)) {
+        let file = disk.open(&segment_path(store, number), OpenMode::ReadWrite)?;
+        let begin = if id == from.segment() { u64::from(from.offset()) / PAGE * PAGE } else { 0 };
+        let end = if id == found.end.segment() { u64::from(found.end.offset()) } else { file.len()? };
+        let mut at = begin;
+        while at < end {
+            buffer.resize((end - at).min(CHUNK) as usize, 0);
+            file.read_exact_at(&mut buffer, at)?;
+            file.write_at(&buffer, at)?;
+            at += buffer.len() as u64;
+        }
+        file.sync_data()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! Free heap back to the operating system.
+//!
+//! What one thread allocates and another frees stays in the arena of the first: with glibc's eight arenas a
+//! core, memtables, blocks and runs leave free pages all over them, a quarter of the resident size after
+//! large statements. Most is freed when memory has become a file, so flushes, merges and spills end with a trim.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Shortest time between two trims: one walks all free chunks with the arenas' locks held.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// When the heap was trimmed last.
+#[derive(Debug)]
+pub(crate) struct HeapTrim {
+    opened: Instant,
+    /// Milliseconds after `opened` before which no trim is due.
+    due: AtomicU64,
+}
+
+impl HeapTrim {
+    pub(crate) fn new() -> HeapTrim {
+        HeapTrim { opened: Instant::now(), due: AtomicU64::new(0) }
+    }
+
+    /// Gives free pages back, unless that happened within the last second. With another allocator than
+    /// glibc's, loaded before it, there is nothing to give.
+    pub(crate) fn trim(&self) {
+        let now = millis(self.opened.elapsed());
+        let due = self.due.load(Ordering::Relaxed);
+        let next = now + millis(PAUSE);
+        if now >= due && self.due.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            trim_allocator();
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
+fn trim_allocator() {
+    // SAFETY: any thread may call it at any time; it touches no memory that is in use.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu", not(miri))))]
+fn trim_allocator() {}

@@ -1,0 +1,269 @@
+//! What a rewrite keeps: every version that some snapshot may still read, and no other. Shared by flush and
+//! compaction; the rules are those of `docs/protocols.md` 3.2 and 3.5.
+//!
+//! - A version whose successor hides it from every snapshot is dropped. The survivor before it is marked: a
+//!   put "may overwrite"; a single delete becomes a plain delete, because the put that it stood for is gone.
+//! - A tombstone at or below the oldest snapshot with nothing of its key below it is dropped: everything older of the
+//!   key in this rewrite is hidden by it, and a conflict check looks only above the oldest snapshot.
+//! - A put that has expired for everybody becomes a tombstone of its sequence number, and is treated as one: what
+//!   is older of the key stays hidden. The same whoever meets it, so that none of a key's versions comes back.
+//! - Any other entry at or below the oldest snapshot with nothing of its key below it loses its sequence number (0).
+//! - An entry met twice (same key, same sequence number) is written once.
+
+use crate::error::Result;
+use crate::iter::{LiveSnapshots, VersionIterator};
+use crate::ttl::buried;
+use crate::types::{Entry, Kind, Op, Seq};
+
+/// Entries between two calls of [`Rewrite::tick`].
+pub const TICK: u64 = 256;
+
+/// What a rewrite does with the entries that survive, and whom it asks.
+pub trait Rewrite {
+    /// Whether a run below those that are rewritten may hold `key`. Asked with ascending keys, and not for
+    /// every key.
+    fn below(&mut self, key: &[u8]) -> bool;
+    /// Takes an entry that survives.
+    fn keep(&mut self, key: &[u8], entry: Entry<'_>) -> Result<()>;
+    /// Called every [`TICK`] entries with the bytes read since; may wait, and ends the rewrite by an error.
+    fn tick(&mut self, bytes: u64) -> Result<()>;
+}
+
+/// What a rewrite met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Entries read.
+    pub read: u64,
+    /// Bytes of keys and values read.
+    pub bytes: u64,
+    /// Entries kept.
+    pub kept: u64,
+    /// Entries that no snapshot can see, or met twice.
+    pub hidden: u64,
+    /// Tombstones that had nothing left to hide.
+    pub tombstones: u64,
+    /// Puts that had expired for everybody.
+    pub expired: u64,
+    /// Greatest sequence number read.
+    pub max_seq: Seq,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.read += other.read;
+        self.bytes += other.bytes;
+        self.kept += other.kept;
+        self.hidden += other.hidden;
+        self.tombstones += other.tombstones;
+        self.expired += other.expired;
+        self.max_seq = self.max_seq.max(other.max_seq);
+    }
+}
+
+/// Reads `iter` from its first entry to its last and hands on what `live` needs.
+pub fn rewrite(iter: &mut dyn VersionIterator, live: &LiveSnapshots, to: &mut dyn Rewrite) -> Result<Counts> {
+    let oldest_snapshot = live.oldest_snapshot();
+    let mut counts = Counts::default();
+    let mut last_tick = 0;
+    // The newest version of the key that is not handed on yet; its key; the sequence number read last.
+    let mut pending: Option<(Seq, Kind)> = None;
+    let mut key: Vec<u8> = Vec::new();
+    let mut value: Vec<u8> = Vec::new();
+    let mut newer = 0;
+
+    iter.seek(&[])?;
+    while iter.valid() {
+        let (entry, expired) = buried(iter.entry(), live.expired_at);
+        let same_key = pending.is_some() && iter.key() == key.as_slice();
+        counts.read += 1;
+        counts.expired += u64::from(expired);
+        counts.bytes += (iter.key().len() + iter.entry().value.len()) as u64;
+        counts.max_seq = counts.max_seq.max(entry.seq);
+        let mut dropped = false;
+        if let (true, Some((_, kind))) = (same_key, &mut pending) {
+            if entry.seq == newer {
+                dropped = true;
+            } else if live.hidden(entry.seq, newer) {
+                dropped = true;
+                *kind = over_dropped(*kind);
+            }
+        }
+        newer = entry.seq;
+        if dropped {
+            counts.hidden += 1;
+        } else {
+            if let Some((seq, kind)) = pending {
+                if same_key {
+                    counts.kept += 1;
+                    to.keep(&key, Entry { seq, kind, value: &value })?;
+                } else {
+                    finish_key(&key, Entry { seq, kind, value: &value }, oldest_snapshot, to, &mut counts)?;
+                }
+            }
+            if !same_key {
+                key.clear();
+                key.extend_from_slice(iter.key());
+            }
+            value.clear();
+            value.extend_from_slice(entry.value);
+            pending = Some((entry.seq, entry.kind));
+        }
+        if counts.read % TICK == 0 {
+            to.tick(counts.bytes - last_tick)?;
+            last_tick = counts.bytes;
+        }
+        iter.next()?;
+    }
+    if let Some((seq, kind)) = pending {
+        finish_key(&key, Entry { seq, kind, value: &value }, oldest_snapshot, to, &mut counts)?;
+    }
+    to.tick(counts.bytes - last_tick)?;
+    Ok(counts)
+}
+
+/// The kind of a survivor behind which something was dropped.
+fn over_dropped(kind: Kind) -> Kind {
+    match kind.op() {
+        Op::Put => kind.marked_may_overwrite(),
+        Op::Delete => kind,
+        Op::SingleDelete => Kind::DELETE,
+    }
+}
+
+/// Hands on the oldest surviving version of a key.
+fn finish_key(
+    key: &[u8],
+    mut entry: Entry<'_>,
+    oldest_snapshot: Seq,
+    to: &mut dyn Rewrite,
+    counts: &mut Counts,
+) -> Result<()> {
+    if entry.seq <= oldest_snapshot && !to.below(key) {
+        if entry.kind.is_tombstone() {
+            counts.tombstones += 1;
+            return Ok(());
+        }
+        entry.seq = 0;
+    }
+    counts.kept += 1;
+    to.keep(key, entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::iter::vec_iterator::{OwnedVersion, VecVersionIterator};
+
+    #[derive(Default)]
+    struct Kept {
+        below: bool,
+        entries: Vec<OwnedVersion>,
+    }
+
+    impl Rewrite for Kept {
+        fn below(&mut self, _: &[u8]) -> bool {
+            self.below
+        }
+        fn keep(&mut self, key: &[u8], e: Entry<'_>) -> Result<()> {
+            self.entries.push((key.to_vec(), e.seq, e.kind, e.value.to_vec()));
+            Ok(())
+        }
+        fn tick(&mut self, _: u64) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The second at which the puts marked `x` below have expired for everybody.
+    const EXPIRED_AT: u64 = 100;
+
+    /// "9P 7D 3S" is the chain of one key: sequence number and P(ut), D(elete), S(ingle delete); `+` marks
+    /// "may overwrite", `Px` is a put that expired at [`EXPIRED_AT`], `Py` one that expires a second later.
+    fn rewritten(chain: &str, scan_bound: Seq, held: &[Seq], below: bool) -> String {
+        let entries = chain.split_whitespace().map(|word| {
+            let (number, rest) = word.split_at(word.find(|c: char| !c.is_ascii_digit()).unwrap());
+            let (mut value, expires) = (Vec::new(), u64::from(rest == "Py"));
+            if rest.len() > 1 && rest != "P+" {
+                value = (EXPIRED_AT + expires).to_le_bytes().to_vec();
+            }
+            let kind = match rest {
+                "Px" | "Py" => Kind::PUT.with_expiry(),
+                "P" => Kind::PUT,
+                "P+" => Kind::PUT.marked_may_overwrite(),
+                "D" => Kind::DELETE,
+                _ => Kind::SINGLE_DELETE,
+            };
+            (b"k".to_vec(), number.parse().unwrap(), kind, value)
+        });
+        let mut kept = Kept { below, ..Kept::default() };
+        let live = LiveSnapshots { scan_bound, held: held.to_vec(), expired_at: EXPIRED_AT };
+        rewrite(&mut VecVersionIterator::new(entries.collect()), &live, &mut kept).unwrap();
+        let words = kept.entries.iter().map(|(_, seq, kind, _)| {
+            let letter = match kind.op() {
+                Op::Put => "P",
+                Op::Delete => "D",
+                Op::SingleDelete => "S",
+            };
+            let expires = if kind.has_expiry() { "y" } else { "" };
+            format!("{seq}{letter}{}{expires}", if kind.may_overwrite() { "+" } else { "" })
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn table_of_chains() {
+        let above = [
+            // chain, scan bound, held, with runs below
+            ("9P", 10, &[][..], "9P"),
+            ("9P 7P 3P", 10, &[], "9P+"),
+            ("9P 7P 3P", 10, &[8], "9P 7P+"),
+            ("9P 7P 3P", 10, &[3], "9P+ 3P"),
+            ("9P 7P 3P", 8, &[], "9P 7P+"),
+            ("9P 7P 3P", 2, &[], "9P 7P 3P"),
+            ("9D 7P", 10, &[], "9D"),
+            ("9S 7P", 10, &[], "9D"),
+            ("9S 7P", 8, &[], "9S 7P"),
+            ("9P 7S 3P", 10, &[], "9P+"),
+            ("9P 7S 3P", 10, &[7], "9P 7D"),
+            ("9P 7D", 10, &[], "9P+"),
+            ("9Px", 10, &[], "9D"),
+            ("9Py", 10, &[], "9Py"),
+            ("9Px 7P", 10, &[], "9D"),
+            ("9Px 7P", 10, &[8], "9D 7P"),
+            ("9Px 7P", 8, &[], "9D 7P"),
+            ("9P 7Px 3P", 10, &[7], "9P 7D"),
+        ];
+        for (chain, scan_bound, held, expected) in above {
+            assert_eq!(
+                rewritten(chain, scan_bound, held, true),
+                expected,
+                "{chain} at {scan_bound} {held:?}"
+            );
+        }
+        let bottom = [
+            ("9P", 10, &[][..], "0P"),
+            ("9P", 8, &[], "9P"),
+            ("9D", 10, &[], ""),
+            ("9D", 8, &[], "9D"),
+            ("9D 7P", 10, &[], ""),
+            ("9D 7P", 10, &[8], "9D 0P"),
+            ("9D 7D 3P", 10, &[8], "9D"),
+            ("9P 7D 3P", 10, &[7], "9P"),
+            ("9P 7S 3P", 10, &[6], "9P+ 0P"),
+            ("9P 7P", 8, &[], "9P 0P"),
+            ("9P 7P", 10, &[5], "9P+"),
+            ("9Px", 10, &[], ""),
+            ("9Px 7P", 10, &[], ""),
+            ("9Px 7P", 10, &[8], "9D 0P"),
+            ("9Px", 8, &[], "9D"),
+            ("9Py", 10, &[], "0Py"),
+            ("9P 7Px", 10, &[7], "9P"),
+        ];
+        for (chain, scan_bound, held, expected) in bottom {
+            assert_eq!(
+                rewritten(chain, scan_bound, held, false),
+                expected,
+                "bottom: {chain} at {scan_bound} {held:?}"
+            );
+        }
+    }
+}

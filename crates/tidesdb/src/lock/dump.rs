@@ -1,0 +1,389 @@
+//! A bounded copy of the lock table for diagnostics. Taking it blocks lock requests only
+//! briefly.
+//!
+//! The locks that somebody waits for come first, each with all its grants and waits, as they were at one moment for
+//! all of them (the wait latch is held: no wait begins or ends). Behind them come the others, a few under each latch,
+//! until the bound is reached. Keys are cut. Locks without entries (`implicit`) are seen when somebody waits for them.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+
+use super::gap_set::Span;
+use super::manager::LockManager;
+use super::mode::Mask;
+use super::owner::LockOwner;
+use super::shard::{Entry, EntryPlace, FamilyLocks, Shard, TABLE_SHARD};
+use crate::types::FamilyId;
+
+/// Bytes of a key that are copied.
+pub const KEY_PREFIX_BYTES: usize = 64;
+
+/// Entries that are copied under one latch.
+const BATCH: usize = 256;
+
+/// The beginning of a key.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KeyPrefix {
+    /// Its first [`KEY_PREFIX_BYTES`] bytes.
+    pub bytes: Vec<u8>,
+    /// Its whole length in bytes.
+    pub len: usize,
+}
+
+impl KeyPrefix {
+    /// Of a key.
+    pub fn of(key: &[u8]) -> KeyPrefix {
+        KeyPrefix { bytes: key[..key.len().min(KEY_PREFIX_BYTES)].to_vec(), len: key.len() }
+    }
+}
+
+/// Who has a lock or wants it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LockOwnerId {
+    /// Id of the owner.
+    pub id: u64,
+    /// What the embedding server calls its session; 0: none.
+    pub session: u64,
+}
+
+impl LockOwnerId {
+    fn of(owner: &LockOwner) -> LockOwnerId {
+        LockOwnerId { id: owner.id(), session: owner.session() }
+    }
+}
+
+/// One owner's grant or wait.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DumpedLock {
+    /// The family.
+    pub family: FamilyId,
+    /// The key, for a range its first one; `None` for the lock on the whole table.
+    pub key: Option<KeyPrefix>,
+    /// For a range: the first key behind it, or `None` when it has no end.
+    pub range_to: Option<Option<KeyPrefix>>,
+    /// Whose it is.
+    pub owner: LockOwnerId,
+    /// "IS", "IX", "S", "SIX", "X", or "GAP" for a range; for a wait, what is wanted.
+    pub mode: &'static str,
+    /// Whether it is an optimistic transaction's intent.
+    pub intent: bool,
+    /// Whether the owner waits for it.
+    pub waiting: bool,
+    /// For a wait: who stands in its way: a holder, the owner of a range, or who waits before it.
+    pub blocker: Option<LockOwnerId>,
+}
+
+/// A copy of the lock table.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LockDump {
+    /// Grants and waits; those of locks that somebody waits for are first.
+    pub locks: Vec<DumpedLock>,
+    /// Whether all are there.
+    pub complete: bool,
+}
+
+/// Which locks are in the copy already: family, and the key (`None`: the table) as a hash.
+type Shown = HashSet<(FamilyId, Option<u128>)>;
+
+fn name_of(locks: &FamilyLocks, shard: u32, entry: &Entry) -> (FamilyId, Option<u128>) {
+    let key = (shard != TABLE_SHARD).then(|| xxhash_rust::xxh3::xxh3_128(&entry.key.to_vec()));
+    (locks.family, key)
+}
+
+/// Who stands in the way of the wait at place `at` of an entry's queue.
+fn blocker_of(place: &EntryPlace, shard: &Shard, at: usize) -> Option<LockOwnerId> {
+    let queue = shard.queue(place.id);
+    let request = &queue.waiting()[at];
+    if let Some(holder) = queue.holders_before(at).next() {
+        return Some(LockOwnerId::of(holder));
+    }
+    let mut ranged = None;
+    if request.want == Mask::X {
+        let gap_conflict = shard.gap_conflict_of(&place.locks, place.id);
+        gap_conflict.owners(&request.owner, |other| ranged = ranged.or(Some(LockOwnerId::of(other))));
+    }
+    ranged.or_else(|| queue.waits_before(at, 0).next().map(|owner| LockOwnerId::of(owner)))
+}
+
+impl LockDump {
+    fn push(&mut self, lock: DumpedLock, limit: usize) -> bool {
+        self.complete &= self.locks.len() < limit;
+        if self.complete {
+            self.locks.push(lock);
+        }
+        self.complete
+    }
+
+    /// Adds the grants of an entry; false: no room.
+    fn grants(&mut self, locks: &FamilyLocks, shard: u32, entry: &Entry, limit: usize) -> bool {
+        let key = (shard != TABLE_SHARD).then(|| KeyPrefix::of(&entry.key.to_vec()));
+        entry.queue.granted().iter().all(|hold| {
+            let lock = DumpedLock {
+                family: locks.family,
+                key: key.clone(),
+                range_to: None,
+                owner: LockOwnerId::of(&hold.owner),
+                mode: hold.mask.name(),
+                intent: hold.intent,
+                waiting: false,
+                blocker: None,
+            };
+            self.push(lock, limit)
+        })
+    }
+
+    /// Adds the waits of an entry; false: no room.
+    fn waits(&mut self, place: &EntryPlace, shard: &Shard, entry: &Entry, limit: usize) -> bool {
+        let key = (place.shard != TABLE_SHARD).then(|| KeyPrefix::of(&entry.key.to_vec()));
+        entry.queue.waiting().iter().enumerate().all(|(at, request)| {
+            let lock = DumpedLock {
+                family: place.locks.family,
+                key: key.clone(),
+                range_to: None,
+                owner: LockOwnerId::of(&request.owner),
+                mode: request.want.name(),
+                intent: request.intent,
+                waiting: true,
+                blocker: blocker_of(place, shard, at),
+            };
+            self.push(lock, limit)
+        })
+    }
+
+    fn range(&mut self, family: FamilyId, owner: &LockOwner, span: &Span, limit: usize) -> bool {
+        let lock = DumpedLock {
+            family,
+            key: Some(KeyPrefix::of(&span.from)),
+            range_to: Some(span.to.as_deref().map(KeyPrefix::of)),
+            owner: LockOwnerId::of(owner),
+            mode: Mask::GAP.name(),
+            intent: false,
+            waiting: false,
+            blocker: None,
+        };
+        self.push(lock, limit)
+    }
+}
+
+impl LockManager {
+    /// Copies at most `limit` grants and waits. `owners`: where to look for waits.
+    pub fn dump(&self, owners: &[Arc<LockOwner>], limit: usize) -> LockDump {
+        let mut out = LockDump { complete: true, ..LockDump::default() };
+        let mut shown = Shown::new();
+        self.dump_waits(owners, limit, &mut shown, &mut out);
+        let families = self.all_families();
+        for locks in &families {
+            let table = locks.latch(TABLE_SHARD);
+            for entry in table.iter() {
+                if !shown.contains(&(locks.family, None)) && !out.grants(locks, TABLE_SHARD, entry, limit) {
+                    return out;
+                }
+            }
+        }
+        for locks in &families {
+            let ranges = locks.ranges();
+            if !ranges.iter().all(|(owner, span)| out.range(locks.family, owner, span, limit)) {
+                return out;
+            }
+        }
+        for locks in &families {
+            for shard in TABLE_SHARD + 1..locks.shards() {
+                if !dump_points(locks, shard, limit, &shown, &mut out) {
+                    return out;
+                }
+            }
+        }
+        out
+    }
+
+    /// The locks that somebody waits for.
+    fn dump_waits(&self, owners: &[Arc<LockOwner>], limit: usize, shown: &mut Shown, out: &mut LockDump) {
+        let waits = self.waits.lock();
+        if waits.waiting == 0 {
+            return;
+        }
+        for owner in owners {
+            let Some(place) = owner.waits_at.lock().clone() else { continue };
+            let shard = place.latch();
+            let entry = shard.entry(place.id);
+            let is_new = shown.insert(name_of(&place.locks, place.shard, entry));
+            if is_new
+                && !(out.grants(&place.locks, place.shard, entry, limit)
+                    && out.waits(&place, &shard, entry, limit))
+            {
+                return;
+            }
+        }
+    }
+
+    /// Who stands in the way of an owner that waits.
+    pub fn blocker(&self, owner: &LockOwner) -> Option<LockOwnerId> {
+        let _waits = self.waits.lock();
+        let place = owner.waits_at.lock().clone()?;
+        let shard = place.latch();
+        let waiting = shard.queue(place.id).waiting();
+        let at = waiting.iter().position(|request| std::ptr::eq(&*request.owner, owner))?;
+        blocker_of(&place, &shard, at)
+    }
+}
+
+/// Adds the locks on keys of one shard, a few under each latch; false: no room.
+fn dump_points(locks: &FamilyLocks, number: u32, limit: usize, shown: &Shown, out: &mut LockDump) -> bool {
+    let mut from = Vec::new();
+    loop {
+        let mut visited = 0;
+        let shard = locks.latch(number);
+        let last = shard.find_in(&from, None, |_, entry| {
+            visited += 1;
+            let known = !shown.is_empty() && shown.contains(&name_of(locks, number, entry));
+            let room = known || out.grants(locks, number, entry, limit);
+            (!room || visited == BATCH).then(|| entry.key.to_vec())
+        });
+        drop(shard);
+        match last {
+            None => return true,
+            Some(_) if !out.complete => return false,
+            Some(key) => {
+                from = key;
+                from.push(0);
+            }
+        }
+    }
+}
+
+/// What one owner holds, as far as it can be told without waiting for long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HeldCounts {
+    /// Locks on keys, and ranges.
+    pub points: u64,
+    /// Tables that it has locked, intentions included.
+    pub tables: u64,
+}
+
+impl LockOwner {
+    /// What the owner holds; `None` while it is busy with that itself.
+    pub fn held(&self) -> Option<HeldCounts> {
+        let holdings = self.holdings.try_lock()?;
+        let points = holdings.points as u64;
+        let is_table = |(at, family): (usize, &super::owner::FamilyUse)| {
+            family.table as usize == at && family.mask.meets(Mask::ANY)
+        };
+        let tables = holdings.families.iter().enumerate().filter(|&family| is_table(family)).count();
+        Some(HeldCounts { points, tables: tables as u64 })
+    }
+
+    /// Since when the owner waits, by the lock manager's clock; `None`: it does not.
+    pub fn waits_since(&self) -> Option<u64> {
+        Some(self.waits_since.load(Relaxed)).filter(|&since| since != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Mode, MonotonicClock, Policy};
+    use super::*;
+    use std::time::Duration;
+
+    fn manager() -> Arc<LockManager> {
+        Arc::new(LockManager::new(None, Arc::new(MonotonicClock::default())))
+    }
+
+    fn owner(id: u64) -> Arc<LockOwner> {
+        let owner = LockOwner::new(id);
+        owner.set_session(id * 100);
+        owner
+    }
+
+    fn lock(locks: &LockManager, owner: &Arc<LockOwner>, key: &[u8]) {
+        let got = locks.lock_point(owner, 7, key, Mode::Exclusive, Policy::NoWait);
+        assert!(got.expect("is free").is_some());
+    }
+
+    #[test]
+    fn who_waits_is_shown_with_who_is_in_the_way_until_it_is_over() {
+        let locks = manager();
+        let (a, b, c) = (owner(1), owner(2), owner(3));
+        lock(&locks, &a, b"k");
+        let wait = |who: &Arc<LockOwner>| {
+            let (locks, who) = (locks.clone(), who.clone());
+            std::thread::spawn(move || {
+                let limit = Policy::Wait(Some(Duration::from_secs(60)));
+                locks.lock_point(&who, 7, b"k", Mode::Exclusive, limit).expect("gets it");
+                locks.unlock_all(&who);
+            })
+        };
+        let second = wait(&b);
+        while b.waits_since().is_none() {
+            std::thread::yield_now();
+        }
+        let third = wait(&c);
+        while c.waits_since().is_none() {
+            std::thread::yield_now();
+        }
+        let all = [a.clone(), b.clone(), c.clone()];
+        let dump = locks.dump(&all, 100);
+        assert!(dump.complete);
+        let at_key: Vec<_> = dump.locks.iter().filter(|lock| lock.key.is_some()).collect();
+        let shape: Vec<_> = at_key.iter().map(|l| (l.owner.id, l.waiting, l.blocker.map(|b| b.id))).collect();
+        assert_eq!(shape, [(1, false, None), (2, true, Some(1)), (3, true, Some(1))]);
+        assert_eq!(at_key[1].blocker, Some(LockOwnerId { id: 1, session: 100 }));
+        assert_eq!(locks.blocker(&c).map(|b| b.id), Some(1));
+        assert_eq!(locks.blocker(&a), None);
+        assert_eq!(a.held(), Some(HeldCounts { points: 1, tables: 1 }));
+        // With room for one only: of the lock that is waited for.
+        let dump = locks.dump(&all, 1);
+        assert!(!dump.complete && dump.locks[0].key.is_some(), "{dump:?}");
+        locks.unlock_all(&a);
+        second.join().expect("ends");
+        third.join().expect("ends");
+        assert_eq!(locks.dump(&all, 100), LockDump { locks: vec![], complete: true });
+        assert!(all.iter().all(|owner| owner.waits_since().is_none()));
+    }
+
+    #[test]
+    fn a_range_is_named_as_what_an_insertion_waits_for() {
+        let locks = manager();
+        let (a, b) = (owner(1), owner(2));
+        locks.lock_range(&a, 7, b"a", Some(b"m"), Policy::NoWait).expect("free");
+        let thread = {
+            let (locks, b) = (locks.clone(), b.clone());
+            std::thread::spawn(move || {
+                let limit = Policy::Wait(Some(Duration::from_secs(60)));
+                locks.lock_point(&b, 7, b"c", Mode::Exclusive, limit).expect("gets it");
+                locks.unlock_all(&b);
+            })
+        };
+        while b.waits_since().is_none() {
+            std::thread::yield_now();
+        }
+        let dump = locks.dump(&[a.clone(), b.clone()], 100);
+        let wait = dump.locks.iter().find(|lock| lock.waiting).expect("waits");
+        assert_eq!(wait.blocker.map(|b| b.id), Some(1));
+        let range = dump.locks.iter().find(|lock| lock.range_to.is_some()).expect("is there");
+        assert_eq!(range.range_to, Some(Some(KeyPrefix::of(b"m"))));
+        locks.unlock_all(&a);
+        thread.join().expect("ends");
+    }
+
+    #[test]
+    fn many_locks_are_cut_at_the_bound_and_all_seen_below_it() {
+        let locks = manager();
+        let a = owner(1);
+        for i in 0..3000u32 {
+            let key = [&i.to_be_bytes()[..], &[0; 100]].concat();
+            lock(&locks, &a, &key);
+        }
+        let dump = locks.dump(std::slice::from_ref(&a), 10_000);
+        let mut keys: Vec<_> = dump.locks.iter().filter_map(|lock| lock.key.clone()).collect();
+        keys.sort_by(|x, y| x.bytes.cmp(&y.bytes));
+        keys.dedup();
+        assert!(dump.complete && keys.len() == 3000 && dump.locks.len() == 3001);
+        assert!(keys.iter().all(|key| key.bytes.len() == KEY_PREFIX_BYTES && key.len == 104));
+        let cut = locks.dump(std::slice::from_ref(&a), 1000);
+        assert!(!cut.complete && cut.locks.len() == 1000);
+        let exact = locks.dump(std::slice::from_ref(&a), 3001);
+        assert!(exact.complete && exact.locks.len() == 3001);
+        locks.unlock_all(&a);
+    }
+}

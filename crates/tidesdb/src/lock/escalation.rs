@@ -1,0 +1,109 @@
+//! The bounds on locks, and what happens there: the locks on the keys of one table become a lock on the
+//! table, or the statement fails.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+
+use parking_lot::MutexGuard;
+
+use super::manager::LockManager;
+use super::mode::Mask;
+use super::owner::{Holdings, LockOwner};
+use super::shard::TABLE_SHARD;
+use super::{LockOptions, Policy};
+use crate::error::{Error, Result};
+
+/// Locks after which an owner adds them to the manager's sum: small transactions never touch it.
+const STEP: usize = 1024;
+
+/// How far an owner, or all of them, are from the bounds on locks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum LockBudget {
+    Enough,
+    /// Escalate if that needs no wait.
+    Scarce,
+    /// Escalate or fail.
+    Spent,
+}
+
+impl LockManager {
+    /// How far the owner is from the bounds.
+    pub(super) fn budget(&self, owner: &LockOwner, holdings: &mut Holdings) -> LockBudget {
+        let LockOptions { max_locks, max_total, .. } = self.options;
+        if owner.is_unbounded() {
+            return LockBudget::Enough;
+        }
+        if max_locks > 0 && holdings.points >= max_locks {
+            return LockBudget::Spent;
+        }
+        if max_total == 0 || holdings.points < STEP {
+            return LockBudget::Enough;
+        }
+        if holdings.points >= holdings.told + STEP {
+            self.total.fetch_add(STEP, Relaxed);
+            holdings.told += STEP;
+        }
+        match self.total.load(Relaxed) {
+            total if total > max_total.saturating_mul(2) => LockBudget::Spent,
+            // A try at every lock would be a latch at every lock.
+            total if total > max_total && holdings.points % STEP == 0 => LockBudget::Scarce,
+            _ => LockBudget::Enough,
+        }
+    }
+
+    /// Brings the owner below the bound on point locks: locks the table with the most of them and
+    /// gives the point locks and ranges under it back.
+    pub(super) fn escalate<'o>(
+        &self,
+        owner: &'o Arc<LockOwner>,
+        holdings: MutexGuard<'o, Holdings>,
+        policy: Policy,
+        budget: LockBudget,
+    ) -> Result<MutexGuard<'o, Holdings>> {
+        let too_many = || Error::TooManyLocks {
+            bound: match self.options.max_locks {
+                0 => self.options.max_total,
+                own => own,
+            },
+        };
+        let most = holdings.families.iter().enumerate().max_by_key(|(_, f)| f.points);
+        let Some((at, most)) = most.filter(|(_, f)| self.options.escalate && f.points > 0) else {
+            return if budget == LockBudget::Spent { Err(too_many()) } else { Ok(holdings) };
+        };
+        let mode = if most.mask.meets(Mask::IX) { Mask::X } else { Mask::S };
+        let table = at as u32;
+        let policy = if budget == LockBudget::Spent { policy } else { Policy::NoWait };
+        let mut holdings = match self.table(owner, holdings, table, mode, policy) {
+            Err(Error::LockTimeout) if budget == LockBudget::Scarce => return Ok(owner.holdings.lock()),
+            Err(Error::LockTimeout) => return Err(too_many()),
+            other => other?.0,
+        };
+        self.counters.escalations.fetch_add(1, Relaxed);
+        let Holdings { families, held, points, .. } = &mut *holdings;
+        self.release(owner, families, held, |h| {
+            h.shard != TABLE_SHARD && families[h.family as usize].table == table
+        });
+        self.take_back_ranges(owner, families, |f| f.table == table);
+        *points -= std::mem::take(&mut families[at].points);
+        self.untell(&mut holdings);
+        Ok(holdings)
+    }
+
+    /// Takes from the manager's sum what the owner does not hold any more.
+    pub(super) fn untell(&self, holdings: &mut Holdings) {
+        let keep = holdings.points / STEP * STEP;
+        if keep < holdings.told {
+            self.total.fetch_sub(holdings.told - keep, Relaxed);
+            holdings.told = keep;
+        }
+    }
+
+    /// Whether the owner has many locks while the bound on those of all is near: an owner that can make of its
+    /// locks what needs no entries does so now.
+    pub fn is_scarce(&self, owner: &LockOwner) -> bool {
+        let LockOptions { max_total, .. } = self.options;
+        max_total > 0
+            && self.total.load(Relaxed) > max_total - max_total / 8
+            && owner.holdings.lock().told > 0
+    }
+}

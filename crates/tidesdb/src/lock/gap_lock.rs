@@ -1,0 +1,312 @@
+//! Taking ranges: publish first, then wait for the exclusive locks that were granted before.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+
+use super::escalation::LockBudget;
+use super::gap_set::Span;
+use super::manager::LockManager;
+use super::mode::Mask;
+use super::owner::{FamilyUse, Holdings, LockOwner};
+use super::shard::{FamilyLocks, TABLE_SHARD};
+use super::wait::{grant_waiters, Waits, Wakes, Wanted};
+use super::{Policy, Range};
+use crate::error::Result;
+use crate::types::FamilyId;
+
+/// Ranges of owners that hold something already which may be published over one waiting exclusive lock.
+const PATIENCE: u32 = 8;
+
+/// What to look for in a span.
+#[derive(Clone, Copy)]
+enum Look {
+    /// An exclusive lock of another is granted.
+    Granted,
+    /// An exclusive lock of another is wanted, and would be passed over; the number is how often one may
+    /// have been before.
+    Wanted(u32),
+}
+
+impl LockManager {
+    /// Keeps others from exclusive locks on the keys from `from` on and below `to` (`None`: no end) until
+    /// the owner's transaction ends, and returns when nobody has one there that was granted before: what
+    /// is committed then is all that the range will hold but for the owner's own changes. The table's
+    /// intention lock is taken like that of a point lock.
+    ///
+    /// After an error the range may be there all the same.
+    ///
+    /// # Errors
+    /// As [`LockManager::lock_point`]; `LockTimeout` also with `Policy::Skip`.
+    pub fn lock_range(
+        &self,
+        owner: &Arc<LockOwner>,
+        family: FamilyId,
+        from: &[u8],
+        to: Option<&[u8]>,
+        policy: Policy,
+    ) -> Result<()> {
+        if to.is_some_and(|to| to <= from) {
+            return Ok(());
+        }
+        let Some((mut holdings, at)) = self.enter(owner, family, policy)? else { return Ok(()) };
+        let locks = holdings.families[at].locks.clone();
+        let settled = !holdings.families[at].unsettled;
+        if settled && holdings.families[at].spans > 0 && locks.ranges().has_all(owner, from, to) {
+            return Ok(());
+        }
+        if self.counters.waiting.load(Relaxed) > 0 {
+            let has_any = holdings.has_any();
+            drop(holdings);
+            let patience = if has_any { PATIENCE } else { 0 };
+            if let Some(key) = find(owner, &locks, from, to, Look::Wanted(patience)) {
+                self.wait(owner, wanted(&locks, &key, Mask::AFTER), policy)?;
+            }
+            holdings = owner.holdings.lock();
+        }
+        publish(&mut holdings, at, owner, from, to);
+        drop(holdings);
+        let settled = self.settle(owner, &locks, from, to, policy);
+        if settled.is_err() {
+            owner.holdings.lock().families[at].unsettled = true;
+        }
+        settled
+    }
+
+    /// Waits for the exclusive locks of others in a published range: those with entries first, because
+    /// owners have implicit locks on keys before they give entries back.
+    fn settle(
+        &self,
+        owner: &Arc<LockOwner>,
+        locks: &Arc<FamilyLocks>,
+        from: &[u8],
+        to: Option<&[u8]>,
+        policy: Policy,
+    ) -> Result<()> {
+        let mut free_from = from.to_vec();
+        loop {
+            while let Some(key) = find(owner, locks, from, to, Look::Granted) {
+                self.wait(owner, wanted(locks, &key, Mask::GAP), policy)?;
+            }
+            let conflict = |other: &LockOwner| locks.gaps_conflict(owner, other);
+            let looked = locks.implicit.stamp();
+            if looked == 0 || to.is_some_and(|to| to <= &free_from[..]) {
+                return Ok(());
+            }
+            let Some(key) = locks.implicit.find_in(owner, &free_from, to, conflict)? else { return Ok(()) };
+            let mut made = false;
+            let own = locks.implicit.find_own(owner, &key)?.is_some();
+            // Beside one of the owner's own, the others are unconfirmed: they would get the entry that it gave back.
+            for lock in locks.implicit.find(owner, &key)?.iter().filter(|_| !own) {
+                made |= lock.make_entry(locks, &key, looked)? && conflict(&lock.owner);
+            }
+            if !made && locks.implicit.stamp() == looked {
+                // Nobody's (yet): who has it in an unconfirmed implicit lock will meet the range.
+                free_from = key;
+                free_from.push(0);
+            }
+        }
+    }
+
+    /// Publishes the gap around `key`, a missing key that the owner has locked: `from` to `to`, cut at the
+    /// nearest keys that others have locked exclusively. Never waits for such locks.
+    ///
+    /// # Errors
+    /// As [`LockManager::lock_range`].
+    pub fn lock_gap(
+        &self,
+        owner: &Arc<LockOwner>,
+        family: FamilyId,
+        key: &[u8],
+        from: &[u8],
+        to: Option<&[u8]>,
+        policy: Policy,
+    ) -> Result<()> {
+        let Some((mut holdings, at)) = self.enter(owner, family, policy)? else { return Ok(()) };
+        let locks = holdings.families[at].locks.clone();
+        let (mut from, mut to) = (from.to_vec(), to.map(<[u8]>::to_vec));
+        while let Some(other) = find(owner, &locks, &from, to.as_deref(), Look::Granted) {
+            if other.as_slice() > key {
+                to = Some(other);
+            } else {
+                from = other;
+                from.push(0);
+            }
+        }
+        if locks.implicit.stamp() != 0 {
+            // A key between `from` and this one says nothing of how near it is: that part stays free.
+            if from.as_slice() < key && locks.implicit.find_in(owner, &from, Some(key), |_| true)?.is_some() {
+                from = key.to_vec();
+            }
+            if let Some(other) = locks.implicit.find_in(owner, key, to.as_deref(), |_| true)? {
+                to = Some(other);
+            }
+        }
+        if to.as_ref().is_none_or(|to| *to > from) {
+            publish(&mut holdings, at, owner, &from, to.as_deref());
+            // One may have come in between: a range over it has to wait.
+            let to = to.as_deref();
+            let granted = find(owner, &locks, &from, to, Look::Granted).is_some();
+            let implicit = || locks.implicit.find_in(owner, &from, to, |_| true);
+            if granted || (locks.implicit.stamp() != 0 && implicit()?.is_some()) {
+                holdings.families[at].unsettled = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// The ranges of the owner, and its locks on keys that are not `is_written` as ranges of one key: what it keeps
+    /// others from beside the keys that it has written. `is_written` is asked about keys locked exclusively, under no
+    /// latch but that of the owner's list.
+    pub fn kept_ranges(&self, owner: &LockOwner, is_written: impl Fn(FamilyId, &[u8]) -> bool) -> Vec<Range> {
+        let holdings = owner.holdings.lock();
+        let mut out = Vec::new();
+        for held in holdings.held.iter().filter(|held| held.shard != TABLE_SHARD) {
+            let locks = &holdings.families[held.family as usize].locks;
+            let shard = locks.latch(held.shard);
+            let exclusive = shard.queue(held.id).holds_exclusively(owner);
+            let from = shard.key(held.id).to_vec();
+            drop(shard);
+            if !(exclusive && is_written(locks.family, &from)) {
+                let to = Some([&from[..], &[0]].concat());
+                out.push(Range { family: locks.family, from, to });
+            }
+        }
+        for family in holdings.families.iter().filter(|family| family.spans > 0) {
+            let ranges = family.locks.ranges();
+            let own = ranges.iter().filter(|(of, _)| std::ptr::eq(&***of, owner));
+            out.extend(own.map(|(_, span)| {
+                let Span { from, to } = span.clone();
+                Range { family: family.locks.family, from, to }
+            }));
+        }
+        out
+    }
+
+    /// Publishes a range that the owner had in an earlier life, without a look at others: those that are there
+    /// were there with it.
+    ///
+    /// # Errors
+    /// As [`LockManager::lock_range`], without a wait.
+    pub fn restore_range(&self, owner: &Arc<LockOwner>, range: &Range) -> Result<()> {
+        if let Some((mut holdings, at)) = self.enter(owner, range.family, Policy::NoWait)? {
+            publish(&mut holdings, at, owner, &range.from, range.to.as_deref());
+            holdings.families[at].unsettled = true;
+        }
+        Ok(())
+    }
+
+    /// Takes back the owner's ranges in the families that `which` picks, and grants what they kept back.
+    pub(super) fn take_back_ranges(
+        &self,
+        owner: &Arc<LockOwner>,
+        families: &mut [FamilyUse],
+        which: impl Fn(&FamilyUse) -> bool,
+    ) {
+        for family in families.iter_mut().filter(|f| f.spans > 0 && which(f)) {
+            family.spans = 0;
+            family.unsettled = false;
+            let locks = &family.locks;
+            let mut wakes = Wakes::default();
+            let mut waits = self.waits.lock();
+            let spans = locks.withdraw(owner);
+            if waits.waiting > 0 {
+                for span in &spans {
+                    self.grant_within(&mut waits, locks, span, &mut wakes);
+                }
+            }
+            drop(waits);
+            wakes.send();
+        }
+    }
+
+    /// Grants what can be granted on the keys of a span.
+    fn grant_within(&self, waits: &mut Waits, locks: &FamilyLocks, span: &Span, wakes: &mut Wakes) {
+        for number in TABLE_SHARD + 1..locks.shards() {
+            let mut shard = locks.latch(number);
+            let mut wanted = Vec::new();
+            shard.find_in(&span.from, span.to.as_deref(), |id, entry| {
+                if entry.queue.has_waiters() {
+                    wanted.push(id);
+                }
+                None::<()>
+            });
+            for id in wanted {
+                grant_waiters(waits, locks, &mut shard, id, wakes);
+                shard.tidy(id);
+            }
+        }
+    }
+
+    /// What precedes every range: the intention lock and the bounds. `None`: the owner's lock on the table
+    /// makes ranges in it needless.
+    fn enter<'o>(
+        &self,
+        owner: &'o Arc<LockOwner>,
+        family: FamilyId,
+        policy: Policy,
+    ) -> Result<Option<(parking_lot::MutexGuard<'o, Holdings>, usize)>> {
+        let mut holdings = owner.holdings.lock();
+        let at = self.family_use(&mut holdings, family);
+        let table = holdings.families[at].table;
+        if !holdings.families[table as usize].mask.covers(Mask::IS) {
+            holdings = self.table(owner, holdings, table, Mask::IS, policy)?.0;
+        }
+        let budget = self.budget(owner, &mut holdings);
+        if budget != LockBudget::Enough && !holdings.families[table as usize].mask.covers(Mask::S) {
+            holdings = self.escalate(owner, holdings, policy, budget)?;
+        }
+        let covered = holdings.families[table as usize].mask.covers(Mask::S);
+        Ok((!covered).then_some((holdings, at)))
+    }
+}
+
+fn wanted<'a>(locks: &'a Arc<FamilyLocks>, key: &'a [u8], mode: Mask) -> Wanted<'a> {
+    Wanted { locks, shard: locks.shard_of_key(key), key, mode, intent: false, looked: None }
+}
+
+/// Publishes and counts.
+fn publish(holdings: &mut Holdings, at: usize, owner: &Arc<LockOwner>, from: &[u8], to: Option<&[u8]>) {
+    let family = &mut holdings.families[at];
+    let done = family.locks.publish(owner, from, to);
+    let table = family.table as usize;
+    family.spans = family.spans.saturating_add_signed(done.grown);
+    holdings.points = holdings.points.saturating_add_signed(done.grown);
+    let table = &mut holdings.families[table];
+    table.points = table.points.saturating_add_signed(done.grown);
+}
+
+/// A key in `from..to` with a lock of somebody else that `look` asks for.
+fn find(
+    owner: &Arc<LockOwner>,
+    locks: &FamilyLocks,
+    from: &[u8],
+    to: Option<&[u8]>,
+    look: Look,
+) -> Option<Vec<u8>> {
+    for number in TABLE_SHARD + 1..locks.shards() {
+        let mut shard = locks.latch(number);
+        let found = match look {
+            Look::Granted => shard.find_in(from, to, |id, entry| {
+                let gap_conflict = shard.gap_conflict_of(locks, id);
+                entry.queue.gap_blocker(owner, &gap_conflict).map(|_| entry.key.to_vec())
+            }),
+            Look::Wanted(patience) => {
+                let mut waited_for = Vec::new();
+                shard.find_in(from, to, |id, entry| {
+                    // Those within the owner's ranges wait for the owner as it is.
+                    if entry.queue.has_waiters() && !locks.ranges().has(owner, &entry.key.to_vec()) {
+                        waited_for.push(id);
+                    }
+                    None::<()>
+                });
+                let late = |id: &u32| !shard.queue_mut(*id).overtake(owner, patience);
+                let id = waited_for.into_iter().find(late);
+                id.map(|id| shard.key(id).to_vec())
+            }
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}

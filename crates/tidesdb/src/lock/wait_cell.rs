@@ -1,0 +1,259 @@
+//! The cell between an owner that waits and whoever ends its wait: a granter, a deadlock
+//! detection, a killer, or the clock. Small enough to be checked by loom in every interleaving:
+//! `cargo test -p tidesdb-loom lock::wait_cell`.
+
+use std::time::Duration;
+
+use self::sync::{Condvar, Mutex, MutexGuard};
+
+/// How another thread ended a wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    /// The lock is the owner's; `first` when it is its first grant on that lock.
+    Granted {
+        /// See [`Outcome::Granted`].
+        first: bool,
+    },
+    /// The owner was chosen to break a deadlock, and stands in no queue any more.
+    Deadlock,
+}
+
+/// Why a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Woken {
+    /// Another thread decided.
+    Decided(Outcome),
+    /// The owner was killed and still stands in the queue, or was decided on meanwhile.
+    Killed,
+    /// The time is over; as for `Killed`, the queue has the last word.
+    TimedOut,
+}
+
+#[derive(Default)]
+struct WaitState {
+    outcome: Option<Outcome>,
+    killed: bool,
+}
+
+/// One owner's parking place. One wait at a time; its mutex is a leaf: nothing is called under it.
+#[derive(Default)]
+pub(super) struct WaitCell {
+    state: Mutex<WaitState>,
+    changed: Condvar,
+}
+
+impl WaitCell {
+    /// Begins a wait; by the owner, before its request can be seen.
+    pub(super) fn arm(&self) {
+        self.lock().outcome = None;
+    }
+
+    /// Ends the wait. The first decision stands. The caller calls `wake` when it has no latch any more.
+    pub(super) fn decide(&self, outcome: Outcome) {
+        let mut state = self.lock();
+        debug_assert!(state.outcome.is_none(), "a wait is decided once");
+        state.outcome.get_or_insert(outcome);
+    }
+
+    /// The decision, if there is one.
+    pub(super) fn decided(&self) -> Option<Outcome> {
+        self.lock().outcome
+    }
+
+    /// Wakes the owner to look again.
+    pub(super) fn wake(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Interrupts the present wait and every later one until `clear_kill`.
+    pub(super) fn kill(&self) {
+        self.lock().killed = true;
+        self.wake();
+    }
+
+    /// Ends the effect of `kill`.
+    pub(super) fn clear_kill(&self) {
+        self.lock().killed = false;
+    }
+
+    /// Whether `kill` is in effect.
+    pub(super) fn is_killed(&self) -> bool {
+        self.lock().killed
+    }
+
+    /// Parks until a decision, a kill, or until `left` (asked before each sleep) has no time left;
+    /// `left` answers `None` for "no limit".
+    pub(super) fn park(&self, mut left: impl FnMut() -> Option<Duration>) -> Woken {
+        let mut state = self.lock();
+        loop {
+            if let Some(outcome) = state.outcome {
+                return Woken::Decided(outcome);
+            }
+            if state.killed {
+                return Woken::Killed;
+            }
+            let left = left();
+            if left == Some(Duration::ZERO) {
+                return Woken::TimedOut;
+            }
+            state = sync::wait(&self.changed, state, left);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WaitState> {
+        sync::lock(&self.state)
+    }
+}
+
+#[cfg(not(loom))]
+mod sync {
+    pub(super) use parking_lot::{Condvar, Mutex, MutexGuard};
+    use std::time::Duration;
+
+    pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock()
+    }
+
+    pub(super) fn wait<'a, T>(
+        condvar: &Condvar,
+        mut guard: MutexGuard<'a, T>,
+        left: Option<Duration>,
+    ) -> MutexGuard<'a, T> {
+        match left {
+            Some(left) => drop(condvar.wait_for(&mut guard, left)),
+            None => condvar.wait(&mut guard),
+        }
+        guard
+    }
+}
+
+#[cfg(loom)]
+mod sync {
+    pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
+    use std::time::Duration;
+
+    pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().expect("no thread panics under a wait_cell-over's mutex")
+    }
+
+    pub(super) fn wait<'a, T>(
+        condvar: &Condvar,
+        guard: MutexGuard<'a, T>,
+        _left: Option<Duration>,
+    ) -> MutexGuard<'a, T> {
+        condvar.wait(guard).expect("no thread panics under a wait_cell-over's mutex")
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::{Arc, Mutex};
+    use loom::thread;
+
+    /// A queue of one place, as the lock table keeps it: whoever takes the request out decides.
+    struct Table {
+        holder: bool,
+        request: bool,
+    }
+
+    fn wait(table: &Mutex<Table>, wait_cell: &WaitCell) -> Result<(), Woken> {
+        {
+            let mut t = table.lock().unwrap();
+            if !t.holder {
+                t.holder = true;
+                return Ok(());
+            }
+            wait_cell.arm();
+            t.request = true;
+        }
+        let woken = wait_cell.park(|| None);
+        match woken {
+            Woken::Decided(Outcome::Granted { .. }) => Ok(()),
+            Woken::Decided(Outcome::Deadlock) => Err(woken),
+            Woken::Killed | Woken::TimedOut => {
+                let mut t = table.lock().unwrap();
+                match wait_cell.decided() {
+                    Some(Outcome::Granted { .. }) => Ok(()),
+                    Some(outcome) => Err(Woken::Decided(outcome)),
+                    None => {
+                        assert!(t.request, "nobody else took the request out");
+                        t.request = false;
+                        Err(woken)
+                    }
+                }
+            }
+        }
+    }
+
+    fn end(table: &Mutex<Table>, wait_cell: &WaitCell, outcome: Outcome) {
+        let wake = {
+            let mut t = table.lock().unwrap();
+            if outcome != Outcome::Deadlock {
+                t.holder = false;
+            }
+            if t.request {
+                t.request = false;
+                if outcome != Outcome::Deadlock {
+                    t.holder = true;
+                }
+                wait_cell.decide(outcome);
+                true
+            } else {
+                false
+            }
+        };
+        if wake {
+            wait_cell.wake();
+        }
+    }
+
+    #[test]
+    fn a_grant_is_never_lost() {
+        loom::model(|| {
+            let table = Arc::new(Mutex::new(Table { holder: true, request: false }));
+            let wait_cell = Arc::new(WaitCell::default());
+            let (t, h) = (table.clone(), wait_cell.clone());
+            let granter = thread::spawn(move || end(&t, &h, Outcome::Granted { first: true }));
+            assert_eq!(wait(&table, &wait_cell), Ok(()));
+            granter.join().unwrap();
+            assert!(table.lock().unwrap().holder);
+        });
+    }
+
+    #[test]
+    fn grant_and_kill_leave_one_answer_and_no_request() {
+        loom::model(|| {
+            let table = Arc::new(Mutex::new(Table { holder: true, request: false }));
+            let wait_cell = Arc::new(WaitCell::default());
+            let (t, h) = (table.clone(), wait_cell.clone());
+            let granter = thread::spawn(move || end(&t, &h, Outcome::Granted { first: true }));
+            let h = wait_cell.clone();
+            let killer = thread::spawn(move || h.kill());
+            let answer = wait(&table, &wait_cell);
+            granter.join().unwrap();
+            killer.join().unwrap();
+            let t = table.lock().unwrap();
+            assert_eq!(t.holder, answer.is_ok());
+            assert!(!t.request);
+            assert!(answer.is_ok() || answer == Err(Woken::Killed));
+        });
+    }
+
+    #[test]
+    fn a_victim_wakes_while_a_killer_runs() {
+        loom::model(|| {
+            let table = Arc::new(Mutex::new(Table { holder: true, request: false }));
+            let wait_cell = Arc::new(WaitCell::default());
+            let (t, h) = (table.clone(), wait_cell.clone());
+            let detector = thread::spawn(move || end(&t, &h, Outcome::Deadlock));
+            let h = wait_cell.clone();
+            let killer = thread::spawn(move || h.kill());
+            let answer = wait(&table, &wait_cell);
+            detector.join().unwrap();
+            killer.join().unwrap();
+            assert!(matches!(answer, Err(Woken::Killed | Woken::Decided(Outcome::Deadlock))));
+            assert!(!table.lock().unwrap().request);
+        });
+    }
+}

@@ -1,0 +1,221 @@
+//! A family of a memtable as an ordered stream: [`MemtableIterator`] for reads, [`MemtableVersionIterator`] for
+//! flush.
+//!
+//! Both stand on a key by the slot of a leaf at a version of it. A step in an unchanged leaf reads the
+//! neighbouring slot; when the leaf has changed they search their own key, which lives in the arena and
+//! never goes away, and go on from there. So a key that was there for the whole life of an iterator is
+//! neither missed nor repeated, whatever is inserted meanwhile.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::chain::{MemtableVersion, VersionRef};
+use super::memtable::Memtable;
+use super::node::{Header, NodeRef};
+use super::record::{Record, RecordRef};
+use super::tree::{Position, Tree};
+use crate::error::Result;
+use crate::iter::{InternalIterator, VersionIterator};
+use crate::types::{Entry, Seq};
+
+/// A [`Position`] and a version of its key, without the lifetime.
+#[derive(Clone, Copy)]
+struct Stand {
+    leaf: NonNull<Header>,
+    leaf_version: u64,
+    slot: usize,
+    record: NonNull<Record>,
+    version: NonNull<MemtableVersion>,
+}
+
+/// A tree, what keeps it alive, and a place in it.
+///
+/// Invariant: every pointer here leads into the arena of `_alive`.
+struct Cursor {
+    tree: NonNull<Tree>,
+    stand: Option<Stand>,
+    _alive: Arc<Memtable>,
+}
+
+// SAFETY: the pointers are shared references in all but name, to data that is `Sync` and that the
+// cursor keeps alive.
+unsafe impl Send for Cursor {}
+
+impl Cursor {
+    /// # Safety
+    /// `tree` is one of the memtable's.
+    unsafe fn new(memtable: Arc<Memtable>, tree: &Tree) -> Cursor {
+        Cursor { tree: NonNull::from(tree), stand: None, _alive: memtable }
+    }
+
+    fn tree(&self) -> &Tree {
+        // SAFETY: the invariant of the type.
+        unsafe { self.tree.as_ref() }
+    }
+
+    fn position(&self) -> Option<Position<'_>> {
+        // SAFETY: the invariant of the type; positions were finished when they were found.
+        self.stand.map(|stand| unsafe {
+            Position {
+                leaf: NodeRef::from_raw(stand.leaf),
+                version: stand.leaf_version,
+                slot: stand.slot,
+                record: RecordRef::from_raw(stand.record),
+            }
+        })
+    }
+
+    fn stand_of(position: Position<'_>, version: VersionRef<'_>) -> Stand {
+        Stand {
+            leaf: position.leaf.as_raw(),
+            leaf_version: position.version,
+            slot: position.slot,
+            record: position.record.as_raw(),
+            version: version.as_raw(),
+        }
+    }
+
+    fn key(&self) -> &[u8] {
+        self.position().expect("an iterator is asked for its key only where it is valid").record.key()
+    }
+
+    fn version(&self) -> Option<VersionRef<'_>> {
+        // SAFETY: the invariant of the type.
+        self.stand.map(|stand| unsafe { VersionRef::from_raw(stand.version) })
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        self.version().expect("an iterator is asked for its entry only where it is valid").entry()
+    }
+}
+
+/// One family of a memtable as a snapshot sees it. What it returns lives as long as the memtable;
+/// the iterator keeps the memtable alive. Its methods never fail.
+pub struct MemtableIterator {
+    cursor: Cursor,
+    snapshot: Seq,
+}
+
+impl MemtableIterator {
+    /// # Safety
+    /// `tree` is one of the memtable's.
+    pub(super) unsafe fn new(memtable: Arc<Memtable>, tree: &Tree, snapshot: Seq) -> MemtableIterator {
+        // SAFETY: promised by the caller.
+        MemtableIterator { cursor: unsafe { Cursor::new(memtable, tree) }, snapshot }
+    }
+
+    /// Stands on the first visible key at `start` or, by `step`, behind it.
+    fn settle<'a>(
+        &'a self,
+        start: Option<Position<'a>>,
+        step: impl Fn(&'a Tree, Position<'a>) -> Option<Position<'a>>,
+    ) -> Option<Stand> {
+        let mut position = start?;
+        loop {
+            if let Some(version) = position.record.chain().visible(self.snapshot) {
+                return Some(Cursor::stand_of(position, version));
+            }
+            position = step(self.cursor.tree(), position)?;
+        }
+    }
+
+    fn settle_forward(&mut self, start: impl for<'a> FnOnce(&'a Cursor) -> Option<Position<'a>>) {
+        self.cursor.stand = self.settle(start(&self.cursor), Tree::next);
+    }
+
+    fn settle_backward(&mut self, start: impl for<'a> FnOnce(&'a Cursor) -> Option<Position<'a>>) {
+        self.cursor.stand = self.settle(start(&self.cursor), Tree::prev);
+    }
+}
+
+impl InternalIterator for MemtableIterator {
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.settle_forward(|cursor| cursor.tree().first());
+        Ok(())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.settle_backward(|cursor| cursor.tree().last());
+        Ok(())
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.settle_forward(|cursor| cursor.tree().seek(key, false));
+        Ok(())
+    }
+
+    fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        self.settle_backward(|cursor| cursor.tree().seek_back(key, false));
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.settle_forward(|cursor| cursor.position().and_then(|at| cursor.tree().next(at)));
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.settle_backward(|cursor| cursor.position().and_then(|at| cursor.tree().prev(at)));
+        Ok(())
+    }
+
+    fn valid(&self) -> bool {
+        self.cursor.stand.is_some()
+    }
+
+    fn key(&self) -> &[u8] {
+        self.cursor.key()
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        self.cursor.entry()
+    }
+}
+
+/// All versions of one family of a memtable: keys ascending, versions newest first. Keeps the
+/// memtable alive. Its methods never fail.
+pub struct MemtableVersionIterator {
+    cursor: Cursor,
+}
+
+impl MemtableVersionIterator {
+    /// # Safety
+    /// `tree` is one of the memtable's.
+    pub(super) unsafe fn new(memtable: Arc<Memtable>, tree: &Tree) -> MemtableVersionIterator {
+        // SAFETY: promised by the caller.
+        MemtableVersionIterator { cursor: unsafe { Cursor::new(memtable, tree) } }
+    }
+
+    fn newest(position: Position<'_>) -> Stand {
+        Cursor::stand_of(position, position.record.chain().head())
+    }
+}
+
+impl VersionIterator for MemtableVersionIterator {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.cursor.stand = self.cursor.tree().seek(key, false).map(Self::newest);
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        let older = self.cursor.version().and_then(VersionRef::next);
+        self.cursor.stand = match (older, self.cursor.position()) {
+            (Some(older), Some(position)) => Some(Cursor::stand_of(position, older)),
+            (None, Some(position)) => self.cursor.tree().next(position).map(Self::newest),
+            (_, None) => None,
+        };
+        Ok(())
+    }
+
+    fn valid(&self) -> bool {
+        self.cursor.stand.is_some()
+    }
+
+    fn key(&self) -> &[u8] {
+        self.cursor.key()
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        self.cursor.entry()
+    }
+}

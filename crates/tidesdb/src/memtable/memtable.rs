@@ -1,0 +1,253 @@
+//! The memtable: the writes of all families between two rotations.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use super::arena::{Arena, ArenaPool};
+use super::directory::Directory;
+use super::iterator::{MemtableIterator, MemtableVersionIterator};
+use super::tree::{NewEntry, Shape, Tree};
+use crate::iter::KeyRange;
+use crate::types::{CountEffect, Entry, FamilyId, Kind, MemtableId, RowCount, Seq, MAX_SEQ};
+
+/// The writes of all families between two rotations, ordered by key, each key with its versions newest
+/// first.
+///
+/// Any number of threads insert and read at the same time. Readers take no lock; a reader waits only
+/// while the very leaf it reads is being changed, which takes some hundred nanoseconds. Nothing moves
+/// and no memory is reused before the memtable is dropped, so keys and values are borrowed from it.
+pub struct Memtable {
+    id: MemtableId,
+    shape: Shape,
+    arena: Arena,
+    directory: Directory,
+    min_seq: AtomicU64,
+    max_seq: AtomicU64,
+}
+
+impl fmt::Debug for Memtable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Memtable({})", self.id)
+    }
+}
+
+impl Memtable {
+    /// An empty memtable, which takes no memory from the pool before the first insert.
+    pub fn new(id: MemtableId, arena: ArenaPool) -> Memtable {
+        Self::with_shape(id, arena, Shape::NORMAL)
+    }
+
+    pub(super) fn with_shape(id: MemtableId, arena: ArenaPool, shape: Shape) -> Memtable {
+        Memtable {
+            id,
+            shape,
+            arena: Arena::new(arena),
+            directory: Directory::new(),
+            min_seq: AtomicU64::new(MAX_SEQ),
+            max_seq: AtomicU64::new(0),
+        }
+    }
+
+    /// Its number; grows with every rotation.
+    pub fn id(&self) -> MemtableId {
+        self.id
+    }
+
+    /// Inserts one version. Idempotent: the same (family, key, seq) again changes nothing. `done` is
+    /// looked at under the latch that the change needs: when it is set nothing is written, so that a
+    /// helper that slept does not write into a sealed memtable. The tail of the key's chain behind
+    /// the newest version at or below `oldest_snapshot` is cut; of a chain with many versions above the oldest snapshot
+    /// only now and then. `key` has at most [`MAX_KEY_LEN`](crate::types::MAX_KEY_LEN) bytes, `value`
+    /// at most [`MAX_VALUE_LEN`](crate::types::MAX_VALUE_LEN), `seq` is at most [`MAX_SEQ`].
+    #[allow(clippy::too_many_arguments)] // An entry's five parts; a struct would be built and taken apart a row.
+    pub fn insert(
+        &self,
+        family: FamilyId,
+        key: &[u8],
+        seq: Seq,
+        kind: Kind,
+        value: &[u8],
+        done: &AtomicBool,
+        oldest_snapshot: Seq,
+    ) {
+        self.tree_or_create(family).insert(key, seq, kind, value, done, oldest_snapshot);
+    }
+
+    /// The newest version of a key at or below `snapshot`; with [`MAX_SEQ`] the head of the chain.
+    pub fn get(&self, family: FamilyId, key: &[u8], snapshot: Seq) -> Option<Entry<'_>> {
+        self.tree(family)?.get(key, snapshot)
+    }
+
+    /// A handle for repeated operations on one family; none when the family has no entries here.
+    pub fn tree(&self, family: FamilyId) -> Option<TreeRef<'_>> {
+        let tree = self.directory.find(&self.arena, family)?;
+        Some(TreeRef { memtable: self, tree })
+    }
+
+    /// As [`Memtable::tree`], for writing: the family gets a tree when it has none.
+    pub fn tree_or_create(&self, family: FamilyId) -> TreeRef<'_> {
+        TreeRef { memtable: self, tree: self.directory.find_or_create(&self.arena, family, self.shape) }
+    }
+
+    /// A family as a snapshot sees it, tombstones included; keys without a visible version are skipped.
+    /// None when the family has no entries here.
+    pub fn iter(self: &Arc<Self>, family: FamilyId, snapshot: Seq) -> Option<MemtableIterator> {
+        let tree = self.tree(family)?.tree;
+        // SAFETY: the tree is one of this memtable's.
+        Some(unsafe { MemtableIterator::new(Arc::clone(self), tree, snapshot) })
+    }
+
+    /// All versions of a family, for flush. While the memtable is still written to, versions that no
+    /// snapshot can see may be missing. None when the family has no entries here.
+    pub fn version_iter(self: &Arc<Self>, family: FamilyId) -> Option<MemtableVersionIterator> {
+        let tree = self.tree(family)?.tree;
+        // SAFETY: the tree is one of this memtable's.
+        Some(unsafe { MemtableVersionIterator::new(Arc::clone(self), tree) })
+    }
+
+    /// The families that have entries, ascending.
+    pub fn families(&self) -> Vec<FamilyId> {
+        let with_entries = self.directory.trees(&self.arena).filter(|tree| tree.entries() > 0);
+        let mut families: Vec<_> = with_entries.map(|tree| tree.family).collect();
+        families.sort_unstable();
+        families
+    }
+
+    /// Bytes in use: keys, values, nodes and all overhead, without the unused rest of the last chunk.
+    pub fn bytes(&self) -> usize {
+        self.arena.bytes()
+    }
+
+    /// Number of versions inserted into a family, the cut ones included.
+    pub fn entries(&self, family: FamilyId) -> u64 {
+        self.tree(family).map_or(0, |tree| tree.tree.entries())
+    }
+
+    /// What the versions inserted into a family do to the number of its rows.
+    pub fn row_count(&self, family: FamilyId) -> RowCount {
+        self.tree(family).map_or(RowCount::ZERO, |tree| tree.row_count())
+    }
+
+    /// Smallest sequence number inserted; [`MAX_SEQ`] when there is none.
+    pub fn min_seq(&self) -> Seq {
+        self.min_seq.load(Ordering::Acquire)
+    }
+
+    /// Largest sequence number inserted; 0 when there is none.
+    pub fn max_seq(&self) -> Seq {
+        self.max_seq.load(Ordering::Acquire)
+    }
+
+    /// About how many keys of a family lie in a range, whatever their versions: exact when they fill few
+    /// leaves, else from the shape of the tree. Costs a few searches.
+    pub fn estimate_range(&self, family: FamilyId, range: &KeyRange) -> u64 {
+        self.tree(family).map_or(0, |tree| tree.tree.estimate(range.lower.as_deref(), range.upper.as_deref()))
+    }
+
+    /// A key of a family that about so large a share (0 to 1) of its keys stands before.
+    pub fn key_at(&self, family: FamilyId, share: f64) -> Option<Vec<u8>> {
+        self.tree(family).and_then(|tree| tree.tree.key_at(share))
+    }
+
+    /// Widens the range of sequence numbers. Called before the insert, so that whoever finds a version
+    /// finds it inside the range.
+    #[inline]
+    fn cover(&self, seq: Seq) {
+        if seq < self.min_seq.load(Ordering::Relaxed) {
+            self.min_seq.fetch_min(seq, Ordering::AcqRel);
+        }
+        if seq > self.max_seq.load(Ordering::Relaxed) {
+            self.max_seq.fetch_max(seq, Ordering::AcqRel);
+        }
+    }
+}
+
+/// One family in one memtable.
+#[derive(Clone, Copy)]
+pub struct TreeRef<'g> {
+    memtable: &'g Memtable,
+    tree: &'g Tree,
+}
+
+impl<'g> TreeRef<'g> {
+    /// As [`Memtable::insert`].
+    pub fn insert(
+        &self,
+        key: &[u8],
+        seq: Seq,
+        kind: Kind,
+        value: &[u8],
+        done: &AtomicBool,
+        oldest_snapshot: Seq,
+    ) {
+        self.insert_counted(key, seq, (kind, CountEffect::Counts), value, done, oldest_snapshot);
+    }
+
+    /// As [`Memtable::insert`], of a change with this effect.
+    pub fn insert_counted(
+        &self,
+        key: &[u8],
+        seq: Seq,
+        (kind, effect): (Kind, CountEffect),
+        value: &[u8],
+        done: &AtomicBool,
+        oldest_snapshot: Seq,
+    ) {
+        // Before anything is written: a value with a wrong length would be found out too late.
+        assert!(key.len() <= crate::types::MAX_KEY_LEN && value.len() <= crate::types::MAX_VALUE_LEN);
+        assert!(seq <= MAX_SEQ);
+        if done.load(Ordering::Acquire) {
+            return;
+        }
+        self.memtable.cover(seq);
+        self.tree.insert(
+            &self.memtable.arena,
+            NewEntry { key, seq, kind, effect, value },
+            done,
+            oldest_snapshot,
+        );
+    }
+
+    /// As [`Memtable::get`].
+    #[inline]
+    pub fn get(&self, key: &[u8], snapshot: Seq) -> Option<Entry<'g>> {
+        self.tree.find(&self.memtable.arena, key)?.chain().visible(snapshot).map(|version| version.entry())
+    }
+
+    /// Number of different keys.
+    pub fn keys(&self) -> u64 {
+        self.tree.keys()
+    }
+
+    /// Number of versions inserted, the cut ones included.
+    pub fn entries(&self) -> u64 {
+        self.tree.entries()
+    }
+
+    /// Number of tombstones inserted, the cut ones included.
+    pub fn tombstones(&self) -> u64 {
+        self.tree.tombstones()
+    }
+
+    /// Bytes of keys and values inserted, the cut ones included, of each version its key too.
+    pub fn raw_bytes(&self) -> u64 {
+        self.tree.raw_bytes()
+    }
+
+    /// Bytes of keys and of their newest values.
+    pub fn live_bytes(&self) -> u64 {
+        self.tree.live_bytes()
+    }
+
+    /// What the versions inserted do to the number of rows. Exact for every commit of which all is in.
+    pub fn row_count(&self) -> RowCount {
+        self.tree.row_count()
+    }
+
+    /// Whether the family's hash index is complete; none while it has none.
+    #[cfg(test)]
+    pub(super) fn has_whole_index(&self) -> Option<bool> {
+        self.tree.index.current().map(|table| table.is_complete())
+    }
+}

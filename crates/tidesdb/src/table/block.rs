@@ -1,0 +1,118 @@
+//! The block on disk: a payload and a trailer with compression, flags and checksum
+//! (`docs/format/table.md`, "Blocks"). Writing encodes a payload, reading checks and decodes it.
+
+use crate::format::coding::u32_at;
+use crate::format::{checksum, compression};
+use crate::options::Compression;
+
+/// Bytes of a trailer.
+pub(super) const TRAILER_LEN: usize = 16;
+
+/// Longest payload of a block.
+pub(super) const MAX_PAYLOAD: usize = u32::MAX as usize;
+
+/// What is wrong with stored bytes; becomes [`crate::Error::Corruption`] where the file is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct DecodeError(pub &'static str);
+
+/// What a block is; the numbers are stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum BlockKind {
+    /// Keys and versions.
+    Data = 1,
+    /// Bloom filter lines.
+    Filter = 2,
+    /// Separators of data blocks.
+    Index = 3,
+    /// Separators of index partitions.
+    TopIndex = 4,
+    /// Properties.
+    Properties = 5,
+}
+
+/// Where a block stands, trailer included, from the start of its table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct BlockHandle {
+    /// Bytes before it.
+    pub offset: u64,
+    /// Its length with the trailer.
+    pub len: u64,
+}
+
+impl BlockHandle {
+    /// The position behind it; `None` on overflow.
+    pub fn end(self) -> Option<u64> {
+        self.offset.checked_add(self.len)
+    }
+}
+
+fn block_crc(stored: &[u8], trailer: &[u8], offset: u64) -> u32 {
+    let crc = checksum::extend(checksum::crc(stored), trailer);
+    checksum::extend(crc, &offset.to_le_bytes())
+}
+
+/// Appends `payload` as a block that will stand at `offset` of its table, compressed with `method` where
+/// that pays; `packed` is scratch. Returns its handle.
+pub(super) fn encode(
+    out: &mut Vec<u8>,
+    payload: &[u8],
+    kind: BlockKind,
+    method: Compression,
+    offset: u64,
+    packed: &mut Vec<u8>,
+) -> BlockHandle {
+    let method = compression::compress(method, payload, packed);
+    let stored = if method == Compression::None { payload } else { packed };
+    let mut trailer = [0; TRAILER_LEN];
+    trailer[0] = method as u8;
+    trailer[2] = kind as u8;
+    trailer[8..12].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    let crc = block_crc(stored, &trailer[..12], offset);
+    trailer[12..].copy_from_slice(&crc.to_le_bytes());
+    out.extend_from_slice(stored);
+    out.extend_from_slice(&trailer);
+    BlockHandle { offset, len: (stored.len() + TRAILER_LEN) as u64 }
+}
+
+/// A block whose checksum is right.
+pub(super) struct EncodedBlock<'a> {
+    stored: &'a [u8],
+    compression: Compression,
+    /// Length of the payload.
+    pub raw_len: usize,
+}
+
+/// Checks a block that was read whole from `offset` of its table.
+pub(super) fn check(block: &[u8], kind: BlockKind, offset: u64) -> Result<EncodedBlock<'_>, DecodeError> {
+    let split =
+        block.len().checked_sub(TRAILER_LEN).ok_or(DecodeError("a block shorter than its trailer"))?;
+    let (stored, trailer) = block.split_at(split);
+    if u32_at(trailer, 12) != Some(block_crc(stored, &trailer[..12], offset)) {
+        return Err(DecodeError("block checksum mismatch"));
+    }
+    if trailer[1] != 0 {
+        return Err(DecodeError("block flags that this version does not know (encryption?)"));
+    }
+    if trailer[2] != kind as u8 {
+        return Err(DecodeError("a block of another kind than expected"));
+    }
+    if trailer[3] != 0 || trailer[4..8] != [0; 4] {
+        return Err(DecodeError("reserved bytes of a block trailer are in use (compression dictionary?)"));
+    }
+    let compression =
+        Compression::from_byte(trailer[0]).ok_or(DecodeError("a compression that this build lacks"))?;
+    let raw_len = u32_at(trailer, 8).unwrap_or(0) as usize;
+    if compression == Compression::None && raw_len != stored.len() {
+        return Err(DecodeError("length of an uncompressed block"));
+    }
+    Ok(EncodedBlock { stored, compression, raw_len })
+}
+
+impl EncodedBlock<'_> {
+    /// Fills `payload`, whose length is [`EncodedBlock::raw_len`].
+    pub fn decode(&self, payload: &mut [u8]) -> Result<(), DecodeError> {
+        compression::decompress(self.compression, self.stored, payload)
+            .map_err(|_| DecodeError("a block that does not decompress"))
+    }
+}

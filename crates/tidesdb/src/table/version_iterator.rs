@@ -1,0 +1,155 @@
+//! Every version of a table in order, for flush and compaction. Reads data blocks through a window of
+//! its own and index partitions past the cache, so that a compaction evicts nothing.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::block::{check, BlockHandle, BlockKind, DecodeError};
+use super::data::{read_version, BlockVersion};
+use super::iterator::IndexCursor;
+use super::reader::{check_payload, SsTable};
+use super::window::Window;
+use crate::error::Result;
+use crate::iter::VersionIterator;
+use crate::types::{Entry, Kind, Seq};
+
+/// Read-ahead, in bytes.
+const WINDOW: usize = 256 << 10;
+
+/// All entries of a table: keys ascending, versions of a key newest first.
+pub struct SsTableVersionIterator {
+    table: Arc<SsTable>,
+    index: IndexCursor,
+    window: Window,
+    /// The current block's payload.
+    payload: Vec<u8>,
+    block_at: BlockHandle,
+    slot: usize,
+    /// Where the current key's body ends, and where the next version begins in it if there is one.
+    body_end: usize,
+    older: Option<usize>,
+    valid: bool,
+    key: Vec<u8>,
+    value: Range<usize>,
+    seq: Seq,
+    kind: Kind,
+}
+
+impl SsTableVersionIterator {
+    pub(super) fn new(table: Arc<SsTable>) -> SsTableVersionIterator {
+        SsTableVersionIterator {
+            table,
+            index: IndexCursor::new(None),
+            window: Window::default(),
+            payload: Vec::new(),
+            block_at: BlockHandle::default(),
+            slot: 0,
+            body_end: 0,
+            older: None,
+            valid: false,
+            key: Vec::new(),
+            value: 0..0,
+            seq: 0,
+            kind: Kind::PUT,
+        }
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<SsTable> {
+        &self.table
+    }
+
+    fn enter_block(&mut self) -> Result<()> {
+        let handle = self.index.entry(&self.table)?.block;
+        let stored = self.window.block(&self.table, handle, WINDOW)?;
+        let mut open = || -> Result<(), DecodeError> {
+            let encoded = check(stored, BlockKind::Data, handle.offset)?;
+            self.payload.clear();
+            self.payload.resize(encoded.raw_len, 0);
+            encoded.decode(&mut self.payload)?;
+            check_payload(&self.payload, BlockKind::Data)
+        };
+        open().map_err(|damage| self.table.damage(handle, damage))?;
+        self.block_at = handle;
+        Ok(())
+    }
+
+    /// Stands on the newest version of slot `slot`, which exists.
+    fn enter_slot(&mut self, slot: usize, same_block: bool) -> Result<()> {
+        let keyed = self.table.parse(&self.payload, self.block_at)?;
+        let body = keyed
+            .read_key(slot, &mut self.key, same_block)
+            .map_err(|damage| self.table.damage(self.block_at, damage))?;
+        let start = body.start;
+        self.body_end = body.end;
+        self.slot = slot;
+        self.enter_version(start)
+    }
+
+    fn enter_version(&mut self, at: usize) -> Result<()> {
+        let version = read_version(&self.payload, at, self.body_end);
+        let BlockVersion { seq, kind, value, more } =
+            version.map_err(|damage| self.table.damage(self.block_at, damage))?;
+        self.older = more.then_some(value.end);
+        self.seq = self.table.seq_of(seq);
+        self.kind = kind;
+        self.value = value;
+        self.valid = true;
+        Ok(())
+    }
+
+    fn keys_in_block(&self) -> Result<usize> {
+        Ok(self.table.parse(&self.payload, self.block_at)?.len())
+    }
+
+    fn next_block(&mut self) -> Result<()> {
+        if self.index.next(&self.table)? {
+            self.enter_block()?;
+            self.enter_slot(0, false)?;
+        }
+        Ok(())
+    }
+}
+
+impl VersionIterator for SsTableVersionIterator {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.valid = false;
+        if !self.index.seek(&self.table, key)? {
+            return Ok(());
+        }
+        self.enter_block()?;
+        let keyed = self.table.parse(&self.payload, self.block_at)?;
+        let (slot, _) = keyed.lower_bound(key).map_err(|damage| self.table.damage(self.block_at, damage))?;
+        if slot < keyed.len() {
+            self.enter_slot(slot, false)
+        } else {
+            self.next_block()
+        }
+    }
+
+    fn next(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.valid) {
+            return Ok(());
+        }
+        if let Some(at) = self.older {
+            return self.enter_version(at);
+        }
+        if self.slot + 1 < self.keys_in_block()? {
+            return self.enter_slot(self.slot + 1, true);
+        }
+        self.next_block()
+    }
+
+    fn valid(&self) -> bool {
+        self.valid
+    }
+
+    fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        let value = self.payload.get(self.value.clone()).unwrap_or_default();
+        Entry { seq: self.seq, kind: self.kind, value }
+    }
+}

@@ -1,0 +1,114 @@
+//! Deleted keys in a row: a scan counts what it passes, asks whether more is known to be dead, and makes known
+//! what it found ([`crate::txn::deleted_range_cache`]).
+
+use super::{Cursor, Next, Span};
+use crate::error::Result;
+use crate::iter::InternalIterator;
+use crate::txn::deleted_range_cache::{Bounds, Seen};
+use crate::txn::transaction::{ReadMode, Transaction};
+use crate::types::{Seq, MAX_SEQ};
+
+/// Deleted keys that a scan passes, and nothing between them.
+#[derive(Debug, Default)]
+pub(super) struct DeletedRun {
+    /// Keys that were passed one by one.
+    pub(super) steps: u32,
+    /// The first key and the last one, in the direction of the scan.
+    ends: Bounds,
+    /// The last one is the end of a range that was jumped over.
+    jumped: bool,
+    /// The newest of their tombstones, or since when what was jumped over is dead.
+    newest: Seq,
+}
+
+impl DeletedRun {
+    fn pass(&mut self, key: &[u8], seq: Seq) {
+        if self.steps == 0 {
+            self.newest = 0;
+            self.ends.from.clear();
+            self.ends.from.extend_from_slice(key);
+        }
+        self.ends.to.clear();
+        self.ends.to.extend_from_slice(key);
+        self.newest = self.newest.max(seq);
+        self.jumped = false;
+        self.steps += 1;
+    }
+
+    fn jump(&mut self, to: &[u8], since: Seq) {
+        self.ends.to.clear();
+        self.ends.to.extend_from_slice(to);
+        self.newest = self.newest.max(since);
+        self.jumped = true;
+    }
+
+    /// The range of the keys of a run that has ended.
+    fn bounds(&mut self, forward: bool) -> &Bounds {
+        if forward {
+            // A jump ends at the first key behind its range.
+            if !self.jumped {
+                self.ends.to.push(0);
+            }
+        } else {
+            std::mem::swap(&mut self.ends.from, &mut self.ends.to);
+            self.ends.to.push(0);
+        }
+        &self.ends
+    }
+}
+
+impl Cursor {
+    /// Counts a deleted key that the scan has passed. After some in a row, leaves those behind that are known to
+    /// be dead as well.
+    pub(super) fn pass_dead(&mut self, txn: &Transaction, next: Next, span: Span, seq: Seq) -> Result<()> {
+        if next != Next::Committed {
+            // Deleted by the transaction itself: for others it is alive.
+            self.end_deleted_run(txn);
+            return Ok(());
+        }
+        let key = &self.bytes[span.key..span.value];
+        self.dead.pass(key, seq);
+        let ask_every = txn.store.options.deleted_run.div_ceil(4);
+        if self.dead.steps % ask_every != 0 || self.own_iterators > 0 {
+            return Ok(());
+        }
+        // Where a row that went is a conflict, none that went since the snapshot may be jumped over.
+        let upto = match self.mode {
+            ReadMode::Snapshot => self.seq,
+            ReadMode::Shared | ReadMode::Exclusive => txn.conflicts_behind().unwrap_or(MAX_SEQ),
+            ReadMode::Latest | ReadMode::Gap => MAX_SEQ,
+        };
+        let ranges = txn.store.pipeline.deleted_ranges();
+        let Some(since) = ranges.around(self.family.id(), key, upto, &mut self.known_dead) else {
+            return Ok(());
+        };
+        let Some(merge) = &mut self.merge else { return Ok(()) };
+        let Bounds { from, to } = &self.known_dead;
+        if self.forward {
+            self.dead.jump(to, since);
+            if merge.valid() && merge.key() < to.as_slice() {
+                merge.seek(to)?;
+            }
+        } else {
+            self.dead.jump(from, since);
+            if merge.valid() && merge.key() >= from.as_slice() {
+                merge.seek_for_prev(from)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What stands next is alive, or is not there: what was passed before it is made known if it was much.
+    pub(super) fn end_deleted_run(&mut self, txn: &Transaction) {
+        let steps = std::mem::take(&mut self.dead.steps);
+        // Of a merge that reads the newest versions it is known up to which commit it has all of them.
+        let upto = if self.mode == ReadMode::Snapshot { self.seq } else { self.placed_at };
+        if steps < txn.store.options.deleted_run || upto == MAX_SEQ {
+            return;
+        }
+        let (family, pipeline, seen) =
+            (self.family.id(), &txn.store.pipeline, Seen { upto, newest: self.dead.newest, steps });
+        let bounds = self.dead.bounds(self.forward);
+        pipeline.deleted_ranges().learn(family, bounds, seen, || pipeline.between_commits(|seq| seq));
+    }
+}

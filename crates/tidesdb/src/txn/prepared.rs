@@ -1,0 +1,315 @@
+//! Undecided transactions: those whose batch is in the log and that no record has decided yet. The list
+//! says from which segment on the log is held for them, has what is needed to log a prepare again, and
+//! counts what the XA-prepared ones take (`docs/protocols.md` 1.4, 1.5, 2.8).
+//!
+//! An **XA-prepared** transaction is prepared and waits for a decision from outside of the commit path: an XA
+//! transaction of a user, or one that recovery found. It holds its locks, room in the log for its decision
+//! and for one copy, and nothing else: no snapshot, no place among the committers.
+//!
+//! Logging again and deciding exclude each other: both happen under the list's mutex, and what is decided is
+//! not logged again. So in the log every copy of a batch stands before its decision. The copy is synced, in
+//! every mode, before the segment of the older one is given up.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::db::Store;
+use crate::error::Result;
+use crate::options::LogLevel;
+use crate::txn::commit_batch::CommitBatch;
+use crate::txn::spill::SealedRuns;
+use crate::types::MemtableId;
+use crate::wal::{LogSpace, PreparedHead, Purpose, Record, Ticket, WaitLimit};
+
+/// Bytes that a marker or rollback record takes at most, with its header.
+pub(super) const DECISION_BYTES: usize = 64;
+
+/// Room in the log for a record with a batch and, where the batch has runs, for their names before it.
+#[derive(Debug)]
+pub(crate) struct BatchRoom {
+    record: LogSpace,
+    names: Option<LogSpace>,
+}
+
+impl BatchRoom {
+    /// Reserves through `reserve`, for a record of `bytes`.
+    pub(crate) fn of(
+        bytes: usize,
+        batch: &CommitBatch,
+        reserve: impl Fn(usize) -> Result<LogSpace>,
+    ) -> Result<BatchRoom> {
+        let names = batch.runs().map(|runs| reserve(runs.encode().len() + DECISION_BYTES)).transpose()?;
+        Ok(BatchRoom { record: reserve(bytes)?, names })
+    }
+
+    /// Queues the names of the batch's runs, if it has any, and `record`; returns the record's ticket.
+    pub(crate) fn queue(
+        self,
+        id: u64,
+        batch: &CommitBatch,
+        record: Record,
+        queue: impl Fn(LogSpace, Record) -> Ticket,
+    ) -> Ticket {
+        if let (Some(room), Some(runs)) = (self.names, batch.runs()) {
+            queue(room, Record::RunNames { txn: id, names: Arc::new(runs.encode()) });
+        }
+        queue(self.record, record)
+    }
+}
+
+/// Bytes of a copy's record, and the batch in it.
+type Need = (usize, Arc<CommitBatch>);
+
+/// What logging a prepare again needs.
+#[derive(Debug)]
+struct Copy {
+    head: Arc<PreparedHead>,
+    batch: Arc<CommitBatch>,
+    /// Waits for a decision from outside; counts toward the bound.
+    xa_prepared: bool,
+    /// Room for the next copy; reserved at prepare for XA-prepared ones, else when it is needed.
+    room: Option<BatchRoom>,
+    /// Room for the marker or rollback record of a XA-prepared one.
+    decision: Option<LogSpace>,
+}
+
+impl Copy {
+    fn bytes(&self) -> usize {
+        prepare_bytes(&self.head, &self.batch)
+    }
+
+    fn need(&self) -> Need {
+        (self.bytes(), self.batch.clone())
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// First segment that may hold the newest copy of the batch.
+    segment: u32,
+    /// Its decision is queued for the log: it is not logged again.
+    decided: bool,
+    /// An earlier flush met it below what memtables need.
+    in_the_way: bool,
+    /// `None`: a large one-phase batch, whose decision is under way.
+    copy: Option<Copy>,
+}
+
+/// See the module's comment.
+#[derive(Debug, Default)]
+pub(crate) struct PreparedTransactions {
+    entries: Mutex<BTreeMap<u64, Entry>>,
+}
+
+/// An XA-prepared transaction in the hands of whoever may decide it.
+#[derive(Clone, Debug)]
+pub(crate) struct XaPrepared {
+    /// Its id in the log.
+    pub id: u64,
+    /// Its changes.
+    pub batch: Arc<CommitBatch>,
+}
+
+/// Bytes that a prepare takes in the log, as reservations count them.
+pub(crate) fn prepare_bytes(head: &PreparedHead, batch: &CommitBatch) -> usize {
+    batch.body().len() + head.xid.len() + head.locks.len() + DECISION_BYTES
+}
+
+impl PreparedTransactions {
+    /// A large one-phase batch is about to be logged, at or behind `segment`.
+    pub(super) fn insert_ownerless(&self, id: u64, segment: u32) {
+        let entry = Entry { segment, decided: false, in_the_way: false, copy: None };
+        self.entries.lock().insert(id, entry);
+    }
+
+    /// A prepare is about to be logged, or was found by recovery, at or behind `segment`. With a bound it will
+    /// be XA-prepared; where it would pass the bound with the others, nothing changes and their bytes are the error.
+    pub(super) fn insert_prepared(
+        &self,
+        id: u64,
+        segment: u32,
+        (head, batch): (Arc<PreparedHead>, Arc<CommitBatch>),
+        xa_prepared_bound: Option<u64>,
+    ) -> Result<(), u64> {
+        let xa_prepared = xa_prepared_bound.is_some();
+        let copy = Copy { head, batch, xa_prepared, room: None, decision: None };
+        let bytes = copy.bytes() as u64;
+        let entry = Entry { segment, decided: false, in_the_way: false, copy: Some(copy) };
+        let mut entries = self.entries.lock();
+        if let Some(bound) = xa_prepared_bound {
+            let xa_prepared =
+                entries.values().filter_map(|entry| entry.copy.as_ref()).filter(|c| c.xa_prepared);
+            let others: u64 = xa_prepared.map(|copy| copy.bytes() as u64).sum();
+            if others + bytes > bound {
+                return Err(others);
+            }
+        }
+        entries.insert(id, entry);
+        Ok(())
+    }
+
+    /// The transaction waits for a decision from outside from now on. What is reserved for it is kept with it.
+    pub(super) fn make_xa_prepared(&self, id: u64, room: Option<BatchRoom>, decision: Option<LogSpace>) {
+        if let Some(copy) = self.entries.lock().get_mut(&id).and_then(|entry| entry.copy.as_mut()) {
+            copy.xa_prepared = true;
+            copy.room = room.or(copy.room.take());
+            copy.decision = decision.or(copy.decision.take());
+        }
+    }
+
+    /// Takes the room that is kept for an XA-prepared transaction's decision.
+    pub(super) fn take_decision_room(&self, id: u64) -> Option<LogSpace> {
+        self.entries.lock().get_mut(&id)?.copy.as_mut()?.decision.take()
+    }
+
+    /// Fixes that the transaction is decided and queues its decision, in one step. `queue` gets the first
+    /// segment that its batch may be in.
+    pub(super) fn decide<T>(&self, id: u64, queue: impl FnOnce(Option<u32>) -> T) -> T {
+        let mut entries = self.entries.lock();
+        let entry = entries.get_mut(&id);
+        let segment = entry.map(|entry| {
+            entry.decided = true;
+            entry.segment
+        });
+        queue(segment)
+    }
+
+    /// Bytes of the copies that room is kept for.
+    fn kept(&self) -> u64 {
+        let entries = self.entries.lock();
+        let copies = entries.values().filter_map(|entry| entry.copy.as_ref());
+        copies.filter(|copy| copy.room.is_some()).map(|copy| copy.bytes() as u64).sum()
+    }
+
+    /// Its decision is where it has to be: nothing is held for it any more.
+    pub(super) fn remove(&self, id: u64) {
+        let entry = self.entries.lock().remove(&id);
+        // Reservations are given back outside of the mutex.
+        drop(entry);
+    }
+
+    /// Runs `queue` while nothing is decided, and gives the runs of all prepared batches that may stand in the log
+    /// at that moment. (A batch is listed before its record is queued, and leaves the list behind its decision.)
+    pub(crate) fn at_backup_point<T>(&self, queue: impl FnOnce() -> T) -> (T, Vec<SealedRuns>) {
+        let entries = self.entries.lock();
+        let done = queue();
+        let copies = entries.values().filter_map(|entry| entry.copy.as_ref());
+        (done, copies.filter_map(|copy| copy.batch.runs().cloned()).collect())
+    }
+
+    /// The first segment that an undecided batch may be in.
+    pub(crate) fn first_segment(&self) -> Option<u32> {
+        self.entries.lock().values().map(|entry| entry.segment).min()
+    }
+
+    /// Prepares below `needed` that an earlier flush met there too, with the bytes of a copy and its batch where
+    /// no room is reserved for one. The others below are noted for the next time.
+    fn old(&self, needed: u32) -> Vec<(u64, Option<Need>)> {
+        let mut old = Vec::new();
+        for (id, entry) in self.entries.lock().iter_mut() {
+            let Some(copy) = &entry.copy else { continue };
+            if entry.decided || entry.segment >= needed {
+                continue;
+            }
+            if entry.in_the_way {
+                old.push((*id, copy.room.is_none().then(|| copy.need())));
+            }
+            entry.in_the_way = true;
+        }
+        old
+    }
+
+    /// Queues a copy through `queue`, unless the transaction is decided or there is no room.
+    fn copy(&self, id: u64, room: Option<BatchRoom>, queue: impl Fn(LogSpace, Record) -> Ticket) -> bool {
+        let mut entries = self.entries.lock();
+        let Some(entry) = entries.get_mut(&id).filter(|entry| !entry.decided) else { return false };
+        let Some(copy) = &mut entry.copy else { return false };
+        let Some(room) = copy.room.take().or(room) else { return false };
+        let (head, batch) = (copy.head.clone(), copy.batch.clone());
+        room.queue(id, &batch, Record::Relogged { txn: id, head, batch: batch.clone() }, queue);
+        true
+    }
+
+    /// The copy of `id` is durable at or behind `segment`. The bytes of the next one and its batch, if a XA-prepared
+    /// transaction has no room for it.
+    fn copied(&self, id: u64, segment: u32) -> Option<Need> {
+        let mut entries = self.entries.lock();
+        let entry = entries.get_mut(&id).filter(|entry| !entry.decided)?;
+        entry.segment = segment;
+        entry.in_the_way = false;
+        let copy = entry.copy.as_ref()?;
+        (copy.xa_prepared && copy.room.is_none()).then(|| copy.need())
+    }
+}
+
+impl Store {
+    /// Most bytes of the log that XA-prepared transactions may take: a quarter of what two memtables' worth of
+    /// log is.
+    pub(crate) fn xa_prepared_bound(&self) -> u64 {
+        self.options.write_buffer_size as u64 * 2 / 4
+    }
+
+    /// Queues copies of old undecided prepares whose batch stands below `needed`, the first segment that is
+    /// needed for anything else. To be followed by a sync of the log and [`Store::relogged`].
+    pub(crate) fn relog_prepared(&self, needed: u32) -> Vec<(u64, u32)> {
+        let mut copies = Vec::new();
+        for (id, missing_room) in self.prepared.old(needed) {
+            let room = missing_room.and_then(|(bytes, batch)| self.room_now(bytes, &batch).ok());
+            let segment = self.wal.written_lsn().segment();
+            if self.prepared.copy(id, room, |room, record| self.wal.enqueue(room, record)) {
+                copies.push((id, segment));
+            }
+        }
+        copies
+    }
+
+    /// The copies are durable: the segments of the older ones are not held any more.
+    pub(crate) fn relogged(&self, copies: &[(u64, u32)]) {
+        for &(id, segment) in copies {
+            let Some((bytes, batch)) = self.prepared.copied(id, segment) else { continue };
+            match self.copy_room(bytes, &batch) {
+                Ok(room) => self.prepared.make_xa_prepared(id, room, None),
+                Err(error) => self.log(
+                    LogLevel::Warn,
+                    &format!(
+                        "no room for the next copy of prepared transaction {id}: the log is kept for it \
+                         until there is some: {error}"
+                    ),
+                ),
+            }
+        }
+    }
+
+    /// Room to keep for the next copy of an XA-prepared transaction. `None` where copies have their share of the
+    /// log's room, which every commit needs, and those that recovery finds may be more: it is asked for again
+    /// when the copy is made.
+    pub(super) fn copy_room(&self, bytes: usize, batch: &CommitBatch) -> Result<Option<BatchRoom>> {
+        match self.prepared.kept() + bytes as u64 > self.xa_prepared_bound() {
+            true => Ok(None),
+            false => self.room_now(bytes, batch).map(Some),
+        }
+    }
+
+    /// Room for a record of `bytes` with this batch, if there is some at once.
+    fn room_now(&self, bytes: usize, batch: &CommitBatch) -> Result<BatchRoom> {
+        BatchRoom::of(bytes, batch, |bytes| {
+            self.wal.reserve(bytes, Purpose::Ordinary, &WaitLimit::of(Duration::ZERO))
+        })
+    }
+
+    /// The transaction `id` is decided and its changes go into `memtable`: what that memtable needs of
+    /// the log begins at the transaction's batch. `queue` queues the marker. Runs under the order lock.
+    pub(crate) fn decide_into<T>(&self, id: u64, memtable: MemtableId, queue: impl FnOnce() -> T) -> T {
+        self.prepared.decide(id, |segment| {
+            if let Some(segment) = segment {
+                let mut held = self.held_log.lock();
+                let from = held.entry(memtable).or_insert(segment);
+                *from = (*from).min(segment);
+            }
+            queue()
+        })
+    }
+}

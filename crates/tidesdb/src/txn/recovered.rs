@@ -1,0 +1,151 @@
+//! Prepared transactions without an owner: recovery found them, or the connection that prepared them went
+//! away. They keep their locks and are decided by xid, from any thread, durably in every mode
+//! (`docs/protocols.md` 2.5).
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::db::Store;
+use crate::error::{Error, Result};
+use crate::lock::{LockOwner, Mode, Policy, TableMode};
+use crate::options::LogLevel;
+use crate::txn::commit_batch::CommitBatch;
+use crate::txn::prepared::{prepare_bytes, XaPrepared, DECISION_BYTES};
+use crate::txn::prepared_locks;
+use crate::txn::transaction_list::{TransactionInfo, TransactionState};
+use crate::wal::{PreparedHead, Purpose, WaitLimit};
+
+/// See the module's comment.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    xa_prepared: XaPrepared,
+    owner: Arc<LockOwner>,
+}
+
+impl Recovered {
+    /// Who holds its locks.
+    pub(crate) fn owner(&self) -> Arc<LockOwner> {
+        self.owner.clone()
+    }
+}
+
+impl Store {
+    /// Adopts what recovery found prepared and logged again from `segment` on: takes the locks again that the
+    /// records tell, and those on the written keys.
+    pub(crate) fn adopt_recovered(
+        &self,
+        prepared: Vec<(u64, Arc<PreparedHead>, Arc<CommitBatch>)>,
+        segment: u32,
+    ) -> Result<()> {
+        // Points of all before the ranges of any: where a range lies over another's key (its owner's wait for
+        // that key failed), the one was granted first, whichever is listed first.
+        let mut adopted = Vec::with_capacity(prepared.len());
+        for (id, head, batch) in prepared {
+            let owner = LockOwner::new(self.new_owner_id());
+            owner.set_unbounded(true);
+            let (tables, ranges) = prepared_locks::decode(&head.locks).map_err(|what| {
+                Error::corruption("wal", 0, format!("the locks of prepared transaction {id}: {what}"))
+            })?;
+            for &(family, mode) in &tables {
+                self.locks.lock_table(&owner, family, mode, Policy::NoWait)?;
+            }
+            if let Some(runs) = batch.runs() {
+                for family in runs.families() {
+                    self.locks.lock_table(&owner, family, TableMode::IntentExclusive, Policy::NoWait)?;
+                }
+                self.lock_sealed_runs(&owner, runs);
+            }
+            for (family, key) in batch.keys() {
+                self.locks.lock_point(&owner, family, key, Mode::Exclusive, Policy::NoWait)?;
+            }
+            adopted.push((id, head, batch, owner, ranges));
+        }
+        for (id, head, batch, owner, ranges) in adopted {
+            for range in &ranges {
+                self.locks.restore_range(&owner, range)?;
+            }
+            owner.set_written(batch.len() as u64);
+            let bytes = prepare_bytes(&head, &batch);
+            let xid = head.xid.clone();
+            // Whatever their bytes: they are there.
+            let _ = self.prepared.insert_prepared(id, segment, (head, batch.clone()), None);
+            // On a full disk the store opens without room for a copy; it is asked for again with each copy.
+            let copy = self.copy_room(bytes, &batch).ok().flatten();
+            let wait_limit = WaitLimit::of(Duration::ZERO);
+            let decision = self.wal.reserve(DECISION_BYTES, Purpose::Urgent, &wait_limit).ok();
+            self.prepared.make_xa_prepared(id, copy, decision);
+            self.keep_recovered(xid, Recovered { xa_prepared: XaPrepared { id, batch }, owner });
+        }
+        Ok(())
+    }
+
+    /// Lists it by its xid and counts what it takes.
+    fn keep_recovered(&self, xid: Vec<u8>, recovered: Recovered) {
+        let (id, bytes) = (recovered.xa_prepared.id, recovered.xa_prepared.batch.body().len());
+        self.stats.batch_bytes.fetch_add(bytes as u64, Relaxed);
+        if self.recovered.lock().insert(xid, recovered).is_some() {
+            self.log(LogLevel::Error, &format!("prepared transaction {id} has the xid of another"));
+        }
+    }
+
+    /// Keeps a prepared transaction whose owner goes away without deciding it.
+    pub(crate) fn keep_ownerless(&self, xid: Vec<u8>, xa_prepared: XaPrepared, owner: Arc<LockOwner>) {
+        // Who waits for its locks must not look for a connection that is gone.
+        self.locks.forget_cookie(&owner);
+        self.prepared.make_xa_prepared(xa_prepared.id, None, None);
+        self.keep_recovered(xid, Recovered { xa_prepared, owner });
+    }
+
+    /// The transactions without an owner, as `Db::transactions` tells of them.
+    pub(crate) fn recovered_infos(&self) -> Vec<TransactionInfo> {
+        let info = |(xid, Recovered { xa_prepared, owner }): (&Vec<u8>, &Recovered)| TransactionInfo {
+            id: owner.id(),
+            session: 0,
+            state: TransactionState::Prepared,
+            begun_us: None,
+            waits_since_us: None,
+            blocker: None,
+            isolation: None,
+            optimistic: false,
+            snapshot: None,
+            changes: owner.written(),
+            batch_bytes: xa_prepared.batch.body().len() as u64,
+            held: owner.held(),
+            xid: Some(xid.clone()),
+        };
+        self.recovered.lock().iter().map(info).collect()
+    }
+
+    /// Commits or rolls back a transaction without an owner, durably in every mode; false when there is none of
+    /// this xid. When it fails the transaction is still there.
+    pub(crate) fn decide(&self, xid: &[u8], commit: bool) -> Result<bool> {
+        let Some(recovered) = self.recovered.lock().remove(xid) else { return Ok(false) };
+        self.stats.batch_bytes.fetch_sub(recovered.xa_prepared.batch.body().len() as u64, Relaxed);
+        let result = if commit {
+            self.wake(&recovered.xa_prepared).and_then(|mut prepared| {
+                self.order(&mut prepared);
+                self.finish(prepared, false)
+            })
+        } else {
+            self.roll_back_xa(&recovered.xa_prepared)
+        };
+        match result {
+            Ok(()) => {
+                self.locks.unlock_all(&recovered.owner);
+                let spilled = recovered.xa_prepared.batch.runs().is_some();
+                drop(recovered);
+                if spilled {
+                    self.unlink_unused();
+                }
+                Ok(true)
+            }
+            Err(error) => {
+                if self.wal.failed().is_none() {
+                    self.keep_recovered(xid.to_vec(), recovered);
+                }
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! How a transaction reads a key: its own changes first, then what it may see of others.
+
+use std::sync::Arc;
+
+use super::{Found, OnMissing, Own, ReadMode, Transaction};
+use crate::db::family::Family;
+use crate::error::{Error, Result};
+use crate::lock::{Granted, Mode};
+use crate::ttl::{expiry_of, value_of, EXPIRY_LEN};
+use crate::types::FamilyId;
+
+impl Transaction {
+    /// The transaction's own latest change of a key.
+    pub(crate) fn own(&self, family: FamilyId, key: &[u8]) -> Result<Option<Own<'_>>> {
+        if self.batch.is_empty() {
+            return Ok(None);
+        }
+        match self.batch.get(family, key) {
+            Some(own) => Ok(Some(Own::Memory(own))),
+            None => Ok(self.batch.runs().get(family, key)?.map(Own::Spilled)),
+        }
+    }
+
+    /// The value of a key as the mode says; `None` when there is none.
+    pub fn get(&mut self, family: &Arc<Family>, key: &[u8], mode: ReadMode) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_into(family, key, mode, false, OnMissing::Keep, &mut value)?.live.then_some(value))
+    }
+
+    /// Reads a key into `out`. In the locking modes the key is locked once; [`Error::LockTimeout`] also
+    /// when another has it and `skip` is set.
+    pub(crate) fn get_into(
+        &mut self,
+        family: &Arc<Family>,
+        key: &[u8],
+        mode: ReadMode,
+        skip: bool,
+        on_missing: OnMissing,
+        out: &mut Vec<u8>,
+    ) -> Result<Found> {
+        self.require_active()?;
+        out.clear();
+        let seq = self.read_seq(mode)?;
+        self.check_family(family, seq)?;
+        let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
+        let locking = matches!(mode, ReadMode::Shared | ReadMode::Exclusive);
+        let mut newly_locked = false;
+        if locking {
+            let granted = self.lock_key(family.id(), key, lock, skip)?.ok_or(Error::LockTimeout)?;
+            newly_locked = granted == Granted::New;
+        }
+        if let Some(own) = self.own(family.id(), key)? {
+            let (kind, stored) = own.stored();
+            let live = self.sees(kind, stored, mode);
+            if live {
+                out.extend_from_slice(value_of(kind, stored));
+            }
+            return Ok(Found { live, expiry: expiry_of(kind, stored), newly_locked });
+        }
+        let mut expiry = 0;
+        let live = match self.store.newest(family.id(), key, seq, Some(out))? {
+            None => false,
+            Some((seq, kind)) => {
+                if locking {
+                    self.check_unchanged(seq)?;
+                }
+                let live = self.sees(kind, out, mode);
+                if kind.has_expiry() {
+                    expiry = expiry_of(kind, out);
+                    out.drain(..EXPIRY_LEN.min(out.len()));
+                }
+                live
+            }
+        };
+        if locking && !live {
+            newly_locked = self.settle_missing(family.id(), key, lock, on_missing, newly_locked)?;
+        }
+        Ok(Found { live, expiry, newly_locked })
+    }
+}

@@ -1,0 +1,71 @@
+//! Entries with an expiry as a transaction sees them: each of its views has one second, fixed by the first such
+//! entry that it meets.
+//!
+//! A snapshot is a view of its own, and where the transaction has one, at REPEATABLE READ and above, it is the view
+//! of all that the transaction reads: it could else insert a key over a row that it still sees, and read the row that
+//! it wrote through an entry of the old one. Other reads of the newest versions belong to the statement, at
+//! SERIALIZABLE to the transaction, whose locks are to keep what was read as it was.
+
+use super::{Isolation, ReadMode, Transaction};
+use crate::error::Result;
+use crate::ttl::is_live;
+use crate::txn::ttl_clock::ViewSecond;
+use crate::types::{FamilyId, Kind, Seq, MAX_SEQ};
+
+impl Transaction {
+    /// A snapshot was taken: its view has the present second, read behind it. Whoever put a key in the place of an
+    /// expired one, and is in the snapshot, had read the clock before. Stores without such entries have no need of it.
+    pub(super) fn note_second(&self, second: &ViewSecond) {
+        if self.store.ttl_clock.is_used() {
+            second.note(self.store.expiry_second());
+        }
+    }
+
+    /// The second at which a read in `mode` sees.
+    pub(crate) fn read_second(&self, mode: ReadMode) -> u64 {
+        let plain = mode == ReadMode::Snapshot;
+        let view = match self.options.isolation {
+            Isolation::ReadUncommitted => &self.current_second,
+            Isolation::ReadCommitted if plain => &self.statement_second,
+            Isolation::ReadCommitted => &self.current_second,
+            _ if plain || self.transaction_snapshot.is_some() => &self.transaction_second,
+            _ => &self.current_second,
+        };
+        let wall = || self.store.versions.disk().unix_seconds();
+        view.get(&self.store.ttl_clock, wall, self.options.oldest_view)
+    }
+
+    /// The views of the statement end.
+    pub(super) fn end_statement_seconds(&self) {
+        self.statement_second.end(&self.store.ttl_clock);
+        if self.options.isolation != Isolation::Serializable {
+            self.current_second.end(&self.store.ttl_clock);
+        }
+    }
+
+    /// The views of the transaction end.
+    pub(super) fn end_seconds(&self) {
+        self.transaction_second.end(&self.store.ttl_clock);
+        self.current_second.end(&self.store.ttl_clock);
+    }
+
+    /// Whether an entry, read in `mode`, exists.
+    pub(crate) fn sees(&self, kind: Kind, stored: &[u8], mode: ReadMode) -> bool {
+        is_live(kind, stored, || if self.options.sees_expired { 0 } else { self.read_second(mode) })
+    }
+
+    /// Whether the newest committed version of a key, `kind` at `seq`, keeps the key from being inserted.
+    pub(super) fn is_taken(&self, family: FamilyId, key: &[u8], kind: Kind) -> Result<bool> {
+        if !kind.has_expiry() {
+            return Ok(!kind.is_tombstone());
+        }
+        let mut stored = Vec::new();
+        let newest = self.store.newest(family, key, MAX_SEQ, Some(&mut stored))?;
+        Ok(newest.is_some_and(|(_, kind): (Seq, Kind)| self.takes_place(kind, &stored)))
+    }
+
+    /// Whether an entry keeps its key from being inserted.
+    pub(super) fn takes_place(&self, kind: Kind, stored: &[u8]) -> bool {
+        is_live(kind, stored, || self.read_second(ReadMode::Latest))
+    }
+}

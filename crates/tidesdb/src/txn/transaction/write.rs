@@ -1,0 +1,261 @@
+//! How a transaction writes: its changes in memory, their locks, and the runs that they go to when they are many.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use super::{Change, ChangeKind, Transaction};
+use crate::db::family::Family;
+use crate::error::{Error, Result};
+use crate::lock::{Granted, Mode};
+use crate::ttl::EXPIRY_LEN;
+use crate::types::{CountEffect, Kind, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
+
+/// Part of half a write buffer that a transaction may take in memory while all together take a whole one, and of the
+/// bound on locks.
+const CROWDED_SHARE: usize = 16;
+
+impl Transaction {
+    /// Moves the changes in memory to a run once they are beyond the bound, or a part of it while all
+    /// transactions together take a whole write buffer or nearly all locks that there may be.
+    fn spill_if_large(&mut self) -> Result<()> {
+        self.changed();
+        let options = &self.store.options;
+        let (size, bound) = (self.batch.size(), options.spill_bound());
+        let all = self.store.stats.batch_bytes.load(Ordering::Relaxed);
+        let crowded =
+            size > options.write_buffer_size / 2 / CROWDED_SHARE && all > options.write_buffer_size as u64;
+        let many = self.batch.len() > options.lock_bound() / CROWDED_SHARE;
+        if size > bound || crowded || (many && self.store.locks.is_scarce(&self.owner)) {
+            return self.spill();
+        }
+        Ok(())
+    }
+
+    /// Moves the changes in memory to a run. Their keys are locked by that: neither keys nor locks of a large
+    /// transaction fill memory. Errors: I/O, disk full, `Interrupted`, those of a wait for a lock; no change is
+    /// lost then.
+    fn spill(&mut self) -> Result<()> {
+        if self.batch.size() == 0 {
+            return Ok(());
+        }
+        self.batch.write_run(&self.store, &self.owner)?;
+        if !self.options.unlocked {
+            if let Err(error) = self.lock_run() {
+                self.batch.take_back_run();
+                return Err(error);
+            }
+        }
+        self.batch.forget_written();
+        self.count(self.batch.size());
+        let known = self.batch.runs().changes();
+        let merged = self.batch.merge_runs(&self.store, &self.owner);
+        if self.batch.runs().changes() != known {
+            if !self.options.unlocked {
+                self.store.lock_runs(&self.owner, self.batch.runs(), false);
+            }
+            self.store.unlink_unused();
+        }
+        self.store.heap_trim.trim();
+        merged
+    }
+
+    /// Locks the keys in the newest run, which are still in memory, by being there; those that no statement
+    /// locked when nobody else has them any more. The statement's changes may be undone, and its runs with them: a key
+    /// that an earlier one locked without a change of it keeps its entry.
+    fn lock_run(&self) -> Result<()> {
+        let (locks, owner) = (&self.store.locks, &self.owner);
+        self.store.lock_runs(owner, self.batch.runs(), self.unlocked_puts);
+        if self.unlocked_puts {
+            for family in self.batch.touched() {
+                let keys = || self.batch.keys_of(family);
+                locks.confirm(owner, family, keys, self.policy(false))?;
+            }
+        }
+        locks.release_to_implicit(owner, &mut |family, key, earlier| {
+            self.batch.first_change(family, key).is_some_and(|first| !earlier || first <= self.statement)
+        });
+        Ok(())
+    }
+
+    /// Applies a row's changes in order, all or none. On failure the index of the failing change comes
+    /// with the error; locks taken stay.
+    pub fn write(&mut self, changes: &[Change<'_>]) -> Result<(), (usize, Error)> {
+        self.require_active().map_err(|e| (0, e))?;
+        let mark = self.batch.mark();
+        for (index, change) in changes.iter().enumerate() {
+            if let Err(error) = self.write_one(change) {
+                self.batch.cut_back(mark);
+                self.changed();
+                return Err((index, error));
+            }
+        }
+        if let Err(error) = self.spill_if_large() {
+            self.batch.cut_back(mark);
+            self.changed();
+            return Err((changes.len().saturating_sub(1), error));
+        }
+        self.owner.set_written(self.batch.made());
+        Ok(())
+    }
+
+    fn write_one(&mut self, change: &Change<'_>) -> Result<()> {
+        let Change { family, key, .. } = *change;
+        family.check_live()?;
+        if key.len() > MAX_KEY_LEN {
+            return Err(Error::InvalidArgument(format!(
+                "a key of {} bytes is longer than {MAX_KEY_LEN}",
+                key.len()
+            )));
+        }
+        let (kind, value) = match change.kind {
+            // Whether an older entry lies below is not known here: every put says that it may.
+            ChangeKind::Put(value) | ChangeKind::Insert(value) | ChangeKind::PutEntry(value) => {
+                (Kind::PUT.marked_may_overwrite(), value)
+            }
+            ChangeKind::Delete => (Kind::DELETE, &[][..]),
+        };
+        let kind = match change.expiry {
+            _ if kind.is_tombstone() => kind,
+            0 => kind,
+            _ => {
+                self.store.begin_expiries()?;
+                kind.with_expiry()
+            }
+        };
+        if value.len() > MAX_VALUE_LEN - EXPIRY_LEN {
+            return Err(Error::InvalidArgument(format!("a value of {} bytes is too long", value.len())));
+        }
+        let insert = matches!(change.kind, ChangeKind::Insert(_));
+        if insert && change.count_unchanged {
+            return Err(Error::InvalidArgument("what must not exist is a new row".into()));
+        }
+        let entry = matches!(change.kind, ChangeKind::PutEntry(_));
+        // Of a large statement the entries are locked by the run that they go to, all at once.
+        let later = entry && self.options.single_statement && !self.batch.runs().is_empty();
+        let lock = change.lock && !self.options.unlocked && !later;
+        if lock {
+            let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;
+            // A key under a lock on the table was not looked at when that was taken.
+            let compared = granted == Some(Granted::AlreadyHeld) && !self.overtaken.load(Ordering::Relaxed);
+            let unread = !compared && !entry && self.transaction_snapshot.is_some();
+            let own = match insert || unread {
+                true => self.own(family.id(), key)?.map(|own| {
+                    let (kind, stored) = own.stored();
+                    self.takes_place(kind, stored)
+                }),
+                false => Some(true),
+            };
+            if own.is_none() {
+                if let Some((seq, kind)) = self.store.newest(family.id(), key, MAX_SEQ, None)? {
+                    let unchanged = self.check_unchanged(seq);
+                    if insert && self.is_taken(family.id(), key, kind)? {
+                        return Err(Error::Duplicate);
+                    }
+                    unchanged?;
+                }
+            } else if insert && own == Some(true) {
+                return Err(Error::Duplicate);
+            }
+        } else if insert {
+            let live = match self.own(family.id(), key)? {
+                Some(own) => {
+                    let (kind, stored) = own.stored();
+                    self.takes_place(kind, stored)
+                }
+                None => match self.store.newest(family.id(), key, MAX_SEQ, None)? {
+                    Some((_, kind)) => self.is_taken(family.id(), key, kind)?,
+                    None => false,
+                },
+            };
+            if live {
+                return Err(Error::Duplicate);
+            }
+        }
+        // A range may have to keep it out; the row it overwrites keeps its own lock.
+        self.unlocked_puts |= !lock && !self.options.unlocked && !kind.is_tombstone();
+        let effect = if change.count_unchanged { CountEffect::Unchanged } else { CountEffect::Counts };
+        match kind.has_expiry() {
+            true => self.batch.push_expiring(family.id(), key, kind, change.expiry, value, effect),
+            false => self.batch.push_as(family.id(), key, kind, value, effect),
+        }
+        Ok(())
+    }
+
+    /// Takes the locks on written keys that no statement took. Of a large transaction they may be too many for
+    /// an entry each.
+    pub(super) fn lock_rest(&mut self) -> Result<()> {
+        if !self.unlocked_puts {
+            return Ok(());
+        }
+        if !self.batch.runs().is_empty() && self.batch.len() > self.store.options.lock_bound() / CROWDED_SHARE
+        {
+            return self.spill();
+        }
+        for (family, entries) in self.batch.families() {
+            for entry in entries {
+                let policy = self.policy(false);
+                self.store.locks.lock_point(&self.owner, family, entry.key, Mode::Exclusive, policy)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes one key, locked; it counts as a new row (see [`Change::count_unchanged`]).
+    pub fn put(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(&[Change {
+            family,
+            key,
+            kind: ChangeKind::Put(value),
+            lock: true,
+            count_unchanged: false,
+            expiry: 0,
+        }])
+        .map_err(|(_, e)| e)
+    }
+
+    /// Writes one key that exists, locked; the number of rows stays.
+    pub fn update(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
+        let kind = ChangeKind::Put(value);
+        self.write(&[Change { family, key, kind, lock: true, count_unchanged: true, expiry: 0 }])
+            .map_err(|(_, e)| e)
+    }
+
+    /// As [`Transaction::put`], of a key that does not exist any more from the second `expiry` since 1970 on.
+    pub fn put_expiring(
+        &mut self,
+        family: &Arc<Family>,
+        key: &[u8],
+        value: &[u8],
+        expiry: u64,
+    ) -> Result<()> {
+        let kind = ChangeKind::Put(value);
+        self.write(&[Change { family, key, kind, lock: true, count_unchanged: false, expiry }])
+            .map_err(|(_, e)| e)
+    }
+
+    /// Writes one key that must not exist, locked.
+    pub fn insert(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(&[Change {
+            family,
+            key,
+            kind: ChangeKind::Insert(value),
+            lock: true,
+            count_unchanged: false,
+            expiry: 0,
+        }])
+        .map_err(|(_, e)| e)
+    }
+
+    /// Deletes one key, locked; it counts as a row less.
+    pub fn delete(&mut self, family: &Arc<Family>, key: &[u8]) -> Result<()> {
+        self.write(&[Change {
+            family,
+            key,
+            kind: ChangeKind::Delete,
+            lock: true,
+            count_unchanged: false,
+            expiry: 0,
+        }])
+        .map_err(|(_, e)| e)
+    }
+}

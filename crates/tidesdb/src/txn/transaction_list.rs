@@ -1,0 +1,264 @@
+//! Who has a transaction now: a list of all transaction objects, for people who look what a store is doing. Each
+//! object has a [`TransactionEntry`], into which its thread writes what changes; reading one disturbs nobody and may
+//! meet a transaction between two steps.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::*};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::db::Db;
+use crate::lock::{HeldCounts, LockDump, LockOwner, LockOwnerId};
+use crate::txn::transaction::Isolation;
+use crate::types::Seq;
+
+/// No snapshot.
+const NONE: u64 = u64::MAX;
+
+/// What a transaction is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TransactionState {
+    /// It runs, or waits for its next statement.
+    Running,
+    /// It waits for a lock.
+    Waiting,
+    /// It is prepared and waits for a decision.
+    Prepared,
+}
+
+/// A transaction that is open.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TransactionInfo {
+    /// Its number; that of its owner in dumps of locks.
+    pub id: u64,
+    /// What the embedding server calls the session; 0: it has none (prepared, and the session is gone).
+    pub session: u64,
+    /// What it is doing.
+    pub state: TransactionState,
+    /// Microseconds of [`Db::now_micros`] when it began; `None` without a session.
+    pub begun_us: Option<u64>,
+    /// When its wait began, if it waits.
+    pub waits_since_us: Option<u64>,
+    /// Whom it waits for.
+    pub blocker: Option<LockOwnerId>,
+    /// What it sees of others; `None` without a session.
+    pub isolation: Option<Isolation>,
+    /// Whether it is optimistic.
+    pub optimistic: bool,
+    /// The sequence that it reads at, if it holds a snapshot now.
+    pub snapshot: Option<Seq>,
+    /// Changes that it made: a row, and each entry of an index, counts.
+    pub changes: u64,
+    /// Bytes of its changes in memory.
+    pub batch_bytes: u64,
+    /// What it has locked; `None`: it was busy with its locks.
+    pub held: Option<HeldCounts>,
+    /// The identifier under which somebody decides it, if it has no session.
+    pub xid: Option<Vec<u8>>,
+}
+
+/// A transaction object as others see it.
+#[derive(Debug)]
+pub(crate) struct TransactionEntry {
+    owner: Arc<LockOwner>,
+    state: AtomicU8,
+    isolation: AtomicU8,
+    optimistic: AtomicBool,
+    begun: AtomicU64,
+    snapshot: AtomicU64,
+    bytes: AtomicU64,
+}
+
+const IDLE: u8 = 0;
+const RUNNING: u8 = 1;
+const PREPARED: u8 = 2;
+
+impl TransactionEntry {
+    /// A transaction begins at `now`.
+    pub(crate) fn begin(&self, isolation: Isolation, optimistic: bool, now: u64) {
+        self.isolation.store(isolation as u8, Relaxed);
+        self.optimistic.store(optimistic, Relaxed);
+        self.begun.store(now, Relaxed);
+        self.state.store(RUNNING, Release);
+    }
+
+    /// It is prepared.
+    pub(crate) fn prepared(&self) {
+        self.state.store(PREPARED, Release);
+    }
+
+    /// It has ended.
+    pub(crate) fn end(&self) {
+        self.state.store(IDLE, Release);
+    }
+
+    /// It holds a snapshot now, or none.
+    pub(crate) fn set_snapshot(&self, seq: Option<Seq>) {
+        self.snapshot.store(seq.unwrap_or(NONE), Relaxed);
+    }
+
+    /// Bytes of its changes in memory.
+    pub(crate) fn set_bytes(&self, bytes: usize) {
+        self.bytes.store(bytes as u64, Relaxed);
+    }
+
+    /// The transaction, unless none runs.
+    fn look(&self, blocker: impl FnOnce(&LockOwner) -> Option<LockOwnerId>) -> Option<TransactionInfo> {
+        let (state, id) = (self.state.load(Acquire), self.owner.id());
+        let waits_since_us = self.owner.waits_since();
+        let info = TransactionInfo {
+            id,
+            session: self.owner.session(),
+            state: match (state, waits_since_us) {
+                (IDLE, _) => return None,
+                (_, Some(_)) => TransactionState::Waiting,
+                (PREPARED, None) => TransactionState::Prepared,
+                _ => TransactionState::Running,
+            },
+            begun_us: Some(self.begun.load(Relaxed)),
+            waits_since_us,
+            blocker: waits_since_us.and_then(|_| blocker(&self.owner)),
+            isolation: Isolation::from_number(self.isolation.load(Relaxed)),
+            optimistic: self.optimistic.load(Relaxed),
+            snapshot: Some(self.snapshot.load(Relaxed)).filter(|&seq| seq != NONE),
+            changes: self.owner.written(),
+            batch_bytes: self.bytes.load(Relaxed),
+            held: self.owner.held(),
+            xid: None,
+        };
+        // Another transaction began meanwhile: this one is over.
+        (self.owner.id() == id && self.state.load(Acquire) != IDLE).then_some(info)
+    }
+}
+
+/// The entries of a store.
+#[derive(Debug, Default)]
+pub(crate) struct TransactionList(Mutex<TransactionEntries>);
+
+#[derive(Debug, Default)]
+struct TransactionEntries {
+    next: u64,
+    taken: BTreeMap<u64, Arc<TransactionEntry>>,
+}
+
+/// A entry that is given back with its transaction object.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    number: u64,
+    entry: Arc<TransactionEntry>,
+    transaction_list: Arc<TransactionList>,
+}
+
+impl TransactionList {
+    /// A entry for a transaction object with this owner.
+    pub(crate) fn sit(self: &Arc<TransactionList>, owner: &Arc<LockOwner>) -> Registered {
+        let entry = Arc::new(TransactionEntry {
+            owner: Arc::clone(owner),
+            state: AtomicU8::new(IDLE),
+            isolation: AtomicU8::new(0),
+            optimistic: AtomicBool::new(false),
+            begun: AtomicU64::new(0),
+            snapshot: AtomicU64::new(NONE),
+            bytes: AtomicU64::new(0),
+        });
+        let mut entries = self.0.lock();
+        let number = entries.next;
+        entries.next += 1;
+        entries.taken.insert(number, Arc::clone(&entry));
+        Registered { number, entry, transaction_list: Arc::clone(self) }
+    }
+
+    fn entries(&self) -> Vec<Arc<TransactionEntry>> {
+        self.0.lock().taken.values().cloned().collect()
+    }
+}
+
+impl std::ops::Deref for Registered {
+    type Target = TransactionEntry;
+
+    fn deref(&self) -> &TransactionEntry {
+        &self.entry
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.transaction_list.0.lock().taken.remove(&self.number);
+    }
+}
+
+impl Db {
+    /// The clock of `begun_us` and the like: microseconds from an arbitrary start, never going back.
+    pub fn now_micros(&self) -> u64 {
+        self.store().versions.disk().now_micros()
+    }
+
+    /// The transactions that are open, those without a session (prepared) behind the others.
+    pub fn transactions(&self) -> Vec<TransactionInfo> {
+        let store = self.store();
+        let entries = store.transaction_list.entries();
+        let blocker = |owner: &LockOwner| store.locks.blocker(owner);
+        let mut out: Vec<TransactionInfo> = entries.iter().filter_map(|entry| entry.look(blocker)).collect();
+        out.extend(store.recovered_infos());
+        out
+    }
+
+    /// A dump of the locks, of at most `limit` grants and waits; see `lock::LockDump`.
+    pub fn locks(&self, limit: usize) -> LockDump {
+        let owners: Vec<Arc<LockOwner>> =
+            self.store().transaction_list.entries().iter().map(|entry| Arc::clone(&entry.owner)).collect();
+        self.store().locks.dump(&owners, limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::io::FaultyDisk;
+    use crate::options::{FamilyOptions, Options};
+    use crate::txn::transaction::{Change, ChangeKind, Isolation, TransactionOptions};
+    use crate::txn::transaction_list::TransactionState;
+    use crate::Db;
+
+    #[test]
+    fn transactions_are_listed_from_begin_to_end_and_as_recovered_after() {
+        let disk = FaultyDisk::new(1);
+        let db = Db::open_on(disk.shared(), "/s", Options::default(), None).expect("opens");
+        let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+        let mut txn = db.transaction();
+        txn.owner().set_session(42);
+        assert!(db.transactions().is_empty(), "nothing has begun");
+        txn.begin(TransactionOptions { isolation: Isolation::Snapshot, ..TransactionOptions::default() })
+            .expect("begins");
+        txn.take_snapshot().expect("takes");
+        let kind = ChangeKind::Put(b"value");
+        txn.write(&[Change {
+            family: &family,
+            key: b"k",
+            kind,
+            lock: true,
+            count_unchanged: false,
+            expiry: 0,
+        }])
+        .expect("writes");
+        let seen = db.transactions();
+        assert_eq!(seen.len(), 1);
+        let (info, now) = (&seen[0], db.now_micros());
+        assert_eq!((info.session, info.state, info.changes), (42, TransactionState::Running, 1));
+        assert_eq!((info.isolation, info.optimistic), (Some(Isolation::Snapshot), false));
+        assert!(info.snapshot.is_some() && info.batch_bytes > 0 && info.begun_us <= Some(now));
+        assert_eq!(info.held.map(|held| (held.points, held.tables)), Some((1, 1)));
+        assert_eq!(db.locks(10).locks.iter().filter(|lock| lock.owner.session == 42).count(), 2);
+
+        txn.prepare_xa(b"xid").expect("prepares");
+        assert_eq!(db.transactions()[0].state, TransactionState::Prepared);
+        assert_eq!(db.transactions()[0].snapshot, None);
+        drop(txn);
+        let seen = db.transactions();
+        assert_eq!(seen.len(), 1);
+        assert_eq!((seen[0].session, seen[0].state), (0, TransactionState::Prepared));
+        assert_eq!((seen[0].xid.as_deref(), seen[0].changes), (Some(&b"xid"[..]), 1));
+        assert!(db.rollback_by_xid(b"xid").expect("decides"));
+        assert!(db.transactions().is_empty() && db.locks(10).locks.is_empty());
+    }
+}

@@ -1,0 +1,282 @@
+//! The visible sequence of the commit order: every commit at or below it is in a memtable. Whoever needs it
+//! further on helps the batches before it, so that nobody waits for a sleeping thread (`docs/protocols.md`
+//! 2.3). Small and generic, so that loom can try every interleaving.
+//!
+//! Invariants: the visible sequence moves by one, over a batch that is done and still in its place; a place is
+//! filled before its sequence counts as given out, and emptied by whoever moved the visible sequence over it.
+
+use std::sync::Arc;
+
+use crossbeam_utils::CachePadded;
+
+#[cfg(not(loom))]
+mod primitives {
+    pub(super) use parking_lot::{Mutex, MutexGuard};
+    pub(super) use std::hint::spin_loop;
+    pub(super) use std::sync::atomic::{AtomicU64, Ordering};
+
+    pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock()
+    }
+
+    /// Turns of waiting for a batch's own thread before helping it.
+    pub(super) const PATIENCE: u32 = 64;
+}
+
+#[cfg(loom)]
+mod primitives {
+    pub(super) use loom::hint::spin_loop;
+    pub(super) use loom::sync::atomic::{AtomicU64, Ordering};
+    pub(super) use loom::sync::{Mutex, MutexGuard};
+
+    pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().expect("no thread panics in the model")
+    }
+
+    pub(super) const PATIENCE: u32 = 0;
+}
+
+use primitives::{lock, spin_loop, AtomicU64, Mutex, Ordering, PATIENCE};
+
+use crate::types::Seq;
+
+/// What is ordered.
+pub(super) trait Work {
+    /// Its sequence, once ordered.
+    fn seq(&self) -> Option<Seq>;
+    /// Whether all of it is done; nothing of it happens any more then.
+    fn is_done(&self) -> bool;
+    /// Does what is not done yet; any number of threads at once.
+    fn apply(&self, oldest_snapshot: Seq);
+}
+
+/// See the module's comment.
+#[derive(Debug)]
+pub(super) struct VisibleSeq<T> {
+    /// Ordered work, at its sequence modulo the length, until the visible sequence passes it.
+    ring: Box<[Mutex<Option<Arc<T>>>]>,
+    visible_seq: CachePadded<AtomicU64>,
+    /// Last sequence given out.
+    ordered: CachePadded<AtomicU64>,
+}
+
+impl<T: Work> VisibleSeq<T> {
+    /// A visible sequence at `seq`, with places for so many sequences beyond it: the caller lets no more be
+    /// given out.
+    pub(super) fn new(seq: Seq, places: usize) -> VisibleSeq<T> {
+        VisibleSeq {
+            ring: (0..places).map(|_| Mutex::new(None)).collect(),
+            visible_seq: CachePadded::new(AtomicU64::new(seq)),
+            ordered: CachePadded::new(AtomicU64::new(seq)),
+        }
+    }
+
+    fn place(&self, seq: Seq) -> &Mutex<Option<Arc<T>>> {
+        &self.ring[seq as usize % self.ring.len()]
+    }
+
+    /// Gives `seq` out to `work`, which knows it already. Called in the order of sequences, under a lock
+    /// of the caller's.
+    pub(super) fn give_out(&self, seq: Seq, work: Arc<T>) {
+        *lock(self.place(seq)) = Some(work);
+        self.ordered.store(seq, Ordering::Release);
+    }
+
+    /// Everything at or below it is done.
+    pub(super) fn reached(&self) -> Seq {
+        self.visible_seq.load(Ordering::Acquire)
+    }
+
+    /// The last sequence given out.
+    pub(super) fn last_ordered(&self) -> Seq {
+        self.ordered.load(Ordering::Acquire)
+    }
+
+    /// Returns when the visible sequence has passed `seq`, helping what is before it.
+    pub(super) fn help_until(&self, seq: Seq, oldest_snapshot: Seq) {
+        let mut patience = 0;
+        loop {
+            let next = self.advance() + 1;
+            if next > seq {
+                return;
+            }
+            if patience < PATIENCE {
+                patience += 1;
+                spin_loop();
+                continue;
+            }
+            let work = lock(self.place(next)).clone();
+            if let Some(work) = work.filter(|work| work.seq() == Some(next)) {
+                work.apply(oldest_snapshot);
+            }
+        }
+    }
+
+    /// Moves the visible sequence over what is done; returns it.
+    fn advance(&self) -> Seq {
+        loop {
+            let visible_seq = self.visible_seq.load(Ordering::Acquire);
+            let next = visible_seq + 1;
+            if next > self.ordered.load(Ordering::Acquire) {
+                return visible_seq;
+            }
+            let mut place = lock(self.place(next));
+            let finished = place.as_ref().is_some_and(|work| work.is_done() && work.seq() == Some(next));
+            if !finished {
+                // Either it is not in yet, or another thread has moved the visible sequence meanwhile.
+                let now = self.visible_seq.load(Ordering::Acquire);
+                if now == visible_seq {
+                    return visible_seq;
+                }
+                continue;
+            }
+            if self
+                .visible_seq
+                .compare_exchange(visible_seq, next, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
+            {
+                *place = None;
+            }
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::atomic::{AtomicBool, AtomicUsize};
+    use loom::thread;
+
+    use super::*;
+
+    /// A memtable of one memtable: entries under one latch, and whether it was sealed and flushed.
+    #[derive(Debug, Default)]
+    struct Table {
+        entries: Vec<(Seq, usize)>,
+        sealed: bool,
+    }
+
+    /// As `CommitBatch`: a cursor over its changes, and the done word that is read under the latch.
+    struct Batch {
+        seq: Seq,
+        changes: usize,
+        cursor: AtomicUsize,
+        done: AtomicBool,
+        table: Arc<Mutex<Table>>,
+    }
+
+    impl Work for Batch {
+        fn seq(&self) -> Option<Seq> {
+            Some(self.seq)
+        }
+
+        fn is_done(&self) -> bool {
+            self.done.load(Ordering::Acquire)
+        }
+
+        fn apply(&self, _oldest: Seq) {
+            loop {
+                let at = self.cursor.load(Ordering::Acquire);
+                if at >= self.changes {
+                    break;
+                }
+                {
+                    let mut table = lock(&self.table);
+                    let there = table.entries.contains(&(self.seq, at));
+                    if !self.done.load(Ordering::Acquire) && !there {
+                        assert!(!table.sealed, "a write into a sealed memtable");
+                        table.entries.push((self.seq, at));
+                    }
+                }
+                self.cursor.fetch_max(at + 1, Ordering::AcqRel);
+            }
+            self.done.store(true, Ordering::Release);
+        }
+    }
+
+    struct Store {
+        order: Mutex<Seq>,
+        visible_seq: VisibleSeq<Batch>,
+        table: Arc<Mutex<Table>>,
+    }
+
+    impl Store {
+        fn new() -> Arc<Store> {
+            Arc::new(Store {
+                order: Mutex::new(1),
+                visible_seq: VisibleSeq::new(0, 2),
+                table: Arc::new(Mutex::new(Table::default())),
+            })
+        }
+
+        fn order(&self, changes: usize) -> Arc<Batch> {
+            let mut next = lock(&self.order);
+            let batch = Arc::new(Batch {
+                seq: *next,
+                changes,
+                cursor: AtomicUsize::new(0),
+                done: AtomicBool::new(false),
+                table: self.table.clone(),
+            });
+            self.visible_seq.give_out(*next, batch.clone());
+            *next += 1;
+            batch
+        }
+
+        fn seen(&self, seq: Seq) -> usize {
+            lock(&self.table).entries.iter().filter(|(s, _)| *s <= seq).count()
+        }
+    }
+
+    /// Whatever the visible sequence says is there, also to a reader that takes part in nothing.
+    #[test]
+    fn what_the_visible_seq_passed_is_there() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let store = Store::new();
+            let committers: Vec<_> = (0..2)
+                .map(|_| {
+                    let store = store.clone();
+                    thread::spawn(move || {
+                        let batch = store.order(1);
+                        batch.apply(0);
+                        store.visible_seq.help_until(batch.seq, 0);
+                        assert_eq!(store.seen(batch.seq), batch.seq as usize);
+                    })
+                })
+                .collect();
+            let reached = store.visible_seq.reached();
+            assert!(store.seen(reached) >= reached as usize);
+            for committer in committers {
+                committer.join().expect("committer");
+            }
+            assert_eq!((store.visible_seq.reached(), store.seen(2)), (2, 2));
+        });
+    }
+
+    /// A thread that ordered and fell asleep is helped; when it wakes up it writes nothing twice, and
+    /// nothing into a memtable that was sealed because the visible sequence had passed it.
+    #[test]
+    fn a_sleeping_committer_holds_up_nobody_and_writes_into_nothing_sealed() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let store = Store::new();
+            let slow = store.order(2);
+            let late = thread::spawn(move || slow.apply(0));
+            let other = store.clone();
+            let helper = thread::spawn(move || {
+                let batch = other.order(1);
+                batch.apply(0);
+                other.visible_seq.help_until(batch.seq, 0);
+                let mut table = lock(&other.table);
+                table.sealed = true;
+                assert_eq!(table.entries.len(), 3, "all of both, nothing twice");
+            });
+            helper.join().expect("helper");
+            late.join().expect("late");
+            assert_eq!(lock(&store.table).entries.len(), 3);
+            assert_eq!(store.visible_seq.reached(), 2);
+        });
+    }
+}

@@ -1,0 +1,65 @@
+//! A table as one snapshot sees it, whoever drops the version that it was taken from.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::iter::InternalIterator;
+use crate::table::SsTableIterator;
+use crate::types::{Entry, Seq};
+
+use super::{LiveFile, TableHandle};
+
+/// A scan of a table that keeps the table's file.
+pub struct TableHandleIterator {
+    iter: SsTableIterator,
+    _file: Arc<LiveFile>,
+}
+
+impl TableHandle {
+    /// A scan of what `snapshot` sees, both ways, through the cache.
+    pub fn iter(&self, snapshot: Seq) -> TableHandleIterator {
+        TableHandleIterator { iter: self.table.iter(snapshot), _file: Arc::clone(&self.file) }
+    }
+}
+
+impl InternalIterator for TableHandleIterator {
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.iter.seek_to_first()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.iter.seek_to_last()
+    }
+
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.iter.seek(key)
+    }
+
+    fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        self.iter.seek_for_prev(key)
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.iter.next()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.iter.prev()
+    }
+
+    fn valid(&self) -> bool {
+        self.iter.valid()
+    }
+
+    fn key(&self) -> &[u8] {
+        self.iter.key()
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        self.iter.entry()
+    }
+
+    fn walk(&mut self, visit: &mut dyn FnMut(&[u8], Entry<'_>) -> bool) -> Result<()> {
+        self.iter.walk(visit)
+    }
+}

@@ -1,0 +1,286 @@
+//! The queue for the lead of a shared task between threads: many wait until a counter passes their ticket,
+//! and one of them at a time, the leader, does the work that advances it. The log syncs like this: the work
+//! is long, and doing it twice would double it. Small, so that loom can try every interleaving.
+//!
+//! The leader finishes, wakes everybody whose ticket is passed and *one* of the others, which then
+//! leads unless a thread that is awake came first: leadership is never handed to a sleeping thread,
+//! because waking one takes time in which nothing is done.
+//!
+//! No wake-up is lost: threads go to sleep only after they put themselves on the list, under the
+//! mutex, while there is a leader; and a leader stops being one under the same mutex, taking from the
+//! list whom it wakes. So while nobody leads, either nobody is on the list or somebody that was on it
+//! has been woken and will look again.
+
+#[cfg(not(loom))]
+mod primitives {
+    pub(super) use parking_lot::{Mutex, MutexGuard};
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    pub(super) use std::thread::{current, park, Thread};
+
+    pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock()
+    }
+}
+
+#[cfg(loom)]
+mod primitives {
+    pub(super) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    pub(super) use loom::sync::{Mutex, MutexGuard};
+    pub(super) use loom::thread::{current, park, Thread};
+
+    pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().expect("no thread panics in the model")
+    }
+}
+
+use primitives::{current, lock, park, AtomicBool, AtomicU64, Mutex, Ordering, Thread};
+
+/// What a wait ended with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Turn {
+    /// The counter passed the ticket.
+    Done,
+    /// The caller leads: it must do the work and call [`LeaderQueue::finish`] (or [`LeaderQueue::stop`]).
+    Lead,
+    /// The queue was stopped and the counter has not passed the ticket.
+    Stopped,
+}
+
+struct Sleeper {
+    ticket: u64,
+    id: u64,
+    thread: Thread,
+}
+
+#[derive(Default)]
+struct LeaderState {
+    leading: bool,
+    next_id: u64,
+    sleepers: Vec<Sleeper>,
+}
+
+/// Most threads that are woken with the mutex given up once.
+const WAKE_AT_ONCE: usize = 16;
+
+/// See the module's comment.
+pub(super) struct LeaderQueue {
+    /// Everything up to this ticket is done. Written by the leader only.
+    done: AtomicU64,
+    stopped: AtomicBool,
+    state: Mutex<LeaderState>,
+}
+
+impl LeaderQueue {
+    pub(super) fn new() -> LeaderQueue {
+        LeaderQueue {
+            done: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+            state: Mutex::new(LeaderState::default()),
+        }
+    }
+
+    /// The last ticket that is done.
+    pub(super) fn done(&self) -> u64 {
+        self.done.load(Ordering::Acquire)
+    }
+
+    fn settled(&self, ticket: u64) -> Option<Turn> {
+        // `stopped` is read first: what was done before the stop is then seen as done.
+        let stopped = self.stopped.load(Ordering::Acquire);
+        if self.done() >= ticket {
+            Some(Turn::Done)
+        } else if stopped {
+            Some(Turn::Stopped)
+        } else {
+            None
+        }
+    }
+
+    /// Waits until `ticket` is done or it is the caller's turn to lead.
+    pub(super) fn wait(&self, ticket: u64) -> Turn {
+        let mut id = None;
+        loop {
+            if let Some(turn) = self.settled(ticket) {
+                // A sleeper that leaves like this may stay on the list; its ticket is done (or all
+                // are stopped), so the leader takes it off before it wakes one of the others.
+                return turn;
+            }
+            let mut state = lock(&self.state);
+            if let Some(id) = id.take() {
+                state.sleepers.retain(|s| s.id != id);
+            }
+            if let Some(turn) = self.settled(ticket) {
+                return turn;
+            }
+            if !state.leading {
+                state.leading = true;
+                return Turn::Lead;
+            }
+            state.next_id += 1;
+            id = Some(state.next_id);
+            let sleeper = Sleeper { ticket, id: state.next_id, thread: current() };
+            state.sleepers.push(sleeper);
+            drop(state);
+            park();
+        }
+    }
+
+    /// The leader's end: everything up to `done` (at least what was) is done, and it leads no more.
+    pub(super) fn finish(&self, done: u64) {
+        debug_assert!(done >= self.done());
+        self.done.store(done, Ordering::Release);
+        let mut state = lock(&self.state);
+        state.leading = false;
+        // One that is not done goes first: it works while the others wake.
+        let next = state.sleepers.iter().position(|s| s.ticket > done);
+        let mut heir = next.map(|at| state.sleepers.swap_remove(at).thread);
+        loop {
+            let mut woken: [Option<Thread>; WAKE_AT_ONCE] = Default::default();
+            let mut n = 0;
+            let mut at = 0;
+            while at < state.sleepers.len() && n < WAKE_AT_ONCE {
+                if state.sleepers[at].ticket <= done {
+                    woken[n] = Some(state.sleepers.swap_remove(at).thread);
+                    n += 1;
+                } else {
+                    at += 1;
+                }
+            }
+            drop(state);
+            if let Some(heir) = heir.take() {
+                heir.unpark();
+            }
+            for thread in woken.into_iter().flatten() {
+                thread.unpark();
+            }
+            if n < WAKE_AT_ONCE {
+                return;
+            }
+            state = lock(&self.state);
+        }
+    }
+
+    /// Ends the hand-over for good: who waits for what is not done is told so. A leader that is at
+    /// work may still call [`LeaderQueue::finish`] or this.
+    pub(super) fn stop(&self) {
+        let mut state = lock(&self.state);
+        self.stopped.store(true, Ordering::Release);
+        let sleepers = std::mem::take(&mut state.sleepers);
+        drop(state);
+        for sleeper in sleepers {
+            sleeper.thread.unpark();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn every_ticket_is_done_and_leaders_are_alone() {
+        let shared = Arc::new((LeaderQueue::new(), AtomicU64::new(0), AtomicU64::new(0)));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                let shared = shared.clone();
+                scope.spawn(move || {
+                    let (handover, tickets, leaders) = &*shared;
+                    for _ in 0..2000 {
+                        let ticket = tickets.fetch_add(1, Ordering::SeqCst) + 1;
+                        loop {
+                            match handover.wait(ticket) {
+                                Turn::Done => break,
+                                Turn::Stopped => panic!("nobody stops"),
+                                Turn::Lead => {
+                                    assert_eq!(leaders.fetch_add(1, Ordering::SeqCst), 0);
+                                    let all = tickets.load(Ordering::SeqCst);
+                                    assert_eq!(leaders.fetch_sub(1, Ordering::SeqCst), 1);
+                                    handover.finish(all);
+                                }
+                            }
+                        }
+                        assert!(handover.done() >= ticket);
+                    }
+                });
+            }
+        });
+        assert!(lock(&shared.0.state).sleepers.is_empty());
+    }
+
+    #[test]
+    fn a_stop_keeps_what_was_done() {
+        let handover = LeaderQueue::new();
+        assert_eq!(handover.wait(3), Turn::Lead);
+        handover.finish(3);
+        handover.stop();
+        assert_eq!((handover.wait(3), handover.wait(4)), (Turn::Done, Turn::Stopped));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// `threads` threads take a ticket each and wait for it; a lost wake-up is a deadlock for loom.
+    fn commit(threads: usize, stop: bool) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(move || {
+            let shared = Arc::new((LeaderQueue::new(), AtomicU64::new(0), AtomicU64::new(0)));
+            let work = move |shared: &(LeaderQueue, AtomicU64, AtomicU64), last: bool| {
+                let (handover, tickets, leaders) = shared;
+                let ticket = tickets.fetch_add(1, Ordering::AcqRel) + 1;
+                loop {
+                    match handover.wait(ticket) {
+                        Turn::Done => {
+                            assert!(handover.done() >= ticket);
+                            return;
+                        }
+                        Turn::Stopped => {
+                            assert!(stop);
+                            return;
+                        }
+                        Turn::Lead => {
+                            assert_eq!(leaders.fetch_add(1, Ordering::AcqRel), 0);
+                            let all = tickets.load(Ordering::Acquire);
+                            assert_eq!(leaders.fetch_sub(1, Ordering::AcqRel), 1);
+                            if stop && last {
+                                handover.stop();
+                                return;
+                            }
+                            handover.finish(all);
+                        }
+                    }
+                }
+            };
+            let others: Vec<_> = (1..threads)
+                .map(|_| {
+                    let shared = shared.clone();
+                    thread::spawn(move || work(&shared, false))
+                })
+                .collect();
+            work(&shared, true);
+            for other in others {
+                other.join().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn loom_two_committers() {
+        commit(2, false);
+    }
+
+    #[test]
+    fn loom_three_committers() {
+        commit(3, false);
+    }
+
+    #[test]
+    fn loom_a_stop_wakes_everybody() {
+        commit(3, true);
+    }
+}

@@ -1,0 +1,422 @@
+//! What is being written to the log: log writes of serialised records, in order, each written by
+//! whoever needs it.
+//!
+//! There is no leader that others wait for: a leader that loses its core between its write and its
+//! answer (the kernel reschedules at the end of a system call) would hold up every committer for a slice
+//! of the scheduler. Instead a thread that waits for its ticket serialises what is queued, writes
+//! log writes that nobody has begun, and in the end writes those again whose writers do not come back:
+//! the same bytes at the same place, so that it does no harm to do it twice. A log write holds its
+//! segment, and a held segment is not recycled: a writer that wakes up late finds its old file.
+//!
+//! A log write is *settled* when it and all before it are written. `done` is the last ticket of the settled
+//! ones; it freezes when the log is stopped. Small, so that loom can try every interleaving.
+
+use std::collections::VecDeque;
+
+#[cfg(not(loom))]
+mod primitives {
+    pub(super) use std::hint::spin_loop;
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    pub(super) use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+    /// Looks at `done` before a thread writes what another has begun: about the time of a small `pwrite`.
+    pub(super) const LOOKS: u32 = 200;
+
+    pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        condvar.wait(guard).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(loom)]
+mod primitives {
+    pub(super) use loom::hint::spin_loop;
+    pub(super) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    pub(super) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+    pub(super) const LOOKS: u32 = 0;
+
+    pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().expect("no thread panics in the model")
+    }
+
+    pub(super) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        condvar.wait(guard).expect("no thread panics in the model")
+    }
+}
+
+use primitives::{lock, spin_loop, wait, Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, LOOKS};
+
+use super::writer::Ticket;
+
+/// Serialised records at their place.
+pub(super) trait LogWrite {
+    /// The last record that ends in it or before it.
+    fn last(&self) -> Ticket;
+
+    /// Whether writing it twice costs less than waiting for the thread that has begun.
+    fn is_small(&self) -> bool;
+}
+
+/// What the threads that wait do to the log. Each function takes what it needs of latches itself.
+pub(super) trait WriteToken {
+    /// What it makes and writes.
+    type LogWrite: LogWrite;
+
+    /// Makes log writes of everything queued, unless another thread is at it; with `patience` it waits for
+    /// that thread's end first.
+    fn serialise(&self, patience: bool);
+
+    /// Writes a log write, perhaps for the second time. After an error it has called [`PendingWrites::stop`].
+    fn write(&self, log_write: &Self::LogWrite);
+
+    /// The log write and all before it are written; called once for each, in order.
+    fn publish(&self, log_write: &Self::LogWrite);
+}
+
+/// A log write and how far it has come.
+struct Pending<S> {
+    log_write: S,
+    begun: AtomicBool,
+    written: AtomicBool,
+}
+
+struct PendingState<S> {
+    /// Those that are not settled, in order.
+    pending: VecDeque<Arc<Pending<S>>>,
+    sleepers: usize,
+}
+
+/// See the module's comment.
+pub(super) struct PendingWrites<S> {
+    /// Everything up to this ticket is written.
+    done: AtomicU64,
+    stopped: AtomicBool,
+    state: Mutex<PendingState<S>>,
+    settled: Condvar,
+}
+
+/// What a wait ended with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    /// The ticket is written.
+    Written,
+    /// The log was stopped before it was.
+    Stopped,
+}
+
+impl<S: LogWrite> PendingWrites<S> {
+    pub(super) fn new() -> PendingWrites<S> {
+        PendingWrites {
+            done: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+            state: Mutex::new(PendingState { pending: VecDeque::new(), sleepers: 0 }),
+            settled: Condvar::new(),
+        }
+    }
+
+    /// The last ticket of what is settled.
+    pub(super) fn done(&self) -> Ticket {
+        self.done.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing is being written.
+    pub(super) fn is_empty(&self) -> bool {
+        lock(&self.state).pending.is_empty()
+    }
+
+    /// Adds a log write behind the others. Calls are in the order of the log.
+    pub(super) fn push(&self, log_write: S) {
+        let pending =
+            Arc::new(Pending { log_write, begun: AtomicBool::new(false), written: AtomicBool::new(false) });
+        lock(&self.state).pending.push_back(pending);
+    }
+
+    /// Returns when `ticket` is written or the log is stopped.
+    pub(super) fn wait<P: WriteToken<LogWrite = S>>(&self, ticket: Ticket, token: &P) -> Outcome {
+        let mut patience = false;
+        loop {
+            if let Some(outcome) = self.outcome(ticket) {
+                return outcome;
+            }
+            token.serialise(patience);
+            self.write_all(token);
+            for _ in 0..LOOKS {
+                if let Some(outcome) = self.outcome(ticket) {
+                    return outcome;
+                }
+                spin_loop();
+            }
+            // Either another thread is writing what this one waits for, or it is serialising it.
+            patience = !self.write_again(token);
+        }
+    }
+
+    fn outcome(&self, ticket: Ticket) -> Option<Outcome> {
+        // `stopped` is read first: what was settled before the stop is then seen as done.
+        let stopped = self.stopped.load(Ordering::Acquire);
+        if self.done() >= ticket {
+            Some(Outcome::Written)
+        } else if stopped {
+            Some(Outcome::Stopped)
+        } else {
+            None
+        }
+    }
+
+    /// Writes what nobody has begun.
+    pub(super) fn write_all<P: WriteToken<LogWrite = S>>(&self, token: &P) {
+        while let Some(pending) = self.begin() {
+            self.write(token, &pending);
+        }
+    }
+
+    fn begin(&self) -> Option<Arc<Pending<S>>> {
+        let state = lock(&self.state);
+        if self.stopped.load(Ordering::Relaxed) {
+            return None;
+        }
+        // Not begun ones stand at the end; there is rarely more than one.
+        let first = state.pending.iter().rposition(|pending| pending.begun.load(Ordering::Relaxed));
+        let pending = state.pending.get(first.map_or(0, |begun| begun + 1))?;
+        pending.begun.store(true, Ordering::Relaxed);
+        Some(pending.clone())
+    }
+
+    /// Writes the oldest log write that another thread has begun, or waits for that thread if the log write
+    /// is large; false when there is none.
+    fn write_again<P: WriteToken<LogWrite = S>>(&self, token: &P) -> bool {
+        let mut state = lock(&self.state);
+        let Some(pending) = state.pending.front().cloned() else { return false };
+        if self.stopped.load(Ordering::Relaxed) {
+            return true;
+        }
+        if pending.log_write.is_small() {
+            drop(state);
+            self.write(token, &pending);
+            return true;
+        }
+        state.sleepers += 1;
+        state = wait(&self.settled, state);
+        state.sleepers -= 1;
+        true
+    }
+
+    fn write<P: WriteToken<LogWrite = S>>(&self, token: &P, pending: &Pending<S>) {
+        token.write(&pending.log_write);
+        let mut state = lock(&self.state);
+        if self.stopped.load(Ordering::Relaxed) {
+            return;
+        }
+        pending.written.store(true, Ordering::Relaxed);
+        let mut last = None;
+        while state.pending.front().is_some_and(|pending| pending.written.load(Ordering::Relaxed)) {
+            if let Some(pending) = state.pending.pop_front() {
+                token.publish(&pending.log_write);
+                last = Some(pending.log_write.last());
+            }
+        }
+        if let Some(last) = last {
+            self.done.store(last, Ordering::Release);
+            if state.sleepers > 0 {
+                self.settled.notify_all();
+            }
+        }
+    }
+
+    /// Ends it for good: nothing more is begun or settled, and who waits is told so.
+    pub(super) fn stop(&self) {
+        let _state = lock(&self.state);
+        self.stopped.store(true, Ordering::Release);
+        self.settled.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod test_log {
+    use super::primitives::lock;
+    use super::*;
+
+    /// A record of the model: its ticket is its place.
+    pub(super) struct Line {
+        first: Ticket,
+        last: Ticket,
+        small: bool,
+    }
+
+    impl LogWrite for Line {
+        fn last(&self) -> Ticket {
+            self.last
+        }
+
+        fn is_small(&self) -> bool {
+            self.small
+        }
+    }
+
+    /// A log whose file is a list of how often each record was written.
+    pub(super) struct Log {
+        pub(super) pending_writes: PendingWrites<Line>,
+        queued: AtomicU64,
+        end: Mutex<Ticket>,
+        file: Mutex<Vec<u32>>,
+        published: Mutex<Ticket>,
+        small: bool,
+        /// The write of this ticket fails.
+        fails: Ticket,
+    }
+
+    impl Log {
+        pub(super) fn new(small: bool, fails: Ticket, room: usize) -> Log {
+            Log {
+                pending_writes: PendingWrites::new(),
+                queued: AtomicU64::new(0),
+                end: Mutex::new(0),
+                file: Mutex::new(vec![0; room]),
+                published: Mutex::new(0),
+                small,
+                fails,
+            }
+        }
+
+        /// Queues a record and waits for it; what was promised is in the file.
+        pub(super) fn commit(&self) -> Outcome {
+            let ticket = self.queued.fetch_add(1, Ordering::AcqRel) + 1;
+            let outcome = self.pending_writes.wait(ticket, self);
+            if outcome == Outcome::Written {
+                assert!(lock(&self.file)[..ticket as usize].iter().all(|&times| times > 0));
+                assert!(*lock(&self.published) >= ticket);
+                assert!(self.pending_writes.done() >= ticket);
+            }
+            outcome
+        }
+
+        pub(super) fn published(&self) -> Ticket {
+            *lock(&self.published)
+        }
+    }
+
+    impl WriteToken for Log {
+        type LogWrite = Line;
+
+        fn serialise(&self, patience: bool) {
+            let guard = if patience { Some(lock(&self.end)) } else { self.end.try_lock().ok() };
+            let Some(mut end) = guard else { return };
+            let last = self.queued.load(Ordering::Acquire);
+            if last > *end {
+                self.pending_writes.push(Line { first: *end + 1, last, small: self.small });
+                *end = last;
+            }
+        }
+
+        fn write(&self, line: &Line) {
+            if (line.first..=line.last).contains(&self.fails) {
+                self.pending_writes.stop();
+                return;
+            }
+            let mut file = lock(&self.file);
+            for times in &mut file[line.first as usize - 1..line.last as usize] {
+                *times += 1;
+            }
+        }
+
+        fn publish(&self, line: &Line) {
+            let mut published = lock(&self.published);
+            assert_eq!(*published + 1, line.first, "in order, once");
+            *published = line.last;
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::test_log::Log;
+    use super::*;
+
+    #[test]
+    fn what_a_wait_answers_is_written_and_published_in_order() {
+        for small in [true, false] {
+            let log = Log::new(small, 0, 8000);
+            std::thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| {
+                        for _ in 0..1000 {
+                            assert_eq!(log.commit(), Outcome::Written);
+                        }
+                    });
+                }
+            });
+            assert_eq!((log.pending_writes.done(), log.published()), (8000, 8000));
+            assert!(log.pending_writes.is_empty());
+        }
+    }
+
+    #[test]
+    fn nothing_behind_a_failed_write_is_answered_as_written() {
+        for small in [true, false] {
+            let log = Log::new(small, 500, 1000);
+            std::thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| while log.commit() == Outcome::Written {});
+                }
+            });
+            assert!(log.pending_writes.done() < 500 && log.pending_writes.done() == log.published());
+            assert_eq!(log.commit(), Outcome::Stopped);
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::test_log::Log;
+    use super::*;
+    use loom::thread;
+
+    /// `threads` committers; a lost wake-up is a deadlock for loom, and whatever is answered is written.
+    fn commit(threads: usize, small: bool, fails: Ticket) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(move || {
+            let log = Arc::new(Log::new(small, fails, threads));
+            let others: Vec<_> = (1..threads)
+                .map(|_| {
+                    let log = log.clone();
+                    thread::spawn(move || log.commit())
+                })
+                .collect();
+            let mut outcomes = vec![log.commit()];
+            outcomes.extend(others.into_iter().map(|other| other.join().expect("committer")));
+            if fails == 0 {
+                assert!(outcomes.iter().all(|o| *o == Outcome::Written));
+                assert_eq!(log.published(), threads as u64);
+            } else {
+                assert!(outcomes.contains(&Outcome::Stopped));
+                assert!(log.pending_writes.done() < fails);
+            }
+        });
+    }
+
+    #[test]
+    fn loom_two_writers_of_small_stretches() {
+        commit(2, true, 0);
+    }
+
+    #[test]
+    fn loom_three_writers_of_small_stretches() {
+        commit(3, true, 0);
+    }
+
+    #[test]
+    fn loom_writers_of_large_stretches_sleep_and_wake() {
+        commit(2, false, 0);
+    }
+
+    #[test]
+    fn loom_a_failed_write_stops_everybody() {
+        commit(2, true, 2);
+        commit(2, false, 2);
+    }
+}

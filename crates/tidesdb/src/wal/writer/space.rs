@@ -1,0 +1,149 @@
+//! Space in the log: what a committer reserves before it may enqueue a record, and the queue itself.
+//!
+//! `capacity` (bytes between the log's end and the end of the last prepared segment) is at least the sum
+//! of all reservations and of everything queued, so that a leader finds room prepared and never waits or
+//! fails for want of it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::shared::Core;
+use super::Ticket;
+use crate::error::{Error, Result};
+use crate::wal::record::{Record, MAX_FIXED};
+use crate::wal::segment::footprint;
+
+/// How often a thread that waits for room looks at its own interruption.
+const ROOM_POLL: Duration = Duration::from_millis(5);
+
+/// What room is reserved for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// Anything.
+    Ordinary,
+    /// What must be possible on a full disk (DROP, markers, rollbacks, ceilings): may use the last
+    /// prepared segment, which the ordinary leave alone.
+    Urgent,
+}
+
+/// How long a caller waits for room: in the log, in the memtable, for a place among the committers.
+pub struct WaitLimit<'a> {
+    /// Longest time; after it `Error::BackpressureTimeout`.
+    pub timeout: Duration,
+    /// Asked every [`WaitLimit::STEP`]; true ends the wait with `Error::Interrupted`.
+    pub interrupted: &'a dyn Fn() -> bool,
+}
+
+impl WaitLimit<'_> {
+    /// How often whoever waits looks whether there is still a reason to.
+    pub const STEP: Duration = Duration::from_millis(5);
+}
+
+impl WaitLimit<'static> {
+    /// Waits for `timeout`, cannot be interrupted.
+    pub fn of(timeout: Duration) -> WaitLimit<'static> {
+        WaitLimit { timeout, interrupted: &|| false }
+    }
+}
+
+impl fmt::Debug for WaitLimit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitLimit").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+/// Space for one record in the log; given back when dropped.
+pub struct LogSpace {
+    pub(super) core: Arc<Core>,
+    pub(super) bytes: u64,
+}
+
+impl fmt::Debug for LogSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogSpace").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl Drop for LogSpace {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            let mut queue = self.core.queue.lock();
+            queue.outstanding -= self.bytes;
+            queue.slots -= 1;
+            if queue.waiting > 0 {
+                self.core.room.notify_all();
+            }
+        }
+    }
+}
+
+pub(super) struct RecordQueue {
+    pub(super) records: VecDeque<(Record, u64)>,
+    pub(super) last: Ticket,
+    /// Reservations that have not become records.
+    pub(super) slots: usize,
+    /// Bytes of reservations, and of records that are not written.
+    pub(super) outstanding: u64,
+    /// Bytes between the end of the log and the end of the last prepared segment.
+    pub(super) capacity: u64,
+    pub(super) waiting: usize,
+}
+
+impl Core {
+    pub(super) fn reserve(
+        self: Arc<Self>,
+        bytes: usize,
+        purpose: Purpose,
+        wait_limit: &WaitLimit<'_>,
+    ) -> Result<LogSpace> {
+        let need = footprint(bytes.saturating_add(MAX_FIXED), self.options.segment_size);
+        let spare = match purpose {
+            Purpose::Ordinary => self.files.room_per_segment(),
+            Purpose::Urgent => 0,
+        };
+        let mut waited = Duration::ZERO;
+        let mut queue = self.queue.lock();
+        loop {
+            if self.has_failed() {
+                drop(queue);
+                return Err(self.read_only());
+            }
+            let outstanding = queue.outstanding;
+            if outstanding > 0 && outstanding.saturating_add(need) > self.options.max_outstanding {
+                if (wait_limit.interrupted)() {
+                    return Err(Error::Interrupted);
+                }
+                if waited >= wait_limit.timeout {
+                    return Err(Error::BackpressureTimeout);
+                }
+                queue.waiting += 1;
+                // Only whole naps count as time, so that a virtual clock is not needed here.
+                if self.room.wait_for(&mut queue, ROOM_POLL).timed_out() {
+                    waited += ROOM_POLL;
+                }
+                queue.waiting -= 1;
+            } else if queue.capacity < outstanding + need + spare {
+                drop(queue);
+                self.prepare(usize::MAX)?;
+                queue = self.queue.lock();
+            } else {
+                queue.outstanding += need;
+                queue.slots += 1;
+                let slots = queue.slots;
+                queue.records.reserve(slots);
+                drop(queue);
+                return Ok(LogSpace { core: self, bytes: need });
+            }
+        }
+    }
+
+    /// Prepares a segment and counts its room.
+    pub(super) fn prepare(&self, enough: usize) -> Result<()> {
+        if self.files.prepare(enough)? {
+            self.queue.lock().capacity += self.files.room_per_segment();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! The order of the engine's rooms: each room uses only rooms before it. The order here is the one that `lib.rs` and
+//! `docs/architecture.md` show. Tests of a room may use any other.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// From the ground up.
+const ROOMS: [&str; 18] = [
+    "error",
+    "options",
+    "types",
+    "ttl",
+    "io",
+    "format",
+    "cache",
+    "iter",
+    "memtable",
+    "wal",
+    "table",
+    "version",
+    "flush",
+    "compaction",
+    "lock",
+    "txn",
+    "db",
+    "backup",
+];
+
+/// Arrows against the order that still stand, each with the step that removes it. A pair that no code needs any more
+/// fails the test: it is taken out of this list.
+const NOT_YET: [(&str, &str); 2] = [
+    // The data that reads and commits share stands in `db::Store`: it moves to a room of its own below `txn`.
+    ("txn", "db"),
+    // The identity of a store's owner is an option and is checked by `db`: its type moves to `options`.
+    ("options", "db"),
+];
+
+/// The room of a file below `src`: its folder, or its own name.
+fn room_of(path: &Path) -> String {
+    let first = path.iter().next().and_then(|part| part.to_str()).unwrap_or_default();
+    first.trim_end_matches(".rs").to_string()
+}
+
+/// A file of tests by its name.
+fn is_test(path: &Path) -> bool {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let folder = path.iter().any(|part| part == "tests");
+    folder
+        || stem == "tests"
+        || stem.ends_with("_test")
+        || stem.ends_with("_tests")
+        || stem.starts_with("test_")
+}
+
+/// The text that is built without tests: up to the module of unit tests, which stands last, and without comments.
+fn code_of(text: &str) -> String {
+    let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
+    text[..end].lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// The rooms that a text names as `crate::room`, also in a list (`crate::{a, b::c}`).
+fn used_rooms(code: &str) -> BTreeSet<String> {
+    let name = |text: &str| -> String {
+        text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+    };
+    let mut used = BTreeSet::new();
+    for (at, found) in code.match_indices("crate::") {
+        let rest = &code[at + found.len()..];
+        match rest.strip_prefix('{') {
+            None => {
+                used.insert(name(rest));
+            }
+            Some(list) => {
+                let mut depth = 0;
+                let mut start = 0;
+                for (at, c) in list.char_indices() {
+                    match c {
+                        '{' => depth += 1,
+                        '}' if depth == 0 => {
+                            used.insert(name(&list[start..]));
+                            break;
+                        }
+                        '}' => depth -= 1,
+                        ',' if depth == 0 => {
+                            used.insert(name(&list[start..]));
+                            start = at + 1;
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+    used.retain(|room| ROOMS.contains(&room.as_str()));
+    used
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn each_room_uses_only_rooms_before_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let height = |room: &str| ROOMS.iter().position(|known| *known == room);
+    let (mut against, mut needed) = (Vec::new(), BTreeSet::new());
+    for file in files {
+        let path = file.strip_prefix(&root).unwrap();
+        let room = room_of(path);
+        if ["lib", "bin"].contains(&room.as_str()) || is_test(path) {
+            continue;
+        }
+        let own = height(&room).unwrap_or_else(|| panic!("{} is in no room of the order", path.display()));
+        for used in used_rooms(&code_of(&fs::read_to_string(&file).unwrap())) {
+            if height(&used) <= Some(own) {
+                continue;
+            }
+            match NOT_YET.iter().find(|(from, to)| *from == room && *to == used) {
+                Some(pair) => {
+                    needed.insert(pair);
+                }
+                None => against.push(format!("{} uses {used}", path.display())),
+            }
+        }
+    }
+    assert!(against.is_empty(), "arrows against the order of rooms:\n{}", against.join("\n"));
+    let stale: Vec<_> = NOT_YET.iter().filter(|pair| !needed.contains(pair)).collect();
+    assert!(stale.is_empty(), "take out of NOT_YET, no code needs them: {stale:?}");
+}
+
+#[test]
+fn the_order_is_the_one_that_lib_shows() {
+    let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
+    let start = lib.find("Each module uses only those before it").expect("lib.rs has the order");
+    let text = &lib[start..start + lib[start..].find(". What they write").expect("the order ends")];
+    let mut last = 0;
+    for room in ROOMS {
+        let at = text.find(&format!("`{room}`")).unwrap_or_else(|| panic!("lib.rs does not place {room}"));
+        assert!(at > last, "lib.rs places {room} elsewhere");
+        last = at;
+    }
+}
+
+#[test]
+fn rooms_are_found_in_every_form_of_a_path() {
+    let rooms = |code: &str| used_rooms(code).into_iter().collect::<Vec<_>>();
+    assert_eq!(rooms("use crate::wal::{Wal, db};"), ["wal"]);
+    assert_eq!(
+        rooms("use crate::{\n  cache::{BlockCache, lock},\n  db,\n  txn::commit};"),
+        ["cache", "db", "txn"]
+    );
+    assert_eq!(rooms("let a = crate::types::MAX; fn f(x: &crate::backup::X)"), ["backup", "types"]);
+    assert_eq!(code_of("a\n  // crate::db\n#[cfg(test)]\nmod tests {\nuse crate::db;"), "a");
+}

@@ -1,0 +1,83 @@
+//! The merge of a whole family (OPTIMIZE TABLE) while others write to it.
+
+mod sim;
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use sim::{begin, open};
+use tidesdb::io::FaultyDisk;
+use tidesdb::options::{FamilyOptions, Options, SyncMode};
+
+/// What is written after it began is not its work: it ends although every step of it finds a new run in level 0.
+#[test]
+fn it_ends_while_others_write() {
+    let disk = FaultyDisk::new(1);
+    let options = Options { compaction_threads: 0, ..sim::normal(SyncMode::None) };
+    let db = open(&disk, &options).expect("opens");
+    let family = db.create_family(b"t", sim::tiny_family()).expect("creates");
+    let write = || {
+        let mut txn = begin(&db);
+        for n in 0..10u32 {
+            txn.put(&family, &n.to_be_bytes(), &[7; 10_000]).expect("puts");
+        }
+        txn.commit().expect("commits");
+        db.flush().expect("flushes");
+    };
+    write();
+    write();
+    let asked = Cell::new(0);
+    let merged = db.compact_unless(&family, &|| {
+        write();
+        asked.set(asked.get() + 1);
+        asked.get() > 30
+    });
+    assert!(merged.is_ok(), "{merged:?} after {} steps", asked.get());
+    assert!(db.tables().iter().any(|table| table.family == family.id() && table.level > 0));
+}
+
+/// However long it takes, nobody is stopped by the runs that pile up above what it holds: they merge among themselves.
+#[test]
+fn it_stops_no_writer() {
+    let disk = FaultyDisk::new(1);
+    // Runs are longer than files are meant to be, as with the usual sizes.
+    let options =
+        Options { compaction_threads: 1, target_file_size: 32 << 10, ..sim::normal(SyncMode::None) };
+    let db = open(&disk, &options).expect("opens");
+    let wish = FamilyOptions { l0_compaction_trigger: 4, l0_stall_threshold: 10, ..sim::tiny_family() };
+    let family = db.create_family(b"t", wish).expect("creates");
+    let other = db.create_family(b"other", sim::tiny_family()).expect("creates");
+    let write = |round: u32| {
+        let mut txn = begin(&db);
+        txn.statement_begin(true, Duration::from_secs(5)).map_err(|e| format!("round {round}: {e}"))?;
+        for n in 0..10u32 {
+            txn.put(&family, &n.to_be_bytes(), &[7; 10_000]).expect("puts");
+        }
+        txn.put(&other, b"k", b"v").expect("puts");
+        txn.commit().expect("commits");
+        db.flush().expect("flushes");
+        Ok::<(), String>(())
+    };
+    write(0).expect("nothing to wait for");
+    let (begun, end) = (AtomicBool::new(false), AtomicBool::new(false));
+    let written = std::thread::scope(|scope| {
+        let merge = scope.spawn(|| {
+            db.compact_unless(&family, &|| {
+                begun.store(true, SeqCst);
+                while !end.load(SeqCst) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                false
+            })
+        });
+        while !begun.load(SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let written = (1..30).try_for_each(write);
+        end.store(true, SeqCst);
+        merge.join().expect("no panic").expect("merges");
+        written
+    });
+    assert_eq!(written, Ok(()));
+}

@@ -1,0 +1,52 @@
+/*
+  Sorting the entries of an index that is being built, with bounded memory: what does not fit goes to
+  temporary files in sorted runs, which are merged when they are many, and at the end.
+
+  The files have no name (they are deleted as soon as they are made), so that nothing is left of them
+  whatever happens to the server.
+*/
+#ifndef TIDESDB_DDL_MERGE_SORT_H
+#define TIDESDB_DDL_MERGE_SORT_H
+
+#include <memory>
+#include <vector>
+
+#include "key/bytes.h"
+
+namespace tidesdb {
+
+class MergeSort {
+ public:
+  /* `memory`: bytes that entries take at most before they go to a file; while runs are merged, as much again.
+   */
+  explicit MergeSort(size_t memory);
+  ~MergeSort();
+  MergeSort(const MergeSort &) = delete;
+  MergeSort &operator=(const MergeSort &) = delete;
+
+  /* false: a temporary file failed, and the client has been told. */
+  bool add(Slice key, Slice value);
+  /* After the last add(): the entries in order of their keys. */
+  bool begin_reading();
+  /* *found: whether there is another; it lives until the next call. */
+  bool next(Slice *key, Slice *value, bool *found);
+
+ private:
+  struct Run;
+  class Merge;
+
+  void sort_memory();
+  bool spill();
+  bool merge_last(size_t count);
+  Slice key_at(size_t at) const;
+
+  const size_t memory_;
+  ByteBuffer entries_;         /* u32 size of the key, u32 size of the value, both */
+  std::vector<size_t> places_; /* of the entries */
+  size_t read_ = 0;            /* of places_, when all is in memory */
+  std::vector<std::unique_ptr<Run>> runs_;
+  std::unique_ptr<Merge> merge_;
+};
+
+}  // namespace tidesdb
+#endif

@@ -1,0 +1,107 @@
+/*
+  How long rows live (row/row_ttl.h), on their way through writes and copies.
+
+  A row and all its index entries carry one time of expiry, in the engine, which lets none of them be seen
+  behind it. An UPDATE writes the row anew and so renews it; then all its entries are written, those too that
+  are otherwise the same.
+
+  A copy of rows (ALTER by copy, REORGANIZE PARTITION) reads with one handler and writes with another: the
+  time goes with the session from the one to the other.
+
+  A replica's applier sees rows that have expired, as long as they are there. One that merges have given up
+  already is made anew from the event, where that tells the whole row.
+*/
+#include "handler/ha_tidesdb.h"
+
+#include "log.h"
+#include "sql_class.h"
+#include "sql_lex.h"
+
+#include "ddl/table_path.h"
+#include "row/row_ttl.h"
+#include "sysvars.h"
+#include "txn/applier.h"
+
+using namespace tidesdb;
+
+/* What a statement that may write has to know. */
+void ha_tidesdb::enter_expiry(THD *thd) {
+  /* Repeated elsewhere, or later, the statement would see other rows. (Of a table that it changes the flags
+   * say so.) */
+  if (open_table_->rows_expire() && !copies_rows_)
+    thd->lex->set_stmt_unsafe(LEX::BINLOG_STMT_UNSAFE_SYSTEM_FUNCTION);
+  /* An applier's variables are the server's, and not those of the session that wrote the row. */
+  session_ttl_ = is_applier(thd) ? 0 : sysvars::ttl(thd);
+  /* The command of an applier's row event may be that of an earlier statement: the table's name decides. */
+  takes_over_ = copies_rows_ && is_renamed_when_filled(open_table_->name());
+  gives_lifetimes_ = takes_over_ || session_ttl_ != 0 || open_table_->rows_expire();
+  refuses_session_ttl_ = session_ttl_ != 0 && !is_temporary_ && open_table_->ttl_column() < 0 &&
+                         mysql_bin_log.is_open() && (thd->variables.option_bits & OPTION_BIN_LOG);
+}
+
+/* When the row in `record` will expire, into new_expiry_. */
+int ha_tidesdb::choose_expiry(const uchar *record) {
+  new_expiry_ = 0;
+  if (!gives_lifetimes_ || is_sequence()) return 0;
+  THD *thd = table->in_use;
+  if (takes_over_ && session_->copied_row().statement == thd->query_id) {
+    new_expiry_ = session_->copied_row().expiry;
+    return 0;
+  }
+  if (refuses_session_ttl_)
+    return session_->refuse(
+        "tidesdb_ttl is set, and the binary log does not tell a replica of it; use the table's TTL or a TTL "
+        "column, or sql_log_bin=0");
+  ulonglong seconds = session_ttl_ != 0 ? session_ttl_ : open_table_->ttl();
+  if (open_table_->ttl_column() >= 0) {
+    Field *field = table->field[open_table_->ttl_column()];
+    if (!lifetime_of_record(field, record, &seconds)) {
+      char text[NAME_LEN + 160];
+      my_snprintf(text, sizeof(text), "the column `%s` has TTL and holds 0 to %llu seconds to live, or NULL",
+                  field->field_name.str, sysvars::MAX_TTL);
+      return session_->refuse(text);
+    }
+  }
+  if (seconds != 0 && table_share->online_alter_binlog && !open_table_->rows_expire())
+    return session_->refuse(
+        "tidesdb_ttl is set, and an ALTER that copies the table would not keep it; repeat the statement when "
+        "that has ended");
+  if (seconds != 0) new_expiry_ = static_cast<uint64_t>(thd->query_start()) + seconds;
+  return 0;
+}
+
+void ha_tidesdb::note_copied_row() { session_->note_copied_row(table->in_use->query_id, row_expiry_); }
+
+/*
+  The entry of a unique index goes on with its row's new time of expiry. It is ours, unless it expired since
+  the row was read and another row has taken its key.
+*/
+int ha_tidesdb::check_renewed_entry(uint index, Slice primary_key) {
+  if (is_temporary_ || is_applier(table->in_use)) return 0;
+  EntryBuffers &entry = entries_[index];
+  if (!entry.cursor) {
+    const int status = open_cursor(open_table_->index(index), &entry.cursor);
+    if (status != TIDESDB_OK) return fail(status);
+  }
+  Slice value, found;
+  const int status = tidesdb_get(entry.cursor.get(), session_->txn(), entry.new_key.data(),
+                                 entry.new_key.size(), TIDESDB_READ_EXCLUSIVE, &value);
+  if (status == TIDESDB_NOT_FOUND) return 0;
+  if (status != TIDESDB_OK) return fail(status);
+  if (!index_codecs_[index]->primary_key(entry.new_key.slice(), value, &found)) return HA_ERR_CRASHED;
+  if (same_bytes(found, primary_key)) return 0;
+  session_->set_duplicate_key(index);
+  return HA_ERR_FOUND_DUPP_KEY;
+}
+
+/* The row that an event of the binary log changes. */
+int ha_tidesdb::rnd_pos_by_record(uchar *record) {
+  const int error = handler::rnd_pos_by_record(record);
+  if (error != HA_ERR_KEY_NOT_FOUND || !open_table_->rows_expire() || !is_applier(table->in_use) ||
+      !bitmap_is_set_all(table->read_set))
+    return error;
+  /* It has expired here and is gone. What the event tells of it is all there was: it can be deleted, and
+     written as it is now. */
+  row_expiry_ = 1;
+  return 0;
+}

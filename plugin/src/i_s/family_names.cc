@@ -1,0 +1,88 @@
+#include "i_s/family_names.h"
+
+#include "key/sql_headers.h"
+#include "sql_class.h"
+#include "sql_table.h"
+
+#include "ddl/table_path.h"
+#include "ddl/table_record.h"
+#include "ddl/tables.h"
+#include "i_s/filling.h"
+
+namespace tidesdb {
+
+namespace i_s {
+
+namespace {
+
+constexpr uint32_t PRIMARY = 0;
+
+/* What the server puts between the names of a partition and its part. */
+constexpr char SUBPARTITION_MARK[] = "#SP#";
+
+std::string decoded(const std::string &file_name) {
+  char name[NAME_LEN + MYSQL50_TABLE_NAME_PREFIX_LENGTH + 1];
+  const uint size = filename_to_tablename(file_name.c_str(), name, sizeof(name), true);
+  return std::string(name, size);
+}
+
+/* Splits `db/file` into schema, table and partition. */
+void split_table(const std::string &table, FamilyName *name) {
+  const size_t slash = table.find('/');
+  std::string file = table.substr(slash == std::string::npos ? 0 : slash + 1);
+  if (is_temporary(table)) {
+    name->schema = TEMPORARY_TABLES;
+    name->schema.pop_back();
+    name->table = file;
+    return;
+  }
+  if (slash != std::string::npos) name->schema = decoded(table.substr(0, slash));
+  const size_t mark = file.find(PARTITION_MARK);
+  if (mark != std::string::npos) {
+    std::string partition = file.substr(mark + sizeof(PARTITION_MARK) - 1);
+    const size_t sub = partition.find(SUBPARTITION_MARK);
+    if (sub != std::string::npos) partition = partition.substr(sub + sizeof(SUBPARTITION_MARK) - 1);
+    name->partition = decoded(partition);
+    file.resize(mark);
+  }
+  name->table = decoded(file);
+}
+
+}  // namespace
+
+const FamilyNames::Indexes &FamilyNames::indexes_of(const std::string &table) {
+  const auto [at, is_new] = indexes_.try_emplace(table);
+  if (!is_new) return at->second;
+  TableRecord record;
+  if (!read_record(table, &record)) return at->second;
+  at->second[PRIMARY] = record.has_primary_key ? "PRIMARY" : "HIDDEN";
+  for (const IndexRecord &index : record.indexes)
+    if (index.id != PRIMARY) at->second[index.id] = index.name;
+  return at->second;
+}
+
+const FamilyName &FamilyNames::of(tidesdb_slice family) {
+  const std::string name(reinterpret_cast<const char *>(family.data), family.size);
+  const auto [at, is_new] = known_.try_emplace(name);
+  const size_t end = name.find('\0');
+  if (!is_new || end == std::string::npos || end + 1 >= name.size()) return at->second;
+  const std::string table = name.substr(0, end);
+  split_table(table, &at->second);
+  uint32_t number = PRIMARY;
+  for (size_t i = end + 2; i < name.size(); i++) number = number << 8 | static_cast<uint8_t>(name[i]);
+  const Indexes &indexes = indexes_of(table);
+  if (const auto index = indexes.find(number); index != indexes.end()) at->second.index = index->second;
+  return at->second;
+}
+
+void FamilyNames::put(tidesdb_slice family, Filling *row) {
+  const FamilyName &name = of(family);
+  row->name(name.schema);
+  row->name(name.table);
+  row->name(name.partition);
+  row->name(name.index);
+}
+
+}  // namespace i_s
+
+}  // namespace tidesdb
