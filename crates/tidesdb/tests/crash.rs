@@ -213,7 +213,7 @@ fn every_kind_of_sync_is_missed_when_it_lies() {
                 let found = dead.crash(crash);
                 let right = expect.right(crash);
                 let wrong = match open(&found, &options) {
-                    Ok(db) => !observe(&db, right).is_ok_and(|seen| right.contains(&seen)),
+                    Ok(db) => !observe(&db, right, &expect.ids).is_ok_and(|seen| right.contains(&seen)),
                     Err(_) => true,
                 };
                 if wrong {

@@ -14,7 +14,7 @@ use tidesdb::{Db, Error};
 use super::programs::short_programs;
 use super::recovery::{observe, recover};
 use super::sim::{self, tiny_family};
-use super::state::{State, Step};
+use super::state::{Ids, State, Step};
 use super::world::World;
 use super::{attempt, constants};
 
@@ -34,7 +34,7 @@ fn content(disk: &FaultyDisk, from: &Path, options: &Options, like: &State) -> S
     let disk = disk.crash(Crash::Drop);
     let options = Options { compaction_threads: 0, ..options.clone() };
     let db = Db::open_on(of(&disk), to, options, None).expect("the restored store opens");
-    let seen = observe(&db, std::slice::from_ref(like)).expect("the restored store reads");
+    let seen = observe(&db, std::slice::from_ref(like), &Ids::new()).expect("the restored store reads");
     disk.crash_at(0);
     drop(db);
     seen
@@ -299,7 +299,7 @@ fn a_crash_at_every_call_of_a_restore_leaves_a_store_that_is_whole_or_refused() 
             match Db::open_on(of(&found), to, existing, None) {
                 Ok(db) => {
                     whole += 1;
-                    let seen = observe(&db, std::slice::from_ref(expect.now())).expect("reads");
+                    let seen = observe(&db, std::slice::from_ref(expect.now()), &expect.ids).expect("reads");
                     assert!(seen == *expect.now(), "call {call}, {crash:?}");
                     found.crash_at(0);
                 }

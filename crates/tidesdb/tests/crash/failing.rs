@@ -64,8 +64,8 @@ pub(super) fn run_with_failure(world: &mut World, steps: &[Step]) {
         // Prepared transactions of this life are not among the recovered ones.
         now.undecided = db.prepared().iter().map(|xid| String::from_utf8_lossy(xid).into_owned()).collect();
         // The failure may hit this very reading, once.
-        let like = std::slice::from_ref(&now);
-        let seen = observe(db, like).or_else(|_| observe(db, like)).expect("reads");
+        let (like, ids) = (std::slice::from_ref(&now), &world.expect.ids);
+        let seen = observe(db, like, ids).or_else(|_| observe(db, like, ids)).expect("reads");
         assert_eq!(seen, now, "before the crash");
     }
 }

@@ -8,7 +8,7 @@ use tidesdb::options::SyncMode;
 use tidesdb::Error;
 
 use super::constants;
-use super::recovery::{goes_on, recover};
+use super::recovery::{goes_on, ids, recover};
 use super::sim::{open, Rng};
 use super::state::{Expect, Step, Write};
 use super::world::World;
@@ -129,14 +129,14 @@ pub(super) fn random_lives(seed: u64) -> (u64, u64) {
         let (db, seen) = recover(&found, &options, &expect, crash);
         disk = found;
         // What was found is the past from now on; what is gone may not come back.
-        let prepared = expect.prepared.clone();
+        let (prepared, ids) = (expect.prepared.clone(), ids(&db, &seen));
         world = World {
             disk: disk.clone(),
             options: options.clone(),
             family: family.clone(),
             db: Some(db),
             live: BTreeMap::new(),
-            expect: Expect { history: vec![seen], written: 0, durable: 0, prepared, ..expect },
+            expect: Expect { history: vec![seen], written: 0, durable: 0, prepared, ids, ..expect },
         };
     }
     let World { db, expect, .. } = world;

@@ -7,16 +7,19 @@ use tidesdb::cache::{BlockCache, FileCache};
 use tidesdb::io::faulty::Crash;
 use tidesdb::io::{Disk, FaultyDisk};
 use tidesdb::options::{Options, SyncMode};
+use tidesdb::types::FamilyId;
 use tidesdb::version::{OpenFor, VersionSet};
 use tidesdb::{Db, Result};
 
 use super::attempt;
 use super::sim::{self, begin, open, Rng, DIR};
-use super::state::{hash, key, value, Expect, State, Value};
+use super::state::{hash, key, value, Expect, Ids, Incarnation, State, Value};
 
-/// The content of a store, with the incarnations that `like` gives its names.
-pub(super) fn observe(db: &Db, like: &[State]) -> Result<State> {
+/// The content of a store, with the incarnations that `like` gives its names. `ids` tells incarnations
+/// apart that hold the same rows: prepared changes of one do not reach the other.
+pub(super) fn observe(db: &Db, like: &[State], ids: &Ids) -> Result<State> {
     let mut seen = State::default();
+    let mut found = BTreeMap::new();
     let mut rows = BTreeMap::new();
     for name in db.family_names(b"") {
         let family = db.family(&name)?;
@@ -24,16 +27,22 @@ pub(super) fn observe(db: &Db, like: &[State]) -> Result<State> {
         let content: BTreeMap<Vec<u8>, Value> =
             sim::rows(db, &family)?.into_iter().map(|(k, v)| (k, hash(&v))).collect();
         let name = String::from_utf8_lossy(&name).into_owned();
+        found.insert(name.clone(), family.id());
         seen.names.insert(name.clone(), (0, family.record().to_vec()));
         rows.insert(name, content);
     }
     seen.undecided = db.prepared().iter().map(|xid| String::from_utf8_lossy(xid).into_owned()).collect();
-    // Incarnations cannot be seen from outside: take those of the right state that looks the same.
+    let may_be = |incarnation: &Incarnation, id: FamilyId| match ids.get(incarnation) {
+        Some(known) => *known == id,
+        None => !ids.values().any(|other| *other == id),
+    };
     let same = like.iter().rev().find(|state| {
         state.undecided == seen.undecided
             && state.names.len() == seen.names.len()
             && state.names.iter().all(|(name, (id, record))| {
-                seen.names.get(name).is_some_and(|(_, r)| r == record) && state.rows[id] == rows[name]
+                seen.names.get(name).is_some_and(|(_, r)| r == record)
+                    && state.rows[id] == rows[name]
+                    && may_be(id, found[name])
             })
     });
     match same {
@@ -50,11 +59,18 @@ pub(super) fn observe(db: &Db, like: &[State]) -> Result<State> {
     }
 }
 
+/// The engine's identities of the incarnations that `state` names.
+pub(super) fn ids(db: &Db, state: &State) -> Ids {
+    let id = |name: &String| db.family(name.as_bytes()).expect("there").id();
+    state.names.iter().map(|(name, (incarnation, _))| (*incarnation, id(name))).collect()
+}
+
 /// Opens the store after a crash and compares; returns it with the state that was found.
 pub(super) fn recover(disk: &FaultyDisk, options: &Options, expect: &Expect, crash: Crash) -> (Db, State) {
     let db = open(disk, options).unwrap_or_else(|e| panic!("after {crash:?} the store does not open: {e}"));
     let right = expect.right(crash);
-    let seen = observe(&db, right).unwrap_or_else(|e| panic!("after {crash:?} it does not read: {e}"));
+    let seen =
+        observe(&db, right, &expect.ids).unwrap_or_else(|e| panic!("after {crash:?} it does not read: {e}"));
     if !right.contains(&seen) {
         for (at, state) in expect.history.iter().enumerate().rev().take(6) {
             println!("right {at}: {}", state.printed());
@@ -117,10 +133,11 @@ pub(super) fn goes_on(
         txn.commit().expect("commits");
         state.apply(&vec![(id, key(999), Some(hash(&value)))]);
     }
+    let ids = ids(&db, &state);
     let next = disk.crash(Crash::Drop);
     disk.crash_at(0);
     drop(db);
-    let all = Expect { history: vec![state.clone()], handed, ..expect.clone() };
+    let all = Expect { history: vec![state.clone()], handed, ids: ids.clone(), ..expect.clone() };
     let all = Expect { written: 0, durable: 0, ..all };
     let (db, _) = recover(&next, options, &all, Crash::Drop);
     // And a clean restart leaves no file that nothing names.
@@ -128,7 +145,7 @@ pub(super) fn goes_on(
     let quiet = Options { compaction_threads: 0, ..options.clone() };
     let db = open(&next, &quiet).expect("opens");
     no_orphans(&next.crash(Crash::Kill));
-    let seen = observe(&db, std::slice::from_ref(&state)).expect("reads");
+    let seen = observe(&db, std::slice::from_ref(&state), &ids).expect("reads");
     assert_eq!(seen, state, "after a clean restart");
 }
 

@@ -5,11 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidesdb::io::faulty::Crash;
 use tidesdb::options::SyncMode;
+use tidesdb::types::FamilyId;
 
 use super::sim::Rng;
 
 /// A family in the life of the store, whatever its name.
 pub(super) type Incarnation = u64;
+
+/// The engine's identities of incarnations that are surely there.
+pub(super) type Ids = BTreeMap<Incarnation, FamilyId>;
 
 /// Length and hash of a value.
 pub(super) type Value = (usize, u64);
@@ -117,6 +121,7 @@ pub(super) struct Expect {
     /// Highest value that the counter of a family has handed out or was raised to.
     pub(super) handed: BTreeMap<Incarnation, u64>,
     pub(super) next_incarnation: Incarnation,
+    pub(super) ids: Ids,
 }
 
 impl Expect {

@@ -128,6 +128,8 @@ impl World {
                 self.event(next);
                 ddl.commit()?;
                 self.answered(true);
+                let family = self.db().family(name.as_bytes())?.id();
+                self.expect.ids.insert(id, family);
             }
             Step::Drop(name) => {
                 if let Some((id, _)) = next.names.remove(*name) {
@@ -164,6 +166,8 @@ impl World {
                 self.event(next);
                 ddl.commit()?;
                 self.answered(true);
+                let family = self.db().family(name.as_bytes())?.id();
+                self.expect.ids.insert(id, family);
             }
             Step::Exchange(a, b) => {
                 let (one, other) = (next.names[*a].clone(), next.names[*b].clone());
