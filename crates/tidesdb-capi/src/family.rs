@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use tidesdb::db::family::Family;
 use tidesdb::options::{Compression, FamilyOptions};
+use tidesdb::store::family::Family;
 use tidesdb::{Db, Error};
 
 use crate::error::{guard, guard_shared, OK};

@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidesdb::db::identity::StoreIdentity;
 use tidesdb::lock::{LockOwner, WaitObserver};
+use tidesdb::options::StoreIdentity;
 use tidesdb::options::{Options, SyncMode};
 use tidesdb::{Db, Error};
 

@@ -42,8 +42,8 @@ mod memtable {
     mod record;
 }
 
-#[path = "../../tidesdb/src/txn"]
-mod txn {
+#[path = "../../tidesdb/src/store"]
+mod store {
     mod deleted_range_cache;
     mod snapshot;
     mod visible_seq;

@@ -67,8 +67,8 @@
 //! Each module uses only those before it in this list: `error`, `options`, `types`, `ttl`; [`io`] (the one trait
 //! to the disk, and the faulty disk of the tests); [`format`](mod@format); [`cache`]; [`iter`] (merging, pruning);
 //! [`memtable`]; [`wal`]; [`table`]; [`version`] (manifest, live tables); [`flush`], [`compaction`]; [`lock`];
-//! [`txn`]; [`db`]; [`backup`]. What they write to disk is described byte by byte in `docs/format.md`, how they
-//! work together in `docs/architecture.md` and `docs/protocols.md`.
+//! [`store`] (shared by reads and commits); [`txn`]; [`db`]; [`backup`]. What they write to disk is described byte by
+//! byte in `docs/format.md`, how they work together in `docs/architecture.md` and `docs/protocols.md`.
 
 pub mod backup;
 pub mod cache;
@@ -82,6 +82,7 @@ pub mod iter;
 pub mod lock;
 pub mod memtable;
 pub mod options;
+pub mod store;
 pub mod table;
 pub(crate) mod ttl;
 pub mod txn;
@@ -90,10 +91,10 @@ pub mod version;
 pub mod wal;
 
 pub use backup::{Backup, BackupOptions};
-pub use db::catalog::Ddl;
-pub use db::family::Family;
+pub use db::ddl::Ddl;
 pub use db::Db;
 pub use error::{Error, Result};
 pub use options::{FamilyOptions, Options, SyncMode};
+pub use store::family::Family;
 pub use txn::cursor::{Cursor, Scan, Start};
 pub use txn::transaction::{Change, ChangeKind, Isolation, ReadMode, Transaction, TransactionOptions};

@@ -127,7 +127,7 @@ pub struct Options {
     pub flush_on_close: bool,
     /// Who the store belongs to: written into it when it is made, and another owner is refused. `None`:
     /// nobody in particular.
-    pub identity: Option<crate::db::identity::StoreIdentity>,
+    pub identity: Option<StoreIdentity>,
     /// Where the engine's log goes; `None`: nowhere.
     pub log: Option<LogSink>,
 }
@@ -291,6 +291,38 @@ fn bound(name: &str, value: u64, least: u64, most: u64) -> Result<()> {
         return Ok(());
     }
     Err(Error::InvalidArgument(format!("{name} = {value} is outside of {least}..={most}")))
+}
+
+/// Who opens a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreIdentity {
+    /// What makes the owner this one, wherever it is. One line.
+    pub identity: String,
+    /// Where the owner is, for people. One line; may be empty.
+    pub place: String,
+}
+
+impl StoreIdentity {
+    /// From `identity` or `identity\nplace`.
+    pub fn parse(text: &str) -> StoreIdentity {
+        let mut lines = text.lines();
+        let mut line = || lines.next().unwrap_or_default().to_string();
+        StoreIdentity { identity: line(), place: line() }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        match self.place.is_empty() {
+            true => self.identity.clone(),
+            false => format!("{}\n{}\n", self.identity, self.place),
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self.place.is_empty() {
+            true => self.identity.clone(),
+            false => format!("{} ({})", self.place, self.identity),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! 1970, and the caller's value is what follows (`docs/format.md`, "Expiry"). The entry moves through log,
 //! memtables, runs and tables as bytes; only who hands a value to a caller, and who rewrites entries, looks.
 //!
-//! An entry lives while its time is above the time of who reads ([`crate::txn::ttl_clock`]).
+//! An entry lives while its time is above the time of who reads ([`crate::store::ttl_clock`]).
 
 use crate::types::{Entry, Kind};
 

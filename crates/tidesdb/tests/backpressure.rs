@@ -8,11 +8,11 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use sim::{begin, env, rows, DIR};
-use tidesdb::db::family::Family;
 use tidesdb::error::Result;
 use tidesdb::io::FaultyDisk;
 use tidesdb::io::{DirectoryLock, Disk, File, OpenMode};
 use tidesdb::options::{Options, SyncMode};
+use tidesdb::store::family::Family;
 use tidesdb::txn::transaction::TransactionOptions;
 use tidesdb::{Db, Error};
 

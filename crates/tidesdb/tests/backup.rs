@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use sim::{begin_as, env, Rng};
 use tidesdb::backup::{restore, verify, BackupOptions, Watch};
-use tidesdb::db::family::Family;
 use tidesdb::io::RealDisk;
 use tidesdb::options::{Options, SyncMode};
+use tidesdb::store::family::Family;
 use tidesdb::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
 use tidesdb::Db;
 

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sim::{begin_as, env, scan, Asked, Rng, Row};
-use tidesdb::db::family::Family;
 use tidesdb::options::{FamilyOptions, Options, SyncMode};
+use tidesdb::store::family::Family;
 use tidesdb::txn::transaction::{
     Change, ChangeKind, Isolation, OnMissing, ReadMode, Transaction, TransactionOptions,
 };

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use sim::{begin, open, rows, Row, DIR};
 use tidesdb::compaction::history::{Action, Outcome};
-use tidesdb::db::family::Family;
 use tidesdb::io::{Disk, FaultyDisk};
 use tidesdb::options::{Options, SyncMode};
+use tidesdb::store::family::Family;
 use tidesdb::{Db, Error};
 
 fn options() -> Options {

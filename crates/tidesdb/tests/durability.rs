@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sim::{begin, open, rows};
-use tidesdb::db::family::Family;
 use tidesdb::io::faulty::Crash;
 use tidesdb::io::FaultyDisk;
 use tidesdb::options::{FamilyOptions, Options, SyncMode};
+use tidesdb::store::family::Family;
 use tidesdb::txn::transaction::TransactionOptions;
 use tidesdb::Db;
 

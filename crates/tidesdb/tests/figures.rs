@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidesdb::db::family::Family;
 use tidesdb::io::faulty::Crash;
 use tidesdb::io::FaultyDisk;
 use tidesdb::options::{Options, SyncMode};
+use tidesdb::store::family::Family;
 use tidesdb::txn::transaction::{Change, ChangeKind, SavepointId, Transaction, TransactionOptions};
 use tidesdb::{Db, Error, Result};
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the ground up.
-const ROOMS: [&str; 18] = [
+const ROOMS: [&str; 19] = [
     "error",
     "options",
     "types",
@@ -22,6 +22,7 @@ const ROOMS: [&str; 18] = [
     "flush",
     "compaction",
     "lock",
+    "store",
     "txn",
     "db",
     "backup",
@@ -29,12 +30,7 @@ const ROOMS: [&str; 18] = [
 
 /// Arrows against the order that still stand, each with the step that removes it. A pair that no code needs any more
 /// fails the test: it is taken out of this list.
-const NOT_YET: [(&str, &str); 2] = [
-    // The data that reads and commits share stands in `db::Store`: it moves to a room of its own below `txn`.
-    ("txn", "db"),
-    // The identity of a store's owner is an option and is checked by `db`: its type moves to `options`.
-    ("options", "db"),
-];
+const NOT_YET: [(&str, &str); 0] = [];
 
 /// The room of a file below `src`: its folder, or its own name.
 fn room_of(path: &Path) -> String {

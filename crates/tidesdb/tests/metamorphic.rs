@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sim::{begin, open, scan, seeds, Asked, Rng};
-use tidesdb::db::family::Family;
 use tidesdb::io::FaultyDisk;
 use tidesdb::options::{Compression, FamilyOptions, Options, SyncMode};
+use tidesdb::store::family::Family;
 use tidesdb::txn::cursor::Start;
 use tidesdb::txn::transaction::{ReadMode, Transaction};
 use tidesdb::Db;

@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use reference::{refusal, Key, Model, ModelTxn, Refusal};
 use sim::{begin_as, env, open, seeds, Asked, Rng, Row};
-use tidesdb::db::family::Family;
 use tidesdb::io::faulty::Crash;
 use tidesdb::io::FaultyDisk;
 use tidesdb::options::{Compression, FamilyOptions, Options, SyncMode};
+use tidesdb::store::family::Family;
 use tidesdb::txn::cursor::Cursor;
 use tidesdb::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
 use tidesdb::Db;

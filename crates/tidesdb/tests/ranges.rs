@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rand::{rngs::StdRng, Rng, SeedableRng};
-use tidesdb::db::family::Family;
 use tidesdb::lock::TableMode;
 use tidesdb::options::{FamilyOptions, Options, SyncMode};
+use tidesdb::store::family::Family;
 use tidesdb::txn::cursor::{Cursor, Scan, Start};
 use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, ReadMode, Transaction, TransactionOptions};
 use tidesdb::{Db, Error};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidesdb::db::family::Family;
 use tidesdb::options::{FamilyOptions, Options, SyncMode};
+use tidesdb::store::family::Family;
 use tidesdb::txn::cursor::{Scan, Start};
 use tidesdb::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
 use tidesdb::{Db, Error};

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sim::{begin, begin_as, env, open, rows, scan, seeds, tiny, tiny_family, Asked, Rng};
-use tidesdb::db::family::Family;
 use tidesdb::db::introspection::TableInfo;
 use tidesdb::io::faulty::Crash;
 use tidesdb::io::FaultyDisk;
 use tidesdb::options::{Options, SyncMode};
+use tidesdb::store::family::Family;
 use tidesdb::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
 use tidesdb::{Change, ChangeKind, Db, Error};
 

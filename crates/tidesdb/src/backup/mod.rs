@@ -43,10 +43,12 @@ pub use self::verify::verify;
 
 use self::copy::Copier;
 use self::point::BackupPoint;
-use crate::db::{identity, Db, Store};
+use crate::db::maintenance::Maintenance;
+use crate::db::{identity, Db};
 use crate::error::{Error, Result};
 use crate::io::{table_path, Disk, OpenMode};
 use crate::options::LogLevel;
+use crate::store::Store;
 use crate::types::Seq;
 use crate::version::manifest::{self, ManifestWriter};
 use crate::wal::{log_dir, segment_path};
@@ -98,6 +100,7 @@ impl Watch<'_> {
 /// A backup being taken, from [`Db::begin_backup`] to [`Backup::finish`]. Dropped before, it removes what it wrote.
 pub struct Backup {
     store: Arc<Store>,
+    maintenance: Arc<Maintenance>,
     disk: Arc<dyn Disk>,
     to: PathBuf,
     info: BackupInfo,
@@ -144,12 +147,13 @@ impl Db {
                 home.display()
             )));
         }
-        if store.backup_runs.swap(true, Ordering::AcqRel) {
+        if self.maintenance.backup_runs.swap(true, Ordering::AcqRel) {
             return Err(Error::Busy("a backup of this store is being taken; there is one at a time".into()));
         }
         let info = BackupInfo::begin(options.links, disk.unix_seconds());
         let mut backup = Backup {
             store,
+            maintenance: self.maintenance.clone(),
             disk,
             to,
             info,
@@ -197,7 +201,7 @@ impl Backup {
     pub fn take_point(&mut self, watch: Watch<'_>) -> Result<Seq> {
         let point = match self.point.take() {
             Some(taken) => taken,
-            None => BackupPoint::take(&self.store, watch)?,
+            None => BackupPoint::take(&self.maintenance.transactions, watch)?,
         };
         self.info.seq = point.seq();
         self.point = Some(point);
@@ -392,6 +396,6 @@ impl Drop for Backup {
         // Files that only the backup kept can go.
         self.point = None;
         self.store.unlink_unused();
-        self.store.backup_runs.store(false, Ordering::Release);
+        self.maintenance.backup_runs.store(false, Ordering::Release);
     }
 }

@@ -16,10 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use super::{Watch, SPACE_WAIT};
-use crate::db::view::{Flushable, ReadView};
-use crate::db::Store;
 use crate::error::{Error, Result};
-use crate::txn::spill::SealedRuns;
+use crate::store::sealed_runs::SealedRuns;
+use crate::store::view::{Flushable, ReadView};
+use crate::store::Store;
+use crate::txn::Transactions;
 use crate::types::{FileNo, Lsn, Seq};
 use crate::version::{Edit, Version};
 use crate::wal::{segment_path, BatchBuilder, Purpose, Record, RecyclingHold, Ticket, WaitLimit, WalBytes};
@@ -63,7 +64,8 @@ pub(super) struct BackupPoint {
 }
 
 impl BackupPoint {
-    pub(super) fn take(store: &Arc<Store>, watch: Watch<'_>) -> Result<BackupPoint> {
+    pub(super) fn take(transactions: &Transactions, watch: Watch<'_>) -> Result<BackupPoint> {
+        let store = &transactions.store;
         store.check_writable()?;
         let log = store.wal.hold_recycling();
         let body = BatchBuilder::new(Vec::new(), 0).finish();
@@ -79,7 +81,7 @@ impl BackupPoint {
         let (snapshot, version) = store.versions.capture();
         let (seq, ticket, view, runs) = store.pipeline.between_commits(|seq| {
             let queue = || store.wal.enqueue(room, record);
-            let (ticket, runs) = store.prepared.at_backup_point(queue);
+            let (ticket, runs) = transactions.prepared.at_backup_point(queue);
             (seq, ticket, store.view(), runs)
         });
         drop(no_edits);

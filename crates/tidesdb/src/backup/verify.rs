@@ -8,10 +8,10 @@ use super::{copy, BackupInfo, Watch, STORE};
 use crate::cache::{BlockCache, FileCache};
 use crate::db::recovery::open::cuts_of;
 use crate::db::recovery::replay::Replay;
-use crate::db::view::Flushable;
 use crate::error::{Error, Result};
 use crate::io::{Disk, OpenMode};
 use crate::memtable::ArenaPool;
+use crate::store::view::Flushable;
 use crate::version::{OpenFor, VersionSet};
 use crate::wal;
 

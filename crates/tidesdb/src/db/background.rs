@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::db::memtables::{Sealed, Stuck};
-use crate::db::view::Flushable;
-use crate::db::Store;
+use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
 use crate::flush::{self, FlushInput, FlushSource};
 use crate::iter::VersionIterator;
 use crate::memtable::Memtable;
 use crate::options::LogLevel;
+use crate::store::memtables::{Sealed, Stuck};
+use crate::store::sealed_runs::CommittedRuns;
+use crate::store::view::Flushable;
 use crate::types::{FamilyId, MemtableId, RowCount, Seq, DICTIONARY};
 use crate::version::Edit;
 
@@ -28,7 +29,7 @@ const STEP: Duration = Duration::from_millis(5);
 /// The threads of a store.
 #[derive(Debug)]
 pub struct Background {
-    store: Weak<Store>,
+    maintenance: Weak<Maintenance>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -58,7 +59,7 @@ impl WorkSignal {
 
 impl Background {
     /// Starts the threads.
-    pub(crate) fn start(store: &Arc<Store>) -> Result<Background> {
+    pub(crate) fn start(maintenance: &Arc<Maintenance>) -> Result<Background> {
         let mut threads = Vec::new();
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new()
@@ -66,31 +67,31 @@ impl Background {
                 .spawn(work)
                 .map_err(|e| Error::io("start of a thread", name, e))
         };
-        let flusher = store.clone();
+        let flusher = maintenance.clone();
         threads.push(spawn("tdb-flush", Box::new(move || flusher.flush_loop()))?);
-        let reserver = store.clone();
+        let reserver = maintenance.clone();
         threads.push(spawn("tdb-counter", Box::new(move || reserver.counter_loop()))?);
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        for _ in 0..store.options.compaction_threads.min((cores / 2).max(1)) {
-            let compactor = store.clone();
+        for _ in 0..maintenance.store.options.compaction_threads.min((cores / 2).max(1)) {
+            let compactor = maintenance.clone();
             threads.push(spawn("tdb-compact", Box::new(move || compactor.compact_loop()))?);
         }
-        Ok(Background { store: Arc::downgrade(store), threads: Mutex::new(threads) })
+        Ok(Background { maintenance: Arc::downgrade(maintenance), threads: Mutex::new(threads) })
     }
 
     /// Stops and joins the threads; work under way is finished or given up.
     pub(crate) fn stop(&self) {
-        let Some(store) = self.store.upgrade() else { return };
-        store.closing.store(true, Ordering::Release);
-        store.memtables.state.lock().closing = true;
-        store.memtables.changed.notify_all();
-        store.work_signal.call();
-        store.counter_refill.wake();
+        let Some(maintenance) = self.maintenance.upgrade() else { return };
+        maintenance.closing.store(true, Ordering::Release);
+        maintenance.store.memtables.state.lock().closing = true;
+        maintenance.store.memtables.changed.notify_all();
+        maintenance.work_signal.call();
+        maintenance.counter_refill.wake();
         for thread in self.threads.lock().drain(..) {
             // A thread that panicked has aborted the process.
             let _ = thread.join();
         }
-        store.memtables.state.lock().closing = false;
+        maintenance.store.memtables.state.lock().closing = false;
     }
 }
 
@@ -100,14 +101,14 @@ impl Drop for Background {
     }
 }
 
-impl Store {
+impl Maintenance {
     fn flush_loop(&self) {
         let mut pause = RETRY.0;
         loop {
             let sealed = {
-                let mut state = self.memtables.state.lock();
+                let mut state = self.store.memtables.state.lock();
                 while state.sealed.is_empty() && !state.closing {
-                    self.memtables.changed.wait(&mut state);
+                    self.store.memtables.changed.wait(&mut state);
                 }
                 if state.closing {
                     return;
@@ -117,34 +118,34 @@ impl Store {
                 state.stuck = None;
                 state.sealed.clone()
             };
-            if self.wal.failed().is_some() {
+            if self.store.wal.failed().is_some() {
                 // Nothing more goes to files: what the log lost must not become reachable.
                 return;
             }
-            self.stats.flushing.store(1, Ordering::Relaxed);
+            self.store.stats.flushing.store(1, Ordering::Relaxed);
             let memtables = sealed.iter().take_while(|sealed| sealed.flushable.memtable().is_some()).count();
             let result = match &sealed[0].flushable {
                 Flushable::Runs(runs) => self.install_runs(runs),
                 Flushable::Memtable(_) => self.flush_sealed(&sealed[..memtables]),
             };
-            self.stats.flushing.store(0, Ordering::Relaxed);
+            self.store.stats.flushing.store(0, Ordering::Relaxed);
             match result {
                 Ok(()) => {
                     pause = RETRY.0;
                     drop(sealed);
-                    self.heap_trim.trim();
+                    self.store.heap_trim.trim();
                 }
                 Err(error) => {
-                    self.log(LogLevel::Error, &format!("flush failed, will be tried again: {error}"));
+                    self.store.log(LogLevel::Error, &format!("flush failed, will be tried again: {error}"));
                     // What it wrote would be in the way of the next attempt where space is short.
-                    self.unlink_unused();
-                    let mut state = self.memtables.state.lock();
+                    self.store.unlink_unused();
+                    let mut state = self.store.memtables.state.lock();
                     state.stuck = Some(Stuck::of(&error));
-                    self.memtables.changed.notify_all();
+                    self.store.memtables.changed.notify_all();
                     let until = Instant::now() + pause;
                     while !state.closing
                         && !state.hurry
-                        && !self.memtables.changed.wait_until(&mut state, until).timed_out()
+                        && !self.store.memtables.changed.wait_until(&mut state, until).timed_out()
                     {
                     }
                     pause = (pause * 2).min(RETRY.1);
@@ -156,33 +157,49 @@ impl Store {
     /// Writes sealed memtables, oldest first, to one file and makes it part of the version.
     fn flush_sealed(&self, sealed: &[Sealed]) -> Result<()> {
         let Some(last) = sealed.last() else { return Ok(()) };
-        self.pipeline.help_until(last.last_seq, self.snapshots.oldest_snapshot());
-        let snapshots = self.live_snapshots(self.pipeline.visible_seq());
+        self.store.pipeline.help_until(last.last_seq, self.store.snapshots.oldest_snapshot());
+        let snapshots = self.store.live_snapshots(self.store.pipeline.visible_seq());
         let begun = Instant::now();
         let memtables: Vec<FlushedMemtable<'_>> = memtables_of(sealed).map(FlushedMemtable::new).collect();
         let memtables: Vec<&dyn FlushSource> = memtables.iter().map(|m| m as &dyn FlushSource).collect();
         let flushed = flush::flush(&FlushInput {
-            versions: &self.versions,
+            versions: &self.store.versions,
             reservations: &self.reservations,
             memtables: &memtables,
             oldest: true,
-            small_runs: flush::small_runs_bound(&self.options),
+            small_runs: flush::small_runs_bound(&self.store.options),
             live: &snapshots,
             family: &|family| match family {
                 DICTIONARY => Some(crate::options::FamilyOptions::default()),
-                _ => self.catalog.by_id(family).map(|family| (*family.options()).clone()),
+                _ => self.store.catalog.by_id(family).map(|family| (*family.options()).clone()),
             },
             stop: &self.closing,
         })?;
         // Before those who wait for the flush are told: they may look at the counters.
-        self.stats.flushes.fetch_add(1, Ordering::Relaxed);
-        self.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);
+        self.store.stats.flushes.fetch_add(1, Ordering::Relaxed);
+        self.store.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);
         self.install_sealed(flushed.edit.clone(), last.flushable.id(), last.last_seq)?;
         let memory: usize = memtables_of(sealed).map(|memtable| memtable.bytes()).sum();
-        if memory >= self.options.write_buffer_size / 8 {
+        if memory >= self.store.options.write_buffer_size / 8 {
             // A smaller one, sealed early, says how long a file takes, and not a byte.
-            self.pressure.flushed(memory as u64, begun.elapsed());
+            self.store.pressure.flushed(memory as u64, begun.elapsed());
         }
+        self.shape_changed();
+        Ok(())
+    }
+
+    /// The first log segment that recovery will need when the memtables up to `flushed` are in files.
+    pub(crate) fn log_needed_from(&self, flushed: MemtableId) -> u32 {
+        // Undecided batches first: a batch that is decided meanwhile is held by its memtable before it
+        // leaves that list.
+        let prepared = self.transactions.prepared.first_segment().unwrap_or(u32::MAX);
+        prepared.min(self.store.memtables_need_from(flushed))
+    }
+
+    /// Makes the runs of a commit part of the version: runs of level 0. Everything older is in it.
+    pub(crate) fn install_runs(&self, runs: &CommittedRuns) -> Result<()> {
+        let live = |family| family == DICTIONARY || self.store.catalog.is_live(family);
+        self.install_sealed(runs.edit(&live), runs.id(), runs.seq())?;
         self.shape_changed();
         Ok(())
     }
@@ -191,24 +208,24 @@ impl Store {
     /// and lets go of the log that it held. All older memtables are in the version.
     pub(crate) fn install_sealed(&self, mut edit: Edit, upto: MemtableId, last_seq: Seq) -> Result<()> {
         // What the edit makes reachable must be in the log first (`docs/protocols.md` 1.6).
-        let copies = self.relog_prepared(self.memtables_need_from(upto));
-        self.wal.sync_all()?;
-        self.relogged(&copies);
+        let copies = self.transactions.relog_prepared(self.store.memtables_need_from(upto));
+        self.store.wal.sync_all()?;
+        self.transactions.relogged(&copies);
         edit.last_seq = Some(last_seq);
-        edit.expiry_clock = self.ttl_clock.is_used().then(|| self.expiry_second());
+        edit.expiry_clock = self.store.ttl_clock.is_used().then(|| self.store.expiry_second());
         edit.last_generation = Some(upto);
         let needed_from = self.log_needed_from(upto);
         self.release_log(&mut edit, needed_from);
-        self.install_with(edit, |generation| generation > upto)?;
+        self.store.install_with(edit, |generation| generation > upto)?;
         {
-            let mut state = self.memtables.state.lock();
+            let mut state = self.store.memtables.state.lock();
             state.sealed.retain(|sealed| sealed.flushable.id() > upto);
             state.log_from.retain(|&generation, _| generation > upto);
-            self.held_log.lock().retain(|&generation, _| generation > upto);
+            self.store.memtables.held_log.lock().retain(|&generation, _| generation > upto);
             state.stuck = None;
         }
-        self.memtables.changed.notify_all();
-        self.wal.release_before(needed_from);
+        self.store.memtables.changed.notify_all();
+        self.store.wal.release_before(needed_from);
         Ok(())
     }
 
@@ -219,17 +236,18 @@ impl Store {
         let mut pause = RETRY.0;
         while !self.closing.load(Ordering::Acquire) {
             let result = self.compact_once();
-            self.pressure.compacted(&result);
+            self.store.pressure.compacted(&result);
             match result {
                 Ok(true) => {
                     pause = RETRY.0;
-                    self.heap_trim.trim();
+                    self.store.heap_trim.trim();
                 }
                 Ok(false) => seen = self.work_signal.wait(seen),
                 Err(Error::Interrupted) => {}
                 Err(error) => {
-                    self.log(LogLevel::Error, &format!("compaction failed, will be tried again: {error}"));
-                    self.unlink_unused();
+                    self.store
+                        .log(LogLevel::Error, &format!("compaction failed, will be tried again: {error}"));
+                    self.store.unlink_unused();
                     let begun = Instant::now();
                     while begun.elapsed() < pause && !self.closing.load(Ordering::Acquire) {
                         std::thread::sleep(STEP);

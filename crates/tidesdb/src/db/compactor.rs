@@ -11,11 +11,11 @@ use crate::compaction::history::Job;
 use crate::compaction::job::{self, Compacted, JobContext};
 use crate::compaction::picker::{Reason, Task};
 use crate::compaction::{self};
-use crate::db::family::Family;
-use crate::db::Store;
+use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
 use crate::options::FamilyOptions;
-use crate::types::{FamilyId, FileNo, MemtableId, DICTIONARY};
+use crate::store::family::Family;
+use crate::types::{FamilyId, FileNo, MemtableId};
 use crate::version::{FamilyLevels, TableHandle};
 
 /// Pause before a manual compaction looks again whether others have left its family.
@@ -63,28 +63,20 @@ fn note_in<T: Eq + Hash>(until: &Mutex<HashMap<T, Instant>>, what: T, error: &Er
     aside
 }
 
-impl Store {
-    /// Options of a family that exists.
-    pub(crate) fn family_options(&self, family: FamilyId) -> Option<FamilyOptions> {
-        match family {
-            DICTIONARY => Some(FamilyOptions::default()),
-            _ => self.catalog.by_id(family).map(|family| (*family.options()).clone()),
-        }
-    }
-
+impl Maintenance {
     /// Options of a family that merges do not pass over.
     fn options_of_merged(&self, family: FamilyId) -> Option<FamilyOptions> {
-        self.family_options(family).filter(|_| !self.backoff.holds(family))
+        self.store.family_options(family).filter(|_| !self.backoff.holds(family))
     }
 
     /// Bytes still to compact.
     pub(crate) fn compaction_debt(&self) -> u64 {
-        let version = self.versions.current();
+        let version = self.store.versions.current();
         compaction::debt(
             &version,
-            &self.options,
+            &self.store.options,
             &|id| self.options_of_merged(id),
-            self.snapshots.oldest_snapshot(),
+            self.store.snapshots.oldest_snapshot(),
         )
     }
 
@@ -94,41 +86,42 @@ impl Store {
         told: Job<'_>,
         run: impl FnOnce(&JobContext<'_>) -> Result<Compacted>,
     ) -> Result<Compacted> {
-        let visible_seq = self.pipeline.visible_seq();
-        let live = self.live_snapshots(visible_seq);
+        let visible_seq = self.store.pipeline.visible_seq();
+        let live = self.store.live_snapshots(visible_seq);
         let stop = || self.closing.load(Relaxed) || interrupted();
         let pace = |bytes| told.tick(bytes);
-        let mut result = run(&JobContext { versions: &self.versions, live: &live, stop: &stop, pace: &pace });
+        let mut result =
+            run(&JobContext { versions: &self.store.versions, live: &live, stop: &stop, pace: &pace });
         if let Ok(done) = &mut result {
             done.edit.expiry_clock = (done.counts.expired > 0).then_some(live.expired_at);
         }
-        told.end(&result, self.versions.disk().now_micros());
+        told.end(&result, self.store.versions.disk().now_micros());
         result
     }
 
     fn account(&self, done: &Compacted) {
-        self.stats.compactions.fetch_add(1, Relaxed);
-        self.stats.compaction_read.fetch_add(done.bytes_read, Relaxed);
-        self.stats.compaction_written.fetch_add(done.bytes_written, Relaxed);
+        self.store.stats.compactions.fetch_add(1, Relaxed);
+        self.store.stats.compaction_read.fetch_add(done.bytes_read, Relaxed);
+        self.store.stats.compaction_written.fetch_add(done.bytes_written, Relaxed);
     }
 
     /// Runs the most urgent compaction, or rewrites a file that is mostly dead; false when nothing is due.
     pub(crate) fn compact_once(&self) -> Result<bool> {
-        if self.wal.failed().is_some() {
+        if self.store.wal.failed().is_some() {
             return Ok(false);
         }
-        let oldest_snapshot = self.refresh_oldest_snapshot();
+        let oldest_snapshot = self.store.refresh_oldest_snapshot();
         let options = |id| self.options_of_merged(id);
         let picked = compaction::pick(
             &self.reservations,
-            &self.versions,
-            &self.options,
+            &self.store.versions,
+            &self.store.options,
             None,
             &options,
-            (oldest_snapshot, self.expired_at()),
+            (oldest_snapshot, self.store.expired_at()),
         );
         if let Some(picked) = picked {
-            let now = self.versions.disk().now_micros();
+            let now = self.store.versions.disk().now_micros();
             let told = self.history.begin(picked.family, &picked.task, now);
             let done = self.with_context(&|| false, told, |context| {
                 job::compact(
@@ -136,7 +129,7 @@ impl Store {
                     &picked.version,
                     picked.family,
                     &picked.options,
-                    self.options.target_file_size,
+                    self.store.options.target_file_size,
                     &picked.task,
                 )
             });
@@ -146,26 +139,26 @@ impl Store {
                 }
             })?;
             self.account(&done);
-            self.install(done.edit)?;
+            self.store.install(done.edit)?;
             drop(picked);
             self.after_compaction();
             return Ok(true);
         }
-        let mut sparse = self.versions.sparse_files();
+        let mut sparse = self.store.versions.sparse_files();
         // Of a file whose families are all set aside, or dropped a moment ago, nothing would be rewritten.
         sparse.retain(|file| {
             !self.backoff.holds_file(file.number) && file.families.iter().any(|&id| options(id).is_some())
         });
-        let Some(task) = job::pick_sparse(&self.reservations, &self.versions, &sparse) else {
-            self.versions.delete_obsolete()?;
+        let Some(task) = job::pick_sparse(&self.reservations, &self.store.versions, &sparse) else {
+            self.store.versions.delete_obsolete()?;
             return Ok(false);
         };
-        let told = self.history.begin_rewrite(&task.families, self.versions.disk().now_micros());
+        let told = self.history.begin_rewrite(&task.families, self.store.versions.disk().now_micros());
         let done =
             self.with_context(&|| false, told, |context| job::rewrite_sparse(context, &task, &options));
         let done = done.inspect_err(|error| self.backoff.note_file(task.file, error))?;
         self.account(&done);
-        self.install(done.edit)?;
+        self.store.install(done.edit)?;
         drop(task);
         self.after_compaction();
         Ok(true)
@@ -173,7 +166,7 @@ impl Store {
 
     /// Flushes and compacts until nothing is due.
     pub(crate) fn finish_compactions(&self) -> Result<()> {
-        self.flush(&|| false)?;
+        self.store.flush(&|| false)?;
         loop {
             // The threads' jobs may leave more to do.
             if !self.compact_once()? && self.reservations.is_empty() {
@@ -185,23 +178,23 @@ impl Store {
 
     fn after_compaction(&self) {
         self.shape_changed();
-        if let Err(error) = self.versions.delete_obsolete() {
-            self.log(crate::options::LogLevel::Warn, &format!("an old file stays for now: {error}"));
+        if let Err(error) = self.store.versions.delete_obsolete() {
+            self.store.log(crate::options::LogLevel::Warn, &format!("an old file stays for now: {error}"));
         }
     }
 
     /// Merges all runs of a family that are there now into its last level, and rewrites those of it with entries that
     /// have expired; when interrupted, what was merged so far stays so.
     pub(crate) fn compact_family(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
-        let expired_at = self.expired_at();
+        let expired_at = self.store.expired_at();
         // Later runs of level 0 are not waited for: under writes there is always one more.
-        let version = self.versions.current();
+        let version = self.store.versions.current();
         let newest = version.family(family.id()).and_then(|levels| levels.l0.first());
         let upto = newest.map_or(0, |run| run.generation);
         drop(version);
         loop {
             family.check_live()?;
-            let picked = self.reservations.with(&self.versions, |version, reservations| {
+            let picked = self.reservations.with(&self.store.versions, |version, reservations| {
                 let levels = version.family(family.id())?;
                 let from = first_level(levels, upto)?;
                 if reservations.held(family.id()).next().is_some() {
@@ -228,15 +221,15 @@ impl Store {
                 }
                 Some(Some(picked)) => picked,
             };
-            let told = self.history.begin(family.id(), &task, self.versions.disk().now_micros());
+            let told = self.history.begin(family.id(), &task, self.store.versions.disk().now_micros());
             let done = self.with_context(interrupted, told, |context| {
-                let (options, size) = (family.options(), self.options.target_file_size);
+                let (options, size) = (family.options(), self.store.options.target_file_size);
                 job::compact(context, &version, family.id(), &options, size, &task)
             });
             // Files that it has begun are nobody's.
             let done = done.inspect_err(|_| self.after_compaction())?;
             self.account(&done);
-            self.install(done.edit)?;
+            self.store.install(done.edit)?;
             drop(reservation);
             self.after_compaction();
         }

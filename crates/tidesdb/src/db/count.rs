@@ -6,13 +6,12 @@
 
 use std::sync::Arc;
 
-use crate::db::family::Family;
-use crate::db::{Db, Store};
+use crate::db::Db;
 use crate::error::{Error, Result};
+use crate::store::family::Family;
 use crate::txn::cursor::Scan;
-use crate::txn::snapshot::SnapshotSlot;
 use crate::txn::transaction::TransactionOptions;
-use crate::types::{FamilyId, RowCount};
+use crate::types::RowCount;
 use crate::version::Edit;
 use crate::wal::WaitLimit;
 
@@ -60,22 +59,5 @@ impl Db {
             store.install(Edit { row_counts: vec![(family.id(), correction)], ..Edit::default() })?;
         }
         Ok(rows)
-    }
-}
-
-impl Store {
-    /// A snapshot behind everything that is ordered, which is all in memtables then, and a family's count there.
-    pub(crate) fn take_counted_snapshot(&self, family: FamilyId) -> Result<(SnapshotSlot, RowCount)> {
-        self.pipeline.between_commits(|last| {
-            self.pipeline.help_until(last, self.snapshots.oldest_snapshot());
-            let slot = self.take_snapshot()?;
-            if slot.seq() != last {
-                // After a failure of the log it is what is known to be written.
-                self.snapshots.release(slot);
-                self.wal_alive()?;
-                return Err(Error::InvalidArgument("the snapshot is not at the last commit".into()));
-            }
-            Ok((slot, self.view().row_count(family)))
-        })
     }
 }

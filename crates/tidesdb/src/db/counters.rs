@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 use parking_lot::{Condvar, Mutex};
 
 use crate::db::dictionary::{counter_key, number};
-use crate::db::family::{Counter, Family, COUNTERS};
-use crate::db::Store;
+use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
 use crate::options::LogLevel;
+use crate::store::family::{Counter, Family, COUNTERS};
 use crate::txn::write_batch::WriteBatch;
 use crate::types::{FamilyId, Kind, DICTIONARY, MAX_SEQ};
 
@@ -37,7 +37,7 @@ impl CounterRefill {
     }
 }
 
-impl Store {
+impl Maintenance {
     /// Takes `count` values; see `tidesdb_counter_take` in the C interface for their form.
     pub(crate) fn counter_take(
         &self,
@@ -114,12 +114,12 @@ impl Store {
         let mut batch = WriteBatch::default();
         let key = counter_key(family, counter);
         batch.push(DICTIONARY, &key, Kind::PUT.marked_may_overwrite(), &ceiling.to_le_bytes());
-        self.commit_internal(&batch, None).map(|_| ())
+        self.transactions.commit_internal(&batch, None).map(|_| ())
     }
 
     /// Reserves the next block of a counter that asked for it.
     fn reserve_ahead(&self, id: FamilyId, counter: u32) -> Result<()> {
-        let Some(family) = self.catalog.by_id(id) else { return Ok(()) };
+        let Some(family) = self.store.catalog.by_id(id) else { return Ok(()) };
         let (cell, writer) = (&family.counters[counter as usize], &family.ceilings[counter as usize]);
         let _writer = writer.lock();
         let ceiling = match &mut *cell.lock() {
@@ -152,7 +152,7 @@ impl Store {
             };
             if let Err(error) = self.reserve_ahead(family, counter) {
                 // It stays marked as asked: who crosses the ceiling tries again, and hears of it.
-                self.log(LogLevel::Warn, &format!("no block of values reserved ahead: {error}"));
+                self.store.log(LogLevel::Warn, &format!("no block of values reserved ahead: {error}"));
             }
         }
     }
@@ -160,7 +160,7 @@ impl Store {
     fn stored_counter(&self, family: &Family, counter: u32) -> Result<u64> {
         let mut value = Vec::new();
         let key = counter_key(family.id(), counter);
-        match self.newest(DICTIONARY, &key, MAX_SEQ, Some(&mut value))? {
+        match self.store.newest(DICTIONARY, &key, MAX_SEQ, Some(&mut value))? {
             Some((_, kind)) if !kind.is_tombstone() => number(&value)
                 .ok_or_else(|| Error::corruption("dictionary", 0, "a counter's entry is not 8 bytes long")),
             _ => Ok(1),
@@ -170,7 +170,7 @@ impl Store {
     /// Writes the next values themselves, so that a clean restart leaves no gap.
     pub(crate) fn settle_counters(&self) -> Result<()> {
         let mut batch = WriteBatch::default();
-        for family in self.catalog.all() {
+        for family in self.store.catalog.all() {
             for (counter, slot) in (0u32..).zip(&family.counters) {
                 let _writer = family.ceilings[counter as usize].lock();
                 if let Some(state) = slot.lock().as_mut().filter(|state| state.ceiling != state.next) {
@@ -184,7 +184,7 @@ impl Store {
         if batch.is_empty() {
             return Ok(());
         }
-        self.commit_internal(&batch, None).map(|_| ())
+        self.transactions.commit_internal(&batch, None).map(|_| ())
     }
 }
 
@@ -215,15 +215,15 @@ mod tests {
         let db = open(&disk);
         let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
         assert_eq!(take(&db, &family), 1);
-        let first = db.store().stored_counter(&family, 3).expect("reads");
+        let first = db.maintenance.stored_counter(&family, 3).expect("reads");
         while take(&db, &family) < first * 3 / 4 {}
         let begun = Instant::now();
-        while db.store().stored_counter(&family, 3).expect("reads") <= first {
+        while db.maintenance.stored_counter(&family, 3).expect("reads") <= first {
             assert!(begun.elapsed() < Duration::from_secs(20), "no block was reserved ahead of {first}");
             std::thread::sleep(Duration::from_millis(1));
         }
         // Crossing the first ceiling waits for nobody now: the log may even be gone.
-        let second = db.store().stored_counter(&family, 3).expect("reads");
+        let second = db.maintenance.stored_counter(&family, 3).expect("reads");
         let after = disk.crash(Crash::Drop);
         disk.crash_at(disk.calls() + 1);
         while take(&db, &family) < first + 1 {}

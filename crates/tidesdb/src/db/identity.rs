@@ -9,41 +9,10 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::io::{Disk, OpenMode};
+use crate::options::StoreIdentity;
 
 /// Name of the file.
 pub const OWNER: &str = "OWNER";
-
-/// Who opens a store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoreIdentity {
-    /// What makes the owner this one, wherever it is. One line.
-    pub identity: String,
-    /// Where the owner is, for people. One line; may be empty.
-    pub place: String,
-}
-
-impl StoreIdentity {
-    /// From `identity` or `identity\nplace`.
-    pub fn parse(text: &str) -> StoreIdentity {
-        let mut lines = text.lines();
-        let mut line = || lines.next().unwrap_or_default().to_string();
-        StoreIdentity { identity: line(), place: line() }
-    }
-
-    fn text(&self) -> String {
-        match self.place.is_empty() {
-            true => self.identity.clone(),
-            false => format!("{}\n{}\n", self.identity, self.place),
-        }
-    }
-
-    fn name(&self) -> String {
-        match self.place.is_empty() {
-            true => self.identity.clone(),
-            false => format!("{} ({})", self.place, self.identity),
-        }
-    }
-}
 
 /// Refuses a store of another owner (`Error::Busy`, naming both and the ways out); a store without one gets this,
 /// and the place of one that moved is noted.

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use crate::compaction::history::Record;
-use crate::db::family::Family;
 use crate::db::stats::FamilyStats;
 use crate::db::Db;
-use crate::lock::KeyPrefix;
+use crate::lock::{KeyPrefix, LockDump};
+use crate::store::family::Family;
+use crate::txn::transaction_list::TransactionInfo;
 use crate::types::{FamilyId, FileNo, Seq, DICTIONARY};
 
 /// A family and what is known of it without reading data.
@@ -113,9 +114,24 @@ impl Db {
         out
     }
 
+    /// The clock of `begun_us` and the like: microseconds from an arbitrary start, never going back.
+    pub fn now_micros(&self) -> u64 {
+        self.store().versions.disk().now_micros()
+    }
+
+    /// The transactions that are open, then the prepared ones without a session.
+    pub fn transactions(&self) -> Vec<TransactionInfo> {
+        self.transactions.infos()
+    }
+
+    /// A dump of the locks, of at most `limit` grants and waits; see `lock::LockDump`.
+    pub fn locks(&self, limit: usize) -> LockDump {
+        self.transactions.dump_locks(limit)
+    }
+
     /// Compactions: those that run, then the last that ran.
     pub fn compactions(&self) -> Vec<Record> {
-        self.store().history.records()
+        self.maintenance.history.records()
     }
 }
 

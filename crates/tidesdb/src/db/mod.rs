@@ -1,266 +1,41 @@
-//! The store: what ties log, memtables, files, locks and families together, and its life from open to
-//! close. The public face is [`Db`].
+//! The open store: recovery, dictionary changes, flushes and compactions, statistics, close. [`Db`] is its handle.
 
 pub mod background;
-pub mod catalog;
 pub mod compactor;
 mod count;
 pub mod counters;
+pub mod ddl;
 pub mod dictionary;
-pub mod family;
 pub mod identity;
 pub mod introspection;
-pub mod memtables;
-pub mod pressure;
+pub(crate) mod maintenance;
 pub(crate) mod recovery;
 pub mod stats;
-mod trim;
-mod ttl;
-pub mod view;
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::path::Path;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
-use parking_lot::Mutex;
-
-use crate::cache::BlockCache;
-use crate::compaction::history::History;
-use crate::db::background::{Background, WorkSignal};
-use crate::db::catalog::{Catalog, Ddl};
-use crate::db::compactor::CompactionBackoff;
-use crate::db::counters::CounterRefill;
-use crate::db::family::Family;
-use crate::db::memtables::Memtables;
-use crate::db::pressure::Gauges;
-use crate::db::stats::Stats;
-use crate::db::trim::HeapTrim;
-use crate::db::view::ReadView;
+use crate::db::background::Background;
+use crate::db::ddl::Ddl;
+use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
-use crate::io::DirectoryLock;
 use crate::iter::KeyRange;
-use crate::lock::{LockManager, LockOwner, TableMode};
-use crate::memtable::ArenaPool;
-use crate::options::{FamilyOptions, LogLevel, Options, SyncMode};
+use crate::lock::{LockOwner, TableMode};
+use crate::options::{FamilyOptions, LogLevel, Options};
+use crate::store::family::Family;
+use crate::store::Store;
 use crate::txn::cursor::Cursor;
-use crate::txn::pipeline::Pipeline;
-use crate::txn::prepared::PreparedTransactions;
 use crate::txn::recovered::Recovered;
-use crate::txn::snapshot::{SnapshotSlot, Snapshots};
 use crate::txn::transaction::Transaction;
-use crate::txn::transaction_list::TransactionList;
-use crate::txn::ttl_clock::TtlClock;
-use crate::types::{FamilyId, Kind, MemtableId, Seq};
-use crate::version::reservations::CompactionReservations;
-use crate::version::{Edit, VersionSet};
-use crate::wal::Wal;
-
-/// Age in microseconds from which the free space is asked for again.
-const FREE_SPACE_AGE_US: u64 = 1_000_000;
-
-/// Everything of an open store; shared by its threads.
-pub struct Store {
-    pub(crate) options: Options,
-    pub(crate) dir: PathBuf,
-    pub(crate) wal: Wal,
-    pub(crate) pipeline: Arc<Pipeline>,
-    pub(crate) snapshots: Snapshots,
-    pub(crate) ttl_clock: TtlClock,
-    pub(crate) locks: LockManager,
-    pub(crate) catalog: Catalog,
-    pub(crate) versions: VersionSet,
-    pub(crate) cache: Arc<BlockCache>,
-    pub(crate) view: ArcSwap<ReadView>,
-    /// Held while the view is replaced.
-    view_swap: Mutex<()>,
-    /// Held while an edit is installed, so that view and version change together.
-    pub(crate) install_lock: Mutex<()>,
-    pub(crate) memtables: Memtables,
-    pub(crate) arenas: ArenaPool,
-    pub(crate) ddl_lock: Arc<Mutex<()>>,
-    pub(crate) next_family: AtomicU32,
-    next_memtable_id: AtomicU64,
-    next_transaction: AtomicU64,
-    next_owner: AtomicU64,
-    /// Transactions whose batch is in the log and not decided.
-    pub(crate) prepared: PreparedTransactions,
-    /// First segments needed by memtables beyond their own time: batches prepared before it.
-    pub(crate) held_log: Mutex<BTreeMap<MemtableId, u32>>,
-    /// Prepared transactions without an owner, by xid.
-    pub(crate) recovered: Mutex<HashMap<Vec<u8>, Recovered>>,
-    pub(crate) reservations: Arc<CompactionReservations>,
-    pub(crate) history: History,
-    pub(crate) transaction_list: Arc<TransactionList>,
-    pub(crate) work_signal: WorkSignal,
-    pub(crate) backoff: CompactionBackoff,
-    pub(crate) counter_refill: CounterRefill,
-    pub(crate) pressure: Gauges,
-    pub(crate) heap_trim: HeapTrim,
-    pub(crate) stats: Stats,
-    pub(crate) closing: AtomicBool,
-    /// A backup is being taken.
-    pub(crate) backup_runs: AtomicBool,
-    /// Bytes free where the store lies, and when that was asked for, in microseconds of the disk's clock.
-    free_space: AtomicU64,
-    free_space_at: AtomicU64,
-    /// Sequence of the newest commit that recovery found.
-    opened_at: Seq,
-    _lock: Box<dyn DirectoryLock>,
-}
-
-impl fmt::Debug for Store {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("dir", &self.dir).finish_non_exhaustive()
-    }
-}
-
-impl Store {
-    /// The present view. Cheap; not for holding long.
-    pub(crate) fn view(&self) -> Arc<ReadView> {
-        self.view.load_full()
-    }
-
-    /// Whether a view is the present one.
-    pub(crate) fn is_current(&self, view: &Arc<ReadView>) -> bool {
-        Arc::ptr_eq(&self.view.load(), view)
-    }
-
-    /// Replaces the view by one made from it.
-    pub(crate) fn swap_view(&self, make: impl Fn(&ReadView) -> ReadView) {
-        let _one = self.view_swap.lock();
-        self.view.store(Arc::new(make(&self.view.load())));
-    }
-
-    /// Installs a manifest edit and shows its version to readers.
-    pub(crate) fn install(&self, edit: Edit) -> Result<()> {
-        self.install_with(edit, |_| true)
-    }
-
-    /// As [`Store::install`]; sealed memtables for which `keep` is false leave the view in the same step.
-    pub(crate) fn install_with(&self, edit: Edit, keep: impl Fn(MemtableId) -> bool) -> Result<()> {
-        let _one = self.install_lock.lock();
-        let version = self.versions.apply(edit)?;
-        self.swap_view(|view| ReadView {
-            active: view.active.clone(),
-            sealed: view.sealed.iter().filter(|sealed| keep(sealed.id())).cloned().collect(),
-            version: version.clone(),
-        });
-        Ok(())
-    }
-
-    /// The newest version of a key at or below `snapshot`, its value appended to `out`.
-    pub(crate) fn newest(
-        &self,
-        family: FamilyId,
-        key: &[u8],
-        snapshot: Seq,
-        out: Option<&mut Vec<u8>>,
-    ) -> Result<Option<(Seq, Kind)>> {
-        self.view.load().newest(family, key, snapshot, out)
-    }
-
-    /// Takes a snapshot at the visible sequence; after a failure of the log at what is known to be in it
-    /// (`docs/protocols.md` 1.8).
-    pub(crate) fn take_snapshot(&self) -> Result<SnapshotSlot> {
-        let slot = match self.wal.failed() {
-            None => self.snapshots.take(|| self.pipeline.visible_seq()),
-            Some(_) => self.snapshots.take_at(self.logged_seq()),
-        };
-        slot.ok_or_else(too_many_snapshots)
-    }
-
-    /// Takes a snapshot behind everything that is ordered, in a memtable already or not: before the first read
-    /// [`Store::reach`] brings it there.
-    pub(crate) fn take_ordered_snapshot(&self) -> Result<SnapshotSlot> {
-        let slot = match self.wal.failed() {
-            // What scanners announce is at or below the visible sequence, which is at or below this.
-            None => self.snapshots.take(|| self.pipeline.last_ordered()),
-            Some(_) => self.snapshots.take_at(self.logged_seq()),
-        };
-        slot.ok_or_else(too_many_snapshots)
-    }
-
-    /// Returns when everything at or below `seq` is in a memtable, helping the commits whose owners sleep.
-    pub(crate) fn reach(&self, seq: Seq) {
-        self.pipeline.help_until(seq, self.snapshots.oldest_snapshot());
-    }
-
-    /// The newest commit that will survive a failure of the log now.
-    fn logged_seq(&self) -> Seq {
-        let logged = match self.options.sync_mode {
-            SyncMode::Full => self.wal.durable_seq(),
-            _ => self.wal.written_seq(),
-        };
-        logged.max(self.opened_at).min(self.pipeline.visible_seq())
-    }
-
-    /// Recomputes the oldest snapshot. What the log could still lose hides no older version.
-    pub(crate) fn refresh_oldest_snapshot(&self) -> Seq {
-        self.snapshots.refresh_oldest_snapshot(self.logged_seq())
-    }
-
-    pub(crate) fn new_memtable_id(&self) -> MemtableId {
-        self.next_memtable_id.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// A transaction id that no other transaction in the life of the store has.
-    pub(crate) fn new_transaction_id(&self) -> u64 {
-        self.next_transaction.fetch_add(1, Ordering::Relaxed)
-    }
-
-    pub(crate) fn new_owner_id(&self) -> u64 {
-        self.next_owner.fetch_add(1, Ordering::Relaxed)
-    }
-
-    fn free_space(&self) -> u64 {
-        let disk = self.versions.disk();
-        let (now, asked) = (disk.now_micros(), self.free_space_at.load(Ordering::Relaxed));
-        let old = asked == 0 || now.saturating_sub(asked) >= FREE_SPACE_AGE_US;
-        // One thread asks, the others go by what is known.
-        let mine = |at: &AtomicU64| {
-            at.compare_exchange(asked, now.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        };
-        if old && mine(&self.free_space_at) {
-            let free = disk.free_space(&self.dir).unwrap_or(u64::MAX);
-            self.free_space.store(free, Ordering::Relaxed);
-        }
-        self.free_space.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn check_writable(&self) -> Result<()> {
-        if self.options.read_only {
-            return Err(Error::ReadOnly("it was opened so".into()));
-        }
-        self.wal_alive()
-    }
-
-    /// Writes a line of the engine's log.
-    pub(crate) fn log(&self, level: LogLevel, message: &str) {
-        if let Some(sink) = &self.options.log {
-            sink.write(level, message);
-        }
-    }
-
-    pub(crate) fn wal_alive(&self) -> Result<()> {
-        match self.wal.failed() {
-            Some(why) => Err(Error::ReadOnly(format!("the log failed: {why}; restart to recover"))),
-            None => Ok(()),
-        }
-    }
-}
-
-fn too_many_snapshots() -> Error {
-    Error::InvalidArgument("too many snapshots are open; end some transactions".into())
-}
+use crate::txn::Transactions;
 
 /// An open store. Clones are handles to the same one; it is closed by [`Db::close`] or when the last
 /// handle and the last transaction are gone.
 #[derive(Clone, Debug)]
 pub struct Db {
     store: Arc<Store>,
+    transactions: Arc<Transactions>,
+    pub(crate) maintenance: Arc<Maintenance>,
     background: Arc<Background>,
 }
 
@@ -272,12 +47,12 @@ impl Db {
 
     /// A new transaction object.
     pub fn transaction(&self) -> Transaction {
-        Transaction::new(self.store.clone())
+        Transaction::new(self.transactions.clone())
     }
 
     /// Begins a group of dictionary changes.
     pub fn ddl(&self) -> Result<Ddl> {
-        self.store.ddl()
+        self.maintenance.ddl()
     }
 
     /// Makes a column family.
@@ -307,7 +82,7 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` when `index` is in use or attached elsewhere: its locks stay under one of its own.
     pub fn attach(&self, index: &Family, table: &Family) -> Result<()> {
-        self.store.locks.attach_family(index.id(), table.id())
+        self.transactions.locks.attach_family(index.id(), table.id())
     }
 
     /// A cursor on a family.
@@ -326,17 +101,17 @@ impl Db {
         increment: u64,
         limit: u64,
     ) -> Result<u64> {
-        self.store.counter_take(family, counter, count, offset, increment, limit)
+        self.maintenance.counter_take(family, counter, count, offset, increment, limit)
     }
 
     /// Makes the counter's next value one above `value`, if it is not so already.
     pub fn counter_raise(&self, family: &Family, counter: u32, value: u64) -> Result<()> {
-        self.store.counter_raise(family, counter, value)
+        self.maintenance.counter_raise(family, counter, value)
     }
 
     /// The counter's next value.
     pub fn counter_peek(&self, family: &Family, counter: u32) -> Result<u64> {
-        self.store.counter_peek(family, counter)
+        self.maintenance.counter_peek(family, counter)
     }
 
     /// A key of the family at one of its places, for sampling: all places together that are evenly apart from 0 to 1
@@ -367,7 +142,7 @@ impl Db {
     pub fn compact_unless(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
         family.check_live()?;
         self.store.flush(interrupted)?;
-        self.store.compact_family(family, interrupted)
+        self.maintenance.compact_family(family, interrupted)
     }
 
     /// Reads every block of the family: checksums, order, counts.
@@ -408,25 +183,25 @@ impl Db {
 
     /// Interrupts a transaction's waits and scans; from any thread, without blocking.
     pub fn kill(&self, owner: &LockOwner) {
-        self.store.locks.kill(owner);
+        self.transactions.locks.kill(owner);
     }
 
     /// Ends the effect of a kill that was meant for a statement which is over; the next one does so by itself.
     pub fn clear_kill(&self, owner: &LockOwner) {
-        self.store.locks.clear_kill(owner);
+        self.transactions.locks.clear_kill(owner);
     }
 
     /// Xids of prepared transactions that have no owner: recovery found them, or their owner went away.
     pub fn prepared(&self) -> Vec<Vec<u8>> {
-        self.store.recovered.lock().keys().cloned().collect()
+        self.transactions.recovered.lock().keys().cloned().collect()
     }
 
     /// Whether the prepared transaction without an owner that has this xid has changed the family, or locked it or
     /// keys of it for a change. False also when there is none.
     pub fn prepared_changes(&self, xid: &[u8], family: &Family) -> bool {
-        let owner = self.store.recovered.lock().get(xid).map(Recovered::owner);
+        let owner = self.transactions.recovered.lock().get(xid).map(Recovered::owner);
         owner.is_some_and(|owner| {
-            self.store.locks.holds_table(&owner, family.id(), TableMode::IntentExclusive)
+            self.transactions.locks.holds_table(&owner, family.id(), TableMode::IntentExclusive)
         })
     }
 
@@ -437,12 +212,12 @@ impl Db {
 
     /// Commits a prepared transaction without an owner, durably; false when there is none of this xid.
     pub fn commit_by_xid(&self, xid: &[u8]) -> Result<bool> {
-        self.store.decide(xid, true)
+        self.transactions.decide(xid, true)
     }
 
     /// Rolls back a prepared transaction without an owner, durably; false when there is none of this xid.
     pub fn rollback_by_xid(&self, xid: &[u8]) -> Result<bool> {
-        self.store.decide(xid, false)
+        self.transactions.decide(xid, false)
     }
 
     /// The store behind the handle, for the C interface.
@@ -455,7 +230,7 @@ impl Db {
     pub fn close(self) -> Result<()> {
         let dead = self.store.options.read_only || self.store.wal.failed().is_some();
         // Counters are written while memtables are still flushed: there may be no room otherwise.
-        let settled = match if dead { Ok(()) } else { self.store.settle_counters() } {
+        let settled = match if dead { Ok(()) } else { self.maintenance.settle_counters() } {
             // The ceilings that are there stay: counters go on behind a gap.
             Err(Error::DiskFull(what)) => {
                 self.store.log(LogLevel::Warn, &format!("counters will skip values: {what}"));
@@ -464,7 +239,7 @@ impl Db {
             done => done,
         };
         if self.store.options.finish_compactions_on_close && !dead {
-            self.store.finish_compactions()?;
+            self.maintenance.finish_compactions()?;
         }
         if self.store.options.flush_on_close && !dead {
             // What is not in files is in the log: the next opening replays it.

@@ -4,15 +4,19 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::lock::LockOwner;
+use crate::memtable::Memtable;
 use crate::options::SyncMode;
-use crate::txn::commit_batch::CommitBatch;
-use crate::txn::pipeline::CommitPlace;
+use crate::store::commit_batch::CommitBatch;
+use crate::store::memtables::Sealed;
+use crate::store::pipeline::CommitPlace;
+use crate::store::sealed_runs::SealedRuns;
+use crate::store::view::Flushable;
 use crate::txn::prepared::{prepare_bytes, BatchRoom, XaPrepared, DECISION_BYTES};
 use crate::txn::prepared_locks;
 use crate::txn::write_batch::WriteBatch;
+use crate::txn::Transactions;
 use crate::wal::{Ddl, LogSpace, PreparedHead, Purpose, Record, Ticket, WaitLimit};
 
 /// Batches above this go to the log before `order`, so that a slot's work there is bounded.
@@ -70,7 +74,7 @@ impl PreparedCommit {
     }
 }
 
-impl Store {
+impl Transactions {
     /// The last step of a commit that may fail, wait (for space, `max_wait` at most) or be killed. With an xid
     /// it is two-phase: the batch is logged and synced as prepared, with the owner's table locks.
     pub(crate) fn prepare(
@@ -91,8 +95,8 @@ impl Store {
         match xid {
             None => self.prepare_batch(batch, None, sync, &until_killed),
             Some(xid) => {
-                self.check_writable()?;
-                let id = self.new_transaction_id();
+                self.store.check_writable()?;
+                let id = self.store.new_transaction_id();
                 let prepared = self.reserve(batch.clone(), Form::Marker(id), true, sync, &until_killed)?;
                 let head = self.head_of(xid, owner, changes);
                 self.log_prepare(id, head, batch, None, &until_killed)?;
@@ -104,12 +108,12 @@ impl Store {
     /// The changes as a commit takes them: in memory, or as runs that are durable.
     fn batch_of(&self, batch: &WriteBatch, owner: &LockOwner) -> Result<Arc<CommitBatch>> {
         Ok(Arc::new(match batch.runs().is_empty() {
-            true => CommitBatch::new(batch),
-            false => CommitBatch::spilled(batch.seal(self, owner)?),
+            true => batch.to_commit_batch(),
+            false => CommitBatch::spilled(batch.seal(&self.store, owner)?),
         }))
     }
 
-    /// As [`Store::prepare`] for a batch made already, in one phase.
+    /// As [`Transactions::prepare`] for a batch made already, in one phase.
     pub(crate) fn prepare_batch(
         &self,
         batch: Arc<CommitBatch>,
@@ -117,16 +121,16 @@ impl Store {
         sync: SyncMode,
         wait_limit: &WaitLimit<'_>,
     ) -> Result<PreparedCommit> {
-        self.check_writable()?;
+        self.store.check_writable()?;
         if ddl.is_some() || (batch.body().len() <= LARGE_BATCH && batch.runs().is_none()) {
             return self.reserve(batch, Form::Whole(ddl), false, sync, wait_limit);
         }
-        let id = self.new_transaction_id();
+        let id = self.store.new_transaction_id();
         let prepared = self.reserve(batch.clone(), Form::Marker(id), false, sync, wait_limit)?;
         let room = self.batch_room(batch.body().len() + DECISION_BYTES, &batch, wait_limit)?;
-        self.prepared.insert_ownerless(id, self.wal.written_lsn().segment());
+        self.prepared.insert_ownerless(id, self.store.wal.written_lsn().segment());
         let ticket = self.log_batch(id, room, &batch, Record::Ownerless { txn: id, batch: batch.clone() });
-        if let Err(error) = self.wal.wait_written(ticket) {
+        if let Err(error) = self.store.wal.wait_written(ticket) {
             self.prepared.remove(id);
             return Err(error);
         }
@@ -134,7 +138,7 @@ impl Store {
     }
 
     /// Two-phase prepare of a transaction that waits for a decision from outside of the commit path: it
-    /// takes no place and no memtable room until [`Store::wake`], and what it takes of the log is bounded.
+    /// takes no place and no memtable room until [`Transactions::wake`], and what it takes of the log is bounded.
     pub(crate) fn prepare_xa(
         &self,
         batch: &WriteBatch,
@@ -145,14 +149,14 @@ impl Store {
         if owner.is_killed() {
             return Err(Error::Interrupted);
         }
-        self.check_writable()?;
+        self.store.check_writable()?;
         let head = self.head_of(xid, owner, batch);
         let batch = self.batch_of(batch, owner)?;
         let bytes = prepare_bytes(&head, &batch);
         let until_killed = WaitLimit { timeout: max_wait, interrupted: &|| owner.is_killed() };
         let decision = self.log_room(DECISION_BYTES, Purpose::Urgent, &until_killed)?;
         let copy = self.batch_room(bytes, &batch, &until_killed)?;
-        let id = self.new_transaction_id();
+        let id = self.store.new_transaction_id();
         self.log_prepare(id, head, batch.clone(), Some(self.xa_prepared_bound()), &until_killed)?;
         self.prepared.make_xa_prepared(id, Some(copy), Some(decision));
         Ok(XaPrepared { id, batch })
@@ -160,7 +164,7 @@ impl Store {
 
     /// What `order` needs, for an XA-prepared transaction. May wait; when it fails the transaction is as before.
     pub(crate) fn wake(&self, xa_prepared: &XaPrepared) -> Result<PreparedCommit> {
-        self.check_writable()?;
+        self.store.check_writable()?;
         // Its coordinator forgets it with the answer: the decision is durable in every mode, and no KILL keeps
         // it from being carried out.
         let wait_limit = WaitLimit::of(SPACE_WAIT);
@@ -175,7 +179,7 @@ impl Store {
 
     /// Rolls an XA-prepared transaction back, durably in every mode.
     pub(crate) fn roll_back_xa(&self, xa_prepared: &XaPrepared) -> Result<()> {
-        self.check_writable()?;
+        self.store.check_writable()?;
         let room = self.decision_room(xa_prepared.id, &WaitLimit::of(SPACE_WAIT))?;
         self.log_rollback(xa_prepared.id, &xa_prepared.batch, room, true)
     }
@@ -189,13 +193,13 @@ impl Store {
         sync: SyncMode,
         wait_limit: &WaitLimit<'_>,
     ) -> Result<PreparedCommit> {
-        let place = self.pipeline.reserve(wait_limit)?;
+        let place = self.store.pipeline.reserve(wait_limit)?;
         let purpose = match form {
             // They give space back.
             Form::Whole(Some(Ddl::Drop | Ddl::Swap | Ddl::Other)) => Purpose::Urgent,
             _ => Purpose::Ordinary,
         };
-        match self.make_room(batch.memtable_bytes(), wait_limit) {
+        match self.store.make_room(batch.memtable_bytes(), wait_limit) {
             // Their entries are few: memory that a full disk keeps from being flushed has room for them.
             Err(Error::DiskFull(_)) if purpose == Purpose::Urgent => {}
             done => done?,
@@ -231,19 +235,19 @@ impl Store {
         bound: Option<u64>,
         wait_limit: &WaitLimit<'_>,
     ) -> Result<()> {
-        self.seal_behind_long_log();
+        self.store.seal_behind_long_log();
         let size = prepare_bytes(&head, &batch);
         let room = self.batch_room(size, &batch, wait_limit)?;
-        let segment = self.wal.written_lsn().segment();
+        let segment = self.store.wal.written_lsn().segment();
         let admitted = self.prepared.insert_prepared(id, segment, (head.clone(), batch.clone()), bound);
         if let Err(others) = admitted {
             let (size, bound) = (size as u64, bound.unwrap_or_default());
-            let variable = self.options.write_buffer_variable;
+            let variable = self.store.options.write_buffer_variable;
             return Err(Error::PreparedTooLarge { size, others, bound, variable });
         }
         let ticket =
             self.log_batch(id, room, &batch, Record::Prepared { txn: id, head, batch: batch.clone() });
-        let durable = self.wal.wait_durable(ticket);
+        let durable = self.store.wal.wait_durable(ticket);
         if durable.is_err() {
             self.prepared.remove(id);
         }
@@ -266,20 +270,20 @@ impl Store {
     /// Queues `record`, which has the batch, and the names of the batch's runs before it.
     fn log_batch(&self, id: u64, room: BatchRoom, batch: &CommitBatch, record: Record) -> Ticket {
         if let Some(runs) = batch.runs() {
-            runs.keep(&self.versions);
+            runs.keep(&self.store.versions);
         }
-        room.queue(id, batch, record, |room, record| self.wal.enqueue(room, record))
+        room.queue(id, batch, record, |room, record| self.store.wal.enqueue(room, record))
     }
 
     fn log_rollback(&self, id: u64, batch: &CommitBatch, room: LogSpace, durable: bool) -> Result<()> {
-        let ticket = self.prepared.decide(id, |_| self.wal.enqueue(room, Record::Rollback { txn: id }));
+        let ticket = self.prepared.decide(id, |_| self.store.wal.enqueue(room, Record::Rollback { txn: id }));
         let result = match durable {
-            true => self.wal.wait_durable(ticket),
-            false => self.wal.wait_written(ticket),
+            true => self.store.wal.wait_durable(ticket),
+            false => self.store.wal.wait_written(ticket),
         };
         self.prepared.remove(id);
         if let (Ok(()), Some(runs)) = (&result, batch.runs()) {
-            runs.give_up(&self.versions);
+            runs.give_up(&self.store.versions);
         }
         result
     }
@@ -293,13 +297,40 @@ impl Store {
             return self.order_runs(id, &prepared.batch, runs, reservation);
         }
         let batch = prepared.batch.clone();
-        self.pipeline.order(&prepared.batch, move |seq, memtable| match form {
-            Form::Whole(None) => self.wal.enqueue(reservation, Record::Commit { seq, batch }),
-            Form::Whole(Some(ddl)) => self.wal.enqueue(reservation, Record::Ddl { ddl, seq, batch }),
+        self.store.pipeline.order(&prepared.batch, move |seq, memtable| match form {
+            Form::Whole(None) => self.store.wal.enqueue(reservation, Record::Commit { seq, batch }),
+            Form::Whole(Some(ddl)) => self.store.wal.enqueue(reservation, Record::Ddl { ddl, seq, batch }),
             Form::Marker(txn) => self.decide_into(txn, memtable.id(), || {
-                self.wal.enqueue(reservation, Record::Marker { txn, seq })
+                self.store.wal.enqueue(reservation, Record::Marker { txn, seq })
             }),
         });
+    }
+
+    /// Orders a transaction whose changes are in `runs`, and rotates the memtable in the same step: what was
+    /// ordered before lies below the runs, what comes behind above. `marker` is room in the log.
+    pub(crate) fn order_runs(&self, id: u64, batch: &Arc<CommitBatch>, runs: &SealedRuns, marker: LogSpace) {
+        let mut state = self.store.memtables.state.lock();
+        // Numbers are given out under the lock that every rotation holds: they ascend with the order.
+        let first = self.store.new_memtable_id();
+        for _ in 1..runs.generations() {
+            self.store.new_memtable_id();
+        }
+        let fresh = Arc::new(Memtable::new(self.store.new_memtable_id(), self.store.arenas.clone()));
+        // Everything that will belong to the fresh one is written behind this.
+        let log_from = self.store.wal.written_lsn().segment();
+        self.store.pipeline.order_and_rotate(batch, fresh.clone(), |seq, sealed| {
+            let runs = Arc::new(runs.commit(&self.store.versions, seq, first));
+            let upto = runs.id();
+            state.log_from.insert(fresh.id(), log_from);
+            let flushables = vec![
+                Sealed { flushable: Flushable::Memtable(sealed.clone()), last_seq: seq - 1 },
+                Sealed { flushable: Flushable::Runs(runs), last_seq: seq },
+            ];
+            self.store.push_sealed(&mut state, &fresh, flushables);
+            self.decide_into(id, upto, || self.store.wal.enqueue(marker, Record::Marker { txn: id, seq }))
+        });
+        drop(state);
+        self.store.memtables.changed.notify_all();
     }
 
     /// Makes an ordered commit visible and as durable as asked for.
@@ -307,19 +338,19 @@ impl Store {
         let Some(ordered) = prepared.batch.ordered() else {
             return Err(Error::InvalidArgument("finish before order".into()));
         };
-        let oldest_snapshot = self.snapshots.oldest_snapshot();
+        let oldest_snapshot = self.store.snapshots.oldest_snapshot();
         prepared.batch.apply(oldest_snapshot);
-        self.pipeline.help_until(ordered.seq, oldest_snapshot);
+        self.store.pipeline.help_until(ordered.seq, oldest_snapshot);
         if ordered.seq % OLDEST_SNAPSHOT_EVERY == 0 {
-            self.refresh_oldest_snapshot();
+            self.store.refresh_oldest_snapshot();
         }
         if let Form::Marker(id) = prepared.form {
             self.prepared.remove(id);
         }
-        self.stats.commits.fetch_add(1, Relaxed);
-        self.stats.user_bytes.fetch_add(prepared.batch.user_bytes(), Relaxed);
+        self.store.stats.commits.fetch_add(1, Relaxed);
+        self.store.stats.user_bytes.fetch_add(prepared.batch.user_bytes(), Relaxed);
         if let Some(runs) = prepared.batch.runs() {
-            self.stats.run_bytes.fetch_add(runs.raw_bytes(), Relaxed);
+            self.store.stats.run_bytes.fetch_add(runs.raw_bytes(), Relaxed);
         }
         let two_phase = prepared.two_phase;
         match self.wait_logged(ordered.ticket, prepared.sync, defer_sync && two_phase) {
@@ -331,14 +362,14 @@ impl Store {
 
     /// Reserves room for a record in the log.
     fn log_room(&self, bytes: usize, purpose: Purpose, wait_limit: &WaitLimit<'_>) -> Result<LogSpace> {
-        self.wal.reserve(bytes, purpose, wait_limit)
+        self.store.wal.reserve(bytes, purpose, wait_limit)
     }
 
     fn wait_logged(&self, ticket: Ticket, sync: SyncMode, defer_sync: bool) -> Result<()> {
         if sync == SyncMode::Full && !defer_sync {
-            self.wal.wait_durable(ticket)
+            self.store.wal.wait_durable(ticket)
         } else {
-            self.wal.wait_written(ticket)
+            self.store.wal.wait_written(ticket)
         }
     }
 
@@ -356,7 +387,7 @@ impl Store {
 
     /// Commits a batch of the engine's own, durably.
     pub(crate) fn commit_internal(&self, batch: &WriteBatch, ddl: Option<Ddl>) -> Result<u64> {
-        let batch = Arc::new(CommitBatch::new(batch));
+        let batch = Arc::new(batch.to_commit_batch());
         let mut prepared = self.prepare_batch(batch, ddl, SyncMode::Full, &WaitLimit::of(SPACE_WAIT))?;
         self.order(&mut prepared);
         let seq = prepared.seq().unwrap_or_default();
@@ -366,12 +397,12 @@ impl Store {
 
     /// The strictest of the store's mode, the families' modes and the commit's own.
     fn sync_of(&self, batch: &WriteBatch, asked: Option<SyncMode>) -> SyncMode {
-        let store = self.options.sync_mode;
+        let store = self.store.options.sync_mode;
         if store == SyncMode::Full {
             return store;
         }
         let touched = batch.touched().chain(batch.runs().families());
-        let families = touched.filter_map(|family| self.catalog.sync_mode(family)).max();
+        let families = touched.filter_map(|family| self.store.catalog.sync_mode(family)).max();
         store.max(families.unwrap_or(SyncMode::None)).max(asked.unwrap_or(SyncMode::None))
     }
 }

@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::db::Store;
 use crate::error::Result;
 use crate::options::LogLevel;
-use crate::txn::commit_batch::CommitBatch;
-use crate::txn::spill::SealedRuns;
+use crate::store::commit_batch::CommitBatch;
+use crate::store::sealed_runs::SealedRuns;
+use crate::txn::Transactions;
 use crate::types::MemtableId;
 use crate::wal::{LogSpace, PreparedHead, Purpose, Record, Ticket, WaitLimit};
 
@@ -245,21 +245,21 @@ impl PreparedTransactions {
     }
 }
 
-impl Store {
+impl Transactions {
     /// Most bytes of the log that XA-prepared transactions may take: a quarter of what two memtables' worth of
     /// log is.
     pub(crate) fn xa_prepared_bound(&self) -> u64 {
-        self.options.write_buffer_size as u64 * 2 / 4
+        self.store.options.write_buffer_size as u64 * 2 / 4
     }
 
     /// Queues copies of old undecided prepares whose batch stands below `needed`, the first segment that is
-    /// needed for anything else. To be followed by a sync of the log and [`Store::relogged`].
+    /// needed for anything else. To be followed by a sync of the log and [`Transactions::relogged`].
     pub(crate) fn relog_prepared(&self, needed: u32) -> Vec<(u64, u32)> {
         let mut copies = Vec::new();
         for (id, missing_room) in self.prepared.old(needed) {
             let room = missing_room.and_then(|(bytes, batch)| self.room_now(bytes, &batch).ok());
-            let segment = self.wal.written_lsn().segment();
-            if self.prepared.copy(id, room, |room, record| self.wal.enqueue(room, record)) {
+            let segment = self.store.wal.written_lsn().segment();
+            if self.prepared.copy(id, room, |room, record| self.store.wal.enqueue(room, record)) {
                 copies.push((id, segment));
             }
         }
@@ -272,7 +272,7 @@ impl Store {
             let Some((bytes, batch)) = self.prepared.copied(id, segment) else { continue };
             match self.copy_room(bytes, &batch) {
                 Ok(room) => self.prepared.make_xa_prepared(id, room, None),
-                Err(error) => self.log(
+                Err(error) => self.store.log(
                     LogLevel::Warn,
                     &format!(
                         "no room for the next copy of prepared transaction {id}: the log is kept for it \
@@ -296,7 +296,7 @@ impl Store {
     /// Room for a record of `bytes` with this batch, if there is some at once.
     fn room_now(&self, bytes: usize, batch: &CommitBatch) -> Result<BatchRoom> {
         BatchRoom::of(bytes, batch, |bytes| {
-            self.wal.reserve(bytes, Purpose::Ordinary, &WaitLimit::of(Duration::ZERO))
+            self.store.wal.reserve(bytes, Purpose::Ordinary, &WaitLimit::of(Duration::ZERO))
         })
     }
 
@@ -305,7 +305,7 @@ impl Store {
     pub(crate) fn decide_into<T>(&self, id: u64, memtable: MemtableId, queue: impl FnOnce() -> T) -> T {
         self.prepared.decide(id, |segment| {
             if let Some(segment) = segment {
-                let mut held = self.held_log.lock();
+                let mut held = self.store.memtables.held_log.lock();
                 let from = held.entry(memtable).or_insert(segment);
                 *from = (*from).min(segment);
             }

@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::lock::{LockOwner, Mode, Policy, TableMode};
 use crate::options::LogLevel;
-use crate::txn::commit_batch::CommitBatch;
+use crate::store::commit_batch::CommitBatch;
 use crate::txn::prepared::{prepare_bytes, XaPrepared, DECISION_BYTES};
 use crate::txn::prepared_locks;
 use crate::txn::transaction_list::{TransactionInfo, TransactionState};
+use crate::txn::Transactions;
 use crate::wal::{PreparedHead, Purpose, WaitLimit};
 
 /// See the module's comment.
@@ -30,7 +30,7 @@ impl Recovered {
     }
 }
 
-impl Store {
+impl Transactions {
     /// Adopts what recovery found prepared and logged again from `segment` on: takes the locks again that the
     /// records tell, and those on the written keys.
     pub(crate) fn adopt_recovered(
@@ -73,7 +73,7 @@ impl Store {
             // On a full disk the store opens without room for a copy; it is asked for again with each copy.
             let copy = self.copy_room(bytes, &batch).ok().flatten();
             let wait_limit = WaitLimit::of(Duration::ZERO);
-            let decision = self.wal.reserve(DECISION_BYTES, Purpose::Urgent, &wait_limit).ok();
+            let decision = self.store.wal.reserve(DECISION_BYTES, Purpose::Urgent, &wait_limit).ok();
             self.prepared.make_xa_prepared(id, copy, decision);
             self.keep_recovered(xid, Recovered { xa_prepared: XaPrepared { id, batch }, owner });
         }
@@ -83,9 +83,9 @@ impl Store {
     /// Lists it by its xid and counts what it takes.
     fn keep_recovered(&self, xid: Vec<u8>, recovered: Recovered) {
         let (id, bytes) = (recovered.xa_prepared.id, recovered.xa_prepared.batch.body().len());
-        self.stats.batch_bytes.fetch_add(bytes as u64, Relaxed);
+        self.store.stats.batch_bytes.fetch_add(bytes as u64, Relaxed);
         if self.recovered.lock().insert(xid, recovered).is_some() {
-            self.log(LogLevel::Error, &format!("prepared transaction {id} has the xid of another"));
+            self.store.log(LogLevel::Error, &format!("prepared transaction {id} has the xid of another"));
         }
     }
 
@@ -121,7 +121,7 @@ impl Store {
     /// this xid. When it fails the transaction is still there.
     pub(crate) fn decide(&self, xid: &[u8], commit: bool) -> Result<bool> {
         let Some(recovered) = self.recovered.lock().remove(xid) else { return Ok(false) };
-        self.stats.batch_bytes.fetch_sub(recovered.xa_prepared.batch.body().len() as u64, Relaxed);
+        self.store.stats.batch_bytes.fetch_sub(recovered.xa_prepared.batch.body().len() as u64, Relaxed);
         let result = if commit {
             self.wake(&recovered.xa_prepared).and_then(|mut prepared| {
                 self.order(&mut prepared);
@@ -136,12 +136,12 @@ impl Store {
                 let spilled = recovered.xa_prepared.batch.runs().is_some();
                 drop(recovered);
                 if spilled {
-                    self.unlink_unused();
+                    self.store.unlink_unused();
                 }
                 Ok(true)
             }
             Err(error) => {
-                if self.wal.failed().is_none() {
+                if self.store.wal.failed().is_none() {
                     self.keep_recovered(xid.to_vec(), recovered);
                 }
                 Err(error)

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::db::Db;
 use crate::lock::{HeldCounts, LockDump, LockOwner, LockOwnerId};
 use crate::txn::transaction::Isolation;
+use crate::txn::Transactions;
 use crate::types::Seq;
 
 /// No snapshot.
@@ -188,27 +188,21 @@ impl Drop for Registered {
     }
 }
 
-impl Db {
-    /// The clock of `begun_us` and the like: microseconds from an arbitrary start, never going back.
-    pub fn now_micros(&self) -> u64 {
-        self.store().versions.disk().now_micros()
-    }
-
-    /// The transactions that are open, those without a session (prepared) behind the others.
-    pub fn transactions(&self) -> Vec<TransactionInfo> {
-        let store = self.store();
-        let entries = store.transaction_list.entries();
-        let blocker = |owner: &LockOwner| store.locks.blocker(owner);
+impl Transactions {
+    /// The transactions that are open, then the prepared ones without a session.
+    pub(crate) fn infos(&self) -> Vec<TransactionInfo> {
+        let entries = self.list.entries();
+        let blocker = |owner: &LockOwner| self.locks.blocker(owner);
         let mut out: Vec<TransactionInfo> = entries.iter().filter_map(|entry| entry.look(blocker)).collect();
-        out.extend(store.recovered_infos());
+        out.extend(self.recovered_infos());
         out
     }
 
-    /// A dump of the locks, of at most `limit` grants and waits; see `lock::LockDump`.
-    pub fn locks(&self, limit: usize) -> LockDump {
+    /// As [`crate::Db::locks`].
+    pub(crate) fn dump_locks(&self, limit: usize) -> LockDump {
         let owners: Vec<Arc<LockOwner>> =
-            self.store().transaction_list.entries().iter().map(|entry| Arc::clone(&entry.owner)).collect();
-        self.store().locks.dump(&owners, limit)
+            self.list.entries().iter().map(|entry| Arc::clone(&entry.owner)).collect();
+        self.locks.dump(&owners, limit)
     }
 }
 

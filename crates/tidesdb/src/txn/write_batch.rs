@@ -6,12 +6,13 @@
 
 use std::cmp::Ordering;
 
-use crate::db::Store;
 use crate::error::Result;
 use crate::iter::VersionIterator;
 use crate::lock::LockOwner;
+use crate::store::commit_batch::{CommitBatch, CommitBatchBuilder};
+use crate::store::sealed_runs::SealedRuns;
+use crate::store::Store;
 use crate::txn::spill::runs::{self, Runs};
-use crate::txn::spill::SealedRuns;
 use crate::types::{CountEffect, Entry, FamilyId, Kind};
 
 /// Changes in one chunk of a family's order; a full chunk is split in two. Bounds the memory moved by an
@@ -153,6 +154,19 @@ impl WriteBatch {
     /// Merges runs that have become many. Errors: as [`WriteBatch::write_run`]; no change is lost then.
     pub(crate) fn merge_runs(&mut self, store: &Store, owner: &LockOwner) -> Result<()> {
         self.runs.merge_alike(store, owner)
+    }
+
+    /// The latest changes in the form of the log.
+    pub(crate) fn to_commit_batch(&self) -> CommitBatch {
+        let mut batch = CommitBatchBuilder::new(self.touched().count(), self.len(), self.size());
+        for (family, entries) in self.families() {
+            batch.group(family, self.keys(family));
+            for entry in entries {
+                let effect = CountEffect::of(entry.kind, entry.was_live);
+                batch.change(entry.kind, effect, entry.key, entry.value);
+            }
+        }
+        batch.finish()
     }
 
     /// All changes as durable runs; the batch stays as it is.

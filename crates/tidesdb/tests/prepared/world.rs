@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidesdb::db::family::Family;
 use tidesdb::io::faulty::Crash;
 use tidesdb::io::FaultyDisk;
 use tidesdb::options::{Options, SyncMode};
+use tidesdb::store::family::Family;
 use tidesdb::txn::transaction::Transaction;
 use tidesdb::{Db, Error, Result};
 

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidesdb::db::family::Family;
 use tidesdb::io::{Disk, FaultyDisk};
 use tidesdb::options::{Compression, FamilyOptions, Options, SyncMode};
+use tidesdb::store::family::Family;
 use tidesdb::txn::cursor::{Scan, Start};
 use tidesdb::txn::transaction::{ReadMode, Transaction, TransactionOptions};
 use tidesdb::{Db, Result};

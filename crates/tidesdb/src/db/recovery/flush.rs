@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use crate::db::background::FlushedMemtable;
 use crate::db::dictionary::FamilyEntry;
-use crate::db::view::{Flushable, ReadView};
 use crate::error::Result;
 use crate::flush::{self, FlushInput, FlushSource, Flushed};
 use crate::iter::merge::MergingIterator;
 use crate::iter::{InternalIterator, LiveSnapshots};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::{FamilyOptions, Options};
+use crate::store::view::{Flushable, ReadView};
 use crate::types::{Seq, DICTIONARY, MAX_SEQ};
 use crate::version::reservations::CompactionReservations;
 use crate::version::{Edit, VersionSet};

@@ -8,11 +8,11 @@
 
 use std::path::Path;
 
-use crate::db::memtables::{Memtables, Sealed};
-use crate::db::view::Flushable;
-use crate::db::Store;
+use crate::db::maintenance::Maintenance;
 use crate::error::Result;
 use crate::io::Disk;
+use crate::store::memtables::{Memtables, Sealed};
+use crate::store::view::Flushable;
 use crate::types::Seq;
 use crate::version::{Cut, Edit, VersionSet};
 use crate::wal::{self, RecoveredSummary};
@@ -65,11 +65,11 @@ pub(crate) fn seal(flushables: &[Flushable], first_live: u32, memtables: &Memtab
     flushables.iter().rev().cloned().collect()
 }
 
-impl Store {
+impl Maintenance {
     /// Adds to an edit what the log no longer needs when its first live segment is `first_live`.
     pub(crate) fn release_log(&self, edit: &mut Edit, first_live: u32) {
         edit.first_live_segment = Some(first_live);
-        let cuts = self.versions.state().cuts;
+        let cuts = self.store.versions.state().cuts;
         let passed = cuts.iter().filter(|cut| cut.next_segment <= first_live);
         edit.cuts_removed = passed.map(|cut| cut.at.segment()).collect();
     }

@@ -6,33 +6,21 @@
 //! prepared batches are written into the new epoch, durably, before the edit. On a disk without room for the
 //! files the flush is left to the background (`db/recovery/full_disk.rs`).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use parking_lot::Mutex;
-
 use crate::cache::{BlockCache, FileCache};
-use crate::compaction::history::History;
-use crate::db::background::{Background, WorkSignal};
-use crate::db::catalog::Catalog;
-use crate::db::compactor::CompactionBackoff;
-use crate::db::counters::CounterRefill;
+use crate::db::background::Background;
 use crate::db::dictionary::{self, FamilyEntry};
-use crate::db::family::Family;
 use crate::db::identity;
-use crate::db::memtables::Memtables;
-use crate::db::pressure::Gauges;
+use crate::db::maintenance::Maintenance;
 use crate::db::recovery::flush::flush_replayed;
 use crate::db::recovery::full_disk;
 use crate::db::recovery::replay::{self, Replay};
-use crate::db::stats::Stats;
-use crate::db::trim::HeapTrim;
-use crate::db::view::{Flushable, ReadView};
-use crate::db::{Db, Store};
+use crate::db::Db;
 use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::iter::merge::MergingIterator;
@@ -40,18 +28,17 @@ use crate::iter::InternalIterator;
 use crate::lock::{LockManager, LockOptions, WaitObserver};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::{LogLevel, Options};
-use crate::txn::pipeline::Pipeline;
-use crate::txn::prepared::{prepare_bytes, BatchRoom, PreparedTransactions};
-use crate::txn::snapshot::Snapshots;
-use crate::txn::ttl_clock::TtlClock;
+use crate::store::family::Family;
+use crate::store::memtables::Memtables;
+use crate::store::view::{Flushable, ReadView};
+use crate::store::{Store, StoreParts};
+use crate::txn::prepared::{prepare_bytes, BatchRoom};
+use crate::txn::Transactions;
 use crate::types::{DICTIONARY, MAX_SEQ};
 use crate::version::reservations::CompactionReservations;
 use crate::version::restoring::check_restored;
 use crate::version::{OpenFor, StoreState, VersionSet};
 use crate::wal::{self, Purpose, Record, WaitLimit, Wal, WalOptions};
-
-/// Snapshots that can be open at a time: two for each of 16,384 transactions.
-const SNAPSHOTS: u32 = 32 * 1024;
 
 /// Longest wait for room for prepared batches in the new epoch's log.
 const RELOG_WAIT: Duration = Duration::from_secs(60);
@@ -173,55 +160,29 @@ impl Db {
         let view = ReadView { active: active.clone(), sealed, version: versions.current() };
         memtables.state.lock().log_from.insert(active.id(), first_segment);
         let lock_options = LockOptions { max_total: options.lock_bound(), ..LockOptions::default() };
-        let store = Arc::new(Store {
-            locks: LockManager::with_options(observer, Arc::new(disk.clone()), lock_options),
-            pipeline: Arc::new(Pipeline::new(newest + 1, active.clone())),
-            snapshots: Snapshots::new(SNAPSHOTS),
-            ttl_clock: TtlClock::new(state.expiry_clock),
-            catalog: Catalog::default(),
-            view: ArcSwap::from_pointee(view),
-            view_swap: Mutex::new(()),
-            install_lock: Mutex::new(()),
-            memtables,
-            arenas,
-            ddl_lock: Arc::new(Mutex::new(())),
-            next_family: AtomicU32::new(DICTIONARY + 1),
-            next_memtable_id: AtomicU64::new(active.id() + 1),
-            // Ids of an epoch begin with its epoch, so that none is used twice.
-            next_transaction: AtomicU64::new(state.epoch << 32),
-            next_owner: AtomicU64::new(1),
-            prepared: PreparedTransactions::default(),
-            held_log: Mutex::new(BTreeMap::new()),
-            reservations,
-            history: History::default(),
-            transaction_list: Arc::default(),
-            work_signal: WorkSignal::default(),
-            backoff: CompactionBackoff::default(),
-            counter_refill: CounterRefill::default(),
-            pressure: Gauges::default(),
-            heap_trim: HeapTrim::new(),
-            recovered: Mutex::new(HashMap::new()),
-            stats: Stats::default(),
-            closing: AtomicBool::new(false),
-            backup_runs: AtomicBool::new(false),
-            free_space: AtomicU64::new(u64::MAX),
-            free_space_at: AtomicU64::new(0),
-            opened_at: newest,
-            _lock: lock,
-            dir: dir.to_path_buf(),
+        let locks = LockManager::with_options(observer, Arc::new(disk.clone()), lock_options);
+        let parts = StoreParts {
             options,
+            dir: dir.to_path_buf(),
+            lock,
             wal,
             versions,
             cache,
-        });
-        store.snapshots.refresh_oldest_snapshot(newest);
-        store.load_dictionary()?;
-        store.count_from_now_on()?;
+            arenas,
+            view,
+            memtables,
+            newest,
+        };
+        let store = Arc::new(Store::new(parts));
+        let transactions = Arc::new(Transactions::new(store.clone(), locks));
+        let maintenance = Arc::new(Maintenance::new(transactions.clone(), reservations));
+        maintenance.load_dictionary()?;
+        maintenance.count_from_now_on()?;
         store.choose_sync_interval();
-        store.adopt_recovered(replayed.prepared, held_from)?;
-        store.shape_changed();
-        let background = Background::start(&store)?;
-        Ok(Db { store, background: Arc::new(background) })
+        transactions.adopt_recovered(replayed.prepared, held_from)?;
+        maintenance.shape_changed();
+        let background = Arc::new(Background::start(&maintenance)?);
+        Ok(Db { store, transactions, maintenance, background })
     }
 }
 
@@ -252,18 +213,19 @@ fn relog(wal: &Wal, prepared: &[replay::ReplayedPrepare]) -> Result<()> {
     Ok(())
 }
 
-impl Store {
+impl Maintenance {
     /// In a store that builds before the first that counts have written: families that are made from now on are
     /// counted, older ones when [`Db::count_rows`] has counted them.
     fn count_from_now_on(&self) -> Result<()> {
-        if self.versions.current().counted_from().is_some() {
+        if self.store.versions.current().counted_from().is_some() {
             return Ok(());
         }
         let counted_from = Some(self.next_family.load(Ordering::Acquire));
-        match self.install(crate::version::Edit { counted_from, ..Default::default() }) {
+        match self.store.install(crate::version::Edit { counted_from, ..Default::default() }) {
             // The next opening says so.
             Err(error @ Error::DiskFull(_)) => {
-                self.log(LogLevel::Warn, &format!("rows are not counted until the next opening: {error}"));
+                self.store
+                    .log(LogLevel::Warn, &format!("rows are not counted until the next opening: {error}"));
                 Ok(())
             }
             done => done,
@@ -272,7 +234,7 @@ impl Store {
 
     /// Reads the dictionary into the catalog and drops families without an entry.
     fn load_dictionary(&self) -> Result<()> {
-        let mut merge = MergingIterator::new(self.view().iterators(DICTIONARY, MAX_SEQ, &[])?);
+        let mut merge = MergingIterator::new(self.store.view().iterators(DICTIONARY, MAX_SEQ, &[])?);
         let mut next_family = DICTIONARY + 1;
         merge.seek_to_first()?;
         while merge.valid() {
@@ -281,7 +243,7 @@ impl Store {
                 if let Some(name) = dictionary::family_name(merge.key()) {
                     let family = FamilyEntry::decode(entry.value)?;
                     next_family = next_family.max(family.id + 1);
-                    self.catalog.insert(Family::new(
+                    self.store.catalog.insert(Family::new(
                         family.id,
                         name,
                         family.options,
@@ -300,20 +262,21 @@ impl Store {
         }
         self.next_family.store(next_family, Ordering::Release);
         let gone: Vec<u32> = self
+            .store
             .versions
             .current()
             .families()
             .map(|(id, _)| id)
-            .chain(self.versions.current().row_counts().map(|(id, _)| id))
-            .filter(|&id| !self.catalog.is_live(id))
+            .chain(self.store.versions.current().row_counts().map(|(id, _)| id))
+            .filter(|&id| !self.store.catalog.is_live(id))
             .collect::<BTreeSet<u32>>()
             .into_iter()
             .collect();
         if !gone.is_empty() {
-            match self.install(crate::version::Edit { dropped_families: gone, ..Default::default() }) {
+            match self.store.install(crate::version::Edit { dropped_families: gone, ..Default::default() }) {
                 // They have no name; the next opening drops them.
                 Err(error @ Error::DiskFull(_)) => {
-                    self.log(LogLevel::Warn, &format!("space of dropped families stays: {error}"));
+                    self.store.log(LogLevel::Warn, &format!("space of dropped families stays: {error}"));
                 }
                 done => done?,
             }

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
-use crate::db::view::Flushable;
 use crate::error::{Error, Result};
 use crate::memtable::{ArenaPool, Memtable};
-use crate::txn::commit_batch::CommitBatch;
-use crate::txn::spill::{SealedRuns, MAX_RUNS};
+use crate::store::commit_batch::CommitBatch;
+use crate::store::sealed_runs::{SealedRuns, MAX_RUNS};
+use crate::store::view::Flushable;
 use crate::types::{FileNo, MemtableId, Seq};
 use crate::version::VersionSet;
 use crate::wal::{BatchReader, PreparedHead, RecordRef};

@@ -1,10 +1,10 @@
 //! Deleted keys in a row: a scan counts what it passes, asks whether more is known to be dead, and makes known
-//! what it found ([`crate::txn::deleted_range_cache`]).
+//! what it found ([`crate::store::deleted_range_cache`]).
 
 use super::{Cursor, Next, Span};
 use crate::error::Result;
 use crate::iter::InternalIterator;
-use crate::txn::deleted_range_cache::{Bounds, Seen};
+use crate::store::deleted_range_cache::{Bounds, Seen};
 use crate::txn::transaction::{ReadMode, Transaction};
 use crate::types::{Seq, MAX_SEQ};
 

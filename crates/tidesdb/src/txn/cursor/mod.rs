@@ -14,14 +14,14 @@ mod tests;
 use std::sync::Arc;
 
 use self::deleted_run::DeletedRun;
-use crate::db::family::Family;
-use crate::db::view::ReadView;
-use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::iter::merge::MergingIterator;
 use crate::iter::InternalIterator;
 use crate::lock::Mode;
-use crate::txn::deleted_range_cache::Bounds;
+use crate::store::deleted_range_cache::Bounds;
+use crate::store::family::Family;
+use crate::store::view::ReadView;
+use crate::store::Store;
 use crate::txn::transaction::{OnMissing, ReadMode, Transaction};
 use crate::types::{FamilyId, Seq, MAX_SEQ};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Cursor, Scan, Start};
 use crate::io::FaultyDisk;
 use crate::options::{FamilyOptions, Options, SyncMode};
-use crate::txn::deleted_range_cache::Bounds;
+use crate::store::deleted_range_cache::Bounds;
 use crate::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
 use crate::types::MAX_SEQ;
 use crate::Db;

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use crate::db::Store;
 use crate::error::Result;
 use crate::iter::InternalIterator;
 use crate::lock::{LockOwner, LockedKeys};
+use crate::store::sealed_runs::SealedRuns;
 use crate::table::hash_key;
 use crate::txn::spill::runs::Runs;
-use crate::txn::spill::SealedRuns;
+use crate::txn::Transactions;
 use crate::types::MAX_SEQ;
 use crate::version::TableHandle;
 
@@ -41,7 +41,7 @@ impl LockedKeys for RunKeys {
     }
 }
 
-impl Store {
+impl Transactions {
     /// From now on the keys in `runs` are locked without entries. `open`: not all are locked already, and the
     /// implicit locks on those of families with changes in memory are to be confirmed.
     pub(crate) fn lock_runs(&self, owner: &Arc<LockOwner>, runs: &Runs, open: bool) {
@@ -54,10 +54,10 @@ impl Store {
         }
     }
 
-    /// As [`Store::lock_runs`], for what `prepare` made of them.
+    /// As [`Transactions::lock_runs`], for what `prepare` made of them.
     pub(crate) fn lock_sealed_runs(&self, owner: &Arc<LockOwner>, runs: &SealedRuns) {
         for family in runs.families() {
-            let keys = Arc::new(RunKeys(runs.tables_of(&self.versions, family)));
+            let keys = Arc::new(RunKeys(runs.tables_of(&self.store.versions, family)));
             self.locks.lock_implicitly(owner, family, keys);
         }
     }

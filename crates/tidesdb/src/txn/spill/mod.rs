@@ -11,23 +11,21 @@
 //! marks there are and whenever they were set.
 //!
 //! - `runs`: the runs of a running transaction: written, merged [`runs::FAN_IN`] at a time, read, cut back.
-//! - `sealed`: what `prepare` makes of them: at most two runs a family with each key once, durable, named in
+//! - `sealed`: the runs that `prepare` makes of them: at most two a family with each key once, durable, named in
 //!   the log. They are still without a sequence number: that of the commit stands in the manifest.
 //! - `locked`: the keys in runs as locks without entries.
-//! - `commit`: the rest of their way. The marker is the commit point; `order` rotates the memtable and
-//!   shows the runs between the old one and the new; the edit that names them is written when everything
-//!   older is in files.
+//!
+//! The rest of their way is in `txn/commit.rs` and `db/background.rs`. The marker is the commit point; `order` rotates
+//! the memtable and shows the runs between the old one and the new. The edit that names them is written when everything
+//! older is in files.
 //!
 //! Guarantees: no latch is held while a run is written; a run of a running transaction is unlinked when the
 //! last reader lets go of it, one that the log names stays until the rollback record is written; open
 //! unlinks what neither manifest nor an undecided prepare names.
 
-mod commit;
 mod locked;
 pub(crate) mod runs;
 pub(crate) mod sealed;
 
 #[cfg(test)]
 mod tests;
-
-pub(crate) use sealed::{CommittedRuns, SealedRuns, MAX_RUNS};

@@ -3,13 +3,13 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::flush::shared_file::SharedFile;
 use crate::io::File;
 use crate::iter::version_merge::MergingVersionIterator;
 use crate::iter::{InternalIterator, VersionIterator};
 use crate::lock::LockOwner;
+use crate::store::Store;
 use crate::table::{hash_key, Hit, SsTableMeta, SsTableOptions};
 use crate::txn::write_batch::Changes;
 use crate::types::{CountEffect, Entry, FamilyId, Seq};

@@ -1,67 +1,22 @@
-//! What `prepare` makes of a spilled transaction, how the log names it, and what readers see of it from
-//! `order` on.
-//!
-//! The content of a *run names* record (`docs/format/wal.md`):
-//!
-//! ```text
-//! u8 version (2)
-//! varint files    each: varint number, varint length
-//! varint tables   each: bytes, a "new table" of the manifest: level 0, generation = ordinal of the run
-//!                       varint rows: 0 not known, else 1 more than the zigzag of what comes and goes
-//! ```
-//!
-//! All keys in them are locked, before a restart and after it: see `locked`. (A prepare of an earlier build lists
-//! families with X that were locked as a whole.)
+//! The runs of a transaction as `prepare` makes them: durable, at most [`MAX_RUNS`] a family, each key once in each.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
-use crate::db::Store;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::flush::shared_file::SharedFile;
-use crate::format::coding::{unzigzag, zigzag};
 use crate::iter::version_merge::MergingVersionIterator;
 use crate::iter::VersionIterator;
 use crate::lock::LockOwner;
-use crate::table::SsTableMeta;
+use crate::store::sealed_runs::{SealedRuns, SealedTable, MAX_RUNS};
+use crate::store::Store;
 use crate::txn::write_batch::Changes;
-use crate::types::{CountEffect, FamilyId, FileNo, Kind, MemtableId, RowCount, Seq};
-use crate::version::{Edit, LiveFile, NewFile, NewTable, TableHandle, VersionSet};
-use crate::wal::batch::{put_varint, Cursor};
+use crate::version::TableHandle;
 
 use super::runs::{counted, rows_of, table_options, version_iters, was_live, Runs};
-
-/// Most runs of a family that a commit adds to level 0.
-pub(crate) const MAX_RUNS: usize = 2;
 
 /// Runs that together are not longer than so many times what a transaction keeps in memory become one: writing
 /// them again costs less than level 0 with twice as many.
 const ONE_RUN_BOUNDS: u64 = 4;
-
-/// Version of the names' encoding.
-const NAMES_VERSION: u8 = 2;
-
-/// The version without numbers of rows.
-const NAMES_WITHOUT_ROWS: u8 = 1;
-
-/// A table of a sealed run.
-#[derive(Clone, Debug)]
-struct SealedTable {
-    file: Arc<LiveFile>,
-    /// Of its run: the newest has the highest; 1 is the first.
-    ordinal: u64,
-    meta: SsTableMeta,
-    /// What the run does to the number of the family's rows; `None`: an earlier build wrote it.
-    rows: Option<i64>,
-}
-
-/// The changes of a transaction as durable runs, at most [`MAX_RUNS`] a family, each key once in each.
-#[derive(Clone, Debug)]
-pub(crate) struct SealedRuns {
-    files: Vec<Arc<LiveFile>>,
-    tables: Vec<SealedTable>,
-}
 
 impl SealedRuns {
     /// Writes what is missing, merges what is too much, and syncs. The transaction's own runs stay as they
@@ -145,199 +100,5 @@ impl SealedRuns {
         }
         store.versions.disk().sync_dir(store.versions.dir())?;
         Ok(sealed)
-    }
-
-    /// From now on the files stay, whatever happens: the log is about to name them.
-    pub(crate) fn keep(&self, versions: &VersionSet) {
-        self.files.iter().for_each(|file| versions.keep_file(file));
-    }
-
-    /// The transaction is rolled back, and no record can bring it back.
-    pub(crate) fn give_up(&self, versions: &VersionSet) {
-        self.files.iter().for_each(|file| versions.give_up_file(file));
-    }
-
-    /// The families that are changed, ascending.
-    pub(crate) fn families(&self) -> Vec<FamilyId> {
-        let mut families: Vec<FamilyId> = self.tables.iter().map(|table| table.meta.family).collect();
-        families.sort_unstable();
-        families.dedup();
-        families
-    }
-
-    /// The tables of a family, opened.
-    pub(super) fn tables_of(&self, versions: &VersionSet, family: FamilyId) -> Vec<TableHandle> {
-        let tables = self.tables.iter().filter(|table| table.meta.family == family);
-        tables.map(|table| versions.open_table(&table.file, table.meta.clone(), 0)).collect()
-    }
-
-    /// Numbers of the files.
-    pub(crate) fn files(&self) -> impl Iterator<Item = FileNo> + '_ {
-        self.files.iter().map(|file| file.number())
-    }
-
-    /// The files.
-    pub(crate) fn live_files(&self) -> &[Arc<LiveFile>] {
-        &self.files
-    }
-
-    /// Reads every block, as [`SsTable::verify_unless`](crate::table::SsTable::verify_unless).
-    pub(crate) fn verify(&self, versions: &VersionSet, interrupted: &dyn Fn() -> bool) -> Result<()> {
-        for table in &self.tables {
-            versions.open_table(&table.file, table.meta.clone(), 0).verify_unless(interrupted)?;
-        }
-        Ok(())
-    }
-
-    /// Bytes of keys and values.
-    pub(crate) fn raw_bytes(&self) -> u64 {
-        self.tables.iter().map(|table| table.meta.raw_bytes).sum()
-    }
-
-    /// The content of the run names record.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = vec![NAMES_VERSION];
-        put_varint(&mut out, self.files.len() as u64);
-        for file in &self.files {
-            put_varint(&mut out, file.number());
-            put_varint(&mut out, file.len());
-        }
-        put_varint(&mut out, self.tables.len() as u64);
-        for table in &self.tables {
-            let (file, generation, meta) = (table.file.number(), table.ordinal, table.meta.clone());
-            NewTable { file, level: 0, generation, meta }.put(&mut out);
-            put_varint(&mut out, table.rows.map_or(0, |rows| zigzag(rows) + 1));
-        }
-        out
-    }
-
-    /// Reads a run names record; the files are kept as those that the log names.
-    pub(crate) fn decode(versions: &VersionSet, names: &[u8]) -> Result<SealedRuns> {
-        let damage = |what: &str| Error::corruption("wal", 0, format!("a record of run names: {what}"));
-        let mut cursor = Cursor { rest: names };
-        let version = cursor.u8().map_err(damage)?;
-        if ![NAMES_WITHOUT_ROWS, NAMES_VERSION].contains(&version) {
-            return Err(damage("of a later version"));
-        }
-        let mut sealed = SealedRuns { files: Vec::new(), tables: Vec::new() };
-        for _ in 0..cursor.varint().map_err(damage)? {
-            let (number, len) = (cursor.varint().map_err(damage)?, cursor.varint().map_err(damage)?);
-            sealed.files.push(versions.private_file(number, len));
-        }
-        // Until all is read nothing of it may be unlinked.
-        sealed.keep(versions);
-        for _ in 0..cursor.varint().map_err(damage)? {
-            let new = NewTable::take(cursor.bytes().map_err(damage)?).map_err(|e| damage(&e.what))?;
-            let file = sealed.files.iter().find(|file| file.number() == new.file);
-            let file = Arc::clone(file.ok_or_else(|| damage("a table in a file that is not named"))?);
-            // A reader of the log gives so many generations to a commit.
-            let known = (1..=MAX_RUNS as u64).contains(&new.generation);
-            if new.meta.entries != new.meta.keys || !known {
-                return Err(damage("a table that is not one of a run"));
-            }
-            let rows = match version {
-                NAMES_WITHOUT_ROWS => 0,
-                _ => cursor.varint().map_err(damage)?,
-            };
-            let rows = rows.checked_sub(1).map(unzigzag);
-            sealed.tables.push(SealedTable { file, ordinal: new.generation, meta: new.meta, rows });
-        }
-        cursor.end().map_err(damage)?;
-        Ok(sealed)
-    }
-
-    /// How many generations a commit needs.
-    pub(crate) fn generations(&self) -> u64 {
-        self.tables.iter().map(|table| table.ordinal).max().unwrap_or(0)
-    }
-
-    /// The runs as those of a commit at `seq`; they get the generations from `first` on.
-    pub(crate) fn commit(&self, versions: &VersionSet, seq: Seq, first: MemtableId) -> CommittedRuns {
-        let open = |table: &SealedTable| {
-            versions.open_table(&table.file, table.meta.committed_at(seq), first + table.ordinal - 1)
-        };
-        let mut runs: Vec<TableHandle> = self.tables.iter().map(open).collect();
-        runs.sort_by_key(|run| (run.meta().family, std::cmp::Reverse(run.generation)));
-        let mut row_counts: BTreeMap<FamilyId, RowCount> = BTreeMap::new();
-        for table in &self.tables {
-            let row_count = match table.rows {
-                Some(rows) => RowCount { rows, uncounted: 0 },
-                None => CountEffect::Unknown.row_count(Kind::PUT),
-            };
-            *row_counts.entry(table.meta.family).or_default() += row_count;
-        }
-        let id = first + self.generations().max(1) - 1;
-        CommittedRuns { id, seq, files: self.files.clone(), runs, row_counts }
-    }
-}
-
-/// The runs of an ordered transaction until the manifest names them: a flushable of the read view between two
-/// memtables.
-pub(crate) struct CommittedRuns {
-    id: MemtableId,
-    seq: Seq,
-    files: Vec<Arc<LiveFile>>,
-    /// By family; of one family the newest first.
-    runs: Vec<TableHandle>,
-    row_counts: BTreeMap<FamilyId, RowCount>,
-}
-
-impl fmt::Debug for CommittedRuns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CommittedRuns({} at {}, {:?})", self.id, self.seq, self.files)
-    }
-}
-
-impl CommittedRuns {
-    /// The highest generation of its runs.
-    pub(crate) fn id(&self) -> MemtableId {
-        self.id
-    }
-
-    /// The commit.
-    pub(crate) fn seq(&self) -> Seq {
-        self.seq
-    }
-
-    /// The runs of a family, newest first.
-    pub(crate) fn of(&self, family: FamilyId) -> &[TableHandle] {
-        let from = self.runs.partition_point(|run| run.meta().family < family);
-        let len = self.runs[from..].partition_point(|run| run.meta().family == family);
-        &self.runs[from..from + len]
-    }
-
-    /// What the commit does to the number of a family's rows.
-    pub(crate) fn row_count(&self, family: FamilyId) -> RowCount {
-        self.row_counts.get(&family).copied().unwrap_or_default()
-    }
-
-    /// The files.
-    pub(crate) fn live_files(&self) -> &[Arc<LiveFile>] {
-        &self.files
-    }
-
-    /// All runs.
-    pub(crate) fn all(&self) -> &[TableHandle] {
-        &self.runs
-    }
-
-    /// What the manifest is to know, without families that are not `live`.
-    pub(crate) fn edit(&self, live: &dyn Fn(FamilyId) -> bool) -> Edit {
-        let mut edit = Edit { last_seq: Some(self.seq), last_generation: Some(self.id), ..Edit::default() };
-        for file in &self.files {
-            edit.new_files.push(NewFile { number: file.number(), len: file.len() });
-        }
-        let row_counts = self.row_counts.iter().map(|(&family, &row_count)| (family, row_count));
-        edit.row_counts =
-            row_counts.filter(|&(family, row_count)| live(family) && row_count != RowCount::ZERO).collect();
-        for run in self.runs.iter().filter(|run| live(run.meta().family)) {
-            edit.new_tables.push(NewTable {
-                file: run.file.number(),
-                level: 0,
-                generation: run.generation,
-                meta: run.meta().clone(),
-            });
-        }
-        edit
     }
 }

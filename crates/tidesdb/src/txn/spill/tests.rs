@@ -11,6 +11,7 @@ use crate::iter::merge::MergingIterator;
 use crate::iter::InternalIterator;
 use crate::lock::LockOwner;
 use crate::options::{FamilyOptions, Options};
+use crate::store::sealed_runs::{SealedRuns, MAX_RUNS};
 use crate::txn::transaction::TransactionOptions;
 use crate::txn::write_batch::{Mark, WriteBatch};
 use crate::types::{FamilyId, Kind};
@@ -86,13 +87,13 @@ fn content(batch: &WriteBatch) -> Model {
 fn sealed(db: &Db, batch: &WriteBatch, owner: &LockOwner) -> Model {
     let runs = batch.seal(db.store(), owner).expect("seals");
     let names = runs.encode();
-    let read = super::SealedRuns::decode(&db.store().versions, &names).expect("decodes");
+    let read = SealedRuns::decode(&db.store().versions, &names).expect("decodes");
     assert_eq!(read.encode(), names);
     let committed = runs.commit(&db.store().versions, 77, 100);
     let mut seen = Model::new();
     for family in 1..3 {
         let tables = committed.of(family);
-        assert!(tables.len() <= super::MAX_RUNS);
+        assert!(tables.len() <= MAX_RUNS);
         for table in tables {
             table.verify().expect("verifies");
             let mut before = table.iter(76);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{Isolation, OnMissing, Transaction};
-use crate::db::family::Family;
 use crate::error::Result;
 use crate::lock::{Granted, Mode, Policy, TableMode};
+use crate::store::family::Family;
 use crate::txn::cursor::gap_around;
 use crate::types::FamilyId;
 
@@ -16,7 +16,7 @@ impl Transaction {
         if self.options.unlocked {
             return Ok(());
         }
-        self.store.locks.lock_table(&self.owner, family.id(), mode, self.policy(false)).map(|_| ())
+        self.transactions.locks.lock_table(&self.owner, family.id(), mode, self.policy(false)).map(|_| ())
     }
 
     /// Locks a key exclusively until the transaction ends, whether there is something at it or not, and without a look
@@ -49,10 +49,10 @@ impl Transaction {
         let policy = self.policy(skip);
         let intent = self.options.optimistic && !self.options.ordered_waits;
         if intent && mode == Mode::Exclusive && self.options.isolation < Isolation::Serializable {
-            let intent = self.store.locks.put_intent(&self.owner, family, key, policy)?;
+            let intent = self.transactions.locks.put_intent(&self.owner, family, key, policy)?;
             return Ok(intent.map(|intent| intent.granted));
         }
-        self.store.locks.lock_point(&self.owner, family, key, mode, policy)
+        self.transactions.locks.lock_point(&self.owner, family, key, mode, policy)
     }
 
     /// Whether locking scans keep the gaps between their rows free of others' insertions, and a missing key
@@ -68,7 +68,7 @@ impl Transaction {
 
     /// Keeps `from..to` free of others' insertions; waits for those who have keys there.
     pub(crate) fn lock_range(&self, family: FamilyId, from: &[u8], to: Option<&[u8]>) -> Result<()> {
-        self.store.locks.lock_range(&self.owner, family, from, to, self.policy(false))
+        self.transactions.locks.lock_range(&self.owner, family, from, to, self.policy(false))
     }
 
     /// What a locking read leaves behind that found nothing. Returns whether a lock newly taken is kept.
@@ -91,7 +91,7 @@ impl Transaction {
         if mode == Mode::Exclusive && self.keeps_gaps() && !self.options.single_statement {
             let (from, to) = gap_around(&self.store, family, key)?;
             let to = to.as_deref();
-            self.store.locks.lock_gap(&self.owner, family, key, &from, to, self.policy(false))?;
+            self.transactions.locks.lock_gap(&self.owner, family, key, &from, to, self.policy(false))?;
         }
         Ok(newly_locked)
     }
@@ -100,7 +100,7 @@ impl Transaction {
     pub(crate) fn unlock_key(&self, family: FamilyId, key: &[u8], mode: Mode) {
         // What cannot be read may be written.
         if self.own(family, key).is_ok_and(|own| own.is_none()) {
-            self.store.locks.unlock_point(&self.owner, family, key, mode);
+            self.transactions.locks.unlock_point(&self.owner, family, key, mode);
         }
     }
 }

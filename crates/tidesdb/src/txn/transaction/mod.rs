@@ -2,11 +2,11 @@
 //!
 //! - here: begin, statements and savepoints, snapshots;
 //! - `locking`: tables, keys, gaps and ranges;
-//! - `changes`: writes, and reads of a key;
-//! - `expiring`: the second at which reads see entries with an expiry;
-//! - `ending`: prepare, order and finish, rollback.
+//! - `read`, `write`: reads of a key, and changes;
+//! - `ttl`: the second at which reads see entries with an expiry;
+//! - `commit`: prepare, order and finish, rollback.
 
-mod ending;
+mod commit;
 mod locking;
 mod read;
 mod ttl;
@@ -16,18 +16,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::db::family::Family;
-use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::lock::LockOwner;
 use crate::options::SyncMode;
+use crate::store::family::Family;
+use crate::store::snapshot::SnapshotSlot;
+use crate::store::ttl_clock::ViewSecond;
+use crate::store::Store;
 use crate::table::Hit;
 use crate::txn::commit::{PreparedCommit, SPACE_WAIT};
 use crate::txn::prepared::XaPrepared;
-use crate::txn::snapshot::SnapshotSlot;
 use crate::txn::transaction_list::Registered;
-use crate::txn::ttl_clock::ViewSecond;
 use crate::txn::write_batch::{Mark, OwnEntry, WriteBatch};
+use crate::txn::Transactions;
 use crate::types::{FamilyId, Kind, RowCount, Seq, MAX_SEQ};
 
 /// What a transaction sees of others.
@@ -196,6 +197,7 @@ const COUNT_STEP: usize = 4 << 10;
 #[derive(Debug)]
 pub struct Transaction {
     pub(crate) store: Arc<Store>,
+    pub(crate) transactions: Arc<Transactions>,
     owner: Arc<LockOwner>,
     /// What others are told of it.
     entry: Registered,
@@ -238,11 +240,12 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn new(store: Arc<Store>) -> Transaction {
-        let owner = LockOwner::new(store.new_owner_id());
-        let entry = store.transaction_list.sit(&owner);
+    pub(crate) fn new(transactions: Arc<Transactions>) -> Transaction {
+        let owner = LockOwner::new(transactions.new_owner_id());
+        let entry = transactions.list.sit(&owner);
         Transaction {
-            store,
+            store: transactions.store.clone(),
+            transactions,
             owner,
             entry,
             options: TransactionOptions::default(),
@@ -280,7 +283,7 @@ impl Transaction {
         self.options = options;
         self.max_wait = SPACE_WAIT;
         self.state = TransactionPhase::Active;
-        self.owner.restart(self.store.new_owner_id());
+        self.owner.restart(self.transactions.new_owner_id());
         self.owner.set_applier(options.ordered_waits);
         self.owner.set_keeps_reads(options.isolation == Isolation::Serializable);
         self.entry.begin(options.isolation, options.optimistic, self.store.versions.disk().now_micros());
@@ -354,7 +357,7 @@ impl Transaction {
 
     /// Whether the transaction holds any lock, intentions on tables included.
     pub fn holds_locks(&self) -> bool {
-        self.store.locks.holds_locks(&self.owner)
+        self.transactions.locks.holds_locks(&self.owner)
     }
 
     /// Sets a savepoint: changes made from now on can be undone alone. It lives until it is released, undone
@@ -390,11 +393,11 @@ impl Transaction {
     /// only while the transaction holds no lock.
     pub fn statement_begin(&mut self, may_write: bool, max_wait: Duration) -> Result<()> {
         self.require_active()?;
-        self.store.locks.clear_kill(&self.owner);
+        self.transactions.locks.clear_kill(&self.owner);
         self.end_statement_snapshot();
         self.mark_statement();
         self.max_wait = max_wait;
-        if may_write && !self.store.locks.holds_anything(&self.owner) {
+        if may_write && !self.transactions.locks.holds_anything(&self.owner) {
             self.store.throttle(max_wait, &self.owner)?;
         }
         if self.options.isolation == Isolation::Snapshot {
@@ -413,7 +416,7 @@ impl Transaction {
         self.statement = self.batch.mark();
         self.cut_before_statement = self.batch.runs().cut_away();
         if !self.options.unlocked {
-            self.store.locks.statement_begins(&self.owner);
+            self.transactions.locks.statement_begins(&self.owner);
         }
     }
 
@@ -423,7 +426,7 @@ impl Transaction {
         self.cut_back(self.statement);
         if self.batch.forget_cut(self.cut_before_statement) {
             if !self.options.unlocked {
-                self.store.lock_runs(&self.owner, self.batch.runs(), false);
+                self.transactions.lock_runs(&self.owner, self.batch.runs(), false);
             }
             self.store.unlink_unused();
         }

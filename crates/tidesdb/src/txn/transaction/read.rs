@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{Found, OnMissing, Own, ReadMode, Transaction};
-use crate::db::family::Family;
 use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode};
+use crate::store::family::Family;
 use crate::ttl::{expiry_of, value_of, EXPIRY_LEN};
 use crate::types::FamilyId;
 

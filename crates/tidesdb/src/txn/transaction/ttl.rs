@@ -8,8 +8,8 @@
 
 use super::{Isolation, ReadMode, Transaction};
 use crate::error::Result;
+use crate::store::ttl_clock::ViewSecond;
 use crate::ttl::is_live;
-use crate::txn::ttl_clock::ViewSecond;
 use crate::types::{FamilyId, Kind, Seq, MAX_SEQ};
 
 impl Transaction {

@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use super::{Change, ChangeKind, Transaction};
-use crate::db::family::Family;
 use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode};
+use crate::store::family::Family;
 use crate::ttl::EXPIRY_LEN;
 use crate::types::{CountEffect, Kind, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
 
@@ -25,7 +25,7 @@ impl Transaction {
         let crowded =
             size > options.write_buffer_size / 2 / CROWDED_SHARE && all > options.write_buffer_size as u64;
         let many = self.batch.len() > options.lock_bound() / CROWDED_SHARE;
-        if size > bound || crowded || (many && self.store.locks.is_scarce(&self.owner)) {
+        if size > bound || crowded || (many && self.transactions.locks.is_scarce(&self.owner)) {
             return self.spill();
         }
         Ok(())
@@ -51,7 +51,7 @@ impl Transaction {
         let merged = self.batch.merge_runs(&self.store, &self.owner);
         if self.batch.runs().changes() != known {
             if !self.options.unlocked {
-                self.store.lock_runs(&self.owner, self.batch.runs(), false);
+                self.transactions.lock_runs(&self.owner, self.batch.runs(), false);
             }
             self.store.unlink_unused();
         }
@@ -63,8 +63,8 @@ impl Transaction {
     /// locked when nobody else has them any more. The statement's changes may be undone, and its runs with them: a key
     /// that an earlier one locked without a change of it keeps its entry.
     fn lock_run(&self) -> Result<()> {
-        let (locks, owner) = (&self.store.locks, &self.owner);
-        self.store.lock_runs(owner, self.batch.runs(), self.unlocked_puts);
+        let (locks, owner) = (&self.transactions.locks, &self.owner);
+        self.transactions.lock_runs(owner, self.batch.runs(), self.unlocked_puts);
         if self.unlocked_puts {
             for family in self.batch.touched() {
                 let keys = || self.batch.keys_of(family);
@@ -194,7 +194,13 @@ impl Transaction {
         for (family, entries) in self.batch.families() {
             for entry in entries {
                 let policy = self.policy(false);
-                self.store.locks.lock_point(&self.owner, family, entry.key, Mode::Exclusive, policy)?;
+                self.transactions.locks.lock_point(
+                    &self.owner,
+                    family,
+                    entry.key,
+                    Mode::Exclusive,
+                    policy,
+                )?;
             }
         }
         Ok(())

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::compaction::controller::{self, Cause, Delay, Pressure};
-use crate::db::memtables::Stuck;
-use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::lock::LockOwner;
+use crate::store::memtables::Stuck;
+use crate::store::Store;
 
 /// Longest sleep between two looks at a kill or at the store.
 const STEP: Duration = Duration::from_millis(10);
@@ -22,9 +22,9 @@ const SHORTEST_SLEEP_US: u64 = 200;
 #[derive(Debug, Default)]
 pub(crate) struct Gauges {
     /// Runs of level 0, and those at which writers stop, of the family that is closest to its stop.
-    l0_runs: AtomicU64,
-    l0_stop: AtomicU64,
-    debt: AtomicU64,
+    pub(crate) l0_runs: AtomicU64,
+    pub(crate) l0_stop: AtomicU64,
+    pub(crate) debt: AtomicU64,
     /// Bytes of memtable flushed in a second.
     flush_rate: AtomicU64,
     /// Transactions that may write now.
@@ -59,32 +59,6 @@ impl Gauges {
 }
 
 impl Store {
-    /// To be called when runs came or went, or a family was set aside: measures level 0 and debt, and wakes
-    /// compaction. What nobody merges for now holds nobody back: the wait would have no end.
-    pub(crate) fn shape_changed(&self) {
-        let version = self.versions.current();
-        let (mut runs, mut stop) = (0, 0);
-        for (family, levels) in version.families() {
-            let here = levels.l0.len() as u64;
-            if here == 0 || self.backoff.holds(family) {
-                continue;
-            }
-            let limit = self.family_options(family).map_or(0, |o| u64::from(o.l0_stall_threshold));
-            if limit > 0 && here * stop.max(1) >= runs * limit {
-                (runs, stop) = (here, limit);
-            }
-        }
-        if self.options.compaction_threads == 0 {
-            // Nobody would end a stop.
-            (runs, stop) = (0, 0);
-        }
-        self.pressure.l0_runs.store(runs, Relaxed);
-        self.pressure.l0_stop.store(stop, Relaxed);
-        self.pressure.debt.store(self.compaction_debt(), Relaxed);
-        self.work_signal.call();
-        self.memtables.changed.notify_all();
-    }
-
     fn pressure_now(&self) -> Pressure {
         let view = self.view.load();
         Pressure {

@@ -13,7 +13,8 @@ impl Transaction {
         self.require_active()?;
         if !self.batch.is_empty() {
             self.lock_rest()?;
-            let mut prepared = self.store.prepare(&self.batch, xid, self.sync, &self.owner, self.max_wait)?;
+            let mut prepared =
+                self.transactions.prepare(&self.batch, xid, self.sync, &self.owner, self.max_wait)?;
             if self.options.unlocked {
                 prepared.needs_no_sync();
             }
@@ -32,12 +33,12 @@ impl Transaction {
         self.require_active()?;
         if !self.batch.is_empty() {
             self.lock_rest()?;
-            let xa_prepared = self.store.prepare_xa(&self.batch, xid, &self.owner, self.max_wait)?;
+            let xa_prepared = self.transactions.prepare_xa(&self.batch, xid, &self.owner, self.max_wait)?;
             let bytes = xa_prepared.batch.body().len();
             let runs = xa_prepared.batch.runs();
             let spilled = runs.is_some();
             if let Some(runs) = runs {
-                self.store.lock_sealed_runs(&self.owner, runs);
+                self.transactions.lock_sealed_runs(&self.owner, runs);
             }
             self.xa_prepared = Some(xa_prepared);
             self.xid.extend_from_slice(xid);
@@ -58,7 +59,7 @@ impl Transaction {
     /// still prepared. Nothing to do for others.
     pub fn resume(&mut self) -> Result<()> {
         if let Some(xa_prepared) = &self.xa_prepared {
-            self.prepared = Some(self.store.wake(xa_prepared)?);
+            self.prepared = Some(self.transactions.wake(xa_prepared)?);
             self.xa_prepared = None;
         }
         Ok(())
@@ -68,7 +69,7 @@ impl Transaction {
     /// `prepare`.
     pub fn order(&mut self) {
         if let Some(prepared) = &mut self.prepared {
-            self.store.order(prepared);
+            self.transactions.order(prepared);
         }
     }
 
@@ -82,7 +83,7 @@ impl Transaction {
         self.resume()?;
         self.order();
         let result = match self.prepared.take() {
-            Some(prepared) => self.store.finish(prepared, defer_sync),
+            Some(prepared) => self.transactions.finish(prepared, defer_sync),
             None => Ok(()),
         };
         self.end();
@@ -103,8 +104,8 @@ impl Transaction {
         let batch = self.prepared.as_ref().map(PreparedCommit::batch).or(xa_prepared);
         let spilled = batch.is_some_and(|batch| batch.runs().is_some());
         let result = match (self.prepared.take(), self.xa_prepared.take()) {
-            (Some(prepared), _) => self.store.roll_back_prepared(prepared),
-            (None, Some(xa_prepared)) => self.store.roll_back_xa(&xa_prepared),
+            (Some(prepared), _) => self.transactions.roll_back_prepared(prepared),
+            (None, Some(xa_prepared)) => self.transactions.roll_back_xa(&xa_prepared),
             (None, None) => Ok(()),
         };
         self.end();
@@ -127,7 +128,7 @@ impl Transaction {
         self.overtaken.store(false, Ordering::Relaxed);
         self.unlocked_puts = false;
         self.changed();
-        self.store.locks.unlock_all(&self.owner);
+        self.transactions.locks.unlock_all(&self.owner);
         if spilled {
             self.store.unlink_unused();
         }
@@ -158,7 +159,7 @@ impl Drop for Transaction {
                 self.end_snapshots();
                 self.count(0);
                 let xid = std::mem::take(&mut self.xid);
-                self.store.keep_ownerless(xid, xa_prepared, self.owner.clone());
+                self.transactions.keep_ownerless(xid, xa_prepared, self.owner.clone());
                 return;
             }
         }

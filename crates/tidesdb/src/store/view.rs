@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::iter::{InternalIterator, KeyRange};
 use crate::memtable::Memtable;
+use crate::store::sealed_runs::CommittedRuns;
 use crate::table::hash_key;
-use crate::txn::spill::CommittedRuns;
 use crate::types::{FamilyId, Kind, MemtableId, RowCount, Seq};
 use crate::version::{LevelIterator, TableHandle, Version};
 

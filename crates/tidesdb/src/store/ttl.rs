@@ -1,8 +1,8 @@
 //! The store's expiry clock: what ties it to the disk's wall clock, to flushes and merges, and to the manifest.
 
-use crate::db::Store;
 use crate::error::Result;
 use crate::iter::LiveSnapshots;
+use crate::store::Store;
 use crate::types::Seq;
 use crate::version::Edit;
 

@@ -1,106 +1,20 @@
 //! The column families in memory, by name and by number, and the groups of changes to them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use parking_lot::{ArcMutexGuard, RawMutex, RwLock};
+use parking_lot::{ArcMutexGuard, RawMutex};
 
 use crate::db::dictionary::{counter_key, family_key, FamilyEntry, MAX_NAME_LEN, NEXT_FAMILY};
-use crate::db::family::{Counter, Family, COUNTERS};
-use crate::db::Store;
+use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
-use crate::options::{FamilyOptions, LogLevel, SyncMode};
+use crate::options::{FamilyOptions, LogLevel};
+use crate::store::catalog::syncs_at_intervals;
+use crate::store::family::{Counter, Family, COUNTERS};
 use crate::txn::write_batch::WriteBatch;
 use crate::types::{FamilyId, Kind, DICTIONARY};
 use crate::version::Edit;
 use crate::wal::Ddl as DdlKind;
-
-/// The families of a store.
-#[derive(Debug, Default)]
-pub struct Catalog {
-    inner: RwLock<Inner>,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    by_name: BTreeMap<Arc<[u8]>, Arc<Family>>,
-    by_id: HashMap<FamilyId, Arc<Family>>,
-}
-
-impl Catalog {
-    /// The family of a name.
-    pub fn find(&self, name: &[u8]) -> Option<Arc<Family>> {
-        self.inner.read().by_name.get(name).cloned()
-    }
-
-    /// The family of a number.
-    pub fn by_id(&self, id: FamilyId) -> Option<Arc<Family>> {
-        self.inner.read().by_id.get(&id).cloned()
-    }
-
-    /// Whether a family of this number exists; the dictionary always does.
-    pub fn is_live(&self, id: FamilyId) -> bool {
-        id == DICTIONARY || self.inner.read().by_id.contains_key(&id)
-    }
-
-    /// The sync mode that a family asks for beyond the store's.
-    pub fn sync_mode(&self, id: FamilyId) -> Option<SyncMode> {
-        self.inner.read().by_id.get(&id)?.options().sync_mode
-    }
-
-    /// Number of families.
-    pub fn len(&self) -> usize {
-        self.inner.read().by_name.len()
-    }
-
-    /// Whether there is no family.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Names that start with `prefix`, in order.
-    pub fn names(&self, prefix: &[u8]) -> Vec<Arc<[u8]>> {
-        let inner = self.inner.read();
-        let from = (std::ops::Bound::Included(prefix), std::ops::Bound::Unbounded);
-        inner
-            .by_name
-            .range::<[u8], _>(from)
-            .map(|(name, _)| name.clone())
-            .take_while(|name| name.starts_with(prefix))
-            .collect()
-    }
-
-    /// Every family, in order of names.
-    pub fn all(&self) -> Vec<Arc<Family>> {
-        self.inner.read().by_name.values().cloned().collect()
-    }
-
-    pub(crate) fn insert(&self, family: Arc<Family>) {
-        let mut inner = self.inner.write();
-        inner.by_id.insert(family.id(), family.clone());
-        inner.by_name.insert(family.name(), family);
-    }
-
-    fn remove(&self, family: &Arc<Family>) {
-        let mut inner = self.inner.write();
-        inner.by_id.remove(&family.id());
-        let name = family.name();
-        if inner.by_name.get(&name).is_some_and(|now| now.id() == family.id()) {
-            inner.by_name.remove(&name);
-        }
-    }
-
-    fn rename(&self, family: &Arc<Family>, to: &[u8]) {
-        let mut inner = self.inner.write();
-        let old = family.name();
-        if inner.by_name.get(&old).is_some_and(|now| now.id() == family.id()) {
-            inner.by_name.remove(&old);
-        }
-        family.set_name(to);
-        inner.by_name.insert(family.name(), family.clone());
-    }
-}
 
 /// What a name will stand for after the group.
 #[derive(Clone, Debug)]
@@ -117,7 +31,7 @@ struct Planned {
 /// A group of dictionary changes: atomic and durable at [`Ddl::commit`], nothing when dropped before. One
 /// group at a time is open in a store.
 pub struct Ddl {
-    store: Arc<Store>,
+    maintenance: Arc<Maintenance>,
     /// Names that the group touches; `None`: the name will be free.
     names: BTreeMap<Vec<u8>, Option<Planned>>,
     dropped: Vec<Arc<Family>>,
@@ -126,14 +40,14 @@ pub struct Ddl {
     _one: ArcMutexGuard<RawMutex, ()>,
 }
 
-impl Store {
+impl Maintenance {
     /// Begins a group of dictionary changes; waits for another that is open.
     pub(crate) fn ddl(self: &Arc<Self>) -> Result<Ddl> {
-        self.check_writable()?;
+        self.store.check_writable()?;
         let one = self.ddl_lock.lock_arc();
         let next_family = self.next_family.load(std::sync::atomic::Ordering::Acquire);
         Ok(Ddl {
-            store: self.clone(),
+            maintenance: self.clone(),
             names: BTreeMap::new(),
             dropped: Vec::new(),
             next_family,
@@ -143,30 +57,12 @@ impl Store {
     }
 }
 
-fn syncs_at_intervals(options: &FamilyOptions) -> bool {
-    options.sync_mode == Some(SyncMode::Interval)
-}
-
-impl Store {
-    /// Lets the log sync at the shortest interval that the store or a family asks for.
-    pub(crate) fn choose_sync_interval(&self) {
-        let of_store = self.options.sync_interval_us;
-        let families = self.catalog.all();
-        let asked = families.iter().map(|family| family.options()).filter(|o| syncs_at_intervals(o));
-        let shortest = asked
-            .map(|options| if options.sync_interval_us == 0 { of_store } else { options.sync_interval_us })
-            .chain((self.options.sync_mode == SyncMode::Interval).then_some(of_store))
-            .min();
-        self.wal.set_sync_interval(shortest.map(Duration::from_micros));
-    }
-}
-
 impl Ddl {
     fn planned(&self, name: &[u8]) -> Option<Planned> {
         if let Some(planned) = self.names.get(name) {
             return planned.clone();
         }
-        let family = self.store.catalog.find(name)?;
+        let family = self.maintenance.store.catalog.find(name)?;
         Some(Planned {
             entry: FamilyEntry {
                 id: family.id(),
@@ -300,7 +196,7 @@ impl Ddl {
     /// Makes the group durable, then visible.
     pub fn commit(self) -> Result<()> {
         let Some(kind) = self.kind else { return Ok(()) };
-        let store = &self.store;
+        let (store, transactions) = (&self.maintenance.store, &self.maintenance.transactions);
         let mut batch = WriteBatch::default();
         // Counters set here must not be overtaken by a ceiling that is being reserved.
         let mut set = Vec::new();
@@ -345,8 +241,8 @@ impl Ddl {
         }
         let put = Kind::PUT.marked_may_overwrite();
         batch.push(DICTIONARY, NEXT_FAMILY, put, &u64::from(self.next_family).to_le_bytes());
-        let seq = store.commit_internal(&batch, Some(kind))?;
-        store.next_family.store(self.next_family, std::sync::atomic::Ordering::Release);
+        let seq = transactions.commit_internal(&batch, Some(kind))?;
+        self.maintenance.next_family.store(self.next_family, std::sync::atomic::Ordering::Release);
         for (guard, (_, _, next)) in guards.iter_mut().zip(&set) {
             **guard = Some(Counter::at(*next));
         }
@@ -355,7 +251,7 @@ impl Ddl {
         for family in &self.dropped {
             family.set_dropped();
             store.catalog.remove(family);
-            store.locks.forget_family(family.id());
+            transactions.locks.forget_family(family.id());
         }
         drop(writers);
         for (name, planned) in &self.names {

@@ -10,10 +10,10 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
-use crate::txn::commit_batch::{CommitBatch, Ordered};
-use crate::txn::deleted_range_cache::DeletedRangeCache;
-use crate::txn::spill::SealedRuns;
-use crate::txn::visible_seq::{VisibleSeq, Work};
+use crate::store::commit_batch::{CommitBatch, Ordered};
+use crate::store::deleted_range_cache::DeletedRangeCache;
+use crate::store::sealed_runs::SealedRuns;
+use crate::store::visible_seq::{VisibleSeq, Work};
 use crate::types::Seq;
 use crate::wal::{Ticket, WaitLimit};
 

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::memtable::Memtable;
-use crate::txn::deleted_range_cache::DeletedRangeCache;
-use crate::txn::spill::SealedRuns;
-use crate::txn::write_batch::WriteBatch;
+use crate::store::deleted_range_cache::DeletedRangeCache;
+use crate::store::sealed_runs::SealedRuns;
 use crate::types::{CountEffect, FamilyId, Kind, Seq};
 use crate::wal::{BatchBuilder, BatchReader, Ticket, WalBytes};
 
@@ -54,6 +53,58 @@ fn varint_len(number: usize) -> usize {
     (usize::BITS - (number | 1).leading_zeros()).div_ceil(7) as usize
 }
 
+/// Makes a [`CommitBatch`] family by family, in the format of `docs/format/wal.md` ("Batch").
+pub(crate) struct CommitBatchBuilder {
+    body: BatchBuilder,
+    changes: Vec<Placed>,
+    family: FamilyId,
+}
+
+impl CommitBatchBuilder {
+    /// For `families` groups with `changes` changes in all, of about `bytes` bytes.
+    pub(crate) fn new(families: usize, changes: usize, bytes: usize) -> CommitBatchBuilder {
+        let body = Vec::with_capacity(bytes + 64);
+        CommitBatchBuilder {
+            body: BatchBuilder::new(body, families),
+            changes: Vec::with_capacity(changes),
+            family: 0,
+        }
+    }
+
+    /// Begins the group of a family with `keys` changes.
+    pub(crate) fn group(&mut self, family: FamilyId, keys: usize) {
+        self.body.group(family, keys);
+        self.family = family;
+    }
+
+    /// Adds a change to the group.
+    pub(crate) fn change(&mut self, kind: Kind, effect: CountEffect, key: &[u8], value: &[u8]) {
+        let start = self.body.len();
+        self.body.entry(kind, effect, key, value);
+        let end = self.body.len();
+        // Kind byte, length of the key, key; the value, if any, ends the entry.
+        let at = start + 1 + varint_len(key.len());
+        self.changes.push(Placed {
+            family: self.family,
+            kind,
+            effect,
+            key: at..at + key.len(),
+            value: end - value.len()..end,
+        });
+    }
+
+    pub(crate) fn finish(self) -> CommitBatch {
+        CommitBatch {
+            body: self.body.finish(),
+            changes: self.changes,
+            cursor: AtomicUsize::new(0),
+            done: AtomicBool::new(false),
+            ordered: OnceLock::new(),
+            runs: None,
+        }
+    }
+}
+
 impl WalBytes for CommitBatch {
     fn bytes(&self) -> &[u8] {
         &self.body
@@ -61,42 +112,9 @@ impl WalBytes for CommitBatch {
 }
 
 impl CommitBatch {
-    /// The latest changes of `batch`, in the format of `docs/format/wal.md` ("Batch").
-    pub fn new(batch: &WriteBatch) -> CommitBatch {
-        let body = Vec::with_capacity(batch.size() + 64);
-        let mut changes = Vec::with_capacity(batch.len());
-        let mut body = BatchBuilder::new(body, batch.touched().count());
-        for (family, entries) in batch.families() {
-            body.group(family, batch.keys(family));
-            for entry in entries {
-                let start = body.len();
-                let effect = CountEffect::of(entry.kind, entry.was_live);
-                body.entry(entry.kind, effect, entry.key, entry.value);
-                let end = body.len();
-                // Kind byte, length of the key, key; the value, if any, ends the entry.
-                let key = start + 1 + varint_len(entry.key.len());
-                changes.push(Placed {
-                    family,
-                    kind: entry.kind,
-                    effect,
-                    key: key..key + entry.key.len(),
-                    value: end - entry.value.len()..end,
-                });
-            }
-        }
-        CommitBatch {
-            body: body.finish(),
-            changes,
-            cursor: AtomicUsize::new(0),
-            done: AtomicBool::new(false),
-            ordered: OnceLock::new(),
-            runs: None,
-        }
-    }
-
-    /// The changes of a transaction whose runs are sealed.
+    /// A batch whose changes all stand in runs.
     pub(crate) fn spilled(runs: SealedRuns) -> CommitBatch {
-        CommitBatch { runs: Some(runs), ..CommitBatch::new(&WriteBatch::default()) }
+        CommitBatch { runs: Some(runs), ..CommitBatchBuilder::new(0, 0, 0).finish() }
     }
 
     /// The runs that belong to it.

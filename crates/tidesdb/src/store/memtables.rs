@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::db::view::{Flushable, ReadView};
-use crate::db::Store;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
+use crate::store::view::{Flushable, ReadView};
+use crate::store::Store;
 use crate::types::{MemtableId, Seq};
 use crate::wal::WaitLimit;
 
@@ -77,6 +77,8 @@ pub(crate) struct Memtables {
     pub state: Mutex<MemtableState>,
     /// Something was sealed, flushed, or the store closes.
     pub changed: Condvar,
+    /// First segments needed by memtables beyond their own time: batches prepared before it.
+    pub held_log: Mutex<BTreeMap<MemtableId, u32>>,
 }
 
 impl Store {
@@ -172,19 +174,11 @@ impl Store {
         }
     }
 
-    /// The first log segment that recovery will need when the memtables up to `flushed` are in files.
-    pub(crate) fn log_needed_from(&self, flushed: MemtableId) -> u32 {
-        // Undecided batches first: a batch that is decided meanwhile is held by its memtable before it
-        // leaves that list.
-        let prepared = self.prepared.first_segment().unwrap_or(u32::MAX);
-        prepared.min(self.memtables_need_from(flushed))
-    }
-
     /// The same without regard to undecided transactions.
     pub(crate) fn memtables_need_from(&self, flushed: MemtableId) -> u32 {
         let mut from = u32::MAX;
         let state = self.memtables.state.lock();
-        for (&generation, &segment) in state.log_from.iter().chain(self.held_log.lock().iter()) {
+        for (&generation, &segment) in state.log_from.iter().chain(self.memtables.held_log.lock().iter()) {
             if generation > flushed {
                 from = from.min(segment);
             }

@@ -1,0 +1,80 @@
+//! The state of background work: reservations, back-offs, signals between threads, and the latch of dictionary
+//! changes.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::compaction::history::History;
+use crate::db::background::WorkSignal;
+use crate::db::compactor::CompactionBackoff;
+use crate::db::counters::CounterRefill;
+use crate::store::Store;
+use crate::txn::Transactions;
+use crate::types::DICTIONARY;
+use crate::version::reservations::CompactionReservations;
+
+/// See the module's comment. Shared by the handles and threads of a store.
+#[derive(Debug)]
+pub(crate) struct Maintenance {
+    pub store: Arc<Store>,
+    pub transactions: Arc<Transactions>,
+    pub ddl_lock: Arc<Mutex<()>>,
+    pub next_family: AtomicU32,
+    pub reservations: Arc<CompactionReservations>,
+    pub history: History,
+    pub work_signal: WorkSignal,
+    pub backoff: CompactionBackoff,
+    pub counter_refill: CounterRefill,
+    pub closing: AtomicBool,
+    /// A backup is being taken.
+    pub backup_runs: AtomicBool,
+}
+
+impl Maintenance {
+    pub(crate) fn new(
+        transactions: Arc<Transactions>,
+        reservations: Arc<CompactionReservations>,
+    ) -> Maintenance {
+        Maintenance {
+            store: transactions.store.clone(),
+            transactions,
+            ddl_lock: Arc::new(Mutex::new(())),
+            next_family: AtomicU32::new(DICTIONARY + 1),
+            reservations,
+            history: History::default(),
+            work_signal: WorkSignal::default(),
+            backoff: CompactionBackoff::default(),
+            counter_refill: CounterRefill::default(),
+            closing: AtomicBool::new(false),
+            backup_runs: AtomicBool::new(false),
+        }
+    }
+
+    /// To be called when runs came or went, or a family was set aside: measures level 0 and debt, and wakes
+    /// compaction. What nobody merges for now holds nobody back: the wait would have no end.
+    pub(crate) fn shape_changed(&self) {
+        let version = self.store.versions.current();
+        let (mut runs, mut stop) = (0, 0);
+        for (family, levels) in version.families() {
+            let here = levels.l0.len() as u64;
+            if here == 0 || self.backoff.holds(family) {
+                continue;
+            }
+            let limit = self.store.family_options(family).map_or(0, |o| u64::from(o.l0_stall_threshold));
+            if limit > 0 && here * stop.max(1) >= runs * limit {
+                (runs, stop) = (here, limit);
+            }
+        }
+        if self.store.options.compaction_threads == 0 {
+            // Nobody would end a stop.
+            (runs, stop) = (0, 0);
+        }
+        self.store.pressure.l0_runs.store(runs, Relaxed);
+        self.store.pressure.l0_stop.store(stop, Relaxed);
+        self.store.pressure.debt.store(self.compaction_debt(), Relaxed);
+        self.work_signal.call();
+        self.store.memtables.changed.notify_all();
+    }
+}

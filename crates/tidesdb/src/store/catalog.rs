@@ -1,0 +1,117 @@
+//! The column families in memory, by name and by number.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+
+use crate::options::{FamilyOptions, SyncMode};
+use crate::store::family::Family;
+use crate::store::Store;
+use crate::types::{FamilyId, DICTIONARY};
+
+/// The families of a store.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    inner: RwLock<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    by_name: BTreeMap<Arc<[u8]>, Arc<Family>>,
+    by_id: HashMap<FamilyId, Arc<Family>>,
+}
+
+impl Catalog {
+    /// The family of a name.
+    pub fn find(&self, name: &[u8]) -> Option<Arc<Family>> {
+        self.inner.read().by_name.get(name).cloned()
+    }
+
+    /// The family of a number.
+    pub fn by_id(&self, id: FamilyId) -> Option<Arc<Family>> {
+        self.inner.read().by_id.get(&id).cloned()
+    }
+
+    /// Whether a family of this number exists; the dictionary always does.
+    pub fn is_live(&self, id: FamilyId) -> bool {
+        id == DICTIONARY || self.inner.read().by_id.contains_key(&id)
+    }
+
+    /// The sync mode that a family asks for beyond the store's.
+    pub fn sync_mode(&self, id: FamilyId) -> Option<SyncMode> {
+        self.inner.read().by_id.get(&id)?.options().sync_mode
+    }
+
+    /// Number of families.
+    pub fn len(&self) -> usize {
+        self.inner.read().by_name.len()
+    }
+
+    /// Whether there is no family.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Names that start with `prefix`, in order.
+    pub fn names(&self, prefix: &[u8]) -> Vec<Arc<[u8]>> {
+        let inner = self.inner.read();
+        let from = (std::ops::Bound::Included(prefix), std::ops::Bound::Unbounded);
+        inner
+            .by_name
+            .range::<[u8], _>(from)
+            .map(|(name, _)| name.clone())
+            .take_while(|name| name.starts_with(prefix))
+            .collect()
+    }
+
+    /// Every family, in order of names.
+    pub fn all(&self) -> Vec<Arc<Family>> {
+        self.inner.read().by_name.values().cloned().collect()
+    }
+
+    pub(crate) fn insert(&self, family: Arc<Family>) {
+        let mut inner = self.inner.write();
+        inner.by_id.insert(family.id(), family.clone());
+        inner.by_name.insert(family.name(), family);
+    }
+
+    pub(crate) fn remove(&self, family: &Arc<Family>) {
+        let mut inner = self.inner.write();
+        inner.by_id.remove(&family.id());
+        let name = family.name();
+        if inner.by_name.get(&name).is_some_and(|now| now.id() == family.id()) {
+            inner.by_name.remove(&name);
+        }
+    }
+
+    pub(crate) fn rename(&self, family: &Arc<Family>, to: &[u8]) {
+        let mut inner = self.inner.write();
+        let old = family.name();
+        if inner.by_name.get(&old).is_some_and(|now| now.id() == family.id()) {
+            inner.by_name.remove(&old);
+        }
+        family.set_name(to);
+        inner.by_name.insert(family.name(), family.clone());
+    }
+}
+
+/// Whether a family asks for syncs of the log at intervals.
+pub(crate) fn syncs_at_intervals(options: &FamilyOptions) -> bool {
+    options.sync_mode == Some(SyncMode::Interval)
+}
+
+impl Store {
+    /// Lets the log sync at the shortest interval that the store or a family asks for.
+    pub(crate) fn choose_sync_interval(&self) {
+        let of_store = self.options.sync_interval_us;
+        let families = self.catalog.all();
+        let asked = families.iter().map(|family| family.options()).filter(|o| syncs_at_intervals(o));
+        let shortest = asked
+            .map(|options| if options.sync_interval_us == 0 { of_store } else { options.sync_interval_us })
+            .chain((self.options.sync_mode == SyncMode::Interval).then_some(of_store))
+            .min();
+        self.wal.set_sync_interval(shortest.map(Duration::from_micros));
+    }
+}

@@ -1,0 +1,305 @@
+//! What reads and commits share: the log, the memtables, the live tables, the commit order, snapshots, families.
+//!
+//! A [`Store`] has no threads and no locks on keys of its own. [`crate::txn::Transactions`] add locks, prepared
+//! transactions and commits; [`crate::db`] adds dictionary changes, flushes and compactions.
+
+pub mod catalog;
+pub mod commit_batch;
+pub(crate) mod deleted_range_cache;
+
+pub mod family;
+pub mod memtables;
+pub mod pipeline;
+pub mod pressure;
+pub(crate) mod sealed_runs;
+pub mod snapshot;
+pub mod stats;
+pub(crate) mod trim;
+pub(crate) mod ttl;
+pub(crate) mod ttl_clock;
+pub mod view;
+mod visible_seq;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use crate::cache::BlockCache;
+use crate::error::{Error, Result};
+use crate::io::DirectoryLock;
+use crate::memtable::ArenaPool;
+use crate::options::{FamilyOptions, LogLevel, Options, SyncMode};
+use crate::store::catalog::Catalog;
+use crate::store::memtables::Memtables;
+use crate::store::pipeline::Pipeline;
+use crate::store::pressure::Gauges;
+use crate::store::snapshot::{SnapshotSlot, Snapshots};
+use crate::store::stats::Stats;
+use crate::store::trim::HeapTrim;
+use crate::store::ttl_clock::TtlClock;
+use crate::store::view::ReadView;
+use crate::types::{FamilyId, Kind, MemtableId, RowCount, Seq, DICTIONARY};
+use crate::version::{Edit, VersionSet};
+use crate::wal::Wal;
+
+/// Age in microseconds from which the free space is asked for again.
+const FREE_SPACE_AGE_US: u64 = 1_000_000;
+
+/// Snapshots that can be open at a time: two for each of 16,384 transactions.
+const SNAPSHOTS: u32 = 32 * 1024;
+
+/// Everything of an open store; shared by its threads.
+pub struct Store {
+    pub(crate) options: Options,
+    pub(crate) dir: PathBuf,
+    pub(crate) wal: Wal,
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) ttl_clock: TtlClock,
+    pub(crate) catalog: Catalog,
+    pub(crate) versions: VersionSet,
+    pub(crate) cache: Arc<BlockCache>,
+    pub(crate) view: ArcSwap<ReadView>,
+    /// Held while the view is replaced.
+    view_swap: Mutex<()>,
+    /// Held while an edit is installed, so that view and version change together.
+    pub(crate) install_lock: Mutex<()>,
+    pub(crate) memtables: Memtables,
+    pub(crate) arenas: ArenaPool,
+    next_memtable_id: AtomicU64,
+    next_transaction: AtomicU64,
+    pub(crate) pressure: Gauges,
+    pub(crate) heap_trim: HeapTrim,
+    pub(crate) stats: Stats,
+    /// Bytes free on the file system of the store, and the time of that answer in microseconds of the disk's clock.
+    free_space: AtomicU64,
+    free_space_at: AtomicU64,
+    /// Sequence of the newest commit that recovery found.
+    opened_at: Seq,
+    _lock: Box<dyn DirectoryLock>,
+}
+
+/// The parts from which recovery makes a [`Store`].
+pub(crate) struct StoreParts {
+    pub options: Options,
+    pub dir: PathBuf,
+    pub lock: Box<dyn DirectoryLock>,
+    pub wal: Wal,
+    pub versions: VersionSet,
+    pub cache: Arc<BlockCache>,
+    pub arenas: ArenaPool,
+    pub view: ReadView,
+    pub memtables: Memtables,
+    /// Sequence of the newest commit that recovery found.
+    pub newest: Seq,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// The shared state of a store after recovery.
+    pub(crate) fn new(parts: StoreParts) -> Store {
+        let state = parts.versions.state();
+        let active = parts.view.active.clone();
+        let store = Store {
+            pipeline: Arc::new(Pipeline::new(parts.newest + 1, active.clone())),
+            snapshots: Snapshots::new(SNAPSHOTS),
+            ttl_clock: TtlClock::new(state.expiry_clock),
+            catalog: Catalog::default(),
+            view: ArcSwap::from_pointee(parts.view),
+            view_swap: Mutex::new(()),
+            install_lock: Mutex::new(()),
+            memtables: parts.memtables,
+            arenas: parts.arenas,
+            next_memtable_id: AtomicU64::new(active.id() + 1),
+            // Ids of an epoch begin with its epoch, so that none is used twice.
+            next_transaction: AtomicU64::new(state.epoch << 32),
+            pressure: Gauges::default(),
+            heap_trim: HeapTrim::new(),
+            stats: Stats::default(),
+            free_space: AtomicU64::new(u64::MAX),
+            free_space_at: AtomicU64::new(0),
+            opened_at: parts.newest,
+            _lock: parts.lock,
+            dir: parts.dir,
+            options: parts.options,
+            wal: parts.wal,
+            versions: parts.versions,
+            cache: parts.cache,
+        };
+        store.snapshots.refresh_oldest_snapshot(parts.newest);
+        store
+    }
+
+    /// The present view. Cheap; not for holding long.
+    pub(crate) fn view(&self) -> Arc<ReadView> {
+        self.view.load_full()
+    }
+
+    /// Whether a view is the present one.
+    pub(crate) fn is_current(&self, view: &Arc<ReadView>) -> bool {
+        Arc::ptr_eq(&self.view.load(), view)
+    }
+
+    /// Replaces the view by one made from it.
+    pub(crate) fn swap_view(&self, make: impl Fn(&ReadView) -> ReadView) {
+        let _one = self.view_swap.lock();
+        self.view.store(Arc::new(make(&self.view.load())));
+    }
+
+    /// Installs a manifest edit and shows its version to readers.
+    pub(crate) fn install(&self, edit: Edit) -> Result<()> {
+        self.install_with(edit, |_| true)
+    }
+
+    /// As [`Store::install`]; sealed memtables for which `keep` is false leave the view in the same step.
+    pub(crate) fn install_with(&self, edit: Edit, keep: impl Fn(MemtableId) -> bool) -> Result<()> {
+        let _one = self.install_lock.lock();
+        let version = self.versions.apply(edit)?;
+        self.swap_view(|view| ReadView {
+            active: view.active.clone(),
+            sealed: view.sealed.iter().filter(|sealed| keep(sealed.id())).cloned().collect(),
+            version: version.clone(),
+        });
+        Ok(())
+    }
+
+    /// The newest version of a key at or below `snapshot`, its value appended to `out`.
+    pub(crate) fn newest(
+        &self,
+        family: FamilyId,
+        key: &[u8],
+        snapshot: Seq,
+        out: Option<&mut Vec<u8>>,
+    ) -> Result<Option<(Seq, Kind)>> {
+        self.view.load().newest(family, key, snapshot, out)
+    }
+
+    /// Takes a snapshot at the visible sequence; after a failure of the log at what is known to be in it
+    /// (`docs/protocols.md` 1.8).
+    pub(crate) fn take_snapshot(&self) -> Result<SnapshotSlot> {
+        let slot = match self.wal.failed() {
+            None => self.snapshots.take(|| self.pipeline.visible_seq()),
+            Some(_) => self.snapshots.take_at(self.logged_seq()),
+        };
+        slot.ok_or_else(too_many_snapshots)
+    }
+
+    /// Takes a snapshot behind everything that is ordered, in a memtable already or not: before the first read
+    /// [`Store::reach`] brings it there.
+    pub(crate) fn take_ordered_snapshot(&self) -> Result<SnapshotSlot> {
+        let slot = match self.wal.failed() {
+            // What scanners announce is at or below the visible sequence, which is at or below this.
+            None => self.snapshots.take(|| self.pipeline.last_ordered()),
+            Some(_) => self.snapshots.take_at(self.logged_seq()),
+        };
+        slot.ok_or_else(too_many_snapshots)
+    }
+
+    /// A snapshot behind everything that is ordered, which is all in memtables then, and a family's count there.
+    pub(crate) fn take_counted_snapshot(&self, family: FamilyId) -> Result<(SnapshotSlot, RowCount)> {
+        self.pipeline.between_commits(|last| {
+            self.pipeline.help_until(last, self.snapshots.oldest_snapshot());
+            let slot = self.take_snapshot()?;
+            if slot.seq() != last {
+                // After a failure of the log it is what is known to be written.
+                self.snapshots.release(slot);
+                self.wal_alive()?;
+                return Err(Error::InvalidArgument("the snapshot is not at the last commit".into()));
+            }
+            Ok((slot, self.view().row_count(family)))
+        })
+    }
+
+    /// Returns when everything at or below `seq` is in a memtable, helping the commits whose owners sleep.
+    pub(crate) fn reach(&self, seq: Seq) {
+        self.pipeline.help_until(seq, self.snapshots.oldest_snapshot());
+    }
+
+    /// The newest commit that will survive a failure of the log now.
+    fn logged_seq(&self) -> Seq {
+        let logged = match self.options.sync_mode {
+            SyncMode::Full => self.wal.durable_seq(),
+            _ => self.wal.written_seq(),
+        };
+        logged.max(self.opened_at).min(self.pipeline.visible_seq())
+    }
+
+    /// Recomputes the oldest snapshot. What the log could still lose hides no older version.
+    pub(crate) fn refresh_oldest_snapshot(&self) -> Seq {
+        self.snapshots.refresh_oldest_snapshot(self.logged_seq())
+    }
+
+    pub(crate) fn new_memtable_id(&self) -> MemtableId {
+        self.next_memtable_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A transaction id that no other transaction in the life of the store has.
+    pub(crate) fn new_transaction_id(&self) -> u64 {
+        self.next_transaction.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Bytes that can still be written, as of at most a second ago; the largest number when that is not known.
+    pub(crate) fn free_space(&self) -> u64 {
+        let disk = self.versions.disk();
+        let (now, asked) = (disk.now_micros(), self.free_space_at.load(Ordering::Relaxed));
+        let old = asked == 0 || now.saturating_sub(asked) >= FREE_SPACE_AGE_US;
+        // One thread asks, the others go by what is known.
+        let mine = |at: &AtomicU64| {
+            at.compare_exchange(asked, now.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
+        if old && mine(&self.free_space_at) {
+            let free = disk.free_space(&self.dir).unwrap_or(u64::MAX);
+            self.free_space.store(free, Ordering::Relaxed);
+        }
+        self.free_space.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.options.read_only {
+            return Err(Error::ReadOnly("it was opened so".into()));
+        }
+        self.wal_alive()
+    }
+
+    /// Writes a line of the engine's log.
+    pub(crate) fn log(&self, level: LogLevel, message: &str) {
+        if let Some(sink) = &self.options.log {
+            sink.write(level, message);
+        }
+    }
+
+    /// Unlinks what nobody needs any more: the space of a large rollback is back at once.
+    pub(crate) fn unlink_unused(&self) {
+        if let Err(error) = self.versions.delete_obsolete() {
+            self.log(LogLevel::Warn, &format!("an old file stays for now: {error}"));
+        }
+    }
+
+    /// Options of a family that exists.
+    pub(crate) fn family_options(&self, family: FamilyId) -> Option<FamilyOptions> {
+        match family {
+            DICTIONARY => Some(FamilyOptions::default()),
+            _ => self.catalog.by_id(family).map(|family| (*family.options()).clone()),
+        }
+    }
+
+    pub(crate) fn wal_alive(&self) -> Result<()> {
+        match self.wal.failed() {
+            Some(why) => Err(Error::ReadOnly(format!("the log failed: {why}; restart to recover"))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn too_many_snapshots() -> Error {
+    Error::InvalidArgument("too many snapshots are open; end some transactions".into())
+}

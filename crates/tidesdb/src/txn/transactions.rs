@@ -1,0 +1,50 @@
+//! The transactions of a store: locks, open transactions, and those that are prepared.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::lock::LockManager;
+use crate::store::Store;
+use crate::txn::prepared::PreparedTransactions;
+use crate::txn::recovered::Recovered;
+use crate::txn::transaction_list::TransactionList;
+
+/// See the module's comment. Commit, prepare and rollback are methods of it (`commit`, `prepared`, `recovered`).
+pub struct Transactions {
+    pub(crate) store: Arc<Store>,
+    pub(crate) locks: LockManager,
+    /// Transactions whose batch is in the log and not decided.
+    pub(crate) prepared: PreparedTransactions,
+    /// Prepared transactions without an owner, by xid.
+    pub(crate) recovered: Mutex<HashMap<Vec<u8>, Recovered>>,
+    pub(crate) list: Arc<TransactionList>,
+    next_owner: AtomicU64,
+}
+
+impl fmt::Debug for Transactions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transactions").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl Transactions {
+    pub(crate) fn new(store: Arc<Store>, locks: LockManager) -> Transactions {
+        Transactions {
+            store,
+            locks,
+            prepared: PreparedTransactions::default(),
+            recovered: Mutex::default(),
+            list: Arc::default(),
+            next_owner: AtomicU64::new(1),
+        }
+    }
+
+    /// An id that no other lock owner has had since the store was opened.
+    pub(crate) fn new_owner_id(&self) -> u64 {
+        self.next_owner.fetch_add(1, Ordering::Relaxed)
+    }
+}
