@@ -578,7 +578,7 @@ fn an_optimistic_intent_meets_a_range() {
             t2 unlock_all
             t3 intent b: waits
             t1 unlock_all
-                t3: new after a wait
+                t3: new
         "#]],
     );
 }

@@ -6,17 +6,15 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
-use super::escalation::LockBudget;
 use super::key::Probe;
 use super::listing::{describe, describe_range};
 use super::mode::Mask;
 use super::owner::{FamilyUse, Held, Holdings, LockOwner};
+use super::point::intention;
 use super::queue::{Attempt, GapConflict, GivenBack};
 use super::shard::{FamilyLocks, TABLE_ENTRY, TABLE_SHARD};
 use super::wait::{grant_waiters, Waits, Wakes, Wanted};
-use super::{
-    Clock, Granted, Intent, LockInfo, LockOptions, LockStats, Mode, Policy, TableMode, WaitObserver,
-};
+use super::{Clock, Granted, LockInfo, LockOptions, LockStats, Mode, Policy, TableMode, WaitObserver};
 use crate::error::{Error, Result};
 use crate::types::FamilyId;
 
@@ -54,7 +52,7 @@ pub(super) struct Counters {
 }
 
 /// What `put_intent` does differently from a lock.
-const INTENT: bool = true;
+pub(super) const INTENT: bool = true;
 
 impl LockManager {
     /// A lock manager without a bound on locks. `observer` hears of every wait; `clock` measures them.
@@ -133,13 +131,13 @@ impl LockManager {
         mode: Mode,
         policy: Policy,
     ) -> Result<Option<Granted>> {
-        Ok(self.point(owner, family, key, mode.into(), policy, !INTENT)?.map(|i| i.granted))
+        self.point(owner, family, key, mode.into(), policy, !INTENT)
     }
 
     /// Puts an optimistic transaction's intent on a key that it writes or reads FOR UPDATE. An intent
     /// conflicts with locks and intents of others. When somebody else has the key, an owner that holds
-    /// nothing (see [`LockManager::holds_anything`]) waits as for a lock, and its caller takes a new
-    /// snapshot if it waited; an owner that holds something gets `Deadlock` at once.
+    /// nothing (see [`LockManager::holds_anything`]) waits as for a lock; an owner that holds something gets
+    /// `Deadlock` at once.
     ///
     /// # Errors
     /// As [`LockManager::lock_point`].
@@ -149,7 +147,7 @@ impl LockManager {
         family: FamilyId,
         key: &[u8],
         policy: Policy,
-    ) -> Result<Option<Intent>> {
+    ) -> Result<Option<Granted>> {
         self.point(owner, family, key, Mask::X, policy, INTENT)
     }
 
@@ -169,8 +167,8 @@ impl LockManager {
         let at = self.family_use(&mut holdings, family);
         let table = holdings.families[at].table;
         Ok(match self.table(owner, holdings, table, mode.into(), policy)?.1 {
-            Taken { new: true, .. } => Granted::New,
-            Taken { new: false, .. } => Granted::AlreadyHeld,
+            true => Granted::New,
+            false => Granted::AlreadyHeld,
         })
     }
 
@@ -418,118 +416,7 @@ impl LockManager {
         at
     }
 
-    fn point(
-        &self,
-        owner: &Arc<LockOwner>,
-        family: FamilyId,
-        key: &[u8],
-        mode: Mask,
-        policy: Policy,
-        intent: bool,
-    ) -> Result<Option<Intent>> {
-        let mut waited = false;
-        let mut holdings = owner.holdings.lock();
-        let at = self.family_use(&mut holdings, family);
-        let table = holdings.families[at].table;
-        let mut over = holdings.families[table as usize].mask;
-        if !over.covers(intention(mode)) {
-            let taken;
-            match self.table(owner, holdings, table, intention(mode), policy) {
-                Ok(done) => (holdings, taken) = done,
-                Err(Error::LockTimeout) if policy == Policy::Skip => return Ok(None),
-                Err(e) => return Err(e),
-            }
-            waited |= taken.waited;
-            over = holdings.families[table as usize].mask;
-        }
-        let budget = self.budget(owner, &mut holdings);
-        if budget != LockBudget::Enough && !over.covers(mode) && !has_grant(owner, &holdings, at, key) {
-            holdings = self.escalate(owner, holdings, policy, budget)?;
-            over = holdings.families[table as usize].mask;
-        }
-        if over.covers(mode) {
-            return Ok(Some(Intent { granted: Granted::ByTable, waited }));
-        }
-
-        let probe = Probe::new(key);
-        let number = holdings.families[at].locks.shard_of(&probe);
-        // The stamp of the implicit locks of others that were looked at.
-        let mut looked = 0;
-        let (first, id) = loop {
-            let locks = &holdings.families[at].locks;
-            let mut shard = locks.latch(number);
-            // Asked before the stamp: while that is as it was, no range has gone that kept an implicit lock's owner
-            // out.
-            let gap_conflict = Asked::about(locks.gap_conflict(key), owner, mode);
-            let stamp = locks.implicit.stamp();
-            if stamp != looked && stamp != 0 {
-                drop(shard);
-                looked = stamp;
-                let implicit = locks.implicit.find(owner, key)?;
-                if !implicit.is_empty()
-                    && holdings.implicit.is_some()
-                    && locks.implicit.find_own(owner, key)?.is_some()
-                {
-                    // Theirs are unconfirmed, and would get the entry that this owner has given back.
-                    return Ok(Some(Intent { granted: Granted::AlreadyHeld, waited }));
-                }
-                if policy.may_wait() {
-                    for lock in &implicit {
-                        lock.make_entry(locks, key, looked)?;
-                    }
-                } else if !implicit.is_empty() {
-                    // An entry for each key that is only passed over would fill memory.
-                    return match policy {
-                        Policy::Skip => Ok(None),
-                        _ if intent && holdings.has_any() => Err(Error::Deadlock),
-                        _ => Err(Error::LockTimeout),
-                    };
-                }
-                continue;
-            }
-            let id = shard.find_or_insert(&probe);
-            match shard.queue_mut(id).attempt(owner, mode, intent, &gap_conflict) {
-                Attempt::AlreadyHeld => {
-                    return Ok(Some(Intent { granted: Granted::AlreadyHeld, waited }));
-                }
-                Attempt::Granted { first } => break (first, id),
-                // Only ranges may stand in the way, and then nobody has or wants the key.
-                Attempt::Blocked => shard.tidy(id),
-            }
-            drop(shard);
-            if holdings.implicit.is_some() {
-                if let Some(own) = locks.implicit.find_own(owner, key)? {
-                    // A range that waits for the owner, or a request behind the entry that is gone.
-                    own.make_entry(locks, key, looked)?;
-                    return Ok(Some(Intent { granted: Granted::AlreadyHeld, waited }));
-                }
-            }
-            let locks = locks.clone();
-            let holds = holdings.has_any();
-            drop(holdings);
-            if policy == Policy::Skip {
-                return Ok(None);
-            }
-            if intent && holds {
-                return Err(Error::Deadlock);
-            }
-            let wanted = Wanted { locks: &locks, shard: number, key, mode, intent, looked: Some(looked) };
-            let got = self.wait(owner, wanted, policy)?;
-            holdings = owner.holdings.lock();
-            if let Some((place, first)) = got {
-                waited = true;
-                break (first, place.id);
-            }
-        };
-        if first {
-            holdings.held.push(Held { family: at as u32, shard: number, id });
-            holdings.points += 1;
-            holdings.families[table as usize].points += 1;
-        }
-        Ok(Some(Intent { granted: Granted::New, waited }))
-    }
-
-    /// Takes a table lock for the family at place `at` of the owner's list, which is a table.
+    /// Takes a table lock for the family at place `at` of the owner's list, which is a table; true: it did not have it.
     pub(super) fn table<'o>(
         &self,
         owner: &'o Arc<LockOwner>,
@@ -537,12 +424,11 @@ impl LockManager {
         at: u32,
         mode: Mask,
         policy: Policy,
-    ) -> Result<(MutexGuard<'o, Holdings>, Taken)> {
+    ) -> Result<(MutexGuard<'o, Holdings>, bool)> {
         let FamilyUse { ref locks, mask, .. } = holdings.families[at as usize];
         if mask.covers(mode) {
-            return Ok((holdings, Taken { new: false, waited: false }));
+            return Ok((holdings, false));
         }
-        let mut waited = false;
         let attempt = {
             let mut shard = locks.latch(TABLE_SHARD);
             let (queue, gap_conflict) = shard.with_gap_conflict(locks, TABLE_ENTRY);
@@ -557,7 +443,6 @@ impl LockManager {
                 let (shard, intent, looked) = (TABLE_SHARD, !INTENT, None);
                 let wanted = Wanted { locks: &locks, shard, key: b"", mode, intent, looked };
                 let got = self.wait(owner, wanted, policy)?;
-                waited = true;
                 holdings = owner.holdings.lock();
                 got.is_some_and(|(_, first)| first)
             }
@@ -567,7 +452,7 @@ impl LockManager {
         }
         let family = &mut holdings.families[at as usize];
         family.mask = family.mask.with(mode);
-        Ok((holdings, Taken { new: true, waited }))
+        Ok((holdings, true))
     }
 
     /// Gives back the grants that `which` picks. Those that nobody waits for go first, without the
@@ -635,55 +520,5 @@ impl LockManager {
         }
         assert_eq!(waiting.len() as u64, waits.waiting);
         super::wait::assert_no_deadlock(&waits, &waiting);
-    }
-}
-
-/// A gap conflict that was asked before whether it keeps an owner out, and stays with its answer.
-struct Asked<F> {
-    gap_conflict: F,
-    keeps_out: bool,
-}
-
-impl<F: GapConflict> Asked<F> {
-    fn about(gap_conflict: F, owner: &LockOwner, mode: Mask) -> Asked<F> {
-        let keeps_out = mode == Mask::X && gap_conflict.keeps_out(owner);
-        Asked { gap_conflict, keeps_out }
-    }
-}
-
-impl<F: GapConflict> GapConflict for Asked<F> {
-    fn keeps_out(&self, _: &LockOwner) -> bool {
-        self.keeps_out
-    }
-
-    fn is_of(&self, owner: &LockOwner) -> bool {
-        self.gap_conflict.is_of(owner)
-    }
-
-    fn waits_for(&self, owner: &LockOwner, holder: &LockOwner) -> bool {
-        self.gap_conflict.waits_for(owner, holder)
-    }
-}
-
-/// What taking a table lock came to.
-pub(super) struct Taken {
-    pub(super) new: bool,
-    pub(super) waited: bool,
-}
-
-/// Whether the owner has some grant on a key, in the family at place `at` of its list.
-fn has_grant(owner: &LockOwner, holdings: &Holdings, at: usize, key: &[u8]) -> bool {
-    let locks = &holdings.families[at].locks;
-    let probe = Probe::new(key);
-    let shard = locks.latch(locks.shard_of(&probe));
-    shard.find(&probe).is_some_and(|id| shard.queue(id).is_held_by(owner))
-}
-
-/// The table mode that a mode on a key needs.
-fn intention(mode: Mask) -> Mask {
-    if mode == Mask::S {
-        Mask::IS
-    } else {
-        Mask::IX
     }
 }

@@ -46,6 +46,7 @@ mod listing;
 mod manager;
 mod mode;
 mod owner;
+mod point;
 mod queue;
 mod shard;
 mod slab;
@@ -123,15 +124,6 @@ pub enum Granted {
     AlreadyHeld,
     /// For a point lock: the owner has one on the whole table, and none was taken on the key.
     ByTable,
-}
-
-/// An intent that the owner has after the call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Intent {
-    /// As for a lock.
-    pub granted: Granted,
-    /// Whether the call waited for others: versions newer than the owner's snapshot are likely.
-    pub waited: bool,
 }
 
 /// Hears of waits. Called by the waiting owner's thread, without any latch held; may block.

@@ -296,7 +296,7 @@ fn intents_wait_only_for_owners_without_anything() {
             1/table  t1:IX t2:IX t4:IX t5:IX
             1/a      t1:X* | t2:X* t5:X
             t1 unlock_all
-                t2: new after a wait
+                t2: new
             t2 unlock_all
                 t5: new
             t2 holds: false

@@ -176,10 +176,7 @@ impl Script {
             }
             ["intent", k, p @ ..] => {
                 let ((family, key), policy) = (key(k), policy(p.first()));
-                self.call(who, policy, move || match locks.put_intent(&owner, family, &key, policy) {
-                    Ok(Some(Intent { granted, waited: true })) => answer(Ok(Some(granted))) + " after a wait",
-                    other => answer(other.map(|i| i.map(|i| i.granted))),
-                })
+                self.call(who, policy, move || answer(locks.put_intent(&owner, family, &key, policy)))
             }
             ["table", m, p @ ..] => {
                 let (family, m) = m.split_once(':').unwrap_or(("1", m));

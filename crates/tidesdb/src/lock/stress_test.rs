@@ -196,7 +196,7 @@ impl Run {
             }
             let taken = if rng.gen_bool(0.1) {
                 match locks.put_intent(owner, family, &bytes, policy(rng)) {
-                    Ok(intent) => Ok(intent.map(|i| (i.granted, Mode::Exclusive))),
+                    Ok(intent) => Ok(intent.map(|i| (i, Mode::Exclusive))),
                     Err(e) => Err(e),
                 }
             } else {

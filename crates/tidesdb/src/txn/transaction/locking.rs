@@ -49,8 +49,7 @@ impl Transaction {
         let policy = self.policy(skip);
         let intent = self.options.optimistic && !self.options.ordered_waits;
         if intent && mode == Mode::Exclusive && self.options.isolation < Isolation::Serializable {
-            let intent = self.transactions.locks.put_intent(&self.owner, family, key, policy)?;
-            return Ok(intent.map(|intent| intent.granted));
+            return self.transactions.locks.put_intent(&self.owner, family, key, policy);
         }
         self.transactions.locks.lock_point(&self.owner, family, key, mode, policy)
     }

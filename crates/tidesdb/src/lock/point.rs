@@ -1,0 +1,249 @@
+//! Locks on keys: the intention on the table, attempts under the shard's latch, implicit locks of others, the wait.
+
+use std::sync::Arc;
+
+use parking_lot::MutexGuard;
+
+use super::escalation::LockBudget;
+use super::key::Probe;
+use super::manager::LockManager;
+use super::mode::Mask;
+use super::owner::{Held, Holdings, LockOwner};
+use super::queue::{Attempt, GapConflict};
+use super::shard::EntryId;
+use super::wait::Wanted;
+use super::{Granted, Policy};
+use crate::error::{Error, Result};
+use crate::types::FamilyId;
+
+impl LockManager {
+    /// A point lock or an intent: `None` where [`Policy::Skip`] passes over it.
+    pub(super) fn point(
+        &self,
+        owner: &Arc<LockOwner>,
+        family: FamilyId,
+        key: &[u8],
+        mode: Mask,
+        policy: Policy,
+        intent: bool,
+    ) -> Result<Option<Granted>> {
+        let mut holdings = owner.holdings.lock();
+        let at = self.family_use(&mut holdings, family);
+        let request = PointRequest { at, key, mode, policy, intent };
+        let mut holdings = match self.lock_table_over(owner, holdings, &request)? {
+            TableOver::Covers => return Ok(Some(Granted::ByTable)),
+            TableOver::Skipped => return Ok(None),
+            TableOver::Intends(holdings) => holdings,
+        };
+        let probe = Probe::new(key);
+        let shard = holdings.families[at].locks.shard_of(&probe);
+        let mut looked = 0;
+        let (first, id) = loop {
+            match self.attempt_point(owner, &holdings, &request, (&probe, shard), &mut looked)? {
+                PointAttempt::Ends(granted) => return Ok(granted),
+                PointAttempt::Entry { first, id } => break (first, id),
+                PointAttempt::LookAgain => continue,
+                PointAttempt::Blocked => {}
+            }
+            let locks = holdings.families[at].locks.clone();
+            let holds = holdings.has_any();
+            drop(holdings);
+            if policy == Policy::Skip {
+                return Ok(None);
+            }
+            if intent && holds {
+                return Err(Error::Deadlock);
+            }
+            let wanted = Wanted { locks: &locks, shard, key, mode, intent, looked: Some(looked) };
+            let got = self.wait(owner, wanted, policy)?;
+            holdings = owner.holdings.lock();
+            if let Some((place, first)) = got {
+                break (first, place.id);
+            }
+        };
+        if first {
+            let table = holdings.families[at].table as usize;
+            holdings.held.push(Held { family: at as u32, shard, id });
+            holdings.points += 1;
+            holdings.families[table].points += 1;
+        }
+        Ok(Some(Granted::New))
+    }
+
+    /// Takes the intention that a point lock needs on its table, and escalates when the owner has too many locks.
+    fn lock_table_over<'o>(
+        &self,
+        owner: &'o Arc<LockOwner>,
+        mut holdings: MutexGuard<'o, Holdings>,
+        request: &PointRequest<'_>,
+    ) -> Result<TableOver<'o>> {
+        let &PointRequest { at, key, mode, policy, .. } = request;
+        let table = holdings.families[at].table;
+        if !holdings.families[table as usize].mask.covers(intention(mode)) {
+            match self.table(owner, holdings, table, intention(mode), policy) {
+                Ok(done) => (holdings, _) = done,
+                Err(Error::LockTimeout) if policy == Policy::Skip => return Ok(TableOver::Skipped),
+                Err(e) => return Err(e),
+            }
+        }
+        let over = holdings.families[table as usize].mask;
+        if over.covers(mode) {
+            return Ok(TableOver::Covers);
+        }
+        let budget = self.budget(owner, &mut holdings);
+        if budget != LockBudget::Enough && !has_grant(owner, &holdings, at, key) {
+            holdings = self.escalate(owner, holdings, policy, budget)?;
+            if holdings.families[table as usize].mask.covers(mode) {
+                return Ok(TableOver::Covers);
+            }
+        }
+        Ok(TableOver::Intends(holdings))
+    }
+
+    /// One attempt under the latch of the key's shard. `looked` is the stamp of the implicit locks of others that
+    /// were looked at.
+    fn attempt_point(
+        &self,
+        owner: &Arc<LockOwner>,
+        holdings: &Holdings,
+        request: &PointRequest<'_>,
+        (probe, number): (&Probe<'_>, u32),
+        looked: &mut u64,
+    ) -> Result<PointAttempt> {
+        let &PointRequest { at, key, mode, intent, .. } = request;
+        let locks = &holdings.families[at].locks;
+        let mut shard = locks.latch(number);
+        // Asked before the stamp: while that is as it was, no range has gone that kept an implicit lock's owner
+        // out.
+        let gap_conflict = Asked::about(locks.gap_conflict(key), owner, mode);
+        let stamp = locks.implicit.stamp();
+        if stamp != *looked && stamp != 0 {
+            drop(shard);
+            *looked = stamp;
+            return self.look_at_implicit(owner, holdings, request, stamp);
+        }
+        let id = shard.find_or_insert(probe);
+        match shard.queue_mut(id).attempt(owner, mode, intent, &gap_conflict) {
+            Attempt::AlreadyHeld => return Ok(PointAttempt::Ends(Some(Granted::AlreadyHeld))),
+            Attempt::Granted { first } => return Ok(PointAttempt::Entry { first, id }),
+            // Only ranges may stand in the way, and then nobody has or wants the key.
+            Attempt::Blocked => shard.tidy(id),
+        }
+        drop(shard);
+        if holdings.implicit.is_some() {
+            if let Some(own) = locks.implicit.find_own(owner, key)? {
+                // A range that waits for the owner, or a request behind the entry that is gone.
+                own.make_entry(locks, key, *looked)?;
+                return Ok(PointAttempt::Ends(Some(Granted::AlreadyHeld)));
+            }
+        }
+        Ok(PointAttempt::Blocked)
+    }
+
+    /// Makes entries of the implicit locks of others on the key, or ends the request that does not wait for them.
+    fn look_at_implicit(
+        &self,
+        owner: &Arc<LockOwner>,
+        holdings: &Holdings,
+        request: &PointRequest<'_>,
+        stamp: u64,
+    ) -> Result<PointAttempt> {
+        let &PointRequest { at, key, policy, intent, .. } = request;
+        let locks = &holdings.families[at].locks;
+        let implicit = locks.implicit.find(owner, key)?;
+        if implicit.is_empty() {
+            return Ok(PointAttempt::LookAgain);
+        }
+        if holdings.implicit.is_some() && locks.implicit.find_own(owner, key)?.is_some() {
+            // Theirs are unconfirmed, and would get the entry that this owner has given back.
+            return Ok(PointAttempt::Ends(Some(Granted::AlreadyHeld)));
+        }
+        if !policy.may_wait() {
+            // An entry for each key that is only passed over would fill memory.
+            return match policy {
+                Policy::Skip => Ok(PointAttempt::Ends(None)),
+                _ if intent && holdings.has_any() => Err(Error::Deadlock),
+                _ => Err(Error::LockTimeout),
+            };
+        }
+        for lock in &implicit {
+            lock.make_entry(locks, key, stamp)?;
+        }
+        Ok(PointAttempt::LookAgain)
+    }
+}
+
+/// A gap conflict that was asked before whether it keeps an owner out, and stays with its answer.
+struct Asked<F> {
+    gap_conflict: F,
+    keeps_out: bool,
+}
+
+impl<F: GapConflict> Asked<F> {
+    fn about(gap_conflict: F, owner: &LockOwner, mode: Mask) -> Asked<F> {
+        let keeps_out = mode == Mask::X && gap_conflict.keeps_out(owner);
+        Asked { gap_conflict, keeps_out }
+    }
+}
+
+impl<F: GapConflict> GapConflict for Asked<F> {
+    fn keeps_out(&self, _: &LockOwner) -> bool {
+        self.keeps_out
+    }
+
+    fn is_of(&self, owner: &LockOwner) -> bool {
+        self.gap_conflict.is_of(owner)
+    }
+
+    fn waits_for(&self, owner: &LockOwner, holder: &LockOwner) -> bool {
+        self.gap_conflict.waits_for(owner, holder)
+    }
+}
+
+/// A point lock that is asked for, in the family at place `at` of the owner's list.
+struct PointRequest<'a> {
+    at: usize,
+    key: &'a [u8],
+    mode: Mask,
+    policy: Policy,
+    intent: bool,
+}
+
+/// The lock on a point's table after the intention is taken.
+enum TableOver<'o> {
+    /// It covers the point.
+    Covers,
+    /// It is an intention, and the point needs a lock of its own.
+    Intends(MutexGuard<'o, Holdings>),
+    /// It is not free, and the request does not wait.
+    Skipped,
+}
+
+/// The end of one attempt to lock a point.
+enum PointAttempt {
+    /// The request ends so; `None`: it is skipped.
+    Ends(Option<Granted>),
+    /// Granted, with an entry; `first`: the owner's first grant on it.
+    Entry { first: bool, id: EntryId },
+    /// Implicit locks have become entries meanwhile.
+    LookAgain,
+    /// Others are in the way.
+    Blocked,
+}
+
+/// Whether the owner has some grant on a key, in the family at place `at` of its list.
+fn has_grant(owner: &LockOwner, holdings: &Holdings, at: usize, key: &[u8]) -> bool {
+    let locks = &holdings.families[at].locks;
+    let probe = Probe::new(key);
+    let shard = locks.latch(locks.shard_of(&probe));
+    shard.find(&probe).is_some_and(|id| shard.queue(id).is_held_by(owner))
+}
+
+/// The table mode that a mode on a key needs.
+pub(super) fn intention(mode: Mask) -> Mask {
+    if mode == Mask::S {
+        Mask::IS
+    } else {
+        Mask::IX
+    }
+}
