@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use tidesdb::db::catalog::Ddl;
+use tidesdb::internal::db::catalog::Ddl;
 
 use crate::error::{guard, guard_shared, OK};
 use crate::family::{family_options, FamilyOptionsC};

@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sim::{begin_as, env, Rng};
-use tidesdb::backup::{restore, verify, BackupOptions, Watch};
-use tidesdb::db::family::Family;
-use tidesdb::io::RealDisk;
-use tidesdb::options::{Options, SyncMode};
-use tidesdb::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
-use tidesdb::Db;
+use tidesdb::internal::backup::{restore, verify, BackupOptions, Watch};
+use tidesdb::internal::db::family::Family;
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::RealDisk;
+use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
+use tidesdb::{Isolation, Options, SyncMode, TransactionOptions};
 
 const NUMBERED: usize = 3;
 const ALONE: usize = 2;
