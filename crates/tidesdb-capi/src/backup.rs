@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_int, c_void, CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use tidesdb::backup::{self, Backup, BackupOptions, Watch};
-use tidesdb::io::RealDisk;
+use tidesdb::internal::backup::{self, Backup, BackupOptions, Watch};
+use tidesdb::internal::io::RealDisk;
 use tidesdb::Error;
 
 use crate::error::{guard, guard_shared, OK};

@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use tidesdb::txn::cursor::{Cursor, Scan, Start};
-use tidesdb::txn::transaction::{OnMissing, ReadMode};
+use tidesdb::internal::txn::cursor::{Cursor, Scan, Start};
+use tidesdb::internal::txn::transaction::{OnMissing, ReadMode};
 use tidesdb::Error;
 
 use crate::error::{guard, NOT_FOUND, OK, PEEKED, SKIPPED};

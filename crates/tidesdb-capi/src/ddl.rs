@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use tidesdb::db::ddl::Ddl;
+use tidesdb::internal::db::ddl::Ddl;
 
 use crate::error::{guard, guard_shared, OK};
 use crate::family::{family_options, FamilyOptionsC};

@@ -3,9 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use tidesdb::options::{Compression, FamilyOptions};
-use tidesdb::store::family::Family;
-use tidesdb::{Db, Error};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::store::family::Family;
+use tidesdb::{Compression, Error, FamilyOptions};
 
 use crate::error::{guard, guard_shared, OK};
 use crate::store::{sync_mode, DbHandle};

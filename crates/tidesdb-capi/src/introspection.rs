@@ -3,9 +3,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use tidesdb::compaction::history::{Action, Outcome};
-use tidesdb::lock::KeyPrefix;
-use tidesdb::txn::transaction_list::TransactionState;
+use tidesdb::internal::compaction::history::{Action, Outcome};
+use tidesdb::internal::lock::KeyPrefix;
+use tidesdb::internal::txn::transaction_list::TransactionState;
 
 use crate::error::{guard, OK};
 use crate::family::FamilyOptionsC;

@@ -2,8 +2,8 @@
 
 use std::ffi::{c_char, c_int, CString};
 
-use tidesdb::db::stats::{FamilyStats, StoreStats};
-use tidesdb::iter::KeyRange;
+use tidesdb::internal::db::stats::{FamilyStats, StoreStats};
+use tidesdb::internal::iter::KeyRange;
 use tidesdb::Error;
 
 use crate::error::{guard, guard_shared, NOT_FOUND, OK};

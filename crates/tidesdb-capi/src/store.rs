@@ -5,10 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidesdb::lock::{LockOwner, WaitObserver};
-use tidesdb::options::StoreIdentity;
-use tidesdb::options::{Options, SyncMode};
-use tidesdb::{Db, Error};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::lock::{LockOwner, WaitObserver};
+use tidesdb::{Error, Options, StoreIdentity, SyncMode};
 
 use crate::error::{fail, guard, guard_shared, OK};
 use crate::family::FamilyHandle;
@@ -169,7 +168,7 @@ unsafe fn options_of(c: &OptionsC) -> Result<Options, Error> {
     if let Some(log) = c.log {
         let context = c.log_context as usize;
         let least = c.log_level;
-        options.log = Some(tidesdb::options::LogSink::new(move |level, message: &str| {
+        options.log = Some(tidesdb::LogSink::new(move |level, message: &str| {
             let level = level as c_int;
             if level < least {
                 return;
@@ -199,7 +198,7 @@ pub unsafe extern "C" fn tidesdb_open(
         // SAFETY: as above.
         let observer = unsafe { c.observer.as_ref() }
             .map(|observer| Arc::new(Observer(*observer)) as Arc<dyn WaitObserver>);
-        let disk = Arc::new(tidesdb::io::RealDisk);
+        let disk = Arc::new(tidesdb::internal::io::RealDisk);
         let path = Path::new(OsStr::from_bytes(path.to_bytes()));
         let opened = Db::open_on(disk, path, options, observer)?;
         // SAFETY: as above.

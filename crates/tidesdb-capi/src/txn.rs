@@ -6,11 +6,10 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidesdb::lock::{LockOwner, TableMode};
-use tidesdb::txn::transaction::{
-    Change, ChangeKind, Isolation, SavepointId, Transaction, TransactionOptions,
-};
-use tidesdb::{Db, Error};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::lock::{LockOwner, TableMode};
+use tidesdb::internal::txn::transaction::{Change, ChangeKind, SavepointId, Transaction};
+use tidesdb::{Error, Isolation, TransactionOptions};
 
 use crate::error::{fail, guard, guard_shared, OK};
 use crate::family::FamilyHandle;

@@ -4,8 +4,8 @@
 #![allow(missing_docs)]
 
 use criterion::{criterion_group, criterion_main, Criterion, Throughput};
-use tidesdb::format::compression::{compress, decompress};
-use tidesdb::options::Compression;
+use tidesdb::internal::format::compression::{compress, decompress};
+use tidesdb::Compression;
 
 const METHODS: [Compression; 4] =
     [Compression::Lz4Fast, Compression::Lz4, Compression::Snappy, Compression::Zstd];

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{criterion_group, criterion_main, BatchSize, Criterion, Throughput};
-use tidesdb::lock::{LockManager, LockOwner, Mode, MonotonicClock, Policy, TableMode};
+use tidesdb::internal::lock::{LockManager, LockOwner, Mode, MonotonicClock, Policy, TableMode};
 
 fn manager() -> LockManager {
     LockManager::new(None, Arc::new(MonotonicClock::default()))

@@ -17,9 +17,9 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
-use tidesdb::iter::InternalIterator;
-use tidesdb::memtable::{ArenaPool, Memtable};
-use tidesdb::types::{Kind, MAX_SEQ};
+use tidesdb::internal::iter::InternalIterator;
+use tidesdb::internal::memtable::{ArenaPool, Memtable};
+use tidesdb::internal::types::{Kind, MAX_SEQ};
 
 /// CPU time of the process.
 struct CpuTime;

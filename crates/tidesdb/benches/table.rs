@@ -4,7 +4,13 @@
 #![allow(missing_docs)]
 
 // What the disk in memory of the table room's tests names by `crate::`.
-use tidesdb::{error, io};
+use tidesdb::internal::{error, io};
+
+use tidesdb::internal::cache::{BlockCache, FileCache};
+use tidesdb::internal::iter::{InternalIterator, VersionIterator};
+use tidesdb::internal::table::{hash_key, SsTable, SsTableOptions, SsTableWriter};
+use tidesdb::internal::types::{Entry, Kind, MAX_SEQ};
+use tidesdb::Compression;
 
 #[path = "../src/table/memory_disk.rs"]
 #[allow(dead_code, missing_docs)]
@@ -15,11 +21,6 @@ use std::sync::Arc;
 
 use criterion::{criterion_group, criterion_main, Criterion};
 use io::{table_path, Disk, OpenMode};
-use tidesdb::cache::{BlockCache, FileCache};
-use tidesdb::iter::{InternalIterator, VersionIterator};
-use tidesdb::options::Compression;
-use tidesdb::table::{hash_key, SsTable, SsTableOptions, SsTableWriter};
-use tidesdb::types::{Entry, Kind, MAX_SEQ};
 
 const ROWS: u64 = 300_000;
 

@@ -7,8 +7,8 @@
 use std::hint::black_box;
 
 use criterion::{criterion_group, criterion_main, BatchSize, Criterion, Throughput};
-use tidesdb::txn::write_batch::WriteBatch;
-use tidesdb::types::Kind;
+use tidesdb::internal::txn::write_batch::WriteBatch;
+use tidesdb::internal::types::Kind;
 
 /// Rows in a batch: with three indexes about what a write buffer of 64 MB holds.
 const ROWS: u64 = 100_000;

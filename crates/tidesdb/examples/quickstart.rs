@@ -1,107 +1,114 @@
-//! A tour of the engine: `cargo run --example quickstart [directory]`.
+//! A tour of the engine: `cargo run -p tidesdb --example quickstart [directory]`.
 //!
-//! Opens a store, writes and reads in transactions, scans both ways, shows what a snapshot and a
-//! conflict are, and opens the store again. Without a directory it works in a temporary one.
+//! Opens a store, writes and reads, iterates both ways, groups changes into transactions, shows a snapshot, a conflict
+//! and a lock, takes a backup, and opens the store again. Without a directory it works in a temporary one.
+//!
+//! `cargo test --examples` runs it too.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use tidesdb::{
-    Cursor, Db, Error, Family, FamilyOptions, Options, ReadMode, Result, Scan, Start, Transaction,
-    TransactionOptions,
-};
+use tidesdb::{Compression, Db, Error, FamilyOptions, Options, Result};
 
 fn main() -> Result<()> {
     match std::env::args_os().nth(1) {
         Some(dir) => tour(Path::new(&dir)),
-        None => {
-            let dir = tempfile::tempdir().map_err(|e| Error::io("make", std::env::temp_dir(), e))?;
-            tour(dir.path())
-        }
+        None => in_temporary_directory(),
     }
+}
+
+fn in_temporary_directory() -> Result<()> {
+    let dir = tempfile::tempdir().map_err(|e| Error::io("make", std::env::temp_dir(), e))?;
+    tour(dir.path())
 }
 
 fn tour(dir: &Path) -> Result<()> {
     // A store is a directory. SyncMode::Full, the default, makes a commit durable before it returns.
-    let db = Db::open(dir, Options::default())?;
-    println!("opened {}", dir.display());
+    let db = Db::open(dir.join("store"), Options::default())?;
 
-    // A column family is an ordered map of its own; keys sort as bytes.
-    let planets = match db.family(b"planets") {
-        Ok(family) => family,
-        Err(Error::NoSuchFamily(_)) => db.create_family(b"planets", FamilyOptions::default())?,
-        Err(other) => return Err(other),
-    };
+    // A column family is an ordered map of its own; keys sort as bytes. Options count for one that is made here.
+    let options = FamilyOptions { compression: Compression::Zstd, ..FamilyOptions::default() };
+    let planets = db.family_with("planets", options)?;
 
-    // All of a transaction or nothing, over any number of families.
-    let mut txn = db.transaction();
-    txn.begin(TransactionOptions::default())?;
+    // Single operations are transactions of their own.
     for (name, moons) in [("earth", "1"), ("jupiter", "95"), ("mars", "2"), ("saturn", "146")] {
-        txn.put(&planets, name.as_bytes(), moons.as_bytes())?;
+        planets.put(name, moons)?;
     }
+    println!("mars has {} moons", text(planets.get("mars")?));
+
+    // Ranges, from both ends, at one moment each.
+    print!("from j to n:");
+    for row in planets.range("j".."n") {
+        let (name, moons) = row?;
+        print!(" {}={}", text(Some(name)), text(Some(moons)));
+    }
+    println!();
+    let last = planets.iter().next_back().transpose()?;
+    println!("the last one is {}", text(last.map(|(name, _)| name)));
+    println!("{} planet starts with ma", planets.prefix("ma").count());
+
+    // A transaction is there whole or not at all, over any number of families. It sees its own changes.
+    let log = db.family("log")?;
+    let txn = db.begin()?;
+    txn.put(&planets, "neptune", "16")?;
+    txn.put(&log, "1", "neptune found")?;
+    println!("inside there are {} planets, outside {}", txn.iter(&planets).count(), planets.iter().count());
+    let savepoint = txn.savepoint()?;
+    txn.delete(&planets, "earth")?;
+    txn.rollback_to(savepoint)?;
     txn.commit()?;
-    println!("committed four planets");
+    println!("after the commit there are {}", planets.iter().count());
 
-    txn.begin(TransactionOptions::default())?;
-    let mars = txn.get(&planets, b"mars", ReadMode::Snapshot)?;
-    println!("mars has {} moons", text(mars.as_deref().unwrap_or(b"no known")));
-    print!("forward: ");
-    scan(&db, &planets, &mut txn, &Scan { start: Start::First, ..Scan::default() })?;
-    print!("backward from n, down to f: ");
-    let down = Scan { start: Start::AtOrBefore, key: b"n", bound: Some(b"f"), ..Scan::default() };
-    scan(&db, &planets, &mut txn, &down)?;
+    // The first read took the snapshot: others' commits do not move it.
+    let txn = db.begin()?;
+    txn.get(&planets, "mars")?;
+    planets.put("mars", "3")?;
+    println!(
+        "the snapshot has mars={}, newest is {}",
+        text(txn.get(&planets, "mars")?),
+        text(planets.get("mars")?)
+    );
 
-    // The first plain read took the snapshot: others' commits do not move it.
-    let mut other = db.transaction();
-    other.begin(TransactionOptions::default())?;
-    other.put(&planets, b"mars", b"3")?;
-    other.commit()?;
-    let seen = txn.get(&planets, b"mars", ReadMode::Snapshot)?.unwrap_or_default();
-    let newest = txn.get(&planets, b"mars", ReadMode::Latest)?.unwrap_or_default();
-    println!("another transaction wrote mars: the snapshot has {}, newest is {}", text(&seen), text(&newest));
-
-    // Writing over what the snapshot does not show would lose the other's update: a conflict.
-    match txn.put(&planets, b"mars", b"4") {
-        Err(Error::Conflict) => println!("writing mars from that snapshot: conflict, rolled back"),
+    // Writing over a version that the snapshot does not show would lose the other's update: a conflict.
+    match txn.put(&planets, "mars", "4") {
+        Err(Error::Conflict) => println!("writing mars from that snapshot: conflict"),
         unexpected => println!("writing mars from that snapshot: {unexpected:?}"),
     }
-    txn.rollback()?;
+    drop(txn); // rolled back
 
-    // A locking read waits for others instead, reads the newest, and keeps it from changing.
-    txn.begin(TransactionOptions::default())?;
-    let moons = txn.get(&planets, b"mars", ReadMode::Exclusive)?.unwrap_or_default();
-    txn.put(&planets, b"mars", &[&moons[..], b"?"].concat())?;
+    // A locking read waits for others, reads the newest value, and keeps it from changing.
+    let txn = db.begin()?;
+    let moons = text(txn.get_for_update(&planets, "mars")?);
+    txn.put(&planets, "mars", format!("{moons}?"))?;
     txn.commit()?;
-    println!("read mars with a lock, wrote it, committed");
 
-    drop((txn, other, planets));
+    // A transaction may change rows while it iterates over them.
+    let txn = db.begin()?;
+    for row in txn.prefix(&planets, "ma") {
+        let (name, _) = row?;
+        txn.put(&planets, name, "2")?;
+    }
+    txn.commit()?;
+    println!("mars has {} moons again", text(planets.get("mars")?));
+
+    // A copy of the whole store, while others may write. It becomes a store by Db::restore.
+    let copy = dir.join("copy");
+    if !copy.exists() {
+        db.backup(&copy)?;
+    }
+
+    // Handles that are left keep the directory locked.
+    drop((planets, log));
     db.close()?;
-
-    let db = Db::open(dir, Options::default())?;
-    let planets = db.family(b"planets")?;
-    let mut txn = db.transaction();
-    txn.begin(TransactionOptions::default())?;
-    print!("opened again: ");
-    scan(&db, &planets, &mut txn, &Scan { start: Start::First, ..Scan::default() })?;
-    drop((txn, planets));
+    let db = Db::open(dir.join("store"), Options::default())?;
+    println!("opened again: {} families", db.family_names().len());
     db.close()
 }
 
-/// Prints the rows of a scan. A cursor holds a batch of rows; `fetch` goes on behind one of them.
-fn scan(db: &Db, family: &Arc<Family>, txn: &mut Transaction, scan: &Scan<'_>) -> Result<()> {
-    let mut cursor: Cursor = db.cursor(family);
-    let mut found = cursor.seek(txn, scan)?;
-    while found {
-        for index in 0..cursor.len() {
-            let (key, value) = cursor.row(index);
-            print!("{}={} ", text(key), text(value));
-        }
-        found = cursor.fetch(txn, cursor.len() - 1, scan.start.is_forward())?;
-    }
-    println!();
-    Ok(())
+fn text(bytes: Option<Vec<u8>>) -> String {
+    bytes.map_or_else(|| "nothing".into(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+#[test]
+fn the_tour_ends_well() {
+    in_temporary_directory().expect("every step works");
 }

@@ -59,10 +59,10 @@ pub enum Error {
     /// A lock was not granted in time.
     #[error("a lock was not granted in time")]
     LockTimeout,
-    /// A transaction holds as many row locks as there may be, and they could not become a table lock.
-    #[error("more than the {bound} row locks that there may be, and others use the table")]
+    /// A transaction holds as many key locks as there may be, and they could not become one lock on the column family.
+    #[error("more than the {bound} key locks that there may be, and others use the column family")]
     TooManyLocks {
-        /// Most row locks allowed.
+        /// Most key locks allowed.
         bound: usize,
     },
     /// A writer was held back by back-pressure for longer than allowed.

@@ -1,75 +1,70 @@
 //! TidesDB: an embeddable, write-optimised LSM-tree storage engine.
 //!
-//! A store is a directory; in it are any number of column families, each an ordered map from keys to
-//! values whose order is that of the bytes. Every read and write belongs to a [`Transaction`], which may
-//! span families: it reads at a snapshot, sees its own changes, holds locks on what it writes, and commits
-//! all of it or nothing.
+//! A store is a directory. It holds any number of column families, each an ordered map from keys to values. Keys
+//! and values are bytes, and keys sort as bytes. Transactions span families.
 //!
 //! ```
-//! use tidesdb::{Db, FamilyOptions, TransactionOptions, Options, ReadMode, Scan, Start};
+//! use tidesdb::{Db, Options};
 //!
 //! # fn main() -> tidesdb::Result<()> {
 //! # let dir = tempfile::tempdir().expect("a temporary directory");
-//! let db = Db::open(dir.path(), Options::default())?;
-//! let fruit = db.create_family(b"fruit", FamilyOptions::default())?;
+//! # let path = dir.path();
+//! let db = Db::open(path, Options::default())?;
+//! let fruit = db.family("fruit")?;                  // opens it, or makes it
+//! fruit.put("apple", "red")?;                       // committed and on disk when it returns
+//! fruit.put("banana", "yellow")?;
+//! assert_eq!(fruit.get("apple")?.as_deref(), Some(&b"red"[..]));
 //!
-//! let mut txn = db.transaction();
-//! txn.begin(TransactionOptions::default())?;
-//! txn.put(&fruit, b"apple", b"red")?;
-//! txn.put(&fruit, b"banana", b"yellow")?;
-//! txn.commit()?;
-//!
-//! // The same object begins the next transaction.
-//! txn.begin(TransactionOptions::default())?;
-//! assert_eq!(txn.get(&fruit, b"apple", ReadMode::Snapshot)?.as_deref(), Some(&b"red"[..]));
-//! assert_eq!(txn.get(&fruit, b"cherry", ReadMode::Snapshot)?, None);
-//!
-//! let mut cursor = db.cursor(&fruit);
-//! let mut keys = Vec::new();
-//! let mut found = cursor.seek(&mut txn, &Scan { start: Start::Last, ..Scan::default() })?;
-//! while found {
-//!     for index in 0..cursor.len() {
-//!         keys.push(cursor.row(index).0.to_vec());
-//!     }
-//!     found = cursor.fetch(&mut txn, cursor.len() - 1, false)?;
+//! for row in fruit.range("a".."c").rev() {          // from banana down to apple
+//!     let (key, value) = row?;
+//!     println!("{} is {}", String::from_utf8_lossy(&key), String::from_utf8_lossy(&value));
 //! }
-//! assert_eq!(keys, [b"banana".to_vec(), b"apple".to_vec()]);
 //!
-//! drop((txn, cursor, fruit));
+//! let txn = db.begin()?;                            // all of it or nothing
+//! txn.delete(&fruit, "banana")?;
+//! txn.put(&fruit, "cherry", "red")?;
+//! txn.commit()?;                                    // dropped without this, it is rolled back
+//! assert_eq!(fruit.iter().count(), 2);
 //! db.close()
 //! # }
 //! ```
 //!
-//! `examples/quickstart.rs` shows more: snapshots, conflicts, locking reads, opening again.
+//! `examples/quickstart.rs` shows more: snapshots, conflicts, locking reads, savepoints, backups.
 //!
-//! # What it promises
+//! # Promises
 //!
-//! - **Durability** as [`SyncMode`] says: `Full` (the default) answers a commit when it is on disk,
-//!   `Interval` loses at most the interval on a power cut, `None` survives a killed process. After any
-//!   crash the store is a prefix of the order of commits.
-//! - **Isolation** as [`Isolation`] says; at repeatable read and above a write over a version that the
+//! - **Durability** as [`SyncMode`] says: `Full` (the default) answers a commit when it is on disk, `Interval`
+//!   loses at most the interval on a power cut, `None` survives a killed process. After any crash the store is a
+//!   prefix of the order of commits.
+//! - **Isolation** as [`Isolation`] says. At repeatable read, the default, and above, a write over a version that the
 //!   snapshot does not show is [`Error::Conflict`] and not a lost update.
-//! - **Locks**: [`Transaction::put`], [`insert`](Transaction::insert) and
-//!   [`delete`](Transaction::delete) lock the key until the transaction ends. Waits end with a grant,
-//!   [`Error::LockTimeout`], [`Error::Deadlock`] or [`Error::Interrupted`].
-//! - **Bounds**: keys up to [`types::MAX_KEY_LEN`], values up to [`types::MAX_VALUE_LEN`], one
-//!   transaction's changes up to half of [`Options::write_buffer_size`]. What is beyond is an error that
-//!   names the bound.
+//! - **Locks**: a write locks its key until the transaction ends. A wait ends with a grant, [`Error::LockTimeout`] or
+//!   [`Error::Deadlock`].
+//! - **Bounds**: keys up to [`MAX_KEY_LEN`], values up to [`MAX_VALUE_LEN`]. A transaction beyond half of
+//!   [`Options::write_buffer_size`] moves its changes to files. An error names the bound that was passed.
 //! - **Wrong bytes** in files are [`Error::Corruption`] with file and offset, never a panic.
 //!
 //! # Threads
 //!
-//! [`Db`] and [`Family`] are used from any number of threads. A [`Transaction`] and a [`Cursor`] are used
-//! by one at a time; [`Db::kill`] interrupts a transaction from another.
+//! Any number of threads use a [`Db`] and a [`Family`]; clones are handles to the same one. One thread at a time uses
+//! a [`Transaction`] and an [`Iter`]. Both may move between threads.
 //!
-//! # The house
+//! # Memory
 //!
-//! Each module uses only those before it in this list: `error`, `options`, `types`, `ttl`; [`io`] (the one trait
-//! to the disk, and the faulty disk of the tests); [`format`](mod@format); [`cache`]; [`iter`] (merging, pruning);
-//! [`memtable`]; [`wal`]; [`table`]; [`version`] (manifest, live tables); [`flush`], [`compaction`]; [`lock`];
-//! [`store`] (shared by reads and commits); [`txn`]; [`db`]; [`backup`]. What they write to disk is described byte by
-//! byte in `docs/format.md`, how they work together in `docs/architecture.md` and `docs/protocols.md`.
+//! The library takes memory from the program's global allocator and installs none. Memtables and the block cache
+//! are bounded by [`Options::write_buffer_size`] and [`Options::block_cache_size`].
+//!
+//! # The rooms
+//!
+//! Each module uses only those before it in this list: `error`, `options`, `types`, `ttl`; `io` (the one trait to
+//! the disk, and the faulty disk of the tests); `format`; `cache`; `iter` (merging, pruning); `memtable`; `wal`; `table`;
+//! `version` (manifest, live tables); `flush`, `compaction`; `lock`; `store` (shared by reads and
+//! commits); `txn`; `db`; `backup`; `api` (the types of this
+//! page). The module `internal` hands out the parts that the C interface, the tests and the laboratory work with.
+//! `docs/format.md` describes the files byte by byte, `docs/architecture.md` and `docs/protocols.md` the work of the
+//! rooms.
 
+mod api;
 pub mod backup;
 pub mod cache;
 pub mod compaction;
@@ -77,6 +72,8 @@ pub mod db;
 pub mod error;
 pub mod flush;
 pub mod format;
+#[doc(hidden)]
+pub mod internal;
 pub mod io;
 pub mod iter;
 pub mod lock;
@@ -90,11 +87,8 @@ pub mod types;
 pub mod version;
 pub mod wal;
 
-pub use backup::{Backup, BackupOptions};
-pub use db::ddl::Ddl;
-pub use db::Db;
+pub use api::{Db, Family, Iter, KeyBounds, KeyValue, Savepoint, Transaction, TransactionIter};
 pub use error::{Error, Result};
-pub use options::{FamilyOptions, Options, SyncMode};
-pub use store::family::Family;
-pub use txn::cursor::{Cursor, Scan, Start};
-pub use txn::transaction::{Change, ChangeKind, Isolation, ReadMode, Transaction, TransactionOptions};
+pub use options::{Compression, FamilyOptions, LogLevel, LogSink, Options, StoreIdentity, SyncMode};
+pub use txn::transaction::{Isolation, TransactionOptions};
+pub use types::{MAX_KEY_LEN, MAX_VALUE_LEN};

@@ -8,13 +8,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use sim::{begin, env, rows, DIR};
-use tidesdb::error::Result;
-use tidesdb::io::FaultyDisk;
-use tidesdb::io::{DirectoryLock, Disk, File, OpenMode};
-use tidesdb::options::{Options, SyncMode};
-use tidesdb::store::family::Family;
-use tidesdb::txn::transaction::TransactionOptions;
-use tidesdb::{Db, Error};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::{DirectoryLock, Disk, FaultyDisk, File, OpenMode};
+use tidesdb::internal::store::family::Family;
+use tidesdb::{Error, Options, Result, SyncMode, TransactionOptions};
 
 /// A disk on which opening a table file waits while the gate is shut.
 #[derive(Debug)]

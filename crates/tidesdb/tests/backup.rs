@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sim::{begin_as, env, Rng};
-use tidesdb::backup::{restore, verify, BackupOptions, Watch};
-use tidesdb::io::RealDisk;
-use tidesdb::options::{Options, SyncMode};
-use tidesdb::store::family::Family;
-use tidesdb::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
-use tidesdb::Db;
+use tidesdb::internal::backup::{restore, verify, BackupOptions, Watch};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::RealDisk;
+use tidesdb::internal::store::family::Family;
+use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
+use tidesdb::{Isolation, Options, SyncMode, TransactionOptions};
 
 const NUMBERED: usize = 3;
 const ALONE: usize = 2;

@@ -12,12 +12,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sim::{begin_as, env, scan, Asked, Rng, Row};
-use tidesdb::options::{FamilyOptions, Options, SyncMode};
-use tidesdb::store::family::Family;
-use tidesdb::txn::transaction::{
-    Change, ChangeKind, Isolation, OnMissing, ReadMode, Transaction, TransactionOptions,
-};
-use tidesdb::{Db, Error};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::store::family::Family;
+use tidesdb::internal::txn::transaction::{Change, ChangeKind, OnMissing, ReadMode, Transaction};
+use tidesdb::{Error, FamilyOptions, Isolation, Options, SyncMode, TransactionOptions};
 
 /// What a thread does, again and again.
 type Work<'a> = Box<dyn Fn(&mut Rng) + Sync + 'a>;
@@ -351,7 +349,7 @@ fn an_index_agrees_with_its_table_in_every_snapshot() {
             // One value's entries by prefix, and a bounded scan of the same.
             let value = rng.below(50);
             let mut asked = Asked::all(true);
-            asked.start = tidesdb::txn::cursor::Start::AtOrAfter;
+            asked.start = tidesdb::internal::txn::cursor::Start::AtOrAfter;
             asked.key = value.to_be_bytes().to_vec();
             asked.prefix = 8;
             let found = scan(&bench.db, &mut txn, &index, &asked).expect("scans");

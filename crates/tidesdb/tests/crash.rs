@@ -33,9 +33,9 @@ use random::random_lives;
 use recovery::{crash_inside_recovery, goes_on, observe, recover};
 use sim::{env, open, seeds};
 use state::{Expect, State};
-use tidesdb::io::faulty::{Crash, Failure, Fault, Op};
-use tidesdb::io::FaultyDisk;
-use tidesdb::options::{FamilyOptions, Options, SyncMode};
+use tidesdb::internal::io::faulty::{Crash, Failure, Fault, Op};
+use tidesdb::internal::io::FaultyDisk;
+use tidesdb::{FamilyOptions, Options, SyncMode};
 use world::World;
 
 fn constants(tiny: bool, mode: SyncMode) -> (Options, FamilyOptions) {

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sim::{begin, open, rows, Row, DIR};
-use tidesdb::compaction::history::{Action, Outcome};
-use tidesdb::io::{Disk, FaultyDisk};
-use tidesdb::options::{Options, SyncMode};
-use tidesdb::store::family::Family;
-use tidesdb::{Db, Error};
+use tidesdb::internal::compaction::history::{Action, Outcome};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::{Disk, FaultyDisk};
+use tidesdb::internal::store::family::Family;
+use tidesdb::{Error, Options, SyncMode};
 
 fn options() -> Options {
     // No cache worth the name: what was damaged is read again. A memtable that takes all that a test writes.
@@ -71,7 +71,7 @@ fn a_damaged_block_is_told_and_the_rest_goes_on() {
     // Rows in other blocks of the file, writes to it, and all of the other family.
     let mut txn = begin(&db);
     let last = expected.last().expect("rows");
-    let read = tidesdb::txn::transaction::ReadMode::Snapshot;
+    let read = tidesdb::internal::txn::transaction::ReadMode::Snapshot;
     assert_eq!(txn.get(&bad, &last.0, read).expect("reads").as_ref(), Some(&last.1));
     txn.rollback().expect("rolls back");
     fill(&db, &bad, 20_000, 10);

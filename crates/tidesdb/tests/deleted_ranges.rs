@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rand::{rngs::StdRng, Rng, SeedableRng};
-use tidesdb::options::{FamilyOptions, Options, SyncMode};
-use tidesdb::store::family::Family;
-use tidesdb::txn::cursor::{Cursor, Scan, Start};
-use tidesdb::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
-use tidesdb::{Db, Error};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::store::family::Family;
+use tidesdb::internal::txn::cursor::{Cursor, Scan, Start};
+use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
+use tidesdb::{Error, FamilyOptions, Isolation, Options, SyncMode, TransactionOptions};
 
 /// Keys that there may be.
 const KEYS: u64 = 400;

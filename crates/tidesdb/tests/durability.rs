@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sim::{begin, open, rows};
-use tidesdb::io::faulty::Crash;
-use tidesdb::io::FaultyDisk;
-use tidesdb::options::{FamilyOptions, Options, SyncMode};
-use tidesdb::store::family::Family;
-use tidesdb::txn::transaction::TransactionOptions;
-use tidesdb::Db;
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::faulty::Crash;
+use tidesdb::internal::io::FaultyDisk;
+use tidesdb::internal::store::family::Family;
+use tidesdb::{FamilyOptions, Options, SyncMode, TransactionOptions};
 
 /// How long a background sync is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidesdb::io::faulty::Crash;
-use tidesdb::io::FaultyDisk;
-use tidesdb::options::{Options, SyncMode};
-use tidesdb::store::family::Family;
-use tidesdb::txn::transaction::{Change, ChangeKind, SavepointId, Transaction, TransactionOptions};
-use tidesdb::{Db, Error, Result};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::faulty::Crash;
+use tidesdb::internal::io::FaultyDisk;
+use tidesdb::internal::store::family::Family;
+use tidesdb::internal::txn::transaction::{Change, ChangeKind, SavepointId, Transaction};
+use tidesdb::{Error, Options, Result, SyncMode, TransactionOptions};
 
 use sim::{begin, begin_as, env, open, rows, tiny, tiny_family, Rng};
 

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sim::{begin, open, rows, Row, DIR};
-use tidesdb::cache::{BlockCache, FileCache};
-use tidesdb::compaction::history::Outcome;
-use tidesdb::io::faulty::{Crash, Failure, Fault, Op};
-use tidesdb::io::{Disk, FaultyDisk};
-use tidesdb::options::{FamilyOptions, Options, SyncMode};
-use tidesdb::version::{OpenFor, VersionSet};
-use tidesdb::{Db, Error};
+use tidesdb::internal::cache::{BlockCache, FileCache};
+use tidesdb::internal::compaction::history::Outcome;
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::faulty::{Crash, Failure, Fault, Op};
+use tidesdb::internal::io::{Disk, FaultyDisk};
+use tidesdb::internal::version::{OpenFor, VersionSet};
+use tidesdb::{Error, FamilyOptions, Options, SyncMode};
 
 fn options() -> Options {
     Options { compaction_threads: 0, ..sim::tiny(SyncMode::Full) }

@@ -26,6 +26,7 @@ const ROOMS: [&str; 19] = [
     "txn",
     "db",
     "backup",
+    "api",
 ];
 
 /// Arrows against the order that still stand, each with the step that removes it. A pair that no code needs any more
@@ -113,7 +114,8 @@ fn each_room_uses_only_rooms_before_it() {
     for file in files {
         let path = file.strip_prefix(&root).unwrap();
         let room = room_of(path);
-        if ["lib", "bin"].contains(&room.as_str()) || is_test(path) {
+        // `internal` has no code of its own: it hands out what the rooms have.
+        if ["lib", "bin", "internal"].contains(&room.as_str()) || is_test(path) {
             continue;
         }
         let own = height(&room).unwrap_or_else(|| panic!("{} is in no room of the order", path.display()));
@@ -138,7 +140,7 @@ fn each_room_uses_only_rooms_before_it() {
 fn the_order_is_the_one_that_lib_shows() {
     let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
     let start = lib.find("Each module uses only those before it").expect("lib.rs has the order");
-    let text = &lib[start..start + lib[start..].find(". What they write").expect("the order ends")];
+    let text = &lib[start..start + lib[start..].find("The module `internal`").expect("the order ends")];
     let mut last = 0;
     for room in ROOMS {
         let at = text.find(&format!("`{room}`")).unwrap_or_else(|| panic!("lib.rs does not place {room}"));

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use sim::{begin, open};
-use tidesdb::io::FaultyDisk;
-use tidesdb::options::{FamilyOptions, Options, SyncMode};
+use tidesdb::internal::io::FaultyDisk;
+use tidesdb::{FamilyOptions, Options, SyncMode};
 
 /// What is written after it began is not its work: it ends although every step of it finds a new run in level 0.
 #[test]

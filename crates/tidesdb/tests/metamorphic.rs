@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sim::{begin, open, scan, seeds, Asked, Rng};
-use tidesdb::io::FaultyDisk;
-use tidesdb::options::{Compression, FamilyOptions, Options, SyncMode};
-use tidesdb::store::family::Family;
-use tidesdb::txn::cursor::Start;
-use tidesdb::txn::transaction::{ReadMode, Transaction};
-use tidesdb::Db;
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::FaultyDisk;
+use tidesdb::internal::store::family::Family;
+use tidesdb::internal::txn::cursor::Start;
+use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
+use tidesdb::{Compression, FamilyOptions, Options, SyncMode};
 
 /// A name, and how a store and its families are shaped.
 fn configurations() -> Vec<(&'static str, Options, FamilyOptions)> {

@@ -19,13 +19,13 @@ use std::time::Duration;
 
 use reference::{refusal, Key, Model, ModelTxn, Refusal};
 use sim::{begin_as, env, open, seeds, Asked, Rng, Row};
-use tidesdb::io::faulty::Crash;
-use tidesdb::io::FaultyDisk;
-use tidesdb::options::{Compression, FamilyOptions, Options, SyncMode};
-use tidesdb::store::family::Family;
-use tidesdb::txn::cursor::Cursor;
-use tidesdb::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
-use tidesdb::Db;
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::faulty::Crash;
+use tidesdb::internal::io::FaultyDisk;
+use tidesdb::internal::store::family::Family;
+use tidesdb::internal::txn::cursor::Cursor;
+use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
+use tidesdb::{Compression, FamilyOptions, Isolation, Options, SyncMode, TransactionOptions};
 
 struct Open {
     txn: Transaction,

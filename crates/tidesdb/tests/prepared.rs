@@ -21,11 +21,10 @@ use std::time::Duration;
 
 use programs::programs;
 use sim::{begin, env, open};
-use tidesdb::io::faulty::Crash;
-use tidesdb::io::FaultyDisk;
-use tidesdb::options::SyncMode;
-use tidesdb::txn::transaction::{ReadMode, Transaction, TransactionOptions};
-use tidesdb::Error;
+use tidesdb::internal::io::faulty::Crash;
+use tidesdb::internal::io::FaultyDisk;
+use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
+use tidesdb::{Error, SyncMode, TransactionOptions};
 use world::{
     family, key, new_store, observe, put, recovers, rows_of, small, started, Step, World, LARGE_KEYS,
 };

@@ -6,8 +6,8 @@ mod sim;
 use std::time::Duration;
 
 use sim::open;
-use tidesdb::io::FaultyDisk;
-use tidesdb::options::{FamilyOptions, Options, SyncMode};
+use tidesdb::internal::io::FaultyDisk;
+use tidesdb::{FamilyOptions, Options, SyncMode};
 
 /// Writers stop before merging were to begin, by what the family asks for: merging begins where they stop.
 #[test]

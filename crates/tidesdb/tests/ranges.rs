@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rand::{rngs::StdRng, Rng, SeedableRng};
-use tidesdb::lock::TableMode;
-use tidesdb::options::{FamilyOptions, Options, SyncMode};
-use tidesdb::store::family::Family;
-use tidesdb::txn::cursor::{Cursor, Scan, Start};
-use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, ReadMode, Transaction, TransactionOptions};
-use tidesdb::{Db, Error};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::lock::TableMode;
+use tidesdb::internal::store::family::Family;
+use tidesdb::internal::txn::cursor::{Cursor, Scan, Start};
+use tidesdb::internal::txn::transaction::{Change, ChangeKind, ReadMode, Transaction};
+use tidesdb::{Error, FamilyOptions, Isolation, Options, SyncMode, TransactionOptions};
 
 struct Bed {
     dir: tempfile::TempDir,

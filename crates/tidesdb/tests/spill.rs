@@ -13,12 +13,13 @@ use std::time::Duration;
 
 use sim::{begin, begin_as, env, open, rows, scan, seeds, Asked, Rng};
 use spilled::{key, make, options, tables};
-use tidesdb::io::faulty::{Failure, Fault, Op};
-use tidesdb::io::FaultyDisk;
-use tidesdb::options::{Options, SyncMode};
-use tidesdb::txn::cursor::{Cursor, Scan, Start};
-use tidesdb::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
-use tidesdb::{Db, Error, Family};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::faulty::{Failure, Fault, Op};
+use tidesdb::internal::io::FaultyDisk;
+use tidesdb::internal::store::family::Family;
+use tidesdb::internal::txn::cursor::{Cursor, Scan, Start};
+use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
+use tidesdb::{Error, Isolation, Options, SyncMode, TransactionOptions};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use sim::{begin, begin_as, rows, scan, Asked};
 use spilled::{key, make, options, tables};
-use tidesdb::io::FaultyDisk;
-use tidesdb::options::Options;
-use tidesdb::txn::cursor::Start;
-use tidesdb::txn::transaction::{Change, ChangeKind, ReadMode, Transaction, TransactionOptions};
-use tidesdb::Error;
+use tidesdb::internal::io::FaultyDisk;
+use tidesdb::internal::txn::cursor::Start;
+use tidesdb::internal::txn::transaction::{Change, ChangeKind, ReadMode, Transaction};
+use tidesdb::{Error, Options, TransactionOptions};
 
 /// REPEATABLE READ: a key that another changed since the snapshot is a conflict.
 #[test]

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use tidesdb::options::{FamilyOptions, Options, SyncMode};
-use tidesdb::store::family::Family;
-use tidesdb::txn::cursor::{Scan, Start};
-use tidesdb::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
-use tidesdb::{Db, Error};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::store::family::Family;
+use tidesdb::internal::txn::cursor::{Scan, Start};
+use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
+use tidesdb::{Error, FamilyOptions, Isolation, Options, SyncMode, TransactionOptions};
 
 fn options() -> Options {
     Options {

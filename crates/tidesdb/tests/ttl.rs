@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sim::{begin, begin_as, env, open, rows, scan, seeds, tiny, tiny_family, Asked, Rng};
-use tidesdb::db::introspection::TableInfo;
-use tidesdb::io::faulty::Crash;
-use tidesdb::io::FaultyDisk;
-use tidesdb::options::{Options, SyncMode};
-use tidesdb::store::family::Family;
-use tidesdb::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
-use tidesdb::{Change, ChangeKind, Db, Error};
+use tidesdb::internal::db::introspection::TableInfo;
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::faulty::Crash;
+use tidesdb::internal::io::FaultyDisk;
+use tidesdb::internal::store::family::Family;
+use tidesdb::internal::txn::transaction::{Change, ChangeKind, ReadMode, Transaction};
+use tidesdb::{Error, Isolation, Options, SyncMode, TransactionOptions};
 
 /// Value and expiry (0: never) by key.
 type Map = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
@@ -447,7 +447,7 @@ fn a_clock_that_is_set_back_brings_nothing_back() {
     let shared = early.shared();
     for (path, bytes) in files {
         shared.create_dir_all(path.parent().expect("a directory")).expect("makes it");
-        let file = shared.open(&path, tidesdb::io::OpenMode::Create).expect("makes a file");
+        let file = shared.open(&path, tidesdb::internal::io::OpenMode::Create).expect("makes a file");
         file.write_at(&bytes, 0).expect("writes");
         file.sync_data().expect("syncs");
     }

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use content::Content;
-use tidesdb::options::{Options, SyncMode};
+use tidesdb::{Options, SyncMode};
 
 /// The packed store of a version.
 fn packed(version: &str) -> PathBuf {
@@ -51,14 +51,14 @@ fn ways_to_open() -> [Options; 2] {
 
 /// Opens, compares everything, goes on, and looks once more behind a restart.
 fn opens(directory: &Path, mut content: Content, options: &Options) {
-    let db = tidesdb::Db::open(directory, options.clone()).expect("opens");
+    let db = tidesdb::internal::db::Db::open(directory, options.clone()).expect("opens");
     content.compare(&db);
     content.decide(&db);
     content.compare(&db);
     content.go_on(&db);
     content.compare(&db);
     db.close().expect("closes");
-    let db = tidesdb::Db::open(directory, options.clone()).expect("opens again");
+    let db = tidesdb::internal::db::Db::open(directory, options.clone()).expect("opens again");
     content.compare(&db);
     db.close().expect("closes");
 }
@@ -84,7 +84,7 @@ fn the_program_behind_version_1_makes_what_it_says() {
 
 /// As [`opens`], and the counts of rows are right all the way.
 fn opens_counted(directory: &Path, mut content: Content, options: &Options) {
-    let db = tidesdb::Db::open(directory, options.clone()).expect("opens");
+    let db = tidesdb::internal::db::Db::open(directory, options.clone()).expect("opens");
     content.compare(&db);
     content.compare_counts(&db);
     content.decide(&db);
@@ -93,7 +93,7 @@ fn opens_counted(directory: &Path, mut content: Content, options: &Options) {
     content.compare(&db);
     content.compare_counts(&db);
     db.close().expect("closes");
-    let db = tidesdb::Db::open(directory, options.clone()).expect("opens again");
+    let db = tidesdb::internal::db::Db::open(directory, options.clone()).expect("opens again");
     content.compare(&db);
     content.compare_counts(&db);
     db.close().expect("closes");
@@ -126,7 +126,7 @@ fn rows_of_an_earlier_build_are_counted_by_a_scan() {
         let directory = directory.path().join("store");
         let mut content = v1::content();
         for life in 0..2 {
-            let db = tidesdb::Db::open(&directory, options.clone()).expect("opens");
+            let db = tidesdb::internal::db::Db::open(&directory, options.clone()).expect("opens");
             assert!(
                 content.counted(&db).is_empty(),
                 "none is counted in life {life}: {:?}",
@@ -144,7 +144,7 @@ fn rows_of_an_earlier_build_are_counted_by_a_scan() {
             }
             db.close().expect("closes");
         }
-        let db = tidesdb::Db::open(&directory, options.clone()).expect("opens");
+        let db = tidesdb::internal::db::Db::open(&directory, options.clone()).expect("opens");
         let count = |content: &Content| {
             for (name, family) in &content.families {
                 let rows =
@@ -155,7 +155,7 @@ fn rows_of_an_earlier_build_are_counted_by_a_scan() {
         count(&content);
         content.compare_counts(&db);
         content.decide(&db);
-        let uncounted = |db: &tidesdb::Db| {
+        let uncounted = |db: &tidesdb::internal::db::Db| {
             let counted = content.counted(db);
             content.families.keys().copied().filter(|name| !counted.contains(name)).collect::<Vec<_>>()
         };
@@ -167,7 +167,7 @@ fn rows_of_an_earlier_build_are_counted_by_a_scan() {
         content.go_on(&db);
         content.compare_counts(&db);
         db.close().expect("closes");
-        let db = tidesdb::Db::open(&directory, options.clone()).expect("opens");
+        let db = tidesdb::internal::db::Db::open(&directory, options.clone()).expect("opens");
         content.compare_counts(&db);
     }
 }

@@ -18,8 +18,8 @@ use tidelab_server::error::{io_error, Error, Result};
 use tidelab_server::server::engine::Engine;
 use tidelab_server::server::settings;
 use tidelab_server::server::Server;
-use tidesdb::backup::{restore, BackupInfo, Watch};
-use tidesdb::io::RealDisk;
+use tidesdb::internal::backup::{restore, BackupInfo, Watch};
+use tidesdb::internal::io::RealDisk;
 
 use super::session::{Failure, Session};
 use super::{connect, must, progress, replay, set_up, Check, Lab, Verdict};

@@ -5,7 +5,9 @@
 
 use tidelab_server::error::Result;
 use tidelab_server::server::settings;
-use tidesdb::{Db, Scan, Start, TransactionOptions};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::txn::cursor::{Scan, Start};
+use tidesdb::TransactionOptions;
 
 use super::session::Session;
 use super::{change_store, conclude, connect, must, progress, set_up, Check, Lab, Verdict};

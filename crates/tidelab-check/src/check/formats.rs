@@ -8,7 +8,9 @@ use std::fs;
 
 use tidelab_server::error::{io_error, Result};
 use tidelab_server::server::settings;
-use tidesdb::{Db, ReadMode, TransactionOptions};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::txn::transaction::ReadMode;
+use tidesdb::TransactionOptions;
 
 use super::session::{Failure, Session};
 use super::{change_store, conclude, connect, must, set_up, Check, Lab, Verdict};

@@ -35,7 +35,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Instant;
 
-use tidesdb::{Db, Options};
+use tidesdb::internal::db::Db;
+use tidesdb::Options;
 
 use session::{Failure, Session};
 use tidelab_server::error::{Error, Result};

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidelab_server::error::Result;
-use tidesdb::txn::transaction::OnMissing;
-use tidesdb::{
-    options, Change as Write, ChangeKind, Cursor, Db, Family, FamilyOptions, Isolation, TransactionOptions,
-};
-use tidesdb::{Options, ReadMode, Start, SyncMode, Transaction};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::store::family::Family;
+use tidesdb::internal::txn::cursor::{Cursor, Start};
+use tidesdb::internal::txn::transaction::{Change as Write, ChangeKind, OnMissing, ReadMode, Transaction};
+use tidesdb::{FamilyOptions, Isolation, Options, SyncMode, TransactionOptions};
 
 use crate::store::{engine_error, Change, Compression, Debt, Engine, Scan, Session, Settings, Store, Sync};
 
@@ -46,8 +46,8 @@ pub(super) fn open(directory: &Path, settings: &Settings) -> Result<Box<dyn Stor
     } else {
         let family = FamilyOptions {
             compression: match settings.compression {
-                Compression::None => options::Compression::None,
-                Compression::Lz4 => options::Compression::Lz4,
+                Compression::None => tidesdb::Compression::None,
+                Compression::Lz4 => tidesdb::Compression::Lz4,
             },
             block_size: settings.block_bytes,
             bloom_filter: settings.filter_bits > 0,
@@ -224,11 +224,11 @@ impl Session for TidesSession {
             (false, true) => Start::First,
             (false, false) => Start::Last,
         };
-        let asked = tidesdb::Scan {
+        let asked = tidesdb::internal::txn::cursor::Scan {
             start,
             key: scan.from.unwrap_or_default(),
             expect: u32::try_from(scan.limit).unwrap_or(LONG_SCAN).min(LONG_SCAN),
-            ..tidesdb::Scan::default()
+            ..tidesdb::internal::txn::cursor::Scan::default()
         };
         self.writer.begin(TransactionOptions::default()).map_err(|e| error("begin", e))?;
         let mut rows = 0;

@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use tidesdb::backup::{restore, verify, BackupInfo, Watch};
-use tidesdb::io::RealDisk;
+use tidesdb::internal::backup::{restore, verify, BackupInfo, Watch};
+use tidesdb::internal::io::RealDisk;
 use tidesdb::{Error, Result};
 
 const USAGE: &str = "\

@@ -195,10 +195,10 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::db::Db;
     use crate::io::faulty::Crash;
     use crate::io::FaultyDisk;
     use crate::options::{FamilyOptions, Options};
-    use crate::Db;
 
     fn open(disk: &FaultyDisk) -> Db {
         let options = Options { write_buffer_size: 1 << 20, wal_segment_size: 1 << 20, ..Options::default() };

@@ -138,10 +138,10 @@ impl Db {
 #[cfg(test)]
 mod tests {
     use crate::compaction::history::Outcome;
+    use crate::db::Db;
     use crate::io::FaultyDisk;
     use crate::options::{FamilyOptions, Options};
     use crate::txn::transaction::{Change, ChangeKind, TransactionOptions};
-    use crate::Db;
 
     #[test]
     fn tables_and_compactions_are_listed_as_they_come_and_go() {

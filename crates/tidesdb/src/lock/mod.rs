@@ -22,7 +22,7 @@
 //! the mutex of its [`wait_cell`]; a family's ranges. An uncontended lock takes the first and the third.
 //!
 //! ```
-//! use tidesdb::lock::{Granted, LockManager, Mode, MonotonicClock, LockOwner, Policy};
+//! use tidesdb::lock::{Granted, LockManager, LockOwner, Mode, MonotonicClock, Policy};
 //! # use std::sync::Arc;
 //! let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
 //! let (a, b) = (LockOwner::new(1), LockOwner::new(2));

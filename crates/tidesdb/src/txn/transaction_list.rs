@@ -208,11 +208,11 @@ impl Transactions {
 
 #[cfg(test)]
 mod tests {
+    use crate::db::Db;
     use crate::io::FaultyDisk;
     use crate::options::{FamilyOptions, Options};
     use crate::txn::transaction::{Change, ChangeKind, Isolation, TransactionOptions};
     use crate::txn::transaction_list::TransactionState;
-    use crate::Db;
 
     #[test]
     fn transactions_are_listed_from_begin_to_end_and_as_recovered_after() {

@@ -5,11 +5,11 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidesdb::backup::{restore, verify, BackupOptions, Watch, INFO};
-use tidesdb::io::faulty::{Crash, Failure, Fault};
-use tidesdb::io::{Disk, FaultyDisk, OpenMode};
-use tidesdb::options::{Options, SyncMode};
-use tidesdb::{Db, Error};
+use tidesdb::internal::backup::{restore, verify, BackupOptions, Watch, INFO};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::faulty::{Crash, Failure, Fault};
+use tidesdb::internal::io::{Disk, FaultyDisk, OpenMode};
+use tidesdb::{Error, Options, SyncMode};
 
 use super::programs::short_programs;
 use super::recovery::{observe, recover};

@@ -1,6 +1,6 @@
 //! The short programs, which crash at every call to the disk.
 
-use tidesdb::options::SyncMode;
+use tidesdb::SyncMode;
 
 use super::state::{Step, Write};
 

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tidesdb::io::faulty::Crash;
-use tidesdb::io::FaultyDisk;
-use tidesdb::options::SyncMode;
-use tidesdb::Error;
+use tidesdb::internal::io::faulty::Crash;
+use tidesdb::internal::io::FaultyDisk;
+use tidesdb::{Error, SyncMode};
 
 use super::constants;
 use super::recovery::{goes_on, ids, recover};

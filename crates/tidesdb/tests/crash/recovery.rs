@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use tidesdb::cache::{BlockCache, FileCache};
-use tidesdb::io::faulty::Crash;
-use tidesdb::io::{Disk, FaultyDisk};
-use tidesdb::options::{Options, SyncMode};
-use tidesdb::types::FamilyId;
-use tidesdb::version::{OpenFor, VersionSet};
-use tidesdb::{Db, Result};
+use tidesdb::internal::cache::{BlockCache, FileCache};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::faulty::Crash;
+use tidesdb::internal::io::{Disk, FaultyDisk};
+use tidesdb::internal::types::FamilyId;
+use tidesdb::internal::version::{OpenFor, VersionSet};
+use tidesdb::{Options, Result, SyncMode};
 
 use super::attempt;
 use super::sim::{self, begin, open, Rng, DIR};

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidesdb::io::faulty::Crash;
-use tidesdb::options::SyncMode;
-use tidesdb::types::FamilyId;
+use tidesdb::internal::io::faulty::Crash;
+use tidesdb::internal::types::FamilyId;
+use tidesdb::SyncMode;
 
 use super::sim::Rng;
 

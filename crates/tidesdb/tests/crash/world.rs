@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidesdb::io::FaultyDisk;
-use tidesdb::options::{FamilyOptions, Options, SyncMode};
-use tidesdb::txn::transaction::Transaction;
-use tidesdb::{Db, Result};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::FaultyDisk;
+use tidesdb::internal::txn::transaction::Transaction;
+use tidesdb::{FamilyOptions, Options, Result, SyncMode};
 
 use super::sim::{begin, open};
 use super::state::{key, value, Expect, State, Step, Write};

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tidesdb::txn::cursor::{Cursor, Start};
-use tidesdb::txn::transaction::{Isolation, ReadMode};
+use tidesdb::internal::txn::cursor::{Cursor, Start};
+use tidesdb::internal::txn::transaction::ReadMode;
+use tidesdb::Isolation;
 
 use super::reference::{refusal, Change, Key, Refusal};
 use super::sim::{scan, Asked, Row};

@@ -3,8 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidesdb::txn::transaction::Isolation;
-use tidesdb::Error;
+use tidesdb::{Error, Isolation};
 
 pub(super) type Key = Vec<u8>;
 pub(super) type Change = Option<Vec<u8>>;

@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use tidesdb::io::faulty::Crash;
-use tidesdb::lock::TableMode;
-use tidesdb::options::{Options, SyncMode};
-use tidesdb::txn::cursor::{Scan, Start};
-use tidesdb::txn::transaction::{Change, ChangeKind, Isolation, ReadMode, TransactionOptions};
-use tidesdb::Error;
+use tidesdb::internal::io::faulty::Crash;
+use tidesdb::internal::lock::TableMode;
+use tidesdb::internal::txn::cursor::{Scan, Start};
+use tidesdb::internal::txn::transaction::{Change, ChangeKind, ReadMode};
+use tidesdb::{Error, Isolation, Options, SyncMode, TransactionOptions};
 
 use super::sim::{begin_as, normal, open, tiny_family};
 use super::world::{family, key, new_store, small, started};

@@ -3,11 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tidesdb::io::faulty::{Crash, Failure, Fault, Op};
-use tidesdb::io::{Disk, FaultyDisk};
-use tidesdb::options::{Options, SyncMode};
-use tidesdb::txn::transaction::{ReadMode, Transaction};
-use tidesdb::Error;
+use tidesdb::internal::io::faulty::{Crash, Failure, Fault, Op};
+use tidesdb::internal::io::{Disk, FaultyDisk};
+use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
+use tidesdb::{Error, Options, SyncMode};
 
 use super::sim::{self, normal, open, DIR};
 use super::world::{

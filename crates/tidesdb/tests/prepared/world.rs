@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidesdb::io::faulty::Crash;
-use tidesdb::io::FaultyDisk;
-use tidesdb::options::{Options, SyncMode};
-use tidesdb::store::family::Family;
-use tidesdb::txn::transaction::Transaction;
-use tidesdb::{Db, Error, Result};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::faulty::Crash;
+use tidesdb::internal::io::FaultyDisk;
+use tidesdb::internal::store::family::Family;
+use tidesdb::internal::txn::transaction::Transaction;
+use tidesdb::{Error, Options, Result, SyncMode};
 
 use super::sim::{self, begin, open, tiny, tiny_family};
 

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidesdb::io::{Disk, FaultyDisk};
-use tidesdb::options::{Compression, FamilyOptions, Options, SyncMode};
-use tidesdb::store::family::Family;
-use tidesdb::txn::cursor::{Scan, Start};
-use tidesdb::txn::transaction::{ReadMode, Transaction, TransactionOptions};
-use tidesdb::{Db, Result};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::{Disk, FaultyDisk};
+use tidesdb::internal::store::family::Family;
+use tidesdb::internal::txn::cursor::{Scan, Start};
+use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
+use tidesdb::{Compression, FamilyOptions, Options, Result, SyncMode, TransactionOptions};
 
 /// Where the store lies on a faulty disk.
 pub const DIR: &str = "/store";

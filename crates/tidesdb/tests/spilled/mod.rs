@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidesdb::io::{Disk, FaultyDisk};
-use tidesdb::options::{Options, SyncMode};
-use tidesdb::{Db, Family};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::{Disk, FaultyDisk};
+use tidesdb::internal::store::family::Family;
+use tidesdb::{Options, SyncMode};
 
 pub const FAMILIES: [&str; 3] = ["a", "b", "c"];
 

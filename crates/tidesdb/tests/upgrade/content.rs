@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tidesdb::options::FamilyOptions;
-use tidesdb::{Db, Error};
+use tidesdb::internal::db::Db;
+use tidesdb::{Error, FamilyOptions};
 
 use super::sim::{self, begin};
 

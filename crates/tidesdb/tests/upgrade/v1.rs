@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use tidesdb::options::{Compression, FamilyOptions, Options, SyncMode};
-use tidesdb::txn::transaction::{Isolation, Transaction, TransactionOptions};
-use tidesdb::Db;
+use tidesdb::internal::db::Db;
+use tidesdb::internal::txn::transaction::Transaction;
+use tidesdb::{Compression, FamilyOptions, Isolation, Options, SyncMode, TransactionOptions};
 
 use super::content::{Content, Family, Prepared, Rows};
 use super::sim::{begin_as, Row};

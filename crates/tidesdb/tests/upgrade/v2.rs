@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use tidesdb::options::{Options, SyncMode};
-use tidesdb::txn::transaction::{Transaction, TransactionOptions};
-use tidesdb::Db;
+use tidesdb::internal::db::Db;
+use tidesdb::internal::txn::transaction::Transaction;
+use tidesdb::{Options, SyncMode, TransactionOptions};
 
 use super::content::{Content, Family, Prepared, Rows};
 use super::sim::{begin_as, normal, tiny, tiny_family};

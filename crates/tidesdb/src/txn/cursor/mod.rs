@@ -202,7 +202,7 @@ impl std::fmt::Debug for Cursor {
 }
 
 /// The first key behind every key that starts with `key`, into `out`; false when there is none.
-fn successor_of_prefix(key: &[u8], out: &mut Vec<u8>) -> bool {
+pub(crate) fn successor_of_prefix(key: &[u8], out: &mut Vec<u8>) -> bool {
     out.clear();
     out.extend_from_slice(key);
     while let Some(last) = out.pop() {

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::{Cursor, Scan, Start};
+use crate::db::Db;
 use crate::io::FaultyDisk;
 use crate::options::{FamilyOptions, Options, SyncMode};
 use crate::store::deleted_range_cache::Bounds;
 use crate::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
 use crate::types::MAX_SEQ;
-use crate::Db;
 
 fn begin(db: &Db) -> Transaction {
     let mut txn = db.transaction();

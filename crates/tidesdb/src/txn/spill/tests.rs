@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use crate::db::Db;
 use crate::io::FaultyDisk;
 use crate::iter::merge::MergingIterator;
 use crate::iter::InternalIterator;
@@ -15,7 +16,6 @@ use crate::store::sealed_runs::{SealedRuns, MAX_RUNS};
 use crate::txn::transaction::TransactionOptions;
 use crate::txn::write_batch::{Mark, WriteBatch};
 use crate::types::{FamilyId, Kind};
-use crate::Db;
 
 type Model = BTreeMap<(FamilyId, Vec<u8>), (Kind, Vec<u8>)>;
 

@@ -69,7 +69,7 @@ pub struct TransactionOptions {
     /// Intents instead of waiting locks (`docs/protocols.md` 4.8).
     pub optimistic: bool,
     /// No locks and no checks: bulk load into a family that nobody sees yet. Its commits do not wait for a sync:
-    /// [`crate::Db::flush_log`] ends the load.
+    /// [`crate::db::Db::flush_log`] ends the load.
     pub unlocked: bool,
     /// A replica's applier: every conflict is a wait.
     pub ordered_waits: bool,
@@ -120,7 +120,7 @@ pub struct Change<'a> {
     pub lock: bool,
     /// The number of rows stays: a put of a key that exists, the deletion of one that does not. Otherwise a put
     /// counts as a new row, and a deletion as one less. What a key was before counts as the transaction itself
-    /// sees it, its own changes included. Nobody checks it: [`crate::Db::count_rows`] makes good for mistakes.
+    /// sees it, its own changes included. Nobody checks it: [`crate::db::Db::count_rows`] makes good for mistakes.
     pub count_unchanged: bool,
     /// Second since 1970 from which a key that is put does not exist any more; 0: it does not expire.
     pub expiry: u64,

@@ -1,0 +1,121 @@
+//! The engine's own parts, for the C interface, the laboratory, the integration tests and the benchmarks of this
+//! project. They may change with every version: a program that embeds the engine uses the types at the crate's root.
+//!
+//! One module for each room, with the items that are used from outside, and no others.
+
+#[doc(hidden)]
+pub mod api {
+    pub use crate::api::{ByteRange, RangeCursor, SnapshotCursor};
+}
+
+#[doc(hidden)]
+pub mod backup {
+    pub use crate::backup::{restore, verify, Backup, BackupInfo, BackupOptions, Watch, INFO};
+}
+
+#[doc(hidden)]
+pub mod cache {
+    pub use crate::cache::{BlockCache, FileCache};
+}
+
+#[doc(hidden)]
+pub mod compaction {
+    pub mod history {
+        pub use crate::compaction::history::{Action, Outcome, KEPT};
+    }
+}
+
+#[doc(hidden)]
+pub mod db {
+    pub use crate::db::Db;
+    pub mod ddl {
+        pub use crate::db::ddl::Ddl;
+    }
+    pub mod dictionary {
+        pub use crate::db::dictionary::MAX_NAME_LEN;
+    }
+    pub mod introspection {
+        pub use crate::db::introspection::TableInfo;
+    }
+    pub mod stats {
+        pub use crate::db::stats::{FamilyStats, StoreStats};
+    }
+}
+
+#[doc(hidden)]
+pub mod error {
+    pub use crate::error::{Error, Result};
+}
+
+#[doc(hidden)]
+pub mod format {
+    pub mod compression {
+        pub use crate::format::compression::{compress, decompress};
+    }
+}
+
+#[doc(hidden)]
+pub mod io {
+    pub use crate::io::{table_path, Advice, DirectoryLock, Disk, FaultyDisk, File, OpenMode, RealDisk};
+    pub mod faulty {
+        pub use crate::io::faulty::{Crash, Failure, Fault, Op};
+    }
+}
+
+#[doc(hidden)]
+pub mod iter {
+    pub use crate::iter::{InternalIterator, KeyRange, VersionIterator};
+}
+
+#[doc(hidden)]
+pub mod lock {
+    pub use crate::lock::{
+        KeyPrefix, LockManager, LockOwner, Mode, MonotonicClock, Policy, TableMode, WaitObserver,
+        KEY_PREFIX_BYTES,
+    };
+}
+
+#[doc(hidden)]
+pub mod memtable {
+    pub use crate::memtable::{ArenaPool, Memtable};
+}
+
+#[doc(hidden)]
+pub mod store {
+    pub mod family {
+        pub use crate::store::family::{Family, COUNTERS};
+    }
+}
+
+#[doc(hidden)]
+pub mod table {
+    pub use crate::table::{hash_key, SsTable, SsTableOptions, SsTableWriter};
+}
+
+#[doc(hidden)]
+pub mod txn {
+    pub mod cursor {
+        pub use crate::txn::cursor::{Cursor, Scan, Start};
+    }
+    pub mod transaction_list {
+        pub use crate::txn::transaction_list::TransactionState;
+    }
+    pub mod transaction {
+        pub use crate::txn::transaction::{
+            Change, ChangeKind, OnMissing, ReadMode, SavepointId, Transaction,
+        };
+    }
+    pub mod write_batch {
+        pub use crate::txn::write_batch::WriteBatch;
+    }
+}
+
+#[doc(hidden)]
+pub mod types {
+    pub use crate::types::{Entry, FamilyId, Kind, MAX_SEQ};
+}
+
+#[doc(hidden)]
+pub mod version {
+    pub use crate::version::{OpenFor, VersionSet};
+}
