@@ -2,8 +2,8 @@
 //!
 //! What the log holds beyond the files is replayed into memtables, those are flushed to new files, and one
 //! manifest edit names the files, the next sequence number and the new epoch's first log segment. A crash
-//! before that edit leaves the old epoch's log as it was; after it the old log is not needed. PreparedTransactions
-//! prepared batches are written into the new epoch, durably, before the edit. On a disk without room for the
+//! before that edit leaves the old epoch's log as it was; after it the old log is not needed. Prepared
+//! batches are written into the new epoch, durably, before the edit. On a disk without room for the
 //! files the flush is left to the background (`db/recovery/full_disk.rs`).
 
 use std::collections::BTreeSet;
@@ -17,12 +17,12 @@ use crate::db::background::Background;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::identity;
 use crate::db::maintenance::Maintenance;
-use crate::db::recovery::flush::flush_replayed;
+use crate::db::recovery::flush::{flush_replayed, RecoveryFlush};
 use crate::db::recovery::full_disk;
-use crate::db::recovery::replay::{self, Replay};
+use crate::db::recovery::replay::{self, Replay, Replayed};
 use crate::db::Db;
 use crate::error::{Error, Result};
-use crate::io::Disk;
+use crate::io::{DirectoryLock, Disk};
 use crate::iter::merge::MergingIterator;
 use crate::iter::InternalIterator;
 use crate::lock::{LockManager, LockOptions, WaitObserver};
@@ -34,11 +34,11 @@ use crate::store::view::{Flushable, ReadView};
 use crate::store::{Store, StoreParts};
 use crate::txn::prepared::{prepare_bytes, BatchRoom};
 use crate::txn::Transactions;
-use crate::types::{DICTIONARY, MAX_SEQ};
+use crate::types::{Seq, DICTIONARY, MAX_SEQ};
 use crate::version::reservations::CompactionReservations;
 use crate::version::restoring::check_restored;
 use crate::version::{OpenFor, StoreState, VersionSet};
-use crate::wal::{self, Purpose, Record, WaitLimit, Wal, WalOptions};
+use crate::wal::{self, Purpose, Record, RecordRef, RecoveredSummary, WaitLimit, Wal, WalOptions};
 
 /// Longest wait for room for prepared batches in the new epoch's log.
 const RELOG_WAIT: Duration = Duration::from_secs(60);
@@ -55,7 +55,36 @@ impl Db {
         if options.read_only {
             return Err(Error::InvalidArgument("opening a store read-only is not supported yet".into()));
         }
-        let dir = dir.as_ref();
+        let mut recovery = Recovery::begin(disk, dir.as_ref(), options)?;
+        let (replayed, summary) = recovery.replay()?;
+        let flushed = recovery.flush(&replayed)?;
+        let wal = recovery.begin_epoch(&summary)?;
+        let logged = recovery.relog(&wal, flushed, &replayed)?;
+        wal.sync_all()?;
+        let installed = recovery.install(logged, &replayed, &summary)?;
+        recovery.finish(wal, installed, replayed, &summary, observer)
+    }
+}
+
+/// The steps of an opening, in their order.
+struct Recovery<'a> {
+    disk: Arc<dyn Disk>,
+    dir: &'a Path,
+    options: Options,
+    lock: Box<dyn DirectoryLock>,
+    cache: Arc<BlockCache>,
+    versions: VersionSet,
+    /// The manifest as it was found.
+    state: StoreState,
+    arenas: ArenaPool,
+    reservations: Arc<CompactionReservations>,
+    /// The newest commit, once the log is read.
+    newest: Seq,
+}
+
+impl<'a> Recovery<'a> {
+    /// Locks the directory, checks its owner, and reads the manifest.
+    fn begin(disk: Arc<dyn Disk>, dir: &'a Path, options: Options) -> Result<Recovery<'a>> {
         if options.create_if_missing {
             disk.create_dir_all(dir)?;
         } else if !disk.exists(dir)? {
@@ -69,34 +98,46 @@ impl Db {
         let purpose = if options.create_if_missing { OpenFor::WriteOrCreate } else { OpenFor::Write };
         let versions = VersionSet::open(disk.clone(), dir, tables, cache.clone(), purpose)?;
         let state = versions.state();
-
         let arenas = ArenaPool::new(options.write_buffer_size * 2);
-        let mut replay =
-            Replay::new(arenas.clone(), options.write_buffer_size, state.last_seq, state.last_generation + 1);
-        let cuts = cuts_of(&state);
-        let summary = wal::recover(
-            &disk,
-            dir,
-            state.first_live_segment.max(1),
-            &cuts,
-            state.durable_upto,
-            &mut |_, record| replay.record(record),
-        )?;
-        let replayed = replay.finish(&versions)?;
-        let newest = replayed.newest.max(summary.max_seq_seen).max(full_disk::newest_of_cuts(&state.cuts));
-        // What the log does not name either takes up space that the flush may need.
-        versions.remove_unknown_files(&replayed.run_files)?;
-
-        // Everything that was replayed goes to files at once: the old epoch's log is not needed any more then.
         let reservations = CompactionReservations::new();
-        let flushed = match flush_replayed(&versions, &reservations, &options, &replayed.flushables, newest) {
-            Err(Error::DiskFull(what)) => {
-                tracing::warn!(%what, "the disk is full: what the log holds stays there and in memory");
-                None
-            }
-            done => Some(done?),
-        };
+        Ok(Recovery { disk, dir, options, lock, cache, versions, state, arenas, reservations, newest: 0 })
+    }
 
+    /// The first segment of the old epoch's log that recovery needs.
+    fn first_live_segment(&self) -> u32 {
+        self.state.first_live_segment.max(1)
+    }
+
+    /// Reads what the log holds beyond the files into memtables, and removes files that nothing names.
+    fn replay(&mut self) -> Result<(Replayed, RecoveredSummary)> {
+        let StoreState { last_seq, last_generation, durable_upto, .. } = self.state;
+        let buffer = self.options.write_buffer_size;
+        let mut replay = Replay::new(self.arenas.clone(), buffer, last_seq, last_generation + 1);
+        let cuts = cuts_of(&self.state);
+        let visit = &mut |_, record: RecordRef<'_>| replay.record(record);
+        let summary =
+            wal::recover(&self.disk, self.dir, self.first_live_segment(), &cuts, durable_upto, visit)?;
+        let replayed = replay.finish(&self.versions)?;
+        self.newest =
+            replayed.newest.max(summary.max_seq_seen).max(full_disk::newest_of_cuts(&self.state.cuts));
+        // What the log does not name either takes up space that the flush may need.
+        self.versions.remove_unknown_files(&replayed.run_files)?;
+        Ok((replayed, summary))
+    }
+
+    /// Everything that was replayed goes to files at once: the old epoch's log is not needed any more then.
+    /// `None`: the disk is full.
+    fn flush(&self, replayed: &Replayed) -> Result<Option<RecoveryFlush>> {
+        let flushables = &replayed.flushables;
+        unless_full(
+            flush_replayed(&self.versions, &self.reservations, &self.options, flushables, self.newest),
+            "what the log holds stays there and in memory",
+        )
+    }
+
+    /// The log of the new epoch.
+    fn begin_epoch(&self, summary: &RecoveredSummary) -> Result<Wal> {
+        let options = &self.options;
         let wal_options = WalOptions {
             segment_size: options.wal_segment_size,
             sync_mode: options.sync_mode,
@@ -104,78 +145,88 @@ impl Db {
             max_outstanding: (options.write_buffer_size as u64 * 2).max(1 << 20),
             ..WalOptions::default()
         };
-        let first_segment = summary.next_segment;
-        let wal = Wal::create(
-            disk.clone(),
-            dir.to_path_buf(),
-            state.epoch,
-            first_segment,
-            summary.files.clone(),
-            wal_options,
-        )?;
-        let logged = match flushed {
-            None => None,
-            Some(flushed) => match relog(&wal, &replayed.prepared) {
-                // The copies that are there harm nobody: a later one of a batch counts as the same.
-                Err(Error::DiskFull(what)) => {
-                    tracing::warn!(%what, "the disk is full: prepared transactions stay in the log as it is");
-                    flushed.give_up(&versions);
-                    None
-                }
-                done => done.map(|()| Some(flushed))?,
-            },
-        };
-        wal.sync_all()?;
-        let installed = match logged {
-            None => false,
-            Some(mut flushed) => {
-                let mut edit = std::mem::take(&mut flushed.edit);
-                edit.last_seq = Some(newest);
-                edit.last_generation = replayed.flushables.last().map(Flushable::id);
-                edit.first_live_segment = Some(first_segment);
-                edit.cuts_removed = state.cuts.iter().map(|cut| cut.at.segment()).collect();
-                match versions.apply(edit) {
-                    Err(Error::DiskFull(what)) => {
-                        tracing::warn!(%what, "the disk is full: what the log holds stays there and in memory");
-                        false
-                    }
-                    done => done.map(|_| true)?,
-                }
-            }
-        };
+        let (disk, dir) = (self.disk.clone(), self.dir.to_path_buf());
+        let files = summary.files.clone();
+        Wal::create(disk, dir, self.state.epoch, summary.next_segment, files, wal_options)
+    }
 
+    /// Writes prepared transactions to the new epoch's log, where the flush had room.
+    fn relog(
+        &self,
+        wal: &Wal,
+        flushed: Option<RecoveryFlush>,
+        replayed: &Replayed,
+    ) -> Result<Option<RecoveryFlush>> {
+        let Some(flushed) = flushed else { return Ok(None) };
+        // The copies that are there harm nobody: a later one of a batch counts as the same.
+        match unless_full(relog(wal, &replayed.prepared), "prepared transactions stay in the log as it is")? {
+            Some(()) => Ok(Some(flushed)),
+            None => {
+                flushed.give_up(&self.versions);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Installs the edit that makes the new files and the new epoch count; false: the disk is full.
+    fn install(
+        &self,
+        flushed: Option<RecoveryFlush>,
+        replayed: &Replayed,
+        summary: &RecoveredSummary,
+    ) -> Result<bool> {
+        let Some(mut flushed) = flushed else { return Ok(false) };
+        let mut edit = std::mem::take(&mut flushed.edit);
+        edit.last_seq = Some(self.newest);
+        edit.last_generation = replayed.flushables.last().map(Flushable::id);
+        edit.first_live_segment = Some(summary.next_segment);
+        edit.cuts_removed = self.state.cuts.iter().map(|cut| cut.at.segment()).collect();
+        let installed =
+            unless_full(self.versions.apply(edit), "what the log holds stays there and in memory")?;
+        Ok(installed.is_some())
+    }
+
+    /// Gives up the old log, or keeps it for what is not in files; then starts the store.
+    fn finish(
+        self,
+        wal: Wal,
+        installed: bool,
+        replayed: Replayed,
+        summary: &RecoveredSummary,
+        observer: Option<Arc<dyn WaitObserver>>,
+    ) -> Result<Db> {
+        let first_segment = summary.next_segment;
         let memtables = Memtables::default();
         let mut sealed = Vec::new();
         // Where the old epoch's log stays, the batches of prepared transactions stay in it.
-        let held_from = if installed { first_segment } else { state.first_live_segment.max(1) };
+        let held_from = if installed { first_segment } else { self.first_live_segment() };
         if installed {
             wal.release_before(first_segment);
         } else {
-            full_disk::cut_log(&*disk, dir, &versions, &summary, newest)?;
+            full_disk::cut_log(&*self.disk, self.dir, &self.versions, summary, self.newest)?;
             sealed = full_disk::seal(&replayed.flushables, held_from, &memtables);
         }
         drop(replayed.flushables);
 
-        let active = Arc::new(Memtable::new(replayed.next_memtable_id, arenas.clone()));
-        let view = ReadView { active: active.clone(), sealed, version: versions.current() };
+        let active = Arc::new(Memtable::new(replayed.next_memtable_id, self.arenas.clone()));
+        let view = ReadView { active: active.clone(), sealed, version: self.versions.current() };
         memtables.state.lock().log_from.insert(active.id(), first_segment);
-        let lock_options = LockOptions { max_total: options.lock_bound(), ..LockOptions::default() };
-        let locks = LockManager::with_options(observer, Arc::new(disk.clone()), lock_options);
-        let parts = StoreParts {
-            options,
-            dir: dir.to_path_buf(),
-            lock,
+        let lock_options = LockOptions { max_total: self.options.lock_bound(), ..LockOptions::default() };
+        let locks = LockManager::with_options(observer, Arc::new(self.disk), lock_options);
+        let store = Arc::new(Store::new(StoreParts {
+            options: self.options,
+            dir: self.dir.to_path_buf(),
+            lock: self.lock,
             wal,
-            versions,
-            cache,
-            arenas,
+            versions: self.versions,
+            cache: self.cache,
+            arenas: self.arenas,
             view,
             memtables,
-            newest,
-        };
-        let store = Arc::new(Store::new(parts));
+            newest: self.newest,
+        }));
         let transactions = Arc::new(Transactions::new(store.clone(), locks));
-        let maintenance = Arc::new(Maintenance::new(transactions.clone(), reservations));
+        let maintenance = Arc::new(Maintenance::new(transactions.clone(), self.reservations));
         maintenance.load_dictionary()?;
         maintenance.count_from_now_on()?;
         store.choose_sync_interval();
@@ -183,6 +234,17 @@ impl Db {
         maintenance.shape_changed();
         let background = Arc::new(Background::start(&maintenance)?);
         Ok(Db { store, transactions, maintenance, background })
+    }
+}
+
+/// `None` where the disk is full: the store opens all the same, and the warning says what is left undone.
+fn unless_full<T>(result: Result<T>, left: &str) -> Result<Option<T>> {
+    match result {
+        Err(Error::DiskFull(what)) => {
+            tracing::warn!(%what, "the disk is full: {left}");
+            Ok(None)
+        }
+        done => done.map(Some),
     }
 }
 
