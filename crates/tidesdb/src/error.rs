@@ -60,7 +60,10 @@ pub enum Error {
     #[error("a lock was not granted in time")]
     LockTimeout,
     /// A transaction holds as many key locks as there may be, and they could not become one lock on the column family.
-    #[error("more than the {bound} key locks that there may be, and others use the column family")]
+    #[error(
+        "more than the {bound} key locks that a transaction may hold, and others use the column family: \
+         commit more often"
+    )]
     TooManyLocks {
         /// Most key locks allowed.
         bound: usize,

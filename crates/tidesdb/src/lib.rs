@@ -58,34 +58,34 @@
 //!
 //! Each module uses only those before it in this list: `error`, `options`, `types`, `ttl`; `io` (the one trait to
 //! the disk, and the faulty disk of the tests); `format`; `cache`; `iter` (merging, pruning); `memtable`; `wal`; `table`;
-//! `version` (manifest, live tables); `flush`, `compaction`; `lock`; `store` (shared by reads and
-//! commits); `txn`; `db`; `backup`; `api` (the types of this
-//! page). The module `internal` hands out the parts that the C interface, the tests and the laboratory work with.
+//! `version` (manifest, live tables); `flush`, `compaction`; `lock`; `store` (shared by reads and commits); `txn`; `db`;
+//! `backup`; `api` (the types of this page). The module `internal` hands out the parts that the C interface, the tests
+//! and the laboratory work with.
 //! `docs/format.md` describes the files byte by byte, `docs/architecture.md` and `docs/protocols.md` the work of the
 //! rooms.
 
 mod api;
-pub mod backup;
-pub mod cache;
-pub mod compaction;
-pub mod db;
-pub mod error;
-pub mod flush;
-pub mod format;
+mod backup;
+mod cache;
+mod compaction;
+mod db;
+mod error;
+mod flush;
+mod format;
 #[doc(hidden)]
 pub mod internal;
-pub mod io;
-pub mod iter;
-pub mod lock;
-pub mod memtable;
-pub mod options;
-pub mod store;
-pub mod table;
-pub(crate) mod ttl;
-pub mod txn;
-pub mod types;
-pub mod version;
-pub mod wal;
+mod io;
+mod iter;
+mod lock;
+mod memtable;
+mod options;
+mod store;
+mod table;
+mod ttl;
+mod txn;
+mod types;
+mod version;
+mod wal;
 
 pub use api::{Db, Family, Iter, KeyBounds, KeyValue, Savepoint, Transaction, TransactionIter};
 pub use error::{Error, Result};

@@ -72,7 +72,7 @@ pub enum Op {
 
 /// The kind byte of an entry, as it stands in logs, memtables and blocks: the operation in the low
 /// three bits, then one bit each for "may overwrite", "has an expiry" and "value is a value-log
-/// pointer". The two highest bits are zero; the log has an [`CountEffect`] there.
+/// pointer". The two highest bits are zero; the log has a `CountEffect` there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Kind(u8);
 

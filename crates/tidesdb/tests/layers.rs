@@ -150,6 +150,17 @@ fn the_order_is_the_one_that_lib_shows() {
 }
 
 #[test]
+fn one_module_alone_is_public() {
+    let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
+    let public: Vec<_> = lib.lines().filter(|line| line.starts_with("pub mod ")).collect();
+    assert_eq!(public, ["pub mod internal;"]);
+    assert!(
+        lib.contains("#[doc(hidden)]\npub mod internal;"),
+        "programs that embed the engine do not see it"
+    );
+}
+
+#[test]
 fn rooms_are_found_in_every_form_of_a_path() {
     let rooms = |code: &str| used_rooms(code).into_iter().collect::<Vec<_>>();
     assert_eq!(rooms("use crate::wal::{Wal, db};"), ["wal"]);

@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::info::{BackupFile, BackupInfo, INFO};
-pub use self::restore::{restore, RESTORED};
+pub use self::restore::restore;
 pub use self::verify::verify;
 
 use self::copy::Copier;

@@ -12,13 +12,13 @@ use crate::version::restoring::RESTORING;
 
 /// Written into the directory of the owner's files by a restore: its content says from where. The owner removes it
 /// when it has dealt with what a backup brings along.
-pub const RESTORED: &str = "tidesdb_restored";
+const RESTORED: &str = "tidesdb_restored";
 
 /// Name of files that hold options of a folder of the owner's; one that is there already stays.
 const FOLDER_OPTIONS: &str = "db.opt";
 
 /// Verifies the backup in `from` and makes a store of it in `store`, which is empty or not there yet. What its owner
-/// added goes to `data`, an existing directory, into which a file [`RESTORED`] is written too; files that are there
+/// added goes to `data`, an existing directory, into which a file `tidesdb_restored` is written too; files that are there
 /// already with the same content stay. The backup stays as it is.
 ///
 /// # Errors

@@ -298,6 +298,7 @@ pub struct SparseTask {
     /// Families whose tables are reserved.
     pub families: Vec<FamilyId>,
     /// To be held until the edit was applied.
+    #[allow(dead_code, reason = "held and not read: the reservations end when they are dropped")]
     pub reservations: Vec<CompactionReservation>,
 }
 

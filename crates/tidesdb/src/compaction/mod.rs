@@ -37,6 +37,7 @@ pub struct Picked {
     /// The version that the inputs are in.
     pub version: Arc<Version>,
     /// To be held until the edit was applied.
+    #[allow(dead_code, reason = "held and not read: the reservation ends when it is dropped")]
     pub reservation: CompactionReservation,
 }
 

@@ -16,7 +16,7 @@ use std::fmt;
 use crate::flush::small_runs_bound;
 use crate::options::{FamilyOptions, Options};
 use crate::table::Expiries;
-use crate::types::{FileNo, MemtableId, Seq};
+use crate::types::{FileNo, Seq};
 use crate::version::{FamilyLevels, TableHandle};
 
 use crate::version::reservations::{Held, Output};
@@ -65,8 +65,6 @@ pub struct TableShape<'a> {
     pub max_seq: Seq,
     /// Entries with an expiry.
     pub expiry: Option<Expiries>,
-    /// Generation, in level 0.
-    pub generation: MemtableId,
     /// Whether a running job holds it.
     pub busy: bool,
 }
@@ -232,7 +230,6 @@ impl<'a> FamilyShape<'a> {
                 tombstones: meta.tombstones,
                 max_seq: meta.max_seq,
                 expiry: meta.expiry,
-                generation: run.generation,
                 busy: busy.contains(&run.file.number()),
             }
         };

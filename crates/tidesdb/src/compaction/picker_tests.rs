@@ -72,7 +72,6 @@ fn shape(text: &str) -> FamilyShape<'_> {
                         tombstones: number('t').unwrap_or(0),
                         max_seq: 500,
                         expiry: number('e').map(|entries| Expiries { oldest: 50, newest: 150, entries }),
-                        generation: file.parse().unwrap(),
                         busy: flags.contains('!'),
                     }
                 });
@@ -407,7 +406,6 @@ impl Sim {
             tombstones: self.keys.values().filter(|(_, dead)| *dead).count() as u64,
             max_seq: 0,
             expiry: None,
-            generation: self.generation,
             busy,
         }
     }

@@ -2,9 +2,6 @@
 //! its shortest form), `bytes` (a varint length and so many bytes). Reading never panics: what is cut
 //! short or overlong is `None`, and the caller says where that happened.
 
-/// Most bytes that a varint takes.
-pub const MAX_VARINT_LEN: usize = 10;
-
 /// Appends `value` as a varint.
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {

@@ -1,5 +1,6 @@
 //! The lock table as data, and as a listing for tests and reports.
 
+#[cfg(test)]
 use std::fmt::Write;
 
 use super::gap_set::Span;
@@ -72,6 +73,7 @@ pub(super) fn describe_range(family: FamilyId, owner: &LockOwner, span: &Span) -
 
 /// Draws what [`super::LockManager::list`] returned: a line a lock, `owner:mode` of the grants, and
 /// behind a bar those of the waits in their order; `*` marks intents. A range has a line of its own.
+#[cfg(test)]
 pub fn listing(locks: &[LockInfo]) -> String {
     let mut out = String::new();
     let mut at = 0;

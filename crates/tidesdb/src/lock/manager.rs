@@ -24,7 +24,7 @@ const REMEMBERED_FAMILIES: usize = 16;
 /// Places of an owner's list that outlive its transaction: a connection lives longer than one with many locks.
 const KEPT_PLACES: usize = 2048;
 
-/// All locks of a store. See the [module](super) for what it guarantees.
+/// All locks of a store. The comment of the module `lock` has its guarantees.
 pub struct LockManager {
     families: RwLock<HashMap<FamilyId, Arc<FamilyLocks>>>,
     pub(super) waits: Mutex<Waits>,

@@ -22,7 +22,7 @@
 //! the mutex of its [`wait_cell`]; a family's ranges. An uncontended lock takes the first and the third.
 //!
 //! ```
-//! use tidesdb::lock::{Granted, LockManager, LockOwner, Mode, MonotonicClock, Policy};
+//! use tidesdb::internal::lock::{Granted, LockManager, LockOwner, Mode, MonotonicClock, Policy};
 //! # use std::sync::Arc;
 //! let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
 //! let (a, b) = (LockOwner::new(1), LockOwner::new(2));
@@ -76,9 +76,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use dump::{DumpedLock, HeldCounts, KeyPrefix, LockDump, LockOwnerId, KEY_PREFIX_BYTES};
+pub use dump::{HeldCounts, KeyPrefix, LockDump, LockOwnerId, KEY_PREFIX_BYTES};
 pub use implicit::LockedKeys;
-pub use listing::{listing, LockInfo};
+#[cfg(test)]
+pub use listing::listing;
+pub use listing::LockInfo;
 pub use manager::LockManager;
 pub use mode::{Mode, TableMode};
 pub use owner::LockOwner;

@@ -175,10 +175,10 @@ fn row_locks_escalate_to_a_table_lock() {
             t1 lock a S: new
             t1 lock b S: new
             t2 lock x X: new
-            t1 lock c S nowait: more than the 2 row locks that there may be, and others use the table
+            t1 lock c S nowait: more than the 2 key locks that a transaction may hold, and others use the column family: commit more often
             t1 lock c S wait=10: waits
             advance 10
-                t1: more than the 2 row locks that there may be, and others use the table
+                t1: more than the 2 key locks that a transaction may hold, and others use the column family: commit more often
             show
             1/table  t1:IS t2:IX
             1/a      t1:S
@@ -198,7 +198,7 @@ fn row_locks_escalate_to_a_table_lock() {
             t1 lock a S: new
             t1 lock b X: new
             t1 lock b X: held
-            t1 lock c S: more than the 2 row locks that there may be, and others use the table
+            t1 lock c S: more than the 2 key locks that a transaction may hold, and others use the column family: commit more often
             t1 unlock a S
             t1 lock c S: new
         "#]],

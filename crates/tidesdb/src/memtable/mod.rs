@@ -30,5 +30,4 @@ mod tests;
 mod tree;
 
 pub use arena::ArenaPool;
-pub use iterator::{MemtableIterator, MemtableVersionIterator};
-pub use memtable::{Memtable, TreeRef};
+pub use memtable::Memtable;

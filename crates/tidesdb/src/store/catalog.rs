@@ -49,11 +49,6 @@ impl Catalog {
         self.inner.read().by_name.len()
     }
 
-    /// Whether there is no family.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Names that start with `prefix`, in order.
     pub fn names(&self, prefix: &[u8]) -> Vec<Arc<[u8]>> {
         let inner = self.inner.read();

@@ -170,24 +170,9 @@ impl CommitBatch {
         self.changes.len()
     }
 
-    /// Whether there is no change.
-    pub fn is_empty(&self) -> bool {
-        self.changes.is_empty()
-    }
-
     /// Memory that the changes will take in a memtable, roughly.
     pub fn memtable_bytes(&self) -> usize {
         self.body.len() + self.changes.len() * 64
-    }
-
-    /// Families that the batch touches, with repetitions only where groups repeat.
-    pub fn families(&self) -> impl Iterator<Item = FamilyId> + '_ {
-        let mut last = None;
-        self.changes.iter().filter_map(move |change| {
-            let new = last != Some(change.family);
-            last = Some(change.family);
-            new.then_some(change.family)
-        })
     }
 
     /// The keys of the changes.

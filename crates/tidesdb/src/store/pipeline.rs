@@ -168,9 +168,4 @@ impl Pipeline {
         let state = self.order.lock();
         work(state.next - 1)
     }
-
-    /// The active memtable.
-    pub fn active(&self) -> Arc<Memtable> {
-        self.order.lock().active.clone()
-    }
 }

@@ -19,7 +19,7 @@ const MAX_BITS_PER_KEY: u32 = 30;
 /// Largest filter that covers a whole table and stays in memory, in bytes.
 const WHOLE_FILTER_MAX: usize = 256 << 10;
 
-/// Hash of a key for [`super::Table::get`]; computed once a read, whatever the number of tables.
+/// Hash of a key for [`super::SsTable::get`]; computed once a read, whatever the number of tables.
 #[inline]
 pub fn hash_key(key: &[u8]) -> u64 {
     xxh3_64(key)

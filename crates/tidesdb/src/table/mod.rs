@@ -27,9 +27,7 @@ mod writer;
 pub use filter::{bits_per_key, hash_key};
 pub use iterator::SsTableIterator;
 pub use meta::{Expiries, SsTableMeta};
-pub use properties::Properties;
 pub use reader::{Hit, SsTable};
-pub use verify::SsTableCheck;
 pub use version_iterator::SsTableVersionIterator;
 pub use writer::SsTableWriter;
 
@@ -50,7 +48,7 @@ pub struct SsTableOptions {
     pub compression: Compression,
     /// Length at which a data block's payload is cut, in bytes.
     pub block_size: u32,
-    /// Filter bits for each key; 0: no filter. See [`bits_per_key`].
+    /// Filter bits for each key; 0: no filter. See `bits_per_key`.
     pub bits_per_key: u32,
     /// Length in bytes of the key prefix that goes into the filter beside whole keys; 0: none.
     pub prefix_len: u32,

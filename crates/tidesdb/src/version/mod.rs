@@ -14,10 +14,9 @@ mod row_counts;
 mod set;
 mod table_handle_iterator;
 
-pub use edit::{Cut, Edit, NewFile, NewTable, MAX_LEVEL};
+pub use edit::{Cut, Edit, NewFile, NewTable};
 pub use level_iterator::{LevelIterator, LevelVersionIterator};
-pub use set::{DeletionPause, FileUse, OpenFor, StoreState, VersionSet};
-pub use table_handle_iterator::TableHandleIterator;
+pub use set::{FileUse, OpenFor, StoreState, VersionSet};
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;

@@ -140,11 +140,6 @@ impl BatchBuilder {
         self.out.len()
     }
 
-    /// Whether nothing was written (never: the number of groups is).
-    pub fn is_empty(&self) -> bool {
-        self.out.is_empty()
-    }
-
     /// The bytes.
     ///
     /// # Panics
@@ -185,11 +180,6 @@ impl<'a> BatchReader<'a> {
         let mut cursor = Cursor { rest: bytes };
         let groups = cursor.varint()?;
         Ok(BatchReader { cursor, groups, family: 0, entries: 0 })
-    }
-
-    /// Bytes of the batch that are not read yet.
-    pub fn remaining(&self) -> usize {
-        self.cursor.rest.len()
     }
 
     fn step(&mut self) -> Result<Option<BatchEntry<'a>>, Malformed> {

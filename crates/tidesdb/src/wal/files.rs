@@ -224,11 +224,12 @@ impl Files {
     }
 
     /// Ids and file numbers of live segments, oldest first.
+    #[cfg(test)]
     pub(super) fn live(&self) -> Vec<(u32, FileNo)> {
         self.state.lock().live.iter().map(|live| (live.id, live.number)).collect()
     }
 
-    /// As [`Files::live`], with the released ones that are not yet free.
+    /// Ids and file numbers of live segments and of released ones that are not yet free, oldest first.
     pub(super) fn kept(&self) -> Vec<(u32, FileNo)> {
         let state = self.state.lock();
         let mut kept: Vec<_> =

@@ -27,8 +27,8 @@ mod tests;
 use crate::types::{Lsn, Seq};
 
 pub(crate) use self::batch::{put_varint, Cursor, Malformed};
-pub use self::batch::{BatchBuilder, BatchEntry, BatchReader};
-pub use self::files::{LogFiles, RecyclingHold};
+pub use self::batch::{BatchBuilder, BatchReader};
+pub use self::files::RecyclingHold;
 pub use self::reader::{recover, RecoveredSummary};
 pub use self::record::{Ddl, PreparedHead, Record, RecordRef, WalBytes};
 pub(crate) use self::segment::{file_path as segment_path, log_dir};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use super::files::LogFiles;
 use super::record::tests::{one_of_each, put};
 use super::segment::{log_dir, MIN_SEGMENT};
 use super::*;

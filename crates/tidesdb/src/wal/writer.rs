@@ -270,11 +270,13 @@ impl Wal {
     }
 
     /// Everything up to this ticket is written.
+    #[cfg(test)]
     pub fn written_ticket(&self) -> Ticket {
         self.core.pending_writes.done()
     }
 
     /// Everything up to this ticket is durable.
+    #[cfg(test)]
     pub fn durable_ticket(&self) -> Ticket {
         self.core.syncs.done()
     }
@@ -301,6 +303,7 @@ impl Wal {
     }
 
     /// Bytes reserved or queued, not written.
+    #[cfg(test)]
     pub fn outstanding(&self) -> u64 {
         self.core.queue.lock().outstanding
     }
@@ -314,11 +317,12 @@ impl Wal {
     }
 
     /// Live segments (old ones of earlier epochs included) and the numbers of their files, oldest first.
+    #[cfg(test)]
     pub fn live_segments(&self) -> Vec<(u32, FileNo)> {
         self.core.files.live()
     }
 
-    /// As [`Wal::live_segments`], with those that were released and are held back from being reused.
+    /// Live segments (old ones of earlier epochs included), and released ones that are held back from being reused.
     pub fn kept_segments(&self) -> Vec<(u32, FileNo)> {
         self.core.files.kept()
     }
@@ -354,6 +358,7 @@ impl Wal {
 
     /// One round of the background thread's work: prepare a segment, remove superfluous files, sync
     /// when the interval is over or somebody asked, mark an idle log. For owners without the thread.
+    #[cfg(test)]
     pub fn tick(&self) {
         self.core.tick();
     }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use self::inode::{Inode, PAGE};
+use self::inode::Inode;
 use super::{Advice, DirectoryLock, Disk, File, OpenMode};
 use crate::error::{Error, Result};
 
@@ -781,6 +781,3 @@ impl Disk for FaultyDisk {
         random(&mut self.state.lock().rng)
     }
 }
-
-/// Granularity at which writes are torn, in bytes.
-pub const TEAR: usize = PAGE;

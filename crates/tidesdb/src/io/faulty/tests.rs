@@ -1,3 +1,4 @@
+use super::inode::PAGE;
 use super::*;
 
 fn disk() -> (FaultyDisk, PathBuf) {
