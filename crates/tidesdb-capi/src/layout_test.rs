@@ -24,6 +24,7 @@ macro_rules! check {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one line for each field of the header")]
 fn structs_agree_with_the_header() {
     let (mut c, mut rust) = (Vec::new(), Vec::new());
     check!(c, rust, "tidesdb_slice", Slice, [data, size]);

@@ -4,6 +4,7 @@
 //! `cargo bench --bench memtable`; single-threaded but for the inserts that say otherwise. Measured is
 //! the CPU time of the process, all threads together, so that a shared machine disturbs it less.
 
+#![allow(clippy::unwrap_used)]
 #![allow(missing_docs)] // What criterion's macros make has none.
 
 use std::hint::black_box;

@@ -146,6 +146,7 @@ impl Script {
         self.settle(line);
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each command of a script")]
     fn command(&mut self, who: u64, command: &[&str]) -> String {
         assert!(
             !self.pending.contains_key(&who) || command[0] == "kill",

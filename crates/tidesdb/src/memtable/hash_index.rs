@@ -366,7 +366,7 @@ mod tests {
 
     fn number(lookup: Lookup<'_>) -> Option<u32> {
         match lookup {
-            Lookup::Found(record) => Some(u32::from_be_bytes(record.key().try_into().unwrap())),
+            Lookup::Found(record) => Some(u32::from_be_bytes(record.key().try_into().expect("four bytes"))),
             _ => None,
         }
     }

@@ -26,6 +26,7 @@ fn large(family: &'static str, seed: u64) -> Vec<Write> {
 }
 
 /// The short programs: a name, whether the constants are tiny, the steps.
+#[expect(clippy::too_many_lines, reason = "a table of programs")]
 pub(super) fn short_programs() -> Vec<(&'static str, bool, Vec<Step>)> {
     use Step::*;
     let a = |n, seed| put("a", n, seed);

@@ -73,6 +73,7 @@ impl World {
         Ok(txn)
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each step of a program")]
     pub(super) fn step(&mut self, step: &Step) -> Result<()> {
         let mut next = self.expect.now().clone();
         match step {

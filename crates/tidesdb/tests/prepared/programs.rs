@@ -2,6 +2,7 @@
 
 use super::world::Step;
 
+#[expect(clippy::too_many_lines, reason = "a table of programs")]
 pub(super) fn programs() -> Vec<(&'static str, Vec<Step>)> {
     use Step::*;
     vec![
