@@ -244,9 +244,57 @@ pub(super) fn csv_text(header: &[&str], rows: Vec<Vec<String>>) -> Result<String
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::result::tests::sample;
     use super::*;
+
+    /// Compares files with those that an earlier version wrote for the same measurements.
+    pub(in crate::report) fn golden(name: &str, paths: &[PathBuf]) {
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/results").join(name);
+        for path in paths {
+            let file = kept.join(path.file_name().unwrap());
+            let now = fs::read_to_string(path).unwrap();
+            let then = fs::read_to_string(&file).unwrap();
+            if path.extension().is_some_and(|e| e == "json") {
+                let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+                assert_eq!(value(&now), value(&then), "{}", file.display());
+            } else {
+                assert_eq!(now, then, "{}", file.display());
+            }
+        }
+    }
+
+    #[test]
+    fn the_files_are_those_of_earlier_versions() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = sample();
+        for cell in &mut run.record.cells {
+            for at in 1..=2 {
+                cell.seconds.push(crate::measure::cell::SecondUse {
+                    at_s: f64::from(at) + 0.5,
+                    transactions_per_s: 1234.56789,
+                    statements_per_s: 5000.0,
+                    p95_ms: 1.25,
+                    errors_per_s: 0.0,
+                    server_cpus: 1.5,
+                    resident_bytes: 300 << 20,
+                });
+            }
+        }
+        golden("sysbench", &write(&run, &folder.path().join("a")).unwrap());
+        run.record.cells[3].failures.push("a \"b\", c".to_string());
+        run.record.cells[3].figures = None;
+        run.record.cells[3].seconds.clear();
+        run.record.cells[0].warm_up.steady = Some(false);
+        run.record.cells[1].warm_up.steady = None;
+        run.record.cells[1].figures.as_mut().unwrap().other_cpus = 0.75;
+        run.record.ended_early = Some("the server ended".to_string());
+        run.short_run = true;
+        run.design.update_s = 4;
+        run.summary =
+            crate::measure::summary::lines(&run.record.cells, &run.design.workloads, &run.design.engines);
+        golden("sysbench-failed", &write(&run, &folder.path().join("b")).unwrap());
+    }
 
     fn records(path: &Path) -> Vec<std::collections::BTreeMap<String, String>> {
         csv::Reader::from_path(path).unwrap().deserialize().map(|r| r.unwrap()).collect()

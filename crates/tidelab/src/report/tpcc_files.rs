@@ -211,6 +211,48 @@ mod tests {
     use super::super::tpcc_table::tests::sample;
     use super::*;
 
+    #[test]
+    fn the_files_are_those_of_earlier_versions() {
+        let folder = tempfile::tempdir().unwrap();
+        let golden = super::super::files::tests::golden;
+        let mut run = sample();
+        for cell in &mut run.record.cells {
+            for at in 1..=2 {
+                cell.seconds.push(crate::measure::tpcc::SecondUse {
+                    at_s: f64::from(at) + 0.5,
+                    nopm: 20_000.5,
+                    tpm: 44_000.0,
+                    failed_per_s: 0.25,
+                    server_cpus: 1.5,
+                    resident_bytes: 300 << 20,
+                });
+            }
+        }
+        let facts = tidelab_server::server::facts::ServerFacts {
+            version: "11.8.6-MariaDB".to_string(),
+            prefix: "/p".to_string(),
+            settings: BTreeMap::new(),
+            read_back: BTreeMap::new(),
+            variables: BTreeMap::new(),
+        };
+        run.record.servers.insert(tidelab_server::server::engine::Engine::TidesDb, facts);
+        golden("tpcc", &write(&run, &folder.path().join("a")).unwrap());
+        run.record.cells[3].failures.push("condition 1: x".to_string());
+        run.record.cells[3].figures = None;
+        run.record.cells[3].check_s = 0.0;
+        run.record.cells[0].failures.push("condition 3: y".to_string());
+        run.record.cells[1].warm_up.steady = None;
+        run.record.cells[2].warm_up.steady = Some(false);
+        run.record.cells[1].figures.as_mut().unwrap().other_cpus = 0.75;
+        run.record.cells[1].figures.as_mut().unwrap().transactions[1].failed.insert(1205, 2);
+        run.record.ended_early = Some("the server ended".to_string());
+        run.design.memory_scale = 0.6;
+        run.design.options = None;
+        run.short_run = true;
+        run.summary = crate::measure::tpcc_summary::lines(&run.record.cells, &run.design.engines);
+        golden("tpcc-failed", &write(&run, &folder.path().join("b")).unwrap());
+    }
+
     fn records(path: &Path) -> Vec<BTreeMap<String, String>> {
         csv::Reader::from_path(path).unwrap().deserialize().map(|r| r.unwrap()).collect()
     }
