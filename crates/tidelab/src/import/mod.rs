@@ -157,7 +157,7 @@ impl Imported {
             }
             (None, _) => {}
         }
-        self.run.axes.push(Axis { name: name.into(), title: title.into(), role, values });
+        self.run.axes.push(Axis::new(name, title, role, &values));
     }
 
     /// Keeps the metrics that cells have figures for.

@@ -21,7 +21,7 @@ use tidelab_server::server::release::{Installation, Release};
 use tidelab_server::server::session::Address;
 use tidelab_server::server::settings::{bytes, setting, Setting};
 use tidelab_server::server::source::{Found, Source};
-use tidelab_server::server::{Data, Server, Wanted};
+use tidelab_server::server::{Data, Server};
 use tidelab_server::telemetry::disk;
 use tidelab_server::telemetry::idle;
 use tidelab_server::telemetry::machine;
@@ -36,8 +36,8 @@ use super::measured_server::{
     MeasuredServer, Network, LOOPBACK, NETWORK_USER,
 };
 use super::progression;
-use crate::measure::cell::{figures, per_statement_us};
 use crate::measure::check::{self, Expected};
+use crate::measure::server_use::per_call_us;
 use crate::run::bound::{Driven, Unbounded};
 use crate::run::conduct::failed;
 use crate::run::folder::cell_folder;
@@ -282,17 +282,7 @@ impl<'a> Matrix<'a> {
     }
 
     fn start(&self, part: &Part, prefix: &Path, data: Data<'_>, settings: &[Setting]) -> Result<Server> {
-        let engines = [part.competitor.engine];
-        let wanted = Wanted {
-            allocator: None,
-            prefix,
-            engines: &engines,
-            plugin: Some(self.paths.plugin),
-            directory: &self.paths.data.join("server"),
-            data,
-            settings,
-        };
-        Server::start(&wanted, self.paths.interrupt)
+        Paths { prefix, ..self.paths }.start(&[part.competitor.engine], settings, data)
     }
 
     /// The server of a part, with its tables, as it is measured.
@@ -420,11 +410,10 @@ impl<'a> Matrix<'a> {
             idle::wait(process, Duration::from_secs(u64::from(self.design.settle_s)), self.paths.interrupt)?;
         }
         let space = running.directory().map(|d| disk::of_engine(d, part.competitor.engine));
-        let of_run = figures(&run, space.unwrap_or_default());
-        fill(&mut cell, &of_run, &run, running.process(), space);
+        fill(&mut cell, &run, running.process(), space);
         if let (Some(process), Some(before)) = (running.process(), before) {
             let after = process_use(process).cpu_s - before;
-            cell.figure("after_cpu_us", per_statement_us(after, of_run.statements));
+            cell.figure("after_cpu_us", per_call_us(after, run.report.measured.statements));
         }
         cell.histograms.insert("transaction_ms".to_string(), run.report.histogram.clone());
         if run.report.measured.reconnects > 0 {
