@@ -105,6 +105,18 @@ enum Command {
     Doctor(doctor::Options),
 }
 
+/// The server's programs and the plugin, for commands that start servers.
+#[derive(Args, Clone, Debug)]
+struct Installed {
+    /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
+    #[arg(long, value_name = "DIR", value_parser = absolute)]
+    prefix: PathBuf,
+    /// The TidesDB plugin.
+    #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so", value_parser = absolute)]
+    plugin: PathBuf,
+}
+
+/// The same for commands that also do something without a server.
 #[derive(Args, Clone, Debug)]
 struct Places {
     /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
@@ -218,8 +230,8 @@ pub(super) mod tests {
         let here = std::env::current_dir().unwrap();
         let words = "tidelab check --prefix p --data d/e";
         let Some(Command::Check(checks)) = parse(words).unwrap().command else { panic!("{words}") };
-        assert_eq!((checks.prefix, checks.data), (here.join("p"), here.join("d/e")));
-        assert_eq!(checks.plugin, here.join("build/ha_tidesdb.so"), "defaults too");
+        assert_eq!((checks.installed.prefix, checks.data), (here.join("p"), here.join("d/e")));
+        assert_eq!(checks.installed.plugin, here.join("build/ha_tidesdb.so"), "defaults too");
         let Some(Command::Doctor(options)) = parse("tidelab doctor --data /x").unwrap().command else {
             panic!()
         };

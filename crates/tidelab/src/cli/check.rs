@@ -10,7 +10,7 @@ use tidelab_server::error::{Error, Result};
 use tidelab_server::interrupt::Interrupt;
 use tidelab_server::server::engine::Engine;
 
-use super::absolute;
+use super::{absolute, Installed};
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
@@ -19,12 +19,8 @@ pub(super) struct Options {
     /// commits, large and sensitivity; in the short form all but bound, memory and sensitivity].
     #[arg(value_name = "NAME")]
     names: Vec<Check>,
-    /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
-    #[arg(long, value_name = "DIR", value_parser = absolute)]
-    pub(super) prefix: PathBuf,
-    /// The TidesDB plugin.
-    #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so", value_parser = absolute)]
-    pub(super) plugin: PathBuf,
+    #[command(flatten)]
+    pub(super) installed: Installed,
     /// Where the servers work, each check in a directory of its own; emptied at each start.
     #[arg(long, value_name = "DIR", default_value = "build/check", value_parser = absolute)]
     pub(super) data: PathBuf,
@@ -83,8 +79,8 @@ pub(super) fn run(asked: &Options) -> Result<bool> {
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let interrupt = Interrupt::on_signals()?;
     let lab = Lab {
-        prefix: &asked.prefix,
-        plugin: &asked.plugin,
+        prefix: &asked.installed.prefix,
+        plugin: &asked.installed.plugin,
         directory: asked.data.clone(),
         interrupt: &interrupt,
         short: asked.short,

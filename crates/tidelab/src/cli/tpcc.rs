@@ -14,7 +14,7 @@ use tidelab_server::server::settings::{self, Setting};
 use tidelab_server::telemetry::machine;
 use tidelab_server::workload::tpcc::Scale;
 
-use super::{distinct, finish};
+use super::{distinct, finish, Installed};
 use crate::measure::tpcc::{Design, Experiment, Place};
 use crate::report::benchmark::tpcc::Tpcc;
 use crate::report::progress::tpcc::Progress;
@@ -22,12 +22,8 @@ use crate::run::Run;
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
-    /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
-    #[arg(long, value_name = "DIR", value_parser = super::absolute)]
-    prefix: PathBuf,
-    /// The TidesDB plugin.
-    #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so", value_parser = super::absolute)]
-    plugin: PathBuf,
+    #[command(flatten)]
+    installed: Installed,
     /// Where the servers work and the loaded data lie.
     #[arg(long, value_name = "DIR", default_value = "build/tpcc", value_parser = super::absolute)]
     data: PathBuf,
@@ -149,8 +145,13 @@ pub(super) fn run(options: &Options) -> Result<bool> {
     let start = Instant::now();
     let interrupt = Interrupt::on_signals()?;
     let mut progress = Progress::new(&design);
-    let place =
-        Place { prefix: &options.prefix, plugin: &options.plugin, allocator: None, directory, kept: None };
+    let place = Place {
+        prefix: &options.installed.prefix,
+        plugin: &options.installed.plugin,
+        allocator: None,
+        directory,
+        kept: None,
+    };
     let record = Experiment::new(&design, place, &settings, &interrupt, &mut progress).run(options.keep);
     progress.close();
     let mut benchmark = Tpcc::benchmark(run, design, record, start.elapsed().as_secs_f64());
