@@ -20,7 +20,7 @@ use tidelab_server::server::facts::ServerFacts;
 use tidelab_server::server::release::{Installation, Release};
 use tidelab_server::server::session::Address;
 use tidelab_server::server::settings::{bytes, setting, Setting};
-use tidelab_server::server::source::{Found, Source};
+use tidelab_server::server::source::{FoundServer, Source};
 use tidelab_server::server::{Data, Server};
 use tidelab_server::telemetry::disk;
 use tidelab_server::telemetry::idle;
@@ -66,7 +66,7 @@ pub struct Matrix<'a> {
     rules: String,
     sources: Vec<(String, Source)>,
     /// Looked for before the first measurement: a matrix can be planned without its servers.
-    found: BTreeMap<String, Found>,
+    found: BTreeMap<String, FoundServer>,
     looked: bool,
     parts: Vec<Part>,
 }
@@ -113,7 +113,7 @@ impl<'a> Matrix<'a> {
         }
         for part in &parts {
             let over_network = part.cells.iter().any(|c| c.scenario.over_network());
-            if over_network && matches!(found.get(&part.competitor.server), Some(Found::Runs(_))) {
+            if over_network && matches!(found.get(&part.competitor.server), Some(FoundServer::Running(_))) {
                 return Err(Error::Usage(format!(
                     "{} runs already: it gets no user for TCP from here; leave the network scenarios out",
                     part.competitor.server
@@ -180,7 +180,7 @@ impl<'a> Matrix<'a> {
         self.alignment.apply(&self.design.situation(release, part.competitor.engine, part.memory))
     }
 
-    fn server(&self, competitor: &Competitor) -> Result<&Found> {
+    fn server(&self, competitor: &Competitor) -> Result<&FoundServer> {
         self.found
             .get(&competitor.server)
             .ok_or_else(|| Error::Usage(format!("there is no server {}", competitor.server)))
@@ -292,8 +292,8 @@ impl<'a> Matrix<'a> {
         aligned: &Aligned,
     ) -> Result<(MeasuredServer<'_>, Option<Network>)> {
         let installation = match self.server(&part.competitor)? {
-            Found::Installed(installation) => installation,
-            Found::Runs(existing) => {
+            FoundServer::Installed(installation) => installation,
+            FoundServer::Running(existing) => {
                 existing.check(&aligned.settings)?;
                 let running = MeasuredServer::Theirs(existing);
                 self.load(&running, part)?;
@@ -514,8 +514,8 @@ impl<'a> Matrix<'a> {
         keep("variables.tsv", &variables.concat())?;
         keep("alignment.txt", &(aligned.applied.join("\n") + "\n"))?;
         let prefix = match self.server(&part.competitor)? {
-            Found::Installed(installation) => installation.prefix.to_string_lossy().into_owned(),
-            Found::Runs(existing) => existing.address().socket.to_string_lossy().into_owned(),
+            FoundServer::Installed(installation) => installation.prefix.to_string_lossy().into_owned(),
+            FoundServer::Running(existing) => existing.address().socket.to_string_lossy().into_owned(),
         };
         let facts = ServerFacts::new(&prefix, &aligned.settings, running.variables());
         let label = part.competitor.label();
@@ -579,7 +579,10 @@ impl Matrix<'_> {
             }
             Err(error) => return self.give_up(part, folder, &error.to_string()),
         };
-        eprintln!("      {} settings read back as asked", aligned.settings.iter().filter(|s| s.held).count());
+        eprintln!(
+            "      {} settings read back as asked",
+            aligned.settings.iter().filter(|s| s.exact).count()
+        );
         self.keep_server(&running, part, &aligned, run, folder)?;
         run.note(Analyzed::note(&part.competitor.label()));
         let measured = self.measure_on(&mut running, network.as_ref(), part, folder);
@@ -610,8 +613,10 @@ impl Matrix<'_> {
 
     fn address_of(&self, part: &Part) -> Result<Address> {
         match self.server(&part.competitor)? {
-            Found::Runs(existing) => Ok(existing.address().clone()),
-            Found::Installed(_) => Err(Error::Usage(format!("{} does not run", part.competitor.server))),
+            FoundServer::Running(existing) => Ok(existing.address().clone()),
+            FoundServer::Installed(_) => {
+                Err(Error::Usage(format!("{} does not run", part.competitor.server)))
+            }
         }
     }
 }
@@ -663,10 +668,10 @@ fn lacks_by_name(entry: &Entry, engine: Engine) -> Option<String> {
 }
 
 /// Why an engine cannot be measured on a server; none: it can.
-fn lacks(server: &Found, engine: Engine) -> Result<Option<String>> {
+fn lacks(server: &FoundServer, engine: Engine) -> Result<Option<String>> {
     match (server, engine) {
-        (Found::Installed(_), Engine::InnoDb) => Ok(None),
-        (Found::Installed(installation), Engine::TidesDb) => {
+        (FoundServer::Installed(_), Engine::InnoDb) => Ok(None),
+        (FoundServer::Installed(installation), Engine::TidesDb) => {
             let built_for = match catalogue::setup_prefix(&catalogue::cache()) {
                 Some(prefix) => Installation::at(&prefix)?.release,
                 None => {
@@ -676,7 +681,7 @@ fn lacks(server: &Found, engine: Engine) -> Result<Option<String>> {
             Ok((installation.release != built_for)
                 .then(|| format!("its plugin is for {built_for} and is refused by any other")))
         }
-        (Found::Installed(installation), Engine::RocksDb) => {
+        (FoundServer::Installed(installation), Engine::RocksDb) => {
             let plugin = engine.plugin().unwrap_or_default();
             let has = ["lib/mysql/plugin", "lib/plugin"]
                 .iter()
@@ -684,7 +689,7 @@ fn lacks(server: &Found, engine: Engine) -> Result<Option<String>> {
             let why = || format!("there is no {plugin} in {}", installation.prefix.display());
             Ok((!has).then(why))
         }
-        (Found::Runs(existing), _) => {
+        (FoundServer::Running(existing), _) => {
             let mut session = connect(existing.address())?;
             let query = format!(
                 "SELECT COUNT(*) FROM information_schema.ENGINES WHERE ENGINE = '{}' AND SUPPORT IN ('YES', 'DEFAULT')",
