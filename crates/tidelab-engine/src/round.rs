@@ -1,10 +1,10 @@
-//! The process of one engine and round: reads its order, leaves what it found.
+//! The process of one engine and round: reads its order, writes its result.
 
 use std::fs;
 use std::path::Path;
 
-use serde::Serialize;
-use tidelab::experiment::engine::{Found, Order, FOUND, OPERATION};
+use tidelab::experiment::engine::{RoundOrder, RoundResult, OPERATION, ROUND_RESULT};
+use tidelab::run::folder::write_json;
 use tidelab::run::{Cell, Series};
 use tidelab_server::error::{io_error, Error, Result};
 
@@ -15,26 +15,26 @@ use crate::store::Engine;
 /// The process of one engine and round. True: it came to its end.
 pub fn run_round(order: &Path) -> Result<bool> {
     let text = fs::read_to_string(order).map_err(io_error("cannot read", order))?;
-    let order: Order =
+    let order: RoundOrder =
         serde_json::from_str(&text).map_err(|error| Error::Usage(format!("{}: {error}", order.display())))?;
-    let mut found = Found::default();
+    let mut result = RoundResult::default();
     let ended = sequence::run(&order.design, order.engine, order.round, &order.store, &mut |round| {
         let Some((cell, series)) = round.cells.last() else { return Ok(()) };
         tell(order.engine, cell);
         series.write(&order.out.join(series_name(cell)))?;
-        found = of_round(round);
-        write_json(&order.out.join(FOUND), &found)
+        result = of_round(round);
+        write_json(&order.out.join(ROUND_RESULT), &result)
     });
     if let Err(error) = &ended {
         eprintln!("  {error}");
-        found.error = Some(error.to_string());
-        write_json(&order.out.join(FOUND), &found)?;
+        result.error = Some(error.to_string());
+        write_json(&order.out.join(ROUND_RESULT), &result)?;
     }
     Ok(ended.is_ok())
 }
 
-fn of_round(round: &Round) -> Found {
-    Found {
+fn of_round(round: &Round) -> RoundResult {
+    RoundResult {
         version: round.version.clone(),
         counters: round.counters.clone(),
         cells: round.cells.iter().map(|(cell, _): &(Cell, Series)| cell.clone()).collect(),
@@ -55,12 +55,4 @@ fn tell(engine: Engine, cell: &Cell) {
 
 fn series_name(cell: &Cell) -> String {
     format!("{}.csv", cell.id.folder())
-}
-
-fn write_json<T: Serialize>(path: &Path, what: &T) -> Result<()> {
-    let text =
-        serde_json::to_string(what).map_err(|error| Error::Usage(format!("{}: {error}", path.display())))?;
-    let new = path.with_extension("new");
-    fs::write(&new, text).map_err(io_error("cannot write", &new))?;
-    fs::rename(&new, path).map_err(io_error("cannot move", &new))
 }

@@ -72,7 +72,7 @@ struct Load<'a> {
 }
 
 /// A backup that was taken.
-struct Taken {
+struct FinishedBackup {
     directory: PathBuf,
     /// Transactions of each writer that were answered before it was asked for.
     least: Vec<u64>,
@@ -140,7 +140,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
 }
 
 /// Takes backups and checkpoints in turn while all clients work.
-fn under_load(lab: &Lab<'_>, load: &Load<'_>, rounds: u32) -> Result<(Vec<Taken>, Vec<String>)> {
+fn under_load(lab: &Lab<'_>, load: &Load<'_>, rounds: u32) -> Result<(Vec<FinishedBackup>, Vec<String>)> {
     let places = load.server.directory().to_path_buf();
     thread::scope(|scope| {
         let mut clients = Vec::new();
@@ -164,7 +164,7 @@ fn under_load(lab: &Lab<'_>, load: &Load<'_>, rounds: u32) -> Result<(Vec<Taken>
     })
 }
 
-fn take(lab: &Lab<'_>, load: &Load<'_>, rounds: u32, places: &Path) -> Result<Vec<Taken>> {
+fn take(lab: &Lab<'_>, load: &Load<'_>, rounds: u32, places: &Path) -> Result<Vec<FinishedBackup>> {
     let mut session = connect(load.server)?;
     let mut taken = Vec::new();
     for round in 1..=rounds {
@@ -190,7 +190,7 @@ fn take(lab: &Lab<'_>, load: &Load<'_>, rounds: u32, places: &Path) -> Result<Ve
                     at("commits_held_us")
                 ),
             );
-            taken.push(Taken { directory, least, info });
+            taken.push(FinishedBackup { directory, least, info });
         }
     }
     Ok(taken)
@@ -317,7 +317,7 @@ fn compare(
     lab: &Lab<'_>,
     primary: &Server,
     restored: &Server,
-    taken: &Taken,
+    taken: &FinishedBackup,
     from: &BackupInfo,
     expected: &BTreeMap<String, String>,
 ) -> Result<Vec<String>> {

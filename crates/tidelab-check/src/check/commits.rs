@@ -66,7 +66,7 @@ END";
 
 /// What one client was told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Told {
+struct Acknowledged {
     literals: u64,
     unrelated: u64,
     refused: u64,
@@ -74,12 +74,12 @@ struct Told {
     moved: u64,
 }
 
-impl Told {
+impl Acknowledged {
     fn committed(self) -> u64 {
         self.literals + self.unrelated
     }
 
-    fn add(&mut self, other: Told) {
+    fn add(&mut self, other: Acknowledged) {
         self.literals += other.literals;
         self.unrelated += other.unrelated;
         self.refused += other.refused;
@@ -89,7 +89,7 @@ impl Told {
 
 /// What is there at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Found {
+struct TableCounts {
     v: u64,
     w: u64,
     /// Of each client.
@@ -97,8 +97,8 @@ struct Found {
 }
 
 /// What is missing, one line each.
-fn missing(told: &BTreeMap<u32, Told>, found: &Found) -> Vec<String> {
-    let mut all = Told::default();
+fn missing(told: &BTreeMap<u32, Acknowledged>, found: &TableCounts) -> Vec<String> {
+    let mut all = Acknowledged::default();
     told.values().for_each(|client| all.add(*client));
     let mut missing = Vec::new();
     let mut compare = |what: &str, answered: u64, there: u64| match answered.cmp(&there) {
@@ -163,7 +163,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
             };
             let start = Instant::now();
             let (told, found) = under_load(lab, &server, load)?;
-            let mut all = Told::default();
+            let mut all = Acknowledged::default();
             told.values().for_each(|client| all.add(*client));
             let missing = missing(&told, &found);
             let time = start.elapsed();
@@ -190,7 +190,11 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     conclude(server, lines.join("; "), complaints)
 }
 
-fn under_load(lab: &Lab<'_>, server: &Server, load: Load) -> Result<(BTreeMap<u32, Told>, Found)> {
+fn under_load(
+    lab: &Lab<'_>,
+    server: &Server,
+    load: Load,
+) -> Result<(BTreeMap<u32, Acknowledged>, TableCounts)> {
     let Load { engine, pessimistic, clients, .. } = load;
     let mut session = connect(server)?;
     set_up(
@@ -210,12 +214,12 @@ fn under_load(lab: &Lab<'_>, server: &Server, load: Load) -> Result<(BTreeMap<u3
         ],
     )?;
     let done = AtomicU64::new(0);
-    let answers: Vec<(u32, Told, Option<Failure>)> = thread::scope(|scope| {
+    let answers: Vec<(u32, Acknowledged, Option<Failure>)> = thread::scope(|scope| {
         let done = &done;
         let workers: Vec<_> = (1..=clients)
             .map(|client| {
                 scope.spawn(move || {
-                    let mut told = Told::default();
+                    let mut told = Acknowledged::default();
                     let failure = work(lab, server, client, &load, done, &mut told).err();
                     (client, told, failure)
                 })
@@ -244,7 +248,7 @@ fn under_load(lab: &Lab<'_>, server: &Server, load: Load) -> Result<(BTreeMap<u3
     let tally = must("read the tally", session.numbers("SELECT client, n FROM torture.tally"))?;
     let sum = |column: usize| sums.first().and_then(|row| row.get(column)).map_or(0, |n| count(*n));
     let tally = tally.iter().map(|row| (u32::try_from(row[0]).unwrap_or(0), count(row[1]))).collect();
-    Ok((told, Found { v: sum(0), w: sum(1), tally }))
+    Ok((told, TableCounts { v: sum(0), w: sum(1), tally }))
 }
 
 /// Attempts until all clients together have as many commits as are wanted.
@@ -254,7 +258,7 @@ fn work(
     client: u32,
     load: &Load,
     done: &AtomicU64,
-    told: &mut Told,
+    told: &mut Acknowledged,
 ) -> std::result::Result<(), Failure> {
     let mut session = Session::open(server.socket())?;
     session.run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")?;
@@ -271,7 +275,7 @@ fn work(
         else {
             return Err(Failure::Lost(format!("the procedure answered {rows:?}")));
         };
-        told.add(Told { literals, unrelated, refused, moved });
+        told.add(Acknowledged { literals, unrelated, refused, moved });
         done.fetch_add(literals + unrelated, Ordering::Relaxed);
     }
     Ok(())
@@ -284,21 +288,21 @@ mod tests {
     #[test]
     fn what_is_missing_is_counted_and_told_apart() {
         let told = BTreeMap::from([
-            (1, Told { literals: 10, unrelated: 4, refused: 3, moved: 0 }),
-            (2, Told { literals: 6, unrelated: 5, refused: 0, moved: 0 }),
+            (1, Acknowledged { literals: 10, unrelated: 4, refused: 3, moved: 0 }),
+            (2, Acknowledged { literals: 6, unrelated: 5, refused: 0, moved: 0 }),
         ]);
-        let right = Found { v: 16, w: 9, tally: BTreeMap::from([(1, 14), (2, 11)]) };
+        let right = TableCounts { v: 16, w: 9, tally: BTreeMap::from([(1, 14), (2, 11)]) };
         assert_eq!(missing(&told, &right), Vec::<String>::new());
-        let lost_update = Found { v: 15, ..right.clone() };
+        let lost_update = TableCounts { v: 15, ..right.clone() };
         assert_eq!(missing(&told, &lost_update), ["1 of 16 updates to the literal are lost"]);
-        let lost_commit = Found { v: 15, w: 9, tally: BTreeMap::from([(1, 13), (2, 11)]) };
+        let lost_commit = TableCounts { v: 15, w: 9, tally: BTreeMap::from([(1, 13), (2, 11)]) };
         assert_eq!(
             missing(&told, &lost_commit),
             ["1 of 16 updates to the literal are lost", "1 of 14 commits of client 1 are lost"]
         );
-        let twice = Found { w: 10, ..right.clone() };
+        let twice = TableCounts { w: 10, ..right.clone() };
         assert_eq!(missing(&told, &twice), ["updates of the other column: 9 were answered, 10 are there"]);
-        let moved = BTreeMap::from([(1, Told { moved: 2, ..told[&1] }), (2, told[&2])]);
+        let moved = BTreeMap::from([(1, Acknowledged { moved: 2, ..told[&1] }), (2, told[&2])]);
         assert_eq!(missing(&moved, &right), ["2 reads differ from the first of their transaction"]);
     }
 }

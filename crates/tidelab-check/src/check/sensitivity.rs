@@ -100,12 +100,12 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let (mut lines, mut complaints) = (Vec::new(), Vec::new());
     for plant in PLANTS {
         trial.delay(plant.delayed, loops)?;
-        let found = trial.experiment(Resolution(planted), limit)?;
+        let slices = trial.experiment(Resolution(planted), limit)?;
         // The pilot's statement was another second's: what the delay is a share of is measured beside it.
-        let share = delay_us / found.undelayed_us(plant.delayed);
-        let line = format!("{}: {}", plant.title, found.picture());
+        let share = delay_us / slices.undelayed_us(plant.delayed);
+        let line = format!("{}: {}", plant.title, slices.picture());
         progress(Check::Sensitivity, &line);
-        complaints.extend(found.complaints(plant, share, Resolution(planted)));
+        complaints.extend(slices.complaints(plant, share, Resolution(planted)));
         lines.push(line);
     }
     let recording = recorder.stop();
@@ -225,10 +225,10 @@ impl<'a> Trial<'a> {
     }
 
     /// Rounds until the difference is resolved or the time is over.
-    fn experiment(&mut self, resolution: Resolution, limit: Duration) -> Result<Found> {
+    fn experiment(&mut self, resolution: Resolution, limit: Duration) -> Result<PairedSlices> {
         let start = Instant::now();
-        let mut found = Found::default();
-        while !resolution.reached(&found.pairs(Slice::rate)) && start.elapsed() < limit {
+        let mut slices = PairedSlices::default();
+        while !resolution.reached(&slices.pairs(Slice::rate)) && start.elapsed() < limit {
             let (mut a, mut b) = (Slice::default(), Slice::default());
             for _ in 0..TURNS {
                 let time = Duration::from_millis(self.random.random_range(TURN_MS));
@@ -240,19 +240,19 @@ impl<'a> Trial<'a> {
                     a.add(self.slice(Table::A, time)?);
                 }
             }
-            found.rounds.push((a, b));
+            slices.rounds.push((a, b));
         }
-        Ok(found)
+        Ok(slices)
     }
 }
 
 /// What an experiment measured: in each round a's slice and b's.
 #[derive(Clone, Debug, Default)]
-struct Found {
+struct PairedSlices {
     rounds: Vec<(Slice, Slice)>,
 }
 
-impl Found {
+impl PairedSlices {
     /// b's figure and a's, by rounds.
     fn pairs(&self, figure: impl Fn(Slice) -> f64) -> Vec<(f64, f64)> {
         self.rounds.iter().map(|(a, b)| (figure(*b), figure(*a))).collect()
@@ -335,13 +335,13 @@ fn telemetry_complaints(recording: &Recording) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn found(rates: &[(f64, f64)]) -> Found {
+    fn slices(rates: &[(f64, f64)]) -> PairedSlices {
         let slice = |rate: f64| Slice { statements: (rate * 0.25) as u64, seconds: 0.25, cpu_s: 0.1 };
-        Found { rounds: rates.iter().map(|(a, b)| (slice(*a), slice(*b))).collect() }
+        PairedSlices { rounds: rates.iter().map(|(a, b)| (slice(*a), slice(*b))).collect() }
     }
 
-    fn rounds(ratio: f64) -> Found {
-        found(
+    fn rounds(ratio: f64) -> PairedSlices {
+        slices(
             &(0..12).map(|i| (10_000.0, 10_000.0 * ratio + f64::from(i % 3 - 1) * 40.0)).collect::<Vec<_>>(),
         )
     }
@@ -365,13 +365,16 @@ mod tests {
 
     #[test]
     fn too_few_rounds_are_no_answer() {
-        let few = found(&[(10_000.0, 9_000.0), (10_000.0, 11_000.0), (10_000.0, 10_000.0)]);
+        let few = slices(&[(10_000.0, 9_000.0), (10_000.0, 11_000.0), (10_000.0, 10_000.0)]);
         let complaints = few.complaints(PLANTS[0], 0.05, Resolution(0.05));
         assert!(
             complaints.len() == 1 && complaints[0].contains("3 rounds were not enough"),
             "{complaints:?}"
         );
-        assert_eq!(Found::default().complaints(PLANTS[0], 0.05, Resolution(0.05)), ["no delay: no rounds"]);
+        assert_eq!(
+            PairedSlices::default().complaints(PLANTS[0], 0.05, Resolution(0.05)),
+            ["no delay: no rounds"]
+        );
     }
 
     #[test]
@@ -381,8 +384,8 @@ mod tests {
 
     #[test]
     fn the_time_without_delay_is_the_other_table_s() {
-        let found = found(&[(10_000.0, 5_000.0)]);
-        assert!((found.undelayed_us(Some(Table::B)) - 100.0).abs() < 1e-6);
-        assert!((found.undelayed_us(Some(Table::A)) - 200.0).abs() < 1e-6);
+        let slices = slices(&[(10_000.0, 5_000.0)]);
+        assert!((slices.undelayed_us(Some(Table::B)) - 100.0).abs() < 1e-6);
+        assert!((slices.undelayed_us(Some(Table::A)) - 200.0).abs() < 1e-6);
     }
 }

@@ -232,7 +232,7 @@ impl Rule {
         }
         for setting in &mut aligned.settings {
             if self.written.server_decides.iter().any(|name| *name == setting.name) {
-                setting.held = false;
+                setting.exact = false;
             }
         }
         // One that found nothing to leave out or rename is of no interest.
@@ -454,7 +454,7 @@ mod tests {
         assert!(told("log: innodb_log_file_size is innodb_redo_log_capacity (MySQL's name"));
         assert!(told("limits: no query_cache_type no query_cache_size"));
         assert!(!told("10.6.18") && !told("MyRocks"), "{:?}", aligned.applied);
-        let free: Vec<&str> = aligned.settings.iter().filter(|s| !s.held).map(|s| s.name.as_ref()).collect();
+        let free: Vec<&str> = aligned.settings.iter().filter(|s| !s.exact).map(|s| s.name.as_ref()).collect();
         assert_eq!(free, ["table_open_cache_instances"]);
     }
 

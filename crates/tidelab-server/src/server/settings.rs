@@ -22,7 +22,7 @@ pub struct Setting {
     /// The value, as an option file has it (`64M`, `ON`, `NONE`).
     pub value: String,
     /// Whether the server must use just this; it may change others by itself.
-    pub held: bool,
+    pub exact: bool,
 }
 
 /// The binary log's files in the data directory begin with this.
@@ -30,7 +30,7 @@ pub const BINARY_LOG: &str = "binlog";
 
 /// A setting.
 pub fn setting(name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Setting {
-    Setting { name: name.into(), value: value.into(), held: true }
+    Setting { name: name.into(), value: value.into(), exact: true }
 }
 
 /// The rules of the comparison with synchronous commits off: the file that runs keep and show.
@@ -179,7 +179,7 @@ const SERVER_DECIDES: [&str; 2] = ["table_open_cache_instances", "innodb_undo_ta
 pub fn differences(settings: &[Setting], variables: &BTreeMap<String, String>) -> Vec<String> {
     settings
         .iter()
-        .filter(|asked| asked.held && !SERVER_DECIDES.contains(&asked.name.as_ref()))
+        .filter(|asked| asked.exact && !SERVER_DECIDES.contains(&asked.name.as_ref()))
         .filter_map(|asked| match variables.get(asked.name.as_ref()) {
             None => {
                 Some(format!("{} = {} was asked, the server has no such variable", asked.name, asked.value))
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn what_the_server_may_change_is_not_held_against_it() {
         let mut free = setting("a", "64");
-        free.held = false;
+        free.exact = false;
         let found = variables(&[("a", "4"), ("b", "4")]);
         assert_eq!(differences(&[free, setting("b", "64")], &found), ["b = 64 was asked, it is 4"]);
     }

@@ -43,19 +43,19 @@ pub enum Source {
 
 /// What a source turned out to be.
 #[derive(Debug)]
-pub enum Found {
+pub enum FoundServer {
     /// Programs that the laboratory starts.
     Installed(Installation),
     /// A server that runs.
-    Runs(Existing),
+    Running(Existing),
 }
 
-impl Found {
+impl FoundServer {
     /// Which server it is.
     pub fn release(&self) -> Release {
         match self {
-            Found::Installed(installation) => installation.release,
-            Found::Runs(existing) => existing.release(),
+            FoundServer::Installed(installation) => installation.release,
+            FoundServer::Running(existing) => existing.release(),
         }
     }
 }
@@ -107,20 +107,20 @@ impl FromStr for Source {
 
 impl Source {
     /// Looks for it. Errors: it is not there, with what would bring it; a kind that cannot be had.
-    pub fn find(&self, cache: &Path) -> Result<Found> {
+    pub fn find(&self, cache: &Path) -> Result<FoundServer> {
         match self {
             Source::Debian(name) => {
                 let prefix = catalogue::entry(name)?.prefix(cache).ok_or_else(|| Error::Missing {
                     what: format!("the server {name}"),
                     remedy: format!("tidelab server fetch {name} brings it"),
                 })?;
-                Installation::at(&prefix).map(Found::Installed)
+                Installation::at(&prefix).map(FoundServer::Installed)
             }
-            Source::Prefix(path) => Installation::at(path).map(Found::Installed),
+            Source::Prefix(path) => Installation::at(path).map(FoundServer::Installed),
             Source::Socket { path, user } => {
                 let password = env::var(PASSWORD).ok().filter(|password| !password.is_empty());
                 let address = Address { socket: path.clone(), user: user.clone(), password };
-                Existing::connect(address).map(Found::Runs)
+                Existing::connect(address).map(FoundServer::Running)
             }
             Source::Container(image) => Err(Error::Usage(format!(
                 "container:{image}: {}",

@@ -7,6 +7,7 @@ use clap::Args;
 use tidelab_server::error::{io_error, Error, Result};
 use tidelab_server::interrupt::Interrupt;
 
+use super::Installed;
 use crate::experiment::{self, Described, Size};
 use crate::report::page::Kept;
 use crate::report::run_table;
@@ -27,12 +28,8 @@ pub(super) struct Options {
     /// Go on with the last run of each file at that size, where one was begun and is not whole.
     #[arg(long)]
     resume: bool,
-    /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
-    #[arg(long, value_name = "DIR", value_parser = super::absolute)]
-    prefix: PathBuf,
-    /// The TidesDB plugin.
-    #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so", value_parser = super::absolute)]
-    plugin: PathBuf,
+    #[command(flatten)]
+    installed: Installed,
     /// Where the servers work; emptied at each start.
     #[arg(long, value_name = "DIR", default_value = "build/experiments", value_parser = super::absolute)]
     data: PathBuf,
@@ -57,8 +54,8 @@ pub(super) fn run(options: &Options) -> Result<bool> {
         let file_folder = file.parent().unwrap_or(Path::new("/"));
         let data = options.data.join(&described.name);
         let paths = Paths {
-            prefix: &options.prefix,
-            plugin: &options.plugin,
+            prefix: &options.installed.prefix,
+            plugin: &options.installed.plugin,
             data: &data,
             file_folder,
             interrupt: &interrupt,

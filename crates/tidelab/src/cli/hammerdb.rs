@@ -2,9 +2,8 @@
 //! a server that already runs.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use tidelab_server::error::{Error, Result};
@@ -17,11 +16,12 @@ use tidelab_server::telemetry::machine;
 use tidelab_server::workload::tpcc::schema::TABLES;
 use tidelab_server::workload::tpcc::{make_tables, Scale};
 
-use super::print;
-use crate::measure::tpcc::{load, run_on, Cell, Design, Filled, Loaded, Record, Target, Watcher};
-use crate::report::tpcc_files;
-use crate::report::tpcc_progress::Progress;
-use crate::report::tpcc_table::{render, TpccResult};
+use super::finish;
+use crate::measure::tpcc::run::{load, run_on, Filled, Target};
+use crate::measure::tpcc::{measurement, Design, Loaded, Record, Watcher};
+use crate::report::benchmark::tpcc::Tpcc;
+use crate::report::progress::tpcc::Progress;
+use crate::run::Run;
 
 /// HammerDB's name for it.
 const DATABASE: &str = "tpcc";
@@ -93,48 +93,48 @@ pub(super) fn run(options: &Options) -> Result<bool> {
         options: Some("those of the running server".to_string()),
         memory_scale: 1.0,
     };
-    let machine = machine::describe(&options.out);
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let mut run = Run::new("hammerdb", "TPC-C on a running server", "tpcc");
+    run.machine = Some(machine::describe(&options.out));
     let start = Instant::now();
     let mut progress = Progress::new(&design);
-    let target = Target { address: &address, process, database: DATABASE, recorded: None };
-    let mut record = Record { servers: BTreeMap::from([(options.engine, facts)]), ..Record::default() };
-    let result = benchmark(&target, &design, &interrupt, &mut progress, &mut record);
+    let engine = options.engine;
+    let target = Target { address: &address, process, engine, database: DATABASE, recorded: None };
+    let mut record = Record { servers: BTreeMap::from([(engine, facts)]), ..Record::default() };
+    let result = measure(&target, &design, &interrupt, &mut progress, &mut record);
     record.ended_early = result.err().map(|error| error.to_string());
     progress.close();
     interrupt.check()?;
-    let took = start.elapsed().as_secs_f64();
-    let run = TpccResult::new("hammerdb", design, record, machine, started, took);
-    let paths = tpcc_files::write(&run, &options.out)?;
-    let mut text = format!("\n{}", render(&run, std::io::stdout().is_terminal()));
-    if let (true, Some(f)) = (run.good(), run.record.cells.first().and_then(|c| c.figures.as_ref())) {
-        text +=
-            &format!("\nTEST RESULT : System achieved {:.0} NOPM from {:.0} MariaDB TPM\n", f.nopm, f.tpm);
-    }
-    print(&text, took, &paths);
-    Ok(run.good())
+    let benchmark = Tpcc::benchmark(run, design, record, start.elapsed().as_secs_f64());
+    let reached = |figure: &str| benchmark.cells.first()?.cell.figures.get(figure).copied();
+    let result = match (reached("nopm"), reached("tpm")) {
+        (Some(nopm), Some(tpm)) if benchmark.good() => {
+            format!("\nTEST RESULT : System achieved {nopm:.0} NOPM from {tpm:.0} MariaDB TPM\n")
+        }
+        _ => String::new(),
+    };
+    finish(&benchmark, &options.out, false, &result, true)?;
+    Ok(benchmark.good())
 }
 
-fn benchmark(
+fn measure(
     target: &Target<'_>,
     design: &Design,
     interrupt: &Interrupt,
     watcher: &mut dyn Watcher,
     record: &mut Record,
 ) -> Result<()> {
-    let engine = design.engines[0];
+    let engine = target.engine;
     make_tables(target.address, target.database, engine, design.scale, false)?;
-    let Filled { rows, seconds, analyzed } = load(target, engine, design, interrupt, watcher)?;
+    let Filled { rows, seconds, analyzed } = load(target, design, interrupt, watcher)?;
     let loaded = Loaded { engine, rows, seconds, analyzed, server_cpu_s: 0.0, space: Space::default() };
     watcher.loaded(&loaded);
     record.loads.push(loaded);
-    let mut cell = Cell::new(engine, 1, design.seed + 1);
-    let measured = run_on(target, design, &mut cell, interrupt, watcher, Space::default);
-    if let Err(error) = measured {
-        cell.failures.push(error.to_string());
+    let mut measured = measurement(engine, 1, design.seed + 1);
+    if let Err(error) = run_on(target, design, &mut measured, interrupt, watcher, Space::default) {
+        measured.cell.failures.push(error.to_string());
     }
-    watcher.measured(&cell);
-    record.cells.push(cell);
+    watcher.measured(&measured);
+    record.cells.push(measured);
     Ok(())
 }
 

@@ -68,7 +68,7 @@ pub(super) fn run(options: &Options) -> Result<bool> {
         None => None,
     };
     run.design = serde_json::to_value(&tasks).unwrap_or_default();
-    run.axes = cells::axes(Vec::new(), ["load", "mixed", "query", "delete"].map(str::to_string).to_vec());
+    run.axes = cells::axes::<String>(&[], &["load", "mixed", "query", "delete"]);
     run.metrics = cells::metrics();
     let process = match &server {
         Some(server) => Some(server.pid()),

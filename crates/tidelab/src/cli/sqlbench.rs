@@ -1,33 +1,27 @@
 //! `tidelab sqlbench`: the second document's script, called with its variables.
 
-use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tidelab_server::error::{Error, Result};
+use tidelab_server::error::{io_error, Error, Result};
 use tidelab_server::interrupt::Interrupt;
-use tidelab_server::statistics::{Ratio, Spread, Verdict};
+use tidelab_server::statistics::Verdict;
 use tidelab_server::telemetry::machine;
 use tidelab_server::workload::sysbench;
 
-use crate::experiment::prepare_run;
-use crate::experiment::sqlbench::{Conductor, Options as Asked};
-use crate::run::conduct::folder_for;
-use crate::run::Paths;
-use crate::run::{conduct, folder, Cell, Run};
+use super::{put, Installed};
+use crate::experiment;
+use crate::experiment::sqlbench::{Conductor, Options as Variables};
+use crate::report::groups::{Group, Summary};
+use crate::run::{folder, Cell, Paths, Run};
 
 /// The script's variables, of the environment: DATA_DIR, TABLE_SIZES, TABLES, THREAD_COUNTS, TIME, WARMUP,
 /// ENGINES, WORKLOADS, ITERATIONS, TIDESDB_SYNC_MODE, TIDESDB_COMPRESSION, TIDESDB_BLOCK_CACHE,
 /// INNODB_FLUSH, INNODB_BUFFER_POOL, INNODB_COMPRESSION.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
-    /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
-    #[arg(long, value_name = "DIR", value_parser = super::absolute)]
-    prefix: PathBuf,
-    /// The TidesDB plugin.
-    #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so", value_parser = super::absolute)]
-    plugin: PathBuf,
+    #[command(flatten)]
+    installed: Installed,
     /// Where the folder of the run goes.
     #[arg(long, value_name = "DIR", default_value = "build/runs", value_parser = super::absolute)]
     out: PathBuf,
@@ -38,34 +32,29 @@ pub(super) struct Options {
 
 pub(super) fn run(options: &Options) -> Result<bool> {
     let lookup = |name: &str| std::env::var(name).ok();
-    let asked = Asked::from_variables(lookup)?;
+    let asked = Variables::from_variables(lookup)?;
     // A folder of ours below it: it may hold things that are not to be emptied.
     let data = PathBuf::from(lookup("DATA_DIR").unwrap_or_else(|| "build".to_string())).join("sqlbench");
-    let data = std::path::absolute(&data).map_err(tidelab_server::error::io_error("cannot find", &data))?;
+    let data = std::path::absolute(&data).map_err(io_error("cannot find", &data))?;
     let sysbench = sysbench::version()?;
     let interrupt = Interrupt::on_signals()?;
-    std::fs::create_dir_all(&data).map_err(tidelab_server::error::io_error("cannot make", &data))?;
+    std::fs::create_dir_all(&data).map_err(io_error("cannot make", &data))?;
     let mut run =
         Run::new("sqlbench", "sqlbench: sysbench's workloads by table size and threads", "sqlbench");
     run.about = format!("As the second document's script asks for it, by {sysbench}, rounds interleaved.");
     run.design = serde_json::to_value(&asked).map_err(|error| Error::Usage(error.to_string()))?;
     run.machine = Some(machine::describe(&data));
     let paths = Paths {
-        prefix: &options.prefix,
-        plugin: &options.plugin,
+        prefix: &options.installed.prefix,
+        plugin: &options.installed.plugin,
         data: &data,
         file_folder: Path::new("."),
         interrupt: &interrupt,
     };
     let mut conductor = Conductor::open(asked, paths, &mut run)?;
-    let mut folder = folder_for(&mut run, &options.out, options.resume.as_deref())?;
-    let path = folder.path().to_path_buf();
-    prepare_run(&conductor, paths, &mut run, &folder)?;
-    let good = conduct(&mut conductor, &mut run, &mut folder, &interrupt)?;
+    let (path, good) = experiment::make(run, &mut conductor, paths, &options.out, options.resume.as_deref())?;
     let (run, cells) = folder::read(&path)?;
-    let mut stdout = std::io::stdout();
-    // A reader that went away (`| head`) is no failure of the run.
-    let _ = stdout.write_all(table(&run, &cells).as_bytes()).and_then(|()| stdout.flush());
+    put(&table(&run, &cells));
     eprintln!("Written: {}", path.display());
     Ok(good)
 }
@@ -75,7 +64,7 @@ pub(super) fn run(options: &Options) -> Result<bool> {
 fn table(run: &Run, cells: &[Cell]) -> String {
     let values =
         |axis: &str| run.axes.iter().find(|a| a.name == axis).map(|a| a.values.clone()).unwrap_or_default();
-    let reference = run.reference.clone().or_else(|| values("engine").first().cloned()).unwrap_or_default();
+    let summary = Summary::of(run, cells);
     let mut text = String::new();
     for rows in values("table_size") {
         for threads in values("threads") {
@@ -85,50 +74,15 @@ fn table(run: &Run, cells: &[Cell]) -> String {
             ));
             for workload in values("workload") {
                 for engine in values("engine") {
-                    let of = |engine: &str, figure: &str| -> BTreeMap<u32, f64> {
-                        let mine = cells.iter().filter(|c| {
-                            let wanted = [
-                                ("engine", engine),
-                                ("workload", &workload),
-                                ("table_size", &rows),
-                                ("threads", &threads),
-                            ];
-                            c.counts() && wanted.iter().all(|(axis, value)| c.id.label(axis) == *value)
-                        });
-                        mine.filter_map(|c| Some((c.id.round, *c.figures.get(figure)?))).collect()
-                    };
-                    let middle = |figure: &str| {
-                        let all: Vec<f64> = of(&engine, figure).into_values().collect();
-                        Spread::of(&all).map(|s| s.median)
-                    };
-                    let name = format!("  {workload:28} {engine:8}");
-                    let Some(tps) = middle("transactions_per_s") else {
-                        text.push_str(&format!("{name} FAILED\n"));
-                        continue;
-                    };
-                    let theirs = of(&reference, "transactions_per_s");
-                    let pairs: Vec<(f64, f64)> = of(&engine, "transactions_per_s")
-                        .into_iter()
-                        .filter_map(|(round, mine)| theirs.get(&round).map(|other| (mine, *other)))
-                        .collect();
-                    let against = match Ratio::of(&pairs).filter(|_| engine != reference) {
-                        Some(r) => {
-                            let told = if r.verdict == Verdict::None { " =" } else { "" };
-                            format!(
-                                "{:>7.2} {:>17}",
-                                r.median,
-                                format!("{:.2} to {:.2}{told}", r.low, r.high)
-                            )
-                        }
-                        None => format!("{:>7} {:>17}", "", ""),
-                    };
-                    let shown = |figure: &str, divisor: f64| middle(figure).map_or(0.0, |v| v / divisor);
-                    text.push_str(&format!(
-                        "{name} {tps:>12.0} {:>9.2} {:>9.2}  {against}  {:>9.1}\n",
-                        shown("p95_ms", 1.0),
-                        shown("p99_ms", 1.0),
-                        shown("data_bytes", f64::from(1 << 20))
-                    ));
+                    let labels = [
+                        ("engine", engine.as_str()),
+                        ("workload", workload.as_str()),
+                        ("table_size", rows.as_str()),
+                        ("threads", threads.as_str()),
+                    ];
+                    let figures = summary.group(&labels).and_then(|group| figures(run, group));
+                    let figures = figures.unwrap_or("FAILED".to_string());
+                    text.push_str(&format!("  {workload:28} {engine:8} {figures}\n"));
                 }
             }
         }
@@ -136,22 +90,40 @@ fn table(run: &Run, cells: &[Cell]) -> String {
     text
 }
 
+/// The figures of a line; none where one of its iterations failed.
+fn figures(run: &Run, group: &Group) -> Option<String> {
+    let at = |name: &str| run.metrics.iter().position(|metric| metric.name == name);
+    let middle = |name: &str| Some(group.figures[at(name)?]?.median);
+    let tps = middle("transactions_per_s")?;
+    let against = match group.ratios[at("transactions_per_s")?] {
+        Some(r) => {
+            let told = if r.verdict == Verdict::None { " =" } else { "" };
+            format!("{:>7.2} {:>17}", r.median, format!("{:.2} to {:.2}{told}", r.low, r.high))
+        }
+        None => format!("{:>7} {:>17}", "", ""),
+    };
+    let shown = |name: &str, divisor: f64| middle(name).map_or(0.0, |value| value / divisor);
+    Some(format!(
+        "{tps:>12.0} {:>9.2} {:>9.2}  {against}  {:>9.1}",
+        shown("p95_ms", 1.0),
+        shown("p99_ms", 1.0),
+        shown("data_bytes", f64::from(1 << 20))
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::sysbench::figures::metrics;
     use crate::run::{Axis, CellId, Role};
 
     #[test]
     fn the_table_has_medians_ratios_and_space() {
         let mut run = Run::new("t", "T", "sqlbench");
-        let axis = |name: &str, values: &[&str]| Axis {
-            name: name.into(),
-            title: name.into(),
-            role: Role::Category,
-            values: values.iter().map(|v| v.to_string()).collect(),
-        };
+        let axis = |name: &str, values: &[&str]| Axis::new(name, name, Role::Category, values);
+        run.metrics = metrics();
         run.axes = vec![
-            axis("engine", &["TidesDB", "InnoDB"]),
+            Axis::new("engine", "Engine", Role::Competitor, &["TidesDB", "InnoDB"]),
             axis("workload", &["insert", "delete"]),
             axis("table_size", &["10"]),
             axis("threads", &["8"]),

@@ -1,20 +1,18 @@
 //! `tidelab sweep`: one variable over a list of values, from the command line.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tidelab_server::error::{io_error, Error, Result};
 use tidelab_server::interrupt::Interrupt;
 use tidelab_server::server::engine::Engine;
-use tidelab_server::statistics::Spread;
 use tidelab_server::telemetry::machine;
 
-use crate::experiment::prepare_run;
-use crate::experiment::sweep::{Conductor, OneOrMany, Options as Asked, Sweep};
-use crate::run::conduct::folder_for;
-use crate::run::Paths;
-use crate::run::{conduct, folder, Cell, Run};
+use super::{put, Installed};
+use crate::experiment;
+use crate::experiment::sweep::{Conductor, OneOrMany, Options as Design, Sweep};
+use crate::report::groups::Summary;
+use crate::run::{folder, Cell, Paths, Run};
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
@@ -54,12 +52,8 @@ pub(super) struct Options {
     /// Megabytes of each engine's cache.
     #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(8..=1_048_576))]
     cache: u64,
-    /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
-    #[arg(long, value_name = "DIR", value_parser = super::absolute)]
-    prefix: PathBuf,
-    /// The TidesDB plugin.
-    #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so", value_parser = super::absolute)]
-    plugin: PathBuf,
+    #[command(flatten)]
+    installed: Installed,
     /// Where the servers work; emptied at each start.
     #[arg(long, value_name = "DIR", default_value = "build/sweep", value_parser = super::absolute)]
     data: PathBuf,
@@ -72,8 +66,8 @@ pub(super) struct Options {
 }
 
 impl Options {
-    fn asked(&self) -> Asked {
-        Asked {
+    fn design(&self) -> Design {
+        Design {
             engines: self.engines.clone(),
             rounds: self.rounds,
             rows: self.rows,
@@ -94,30 +88,25 @@ impl Options {
 }
 
 pub(super) fn run(options: &Options) -> Result<bool> {
-    let asked = options.asked();
+    let design = options.design();
     let interrupt = Interrupt::on_signals()?;
     let data = &options.data;
     std::fs::create_dir_all(data).map_err(io_error("cannot make", data))?;
     let title = format!("{} by {}", options.workload, options.variable);
     let mut run = Run::new("sweep", &title, "sweep");
-    run.design = serde_json::to_value(&asked).map_err(|error| Error::Usage(error.to_string()))?;
+    run.design = serde_json::to_value(&design).map_err(|error| Error::Usage(error.to_string()))?;
     run.machine = Some(machine::describe(data));
     let paths = Paths {
-        prefix: &options.prefix,
-        plugin: &options.plugin,
+        prefix: &options.installed.prefix,
+        plugin: &options.installed.plugin,
         data,
         file_folder: Path::new("."),
         interrupt: &interrupt,
     };
-    let mut conductor = Conductor::open(asked, paths, &mut run)?;
-    let mut folder = folder_for(&mut run, &options.out, options.resume.as_deref())?;
-    let path = folder.path().to_path_buf();
-    prepare_run(&conductor, paths, &mut run, &folder)?;
-    let good = conduct(&mut conductor, &mut run, &mut folder, &interrupt)?;
+    let mut conductor = Conductor::open(design, paths, &mut run)?;
+    let (path, good) = experiment::make(run, &mut conductor, paths, &options.out, options.resume.as_deref())?;
     let (run, cells) = folder::read(&path)?;
-    let mut stdout = std::io::stdout();
-    // A reader that went away (`| head`) is no failure of the run.
-    let _ = stdout.write_all(table(&run, &cells).as_bytes()).and_then(|()| stdout.flush());
+    put(&table(&run, &cells));
     eprintln!("Written: {}", path.display());
     Ok(good)
 }
@@ -126,11 +115,11 @@ pub(super) fn run(options: &Options) -> Result<bool> {
 fn table(run: &Run, cells: &[Cell]) -> String {
     let values =
         |name: &str| run.axes.iter().find(|a| a.name == name).map(|a| a.values.clone()).unwrap_or_default();
-    let main: Vec<_> = run.metrics.iter().filter(|m| m.main).collect();
+    let summary = Summary::of(run, cells);
     let mut text = String::new();
     for workload in values("workload") {
         text.push_str(&format!("\n{workload}\n  {:>12} {:8}", "value", "engine"));
-        for metric in &main {
+        for metric in run.metrics.iter().filter(|m| m.main) {
             let unit = if metric.unit == "B" { "MB" } else { &metric.unit };
             let title: String = metric.name.trim_end_matches("_bytes").to_string();
             text.push_str(&format!(" {:>24}", format!("{title} ({unit})")));
@@ -138,27 +127,17 @@ fn table(run: &Run, cells: &[Cell]) -> String {
         text.push('\n');
         for value in values("value") {
             for engine in values("engine") {
-                let mine: Vec<&Cell> = cells
-                    .iter()
-                    .filter(|c| {
-                        let wanted = [("workload", &workload), ("value", &value), ("engine", &engine)];
-                        wanted.iter().all(|(axis, wanted)| c.id.label(axis) == wanted.as_str())
-                    })
-                    .collect();
-                if mine.is_empty() {
-                    continue;
-                }
+                let labels =
+                    [("workload", workload.as_str()), ("value", value.as_str()), ("engine", engine.as_str())];
+                let Some(group) = summary.group(&labels) else { continue };
                 text.push_str(&format!("  {value:>12} {engine:8}"));
-                if mine.iter().any(|c| !c.counts()) {
+                if !group.failures.is_empty() {
                     text.push_str(" FAILED\n");
                     continue;
                 }
-                for metric in &main {
-                    let of: Vec<f64> =
-                        mine.iter().filter_map(|c| c.figures.get(&metric.name).copied()).collect();
+                for (metric, spread) in run.metrics.iter().zip(&group.figures).filter(|(m, _)| m.main) {
                     let scale = if metric.unit == "B" { f64::from(1 << 20) } else { 1.0 };
-                    let shown =
-                        Spread::of(&of).map_or("-".to_string(), |s| format!("{:.2}", s.median / scale));
+                    let shown = spread.map_or("-".to_string(), |s| format!("{:.2}", s.median / scale));
                     text.push_str(&format!(" {shown:>24}"));
                 }
                 text.push('\n');
@@ -181,9 +160,9 @@ mod tests {
                      --workload point_select --rows 7 --cache 32";
         let words: Vec<&str> = words.split_whitespace().collect();
         let Some(Command::Sweep(options)) = parse(&words.join(" ")).unwrap().command else { panic!() };
-        let asked = options.asked();
-        assert_eq!((asked.rows, asked.cache_mb, asked.rounds), (7, 32, 3));
-        let OneOrMany::One(sweep) = asked.sweep else { panic!() };
+        let design = options.design();
+        assert_eq!((design.rows, design.cache_mb, design.rounds), (7, 32, 3));
+        let OneOrMany::One(sweep) = design.sweep else { panic!() };
         assert_eq!(sweep.values.len(), 2);
         assert!(parse("tidelab sweep --prefix /p --variable x --workload insert").is_err(), "no values");
     }
@@ -191,12 +170,7 @@ mod tests {
     #[test]
     fn the_table_shows_a_failed_value_as_failed() {
         let mut run = Run::new("t", "T", "sweep");
-        let axis = |name: &str, values: &[&str]| Axis {
-            name: name.into(),
-            title: name.into(),
-            role: Role::Category,
-            values: values.iter().map(|v| v.to_string()).collect(),
-        };
+        let axis = |name: &str, values: &[&str]| Axis::new(name, name, Role::Category, values);
         run.axes =
             vec![axis("engine", &["TidesDB"]), axis("workload", &["w"]), axis("value", &["1", "2", "3"])];
         run.metrics = vec![Metric::main("peak_bytes", "Peak", "B", Better::Lower)];

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use clap::Args;
 use tidelab_server::error::{io_error, Result};
@@ -15,20 +14,16 @@ use tidelab_server::server::settings::{self, Setting};
 use tidelab_server::telemetry::machine;
 use tidelab_server::workload::tpcc::Scale;
 
-use super::{distinct, print};
+use super::{distinct, finish, Installed};
 use crate::measure::tpcc::{Design, Experiment, Place};
-use crate::report::tpcc_files;
-use crate::report::tpcc_progress::Progress;
-use crate::report::tpcc_table::{render, TpccResult};
+use crate::report::benchmark::tpcc::Tpcc;
+use crate::report::progress::tpcc::Progress;
+use crate::run::Run;
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
-    /// The installed MariaDB: the directory whose bin/ has mariadbd (make -s prefix).
-    #[arg(long, value_name = "DIR", value_parser = super::absolute)]
-    prefix: PathBuf,
-    /// The TidesDB plugin.
-    #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so", value_parser = super::absolute)]
-    plugin: PathBuf,
+    #[command(flatten)]
+    installed: Installed,
     /// Where the servers work and the loaded data lie.
     #[arg(long, value_name = "DIR", default_value = "build/tpcc", value_parser = super::absolute)]
     data: PathBuf,
@@ -145,29 +140,26 @@ pub(super) fn run(options: &Options) -> Result<bool> {
     };
     let directory = &options.data;
     fs::create_dir_all(directory).map_err(io_error("cannot make", directory))?;
-    let machine = machine::describe(directory);
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let mut run = Run::new(&options.name, "TPC-C", "tpcc");
+    run.machine = Some(machine::describe(directory));
     let start = Instant::now();
     let interrupt = Interrupt::on_signals()?;
     let mut progress = Progress::new(&design);
-    let place =
-        Place { prefix: &options.prefix, plugin: &options.plugin, allocator: None, directory, kept: None };
+    let place = Place {
+        prefix: &options.installed.prefix,
+        plugin: &options.installed.plugin,
+        allocator: None,
+        directory,
+        kept: None,
+    };
     let record = Experiment::new(&design, place, &settings, &interrupt, &mut progress).run(options.keep);
     progress.close();
-    let took_s = start.elapsed().as_secs_f64();
-    let mut run = TpccResult::new(&options.name, design, record, machine, started, took_s);
-    run.short_run = options.short_run;
+    let mut benchmark = Tpcc::benchmark(run, design, record, start.elapsed().as_secs_f64());
+    benchmark.short_run = options.short_run;
     let interrupted = interrupt.check();
-    // Half of a run must not take the place of a whole one.
-    let paths = if interrupted.is_ok() { tpcc_files::write(&run, &options.out)? } else { Vec::new() };
-    let text = if options.json {
-        tpcc_files::json(&run)?
-    } else {
-        format!("\n{}", render(&run, std::io::stdout().is_terminal()))
-    };
-    print(&text, run.took_s, &paths);
+    finish(&benchmark, &options.out, options.json, "", interrupted.is_ok())?;
     interrupted?;
-    Ok(run.good())
+    Ok(benchmark.good())
 }
 
 #[cfg(test)]

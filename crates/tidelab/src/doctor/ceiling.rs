@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use tidelab_server::error::{io_error, Error, Result};
 
+use crate::run::folder::write_json;
+
 /// Raised when a field of the file changes its meaning or goes.
 pub const SCHEMA_VERSION: u32 = 1;
 /// The file's name, in the directory of the results.
@@ -102,12 +104,7 @@ impl Ceilings {
     /// Writes them into a directory of results, whole or not at all. Errors: those of the file.
     pub fn store(&self, directory: &Path) -> Result<()> {
         fs::create_dir_all(directory).map_err(io_error("cannot make", directory))?;
-        let path = directory.join(FILE);
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::Usage(format!("{}: {error}", path.display())))?;
-        let making = path.with_extension("new");
-        fs::write(&making, text + "\n").map_err(io_error("cannot write", &making))?;
-        fs::rename(&making, &path).map_err(io_error("cannot move", &making))
+        write_json(&directory.join(FILE), self)
     }
 
     /// Whether they say something of a run with so many clients on a machine with this CPU.

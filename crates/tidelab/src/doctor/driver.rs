@@ -27,7 +27,7 @@ use tidelab_server::workload::iibench::runner::Runner;
 use tidelab_server::workload::sysbench::{Load, Run, Sysbench, Target, Workload};
 
 use super::ceiling::{Ceiling, Ceilings, Driver, SCHEMA_VERSION};
-use crate::measure::cell::per_statement_us;
+use crate::measure::server_use::per_call_us;
 use crate::run::now_unix_s;
 
 /// sysbench's script of a statement that asks for nothing.
@@ -310,8 +310,8 @@ fn ceiling(
         seconds,
         transactions_per_s: transactions as f64 / seconds,
         statements_per_s: statements as f64 / seconds,
-        driver_cpu_us: per_statement_us(driver_cpu_s, statements),
-        server_cpu_us: per_statement_us(server_cpu_s, statements),
+        driver_cpu_us: per_call_us(driver_cpu_s, statements),
+        server_cpu_us: per_call_us(server_cpu_s, statements),
         other_cpus: ((machine_cpu_s - server_cpu_s - driver_cpu_s) / seconds).max(0.0),
     }
 }

@@ -145,7 +145,8 @@ pub fn open<'a>(table: toml::Table, paths: Paths<'a>, run: &mut Run) -> Result<B
     }
 }
 
-/// Makes an experiment, or goes on with a run of it. The run's folder, and whether all counts.
+/// Carries out a described experiment, or goes on with a run of it. The run's folder, and whether all
+/// of it counts.
 pub fn carry_out(
     described: &Described,
     size: Size,
@@ -156,21 +157,28 @@ pub fn carry_out(
     fs::create_dir_all(paths.data).map_err(io_error("cannot make", paths.data))?;
     let mut run = described.run(size, paths.data)?;
     let mut conductor = open(described.options(size), paths, &mut run)?;
+    make(run, conductor.as_mut(), paths, parent, resume)
+}
+
+/// Makes a run below `parent`, or goes on with the one to resume. The run's folder, and whether all of
+/// it counts.
+pub fn make(
+    mut run: Run,
+    conductor: &mut dyn Conductor,
+    paths: Paths<'_>,
+    parent: &Path,
+    resume: Option<&Path>,
+) -> Result<(PathBuf, bool)> {
     let mut folder = folder_for(&mut run, parent, resume)?;
     eprintln!("{}: {}; results go to {}", run.name, run.title, folder.path().display());
-    prepare_run(conductor.as_ref(), paths, &mut run, &folder)?;
-    let good = conduct(conductor.as_mut(), &mut run, &mut folder, paths.interrupt)?;
+    prepare_run(conductor, paths, &mut run, &folder)?;
+    let good = conduct(conductor, &mut run, &mut folder, paths.interrupt)?;
     Ok((folder.path().to_path_buf(), good))
 }
 
 /// What a run has before its first cell: the rules of its servers' settings, below `rules`, and what
 /// driver and server reach without an engine. A run that is resumed has them already.
-pub fn prepare_run(
-    conductor: &dyn Conductor,
-    paths: Paths<'_>,
-    run: &mut Run,
-    folder: &Folder,
-) -> Result<()> {
+fn prepare_run(conductor: &dyn Conductor, paths: Paths<'_>, run: &mut Run, folder: &Folder) -> Result<()> {
     let place = folder.path().join("rules");
     for (name, text) in conductor.rules() {
         fs::create_dir_all(&place).map_err(io_error("cannot make", &place))?;

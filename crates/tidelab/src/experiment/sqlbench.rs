@@ -2,23 +2,22 @@
 //! engines x sysbench's workloads x iterations, with its variables, which [`Options::from_variables`]
 //! understands by their own names.
 
+use std::fmt::Display;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use tidelab_server::error::{Error, Result};
 use tidelab_server::server::engine::Engine;
-use tidelab_server::server::facts::ServerFacts;
 use tidelab_server::server::settings::{bytes, setting, Setting};
-use tidelab_server::server::{Data, Server, Wanted};
+use tidelab_server::server::Server;
 use tidelab_server::workload::sysbench::{Load, Workload};
 
-use super::sysbench::{kept, metrics, note_circumstances};
-use crate::measure::experiment::{Design, Experiment};
-use crate::report::progress::Progress;
+use super::sysbench::{kept, round};
+use crate::measure::reference;
+use crate::measure::sysbench::figures::metrics;
+use crate::measure::sysbench::Design;
 use crate::run::bound::{Driven, Unbounded};
-use crate::run::server_files::{note_server, note_status};
-use crate::run::Paths;
-use crate::run::{self, Axis, CellId, Folder, Group, Metric, Role, Run};
+use crate::run::{self, Axis, CellId, Folder, Group, Metric, Paths, Role, Run};
 
 /// What is asked for. A size or mode that is not there is the server's own default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -295,7 +294,7 @@ pub struct Conductor<'a> {
 }
 
 /// The name of a workload in a cell.
-fn workload_name(workload: Workload, after_updates: bool) -> String {
+fn workload_name(workload: impl Display, after_updates: bool) -> String {
     if after_updates {
         format!("{workload} after updates")
     } else {
@@ -303,7 +302,7 @@ fn workload_name(workload: Workload, after_updates: bool) -> String {
     }
 }
 
-fn id(engine: Engine, workload: &str, rows: u64, threads: u32, round: u32) -> CellId {
+fn id(engine: impl Display, workload: &str, rows: u64, threads: u32, round: u32) -> CellId {
     let labels = [
         ("engine", engine.to_string()),
         ("workload", workload.to_string()),
@@ -318,28 +317,17 @@ impl<'a> Conductor<'a> {
     pub fn open(options: Options, paths: Paths<'a>, run: &mut Run) -> Result<Conductor<'a>> {
         options.check().map_err(|error| Error::Usage(format!("{}: {error}", run.name)))?;
         let settings = options.settings()?;
-        let axis = |name: &str, title: &str, role, values: Vec<String>| Axis {
-            name: name.to_string(),
-            title: title.to_string(),
-            role,
-            values,
-        };
         let design = options.design(0, 1);
         let mut workloads: Vec<String> = design.workloads.iter().map(|w| workload_name(*w, false)).collect();
         let after = options.after_updates(0, 1);
         workloads.extend(after.iter().flat_map(|d| &d.workloads).map(|w| workload_name(*w, true)));
         run.axes = vec![
-            axis(
-                "engine",
-                "Engine",
-                Role::Competitor,
-                options.engines.iter().map(Engine::to_string).collect(),
-            ),
-            axis("workload", "Workload", Role::Category, workloads),
-            axis("table_size", "Rows of a table", Role::Number, texts(&options.table_sizes)),
-            axis("threads", "Threads", Role::Number, texts(&options.thread_counts)),
+            Axis::new("engine", "Engine", Role::Competitor, &options.engines),
+            Axis::new("workload", "Workload", Role::Category, &workloads),
+            Axis::new("table_size", "Rows of a table", Role::Number, &options.table_sizes),
+            Axis::new("threads", "Threads", Role::Number, &options.thread_counts),
         ];
-        run.reference = options.engines.iter().find(|e| **e == Engine::InnoDb).map(Engine::to_string);
+        run.reference = reference(&options.engines);
         run.metrics = metrics();
         // Space by workload is one of the document's pictures.
         let main = ["transactions_per_s", "p95_ms", "p99_ms", "server_cpu_us", "data_bytes"];
@@ -355,57 +343,26 @@ impl<'a> Conductor<'a> {
         Ok(Conductor { options, settings, paths, server: None })
     }
 
-    fn start(&self, run: &mut Run, folder: &Folder) -> Result<Server> {
-        let wanted = Wanted {
-            allocator: None,
-            prefix: self.paths.prefix,
-            engines: &self.options.engines,
-            plugin: Some(self.paths.plugin),
-            directory: &self.paths.data.join("server"),
-            data: Data::Empty,
-            settings: &self.settings,
-        };
-        let server = Server::start(&wanted, self.paths.interrupt)?;
-        let facts =
-            ServerFacts::new(&self.paths.prefix.to_string_lossy(), &self.settings, server.variables());
-        run.servers.insert("server".to_string(), facts);
-        note_server(run, folder.path(), "server", &server)?;
-        Ok(server)
-    }
-
     /// One round of a design on a running server, into the folder.
     fn round(
         &self,
         design: &Design,
-        round: u32,
+        number: u32,
         after_updates: bool,
         server: &mut Server,
         run: &mut Run,
         folder: &mut Folder,
     ) -> Result<()> {
-        let mut progress = Progress::of_round(design, round);
-        let experiment = Experiment::new(design, server, self.paths.interrupt, &mut progress);
-        let record = experiment.with_telemetry().rounds(round..=round);
-        progress.close();
-        if let Some(why) = record.ended_early {
-            self.paths.interrupt.check()?;
-            return Err(Error::Load { what: format!("round {round}"), message: why });
-        }
         let Load { rows, threads, .. } = design.load;
-        note_circumstances(run, &record);
-        for cell in &record.cells {
-            let id = id(cell.engine, &workload_name(cell.workload, after_updates), rows, threads, round);
-            let making = folder.begin(&id)?;
-            let mut kept = kept(cell, &id, &making)?;
-            kept.files = note_status(server, cell.engine, &making)?;
-            folder.finish(kept)?;
+        for measured in round(design, number, server, self.paths, run)? {
+            let labels = &measured.cell.id;
+            let workload = workload_name(labels.label("workload"), after_updates);
+            let id = id(labels.label("engine"), &workload, rows, threads, number);
+            let cell = kept(&measured, &id, server, run, folder)?;
+            folder.finish(cell)?;
         }
         Ok(())
     }
-}
-
-fn texts<T: ToString>(of: &[T]) -> Vec<String> {
-    of.iter().map(T::to_string).collect()
 }
 
 impl run::Conductor for Conductor<'_> {
@@ -438,7 +395,10 @@ impl run::Conductor for Conductor<'_> {
         let (rows, threads) = (of("table_size"), of("threads") as u32);
         let mut server = match self.server.take() {
             Some(server) => server,
-            None => self.start(run, folder)?,
+            None => {
+                let engines = &self.options.engines;
+                self.paths.start_noted("server", engines, &self.settings, run, folder)?
+            }
         };
         let plain = self.options.design(rows, threads);
         self.round(&plain, first.round, false, &mut server, run, folder)?;

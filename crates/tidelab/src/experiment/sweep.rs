@@ -22,10 +22,9 @@ use serde::{Deserialize, Serialize};
 use tidelab_server::error::{io_error, Error, Result};
 use tidelab_server::server::analyze::{self, Analyzed};
 use tidelab_server::server::engine::Engine;
-use tidelab_server::server::facts::ServerFacts;
 use tidelab_server::server::session::Address;
 use tidelab_server::server::settings::{self, bytes, setting, Setting};
-use tidelab_server::server::{Data, Server, Wanted};
+use tidelab_server::server::{Data, Server};
 use tidelab_server::telemetry::disk;
 use tidelab_server::telemetry::idle;
 use tidelab_server::telemetry::peak::Peak;
@@ -34,14 +33,14 @@ use tidelab_server::telemetry::recorder::Recorder;
 use tidelab_server::workload::copying::{self, Copying};
 use tidelab_server::workload::sysbench::{Load, Workload as Sysbench};
 
-use super::sysbench::{kept, note_circumstances};
-use crate::measure::experiment::{Design, Experiment};
+use super::sysbench::{kept, round};
+use crate::measure::fatal;
 use crate::measure::plan::rotated;
-use crate::report::progress::Progress;
+use crate::measure::sysbench::figures::metrics as metrics_of_sysbench;
+use crate::measure::sysbench::Design;
 use crate::run::bound::{Driven, Unbounded};
 use crate::run::server_files::{keep_telemetry, note_server, note_status};
-use crate::run::Paths;
-use crate::run::{self, Axis, Better, Cell, CellId, Folder, Group, Metric, Role, Run, Series};
+use crate::run::{self, Axis, Better, Cell, CellId, Folder, Group, Metric, Paths, Role, Run, Series};
 
 /// What the file says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -242,12 +241,6 @@ impl<'a> Conductor<'a> {
         if sweeps.is_empty() {
             return Err(bad("nothing is swept".to_string()));
         }
-        let axis = |name: &str, title: &str, role, values: Vec<String>| Axis {
-            name: name.to_string(),
-            title: title.to_string(),
-            role,
-            values,
-        };
         let mut values: Vec<String> =
             sweeps.iter().flat_map(|s| s.values.iter().map(|(_, label)| label.clone())).collect();
         let numbers = values.iter().all(|v| v.parse::<f64>().is_ok());
@@ -262,15 +255,11 @@ impl<'a> Conductor<'a> {
             _ => "Value".to_string(),
         };
         let role = if numbers { Role::Number } else { Role::Category };
+        let names: Vec<&str> = sweeps.iter().map(|s| s.name.as_str()).collect();
         run.axes = vec![
-            axis(
-                "engine",
-                "Engine",
-                Role::Competitor,
-                options.engines.iter().map(Engine::to_string).collect(),
-            ),
-            axis("workload", "Workload", Role::Category, sweeps.iter().map(|s| s.name.clone()).collect()),
-            axis("value", &title, role, values),
+            Axis::new("engine", "Engine", Role::Competitor, &options.engines),
+            Axis::new("workload", "Workload", Role::Category, &names),
+            Axis::new("value", &title, role, &values),
         ];
         run.reference = None;
         run.metrics = metrics(&sweeps);
@@ -310,20 +299,6 @@ impl<'a> Conductor<'a> {
         all
     }
 
-    fn server(&self, engine: Engine, data: Data<'_>, settings: &[Setting]) -> Result<Server> {
-        let engines = [engine];
-        let wanted = Wanted {
-            allocator: None,
-            prefix: self.paths.prefix,
-            engines: &engines,
-            plugin: Some(self.paths.plugin),
-            directory: &self.paths.data.join("server"),
-            data,
-            settings,
-        };
-        Server::start(&wanted, self.paths.interrupt)
-    }
-
     /// Filled tables to start servers on; made when they are not there.
     fn filled(&self, engine: Engine, rows: u64) -> Result<PathBuf> {
         let folder = self.paths.data.join(format!("filled-{engine}-{rows}"));
@@ -333,11 +308,8 @@ impl<'a> Conductor<'a> {
         }
         eprintln!("  filling {rows} rows on {engine}");
         let connections = self.options.threads + 20;
-        let server = self.server(
-            engine,
-            Data::Empty,
-            &settings::comparison(&[engine], self.options.cache_mb, connections),
-        )?;
+        let settings = settings::comparison(&[engine], self.options.cache_mb, connections);
+        let server = self.paths.start(&[engine], &settings, Data::Empty)?;
         copying::fill(server.client(), engine, rows, self.paths.interrupt)?;
         let analyzed = analyze::through_client(server.client(), engine.database())?;
         eprintln!("  ANALYZE TABLE on {engine}: {:.1} s", analyzed.seconds);
@@ -364,7 +336,7 @@ impl<'a> Conductor<'a> {
         let rows = point.number("rows", self.options.rows);
         let filled = self.filled(point.engine, rows)?;
         run.note(Analyzed::note(point.engine.name()));
-        let mut server = self.server(point.engine, Data::Copy(&filled), &self.settings(point))?;
+        let mut server = self.paths.start(&[point.engine], &self.settings(point), Data::Copy(&filled))?;
         let making = folder.begin(id)?;
         self.note(&server, point, run, folder)?;
         self.settle(&server)?;
@@ -411,7 +383,7 @@ impl<'a> Conductor<'a> {
             Err(error) => {
                 cell.failures.push(error.to_string());
                 server.check_alive()?;
-                crate::measure::experiment::fatal(error)?;
+                fatal(error)?;
             }
         }
         series.write(&making.join("progress.csv"))?;
@@ -431,7 +403,7 @@ impl<'a> Conductor<'a> {
         run: &mut Run,
         folder: &mut Folder,
     ) -> Result<()> {
-        let mut server = self.server(point.engine, Data::Empty, &self.settings(point))?;
+        let mut server = self.paths.start(&[point.engine], &self.settings(point), Data::Empty)?;
         self.note(&server, point, run, folder)?;
         let design = Design {
             engines: vec![point.engine],
@@ -448,24 +420,13 @@ impl<'a> Conductor<'a> {
             update_s: 0,
             settle_s: self.options.settle_s,
         };
-        let mut progress = Progress::of_round(&design, point.round);
         // From the start of the server on: tables are made and filled in that while too.
         let peak = Peak::begin(server.pid());
-        let experiment = Experiment::new(&design, &mut server, self.paths.interrupt, &mut progress);
-        let record = experiment.with_telemetry().rounds(point.round..=point.round);
-        progress.close();
-        if let Some(why) = record.ended_early {
-            self.paths.interrupt.check()?;
-            return Err(Error::Load { what: point.sweep.name.clone(), message: why });
-        }
-        note_circumstances(run, &record);
-        for measured in &record.cells {
-            let making = folder.begin(id)?;
-            let mut cell = kept(measured, id, &making)?;
-            if measured.figures.is_some() {
+        for measured in round(&design, point.round, &mut server, self.paths, run)? {
+            let mut cell = kept(&measured, id, &server, run, folder)?;
+            if !measured.cell.figures.is_empty() {
                 cell.figure("peak_bytes", peak.so_far() as f64);
             }
-            cell.files = note_status(&server, point.engine, &making)?;
             folder.finish(cell)?;
         }
         server.stop(false)
@@ -481,7 +442,7 @@ impl<'a> Conductor<'a> {
             return Ok(());
         }
         let settings = self.settings(point);
-        let facts = ServerFacts::new(&self.paths.prefix.to_string_lossy(), &settings, server.variables());
+        let facts = self.paths.facts(&settings, server);
         note_server(run, folder.path(), &name.replace([' ', '='], "-"), server)?;
         run.servers.insert(name, facts);
         Ok(())
@@ -577,7 +538,7 @@ fn metrics(sweeps: &[Checked]) -> Vec<Metric> {
             Metric::detail("rows_per_s", "Rows", "1/s", Higher),
         ]);
     }
-    let of_sysbench = super::sysbench::metrics();
+    let of_sysbench = metrics_of_sysbench();
     let shared = ["data_bytes", "log_bytes", "written_bytes"];
     all.extend(of_sysbench.into_iter().filter(|m| any(false) || shared.contains(&m.name.as_str())));
     all

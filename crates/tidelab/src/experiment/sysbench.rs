@@ -4,18 +4,15 @@ use serde::Deserialize;
 use tidelab_server::error::{Error, Result};
 use tidelab_server::server::analyze::Analyzed;
 use tidelab_server::server::engine::Engine;
-use tidelab_server::server::facts::ServerFacts;
 use tidelab_server::server::settings::{self, Setting};
-use tidelab_server::server::{Data, Server, Wanted};
+use tidelab_server::server::Server;
 use tidelab_server::workload::sysbench::{Load, Workload};
 
-use crate::measure::cell::Cell;
-use crate::measure::experiment::{Design, Experiment, Record};
-use crate::report::progress::Progress;
+use crate::measure::sysbench::{Design, Experiment};
+use crate::report::progress::sysbench::Progress;
 use crate::run::bound::{Driven, Unbounded};
-use crate::run::server_files::{keep_telemetry, note_server, note_status};
-use crate::run::Paths;
-use crate::run::{self, Axis, Better, CellId, Folder, Group, Metric, Role, Run, Series};
+use crate::run::server_files::note_status;
+use crate::run::{self, Cell, CellId, Folder, Group, Measured, Paths, Run};
 
 /// What the file says.
 #[derive(Clone, Debug, Deserialize)]
@@ -75,48 +72,9 @@ impl<'a> Conductor<'a> {
             update_s: options.update_s,
             settle_s: options.settle_s,
         };
-        let axis = |name: &str, title: &str, role, values| Axis {
-            name: name.to_string(),
-            title: title.to_string(),
-            role,
-            values,
-        };
-        run.axes = vec![
-            axis(
-                "engine",
-                "Engine",
-                Role::Competitor,
-                design.engines.iter().map(Engine::to_string).collect(),
-            ),
-            axis(
-                "workload",
-                "Workload",
-                Role::Category,
-                design.workloads.iter().map(Workload::to_string).collect(),
-            ),
-        ];
-        run.reference = design.engines.iter().find(|e| **e == Engine::InnoDb).map(Engine::to_string);
-        run.metrics = metrics();
+        design.describe(run);
         let settings = settings::comparison(&design.engines, options.cache_mb, design.load.threads + 20);
         Ok(Conductor { design, settings, paths, server: None })
-    }
-
-    fn start(&self, run: &mut Run, folder: &Folder) -> Result<Server> {
-        let wanted = Wanted {
-            allocator: None,
-            prefix: self.paths.prefix,
-            engines: &self.design.engines,
-            plugin: Some(self.paths.plugin),
-            directory: &self.paths.data.join("server"),
-            data: Data::Empty,
-            settings: &self.settings,
-        };
-        let server = Server::start(&wanted, self.paths.interrupt)?;
-        let facts =
-            ServerFacts::new(&self.paths.prefix.to_string_lossy(), &self.settings, server.variables());
-        run.servers.insert("server".to_string(), facts);
-        note_server(run, folder.path(), "server", &server)?;
-        Ok(server)
     }
 }
 
@@ -137,26 +95,17 @@ impl run::Conductor for Conductor<'_> {
     }
 
     fn measure(&mut self, group: &Group, run: &mut Run, folder: &mut Folder) -> Result<()> {
-        let Some(round) = group.cells.first().map(|id| id.round) else { return Ok(()) };
+        let Some(round_number) = group.cells.first().map(|id| id.round) else { return Ok(()) };
         let mut server = match self.server.take() {
             Some(server) => server,
-            None => self.start(run, folder)?,
+            None => {
+                let engines = &self.design.engines;
+                self.paths.start_noted("server", engines, &self.settings, run, folder)?
+            }
         };
-        let mut progress = Progress::of_round(&self.design, round);
-        let experiment = Experiment::new(&self.design, &mut server, self.paths.interrupt, &mut progress);
-        let record = experiment.with_telemetry().rounds(round..=round);
-        progress.close();
-        if let Some(why) = record.ended_early {
-            self.paths.interrupt.check()?;
-            return Err(Error::Load { what: format!("round {round}"), message: why });
-        }
-        note_circumstances(run, &record);
-        for cell in &record.cells {
-            let id = id(cell.engine, cell.workload, round);
-            let making = folder.begin(&id)?;
-            let mut kept = kept(cell, &id, &making)?;
-            kept.files = note_status(&server, cell.engine, &making)?;
-            folder.finish(kept)?;
+        for measured in round(&self.design, round_number, &mut server, self.paths, run)? {
+            let cell = kept(&measured, &measured.cell.id, &server, run, folder)?;
+            folder.finish(cell)?;
         }
         self.server = Some(server);
         Ok(())
@@ -178,95 +127,47 @@ impl run::Conductor for Conductor<'_> {
     }
 }
 
-/// Says in a run which engines' tables got statistics after their load, and which runs on them did not
-/// become steady.
-pub(super) fn note_circumstances(run: &mut Run, record: &Record) {
+/// Measures one round of a design on a running server. The run gets notes of ANALYZE and of warm-ups
+/// that did not become steady. Errors: the round ended early.
+pub(super) fn round(
+    design: &Design,
+    round: u32,
+    server: &mut Server,
+    paths: Paths<'_>,
+    run: &mut Run,
+) -> Result<Vec<Measured>> {
+    let mut progress = Progress::of_round(design, round);
+    let experiment = Experiment::new(design, server, paths.interrupt, &mut progress);
+    let record = experiment.with_telemetry().rounds(round..=round);
+    progress.close();
+    if let Some(why) = record.ended_early {
+        paths.interrupt.check()?;
+        return Err(Error::Load { what: format!("round {round}"), message: why });
+    }
     for made in &record.analyses {
         run.note(Analyzed::note(made.engine.name()));
     }
-    for cell in record.cells.iter().filter(|cell| cell.warm_up.is_unsteady()) {
-        let (workload, engine, round) = (cell.workload, cell.engine, cell.round);
+    for Measured { cell, warm_up, .. } in record.cells.iter().filter(|m| m.warm_up.is_unsteady()) {
+        let (workload, engine) = (cell.id.label("workload"), cell.id.label("engine"));
         run.note(format!(
             "{workload} on {engine}, round {round}: not steady after {:.0} s of warm-up",
-            cell.warm_up.seconds
+            warm_up.seconds
         ));
     }
+    Ok(record.cells)
 }
 
-/// A measured cell in the form in which runs are kept.
-pub(super) fn kept(cell: &Cell, id: &CellId, folder: &std::path::Path) -> Result<run::Cell> {
-    let mut kept = run::Cell::new(id.clone(), u64::from(cell.seed));
-    kept.failures.clone_from(&cell.failures);
-    kept.figure("warm_up_s", cell.warm_up.seconds);
-    if let Some(f) = &cell.figures {
-        for (name, value) in [
-            ("transactions_per_s", f.transactions_per_s),
-            ("statements_per_s", f.statements_per_s),
-            ("p50_ms", f.p50_ms),
-            ("p95_ms", f.p95_ms),
-            ("p99_ms", f.p99_ms),
-            ("average_ms", f.average_ms),
-            ("max_ms", f.max_ms),
-            ("retried_errors", f.retried_errors as f64),
-            ("server_cpu_us", f.server_cpu_us),
-            ("after_cpu_us", f.after_cpu_us),
-            ("other_cpus", f.other_cpus),
-            ("resident_bytes", f.resident_bytes as f64),
-            ("written_bytes", f.written_bytes as f64),
-            ("data_bytes", f.space.data_bytes as f64),
-            ("log_bytes", f.space.log_bytes as f64),
-        ] {
-            kept.figure(name, value);
-        }
-    }
-    let mut series = Series::new([
-        "transactions_per_s",
-        "statements_per_s",
-        "p95_ms",
-        "errors_per_s",
-        "server_cpus",
-        "resident_bytes",
-    ]);
-    series.rows = cell
-        .seconds
-        .iter()
-        .map(|s| {
-            vec![
-                s.at_s,
-                s.transactions_per_s,
-                s.statements_per_s,
-                s.p95_ms,
-                s.errors_per_s,
-                s.server_cpus,
-                s.resident_bytes as f64,
-            ]
-        })
-        .collect();
-    series.write(&folder.join("seconds.csv"))?;
-    kept.series.push("seconds.csv".to_string());
-    keep_telemetry(&mut kept, cell.telemetry.as_ref(), folder)?;
-    Ok(kept)
-}
-
-/// What sysbench cells have; other kinds that run sysbench take the same.
-pub fn metrics() -> Vec<Metric> {
-    use Better::{Higher, Lower, Neither};
-    vec![
-        Metric::main("transactions_per_s", "Transactions", "1/s", Higher),
-        Metric::main("p99_ms", "99th percentile", "ms", Lower),
-        Metric::main("server_cpu_us", "Server CPU for a statement", "us", Lower),
-        Metric::main("data_bytes", "Files", "B", Lower),
-        Metric::detail("statements_per_s", "Statements", "1/s", Higher),
-        Metric::detail("p50_ms", "Median latency", "ms", Lower),
-        Metric::detail("p95_ms", "95th percentile", "ms", Lower),
-        Metric::detail("average_ms", "Mean latency", "ms", Lower),
-        Metric::detail("max_ms", "Greatest latency", "ms", Lower),
-        Metric::detail("retried_errors", "Retried errors", "", Lower),
-        Metric::detail("after_cpu_us", "CPU after the load, for a statement", "us", Lower),
-        Metric::detail("other_cpus", "CPUs of others", "CPUs", Neither),
-        Metric::detail("resident_bytes", "Resident size of the server", "B", Lower),
-        Metric::detail("written_bytes", "Written to the device", "B", Lower),
-        Metric::detail("log_bytes", "Logs", "B", Neither),
-        Metric::detail("warm_up_s", "Warm-up", "s", Neither),
-    ]
+/// A measurement as a cell of a run, with the server's status in its folder. The folder still has to
+/// finish it.
+pub(super) fn kept(
+    measured: &Measured,
+    id: &CellId,
+    server: &Server,
+    run: &Run,
+    folder: &Folder,
+) -> Result<Cell> {
+    let making = folder.begin(id)?;
+    let mut cell = measured.kept(id, &run.metrics, &making)?;
+    cell.files = note_status(server, measured.cell.id.label("engine"), &making)?;
+    Ok(cell)
 }

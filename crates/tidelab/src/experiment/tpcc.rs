@@ -9,16 +9,15 @@ use tidelab_server::server::cnf;
 use tidelab_server::server::engine::Engine;
 use tidelab_server::server::settings::{self, Setting};
 use tidelab_server::telemetry::machine;
-use tidelab_server::workload::tpcc::{Scale, Transaction};
+use tidelab_server::workload::tpcc::Scale;
 
 use crate::measure::plan::rotated;
-use crate::measure::tpcc::{Cell, Design, Experiment, Place};
+use crate::measure::tpcc::figures::metrics;
+use crate::measure::tpcc::{Design, Experiment, Place};
+use crate::report::progress::tpcc::Progress;
 use crate::report::sparks::Sparks;
-use crate::report::tpcc_progress::Progress;
 use crate::run::bound::{Driven, Unbounded};
-use crate::run::server_files::keep_telemetry;
-use crate::run::Paths;
-use crate::run::{self, Axis, Better, CellId, Folder, Group, Metric, Role, Run, Series};
+use crate::run::{self, Axis, CellId, Folder, Group, Paths, Role, Run};
 
 /// What the file says.
 #[derive(Clone, Debug, Deserialize)]
@@ -102,12 +101,8 @@ impl<'a> Conductor<'a> {
             let name = &options.reference;
             return Err(Error::Usage(format!("{}: no competitor is the reference '{name}'", run.name)));
         }
-        run.axes = vec![Axis {
-            name: "competitor".into(),
-            title: "Competitor".into(),
-            role: Role::Competitor,
-            values: options.competitors.iter().map(|c| c.name.clone()).collect(),
-        }];
+        let names: Vec<&str> = options.competitors.iter().map(|c| c.name.as_str()).collect();
+        run.axes = vec![Axis::new("competitor", "Competitor", Role::Competitor, &names)];
         run.reference = Some(options.reference.clone());
         run.metrics = metrics();
         let mut designs = BTreeMap::new();
@@ -262,12 +257,12 @@ impl run::Conductor for Conductor<'_> {
                     (loaded.space.data_bytes + loaded.space.log_bytes) as f64 / 1e6
                 ));
             }
-            for cell in record.cells {
-                if cell.warm_up.is_unsteady() {
-                    let (round, seconds) = (id.round, cell.warm_up.seconds);
+            for measured in record.cells {
+                if measured.warm_up.is_unsteady() {
+                    let (round, seconds) = (id.round, measured.warm_up.seconds);
                     run.note(format!("{name}, round {round}: not steady after {seconds:.0} s of ramp-up"));
                 }
-                let mut cell = kept(&cell, id, &making)?;
+                let mut cell = measured.kept(id, &run.metrics, &making)?;
                 cell.files.clone_from(&record.files);
                 folder.finish(cell)?;
             }
@@ -286,90 +281,6 @@ impl run::Conductor for Conductor<'_> {
     fn close(&mut self) -> Result<()> {
         Ok(())
     }
-}
-
-/// A measured cell in the form in which runs are kept.
-fn kept(cell: &Cell, id: &CellId, folder: &std::path::Path) -> Result<run::Cell> {
-    let mut kept = run::Cell::new(id.clone(), cell.seed);
-    kept.failures.clone_from(&cell.failures);
-    kept.figure("warm_up_s", cell.warm_up.seconds);
-    if let Some(f) = &cell.figures {
-        kept.figure("nopm", f.nopm);
-        kept.figure("tpm", f.tpm);
-        kept.figure("server_cpu_us", f.server_cpu_us);
-        kept.figure("after_cpu_us", f.after_cpu_us);
-        kept.figure("failed_percent", f.failed_percent);
-        kept.figure("resident_bytes", f.resident_bytes as f64);
-        kept.figure("written_bytes", f.written_bytes as f64);
-        kept.figure("data_bytes", f.space.data_bytes as f64);
-        kept.figure("log_bytes", f.space.log_bytes as f64);
-        kept.figure("client_cpus", f.client_cpus);
-        kept.figure("other_cpus", f.other_cpus);
-        for t in &f.transactions {
-            let name = t.transaction.name();
-            let l = &t.latency;
-            kept.figure(&format!("{name}_calls"), l.calls as f64);
-            for (figure, value) in [
-                ("min", l.min_ms),
-                ("avg", l.average_ms),
-                ("p50", l.p50_ms),
-                ("p95", l.p95_ms),
-                ("p99", l.p99_ms),
-                ("max", l.max_ms),
-                ("sd", l.sd_ms),
-            ] {
-                kept.figure(&format!("{name}_{figure}_ms"), value);
-            }
-            kept.figure(&format!("{name}_percent"), t.time_percent);
-        }
-    }
-    let mut series = Series::new(["nopm", "tpm", "failed_per_s", "server_cpus", "resident_bytes"]);
-    series.rows = cell
-        .seconds
-        .iter()
-        .map(|s| vec![s.at_s, s.nopm, s.tpm, s.failed_per_s, s.server_cpus, s.resident_bytes as f64])
-        .collect();
-    series.write(&folder.join("seconds.csv"))?;
-    kept.series.push("seconds.csv".to_string());
-    keep_telemetry(&mut kept, cell.telemetry.as_ref(), folder)?;
-    Ok(kept)
-}
-
-fn metrics() -> Vec<Metric> {
-    use Better::{Higher, Lower, Neither};
-    let mut all = vec![
-        Metric::main("nopm", "New orders", "1/min", Higher),
-        Metric::main("NEWORD_p99_ms", "NEWORD, 99th percentile", "ms", Lower),
-        Metric::main("server_cpu_us", "Server CPU for a transaction", "us", Lower),
-        Metric::main("data_bytes", "Files", "B", Lower),
-        Metric::detail("tpm", "Transactions", "1/min", Higher),
-        Metric::detail("after_cpu_us", "CPU after the load, for a transaction", "us", Lower),
-        Metric::detail("failed_percent", "Failed transactions", "%", Lower),
-        Metric::detail("resident_bytes", "Resident size of the server", "B", Lower),
-        Metric::detail("written_bytes", "Written to the device", "B", Lower),
-        Metric::detail("log_bytes", "Logs", "B", Neither),
-        Metric::detail("client_cpus", "CPUs of the client", "CPUs", Neither),
-        Metric::detail("other_cpus", "CPUs of others", "CPUs", Neither),
-        Metric::detail("warm_up_s", "Ramp-up", "s", Neither),
-    ];
-    for t in Transaction::ALL.map(Transaction::name) {
-        all.push(Metric::detail(&format!("{t}_calls"), &format!("{t}, calls"), "", Neither));
-        for (figure, title) in [
-            ("min", "least"),
-            ("avg", "mean"),
-            ("p50", "median"),
-            ("p95", "95th percentile"),
-            ("p99", "99th percentile"),
-            ("max", "greatest"),
-            ("sd", "standard deviation"),
-        ] {
-            if (t, figure) != ("NEWORD", "p99") {
-                all.push(Metric::detail(&format!("{t}_{figure}_ms"), &format!("{t}, {title}"), "ms", Lower));
-            }
-        }
-        all.push(Metric::detail(&format!("{t}_percent"), &format!("{t}, share of the time"), "%", Neither));
-    }
-    all
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use tidelab_server::error::Result;
 
 use super::hammerdb_log::{self, Log, Profile};
-use super::names::{Pattern, Said, Words};
-use super::source::{Files, Found};
+use super::names::{FileLabels, Pattern, Words};
+use super::source::{Files, InputFile};
 use super::sysbench::{add_as_round, axes, competitor, labelled};
-use super::{id, Imported, ImportedCell, Kind};
+use super::{id, Imported, ImportedCell, Kind, NO_FIT};
 use crate::run::{Better, Cell, Metric};
 
 /// The five transactions, as HammerDB names its procedures.
@@ -64,22 +64,18 @@ fn known_metrics() -> Vec<Metric> {
 pub fn import(files: Files, pattern: Option<&Pattern>) -> Result<Imported> {
     let mut imported = Imported::new("hammerdb", "Results of HammerDB", Kind::Hammerdb);
     imported.run.about = "TPROC-C as HammerDB ran it; its logs and tables as they are.".to_string();
-    let (ours, others): (Vec<Found>, Vec<Found>) = files.files.into_iter().partition(|f| is_one(&f.text()));
+    let (ours, others): (Vec<InputFile>, Vec<InputFile>) =
+        files.files.into_iter().partition(|f| is_one(&f.text()));
     for file in others {
-        imported.run.notes.push(format!("{} is no result of HammerDB: it is kept and not read", file.path));
-        imported.files.push((file.path, file.bytes));
+        imported.keep(file, "is no result of HammerDB");
     }
     let (ours, strangers) =
         labelled(ours, pattern, &Words { axis: "part", known: vec!["xtprof", "hdbxtprofile"] });
     for file in strangers {
-        imported
-            .run
-            .notes
-            .push(format!("{} does not fit the pattern of names: it is kept and not read", file.path));
-        imported.files.push((file.path, file.bytes));
+        imported.keep(file, NO_FIT);
     }
-    let mut profiles: Vec<(Found, Said, Vec<Profile>)> = Vec::new();
-    let mut tables: Vec<(Found, Said)> = Vec::new();
+    let mut profiles: Vec<(InputFile, FileLabels, Vec<Profile>)> = Vec::new();
+    let mut tables: Vec<(InputFile, FileLabels)> = Vec::new();
     for (file, mut said) in ours {
         // Which part a file is its contents say.
         said.labels.remove("part");
@@ -106,7 +102,7 @@ pub fn import(files: Files, pattern: Option<&Pattern>) -> Result<Imported> {
 }
 
 /// Each load of a log becomes a cell; its profiles are theirs when there are as many.
-fn take_log(file: Found, said: Said, log: Log, imported: &mut Imported) {
+fn take_log(file: InputFile, said: FileLabels, log: Log, imported: &mut Imported) {
     let profiles = if log.profiles.len() == log.measured.len() { log.profiles } else { Vec::new() };
     for (at, measured) in log.measured.into_iter().enumerate() {
         let mut labels = said.labels.clone();
@@ -145,7 +141,7 @@ fn put_profile(profile: &Profile, cell: &mut Cell) {
 }
 
 /// A profile in a file of its own belongs to the one load with its labels and users.
-fn take_profile(file: Found, said: &Said, profiles: Vec<Profile>, imported: &mut Imported) {
+fn take_profile(file: InputFile, said: &FileLabels, profiles: Vec<Profile>, imported: &mut Imported) {
     let mut placed = 0;
     for profile in &profiles {
         let users = profile.users.map(|n| n.to_string());
@@ -176,11 +172,9 @@ fn take_profile(file: Found, said: &Said, profiles: Vec<Profile>, imported: &mut
         placed += 1;
     }
     if profiles.is_empty() {
-        imported
-            .run
-            .notes
-            .push(format!("{} has no summary of all users: it is kept and not read", file.path));
-    } else if placed < profiles.len() {
+        return imported.keep(file, "has no summary of all users");
+    }
+    if placed < profiles.len() {
         imported.run.notes.push(format!("{}: which load it belongs to is not clear; it is kept", file.path));
     }
     imported.files.push((file.path, file.bytes));
@@ -200,7 +194,7 @@ fn label_of(column: &str) -> Option<&'static str> {
 const ASIDE: [&str; 9] =
     ["seed", "order", "status", "failures", "failed", "timestamp", "date", "transaction", "round"];
 
-fn take_table(file: Found, said: &Said, by_pattern: bool, imported: &mut Imported) {
+fn take_table(file: InputFile, said: &FileLabels, by_pattern: bool, imported: &mut Imported) {
     let path = file.path.clone();
     let mut reader =
         csv::ReaderBuilder::new().flexible(false).trim(csv::Trim::All).from_reader(file.bytes.as_slice());

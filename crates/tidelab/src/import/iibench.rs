@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 
 use tidelab_server::error::Result;
 
-use super::names::{Pattern, Said, Words};
-use super::source::{Files, Found};
+use super::names::{FileLabels, Pattern, Words};
+use super::source::{Files, InputFile};
 use super::sysbench::{add_as_round, axes, competitor, labelled};
-use super::{id, Imported, ImportedCell, Kind};
+use super::{id, Imported, ImportedCell, Kind, NO_FIT};
 use crate::run::{Better, Cell, Metric, Series};
 
 /// What is counted apart.
@@ -161,7 +161,7 @@ pub fn import(files: Files, pattern: Option<&Pattern>) -> Result<Imported> {
         median or worst, as the names say."
         .to_string();
     let mut tables = Vec::new();
-    let mut errors: BTreeMap<String, Found> = BTreeMap::new();
+    let mut errors: BTreeMap<String, InputFile> = BTreeMap::new();
     for file in files.files {
         let text = file.text();
         if is_one(&text) && is_errors(&text) {
@@ -169,20 +169,12 @@ pub fn import(files: Files, pattern: Option<&Pattern>) -> Result<Imported> {
         } else if is_one(&text) {
             tables.push(file);
         } else {
-            imported
-                .run
-                .notes
-                .push(format!("{} is no table of an insert benchmark: it is kept and not read", file.path));
-            imported.files.push((file.path, file.bytes));
+            imported.keep(file, "is no table of an insert benchmark");
         }
     }
     let (tables, strangers) = labelled(tables, pattern, &phases());
     for file in strangers {
-        imported
-            .run
-            .notes
-            .push(format!("{} does not fit the pattern of names: it is kept and not read", file.path));
-        imported.files.push((file.path, file.bytes));
+        imported.keep(file, NO_FIT);
     }
     let labels: Vec<BTreeMap<String, String>> = tables.iter().map(|(_, said)| said.labels.clone()).collect();
     let competitor = competitor(pattern, &labels.iter().collect::<Vec<_>>(), &["phase"]);
@@ -204,7 +196,7 @@ fn phases() -> Words {
     Words { axis: "phase", known: vec!["load", "mixed", "delete", "query"] }
 }
 
-fn take(file: Found, said: Said, errors: Option<Found>, imported: &mut Imported) {
+fn take(file: InputFile, said: FileLabels, errors: Option<InputFile>, imported: &mut Imported) {
     let path = file.path.clone();
     let mut cell = Cell::new(id(&said.labels, said.round.unwrap_or(1)), 0);
     let mut series = Vec::new();

@@ -22,7 +22,7 @@ use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
 use names::Pattern;
-use source::Files;
+use source::{Files, InputFile};
 use tidelab_server::error::{io_error, Error, Result};
 
 use crate::run::{now_unix_s, Axis, Cell, CellId, Folder, Metric, Role, Run, Series};
@@ -88,6 +88,9 @@ impl FromStr for Kind {
     }
 }
 
+/// The reason for a file that the pattern of names leaves out.
+const NO_FIT: &str = "does not fit the pattern of names";
+
 /// A measurement of somebody else's, with what stands beside it.
 #[derive(Clone, Debug)]
 pub struct ImportedCell {
@@ -119,6 +122,12 @@ impl Imported {
         run.tidelab = String::new();
         run.design = serde_json::json!({ "format": kind.name() });
         Imported { run, cells: Vec::new(), files: Vec::new(), tables: String::new() }
+    }
+
+    /// Keeps a file that is not read, with a note of the reason.
+    fn keep(&mut self, file: InputFile, why: &str) {
+        self.run.notes.push(format!("{} {why}: it is kept and not read", file.path));
+        self.files.push((file.path, file.bytes));
     }
 
     /// Adds a measurement. One with labels and round that are there already gets the next free
@@ -157,7 +166,7 @@ impl Imported {
             }
             (None, _) => {}
         }
-        self.run.axes.push(Axis { name: name.into(), title: title.into(), role, values });
+        self.run.axes.push(Axis::new(name, title, role, &values));
     }
 
     /// Keeps the metrics that cells have figures for.
@@ -272,7 +281,6 @@ fn id(labels: &BTreeMap<String, String>, round: u32) -> CellId {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::source::Found;
     use super::*;
     use crate::run::folder;
 
@@ -280,7 +288,7 @@ pub(crate) mod tests {
     pub(crate) fn files(of: &[(&str, &str)]) -> Files {
         let files = of
             .iter()
-            .map(|(path, text)| Found { path: path.to_string(), bytes: text.as_bytes().to_vec() })
+            .map(|(path, text)| InputFile { path: path.to_string(), bytes: text.as_bytes().to_vec() })
             .collect();
         Files { files, notes: Vec::new() }
     }

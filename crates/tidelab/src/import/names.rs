@@ -11,7 +11,7 @@ use tidelab_server::workload::sysbench::Workload;
 
 /// What a name says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct FileLabels {
     /// Labels by axis.
     pub labels: BTreeMap<String, String>,
     /// The round; none where it says nothing of one.
@@ -85,7 +85,7 @@ impl Pattern {
 
     /// What a file's path says by this pattern, which stands for its last parts and for the name
     /// without its ending. None where it does not fit.
-    pub fn read(&self, path: &str) -> Option<Said> {
+    pub fn read(&self, path: &str) -> Option<FileLabels> {
         let parts: Vec<&str> = path.split('/').collect();
         let tail = parts.get(parts.len().checked_sub(self.slashes + 1)?..)?.join("/");
         let mut values = Vec::new();
@@ -96,7 +96,7 @@ impl Pattern {
         if !fits {
             return None;
         }
-        let mut said = Said::default();
+        let mut said = FileLabels::default();
         for (name, value) in values {
             if name == "round" {
                 said.round = Some(value.parse().ok().filter(|n| *n > 0)?);
@@ -164,28 +164,28 @@ impl Words {
 
 /// What the names of these files say together. Each has the label `label`, or `engine` where that is
 /// one for all of them; that of the words where one of the names has one of them.
-pub fn guess(paths: &[&str], words: &Words) -> Vec<Said> {
-    let mut taken: Vec<Taken> = paths.iter().map(|path| Taken::of(path, words)).collect();
-    let common: Vec<String> = match taken.split_first() {
+pub fn guess(paths: &[&str], words: &Words) -> Vec<FileLabels> {
+    let mut parts: Vec<NameParts> = paths.iter().map(|path| NameParts::of(path, words)).collect();
+    let common: Vec<String> = match parts.split_first() {
         Some((first, others)) if !others.is_empty() => {
             first.rest.iter().filter(|t| others.iter().all(|o| o.rest.contains(t))).cloned().collect()
         }
         _ => Vec::new(),
     };
-    for one in &mut taken {
+    for one in &mut parts {
         let differing: Vec<String> = one.rest.iter().filter(|t| !common.contains(t)).cloned().collect();
         // A name without anything of its own keeps what all have.
         if !differing.is_empty() || paths.len() > 1 {
             one.rest = differing;
         }
     }
-    let engine = |one: &Taken| one.rest.iter().find_map(|t| known_engine(t));
-    let engines = taken.iter().all(|one| one.rest.len() == 1 && engine(one).is_some());
-    let any_word = taken.iter().any(|one| one.word.is_some());
-    taken
+    let engine = |one: &NameParts| one.rest.iter().find_map(|t| known_engine(t));
+    let engines = parts.iter().all(|one| one.rest.len() == 1 && engine(one).is_some());
+    let any_word = parts.iter().any(|one| one.word.is_some());
+    parts
         .iter()
         .map(|one| {
-            let mut said = Said { round: one.round, ..Said::default() };
+            let mut said = FileLabels { round: one.round, ..FileLabels::default() };
             let label = if one.rest.is_empty() { common.join(" ") } else { one.rest.join(" ") };
             let label = if label.is_empty() { "all".to_string() } else { label };
             match engine(one).filter(|_| engines) {
@@ -214,14 +214,14 @@ fn known_engine(word: &str) -> Option<String> {
 
 /// A name in its parts.
 #[derive(Debug)]
-struct Taken {
+struct NameParts {
     word: Option<&'static str>,
     round: Option<u32>,
     rest: Vec<String>,
 }
 
-impl Taken {
-    fn of(path: &str, words: &Words) -> Taken {
+impl NameParts {
+    fn of(path: &str, words: &Words) -> NameParts {
         let mut text = stem(path).replace(['/', ' '], "_");
         let mut found_word = None;
         // Longer ones first: a shorter one may be part of them.
@@ -239,7 +239,7 @@ impl Taken {
             }
         }
         let words: Vec<&str> = text.split(['_', '-']).filter(|w| !w.is_empty()).collect();
-        let mut taken = Taken { word: found_word, round: None, rest: Vec::new() };
+        let mut parts = NameParts { word: found_word, round: None, rest: Vec::new() };
         let mut at = 0;
         while at < words.len() {
             let (word, next) = (words[at], words.get(at + 1).copied().unwrap_or_default());
@@ -251,15 +251,15 @@ impl Taken {
             } else if ["round", "run", "iter", "iteration", "rep"].contains(&plain.as_str())
                 && number(next).is_some()
             {
-                taken.round = number(next).filter(|n| *n > 0);
+                parts.round = number(next).filter(|n| *n > 0);
                 at += 1;
             } else if let Some(round) = numbered(&plain, &["round", "run", "iter", "iteration", "rep", "r"]) {
-                taken.round = Some(round).filter(|n| *n > 0);
+                parts.round = Some(round).filter(|n| *n > 0);
             } else if !are_threads(&plain) {
-                taken.rest.push(word.to_string());
+                parts.rest.push(word.to_string());
             }
         }
-        taken
+        parts
     }
 }
 
@@ -292,11 +292,11 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn guess(paths: &[&str]) -> Vec<Said> {
+    fn guess(paths: &[&str]) -> Vec<FileLabels> {
         super::guess(paths, &Words::workloads())
     }
 
-    fn labels(said: &Said) -> Vec<String> {
+    fn labels(said: &FileLabels) -> Vec<String> {
         said.labels.iter().map(|(name, value)| format!("{name}={value}")).collect()
     }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use tidelab_server::error::Result;
 use tidelab_server::server::facts::ServerFacts;
 
-use super::source::{Files, Found};
+use super::source::{Files, InputFile};
 use super::sysbench::{figures, known_metrics};
 use super::sysbench_log::{self, Log};
 use super::{id, percona_tables, Imported, ImportedCell, Kind};
@@ -124,17 +124,13 @@ pub fn import(files: Files) -> Result<Imported> {
         of the buffer pool over the same tables, 15 minutes each, one run a cell: the published reports as they are. \
         Latency is the 95th percentile that sysbench printed; there is no other."
         .to_string();
-    let mut reports: Vec<(Place, Found)> = Vec::new();
-    let mut beside: Vec<(Place, Found)> = Vec::new();
+    let mut reports: Vec<(Place, InputFile)> = Vec::new();
+    let mut beside: Vec<(Place, InputFile)> = Vec::new();
     for file in files.files {
         match Place::of(&file.path) {
             Some(place) if place.threads.is_some() && place.kind == REPORT => reports.push((place, file)),
             Some(place) => beside.push((place, file)),
-            None => {
-                let note = format!("{} is not of the layout: it is kept and not read", file.path);
-                imported.run.notes.push(note);
-                imported.files.push((file.path, file.bytes));
-            }
+            None => imported.keep(file, "is not of the layout"),
         }
     }
     let order = |p: &Place| {
@@ -160,7 +156,7 @@ pub fn import(files: Files) -> Result<Imported> {
 }
 
 /// Names reports with the same contents; of two with the same labels too, one is left out.
-fn same_contents(reports: &mut Vec<(Place, Found)>, imported: &mut Imported) {
+fn same_contents(reports: &mut Vec<(Place, InputFile)>, imported: &mut Imported) {
     let mut at = 1;
     while at < reports.len() {
         let (before, rest) = reports.split_at(at);
@@ -182,7 +178,7 @@ fn same_contents(reports: &mut Vec<(Place, Found)>, imported: &mut Imported) {
 }
 
 /// A cell of a report.
-fn measurement(place: &Place, file: Found, notes: &mut Vec<String>) -> ImportedCell {
+fn measurement(place: &Place, file: InputFile, notes: &mut Vec<String>) -> ImportedCell {
     let log = sysbench_log::read(&file.text());
     let mut cell = Cell::new(id(&place.labels(), 1), 0);
     figures(&log, &mut cell);
@@ -217,7 +213,7 @@ fn contradictions(place: &Place, log: &Log) -> Vec<String> {
 }
 
 /// Puts a file that is no report where it belongs: telemetry into its cell, the rest to the run.
-fn put_beside(place: &Place, file: Found, imported: &mut Imported) {
+fn put_beside(place: &Place, file: InputFile, imported: &mut Imported) {
     const TELEMETRY: [&str; 4] = ["iostat.txt", "vmstat.txt", "mpstat.txt", "dstat.txt"];
     const OF_SERVERS: [&str; 4] = ["cnf.txt", "vars.txt", "status.txt", "pt-mysql-summary.txt"];
     let known = if place.threads.is_some() { TELEMETRY } else { OF_SERVERS }.contains(&place.kind.as_str());
@@ -255,7 +251,7 @@ struct Facts {
 type ByTier = BTreeMap<String, BTreeMap<u64, String>>;
 
 impl Facts {
-    fn take(&mut self, place: &Place, file: &Found) {
+    fn take(&mut self, place: &Place, file: &InputFile) {
         let server = place.server().name();
         let pairs = |split: char| -> Vec<(String, String)> {
             file.text()

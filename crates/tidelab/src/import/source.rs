@@ -11,14 +11,14 @@ use tidelab_server::error::{io_error, Error, Result};
 
 /// A file of somebody's results, whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct InputFile {
     /// Its path within what was named, with `/`.
     pub path: String,
     /// What is in it.
     pub bytes: Vec<u8>,
 }
 
-impl Found {
+impl InputFile {
     /// The part after the last `/`.
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
@@ -39,7 +39,7 @@ impl Found {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
     /// In the order of their paths.
-    pub files: Vec<Found>,
+    pub files: Vec<InputFile>,
     /// What is no file, or is there twice.
     pub notes: Vec<String>,
 }
@@ -73,7 +73,7 @@ pub fn read(paths: &[std::path::PathBuf]) -> Result<Files> {
                 Some(parent) if paths.len() > 1 => format!("{parent}/{name}"),
                 _ => name,
             };
-            all.files.push(Found { path, bytes });
+            all.files.push(InputFile { path, bytes });
         }
     }
     all.files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -93,7 +93,7 @@ fn folder(path: &Path, before: &str, all: &mut Files) -> Result<()> {
             folder(&entry.path(), &format!("{name}/"), all)?;
         } else if kind.is_file() {
             let bytes = fs::read(entry.path()).map_err(io_error("cannot read", entry.path()))?;
-            all.files.push(Found { path: name, bytes });
+            all.files.push(InputFile { path: name, bytes });
         } else {
             all.notes.push(format!("{name} is no file: it is not followed"));
         }
@@ -157,7 +157,7 @@ fn entries(tar: impl Read, path: &Path, before: &str, all: &mut Files) -> Result
         }
         let mut bytes = Vec::new();
         entry.read_to_end(&mut bytes).map_err(bad)?;
-        all.files.push(Found { path: name, bytes });
+        all.files.push(InputFile { path: name, bytes });
     }
     // What stands behind the archive's end is read too, or the program that writes it would fail.
     std::io::copy(&mut archive.into_inner(), &mut std::io::sink()).map_err(bad)?;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use tidelab_server::error::Result;
 
-use super::names::{self, Pattern, Said, Words};
-use super::source::{Files, Found};
+use super::names::{self, FileLabels, Pattern, Words};
+use super::source::{Files, InputFile};
 use super::sysbench_log::{self, percentile_name, Log};
-use super::{id, Imported, ImportedCell, Kind};
+use super::{id, Imported, ImportedCell, Kind, NO_FIT};
 use crate::run::{Better, Cell, Metric, Role};
 
 /// The figures that a log can give.
@@ -79,10 +79,10 @@ pub(super) fn figures(log: &Log, cell: &mut Cell) {
 
 /// What the names say, by the pattern or guessed; files that the pattern does not fit come back apart.
 pub(super) fn labelled(
-    files: Vec<Found>,
+    files: Vec<InputFile>,
     pattern: Option<&Pattern>,
     words: &Words,
-) -> (Vec<(Found, Said)>, Vec<Found>) {
+) -> (Vec<(InputFile, FileLabels)>, Vec<InputFile>) {
     match pattern {
         None => {
             let paths: Vec<&str> = files.iter().map(|f| f.path.as_str()).collect();
@@ -121,26 +121,21 @@ pub(super) fn competitor(
 /// Makes a run of the logs among the files; what is no log is kept and named.
 pub fn import(files: Files, pattern: Option<&Pattern>) -> Result<Imported> {
     let mut imported = Imported::new("sysbench", "Logs of sysbench", Kind::Sysbench);
-    let (logs, others): (Vec<Found>, Vec<Found>) =
+    let (logs, others): (Vec<InputFile>, Vec<InputFile>) =
         files.files.into_iter().partition(|f| f.bytes.is_empty() || sysbench_log::is_one(&f.text()));
     let (mut logs, strangers) = labelled(logs, pattern, &Words::workloads());
     for file in others {
-        imported.run.notes.push(format!("{} is no log of sysbench: it is kept and not read", file.path));
-        imported.files.push((file.path, file.bytes));
+        imported.keep(file, "is no log of sysbench");
     }
     for file in strangers {
-        imported
-            .run
-            .notes
-            .push(format!("{} does not fit the pattern of names: it is kept and not read", file.path));
-        imported.files.push((file.path, file.bytes));
+        imported.keep(file, NO_FIT);
     }
     let all: Vec<&BTreeMap<String, String>> = logs.iter().map(|(_, said)| &said.labels).collect();
     let competitor = competitor(pattern, &all, &["workload", "threads"]);
     for (_, said) in &mut logs {
         said.labels.entry(competitor.clone()).or_insert_with(|| "all".to_string());
     }
-    let mut read: Vec<(Found, Said, Log)> = logs
+    let mut read: Vec<(InputFile, FileLabels, Log)> = logs
         .into_iter()
         .map(|(file, said)| {
             let log = sysbench_log::read(&file.text());

@@ -20,8 +20,8 @@ use tidelab_server::server::facts::ServerFacts;
 use tidelab_server::server::release::{Installation, Release};
 use tidelab_server::server::session::Address;
 use tidelab_server::server::settings::{bytes, setting, Setting};
-use tidelab_server::server::source::{Found, Source};
-use tidelab_server::server::{Data, Server, Wanted};
+use tidelab_server::server::source::{FoundServer, Source};
+use tidelab_server::server::{Data, Server};
 use tidelab_server::telemetry::disk;
 use tidelab_server::telemetry::idle;
 use tidelab_server::telemetry::machine;
@@ -36,8 +36,8 @@ use super::measured_server::{
     MeasuredServer, Network, LOOPBACK, NETWORK_USER,
 };
 use super::progression;
-use crate::measure::cell::{figures, per_statement_us};
 use crate::measure::check::{self, Expected};
+use crate::measure::server_use::per_call_us;
 use crate::run::bound::{Driven, Unbounded};
 use crate::run::conduct::failed;
 use crate::run::folder::cell_folder;
@@ -66,7 +66,7 @@ pub struct Matrix<'a> {
     rules: String,
     sources: Vec<(String, Source)>,
     /// Looked for before the first measurement: a matrix can be planned without its servers.
-    found: BTreeMap<String, Found>,
+    found: BTreeMap<String, FoundServer>,
     looked: bool,
     parts: Vec<Part>,
 }
@@ -113,7 +113,7 @@ impl<'a> Matrix<'a> {
         }
         for part in &parts {
             let over_network = part.cells.iter().any(|c| c.scenario.over_network());
-            if over_network && matches!(found.get(&part.competitor.server), Some(Found::Runs(_))) {
+            if over_network && matches!(found.get(&part.competitor.server), Some(FoundServer::Running(_))) {
                 return Err(Error::Usage(format!(
                     "{} runs already: it gets no user for TCP from here; leave the network scenarios out",
                     part.competitor.server
@@ -180,7 +180,7 @@ impl<'a> Matrix<'a> {
         self.alignment.apply(&self.design.situation(release, part.competitor.engine, part.memory))
     }
 
-    fn server(&self, competitor: &Competitor) -> Result<&Found> {
+    fn server(&self, competitor: &Competitor) -> Result<&FoundServer> {
         self.found
             .get(&competitor.server)
             .ok_or_else(|| Error::Usage(format!("there is no server {}", competitor.server)))
@@ -282,17 +282,7 @@ impl<'a> Matrix<'a> {
     }
 
     fn start(&self, part: &Part, prefix: &Path, data: Data<'_>, settings: &[Setting]) -> Result<Server> {
-        let engines = [part.competitor.engine];
-        let wanted = Wanted {
-            allocator: None,
-            prefix,
-            engines: &engines,
-            plugin: Some(self.paths.plugin),
-            directory: &self.paths.data.join("server"),
-            data,
-            settings,
-        };
-        Server::start(&wanted, self.paths.interrupt)
+        Paths { prefix, ..self.paths }.start(&[part.competitor.engine], settings, data)
     }
 
     /// The server of a part, with its tables, as it is measured.
@@ -302,8 +292,8 @@ impl<'a> Matrix<'a> {
         aligned: &Aligned,
     ) -> Result<(MeasuredServer<'_>, Option<Network>)> {
         let installation = match self.server(&part.competitor)? {
-            Found::Installed(installation) => installation,
-            Found::Runs(existing) => {
+            FoundServer::Installed(installation) => installation,
+            FoundServer::Running(existing) => {
                 existing.check(&aligned.settings)?;
                 let running = MeasuredServer::Theirs(existing);
                 self.load(&running, part)?;
@@ -420,11 +410,10 @@ impl<'a> Matrix<'a> {
             idle::wait(process, Duration::from_secs(u64::from(self.design.settle_s)), self.paths.interrupt)?;
         }
         let space = running.directory().map(|d| disk::of_engine(d, part.competitor.engine));
-        let of_run = figures(&run, space.unwrap_or_default());
-        fill(&mut cell, &of_run, &run, running.process(), space);
+        fill(&mut cell, &run, running.process(), space);
         if let (Some(process), Some(before)) = (running.process(), before) {
             let after = process_use(process).cpu_s - before;
-            cell.figure("after_cpu_us", per_statement_us(after, of_run.statements));
+            cell.figure("after_cpu_us", per_call_us(after, run.report.measured.statements));
         }
         cell.histograms.insert("transaction_ms".to_string(), run.report.histogram.clone());
         if run.report.measured.reconnects > 0 {
@@ -525,8 +514,8 @@ impl<'a> Matrix<'a> {
         keep("variables.tsv", &variables.concat())?;
         keep("alignment.txt", &(aligned.applied.join("\n") + "\n"))?;
         let prefix = match self.server(&part.competitor)? {
-            Found::Installed(installation) => installation.prefix.to_string_lossy().into_owned(),
-            Found::Runs(existing) => existing.address().socket.to_string_lossy().into_owned(),
+            FoundServer::Installed(installation) => installation.prefix.to_string_lossy().into_owned(),
+            FoundServer::Running(existing) => existing.address().socket.to_string_lossy().into_owned(),
         };
         let facts = ServerFacts::new(&prefix, &aligned.settings, running.variables());
         let label = part.competitor.label();
@@ -590,7 +579,10 @@ impl Matrix<'_> {
             }
             Err(error) => return self.give_up(part, folder, &error.to_string()),
         };
-        eprintln!("      {} settings read back as asked", aligned.settings.iter().filter(|s| s.held).count());
+        eprintln!(
+            "      {} settings read back as asked",
+            aligned.settings.iter().filter(|s| s.exact).count()
+        );
         self.keep_server(&running, part, &aligned, run, folder)?;
         run.note(Analyzed::note(&part.competitor.label()));
         let measured = self.measure_on(&mut running, network.as_ref(), part, folder);
@@ -621,8 +613,10 @@ impl Matrix<'_> {
 
     fn address_of(&self, part: &Part) -> Result<Address> {
         match self.server(&part.competitor)? {
-            Found::Runs(existing) => Ok(existing.address().clone()),
-            Found::Installed(_) => Err(Error::Usage(format!("{} does not run", part.competitor.server))),
+            FoundServer::Running(existing) => Ok(existing.address().clone()),
+            FoundServer::Installed(_) => {
+                Err(Error::Usage(format!("{} does not run", part.competitor.server)))
+            }
         }
     }
 }
@@ -674,10 +668,10 @@ fn lacks_by_name(entry: &Entry, engine: Engine) -> Option<String> {
 }
 
 /// Why an engine cannot be measured on a server; none: it can.
-fn lacks(server: &Found, engine: Engine) -> Result<Option<String>> {
+fn lacks(server: &FoundServer, engine: Engine) -> Result<Option<String>> {
     match (server, engine) {
-        (Found::Installed(_), Engine::InnoDb) => Ok(None),
-        (Found::Installed(installation), Engine::TidesDb) => {
+        (FoundServer::Installed(_), Engine::InnoDb) => Ok(None),
+        (FoundServer::Installed(installation), Engine::TidesDb) => {
             let built_for = match catalogue::setup_prefix(&catalogue::cache()) {
                 Some(prefix) => Installation::at(&prefix)?.release,
                 None => {
@@ -687,7 +681,7 @@ fn lacks(server: &Found, engine: Engine) -> Result<Option<String>> {
             Ok((installation.release != built_for)
                 .then(|| format!("its plugin is for {built_for} and is refused by any other")))
         }
-        (Found::Installed(installation), Engine::RocksDb) => {
+        (FoundServer::Installed(installation), Engine::RocksDb) => {
             let plugin = engine.plugin().unwrap_or_default();
             let has = ["lib/mysql/plugin", "lib/plugin"]
                 .iter()
@@ -695,7 +689,7 @@ fn lacks(server: &Found, engine: Engine) -> Result<Option<String>> {
             let why = || format!("there is no {plugin} in {}", installation.prefix.display());
             Ok((!has).then(why))
         }
-        (Found::Runs(existing), _) => {
+        (FoundServer::Running(existing), _) => {
             let mut session = connect(existing.address())?;
             let query = format!(
                 "SELECT COUNT(*) FROM information_schema.ENGINES WHERE ENGINE = '{}' AND SUPPORT IN ('YES', 'DEFAULT')",

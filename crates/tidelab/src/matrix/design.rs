@@ -401,23 +401,14 @@ impl Design {
 
     /// The axes of the run.
     pub fn axes(&self, competitors: &[Competitor]) -> Vec<Axis> {
-        let axis = |name: &str, title: &str, role, values: Vec<String>| Axis {
-            name: name.to_string(),
-            title: title.to_string(),
-            role,
-            values,
-        };
-        let scenarios = Scenario::ALL.into_iter().filter(|s| self.scenarios.contains(s));
+        let labels: Vec<String> = competitors.iter().map(Competitor::label).collect();
+        let scenarios: Vec<Scenario> =
+            Scenario::ALL.into_iter().filter(|s| self.scenarios.contains(s)).collect();
         vec![
-            axis("server", "Server", Role::Competitor, competitors.iter().map(Competitor::label).collect()),
-            axis(
-                "threads",
-                "Clients",
-                Role::Number,
-                self.sorted_threads().iter().map(u32::to_string).collect(),
-            ),
-            axis("scenario", "Scenario", Role::Category, scenarios.map(|s| s.to_string()).collect()),
-            axis("tier", "Cache", Role::Category, self.tiers.clone()),
+            Axis::new("server", "Server", Role::Competitor, &labels),
+            Axis::new("threads", "Clients", Role::Number, &self.sorted_threads()),
+            Axis::new("scenario", "Scenario", Role::Category, &scenarios),
+            Axis::new("tier", "Cache", Role::Category, &self.tiers),
         ]
     }
 }

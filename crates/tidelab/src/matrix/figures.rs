@@ -3,7 +3,8 @@
 use tidelab_server::telemetry::disk::Space;
 use tidelab_server::workload::sysbench;
 
-use crate::measure::cell::{per_statement_us, Figures};
+use crate::measure::server_use::per_call_us;
+use crate::measure::sysbench::figures::figures;
 use crate::run::{Better, Cell, Metric};
 
 /// The figures that cells have, the most important ones first.
@@ -29,35 +30,23 @@ pub(super) fn metrics() -> Vec<Metric> {
     ]
 }
 
-/// Puts what a run came to into its cell. Of a server whose process or directory is not known there
-/// are no figures of those.
-pub(super) fn fill(
-    cell: &mut Cell,
-    of: &Figures,
-    run: &sysbench::Run,
-    process: Option<u32>,
-    space: Option<Space>,
-) {
-    cell.figure("transactions_per_s", of.transactions_per_s);
-    cell.figure("statements_per_s", of.statements_per_s);
-    cell.figure("p50_ms", of.p50_ms);
-    cell.figure("p95_ms", of.p95_ms);
-    cell.figure("p99_ms", of.p99_ms);
-    cell.figure("average_ms", of.average_ms);
-    cell.figure("max_ms", of.max_ms);
-    cell.figure("retried_errors", of.retried_errors as f64);
-    cell.figure("client_cpu_us", per_statement_us(run.client_cpu_s, of.statements));
-    // A server whose process is not known has used nothing that could be told.
-    if process.is_some() {
-        cell.figure("server_cpu_us", of.server_cpu_us);
-        cell.figure("other_cpus", of.other_cpus);
-        cell.figure("resident_B", of.resident_bytes as f64);
-        cell.figure("written_B", of.written_bytes as f64);
+/// Puts the figures of a run into its cell. A server whose process or directory is unknown has no
+/// figures of them.
+pub(super) fn fill(cell: &mut Cell, run: &sysbench::Run, process: Option<u32>, space: Option<Space>) {
+    let known = metrics();
+    for (name, value) in figures(run, space.unwrap_or_default()) {
+        let there = match name {
+            "server_cpu_us" | "other_cpus" | "resident_bytes" | "written_bytes" => process.is_some(),
+            "data_bytes" | "log_bytes" => space.is_some(),
+            _ => true,
+        };
+        let name = name.replace("_bytes", "_B");
+        if there && known.iter().any(|metric| metric.name == name) {
+            cell.figure(&name, value);
+        }
     }
-    if let Some(space) = space {
-        cell.figure("data_B", space.data_bytes as f64);
-        cell.figure("log_B", space.log_bytes as f64);
-    }
+    let statements = run.report.measured.statements;
+    cell.figure("client_cpu_us", per_call_us(run.client_cpu_s, statements));
 }
 
 /// Tells who waits what a cell came to.

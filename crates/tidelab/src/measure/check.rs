@@ -40,7 +40,7 @@ impl Expected {
 
 /// What a look at an engine's tables found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct TableCheck {
     /// Rows of all tables.
     pub rows: i64,
     /// What is wrong, one line each.
@@ -48,7 +48,12 @@ pub struct Found {
 }
 
 /// Looks at all tables of an engine. `expected` is not known after a run that failed.
-pub fn tables(client: &Client, engine: Engine, tables: u32, expected: Option<Expected>) -> Result<Found> {
+pub fn tables(
+    client: &Client,
+    engine: Engine,
+    tables: u32,
+    expected: Option<Expected>,
+) -> Result<TableCheck> {
     tables_by(&mut |statement| client.query(statement), engine, tables, expected)
 }
 
@@ -58,8 +63,8 @@ pub fn tables_by(
     engine: Engine,
     tables: u32,
     expected: Option<Expected>,
-) -> Result<Found> {
-    let mut found = Found::default();
+) -> Result<TableCheck> {
+    let mut found = TableCheck::default();
     for number in 1..=tables {
         let table = format!("{}.sbtest{number}", engine.database());
         // Count and checksum of (id, k): once along the rows, once along the index.

@@ -1,11 +1,45 @@
-//! How figures come about: in which order things run, what is recorded of each run, which
-//! checks a run must pass, and what the figures of several rounds say together.
+//! Measurements: the order of steps, the record of each load, the checks that a load must pass.
+//!
+//! [`sysbench`] and [`tpcc`] carry a design out on servers. Both give
+//! [`Measured`](crate::run::Measured) cells, whose rounds [`crate::report::groups`] combines.
 
-pub mod cell;
 pub mod check;
-pub mod experiment;
 pub mod plan;
-pub mod summary;
+pub mod server_use;
+pub mod sysbench;
 pub mod tpcc;
-pub mod tpcc_summary;
 pub mod unpaired;
+
+use tidelab_server::error::{Error, Result};
+use tidelab_server::server::engine::Engine;
+
+/// The engine that ratios are taken against: InnoDB where it runs, else the first.
+pub fn reference(engines: &[Engine]) -> Option<String> {
+    engines.iter().find(|e| **e == Engine::InnoDb).or(engines.first()).map(Engine::to_string)
+}
+
+/// Passes on an error that ends an experiment; an error that fails only a cell is swallowed.
+pub(crate) fn fatal(error: Error) -> Result<()> {
+    match error {
+        Error::Interrupted | Error::Io { .. } | Error::Missing { .. } => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_innodb_the_first_is_the_reference() {
+        assert_eq!(reference(&[Engine::RocksDb, Engine::TidesDb]).as_deref(), Some("ROCKSDB"));
+        assert_eq!(reference(&[Engine::TidesDb, Engine::InnoDb]).as_deref(), Some("InnoDB"));
+        assert_eq!(reference(&[]), None);
+    }
+
+    #[test]
+    fn a_load_that_fails_is_not_the_end() {
+        assert!(fatal(Error::Load { what: String::new(), message: String::new() }).is_ok());
+        assert!(fatal(Error::Interrupted).is_err());
+    }
+}

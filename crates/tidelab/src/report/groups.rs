@@ -81,6 +81,15 @@ impl Summary {
         Summary { axes, competitor, reference, rounds, groups }
     }
 
+    /// The group with these values, named by their axes; none that was measured has them all.
+    pub fn group(&self, labels: &[(&str, &str)]) -> Option<&Group> {
+        let has = |group: &&Group, (axis, value): &(&str, &str)| {
+            let words = self.axes.iter().zip(self.words(group));
+            words.into_iter().any(|(known, word)| known.name == *axis && word == *value)
+        };
+        self.groups.iter().find(|group| labels.iter().all(|label| has(group, label)))
+    }
+
     /// The labels of a group in words.
     pub fn words<'a>(&'a self, group: &Group) -> Vec<&'a str> {
         self.axes.iter().zip(&group.labels).map(|(axis, at)| axis.values[*at].as_str()).collect()
@@ -239,7 +248,8 @@ pub(super) mod tests {
         ];
         let summary = Summary::of(&run(), &cells);
         assert_eq!((summary.rounds, summary.groups.len(), summary.reference), (3, 2, Some(1)));
-        let a = &summary.groups[0];
+        let a = summary.group(&[("threads", "8"), ("engine", "A")]).unwrap();
+        assert!(summary.group(&[("threads", "9"), ("engine", "A")]).is_none());
         assert_eq!((summary.words(a), &a.cells[..]), (vec!["A", "8"], &[2, 1, 4][..]));
         let spread = a.figures[0].unwrap();
         assert_eq!((spread.median, spread.min, spread.max), (125.0, 120.0, 240.0));

@@ -1,7 +1,7 @@
 //! Numbers for people, as the page has them (`assets/report/units.js`): at least three digits, units
 //! that fit.
 
-use super::table::grouped;
+use std::fmt::Write as _;
 
 /// A number with a unit; sizes in the unit that fits. Not finite: a dash.
 pub fn quantity(value: f64, unit: &str) -> String {
@@ -42,6 +42,23 @@ fn number(value: f64) -> String {
     }
 }
 
+/// A whole number with its thousands apart.
+pub(super) fn grouped(number: f64) -> String {
+    let digits = format!("{:.0}", number.abs());
+    let mut text = String::new();
+    if number < 0.0 {
+        text.push('-');
+    }
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            text.push(',');
+        }
+        // Digits are one byte each.
+        let _ = write!(text, "{digit}");
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,5 +80,11 @@ mod tests {
             (quantity(12.0, "B"), quantity(3.5, "ms"), quantity(7.0, "")),
             ("12 B".into(), "3.5 ms".into(), "7".into())
         );
+    }
+
+    #[test]
+    fn thousands_are_apart() {
+        let of: Vec<String> = [0.0, 999.4, 1000.0, 1234567.0, -5000.0].map(grouped).to_vec();
+        assert_eq!(of, ["0", "999", "1,000", "1,234,567", "-5,000"]);
     }
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use tidelab_server::error::{io_error, Error, Result};
 use tidelab_server::statistics::{Ratio, Spread};
 
+use super::csv_table::CsvFile;
 use super::groups::Summary;
 use super::page::Kept;
 use crate::run::{folder, Cell, Metric, Series};
@@ -158,7 +159,7 @@ fn write_seconds(path: &Path, kept: &Kept, summary: &Summary) -> Result<()> {
     let mut head = axes(summary);
     head.extend(["round", "series", "at_s"].map(String::from));
     head.extend(columns.iter().cloned());
-    let mut table = Table::begin(path, &head)?;
+    let mut table = CsvFile::begin(path, &head)?;
     let text = |value: f64| if value.is_finite() { value.to_string() } else { String::new() };
     for (cell, name) in all() {
         let series = read(cell, name)?;
@@ -179,37 +180,11 @@ fn write_seconds(path: &Path, kept: &Kept, summary: &Summary) -> Result<()> {
 
 fn write_rows(path: &Path, rows: &[Vec<String>]) -> Result<()> {
     let Some((head, rows)) = rows.split_first() else { return Ok(()) };
-    let mut table = Table::begin(path, head)?;
+    let mut table = CsvFile::begin(path, head)?;
     for row in rows {
         table.row(row)?;
     }
     table.end()
-}
-
-/// A CSV file that is being written.
-struct Table<'a> {
-    path: &'a Path,
-    writer: csv::Writer<fs::File>,
-}
-
-impl<'a> Table<'a> {
-    fn begin(path: &'a Path, head: &[String]) -> Result<Table<'a>> {
-        let file = fs::File::create(path).map_err(io_error("cannot write", path))?;
-        let mut table = Table { path, writer: csv::Writer::from_writer(file) };
-        table.row(head)?;
-        Ok(table)
-    }
-
-    fn row(&mut self, row: &[String]) -> Result<()> {
-        let path = self.path;
-        self.writer
-            .write_record(row)
-            .map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))
-    }
-
-    fn end(mut self) -> Result<()> {
-        self.writer.flush().map_err(io_error("cannot write", self.path))
-    }
 }
 
 #[cfg(test)]

@@ -95,6 +95,13 @@ impl Cell {
             self.figures.insert(name.to_string(), value);
         }
     }
+
+    /// Adds figures.
+    pub fn add<N: AsRef<str>>(&mut self, figures: impl IntoIterator<Item = (N, f64)>) {
+        for (name, value) in figures {
+            self.figure(name.as_ref(), value);
+        }
+    }
 }
 
 #[cfg(test)]

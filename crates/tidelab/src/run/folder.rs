@@ -73,7 +73,7 @@ impl Folder {
 
     /// Writes the head anew, whole or not at all.
     pub fn write_head(&self, run: &Run) -> Result<()> {
-        write_whole(&self.path.join(HEAD), run)
+        write_json(&self.path.join(HEAD), run)
     }
 
     /// Whether a cell is in it.
@@ -96,7 +96,7 @@ impl Folder {
         fs::create_dir_all(&making).map_err(io_error("cannot make", &making))?;
         cell.order = self.finished;
         cell.ended_unix_s = now_unix_s();
-        write_whole(&making.join(CELL), &cell)?;
+        write_json(&making.join(CELL), &cell)?;
         let path = self.path.join(CELLS).join(cell.id.folder());
         let _ = fs::remove_dir_all(&path);
         fs::rename(&making, &path).map_err(io_error("cannot move", &making))?;
@@ -147,9 +147,10 @@ fn read_cells(path: &Path) -> Result<Vec<Cell>> {
     Ok(cells)
 }
 
-/// As JSON, by a file of another name, so that a kill leaves the old one or the new one.
-fn write_whole<T: serde::Serialize>(path: &Path, what: &T) -> Result<()> {
-    let text = serde_json::to_string_pretty(what)
+/// Writes a value as JSON by way of another file, so that a kill leaves the old one or the new one.
+/// Errors: those of the file.
+pub fn write_json<T: serde::Serialize>(path: &Path, value: &T) -> Result<()> {
+    let text = serde_json::to_string_pretty(value)
         .map_err(|error| Error::Usage(format!("{}: {error}", path.display())))?;
     let other = path.with_extension("new");
     fs::write(&other, text + "\n").map_err(io_error("cannot write", &other))?;

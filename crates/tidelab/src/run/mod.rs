@@ -10,6 +10,7 @@ pub mod bound;
 pub mod cell;
 pub mod conduct;
 pub mod folder;
+pub mod measured;
 pub mod paths;
 pub mod server_files;
 
@@ -21,6 +22,7 @@ pub use bound::{Bound, Unbounded};
 pub use cell::{Cell, CellId};
 pub use conduct::{conduct, Conductor, Group};
 pub use folder::Folder;
+pub use measured::Measured;
 pub use paths::Paths;
 pub use tidelab_server::latency::Buckets;
 pub use tidelab_server::series::Series;
@@ -55,6 +57,14 @@ pub struct Axis {
     /// The values in the order in which they are shown; others come after them.
     #[serde(default)]
     pub values: Vec<String>,
+}
+
+impl Axis {
+    /// An axis with these values.
+    pub fn new<T: ToString>(name: &str, title: &str, role: Role, values: &[T]) -> Axis {
+        let values = values.iter().map(T::to_string).collect();
+        Axis { name: name.to_string(), title: title.to_string(), role, values }
+    }
 }
 
 /// Which way is better.

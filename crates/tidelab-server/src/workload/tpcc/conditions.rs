@@ -110,7 +110,7 @@ pub struct Violation {
 
 /// Collects violations; of each condition the first few of a warehouse, and how many more.
 #[derive(Default)]
-struct Found {
+struct Violations {
     shown: Vec<Violation>,
     more: BTreeMap<u8, usize>,
 }
@@ -118,7 +118,7 @@ struct Found {
 /// So many violations of a condition are described.
 const SHOWN: usize = 3;
 
-impl Found {
+impl Violations {
     fn require(&mut self, holds: bool, condition: u8, what: impl FnOnce() -> String) {
         if holds {
             return;
@@ -141,7 +141,7 @@ impl Found {
 
 /// The conditions on one warehouse.
 pub fn of_warehouse(w: &Warehouse, history: &History, scale: Scale) -> Vec<Violation> {
-    let mut found = Found::default();
+    let mut found = Violations::default();
     let id = w.id;
     let count = w.districts.len() as i64;
     found.require(count == DISTRICTS, 0, || format!("warehouse {id} has {count} districts"));
@@ -174,7 +174,7 @@ fn of_district(
     district: &District,
     history: &History,
     scale: Scale,
-    found: &mut Found,
+    found: &mut Violations,
 ) {
     let name = format!("district {d} of warehouse {}", w.id);
     let whole = (d, i64::MIN)..=(d, i64::MAX);
@@ -209,7 +209,7 @@ fn of_district(
 }
 
 /// Conditions 5, 6 and 7.
-fn of_orders(w: &Warehouse, found: &mut Found) {
+fn of_orders(w: &Warehouse, found: &mut Violations) {
     let name = |key: &(i64, i64)| format!("order {} of district {} of warehouse {}", key.1, key.0, w.id);
     for (key, order) in &w.orders {
         let waits = w.new_orders.contains(key);
@@ -236,7 +236,7 @@ fn of_orders(w: &Warehouse, found: &mut Found) {
 }
 
 /// Conditions 10 and 12.
-fn of_customers(w: &Warehouse, history: &History, found: &mut Found) {
+fn of_customers(w: &Warehouse, history: &History, found: &mut Violations) {
     let mut bought: BTreeMap<(i64, i64), Cents> = BTreeMap::new();
     for ((d, o), order) in &w.orders {
         let amount = w.lines.get(&(*d, *o)).map_or(0, |l| l.delivered_amount);

@@ -11,6 +11,7 @@ use tidelab_server::error::{io_error, Error, Result};
 use tidelab_server::interrupt::Interrupt;
 
 use super::design::{cell_id, facts, Design, Engine, ENGINE, SERIES};
+use crate::run::folder::write_json;
 use crate::run::{conduct, Cell, Conductor, Folder, Group, Run};
 
 /// The program that measures; it lies beside this one.
@@ -19,37 +20,37 @@ pub const PROGRAM: &str = "tidelab-engine";
 /// Name of the hidden command that measures one engine in one round.
 pub const ROUND_COMMAND: &str = "round";
 
-/// What the process of one engine and round is told.
+/// The task of a process that measures one engine in one round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Order {
-    /// What is measured.
+pub struct RoundOrder {
+    /// The design.
     pub design: Design,
-    /// Of whom.
+    /// The engine.
     pub engine: Engine,
-    /// In which round, from 1.
+    /// The round, from 1.
     pub round: u32,
-    /// Where its store lies; emptied.
+    /// The directory of its store; emptied.
     pub store: PathBuf,
-    /// Where it puts what it found.
+    /// The folder for its result.
     pub out: PathBuf,
 }
 
-/// What that process leaves, written anew after each operation.
+/// The result of such a process, written anew after each operation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Found {
+pub struct RoundResult {
     /// The engine's version.
     pub version: String,
     /// The engine's own counters.
     pub counters: Vec<(String, u64)>,
-    /// Of the operations so far; the series of each lies beside, by its folder's name with `.csv`.
+    /// The operations so far. The series of each is a file of its own, named after its folder.
     pub cells: Vec<Cell>,
     /// Why it ended before its last operation.
     pub error: Option<String>,
 }
 
 const ORDER: &str = "order.json";
-/// Its file, in the order's `out`.
-pub const FOUND: &str = "found.json";
+/// The result's file in [`RoundOrder::out`].
+pub const ROUND_RESULT: &str = "found.json";
 
 /// The program beside this one, which may be this one.
 fn program() -> Result<PathBuf> {
@@ -78,12 +79,12 @@ impl Experiment {
     }
 
     /// Measures a group in a process of its own. Gives what that left, and how it ended.
-    fn spawn(&self, engine: Engine, round: u32) -> Result<(Option<Found>, ExitStatus)> {
+    fn spawn(&self, engine: Engine, round: u32) -> Result<(Option<RoundResult>, ExitStatus)> {
         let out = self.work.join("found");
         let _ = fs::remove_dir_all(&out);
         fs::create_dir_all(&out).map_err(io_error("cannot make", &out))?;
         let store = self.work.join("store");
-        let order = Order { design: self.design.clone(), engine, round, store, out: out.clone() };
+        let order = RoundOrder { design: self.design.clone(), engine, round, store, out: out.clone() };
         let file = out.join(ORDER);
         write_json(&file, &order)?;
         let program = program()?;
@@ -93,9 +94,9 @@ impl Experiment {
             .spawn()
             .map_err(io_error("cannot start", &program))?;
         let status = self.wait(&mut child)?;
-        let found =
-            fs::read_to_string(out.join(FOUND)).ok().and_then(|text| serde_json::from_str(&text).ok());
-        Ok((found, status))
+        let result =
+            fs::read_to_string(out.join(ROUND_RESULT)).ok().and_then(|text| serde_json::from_str(&text).ok());
+        Ok((result, status))
     }
 
     fn wait(&self, child: &mut Child) -> Result<ExitStatus> {
@@ -114,9 +115,9 @@ impl Experiment {
         }
     }
 
-    fn keep(&self, found: &Found, group: &Group, why: &str, folder: &mut Folder) -> Result<()> {
+    fn keep(&self, result: &RoundResult, group: &Group, why: &str, folder: &mut Folder) -> Result<()> {
         for id in &group.cells {
-            let Some(cell) = found.cells.iter().find(|cell| cell.id == *id) else {
+            let Some(cell) = result.cells.iter().find(|cell| cell.id == *id) else {
                 folder.finish(conduct::failed(id, why))?;
                 continue;
             };
@@ -152,18 +153,18 @@ impl Conductor for Experiment {
     fn measure(&mut self, group: &Group, run: &mut Run, folder: &mut Folder) -> Result<()> {
         let Some(first) = group.cells.first() else { return Ok(()) };
         let engine: Engine = first.label(ENGINE).parse().map_err(Error::Usage)?;
-        let (found, status) = self.spawn(engine, first.round)?;
-        let Some(found) = found else {
+        let (result, status) = self.spawn(engine, first.round)?;
+        let Some(result) = result else {
             return group.cells.iter().try_for_each(|id| {
                 folder.finish(conduct::failed(id, format!("the process of {engine} ended: {status}")))
             });
         };
-        let why = match &found.error {
+        let why = match &result.error {
             Some(error) => error.clone(),
             None => format!("the process of {engine} ended before: {status}"),
         };
-        self.keep(&found, group, &why, folder)?;
-        let facts = facts(&found.version, &self.design.settings, &found.counters);
+        self.keep(&result, group, &why, folder)?;
+        let facts = facts(&result.version, &self.design.settings, &result.counters);
         run.servers.insert(engine.name().to_string(), facts);
         Ok(())
     }
@@ -176,12 +177,4 @@ impl Conductor for Experiment {
             _ => Ok(()),
         }
     }
-}
-
-fn write_json<T: Serialize>(path: &Path, what: &T) -> Result<()> {
-    let text =
-        serde_json::to_string(what).map_err(|error| Error::Usage(format!("{}: {error}", path.display())))?;
-    let new = path.with_extension("new");
-    fs::write(&new, text).map_err(io_error("cannot write", &new))?;
-    fs::rename(&new, path).map_err(io_error("cannot move", &new))
 }

@@ -332,18 +332,8 @@ pub fn head(name: &str, design: &Design) -> Run {
 /// Adds axes, figures and notes to the head of a run.
 pub fn describe(run: &mut Run, design: &Design) {
     run.axes = vec![
-        Axis {
-            name: ENGINE.to_string(),
-            title: "Engine".to_string(),
-            role: Role::Competitor,
-            values: design.engines.iter().map(|engine| engine.name().to_string()).collect(),
-        },
-        Axis {
-            name: OPERATION.to_string(),
-            title: "Operation".to_string(),
-            role: Role::Category,
-            values: design.operations.iter().map(|operation| operation.name().to_string()).collect(),
-        },
+        Axis::new(ENGINE, "Engine", Role::Competitor, &design.engines),
+        Axis::new(OPERATION, "Operation", Role::Category, &design.operations),
     ];
     run.metrics = metrics();
     run.reference = reference(&design.engines).map(|engine| engine.name().to_string());

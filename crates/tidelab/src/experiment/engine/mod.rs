@@ -6,7 +6,7 @@ mod design;
 
 use serde::Deserialize;
 
-pub use conductor::{Experiment, Found, Order, FOUND, PROGRAM, ROUND_COMMAND};
+pub use conductor::{Experiment, RoundOrder, RoundResult, PROGRAM, ROUND_COMMAND, ROUND_RESULT};
 pub use design::{
     cell_id, describe, head, metrics, reference, Compression, Design, Engine, Load, Operation, Settings,
     Sync, ENGINE, OPERATION, SERIES,

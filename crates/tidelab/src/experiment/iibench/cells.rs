@@ -28,14 +28,11 @@ pub fn phase(task: &Task) -> &'static str {
 }
 
 /// The labels of the cells.
-pub fn axes(engines: Vec<String>, phases: Vec<String>) -> Vec<Axis> {
-    let axis = |name: &str, title: &str, role, values| Axis {
-        name: name.to_string(),
-        title: title.to_string(),
-        role,
-        values,
-    };
-    vec![axis("engine", "Engine", Role::Competitor, engines), axis("phase", "Phase", Role::Category, phases)]
+pub fn axes<T: ToString>(engines: &[T], phases: &[&str]) -> Vec<Axis> {
+    vec![
+        Axis::new("engine", "Engine", Role::Competitor, engines),
+        Axis::new("phase", "Phase", Role::Category, phases),
+    ]
 }
 
 /// The figures of the cells.

@@ -16,10 +16,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use tidelab_server::error::{io_error, Error, Result};
 use tidelab_server::server::engine::Engine;
-use tidelab_server::server::facts::ServerFacts;
 use tidelab_server::server::session::{Address, Session};
 use tidelab_server::server::settings::{Setting, COMPARISON};
-use tidelab_server::server::{Data, Server, Wanted};
+use tidelab_server::server::Server;
 use tidelab_server::telemetry::disk;
 use tidelab_server::workload::iibench::alone::Inserts;
 use tidelab_server::workload::iibench::counts::Group as Operations;
@@ -29,10 +28,10 @@ use tidelab_server::workload::iibench::runner::Runner;
 use tidelab_server::workload::iibench::settings;
 
 use crate::measure::plan::turns;
+use crate::measure::reference;
 use crate::run::bound::{Driven, Unbounded};
-use crate::run::server_files::{keep_telemetry, note_server, note_status};
-use crate::run::Paths;
-use crate::run::{self, Cell, CellId, Folder, Group, Run};
+use crate::run::server_files::{keep_telemetry, note_status};
+use crate::run::{self, Cell, CellId, Folder, Group, Paths, Run};
 
 /// What the file says.
 #[derive(Clone, Debug, Deserialize)]
@@ -93,10 +92,9 @@ impl<'a> Conductor<'a> {
                 return Err(Error::Usage(format!("{}: {what}", run.name)));
             }
         }
-        let engines = conductor.options.engines.iter().map(Engine::to_string).collect();
-        run.axes = cells::axes(engines, conductor.phases.iter().map(ToString::to_string).collect());
-        run.reference =
-            conductor.options.engines.iter().find(|e| **e == Engine::InnoDb).map(Engine::to_string);
+        let engines = &conductor.options.engines;
+        run.axes = cells::axes(engines, &conductor.phases);
+        run.reference = reference(engines);
         run.metrics = cells::metrics();
         Ok(conductor)
     }
@@ -134,19 +132,7 @@ impl<'a> Conductor<'a> {
 
     fn start(&self, engine: Engine, run: &mut Run, folder: &Folder) -> Result<Server> {
         let settings = self.settings(engine)?;
-        let wanted = Wanted {
-            allocator: None,
-            prefix: self.paths.prefix,
-            engines: &[engine],
-            plugin: Some(self.paths.plugin),
-            directory: &self.paths.data.join("server"),
-            data: Data::Empty,
-            settings: &settings,
-        };
-        let server = Server::start(&wanted, self.paths.interrupt)?;
-        let facts = ServerFacts::new(&self.paths.prefix.to_string_lossy(), &settings, server.variables());
-        run.servers.insert(engine.to_string(), facts);
-        note_server(run, folder.path(), engine.name(), &server)?;
+        let server = self.paths.start_noted(engine.name(), &[engine], &settings, run, folder)?;
         let statement = format!("CREATE DATABASE {}", engine.database());
         let failed = |failure: tidelab_server::server::session::Failure| Error::Statement {
             statement: statement.clone(),

@@ -1,7 +1,9 @@
-//! Carries out the steps of a plan on a running server and records what comes of them.
+//! sysbench on the engines of one running server: carries out the steps of a plan, records the results.
 //!
-//! A run that fails fails its cell and the experiment goes on; it ends early only when the
-//! server is gone or somebody asks for it, and then what was measured so far is kept.
+//! A load that fails fails its cell, and the experiment goes on. The experiment ends early only when
+//! the server is gone or after an interrupt; the measurements so far are kept.
+
+pub mod figures;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -22,9 +24,12 @@ use tidelab_server::workload::steady::{Rule, State, WarmUp};
 use tidelab_server::workload::sysbench::{Load, Sysbench, Workload};
 use tidelab_server::workload::sysbench_report::Second;
 
-use super::cell::{figures, per_statement_us, seconds, Cell};
 use super::check::{self, Expected};
 use super::plan::{self, Step};
+use super::server_use::per_call_us;
+use super::{fatal, reference};
+use crate::run::{Axis, CellId, Measured, Role, Run};
+use figures::{figures, metrics, seconds, SECONDS};
 
 /// What to measure.
 #[derive(Clone, Debug, Serialize)]
@@ -63,6 +68,16 @@ impl Design {
         Rule { at_least_s: 0, at_most_s: windows * WINDOW_S, window_s: WINDOW_S }
     }
 
+    /// Gives a run the axes, metrics and reference of this design.
+    pub fn describe(&self, run: &mut Run) {
+        run.axes = vec![
+            Axis::new("engine", "Engine", Role::Competitor, &self.engines),
+            Axis::new("workload", "Workload", Role::Category, &self.workloads),
+        ];
+        run.reference = reference(&self.engines);
+        run.metrics = metrics();
+    }
+
     /// The steps of all rounds, with the round counted from 1.
     pub fn steps(&self) -> Vec<(u32, Step)> {
         (0..self.rounds)
@@ -98,11 +113,11 @@ pub struct Statistics {
     pub analyzed: Analyzed,
 }
 
-/// All that an experiment recorded.
-#[derive(Clone, Debug, Default, Serialize)]
+/// The results of an experiment.
+#[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// The runs in the order in which they were made.
-    pub cells: Vec<Cell>,
+    /// The measurements in the order in which they were made; the labels are `engine` and `workload`.
+    pub cells: Vec<Measured>,
     /// The engines' tables after the last round.
     pub at_end: Vec<AtEnd>,
     /// Each ANALYZE of an engine's tables, in the order in which they ran.
@@ -120,7 +135,7 @@ pub trait Watcher {
     /// A second of a run is over.
     fn second(&mut self, second: &Second);
     /// A run is over.
-    fn measured(&mut self, cell: &Cell);
+    fn measured(&mut self, measured: &Measured);
     /// A step is over.
     fn ends(&mut self, number: usize, step: Step, took: Duration);
     /// Runs turned out to be worthless.
@@ -260,20 +275,10 @@ impl<'a> Experiment<'a> {
     fn measure(&mut self, engine: Engine, workload: Workload, round: u32) -> Result<()> {
         let place = Workload::ALL.iter().position(|w| *w == workload).unwrap_or(0);
         let seed = seed(round, place as u32 + 1);
-        let mut cell = Cell {
-            workload,
-            engine,
-            round,
-            seed,
-            warm_up: WarmUp::default(),
-            failures: vec![],
-            figures: None,
-            seconds: vec![],
-            telemetry: None,
-        };
+        let mut measured = Measured::new(id(engine, workload, round), u64::from(seed), SECONDS);
         if let Some(why) = self.tables.get(&engine).and_then(|t| t.broken.clone()) {
-            cell.failures.push(why);
-            return self.keep(cell);
+            measured.cell.failures.push(why);
+            return self.keep(engine, measured);
         }
         let sysbench = Sysbench {
             socket: self.server.socket(),
@@ -291,31 +296,29 @@ impl<'a> Experiment<'a> {
             Ok(warmed) => {
                 let recorder = self.telemetry.then(beside).transpose()?;
                 let result = sysbench.run(engine, workload, seed, |second| watcher.second(second));
-                cell.telemetry = recorder.map(|recorder| recorder.stop().series);
+                measured.telemetry = recorder.map(|recorder| recorder.stop().series);
                 result.map(|run| (warmed, run))
             }
         };
         let (warmed, run) = match result {
             Ok(both) => both,
             Err(error) => {
-                cell.failures.push(error.to_string());
+                measured.cell.failures.push(error.to_string());
                 // A server that died shows here first, as an error of sysbench.
                 let alive = self.server.check_alive();
                 let tables = self.tables.entry(engine).or_default();
                 tables.expected = None;
-                self.keep(cell)?;
+                self.keep(engine, measured)?;
                 fatal(error)?;
                 return alive;
             }
         };
-        let mut of_run = figures(&run, Space::default());
         let before = process_use(self.server.pid()).cpu_s;
         self.settle()?;
         let after = process_use(self.server.pid()).cpu_s - before;
-        of_run.after_cpu_us = per_statement_us(after, of_run.statements);
-        of_run.space = disk::of_engine(self.server.directory(), engine);
-        cell.seconds = seconds(&run);
-        cell.figures = Some(of_run);
+        let cell = &mut measured.cell;
+        cell.add(figures(&run, disk::of_engine(self.server.directory(), engine)));
+        cell.figure("after_cpu_us", per_call_us(after, run.report.measured.statements));
         if run.report.measured.reconnects > 0 {
             cell.failures.push(format!("{} connections were lost", run.report.measured.reconnects));
         }
@@ -324,19 +327,20 @@ impl<'a> Experiment<'a> {
         }
 
         let own = run.report.warm_up.unwrap_or_default();
-        cell.warm_up = WarmUp { seconds: warmed.seconds + own.until_s, steady: warmed.steady };
+        measured.seconds.rows = seconds(&run);
+        measured.warm_up = WarmUp { seconds: warmed.seconds + own.until_s, steady: warmed.steady };
         let parts = [own, run.report.measured];
         let writes = warmed.writes + parts.iter().map(|p| p.writes).sum::<u64>();
         let errors = warmed.retried_errors + parts.iter().map(|p| p.retried_errors).sum::<u64>();
         let tables = self.tables.entry(engine).or_default();
         tables.expected = tables.expected.map(|e| e.after(workload.row_change(writes, errors)));
-        self.keep(cell)
+        self.keep(engine, measured)
     }
 
-    fn keep(&mut self, cell: Cell) -> Result<()> {
-        self.watcher.measured(&cell);
-        self.tables.entry(cell.engine).or_default().cells.push(self.record.cells.len());
-        self.record.cells.push(cell);
+    fn keep(&mut self, engine: Engine, measured: Measured) -> Result<()> {
+        self.watcher.measured(&measured);
+        self.tables.entry(engine).or_default().cells.push(self.record.cells.len());
+        self.record.cells.push(measured);
         Ok(())
     }
 
@@ -355,7 +359,7 @@ impl<'a> Experiment<'a> {
         }
         let text = complaints.join("; ");
         for place in &tables.cells {
-            self.record.cells[*place].failures.push(format!("afterwards: {text}"));
+            self.record.cells[*place].cell.failures.push(format!("afterwards: {text}"));
         }
         self.watcher.complaint(&format!("{engine}: {text}"));
         Ok(())
@@ -459,12 +463,9 @@ fn seed(round: u32, place: u32) -> u32 {
     round * 100 + place + 1
 }
 
-/// An error that ends the experiment and not only a cell.
-pub(crate) fn fatal(error: Error) -> Result<()> {
-    match error {
-        Error::Interrupted | Error::Io { .. } | Error::Missing { .. } => Err(error),
-        _ => Ok(()),
-    }
+/// The cell of an engine and a workload.
+fn id(engine: Engine, workload: Workload, round: u32) -> CellId {
+    CellId::new([("engine", engine.to_string()), ("workload", workload.to_string())], round)
 }
 
 #[cfg(test)]
@@ -507,11 +508,5 @@ mod tests {
     fn a_window_has_a_rate_for_each_of_its_seconds() {
         assert_eq!(filled(vec![1.0, 2.0], 3, 9.0), [1.0, 2.0, 9.0]);
         assert_eq!(filled(vec![1.0, 2.0, 3.0, 4.0], 3, 9.0), [1.0, 2.0, 3.0]);
-    }
-
-    #[test]
-    fn a_load_that_fails_is_not_the_end() {
-        assert!(fatal(Error::Load { what: String::new(), message: String::new() }).is_ok());
-        assert!(fatal(Error::Interrupted).is_err());
     }
 }

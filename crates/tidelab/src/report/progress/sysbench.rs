@@ -1,20 +1,16 @@
-//! What is going on, while it goes on: a bar with the time that is left where there is a
-//! terminal, and in any case a line for each run that is over.
+//! Progress of sysbench's workloads.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tidelab_server::workload::steady::WarmUp;
 use tidelab_server::workload::sysbench::Load;
 use tidelab_server::workload::sysbench_report::Second;
 
-use super::sparks::Sparks;
-use crate::measure::cell::Cell;
-use crate::measure::experiment::{Design, Watcher};
+use super::{figure, red, Display};
 use crate::measure::plan::Step;
+use crate::measure::sysbench::{Design, Watcher};
 use crate::run::conduct::minutes;
+use crate::run::Measured;
 
 /// How long the steps of each kind take: a guess, then the mean of those that are over.
 #[derive(Clone, Debug)]
@@ -72,92 +68,43 @@ fn kind(step: Step) -> &'static str {
 
 /// Shows an experiment on stderr.
 pub struct Progress {
-    bar: ProgressBar,
+    display: Display,
     steps: Vec<(u32, Step)>,
     /// The number of the first of them in the design.
     first: usize,
     estimate: Estimate,
-    rounds: u32,
-    runs: usize,
-    runs_over: usize,
-    now: String,
-    /// Who is measured now; none between measurements.
+    /// The engine that is measured now; none between measurements.
     measured: Option<String>,
-    sparks: Sparks,
 }
 
 impl Progress {
     /// For one round of a design, counted from 1; the run that it belongs to says how far that is.
     pub fn of_round(design: &Design, round: u32) -> Progress {
-        let mut progress = Progress::silent(design);
-        progress.steps.retain(|(of, _)| *of == round);
-        progress.first = design.steps().iter().filter(|(of, _)| *of < round).count();
-        progress.runs = progress.steps.iter().filter(|(_, s)| matches!(s, Step::Measure(..))).count();
-        progress.bar.set_length(progress.steps.len() as u64);
-        progress
+        let first = design.steps().iter().filter(|(of, _)| *of < round).count();
+        Progress::of(design, design.steps().into_iter().filter(|(of, _)| *of == round).collect(), first)
     }
 
     /// For a design that has engines.
     pub fn new(design: &Design) -> Progress {
-        let progress = Progress::silent(design);
-        progress.say(&format!(
+        let progress = Progress::of(design, design.steps(), 0);
+        progress.display.say(&format!(
             "{} runs in {} rounds, about {}",
-            progress.runs,
+            progress.display.runs,
             design.rounds,
             minutes(progress.estimate.of(&progress.steps))
         ));
         progress
     }
 
-    fn silent(design: &Design) -> Progress {
-        let steps = design.steps();
-        let estimate = Estimate::new(design);
+    fn of(design: &Design, steps: Vec<(u32, Step)>, first: usize) -> Progress {
         let runs = steps.iter().filter(|(_, s)| matches!(s, Step::Measure(..))).count();
-        let bar = ProgressBar::with_draw_target(Some(steps.len() as u64), ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}") {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        bar.enable_steady_tick(Duration::from_millis(500));
-        Progress {
-            bar,
-            estimate,
-            rounds: design.rounds,
-            runs,
-            runs_over: 0,
-            now: String::new(),
-            measured: None,
-            sparks: Sparks::default(),
-            steps,
-            first: 0,
-        }
-    }
-
-    /// A line that stays.
-    pub fn say(&self, line: &str) {
-        say(&self.bar, line);
+        let display = Display::new(Some(steps.len() as u64), design.rounds, runs);
+        Progress { display, steps, first, estimate: Estimate::new(design), measured: None }
     }
 
     /// Takes the bar away.
     pub fn close(&self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-/// A line that stays above a bar, or alone where there is none.
-pub(super) fn say(bar: &ProgressBar, line: &str) {
-    if bar.is_hidden() {
-        eprintln!("{line}");
-    } else {
-        bar.println(line);
-    }
-}
-
-/// In red, where stderr is a terminal.
-pub(super) fn red(text: &str) -> String {
-    if std::io::stderr().is_terminal() {
-        format!("\x1b[31m{text}\x1b[0m")
-    } else {
-        text.to_string()
+        self.display.bar.finish_and_clear();
     }
 }
 
@@ -168,9 +115,9 @@ impl Watcher for Progress {
             _ => None,
         };
         if let Some(engine) = &self.measured {
-            self.sparks.begins(engine);
+            self.display.sparks.begins(engine);
         }
-        let what = match step {
+        let step = match step {
             Step::Prepare(engine) => format!("{engine}: making tables"),
             Step::Analyze(engine) => format!("{engine}: ANALYZE TABLE"),
             Step::Update(engine) => format!("{engine}: updates before the reads"),
@@ -178,57 +125,42 @@ impl Watcher for Progress {
             Step::Check(engine) => format!("{engine}: checking rows"),
         };
         let left = minutes(self.estimate.of(&self.steps[number - self.first..]));
-        self.now = format!("round {round}/{}, {left} left: {what}", self.rounds);
-        self.bar.set_message(self.now.clone());
+        self.display.begins(format!("round {round}/{}, {left} left: {step}", self.display.rounds));
     }
 
     fn warms_up(&mut self, at_s: f64, rate: f64) {
-        self.bar.set_message(format!("{}, warming up, {at_s:.0} s: {rate:.0} transactions/s", self.now));
+        let now = &self.display.now;
+        let message = format!("{now}, warming up, {at_s:.0} s: {rate:.0} transactions/s");
+        self.display.bar.set_message(message);
     }
 
     fn second(&mut self, second: &Second) {
         if let Some(engine) = &self.measured {
-            self.sparks.second(engine, second.transactions_per_s);
-            let below = self.sparks.picture("transactions/s");
-            self.bar.set_message(format!("{}, {:.0} s{below}", self.now, second.at_s));
+            let at = format!("{:.0} s", second.at_s);
+            self.display.second(engine, second.transactions_per_s, "transactions/s", &at);
         }
     }
 
-    fn measured(&mut self, cell: &Cell) {
-        self.runs_over += 1;
-        let head = format!(
-            "[{:>2}/{}] round {} {:<16} {:<8}",
-            self.runs_over, self.runs, cell.round, cell.workload, cell.engine
+    fn measured(&mut self, measured: &Measured) {
+        let id = &measured.cell.id;
+        let labels = format!("{:<16} {:<8}", id.label("workload"), id.label("engine"));
+        let figures = format!(
+            "{:>9.0} transactions/s, p95 {:>7.2} ms, {:>6.1} us CPU a statement, {} retried",
+            figure(measured, "transactions_per_s"),
+            figure(measured, "p95_ms"),
+            figure(measured, "server_cpu_us"),
+            figure(measured, "retried_errors")
         );
-        match &cell.figures {
-            Some(f) if cell.counts() => self.say(&format!(
-                "{head} {:>9.0} transactions/s, p95 {:>7.2} ms, {:>6.1} us CPU a statement, {} retried{}",
-                f.transactions_per_s,
-                f.p95_ms,
-                f.server_cpu_us,
-                f.retried_errors,
-                warmed(cell.warm_up)
-            )),
-            _ => self.say(&red(&format!("{head} FAILED: {}", cell.failures.join("; ")))),
-        }
+        self.display.measured(measured, &labels, &figures);
     }
 
     fn ends(&mut self, number: usize, step: Step, took: Duration) {
         self.estimate.learn(step, took);
-        self.bar.set_position((number - self.first) as u64 + 1);
+        self.display.bar.set_position((number - self.first) as u64 + 1);
     }
 
     fn complaint(&mut self, text: &str) {
-        self.say(&red(&format!("FAILED {text}")));
-    }
-}
-
-/// How a warm-up went, as the end of a line; nothing where its length was fixed.
-pub(super) fn warmed(warm_up: WarmUp) -> String {
-    match warm_up.steady {
-        None => String::new(),
-        Some(true) => format!(", steady after {:.0} s", warm_up.seconds),
-        Some(false) => format!(", NOT steady after {:.0} s", warm_up.seconds),
+        self.display.say(&red(&format!("FAILED {text}")));
     }
 }
 
@@ -254,14 +186,6 @@ mod tests {
             update_s: 0,
             settle_s: 3,
         }
-    }
-
-    #[test]
-    fn a_line_says_how_the_warm_up_went() {
-        let of = |seconds, steady| warmed(WarmUp { seconds, steady });
-        assert_eq!(of(11.2, Some(true)), ", steady after 11 s");
-        assert_eq!(of(30.0, Some(false)), ", NOT steady after 30 s");
-        assert_eq!(of(2.0, None), "");
     }
 
     #[test]

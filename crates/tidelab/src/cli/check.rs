@@ -1,0 +1,99 @@
+//! `tidelab check`: the checks of servers, by name.
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use tidelab_check::check::replica::Pair;
+use tidelab_check::check::{self, Check, Lab};
+use tidelab_server::error::{Error, Result};
+use tidelab_server::interrupt::Interrupt;
+use tidelab_server::server::engine::Engine;
+
+use super::{absolute, Installed};
+
+#[derive(Args, Clone, Debug)]
+pub(super) struct Options {
+    /// Which: kill, crash, literal, counters, jobs, indexreads, replica, backup, history, commits, large,
+    /// definitions, killed, disk, formats, entries, iibench, sql, bound, memory, sensitivity [default: all but
+    /// commits, large and sensitivity; in the short form all but bound, memory and sensitivity].
+    #[arg(value_name = "NAME")]
+    names: Vec<Check>,
+    #[command(flatten)]
+    pub(super) installed: Installed,
+    /// Where the servers work, each check in a directory of its own; emptied at each start.
+    #[arg(long, value_name = "DIR", default_value = "build/check", value_parser = absolute)]
+    pub(super) data: PathBuf,
+    /// The form of `make test`: about two minutes in all.
+    #[arg(long)]
+    short: bool,
+    /// Kills of `kill`, `crash`, `replica` [default: 5; in the short form 3, 2 and 2] and `definitions` [default: 40,
+    /// 6], of each kind of statement in `killed` [default: 15, 5].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: Option<u32>,
+    /// Seconds of load in each part of the other checks.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: Option<u64>,
+    /// Clients of `history`, `commits` and `jobs` [default: 12, 32, 8].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=250))]
+    clients: Option<u32>,
+    /// Commits of `commits` on each engine [default: ten million, 20,000 in the short form].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
+    commits: Option<u64>,
+    /// Rows of `large` [default: ten million, 100,000 in the short form] and of `killed` [default: a million, 100,000].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000))]
+    rows: Option<u64>,
+    /// Statements of `sql` [default: 20,000, 1,500 in the short form].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
+    statements: Option<u64>,
+    /// Engines of `history` and `commits` [default: TidesDB,InnoDB; TidesDB in the short form], and of
+    /// `large` [default: TidesDB].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    engines: Vec<Engine>,
+    /// Engines of `replica`, the primary's first, as tidesdb:innodb [default: all three pairs with
+    /// TidesDB, in the short form TidesDB on both sides].
+    #[arg(long, value_name = "ENGINE:ENGINE")]
+    pair: Option<Pair>,
+    /// Where all random choices come from [default: the clock; it is printed].
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+/// Runs the checks. False: one of them failed.
+pub(super) fn run(asked: &Options) -> Result<bool> {
+    let names: Vec<Check> = match asked.names.as_slice() {
+        // Ten thousand tables take minutes, ten million commits or rows the better part of an hour. What memory a
+        // server takes shows after a while only.
+        [] => {
+            let left_out: &[Check] =
+                if asked.short { &[Check::Memory, Check::Bound] } else { &[Check::Commits, Check::Large] };
+            // What it measures is the laboratory, and on a busy machine it takes minutes.
+            let left_out = |check: &Check| left_out.contains(check) || *check == Check::Sensitivity;
+            Check::ALL.into_iter().filter(|check| !left_out(check)).collect()
+        }
+        names => names.to_vec(),
+    };
+    if asked.engines.contains(&Engine::RocksDb) {
+        return Err(Error::Usage("the checks know TidesDB and InnoDB".to_string()));
+    }
+    let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let interrupt = Interrupt::on_signals()?;
+    let lab = Lab {
+        prefix: &asked.installed.prefix,
+        plugin: &asked.installed.plugin,
+        directory: asked.data.clone(),
+        interrupt: &interrupt,
+        short: asked.short,
+        rounds: asked.rounds,
+        seconds: asked.seconds,
+        clients: asked.clients,
+        commits: asked.commits,
+        rows: asked.rows,
+        statements: asked.statements,
+        engines: &asked.engines,
+        pair: asked.pair,
+        seed: asked.seed.unwrap_or_else(clock),
+        seed_named: asked.seed.is_some(),
+    };
+    check::run(&names, &asked.data, lab)
+}

@@ -1,0 +1,408 @@
+//! TPC-C on several engines: each engine has a server of its own, is loaded once, and every
+//! round starts on the same loaded data. Rounds interleave the engines.
+//!
+//! The loaded data directory is set aside and copied back before each round (moved in the
+//! last): a copy takes a fraction of a load's time, and all rounds begin on the same files
+//! with a server that was just started.
+//!
+//! A cell counts only if the conditions hold afterwards and the tables grew by what the clients
+//! were told: new orders and order numbers given out are the same number.
+
+pub mod figures;
+pub mod run;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tidelab_server::error::{io_error, Result};
+use tidelab_server::interrupt::Interrupt;
+use tidelab_server::server::allocator::Allocator;
+use tidelab_server::server::analyze::Analyzed;
+use tidelab_server::server::engine::Engine;
+use tidelab_server::server::facts::ServerFacts;
+use tidelab_server::server::session::Address;
+use tidelab_server::server::settings::Setting;
+use tidelab_server::server::{Data, Server, Wanted};
+use tidelab_server::telemetry::disk::{self, Space};
+use tidelab_server::telemetry::process::process_use;
+use tidelab_server::workload::steady::Rule;
+use tidelab_server::workload::tpcc::drive::Second;
+use tidelab_server::workload::tpcc::{make_tables, Scale};
+
+use super::plan::turns;
+use super::{fatal, reference};
+use crate::run::server_files::{note_server_files, note_status};
+use crate::run::{Axis, CellId, Measured, Role, Run};
+use run::{load, run_on, Filled, Target};
+
+/// What to measure.
+#[derive(Clone, Debug, Serialize)]
+pub struct Design {
+    /// The competitors.
+    pub engines: Vec<Engine>,
+    /// Rounds.
+    pub rounds: u32,
+    /// Size of the tables.
+    pub scale: Scale,
+    /// Users of the measured load.
+    pub users: u32,
+    /// Users that fill the tables.
+    pub build_users: u32,
+    /// Seconds before the measured time; the least, where there is a limit.
+    pub ramp_up_s: u32,
+    /// Seconds after which the measured time begins although the rate is not steady. No more than
+    /// `ramp_up_s`: the ramp-up is fixed.
+    pub ramp_up_limit_s: u32,
+    /// Measured seconds.
+    pub duration_s: u32,
+    /// Seconds at most to wait until a server is idle, before and after the load.
+    pub settle_s: u32,
+    /// Where all random values come from; round r adds r to it.
+    pub seed: u64,
+    /// The option file that the settings come from; none for the laboratory's own.
+    pub options: Option<String>,
+    /// By how much its sizes of memory were scaled.
+    pub memory_scale: f64,
+}
+
+/// Seconds of a window of a ramp-up. Users without think time make some hundred transactions a second on
+/// a small machine: the median of ten such seconds varies by less than what counts as steady.
+const WINDOW_S: u32 = 10;
+
+impl Design {
+    /// Gives a run the axes, metrics and reference of this design, with engines as competitors.
+    pub fn describe(&self, run: &mut Run) {
+        run.axes = vec![Axis::new("engine", "Engine", Role::Competitor, &self.engines)];
+        run.reference = reference(&self.engines);
+        run.metrics = figures::metrics();
+    }
+
+    /// When the ramp-up ends.
+    pub fn ramp_up(&self) -> Rule {
+        Rule {
+            at_least_s: self.ramp_up_s,
+            at_most_s: self.ramp_up_limit_s.max(self.ramp_up_s),
+            window_s: WINDOW_S,
+        }
+    }
+}
+
+/// How an engine was loaded.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Loaded {
+    /// The engine.
+    pub engine: Engine,
+    /// Rows of all tables.
+    pub rows: u64,
+    /// Seconds.
+    pub seconds: f64,
+    /// The statistics that the tables got after them.
+    pub analyzed: Analyzed,
+    /// The server's CPU time meanwhile, in seconds; that of the statistics included.
+    pub server_cpu_s: f64,
+    /// The files after the server ended in order.
+    pub space: Space,
+}
+
+/// All that was recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// The loads.
+    pub loads: Vec<Loaded>,
+    /// The runs in the order in which they were made.
+    pub cells: Vec<Measured>,
+    /// What each engine's server used.
+    pub servers: BTreeMap<Engine, ServerFacts>,
+    /// Files that were put into [`Place::kept`].
+    pub files: Vec<String>,
+    /// Why it ended before its last step.
+    pub ended_early: Option<String>,
+}
+
+/// A measurement that is to be made, without figures.
+pub fn measurement(engine: Engine, round: u32, seed: u64) -> Measured {
+    Measured::new(CellId::new([("engine", engine.to_string())], round), seed, figures::SECONDS)
+}
+
+/// What [`Watcher::begins`] is told when the load begins.
+pub const RUNNING: &str = "running";
+
+/// Sees what happens, for those who wait.
+pub trait Watcher {
+    /// An engine's tables are being filled: rows in, of about so many, in so many seconds.
+    fn loading(&mut self, engine: Engine, rows: u64, of: u64, seconds: f64);
+    /// They are filled.
+    fn loaded(&mut self, loaded: &Loaded);
+    /// Something else begins.
+    fn begins(&mut self, round: u32, engine: Engine, what: &str);
+    /// A second of a run is over.
+    fn second(&mut self, second: &Second);
+    /// A run is over and checked.
+    fn measured(&mut self, measured: &Measured);
+}
+
+/// What all servers have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The installed MariaDB.
+    pub prefix: &'a Path,
+    /// The TidesDB plugin.
+    pub plugin: &'a Path,
+    /// The servers' allocator, where it is not the C library's.
+    pub allocator: Option<Allocator>,
+    /// Where servers and loaded data are; each server is in `server` below it.
+    pub directory: &'a Path,
+    /// The folder of the one cell that is measured, which gets the server's option file, variables and
+    /// status; none where no run is kept.
+    pub kept: Option<&'a Path>,
+}
+
+/// Carries a design out.
+pub struct Experiment<'a> {
+    design: &'a Design,
+    place: Place<'a>,
+    settings: &'a BTreeMap<Engine, Vec<Setting>>,
+    interrupt: &'a Interrupt,
+    watcher: &'a mut dyn Watcher,
+    record: Record,
+}
+
+impl<'a> Experiment<'a> {
+    /// With the settings of each engine's server.
+    pub fn new(
+        design: &'a Design,
+        place: Place<'a>,
+        settings: &'a BTreeMap<Engine, Vec<Setting>>,
+        interrupt: &'a Interrupt,
+        watcher: &'a mut dyn Watcher,
+    ) -> Experiment<'a> {
+        Experiment { design, place, settings, interrupt, watcher, record: Record::default() }
+    }
+
+    /// Carries it out. With `keep`, the last server's files stay.
+    pub fn run(mut self, keep: bool) -> Record {
+        if let Err(error) = self.all(keep) {
+            self.record.ended_early = Some(error.to_string());
+        }
+        // What is loaded can be loaded again; nobody asks for it.
+        let _ = fs::remove_dir_all(self.place.directory.join("loaded"));
+        self.record
+    }
+
+    /// One round on one engine, which is loaded before it unless an earlier call did. What was loaded stays for
+    /// the rounds that follow; after the design's last round it is gone. Errors: nothing more can be measured.
+    pub fn one(mut self, engine: Engine, round: u32) -> Result<Record> {
+        let made = fs::read_to_string(self.made(engine)).unwrap_or_default();
+        if made != self.recipe(engine) {
+            self.load(engine)?;
+        }
+        self.cell(engine, round, false)?;
+        Ok(self.record)
+    }
+
+    fn all(&mut self, keep: bool) -> Result<()> {
+        for engine in self.design.engines.clone() {
+            self.load(engine)?;
+        }
+        for round in 1..=self.design.rounds {
+            for engine in turns(&self.design.engines, round - 1) {
+                self.cell(engine, round, keep)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn frozen(&self, engine: Engine) -> PathBuf {
+        self.place.directory.join("loaded").join(engine.database())
+    }
+
+    /// The file that says how the loaded data were made; it is there only while they are whole.
+    fn made(&self, engine: Engine) -> PathBuf {
+        self.frozen(engine).with_extension("made")
+    }
+
+    /// How the data of an engine are made: what was made otherwise, by an earlier run, is made anew.
+    fn recipe(&self, engine: Engine) -> String {
+        let (design, place) = (self.design, self.place);
+        let settings: BTreeMap<&str, &str> = self
+            .settings
+            .get(&engine)
+            .into_iter()
+            .flatten()
+            .map(|s| (s.name.as_ref(), s.value.as_str()))
+            .collect();
+        format!(
+            "{:?} seed {} build users {}, analyzed\n{}\n{}\n{settings:?}\n",
+            design.scale,
+            design.seed,
+            design.build_users,
+            place.prefix.display(),
+            place.plugin.display()
+        )
+    }
+
+    fn start(&self, engine: Engine, data: Data<'_>) -> Result<Server> {
+        let directory = self.place.directory.join("server");
+        let none = Vec::new();
+        let wanted = Wanted {
+            prefix: self.place.prefix,
+            engines: &[engine],
+            plugin: Some(self.place.plugin),
+            directory: &directory,
+            data,
+            settings: self.settings.get(&engine).unwrap_or(&none),
+            allocator: self.place.allocator,
+        };
+        Server::start(&wanted, self.interrupt)
+    }
+
+    fn load(&mut self, engine: Engine) -> Result<()> {
+        let scale = self.design.scale;
+        let server = self.start(engine, Data::Empty)?;
+        let none = Vec::new();
+        let asked = self.settings.get(&engine).unwrap_or(&none);
+        let facts = ServerFacts::new(&self.place.prefix.to_string_lossy(), asked, server.variables());
+        self.record.servers.insert(engine, facts);
+        let address = Address::root(server.socket());
+        let before = process_use(server.pid()).cpu_s;
+        make_tables(&address, engine.database(), engine, scale, false)?;
+        let (process, database) = (Some(server.pid()), engine.database());
+        let target = Target { address: &address, process, engine, database, recorded: None };
+        let Filled { rows, seconds, analyzed } = load(&target, self.design, self.interrupt, self.watcher)?;
+        let server_cpu_s = process_use(server.pid()).cpu_s - before;
+        self.watcher.begins(0, engine, "setting the loaded data aside");
+        let (frozen, made) = (self.frozen(engine), self.made(engine));
+        // From here on, until it is written again, nothing there is whole.
+        let _ = fs::remove_file(&made);
+        server.freeze(&frozen)?;
+        fs::write(&made, self.recipe(engine)).map_err(io_error("cannot write", &made))?;
+        let space = disk::of_engine(&frozen, engine);
+        let loaded = Loaded { engine, rows, seconds, analyzed, server_cpu_s, space };
+        self.watcher.loaded(&loaded);
+        self.record.loads.push(loaded);
+        Ok(())
+    }
+
+    /// Fails only when nothing more can be measured.
+    fn cell(&mut self, engine: Engine, round: u32, keep: bool) -> Result<()> {
+        let frozen = self.frozen(engine);
+        let last = round == self.design.rounds;
+        self.watcher.begins(round, engine, "starting on the loaded data");
+        if last {
+            let made = self.made(engine);
+            fs::remove_file(&made).map_err(io_error("cannot remove", &made))?;
+        }
+        let data = if last { Data::Move(&frozen) } else { Data::Copy(&frozen) };
+        let mut server = self.start(engine, data)?;
+        let seed = self.design.seed + u64::from(round);
+        let mut measured = measurement(engine, round, seed);
+        let address = Address::root(server.socket());
+        let directory = server.directory().to_path_buf();
+        let recorded = self.place.kept.map(|_| directory.as_path());
+        let (process, database) = (Some(server.pid()), engine.database());
+        let target = Target { address: &address, process, engine, database, recorded };
+        let space = || disk::of_engine(&directory, engine);
+        let ended = run_on(&target, self.design, &mut measured, self.interrupt, self.watcher, space)
+            .and_then(|()| server.check_alive());
+        if let Err(error) = ended {
+            measured.cell.failures.push(error.to_string());
+            let alive = server.check_alive();
+            self.keep(measured);
+            // The files of one that is gone stay: they are what shows why.
+            alive?;
+            fatal(error)?;
+            return server.stop(false);
+        }
+        let good = measured.counts();
+        self.keep(measured);
+        if let Some(folder) = self.place.kept {
+            self.record.files = note_server_files(&server, folder)?;
+            self.record.files.extend(note_status(&server, engine, folder)?);
+        }
+        let last = last && turns(&self.design.engines, round - 1).last() == Some(&engine);
+        server.stop(!good || (keep && last))?;
+        if !good {
+            self.preserve(engine, round)?;
+        }
+        Ok(())
+    }
+
+    /// The files of a run that failed its checks stay, under a name of their own.
+    fn preserve(&self, engine: Engine, round: u32) -> Result<()> {
+        let from = self.place.directory.join("server");
+        let to = self.place.directory.join(format!("failed-{}-{round}", engine.database()));
+        let _ = fs::remove_dir_all(&to);
+        fs::rename(&from, &to).map_err(io_error("cannot move", &from))
+    }
+
+    fn keep(&mut self, measured: Measured) {
+        self.watcher.measured(&measured);
+        self.record.cells.push(measured);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Unwatched;
+
+    impl Watcher for Unwatched {
+        fn loading(&mut self, _: Engine, _: u64, _: u64, _: f64) {}
+        fn loaded(&mut self, _: &Loaded) {}
+        fn begins(&mut self, _: u32, _: Engine, _: &str) {}
+        fn second(&mut self, _: &Second) {}
+        fn measured(&mut self, _: &Measured) {}
+    }
+
+    #[test]
+    fn what_an_earlier_run_loaded_otherwise_or_half_is_loaded_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let loads = |design: &Design| {
+            // Where there is no MariaDB, loading is what fails first.
+            let place = Place {
+                prefix: folder.path(),
+                plugin: folder.path(),
+                allocator: None,
+                directory: folder.path(),
+                kept: None,
+            };
+            let interrupt = Interrupt::default();
+            let settings = BTreeMap::new();
+            let mut unwatched = Unwatched;
+            let experiment = Experiment::new(design, place, &settings, &interrupt, &mut unwatched);
+            let made = (experiment.made(Engine::TidesDb), experiment.recipe(Engine::TidesDb));
+            assert!(experiment.one(Engine::TidesDb, 1).is_err(), "there is no server");
+            made
+        };
+        let mut design = Design {
+            engines: vec![Engine::TidesDb],
+            rounds: 1,
+            scale: Scale::full(1),
+            users: 1,
+            build_users: 1,
+            ramp_up_s: 0,
+            ramp_up_limit_s: 0,
+            duration_s: 1,
+            settle_s: 0,
+            seed: 1,
+            options: None,
+            memory_scale: 1.0,
+        };
+        let (made, recipe) = loads(&design);
+        fs::create_dir_all(made.parent().unwrap()).unwrap();
+        // As the data of an earlier run's last round leave it: a folder, and no word of how it was made.
+        fs::create_dir_all(made.with_extension("")).unwrap();
+        loads(&design);
+        fs::write(&made, &recipe).unwrap();
+        // It is whole: the run begins on it, and from then on it is not.
+        loads(&design);
+        assert!(!made.exists());
+        fs::write(&made, &recipe).unwrap();
+        design.scale = Scale::full(2);
+        let (_, other) = loads(&design);
+        assert!(made.exists() && other != recipe, "another size is not begun on");
+    }
+}
