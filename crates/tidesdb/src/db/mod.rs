@@ -230,10 +230,18 @@ impl Store {
         self.free_space.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn check_writable(&self) -> Result<()> {
-        if self.options.read_only {
-            return Err(Error::ReadOnly("it was opened so".into()));
+    /// Error in a store that is open for reading.
+    #[inline]
+    pub(crate) fn check_mode(&self) -> Result<()> {
+        match self.options.read_only {
+            true => Err(Error::ReadOnly("it was opened with the option read_only".into())),
+            false => Ok(()),
         }
+    }
+
+    /// Error in a store that is open for reading, and after a failure of the log.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_mode()?;
         self.wal_alive()
     }
 
@@ -366,6 +374,7 @@ impl Db {
     /// `Error::Interrupted`, and what was merged so far stays merged.
     pub fn compact_unless(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
         family.check_live()?;
+        self.store.check_writable()?;
         self.store.flush(interrupted)?;
         self.store.compact_family(family, interrupted)
     }

@@ -5,6 +5,9 @@
 //! before that edit leaves the old epoch's log as it was; after it the old log is not needed. PreparedTransactions
 //! prepared batches are written into the new epoch, durably, before the edit. On a disk without room for the
 //! files the flush is left to the background (`db/recovery/full_disk.rs`).
+//!
+//! A read-only opening does the same over an [`OverlayDisk`]: files, edit and log of the new epoch are in memory, and
+//! the directory keeps every byte. So it needs no clean close before it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -34,7 +37,7 @@ use crate::db::trim::HeapTrim;
 use crate::db::view::{Flushable, ReadView};
 use crate::db::{Db, Store};
 use crate::error::{Error, Result};
-use crate::io::Disk;
+use crate::io::{Disk, OverlayDisk};
 use crate::iter::merge::MergingIterator;
 use crate::iter::InternalIterator;
 use crate::lock::{LockManager, LockOptions, WaitObserver};
@@ -65,15 +68,14 @@ impl Db {
         observer: Option<Arc<dyn WaitObserver>>,
     ) -> Result<Db> {
         options.validate()?;
-        if options.read_only {
-            return Err(Error::InvalidArgument("opening a store read-only is not supported yet".into()));
-        }
+        let (disk, options) = if options.read_only { overlaid(disk, options) } else { (disk, options) };
         let dir = dir.as_ref();
         if options.create_if_missing {
             disk.create_dir_all(dir)?;
         } else if !disk.exists(dir)? {
             return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
         }
+        // An overlay takes it as a reader.
         let lock = disk.lock(&dir.join("LOCK"))?;
         check_restored(&*disk, dir)?;
         identity::check(&*disk, dir, options.identity.as_ref())?;
@@ -223,6 +225,12 @@ impl Db {
         let background = Background::start(&store)?;
         Ok(Db { store, background: Arc::new(background) })
     }
+}
+
+/// The disk and the options of a read-only opening: its writes stay in memory, no store is made, nothing is merged.
+fn overlaid(disk: Arc<dyn Disk>, options: Options) -> (Arc<dyn Disk>, Options) {
+    let options = Options { create_if_missing: false, compaction_threads: 0, ..options };
+    (Arc::new(OverlayDisk::new(disk)), options)
 }
 
 /// The cuts that the manifest lists, as the log's reader takes them.
