@@ -435,6 +435,8 @@ bool pessimistic_locking() { return opt_pessimistic_locking; }
 bool print_all_conflicts() { return opt_print_all_conflicts; }
 ulong procedure_concurrency() { return opt_procedure_concurrency; }
 ulonglong write_buffer_size() { return opt_unified_write_buffer_size; }
+uint sync_mode() { return static_cast<uint>(opt_unified_sync_mode); }
+const char *sync_mode_name(uint mode) { return sync_mode_names[mode]; }
 
 ulonglong ttl(THD *thd) { return THDVAR(thd, ttl); }
 bool skip_unique_check(THD *thd) { return THDVAR(thd, skip_unique_check); }

@@ -71,6 +71,9 @@ bool print_all_conflicts();
 /* 0: as many as there are cores. */
 ulong procedure_concurrency();
 ulonglong write_buffer_size();
+/* TIDESDB_SYNC_* of the store. */
+uint sync_mode();
+const char *sync_mode_name(uint mode);
 
 bool skip_unique_check(THD *thd);
 /* Seconds; 0: the table's option counts. */

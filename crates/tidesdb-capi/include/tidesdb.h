@@ -110,7 +110,7 @@ typedef struct tidesdb_options {
   uint32_t compaction_threads;
   uint8_t sync_mode;                /* TIDESDB_SYNC_* */
   uint8_t create_if_missing;
-  uint8_t read_only;
+  uint8_t read_only;                /* open an existing store without writing a byte to it; every write fails */
   uint8_t finish_compactions_on_close;
   uint8_t flush_on_close;           /* memtables go to files at tidesdb_close(); else the log keeps them */
   int log_level;                    /* TIDESDB_LOG_* */

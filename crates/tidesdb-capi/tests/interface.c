@@ -280,7 +280,7 @@ static void errors(void) {
   CHECK(family == NULL && strstr(tidesdb_last_error(), "'absent'"));
   tidesdb_options_init(&options);
   IS(TIDESDB_BUSY, tidesdb_open(path, &options, &other));
-  CHECK(other == NULL);
+  CHECK(other == NULL && strstr(tidesdb_last_error(), path) && strstr(tidesdb_last_error(), "in use by"));
   OK(tidesdb_close(db));
 
   char missing[sizeof path + 16];
@@ -343,6 +343,21 @@ static void errors(void) {
   CHECK(large_stats.spilled_runs > 0);
   OK(tidesdb_txn_rollback(txn));
   free(large);
+  tidesdb_cursor_close(cursor);
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(f);
+  OK(tidesdb_close(other));
+
+  /* Open for reading: rows are read, and every write is refused by name. */
+  options.read_only = 1;
+  OK(tidesdb_open(missing, &options, &other));
+  OK(tidesdb_family_open(other, slice("f"), &f));
+  txn = begin_txn(other);
+  cursor = make_cursor(f);
+  reads(cursor, txn, "small", "v");
+  IS(TIDESDB_READ_ONLY, put(txn, f, "small", "w"));
+  CHECK(strstr(tidesdb_last_error(), "read_only"));
+  OK(tidesdb_txn_rollback(txn));
   tidesdb_cursor_close(cursor);
   tidesdb_txn_free(txn);
   tidesdb_family_close(f);

@@ -92,7 +92,10 @@ impl Compression {
 pub struct Options {
     /// Make the store if it does not exist.
     pub create_if_missing: bool,
-    /// Refuse to open for writing.
+    /// Open an existing store without writing a byte to it: every write is [`Error::ReadOnly`]. The part of the log
+    /// that is not in files yet is replayed into memory, which takes as much memory as that part. No store is made and
+    /// nothing is merged, whatever `create_if_missing` and `compaction_threads` say. Readers may share a store. A store
+    /// that a writer has open is refused, and a writer is refused while a reader has it open ([`Error::Busy`]).
     pub read_only: bool,
     /// Size at which the active memtable is sealed (a transaction keeps half of it in memory).
     pub write_buffer_size: usize,

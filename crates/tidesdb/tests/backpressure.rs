@@ -81,6 +81,10 @@ impl Disk for Gate {
         self.disk.lock(path)
     }
 
+    fn lock_shared(&self, path: &Path) -> Result<Box<dyn DirectoryLock>> {
+        self.disk.lock_shared(path)
+    }
+
     fn free_space(&self, dir: &Path) -> Result<u64> {
         self.disk.free_space(dir)
     }

@@ -70,16 +70,34 @@ bool refuse_lifetime(const TABLE *form) {
   return false;
 }
 
-void note(THD *thd, const char *what) {
-  push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_ILLEGAL_HA_CREATE_OPTION,
-                      "TidesDB: %s has no effect", what);
+/* The statement's note, given once: the server defines each partition by a call of its own. */
+void note(THD *thd, const std::string &what) {
+  const std::string text = "TidesDB: " + what;
+  auto conditions = thd->get_stmt_da()->sql_conditions();
+  while (const Sql_condition *known = conditions++)
+    if (text == known->get_message_text()) return;
+  push_warning(thd, Sql_condition::WARN_LEVEL_NOTE, ER_ILLEGAL_HA_CREATE_OPTION, text.c_str());
 }
+
+void note_without_effect(THD *thd, const char *option) { note(thd, option + std::string(" has no effect")); }
 
 void note_options_without_effect(THD *thd, const HA_CREATE_INFO *info) {
   for (const engine_option_value *option = info->option_list; option; option = option->next)
-    if (option->value.str && sysvars::option_has_no_effect(option->name)) note(thd, option->name.str);
-  if (info->used_fields & HA_CREATE_USED_ROW_FORMAT) note(thd, "ROW_FORMAT");
-  if (info->used_fields & HA_CREATE_USED_KEY_BLOCK_SIZE && info->key_block_size) note(thd, "KEY_BLOCK_SIZE");
+    if (option->value.str && sysvars::option_has_no_effect(option->name))
+      note_without_effect(thd, option->name.str);
+  if (info->used_fields & HA_CREATE_USED_ROW_FORMAT) note_without_effect(thd, "ROW_FORMAT");
+  if (info->used_fields & HA_CREATE_USED_KEY_BLOCK_SIZE && info->key_block_size)
+    note_without_effect(thd, "KEY_BLOCK_SIZE");
+}
+
+/* The strictest mode of the store and of the changed tables decides when a commit is synced: a table with a
+   weaker one changes nothing. */
+void note_weak_sync_mode(THD *thd, const TABLE_SHARE *share) {
+  const uint store = sysvars::sync_mode();
+  if (!share->option_struct || share->option_struct->sync_mode >= store) return;
+  note(thd, std::string("SYNC_MODE=") + sysvars::sync_mode_name(share->option_struct->sync_mode) +
+                " has no effect while tidesdb_unified_memtable_sync_mode is " +
+                sysvars::sync_mode_name(store) + ": the stricter of both decides when a commit is synced");
 }
 
 bool option_is_given(const engine_option_value *option, const char *name) {
@@ -99,6 +117,7 @@ bool refuse_definition(THD *thd, const TABLE *form, const HA_CREATE_INFO *info) 
   if (refuse_lifetime(form)) return true;
   if (refuse_indexes(form) || refuse_foreign_keys(thd, info)) return true;
   note_options_without_effect(thd, info);
+  note_weak_sync_mode(thd, form->s);
   return false;
 }
 

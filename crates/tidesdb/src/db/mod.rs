@@ -141,6 +141,7 @@ impl Db {
     /// `Error::Interrupted`, and what was merged so far stays merged.
     pub fn compact_unless(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
         family.check_live()?;
+        self.store.check_writable()?;
         self.store.flush(interrupted)?;
         self.maintenance.compact_family(family, interrupted)
     }

@@ -3,6 +3,7 @@
 //! Stands below every other room; knows nothing of formats.
 
 pub mod faulty;
+pub mod overlay;
 pub mod real;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 
 pub use self::faulty::FaultyDisk;
+pub use self::overlay::OverlayDisk;
 pub use self::real::RealDisk;
 
 /// How a file is opened.
@@ -106,8 +108,12 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn create_dir_all(&self, dir: &Path) -> Result<()>;
     /// Makes the entries of a directory durable.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
-    /// Takes the exclusive lock file `path`; `Error::Busy` when another process has it.
+    /// Takes the lock file `path` exclusively and makes it where it is missing. `Error::Busy` when another holder has
+    /// it, with the process where that is known.
     fn lock(&self, path: &Path) -> Result<Box<dyn DirectoryLock>>;
+    /// Takes the lock file `path` together with other readers, and writes nothing. `Error::Busy` when a writer has it.
+    /// A missing file is no error: no store was opened in the directory since it was made, and no writer is kept out.
+    fn lock_shared(&self, path: &Path) -> Result<Box<dyn DirectoryLock>>;
     /// Bytes that can still be written in the file system of `dir`.
     fn free_space(&self, dir: &Path) -> Result<u64>;
     /// Monotonic clock, in microseconds from an arbitrary start.

@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -130,13 +130,56 @@ impl File for RealFile {
     }
 }
 
-/// Holds the `flock`; closing the descriptor gives it back.
+/// Holds the `flock`; closing the descriptor gives it back. `None`: there was no file to lock.
 #[derive(Debug)]
 struct RealLock {
-    _descriptor: OwnedFd,
+    _descriptor: Option<OwnedFd>,
 }
 
 impl DirectoryLock for RealLock {}
+
+/// Takes the `flock` on an open file. `Error::Busy` names the process that has it.
+fn flock(file: fs::File, path: &Path, kind: libc::c_int) -> Result<Box<dyn DirectoryLock>> {
+    // SAFETY: the descriptor is open; no memory is passed.
+    match retry(|| unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) }) {
+        Ok(()) => Ok(Box::new(RealLock { _descriptor: Some(file.into()) })),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+            let by = match lock_holder(&file) {
+                Some(pid) if pid == std::process::id() => format!("this process ({pid})"),
+                Some(pid) => format!("process {pid}"),
+                None => "another process".into(),
+            };
+            let store = path.parent().unwrap_or(path).display();
+            Err(Error::Busy(format!(
+                "the store in {store} is in use by {by}, which has {} locked",
+                path.display()
+            )))
+        }
+        Err(e) => Err(Error::io("flock", path, e)),
+    }
+}
+
+/// The process that has a `flock` on the file, as `/proc/locks` tells it; `None` where it does not tell.
+fn lock_holder(file: &fs::File) -> Option<u32> {
+    let meta = file.metadata().ok()?;
+    let device = (libc::major(meta.dev()), libc::minor(meta.dev()));
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| holder_of(line, device, meta.ino()))
+}
+
+/// The process of a line such as `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`, if it is of this file.
+fn holder_of(line: &str, device: (libc::c_uint, libc::c_uint), inode: u64) -> Option<u32> {
+    let mut words = line.split_whitespace().skip(1);
+    // The line of a waiter has `->` before the kind.
+    if words.next()? != "FLOCK" {
+        return None;
+    }
+    let pid = words.nth(2)?.parse().ok().filter(|pid| *pid > 0)?;
+    let mut file = words.next()?.split(':');
+    let mut hex = || libc::c_uint::from_str_radix(file.next()?, 16).ok();
+    let found = (hex()?, hex()?);
+    (found == device && file.next()?.parse() == Ok(inode)).then_some(pid)
+}
 
 fn sync_directory(dir: &Path) -> Result<()> {
     let file = fs::File::open(dir).map_err(|e| Error::io("open", dir, e))?;
@@ -247,13 +290,14 @@ impl Disk for RealDisk {
             .truncate(false)
             .open(path)
             .map_err(|e| Error::io("open", path, e))?;
-        // SAFETY: the descriptor is open; no memory is passed.
-        match retry(|| unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
-            Ok(()) => Ok(Box::new(RealLock { _descriptor: file.into() })),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                Err(Error::Busy(format!("{} is locked: the store is in use", path.display())))
-            }
-            Err(e) => Err(Error::io("flock", path, e)),
+        flock(file, path, libc::LOCK_EX)
+    }
+
+    fn lock_shared(&self, path: &Path) -> Result<Box<dyn DirectoryLock>> {
+        match fs::File::open(path) {
+            Ok(file) => flock(file, path, libc::LOCK_SH),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Box::new(RealLock { _descriptor: None })),
+            Err(e) => Err(Error::io("open", path, e)),
         }
     }
 
@@ -322,6 +366,17 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_locks_name_their_process() {
+        let line = "3: FLOCK  ADVISORY  WRITE 4711 fe:0a:1234 0 EOF";
+        assert_eq!(holder_of(line, (0xfe, 10), 1234), Some(4711));
+        assert_eq!(holder_of(line, (0xfe, 10), 1235), None);
+        assert_eq!(holder_of(line, (0xfe, 0), 1234), None);
+        assert_eq!(holder_of(&line.replace("FLOCK ", "-> FLOCK "), (0xfe, 10), 1234), None);
+        assert_eq!(holder_of(&line.replace("4711", "0"), (0xfe, 10), 1234), None, "of another container");
+        assert_eq!(holder_of("", (0xfe, 10), 1234), None);
+    }
+
+    #[test]
     fn directories_locks_and_space() {
         let dir = tempfile::tempdir().unwrap();
         let disk = RealDisk;
@@ -333,6 +388,15 @@ mod tests {
         assert!(matches!(disk.lock(&deep.join("LOCK")), Err(Error::Busy(_))));
         drop(lock);
         disk.lock(&deep.join("LOCK")).unwrap();
+        let readers =
+            [disk.lock_shared(&deep.join("LOCK")).unwrap(), disk.lock_shared(&deep.join("LOCK")).unwrap()];
+        let busy = disk.lock(&deep.join("LOCK")).unwrap_err().to_string();
+        assert!(busy.contains(&format!("this process ({})", std::process::id())), "{busy}");
+        drop(readers);
+        let _writer = disk.lock(&deep.join("LOCK")).unwrap();
+        assert!(matches!(disk.lock_shared(&deep.join("LOCK")), Err(Error::Busy(_))));
+        disk.lock_shared(&deep.join("NONE")).unwrap();
+        assert!(!disk.exists(&deep.join("NONE")).unwrap());
         assert!(disk.free_space(&deep).unwrap() > 0);
         assert_ne!(disk.random(), disk.random());
         assert!(disk.unix_seconds() > 1_700_000_000);

@@ -263,10 +263,18 @@ impl Store {
         self.free_space.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn check_writable(&self) -> Result<()> {
-        if self.options.read_only {
-            return Err(Error::ReadOnly("it was opened so".into()));
+    /// Error in a store that is open for reading.
+    #[inline]
+    pub(crate) fn check_mode(&self) -> Result<()> {
+        match self.options.read_only {
+            true => Err(Error::ReadOnly("it was opened with the option read_only".into())),
+            false => Ok(()),
         }
+    }
+
+    /// Error in a store that is open for reading, and after a failure of the log.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_mode()?;
         self.wal_alive()
     }
 

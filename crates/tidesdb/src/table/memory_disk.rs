@@ -119,6 +119,9 @@ impl Disk for MemoryDisk {
     fn lock(&self, _path: &Path) -> Result<Box<dyn DirectoryLock>> {
         Err(refused("a lock"))
     }
+    fn lock_shared(&self, _path: &Path) -> Result<Box<dyn DirectoryLock>> {
+        Err(refused("a lock"))
+    }
     fn free_space(&self, _dir: &Path) -> Result<u64> {
         Ok(u64::MAX)
     }

@@ -5,6 +5,9 @@
 //! before that edit leaves the old epoch's log as it was; after it the old log is not needed. Prepared
 //! batches are written into the new epoch, durably, before the edit. On a disk without room for the
 //! files the flush is left to the background (`db/recovery/full_disk.rs`).
+//!
+//! A read-only opening does the same over an [`OverlayDisk`]: files, edit and log of the new epoch are in memory, and
+//! the directory keeps every byte. So it needs no clean close before it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,7 +25,7 @@ use crate::db::recovery::full_disk;
 use crate::db::recovery::replay::{self, Replay, Replayed};
 use crate::db::Db;
 use crate::error::{Error, Result};
-use crate::io::{DirectoryLock, Disk};
+use crate::io::{DirectoryLock, Disk, OverlayDisk};
 use crate::iter::merge::MergingIterator;
 use crate::iter::InternalIterator;
 use crate::lock::{LockManager, LockOptions, WaitObserver};
@@ -52,9 +55,7 @@ impl Db {
         observer: Option<Arc<dyn WaitObserver>>,
     ) -> Result<Db> {
         options.validate()?;
-        if options.read_only {
-            return Err(Error::InvalidArgument("opening a store read-only is not supported yet".into()));
-        }
+        let (disk, options) = if options.read_only { overlaid(disk, options) } else { (disk, options) };
         let mut recovery = Recovery::begin(disk, dir.as_ref(), options)?;
         let (replayed, summary) = recovery.replay()?;
         let flushed = recovery.flush(&replayed)?;
@@ -90,6 +91,7 @@ impl<'a> Recovery<'a> {
         } else if !disk.exists(dir)? {
             return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
         }
+        // An overlay takes it as a reader.
         let lock = disk.lock(&dir.join("LOCK"))?;
         check_restored(&*disk, dir)?;
         identity::check(&*disk, dir, options.identity.as_ref())?;
@@ -246,6 +248,12 @@ fn unless_full<T>(result: Result<T>, left: &str) -> Result<Option<T>> {
         }
         done => done.map(Some),
     }
+}
+
+/// The disk and the options of a read-only opening: its writes stay in memory, no store is made, nothing is merged.
+fn overlaid(disk: Arc<dyn Disk>, options: Options) -> (Arc<dyn Disk>, Options) {
+    let options = Options { create_if_missing: false, compaction_threads: 0, ..options };
+    (Arc::new(OverlayDisk::new(disk)), options)
 }
 
 /// The cuts that the manifest lists, as the log's reader takes them.

@@ -167,7 +167,8 @@ struct FaultyState {
     /// Open handles of each inode: an unlinked file lives as long as one is there.
     handles: BTreeMap<u64, usize>,
     dirs: BTreeSet<PathBuf>,
-    locks: BTreeSet<PathBuf>,
+    /// Readers of each locked path; [`WRITER`] for one writer.
+    locks: BTreeMap<PathBuf, u32>,
     next_inode: u64,
     next_op: u64,
     history: Vec<Op>,
@@ -301,6 +302,17 @@ struct FaultyFile {
     path: PathBuf,
 }
 
+/// In the place of the number of readers of a lock: a writer has it.
+const WRITER: u32 = u32::MAX;
+
+fn in_use(path: &Path) -> Error {
+    let store = path.parent().unwrap_or(path).display();
+    Error::Busy(format!(
+        "the store in {store} is in use by another process, which has {} locked",
+        path.display()
+    ))
+}
+
 #[derive(Debug)]
 struct FaultyLock {
     state: Arc<Mutex<FaultyState>>,
@@ -311,7 +323,11 @@ impl DirectoryLock for FaultyLock {}
 
 impl Drop for FaultyLock {
     fn drop(&mut self) {
-        self.state.lock().locks.remove(&self.path);
+        let mut state = self.state.lock();
+        match state.locks.get_mut(&self.path) {
+            Some(readers) if *readers != WRITER && *readers > 1 => *readers -= 1,
+            _ => drop(state.locks.remove(&self.path)),
+        }
     }
 }
 
@@ -340,7 +356,7 @@ impl FaultyDisk {
                 inodes: BTreeMap::new(),
                 handles: BTreeMap::new(),
                 dirs: BTreeSet::from([PathBuf::from("/")]),
-                locks: BTreeSet::new(),
+                locks: BTreeMap::new(),
                 next_inode: 1,
                 next_op: 0,
                 history: Vec::new(),
@@ -503,7 +519,7 @@ impl FaultyDisk {
             inodes,
             handles: BTreeMap::new(),
             dirs: state.dirs.clone(),
-            locks: BTreeSet::new(),
+            locks: BTreeMap::new(),
             next_inode: state.next_inode,
             next_op: state.next_op,
             history: Vec::new(),
@@ -757,9 +773,21 @@ impl Disk for FaultyDisk {
     fn lock(&self, path: &Path) -> Result<Box<dyn DirectoryLock>> {
         let mut state = self.state.lock();
         state.begin_whole(Op::Lock, path)?;
-        if !state.locks.insert(path.to_path_buf()) {
-            return Err(Error::Busy(format!("{} is locked: the store is in use", path.display())));
+        if state.locks.contains_key(path) {
+            return Err(in_use(path));
         }
+        state.locks.insert(path.to_path_buf(), WRITER);
+        Ok(Box::new(FaultyLock { state: self.state.clone(), path: path.to_path_buf() }))
+    }
+
+    fn lock_shared(&self, path: &Path) -> Result<Box<dyn DirectoryLock>> {
+        let mut state = self.state.lock();
+        state.begin_whole(Op::Lock, path)?;
+        let readers = state.locks.entry(path.to_path_buf()).or_default();
+        if *readers == WRITER {
+            return Err(in_use(path));
+        }
+        *readers += 1;
         Ok(Box::new(FaultyLock { state: self.state.clone(), path: path.to_path_buf() }))
     }
 

@@ -78,9 +78,9 @@ impl Transaction {
     }
 
     /// Applies a row's changes in order, all or none. On failure the index of the failing change comes
-    /// with the error; locks taken stay.
+    /// with the error; locks taken stay. [`Error::ReadOnly`] in a store that is open for reading.
     pub fn write(&mut self, changes: &[Change<'_>]) -> Result<(), (usize, Error)> {
-        self.require_active().map_err(|e| (0, e))?;
+        self.require_active().and_then(|()| self.store.check_mode()).map_err(|e| (0, e))?;
         let mark = self.batch.mark();
         for (index, change) in changes.iter().enumerate() {
             if let Err(error) = self.write_one(change) {
