@@ -1,6 +1,8 @@
 //! The order of the engine's rooms: each room uses only rooms before it. The order here is the one that `lib.rs` and
 //! `docs/architecture.md` show. Tests of a room may use any other.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -12,12 +12,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use sim::{begin, normal, rows, seeds, tiny, tiny_family, Rng};
-use tidesdb::backup::{BackupOptions, Watch};
-use tidesdb::io::faulty::Crash;
-use tidesdb::io::FaultyDisk;
-use tidesdb::options::{Options, SyncMode};
-use tidesdb::txn::transaction::ReadMode;
-use tidesdb::{Db, Error};
+use tidesdb::internal::backup::{BackupOptions, Watch};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::faulty::Crash;
+use tidesdb::internal::io::FaultyDisk;
+use tidesdb::internal::txn::transaction::ReadMode;
+
+use tidesdb::{Error, Options, SyncMode};
 
 fn read_only(options: Options) -> Options {
     Options { read_only: true, ..options }

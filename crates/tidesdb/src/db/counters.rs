@@ -48,7 +48,7 @@ impl Maintenance {
         increment: u64,
         limit: u64,
     ) -> Result<u64> {
-        self.check_mode()?;
+        self.store.check_mode()?;
         self.with_counter(family, counter, |state| {
             let range = state.range(count, offset, increment, limit);
             let (first, next) = range.ok_or_else(|| {
@@ -60,7 +60,7 @@ impl Maintenance {
 
     /// The next value is above `value` from now on.
     pub(crate) fn counter_raise(&self, family: &Family, counter: u32, value: u64) -> Result<()> {
-        self.check_mode()?;
+        self.store.check_mode()?;
         self.with_counter(family, counter, |state| Ok(((), state.next.max(value.saturating_add(1)))))
     }
 
