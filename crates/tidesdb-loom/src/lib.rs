@@ -36,10 +36,10 @@ mod lock {
 #[path = "../../tidesdb/src/memtable"]
 mod memtable {
     mod arena;
-    mod chain;
     mod hash_index;
     mod node;
     mod record;
+    mod version_chain;
 }
 
 #[path = "../../tidesdb/src/store"]

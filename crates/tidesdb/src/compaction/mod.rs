@@ -4,7 +4,6 @@
 //!
 //! Stands beside flush, above versions and tables. Threads are the caller's.
 
-pub mod controller;
 pub mod history;
 pub mod job;
 pub mod picker;
@@ -14,6 +13,7 @@ mod picker_tests;
 pub(crate) mod test_store;
 #[cfg(test)]
 mod tests;
+pub mod write_controller;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

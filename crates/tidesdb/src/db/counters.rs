@@ -13,7 +13,8 @@ use crate::db::dictionary::{counter_key, number};
 use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
 use crate::options::LogLevel;
-use crate::store::family::{Counter, Family, COUNTERS};
+use crate::store::counter::Counter;
+use crate::store::family::{Family, COUNTERS};
 use crate::txn::write_batch::WriteBatch;
 use crate::types::{FamilyId, Kind, DICTIONARY, MAX_SEQ};
 

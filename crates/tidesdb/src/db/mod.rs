@@ -2,7 +2,7 @@
 
 pub mod background;
 pub mod compactor;
-mod count;
+mod count_rows;
 pub mod counters;
 pub mod ddl;
 pub mod dictionary;

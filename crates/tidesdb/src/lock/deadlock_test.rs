@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use super::script::check;
+use super::test_script::check;
 
 #[test]
 fn two_upgrades_are_a_deadlock() {

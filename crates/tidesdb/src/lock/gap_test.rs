@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use expect_test::expect;
 
-use super::script::{check, check_with};
+use super::test_script::{check, check_with};
 use super::*;
 use crate::error::Error;
 

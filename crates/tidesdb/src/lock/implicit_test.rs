@@ -9,7 +9,7 @@ use std::sync::Arc;
 use expect_test::expect;
 use parking_lot::Mutex;
 
-use super::script::check;
+use super::test_script::check;
 use super::*;
 use crate::error::{Error, Result};
 

@@ -66,11 +66,11 @@ mod implicit_test;
 #[cfg(test)]
 mod point_test;
 #[cfg(test)]
-mod script;
-#[cfg(test)]
 mod stress_test;
 #[cfg(test)]
 mod table_test;
+#[cfg(test)]
+mod test_script;
 
 use std::fmt;
 use std::sync::Arc;

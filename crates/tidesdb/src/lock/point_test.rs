@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use super::script::check;
+use super::test_script::check;
 
 #[test]
 fn shared_locks_share_and_exclusive_ones_wait() {

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use super::script::{check, check_with};
+use super::test_script::{check, check_with};
 use super::*;
 
 #[test]

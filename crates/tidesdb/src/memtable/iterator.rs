@@ -9,11 +9,11 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::chain::{MemtableVersion, VersionRef};
 use super::memtable::Memtable;
 use super::node::{Header, NodeRef};
 use super::record::{Record, RecordRef};
 use super::tree::{Position, Tree};
+use super::version_chain::{MemtableVersion, VersionRef};
 use crate::error::Result;
 use crate::iter::{InternalIterator, VersionIterator};
 use crate::types::{Entry, Seq};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use super::arena::{Arena, ArenaPool};
-use super::directory::Directory;
+use super::family_directory::Directory;
 use super::iterator::{MemtableIterator, MemtableVersionIterator};
 use super::tree::{NewEntry, Shape, Tree};
 use crate::iter::KeyRange;

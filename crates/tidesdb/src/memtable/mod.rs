@@ -13,9 +13,8 @@
 //! the arena into a reference; the arena's rule carries all of it: what it handed out stays.
 
 mod arena;
-mod chain;
-mod directory;
 mod estimate;
+mod family_directory;
 mod hash_build;
 mod hash_index;
 #[cfg(test)]
@@ -28,6 +27,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod version_chain;
 
 pub use arena::ArenaPool;
 pub use memtable::Memtable;

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
 use super::arena::Arena;
-use super::chain::{Chain, MemtableVersion};
+use super::version_chain::{Chain, MemtableVersion};
 use crate::types::{Kind, Seq};
 
 /// Header of a record; the key's bytes follow.

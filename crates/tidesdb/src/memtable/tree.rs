@@ -10,11 +10,11 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::arena::Arena;
-use super::chain::{Added, MemtableVersion, VersionRef};
 use super::hash_build::Build;
 use super::hash_index::{hash_of, HashIndex, Lookup};
 use super::node::{Header, NodeRef, Rank, Restart, SearchKey};
 use super::record::RecordRef;
+use super::version_chain::{Added, MemtableVersion, VersionRef};
 use crate::types::{CountEffect, FamilyId, Kind, RowCount, Seq};
 
 /// Fan-outs of a tree's nodes.

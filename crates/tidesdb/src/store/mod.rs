@@ -5,16 +5,17 @@
 
 pub mod catalog;
 pub mod commit_batch;
+pub(crate) mod counter;
 pub(crate) mod deleted_range_cache;
 
 pub mod family;
+pub(crate) mod heap_trim;
 pub mod memtables;
 pub mod pipeline;
 pub mod pressure;
 pub(crate) mod sealed_runs;
 pub mod snapshot;
 pub mod stats;
-pub(crate) mod trim;
 pub(crate) mod ttl;
 pub(crate) mod ttl_clock;
 pub mod view;
@@ -34,12 +35,12 @@ use crate::io::DirectoryLock;
 use crate::memtable::ArenaPool;
 use crate::options::{FamilyOptions, LogLevel, Options, SyncMode};
 use crate::store::catalog::Catalog;
+use crate::store::heap_trim::HeapTrim;
 use crate::store::memtables::Memtables;
 use crate::store::pipeline::Pipeline;
 use crate::store::pressure::Gauges;
 use crate::store::snapshot::{SnapshotSlot, Snapshots};
 use crate::store::stats::Stats;
-use crate::store::trim::HeapTrim;
 use crate::store::ttl_clock::TtlClock;
 use crate::store::view::ReadView;
 use crate::types::{FamilyId, Kind, MemtableId, RowCount, Seq, DICTIONARY};

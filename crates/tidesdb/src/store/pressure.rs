@@ -1,12 +1,12 @@
 //! Back-pressure: what the store measures of itself, and the delay of a statement that follows from it.
-//! The decision is [`controller::delay`], pure; here are the numbers and the sleep.
+//! The decision is [`write_controller::delay`], pure; here are the numbers and the sleep.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::compaction::controller::{self, Cause, Delay, Pressure};
+use crate::compaction::write_controller::{self, Cause, Delay, Pressure};
 use crate::error::{Error, Result};
 use crate::lock::LockOwner;
 use crate::store::memtables::Stuck;
@@ -90,7 +90,7 @@ impl Store {
         let bytes = self.mean_commit();
         let mut begun = None;
         loop {
-            let cause = match controller::delay(&self.pressure_now(), bytes) {
+            let cause = match write_controller::delay(&self.pressure_now(), bytes) {
                 Delay::None => return Ok(()),
                 Delay::Micros(micros) => {
                     let owed = self.pressure.owed_us.fetch_add(micros, Relaxed) + micros;
@@ -98,7 +98,7 @@ impl Store {
                         return Ok(());
                     }
                     self.pressure.owed_us.store(0, Relaxed);
-                    let sleep = Duration::from_micros(owed.min(controller::MAX_DELAY)).min(max_wait);
+                    let sleep = Duration::from_micros(owed.min(write_controller::MAX_DELAY)).min(max_wait);
                     self.stats.count_backpressure(|| std::thread::sleep(sleep));
                     return Ok(());
                 }

@@ -2,7 +2,7 @@
 
 use super::block::BlockKind;
 use super::iterator::IndexCursor;
-use super::keyed::common_prefix;
+use super::keyed_block::common_prefix;
 use super::reader::SsTable;
 use crate::cache::CachePriority;
 use crate::error::Result;

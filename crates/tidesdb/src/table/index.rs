@@ -2,7 +2,7 @@
 //! and of the top index say.
 
 use super::block::{BlockHandle, DecodeError};
-use super::keyed::{common_prefix, KeyedBlock};
+use super::keyed_block::{common_prefix, KeyedBlock};
 use crate::format::coding::{get_varint, put_varint};
 
 /// What the index says of a data block, or the top index of a partition.

@@ -5,11 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::block::{BlockHandle, BlockKind, DecodeError};
-use super::data::{find_version, CONTINUED, CONTINUES};
+use super::data_block::{find_version, CONTINUED, CONTINUES};
 use super::index::IndexEntry;
-use super::keyed::KeyedBlock;
+use super::keyed_block::KeyedBlock;
+use super::read_ahead::Window;
 use super::reader::SsTable;
-use super::window::Window;
 use crate::cache::{BlockRef, CachePriority};
 use crate::error::Result;
 use crate::iter::InternalIterator;

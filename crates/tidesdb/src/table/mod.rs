@@ -9,19 +9,19 @@
 //! Who calls does: syncing of files, the choice of filter bits for a level, dropping of versions.
 
 mod block;
-mod data;
+mod data_block;
 mod estimate;
 mod filter;
 mod footer;
 mod index;
 mod iterator;
-mod keyed;
+mod keyed_block;
 mod meta;
 mod properties;
+mod read_ahead;
 mod reader;
 mod verify;
 mod version_iterator;
-mod window;
 mod writer;
 
 pub use filter::{bits_per_key, hash_key};

@@ -7,14 +7,14 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use super::block::{check, BlockHandle, BlockKind, DecodeError};
-use super::data::{find_version, CONTINUED};
+use super::data_block::{find_version, CONTINUED};
 use super::filter::{self, hash_prefix};
 use super::footer::{FilterLayout, Footer, FOOTER_LEN};
 use super::index::{partition_filter, IndexEntry};
 use super::iterator::IndexCursor;
-use super::keyed::KeyedBlock;
+use super::keyed_block::KeyedBlock;
 use super::properties::Properties;
-use super::window::Window;
+use super::read_ahead::Window;
 use super::{SsTableIterator, SsTableMeta, SsTableVersionIterator};
 use crate::cache::{BlockCache, BlockRef, CachePriority, FileCache, FrameBuf, Reservation};
 use crate::error::{Error, Result};

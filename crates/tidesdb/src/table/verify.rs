@@ -4,7 +4,7 @@
 //! pieces, which are read again.
 
 use super::block::{BlockHandle, BlockKind, DecodeError};
-use super::data::{read_version, CONTINUED, CONTINUES};
+use super::data_block::{read_version, CONTINUED, CONTINUES};
 use super::filter::{self, hash_key, hash_prefix};
 use super::footer::{FilterLayout, Footer, FOOTER_LEN};
 use super::index::{partition_filter, IndexEntry};

@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::block::{check, BlockHandle, BlockKind, DecodeError};
-use super::data::{read_version, BlockVersion};
+use super::data_block::{read_version, BlockVersion};
 use super::iterator::IndexCursor;
+use super::read_ahead::Window;
 use super::reader::{check_payload, SsTable};
-use super::window::Window;
 use crate::error::Result;
 use crate::iter::VersionIterator;
 use crate::types::{Entry, Kind, Seq};

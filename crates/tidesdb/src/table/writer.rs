@@ -5,11 +5,11 @@ use std::mem;
 use std::sync::Arc;
 
 use super::block::{encode, BlockHandle, BlockKind, MAX_PAYLOAD};
-use super::data::{self, put_version, version_len};
+use super::data_block::{self, put_version, version_len};
 use super::filter::{FilterBuilder, Filters};
 use super::footer::{FilterLayout, Footer, FOOTER_LEN};
 use super::index::{separator, IndexEntry};
-use super::keyed::KeyedBuilder;
+use super::keyed_block::KeyedBuilder;
 use super::properties::Properties;
 use super::{Expiries, SsTableMeta, SsTableOptions, TABLE_ALIGN};
 use crate::cache::BlockCache;
@@ -304,8 +304,8 @@ impl SsTableWriter {
             Some(next) => {
                 separator(&self.last_key, next, &mut self.separator);
                 if next == self.last_key.as_slice() {
-                    flags |= data::CONTINUED;
-                    self.block_flags = data::CONTINUES;
+                    flags |= data_block::CONTINUED;
+                    self.block_flags = data_block::CONTINUES;
                 }
             }
         }
