@@ -114,6 +114,26 @@ impl Error {
     }
 }
 
+/// Aborts the process when a panic unwinds through work that other threads wait for: half-made work has no
+/// successor, and its waiters would wait for ever. (A thread that panicked before may work on, in a destructor.)
+pub(crate) struct AbortOnPanic {
+    panicking: bool,
+}
+
+impl AbortOnPanic {
+    pub(crate) fn new() -> AbortOnPanic {
+        AbortOnPanic { panicking: std::thread::panicking() }
+    }
+}
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.panicking {
+            std::process::abort();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use crate::db::maintenance::Maintenance;
-use crate::error::{Error, Result};
+use crate::error::{AbortOnPanic, Error, Result};
 use crate::flush::{self, FlushInput, FlushSource};
 use crate::iter::VersionIterator;
 use crate::memtable::Memtable;
@@ -64,7 +64,10 @@ impl Background {
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new()
                 .name(name.to_string())
-                .spawn(work)
+                .spawn(move || {
+                    let _guard = AbortOnPanic::new();
+                    work();
+                })
                 .map_err(|e| Error::io("start of a thread", name, e))
         };
         let flusher = maintenance.clone();

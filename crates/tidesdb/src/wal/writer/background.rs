@@ -5,8 +5,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::shared::{AbortOnPanic, Core};
+use super::shared::Core;
 use super::Ticket;
+use crate::error::AbortOnPanic;
 use crate::types::Lsn;
 use crate::wal::record::{Record, MAX_FIXED};
 use crate::wal::segment::footprint;

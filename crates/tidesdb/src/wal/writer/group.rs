@@ -9,8 +9,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 
 use super::log_end::{LogEnd, Written};
-use super::shared::{AbortOnPanic, Core};
+use super::shared::Core;
 use super::Ticket;
+use crate::error::AbortOnPanic;
 use crate::error::Result;
 use crate::types::{Lsn, Seq};
 use crate::wal::files::Segment;

@@ -58,26 +58,6 @@ pub(super) struct Counters {
     pub(super) syncs: AtomicU64,
 }
 
-/// Aborts when a panic unwinds through work that others wait for: a half-made group must not be
-/// followed by anything. (A thread that panicked before may still lead, in a destructor.)
-pub(super) struct AbortOnPanic {
-    panicking: bool,
-}
-
-impl AbortOnPanic {
-    pub(super) fn new() -> AbortOnPanic {
-        AbortOnPanic { panicking: std::thread::panicking() }
-    }
-}
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() && !self.panicking {
-            std::process::abort();
-        }
-    }
-}
-
 impl Core {
     pub(super) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::SeqCst)

@@ -5,8 +5,9 @@
 
 use std::sync::atomic::Ordering;
 
-use super::shared::{AbortOnPanic, Core};
+use super::shared::Core;
 use super::Ticket;
+use crate::error::AbortOnPanic;
 use crate::error::Result;
 use crate::wal::leader_queue::Turn;
 
