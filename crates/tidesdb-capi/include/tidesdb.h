@@ -241,7 +241,7 @@ int tidesdb_txn_is_active(const tidesdb_txn *txn);
 int tidesdb_txn_has_writes(const tidesdb_txn *txn);
 /* Takes the transaction's snapshot now, at what others can see. No I/O. */
 int tidesdb_txn_take_snapshot(tidesdb_txn *txn);
-/* The same behind everything that is ordered (START TRANSACTION WITH CONSISTENT SNAPSHOT, under the server's
+/* The same after everything that is ordered (START TRANSACTION WITH CONSISTENT SNAPSHOT, under the server's
  * order lock). Waits for nothing: the first read helps the commits in, and can be killed. */
 int tidesdb_txn_take_ordered_snapshot(tidesdb_txn *txn);
 /* Whether it holds any lock, intentions on tables included. */
@@ -447,7 +447,7 @@ void tidesdb_cursor_unlock_row(tidesdb_cursor *cursor, tidesdb_txn *txn);
  * ends are looked into. */
 int tidesdb_estimate_range(tidesdb_family *family, tidesdb_slice lower, tidesdb_slice upper, uint64_t *rows);
 
-/* A key at one of the family's places, for sampling: of all its entries, memtables and files one behind the other, about so
+/* A key at one of the family's places, for sampling: of all its entries, memtables and files one after the other, about so
  * large a `share` (0 to 1) stands before it. Places evenly apart are a fair sample of the entries; their keys come in no
  * order. At most `capacity` bytes of the key go into `key`, `*size` says how many: a cut key stands before the whole one.
  * TIDESDB_NOT_FOUND: there is no key. */
@@ -544,7 +544,7 @@ typedef struct tidesdb_lock_info {
   tidesdb_slice name;         /* of the family */
   tidesdb_slice mode;         /* IS, IX, S, SIX, X, GAP */
   tidesdb_key_part key;       /* of a range its first; none for a table */
-  tidesdb_key_part range_end; /* first key behind a range; none: no end */
+  tidesdb_key_part range_end; /* first key after a range; none: no end */
   uint64_t txn, session;
   uint64_t blocking_txn, blocking_session; /* of a wait: who stands in its way */
   uint32_t family;
@@ -613,7 +613,7 @@ typedef struct tidesdb_watch {
 typedef struct tidesdb_backup_job tidesdb_backup_job;
 
 /* Takes a backup of the store into the directory `to`, which is empty or not there yet, while others read and write;
- * returns when it is complete and durable. It has every commit that was ordered before its moment and nothing behind
+ * returns when it is complete and durable. It has every commit that was ordered before its moment and nothing after
  * it; prepared transactions wait there for their decision. Writers are held up for no I/O. `links`: tables become
  * further names of the store's own files, which are never changed: quick, on one file system. One at a time
  * (TIDESDB_BUSY). TIDESDB_INVALID for a directory that is not empty, or in or around that of the store, or on another

@@ -81,7 +81,7 @@ pub(crate) unsafe fn bytes<'a>(data: *const u8, size: usize) -> &'a [u8] {
     }
 }
 
-/// The object behind a pointer from C; a null pointer is an error.
+/// The object that a pointer from C names; a null pointer is an error.
 ///
 /// # Safety
 /// As for the crate.

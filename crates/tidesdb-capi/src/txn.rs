@@ -53,7 +53,7 @@ impl TxnHandle {
     }
 }
 
-/// The transaction behind a pointer from C.
+/// The transaction that a pointer from C names.
 ///
 /// # Safety
 /// As for the crate; the calling thread is the one that may use it now.

@@ -324,7 +324,7 @@ fn an_entry_is_kept_out_and_not_compared() {
     txn.commit().expect("commits");
 }
 
-/// Who has read a range inserts into it before those who wait for its end: to go behind them would be a
+/// Who has read a range inserts into it before those who wait for its end: to go after them would be a
 /// deadlock that nobody needs.
 #[test]
 fn the_owner_of_a_range_inserts_before_those_who_wait_for_it() {

@@ -243,7 +243,7 @@ fn step(
     more.then(|| (cursor.row(0).0.to_vec(), cursor.row(0).1.to_vec()))
 }
 
-/// An UPDATE that moves rows ahead of itself and behind: the open cursor sees what was spilled meanwhile.
+/// An UPDATE that moves rows ahead of itself and after: the open cursor sees what was spilled meanwhile.
 #[test]
 fn an_open_cursor_sees_what_was_spilled_since() {
     for forward in [true, false] {
@@ -271,7 +271,7 @@ fn an_open_cursor_sees_what_was_spilled_since() {
             assert_eq!(expected.get(&found), Some(&value), "{}", found.escape_ascii());
             let number: u64 = String::from_utf8_lossy(&found[1..]).parse().expect("a number");
             if number % 10 == 0 {
-                // One ahead of the cursor that it will meet, one behind, and the row itself.
+                // One ahead of the cursor that it will meet, one after, and the row itself.
                 let ahead = if forward { number + 5 } else { number.saturating_sub(5) };
                 for new in [ahead, 2_000 + n, number] {
                     let value = vec![n as u8; 40];

@@ -49,7 +49,7 @@ fn ways_to_open() -> [Options; 2] {
     [Options { compaction_threads: 1, ..sim::tiny(SyncMode::Full) }, Options::default()]
 }
 
-/// Opens, compares everything, goes on, and looks once more behind a restart.
+/// Opens, compares everything, goes on, and looks once more after a restart.
 fn opens(directory: &Path, mut content: Content, options: &Options) {
     let db = tidesdb::internal::db::Db::open(directory, options.clone()).expect("opens");
     content.compare(&db);

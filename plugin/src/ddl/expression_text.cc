@@ -12,7 +12,7 @@ std::string text_of(const Virtual_column_info *expression) {
   return std::string(text.ptr(), text.length());
 }
 
-/* Where the quoted word that begins at `from` ends: behind its closing mark. Doubled marks belong to it, and
+/* Where the quoted word that begins at `from` ends: after its closing mark. Doubled marks belong to it, and
    so does what a backslash stands before in a string. */
 size_t end_of_quoted(const std::string &text, size_t from) {
   const char mark = text[from];

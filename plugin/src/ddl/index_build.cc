@@ -25,7 +25,7 @@ constexpr size_t ENTRIES_OF_A_WRITE = 32;
 constexpr ulonglong FEW_CHANGES = 2000;
 constexpr uint MOST_ROUNDS = 8;
 
-/* An entry carries its row's time of expiry through the sort, behind its value. */
+/* An entry carries its row's time of expiry through the sort, after its value. */
 void append_expiry(uint64_t expiry, ByteBuffer *value) {
   if (expiry != 0) value->append(&expiry, sizeof(expiry));
   value->append_byte(expiry != 0);

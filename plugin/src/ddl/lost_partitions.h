@@ -8,7 +8,7 @@
   the identity of the definition it was written with, and so has the .frm. What belongs to a .frm gets its
   name.
 
-  DROP TABLE removes the .par before the partitions: killed behind that, they have no .frm at all. They stay
+  DROP TABLE removes the .par before the partitions: killed after that, they have no .frm at all. They stay
   until another DROP TABLE, and the error log names them.
 */
 #ifndef TIDESDB_DDL_LOST_PARTITIONS_H
@@ -16,7 +16,7 @@
 
 namespace tidesdb {
 
-/* At the start, behind the server's log of definitions and before anybody can open a table. */
+/* At the start, after the server's log of definitions and before anybody can open a table. */
 void find_lost_partitions();
 
 }  // namespace tidesdb

@@ -64,7 +64,7 @@ struct MergeSort::Run {
     buffer.clear();
     return true;
   }
-  /* Makes `bytes` behind `at` be in the buffer, if the file has them. */
+  /* Makes `bytes` after `at` be in the buffer, if the file has them. */
   bool fill(size_t bytes, size_t buffer_size) {
     if (buffer.size() - at >= bytes) return true;
     const size_t rest = buffer.size() - at;

@@ -66,7 +66,7 @@ std::vector<std::string> read_partition_names(const std::string &path) {
   if (!read_file(path, &par) || par.size() < 3 * WORD) return names;
   const size_t count = uint4korr(bytes_of(par) + 2 * WORD);
   if (count > par.size()) return names;
-  size_t at = (3 + (count + 3) / WORD) * WORD; /* behind a byte for each partition's engine */
+  size_t at = (3 + (count + 3) / WORD) * WORD; /* after a byte for each partition's engine */
   if (at + WORD > par.size()) return names;
   const size_t end = std::min<size_t>(par.size(), at + WORD + uint4korr(bytes_of(par) + at));
   at += WORD;

@@ -26,7 +26,7 @@ struct DefinitionFile {
 bool read_definition_file(const std::string &path, DefinitionFile *definition);
 
 /* Names of the partitions in a .par file (ha_partition::create_handler_file() writes it), as they stand
-   behind `#P#` in the names of the partitions' files. Empty: it cannot be read. */
+   after `#P#` in the names of the partitions' files. Empty: it cannot be read. */
 std::vector<std::string> read_partition_names(const std::string &path);
 
 }  // namespace tidesdb

@@ -26,7 +26,7 @@ struct IndexRecord {
   uint32_t id = 0; /* never given twice in a table; 0: the primary key */
   bool unique = false;
   std::string name;
-  /* From ANALYZE: mean rows for one value of the first 1, 2, ... columns (primary key columns behind a
+  /* From ANALYZE: mean rows for one value of the first 1, 2, ... columns (primary key columns after a
      secondary index's own included), in hundredths; empty: never analyzed. */
   std::vector<uint64_t> rows_per_key;
 };

@@ -146,8 +146,8 @@ class ha_tidesdb final : public handler {
   using KeyCodec = tidesdb::KeyCodec;
 
   enum class RowLock : uchar { NONE, SHARED, EXCLUSIVE };
-  /* Where a scan stands: nowhere, on its cursor's row, or behind/before `saved_key_`, a key that was read by
-     other means or in another statement; for HANDLER, before the first row or behind the last. */
+  /* Where a scan stands: nowhere, on its cursor's row, or after/before `saved_key_`, a key that was read by
+     other means or in another statement; for HANDLER, before the first row or after the last. */
   enum class Position : uchar { NONE, CURSOR, ANCHOR, START, END };
 
   bool has_primary_key() const { return table_share->primary_key != MAX_KEY; }

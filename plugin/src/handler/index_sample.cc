@@ -25,7 +25,7 @@ class ValueCounter {
   explicit ValueCounter(const SampledIndex &index)
       : index_(index), ends_(index.columns), ends_between_(index.columns) {}
 
-  /* An entry at or behind `place` was counted. */
+  /* An entry at or after `place` was counted. */
   bool has_passed(const std::string &place) const {
     if (entries_ == 0) return false;
     const int order = memcmp(place.data(), last_.data(), std::min(place.size(), last_.size()));

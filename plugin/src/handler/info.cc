@@ -135,7 +135,7 @@ ha_rows ha_tidesdb::records_in_range(uint index, const key_range *min, const key
   ByteBuffer &lower = entry_key_, &upper = entry_value_;
   lower.clear();
   upper.clear();
-  /* The first key behind all that start with the buffer's bytes; an open end where there is none. */
+  /* The first key after all that start with the buffer's bytes; an open end where there is none. */
   const auto move_behind = [](ByteBuffer *key) {
     size_t size = key->size();
     while (size > 0 && key->data()[size - 1] == 0xff) size--;

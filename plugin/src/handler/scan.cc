@@ -1,7 +1,7 @@
 /*
   Positions and reading rows.
 
-  A scan stands on the current row of its cursor, or behind a key (`saved_key_`): after a point read, and
+  A scan stands on the current row of its cursor, or after a key (`saved_key_`): after a point read, and
   between the statements of HANDLER. Rows of a secondary index are found by their entry and read by their
   primary key; with a covering index the entry is enough. A locking read takes entries as they are now,
   locks the row, reads it, and skips it when the entry does not belong to it any more.
@@ -21,7 +21,7 @@ namespace {
 /* Of return_current_row() and read_by_key(): this row is not part of the result, go on. */
 constexpr int SKIP_ROW = -2;
 
-/* The first key behind all that start with `prefix`; false: there is none. */
+/* The first key after all that start with `prefix`; false: there is none. */
 bool successor(ByteBuffer *prefix) {
   size_t size = prefix->size();
   while (size > 0 && prefix->data()[size - 1] == 0xff) size--;
@@ -115,7 +115,7 @@ int ha_tidesdb::seek(uchar where, Slice key, size_t prefix) {
 int ha_tidesdb::step(int direction) {
   if (position_ == Position::END) {
     if (direction > 0) return TIDESDB_NOT_FOUND;
-    /* Behind the rows of one value, not behind all. */
+    /* After the rows of one value, not after all. */
     return prefix_bounded_ ? seek(TIDESDB_SEEK_AT_OR_BEFORE, search_.slice(), 0)
                            : seek(TIDESDB_SEEK_LAST, {nullptr, 0}, 0);
   }
@@ -243,7 +243,7 @@ int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
     virtual_columns_.complete(scan_index_, nullptr, buf);
   if (error == 0 && current_entry && !entry_matches(buf, key, primary_key)) {
     give_back_other_row();
-    /* Another transaction has moved the row, perhaps to an entry behind this one. */
+    /* Another transaction has moved the row, perhaps to an entry after this one. */
     tidesdb_cursor_look_again(scan_cursor_);
     return SKIP_ROW;
   }

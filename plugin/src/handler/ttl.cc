@@ -2,7 +2,7 @@
   How long rows live (row/row_ttl.h), on their way through writes and copies.
 
   A row and all its index entries carry one time of expiry, in the engine, which lets none of them be seen
-  behind it. An UPDATE writes the row anew and so renews it; then all its entries are written, those too that
+  after it. An UPDATE writes the row anew and so renews it; then all its entries are written, those too that
   are otherwise the same.
 
   A copy of rows (ALTER by copy, REORGANIZE PARTITION) reads with one handler and writes with another: the

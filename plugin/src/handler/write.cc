@@ -79,7 +79,7 @@ void ha_tidesdb::get_auto_increment(ulonglong offset, ulonglong increment, ulong
 /*
   Whether the statement, repeated from the binary log, might give other numbers. The log has the first one:
   those that follow are the next ones here too where all are taken at once, which needs a known number of
-  rows, and none of them with a number that it brings along (another statement's numbers may come behind
+  rows, and none of them with a number that it brings along (another statement's numbers may come after
   that).
 */
 bool ha_tidesdb::autoinc_lock_mode_stmt_unsafe() const {

@@ -49,7 +49,7 @@ class ByteBuffer {
   Slice slice() const { return {data_, size_}; }
   void clear() { size_ = 0; }
 
-  /* Room for `more` bytes behind the end; returns where they go. Follow with grow_by() or
+  /* Room for `more` bytes after the end; returns where they go. Follow with grow_by() or
    * set_end(). */
   uchar *reserve(size_t more) {
     if (capacity_ - size_ < more) enlarge(more);

@@ -81,7 +81,7 @@ class KeyCodec {
   };
   /*
     Appends the encoding of the first parts of a key image as the server makes them (`map`:
-    make_prev_keypart_map, or HA_WHOLE_KEY), extended parts (primary key columns behind the index columns)
+    make_prev_keypart_map, or HA_WHOLE_KEY), extended parts (primary key columns after the index columns)
     included. The result is a prefix of exactly the keys whose parts are equal. One entry at most matches when
     is_unique() && all_columns && !has_null; its key is the result.
   */

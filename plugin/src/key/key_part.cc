@@ -260,7 +260,7 @@ namespace {
 
 /*
   A part over a prefix spans so many characters (bytes where a character is one byte). So does
-  CHAR: its bytes in the record are enough for the widest characters, and all behind is space.
+  CHAR: its bytes in the record are enough for the widest characters, and all after is space.
 */
 Slice cut_to_part(const KeyPart &part, Slice text) {
   if (!part.prefix && !part.filled) return text;
@@ -439,7 +439,7 @@ bool skip_level(const uchar **at, const uchar *end, uchar mask, bool filled, boo
                           : skip_units<UNIT>(at, end, mask, pad, space);
 }
 
-/* Behind the value, which is not NULL. */
+/* After the value, which is not NULL. */
 bool skip_value(const KeyPart &part, const uchar **at, const uchar *end) {
   if (!is_string(part)) {
     const uint size = value_size(part);

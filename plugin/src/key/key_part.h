@@ -73,7 +73,7 @@ void append_part(const KeyPart &part, const uchar *record, ByteBuffer *out, Byte
 /* The same for the part's place in a key image. Returns whether it is NULL. */
 bool append_image_part(const KeyPart &part, const uchar *image, ByteBuffer *out, ByteBuffer *scratch);
 
-/* Moves *at behind the part; false: damaged. *is_null is set to whether it is NULL. */
+/* Moves *at after the part; false: damaged. *is_null is set to whether it is NULL. */
 bool skip_part(const KeyPart &part, const uchar **at, const uchar *end, bool *is_null);
 
 /* Whether append_unpack_part writes anything for values of this part that are not NULL. */
@@ -83,7 +83,7 @@ bool skip_unpack_part(const KeyPart &part, const uchar **unpack, const uchar *un
 
 /*
   Fills the column in `record` from the part at *at and its unpack data at *unpack, and moves both
-  behind it. Only for parts that are covering. false: damaged.
+  after it. Only for parts that are covering. false: damaged.
 */
 bool decode_part(const KeyPart &part, const uchar **at, const uchar *end, const uchar **unpack,
                  const uchar *unpack_end, uchar *record);

@@ -7,7 +7,7 @@
   PAD: E is the lowest unit, 0, and the end sorts below everything. PAD SPACE: E is the space, and
   the markers say how the rest of the string compares with spaces without end. FILLED: NO PAD, for
   strings that may end in many spaces; a run of spaces is one space, a marker that says how the rest
-  behind the run compares with a space, and the run's length.
+  after the run compares with a space, and the run's length.
 
   UNIT is the number of bytes of a unit in the weight string; units of two bytes are rewritten to
   one, two or three that sort alike.
@@ -109,7 +109,7 @@ void append_units(const uchar *from, size_t size, bool pad, uint space, ByteBuff
 }
 
 /*
-  The same for FILLED; `space` is not 0. Of two strings that differ behind the same units and have
+  The same for FILLED; `space` is not 0. Of two strings that differ after the same units and have
   runs of a and b spaces there, a < b, the first goes on where the second still has a space: it is
   the lower one exactly if it ends or goes on below a space. So runs with such a rest sort by their
   length, the others by its complement.
@@ -142,7 +142,7 @@ void append_filled_units(const uchar *from, size_t size, uint space, ByteBuffer 
   out->set_end(to);
 }
 
-/* Reads the marker behind an E. */
+/* Reads the marker after an E. */
 enum class Mark { INSIDE, END, DAMAGED };
 inline Mark take_mark(const uchar **at, const uchar *end, uchar mask, bool pad) {
   if (*at >= end) return Mark::DAMAGED;
@@ -152,7 +152,7 @@ inline Mark take_mark(const uchar **at, const uchar *end, uchar mask, bool pad) 
   return marker == REST_BELOW_SPACES || marker == REST_ABOVE_SPACES ? Mark::INSIDE : Mark::DAMAGED;
 }
 
-/* Moves *at behind the end of the string; false: damaged. `mask` is 0xff in a descending part. */
+/* Moves *at after the end of the string; false: damaged. `mask` is 0xff in a descending part. */
 template <uint UNIT>
 bool skip_units(const uchar **at, const uchar *end, uchar mask, bool pad, uint space) {
   const uint escape = pad ? space : 0;

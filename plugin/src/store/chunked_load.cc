@@ -9,7 +9,7 @@ namespace tidesdb {
 
 /* Part of the write buffer that one chunk fills: well below what the engine keeps of a transaction in
    memory (a half), with the engine's own bytes for each operation in mind. And at most so much: commits of
-   others that come behind a chunk wait until all of it is in the memtable. */
+   others that come after a chunk wait until all of it is in the memtable. */
 constexpr ulonglong CHUNKS_IN_WRITE_BUFFER = 16;
 constexpr ulonglong LARGEST_CHUNK = 128 << 10;
 constexpr ulonglong BYTES_FOR_EACH_WRITE = 64;

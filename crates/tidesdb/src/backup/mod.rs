@@ -1,7 +1,7 @@
-//! Online backups. A backup is what a crash at one moment would leave, without what lies behind that moment: the
+//! Online backups. A backup is what a crash at one moment would leave, without what lies after that moment: the
 //! manifest as it is then, the tables that it names, and the log from the manifest's first live segment up to a
 //! record of its own, which is queued between two commits. Recovery, which opens such an image after every crash,
-//! is what opens it here: every commit ordered before the point is there, none behind it, prepared transactions
+//! is what opens it here: every commit ordered before the point is there, none after it, prepared transactions
 //! wait for their decision, spilled runs are where the log says.
 //!
 //! Writers are held for as long as it takes to queue that record and to note which files there are: no I/O is done

@@ -127,7 +127,7 @@ impl BackupPoint {
         files.into_iter().collect()
     }
 
-    /// Where the log ends: behind the mark. Waits until it is written.
+    /// Where the log ends: after the mark. Waits until it is written.
     pub(super) fn log_end(&self, store: &Store) -> Result<Lsn> {
         store.wal.wait_written(self.ticket)?;
         Ok(Lsn(self.mark.end.load(Ordering::Acquire)))

@@ -16,7 +16,7 @@ use std::sync::atomic::{fence, AtomicU8, AtomicUsize, Ordering};
 struct Header {
     /// Number of `BlockRef`s.
     refs: AtomicUsize,
-    /// Length of the bytes behind the header.
+    /// Length of the bytes after the header.
     len: usize,
     /// Whether the frame was used since CLOCK's hand passed it.
     used: AtomicU8,
@@ -81,7 +81,7 @@ impl Deref for FrameBuf {
 impl DerefMut for FrameBuf {
     fn deref_mut(&mut self) -> &mut [u8] {
         let header = self.0 .0;
-        // SAFETY: `len` bytes behind the header belong to the frame and are initialised; the frame's only
+        // SAFETY: `len` bytes after the header belong to the frame and are initialised; the frame's only
         // reference is inside of `self`, which is borrowed mutably, so nobody else reads them.
         unsafe { std::slice::from_raw_parts_mut(header.as_ptr().add(1).cast(), header.as_ref().len) }
     }

@@ -187,7 +187,7 @@ impl Below {
     fn new(levels: &FamilyLevels, task: &Task) -> Below {
         let mut l0 = Vec::new();
         if task.to == 0 {
-            // Those behind the oldest input.
+            // Those after the oldest input.
             let older =
                 levels.l0.iter().rev().take_while(|table| !task.inputs.contains(&table.file.number()));
             l0.extend(older.cloned());

@@ -6,7 +6,7 @@
 //! level 0 is merged into it, over the empty levels between. A small family therefore has level 0 and the bottom alone.
 //!
 //! In order of their score: level 0 (runs against the trigger; earlier when merging is cheap), then each level
-//! that holds more than it may, file by file behind a cursor; then tables dense in tombstones; then tables
+//! that holds more than it may, file by file after a cursor; then tables dense in tombstones; then tables
 //! with many dead versions; then tables half of whose entries have expired, so that a table to which nothing
 //! is written any more gives its space back.
 

@@ -57,7 +57,7 @@ pub(crate) struct TestStore {
     pub family_options: FamilyOptions,
     pub versions: VersionSet,
     pub reservations: Arc<CompactionReservations>,
-    /// The active memtable and the sealed ones behind it, oldest first.
+    /// The active memtable and the sealed ones after it, oldest first.
     pub active: VecMemtable,
     pub sealed: Vec<VecMemtable>,
     pub seq: Seq,

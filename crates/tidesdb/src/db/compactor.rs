@@ -236,7 +236,7 @@ impl Maintenance {
     }
 }
 
-/// The tables but those of level 0 behind generation `upto`.
+/// The tables but those of level 0 after generation `upto`.
 fn tables_upto(levels: &FamilyLevels, upto: MemtableId) -> impl Iterator<Item = (u8, &TableHandle)> {
     levels.tables().filter(move |(level, table)| *level > 0 || table.generation <= upto)
 }
@@ -246,7 +246,7 @@ fn first_level(levels: &FamilyLevels, upto: MemtableId) -> Option<u8> {
     tables_upto(levels, upto).map(|(level, _)| level).min()
 }
 
-/// The rewrite of a table of the last level with entries that have expired; it has none behind that.
+/// The rewrite of a table of the last level with entries that have expired; it has none after that.
 fn in_last_level(levels: &FamilyLevels, level: u8, expired_at: u64) -> Option<Task> {
     let has_expired =
         |table: &&TableHandle| table.meta().expiry.is_some_and(|expiry| expiry.oldest <= expired_at);

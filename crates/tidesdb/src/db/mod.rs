@@ -232,7 +232,7 @@ impl Db {
         let dead = self.store.options.read_only || self.store.wal.failed().is_some();
         // Counters are written while memtables are still flushed: there may be no room otherwise.
         let settled = match if dead { Ok(()) } else { self.maintenance.settle_counters() } {
-            // The ceilings that are there stay: counters go on behind a gap.
+            // The ceilings that are there stay: counters go on after a gap.
             Err(Error::DiskFull(what)) => {
                 self.store.log(LogLevel::Warn, &format!("counters will skip values: {what}"));
                 Ok(())

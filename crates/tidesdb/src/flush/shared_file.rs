@@ -10,7 +10,7 @@ use crate::table::{next_table_offset, SsTableMeta, SsTableOptions, SsTableWriter
 use crate::types::{Entry, FamilyId, FileNo, Seq};
 use crate::version::{NewFile, VersionSet};
 
-/// A file that is being written, one table behind the other. Made on disk with the first entry; unlinked
+/// A file that is being written, one table after the other. Made on disk with the first entry; unlinked
 /// when dropped before [`SharedFile::finish`].
 pub(crate) struct SharedFile<'a> {
     versions: &'a VersionSet,

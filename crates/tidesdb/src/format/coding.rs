@@ -26,7 +26,7 @@ pub const fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// Reads a varint at `*at` and moves `*at` behind it. `None` if it is cut short, longer than need be or
+/// Reads a varint at `*at` and moves `*at` after it. `None` if it is cut short, longer than need be or
 /// above 64 bits; `*at` is then unspecified.
 #[inline]
 pub fn get_varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
@@ -66,7 +66,7 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Reads a varint length and so many bytes at `*at`, and moves `*at` behind them.
+/// Reads a varint length and so many bytes at `*at`, and moves `*at` after them.
 #[inline]
 pub fn get_bytes<'a>(bytes: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
     let len = get_len(bytes, at)?;

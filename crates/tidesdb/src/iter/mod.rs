@@ -65,7 +65,7 @@ pub trait VersionIterator: Send {
 pub struct KeyRange {
     /// First key.
     pub lower: Option<Vec<u8>>,
-    /// First key behind the range.
+    /// First key after the range.
     pub upper: Option<Vec<u8>>,
 }
 

@@ -121,7 +121,7 @@ pub fn rewrite(iter: &mut dyn VersionIterator, live: &LiveSnapshots, to: &mut dy
     Ok(counts)
 }
 
-/// The kind of a survivor behind which something was dropped.
+/// The kind of a survivor after which something was dropped.
 fn over_dropped(kind: Kind) -> Kind {
     match kind.op() {
         Op::Put => kind.marked_may_overwrite(),

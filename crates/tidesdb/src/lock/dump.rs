@@ -2,7 +2,7 @@
 //! briefly.
 //!
 //! The locks that somebody waits for come first, each with all its grants and waits, as they were at one moment for
-//! all of them (the wait latch is held: no wait begins or ends). Behind them come the others, a few under each latch,
+//! all of them (the wait latch is held: no wait begins or ends). After them come the others, a few under each latch,
 //! until the bound is reached. Keys are cut. Locks without entries (`implicit`) are seen when somebody waits for them.
 
 use std::collections::HashSet;
@@ -60,7 +60,7 @@ pub struct DumpedLock {
     pub family: FamilyId,
     /// The key, for a range its first one; `None` for the lock on the whole table.
     pub key: Option<KeyPrefix>,
-    /// For a range: the first key behind it, or `None` when it has no end.
+    /// For a range: the first key after it, or `None` when it has no end.
     pub range_to: Option<Option<KeyPrefix>>,
     /// Whose it is.
     pub owner: LockOwnerId,

@@ -176,7 +176,7 @@ fn what_a_range_covers_never_changes() {
         deadlocks += stats.deadlocks;
         assert!(commits.load(SeqCst) * 4 > threads * 300, "seed {seed}: {commits:?} committed");
     }
-    // Not of each: on a busy machine few threads may run one behind the other.
+    // Not of each: on a busy machine few threads may run one after the other.
     assert!(waits > 0 && deadlocks > 0, "nothing met: {waits} waits, {deadlocks} deadlocks");
 }
 

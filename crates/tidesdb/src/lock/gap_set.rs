@@ -30,7 +30,7 @@ impl Span {
     }
 }
 
-/// Whether an end `a` lies behind an end `b`.
+/// Whether an end `a` lies after an end `b`.
 fn is_behind(a: Option<&[u8]>, b: Option<&[u8]>) -> bool {
     match (a, b) {
         (_, None) => false,

@@ -24,7 +24,7 @@
 //!
 //! Of several implicit locks on a key whoever looks asks the confirmed one first, then the unconfirmed ones as they were
 //! published, and gives the entry to one of these only while the stamp is that of the look: those before it are
-//! contested by then, and the owners of those behind it find it when they look at the key.
+//! contested by then, and the owners of those after it find it when they look at the key.
 //!
 //! Latches: `Entries` before a shard's; `list` is a leaf, taken under the latch of ranges once. None is held while
 //! keys are looked for in files.
@@ -101,7 +101,7 @@ impl ImplicitLocks {
     fn put(&self, mut lock: ImplicitLock) {
         let mut list = self.list.write();
         if let Some(at) = list.entries.iter().position(|known| Arc::ptr_eq(&known.owner, &lock.owner)) {
-            // It has new keys: it goes behind those whose owners may have looked at them already.
+            // It has new keys: it goes after those whose owners may have looked at them already.
             let known = list.entries.remove(at);
             lock.confirmed = lock.confirmed.or(known.confirmed);
             lock.contested = known.contested;
@@ -119,7 +119,7 @@ impl ImplicitLocks {
     /// time, unless `anyway`.
     fn confirm(&self, owner: &LockOwner, anyway: bool) -> bool {
         let mut list = self.list.write();
-        // Who contests it behind the look below sees the other stamp.
+        // Who contests it after the look below sees the other stamp.
         self.change_stamp(&mut list);
         let own = list.entries.iter_mut().find(|known| std::ptr::eq(&*known.owner, owner));
         let Some(known) = own else { return true };

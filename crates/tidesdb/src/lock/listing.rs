@@ -15,7 +15,7 @@ pub struct LockInfo {
     pub family: FamilyId,
     /// The key, for a range its first one; `None` for the lock on the whole table.
     pub key: Option<Vec<u8>>,
-    /// For a range: the first key behind it, or `None` when it has no end.
+    /// For a range: the first key after it, or `None` when it has no end.
     pub range_to: Option<Option<Vec<u8>>>,
     /// Id of the owner.
     pub owner: u64,

@@ -466,7 +466,7 @@ impl LockManager {
     ) {
         let latch = |h: &Held| families[h.family as usize].locks.latch(h.shard);
         let mut wanted = Vec::new();
-        // Newest first, so that the table's lock goes behind those under it.
+        // Newest first, so that the table's lock goes after those under it.
         let mut kept = Vec::new();
         while let Some(h) = held.pop() {
             if !which(&h) {

@@ -9,8 +9,8 @@
 //! - A range keeps exclusive locks of others from all keys in it, from its publication to the end of its
 //!   owner's transaction; `lock_range` returns when those granted before are gone. Ranges conflict with
 //!   no ranges.
-//! - Queues are fair: who asks later goes behind every conflicting wait; only a conversion (an owner
-//!   that holds a weaker mode, or has a range over the key) goes first. A range goes behind the exclusive
+//! - Queues are fair: who asks later goes after every conflicting wait; only a conversion (an owner
+//!   that holds a weaker mode, or has a range over the key) goes first. A range goes after the exclusive
 //!   locks that are wanted in it when its owner holds nothing yet, and otherwise passes over each of them a
 //!   bounded number of times.
 //! - Every wait ends: granted, chosen as a deadlock's victim, timed out, or killed. Deadlocks are
@@ -105,14 +105,14 @@ impl Policy {
     }
 }
 
-/// Keys of a family: the first, and the first behind them (`None`: no end).
+/// Keys of a family: the first, and the first after them (`None`: no end).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Range {
     /// The family.
     pub family: FamilyId,
     /// The first key that may be in it.
     pub from: Vec<u8>,
-    /// The first key behind it.
+    /// The first key after it.
     pub to: Option<Vec<u8>>,
 }
 

@@ -132,7 +132,7 @@ impl LockManager {
         drop(shard);
         if holdings.implicit.is_some() {
             if let Some(own) = locks.implicit.find_own(owner, key)? {
-                // A range that waits for the owner, or a request behind the entry that is gone.
+                // A range that waits for the owner, or a request after the entry that is gone.
                 own.make_entry(locks, key, *looked)?;
                 return Ok(PointAttempt::Ends(Some(Granted::AlreadyHeld)));
             }

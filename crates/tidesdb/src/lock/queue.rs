@@ -197,7 +197,7 @@ impl Queue {
 
     /// Takes `want` (one mode) for `owner` if nobody stands in the way.
     ///
-    /// A newcomer goes behind conflicting waiters. A conversion looks only at the grants of others
+    /// A newcomer goes after conflicting waiters. A conversion looks only at the grants of others
     /// and at conversions that wait: an ordinary waiter that conflicts with the mode already held
     /// would otherwise wait for an owner that waits for it. A range is such a mode: exclusive locks that
     /// are wanted here wait for its owner.
@@ -283,7 +283,7 @@ impl Queue {
         may
     }
 
-    /// Puts a wait into the queue: behind everybody, or for a conversion behind the other conversions.
+    /// Puts a wait into the queue: after everybody, or for a conversion after the other conversions.
     pub(super) fn enqueue(
         &mut self,
         owner: &Arc<LockOwner>,
@@ -338,7 +338,7 @@ impl Queue {
                 || (want == Mask::X && gap_conflict.keeps_out(&request.owner))
             {
                 if want == Mask::X {
-                    // Nothing is compatible with a waiting X: all behind it wait as well.
+                    // Nothing is compatible with a waiting X: all after it wait as well.
                     return;
                 }
                 at += 1;
@@ -403,7 +403,7 @@ impl Queue {
         others.filter(in_the_way).map(|hold| &hold.owner)
     }
 
-    /// Those who wait at place `from` or behind it, before place `at`, and conflict with the wait there.
+    /// Those who wait at place `from` or after it, before place `at`, and conflict with the wait there.
     pub(super) fn waits_before(&self, at: usize, from: usize) -> impl Iterator<Item = &Arc<LockOwner>> {
         let want = self.waiting[at].want;
         let before = self.waiting[from..at].iter();

@@ -47,7 +47,7 @@ impl<'a> TableRef<'a> {
     }
 
     fn slots(self) -> &'a [AtomicPtr<Tree>] {
-        // SAFETY: `from_raw`; `new` made `mask + 1` slots behind the header.
+        // SAFETY: `from_raw`; `new` made `mask + 1` slots after the header.
         unsafe {
             let slots = self.table.as_ptr().add(1).cast::<AtomicPtr<Tree>>();
             std::slice::from_raw_parts(slots, (*self.table.as_ptr()).mask + 1)

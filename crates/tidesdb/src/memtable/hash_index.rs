@@ -19,7 +19,7 @@
 //!    the filler's back is reached only through its splitter, who had the latch later. The end of the
 //!    last leaf makes the table [complete](TableRef::complete).
 //! 3. So a complete table has every record but those whose insert loaded a *later* `current`. Of these a
-//!    reader that comes behind the insert loads the same or a later one, because loads of one word do
+//!    reader that comes after the insert loads the same or a later one, because loads of one word do
 //!    not go backwards; and it looks into the table that it loaded.
 //! 4. While a table is being filled, a record is in it, or its insert loaded an earlier `current`: then
 //!    it is in `previous`, if that was complete.
@@ -178,7 +178,7 @@ impl<'a> TableRef<'a> {
 
     fn segment_cell(self, index: usize) -> &'a AtomicPtr<HashSlot> {
         assert!(index < self.header().groups / (SEGMENT / GROUP));
-        // SAFETY: `new` made a cell for each segment behind the header.
+        // SAFETY: `new` made a cell for each segment after the header.
         unsafe { &*self.table.as_ptr().add(1).cast::<AtomicPtr<HashSlot>>().add(index) }
     }
 

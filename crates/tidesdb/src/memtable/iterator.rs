@@ -104,7 +104,7 @@ impl MemtableIterator {
         MemtableIterator { cursor: unsafe { Cursor::new(memtable, tree) }, snapshot }
     }
 
-    /// Stands on the first visible key at `start` or, by `step`, behind it.
+    /// Stands on the first visible key at `start` or, by `step`, after it.
     fn settle<'a>(
         &'a self,
         start: Option<Position<'a>>,

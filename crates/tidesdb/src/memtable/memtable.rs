@@ -56,7 +56,7 @@ impl Memtable {
 
     /// Inserts one version. Idempotent: the same (family, key, seq) again changes nothing. `done` is
     /// looked at under the latch that the change needs: when it is set nothing is written, so that a
-    /// helper that slept does not write into a sealed memtable. The tail of the key's chain behind
+    /// helper that slept does not write into a sealed memtable. The tail of the key's chain after
     /// the newest version at or below `oldest_snapshot` is cut; of a chain with many versions above the oldest snapshot
     /// only now and then. `key` has at most [`MAX_KEY_LEN`](crate::types::MAX_KEY_LEN) bytes, `value`
     /// at most [`MAX_VALUE_LEN`](crate::types::MAX_VALUE_LEN), `seq` is at most [`MAX_SEQ`].

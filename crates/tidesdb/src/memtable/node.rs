@@ -2,7 +2,7 @@
 //!
 //! A node holds sorted records; an inner node also one child more than it has records, child `i` with
 //! the keys below record `i` and at or above record `i - 1`. Beside each record stands its *head*: the
-//! eight bytes of its key behind the prefix that all keys of the node share, big-endian, padded with
+//! eight bytes of its key after the prefix that all keys of the node share, big-endian, padded with
 //! zeros. Heads order as the keys do, or are equal; then the records decide.
 //!
 //! Reads are optimistic: they note the version, read, and look at the version again. Every field that
@@ -89,7 +89,7 @@ impl<'k> SearchKey<'k> {
     }
 }
 
-/// Fixed part of a node. Behind it: `capacity` heads, `capacity` records and, in an inner node,
+/// Fixed part of a node. After it: `capacity` heads, `capacity` records and, in an inner node,
 /// `capacity + 1` children.
 #[repr(C, align(64))]
 pub(super) struct Header {
@@ -170,7 +170,7 @@ impl<'a> NodeRef<'a> {
         unsafe { &*self.node.as_ptr() }
     }
 
-    /// The eight-byte cell `index` behind the header.
+    /// The eight-byte cell `index` after the header.
     ///
     /// # Safety
     /// `T` is an eight-byte atomic, `index` is inside the node.
@@ -194,7 +194,7 @@ impl<'a> NodeRef<'a> {
 
     fn child_cell(self, index: usize) -> &'a AtomicPtr<Header> {
         assert!(index <= self.capacity() && self.level() > 0);
-        // SAFETY: children are the `capacity + 1` cells behind, in inner nodes.
+        // SAFETY: children are the `capacity + 1` cells after, in inner nodes.
         unsafe { self.cell(2 * self.capacity() + index) }
     }
 
@@ -378,7 +378,7 @@ impl<'a> NodeRef<'a> {
         if low == count || self.head(low) != head {
             return Ok(Rank { below: low, exact: false });
         }
-        // Records low.. have the same head, nearly always one; behind `high` none has.
+        // Records low.. have the same head, nearly always one; after `high` none has.
         let mut high = low + 1;
         if high < count && self.head(high) == head {
             high = head.checked_add(1).map_or(count, |above| self.heads_below(above, count)).max(high);
@@ -434,7 +434,7 @@ impl<'a> NodeRef<'a> {
         }
     }
 
-    /// Puts `record` at `slot` and, in an inner node, `right` behind it. The node is not full.
+    /// Puts `record` at `slot` and, in an inner node, `right` after it. The node is not full.
     pub(super) fn insert(self, slot: usize, record: RecordRef<'a>, right: Option<NodeRef<'a>>) {
         let count = self.count();
         assert!(slot <= count && count < self.capacity());
@@ -469,7 +469,7 @@ impl<'a> NodeRef<'a> {
 
     fn latched_prefix_record(self) -> RecordRef<'a> {
         let record = NonNull::new(self.header().prefix_of.load(Ordering::Relaxed));
-        // SAFETY: as in `record`; the latch orders this thread behind who put it there.
+        // SAFETY: as in `record`; the latch orders this thread after who put it there.
         unsafe { RecordRef::from_raw(record.expect("a node with records has a prefix")) }
     }
 

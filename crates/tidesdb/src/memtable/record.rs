@@ -61,7 +61,7 @@ impl<'a> RecordRef<'a> {
     }
 
     pub(super) fn key(self) -> &'a [u8] {
-        // SAFETY: `from_raw`; `new` put the bytes behind the header, in the same allocation.
+        // SAFETY: `from_raw`; `new` put the bytes after the header, in the same allocation.
         unsafe {
             let bytes = self.record.as_ptr().cast::<u8>().add(size_of::<Record>());
             std::slice::from_raw_parts(bytes, self.chain().key_len())

@@ -2,7 +2,7 @@
 //!
 //! Written under the key's latch, read without any. Readers follow `next` pointers; a writer links a
 //! finished version with one store (at the head, or in its place by sequence number) and cuts the tail
-//! behind the newest version at or below the oldest snapshot with one store. Nothing is unlinked from the
+//! after the newest version at or below the oldest snapshot with one store. Nothing is unlinked from the
 //! middle and no memory is reused while the memtable lives, so a reader on a cut tail walks on
 //! unharmed; it is there only if its snapshot is below the oldest snapshot, which nobody's is, or because it
 //! reads every version, which only flush does, from a sealed memtable.
@@ -237,7 +237,7 @@ impl Chain {
         let mut link = &self.head;
         let mut below = NonNull::new(link.load(Ordering::Relaxed));
         while let Some(next) = below {
-            // SAFETY: as in `head`; the latch orders this thread behind who linked it.
+            // SAFETY: as in `head`; the latch orders this thread after who linked it.
             let next: VersionRef<'_> = unsafe { VersionRef::from_raw(next) };
             if next.seq() == seq {
                 self.unlatch(skips);
@@ -258,7 +258,7 @@ impl Chain {
         Added::Linked
     }
 
-    /// Cuts behind the newest version at or below `oldest_snapshot`; the number of inserts that need not look
+    /// Cuts after the newest version at or below `oldest_snapshot`; the number of inserts that need not look
     /// again, which grows with the length of the walk. Only under the latch.
     fn cut(&self, oldest_snapshot: Seq) -> u32 {
         let mut steps = 0;

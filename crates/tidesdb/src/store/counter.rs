@@ -30,7 +30,7 @@ impl Counter {
     }
 
     /// The first of `count` values at or above `next` that are `offset` modulo `increment`, and the
-    /// value behind the last of them; `None` when the last would be above `limit`.
+    /// value after the last of them; `None` when the last would be above `limit`.
     pub(crate) fn range(&self, count: u64, offset: u64, increment: u64, limit: u64) -> Option<(u64, u64)> {
         let increment = increment.max(1);
         let offset = offset % increment;

@@ -10,7 +10,7 @@
 //! ordered and before any of them is in a memtable, and [removes](DeletedRangeCache::put) the ranges that they are in.
 //!
 //! Invariant: a snapshot at or above a range's `since` sees no live key in it, for as long as the range can be
-//! found. Who sees a put has its commit behind the visible sequence, and the range was gone before that.
+//! found. Who sees a put has its commit after the visible sequence, and the range was gone before that.
 
 use crossbeam_utils::CachePadded;
 
@@ -63,7 +63,7 @@ const LONGEST_KEY: usize = 4 << 10;
 pub(crate) struct Bounds {
     /// First key.
     pub from: Vec<u8>,
-    /// First key behind.
+    /// First key after.
     pub to: Vec<u8>,
 }
 

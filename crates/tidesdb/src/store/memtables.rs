@@ -17,7 +17,7 @@ use crate::wal::WaitLimit;
 /// Sealed memtables that may wait for their flush: with the active one, twice the write buffer.
 const MAX_SEALED: usize = 1;
 
-/// Write buffers (at least as many segments) of log behind the active memtable at which it is sealed
+/// Write buffers (at least as many segments) of log that the active memtable holds at which it is sealed
 /// whatever it holds.
 const LONG_LOG: u64 = 4;
 
@@ -143,7 +143,7 @@ impl Store {
         self.memtables.changed.notify_all();
     }
 
-    /// Puts an empty memtable in the place of the active one, and `sealed`, oldest first, behind it. Runs
+    /// Puts an empty memtable in the place of the active one, and `sealed`, oldest first, after it. Runs
     /// under the order lock.
     pub(crate) fn push_sealed(&self, state: &mut MemtableState, fresh: &Arc<Memtable>, sealed: Vec<Sealed>) {
         self.swap_view(|view| ReadView {
@@ -159,7 +159,7 @@ impl Store {
         state.sealed.extend(sealed);
     }
 
-    /// Seals the active memtable when the log behind it has grown long without it: by prepares that are rolled
+    /// Seals the active memtable when the log that it holds has grown long without it: by prepares that are rolled
     /// back, which leave nothing in memtables, so that nothing else would let their segments go.
     pub(crate) fn seal_behind_long_log(&self) {
         let mut state = self.memtables.state.lock();

@@ -194,7 +194,7 @@ impl Store {
         slot.ok_or_else(too_many_snapshots)
     }
 
-    /// Takes a snapshot behind everything that is ordered, in a memtable already or not: before the first read
+    /// Takes a snapshot after everything that is ordered, in a memtable already or not: before the first read
     /// [`Store::reach`] brings it there.
     pub(crate) fn take_ordered_snapshot(&self) -> Result<SnapshotSlot> {
         let slot = match self.wal.failed() {
@@ -205,7 +205,7 @@ impl Store {
         slot.ok_or_else(too_many_snapshots)
     }
 
-    /// A snapshot behind everything that is ordered, which is all in memtables then, and a family's count there.
+    /// A snapshot after everything that is ordered, which is all in memtables then, and a family's count there.
     pub(crate) fn take_counted_snapshot(&self, family: FamilyId) -> Result<(SnapshotSlot, RowCount)> {
         self.pipeline.between_commits(|last| {
             self.pipeline.help_until(last, self.snapshots.oldest_snapshot());

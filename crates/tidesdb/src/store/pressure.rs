@@ -76,7 +76,7 @@ impl Store {
     }
 
     /// Mean bytes that a commit brings into a memtable. A load of gigabytes in runs does not make every statement
-    /// behind it wait as if it brought a share of them.
+    /// after it wait as if it brought a share of them.
     pub(crate) fn mean_commit(&self) -> u64 {
         // In this order: what is taken away was added before.
         let runs = self.stats.run_bytes.load(Relaxed);

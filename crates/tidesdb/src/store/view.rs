@@ -159,7 +159,7 @@ impl ReadView {
         row_count
     }
 
-    /// A key of a family at one of its places: of all entries, versions counted, memtables and files one behind the
+    /// A key of a family at one of its places: of all entries, versions counted, memtables and files one after the
     /// other, about so large a share (0 to 1) stands before it. Places that are evenly apart are a fair sample of the
     /// entries; their keys are not in order. None where there are no entries.
     pub fn key_at(&self, family: FamilyId, share: f64) -> Result<Option<Vec<u8>>> {

@@ -41,7 +41,7 @@ pub(super) struct BlockHandle {
 }
 
 impl BlockHandle {
-    /// The position behind it; `None` on overflow.
+    /// The position after it; `None` on overflow.
     pub fn end(self) -> Option<u64> {
         self.offset.checked_add(self.len)
     }

@@ -36,7 +36,7 @@ impl IndexEntry {
     }
 }
 
-/// The filter's handle behind entry `i` of the top index; `None`: no filter.
+/// The filter's handle after entry `i` of the top index; `None`: no filter.
 #[inline]
 pub(super) fn partition_filter(
     top: &KeyedBlock<'_>,

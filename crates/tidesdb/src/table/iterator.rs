@@ -406,7 +406,7 @@ impl SsTableIterator {
         }
     }
 
-    /// Walks the slots behind the current one that are whole keys of this block. True: `visit` has refused one, and
+    /// Walks the slots after the current one that are whole keys of this block. True: `visit` has refused one, and
     /// the scan stands on it; false: the scan stands on the last of them, which `visit` has had.
     fn walk_block(&mut self, visit: &mut dyn FnMut(&[u8], Entry<'_>) -> bool) -> Result<bool> {
         let (Some(snapshot), Some(block)) = (self.snapshot, &self.block) else { return Ok(false) };
@@ -442,7 +442,7 @@ impl SsTableIterator {
     }
 
     /// Makes the block of `key` the current one and gives the slot of the first key at or above it there
-    /// (perhaps behind the last), and whether it is `key`; `None` if all keys are below `key`.
+    /// (perhaps after the last), and whether it is `key`; `None` if all keys are below `key`.
     fn locate(&mut self, key: &[u8]) -> Result<Option<(usize, bool)>> {
         // Where the last seek ended is where the next one often begins.
         if let Some(block) = &self.block {
@@ -486,7 +486,7 @@ impl InternalIterator for SsTableIterator {
         }
         if self.index.last(&self.table)? {
             self.enter_block()?;
-            // One slot behind the last, from where a step back finds the last key's beginning.
+            // One slot after the last, from where a step back finds the last key's beginning.
             self.slot = self.keys;
             if self.prev_key()? {
                 self.settle_backward()?;

@@ -2,7 +2,7 @@
 //! (`docs/format/table.md`, "Keyed blocks"). [`KeyedBuilder`] writes one, [`KeyedBlock`] reads one.
 //!
 //! The point of the layout: the common prefix is compared once, then a binary search runs over a dense
-//! array of eight-byte heads, and the bytes behind a head are looked at only where heads are equal. Reading
+//! array of eight-byte heads, and the bytes after a head are looked at only where heads are equal. Reading
 //! checks every length; damage is an error, never a panic.
 
 use std::cmp::Ordering;
@@ -52,7 +52,7 @@ impl KeyedBuilder {
         self.slots.push((self.keys.len(), self.bodies.len()));
     }
 
-    /// The bytes behind the last key.
+    /// The bytes after the last key.
     pub fn body(&mut self) -> &mut Vec<u8> {
         &mut self.bodies
     }
@@ -69,7 +69,7 @@ impl KeyedBuilder {
         self.slots.is_empty()
     }
 
-    /// About how long the payload would be with `body` more bytes behind one more key, or behind the last
+    /// About how long the payload would be with `body` more bytes after one more key, or after the last
     /// one (`None`).
     pub fn len_with(&self, key: Option<&[u8]>, body: usize) -> usize {
         let (slots, keys, prefix) = match key {
@@ -132,7 +132,7 @@ pub(super) struct KeyedBlock<'a> {
 pub(super) struct Body<'a> {
     suffix_len: usize,
     rest: &'a [u8],
-    /// Where the bytes behind the key begin in the payload.
+    /// Where the bytes after the key begin in the payload.
     pub start: usize,
     /// Where they end.
     pub end: usize,
@@ -183,7 +183,7 @@ impl<'a> KeyedBlock<'a> {
         Ok(Body { suffix_len, rest, start: rest_end, end })
     }
 
-    /// Compares key `i` with a key whose part behind the common prefix is `suffix` and has the same head.
+    /// Compares key `i` with a key whose part after the common prefix is `suffix` and has the same head.
     #[inline]
     fn compare_behind_equal_heads(&self, i: usize, suffix: &[u8]) -> Result<Ordering, DecodeError> {
         let body = self.body(i)?;
@@ -271,7 +271,7 @@ impl<'a> KeyedBlock<'a> {
         Ok(body)
     }
 
-    /// Checks what [`KeyedBlock::parse`] does not: that heads and offsets ascend and offsets lie behind the
+    /// Checks what [`KeyedBlock::parse`] does not: that heads and offsets ascend and offsets lie after the
     /// prefix. Done once when a block is read.
     pub fn check(&self) -> Result<(), DecodeError> {
         let mut least = HEADER_LEN + SLOT_LEN * self.len() + self.prefix.len();

@@ -36,7 +36,7 @@ use crate::options::{Compression, FamilyOptions};
 /// Tables begin at multiples of this many bytes.
 pub const TABLE_ALIGN: u64 = 4096;
 
-/// The first offset at or behind `len` where a table may begin.
+/// The first offset at or after `len` where a table may begin.
 pub const fn next_table_offset(len: u64) -> u64 {
     len.next_multiple_of(TABLE_ALIGN)
 }

@@ -212,7 +212,7 @@ impl SsTable {
         }
     }
 
-    /// Goes on where a key's versions fill more than one block: through the blocks behind its first.
+    /// Goes on where a key's versions fill more than one block: through the blocks after its first.
     #[cold]
     fn get_in_later_blocks(&self, key: &[u8], snapshot: Seq) -> Result<Option<Hit>> {
         let mut index = IndexCursor::new(Some(CachePriority::High));

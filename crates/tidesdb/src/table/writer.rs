@@ -293,7 +293,7 @@ impl SsTableWriter {
         self.put_block(&payload, BlockKind::TopIndex)
     }
 
-    /// Ends the current data block; `next` is the key of the entry that comes behind it.
+    /// Ends the current data block; `next` is the key of the entry that comes after it.
     fn cut_block(&mut self, next: Option<&[u8]>) -> Result<()> {
         let mut flags = mem::take(&mut self.block_flags);
         match next {

@@ -307,7 +307,7 @@ impl Transactions {
     }
 
     /// Orders a transaction whose changes are in `runs`, and rotates the memtable in the same step: what was
-    /// ordered before lies below the runs, what comes behind above. `marker` is room in the log.
+    /// ordered before lies below the runs, what comes after above. `marker` is room in the log.
     pub(crate) fn order_runs(&self, id: u64, batch: &Arc<CommitBatch>, runs: &SealedRuns, marker: LogSpace) {
         let mut state = self.store.memtables.state.lock();
         // Numbers are given out under the lock that every rotation holds: they ascend with the order.

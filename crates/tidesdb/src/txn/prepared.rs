@@ -119,13 +119,13 @@ pub(crate) fn prepare_bytes(head: &PreparedHead, batch: &CommitBatch) -> usize {
 }
 
 impl PreparedTransactions {
-    /// A large one-phase batch is about to be logged, at or behind `segment`.
+    /// A large one-phase batch is about to be logged, at or after `segment`.
     pub(super) fn insert_ownerless(&self, id: u64, segment: u32) {
         let entry = Entry { segment, decided: false, in_the_way: false, copy: None };
         self.entries.lock().insert(id, entry);
     }
 
-    /// A prepare is about to be logged, or was found by recovery, at or behind `segment`. With a bound it will
+    /// A prepare is about to be logged, or was found by recovery, at or after `segment`. With a bound it will
     /// be XA-prepared; where it would pass the bound with the others, nothing changes and their bytes are the error.
     pub(super) fn insert_prepared(
         &self,

@@ -16,7 +16,7 @@ const VERSION: u8 = 1;
 const TABLES: u8 = 1;
 
 /// Ranges, at SERIALIZABLE: for each the family as a varint, the first key, and either 0 (no end) or 1 and the
-/// first key behind it.
+/// first key after it.
 const RANGES: u8 = 2;
 
 const MODES: [(TableMode, u8); 4] = [

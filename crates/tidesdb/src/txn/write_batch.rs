@@ -330,7 +330,7 @@ impl WriteBatch {
         place.ok().map(|at| self.entry(self.orders[order].chunks[chunk][at].id))
     }
 
-    /// The point behind the first change of a key that is in memory.
+    /// The point after the first change of a key that is in memory.
     pub(crate) fn first_change(&self, family: FamilyId, key: &[u8]) -> Option<Mark> {
         let order = self.orders.iter().position(|order| order.family == family)?;
         let (chunk, place) = self.search(order, key);

@@ -17,7 +17,7 @@ pub struct Cut {
     pub epoch: u64,
     /// The segment with which the log goes on.
     pub next_segment: u32,
-    /// Least sequence number behind the cut.
+    /// Least sequence number after the cut.
     pub next_seq: Seq,
 }
 

@@ -1,4 +1,4 @@
-//! A level below 0 as one run: its tables one behind the other, each opened only when it is reached.
+//! A level below 0 as one run: its tables one after the other, each opened only when it is reached.
 
 use std::sync::Arc;
 

@@ -411,7 +411,7 @@ mod tests {
         }
         drop(writer);
 
-        // A torn edit behind the last: the next process writes over it.
+        // A torn edit after the last: the next process writes over it.
         let end = disk.contents(&dir.join(manifest_name(3))).unwrap();
         let end = parse(&dir.join(manifest_name(3)), 3, &end).unwrap().end;
         disk.overwrite(&dir.join(manifest_name(3)), end as u64, b"EDIT torn");

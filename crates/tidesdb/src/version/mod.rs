@@ -247,7 +247,7 @@ pub struct FamilyLevels {
     pub l0: Vec<TableHandle>,
     /// Levels 1 and below: `levels[i]` is level i + 1; the last one is not empty.
     pub levels: Vec<Arc<Level>>,
-    /// Where the next compaction of a level begins: behind this key. By level, ascending.
+    /// Where the next compaction of a level begins: after this key. By level, ascending.
     pub cursors: Vec<(u8, Vec<u8>)>,
 }
 
@@ -277,7 +277,7 @@ impl FamilyLevels {
             + self.levels.iter().map(|level| level.bytes()).sum::<u64>()
     }
 
-    /// The key behind which the next compaction of `level` begins.
+    /// The key after which the next compaction of `level` begins.
     pub fn cursor(&self, level: u8) -> &[u8] {
         self.cursors.iter().find(|(l, _)| *l == level).map_or(&[], |(_, key)| key)
     }
@@ -372,7 +372,7 @@ struct Change {
     cursors: Vec<(u8, Vec<u8>)>,
 }
 
-/// All tables of a store at one moment. Immutable; shared by readers behind an `Arc`.
+/// All tables of a store at one moment. Immutable; shared by readers after an `Arc`.
 #[derive(Clone)]
 pub struct Version {
     number: u64,

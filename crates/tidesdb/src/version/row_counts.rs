@@ -1,7 +1,7 @@
 //! The counts of families' rows as far as they are in files: what the edits that a version is made of add up to.
 //! With what is in memtables and in commits that the manifest does not name yet they are the whole count
 //! ([`crate::db::Db::family_stats`]). An edit that makes commits part of a version brings what they do to the
-//! number along, and names the last of them: replay counts those behind it, so none is counted twice or left out.
+//! number along, and names the last of them: replay counts those after it, so none is counted twice or left out.
 
 use std::sync::Arc;
 

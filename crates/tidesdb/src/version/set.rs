@@ -526,7 +526,7 @@ impl VersionSet {
     }
 
     /// Writes the state, with the epoch of this opening, to a new manifest; without room for one, the epoch
-    /// goes behind the edits of the manifest in force.
+    /// goes after the edits of the manifest in force.
     fn take_over(&self, writer: &mut Writer, current: Option<FileNo>) -> Result<()> {
         let error = match (self.begin_manifest(writer), current) {
             (Err(error @ Error::DiskFull(_)), Some(_)) => error,

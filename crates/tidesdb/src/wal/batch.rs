@@ -99,7 +99,7 @@ pub struct BatchBuilder {
 }
 
 impl BatchBuilder {
-    /// A batch that will have `groups` groups, written behind what `out` holds already.
+    /// A batch that will have `groups` groups, written after what `out` holds already.
     pub fn new(mut out: Vec<u8>, groups: usize) -> BatchBuilder {
         put_varint(&mut out, groups as u64);
         BatchBuilder { out, groups, entries: 0 }

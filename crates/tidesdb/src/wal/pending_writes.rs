@@ -128,7 +128,7 @@ impl<S: LogWrite> PendingWrites<S> {
         lock(&self.state).pending.is_empty()
     }
 
-    /// Adds a log write behind the others. Calls are in the order of the log.
+    /// Adds a log write after the others. Calls are in the order of the log.
     pub(super) fn push(&self, log_write: S) {
         let pending =
             Arc::new(Pending { log_write, begun: AtomicBool::new(false), written: AtomicBool::new(false) });

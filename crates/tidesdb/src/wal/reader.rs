@@ -37,7 +37,7 @@ pub struct RecoveredSummary {
     pub max_seq_seen: Seq,
     /// Records given to the visitor.
     pub records: u64,
-    /// Valid records, or starts of records, behind the end; discarded.
+    /// Valid records, or starts of records, after the end; discarded.
     pub discarded: u64,
     /// The log's files, for [`super::Wal::create`].
     pub files: LogFiles,
@@ -329,7 +329,7 @@ impl LogReader<'_> {
         }
     }
 
-    /// Where a record goes on behind a fragment that ended at `end`, the end of its frame.
+    /// Where a record goes on after a fragment that ended at `end`, the end of its frame.
     fn continuation(&self, end: Lsn) -> Lsn {
         match &self.open {
             Some(open) if end.offset() < open.header.size => end,
@@ -363,7 +363,7 @@ impl LogReader<'_> {
         }
     }
 
-    /// The record behind the one that ended at `end`.
+    /// The record after the one that ended at `end`.
     fn next_record(&mut self, end: Lsn, log_epoch: Option<LogEpoch>, scratch: &mut Vec<u8>) -> Result<Step> {
         scratch.clear();
         let size = match self.enter(end.segment(), log_epoch)? {
@@ -469,7 +469,7 @@ impl LogReader<'_> {
                 files.old.push((*id, *number));
                 continue;
             }
-            // Behind the end, or of a recovery that did not finish. The new epoch's numbers must be
+            // After the end, or of a recovery that did not finish. The new epoch's numbers must be
             // above those in there too.
             let mut open = OpenSegment::new(self.disk, self.store, *number, *header)?;
             let seen = search(&mut open, SEGMENT_HEADER)?;

@@ -101,7 +101,7 @@ impl Wal {
     /// id that recovery saw). `epoch` is in the synced manifest already. `found` is what recovery
     /// found (nothing for a new store); its old segments stay until they are released.
     ///
-    /// On return the first segment stands ready, synced. On a full disk the spare one behind it may
+    /// On return the first segment stands ready, synced. On a full disk the spare one after it may
     /// be missing; then ordinary reservations fail and urgent ones find the room that is left.
     pub fn create(
         disk: Arc<dyn Disk>,

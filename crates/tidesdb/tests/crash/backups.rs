@@ -1,4 +1,4 @@
-//! Backups on the faulty disk: taken behind each step of the short programs, with a crash at every call of one and
+//! Backups on the faulty disk: taken after each step of the short programs, with a crash at every call of one and
 //! a failure of every call of one, in a full file system, interrupted at every megabyte; and damage in them.
 
 use std::cell::Cell;
@@ -63,7 +63,7 @@ fn backups_between_the_steps_of_short_programs_restore_to_their_moments() {
         let disk = FaultyDisk::new(ordinal as u64);
         let mut world = World::new(disk.clone(), options.clone(), family).expect("opens");
         let mut taken: Vec<(PathBuf, State)> = Vec::new();
-        // The long ones have a backup behind some of their steps.
+        // The long ones have a backup after some of their steps.
         let every = steps.len() / 30 + 1;
         for (at, step) in steps.iter().enumerate() {
             world.step(step).unwrap_or_else(|e| panic!("{name}, step {at}: {e}"));
@@ -100,7 +100,7 @@ fn rich_programs() -> Vec<(String, Vec<Step>)> {
 
 const TO: &str = "/backup";
 
-/// The store at the end of a program, and the calls before and behind a backup of it.
+/// The store at the end of a program, and the calls before and after a backup of it.
 fn ready(seed: u64, steps: &[Step], options: &Options) -> World {
     let mut world = World::new(FaultyDisk::new(seed), options.clone(), tiny_family()).expect("opens");
     world.run(steps).expect("runs");

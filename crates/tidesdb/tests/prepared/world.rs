@@ -36,7 +36,7 @@ pub(super) enum Step {
     XaPrepared(&'static str, u32),
     /// A prepare as the binary log's.
     TwoPhase(&'static str, u32),
-    /// One phase, committed or rolled back behind its `prepare`.
+    /// One phase, committed or rolled back after its `prepare`.
     Alone(u32, bool),
     /// The owner goes.
     Leave(&'static str),

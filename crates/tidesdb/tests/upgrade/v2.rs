@@ -20,7 +20,7 @@ fn value(n: u32) -> Vec<u8> {
     vec![n as u8; 60 + n as usize % 50]
 }
 
-/// What a family has before the last life of the store, and behind it.
+/// What a family has before the last life of the store, and after it.
 fn rows(from: u32, to: u32) -> Rows {
     let mut rows: Rows = (from..to).map(|n| (key(n), value(n))).collect();
     (from..to).step_by(5).for_each(|n| drop(rows.remove(&key(n))));
@@ -28,7 +28,7 @@ fn rows(from: u32, to: u32) -> Rows {
     rows
 }
 
-/// Makes what [`rows`] says; of each row that goes, or changes, a commit behind the one that makes it.
+/// Makes what [`rows`] says; of each row that goes, or changes, a commit after the one that makes it.
 fn write(db: &Db, txn: &mut Transaction, family: &str, from: u32, to: u32) {
     let family = db.family(family.as_bytes()).expect("there");
     (from..to).for_each(|n| txn.put(&family, &key(n), &value(n)).expect("puts"));

@@ -19,7 +19,7 @@ use crate::wal::{self, RecoveredSummary};
 
 use super::rewrite_tail::rewrite_tail;
 
-/// The newest commit that an earlier epoch may have given a number, as its cut says; discarded records behind a
+/// The newest commit that an earlier epoch may have given a number, as its cut says; discarded records after a
 /// cut are not read again.
 pub(crate) fn newest_of_cuts(cuts: &[Cut]) -> Seq {
     cuts.iter().map(|cut| cut.next_seq.saturating_sub(1)).max().unwrap_or(0)

@@ -70,7 +70,7 @@ pub(crate) struct Replay {
     pending: BTreeMap<u64, Pending>,
     /// Names of runs by transaction, until it is decided.
     names: BTreeMap<u64, Vec<u8>>,
-    /// One decision counts for every copy of a batch, before or behind it.
+    /// One decision counts for every copy of a batch, before or after it.
     decided: HashMap<u64, Decision>,
 }
 
@@ -168,7 +168,7 @@ impl Replay {
                 None => {
                     self.names.insert(txn, names.to_vec());
                 }
-                // Runs have their place among the commits: names behind it come too late.
+                // Runs have their place among the commits: names after it come too late.
                 Some(Decision::Missing(seq)) => {
                     let what = format!("the runs of commit {seq} are named behind it");
                     return Err(Error::corruption("wal", 0, what));

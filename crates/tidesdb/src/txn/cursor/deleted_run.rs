@@ -45,7 +45,7 @@ impl DeletedRun {
     /// The range of the keys of a run that has ended.
     fn bounds(&mut self, forward: bool) -> &Bounds {
         if forward {
-            // A jump ends at the first key behind its range.
+            // A jump ends at the first key after its range.
             if !self.jumped {
                 self.ends.to.push(0);
             }

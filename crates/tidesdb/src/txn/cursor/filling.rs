@@ -31,7 +31,7 @@ impl Cursor {
         is_past_end(&self.prefix, self.bound.as_deref(), self.scan_forward, key)
     }
 
-    /// Copies the next key and its value, own or committed, behind the batch's bytes. `None` at the end.
+    /// Copies the next key and its value, own or committed, after the batch's bytes. `None` at the end.
     pub(super) fn copy_next(
         &mut self,
         txn: &Transaction,
@@ -102,7 +102,7 @@ impl Cursor {
         Ok(Some((next, Span { key, value, end: self.bytes.len(), expiry }, state, seq)))
     }
 
-    /// Copies live rows that do not expire behind the batch's bytes, up to the first key that is something else, or
+    /// Copies live rows that do not expire after the batch's bytes, up to the first key that is something else, or
     /// that the batch has no room for: then true.
     fn copy_live(&mut self, want: usize) -> Result<bool> {
         let (prefix, bound, scan_forward) = (&self.prefix, self.bound.as_deref(), self.scan_forward);

@@ -53,7 +53,7 @@ impl Cursor {
         locks && !self.gaps && !self.skip_locked && next == Next::Committed && seq > self.placed_at
     }
 
-    /// Places the merge behind the key of `span`, over what is committed now.
+    /// Places the merge after the key of `span`, over what is committed now.
     pub(super) fn place_behind(&mut self, txn: &Transaction, span: Span) -> Result<()> {
         self.end_deleted_run(txn);
         self.last.clear();
@@ -109,7 +109,7 @@ impl Cursor {
             (Covered::Nothing, Edge::Open) => None,
             (Covered::Nothing, edge) => {
                 start.extend_from_slice(&self.gap_start);
-                // Behind the key: forward without it, backward with it.
+                // After the key: forward without it, backward with it.
                 if self.forward == (edge == Edge::Excluded) {
                     start.push(0);
                 }
@@ -141,7 +141,7 @@ impl Cursor {
         Ok(true)
     }
 
-    /// Forward: the first key behind all that the scan may deliver. Backward: the first that it may.
+    /// Forward: the first key after all that the scan may deliver. Backward: the first that it may.
     /// `None`: the end of the family.
     fn end_of_scan(&self) -> Option<Vec<u8>> {
         let bound = self.bound.as_ref().filter(|_| self.forward == self.scan_forward);

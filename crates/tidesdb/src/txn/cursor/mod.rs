@@ -121,7 +121,7 @@ enum Edge {
 enum Covered {
     /// Not at all.
     Nothing,
-    /// Forward: below this key. Backward: this key and those behind it.
+    /// Forward: below this key. Backward: this key and those after it.
     To(Vec<u8>),
     /// To the end of the family.
     All,
@@ -201,7 +201,7 @@ impl std::fmt::Debug for Cursor {
     }
 }
 
-/// The first key behind every key that starts with `key`, into `out`; false when there is none.
+/// The first key after every key that starts with `key`, into `out`; false when there is none.
 pub(crate) fn successor_of_prefix(key: &[u8], out: &mut Vec<u8>) -> bool {
     out.clear();
     out.extend_from_slice(key);
@@ -400,7 +400,7 @@ impl Cursor {
                     Edge::Excluded
                 }
             }
-            // The keys that start with the given one count as it: begin at the first key behind them.
+            // The keys that start with the given one count as it: begin at the first key after them.
             Start::After if successor_of_prefix(scan.key, &mut self.last) => Edge::Included,
             Start::AtOrBefore if successor_of_prefix(scan.key, &mut self.last) => Edge::Excluded,
             Start::After => {
@@ -460,7 +460,7 @@ impl Cursor {
     }
 
     /// Memtables of a view that have no entries of the family. Commits that were ordered before a memtable was sealed
-    /// may bring their first ones into it behind that.
+    /// may bring their first ones into it after that.
     fn memtables_without(&self, view: &ReadView) -> usize {
         view.memtables().filter(|memtable| memtable.tree(self.family.id()).is_none()).count()
     }
@@ -510,7 +510,7 @@ impl Cursor {
     }
 }
 
-/// The first key behind `key`.
+/// The first key after `key`.
 fn behind(key: &[u8]) -> Vec<u8> {
     let mut next = Vec::with_capacity(key.len() + 1);
     next.extend_from_slice(key);

@@ -7,7 +7,7 @@
 //! run holds the changes of an interval of ordinals, *all* of them, also those that a later change of the same
 //! key hides, each with its ordinal in the place of a sequence number. It is read at a *limit*, which is the
 //! last ordinal of the interval to begin with. Cutting back to a mark, which is an ordinal, drops the runs
-//! that begin behind it, and lowers the limit of the one that holds it: nothing is rewritten, whichever
+//! that begin after it, and lowers the limit of the one that holds it: nothing is rewritten, whichever
 //! marks there are and whenever they were set.
 //!
 //! - `runs`: the runs of a running transaction: written, merged [`runs::FAN_IN`] at a time, read, cut back.

@@ -149,7 +149,7 @@ impl Runs {
         families
     }
 
-    /// Undoes every change behind `ordinal`.
+    /// Undoes every change after `ordinal`.
     pub(crate) fn cut_back(&mut self, ordinal: u64) {
         let Some(last) = self.list.last() else { return };
         if last.limit <= ordinal {
@@ -312,7 +312,7 @@ pub(super) fn counted<'a>(
     }
 }
 
-/// An iterator without entries behind a limit.
+/// An iterator without entries after a limit.
 struct Limited<S> {
     iter: S,
     limit: u64,

@@ -136,7 +136,7 @@ proptest! {
             match what {
                 0 => marks.push((batch.mark(), model.clone())),
                 1 => if !marks.is_empty() {
-                    // To a mark of any age; it stays, those behind it go.
+                    // To a mark of any age; it stays, those after it go.
                     let to = key as usize % marks.len();
                     marks.truncate(to + 1);
                     batch.cut_back(marks[to].0);

@@ -340,7 +340,7 @@ impl Transaction {
         Ok(row_count)
     }
 
-    /// Takes the transaction's snapshot now, behind everything that is ordered (WITH CONSISTENT SNAPSHOT,
+    /// Takes the transaction's snapshot now, after everything that is ordered (WITH CONSISTENT SNAPSHOT,
     /// under the caller's own order lock). Waits for nothing; the first read helps the commits in, and can be
     /// killed.
     pub fn take_ordered_snapshot(&mut self) -> Result<()> {
@@ -433,7 +433,7 @@ impl Transaction {
         self.end_statement_snapshot();
     }
 
-    /// Undoes the changes behind `mark`.
+    /// Undoes the changes after `mark`.
     fn cut_back(&mut self, mark: Mark) {
         self.batch.cut_back(mark);
         self.changed();
@@ -536,7 +536,7 @@ impl Transaction {
         }
     }
 
-    /// The sequence behind which changes are conflicts for locking reads, if they are.
+    /// The sequence after which changes are conflicts for locking reads, if they are.
     pub(crate) fn conflicts_behind(&self) -> Option<Seq> {
         let counts = self.options.isolation >= Isolation::RepeatableRead;
         self.transaction_snapshot.as_ref().filter(|_| counts).map(SnapshotSlot::seq)

@@ -13,7 +13,7 @@ use crate::ttl::is_live;
 use crate::types::{FamilyId, Kind, Seq, MAX_SEQ};
 
 impl Transaction {
-    /// A snapshot was taken: its view has the present second, read behind it. Whoever put a key in the place of an
+    /// A snapshot was taken: its view has the present second, read after it. Whoever put a key in the place of an
     /// expired one, and is in the snapshot, had read the clock before. Stores without such entries have no need of it.
     pub(super) fn note_second(&self, second: &ViewSecond) {
         if self.store.ttl_clock.is_used() {

@@ -65,7 +65,7 @@ fn every_truncation_and_every_zeroed_tail_gives_a_prefix_or_a_named_error() {
                 match seqs(&disk, 1, &[], Lsn::ZERO) {
                     Ok((found, _)) => {
                         assert_eq!(found, dense(found.len() as u64));
-                        // The records behind tell what is durable, unless they are cut off as well.
+                        // The records after tell what is durable, unless they are cut off as well.
                         assert!(found.len() as u64 >= durable || n == paths.len() - 1);
                     }
                     Err(error) => assert!(is_named(&error), "{error}"),

@@ -88,7 +88,7 @@ impl Core {
 
     /// Writes a durable mark when everything is durable and no record tells it. The mark is not
     /// waited for and leaves the log clean: no ticket, no sync. Its segment is dirty all the same,
-    /// so that the next sync covers the mark before anything behind it counts as durable.
+    /// so that the next sync covers the mark before anything after it counts as durable.
     pub(super) fn mark(&self) {
         let durable = Lsn(self.durable_lsn.load(Ordering::Acquire));
         if self.progress.lock().marked >= durable || self.has_failed() {

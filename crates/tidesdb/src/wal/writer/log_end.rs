@@ -116,7 +116,7 @@ impl Core {
         }
     }
 
-    /// Serialises a record behind what is there, going on to the next segments as needed.
+    /// Serialises a record after what is there, going on to the next segments as needed.
     pub(super) fn append(&self, end: &mut LogEnd, record: &Record, durable: Lsn) -> Result<()> {
         let size = self.options.segment_size;
         match record_start(end.offset, size) {
