@@ -191,7 +191,7 @@ costs: links ## what the optimizer's accesses cost, beside InnoDB; two minutes: 
 # EXPERIMENT=experiments/x.toml; without it all of them, small, going on where a run was ended.
 EXPERIMENT ?=
 SIZE ?= small
-experiments: plugin engine-program builds-to-compare ## the five documents' experiments, small: [EXPERIMENT=file] [SIZE=full]
+experiments: plugin engine-program builds-to-compare ## the experiments of experiments/, small: [EXPERIMENT=file] [SIZE=full]
 	@$(call say,running experiments (about two hours for all of them at SIZE=small))
 	$(TIDELAB) run --prefix $(MARIADB_PREFIX) --plugin $(PLUGIN) --data $(BUILD)/experiments --out $(BUILD)/runs \
 	  $(if $(EXPERIMENT),--size $(SIZE) --resume $(EXPERIMENT),--all-small)

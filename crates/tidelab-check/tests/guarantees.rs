@@ -1,4 +1,4 @@
-//! `docs/guarantees.md` names a test beside each promise: each of them exists and runs.
+//! `docs/guarantees.md` names a test for each promise: each of them exists and runs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ fn read(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-/// Promise and tests of each line of the tables of promises; the lines behind their heading.
+/// Promise and tests of each line of the tables of promises; the lines after their heading.
 fn promises(text: &str) -> Vec<(String, String)> {
     let mut out = Vec::new();
     let mut inside = false;
@@ -29,7 +29,7 @@ fn promises(text: &str) -> Vec<(String, String)> {
     out
 }
 
-/// What stands between backquotes.
+/// The texts between backquotes.
 fn names(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }

@@ -17,7 +17,7 @@ const EXPLANATION: &str = "\
 make bench-engine builds it with RocksDB and runs it; ENGINE_ARGS=\"...\" adds options.
 docs/experiments/engine.md says what is measured, how, and what differs between the engines.";
 
-/// The bare engine beside RocksDB and LMDB: the same operations on each, rounds interleaved.
+/// The bare engine alongside RocksDB and LMDB: the same operations on each, rounds interleaved.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "tidelab-engine", version, after_help = EXPLANATION, args_override_self = true)]
 pub struct Options {
@@ -51,8 +51,8 @@ pub struct Options {
     /// many as rows].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     calls: Option<u64>,
-    /// Seconds of each of these operations instead. Engines then write different amounts, and what is
-    /// measured after it starts from different stores.
+    /// Seconds of each of these operations instead. Engines then write different amounts, and later
+    /// measurements start from different stores.
     #[arg(long, value_parser = positive)]
     seconds: Option<f64>,
     /// Rows of one commit in fills, overwrites and deletions.
@@ -70,7 +70,7 @@ pub struct Options {
     /// Rows that a transaction reads and writes.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     transaction_rows: u32,
-    /// What a commit waits for: none, or commit (the disk).
+    /// The moment at which a commit is answered: none, or commit (on disk).
     #[arg(long, value_enum, default_value_t = Sync::None)]
     sync: Sync,
     /// Compression of blocks.
@@ -91,13 +91,13 @@ pub struct Options {
     /// Seconds at most for an engine to finish what it has put off.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     quiet_limit: u32,
-    /// Where all random choices come from.
+    /// The seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where the stores are made; a directory of its own below it is emptied and removed.
+    /// The directory of the stores; a directory of its own below it is emptied and removed.
     #[arg(long, value_name = "DIR", default_value = "build/engine")]
     data: PathBuf,
-    /// Where the run's folder goes.
+    /// The directory that gets the run's folder.
     #[arg(long, value_name = "DIR", default_value = "build/runs")]
     out: PathBuf,
     /// The run's name.
@@ -130,7 +130,8 @@ fn positive(text: &str) -> std::result::Result<f64, String> {
 }
 
 impl Options {
-    /// What they ask for. Errors name what makes no sense, or what this build lacks.
+    /// The design of these options. Errors name an option that makes no sense, or a part that this build
+    /// lacks.
     pub fn design(&self) -> Result<Design> {
         let engines = if self.engines.is_empty() { stores::linked() } else { self.engines.clone() };
         if let Some(engine) = engines.iter().find(|engine| !stores::is_linked(**engine)) {

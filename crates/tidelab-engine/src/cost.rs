@@ -1,4 +1,4 @@
-//! What this process has cost so far: CPU time and bytes written, read from `/proc`.
+//! The cost of this process so far: CPU time and bytes written, read from `/proc`.
 
 use tidelab_server::telemetry::process::process_use;
 
@@ -28,7 +28,7 @@ impl Cost {
         }
     }
 
-    /// What was added since an earlier moment; the memory is this moment's.
+    /// The growth since an earlier moment; the memory is this moment's.
     pub fn since(self, earlier: Cost) -> Cost {
         Cost {
             cpu_s: self.cpu_s - earlier.cpu_s,

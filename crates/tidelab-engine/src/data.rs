@@ -1,9 +1,11 @@
-//! Keys, values, and what each key must hold.
+//! Keys, values, and the expected value of each key.
 //!
 //! A key is the row's number, times two, in eight bytes that sort as the number does, filled up to its
-//! size with `0`; the odd numbers between are the keys that do not exist. A value begins with the row and
-//! the version of it (how often it was written), so that a reader knows what it has read; then come bytes
-//! that do not compress, then a share of equal bytes that does. All of it follows from the seed.
+//! size with `0`. The odd numbers between are the keys that do not exist.
+//!
+//! A value begins with its row and version (the number of writes), so that a reader can check it. Then
+//! come bytes that do not compress, then a share of equal bytes that does. All of it follows from the
+//! seed.
 
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Release};
 
@@ -13,12 +15,12 @@ use rand::{RngExt, SeedableRng};
 
 /// Row and version.
 const HEADER: usize = tidelab::experiment::engine::MIN_VALUE;
-/// What fills keys and the part of values that compresses.
+/// The filling of keys and of the compressible part of values.
 const FILL: u8 = b'0';
 /// Bytes that do not compress, from which values are cut.
 const POOL: usize = 1 << 20;
 
-/// How rows look.
+/// The form of rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
     /// Rows; at least one.
@@ -29,15 +31,16 @@ pub struct Shape {
     pub value_bytes: usize,
     /// Share of a value that compresses to nearly nothing, from 0 to 1.
     pub compressible: f64,
-    /// Where all of it comes from.
+    /// The seed of all of it.
     pub seed: u64,
 }
 
-/// Makes keys and values, and tells what each row must hold.
+/// Makes keys and values, and knows the expected version of each row.
 pub struct Data {
     shape: Shape,
     pool: Vec<u8>,
-    /// How often each row was written; 0: it is not there. With [`DELETED`]: it was, so often.
+    /// The number of writes of each row; 0: it is not there. With [`DELETED`]: it was there, and written
+    /// so often.
     versions: Vec<AtomicU32>,
 }
 
@@ -64,7 +67,7 @@ impl Data {
         self.number(row * 2, key);
     }
 
-    /// A key that does not exist, right behind that of the row.
+    /// A key that does not exist, right after that of the row.
     pub fn missing_key(&self, row: u64, key: &mut Vec<u8>) {
         self.number(row * 2 + 1, key);
     }
@@ -189,7 +192,7 @@ mod tests {
         data.value(17, 4, &mut again);
         assert_ne!(value[12..], again[12..]);
         assert_eq!(data.owner(&value[1..]), None);
-        // Half of what follows the header is equal bytes.
+        // Half of the bytes after the header are equal.
         assert!(value[56..].iter().all(|&byte| byte == FILL) && value[50..56].iter().any(|&b| b != FILL));
     }
 

@@ -9,7 +9,7 @@ use tidelab_server::latency::Latencies;
 #[derive(Clone, Debug, Default)]
 pub struct Nanoseconds(Latencies);
 
-/// What latencies say, in microseconds.
+/// The figures of latencies, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Microseconds {
     /// The mean.
@@ -39,12 +39,12 @@ impl Nanoseconds {
         self.0.merge(&other.0);
     }
 
-    /// How many there are.
+    /// Their number.
     pub fn count(&self) -> u64 {
         self.0.count()
     }
 
-    /// What they say; zeros for none.
+    /// Their figures; zeros without a latency.
     pub fn figures(&self) -> Microseconds {
         // The histogram's milliseconds are microseconds here, for the same reason.
         let figures = self.0.figures();

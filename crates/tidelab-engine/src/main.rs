@@ -13,7 +13,7 @@ use tidelab_server::error::Error;
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     let done = match words.as_slice() {
-        // How an experiment calls itself for one engine and round; for nobody else.
+        // The call of an experiment for one engine and round; for no other caller.
         [_, command, order] if command == ROUND_COMMAND => run_round(Path::new(order)),
         _ => run(&Options::parse()),
     };

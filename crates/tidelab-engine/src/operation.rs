@@ -1,11 +1,11 @@
 //! One operation on an open store: several threads do their share of it, each call is timed, each answer
 //! checked.
 //!
-//! Every nanosecond of a thread belongs to some call: a call's latency runs from the end of the one before
-//! to its own end, so that no stop falls between two measurements. What making keys and checking answers
-//! costs is in it, the same for all engines.
+//! Every nanosecond of a thread belongs to some call: a call's latency runs from the end of the one
+//! before to its own end, so that no stop falls between two measurements. It includes the cost of making
+//! keys and checking answers, the same for all engines.
 //!
-//! Rows are written by one thread each (row number modulo threads), so that what a row must hold is known
+//! Each row is written by one thread (row number modulo threads), so the expected value of a row is known
 //! at any moment. A read must find at least the version that was committed when it began.
 
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ pub const SCAN_SAMPLE: u64 = 100;
 /// Width of a step of the series by time.
 pub const STEP: Duration = Duration::from_millis(100);
 
-/// What an operation came to.
+/// The result of an operation.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Rows, reads, ranges or transactions that were done.
@@ -33,7 +33,7 @@ pub struct Measured {
     pub latency: Nanoseconds,
     /// Bytes of keys and values that it committed.
     pub user_bytes: u64,
-    /// How many ended in each [`STEP`] since the start.
+    /// The calls that ended in each [`STEP`] since the start.
     pub steps: Vec<u64>,
     /// Wrong answers and errors, the first ones of each thread in words.
     pub failures: Vec<String>,

@@ -1,5 +1,5 @@
-//! What is kept of a measurement: one cell of the laboratory's run format for each engine, operation and
-//! round, and which figures it has.
+//! The figures of a measurement: one cell of the laboratory's run format for each engine, operation and
+//! round.
 
 use tidelab::run::{Cell, CellId, Series};
 use tidelab_server::telemetry::disk::Space;
@@ -8,12 +8,12 @@ use crate::cost::Cost;
 use crate::operation::{Measured, STEP};
 use crate::store::Debt;
 
-/// The work that an engine had put off when an operation ended, done with nobody waiting for it.
+/// The work that an engine had put off when an operation ended, measured while nothing else runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Quiet {
     /// Until nothing was left to do and everything was on disk.
     pub seconds: f64,
-    /// What it cost.
+    /// Its cost.
     pub cost: Cost,
 }
 
@@ -22,9 +22,9 @@ pub struct Quiet {
 pub struct Observed {
     /// The operation itself.
     pub measured: Measured,
-    /// What the process used meanwhile.
+    /// The cost of the process meanwhile.
     pub cost: Cost,
-    /// What was put off at its end.
+    /// The work put off at its end.
     pub debt: Debt,
     /// Doing that; of operations that write.
     pub quiet: Option<Quiet>,
@@ -36,7 +36,7 @@ pub struct Observed {
     pub reopened_s: Option<f64>,
 }
 
-/// Makes the cell of what was observed.
+/// Makes the cell of an observation.
 pub fn cell(id: CellId, seed: u64, observed: &Observed) -> Cell {
     let mut cell = Cell::new(id, seed);
     let Observed { measured, cost, debt, quiet, space, .. } = observed;

@@ -1,8 +1,8 @@
-//! One engine's round: the operations one after the other, each checked, and after each that writes the
-//! time and bytes that the engine needs until nothing is left to do.
+//! One engine's round: the operations one after the other, each checked. After each that writes, the time
+//! and bytes are measured that the engine needs until nothing is left to do.
 //!
-//! Filling in order has a store of its own; all other operations use the one that was filled in random
-//! order, and leave it quiet for the next. Only a scan after overwrites begins with the work put off.
+//! Filling in order has a store of its own. All other operations use the one that was filled in random
+//! order, and leave it idle for the next. Only a scan after overwrites begins with the work put off.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -26,7 +26,7 @@ const STILL: Duration = Duration::from_millis(60);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What there is of a round so far.
+/// The results of a round so far.
 #[derive(Debug, Default)]
 pub struct Round {
     /// A cell for each operation that was measured, in their order, with its series by time.
@@ -37,8 +37,8 @@ pub struct Round {
     pub counters: Vec<(String, u64)>,
 }
 
-/// Runs a round of one engine in a directory, which is emptied before and afterwards; `watch` gets what
-/// there is after each operation. Errors end the round; wrong answers only fail their cell.
+/// Runs a round of one engine in a directory, which is emptied before and afterwards. `watch` gets the
+/// results so far after each operation. Errors end the round; wrong answers only fail their cell.
 pub fn run(
     design: &Design,
     engine: Engine,
@@ -210,7 +210,7 @@ impl Stage<'_> {
         })
     }
 
-    /// Reads the whole store and compares it with what was written. Gives what is wrong.
+    /// Reads the whole store and compares it with the written rows. Returns the faults.
     fn verify(&self) -> Result<Vec<String>> {
         let data = &self.data;
         let (mut wrong, mut failures) = (0u64, Vec::new());

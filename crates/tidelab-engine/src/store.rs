@@ -1,7 +1,7 @@
-//! What an engine must be able to do to be measured, and the settings that are the same for all.
+//! The trait of an engine under measurement, and the settings that are the same for all.
 //!
 //! A [`Store`] is an open store in a directory of its own; each thread works through a [`Session`] of its
-//! own. Both hide nothing that costs: one call is one call of the engine's own interface.
+//! own. Both hide no cost: one call is one call of the engine's own interface.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub use tidelab::experiment::engine::{Compression, Engine, Settings, Sync};
 use tidelab_server::error::{Error, Result};
 
-/// What a store is opened for.
+/// The purpose for which a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Single reads and writes without locks.
@@ -18,7 +18,7 @@ pub enum Use {
     Transactions,
 }
 
-/// Work that an engine has put off, and what it means for a read.
+/// Work that an engine has put off, and its effect on a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Debt {
     /// Bytes in memtables, to be written to files still.
@@ -48,7 +48,7 @@ pub type Change<'a> = dyn FnMut(usize, Option<&[u8]>, &mut Vec<u8>) + 'a;
 pub trait Store: std::marker::Sync {
     /// A session for the calling thread.
     fn session(&self) -> Result<Box<dyn Session + '_>>;
-    /// What is put off now.
+    /// The work put off now.
     fn debt(&self) -> Result<Debt>;
     /// Writes what is in memory to files, and waits for it.
     fn flush(&self) -> Result<()>;
@@ -62,7 +62,7 @@ pub trait Store: std::marker::Sync {
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// What one thread does with a store.
+/// One thread's work with a store.
 pub trait Session {
     /// Writes some keys in one commit.
     fn put(&mut self, rows: &[(&[u8], &[u8])]) -> Result<()>;
@@ -72,12 +72,12 @@ pub trait Session {
     fn get(&mut self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool>;
     /// Visits rows in order, at one moment of the store; gives their number.
     fn scan(&mut self, scan: &Scan<'_>, row: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64>;
-    /// Reads some keys, writes a new value to each, and commits all or nothing: nobody else changes them in
-    /// between.
+    /// Reads some keys, writes a new value to each, and commits all or nothing. No other transaction
+    /// changes them in between.
     fn transact(&mut self, keys: &[&[u8]], change: &mut Change<'_>) -> Result<()>;
 }
 
-/// An error of an engine, with what was tried.
+/// An error of an engine, with the attempt.
 pub fn engine_error(engine: Engine, what: &str, message: impl fmt::Display) -> Error {
     Error::Load { what: format!("{engine}: {what}"), message: message.to_string() }
 }

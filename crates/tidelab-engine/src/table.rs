@@ -93,7 +93,7 @@ fn write(run: &Run, design: &Design, cells: &[Cell], out: &mut String) -> std::f
     Ok(())
 }
 
-/// What was put off at the end of each operation that writes, and what it took to do it.
+/// The work put off at the end of each operation that writes, and its cost.
 fn deferred(design: &Design, cells: &[Cell], out: &mut String) -> std::fmt::Result {
     let is_told = |operation: &Operation| operation.writes() || *operation == Operation::ScanAfterOverwrite;
     if !design.operations.iter().any(is_told) {

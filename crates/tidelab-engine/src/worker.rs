@@ -35,7 +35,7 @@ struct Clock {
 }
 
 impl Clock {
-    /// A call has ended that did `count` of what is counted.
+    /// Notes the end of a call that did `count` units of the operation.
     fn ended(&mut self, count: u64) {
         let now = Instant::now();
         self.measured.latency.record(now - self.last);
@@ -296,7 +296,7 @@ impl<'a> Worker<'a> {
         let row = self.any_row();
         self.data.missing_key(row, &mut self.key);
         let found = session.get(&self.key, &mut |_| ())?;
-        self.failures.check(!found, || format!("a key behind row {row} was found that nobody wrote"));
+        self.failures.check(!found, || format!("a key after row {row} was found that no thread wrote"));
         Ok(1)
     }
 

@@ -1,5 +1,5 @@
 //! Every operation on every engine that this build links gives the right answers, and wrong ones are
-//! found: the store is compared with a plain map, and a store that lies fails.
+//! found. The store is compared with a plain map, and a store that lies fails.
 
 #![allow(clippy::unwrap_used)]
 
@@ -76,7 +76,7 @@ fn compare(session: &mut dyn Session, map: &Map) {
     assert_eq!(rows_of(session, &all(true)), wanted);
     wanted.reverse();
     assert_eq!(rows_of(session, &all(false)), wanted);
-    // Between two keys, at one, before the first and behind the last.
+    // Between two keys, at one, before the first and after the last.
     for from in [&b"k0150!"[..], b"k0150", b"a", b"z"] {
         let forward = Scan { from: Some(from), forward: true, limit: 7 };
         let wanted: Vec<_> =
@@ -155,7 +155,7 @@ fn every_engine_follows_a_map() {
     }
 }
 
-/// A round of all operations: each cell counts, counts what it must, and has what it must have.
+/// A round of all operations: each cell counts, has its expected count, and its expected figures.
 fn round(engine: Engine, threads: u32, batch: u32, sync: Sync) {
     let directory = tempfile::tempdir().unwrap();
     let mut design = design(engine, threads, batch, sync);

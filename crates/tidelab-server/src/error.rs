@@ -1,5 +1,5 @@
-//! What can go wrong in the laboratory. Every variant names the thing and, where there is
-//! one, the remedy: its text is what a person reads on the terminal.
+//! The errors of the laboratory. Every variant names the thing and, where there is one, the remedy: its
+//! text is for the person at the terminal.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ pub enum Error {
     Missing {
         /// The program or file.
         what: String,
-        /// What brings it.
+        /// The command that brings it.
         remedy: String,
     },
-    /// What was asked for does not make sense.
+    /// The request does not make sense.
     #[error("{0}")]
     Usage(String),
     /// The server uses another value than the one in its option file.
@@ -24,7 +24,7 @@ pub enum Error {
     /// The server did not start, or ended.
     #[error("{what}; the end of {log}:\n{tail}")]
     Server {
-        /// What happened.
+        /// The system's error.
         what: String,
         /// The error log.
         log: String,
@@ -36,7 +36,7 @@ pub enum Error {
     Statement {
         /// The SQL.
         statement: String,
-        /// What the client printed.
+        /// The output of the client.
         message: String,
     },
     /// A program of the load (sysbench) failed or printed what cannot be read.
@@ -44,13 +44,13 @@ pub enum Error {
     Load {
         /// Which run.
         what: String,
-        /// What it printed.
+        /// The output of the program.
         message: String,
     },
     /// The system refused a call on a file or process.
     #[error("{what} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The attempt.
         what: &'static str,
         /// On which file.
         path: PathBuf,

@@ -1,5 +1,5 @@
-//! Signals that ask to end. They only set a flag: whoever waits for something looks at it,
-//! ends what it started, and returns [`Error::Interrupted`].
+//! Signals that ask for the end. They only set a flag. A waiting function looks at it, ends everything
+//! that it started, and returns [`Error::Interrupted`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;

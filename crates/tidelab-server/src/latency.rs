@@ -1,17 +1,15 @@
-//! Latencies as a histogram: every figure that is reported of them, within a fixed error,
-//! however many there are.
+//! Latencies as a histogram: all figures of any number of them, within a fixed error.
 //!
-//! Buckets are one microsecond wide up to 256, above that 1/128 of their lower bound: a
-//! quantile is at most 0.8 % above the truth. Count, mean, standard deviation, least and
-//! greatest are exact.
+//! Buckets are one microsecond wide up to 256, above that 1/128 of their lower bound: a quantile is at
+//! most 0.8 % above the truth. Count, mean, standard deviation, least and greatest are exact.
 //!
-//! A client that was to start a call every so often and was held up by a slow one has not
-//! started the calls after it: they are missing exactly where latencies are worst (coordinated
-//! omission). [`Latencies::record_with_expected_interval`] puts them back the way HdrHistogram
-//! does. A client that counts each latency from the moment at which the call was due must use
-//! [`Latencies::record`]: its waiting is in the figures already.
+//! A client that is to start calls at an interval, and is held up by a slow call, does not start the
+//! calls after it. Those are missing exactly where latencies are worst (coordinated omission).
+//! [`Latencies::record_with_expected_interval`] puts them back the way HdrHistogram does. A client that
+//! counts each latency from the moment at which the call was due must use [`Latencies::record`]: its
+//! waiting is in the figures already.
 //!
-//! Stored (serde) as [`Stored`]: the buckets that hold something and the exact figures.
+//! Stored (serde) as [`Stored`]: the buckets that hold a latency, and the exact figures.
 
 use std::time::Duration;
 
@@ -30,7 +28,7 @@ const PER_POWER: u64 = 128;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Stored", try_from = "Stored")]
 pub struct Latencies {
-    /// How many fell into each bucket; grows as far as needed.
+    /// The count of each bucket; grows as far as needed.
     buckets: Vec<u64>,
     count: u64,
     sum_us: f64,
@@ -44,7 +42,7 @@ pub struct Latencies {
 /// Latencies as they are stored, without empty buckets; times in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
-    /// How many there are.
+    /// Their number.
     pub count: u64,
     /// Their sum.
     pub sum_us: f64,
@@ -58,10 +56,10 @@ pub struct Stored {
     pub buckets: Vec<(u64, u64)>,
 }
 
-/// What latencies say, in milliseconds.
+/// The figures of latencies, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LatencyFigures {
-    /// How many there are.
+    /// Their number.
     pub calls: u64,
     /// The shortest.
     pub min_ms: f64,
@@ -85,9 +83,10 @@ impl Latencies {
         self.add(whole_us(latency), 1, 0);
     }
 
-    /// One more of a client that was to start a call every `interval`: with one that took longer
-    /// come those that it kept from starting, which would have taken the rest of the time each
-    /// (latency - interval, latency - 2 x interval, ... down to the interval). An interval of 0
+    /// Records one latency of a client that was to start a call every `interval`.
+    ///
+    /// A longer latency kept other calls from starting. They are recorded too, with the rest of the time
+    /// for each: latency - interval, latency - 2 x interval, ... down to the interval. An interval of 0
     /// records the latency alone.
     pub fn record_with_expected_interval(&mut self, latency: Duration, interval: Duration) {
         let (us, step) = (whole_us(latency), whole_us(interval));
@@ -152,7 +151,7 @@ impl Latencies {
         self.max_us = self.max_us.max(other.max_us);
     }
 
-    /// How many there are.
+    /// Their number.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -163,14 +162,14 @@ impl Latencies {
         self.buckets.iter().enumerate().filter(|(_, n)| **n > 0).map(|(place, n)| (lowest(place), *n))
     }
 
-    /// The same by the highest value of each bucket, or the greatest that is in it: the form in which a cell of a run keeps it, under
-    /// a name that ends with `_us`.
+    /// The buckets by the highest value of each, or by the greatest latency in it. A cell of a run keeps
+    /// this form, under a name that ends with `_us`.
     pub fn kept(&self) -> Buckets {
         let filled = self.buckets.iter().enumerate().filter(|(_, n)| **n > 0);
         filled.map(|(place, n)| ((highest(place) as f64).min(self.max_us as f64), *n)).collect()
     }
 
-    /// What they say; zeros for none.
+    /// Their figures; zeros without a latency.
     pub fn figures(&self) -> LatencyFigures {
         if self.count == 0 {
             return LatencyFigures::default();
@@ -193,8 +192,8 @@ impl Latencies {
         self.quantile(share) / 1000.0
     }
 
-    /// The least value within which so large a share (0 to 1) stays, in microseconds, at most
-    /// 0.8 % too high; 0 for none.
+    /// The least value within which so large a share (0 to 1) stays, in microseconds, at most 0.8 % too
+    /// high. 0 without a latency.
     pub fn quantile(&self, share: f64) -> f64 {
         let wanted = (share * self.count as f64).ceil().max(1.0) as u64;
         let mut seen = 0;

@@ -1,16 +1,16 @@
 //! Servers for the laboratory: starts them, puts them under load, watches them.
 //!
 //! The benchmarks (`tidelab`) and the checker (`tidelab-check`) both stand on this crate. The program
-//! `tidelab` runs the checker, so neither of the two can hold what both need.
+//! `tidelab` runs the checker, so neither of the two can hold the parts that both need.
 //!
-//! * [`server`] starts a server, reads back the settings that it uses, and runs statements on it.
-//! * [`workload`] holds the loads: sysbench, TPC-C, the insert benchmark, large copies, and the rule
-//!   that ends a warm-up.
+//! * [`server`] starts a server, reads back its settings, and runs statements on it.
+//! * [`workload`] holds the loads: sysbench, TPC-C, the insert benchmark, large copies, and the rule that
+//!   ends a warm-up.
 //! * [`telemetry`] reads the counters of machine and processes from `/proc` and `/sys`.
-//! * [`latency`], [`series`] and [`statistics`] hold figures: histograms, columns by second, ratios
-//!   with their intervals.
+//! * [`latency`], [`series`] and [`statistics`] hold figures: histograms, columns by second, ratios with
+//!   their intervals.
 //!
-//! Nothing here links the engine: a load gets what a client of the server gets.
+//! Nothing here links the engine: a load gets the same as any client of the server.
 
 pub mod error;
 pub mod interrupt;

@@ -1,15 +1,15 @@
-//! What several figures of one thing say: the middle, the spread, how sure a ratio is, and how
-//! many rounds it takes to be sure of a difference.
+//! The statistics of rounds: median, spread, the interval of a ratio, and the number of rounds that
+//! resolves a difference.
 //!
-//! The unit of evidence is the round. Two competitors that run next to each other in a round
-//! share the machine's state, so their ratio is less noisy than either figure; seconds within a
-//! run share the state of that run and are no evidence about another one.
+//! The unit of evidence is the round. Two competitors that run next to each other in a round share the
+//! machine's state, so their ratio is less noisy than either figure. Seconds within a run share the state
+//! of that run and are no evidence about another one.
 //!
-//! The interval of a ratio is a bootstrap over the rounds of the trimmed mean of log ratios,
-//! widened by what Student's t adds for few rounds: without that, three rounds of equal
-//! competitors lie on one side of 1 in a quarter of all experiments, and the bootstrap, which
-//! cannot reach beyond the least and the greatest, calls that a difference. `planted_test`
-//! holds it to its promise; docs/design/0012-what-a-verdict-means.md has the figures.
+//! The interval of a ratio is a bootstrap over the rounds of the trimmed mean of log ratios. It is
+//! widened by Student's t for few rounds. Without that, three rounds of equal competitors lie on one side
+//! of 1 in a quarter of all experiments. The bootstrap, which cannot reach beyond the least and the
+//! greatest, calls that a difference. `planted_test` tests the promise;
+//! docs/design/0012-what-a-verdict-means.md has the figures.
 
 #[cfg(test)]
 mod planted_test;
@@ -22,9 +22,9 @@ use serde::Serialize;
 const RESAMPLES: usize = 4000;
 /// The seed of the bootstrap: the same figures always give the same interval.
 const SEED: u64 = 0x7469_6465_6c61_6221;
-/// What lies outside the interval on each side, of all experiments. 98 % and not 95 % within:
-/// a table has a dozen comparisons, and rounds that are added until the interval is narrow
-/// (see [`Resolution`]) cost a part of what the interval promises.
+/// The share of all experiments outside the interval, on each side. The interval is one of 98 % and not
+/// of 95 %: a table has a dozen comparisons, and adding rounds until the interval is narrow (see
+/// [`Resolution`]) costs a part of its promise.
 const OUTSIDE: f64 = 0.01;
 /// Of so many rounds, the least and the greatest each do not count for the interval's place.
 const TRIMMED_OF: usize = 8;
@@ -63,7 +63,7 @@ impl Spread {
     }
 }
 
-/// What a comparison of two competitors says.
+/// The verdict on two competitors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -75,7 +75,7 @@ pub enum Verdict {
     None,
 }
 
-/// How one competitor's figures stand to another's.
+/// The ratio of one competitor's figures to another's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratio {
     /// The median of the rounds' ratios.
@@ -110,16 +110,16 @@ impl Ratio {
 
 /// A difference that an experiment is to find where there is one, as a share: 0.05 for 5 %.
 ///
-/// An experiment resolves a difference when half of its interval is at most half of it. Then
-/// competitors that differ by so much are told apart, with the right sign, in at least 19 of 20
-/// experiments, and equal ones are called equal in as many: also when rounds are added until it
-/// is so, because what ends the experiment is the interval's width and not where it lies.
+/// An experiment resolves a difference when half of its interval is at most half of it. Then at least 19
+/// of 20 experiments are right: competitors that differ by so much are told apart with the right sign,
+/// and equal ones are called equal. That holds when rounds are added until then, because the interval's
+/// width ends the experiment and not its place.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Resolution(pub f64);
 
 impl Resolution {
-    /// Whether these rounds resolve it. A difference that is four times as large as half of its
-    /// interval is enough too: it is found and sized, however wide the interval.
+    /// Whether these rounds resolve it. A difference four times as large as half of its interval is
+    /// enough too: it is found and sized, with any interval.
     pub fn reached(self, pairs: &[(f64, f64)]) -> bool {
         let logs = logs(pairs);
         if logs.len() < FEWEST_ROUNDS {
@@ -138,7 +138,7 @@ impl Resolution {
         if logs.len() < 2 {
             return None;
         }
-        // What one round's ratio varies by, were it measured in very many.
+        // The variation of one round's ratio, were it measured in very many rounds.
         self.rounds_at(standard_error(&logs) * (logs.len() as f64).sqrt())
     }
 
@@ -164,7 +164,7 @@ impl Resolution {
     }
 }
 
-/// More rounds than anybody waits for.
+/// More rounds than any experiment has.
 const MOST_ROUNDS: usize = 10_000;
 
 /// The ratios of pairs that have one with a logarithm.
@@ -201,8 +201,8 @@ fn trimmed_mean(sorted: &[f64]) -> f64 {
     kept.iter().sum::<f64>() / kept.len() as f64
 }
 
-/// The figures, sorted, with the outermost ones in the place of the outermost of those kept, and
-/// the share that is kept: what Tukey and McLaughlin take the spread of a trimmed mean from.
+/// The winsorised figures and the share that is kept. The outermost figures are replaced by the outermost
+/// of those kept. Tukey and McLaughlin take the spread of a trimmed mean from them.
 fn winsorised(figures: &[f64]) -> (Vec<f64>, f64) {
     let mut sorted = sorted(figures);
     let n = sorted.len();
@@ -242,9 +242,9 @@ fn student(degrees: usize) -> f64 {
     }
 }
 
-/// The interval of the trimmed mean. Resamples of the winsorised rounds say how their mean moves;
-/// that is widened by what Student's t is above the normal distribution, by the n / (n - 1) by
-/// which resamples vary less than new rounds would, and for the rounds that were trimmed.
+/// The interval of the trimmed mean. Resamples of the winsorised rounds give the movement of their mean.
+/// It is widened three times: by the ratio of Student's t to the normal distribution, by n / (n - 1)
+/// because resamples vary less than new rounds, and for the trimmed rounds.
 fn interval(figures: &[f64]) -> (f64, f64) {
     let n = figures.len();
     let centre = trimmed_mean(&sorted(figures));

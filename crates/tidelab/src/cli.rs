@@ -1,4 +1,4 @@
-//! The command line, and what each command does.
+//! The command line, and the parts that its commands share.
 
 use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
@@ -37,17 +37,17 @@ tidelab tpcc      TPC-C the way HammerDB runs it, its consistency conditions che
 tidelab hammerdb  the same on a server that runs, called as the published runner is
 tidelab run       described experiments, those of experiments/ among them
 tidelab iibench   the insert benchmark: a queue of tasks in TOML
-tidelab engine    the bare engine beside RocksDB and LMDB (make bench-engine builds what it runs)
-tidelab sqlbench  the second document's script, by its variables in the environment
+tidelab engine    the bare engine alongside RocksDB and LMDB (make bench-engine builds its program)
+tidelab sqlbench  a published script's experiment, by its variables in the environment
 tidelab sweep     one variable over a list of values: time and peak memory
 tidelab import    results of sysbench, HammerDB, iibench, Percona's data set as runs
 tidelab matrix    servers of many versions by engines, caches, clients and scenarios
-tidelab server    the servers for that: list, fetch, and what rules ask them to use
+tidelab server    the servers for that: list, fetch, and their settings by the rules
 tidelab check     a server under kills, lost-update, index-read, replica and memory checks
 tidelab report    a page of kept runs, with charts, that needs no network
 tidelab publish   a kept run as a small folder for a repository
-tidelab compare   two kept runs, what became worse first
-tidelab doctor    what this machine lacks for that, what the drivers cost, and the ceilings
+tidelab compare   two kept runs, the worst change first
+tidelab doctor    missing parts of this machine, the cost of the drivers, the ceilings
 
 make demo, make bench and make bench-tpcc call it with all it needs. tidelab COMMAND --help lists options,
 docs/tidelab.md says how it measures and what is in its files.";
@@ -79,14 +79,14 @@ enum Command {
     Run(described::Options),
     /// The insert benchmark: a queue of tasks in TOML, load, mixed, delete.
     Iibench(iibench::Options),
-    /// The bare engine beside RocksDB and LMDB: runs tidelab-engine, with its options.
+    /// The bare engine alongside RocksDB and LMDB: runs tidelab-engine, with its options.
     #[command(disable_help_flag = true)]
     Engine(engine::Options),
-    /// The second document's script, called with its variables in the environment.
+    /// The experiment of a published shell script, called with the script's variables in the environment.
     Sqlbench(sqlbench::Options),
     /// One variable over a list of values: time and peak memory.
     Sweep(sweep::Options),
-    /// Make a run of somebody else's results: percona, sysbench, hammerdb, iibench.
+    /// Make a run of the results of another program: percona, sysbench, hammerdb, iibench.
     Import(import::Options),
     /// Servers and engines by tiers of memory, numbers of clients and scenarios.
     Matrix(Box<matrix::Options>),
@@ -125,7 +125,7 @@ struct Places {
     /// The TidesDB plugin.
     #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so", value_parser = absolute)]
     plugin: PathBuf,
-    /// Where the server works; emptied at each start.
+    /// The directory of the server; emptied at each start.
     #[arg(long, value_name = "DIR", default_value = "build/tidelab", value_parser = absolute)]
     data: PathBuf,
 }
@@ -142,7 +142,7 @@ impl Places {
 pub fn run(cli: Cli) -> Result<bool> {
     match cli.command {
         None => {
-            // What it prints is all that was asked for; a closed pipe is no failure.
+            // The help is all that was asked for; a closed pipe is no failure.
             let _ = Cli::command().print_long_help();
             Ok(true)
         }

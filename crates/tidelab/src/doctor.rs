@@ -1,4 +1,4 @@
-//! What the machine lacks for a run, and what its drivers cost ([`driver`], [`ceiling`]).
+//! The things that the machine lacks for a run, and the cost of its drivers ([`driver`], [`ceiling`]).
 
 pub mod ceiling;
 pub mod driver;
@@ -17,13 +17,14 @@ const SPACE_BYTES: u64 = 2 << 30;
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is and how it is.
+    /// Its name and its state.
     pub text: String,
     /// A run cannot do without it.
     pub lacking: bool,
 }
 
-/// Whether the ceilings can be measured: sysbench and the server are there, whatever else lacks.
+/// Whether the ceilings can be measured: sysbench and the server are there. Nothing else is needed for
+/// that.
 pub fn can_measure(prefix: &Path) -> bool {
     sysbench::version().is_ok() && ["mariadbd", "mariadb"].iter().all(|name| program(prefix, name).is_ok())
 }

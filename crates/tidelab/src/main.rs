@@ -1,5 +1,5 @@
-//! The program `tidelab`. Exit status: 0 when all was measured and is right, 1 when a run
-//! failed, a check did, or something was missing, 130 after an interrupt.
+//! The program `tidelab`. Exit status: 0 when everything was measured and is right; 1 when a run or a
+//! check failed or something was missing; 130 after an interrupt.
 
 use std::process::ExitCode;
 

@@ -64,7 +64,7 @@ fn one_run_becomes_a_page_and_tables() {
     }
     let data = data_of(&folder.join("report.html"));
     let run = &data["runs"][0];
-    assert_eq!(run["link"], "", "its raw files are beside it");
+    assert_eq!(run["link"], "", "its raw files are in its folder");
     assert_eq!(run["title"], samples::EVIL_TITLE);
     assert!(run["texts"]["rules.toml"].as_str().unwrap().contains("cache"));
     assert!(!fs::read_to_string(folder.join("report.html")).unwrap().contains("<script>window.pwned"));

@@ -1,9 +1,11 @@
-//! `backup`: a primary with the binary log on, under writers, XA transactions and definitions, is backed up with
-//! `tidesdb_backup_dir` and `tidesdb_checkpoint_dir`, several times. Each backup is verified and restored into another
-//! server: what it holds must be consistent in itself, every transaction that was answered before must be there
-//! whole, and the binary log, replayed from the position that the backup notes, must give the primary's final state
-//! exactly. Were the position too early, a transaction would come twice (a duplicate key, or an XA transaction
-//! that is there already); were it too late, one would be missing.
+//! `backup`: a primary with the binary log on, under writers, XA transactions and definitions, is backed
+//! up with `tidesdb_backup_dir` and `tidesdb_checkpoint_dir`, several times.
+//!
+//! Each backup is verified and restored into another server. Its contents must be consistent in
+//! themselves. Every transaction that was answered before must be there whole. The binary log, replayed
+//! from the position in the backup, must give the primary's final state exactly. If the position were too
+//! early, a transaction would come twice: a duplicate key, or an XA transaction that is there already. If
+//! it were too late, one would be missing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,7 +41,7 @@ const TABLES: [&str; 5] = [
     "CREATE TRIGGER torture.counted BEFORE INSERT ON torture.journal FOR EACH ROW SET NEW.pad = COALESCE(NEW.pad, 'x')",
 ];
 
-/// What is true at every moment: queries that answer 0.
+/// The invariants of every moment: queries that answer 0.
 const CONSISTENT: [(&str, &str); 4] = [
     ("the sum of all balances", "SELECT SUM(balance) FROM torture.account"),
     (
@@ -61,7 +63,7 @@ const CONSISTENT: [(&str, &str); 4] = [
     ),
 ];
 
-/// What the clients know.
+/// The counts of the clients.
 struct Load<'a> {
     server: &'a Server,
     stop: AtomicBool,
@@ -155,9 +157,9 @@ fn under_load(lab: &Lab<'_>, load: &Load<'_>, rounds: u32) -> Result<(Vec<Finish
         thread::sleep(Duration::from_millis(300));
         load.stop.store(true, Ordering::Relaxed);
         let mut complaints = Vec::new();
-        for (who, client) in clients {
+        for (name, client) in clients {
             if let Err(failure) = client.join().expect("a client does not panic") {
-                complaints.push(format!("{who} got {failure}"));
+                complaints.push(format!("{name} got {failure}"));
             }
         }
         taken.map(|taken| (taken, complaints))
@@ -289,7 +291,7 @@ impl Load<'_> {
     }
 }
 
-/// Puts a backup into the place of what the server has.
+/// Replaces the server's data with a backup.
 fn bring(lab: &Lab<'_>, server: &mut Server, from: &Path) -> Result<()> {
     server.shut_down()?;
     let (data, store) = (server.directory().join("data"), server.directory().join("tidesdb_data"));
@@ -312,7 +314,7 @@ fn bring(lab: &Lab<'_>, server: &mut Server, from: &Path) -> Result<()> {
     }
 }
 
-/// What is wrong with a restored server, before and after the binary log went on from the position of `from`.
+/// The faults of a restored server, before and after the binary log went on from the position of `from`.
 fn compare(
     lab: &Lab<'_>,
     primary: &Server,

@@ -1,7 +1,9 @@
-//! `bound`: what the engine counts (memtables, transactions, cache) stays within `tidesdb_max_memory_usage`, whatever
-//! is asked of it at once: clients read more than the cache holds, write more than is flushed, change more in
-//! transactions than memory takes, and keep snapshots and locks. The server's resident size grows by more: locks,
-//! merges and what the allocator keeps come on top. It must level off.
+//! `bound`: the engine's counted memory (memtables, transactions, cache) stays within
+//! `tidesdb_max_memory_usage` under any load.
+//!
+//! Clients read more than the cache holds, write more than is flushed, change more in transactions than
+//! memory takes, and keep snapshots and locks. The server's resident size grows by more, because locks,
+//! merges and the allocator's own memory come on top. It must level off.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +18,7 @@ use super::session::{Failure, Session};
 use super::{conclude, connect, progress, set_up, Check, Lab, Verdict};
 
 const MEGABYTE: u64 = 1 << 20;
-/// The bound, and what the cache and each of two write buffers take of it.
+/// The bound, and the shares of the cache and of each of two write buffers.
 const BOUND: u64 = 128 * MEGABYTE;
 const CACHE: u64 = 48 * MEGABYTE;
 const BUFFER: u64 = 24 * MEGABYTE;

@@ -1,9 +1,11 @@
-//! `commits`: 32 clients on 16 rows, millions of commits, counted by who was told of them and by
-//! what they left. Each transaction starts WITH CONSISTENT SNAPSHOT and reads a row's `v`. Half of
-//! them then write `v + 1` as a literal: a store that lets two do so from one snapshot loses an
-//! update (MDEV-39263). The others add 1 to `w` of the row and read `v` again: a store that lets
-//! them write over a newer row shows another `v` (MDEV-39264). Every transaction also counts itself
-//! in a row of its client, which tells a lost commit from a lost update.
+//! `commits`: 32 clients on 16 rows, millions of commits, counted by the acknowledgements and by their
+//! results.
+//!
+//! Each transaction starts WITH CONSISTENT SNAPSHOT and reads a row's `v`. Half of them then write the
+//! literal of `v + 1`: a store that lets two do so from one snapshot loses an update (MDEV-39263). The
+//! others add 1 to `w` of the row and read `v` again: a store that lets them write over a newer row shows
+//! another `v` (MDEV-39264). Every transaction also counts itself in a row of its client, which tells a
+//! lost commit from a lost update.
 //!
 //! The loop is a stored procedure, so that the clients' side costs little.
 
@@ -27,7 +29,7 @@ const COMMITS_SHORT: u64 = 20_000;
 const ATTEMPTS: u64 = 400;
 /// At least this share of the attempts must come through.
 const FLOOR_PERCENT: u64 = 5;
-/// How often the long form says how far it is.
+/// The interval of the long form's progress lines.
 const NEWS: Duration = Duration::from_secs(30);
 
 const PROCEDURE: &str = "CREATE PROCEDURE torture.attempts(me INT, attempts INT)
@@ -64,7 +66,7 @@ BEGIN
   SELECT literals, unrelated, refused, moved;
 END";
 
-/// What one client was told.
+/// The acknowledged transactions of one client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Acknowledged {
     literals: u64,
@@ -87,7 +89,7 @@ impl Acknowledged {
     }
 }
 
-/// What is there at the end.
+/// The counts in the tables at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct TableCounts {
     v: u64,
@@ -96,7 +98,7 @@ struct TableCounts {
     tally: BTreeMap<u32, u64>,
 }
 
-/// What is missing, one line each.
+/// The missing changes, one line each.
 fn missing(told: &BTreeMap<u32, Acknowledged>, found: &TableCounts) -> Vec<String> {
     let mut all = Acknowledged::default();
     told.values().for_each(|client| all.add(*client));
@@ -122,7 +124,7 @@ fn missing(told: &BTreeMap<u32, Acknowledged>, found: &TableCounts) -> Vec<Strin
     missing
 }
 
-/// What is asked of one engine in one lock mode.
+/// The load of one engine in one lock mode.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     engine: Engine,

@@ -1,12 +1,15 @@
-//! `crash`: a server in FULL with the binary log on is killed with SIGKILL under TPC-C, several
-//! times on the same data.
+//! `crash`: a server in FULL with the binary log on is killed with SIGKILL under TPC-C, several times on
+//! the same data.
 //!
-//! Each transaction writes a row with the token that its client gave it. After each restart:
-//! every acknowledged token is there, none that was refused or rolled back, and of those in
-//! doubt any; what the tokens say that they did is what the tables hold; conditions 1 to 12 and
-//! the stock; each index agrees with its table; and the binary log, replayed into InnoDB copies
-//! of the tables, gives the same rows. At the end violations of each condition are planted and
-//! must be found.
+//! Each transaction writes a row with the token that its client gave it. After each restart these hold:
+//!
+//! - Every acknowledged token is there, none that was refused or rolled back, and of those in doubt any.
+//! - The tables hold exactly the changes of the tokens.
+//! - Conditions 1 to 12 hold, and the stock.
+//! - Each index agrees with its table.
+//! - The binary log, replayed into InnoDB copies of the tables, gives the same rows.
+//!
+//! At the end violations of each condition are planted and must be found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -32,7 +35,7 @@ const USERS: u32 = 8;
 /// Tokens of user u lie above u times this.
 const TOKENS: i64 = 1_000_000_000;
 
-/// What a user knows of its transactions, across the rounds.
+/// A user's knowledge of its transactions, across the rounds.
 #[derive(Default)]
 struct Client {
     number: u32,
@@ -231,8 +234,8 @@ impl Client {
     }
 }
 
-/// Compares the tokens that are there with what the clients know. Counts those in doubt, and
-/// of these the ones that happened.
+/// Compares the stored tokens with those of the clients. Counts those in doubt, and of these the ones
+/// that happened.
 fn settle(session: &mut Session, clients: &mut [Client], wrong: &mut Vec<String>) -> Result<(usize, usize)> {
     let database = Engine::TidesDb.database();
     let select = format!("SELECT token FROM {database}.token");
@@ -278,7 +281,7 @@ fn compare_with(there: &BTreeSet<i64>, clients: &mut [Client], wrong: &mut Vec<S
     (in_doubt, happened)
 }
 
-/// What the tokens say that was done against what the tables hold: no half of a transaction
+/// Compares the changes of the tokens with the contents of the tables: no half of a transaction is there
 /// without the other.
 fn compare_tokens(session: &mut Session, found: &readout::Readout) -> Result<Vec<String>> {
     let database = Engine::TidesDb.database();

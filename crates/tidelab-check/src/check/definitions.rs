@@ -1,7 +1,10 @@
-//! `definitions`: clients run CREATE, DROP, RENAME, TRUNCATE, ALTER by copy, without a copy and to another engine under
-//! a binary log, each on tables of its own, some of them partitioned, until the server is killed with SIGKILL. After
-//! the restart each client's tables are those of its answered statements, or those with the one whose answer did not
-//! come; each table is whole; and the store has the column families of these tables and no others.
+//! `definitions`: clients run CREATE, DROP, RENAME, TRUNCATE, ALTER by copy, without a copy and to
+//! another engine under a binary log. Each has tables of its own, some of them partitioned. The server is
+//! killed with SIGKILL.
+//!
+//! After the restart each client's tables are those of its answered statements, or those with the one
+//! whose answer did not come. Each table is whole, and the store has the column families of these tables
+//! and no others.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +25,7 @@ const CLIENTS: usize = 3;
 /// Names that a client's tables take turns on.
 const NAMES: usize = 4;
 
-/// What clients do: each must have been answered at least once.
+/// The statements of the clients: each must have been answered at least once.
 const KINDS: [&str; 12] = [
     "CREATE",
     "DROP",
@@ -42,9 +45,9 @@ const KINDS: [&str; 12] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Table {
     tidesdb: bool,
-    /// Indexes beside the primary key.
+    /// Indexes in addition to the primary key.
     indexes: usize,
-    /// Columns beside the first two.
+    /// Columns in addition to the first two.
     columns: usize,
     /// Rows: 1 to so many.
     rows: i64,
@@ -65,7 +68,7 @@ impl Table {
 
 type Tables = BTreeMap<String, Table>;
 
-/// What a client knows, across the rounds.
+/// The model of a client, across the rounds.
 #[derive(Default)]
 struct Client {
     number: usize,
@@ -206,7 +209,7 @@ impl Client {
             );
             return ("CREATE", statement, after);
         };
-        // How an ALTER is done, and what it is then counted as.
+        // The way of an ALTER, and the name under which it is counted.
         let copies = random.random_bool(0.3);
         let by = |algorithm, kind| if copies { ("COPY", "COPY") } else { (algorithm, kind) };
         match random.random_range(0..16) {
@@ -224,7 +227,7 @@ impl Client {
                 table.rows = 0;
                 ("TRUNCATE", format!("TRUNCATE TABLE {name}"), after)
             }
-            // What InnoDB leaves of its partitions when it is killed here is not ours to look at.
+            // InnoDB's leftovers of its partitions after such a kill are not under test.
             4 if table.partitions == 0 => {
                 table.tidesdb = !table.tidesdb;
                 ("ENGINE", format!("ALTER TABLE {name} ENGINE={}", engine(table.tidesdb)), after)
@@ -288,8 +291,9 @@ impl Client {
         Some(free)
     }
 
-    /// What removes the partitions that a DROP TABLE leaves when it is killed behind the table's `.par` file, which the
-    /// server removes first (docs/tables.md); `None`: the client was not in a DROP of a partitioned table.
+    /// The statement that removes the partitions that a killed DROP TABLE leaves. The server removes the
+    /// table's `.par` file first, and the kill came after that (docs/tables.md). `None`: the client was
+    /// not in a DROP of a partitioned table.
     fn drop_again(&self, there: &Tables) -> Option<String> {
         let (statement, _) = self.in_doubt.as_ref()?;
         let name = statement.strip_prefix("DROP TABLE ")?;
@@ -297,7 +301,8 @@ impl Client {
         (partitioned && !there.contains_key(name)).then(|| format!("DROP TABLE IF EXISTS ddl.{name}"))
     }
 
-    /// After a restart: compares with what is there and goes on from that; true: what was in doubt happened.
+    /// After a restart: compares with the real tables and goes on from them. True: the statement in doubt
+    /// happened.
     fn settle(&mut self, there: &Tables, wrong: &mut Vec<String>) -> bool {
         let prefix = format!("c{}_", self.number);
         let mine: Tables = there
@@ -352,7 +357,7 @@ fn tables(session: &mut Session) -> Result<Tables> {
     Ok(tables)
 }
 
-/// What is wrong with a table: its rows are 1 to their number, its further columns 5, and each index agrees.
+/// The faults of a table: its rows are 1 to their number, its further columns 5, and each index agrees.
 fn whole(session: &mut Session, name: &str, table: &Table) -> Result<Vec<String>> {
     let mut complaints = Vec::new();
     let mut sums = "COUNT(*), COALESCE(SUM(a), 0), COALESCE(SUM(b), 0)".to_string();
@@ -379,7 +384,7 @@ fn whole(session: &mut Session, name: &str, table: &Table) -> Result<Vec<String>
     Ok(complaints)
 }
 
-/// What belongs to no table: column families, and definitions in the server's folder.
+/// Leftovers of no table: column families, and definitions in the server's folder.
 fn left_behind(session: &mut Session, server: &Server, there: &Tables) -> Result<Vec<String>> {
     let mut complaints = Vec::new();
     let select = "SELECT variable_value FROM information_schema.global_status
@@ -394,8 +399,9 @@ fn left_behind(session: &mut Session, server: &Server, there: &Tables) -> Result
     for entry in fs::read_dir(&folder).map_err(io_error("cannot read", &folder))?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let table = name.split('.').next().unwrap_or_default();
-        // InnoDB's own data files may stay when it is killed while it drops one, and the server forgets .par files when it
-        // is killed in CREATE, DROP, RENAME or ALTER of a partitioned table, whatever the engine; a CREATE writes them anew.
+        // InnoDB's own data files may stay when it is killed while it drops one. The server forgets .par
+        // files when it is killed in CREATE, DROP, RENAME or ALTER of a partitioned table, with any
+        // engine; a CREATE writes them anew.
         let others = name.ends_with(".ibd") || name.ends_with(".par");
         if name != "db.opt" && !others && !there.contains_key(table) {
             complaints.push(format!("the file {name} belongs to no table"));

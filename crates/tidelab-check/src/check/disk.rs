@@ -1,10 +1,13 @@
-//! `disk`: the store on a small file system of its own that fills up, and then fails. Full: statements that need
-//! room get 1021, reads and the server go on, a restart works too, and with space given back writes go on by
-//! themselves. Failed: the store takes no more writes and says that it needs the restart; RESET MASTER ends the
-//! server. After either, what was acknowledged is there, and what got an error that says "no" is not.
+//! `disk`: the store on a small file system of its own that fills up, and then fails.
 //!
-//! The file system is an ext4 image, mounted with `mount -o loop` on the store's directory; it is made to fail by
-//! the ioctl with which file systems are tested. Where that is not permitted the check says so and ends.
+//! Full: statements that need space get 1021; reads and the server go on; a restart works too. With space
+//! given back, writes go on by themselves. Failed: the store takes no more writes and says that it needs
+//! the restart; RESET MASTER ends the server. After either, every acknowledged transaction is there, and
+//! none that got an error that says "no".
+//!
+//! The file system is an ext4 image, mounted with `mount -o loop` on the store's directory. It is made to
+//! fail by the ioctl with which file systems are tested. Where that is not permitted, the check says so
+//! and ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -28,7 +31,7 @@ const ROWS: i64 = 4;
 /// Bytes of a row.
 const ROW: usize = 8000;
 const MEGABYTE: u64 = 1 << 20;
-/// The file system, in which the log alone has 64 MB, and the file in it that is removed when there is to be space again.
+/// The file system, in which the log alone has 64 MB. The file in it is removed to give space back.
 const DISK: u64 = 224 * MEGABYTE;
 const BALLAST: usize = 32 << 20;
 /// Rows of a table that only lies there, and whose DROP gives back as much as the log takes at a time.
@@ -46,7 +49,7 @@ nix::ioctl_read!(
     /// Linux's FS_IOC_SHUTDOWN, which ext4 and xfs know.
     shut_down_file_system, b'X', 125, u32
 );
-/// What it is told: nothing more reaches the disk.
+/// The argument of the ioctl: nothing more reaches the disk.
 const WITHOUT_FLUSH: u32 = 2;
 
 /// A file system in a file, mounted until it is dropped.
@@ -91,7 +94,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // What is not mounted any more needs nothing.
+        // A file system that is not mounted any more needs nothing.
         let _ = unmount(&self.at);
     }
 }
@@ -110,7 +113,7 @@ fn call(program: &str, arguments: &[&str]) -> std::result::Result<(), String> {
     }
 }
 
-/// What a writer knows.
+/// The model of a writer.
 #[derive(Default)]
 struct Writer {
     number: i64,
@@ -120,7 +123,7 @@ struct Writer {
     in_doubt: BTreeSet<i64>,
     /// Error numbers that it met.
     errors: BTreeSet<u16>,
-    /// What the error said.
+    /// The meaning of the error.
     refused: BTreeMap<i64, String>,
     complaint: Option<String>,
 }
@@ -164,7 +167,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
         .map_err(|message| Error::Load { what: "cp".to_string(), message })?;
     let ballast = store.join("ballast");
     let fill = || match fs::write(&ballast, vec![0; BALLAST]) {
-        // The store may have taken a part of the room since.
+        // The store may have taken a part of the space since.
         Err(error) if error.kind() == std::io::ErrorKind::StorageFull => Ok(()),
         done => done.map_err(io_error("cannot write", &ballast)),
     };
@@ -261,7 +264,7 @@ fn transaction(session: &mut Session, txn: i64) -> std::result::Result<(), (Fail
     run("COMMIT", true).map(|_| ())
 }
 
-/// All writers at work until each has met some errors in a row; `meanwhile` runs beside them.
+/// All writers at work until each has met some errors in a row; `meanwhile` runs alongside them.
 fn write_until_refused(
     server: &Server,
     writers: &mut [Writer],
@@ -344,8 +347,8 @@ fn space_comes_back(store: &Path) -> Result<Vec<String>> {
     }
 }
 
-/// The file system fails while writers are at work: they get errors, soon and only errors, reads that need no file
-/// go on, and the store says what is to be done.
+/// The file system fails while writers are at work. They get errors, soon and only errors; reads that
+/// need no file go on; the store names the remedy.
 fn fail_under_writers(server: &Server, disk: &SmallDisk, writers: &mut [Writer]) -> Result<Vec<String>> {
     let mut session = connect(server)?;
     let read = "SELECT SUM(b) FROM disk.small";
@@ -403,7 +406,7 @@ fn ends_at_reset_master(server: &mut Server) -> Result<Vec<String>> {
     Ok(complaints)
 }
 
-/// Rows against what the writers know; the indexes.
+/// Compares rows with the writers' models, and checks the indexes.
 fn compare(session: &mut Session, writers: &[Writer]) -> Result<Vec<String>> {
     let mut complaints = Vec::new();
     let select =

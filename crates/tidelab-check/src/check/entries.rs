@@ -1,7 +1,8 @@
-//! `entries`: an index that does not agree with its table is found by CHECK TABLE, which names the index and the
-//! row, and put right by ALTER TABLE ... FORCE; a table without a fault passes.
+//! `entries`: CHECK TABLE finds an index that does not agree with its table and names the index and the
+//! row; ALTER TABLE ... FORCE puts it right. A table without a fault passes.
 //!
-//! Entries are taken away, added and changed by the engine itself while the server is down, one fault a table.
+//! The engine itself takes entries away, adds and changes them while the server is down, one fault a
+//! table.
 
 use tidelab_server::error::Result;
 use tidelab_server::server::settings;
@@ -17,7 +18,7 @@ const ROWS: u64 = 500;
 /// The row whose entry is at fault.
 const ROW: usize = 100;
 
-/// What is done to the entry of a row in the table's only index, and what CHECK TABLE says of it.
+/// A fault of the entry of a row in the table's only index, and CHECK TABLE's report of it.
 const FAULTS: [(&str, &str, &str); 5] = [
     ("sound", "KEY k (b)", "OK"),
     ("missing", "KEY k (b)", "index k: no entry for row 100"),

@@ -1,8 +1,8 @@
-//! `formats`: what a later version of the plugin may have written (a dictionary record, a layout of rows, a single
-//! row) is refused by table and version, never misread, and the rest goes on; with today's bytes put back every
+//! `formats`: a dictionary record, a layout of rows or a single row of a later version of the plugin is
+//! refused by table and version, never misread, and the rest goes on. With today's bytes put back, every
 //! row is there. A record of the first version is read like today's.
 //!
-//! The bytes are changed by the engine itself while the server is down: checksums are those of what was written.
+//! The engine itself changes the bytes while the server is down, so the checksums are right.
 
 use std::fs;
 
@@ -16,18 +16,18 @@ use super::session::{Failure, Session};
 use super::{change_store, conclude, connect, must, set_up, Check, Lab, Verdict};
 use crate::check::progress;
 
-/// Where the version of the layout stands in a table's record (`docs/format/table-record.md`).
+/// The place of the layout's version in a table's record (`docs/format/table-record.md`).
 const ROW_LAYOUT_AT: usize = 18;
 /// The row of the integer key 2 (`docs/format/rows.md`).
 const KEY_2: [u8; 4] = [0x80, 0, 0, 2];
 /// Today's version of a record, and that of the rows of a table that no instant ALTER has changed.
 const TODAY: Versions = Versions { record: 2, layout: 1 };
-/// Versions that nobody knows yet.
+/// Versions that do not exist yet.
 const LATER: Versions = Versions { record: 3, layout: 3 };
 /// Tables of the check.
 const TABLES: [&str; 5] = ["record", "layout", "one_row", "fine", "first"];
 
-/// What is written into the store.
+/// A change of the store.
 #[derive(Clone, Copy)]
 struct Versions {
     record: u8,
@@ -89,7 +89,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     conclude(server, summary, complaints)
 }
 
-/// What statements on the tables must give while later versions stand in them.
+/// The answers that statements on the tables must give while later versions stand in them.
 fn refusals(session: &mut Session) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut refused = |statement: &str, code: u16, part: &str| match session.rows(statement) {

@@ -1,6 +1,6 @@
-//! `history`: clients run random transactions over a few lists and registers, at every isolation
-//! level and in both lock modes, record what they saw, and [`crate::history`] judges whether the
-//! level's promise was kept. InnoDB's record stands beside on request.
+//! `history`: clients run random transactions over a few lists and registers, at every isolation level
+//! and in both lock modes, and record them. [`crate::history`] judges whether the level's promise was
+//! kept. InnoDB's record stands alongside on request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::thread;
@@ -81,7 +81,7 @@ impl Part {
         format!("{} {}{mode}", self.engine, self.level.name())
     }
 
-    /// What `docs/isolation.md` promises.
+    /// The promise of `docs/isolation.md`.
     fn promise(self) -> Promise {
         let dirty = self.engine != Engine::TidesDb;
         let (rung, gaps) = match self.level {
@@ -161,7 +161,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
             if part.engine == Engine::TidesDb {
                 complaints.push(format!("{}: {text}", part.name()));
             } else {
-                // It stands beside ours and is not what is tested.
+                // InnoDB stands alongside for comparison and is not under test.
                 progress(Check::History, &format!("{}: {text}", part.name()));
             }
         }
@@ -171,11 +171,11 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     conclude(server, format!("{transactions} transactions in {parts} parts judged"), complaints)
 }
 
-/// What came of one part.
+/// The result of one part.
 #[derive(Default)]
 struct Run {
     history: History,
-    /// How often each conflict error came.
+    /// The number of each conflict error.
     refused: BTreeMap<u16, u64>,
     complaints: Vec<String>,
 }
@@ -245,11 +245,11 @@ struct Client {
     run: Run,
 }
 
-/// What a transaction knows of itself.
+/// A transaction's own knowledge.
 #[derive(Default)]
 struct Known {
     statements: Vec<Statement>,
-    /// The value of a key that was read, and whether nobody else can change it before the end.
+    /// The value of a key that was read, and whether no other transaction can change it before the end.
     values: HashMap<Key, (Vec<Element>, bool)>,
 }
 
@@ -405,7 +405,7 @@ impl Client {
                 session,
                 &format!("UPDATE torture.{table} FORCE INDEX (by_g) SET v = {changed} WHERE g = {id}"),
             )?,
-            // Computed here: whoever changed the list since would be overwritten.
+            // Computed here: a change of the list since the read would be overwritten.
             (2, Kind::List) if exists => match value {
                 Some((elements, true)) => {
                     let all: Vec<String> =
@@ -421,7 +421,7 @@ impl Client {
                 session.run(&format!("REPLACE INTO torture.{table} VALUES ({id}, {id}, '{element}')"))?;
             }
             (3, Kind::Register) if exists => {
-                // One write: the key is gone for nobody but this transaction, and for an instant.
+                // One write: only this transaction misses the key, and for an instant.
                 only(session, &format!("DELETE FROM torture.{table} WHERE id = {id}"))?;
                 session.run(&format!("INSERT INTO torture.{table} VALUES ({id}, {id}, '{element}')"))?;
             }
@@ -429,7 +429,7 @@ impl Client {
                 session.run(&insert)?;
             }
         }
-        // What it is now is known after the next read only.
+        // Its value is known only after the next read.
         known.values.remove(&key);
         known.statements.push(Statement::Write { key, element });
         Ok(())

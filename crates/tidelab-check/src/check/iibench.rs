@@ -1,7 +1,8 @@
-//! The insert benchmark, short: a load, writes and queries at a rate, deletes at the low end of the
-//! key. Every row that was acknowledged is there, every query returns what lies behind its place,
-//! every index agrees with its table. At the end one row is taken away behind the benchmark's back:
-//! the benchmark must say so.
+//! The insert benchmark, short: a load, writes and queries at a rate, deletes at the low end of the key.
+//!
+//! Every acknowledged row is there, every query returns rows after its place, every index agrees with its
+//! table. At the end one row is taken away without the benchmark's knowledge, and the benchmark must say
+//! so.
 
 use std::time::Duration;
 

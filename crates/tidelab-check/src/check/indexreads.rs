@@ -1,10 +1,10 @@
-//! `indexreads`: four writers and four readers. Readers know what every snapshot must hold,
-//! whatever the writers do, and every read through an index must show exactly that.
+//! `indexreads`: four writers and four readers. Readers know the contents that every snapshot must hold,
+//! and every read through an index must show exactly that.
 //!
-//! Table `swapped`: the values 0..ROWS of `k` and of the unique `u` stand in one row each; a
-//! writer exchanges those of two rows. `v` follows from id and k, so an index entry that leads
-//! to another version of its row shows. Rows above them come and go in pairs. Table `balance`:
-//! transfers, the sum never changes.
+//! Table `swapped`: the values 0..ROWS of `k` and of the unique `u` stand in one row each, and a writer
+//! exchanges those of two rows. `v` follows from id and k, so an index entry that leads to another
+//! version of its row shows. Rows above them come and go in pairs. Table `balance`: transfers, the sum
+//! never changes.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -62,8 +62,8 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
                     }
                 };
                 if let Err(failure) = work() {
-                    let who = if number < WRITERS { "a writer" } else { "a reader" };
-                    complaints.push(format!("{who} got {failure}"));
+                    let client = if number < WRITERS { "a writer" } else { "a reader" };
+                    complaints.push(format!("{client} got {failure}"));
                 }
                 complaints
             }));
@@ -84,7 +84,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     lab.interrupt.check()?;
     let (writes, reads) = (writes.into_inner(), reads.into_inner());
     let line = format!(
-        "{reads} reads beside {writes} transactions ({} refused) in {seconds} s",
+        "{reads} reads alongside {writes} transactions ({} refused) in {seconds} s",
         refused.into_inner()
     );
     progress(Check::IndexReads, &line);
@@ -159,7 +159,7 @@ fn write(
     Ok(())
 }
 
-/// Two different numbers below `bound`, in order: who locks in order never deadlocks.
+/// Two different numbers below `bound`, in order: locking in order never deadlocks.
 fn two(random: &mut StdRng, bound: i64) -> (i64, i64) {
     let a = random.random_range(0..bound - 1);
     (a, random.random_range(a + 1..bound))

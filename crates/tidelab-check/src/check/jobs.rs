@@ -1,7 +1,7 @@
-//! `jobs`: 8 workers take the first open job of a table with `SELECT ... ORDER BY id LIMIT 1 FOR UPDATE`, do it
-//! with `DELETE` or `UPDATE`, with `SKIP LOCKED` and without, at READ COMMITTED and REPEATABLE READ, in both lock
-//! modes, while a producer puts more. Each job goes to one worker, and nobody meets a deadlock: all take the rows
-//! in one order.
+//! `jobs`: 8 workers take the first open job of a table with `SELECT ... ORDER BY id LIMIT 1 FOR UPDATE`
+//! and do it with `DELETE` or `UPDATE`, while a producer puts more. They run with `SKIP LOCKED` and
+//! without, at READ COMMITTED and REPEATABLE READ, in both lock modes. Each job goes to one worker, and
+//! no worker meets a deadlock: all take the rows in one order.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +20,7 @@ const WORKERS: u32 = 8;
 /// One in so many jobs is there before the workers come.
 const THERE_BEFORE: u64 = 10;
 
-/// How workers go about it.
+/// The method of the workers.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     pessimistic: bool,
@@ -69,11 +69,11 @@ impl fmt::Display for Way {
     }
 }
 
-/// What one worker did.
+/// The results of one worker.
 #[derive(Debug, Default)]
 struct Tally {
     jobs: Vec<i64>,
-    /// How often each conflict error came.
+    /// The number of each conflict error.
     refused: BTreeMap<u16, u64>,
     complaint: Option<String>,
 }

@@ -1,11 +1,11 @@
-//! `kill`: a server in FULL is killed with SIGKILL under eight writers and started again,
-//! several times on the same data, the first rounds without and the others with a binary log.
+//! `kill`: a server in FULL is killed with SIGKILL under eight writers and started again, several times
+//! on the same data. The first rounds run without a binary log, the others with one.
 //!
-//! Each writer owns a range of ids and knows exactly what its rows must be: it keeps a model
-//! here, outside of the server, that takes over a transaction when its COMMIT is answered.
-//! Every transaction also writes a row with its token and counts one up in a row shared by all
-//! writers. A COMMIT that was sent and not answered is in doubt: the token row says whether it
-//! happened, and the writer's rows must then be those before or those after it, exactly.
+//! Each writer owns a range of ids and knows exactly its expected rows. It keeps a model here, outside of
+//! the server, that takes over a transaction when its COMMIT is answered. Every transaction also writes a
+//! row with its token and counts one up in a row shared by all writers. A COMMIT that was sent and not
+//! answered is in doubt. The token row decides it, and the writer's rows must then be exactly those
+//! before or those after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -277,7 +277,7 @@ impl Writer {
         (statements, rows)
     }
 
-    /// After a restart: compares with what is there, and goes on from that.
+    /// After a restart: compares with the real rows, and goes on from them.
     fn settle(&mut self, there: &BTreeSet<i64>, session: &mut Session) -> Result<()> {
         let lost: Vec<i64> = self.acknowledged.difference(there).copied().collect();
         if !lost.is_empty() {
@@ -353,7 +353,7 @@ fn execute(session: &mut Session, statements: &[String]) -> std::result::Result<
     Ok(())
 }
 
-/// Tokens that nobody committed.
+/// Tokens of no committed transaction.
 fn strangers(writers: &[Writer], there: &BTreeSet<i64>) -> Vec<String> {
     let known = |token: &i64| writers.iter().any(|w| w.acknowledged.contains(token));
     there
@@ -406,9 +406,9 @@ fn compare_binary_log(lab: &Lab<'_>, server: &Server, table: BTreeSet<i64>) -> R
     Ok(complaints)
 }
 
-/// The first column of each row that the decoded log inserts into the table of tokens, of the transactions
-/// that it has to their end. A group that the kill cut off has rows and no end: recovery rolls it back,
-/// replicas never apply it.
+/// The first column of each row that the decoded log inserts into the table of tokens, for transactions
+/// that are complete. A group that the kill cut off has rows and no end: recovery rolls it back, replicas
+/// never apply it.
 fn tokens_of_binary_log(text: &str) -> BTreeSet<i64> {
     let mut of_token = false;
     let mut of_group = Vec::new();
@@ -435,7 +435,7 @@ fn tokens_of_binary_log(text: &str) -> BTreeSet<i64> {
 mod tests {
     use super::*;
 
-    /// The id that a statement is about, and what it makes of the row; a DELETE: nothing.
+    /// The id of a statement's row, and the row afterwards; none for a DELETE.
     fn written(statement: &str) -> Option<(String, String)> {
         if let Some(values) = statement.strip_prefix("INSERT INTO torture.account VALUES (") {
             let (id, columns) = values.strip_suffix(')')?.split_once(", ")?;

@@ -1,7 +1,8 @@
-//! `killed`: KILL QUERY ends a statement within 100 ms, whatever it is at: a scan, a wait for a lock or for room,
-//! a large change before and after it spills, a definition, a sort. Each kind is killed some times, with nothing
-//! else running; its best time must be within the bound, because a test machine may be late for reasons of its own.
-//! Afterwards nothing of any of them is left.
+//! `killed`: KILL QUERY ends a statement within 100 ms at any point: a scan, a wait for a lock or for
+//! memory, a large change before and after it spills, a definition, a sort.
+//!
+//! Each kind is killed some times, with nothing else running. Its best time must be within the bound,
+//! because a test machine may be late for reasons of its own. Afterwards nothing of any of them is left.
 
 use std::path::Path;
 use std::thread;
@@ -14,7 +15,7 @@ use tidelab_server::server::Server;
 use super::session::{Columns, Failure, Session};
 use super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
 
-/// The longest that a client may wait for its answer behind the KILL.
+/// The longest that a client may wait for its answer after the KILL.
 const BOUND: Duration = Duration::from_millis(100);
 /// How long the statement runs before each of its kills; then from the beginning.
 const DELAYS_MS: [u64; 5] = [120, 60, 200, 90, 300];
@@ -41,9 +42,9 @@ struct Kind {
     before: &'static [&'static str],
     statement: String,
     moment: Moment,
-    /// By another client, before each turn; it rolls back behind it.
+    /// By another client, before each turn; it rolls back after the turn.
     other: &'static [&'static str],
-    /// By the client, behind each turn.
+    /// By the client, after each turn.
     after: &'static [&'static str],
 }
 
@@ -117,7 +118,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let rows = lab.rows.unwrap_or(if lab.short { 100_000 } else { 1_000_000 });
     let turns = lab.rounds.map_or(if lab.short { 5 } else { 15 }, |rounds| rounds as usize);
     let mut settings = settings::checks(false);
-    // Room for a statement that changes much and does not spill yet.
+    // Memory for a statement that changes much and does not spill yet.
     let buffer = ("tidesdb_unified_memtable_write_buffer_size", if lab.short { "4M" } else { "64M" });
     settings.retain(|known| known.name != buffer.0);
     settings.push(setting(buffer.0, buffer.1));
@@ -191,7 +192,8 @@ fn make_tables(server: &Server, rows: u64, file: &Path) -> Result<()> {
             &format!("SELECT a, b, pad FROM t INTO OUTFILE '{}'", file.display()),
         ],
     )?;
-    // Nobody's: its lock on the table keeps definitions out for as long as the server runs.
+    // A transaction of no client: its lock on the table keeps definitions out for as long as the server
+    // runs.
     let mut prepared = connect(server)?;
     set_up(
         &mut prepared,
@@ -199,7 +201,7 @@ fn make_tables(server: &Server, rows: u64, file: &Path) -> Result<()> {
     )
 }
 
-/// What the tables hold; no killed statement changes it.
+/// The contents of the tables; no killed statement changes them.
 fn look(session: &mut Session) -> Result<Vec<Columns>> {
     let questions = [
         "SELECT COUNT(*), SUM(a), SUM(b), SUM(CRC32(pad)) FROM killed.t IGNORE INDEX (b, pad)",
@@ -305,7 +307,7 @@ fn kill_once(
         Err(failure) => must(&kind.statement, Err(failure))?,
     };
     // A KILL that came too late is meant for nothing that runs later.
-    must("a statement behind a KILL", client.run("DO 1").or_else(|_| client.run("DO 1")))?;
+    must("a statement after a KILL", client.run("DO 1").or_else(|_| client.run("DO 1")))?;
     Ok(stopped.then(|| answered_at.saturating_duration_since(killed_at)))
 }
 

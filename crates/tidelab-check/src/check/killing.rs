@@ -13,7 +13,7 @@ use super::session::Failure;
 pub(super) struct Killed(AtomicBool);
 
 impl Killed {
-    /// What a client failed with, if the kill does not explain it.
+    /// A client's error, if the kill does not explain it.
     pub(super) fn unexplained(&self, done: std::result::Result<(), Failure>) -> Option<Failure> {
         done.err().filter(|failure| !(self.0.load(Ordering::SeqCst) && matches!(failure, Failure::Lost(_))))
     }

@@ -1,7 +1,9 @@
-//! `large`: statements that change every row of a large table with three secondary indexes.
-//! INSERT ... SELECT, UPDATE, a DELETE that is rolled back, an UPDATE that dies with the
-//! server, LOAD DATA, CREATE ... SELECT, DELETE. Each is all or nothing; memory stays within
-//! its bound; others go on meanwhile; what a kill left behind is gone after the restart.
+//! `large`: statements that change every row of a large table with three secondary indexes. They are
+//! INSERT ... SELECT, UPDATE, a DELETE that is rolled back, an UPDATE that dies with the server, LOAD
+//! DATA, CREATE ... SELECT, DELETE.
+//!
+//! Each is all or nothing; memory stays within its bound; others go on meanwhile; the rest of a killed
+//! statement is gone after the restart.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -29,10 +31,10 @@ const STATEMENT_LIMIT: Duration = Duration::from_secs(3600);
 const MEMORY_LIMIT: u64 = 450 * MEGABYTE;
 /// How long a rollback of everything may take.
 const ROLLBACK_LIMIT: Duration = Duration::from_secs(20);
-/// Others' p99 beside a large statement, as a multiple of their p99 alone; told in the long
-/// form, where there are enough of them.
+/// Others' p99 alongside a large statement, as a multiple of their p99 alone. The long form reports it,
+/// where there are enough of them.
 const SLOWER: f64 = 3.0;
-/// A p99 below this is no complaint, whatever it was alone.
+/// A p99 below this is no complaint, in any relation to the p99 alone.
 const UNFELT_MS: f64 = 5.0;
 /// Bytes of a row's filling.
 const FILLING: usize = 400;
@@ -65,14 +67,14 @@ struct Trial<'a> {
     settings: Vec<Setting>,
     server: Server,
     rows: u64,
-    /// What others saw while no large statement ran.
+    /// The latencies of others while no large statement ran.
     alone_ms: f64,
     most_resident: u64,
     complaints: Vec<String>,
     told: Vec<String>,
 }
 
-/// What a large statement came to.
+/// The result of a large statement.
 struct Done {
     answer: std::result::Result<u64, Failure>,
     took: Duration,
@@ -124,11 +126,11 @@ impl Trial<'_> {
                 "INSERT INTO large.small SELECT seq, 0 FROM large.seq_0_to_999",
             ],
         )?;
-        let quiet = self.beside(|_| {
+        let alone = self.alongside(|_| {
             thread::sleep(Duration::from_secs(if self.lab.short { 1 } else { 10 }));
             Ok(0)
         })?;
-        self.alone_ms = quiet.p99_ms;
+        self.alone_ms = alone.p99_ms;
 
         let n = self.rows;
         let rows =
@@ -161,7 +163,7 @@ impl Trial<'_> {
     /// Deletes everything and takes it back.
     fn roll_back(&mut self) -> Result<()> {
         let mut back = Duration::ZERO;
-        let done = self.beside(|session| {
+        let done = self.alongside(|session| {
             session.run("BEGIN")?;
             session.run("DELETE FROM large.t")?;
             let start = Instant::now();
@@ -214,7 +216,7 @@ impl Trial<'_> {
         self.expect("after the kill", "SELECT COUNT(*), SUM(a) FROM large.t", &counted)?;
         self.agree("large.t")?;
         if finished {
-            // Too late for a kill: back to what the others expect.
+            // Too late for a kill: back to the table that the others expect.
             self.whole("UPDATE back", "UPDATE large.t SET a = a - 1, b = b + 7, c = REVERSE(c)")?;
         } else if self.engine == Engine::TidesDb && after > before + before / 4 + 64 * MEGABYTE {
             self.complaints.push(format!(
@@ -239,7 +241,7 @@ impl Trial<'_> {
 
     /// Runs a statement over all rows that must succeed.
     fn whole(&mut self, what: &str, statement: &str) -> Result<()> {
-        let done = self.beside(|session| session.run(statement))?;
+        let done = self.alongside(|session| session.run(statement))?;
         let affected = must(what, done.answer)?;
         let seconds = done.took.as_secs_f64();
         self.tell(&format!("{what} {seconds:.1} s (others' p99 {:.2} ms)", done.p99_ms));
@@ -255,7 +257,7 @@ impl Trial<'_> {
     }
 
     /// Does `work` on a connection while another client updates and reads single rows.
-    fn beside(
+    fn alongside(
         &mut self,
         work: impl FnOnce(&mut Session) -> std::result::Result<u64, Failure> + Send,
     ) -> Result<Done> {
@@ -278,7 +280,7 @@ impl Trial<'_> {
         });
         self.lab.interrupt.check()?;
         self.most_resident = self.most_resident.max(most.into_inner());
-        let others = must("a small statement beside a large one", others)?;
+        let others = must("a small statement alongside a large one", others)?;
         Ok(Done { answer, took, p99_ms: others.figures().p99_ms })
     }
 

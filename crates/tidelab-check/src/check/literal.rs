@@ -21,13 +21,13 @@ const ROWS: usize = 16;
 /// At least this share of the attempts must come through.
 const FLOOR_PERCENT: u64 = 30;
 
-/// What one client did.
+/// The results of one client.
 #[derive(Default)]
 struct Tally {
     attempts: u64,
     /// Commits of each row.
     commits: [u64; ROWS],
-    /// How often each conflict error came.
+    /// The number of each conflict error.
     refused: BTreeMap<u16, u64>,
     complaints: Vec<String>,
 }
@@ -130,7 +130,8 @@ fn client(
         tally.attempts += 1;
         match attempt(&mut session, id) {
             Ok(changed) => {
-                // What others did ends statements, never the COMMIT: an error of it ends the check.
+                // Other clients can end statements, never the COMMIT: an error of the COMMIT ends the
+                // check.
                 session.run("COMMIT")?;
                 if changed == 1 {
                     tally.commits[id] += 1;

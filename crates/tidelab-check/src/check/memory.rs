@@ -1,5 +1,5 @@
-//! `memory`: the resident size of a server whose caches are 64 MB each, under sysbench and with
-//! ten thousand tables, and the time in which it starts with them.
+//! `memory`: the resident size of a server with caches of 64 MB each, under sysbench and with ten
+//! thousand tables. The duration of its start with these tables counts too.
 
 use std::time::Duration;
 

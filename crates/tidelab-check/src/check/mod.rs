@@ -1,10 +1,9 @@
-//! Checks of a real server from outside: what was acknowledged is there after a kill, no
-//! update is lost, no index read errs, a replica equals its primary, memory stays within its
-//! bounds.
+//! Checks of a real server from outside: acknowledged transactions are there after a kill, no update is
+//! lost, no index read errs, a replica equals its primary, memory stays within its bounds.
 //!
-//! Each check starts a server of its own in a directory of its own, puts clients on it, and
-//! compares what they saw with what must be. It returns a [`Verdict`]: one closing line, and
-//! one complaint for each thing that is wrong. What fails leaves its files behind.
+//! Each check starts a server of its own in a directory of its own, puts clients on it, and compares
+//! their results with the expected ones. It returns a [`Verdict`]: one closing line, and one complaint
+//! for each fault. A check that fails leaves its files in place.
 
 pub mod backup;
 pub mod bound;
@@ -59,15 +58,15 @@ pub enum Check {
     Counters,
     /// Workers on a queue of jobs, each of which is handed out once.
     Jobs,
-    /// Reads through indexes beside writers: complete, and nothing that does not match.
+    /// Reads through indexes alongside writers: complete, and nothing that does not match.
     IndexReads,
-    /// Random transactions at every level: what clients saw is judged by what the level promises.
+    /// Random transactions at every level: the level's promise judges the clients' reads.
     History,
     /// Read, write the literal, commit, very often, on few rows: no commit is lost.
     Commits,
     /// A dump under load makes a replica that is killed again and again and ends up equal.
     Replica,
-    /// Statements over all rows of a large table: all or nothing, within memory, beside others.
+    /// Statements over all rows of a large table: all or nothing, within memory, alongside others.
     Large,
     /// Definitions under `kill -9`: the tables are those that were answered, the store has theirs alone.
     Definitions,
@@ -77,7 +76,7 @@ pub enum Check {
     Killed,
     /// The store's file system is full, and fails: nothing acknowledged is lost, reads go on.
     Disk,
-    /// What a later version of the plugin wrote is refused by name.
+    /// Data of a later version of the plugin are refused by name.
     Formats,
     /// An index that does not agree with its table is found by CHECK TABLE.
     Entries,
@@ -184,14 +183,14 @@ impl FromStr for Check {
     }
 }
 
-/// What a check works with.
+/// The parameters of the checks.
 #[derive(Debug)]
 pub struct Lab<'a> {
     /// The installed MariaDB.
     pub prefix: &'a Path,
     /// The TidesDB plugin.
     pub plugin: &'a Path,
-    /// Where the check's server works.
+    /// The directory of the check's server.
     pub directory: PathBuf,
     /// Asks to end.
     pub interrupt: &'a Interrupt,
@@ -213,19 +212,19 @@ pub struct Lab<'a> {
     pub engines: &'a [Engine],
     /// Engines of `replica`; none: what the form has.
     pub pair: Option<replica::Pair>,
-    /// Where all random choices come from.
+    /// The seed of all random choices.
     pub seed: u64,
     /// Whether it was named, and is not the clock's.
     pub seed_named: bool,
 }
 
 impl Lab<'_> {
-    /// A server with TidesDB alone beside InnoDB, on an empty data directory.
+    /// A server with TidesDB alone in addition to InnoDB, on an empty data directory.
     fn start(&self, settings: &[Setting]) -> Result<Server> {
         self.start_in(&self.directory, Engine::TidesDb, settings)
     }
 
-    /// A server with one engine beside InnoDB, on an empty data directory in `directory`.
+    /// A server with one engine in addition to InnoDB, on an empty data directory in `directory`.
     fn start_in(&self, directory: &Path, engine: Engine, settings: &[Setting]) -> Result<Server> {
         Server::start(
             &Wanted {
@@ -242,12 +241,12 @@ impl Lab<'_> {
     }
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
-    /// What it did, in one line.
+    /// The work done, in one line.
     pub summary: String,
-    /// What is wrong, one line each.
+    /// The faults, one line each.
     pub complaints: Vec<String>,
 }
 
@@ -299,7 +298,7 @@ fn conclude(server: Server, summary: String, complaints: Vec<String>) -> Result<
     Ok(Verdict { summary, complaints })
 }
 
-/// Changes the store of a server that is down, by the engine itself: checksums are those of what is written.
+/// Changes the store of a server that is down, by the engine itself, so the checksums are right.
 fn change_store(store: &Path, change: impl FnOnce(&Db) -> tidesdb::Result<()>) -> Result<()> {
     let options = Options { create_if_missing: false, flush_on_close: true, ..Options::default() };
     Db::open(store, options).and_then(|db| change(&db).and_then(|()| db.close())).map_err(|error| {
@@ -307,7 +306,7 @@ fn change_store(store: &Path, change: impl FnOnce(&Db) -> tidesdb::Result<()>) -
     })
 }
 
-/// A line about what goes on.
+/// Prints a progress line.
 fn progress(check: Check, text: &str) {
     eprintln!("check {}: {text}", check.name());
 }

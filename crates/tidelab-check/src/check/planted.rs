@@ -77,7 +77,7 @@ const PLANTS: [(u8, &str, &str); 13] = [
     ),
 ];
 
-/// Plants each violation in a database whose conditions hold. What was not found, a line each.
+/// Plants each violation in a database whose conditions hold. Returns a line for each that was not found.
 pub fn complaints(
     session: &mut Session,
     address: &Address,

@@ -13,8 +13,8 @@ use tidelab_server::workload::tpcc::schema::Table;
 use super::session::Session;
 use super::{must, Lab};
 
-/// Files of the binary log that are complete, in their order, from number `from` on, and the
-/// number of the one that is being written.
+/// The complete files of the binary log, in their order, from number `from` on, and the number of the one
+/// that is being written.
 pub fn complete_files(server: &Server, from: u32) -> Result<(Vec<PathBuf>, u32)> {
     let data = server.directory().join("data");
     let mut files: Vec<(u32, PathBuf)> = fs::read_dir(&data)
@@ -29,8 +29,8 @@ pub fn complete_files(server: &Server, from: u32) -> Result<(Vec<PathBuf>, u32)>
     Ok((files.into_iter().filter(|(n, _)| *n >= from).map(|(_, path)| path).collect(), current))
 }
 
-/// Replays files of a binary log into the same server: what they say of one database is done
-/// in the other, and not logged again.
+/// Replays files of a binary log into the same server. Changes of one database are made in the other, and
+/// not logged again.
 pub fn replay(lab: &Lab<'_>, server: &Server, files: &[PathBuf], from: &str, to: &str) -> Result<()> {
     match files.is_empty() {
         true => Ok(()),
@@ -69,7 +69,7 @@ pub fn play(lab: &Lab<'_>, server: &Server, arguments: &[String], files: &[PathB
     Ok(())
 }
 
-/// What differs between the same table in two databases: all columns of all rows, in any order.
+/// The differences between the same table in two databases: all columns of all rows, in any order.
 pub fn differences(session: &mut Session, table: &Table, one: &str, other: &str) -> Result<Vec<String>> {
     let columns: Vec<String> =
         table.columns.split(',').map(|column| format!("COALESCE({}, '~')", column.trim())).collect();

@@ -1,13 +1,12 @@
-//! `replica`: a primary under eight writers is dumped with `mariadb-dump --single-transaction
-//! --master-data --gtid`; a replica is made from the dump and follows with parallel optimistic
-//! workers, while it is killed with SIGKILL several times; then the writers end, the replica
-//! catches up, and every table must be equal, row by row.
+//! `replica`: `mariadb-dump --single-transaction --master-data --gtid` dumps a primary under eight
+//! writers. A replica is made from the dump and follows with parallel optimistic workers, while it is
+//! killed with SIGKILL several times. Then the writers end, the replica catches up, and every table must
+//! be equal, row by row.
 //!
 //! The dump is looked at before the replica follows: two tables of different engines that every
-//! transaction changes together must agree in it. Were the snapshot older or newer than the
-//! position in the dump, transactions would be missing on the replica or come twice, which the
-//! comparison shows. Either side can be TidesDB or InnoDB: the dump's tables are given the
-//! replica's engine.
+//! transaction changes together must agree in it. If the snapshot were older or newer than the position
+//! in the dump, transactions would be missing on the replica or come twice, which the comparison shows.
+//! Either side can be TidesDB or InnoDB: the dump's tables are given the replica's engine.
 
 mod load;
 
@@ -77,7 +76,7 @@ impl fmt::Display for Pair {
     }
 }
 
-/// Tables with what identifies a row, and indexes to be compared with the rows.
+/// Tables with their key columns, and the indexes that are compared with the rows.
 const TABLES: [(&str, &str, &[Index]); 6] = [
     (
         "torture.account",
@@ -197,7 +196,7 @@ fn follow(lab: &Lab<'_>, pair: Pair, random: &mut StdRng) -> Result<Verdict> {
     Ok(Verdict { summary, complaints })
 }
 
-/// A port of this machine that nobody listens on now.
+/// A free port of this machine.
 fn free_port() -> Result<u16> {
     let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
     Ok(port.map_err(io_error("cannot find a free port on", "127.0.0.1"))?.port())

@@ -1,12 +1,13 @@
-//! `sensitivity`: whether the laboratory finds what it says it finds, in earnest. Two tables of one engine that
-//! differ in nothing are updated row by row; before each row the server burns as much time as it is told, in a trigger
-//! of the same text on both, which burns some for every row. Three experiments, in rounds of short turns of each table in
-//! random order: no delay (they must be called equal), a delay of 5 % of a statement's time on one, then on the other
-//! (the verdict must have the right sign, and the size must lie in the interval). Rounds go on until 5 % is resolved
-//! ([`Resolution`]).
+//! `sensitivity`: a check of the laboratory itself, which must find a planted difference and no other.
 //!
-//! The delay's size is known from elsewhere: from the CPU time that the connection's thread takes for very many of
-//! the same loops. Telemetry is recorded beside it all, and must have seen the updates.
+//! Two equal tables of one engine are updated row by row. Before each row the server burns CPU time in a
+//! trigger of the same text on both tables; some is burnt for every row. There are three experiments, in
+//! rounds of short turns of each table in random order. Without a delay the tables must be called equal.
+//! With a delay of 5 % of a statement's time on one, then on the other, the verdict must have the right
+//! sign and the size must lie in the interval. Rounds go on until 5 % is resolved ([`Resolution`]).
+//!
+//! The delay's size is known from the CPU time of the connection's thread for very many of the same
+//! loops. Telemetry is recorded alongside, and must have seen the updates.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -25,13 +26,15 @@ use tidelab_server::telemetry::status::ServerStatus;
 use super::session::Session;
 use super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
 
-/// What is planted; in the short form as much as a few seconds can tell apart.
+/// The planted difference; in the short form as much as a few seconds can tell apart.
 const PLANTED: f64 = 0.05;
 const PLANTED_SHORT: f64 = 0.30;
-/// The time that one table is updated before it is the other's turn: short, so that both see the same machine. Drawn
-/// anew for each pair: with turns of a quarter of a second whatever happens once a second on the machine met the same
-/// table each time, and equal tables differed by 13 %; with turns of 200 to 400 ms a delay of 5 % was found on one table
-/// and not on the other.
+/// The time that one table is updated before it is the other's turn: short, so that both see the same
+/// machine, and drawn anew for each pair.
+///
+/// With turns of a quarter of a second, an event of the machine that came once a second met the same
+/// table each time, and equal tables differed by 13 %. With turns of 200 to 400 ms, a delay of 5 % was
+/// found on one table and not on the other.
 const TURN_MS: std::ops::Range<u64> = 8..16;
 /// Turns of each table in a round.
 const TURNS: u32 = 24;
@@ -43,8 +46,9 @@ const ROWS: u32 = 20_000;
 const TOLERANCE: f64 = 0.02;
 /// Loops that the cost of one is measured with.
 const LOOPS: u32 = 100_000;
-/// Loops that each row takes without a delay. The first ones of a statement meet cold caches, and took twice the time that
-/// was measured: 5 % more of them made a statement 12 % slower. What comes behind these costs what was measured.
+/// Loops that each row takes without a delay. The first ones of a statement meet cold caches and took
+/// twice the measured time: 5 % more of them made a statement 12 % slower. Loops after these cost the
+/// measured time.
 const EVERY_ROW: f64 = 200.0;
 
 /// Which of the tables.
@@ -54,12 +58,12 @@ enum Table {
     B,
 }
 
-/// What was planted where.
+/// A planted delay and its table.
 #[derive(Clone, Copy, Debug)]
 struct Plant {
     title: &'static str,
     delayed: Option<Table>,
-    /// What must be said of b's rate against a's.
+    /// The expected verdict on b's rate against a's.
     wanted: statistics::Verdict,
 }
 
@@ -101,7 +105,8 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     for plant in PLANTS {
         trial.delay(plant.delayed, loops)?;
         let slices = trial.experiment(Resolution(planted), limit)?;
-        // The pilot's statement was another second's: what the delay is a share of is measured beside it.
+        // The pilot's statement was another second's: the delay is a share of a time that is measured
+        // alongside it.
         let share = delay_us / slices.undelayed_us(plant.delayed);
         let line = format!("{}: {}", plant.title, slices.picture());
         progress(Check::Sensitivity, &line);
@@ -120,16 +125,16 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     conclude(server, summary, complaints)
 }
 
-/// The one client, and what it needs to take turns.
+/// The one client, with the state for its turns.
 struct Trial<'a> {
     session: Session,
-    /// What the kernel says of the connection's thread.
+    /// The kernel's account of the connection's thread.
     schedstat: String,
     random: StdRng,
     lab: &'a Lab<'a>,
 }
 
-/// What a slice was.
+/// One turn of a table.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slice {
     statements: u64,
@@ -246,7 +251,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// What an experiment measured: in each round a's slice and b's.
+/// The measurements of an experiment: in each round a's slice and b's.
 #[derive(Clone, Debug, Default)]
 struct PairedSlices {
     rounds: Vec<(Slice, Slice)>,
@@ -283,7 +288,7 @@ impl PairedSlices {
         )
     }
 
-    /// What is wrong with it, given what was planted, as a share of a statement's time.
+    /// The faults of an experiment, given the planted delay as a share of a statement's time.
     fn complaints(&self, plant: Plant, share: f64, resolution: Resolution) -> Vec<String> {
         let Some(ratio) = self.ratio() else { return vec![format!("{}: no rounds", plant.title)] };
         let pairs = self.pairs(Slice::rate);
@@ -313,7 +318,7 @@ impl PairedSlices {
     }
 }
 
-/// What the telemetry beside it must have seen.
+/// The updates that the telemetry must have seen.
 fn telemetry_complaints(recording: &Recording) -> Vec<String> {
     let series: &Series = &recording.series;
     let most = |name: &str| series.column(name).unwrap_or_default().into_iter().fold(f64::NAN, f64::max);

@@ -1,17 +1,17 @@
-//! Names: what can be wrong in a history, and what a level can promise.
+//! Names: the anomalies of a history, and the promises of a level.
 
 use std::fmt;
 
-/// What a store can promise, each with everything above it. Each line says which edges between
-/// moments may have no cycle (see [`super::moments`]).
+/// The promises of a store, each with everything above it. Each line says which edges between moments may
+/// have no cycle (see [`super::moments`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rung {
     /// Writes of two transactions are in one order on all keys, which agrees with the time.
     Writes,
-    /// Who reads from another comes after it; only what was committed is read, and all of a
-    /// transaction's writes to the key.
+    /// A reader comes after the writer of its value. Only committed values are read, and of a transaction
+    /// only its last write to a key.
     Reads,
-    /// Who changes what another read with a lock comes after it.
+    /// A transaction that changes a value comes after those that read it with a lock.
     Locks,
     /// Each row that is read is the newest at some moment of the transaction.
     Rows,
@@ -31,10 +31,10 @@ impl Rung {
         [Rung::Writes, Rung::Reads, Rung::Locks, Rung::Rows, Rung::Statements, Rung::Snapshot, Rung::Serial];
 }
 
-/// What is wrong, by the name that the literature has for it where it has one.
+/// An anomaly, by its name in the literature where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// A read returned what nobody wrote, or what was written to another key.
+    /// A read returned a value that no transaction wrote, or one that was written to another key.
     Garbage,
     /// A list holds an element twice.
     Duplicate,
@@ -44,7 +44,7 @@ pub enum Class {
     LostWrite,
     /// A transaction does not see its own writes.
     Internal,
-    /// A read of what was rolled back.
+    /// A read of a value that was rolled back.
     G1a,
     /// A read of a value that its writer replaced before it committed.
     G1b,
@@ -56,9 +56,9 @@ pub enum Class {
     LostUpdate,
     /// A cycle with one read-write edge: a read skew.
     GSingle,
-    /// A cycle with several read-write edges, no two of them beside each other.
+    /// A cycle with several read-write edges, no two of them adjacent.
     GNonadjacent,
-    /// A cycle with read-write edges beside each other, over rows that were there: a write skew.
+    /// A cycle with adjacent read-write edges over rows that existed: a write skew.
     G2Item,
     /// The same over rows that were not there yet.
     G2,
@@ -67,7 +67,7 @@ pub enum Class {
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Class::Garbage => "a value that nobody wrote",
+            Class::Garbage => "a value that no transaction wrote",
             Class::Duplicate => "an element twice",
             Class::Orders => "incompatible orders",
             Class::LostWrite => "lost write",
@@ -94,7 +94,7 @@ pub struct Anomaly {
     pub rung: Rung,
     /// It needs the time at which transactions began and ended to be seen.
     pub by_time: bool,
-    /// What happened, over several lines.
+    /// The events, over several lines.
     pub text: String,
 }
 

@@ -14,12 +14,12 @@ use super::record::{History, Key};
 
 /// So many parts with cycles are told; one bug usually makes many.
 const PARTS_TOLD: usize = 5;
-/// How long to look for the cycle that is the easiest to follow.
+/// How long to look for the cycle that is easiest to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// From a few moments of a part, of one part: its name is wanted.
     Name,
-    /// From many moments of several parts: it is an error that somebody will look into.
+    /// From many moments of several parts: a person will look into this error.
     Explain,
 }
 
@@ -40,8 +40,8 @@ pub fn find(graph: &Graph, history: &History, rung: Rung, effort: Effort) -> Vec
         .collect()
 }
 
-/// What an edge weighs: a cycle is named by its `rw` edges, so that a short one with many of them
-/// says less than a long one with few.
+/// The weight of an edge. The `rw` edges name a cycle, so a short one with many of them says less than a
+/// long one with few.
 fn weight(edge: Edge) -> u64 {
     match edge {
         Edge::Within => 0,
@@ -168,7 +168,7 @@ fn classify(steps: &[(usize, usize, Edge)]) -> (Class, bool) {
     let keys: Vec<Option<Key>> = steps.iter().map(|(_, _, edge)| key_of(*edge)).collect();
     let writes = |edge: &Edge| matches!(edge, Edge::Ww { .. });
     let one_key = keys.windows(2).all(|two| two[0] == two[1]) && keys.first().is_some_and(Option::is_some);
-    let beside = (0..steps.len()).any(|i| rw(&steps[i].2) && rw(&steps[(i + 1) % steps.len()].2));
+    let adjacent = (0..steps.len()).any(|i| rw(&steps[i].2) && rw(&steps[(i + 1) % steps.len()].2));
     let phantom = steps.iter().any(|(_, _, edge)| matches!(edge, Edge::Rw { seen: None, .. }));
     let class = match count {
         0 if steps.iter().all(|(_, _, edge)| writes(edge) || *edge == Edge::Time) => Class::G0,
@@ -177,7 +177,7 @@ fn classify(steps: &[(usize, usize, Edge)]) -> (Class, bool) {
             Class::LostUpdate
         }
         1 => Class::GSingle,
-        _ if !beside => Class::GNonadjacent,
+        _ if !adjacent => Class::GNonadjacent,
         _ if phantom => Class::G2,
         _ => Class::G2Item,
     };

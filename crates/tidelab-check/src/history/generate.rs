@@ -1,7 +1,7 @@
 //! Random transactions over a few keys.
 //!
-//! The keys in use move on: after so many writes one more list and register come into use and the
-//! oldest go out of it. So values stay short, and there are always keys that do not exist yet.
+//! The keys in use move on. After so many writes one more list and register come into use, and the oldest
+//! go out of it. So values stay short, and there are always keys that do not exist yet.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,30 +19,30 @@ pub const RANGE: u32 = 5;
 /// The most statements of a transaction.
 const STATEMENTS: u32 = 5;
 
-/// What a transaction is to do next.
+/// The next statement of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Read a key.
     Read {
         /// Which.
         key: Key,
-        /// How.
+        /// The way of reading.
         access: Access,
     },
     /// Read `count` keys of one kind from `first` on.
     Range {
         /// The first.
         first: Key,
-        /// How many.
+        /// The number of keys.
         count: u32,
-        /// How.
+        /// The way of reading.
         access: Access,
     },
     /// Append or overwrite.
     Write {
-        /// Where.
+        /// The key.
         key: Key,
-        /// What.
+        /// The value.
         element: Element,
     },
 }

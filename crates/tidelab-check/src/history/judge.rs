@@ -1,4 +1,4 @@
-//! What a level promises, and whether a history keeps it.
+//! The promise of a level, and the judgement on a history.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,21 +9,21 @@ use super::moments::{self, Gaps};
 use super::record::History;
 use super::versions::Versions;
 
-/// What the clients of a run may rely on.
+/// The promise to the clients of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promise {
-    /// How much.
+    /// The level.
     pub rung: Rung,
-    /// What locking reads of missing keys do.
+    /// The effect of locking reads of missing keys.
     pub gaps: Gaps,
 }
 
-/// What was found in a history.
+/// The anomalies of a history.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What the promise forbids.
+    /// Those that the promise forbids.
     pub broken: Vec<Anomaly>,
-    /// What it does not: how often each was told (not how often it happened), with the first.
+    /// Those that it allows: the number of reports of each (not of events), with the first.
     pub allowed: BTreeMap<Class, (usize, Anomaly)>,
 }
 

@@ -1,17 +1,21 @@
-//! What clients saw of each other, judged: a checker of transaction histories.
+//! A checker of transaction histories: judges the order in which clients saw each other's changes.
 //!
-//! Clients run transactions over a few keys and record every statement, what it returned, when
-//! the transaction began and ended, and whether it committed ([`record`]). From what was read the
-//! order of each key's versions is inferred ([`versions`]): a list key says it in every read,
-//! because its value is all that was ever appended to it; a register says it where a transaction
-//! read it before it wrote. That gives edges between moments at which transactions read and moments
-//! at which they committed ([`moments`]): who wrote before whom, who read from whom, who read before
-//! whom, who ended before whom began. An isolation level is a promise that these edges have no
-//! cycle ([`judge`]); a cycle is shown as the shortest one, with the name that the literature gives
-//! it ([`cycle`]). [`generate`] makes the random transactions.
+//! Clients run transactions over a few keys and record every statement with its result, the begin and end
+//! of each transaction, and whether it committed ([`record`]).
 //!
-//! After Kingsbury and Alvaro, Elle: Inferring Isolation Anomalies from Experimental Observations
-//! (VLDB 2020), and Adya, Weak Consistency (1999), whose start-ordered graph the moments are.
+//! The reads give the order of each key's versions ([`versions`]). A list key says it in every read,
+//! because its value is all that was ever appended to it. A register says it where a transaction read it
+//! before it wrote.
+//!
+//! That gives edges between the moments at which transactions read and those at which they committed
+//! ([`moments`]). The edges are the order of writers, of a writer and its readers, of a reader and the
+//! next writer, and of transactions that followed each other in time.
+//!
+//! An isolation level is a promise that these edges have no cycle ([`judge`]). A cycle is shown as the
+//! shortest one, with its name in the literature ([`cycle`]). [`generate`] makes the random transactions.
+//!
+//! After Kingsbury and Alvaro, Elle: Inferring Isolation Anomalies from Experimental Observations (VLDB
+//! 2020), and Adya, Weak Consistency (1999), whose start-ordered graph the moments are.
 //!
 //! Nothing here knows a server: the check `history` runs the statements.
 

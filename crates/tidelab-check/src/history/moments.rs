@@ -1,18 +1,18 @@
 //! The graph of a history's moments.
 //!
-//! A transaction begins, reads at one or several moments, and commits at one. An edge from a to b
-//! says that b comes later:
+//! A transaction begins, reads at one or several moments, and commits at one. An edge from a to b says
+//! that b comes later:
 //!
-//! - `ww`: a's writer committed before b's writer did (when b reads at one moment only: before
-//!   that, because it writes nothing that was changed since);
+//! - `ww`: a's writer committed before b's writer did. When b reads at one moment only, a's writer
+//!   committed before that moment: b writes nothing that was changed since;
 //! - `wr`: a's writer committed before the moment at which b was read;
-//! - `rw`: the moment of a read comes before the commit that replaced what it read; when the read
-//!   locked, the reader's commit does;
-//! - time: who ended before another began comes before it.
+//! - `rw`: the moment of a read comes before the commit that replaced its value; when the read locked,
+//!   the reader's commit does;
+//! - time: a transaction that ended before another began comes before it.
 //!
-//! What a store promises says how many moments of reading a transaction has, and whether its reads
-//! may be earlier than its commit. A store that keeps the promise makes no cycle, because each
-//! edge then goes forward in the order in which things happened in it.
+//! A store's promise gives the number of reading moments of a transaction, and whether its reads may be
+//! earlier than its commit. A store that keeps the promise makes no cycle: each edge then goes forward in
+//! the store's own order of events.
 
 use std::collections::hash_map::Entry;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use super::anomaly::Rung;
 use super::record::{Element, Key, Outcome};
 use super::versions::{Read, Versions};
 
-/// What a locking read of a key that is not there keeps others from.
+/// The effect of a locking read of a missing key on other transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gaps {
     /// Nothing.
@@ -60,7 +60,7 @@ pub enum Edge {
     Within,
     /// `to` was written over `from`.
     Ww {
-        /// Where.
+        /// The key.
         key: Key,
         /// The earlier element.
         from: Element,
@@ -69,18 +69,18 @@ pub enum Edge {
     },
     /// `element` was read.
     Wr {
-        /// Where.
+        /// The key.
         key: Key,
-        /// What.
+        /// The value.
         element: Element,
     },
-    /// What was read was replaced by `next`.
+    /// The read value was replaced by `next`.
     Rw {
-        /// Where.
+        /// The key.
         key: Key,
-        /// What was read; none: the key was not there.
+        /// The read value; none: the key was missing.
         seen: Option<Element>,
-        /// What came after it.
+        /// The next value.
         next: Element,
         /// It was one key of a range.
         range: bool,
@@ -92,7 +92,7 @@ pub enum Edge {
 /// The graph.
 pub type Graph = DiGraph<Moment, Edge>;
 
-/// Whose moment of reading it is: of the transaction, a statement, or one row of a statement.
+/// The owner of a reading moment: the transaction, a statement, or one row of a statement.
 type Unit = (usize, Option<(usize, Option<Key>)>);
 
 struct Builder<'v, 'h> {
@@ -134,8 +134,8 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// Edges from those that ended to those that began later; those that follow from others are
-    /// left out, so that each transaction has at most as many as there are clients.
+    /// Edges from transactions that ended to those that began later. Edges that follow from others are
+    /// left out, so each transaction has at most as many as there are clients.
     fn add_time(&mut self) {
         let transactions = &self.versions.history.transactions;
         let mut events: Vec<(u64, bool, usize)> = Vec::new();
@@ -205,7 +205,7 @@ impl Builder<'_, '_> {
                     self.graph.add_edge(from, to, Edge::Wr { key: read.key, element });
                 }
             }
-            // What comes after its own write is a matter of writes.
+            // The order after its own write is a matter of writes.
             if rung < Rung::Locks || read.own {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The checker finds what is planted, by its name, and passes what is right.
+//! The checker finds planted anomalies by their names, and passes right histories.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -180,7 +180,7 @@ fn corrupt(history: &mut History, way: usize, random: &mut StdRng) -> bool {
             continue;
         }
         if way == 0 {
-            // An acknowledged commit was rolled back: somebody read it, if it is a list.
+            // An acknowledged commit was rolled back: another transaction read it, if it is a list.
             let lists = transaction.writes().any(|(key, _)| key.kind == Kind::List);
             if lists {
                 transaction.outcome = Outcome::Aborted;
@@ -199,7 +199,7 @@ fn corrupt(history: &mut History, way: usize, random: &mut StdRng) -> bool {
                 let Some(last) = elements.last().copied() else { continue };
                 let old = ended.iter().any(|(element, ended)| *element == last && *ended < began);
                 match way {
-                    // Does not see what was committed before it began.
+                    // Does not see a commit that came before its begin.
                     1 if old => {
                         elements.pop();
                         return true;
@@ -242,7 +242,7 @@ fn read(key: Key, elements: &[Element]) -> Statement {
     Statement::Read { access: Access::Plain, range: false, seen: vec![(key, elements.to_vec())] }
 }
 
-/// Transactions that all run at once, so that only what they read orders them.
+/// Transactions that all run at once, so that only their reads order them.
 fn at_once(all: &[&[Statement]]) -> History {
     let transaction = |(client, statements): (usize, &&[Statement])| Transaction {
         client: u32::try_from(client).unwrap(),

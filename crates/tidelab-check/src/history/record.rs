@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// What a key's value is.
+/// The kind of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Everything that was ever written to it, in order: a write appends.
     List,
-    /// What was last written to it: a write overwrites.
+    /// The last written value: a write overwrites.
     Register,
 }
 
@@ -29,10 +29,10 @@ impl fmt::Display for Key {
     }
 }
 
-/// What is written: a number that no other write of the history has. Never 0.
+/// A written value: a number that no other write of the history has. Never 0.
 pub type Element = u64;
 
-/// How a statement reads.
+/// The way in which a statement reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {
     /// A plain SELECT.
@@ -50,8 +50,8 @@ impl Access {
     }
 }
 
-/// The values that a statement found, one for each key that it asked for: a list's elements, a
-/// register's one; empty for a key that was not there.
+/// The values that a statement returned, one for each key of it: a list's elements, a register's one.
+/// Empty for a missing key.
 pub type Seen = Vec<(Key, Vec<Element>)>;
 
 /// A statement that was answered.
@@ -59,23 +59,23 @@ pub type Seen = Vec<(Key, Vec<Element>)>;
 pub enum Statement {
     /// Appended to a list, or wrote a register.
     Write {
-        /// Where.
+        /// The key.
         key: Key,
-        /// What.
+        /// The value.
         element: Element,
     },
     /// Read.
     Read {
-        /// How.
+        /// The way of reading.
         access: Access,
         /// It asked for all keys between two, rather than for one.
         range: bool,
-        /// What it found.
+        /// The result.
         seen: Seen,
     },
 }
 
-/// How a transaction ended.
+/// The end of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// COMMIT was answered.
@@ -89,13 +89,13 @@ pub enum Outcome {
 /// A transaction as its client saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
-    /// Whose.
+    /// The client.
     pub client: u32,
     /// Before its first statement was sent, on a clock that all clients share.
     pub began: u64,
     /// After its last answer came.
     pub ended: u64,
-    /// How it ended.
+    /// Its end.
     pub outcome: Outcome,
     /// Its statements that were answered, in order.
     pub statements: Vec<Statement>,
@@ -112,7 +112,7 @@ impl Transaction {
 }
 
 impl Transaction {
-    /// What it did, in one line; of reads of many keys only those in `keys`.
+    /// Its statements in one line; of reads of many keys only those in `keys`.
     pub fn told(&self, keys: &[Key]) -> String {
         let mut text = format!("client {}", self.client);
         text.push_str(match self.outcome {
@@ -159,7 +159,7 @@ const KEYS_SHOWN: usize = 8;
 /// So many elements at the end of a long list are printed.
 const ELEMENTS_SHOWN: usize = 6;
 
-/// A list as people read it: its end is what matters.
+/// A list for people: only its end matters.
 pub fn shortened(elements: &[Element]) -> String {
     let from = elements.len().saturating_sub(ELEMENTS_SHOWN);
     let shown: Vec<String> = elements[from..].iter().map(Element::to_string).collect();

@@ -9,23 +9,23 @@ use rand::{RngExt, SeedableRng};
 use super::generate::{Generator, Plan, Step};
 use super::record::{Access, Element, History, Key, Kind, Outcome, Seen, Statement, Transaction};
 
-/// How the store isolates.
+/// The isolation of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub enum Isolation {
     /// A snapshot for each statement.
     ReadCommitted,
-    /// One snapshot; who writes what was changed since is refused.
+    /// One snapshot; a write to a row that was changed since is refused.
     Snapshot,
-    /// The same, and who read what was changed since is refused.
+    /// The same; a transaction that read a row that was changed since is refused too.
     Serializable,
 }
 
-/// What is wrong with the store.
+/// The fault of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// Nothing.
     None,
-    /// Reads see what others have not committed.
+    /// Reads see uncommitted values of others.
     DirtyReads,
     /// Rolled back writes stay.
     KeepsAborted,
@@ -39,7 +39,7 @@ pub enum Bug {
     OldSnapshots,
     /// A new snapshot for each statement where one was promised.
     MovingSnapshots,
-    /// Writes over what was changed since the snapshot.
+    /// Overwrites values that were changed since the snapshot.
     MissesConflicts,
     /// FOR UPDATE and LOCK IN SHARE MODE lock nothing.
     ReadsWithoutLocks,
@@ -75,7 +75,7 @@ pub struct Simulator {
     /// Versions of each key with the number of the commit that made them.
     versions: HashMap<Key, Vec<(usize, Value)>>,
     locks: HashMap<Key, usize>,
-    /// What is written and not committed, for the bug that shows it.
+    /// Uncommitted writes, for the bug that shows them.
     dirty: HashMap<Key, (usize, Value)>,
     commits: usize,
     clock: u64,
@@ -227,7 +227,8 @@ impl Simulator {
         true
     }
 
-    /// Locks are not waited for: who meets one is refused, and so is who has an older snapshot.
+    /// Locks are not waited for: a transaction that meets one is refused, and so is one with an older
+    /// snapshot.
     fn lock(&mut self, client: usize, running: &Running, key: Key, really: bool) -> bool {
         if !really {
             return true;

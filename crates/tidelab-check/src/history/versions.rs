@@ -1,12 +1,12 @@
-//! The order of each key's versions, inferred from what was read, and what is wrong without any
-//! cycle: values that nobody wrote, lost writes, reads of aborted or intermediate values.
+//! The order of each key's versions, inferred from the reads, and the anomalies that show without a
+//! cycle: values without a writer, lost writes, reads of aborted or intermediate values.
 
 use std::collections::{HashMap, HashSet};
 
 use super::anomaly::{Anomaly, Class, Rung};
 use super::record::{shortened, Access, Element, History, Key, Kind, Outcome, Statement};
 
-/// Who wrote an element.
+/// The writer of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The transaction's place in the history.
@@ -26,7 +26,7 @@ pub struct Read {
     pub statement: usize,
     /// The key.
     pub key: Key,
-    /// How.
+    /// The way of reading.
     pub access: Access,
     /// One key of a range.
     pub range: bool,
@@ -51,7 +51,7 @@ pub struct Versions<'h> {
     pub committed: Vec<bool>,
     /// All reads, in the order of the history.
     pub reads: Vec<Read>,
-    /// What is wrong as it stands.
+    /// The anomalies that show without a cycle.
     pub anomalies: Vec<Anomaly>,
     written: HashMap<Element, Written>,
     /// The longest read of each list, and where each element stands in it.
@@ -83,13 +83,13 @@ impl<'h> Versions<'h> {
         versions
     }
 
-    /// Who wrote an element of a key.
+    /// The writers of each element of a key.
     pub fn writer(&self, key: Key, element: Element) -> Option<Written> {
         self.written.get(&element).copied().filter(|written| written.key == key)
     }
 
-    /// Elements known to come right after a version (`None`: after nothing), with their writers;
-    /// of a list at most one, of a register all that are known to come later.
+    /// Elements known to come right after a version (`None`: the first), with their writers. A list has
+    /// at most one, a register all that are known to come later.
     pub fn next(&self, key: Key, version: Option<Element>) -> Vec<By> {
         match key.kind {
             Kind::List => {
@@ -124,7 +124,7 @@ impl<'h> Versions<'h> {
             let Some(writer) = self.writer(*key, version) else { continue };
             all.extend(followers.iter().map(|follower| (*key, (writer.by, version), *follower)));
         }
-        // Maps have no order, and what is printed should not depend on it.
+        // Maps have no order, and the output should not depend on one.
         all.sort_unstable();
         all
     }
@@ -193,12 +193,13 @@ impl<'h> Versions<'h> {
         }
     }
 
-    /// The longest read of each list is its order; every other read must be the beginning of it.
-    /// Reads of what was rolled back say nothing about it, and are told of elsewhere.
+    /// The longest read of each list is its order; every other read must be the beginning of it. Reads of
+    /// rolled-back values say nothing about it and are reported elsewhere.
     fn order_lists(&mut self) {
         let mut seen: Vec<(Key, &'h [Element])> = Vec::new();
         for transaction in &self.history.transactions {
-            // What the reader itself appended is in nobody's list when it did not commit.
+            // An element that the reader itself appended is in no other list when the reader did not
+            // commit.
             let own: HashSet<Element> = match transaction.outcome {
                 Outcome::Committed => HashSet::new(),
                 _ => transaction.writes().map(|(_, element)| element).collect(),
@@ -246,8 +247,8 @@ impl<'h> Versions<'h> {
         }
     }
 
-    /// Every element that was read was written to that key, by one who did not roll back, and is
-    /// the last that its writer left there. Who is seen has committed.
+    /// Checks every element that was read: it was written to that key, its writer did not roll back, and
+    /// it is the last that its writer left there. A writer whose element is seen has committed.
     fn look_at_reads(&mut self) {
         let history = self.history;
         let mut told: HashSet<Element> = HashSet::new();
@@ -323,9 +324,9 @@ impl<'h> Versions<'h> {
         }
     }
 
-    /// A register's versions: nothing comes first; a transaction's write comes after what it read
-    /// there before; a write comes after those whose writers had ended when its writer began. Two
-    /// that read one version and then wrote: an update is lost.
+    /// A register's versions: nothing comes first. A transaction's write comes after the value that it
+    /// read there before. A write comes after those whose writers had ended when its writer began. Two
+    /// transactions that read one version and then wrote have lost an update.
     fn order_registers(&mut self) {
         let history = self.history;
         let mut writers: HashMap<Key, Vec<By>> = HashMap::new();
@@ -373,7 +374,7 @@ impl<'h> Versions<'h> {
         for ((key, version), readers) in lost {
             let locked = readers.iter().filter(|(_, access)| access.locks()).count();
             let rung = if locked >= 2 { Rung::Locks } else { Rung::Snapshot };
-            // Whether a lock on what is not there keeps others out is for the level to say.
+            // Whether a lock on a missing key keeps others out is for the level to say.
             if version.is_none() && locked > 0 {
                 continue;
             }
@@ -386,7 +387,7 @@ impl<'h> Versions<'h> {
     }
 }
 
-/// What others had written, and whether the reader's own writes are where they must be.
+/// The elements of other writers, and whether the reader's own writes are in their places.
 fn without_own<'a>(key: Key, elements: &'a [Element], own: &[Element]) -> (&'a [Element], bool) {
     let own_place = elements.iter().position(|element| own.contains(element)).unwrap_or(elements.len());
     let agrees = match (key.kind, own.last()) {

@@ -1,9 +1,9 @@
 //! LMDB through `heed`.
 //!
-//! A B+tree in one file, read through the operating system's cache: it knows neither compression, nor a
-//! cache of its own, nor background work. What it puts off without sync are the pages that the system has
-//! not written yet; [`Store::flush`] waits for them. Each point read has a read transaction of its own, as
-//! it sees the newest commit only then; each commit is one of LMDB's only writer.
+//! A B+tree in one file, read through the operating system's cache. It has neither compression, nor a
+//! cache of its own, nor background work. Without sync it puts off the pages that the system has not
+//! written yet; [`Store::flush`] waits for them. Each point read has a read transaction of its own,
+//! because it sees the newest commit only then. Each commit is one of LMDB's only writer.
 
 use std::ops::Bound::{Included, Unbounded};
 use std::path::Path;
@@ -29,8 +29,8 @@ pub(super) fn open(directory: &Path, settings: &Settings) -> Result<Box<dyn Stor
         Sync::None => EnvFlags::NO_SYNC,
         Sync::Commit => EnvFlags::empty(),
     };
-    // SAFETY: NO_SYNC endangers the file at a crash of the machine only, which nobody survives here, and
-    // the file is ours alone: nobody else maps or changes it while it is open.
+    // SAFETY: NO_SYNC endangers the file only at a crash of the machine, and no run goes on after one. No
+    // other process maps or changes the file while it is open.
     let env = unsafe {
         options.flags(flags);
         options.open(directory)

@@ -1,10 +1,11 @@
 //! RocksDB through the C interface that `librocksdb-sys` binds.
 //!
-//! The bindings are made from the header of the library that is linked, whichever of 7.8 to 10 it is: the
-//! crate `rocksdb` above them asks for one version's functions, and Debian 12 and 13 have different ones.
+//! The bindings are made from the header of the linked library, any version from 7.8 to 10. The crate
+//! `rocksdb` above them asks for one version's functions, and Debian 12 and 13 have different ones.
 //!
-//! Set as the others are: one cache for blocks, index and filters; dynamic sizes of levels, which RocksDB's
-//! authors advise and its later versions default to; Bloom filters on every level. The rest are defaults.
+//! The settings are those of the others: one cache for blocks, index and filters, and Bloom filters on
+//! every level. Levels have dynamic sizes, which RocksDB's authors advise and its later versions default
+//! to. The rest are defaults.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,7 @@ struct Rocks {
 /// Levels of RocksDB's default shape.
 const LEVELS: u32 = 7;
 
-/// How often a transaction is tried again that RocksDB refuses without a conflict that there can be: no two
+/// How often a transaction is tried again that RocksDB refuses without a possible conflict. No two
 /// threads write the same keys, but its check needs a memtable that reaches back far enough.
 const TRIES: u32 = 1000;
 

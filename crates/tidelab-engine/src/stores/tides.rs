@@ -59,8 +59,8 @@ pub(super) fn open(directory: &Path, settings: &Settings) -> Result<Box<dyn Stor
     Ok(Box::new(Tides { family: family.map_err(|e| error("family", e))?, db }))
 }
 
-/// False positives in 10,000 of a filter with so many bits a key, as RocksDB's documents give them: 1 % at
-/// 10 bits, a factor of 1.6 for each bit.
+/// False positives in 10,000 of a filter with so many bits a key, by RocksDB's documents: 1 % at 10 bits,
+/// a factor of 1.6 for each bit.
 fn false_positives(bits: u32) -> u32 {
     let share = 100.0 * 0.6185f64.powi(bits as i32 - 10);
     (share.round() as u32).clamp(1, 10_000)

@@ -1,5 +1,5 @@
-//! Whether the indexes of a table agree with its rows: CHECK TABLE, and the same rows counted
-//! and summed along the primary key and along each other index.
+//! The check that the indexes of a table agree with its rows: CHECK TABLE, and the same rows counted and
+//! summed along the primary key and along each other index.
 
 use super::session::{Failure, Session};
 
@@ -12,8 +12,8 @@ pub struct Index {
     pub all_rows: &'static str,
 }
 
-/// The indexes of a table too large for reading each row along each index: the index's own
-/// columns are summed along both ways, and CHECK TABLE compares entries with rows.
+/// The same for a table too large for reading each row along each index. The index's own columns are
+/// summed along both ways, and CHECK TABLE compares entries with rows.
 pub fn complaints_of_large(
     session: &mut Session,
     table: &str,
@@ -50,7 +50,7 @@ fn compare<'a>(
     Ok(complaints)
 }
 
-/// What differs when rows are counted and summed along the primary key and along an index.
+/// The differences between rows counted and summed along the primary key and along an index.
 fn disagreement(
     session: &mut Session,
     table: &str,

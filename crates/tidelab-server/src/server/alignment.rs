@@ -1,8 +1,8 @@
-//! The rules that make different servers do comparable work: one readable file, applied to one
-//! server in one situation. `configs/alignment.toml` is that file and describes its own language.
+//! The rules that make different servers do comparable work: one readable file, applied to one server in
+//! one situation. `configs/alignment.toml` is that file and describes its own language.
 //!
-//! What comes out are [`Setting`]s for the option file, in the order of the rules, and for each
-//! rule that applied a line that says why: the run prints and keeps them.
+//! The result is a list of [`Setting`]s for the option file, in the order of the rules, and a line with
+//! the reason of each rule that applied. The run prints and keeps these lines.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ pub enum Sync {
     Off,
 }
 
-/// The server and what it is to do.
+/// A server and its task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Situation {
     /// Which server.
@@ -50,7 +50,7 @@ pub struct Situation {
     pub cpus: u64,
 }
 
-/// What the rules say about a situation.
+/// The result of the rules for a situation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aligned {
     /// The settings, in the order in which rules brought them; those that the server may change by
@@ -160,7 +160,7 @@ impl Alignment {
         Ok(Alignment { rules })
     }
 
-    /// What the rules say. Errors: a value that names nothing known.
+    /// Applies the rules. Errors: a value that names nothing known.
     pub fn apply(&self, situation: &Situation) -> Result<Aligned> {
         let mut aligned = Aligned::default();
         for rule in self.rules.iter().filter(|rule| rule.applies(situation)) {
@@ -243,7 +243,7 @@ impl Rule {
     }
 }
 
-/// A value with what stands in braces computed.
+/// A value with its expressions in braces computed.
 fn filled(value: &str, situation: &Situation) -> std::result::Result<String, String> {
     let mut text = String::new();
     let mut rest = value;

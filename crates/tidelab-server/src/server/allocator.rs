@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 
-/// Where distributions put libraries; one folder for each architecture may lie in the first two.
+/// The directories in which distributions put libraries. The first two may have a folder for each
+/// architecture.
 const LIBRARIES: [&str; 5] = ["/usr/lib", "/lib", "/usr/lib64", "/usr/local/lib", "/opt/lib"];
 
 /// An allocator.
@@ -18,7 +19,7 @@ pub enum Allocator {
 }
 
 impl Allocator {
-    /// What the variable `version_malloc_library` begins with in a server that has it.
+    /// The start of the variable `version_malloc_library` in a server that has it.
     pub fn name(self) -> &'static str {
         match self {
             Allocator::Jemalloc => "jemalloc",

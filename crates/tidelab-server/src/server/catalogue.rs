@@ -22,7 +22,7 @@ pub struct Entry {
     pub series: &'static str,
     /// The suite of Debian that has it.
     pub suite: &'static str,
-    /// Brought by `make setup`, with what the plugin is built against.
+    /// Brought by `make setup`, with the headers that the plugin is built against.
     pub by_setup: bool,
 }
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::error::{io_error, Error, Result};
 
-/// How to reach a server.
+/// The address of a server.
 #[derive(Clone, Debug)]
 pub struct Client {
     program: PathBuf,

@@ -1,6 +1,7 @@
-//! A MariaDB option file of somebody else's as settings for a server of ours: what names
-//! places or plugins is left out, what belongs to an engine that does not run too, and the
-//! sizes of memory can be scaled to another machine.
+//! Any MariaDB option file as settings for a server of the laboratory.
+//!
+//! Paths and plugins are left out, and so are the variables of engines that do not run. Sizes of memory
+//! can be scaled to another machine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,7 +37,7 @@ const PLACES: [&str; 19] = [
     "tidesdb_data_home_dir",
 ];
 
-/// Sizes of memory and of what must grow with it.
+/// Sizes of memory, and variables that must grow with them.
 const SCALED: [&str; 6] = [
     "innodb_buffer_pool_size",
     "innodb_log_buffer_size",
@@ -55,8 +56,8 @@ const CACHE_SHARE: f64 = 0.4;
 const LEAST_BYTES: u64 = 8 << 20;
 /// The pool of InnoDB where another engine is measured: the server has it in any case.
 const IDLE_POOL: u64 = 64 << 20;
-/// All of TidesDB's memory against its cache and write buffer: the cache, the memtable that is
-/// written to, three that are being flushed, and what reads and merges hold.
+/// All of TidesDB's memory as a multiple of cache and write buffer: the cache, the active memtable, three
+/// memtables that are being flushed, and the buffers of reads and merges.
 const MEMTABLES: u64 = 4;
 
 /// The options of a file for a server, in the order in which they came last.
@@ -118,8 +119,8 @@ fn unquoted(value: &str) -> &str {
 }
 
 impl Options {
-    /// The factor that brings the largest cache down to what a machine with so much memory
-    /// can give it; 1 where that is enough as it stands.
+    /// The factor that brings the largest cache down to a machine with so much memory; 1 where the memory
+    /// is enough.
     pub fn scale_for(&self, memory_bytes: u64) -> f64 {
         let largest = CACHES.iter().filter_map(|name| self.bytes(name)).max().unwrap_or(0);
         let bound = memory_bytes as f64 * CACHE_SHARE;
@@ -135,9 +136,9 @@ impl Options {
 
     /// The settings for a server in which one engine is measured, with memory scaled.
     ///
-    /// MyRocks gets what the file says of TidesDB (cache, threads, no wait for the disk) where it
-    /// says nothing of MyRocks, and its indexes of files beside the cache. Its write buffer stays
-    /// at its default, 64 MB.
+    /// Where the file says nothing of MyRocks, MyRocks gets TidesDB's values: cache, threads, no wait for
+    /// the disk. Its indexes of files lie in addition to the cache. Its write buffer stays at its
+    /// default, 64 MB.
     pub fn settings(&self, engine: Engine, scale: f64, connections: u32) -> Vec<Setting> {
         let scaled = |n: u64| {
             if scale >= 1.0 {
@@ -181,8 +182,8 @@ impl Options {
             }
             Engine::RocksDb => {
                 derived.push(setting("rocksdb_flush_log_at_trx_commit", "0"));
-                // A cache of 64 MB has 64 shards, a loaded file an index block of more than one
-                // of them holds: each read would bring in the whole index again.
+                // A cache of 64 MB has 64 shards. A loaded file has an index block larger than one of
+                // them, so each read would bring in the whole index again.
                 derived.push(setting("rocksdb_cache_index_and_filter_blocks", "OFF"));
                 if let Some(cache) = cache {
                     derived.push(setting("rocksdb_block_cache_size", cache.to_string()));

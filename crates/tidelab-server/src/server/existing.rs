@@ -1,4 +1,4 @@
-//! A server that runs already and belongs to somebody else: it is asked, never configured, started
+//! A server that already runs and is not the laboratory's. It is queried, and never configured, started
 //! or stopped.
 
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use super::session::{Address, Session};
 use super::settings::{self, Setting};
 use crate::error::{Error, Result};
 
-/// How long it may take to say what it is.
+/// How long it may take to give its version.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
-/// A server of somebody else's.
+/// A running server that is not the laboratory's.
 #[derive(Clone, Debug)]
 pub struct Existing {
     address: Address,
@@ -51,7 +51,7 @@ impl Existing {
         Err(Error::Setting(differences.join("; ")))
     }
 
-    /// How it is reached.
+    /// Its address.
     pub fn address(&self) -> &Address {
         &self.address
     }

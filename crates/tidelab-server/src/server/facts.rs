@@ -12,11 +12,11 @@ use super::settings::Setting;
 pub struct ServerFacts {
     /// Its version.
     pub version: String,
-    /// Where it is installed.
+    /// The directory of the installation.
     pub prefix: String,
     /// The settings that were asked for.
     pub settings: BTreeMap<String, String>,
-    /// What the server said of each of them when it ran; one that it says nothing of is not there.
+    /// The values of these settings in the running server. A variable that it lacks is not there.
     #[serde(default)]
     pub read_back: BTreeMap<String, String>,
     /// All variables of the engines and those that bear on the comparison, as read back.
@@ -24,7 +24,7 @@ pub struct ServerFacts {
 }
 
 impl ServerFacts {
-    /// From what was asked and what was read back.
+    /// From the settings asked for and the server's variables.
     pub fn new(prefix: &str, asked: &[Setting], variables: &BTreeMap<String, String>) -> ServerFacts {
         const PREFIXES: [&str; 4] = ["tidesdb_", "innodb_", "rocksdb_", "version"];
         const NAMES: [&str; 6] = [

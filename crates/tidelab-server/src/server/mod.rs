@@ -1,9 +1,8 @@
-//! Servers: one is started, asked what it really uses, and ended in order.
+//! Servers: starts one, reads back its settings, ends it in order.
 //!
-//! [`Server`] owns a `mariadbd` process, everything in its directory, and the lock on that
-//! directory. A server that a killed run left behind is found by its option file and ended
-//! before a new one starts. The checks also end one abruptly ([`Server::crash`]) and start it
-//! again on the data that it left ([`Server::restart`]).
+//! [`Server`] owns a `mariadbd` process, everything in its directory, and the lock on that directory. A
+//! server that a killed run left there is found by its option file and ended before a new one starts. The
+//! checks also end one abruptly ([`Server::crash`]) and start it again on its data ([`Server::restart`]).
 
 pub mod agreement;
 pub mod alignment;
@@ -52,7 +51,7 @@ const SOCKET_PATH_LIMIT: usize = 107;
 /// In a directory that the laboratory made and may empty again.
 const MARKER: &str = "made-by-tidelab";
 
-/// What to start.
+/// The server to start.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
     /// The installed server: the directory whose `bin/` has its programs.
@@ -71,18 +70,18 @@ pub struct Wanted<'a> {
     pub allocator: Option<Allocator>,
 }
 
-/// What a server finds in its data directory when it starts.
+/// The contents of a server's data directory at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data<'a> {
     /// Nothing but the system's own tables.
     Empty,
-    /// A copy of what [`Server::freeze`] put there.
+    /// A copy of the data that [`Server::freeze`] put there.
     Copy(&'a Path),
     /// That itself: it is gone from there.
     Move(&'a Path),
 }
 
-/// What of a server's directory is its data: the server's own and TidesDB's.
+/// The data folders of a server's directory: the server's own and TidesDB's.
 const DATA_FOLDERS: [&str; 2] = ["data", "tidesdb_data"];
 
 /// A running server of ours. Dropping it ends the process.
@@ -96,7 +95,7 @@ pub struct Server {
     _lock: Flock<File>,
 }
 
-/// Where a server lives, whether it runs or not.
+/// The directory of a server, running or not.
 #[derive(Debug)]
 struct Home {
     installation: Installation,
@@ -143,8 +142,8 @@ impl Home {
 }
 
 impl Server {
-    /// Starts a server on an empty data directory, waits until it answers, and reads back
-    /// what it uses: an engine that it lacks or a setting that differs is an error.
+    /// Starts a server on an empty data directory, waits until it answers, and reads back its settings.
+    /// Errors: it lacks an engine, or a setting differs.
     pub fn start(wanted: &Wanted<'_>, interrupt: &Interrupt) -> Result<Server> {
         let installation = Installation::at(wanted.prefix)?;
         fs::create_dir_all(wanted.directory).map_err(io_error("cannot make", wanted.directory))?;
@@ -377,8 +376,7 @@ fn lock_directory(directory: &Path) -> Result<Flock<File>> {
     })
 }
 
-/// Ends the server that a killed run left behind: the process whose command line names our
-/// option file.
+/// Ends the server that a killed run left: the process whose command line names this option file.
 fn end_leftover(options: &Path) -> Result<()> {
     let argument = format!("--defaults-file={}", options.display());
     let processes = fs::read_dir("/proc").map_err(io_error("cannot read", "/proc"))?;
@@ -386,7 +384,7 @@ fn end_leftover(options: &Path) -> Result<()> {
         let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         if command.split(|byte| *byte == 0).any(|word| word == argument.as_bytes()) {
-            eprintln!("tidelab: ending the server that an earlier run left behind (process {pid})");
+            eprintln!("tidelab: ending the server that an earlier run left (process {pid})");
             end_process(pid, || !process_runs(pid));
         }
     }
@@ -447,8 +445,8 @@ fn empty(directory: &Path) -> Result<()> {
         .map_err(io_error("cannot write", &marker))
 }
 
-/// A folder of ours with links to the prefix's plugins and to TidesDB's: installations
-/// share the prefix, so nothing of ours may lie in it.
+/// A folder with links to the prefix's plugins and to TidesDB's. Installations share the prefix, so no
+/// plugin of the laboratory may lie in it.
 fn link_plugins(wanted: &Wanted<'_>, folder: &Path) -> Result<()> {
     let shipped = ["lib/mysql/plugin", "lib/plugin"].map(|path| wanted.prefix.join(path));
     let shipped = shipped.iter().find(|path| path.is_dir()).unwrap_or(&shipped[0]);
@@ -553,8 +551,8 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     run_tool(command, "copying", from)
 }
 
-/// Waits until the files of a directory are on the device: what a copy left to be written must
-/// not be written in measured time.
+/// Waits until the files of a directory are on the device, so that a copy is not written in measured
+/// time.
 fn write_back(directory: &Path) -> Result<()> {
     let mut command = Command::new("sync");
     command.arg("--file-system").arg(directory);

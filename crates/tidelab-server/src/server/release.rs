@@ -1,5 +1,5 @@
-//! Which server it is: its family and version, read from what the program or the running server
-//! says of itself. Everything that differs between families hangs on this.
+//! The release of a server: its family and version, read from the text of the program or of the running
+//! server. Everything that differs between families hangs on this.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -123,7 +123,7 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// The server in a prefix. Errors: there is none, or it does not say what it is.
+    /// The server in a prefix. Errors: there is none, or its version cannot be read.
     pub fn at(prefix: &Path) -> Result<Installation> {
         let mysql = !prefix.join("bin/mariadbd").is_file() && prefix.join("bin/mysqld").is_file();
         let (server, client) = if mysql { ("mysqld", "mysql") } else { ("mariadbd", "mariadb") };

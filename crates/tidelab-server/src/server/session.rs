@@ -1,5 +1,5 @@
-//! One connection of a client of the laboratory's own (checks, TPC-C): statements as text over the socket, rows as text, and
-//! failures told apart: the server said no, or it is gone.
+//! One connection of the laboratory's own client, for checks and TPC-C. Statements go as text over the
+//! socket, rows come as text. Failures are told apart: the server refused, or it is gone.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, Row, Value};
 
-/// No statement of a check takes this long: who waits longer hangs.
+/// No statement of a check takes this long: a longer wait is a hang.
 const ANSWER_LIMIT: Duration = Duration::from_secs(90);
 
-/// How a client reaches a server: over its socket, as a user.
+/// The address of a server: its socket, and the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     /// The socket's path.
@@ -44,8 +44,8 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// One of the three errors with which a transaction may be refused under contention: 1213
-    /// (deadlock or conflict), 1205 (timeout), 1020 (the row is newer than the snapshot).
+    /// Whether it is one of the three errors that refuse a transaction under contention: 1213 (deadlock
+    /// or conflict), 1205 (timeout), 1020 (the row is newer than the snapshot).
     pub fn is_conflict(&self) -> bool {
         matches!(self, Failure::Sql { code: 1213 | 1205 | 1020, .. })
     }
@@ -84,9 +84,9 @@ pub struct Reply {
     pub affected: u64,
     /// LAST_INSERT_ID, 0 for none.
     pub last_insert_id: u64,
-    /// How many warnings SHOW WARNINGS would list.
+    /// The number of warnings that SHOW WARNINGS would list.
     pub warnings: u16,
-    /// What the client prints behind the number of rows.
+    /// The text that the client prints after the number of rows.
     pub info: String,
 }
 

@@ -1,9 +1,9 @@
-//! What a server is asked to use, as an option file, and whether it does.
+//! The settings of a server, as an option file, and their check against the running server.
 //!
-//! The settings are those of the comparison with synchronous commits off: every engine's
-//! defaults, a cache of the same size for each, and no wait for the disk at commit. Every
-//! one is read back from the running server; one that differs ends the run, because its
-//! figures would be those of another experiment.
+//! The settings are those of the comparison with synchronous commits off: every engine's defaults, a
+//! cache of the same size for each, and no wait for the disk at commit. Every one is read back from the
+//! running server. One that differs ends the run, because its figures would be those of another
+//! experiment.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -36,20 +36,20 @@ pub fn setting(name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> 
 /// The rules of the comparison with synchronous commits off: the file that runs keep and show.
 pub const COMPARISON: &str = include_str!("../../configs/comparison.toml");
 
-/// The settings for these engines with a cache of `cache_mb` megabytes each and room for
-/// `connections` clients: what [`COMPARISON`] says.
+/// The settings of [`COMPARISON`] for these engines, with caches of `cache_mb` megabytes each, for
+/// `connections` clients.
 pub fn comparison(engines: &[Engine], cache_mb: u64, connections: u32) -> Vec<Setting> {
     ruled(&[COMPARISON], engines, cache_mb, connections)
 }
 
-/// What rule files that are compiled in say for one server with these engines, later files last; for
-/// none they are the rules that no engine is named in.
+/// The settings of compiled-in rule files for one server with these engines, later files last. Without an
+/// engine, only the rules that name no engine apply.
 pub fn ruled(files: &[&str], engines: &[Engine], cache_mb: u64, connections: u32) -> Vec<Setting> {
     const GOOD: &str = "the files are compiled in, and tests apply them for every engine";
     let mut all: Vec<Setting> = Vec::new();
     for file in files {
         let rules = Alignment::parse(file).expect(GOOD);
-        // What is said of all engines is said of InnoDB too, which every server has.
+        // Every server has InnoDB, so rules for all engines hold for InnoDB too.
         let innodb = [Engine::InnoDb];
         for engine in if engines.is_empty() { &innodb } else { engines } {
             let situation = Situation {
@@ -74,8 +74,8 @@ pub fn ruled(files: &[&str], engines: &[Engine], cache_mb: u64, connections: u32
     all
 }
 
-/// The settings of the checks: small memtables, so that flushes and compactions run all the
-/// time; every commit durable; with or without a binary log.
+/// The settings of the checks: small memtables, so that flushes and compactions run all the time. Every
+/// commit is durable. The binary log is on or off.
 pub fn checks(binary_log: bool) -> Vec<Setting> {
     let mut all = vec![
         setting("performance_schema", "OFF"),
@@ -95,12 +95,12 @@ pub fn checks(binary_log: bool) -> Vec<Setting> {
     all
 }
 
-/// Where a server has its things.
+/// The directories of a server.
 #[derive(Clone, Debug)]
 pub struct Places<'a> {
     /// The server's family.
     pub family: Family,
-    /// Where it is installed.
+    /// The directory of the installation.
     pub prefix: &'a Path,
     /// The folder with the plugins, or links to them.
     pub plugins: &'a Path,
@@ -170,12 +170,11 @@ pub fn option_file(places: &Places<'_>, engines: &[Engine], settings: &[Setting]
     text
 }
 
-/// Variables that the server sets by itself, whatever is asked: one instance of the table cache
-/// for each CPU at most, undo tablespaces as they were when the data directory was made.
+/// Variables that the server sets by itself in spite of the option file. It has at most one instance of
+/// the table cache for each CPU, and its undo tablespaces are those of the data directory's creation.
 const SERVER_DECIDES: [&str; 2] = ["table_open_cache_instances", "innodb_undo_tablespaces"];
 
-/// What of the settings the server does not use, given its global variables; one line for
-/// each, empty when all is as asked.
+/// The settings that the server does not use, by its global variables: a line each, empty when all agree.
 pub fn differences(settings: &[Setting], variables: &BTreeMap<String, String>) -> Vec<String> {
     settings
         .iter()
@@ -190,8 +189,8 @@ pub fn differences(settings: &[Setting], variables: &BTreeMap<String, String>) -
         .collect()
 }
 
-/// A value in the form in which two spellings of it are equal: bytes for sizes with a
-/// suffix, 0 and 1 for switches, upper case for names.
+/// A value in the form in which two spellings of it are equal: bytes for sizes with a suffix, 0 and 1 for
+/// switches, upper case for names.
 fn canonical(value: &str) -> String {
     let value = value.trim().to_ascii_uppercase();
     match value.as_str() {
@@ -206,7 +205,7 @@ fn canonical(value: &str) -> String {
     }
 }
 
-/// A size with or without a suffix, in bytes; none for what is no size.
+/// A size with or without a suffix, in bytes; none for any other text.
 pub fn bytes(value: &str) -> Option<u64> {
     let shift = match value.chars().last()?.to_ascii_uppercase() {
         'K' => 10,

@@ -1,9 +1,9 @@
-//! Where a server of an experiment comes from, as a person writes it, and what is found there.
+//! The source of a server, as a person writes it:
 //!
 //! - `mariadb-10.11`, `debian:mariadb-10.11`: from a Debian suite, in its cached prefix;
 //! - `prefix:/data/mariadb`: any installed or built tree;
-//! - `socket:/run/mysqld/mysqld.sock`, `socket:USER@PATH`: one that runs; nothing of it is started,
-//!   stopped or configured. Its password is taken from the environment, `TIDELAB_PASSWORD`;
+//! - `socket:/run/mysqld/mysqld.sock`, `socket:USER@PATH`: a server that already runs. Nothing of it is
+//!   started, stopped or configured. Its password comes from the environment, `TIDELAB_PASSWORD`;
 //! - `container:IMAGE`, `remote:HOST`: known by name and refused.
 
 use std::env;
@@ -41,7 +41,7 @@ pub enum Source {
     Remote(String),
 }
 
-/// What a source turned out to be.
+/// The server that a source leads to.
 #[derive(Debug)]
 pub enum FoundServer {
     /// Programs that the laboratory starts.
@@ -106,7 +106,8 @@ impl FromStr for Source {
 }
 
 impl Source {
-    /// Looks for it. Errors: it is not there, with what would bring it; a kind that cannot be had.
+    /// Looks for the server. Errors: it is missing, with the command that brings it; a kind that is not
+    /// supported.
     pub fn find(&self, cache: &Path) -> Result<FoundServer> {
         match self {
             Source::Debian(name) => {

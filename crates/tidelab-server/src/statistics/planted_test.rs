@@ -1,11 +1,12 @@
-//! Whether a verdict is what it says: experiments on simulated machines, with a slowdown of 5 %
-//! planted in one competitor, or none.
+//! Tests of the verdicts, by experiments on simulated machines: one competitor has a planted slowdown of
+//! 5 %, or none.
 //!
-//! A machine has a drift, slow waves, a load that goes on for tens of seconds, and bursts that
-//! slow everything down for seconds; a run has a level of its own (how the tables came to lie,
-//! what was put off) and noisy seconds that follow each other. The parameters of `SHARED` are
-//! those with which the simulated ratios of a round vary as the ratios of our own published runs
-//! did on a virtual machine with other work on it (8 to 12 % a round).
+//! A machine has a drift, slow waves, a load that goes on for tens of seconds, and bursts that slow
+//! everything down for seconds. A run has a level of its own, from the layout of its tables and from work
+//! that was put off, and noisy seconds that follow each other.
+//!
+//! With the parameters of `SHARED`, the simulated ratios of a round vary as those of this project's
+//! published runs did. Those ran on a virtual machine with other work on it: 8 to 12 % a round.
 //!
 //! `cargo test -p tidelab-server planted_test -- --nocapture` prints the figures that
 //! docs/design/0012-what-a-verdict-means.md quotes.
@@ -21,10 +22,10 @@ use super::{Ratio, Resolution, Verdict};
 const EXPERIMENTS: u64 = 400;
 /// 19 of 20.
 const PROMISED: f64 = 0.95;
-/// What is planted.
+/// The planted slowdown.
 const SLOWDOWN: f64 = 0.05;
 
-/// What a machine's speed varies by, each as a share of it.
+/// The variations of a machine's speed, each as a share of it.
 #[derive(Clone, Copy)]
 struct Noise {
     name: &'static str,
@@ -202,10 +203,10 @@ impl Machine {
     }
 }
 
-/// What makes a verdict of pairs.
+/// The rule that gives a verdict on pairs.
 type Method = fn(&[(f64, f64)]) -> Ratio;
 
-/// What came of many experiments with one difference.
+/// The results of many experiments with one difference.
 struct Outcome {
     /// The share of each verdict.
     lower: f64,
@@ -213,7 +214,7 @@ struct Outcome {
     higher: f64,
     /// The share of intervals that held the truth.
     covered: f64,
-    /// Rounds: the median, and what nine of ten stay within.
+    /// Rounds: the median, and the limit of nine of ten.
     rounds: (usize, usize),
     /// The median of the estimated ratios.
     ratio: f64,
@@ -247,7 +248,7 @@ fn experiments(
     }
 }
 
-/// What one round's ratio varies by: the standard deviation of its logarithm.
+/// The variation of one round's ratio: the standard deviation of its logarithm.
 fn noise_of_a_round(noise: Noise) -> f64 {
     let mut spreads: Vec<f64> = (1..=60)
         .map(|seed| {
@@ -287,8 +288,8 @@ fn percentile_bootstrap(pairs: &[(f64, f64)]) -> Ratio {
     Ratio { median: middle(&mut ratios), low, high, verdict }
 }
 
-/// Rounds are added until 5 % is resolved: then 5 % is found and nothing is not, 19 times of 20,
-/// whatever the machine.
+/// Rounds are added until 5 % is resolved. Then 19 of 20 experiments are right, on any machine: 5 % is
+/// found, and equal competitors are called equal.
 #[test]
 fn five_percent_is_found_and_nothing_is_not() {
     println!(
@@ -319,8 +320,8 @@ fn five_percent_is_found_and_nothing_is_not() {
     }
 }
 
-/// With a fixed number of rounds, however few, equal ones are equal; 5 % is found where the noise
-/// of a round lets five rounds find it.
+/// With a fixed number of rounds, however few, equal competitors are called equal. 5 % is found where the
+/// noise of a round lets five rounds find it.
 #[test]
 fn few_rounds_promise_no_more_than_they_know() {
     println!("rounds; machine; method: equal called equal, 5 % found, wrong sign");

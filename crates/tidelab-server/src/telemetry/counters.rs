@@ -1,6 +1,6 @@
-//! The kernel's counters as they stand in `/proc`: each parser takes the text of a file and
-//! returns the numbers in it, in units that do not depend on the machine. A line or field that is
-//! not there, as in an older kernel, counts 0.
+//! The kernel's counters in `/proc`. Each parser takes the text of a file and returns its numbers, in
+//! units that do not depend on the machine. A line or field that is missing, as in an older kernel,
+//! counts 0.
 
 /// CPU time of all CPUs together, in ticks, by mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct CpuTicks {
     pub steal: u64,
 }
 
-/// Who wants a CPU.
+/// The tasks that want a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tasks {
     /// Tasks that run or could.
@@ -32,7 +32,7 @@ pub struct Tasks {
     pub switches: u64,
 }
 
-/// What a block device did since the start of the machine.
+/// The work of a block device since the start of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskCounters {
     /// Reads that came to their end.
@@ -54,7 +54,7 @@ pub struct DiskCounters {
 pub struct Memory {
     /// Not used for anything.
     pub free: u64,
-    /// What programs could get.
+    /// The memory that programs could get.
     pub available: u64,
     /// Files in memory.
     pub cached: u64,
@@ -77,7 +77,7 @@ pub struct NetworkBytes {
     pub loopback: u64,
 }
 
-/// What a process did since its start.
+/// The work of a process since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessCounters {
     /// Ticks in its own code, all threads, dead ones included.
@@ -110,7 +110,7 @@ fn number(line: &str, column: usize) -> u64 {
     line.split_ascii_whitespace().nth(column).and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// The first number behind a label at the start of a line.
+/// The first number after a label at the start of a line.
 fn labelled(text: &str, label: &str) -> u64 {
     text.lines().find_map(|line| line.strip_prefix(label)).map_or(0, |rest| number(rest, 0))
 }
@@ -140,7 +140,7 @@ pub fn tasks(stat: &str) -> Tasks {
 
 /// From `/proc/diskstats`, the device with these numbers; none when it is not there.
 pub fn disk(diskstats: &str, major: u64, minor: u64) -> Option<DiskCounters> {
-    /// The unit of sizes in that file, whatever the device's own.
+    /// The unit of sizes in that file; the device's own may differ.
     const SECTOR: u64 = 512;
     let line = diskstats.lines().find(|line| {
         let mut columns = line.split_ascii_whitespace();
@@ -173,7 +173,7 @@ pub fn memory(meminfo: &str) -> Memory {
 /// From `/proc/net/dev`.
 pub fn network(dev: &str) -> NetworkBytes {
     let mut bytes = NetworkBytes::default();
-    // A name can reach to its colon, and the first number begin behind that without a space.
+    // A name can reach to its colon, and the first number may follow without a space.
     for (name, numbers) in dev.lines().filter_map(|line| line.split_once(':')) {
         if name.trim() == "lo" {
             bytes.loopback += number(numbers, 0);
@@ -209,8 +209,8 @@ pub fn process_bytes(io: &str) -> ProcessBytes {
     }
 }
 
-/// From `/proc/self/mountinfo`, what is mounted as the file system with these numbers: for file
-/// systems that give themselves numbers that no device has, as btrfs does.
+/// The source of a mount with these numbers, from `/proc/self/mountinfo`. Some file systems, as btrfs,
+/// give themselves numbers that no device has.
 pub fn mounted(mountinfo: &str, major: u64, minor: u64) -> Option<&str> {
     let wanted = format!("{major}:{minor}");
     let line = mountinfo.lines().find(|line| line.split(' ').nth(2) == Some(wanted.as_str()))?;

@@ -17,9 +17,9 @@ pub struct Space {
     pub log_bytes: u64,
 }
 
-/// What an engine's files take now, in a server's directory as the laboratory lays it out.
+/// The current size of an engine's files, in a server's directory of the laboratory's layout.
 ///
-/// InnoDB's system tablespace (`ibdata1`) and undo count as log: they hold no rows of ours.
+/// InnoDB's system tablespace (`ibdata1`) and undo count as log: they hold no rows of the load.
 pub fn of_engine(directory: &Path, engine: Engine) -> Space {
     let data = directory.join("data");
     match engine {

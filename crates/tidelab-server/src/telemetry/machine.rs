@@ -1,4 +1,4 @@
-//! What the machine is: figures without it mean nothing.
+//! The facts of the machine: figures without them mean nothing.
 
 use std::fs;
 use std::path::Path;

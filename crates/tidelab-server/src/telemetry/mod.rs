@@ -1,5 +1,5 @@
-//! What the machine and the processes did, from `/proc` alone: no tool must be installed.
-//! [`recorder`] writes it down each second, beside the load.
+//! Measurements of machine and processes, from `/proc` alone: no tool must be installed. [`recorder`]
+//! samples them each second, alongside the load.
 
 pub mod counters;
 pub mod disk;

@@ -11,8 +11,8 @@ pub struct Peak {
     pid: u32,
     /// The resident size when it began, in bytes.
     pub at_begin: u64,
-    /// Whether the kernel forgot the peak of what was before. Where not (the process is another
-    /// user's), the figure is the peak since the process began.
+    /// Whether the kernel forgot the earlier peak. It cannot where the process is another user's; then
+    /// the figure is the peak since the process began.
     pub begun_anew: bool,
 }
 

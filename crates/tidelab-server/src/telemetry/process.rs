@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use nix::unistd::{sysconf, SysconfVar};
 
-/// What a process had used at a moment.
+/// The resources that a process had used at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessUse {
     /// User and system time of all its threads, dead ones included, in seconds.
@@ -35,7 +35,7 @@ fn ticks() -> f64 {
     }
 }
 
-/// What a process has used so far; zeros when it is gone.
+/// The resources that a process has used so far; zeros when it is gone.
 pub fn process_use(pid: u32) -> ProcessUse {
     let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
     ProcessUse {
@@ -71,8 +71,8 @@ fn field(text: &str, label: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Ticks in which a CPU did something: all but idle, waiting for a disk, and the guests'
-/// time that is counted in user time already.
+/// Ticks in which a CPU was busy. Idle ticks and waits for a disk do not count, nor does the guests'
+/// time, which user time already includes.
 fn machine_ticks(stat: &str) -> u64 {
     let Some(line) = stat.lines().find(|l| l.starts_with("cpu ")) else { return 0 };
     let of =

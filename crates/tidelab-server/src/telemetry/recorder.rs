@@ -1,14 +1,14 @@
-//! What the machine, the device and the server did in each second of a measurement: a thread
-//! reads the kernel's counters, and the server's if it is told how, once a second, and what it
-//! wrote down becomes a [`Series`] beside the load's own.
+//! A recording of machine, device and server for each second of a measurement.
 //!
-//! Columns end with their unit: `_cpus` are CPU seconds in a second, `_per_s` what happened in a
-//! second, `_bytes` and `_tasks` what there was at its end. A column of a status counter is
-//! `status.NAME_per_s`, or `status.NAME_now` for one that says how much there is. What could not
-//! be read in a second is NaN.
+//! Once a second a thread reads the kernel's counters, and the server's status where it has an address.
+//! The recording becomes a [`Series`] alongside the load's own.
 //!
-//! Its own cost is in [`Recording::own_cpu_s`]: reading `/proc` takes 0.1 to 0.4 ms each second,
-//! all status counters of a server about 1 ms more here and as much there.
+//! Columns end with their unit. `_cpus` are CPU seconds in a second, `_per_s` counts events in a second,
+//! `_bytes` and `_tasks` are amounts at its end. The column of a status counter is `status.NAME_per_s`,
+//! or `status.NAME_now` for an amount. A value that could not be read is NaN.
+//!
+//! The recording's own cost is in [`Recording::own_cpu_s`]. Reading `/proc` takes 0.1 to 0.4 ms each
+//! second. All status counters of a server take about 1 ms more here, and as much there.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -28,20 +28,20 @@ use crate::error::{io_error, Result};
 use crate::series::Series;
 use crate::server::session::Address;
 
-/// What a recording is called in the folder of a cell.
+/// The name of a recording in the folder of a cell.
 pub const FILE: &str = "telemetry.csv";
-/// How often it looks.
+/// The interval of samples.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// A rest at the end that is shorter is not worth a row.
 const SHORTEST: Duration = Duration::from_millis(200);
 
-/// A recording that goes on. Dropping it ends it and what it wrote down is gone.
+/// A recording that goes on. Dropping it ends it and throws its samples away.
 pub struct Recorder {
     stop: Sender<()>,
     thread: Option<JoinHandle<Recording>>,
 }
 
-/// What was recorded.
+/// The finished recording.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
     /// A row for each second.
@@ -52,8 +52,8 @@ pub struct Recording {
 }
 
 impl Recorder {
-    /// Begins beside a load on a server, as cells of runs keep it: with the [`CHOSEN`] counters over a
-    /// connection of its own. `process` is that of the server where it is known. Errors: as in `start`.
+    /// Begins alongside a load on a server, with the [`CHOSEN`] counters over a connection of its own.
+    /// `process` is the server's process where that is known. Errors: as in `start`.
     pub fn of_server(process: Option<u32>, directory: &Path, address: &Address) -> Result<Recorder> {
         Recorder::start(process, directory, Some(Box::new(ServerStatus::of(address, CHOSEN))))
     }
@@ -98,7 +98,7 @@ impl Recorder {
         Ok(Recorder { stop, thread: Some(thread) })
     }
 
-    /// Ends it. What is left of the last second is a row if it is 0.2 s or more.
+    /// Ends it. The rest of the last second becomes a row if it is 0.2 s or longer.
     pub fn stop(mut self) -> Recording {
         let _ = self.stop.send(());
         // A thread that panicked has nothing to say.
@@ -118,8 +118,8 @@ fn own_cpu_s() -> f64 {
     text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
 }
 
-/// The numbers of the block device that holds a directory; none where a file system has none of
-/// its own, as one in memory or over the network.
+/// The numbers of the block device that holds a directory. None where the file system has no device, as
+/// one in memory or over the network.
 pub fn device_below(directory: &Path) -> Option<(u64, u64)> {
     let device = fs::metadata(directory).ok()?.dev();
     let numbers = (major(device), minor(device));
@@ -167,11 +167,11 @@ impl Sample {
     }
 }
 
-/// The columns that do not depend on the server's status, with what each is made of: the sample
-/// before, this one, the seconds between them.
+/// The columns that do not depend on the server's status. Each is computed from the sample before, this
+/// one, and the seconds between them.
 type Column = (&'static str, fn(&Sample, &Sample, &Scale) -> Option<f64>);
 
-/// How counters become what people read.
+/// The way from counters to readable figures.
 struct Scale {
     seconds: f64,
     ticks_per_s: f64,
@@ -229,7 +229,7 @@ const COLUMNS: [Column; 35] = [
     ("server_gone_flag", |a, b, _| a.server.map(|_| f64::from(u8::from(b.server.is_none())))),
 ];
 
-/// What a recorder wrote down.
+/// The samples of a recorder.
 struct Log {
     start: Instant,
     samples: Vec<Sample>,
@@ -263,7 +263,7 @@ impl Log {
         let status: Vec<(usize, bool)> = (0..self.names.len())
             .map(|place| (place, self.values(place)))
             .filter(|(_, values)| keep_constants || values.windows(2).any(|w| w[0] != w[1]))
-            // What became less is no count of what happened, whatever its name.
+            // A value that became less is no count of events, in spite of its name.
             .map(|(place, values)| {
                 (place, is_level(&self.names[place]) || values.windows(2).any(|w| w[1] < w[0]))
             })
@@ -294,7 +294,7 @@ impl Log {
         series
     }
 
-    /// What a status counter was, where it was there.
+    /// The value of a status counter in a sample; none where it was missing.
     fn values(&self, place: usize) -> Vec<f64> {
         self.status.iter().filter_map(|v| v.get(place)).copied().filter(|v| !v.is_nan()).collect()
     }

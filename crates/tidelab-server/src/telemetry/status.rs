@@ -37,7 +37,7 @@ pub const CHOSEN: [&str; 26] = [
     "Tidesdb_lock_waits",
 ];
 
-/// Where status counters come from.
+/// The source of status counters.
 pub trait StatusSource: Send {
     /// The counters now, by name; none when the server did not answer in time.
     fn read(&mut self) -> Option<Vec<(String, f64)>>;
@@ -109,8 +109,8 @@ fn counter(row: &[String]) -> Option<(String, f64)> {
     Some((name.clone(), value.parse().ok().filter(|v: &f64| v.is_finite())?))
 }
 
-/// Whether a counter says how much there is now, and not how often something happened: of the
-/// first kind the value is worth showing, of the second its growth in a second.
+/// Whether a counter is an amount and not a count of events. An amount is shown as it is, a count of
+/// events as its growth in a second.
 pub fn is_level(name: &str) -> bool {
     const BEGINNINGS: [&str; 12] = [
         "threads_",

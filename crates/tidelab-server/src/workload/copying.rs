@@ -22,7 +22,7 @@ const FILL: u64 = 20_000;
 /// The indexed columns.
 const COLUMNS: [&str; 3] = ["a", "b", "c"];
 
-/// What is measured.
+/// The measured statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copying {
     /// INSERT ... SELECT from `source` into `target`, which has three indexes.
@@ -62,7 +62,7 @@ pub fn fill(client: &Client, engine: Engine, rows: u64, interrupt: &Interrupt) -
     Ok(())
 }
 
-/// What the measured part needs and is no part of it.
+/// Prepares the measured part.
 pub fn prepare(client: &Client, work: Copying, engine: Engine) -> Result<()> {
     if work == Copying::InsertSelect {
         let database = engine.database();
@@ -117,7 +117,7 @@ pub fn run(
     Ok(())
 }
 
-/// What is wrong with the result: its rows, the same along each index, CHECK TABLE.
+/// The faults of the result: its rows, the same along each index, CHECK TABLE.
 pub fn check(client: &Client, work: Copying, engine: Engine, rows: u64) -> Result<Vec<String>> {
     let table = format!("{}.{}", engine.database(), work.result());
     let mut wrong = Vec::new();

@@ -1,8 +1,8 @@
-//! When a warm-up ends: after it has become steady, or at a limit.
+//! The end of a warm-up: when it has become steady, or at a limit.
 //!
-//! A warm-up is a series of rates, one for each second. It is steady when the medians of its last
-//! three windows lie within 5 % of each other and do not move in one direction. Worked example, with
-//! windows of three seconds and 9 seconds at least:
+//! A warm-up is a series of rates, one for each second. It is steady when two conditions hold: the
+//! medians of its last three windows lie within 5 % of each other, and they do not move in one direction.
+//! Worked example, with windows of three seconds and 9 seconds at least:
 //!
 //! ```text
 //! rates     400 700 900   980 1000 1010   1000 990 1005   995 1010 1000
@@ -33,7 +33,7 @@ pub struct Rule {
     pub window_s: u32,
 }
 
-/// What a rule says of a warm-up so far.
+/// A rule's judgement on a warm-up so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It goes on.
@@ -44,12 +44,12 @@ pub enum State {
     AtLimit,
 }
 
-/// How a warm-up went.
+/// The result of a warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct WarmUp {
     /// Seconds that it took.
     pub seconds: f64,
-    /// Whether the rates became steady; none where its length was fixed and nobody looked.
+    /// Whether the rates became steady; none for a fixed length.
     pub steady: Option<bool>,
 }
 
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn three_windows_alike_without_a_trend_are_steady() {
-        // What it is, the length of a window, the rates, whether they are steady.
+        // Name, length of a window, rates, whether they are steady.
         let cases: [(&str, usize, &[f64], bool); 16] = [
             ("nothing was measured", 3, &[], false),
             ("one second too few", 2, &[9.0, 9.0, 9.0, 9.0, 9.0], false),

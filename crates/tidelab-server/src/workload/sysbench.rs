@@ -1,5 +1,5 @@
-//! Debian's sysbench 1.0 as the load: which scripts there are, what each does to the number
-//! of rows, and how one is run and watched.
+//! Debian's sysbench 1.0 as the load: its scripts, the effect of each on the number of rows, and the way
+//! to run and watch one.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
@@ -19,7 +19,7 @@ use crate::interrupt::Interrupt;
 use crate::server::engine::Engine;
 use crate::telemetry::process::{now, process_use, Moment};
 
-/// How long after its time a run may take to end: a server that answers nothing is found.
+/// How long after its time a run may take to end: a server that does not answer is found.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// One of sysbench's OLTP scripts.
@@ -81,12 +81,11 @@ impl Workload {
         matches!(self, Workload::Insert | Workload::Delete)
     }
 
-    /// By how much a run may have changed the number of rows: least and most.
+    /// The change of the number of rows by a run: least and most.
     ///
-    /// sysbench counts a change that met no row as `other`, so inserts and deletes are
-    /// exact. In read_write and write_only a delete and an insert of one row belong
-    /// together; where the server rolls back only the statement (1205), sysbench's next
-    /// BEGIN commits the delete alone.
+    /// sysbench counts a change that met no row as `other`, so inserts and deletes are exact. In
+    /// read_write and write_only a delete and an insert of one row belong together. Where the server
+    /// rolls back only the statement (1205), sysbench's next BEGIN commits the delete alone.
     pub fn row_change(self, writes: u64, retried_errors: u64) -> (i64, i64) {
         let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         match self {
@@ -145,7 +144,7 @@ pub struct Load {
 /// A measured run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What sysbench counted.
+    /// The counters of sysbench.
     pub report: Report,
     /// Each second of it.
     pub seconds: Vec<(Second, Moment)>,
@@ -185,13 +184,13 @@ pub fn version() -> Result<String> {
     Err(Error::Missing { what, remedy: "make setup installs it (package sysbench)".to_string() })
 }
 
-/// What a run is asked for beyond the usual.
+/// Further options of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extra<'a> {
     /// Further options of sysbench's. One that names a host or a user takes the place of the socket
     /// or of root.
     pub options: &'a [String],
-    /// Where all that sysbench prints is kept.
+    /// The file for everything that sysbench prints.
     pub log: Option<&'a Path>,
 }
 
@@ -204,7 +203,7 @@ impl Extra<'_> {
     }
 }
 
-/// What a run of sysbench is on, for engines and scripts that are no competitors' and no workload's.
+/// The target of sysbench, for engines and scripts that are no competitors' and no workload's.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// The script, as `oltp_insert`, or the path of one.
@@ -412,15 +411,14 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// What a command printed.
+/// The output of a command.
 struct Output {
     success: bool,
     text: String,
 }
 
 impl Output {
-    /// The lines that say what went wrong, or the last ones; those that several threads
-    /// print alike only once.
+    /// The lines with errors, or the last ones. Lines that several threads print alike stand only once.
     fn complaint(&self) -> String {
         const LINES: usize = 6;
         let mut fatal: Vec<&str> = Vec::new();

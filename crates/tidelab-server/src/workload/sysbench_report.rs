@@ -1,8 +1,8 @@
-//! Reads what sysbench 1.0 prints, line by line while it runs.
+//! Reads the output of sysbench 1.0, line by line while it runs.
 //!
-//! A run is made with a checkpoint at the end of its warm-up: sysbench prints its counters
-//! there and starts them anew, so that the final report is of the measured time alone. Both
-//! are kept, because rows are counted over both.
+//! A run has a checkpoint at the end of its warm-up: sysbench prints its counters there and starts them
+//! anew. The final report is then of the measured time alone. Both are kept, because rows are counted
+//! over both.
 
 use serde::Serialize;
 
@@ -82,7 +82,7 @@ impl Report {
     }
 }
 
-/// What a line means for whoever watches the run.
+/// The meaning of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     /// A second is over.
@@ -93,7 +93,7 @@ pub enum Event {
     End,
 }
 
-/// Where in the output the reader is.
+/// The reader's place in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Running,
@@ -147,7 +147,7 @@ impl Reader {
         }
         if text.starts_with("Latency histogram") {
             self.part = Part::Histogram;
-            // A checkpoint prints its own; the final one is what counts.
+            // A checkpoint prints its own; only the final one counts.
             self.histogram.clear();
             return self.end_unless_checkpoint();
         }

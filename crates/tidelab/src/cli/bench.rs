@@ -24,7 +24,7 @@ use crate::run::Run;
 pub(super) struct Options {
     #[command(flatten)]
     places: Places,
-    /// Where the results go.
+    /// The directory that gets the results.
     #[arg(long, value_name = "DIR", default_value = "build/results")]
     out: PathBuf,
     /// Print the result as JSON instead of the table.
@@ -54,8 +54,8 @@ pub(super) struct Options {
     /// Seconds of each run before them; the least, where there is a limit.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=86_400))]
     warm_up: u32,
-    /// Seconds at most to warm up until the rates are steady; 0 for no more than --warm-up
-    /// [default: 0 in demo, 30 in bench].
+    /// Seconds at most to warm up until the rates are steady. 0 for no more than --warm-up [default: 0 in
+    /// demo, 30 in bench].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400))]
     warm_up_limit: Option<u32>,
     /// Seconds of updates right before each workload that only reads [default: 0 in demo, 10 in bench].
@@ -100,7 +100,7 @@ impl Kind {
 fn design(options: &Options, kind: &Kind) -> Result<Design> {
     let engines = distinct(&options.engines)?;
     let asked = if options.workloads.is_empty() { &kind.workloads } else { &options.workloads };
-    // Always in the order that keeps reads before what changes the number of rows.
+    // Always in this order: reads before the workloads that change the number of rows.
     let workloads: Vec<Workload> = Workload::ALL.into_iter().filter(|w| asked.contains(w)).collect();
     Ok(Design {
         engines,
@@ -199,7 +199,7 @@ fn ceilings(benchmark: &Benchmark, threads: u32, results: &Path) -> String {
             None => best.push((workload, rate)),
         }
     }
-    match ceilings.beside(&best) {
+    match ceilings.shares(&best) {
         text if text.is_empty() => text,
         text => format!("\n{text}"),
     }

@@ -14,21 +14,22 @@ use super::{absolute, Installed};
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
-    /// Which: kill, crash, literal, counters, jobs, indexreads, replica, backup, history, commits, large,
-    /// definitions, killed, disk, formats, entries, iibench, sql, bound, memory, sensitivity [default: all but
-    /// commits, large and sensitivity; in the short form all but bound, memory and sensitivity].
+    /// The checks: kill, crash, literal, counters, jobs, indexreads, replica, backup, history, commits,
+    /// large, definitions, killed, disk, formats, entries, iibench, sql, bound, memory, sensitivity
+    /// [default: all but commits, large and sensitivity; in the short form all but bound, memory and
+    /// sensitivity].
     #[arg(value_name = "NAME")]
     names: Vec<Check>,
     #[command(flatten)]
     pub(super) installed: Installed,
-    /// Where the servers work, each check in a directory of its own; emptied at each start.
+    /// The directory of the servers, with one of its own for each check; emptied at each start.
     #[arg(long, value_name = "DIR", default_value = "build/check", value_parser = absolute)]
     pub(super) data: PathBuf,
     /// The form of `make test`: about two minutes in all.
     #[arg(long)]
     short: bool,
-    /// Kills of `kill`, `crash`, `replica` [default: 5; in the short form 3, 2 and 2] and `definitions` [default: 40,
-    /// 6], of each kind of statement in `killed` [default: 15, 5].
+    /// Kills of `kill`, `crash`, `replica` [default: 5; in the short form 3, 2 and 2], of `definitions`
+    /// [default: 40, 6], and of each kind of statement in `killed` [default: 15, 5].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
     /// Seconds of load in each part of the other checks.
@@ -54,7 +55,7 @@ pub(super) struct Options {
     /// TidesDB, in the short form TidesDB on both sides].
     #[arg(long, value_name = "ENGINE:ENGINE")]
     pair: Option<Pair>,
-    /// Where all random choices come from [default: the clock; it is printed].
+    /// The seed of all random choices [default: the clock; it is printed].
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -62,12 +63,12 @@ pub(super) struct Options {
 /// Runs the checks. False: one of them failed.
 pub(super) fn run(asked: &Options) -> Result<bool> {
     let names: Vec<Check> = match asked.names.as_slice() {
-        // Ten thousand tables take minutes, ten million commits or rows the better part of an hour. What memory a
-        // server takes shows after a while only.
+        // Ten thousand tables take minutes; ten million commits or rows take most of an hour. The memory
+        // of a server shows only after a while.
         [] => {
             let left_out: &[Check] =
                 if asked.short { &[Check::Memory, Check::Bound] } else { &[Check::Commits, Check::Large] };
-            // What it measures is the laboratory, and on a busy machine it takes minutes.
+            // This check measures the laboratory itself, and takes minutes on a busy machine.
             let left_out = |check: &Check| left_out.contains(check) || *check == Check::Sensitivity;
             Check::ALL.into_iter().filter(|check| !left_out(check)).collect()
         }

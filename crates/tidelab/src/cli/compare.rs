@@ -20,8 +20,8 @@ pub(super) struct Options {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Percent below which no change counts [default: 5]. Named, it also judges figures with one
-    /// round, of which nobody knows the noise.
+    /// Percent below which no change counts [default: 5]. A named threshold also judges figures with one
+    /// round, whose noise is unknown.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     threshold: Option<f64>,
 }

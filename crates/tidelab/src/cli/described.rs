@@ -22,7 +22,7 @@ pub(super) struct Options {
     /// All files of the folder `experiments`, small; those that are whole already are left out.
     #[arg(long, conflicts_with_all = ["files", "resume"])]
     all_small: bool,
-    /// How large: that of the document, or for two cores and 24 GiB.
+    /// The size: the published one, or the one for two cores and 24 GiB.
     #[arg(long, value_enum, default_value = "full", conflicts_with = "all_small")]
     size: Size,
     /// Go on with the last run of each file at that size, where one was begun and is not whole.
@@ -30,13 +30,13 @@ pub(super) struct Options {
     resume: bool,
     #[command(flatten)]
     installed: Installed,
-    /// Where the servers work; emptied at each start.
+    /// The directory of the servers; emptied at each start.
     #[arg(long, value_name = "DIR", default_value = "build/experiments", value_parser = super::absolute)]
     data: PathBuf,
-    /// Where the folders of runs go.
+    /// The directory that gets the folders of runs.
     #[arg(long, value_name = "DIR", default_value = "build/runs", value_parser = super::absolute)]
     out: PathBuf,
-    /// Where --all-small finds the files.
+    /// The folder of the files that --all-small runs.
     #[arg(long, value_name = "DIR", default_value = "experiments", value_parser = super::absolute)]
     experiments: PathBuf,
 }

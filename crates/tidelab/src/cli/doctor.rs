@@ -25,7 +25,7 @@ pub(super) struct Options {
     /// Measured seconds of each of its 18 loads.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// Where ceiling.json goes: tables of results in that directory show it.
+    /// The directory that gets ceiling.json; tables of results in that directory show it.
     #[arg(long, value_name = "DIR", default_value = "build/results")]
     out: PathBuf,
     /// Print JSON: the findings, and the ceilings as in the file.

@@ -1,5 +1,5 @@
-//! `tidelab engine`: the bare engine beside RocksDB and LMDB. A program of its own does it, so that this
-//! one links none of them.
+//! `tidelab engine`: the bare engine alongside RocksDB and LMDB. A program of its own does it, so that
+//! this one links none of them.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -10,7 +10,7 @@ use clap::Args;
 
 use tidelab_server::error::{io_error, Error, Result};
 
-/// The program, which is built beside this one.
+/// The program, which is built into the folder of this one.
 const PROGRAM: &str = "tidelab-engine";
 
 #[derive(Args, Clone, Debug)]
@@ -23,12 +23,12 @@ pub(super) struct Options {
 /// Becomes the program; comes back only with an error.
 pub(super) fn run(options: &Options) -> Result<bool> {
     let this = std::env::current_exe().map_err(io_error("cannot find", "this program"))?;
-    let program = beside(&this)?;
+    let program = sibling(&this)?;
     let error = Command::new(&program).args(&options.words).exec();
     Err(io_error("cannot start", program)(error))
 }
 
-fn beside(this: &Path) -> Result<PathBuf> {
+fn sibling(this: &Path) -> Result<PathBuf> {
     let program = this.with_file_name(PROGRAM);
     if program.exists() {
         return Ok(program);
@@ -57,9 +57,9 @@ mod tests {
     fn it_is_looked_for_beside_this_program() {
         let folder = tempfile::tempdir().unwrap();
         let this = folder.path().join("tidelab");
-        let missing = beside(&this).unwrap_err().to_string();
+        let missing = sibling(&this).unwrap_err().to_string();
         assert!(missing.contains("tidelab-engine") && missing.contains("make bench-engine"), "{missing}");
         std::fs::write(folder.path().join(PROGRAM), "").unwrap();
-        assert_eq!(beside(&this).unwrap(), folder.path().join(PROGRAM));
+        assert_eq!(sibling(&this).unwrap(), folder.path().join(PROGRAM));
     }
 }

@@ -61,7 +61,7 @@ pub(super) struct Options {
     /// The socket of the server.
     #[arg(short = 'S', value_name = "SOCKET")]
     socket: PathBuf,
-    /// Where the results go.
+    /// The directory that gets the results.
     #[arg(long, value_name = "DIR", default_value = "build/results")]
     out: PathBuf,
 }
@@ -150,7 +150,7 @@ pub(super) fn process(variables: &BTreeMap<String, String>) -> Option<u32> {
     std::fs::read_to_string(PathBuf::from(data).join(file)).ok()?.trim().parse().ok()
 }
 
-/// The database is made anew: one that holds other tables than TPC-C's is somebody's.
+/// The database is made anew. A database with other tables than TPC-C's belongs to a user of the server.
 fn refuse_strangers(address: &Address) -> Result<()> {
     let names: Vec<String> = TABLES.iter().map(|t| format!("'{}'", t.name)).collect();
     let query = format!(

@@ -32,7 +32,7 @@ pub(super) struct Options {
     /// Only these tasks, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
-    /// Where the run's folder is made.
+    /// The directory that gets the run's folder.
     #[arg(long, value_name = "DIR", default_value = "runs")]
     out: PathBuf,
     /// After each task, so long at most until the server is idle, as 30s; its CPU time in that while is
@@ -45,7 +45,7 @@ pub(super) struct Options {
     /// The TidesDB plugin of that server.
     #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so", value_parser = super::absolute)]
     plugin: PathBuf,
-    /// Where that server works; emptied at its start.
+    /// The directory of that server; emptied at its start.
     #[arg(long, value_name = "DIR", default_value = "build/iibench", value_parser = super::absolute)]
     data: PathBuf,
     /// Megabytes of each engine's cache in that server.
@@ -79,7 +79,7 @@ pub(super) fn run(options: &Options) -> Result<bool> {
     eprintln!("Written: {}", folder.path().display());
     if let Some(server) = server {
         let directory = server.directory().to_path_buf();
-        // What is wrong stays to be looked at.
+        // The files of a run that failed stay for a look at them.
         let keep = options.keep || matches!(result, Ok(false));
         server.stop(keep)?;
         if keep {
@@ -128,8 +128,8 @@ fn start(
     Ok(server)
 }
 
-/// What a server that runs already says of itself; its process where that is on this machine.
-/// Errors: a server of the queue is not there.
+/// Notes the facts of a server that already runs. Returns its process where that is on this machine.
+/// Errors: a server of the queue is missing.
 fn look(tasks: &[Task], run: &mut Run) -> Result<Option<u32>> {
     let mut seen: Vec<&Dsn> = Vec::new();
     for task in tasks {

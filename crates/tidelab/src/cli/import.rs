@@ -15,11 +15,11 @@ pub(super) struct Options {
     /// or archives (.tar, .tar.gz, .tar.xz, .tar.zst).
     #[arg(value_name = "[KIND] PATH", required = true)]
     named: Vec<PathBuf>,
-    /// Where the run goes.
+    /// The directory that gets the run.
     #[arg(long, value_name = "DIR", default_value = "runs")]
     out: PathBuf,
-    /// What the names of the files say, as '{engine}_{workload}_{threads}th_r{round}': the first field
-    /// is who is compared [default: guessed from what differs in them].
+    /// The pattern of the files' names, as '{engine}_{workload}_{threads}th_r{round}'. The first field is
+    /// the competitor [default: guessed from the differences between the names].
     #[arg(long, value_name = "PATTERN")]
     names: Option<Pattern>,
     /// The title of the run.

@@ -15,13 +15,13 @@ use crate::matrix::design::{LeftOut, Scenario};
 use crate::matrix::Matrix;
 use crate::run::Paths;
 
-/// What is measured, and where.
+/// The options of the experiment, and its directories.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
     /// The described experiment.
     #[arg(default_value = "experiments/matrix.toml", value_parser = absolute)]
     file: PathBuf,
-    /// How large: that of the document, or for two cores and 24 GiB.
+    /// The size: the published one, or the one for two cores and 24 GiB.
     #[arg(long, value_enum, default_value = "small")]
     size: Size,
     /// Servers instead of the file's, by commas: names of `tidelab server list`, prefix:PATH,
@@ -61,22 +61,22 @@ pub(super) struct Options {
     /// Go on with a run that was ended; it measures what is missing.
     #[arg(long, value_name = "FOLDER")]
     resume: Option<PathBuf>,
-    /// Print what would be measured, in its order, and what servers would be asked to use.
+    /// Print the measurements in their order and the settings of their servers, without measuring.
     #[arg(long)]
     dry_run: bool,
     /// The TidesDB plugin.
     #[arg(long, value_name = "FILE", default_value = "build/ha_tidesdb.so", value_parser = absolute)]
     plugin: PathBuf,
-    /// Where servers work and prepared data lie.
+    /// The directory of the servers and of prepared data.
     #[arg(long, value_name = "DIR", default_value = "build/experiments/matrix", value_parser = absolute)]
     data: PathBuf,
-    /// Where the run's folder is made.
+    /// The directory that gets the run's folder.
     #[arg(long, value_name = "DIR", default_value = "build/runs", value_parser = absolute)]
     out: PathBuf,
 }
 
 impl Options {
-    /// The experiment, with what was asked in the place of what its file says at this size.
+    /// The experiment at this size, with the options of the command line in the place of the file's.
     fn described(&self) -> Result<Described> {
         let mut described = experiment::read(&self.file)?;
         if described.kind != "matrix" {
@@ -112,7 +112,7 @@ impl Options {
                 asked.insert(name.to_string(), Value::Integer(i64::from(number)));
             }
         }
-        // What the file leaves out may name servers and tiers that are not measured now.
+        // The file's list of left-out cells may name servers and tiers that are not measured now.
         let replaced = !self.servers.is_empty() || !self.tiers.is_empty();
         let of_file = asked.remove("leave_out").filter(|_| !replaced);
         let mut left_out = of_file.and_then(|value| value.as_array().cloned()).unwrap_or_default();
@@ -132,7 +132,7 @@ impl Options {
 pub(super) fn run(options: &Options) -> Result<bool> {
     let described = options.described()?;
     let interrupt = Interrupt::on_signals()?;
-    // Where driver and server are measured without an engine; where it is not there, the run says so.
+    // The server for the rates without an engine. Without it, the run has a note in their place.
     let setup = catalogue::setup_prefix(&catalogue::cache());
     let paths = Paths {
         prefix: setup.as_deref().unwrap_or(&options.data),

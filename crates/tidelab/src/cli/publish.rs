@@ -14,10 +14,10 @@ pub(super) struct Options {
     /// The run's folder.
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
-    /// What it is called there.
+    /// Its name there.
     #[arg(value_name = "NAME")]
     name: String,
-    /// Where published runs are.
+    /// The directory of published runs.
     #[arg(long, value_name = "DIR", default_value = "docs/results")]
     out: PathBuf,
     /// Combinations of the charts, and no others, as workload=insert. Several times.

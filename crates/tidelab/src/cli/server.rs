@@ -1,5 +1,5 @@
-//! `tidelab server`: the servers that can be measured, how they come here, and what the rules would
-//! ask one of them to use.
+//! `tidelab server`: the servers that can be measured, the way they come here, and the settings that the
+//! rules give them.
 
 use clap::{Args, Subcommand};
 
@@ -10,7 +10,7 @@ use tidelab_server::server::settings::bytes;
 use tidelab_server::server::source::Source;
 use tidelab_server::server::{catalogue, release};
 
-/// What is asked of it.
+/// The command.
 #[derive(Debug, Subcommand)]
 pub(super) enum Options {
     /// The servers of Debian's suites, and which of them are here.
@@ -20,11 +20,11 @@ pub(super) enum Options {
         /// Their names.
         names: Vec<String>,
     },
-    /// What the alignment's rules ask a server to use, and why.
+    /// Print the settings that the alignment's rules give a server, with reasons.
     Config(Config),
 }
 
-/// What the rules are asked about.
+/// The situation that the rules are asked about.
 #[derive(Args, Debug)]
 pub(super) struct Config {
     /// The server: a name from the list, prefix:PATH or socket:PATH.

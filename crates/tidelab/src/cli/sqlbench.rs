@@ -1,4 +1,4 @@
-//! `tidelab sqlbench`: the second document's script, called with its variables.
+//! `tidelab sqlbench`: the experiment of a published shell script, called with the script's variables.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ use crate::run::{folder, Cell, Paths, Run};
 pub(super) struct Options {
     #[command(flatten)]
     installed: Installed,
-    /// Where the folder of the run goes.
+    /// The directory that gets the folder of the run.
     #[arg(long, value_name = "DIR", default_value = "build/runs", value_parser = super::absolute)]
     out: PathBuf,
     /// Go on with this run, which was begun with the same variables.
@@ -41,7 +41,7 @@ pub(super) fn run(options: &Options) -> Result<bool> {
     std::fs::create_dir_all(&data).map_err(io_error("cannot make", &data))?;
     let mut run =
         Run::new("sqlbench", "sqlbench: sysbench's workloads by table size and threads", "sqlbench");
-    run.about = format!("As the second document's script asks for it, by {sysbench}, rounds interleaved.");
+    run.about = format!("As the published script sqlbench asks for it, by {sysbench}, rounds interleaved.");
     run.design = serde_json::to_value(&asked).map_err(|error| Error::Usage(error.to_string()))?;
     run.machine = Some(machine::describe(&data));
     let paths = Paths {
@@ -59,8 +59,8 @@ pub(super) fn run(options: &Options) -> Result<bool> {
     Ok(good)
 }
 
-/// A line for each engine below each workload, size and number of threads: medians over the iterations,
-/// the ratio to the reference within them, and the space on the disk.
+/// A line for each engine, below each workload, table size and number of threads. It has medians over the
+/// iterations, the ratio to the reference, and the space on disk.
 fn table(run: &Run, cells: &[Cell]) -> String {
     let values =
         |axis: &str| run.axes.iter().find(|a| a.name == axis).map(|a| a.values.clone()).unwrap_or_default();

@@ -22,7 +22,7 @@ pub(super) struct Options {
     /// Its values, separated by commas.
     #[arg(long, value_name = "LIST", value_delimiter = ',', required = true)]
     values: Vec<String>,
-    /// What is measured at each: insert_select, add_index, or one of sysbench's workloads.
+    /// The work at each value: insert_select, add_index, or one of sysbench's workloads.
     #[arg(long, value_name = "NAME")]
     workload: String,
     /// Engines, separated by commas; the variable of one engine is swept on that one alone.
@@ -54,10 +54,10 @@ pub(super) struct Options {
     cache: u64,
     #[command(flatten)]
     installed: Installed,
-    /// Where the servers work; emptied at each start.
+    /// The directory of the servers; emptied at each start.
     #[arg(long, value_name = "DIR", default_value = "build/sweep", value_parser = super::absolute)]
     data: PathBuf,
-    /// Where the folder of the run goes.
+    /// The directory that gets the folder of the run.
     #[arg(long, value_name = "DIR", default_value = "build/runs", value_parser = super::absolute)]
     out: PathBuf,
     /// Go on with this run, which was begun with the same options.

@@ -24,13 +24,13 @@ use crate::run::Run;
 pub(super) struct Options {
     #[command(flatten)]
     installed: Installed,
-    /// Where the servers work and the loaded data lie.
+    /// The directory of the servers and of the loaded data.
     #[arg(long, value_name = "DIR", default_value = "build/tpcc", value_parser = super::absolute)]
     data: PathBuf,
-    /// Where the results go.
+    /// The directory that gets the results.
     #[arg(long, value_name = "DIR", default_value = "build/results")]
     out: PathBuf,
-    /// What the files of the results are called.
+    /// The name that the files of the results begin with.
     #[arg(long, value_name = "NAME", default_value = "tpcc")]
     name: String,
     /// Print the result as JSON instead of the table.
@@ -51,11 +51,11 @@ pub(super) struct Options {
     /// Before the measured time: seconds, or 90s, 2m. The least, where there is a limit.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
     rampup: u32,
-    /// At most so long before the measured time, until the rate is steady; 0 for no more than --rampup
+    /// At most so long before the measured time, until the rate is steady. 0 for no more than --rampup
     /// [default: 180s, 0 with --short-run].
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     rampup_limit: Option<u32>,
-    /// A run as short as that of make demo: the ramp-up is fixed, and the output ends with the line that
+    /// A run as short as that of make demo. The ramp-up is fixed, and the output ends with the line that
     /// it is not a measurement.
     #[arg(long)]
     short_run: bool,
@@ -68,14 +68,14 @@ pub(super) struct Options {
     /// Rounds.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// An option file for the servers; what it says of places is replaced, and its memory scaled
-    /// down to what this machine has [default: tidelab's settings, as in demo].
+    /// An option file for the servers. Its paths are replaced, its memory is scaled down to that of this
+    /// machine [default: tidelab's settings, as in demo].
     #[arg(long, value_name = "FILE")]
     cnf: Option<PathBuf>,
     /// Megabytes of each engine's cache where no option file is named.
     #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(8..=1_048_576))]
     cache: u64,
-    /// Where all random choices come from.
+    /// The seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Keep the last server's data directory and log.

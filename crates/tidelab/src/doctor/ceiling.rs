@@ -1,6 +1,7 @@
-//! What a load could reach at most if the engine took no time: the driver's and the server's own
-//! cost of a statement. Stored as one file beside the results ([`Ceilings::load`]), so that their
-//! tables can say how near a result is to what the driver allows.
+//! The rates that a load would reach if the engine took no time: driver and server alone.
+//!
+//! One file alongside the results holds them ([`Ceilings::load`]). The tables of results show how near
+//! each result is to its ceiling.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -119,9 +120,10 @@ impl Ceilings {
             .find(|c| (c.driver, c.load.as_str(), c.engine.as_str()) == (driver, load, engine))
     }
 
-    /// What stands beside results of sysbench: for each workload the best rate (transactions a
-    /// second) as a share of what BLACKHOLE and MEMORY reach. Empty when nothing is known of them.
-    pub fn beside(&self, best: &[(&str, f64)]) -> String {
+    /// The lines below a table of sysbench's results. Each workload's best rate, in transactions a
+    /// second, is shown as a share of the rates on BLACKHOLE and MEMORY. Empty where none of them is
+    /// known.
+    pub fn shares(&self, best: &[(&str, f64)]) -> String {
         let mut text = String::new();
         let mut near = false;
         for (workload, rate) in best {
@@ -158,7 +160,7 @@ impl Ceilings {
         head + &text
     }
 
-    /// All as a table for people, with what it means.
+    /// All ceilings as a table for people, with an explanation.
     pub fn render(&self) -> String {
         let mut text = format!(
             "What the driver costs, and how fast it goes where no engine is in the way ({} clients, {} CPUs, MariaDB {})\n\n",
@@ -256,7 +258,7 @@ pub(crate) mod tests {
 
     #[test]
     fn results_stand_beside_their_ceiling() {
-        let text = ceilings().beside(&[("point_select", 36_000.0), ("read_only", 1_000.0), ("insert", 5.0)]);
+        let text = ceilings().shares(&[("point_select", 36_000.0), ("read_only", 1_000.0), ("insert", 5.0)]);
         assert!(
             text.contains("point_select            36000        50000     72 %        40000     90 %"),
             "{text}"
@@ -264,8 +266,8 @@ pub(crate) mod tests {
         assert!(text.contains("read_only                1000         4000     25 %"), "{text}");
         assert!(!text.contains("insert"), "nothing is known of it: {text}");
         assert!(text.contains("Above 80 %"), "{text}");
-        assert!(!ceilings().beside(&[("read_only", 1_000.0)]).contains("Above"));
-        assert_eq!(ceilings().beside(&[("insert", 5.0)]), "");
+        assert!(!ceilings().shares(&[("read_only", 1_000.0)]).contains("Above"));
+        assert_eq!(ceilings().shares(&[("insert", 5.0)]), "");
     }
 
     #[test]

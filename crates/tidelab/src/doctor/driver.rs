@@ -1,10 +1,11 @@
-//! Measures what the drivers cost and how fast they go where no engine is in the way, on a server
-//! of its own: sysbench with prepared statements as in its workloads, the laboratory's client with
-//! statements as text as in TPC-C; first the least that a statement can ask, then the workloads of
-//! sysbench on BLACKHOLE (a table that keeps nothing) and on MEMORY (one that keeps it in a list).
+//! The cost of the drivers, and their speed without an engine, measured on a server of its own.
 //!
-//! TPC-C's ceiling is the call of a procedure that does nothing: its own procedures read what they
-//! wrote and find nothing on BLACKHOLE.
+//! Two drivers are measured: sysbench with prepared statements as in its workloads, and the laboratory's
+//! client with statements as text as in TPC-C. First comes the cheapest statement, then sysbench's
+//! workloads on BLACKHOLE, which keeps nothing, and on MEMORY, which keeps rows in a list.
+//!
+//! TPC-C's ceiling is the call of a procedure that does nothing. Its own procedures read the rows that
+//! they wrote, and find none on BLACKHOLE.
 
 use std::fs;
 use std::path::Path;
@@ -34,7 +35,7 @@ use crate::run::now_unix_s;
 const SCRIPT: &str = include_str!("trivial.lua");
 /// Statements that ask for the least: no result, and one row.
 const STATEMENTS: [&str; 2] = ["DO 1", "SELECT 1"];
-/// What TPC-C's client sends for a transaction at least: a call, and the fetch of its results.
+/// The least that TPC-C's client sends for a transaction: a call, and the fetch of its results.
 pub const CALL: &str = "CALL and SELECT";
 /// The engine of tables that keep nothing.
 pub const BLACKHOLE: &str = "BLACKHOLE";
@@ -42,7 +43,8 @@ pub const BLACKHOLE: &str = "BLACKHOLE";
 pub const MEMORY: &str = "MEMORY";
 /// Rows of the tables: small enough for MEMORY, large enough that clients do not meet on a row.
 const ROWS: u64 = 10_000;
-/// What MEMORY can do without transactions and with hash indexes: one row at a time by its key.
+/// The workloads that MEMORY can run without transactions and with hash indexes: one row at a time by its
+/// key.
 const ON_MEMORY: [Workload; 5] = [
     Workload::PointSelect,
     Workload::UpdateIndex,
@@ -51,7 +53,7 @@ const ON_MEMORY: [Workload; 5] = [
     Workload::Delete,
 ];
 
-/// How long, with how many clients.
+/// Duration and number of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Clients.
@@ -80,8 +82,8 @@ impl Loads {
     }
 }
 
-/// Starts a server in `directory`, which is emptied, measures, ends it. `progress` is told what
-/// comes next.
+/// Starts a server in `directory`, which is emptied, measures, and ends the server. `progress` gets the
+/// name of each step before it begins.
 pub fn measure(
     prefix: &Path,
     directory: &Path,
@@ -257,7 +259,7 @@ impl Bench<'_> {
         Ok(ceiling(Driver::Client, (load, ""), counts, (&begin, &end), own_end - own_begin))
     }
 
-    /// Waits; ends early when a client ended or somebody asks for it.
+    /// Waits for the time to pass. Ends early when a client ended or after an interrupt.
     fn wait<T>(&self, time: Duration, clients: &[thread::ScopedJoinHandle<'_, T>]) -> Result<()> {
         let start = Instant::now();
         while start.elapsed() < time && !clients.iter().any(thread::ScopedJoinHandle::is_finished) {

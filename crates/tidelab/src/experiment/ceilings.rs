@@ -1,5 +1,5 @@
-//! What driver and server reach where no engine is in the way, measured with a run: once, before its
-//! first cell, by what [`crate::doctor::driver`] measures for `tidelab doctor`.
+//! The rates of driver and server without an engine, for one run. [`crate::doctor::driver`] measures them
+//! once, before the run's first cell.
 
 use std::collections::BTreeMap;
 

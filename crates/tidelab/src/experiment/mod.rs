@@ -1,16 +1,16 @@
-//! Described experiments: a file says what to measure, at the size of the document that it follows
-//! and at one for a small machine; its kind says who measures it.
+//! Described experiments: a file has the options of an experiment, at a full size and at one for a small
+//! machine. Its kind names the code that measures it.
 //!
 //! ```toml
 //! name = "tpcc-small"            # names the run's folder
 //! title = "TPC-C, 64 MB caches"
-//! about = "What its author measured, and what differs here."
+//! about = "The published measurement, and the differences here."
 //! kind = "tpcc"
 //!
 //! [full]                         # the options of the kind
 //! warehouses = 40
 //!
-//! [small]                        # what is another one at the small size
+//! [small]                        # options with another value at the small size
 //! rounds = 3
 //! ```
 
@@ -40,13 +40,13 @@ use crate::run::{conduct, Conductor, Folder, Paths, Run};
 pub struct Described {
     /// A short name without spaces.
     pub name: String,
-    /// What a person reads.
+    /// The title for people.
     pub title: String,
     /// Some sentences.
     pub about: String,
-    /// Who measures it: see [`open`].
+    /// The code that measures it: see [`open`].
     pub kind: String,
-    /// The options of the kind, at the document's own size.
+    /// The options of the kind, at the published size.
     pub full: toml::Table,
     /// Those that differ at the size for two cores and 24 GiB.
     #[serde(default)]
@@ -56,7 +56,7 @@ pub struct Described {
 /// The size at which an experiment is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Size {
-    /// That of the document.
+    /// The published size.
     Full,
     /// That for two cores and 24 GiB: it ends within 20 minutes.
     Small,
@@ -126,7 +126,7 @@ pub fn options<T: DeserializeOwned>(run: &Run, table: toml::Table) -> Result<T> 
     table.try_into().map_err(|error: toml::de::Error| Error::Usage(format!("{}: {error}", run.name)))
 }
 
-/// Who measures an experiment; adds to the run what its cells will have.
+/// The conductor of an experiment. The run gets the axes and metrics of its cells.
 pub fn open<'a>(table: toml::Table, paths: Paths<'a>, run: &mut Run) -> Result<Box<dyn Conductor + 'a>> {
     match run.kind.as_str() {
         "delete-regime" | "iibench" => {
@@ -176,8 +176,8 @@ pub fn make(
     Ok((folder.path().to_path_buf(), good))
 }
 
-/// What a run has before its first cell: the rules of its servers' settings, below `rules`, and what
-/// driver and server reach without an engine. A run that is resumed has them already.
+/// Prepares a run before its first cell: the rules of its servers' settings, below `rules`, and the rates
+/// of driver and server without an engine. A resumed run has them already.
 fn prepare_run(conductor: &dyn Conductor, paths: Paths<'_>, run: &mut Run, folder: &Folder) -> Result<()> {
     let place = folder.path().join("rules");
     for (name, text) in conductor.rules() {
@@ -315,9 +315,9 @@ mod tests {
                 let folders: std::collections::HashSet<String> = ids.iter().map(|id| id.folder()).collect();
                 assert_eq!(folders.len(), ids.len(), "two cells would share a folder");
                 for one in conductor.unbounded() {
-                    let beside =
+                    let applies =
                         |id: &&CellId| one.labels.iter().all(|(axis, value)| id.label(axis) == value);
-                    assert!(ids.iter().copied().any(|id| beside(&id)), "{one:?} stands beside nothing");
+                    assert!(ids.iter().copied().any(|id| applies(&id)), "{one:?} belongs to no cell");
                 }
                 let ruled = conductor.rules().iter().all(|(_, text)| text.contains('='));
                 let without = ["engine", "sqlbench"].contains(&run.kind.as_str());

@@ -1,6 +1,8 @@
-//! The kind `sqlbench`: what the second document's shell script asks for, table sizes x threads x
-//! engines x sysbench's workloads x iterations, with its variables, which [`Options::from_variables`]
-//! understands by their own names.
+//! The kind `sqlbench`: the experiment of a published shell script around sysbench
+//! (`docs/experiments/sqlbench.md`).
+//!
+//! It measures table sizes x threads x engines x sysbench's workloads x iterations.
+//! [`Options::from_variables`] understands the script's variables by their own names.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -19,7 +21,7 @@ use crate::measure::sysbench::Design;
 use crate::run::bound::{Driven, Unbounded};
 use crate::run::{self, Axis, CellId, Folder, Group, Metric, Paths, Role, Run};
 
-/// What is asked for. A size or mode that is not there is the server's own default.
+/// The options of the experiment. A size or mode that is missing is the server's own default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
@@ -71,7 +73,7 @@ fn five() -> u32 {
 }
 
 impl Default for Options {
-    /// The call that the second document prints, with the workloads that it shows, in three rounds.
+    /// The published call, with the workloads that its results show, in three rounds.
     fn default() -> Options {
         Options {
             engines: vec![Engine::TidesDb, Engine::InnoDb],
@@ -179,7 +181,7 @@ impl Options {
         self.settings().map(|_| ())
     }
 
-    /// What the variables ask of the server.
+    /// The server's settings for the variables.
     pub fn settings(&self) -> Result<Vec<Setting>> {
         let threads = self.thread_counts.iter().max().copied().unwrap_or(1);
         let has = |engine| self.engines.contains(&engine);
@@ -265,7 +267,7 @@ impl Options {
     /// The measurements of one set of tables.
     fn design(&self, rows: u64, threads: u32) -> Design {
         Design {
-            // Always in the order that keeps reads before what changes the number of rows.
+            // Always in this order: reads before the workloads that change the number of rows.
             workloads: Workload::ALL.into_iter().filter(|w| self.workloads.contains(w)).collect(),
             engines: self.engines.clone(),
             rounds: self.iterations,
@@ -329,7 +331,7 @@ impl<'a> Conductor<'a> {
         ];
         run.reference = reference(&options.engines);
         run.metrics = metrics();
-        // Space by workload is one of the document's pictures.
+        // The published charts show space by workload.
         let main = ["transactions_per_s", "p95_ms", "p99_ms", "server_cpu_us", "data_bytes"];
         run.metrics.iter_mut().for_each(|m: &mut Metric| m.main = main.contains(&m.name.as_str()));
         if options.tidesdb_block_cache != options.innodb_buffer_pool {

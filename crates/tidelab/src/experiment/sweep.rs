@@ -1,4 +1,5 @@
-//! The kind `sweep`: one variable over a list of values, against one workload: time and peak memory.
+//! The kind `sweep`: one variable over a list of values, with one workload. It measures time and peak
+//! memory.
 //!
 //! ```toml
 //! engines = ["TidesDB"]
@@ -12,8 +13,8 @@
 //! workload = "insert_select"               # or `add_index`, or one of sysbench's
 //! ```
 //!
-//! Each measurement has a server of its own, started on a copy of tables that were filled once: what
-//! an earlier one left in memory, on the disk or to be compacted is not in it.
+//! Each measurement has a server of its own, started on a copy of tables that were filled once. Nothing
+//! of an earlier measurement is left in memory, on disk or to be compacted.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -42,7 +43,7 @@ use crate::run::bound::{Driven, Unbounded};
 use crate::run::server_files::{keep_telemetry, note_server, note_status};
 use crate::run::{self, Axis, Better, Cell, CellId, Folder, Group, Metric, Paths, Role, Run, Series};
 
-/// What the file says.
+/// The options of the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
@@ -69,10 +70,10 @@ pub struct Options {
     /// Seconds at most to wait until the server is idle, before and after.
     #[serde(default = "five")]
     pub settle_s: u32,
-    /// Variables that servers get besides, at every value.
+    /// Further variables of the servers, at every value.
     #[serde(default)]
     pub set: std::collections::BTreeMap<String, String>,
-    /// What is swept.
+    /// The variables and their values.
     pub sweep: OneOrMany,
 }
 
@@ -115,7 +116,7 @@ pub struct Sweep {
     pub workload: String,
 }
 
-/// What a sweep puts the server under.
+/// The work at each value of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Copying(Copying),
@@ -129,7 +130,7 @@ struct Checked {
     /// Each as it stands in an option file, and as a label.
     values: Vec<(String, String)>,
     workload: Work,
-    /// What cells call it.
+    /// The value of the label `workload` in cells.
     name: String,
 }
 
@@ -187,7 +188,7 @@ impl Checked {
         })
     }
 
-    /// Who is measured: the engine whose variable it is, or all.
+    /// The engines that are measured: the one with the variable, or all.
     fn engines(&self, all: &[Engine]) -> Vec<Engine> {
         let its = [("tidesdb_", Engine::TidesDb), ("innodb_", Engine::InnoDb), ("rocksdb_", Engine::RocksDb)];
         let only = its.iter().find(|(start, _)| self.variable.starts_with(start)).map(|(_, engine)| *engine);
@@ -273,7 +274,7 @@ impl<'a> Conductor<'a> {
         Some(Point { sweep, engine, value, round: id.round })
     }
 
-    /// What a server gets: the settings of the comparison, those of the file, the value that is swept.
+    /// The settings of a server: those of the comparison, those of the file, the value that is swept.
     fn settings(&self, point: &Point<'_>) -> Vec<Setting> {
         let connections = self.options.threads.max(point.number("threads", 1) as u32) + 20;
         let mut all = settings::comparison(&[point.engine], self.options.cache_mb, connections);
@@ -281,7 +282,7 @@ impl<'a> Conductor<'a> {
         all.retain(|s| s.name != "tidesdb_max_memory_usage");
         let of_server = !OF_CLIENT.contains(&point.sweep.variable.as_str());
         let swept = of_server.then(|| (point.sweep.variable.clone(), point.value.to_string()));
-        let besides = self.options.set.iter().map(|(n, v)| (n.clone(), v.clone())).filter(|(name, _)| {
+        let further = self.options.set.iter().map(|(n, v)| (n.clone(), v.clone())).filter(|(name, _)| {
             let others = ["tidesdb_", "innodb_", "rocksdb_"];
             let its = match point.engine {
                 Engine::TidesDb => "tidesdb_",
@@ -292,7 +293,7 @@ impl<'a> Conductor<'a> {
                 || name.starts_with("innodb_")
                 || !others.iter().any(|o| name.starts_with(o))
         });
-        for (name, value) in besides.chain(swept) {
+        for (name, value) in further.chain(swept) {
             all.retain(|s| s.name != name.as_str());
             all.push(setting(name, value));
         }
@@ -432,7 +433,7 @@ impl<'a> Conductor<'a> {
         server.stop(false)
     }
 
-    /// What the server was; one entry for each engine and value of a server's variable.
+    /// Notes the server's facts, once for each engine and value of a server's variable.
     fn note(&self, server: &Server, point: &Point<'_>, run: &mut Run, folder: &Folder) -> Result<()> {
         let name = match OF_CLIENT.contains(&point.sweep.variable.as_str()) {
             true => point.engine.to_string(),
@@ -521,7 +522,7 @@ impl run::Conductor for Conductor<'_> {
     }
 }
 
-/// What cells of these sweeps have.
+/// The figures of the cells of these sweeps.
 fn metrics(sweeps: &[Checked]) -> Vec<Metric> {
     use Better::{Higher, Lower};
     let any = |copying: bool| sweeps.iter().any(|s| matches!(s.workload, Work::Copying(_)) == copying);

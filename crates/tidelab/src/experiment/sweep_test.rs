@@ -10,7 +10,7 @@ fn options(text: &str) -> std::result::Result<Options, toml::de::Error> {
     toml::from_str(&format!("engines = ['TidesDB', 'InnoDB']\nrounds = 2\nrows = 100\ncache_mb = 64\n{text}"))
 }
 
-/// The groups and the run, or what is wrong.
+/// The groups and the run, or the error.
 fn opened<T>(options: Options, look: impl FnOnce(&Conductor<'_>, &Run) -> T) -> Result<T> {
     let interrupt = Interrupt::default();
     let nowhere = Path::new("/nowhere");

@@ -14,7 +14,7 @@ use crate::run::bound::{Driven, Unbounded};
 use crate::run::server_files::note_status;
 use crate::run::{self, Cell, CellId, Folder, Group, Measured, Paths, Run};
 
-/// What the file says.
+/// The options of the file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
@@ -57,7 +57,7 @@ impl<'a> Conductor<'a> {
             )));
         }
         let design = Design {
-            // Always in the order that keeps reads before what changes the number of rows.
+            // Always in this order: reads before the workloads that change the number of rows.
             workloads: Workload::ALL.into_iter().filter(|w| options.workloads.contains(w)).collect(),
             engines: options.engines,
             rounds: options.rounds,

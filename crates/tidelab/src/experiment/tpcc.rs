@@ -19,13 +19,13 @@ use crate::report::sparks::Sparks;
 use crate::run::bound::{Driven, Unbounded};
 use crate::run::{self, Axis, CellId, Folder, Group, Paths, Role, Run};
 
-/// What the file says.
+/// The options of the file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// Who is measured.
+    /// The competitors.
     competitors: Vec<Competitor>,
-    /// Whom the others are compared with.
+    /// The competitor that ratios are taken against.
     reference: String,
     warehouses: i64,
     users: u32,
@@ -37,7 +37,7 @@ pub struct Options {
     duration_s: u32,
     settle_s: u32,
     rounds: u32,
-    /// An option file, beside this one; else the laboratory's settings with caches of `cache_mb`.
+    /// An option file in the same folder; without it the laboratory's settings with caches of `cache_mb`.
     cnf: Option<String>,
     cache_mb: Option<u64>,
     #[serde(default = "one")]
@@ -52,7 +52,7 @@ fn one() -> u64 {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Competitor {
-    /// What it is called in results.
+    /// The name in results.
     name: String,
     /// Its engine.
     engine: Engine,
@@ -66,7 +66,7 @@ pub struct Competitor {
     allocator: Option<Allocator>,
     /// An option file of its own.
     cnf: Option<String>,
-    /// Variables that it gets besides.
+    /// Further variables.
     #[serde(default)]
     set: BTreeMap<String, String>,
 }
@@ -78,7 +78,7 @@ pub struct Conductor<'a> {
     designs: BTreeMap<String, (Design, Vec<Setting>)>,
     /// The files that settings come from, by name.
     rules: Vec<(String, String)>,
-    /// What the terminal shows of the rounds before.
+    /// The terminal's bars of the rounds before.
     sparks: Sparks,
 }
 

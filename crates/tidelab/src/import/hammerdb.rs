@@ -1,6 +1,8 @@
-//! HammerDB's results as a run: what its CLI prints ([`super::hammerdb_log`]), the reports of its time
-//! profile, and tables with a column `nopm`, as those of the published runner and our own
-//! `NAME-cells.csv` and `NAME-transactions.csv`.
+//! HammerDB's results as a run.
+//!
+//! It reads the output of HammerDB's CLI ([`super::hammerdb_log`]), the reports of its time profile, and
+//! tables with a column `nopm`. Such tables are those of the published runner, and `NAME-cells.csv` and
+//! `NAME-transactions.csv` of this laboratory.
 
 use std::collections::BTreeMap;
 
@@ -180,7 +182,7 @@ fn take_profile(file: InputFile, said: &FileLabels, profiles: Vec<Profile>, impo
     imported.files.push((file.path, file.bytes));
 }
 
-/// Columns that are labels, by what tables call them.
+/// Columns that are labels, by their usual names.
 fn label_of(column: &str) -> Option<&'static str> {
     Some(match column {
         "engine" | "storage_engine" => "engine",

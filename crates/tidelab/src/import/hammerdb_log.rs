@@ -1,4 +1,4 @@
-//! What HammerDB's CLI prints of TPROC-C, and the reports of its time profile `xtprof`.
+//! Output of HammerDB's CLI for TPROC-C, and the reports of its time profile `xtprof`.
 //!
 //! ```text
 //! Vuser 1:Beginning rampup time of 1 minutes
@@ -41,7 +41,7 @@ pub struct Profile {
     pub procedures: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Log {
     /// Loads in their order.
@@ -104,7 +104,7 @@ pub fn read(text: &str) -> Log {
     log
 }
 
-/// What stands behind `Vuser 1:`.
+/// The text after `Vuser 1:`.
 fn after_user(line: &str) -> &str {
     let line = line.trim();
     match line.strip_prefix("Vuser ").and_then(|rest| rest.split_once(':')) {

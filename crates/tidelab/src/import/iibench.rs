@@ -1,9 +1,11 @@
-//! Tables of an insert benchmark as a run: lines with tabs, a line for each interval, with a head. Both
-//! what `tidelab iibench` writes and what the tool of the fifth document does (elapsed seconds, inserts,
-//! rates, percentiles, errors), whose columns are told by the words in their names.
+//! Tables of an insert benchmark as a run: a head, and a line with tabs for each interval.
 //!
-//! A percentile of an interval says nothing exact about the whole phase. What stands in the cells is the
-//! mean and the worst over the intervals, and the names say so.
+//! Two forms are read. One is that of `tidelab iibench`. The other is that of the published tool (elapsed
+//! seconds, inserts, rates, percentiles, errors), whose columns are told apart by the words in their
+//! names.
+//!
+//! A percentile of an interval says nothing exact about the whole phase. The cells have the mean and the
+//! worst over the intervals, and the names say so.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +17,7 @@ use super::sysbench::{add_as_round, axes, competitor, labelled};
 use super::{id, Imported, ImportedCell, Kind, NO_FIT};
 use crate::run::{Better, Cell, Metric, Series};
 
-/// What is counted apart.
+/// A kind of operation with its own counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Group {
     Insert,
@@ -43,14 +45,14 @@ impl Group {
     }
 }
 
-/// What a column holds.
+/// The contents of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Holds {
-    /// How many since the start.
+    /// The number since the start.
     Total,
-    /// How many since the line before.
+    /// The number since the line before.
     Interval,
-    /// How many a second since the line before.
+    /// The number a second since the line before.
     Rate,
     /// A percentile of the interval, and the factor to milliseconds.
     Percentile(&'static str, f64),
@@ -60,7 +62,7 @@ enum Holds {
     Errors,
 }
 
-/// What a column's name says; none where it says something else.
+/// The contents of a column by its name; none for a name that says something else.
 fn meaning(column: &str) -> Option<(Group, Holds)> {
     let plain = column.trim().to_ascii_lowercase().replace(['-', ' ', '/'], "_").replace("p99.9", "p999");
     let words: Vec<&str> = plain.split('_').filter(|w| !w.is_empty()).collect();
@@ -118,7 +120,7 @@ pub fn is_one(text: &str) -> bool {
     text.lines().next().is_some_and(|head| head.starts_with("elapsed") && head.contains('\t'))
 }
 
-/// The list of errors beside a table.
+/// The list of errors that belongs to a table.
 fn is_errors(text: &str) -> bool {
     let head = text.lines().next().unwrap_or_default();
     head.contains("\tkind\tcode")
@@ -154,7 +156,7 @@ fn known_metrics() -> Vec<Metric> {
     all
 }
 
-/// Makes a run of the tables; lists of errors go into the cell of the table beside them.
+/// Makes a run of the tables. A list of errors goes into the cell of its table.
 pub fn import(files: Files, pattern: Option<&Pattern>) -> Result<Imported> {
     let mut imported = Imported::new("iibench", "Results of an insert benchmark", Kind::Iibench);
     imported.run.about = "Tables by interval as they are. Percentiles are those of intervals: their mean, \
@@ -180,8 +182,8 @@ pub fn import(files: Files, pattern: Option<&Pattern>) -> Result<Imported> {
     let competitor = competitor(pattern, &labels.iter().collect::<Vec<_>>(), &["phase"]);
     for (file, mut said) in tables {
         said.labels.entry(competitor.clone()).or_insert_with(|| "all".to_string());
-        let beside = errors.remove(super::names::stem(&file.path));
-        take(file, said, beside, &mut imported);
+        let own_errors = errors.remove(super::names::stem(&file.path));
+        take(file, said, own_errors, &mut imported);
     }
     for (_, file) in errors {
         imported.run.notes.push(format!("{} belongs to no table: it is kept", file.path));
@@ -222,7 +224,7 @@ fn take(file: InputFile, said: FileLabels, errors: Option<InputFile>, imported: 
     add_as_round(ImportedCell { cell, series, files }, imported);
 }
 
-/// The table as it is, its first column as `at_s`; and what is strange about it.
+/// The table as it is, its first column as `at_s`, and its oddities.
 fn read(text: &str) -> std::result::Result<(Series, Vec<String>), String> {
     let mut lines = text.lines();
     let head = lines.next().unwrap_or_default();

@@ -1,9 +1,11 @@
-//! Results of other programs as runs of the laboratory's form ([`crate::run`]), to be shown and
-//! compared with its own: one file for each format, none of which touches the disk. [`source`] brings
-//! the files, a format makes an [`Imported`] of them, [`store`] writes that as a run.
+//! Results of other programs as runs of the laboratory's form ([`crate::run`]), to be shown and compared
+//! with its own.
 //!
-//! Nothing is left out silently: a file that no format reads stays with the run, and a sentence in
-//! its notes says so; one that ought to be a measurement and is none becomes a cell that failed.
+//! [`source`] brings the files, a format makes an [`Imported`] of them, [`store`] writes that as a run.
+//! Each format has one file and does not touch the disk.
+//!
+//! Nothing is left out silently. A file that no format reads stays with the run, with a sentence in its
+//! notes. A file that ought to be a measurement and is none becomes a cell that failed.
 
 pub mod hammerdb;
 pub mod hammerdb_log;
@@ -30,11 +32,11 @@ use crate::run::{now_unix_s, Axis, Cell, CellId, Folder, Metric, Role, Run, Seri
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The published data set of the third document, or one of its layout.
+    /// The data set of Percona's report of 2026, or one of its layout.
     Percona,
     /// Logs of sysbench 1.x.
     Sysbench,
-    /// What HammerDB's CLI and its time profile print, and tables of its results.
+    /// Output of HammerDB's CLI and its time profile, and tables of its results.
     Hammerdb,
     /// Tables of an insert benchmark, by interval.
     Iibench,
@@ -91,7 +93,7 @@ impl FromStr for Kind {
 /// The reason for a file that the pattern of names leaves out.
 const NO_FIT: &str = "does not fit the pattern of names";
 
-/// A measurement of somebody else's, with what stands beside it.
+/// An imported measurement with the files of its folder.
 #[derive(Clone, Debug)]
 pub struct ImportedCell {
     /// Its labels and figures; its lists of series and files are made when it is stored.
@@ -102,16 +104,16 @@ pub struct ImportedCell {
     pub files: Vec<(String, Vec<u8>)>,
 }
 
-/// A run of somebody else's, in memory.
+/// An imported run, in memory.
 #[derive(Clone, Debug)]
 pub struct Imported {
-    /// What was measured.
+    /// The head.
     pub run: Run,
     /// The measurements in the order in which they are shown.
     pub cells: Vec<ImportedCell>,
     /// Files that belong to no measurement, as paths below `files/`.
     pub files: Vec<(String, Vec<u8>)>,
-    /// What a person reads on the terminal and in `tables.txt`; empty for nothing.
+    /// Text for the terminal and for `tables.txt`; empty without tables.
     pub tables: String,
 }
 

@@ -1,6 +1,7 @@
-//! What the name of a result's file says: who was measured, with which workload, in which round.
-//! Either by a pattern that a person gave, as `{engine}_{workload}_{threads}th_r{round}`, or guessed:
-//! the parts in which names differ, less what a workload, threads or a round are.
+//! Competitor, workload and round from the name of a result's file.
+//!
+//! A person gives a pattern, as `{engine}_{workload}_{threads}th_r{round}`. Without one they are guessed:
+//! the competitor is the part in which names differ, apart from workload, threads and round.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -9,7 +10,7 @@ use tidelab_server::error::{Error, Result};
 use tidelab_server::server::engine::Engine;
 use tidelab_server::workload::sysbench::Workload;
 
-/// What a name says.
+/// The labels in a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileLabels {
     /// Labels by axis.
@@ -83,8 +84,8 @@ impl Pattern {
             .collect()
     }
 
-    /// What a file's path says by this pattern, which stands for its last parts and for the name
-    /// without its ending. None where it does not fit.
+    /// The labels of a file's path by this pattern. The pattern stands for the path's last parts and for
+    /// the name without its ending. None where it does not fit.
     pub fn read(&self, path: &str) -> Option<FileLabels> {
         let parts: Vec<&str> = path.split('/').collect();
         let tail = parts.get(parts.len().checked_sub(self.slashes + 1)?..)?.join("/");
@@ -162,8 +163,9 @@ impl Words {
     }
 }
 
-/// What the names of these files say together. Each has the label `label`, or `engine` where that is
-/// one for all of them; that of the words where one of the names has one of them.
+/// The labels of these files, from all names together. Each file has the label `engine` where that is
+/// known for all of them, else `label`. Each has the label of the words where one of the names has one of
+/// them.
 pub fn guess(paths: &[&str], words: &Words) -> Vec<FileLabels> {
     let mut parts: Vec<NameParts> = paths.iter().map(|path| NameParts::of(path, words)).collect();
     let common: Vec<String> = match parts.split_first() {
@@ -174,7 +176,7 @@ pub fn guess(paths: &[&str], words: &Words) -> Vec<FileLabels> {
     };
     for one in &mut parts {
         let differing: Vec<String> = one.rest.iter().filter(|t| !common.contains(t)).cloned().collect();
-        // A name without anything of its own keeps what all have.
+        // A name without anything of its own keeps the parts that all names have.
         if !differing.is_empty() || paths.len() > 1 {
             one.rest = differing;
         }
@@ -200,7 +202,7 @@ pub fn guess(paths: &[&str], words: &Words) -> Vec<FileLabels> {
         .collect()
 }
 
-/// An engine by what people call it in names.
+/// An engine by its usual names.
 fn known_engine(word: &str) -> Option<String> {
     let word = word.to_ascii_lowercase();
     let name = match word.as_str() {
@@ -263,11 +265,11 @@ impl NameParts {
     }
 }
 
-/// Where a word stands, with nothing of a word beside it.
+/// The place of a word, with no letter before or after it.
 fn word_at(text: &str, word: &str) -> Option<usize> {
     text.match_indices(word).map(|(at, _)| at).find(|at| {
-        let beside = |c: Option<char>| c.is_none_or(|c| !c.is_ascii_alphanumeric());
-        beside(text[..*at].chars().next_back()) && beside(text[at + word.len()..].chars().next())
+        let is_border = |c: Option<char>| c.is_none_or(|c| !c.is_ascii_alphanumeric());
+        is_border(text[..*at].chars().next_back()) && is_border(text[at + word.len()..].chars().next())
     })
 }
 

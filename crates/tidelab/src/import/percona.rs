@@ -1,13 +1,14 @@
-//! The published data set of the third document (Percona, 2026), and whatever has its layout:
+//! The data set of Percona's "MySQL Ecosystem Performance Benchmark Report 2026"
+//! (github.com/Percona-Lab-results/2026-interactive-metrics), and others of its layout:
 //!
 //! ```text
 //! FOLDER/FAMILY/VERSION/TierNG_RW_Tth.sysbench.txt   a measurement of 15 minutes, T threads
-//! FOLDER/FAMILY/VERSION/TierNG_RW_Tth.iostat.txt     telemetry beside it: dstat, vmstat, mpstat too
+//! FOLDER/FAMILY/VERSION/TierNG_RW_Tth.iostat.txt     telemetry alongside: dstat, vmstat, mpstat too
 //! FOLDER/FAMILY/VERSION/TierNG.cnf.txt               of the server: vars, status, the summary of pt-mysql-summary
 //! ```
 //!
-//! FOLDER is `benchmark_logs`, with `_remote` in it where the client was another host, with `_read_only`
-//! at its end; the names keep `RW` there, so that the folder decides.
+//! FOLDER is `benchmark_logs`, with `_remote` where the client was another host, and `_read_only` at its
+//! end for reads. Names of files keep `RW` there, so the folder decides.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ use super::sysbench_log::{self, Log};
 use super::{id, percona_tables, Imported, ImportedCell, Kind};
 use crate::run::{Cell, Role};
 
-/// The scenarios, in the order of the document, by the folders of their files.
+/// The scenarios in the report's order, by the folders of their files.
 pub const SCENARIOS: [(&str, &str); 4] = [
     ("benchmark_logs", "read-write local"),
     ("benchmark_logs_read_only", "read-only local"),
@@ -28,7 +29,7 @@ pub const SCENARIOS: [(&str, &str); 4] = [
     ("benchmark_remote_logs_read_only", "read-only network"),
 ];
 
-/// The families as folders spell them, as people do, in the order of the document.
+/// The families in the report's order, as folders spell them and as people do.
 const FAMILIES: [(&str, &str); 4] = [
     ("mariadb", "MariaDB"),
     ("mysql", "MySQL"),
@@ -43,7 +44,7 @@ pub fn is_one(path: &str) -> bool {
     Place::of(path).is_some_and(|place| place.threads.is_some() && place.kind == REPORT)
 }
 
-/// What a path of the layout says.
+/// The parts of a path of the layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     scenario: &'static str,
@@ -51,7 +52,7 @@ struct Place {
     version: String,
     tier_gb: u64,
     threads: Option<u64>,
-    /// What the file is: `sysbench.txt`, `vars.txt`.
+    /// The kind of file: `sysbench.txt`, `vars.txt`.
     kind: String,
 }
 
@@ -125,11 +126,11 @@ pub fn import(files: Files) -> Result<Imported> {
         Latency is the 95th percentile that sysbench printed; there is no other."
         .to_string();
     let mut reports: Vec<(Place, InputFile)> = Vec::new();
-    let mut beside: Vec<(Place, InputFile)> = Vec::new();
+    let mut others: Vec<(Place, InputFile)> = Vec::new();
     for file in files.files {
         match Place::of(&file.path) {
             Some(place) if place.threads.is_some() && place.kind == REPORT => reports.push((place, file)),
-            Some(place) => beside.push((place, file)),
+            Some(place) => others.push((place, file)),
             None => imported.keep(file, "is not of the layout"),
         }
     }
@@ -146,9 +147,9 @@ pub fn import(files: Files) -> Result<Imported> {
         let cell = measurement(&place, file, &mut imported.run.notes);
         imported.add(cell, &path);
     }
-    for (place, file) in beside {
+    for (place, file) in others {
         facts.take(&place, &file);
-        put_beside(&place, file, &mut imported);
+        put_with_server(&place, file, &mut imported);
     }
     describe(places, facts, &mut imported);
     imported.tables = percona_tables::render(&imported);
@@ -192,7 +193,7 @@ fn measurement(place: &Place, file: InputFile, notes: &mut Vec<String>) -> Impor
     ImportedCell { cell, series, files: vec![(REPORT.to_string(), file.bytes)] }
 }
 
-/// Where a report says something else than its path.
+/// Places in which a report contradicts its path.
 fn contradictions(place: &Place, log: &Log) -> Vec<String> {
     let mut said = Vec::new();
     if let (Some(named), Some(ran)) = (place.threads, log.threads) {
@@ -213,7 +214,7 @@ fn contradictions(place: &Place, log: &Log) -> Vec<String> {
 }
 
 /// Puts a file that is no report where it belongs: telemetry into its cell, the rest to the run.
-fn put_beside(place: &Place, file: InputFile, imported: &mut Imported) {
+fn put_with_server(place: &Place, file: InputFile, imported: &mut Imported) {
     const TELEMETRY: [&str; 4] = ["iostat.txt", "vmstat.txt", "mpstat.txt", "dstat.txt"];
     const OF_SERVERS: [&str; 4] = ["cnf.txt", "vars.txt", "status.txt", "pt-mysql-summary.txt"];
     let known = if place.threads.is_some() { TELEMETRY } else { OF_SERVERS }.contains(&place.kind.as_str());
@@ -238,12 +239,12 @@ fn put_beside(place: &Place, file: InputFile, imported: &mut Imported) {
     }
 }
 
-/// What options and variables a server had, by tier.
+/// Options and variables of a server, by tier.
 #[derive(Debug, Default)]
 struct Facts {
     settings: BTreeMap<String, ByTier>,
     variables: BTreeMap<String, ByTier>,
-    /// What iostat's first line says of machines.
+    /// The machine's name and CPUs, as iostat's first line has them.
     machines: Vec<String>,
 }
 

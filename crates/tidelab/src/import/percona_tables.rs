@@ -1,5 +1,5 @@
-//! The tables of the third document from an import: transactions per second by server and threads for
-//! each scenario and tier, and the peak of each version beside the version before it.
+//! The tables of Percona's report of 2026 from an import. They have transactions per second by server and
+//! threads for each scenario and tier, and the peak of each version compared with the version before it.
 
 use std::fmt::Write as _;
 

@@ -150,16 +150,16 @@ fn nothing_strange_is_dropped_silently() {
     }
 }
 
-/// Where the published archive is: `TIDELAB_PERCONA_DATA`, or beside the repository.
+/// The published archive: `TIDELAB_PERCONA_DATA`, or a folder next to the repository.
 fn archive() -> Option<PathBuf> {
-    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/percona-2026.tar.xz");
+    let near = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/percona-2026.tar.xz");
     let further =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/percona-2026.tar.xz");
     let named = std::env::var_os("TIDELAB_PERCONA_DATA").map(PathBuf::from);
-    named.into_iter().chain([beside, further]).find(|path| path.exists())
+    named.into_iter().chain([near, further]).find(|path| path.exists())
 }
 
-/// What the third document prints, from its text: all of it must come out of its data.
+/// The figures that the report prints, from its text. All of them must come out of its data.
 #[test]
 fn the_published_figures_come_out_of_the_published_data() {
     let Some(archive) = archive() else {

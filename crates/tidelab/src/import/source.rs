@@ -1,6 +1,8 @@
-//! Where the files of an import come from: single files, folders with all below them, and archives
-//! (`.tar`, `.tar.gz`, `.tar.xz`, `.tar.zst`), which are read as they are, without unpacking them to
-//! a disk. Compressed ones go through the system's `gzip`, `xz` or `zstd`.
+//! The input of an import: single files, folders with all below them, and archives (`.tar`, `.tar.gz`,
+//! `.tar.xz`, `.tar.zst`).
+//!
+//! Archives are read as they are, without unpacking them to disk. Compressed ones go through the system's
+//! `gzip`, `xz` or `zstd`.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -9,12 +11,12 @@ use std::process::{Child, Command, Stdio};
 
 use tidelab_server::error::{io_error, Error, Result};
 
-/// A file of somebody's results, whole.
+/// A whole file of results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputFile {
     /// Its path within what was named, with `/`.
     pub path: String,
-    /// What is in it.
+    /// The contents.
     pub bytes: Vec<u8>,
 }
 
@@ -35,16 +37,16 @@ impl InputFile {
     }
 }
 
-/// The files of all that was named, and what was there besides, a sentence each.
+/// The files of all named paths, and a sentence for everything else in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
     /// In the order of their paths.
     pub files: Vec<InputFile>,
-    /// What is no file, or is there twice.
+    /// Entries that are no file, or are there twice.
     pub notes: Vec<String>,
 }
 
-/// What of an archive's name says how it is compressed, and which program undoes that.
+/// The compression by the ending of an archive's name, and the program that undoes it.
 const COMPRESSED: [(&str, &str); 6] = [
     (".tar.xz", "xz"),
     (".txz", "xz"),
@@ -159,7 +161,7 @@ fn entries(tar: impl Read, path: &Path, before: &str, all: &mut Files) -> Result
         entry.read_to_end(&mut bytes).map_err(bad)?;
         all.files.push(InputFile { path: name, bytes });
     }
-    // What stands behind the archive's end is read too, or the program that writes it would fail.
+    // Bytes after the archive's end are read too, or the program that writes them would fail.
     std::io::copy(&mut archive.into_inner(), &mut std::io::sink()).map_err(bad)?;
     Ok(())
 }

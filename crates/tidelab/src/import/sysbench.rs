@@ -1,5 +1,5 @@
-//! Logs of sysbench 1.x as a run: a cell for each log, with what it printed at each interval. Threads
-//! are what the log says; who was measured and with which workload its name says.
+//! Logs of sysbench 1.x as a run: a cell for each log, with its lines of each interval. The log has the
+//! number of threads; the file's name has competitor and workload.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +77,8 @@ pub(super) fn figures(log: &Log, cell: &mut Cell) {
     }
 }
 
-/// What the names say, by the pattern or guessed; files that the pattern does not fit come back apart.
+/// The labels of the names, by the pattern or guessed. Files that the pattern does not fit come back
+/// apart.
 pub(super) fn labelled(
     files: Vec<InputFile>,
     pattern: Option<&Pattern>,
@@ -103,7 +104,7 @@ pub(super) fn labelled(
     }
 }
 
-/// The axis of the competitors: the pattern's first field that is nothing else, or what was guessed.
+/// The axis of the competitors: the pattern's first field that is nothing else, or the guessed one.
 pub(super) fn competitor(
     pattern: Option<&Pattern>,
     said: &[&BTreeMap<String, String>],

@@ -1,6 +1,7 @@
-//! What a whole log of sysbench 1.x says, whatever its interval and its percentile are. The counters
-//! of its reports come through [`tidelab_server::workload::sysbench_report`], which reads them while a run of
-//! our own goes on; here is what only logs of others have.
+//! A whole log of sysbench 1.x, with any interval and any percentile.
+//!
+//! [`tidelab_server::workload::sysbench_report`] reads the counters, as it does while a load of the
+//! laboratory runs. This module reads the parts that only logs of others have.
 
 use tidelab_server::workload::sysbench_report::{Reader, Report};
 
@@ -13,7 +14,7 @@ pub struct Log {
     pub version: String,
     /// The number of threads that it ran with.
     pub threads: Option<u64>,
-    /// What it printed while it ran, a row for each interval.
+    /// The lines of a running load, a row for each interval.
     pub series: Series,
     /// The final report; none where it ended before that.
     pub report: Option<Report>,
@@ -21,7 +22,7 @@ pub struct Log {
     pub printed: Printed,
     /// Why it ended, where it says so; a sentence each.
     pub fatal: Vec<String>,
-    /// What is strange about it without making it worthless.
+    /// Oddities that do not make it worthless.
     pub strange: Vec<String>,
 }
 
@@ -50,7 +51,7 @@ const COLUMNS: [&str; 9] = [
     "errors_per_s",
     "reconnects_per_s",
 ];
-/// Where the latency is among all columns, `at_s` counted.
+/// The latency's place among all columns, `at_s` counted.
 const LATENCY: usize = 7;
 
 /// Whether a text is a log of sysbench.
@@ -172,7 +173,7 @@ fn gaps(log: &Log) -> Vec<String> {
     let mut sorted = steps.clone();
     sorted.sort_by(f64::total_cmp);
     if let Some(step) = sorted.get(sorted.len() / 2).copied().filter(|s| *s > 0.0) {
-        // sysbench prints whole seconds: one beside the interval is rounding.
+        // sysbench prints whole seconds: a difference of one to the interval is rounding.
         let missing: f64 = steps.iter().map(|s| ((s / step).round() - 1.0).max(0.0)).sum();
         let places = steps.iter().filter(|s| (**s / step).round() > 1.0).count();
         if missing > 0.0 {

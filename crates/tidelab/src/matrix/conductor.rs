@@ -1,10 +1,11 @@
-//! Carries a matrix out: for each part it prepares tables or takes those that were prepared, starts
-//! the server on them, reads back what it uses, warms it up, and measures the part's cells.
+//! Carries a matrix out, part by part: prepares tables or takes prepared ones, starts the server on them,
+//! reads back its settings, warms it up, and measures the part's cells.
 //!
-//! Tables are loaded once for each competitor and tier, the server is ended in order, and its data
-//! are kept beside: every round starts on a copy, the last one on the data themselves. A run that
-//! was killed goes on with the cells that are not in its folder; what was prepared is taken if it
-//! was prepared in the same way.
+//! Tables are loaded once for each competitor and tier. The server is ended in order, and its data are
+//! set aside. Every round starts on a copy, the last one on the data themselves.
+//!
+//! A run that was killed goes on with the cells that are not in its folder. It takes prepared data that
+//! were prepared in the same way.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -52,7 +53,7 @@ const OWN_CONNECTIONS: u64 = 20;
 const OWN_TABLES: u64 = 400;
 /// Seconds at most to wait until a server is idle after its tables were loaded.
 const LOAD_SETTLE_S: u64 = 120;
-/// What tells how a folder of prepared data was made; written last.
+/// The file with the recipe of a folder of prepared data; written last.
 const PREPARED: &str = "prepared.json";
 
 /// A matrix that is carried out.
@@ -129,14 +130,14 @@ impl<'a> Matrix<'a> {
         Ok(Matrix { design, paths, cache, alignment, rules, sources, found, looked: false, parts })
     }
 
-    /// What is measured, in its order.
+    /// The parts in their order.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Looks for all servers and whatever else a measurement needs, once. Errors: one that is not
-    /// there, or is another release than in the cells that the run has; a tier that the machine has no
-    /// memory for.
+    /// Looks once for all servers and for everything else that a measurement needs. Errors: a server is
+    /// missing, or is another release than in the cells of the run; the machine lacks the memory for a
+    /// tier.
     pub fn look(&mut self, run: &Run) -> Result<()> {
         if self.looked {
             return Ok(());
@@ -174,7 +175,7 @@ impl<'a> Matrix<'a> {
         Ok(())
     }
 
-    /// What the rules say for a part.
+    /// The settings that the rules give a part.
     pub fn aligned(&self, part: &Part) -> Result<Aligned> {
         let release = self.server(&part.competitor)?.release();
         self.alignment.apply(&self.design.situation(release, part.competitor.engine, part.memory))
@@ -190,7 +191,7 @@ impl<'a> Matrix<'a> {
         self.paths.data.join("prepared").join(part.folder())
     }
 
-    /// How the tables of a part are made: data that were made otherwise are made anew.
+    /// The recipe of a part's tables. Data of another recipe are made anew.
     fn recipe(&self, part: &Part, settings: &[Setting]) -> Result<String> {
         let settings: BTreeMap<&str, &str> =
             settings.iter().map(|s| (s.name.as_ref(), s.value.as_str())).collect();
@@ -546,7 +547,7 @@ impl Conductor for Matrix<'_> {
 
     fn unbounded(&self) -> Vec<Unbounded> {
         let mut all: Vec<Unbounded> = Vec::new();
-        // What the network costs is not the driver's.
+        // The cost of the network is not the driver's.
         for cell in self.parts.iter().flat_map(|p| &p.cells).filter(|c| !c.scenario.over_network()) {
             let labels = [("scenario", cell.scenario.to_string()), ("threads", cell.threads.to_string())];
             let one = Unbounded::new(labels, Driven::Sysbench(cell.scenario.workload()), cell.threads);
@@ -572,7 +573,7 @@ impl Matrix<'_> {
         }
         let (mut running, network) = match self.measured_server(part, &aligned) {
             Ok(started) => started,
-            // What was asked for is not what would be measured: no figure of this run would be right.
+            // The server differs from the design: no figure of this run would be right.
             Err(error @ (Error::Setting(_) | Error::Usage(_))) => return Err(error),
             Err(error @ (Error::Interrupted | Error::Io { .. } | Error::Missing { .. })) => {
                 return Err(error)
@@ -590,8 +591,8 @@ impl Matrix<'_> {
             MeasuredServer::Ours(server) => {
                 let log = server.directory().join("error.log");
                 let place = format!("servers/{}-r{}", part.folder(), part.round);
-                // The log of a server that ended as it should is of interest too; one that cannot be
-                // copied is no reason to lose figures.
+                // The log of a server that ended in order is of interest too. A log that cannot be copied
+                // is no reason to lose figures.
                 let _ = fs::copy(&log, folder.path().join(place).join("error.log"));
                 server.stop(false)
             }
@@ -622,7 +623,7 @@ impl Matrix<'_> {
 }
 
 impl Design {
-    /// What the rules are asked about.
+    /// The situation that the rules are asked about.
     pub fn situation(&self, release: Release, engine: Engine, memory: u64) -> Situation {
         let threads = u64::from(self.most_threads());
         Situation {

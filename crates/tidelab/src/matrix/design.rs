@@ -1,4 +1,4 @@
-//! What a matrix is to measure, as its file says, and the order in which that is done.
+//! The design of a matrix, as its file has it, and the order of its measurements.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ use crate::run::{Axis, CellId, Group, Role};
 /// The most clients that sysbench is asked for.
 const MOST_THREADS: u32 = 4096;
 
-/// What clients do, and how they reach the server.
+/// The work of the clients, and their way to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scenario {
@@ -45,7 +45,7 @@ impl Scenario {
         }
     }
 
-    /// What sysbench runs.
+    /// sysbench's workload.
     pub fn workload(self) -> Workload {
         match self {
             Scenario::ReadOnly | Scenario::NetworkReadOnly => Workload::ReadOnly,
@@ -84,7 +84,7 @@ pub enum Named {
     Source(String),
     /// Called otherwise.
     As {
-        /// What tables and files call it.
+        /// The name in tables and files.
         name: String,
         /// The source.
         source: String,
@@ -92,7 +92,7 @@ pub enum Named {
 }
 
 impl Named {
-    /// What tables call it.
+    /// The name in tables.
     pub fn name(&self) -> &str {
         match self {
             Named::Source(source) => source,
@@ -100,7 +100,7 @@ impl Named {
         }
     }
 
-    /// Where it comes from.
+    /// The source of its programs.
     pub fn source(&self) -> Result<Source> {
         match self {
             Named::Source(source) | Named::As { source, .. } => source.parse(),
@@ -161,7 +161,7 @@ impl LeftOut {
     }
 }
 
-/// What is asked for. `docs/experiments/matrix.md` has a table of the fields.
+/// The options of the file. `docs/experiments/matrix.md` has a table of the fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Design {
@@ -173,7 +173,7 @@ pub struct Design {
     pub tiers: Vec<String>,
     /// Clients.
     pub threads: Vec<u32>,
-    /// What they do.
+    /// The work of the clients.
     pub scenarios: Vec<Scenario>,
     /// Tables.
     pub tables: u32,
@@ -202,9 +202,9 @@ pub struct Design {
     pub redo: String,
     /// sysbench's distribution of keys.
     pub distribution: String,
-    /// Where random values come from.
+    /// The seed of random values.
     pub seed: u32,
-    /// What is not measured.
+    /// Combinations that are not measured.
     #[serde(default)]
     pub leave_out: Vec<LeftOut>,
     /// Rules of one's own instead of the laboratory's: a path below the experiment's file.
@@ -239,20 +239,20 @@ impl Competitor {
 pub struct Planned {
     /// Its name.
     pub id: CellId,
-    /// What clients do.
+    /// The work of the clients.
     pub scenario: Scenario,
-    /// How many they are.
+    /// The number of clients.
     pub threads: u32,
     /// sysbench's seed: the same for all competitors of a round.
     pub seed: u32,
 }
 
-/// One start of one competitor in one tier, and what is measured on it.
+/// One start of one competitor in one tier, with the cells that are measured on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// What a person reads.
+    /// The title for people.
     pub title: String,
-    /// Who.
+    /// The competitor.
     pub competitor: Competitor,
     /// The tier as it is written.
     pub tier: String,
@@ -343,10 +343,11 @@ impl Design {
         self.threads.iter().copied().chain([self.warm_up_threads, self.tables]).max().unwrap_or(1)
     }
 
-    /// All that is measured of these competitors, in its order.
+    /// All parts for these competitors, in their order.
     ///
-    /// Rounds contain tiers contain competitors, who begin one further each round: A B C, B C A.
-    /// Within a part scenarios that change nothing come first, and few clients before many.
+    /// Rounds contain tiers, tiers contain competitors. The first competitor moves on by one each round:
+    /// A B C, B C A. Within a part, scenarios that change nothing come first, and few clients before
+    /// many.
     pub fn parts(&self, competitors: &[Competitor]) -> Vec<Part> {
         let mut parts = Vec::new();
         for round in 1..=self.rounds {

@@ -1,4 +1,4 @@
-//! The figures of a cell: which there are, and what a run of sysbench gives for them.
+//! The figures of a cell, and the way from a run of sysbench to them.
 
 use tidelab_server::telemetry::disk::Space;
 use tidelab_server::workload::sysbench;

@@ -1,5 +1,4 @@
-//! A server while it is measured, ours or somebody else's, and the statements of the laboratory's
-//! own that it is sent.
+//! A server under measurement, started here or found running, and the laboratory's own statements to it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +15,7 @@ use tidelab_server::workload::sysbench::Target;
 
 /// Statements of the laboratory's own may scan all tables.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(3600);
-/// Where clients over TCP connect to.
+/// The address of clients over TCP.
 pub(super) const LOOPBACK: &str = "127.0.0.1";
 /// The user of clients over TCP; its password is random.
 pub(super) const NETWORK_USER: &str = "lab";
@@ -49,7 +48,7 @@ impl MeasuredServer<'_> {
         }
     }
 
-    /// Where its files are, when it is ours.
+    /// The directory of its files, for a server that was started here.
     pub(super) fn directory(&self) -> Option<&Path> {
         match self {
             MeasuredServer::Ours(server) => Some(server.directory()),
@@ -75,7 +74,7 @@ impl MeasuredServer<'_> {
     }
 }
 
-/// How clients reach the server over TCP.
+/// The way of clients to the server over TCP.
 #[derive(Clone, Debug)]
 pub(super) struct Network {
     /// The port.
@@ -110,7 +109,8 @@ pub(super) fn write_rows(address: &Address, statement: &str, path: &Path) -> Res
     fs::write(path, lines.concat()).map_err(io_error("cannot write", path))
 }
 
-/// The database is made anew: one that holds other tables than sysbench's is somebody's.
+/// The database is made anew. A database with other tables than sysbench's belongs to a user of the
+/// server.
 pub(super) fn refuse_strangers(session: &mut Session, database: &str) -> Result<()> {
     let query = format!(
         "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{database}' \
@@ -124,12 +124,12 @@ pub(super) fn refuse_strangers(session: &mut Session, database: &str) -> Result<
     }
 }
 
-/// What sysbench runs on an engine.
+/// The target of sysbench on an engine.
 pub(super) fn target(script: &str, engine: Engine) -> Target<'_> {
     Target { script, database: engine.database(), engine: engine.name() }
 }
 
-/// A user for clients over TCP, who may do what they need in one database.
+/// Makes a user for clients over TCP, with the rights that they need in one database.
 pub(super) fn open_network(server: &Server, engine: Engine, network: &Network) -> Result<()> {
     let mut session = connect(&Address::root(server.socket()))?;
     let Network { password, .. } = network;

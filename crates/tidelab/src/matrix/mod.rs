@@ -1,9 +1,9 @@
-//! The matrix: servers and engines, tiers of memory, numbers of clients and scenarios, each
-//! combination measured with sysbench.
+//! The matrix: servers and engines, tiers of memory, numbers of clients and scenarios. Each combination
+//! is measured with sysbench.
 //!
-//! [`design`] is what is asked for and the order in which it is measured; [`conductor`] carries it
-//! out, a [`crate::run::Group`] for each round, tier and competitor; [`progression`] says what came
-//! of it from version to version. `docs/experiments/matrix.md` compares it with the published one.
+//! [`design`] holds the options and the order of measurements. [`conductor`] carries it out, with a
+//! [`crate::run::Group`] for each round, tier and competitor. [`progression`] compares versions.
+//! `docs/experiments/matrix.md` compares this matrix with the published one.
 
 pub mod conductor;
 pub mod design;

@@ -1,4 +1,4 @@
-//! From version to version: what a family's releases do with one engine, beside its oldest one.
+//! From version to version: the releases of a family with one engine, compared with the oldest one.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -78,7 +78,7 @@ fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// As a table for a terminal: rates, and behind each its ratio to the oldest release.
+/// As a table for a terminal: rates, each followed by its ratio to the oldest release.
 pub fn text(all: &[Progression]) -> String {
     let mut text = String::new();
     for one in all {

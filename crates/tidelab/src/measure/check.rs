@@ -1,6 +1,6 @@
-//! Whether an engine's tables hold what they must after a load: the number of rows, the
-//! same rows through the primary key and through the secondary index, and the server's own
-//! CHECK TABLE. What fails here fails the runs that came before.
+//! The check of an engine's tables after a load: the number of rows, the same rows through the primary
+//! key and through the secondary index, and the server's CHECK TABLE. A fault fails the runs that came
+//! before.
 
 use tidelab_server::error::Result;
 use tidelab_server::server::client::Client;
@@ -27,7 +27,7 @@ impl Expected {
         Expected { min: self.min.saturating_add(change.0), max: self.max.saturating_add(change.1) }
     }
 
-    /// What is wrong with this number, if anything is.
+    /// The complaint about this number of rows; none if it is right.
     pub fn complaint(self, rows: i64) -> Option<String> {
         if (self.min..=self.max).contains(&rows) {
             return None;
@@ -38,12 +38,12 @@ impl Expected {
     }
 }
 
-/// What a look at an engine's tables found.
+/// The result of a check of an engine's tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableCheck {
     /// Rows of all tables.
     pub rows: i64,
-    /// What is wrong, one line each.
+    /// The faults, one line each.
     pub complaints: Vec<String>,
 }
 

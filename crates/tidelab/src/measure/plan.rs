@@ -1,9 +1,10 @@
 //! The order of a run's steps, as data.
 //!
-//! Competitors take turns within each workload, and the turn rotates from round to round
-//! (A B C, B C A, C A B): what drifts, drifts for all. Each round starts on new tables, and
-//! a workload that changes the number of rows gets new ones again, so that no engine works
-//! on a larger table because it was fast before.
+//! Competitors take turns within each workload, and the turn rotates from round to round (A B C, B C A, C
+//! A B). A drift of the machine then hits all of them.
+//!
+//! Each round starts on new tables. A workload that changes the number of rows gets new ones again, so
+//! that no engine works on a larger table because it was fast before.
 
 use tidelab_server::server::engine::Engine;
 use tidelab_server::workload::sysbench::Workload;

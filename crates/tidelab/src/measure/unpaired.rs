@@ -4,10 +4,12 @@
 
 use tidelab_server::statistics::{difference_interval, Ratio, Spread, Verdict};
 
-/// How the median of `ours` stands to that of `theirs`; nothing where one has no figures or a median that is
-/// not above zero. The interval holds the truth in 98 of 100 cases: that of Welch for the trimmed means of the
-/// logarithms. Figures that are not above zero have none and do not count there. One figure on either side has
-/// no spread, and so there is no verdict.
+/// The ratio of the median of `ours` to that of `theirs`. None where one side has no figures, or a median
+/// that is not above zero.
+///
+/// The interval holds the truth in 98 of 100 cases: that of Welch for the trimmed means of the
+/// logarithms. Figures that are not above zero have no logarithm and do not count there. One figure on
+/// either side has no spread, and so there is no verdict.
 pub fn ratio(ours: &[f64], theirs: &[f64]) -> Option<Ratio> {
     let (our, their) = (Spread::of(ours)?.median, Spread::of(theirs)?.median);
     if their <= 0.0 {

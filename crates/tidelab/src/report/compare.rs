@@ -18,7 +18,7 @@ pub const THRESHOLD_PERCENT: f64 = 5.0;
 /// Raised when a field of the JSON changes its meaning or goes.
 const SCHEMA_VERSION: u32 = 1;
 
-/// What became of a figure, or of a combination. In the order in which they are shown.
+/// The verdict on a figure or a combination, in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -26,7 +26,7 @@ pub enum Outcome {
     Broken,
     /// Worse beyond noise and threshold.
     Regression,
-    /// It changed beyond the threshold, and a side has one round: nobody knows the noise.
+    /// A change beyond the threshold where a side has one round, so that the noise is unknown.
     OneRound,
     /// Better beyond noise and threshold.
     Improvement,
@@ -45,7 +45,7 @@ pub struct Line {
     pub labels: BTreeMap<String, String>,
     /// The metric's name; empty for a combination that failed.
     pub metric: String,
-    /// What became of it.
+    /// The verdict.
     pub outcome: Outcome,
     /// In the first run.
     pub a: Option<Spread>,
@@ -76,7 +76,7 @@ pub struct Comparison {
     pub only_a: Vec<BTreeMap<String, String>>,
     /// Combinations that the second run alone has.
     pub only_b: Vec<BTreeMap<String, String>>,
-    /// What makes the two hard to compare: another machine, other settings.
+    /// Reasons that make the two hard to compare: another machine, other settings.
     pub differences: Vec<String>,
 }
 
@@ -160,7 +160,7 @@ fn judge(ratio: Ratio, better: Better, rounds: usize, threshold: Option<f64>) ->
     }
 }
 
-/// What one run has of a combination.
+/// One run's side of a combination.
 struct Sides {
     rounds: usize,
     failures: Vec<String>,

@@ -1,21 +1,22 @@
-//! Whether figures are the driver's rather than an engine's: for each combination of a kept run that
-//! was also measured without an engine ([`Bound`]) the best competitor's figure as a share of what
-//! driver and server reach alone.
+//! Decides whether figures are the driver's rather than an engine's.
+//!
+//! Combinations of a kept run that were also measured without an engine ([`Bound`]) have a line here: the
+//! best competitor's figure as a share of the rate of driver and server alone.
 //!
 //! The rule: the driver is the bottleneck where the best competitor reaches more than [`NEAR`] of the
-//! highest of these figures. MEMORY locks whole tables, so that engines with row locks can be faster;
-//! it is shown, and decides nothing where BLACKHOLE goes faster.
+//! highest of these rates. MEMORY locks whole tables, so engines with row locks can be faster than it. It
+//! is shown, and decides nothing where BLACKHOLE goes faster.
 
 use serde::Serialize;
 
 use super::groups::{Group, Summary};
 use crate::run::{Better, Bound, Cell, Run};
 
-/// A figure above this share of what is reached without an engine says more of driver and server than
-/// of the engine.
+/// A figure above this share of the rate without an engine says more of driver and server than of the
+/// engine.
 pub const NEAR: f64 = 0.8;
 
-/// A combination, without its competitor, beside what was reached without an engine.
+/// A combination, without its competitor, alongside its rates without an engine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
     /// Places in the summary's axes; that of the competitor is the best one's.
@@ -24,7 +25,7 @@ pub struct Line {
     pub metric: usize,
     /// The best competitor's median.
     pub figure: f64,
-    /// What was reached without an engine: what it was, the figure, the best competitor's share of it.
+    /// The rates without an engine: name, figure, the best competitor's share of it.
     pub bounds: Vec<(String, f64, f64)>,
     /// CPU time of the driver for a statement where it was fastest, in microseconds, and the server's.
     pub cpu_us: (f64, f64),
@@ -37,10 +38,10 @@ pub fn lines(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for group in &summary.groups {
         let Some(cell) = group.cells.first().map(|at| &cells[*at]) else { continue };
-        let beside: Vec<&Bound> = run.bounds.iter().filter(|bound| bound.is_beside(&cell.id)).collect();
+        let bounds: Vec<&Bound> = run.bounds.iter().filter(|bound| bound.applies_to(&cell.id)).collect();
         for (metric, known) in run.metrics.iter().enumerate() {
             let of_it: Vec<&Bound> =
-                beside.iter().copied().filter(|b| b.metric == known.name && b.value > 0.0).collect();
+                bounds.iter().copied().filter(|b| b.metric == known.name && b.value > 0.0).collect();
             let Some(figure) = group.figures[metric].map(|spread| spread.median) else { continue };
             // More is better for all that is measured without an engine.
             if of_it.is_empty() || known.better != Better::Higher {
@@ -60,9 +61,9 @@ pub fn lines(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<Line> {
     lines
 }
 
-fn line(group: &Group, metric: usize, figure: f64, beside: &[&Bound]) -> Line {
-    let bounds = beside.iter().map(|b| (b.what.clone(), b.value, figure / b.value)).collect();
-    let fastest = beside.iter().copied().reduce(|a, b| if b.value > a.value { b } else { a });
+fn line(group: &Group, metric: usize, figure: f64, known: &[&Bound]) -> Line {
+    let bounds = known.iter().map(|b| (b.what.clone(), b.value, figure / b.value)).collect();
+    let fastest = known.iter().copied().reduce(|a, b| if b.value > a.value { b } else { a });
     Line {
         labels: group.labels.clone(),
         metric,

@@ -1,6 +1,8 @@
-//! What the rounds of a kept run say together: for each combination of labels the middle and the
-//! spread of every figure, and its ratio to the reference. Report, comparison and exports all take
-//! their figures from here. A combination with a cell that failed has reasons instead of figures.
+//! The rounds of a run combined: median, spread and ratio to the reference of every figure, for each
+//! combination of labels.
+//!
+//! Report, comparison, exports and benchmarks all take their figures from here. A combination with a cell
+//! that failed has reasons instead of figures.
 
 use std::collections::BTreeMap;
 
@@ -146,8 +148,8 @@ fn group(
     }
 }
 
-/// The axes with values that only cells name: numbers by size, others as they come. A cell's label
-/// that is no axis is left alone; the run says what its axes are.
+/// The axes with the values that only cells name: numbers by size, others in order of appearance. A
+/// cell's label that is no axis of the run is ignored.
 fn complete(axes: &[Axis], cells: &[Cell]) -> Vec<Axis> {
     let mut axes = axes.to_vec();
     for axis in &mut axes {
@@ -181,9 +183,10 @@ pub fn merged<'a>(histograms: impl IntoIterator<Item = &'a Buckets>) -> Buckets 
     merged
 }
 
-/// The value within which a share of 1 - 2^(-k/4) of all stays, for k = 0, 1, ... while that leaves
-/// out at least one, and at the end the greatest: points of a percentile curve that are equally far
-/// from each other where 90 %, 99 %, 99.9 % are. Empty for nothing.
+/// Points of a percentile curve, equally far from each other at 90 %, 99 %, 99.9 %.
+///
+/// Point k is the value within which a share of 1 - 2^(-k/4) stays, for k = 0, 1, ... as long as that
+/// leaves out at least one. The last point is the greatest value. Empty for an empty histogram.
 pub fn percentile_curve(histogram: &Buckets) -> Vec<f64> {
     let total: u64 = histogram.iter().map(|(_, count)| count).sum();
     let Some((greatest, _)) = histogram.last().filter(|_| total > 0) else { return Vec::new() };

@@ -1,6 +1,6 @@
-//! The page: markup, styles and scripts of `assets/report/`, the charting library and the data of
-//! some runs in one file that asks the network for nothing. Its policy (the `meta` in `page.html`)
-//! lets the browser refuse everything that is not in the file.
+//! The page: markup, styles and scripts of `assets/report/`, the charting library and the data of some
+//! runs, in one file. It asks the network for nothing. The policy in `page.html` (its `meta`) lets the
+//! browser refuse everything that is not in the file.
 
 use std::fs;
 use std::path::Path;
@@ -77,7 +77,7 @@ fn page(title: &str, data: &str) -> String {
         ("{library}", licence + LIBRARY),
         ("{script}", script),
     ];
-    // From front to back, so that nothing is looked for in what was put in.
+    // From front to back, so that inserted text is not searched for the next place.
     for (mark, part) in &parts {
         if let Some((before, after)) = page.split_once(mark) {
             whole.push_str(before);

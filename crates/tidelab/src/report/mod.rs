@@ -1,6 +1,7 @@
-//! Results for people and programs: [`progress`] while they come about, [`benchmark`] for the table and
-//! the files of one benchmark; for a kept run its page ([`html`]), its exports ([`run_csv`]) and its
-//! comparison with another run ([`compare`]).
+//! Results for people and programs.
+//!
+//! [`progress`] shows them while they come about, [`benchmark`] has the table and files of one benchmark.
+//! A kept run has a page ([`html`]), exports ([`run_csv`]) and comparisons with other runs ([`compare`]).
 
 pub mod benchmark;
 pub mod compact;

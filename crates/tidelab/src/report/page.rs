@@ -1,6 +1,8 @@
-//! What the page shows, as one JSON value: runs with their cells, the figures of `groups`, series
-//! with fewer points, percentile curves. `assets/report/data.js` reads it, and nothing else does:
-//! its form may change with any version. Statistics are made here; the page only picks and draws.
+//! The data of the page, as one JSON value: runs with their cells, the figures of `groups`, series with
+//! fewer points, percentile curves.
+//!
+//! Only `assets/report/data.js` reads it, so its form may change with any version. Statistics are made
+//! here; the page only picks and draws.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -206,7 +208,7 @@ fn texts(folder: &Path, files: &[String]) -> BTreeMap<String, String> {
         if size > TEXT.min(left) {
             continue;
         }
-        // What is not UTF-8 is not for reading; the link to it stays.
+        // A file that is not UTF-8 is not for reading; the link to it stays.
         if let Ok(text) = fs::read_to_string(&path) {
             left -= size;
             texts.insert(name.clone(), text);

@@ -1,6 +1,7 @@
-//! A kept run as it is published: a folder small enough for a repository, with the figures as text and
-//! CSV, the charts, and the run itself as an archive that `tidelab report` can show again. The same run
-//! gives the same bytes.
+//! A kept run in the form in which it is published: a folder small enough for a repository.
+//!
+//! The folder has the figures as text and CSV, the charts, and the run itself as an archive that `tidelab
+//! report` can show again. The same run gives the same bytes.
 
 use std::fs;
 use std::io::Write as _;
@@ -17,10 +18,10 @@ use super::{run_csv, run_table};
 pub const ARCHIVE: &str = "run.tar.xz";
 /// Bytes of an archive at most.
 pub const LIMIT: usize = 300 << 10;
-/// What can be made anew from the rest, in a run's folder.
+/// Files of a run's folder that can be made anew from the rest.
 const DERIVED: [&str; 6] =
     ["report.html", "summary.csv", "cells.csv", "seconds.csv", "summary.json", "summary.txt"];
-/// What is left out where an archive is too large, one after the other: names of files in cells.
+/// Files of cells that an archive leaves out while it is too large, one group after the other.
 const DISPENSABLE: [&[&str]; 4] = [
     &["status-before.tsv", "status-after.tsv", "status.tsv", "variables.tsv"],
     &["engine-status.txt", "engine-status.tsv", "sysbench.txt"],
@@ -28,12 +29,12 @@ const DISPENSABLE: [&[&str]; 4] = [
     &["seconds.csv", "progress.csv"],
 ];
 
-/// What was published.
+/// The result of publishing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Published {
     /// The files.
     pub files: Vec<PathBuf>,
-    /// What is not among them and why, a sentence each.
+    /// Missing parts with their reasons, a sentence each.
     pub notes: Vec<String>,
 }
 

@@ -1,6 +1,7 @@
-//! A kept run as a table for people who look at a terminal: below each combination of labels a line
-//! for each competitor, with the main figures, ratios and their intervals; then what driver and server
-//! reach without an engine, and the run's notes.
+//! A kept run as a table for a terminal.
+//!
+//! Below each combination of labels stands a line for each competitor, with the main figures, ratios and
+//! their intervals. The rates of driver and server without an engine follow, then the run's notes.
 
 use std::fmt::Write as _;
 
@@ -58,7 +59,7 @@ pub fn render(kept: &Kept) -> String {
             begin = format!("  {:<22}", "");
         }
     }
-    text + &beside(run, &summary, kept) + &notes(run)
+    text + &bottlenecks(run, &summary, kept) + &notes(run)
 }
 
 /// The main figures that one of the competitors has under this title: another phase has others.
@@ -138,7 +139,7 @@ pub(super) fn ratio_text(ratio: &Ratio, rounds: usize) -> String {
     format!("x {:.2} ({} to {}), {verdict}", ratio.median, bound(ratio.low), bound(ratio.high))
 }
 
-fn beside(run: &Run, summary: &Summary, kept: &Kept) -> String {
+fn bottlenecks(run: &Run, summary: &Summary, kept: &Kept) -> String {
     let lines = driver::lines(run, summary, &kept.cells);
     if lines.is_empty() {
         return String::new();

@@ -1,5 +1,5 @@
-//! The last seconds of each competitor as small bars, below the line that says what is measured: on a
-//! terminal a reader sees who is faster, and who stalls, while it happens.
+//! The last seconds of each competitor as small bars, below the line that names the current measurement.
+//! On a terminal a reader sees at once which competitor is faster and which one stalls.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;

@@ -1,10 +1,11 @@
-//! Charts of a kept run as SVG files of their own, for README and documents: the same data give the
-//! same bytes. A file needs nothing beside it, has a surface of its own, so that it can be read on a
-//! light and on a dark page, and follows a viewer that asks for dark colours.
+//! Charts of a kept run as SVG files, for README and documents. The same data give the same bytes.
 //!
-//! A chart has a block for each combination of labels, in it a bar for each competitor: its length is
-//! the median, the line across its end goes from the least to the greatest round. Blocks have scales
-//! of their own, from 0 to the greatest round of the block: bars are compared within a block.
+//! A file needs no other file. It has a surface of its own, so it can be read on a light and on a dark
+//! page, and follows a viewer that asks for dark colours.
+//!
+//! A chart has a block for each combination of labels, and in it a bar for each competitor. The bar's
+//! length is the median; the line across its end goes from the least to the greatest round. Each block
+//! has its own scale, from 0 to the greatest round of the block, so bars are compared within a block.
 
 use std::fmt::Write as _;
 
@@ -31,14 +32,14 @@ const COLOURS: [(&str, &str); 8] = [
 ];
 const WIDTH: f64 = 860.0;
 const EDGE: f64 = 16.0;
-/// Where bars begin, and how long they are at most.
+/// The start of bars, and their length at most.
 const BARS_AT: f64 = 150.0;
 const LONGEST: f64 = 330.0;
 const ROW: f64 = 22.0;
-/// Combinations of a chart at most: more are no chart that anybody reads.
+/// Combinations of a chart at most: a chart of more is unreadable.
 const BLOCKS: usize = 24;
 
-/// What is to be drawn.
+/// The choice of a chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chart {
     /// `throughput`, `p99`, or the name of a metric.
@@ -47,9 +48,9 @@ pub struct Chart {
     pub only: Vec<(String, String)>,
 }
 
-/// The place of the metric that a chart names: `throughput` is the first main one of which more is
-/// better, `p99` the first main one that ends with `p99_ms`, or else any that does. Errors name those
-/// that there are.
+/// The place of the metric that a chart names. `throughput` is the first main one of which more is
+/// better. `p99` is the first main one that ends with `p99_ms`, else any such one. Errors name the
+/// metrics of the run.
 fn metric(kept: &Kept, name: &str) -> Result<usize> {
     let metrics = &kept.run.metrics;
     let found = match name {
@@ -225,7 +226,7 @@ fn row(body: &mut String, summary: &Summary, group: &Group, at: usize, unit: &st
     text(body, BARS_AT + LONGEST + 12.0, middle + 4.5, "value", "start", &said);
 }
 
-/// What a reader must know to judge it.
+/// The conditions that a reader needs for a judgement.
 fn foot(kept: &Kept, summary: &Summary) -> String {
     let mut said = match summary.rounds {
         1 => "One round: no interval.".to_string(),

@@ -1,7 +1,8 @@
-//! How fast a load goes where no engine is in the way: measured with a run, on tables that keep
-//! nothing (BLACKHOLE) or keep it in a list (MEMORY), or with calls that do nothing. It stands beside
-//! the run's figures, and says whether they are the driver's rather than an engine's
-//! ([`crate::report::driver`]).
+//! The speed of a load without an engine: on tables that keep nothing (BLACKHOLE) or keep rows in a list
+//! (MEMORY), or with calls that do nothing.
+//!
+//! It is measured with a run and stands alongside the run's figures. It tells whether they are the
+//! driver's rather than an engine's ([`crate::report::driver`]).
 
 use std::collections::BTreeMap;
 
@@ -14,11 +15,11 @@ use super::CellId;
 /// A figure that was measured without an engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
-    /// Values by axis: it stands beside the cells that have all of them.
+    /// Values by axis: it belongs to the cells that have all of them.
     pub labels: BTreeMap<String, String>,
     /// The metric, as cells have it.
     pub metric: String,
-    /// What was measured, as `sysbench point_select on BLACKHOLE, 8 clients`.
+    /// The load in words, as `sysbench point_select on BLACKHOLE, 8 clients`.
     pub what: String,
     /// The figure, in the metric's unit.
     pub value: f64,
@@ -29,13 +30,13 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Whether it stands beside a cell.
-    pub fn is_beside(&self, id: &CellId) -> bool {
+    /// Whether it belongs to a cell.
+    pub fn applies_to(&self, id: &CellId) -> bool {
         self.labels.iter().all(|(axis, value)| id.label(axis) == value)
     }
 }
 
-/// What is driven.
+/// A load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driven {
     /// One of sysbench's workloads; its figure is `transactions_per_s`.
@@ -47,10 +48,10 @@ pub enum Driven {
     Inserts(Inserts),
 }
 
-/// What is to be measured without an engine.
+/// A load that is to be measured without an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unbounded {
-    /// Values by axis: those of the cells that it is to stand beside.
+    /// Values by axis: those of the cells that its figure belongs to.
     pub labels: BTreeMap<String, String>,
     /// The load.
     pub driven: Driven,
@@ -59,7 +60,7 @@ pub struct Unbounded {
 }
 
 impl Unbounded {
-    /// Beside cells with these labels.
+    /// For cells with these labels.
     pub fn new<'a>(
         labels: impl IntoIterator<Item = (&'a str, String)>,
         driven: Driven,
@@ -91,8 +92,8 @@ mod tests {
                 1,
             )
         };
-        assert!(bound.is_beside(&id("8")) && !bound.is_beside(&id("16")));
+        assert!(bound.applies_to(&id("8")) && !bound.applies_to(&id("16")));
         let everywhere = Bound { labels: BTreeMap::new(), ..bound };
-        assert!(everywhere.is_beside(&id("16")));
+        assert!(everywhere.applies_to(&id("16")));
     }
 }

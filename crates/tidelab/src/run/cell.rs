@@ -1,11 +1,11 @@
-//! One measurement and what came of it.
+//! One measurement and its result.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tidelab_server::latency::Buckets;
 
-/// What names a cell within its run: its labels and its round.
+/// The name of a cell within its run: its labels and its round.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CellId {
     /// A value for each axis of the run.
@@ -44,7 +44,7 @@ pub struct Cell {
     /// Which.
     #[serde(flatten)]
     pub id: CellId,
-    /// Where its random values come from; the same for all competitors of a round.
+    /// The seed of its random values; the same for all competitors of a round.
     #[serde(default)]
     pub seed: u64,
     /// Its place in the order in which cells were measured, from 0.

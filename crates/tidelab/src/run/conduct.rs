@@ -11,21 +11,21 @@ use super::{now_unix_s, Cell, CellId, Folder, Run, Unbounded};
 /// tables, one server. A run that is resumed measures a group anew unless all of it is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// What a person reads while it is measured.
+    /// The title for people while it is measured.
     pub title: String,
     /// Its cells, in their order.
     pub cells: Vec<CellId>,
 }
 
-/// What an experiment's kind does itself.
+/// The part of an experiment that its kind does itself.
 pub trait Conductor {
     /// All groups in the order in which they are to be measured: competitors take turns. The same
     /// each time for the same design.
     fn groups(&self) -> Vec<Group>;
 
-    /// Measures a group: each of its cells is given to [`Folder::finish`], also one that failed.
-    /// Errors end the run, and what is in the folder stays; what fails only a cell belongs into the
-    /// cell. The head is written again afterwards: servers and notes can be added to it.
+    /// Measures a group and gives each of its cells to [`Folder::finish`], also one that failed. A
+    /// failure of one cell belongs into the cell. Errors end the run, and the folder stays as it is. The
+    /// head is written again afterwards, so servers and notes can be added to it.
     fn measure(&mut self, group: &Group, run: &mut Run, folder: &mut Folder) -> Result<()>;
 
     /// Ends what it began, as servers. Called once, also after an error.
@@ -37,7 +37,7 @@ pub trait Conductor {
         Vec::new()
     }
 
-    /// What is to be measured without an engine, to stand beside its cells.
+    /// The loads to measure without an engine, alongside its cells.
     fn unbounded(&self) -> Vec<Unbounded> {
         Vec::new()
     }
@@ -82,7 +82,7 @@ pub fn conduct(
     Ok(groups.iter().flat_map(|g| &g.cells).all(|id| cells.iter().any(|c| c.id == *id && c.counts())))
 }
 
-/// How long the rest takes if it takes as long as what is over; nothing before anything is over.
+/// The time of the rest, at the speed so far; empty before anything is over.
 fn left(took: Duration, over: usize, of: usize) -> String {
     if over == 0 {
         return String::new();

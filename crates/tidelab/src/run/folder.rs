@@ -1,6 +1,8 @@
-//! The folder of a run: `run.json`, a folder for each finished cell below `cells/`, whatever else
-//! the run names. A cell's folder is made under `cells/.making/` and renamed when all of it is
-//! written, so that a kill leaves no half of one. A lock keeps two processes from one run.
+//! The folder of a run: `run.json`, a folder for each finished cell below `cells/`, and the other files
+//! that the run names.
+//!
+//! A cell's folder is made below `cells/.making/` and renamed when all of it is written, so that a kill
+//! leaves no half of one. A lock keeps two processes from one run.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -66,7 +68,7 @@ impl Folder {
         Ok(Folder { path: path.to_path_buf(), finished: 0, _lock: lock })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -111,7 +113,7 @@ pub fn read(path: &Path) -> Result<(Run, Vec<Cell>)> {
     Ok((read_head(path)?, read_cells(path)?))
 }
 
-/// Where the files of a cell are.
+/// The folder of a cell's files.
 pub fn cell_folder(run: &Path, id: &CellId) -> PathBuf {
     run.join(CELLS).join(id.folder())
 }

@@ -1,10 +1,12 @@
-//! A run as it is kept: one format for every experiment, so that one report, one comparison and
-//! one import serve them all. `docs/run-format.md` describes the files.
+//! The kept run: one format for every experiment, so that one report, one comparison and one import serve
+//! them all. `docs/run-format.md` describes the files.
 //!
-//! A [`Run`] says what was to be measured, of whom, on which machine. Its [`Cell`]s are single
-//! measurements: one competitor, one workload, one setting, one round. Both live in a [`Folder`],
-//! which is written as the run goes on: a cell is there whole or not at all, and a run that was
-//! ended goes on with what is missing ([`conduct`]).
+//! A [`Run`] is the head: design, competitors, machine. Its [`Cell`]s are single measurements: one
+//! competitor, one workload, one setting, one round. A [`Measured`] is a cell in memory, with its tables
+//! by time.
+//!
+//! A [`Folder`] holds head and cells, and is written as the run goes on. A cell is there whole or not at
+//! all. A run that was ended goes on with the missing cells ([`conduct`]).
 
 pub mod bound;
 pub mod cell;
@@ -33,11 +35,11 @@ use tidelab_server::telemetry::machine::Machine;
 /// Raised when a field of the files changes its meaning or goes.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What an axis of a run stands for: the report draws by it.
+/// The role of an axis: the report draws by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Who is compared: an engine, a server. A run has one such axis.
+    /// The competitors: engines or servers. A run has one such axis.
     Competitor,
     /// A number that is varied, as threads or a size: the x of a curve.
     Number,
@@ -50,9 +52,9 @@ pub enum Role {
 pub struct Axis {
     /// The label's name in cells, as `engine`.
     pub name: String,
-    /// What a person reads.
+    /// The title for people.
     pub title: String,
-    /// What it stands for.
+    /// The role.
     pub role: Role,
     /// The values in the order in which they are shown; others come after them.
     #[serde(default)]
@@ -84,7 +86,7 @@ pub enum Better {
 pub struct Metric {
     /// The figure's name in cells; ends with its unit, as `p99_ms`.
     pub name: String,
-    /// What a person reads, without the unit.
+    /// The title for people, without the unit.
     pub title: String,
     /// The unit, as `ms`, `1/s`, `B`.
     pub unit: String,
@@ -106,16 +108,16 @@ impl Metric {
     }
 }
 
-/// What was to be measured, of whom, where.
+/// The head of a run: design, competitors, machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
     /// See [`SCHEMA_VERSION`].
     pub schema_version: u32,
     /// A short name without spaces, as `tpcc-small`.
     pub name: String,
-    /// What a person reads.
+    /// The title for people.
     pub title: String,
-    /// What was done, in some sentences; empty for nothing to say.
+    /// A description in some sentences; empty for none.
     #[serde(default)]
     pub about: String,
     /// The kind: `sysbench`, `tpcc`, `iibench`, `delete-regime`, `sweep`, `matrix`, `engine`, `import`.
@@ -131,7 +133,7 @@ pub struct Run {
     /// The servers by name: the values of the axis `server` or `engine`.
     #[serde(default)]
     pub servers: BTreeMap<String, ServerFacts>,
-    /// What was asked for, in the form of the experiment's kind. A run is resumed only with the same.
+    /// The options, in the form of the experiment's kind. A run is resumed only with the same.
     pub design: serde_json::Value,
     /// The labels of the cells, the competitor's first.
     pub axes: Vec<Axis>,
@@ -139,13 +141,13 @@ pub struct Run {
     pub metrics: Vec<Metric>,
     /// The competitor that ratios are taken against; none: the first.
     pub reference: Option<String>,
-    /// Files beside the cells, as paths within the folder: option files, status, logs.
+    /// Files in addition to the cells, as paths within the folder: option files, status, logs.
     #[serde(default)]
     pub files: Vec<String>,
-    /// Sentences that the report shows with the results, as what a rule left out.
+    /// Sentences that the report shows with the results, for example the effect of a rule.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// How fast the load goes where no engine is in the way.
+    /// The speed of the loads without an engine.
     #[serde(default)]
     pub bounds: Vec<Bound>,
     /// Why it ended before its last cell.

@@ -19,11 +19,11 @@ pub struct Paths<'a> {
     pub prefix: &'a Path,
     /// The TidesDB plugin.
     pub plugin: &'a Path,
-    /// Where servers work; emptied.
+    /// The directory of the servers; emptied.
     pub data: &'a Path,
     /// Paths in the experiment's file are below this: the file's folder.
     pub file_folder: &'a Path,
-    /// What asks to end.
+    /// The request to end.
     pub interrupt: &'a Interrupt,
 }
 

@@ -37,7 +37,7 @@ pub fn note_server_files(server: &Server, folder: &Path) -> Result<Vec<String>> 
     Ok(["my.cnf", "variables.tsv"].map(str::to_string).to_vec())
 }
 
-/// Puts a recording beside a load into a cell and its folder.
+/// Puts the recording of a load into a cell and its folder.
 pub fn keep_telemetry(cell: &mut Cell, telemetry: Option<&Series>, folder: &Path) -> Result<()> {
     let Some(telemetry) = telemetry else { return Ok(()) };
     telemetry.write(&folder.join(recorder::FILE))?;

@@ -1,6 +1,7 @@
-//! Runs that were never measured: figures from a formula and a seeded generator, the same each time,
-//! with all that a report can meet: rounds, several axes, failures, histograms, series, notes, names
-//! that try to be markup.
+//! Runs that were never measured: figures from a formula and a seeded generator, the same each time.
+//!
+//! They have everything that a report can meet: rounds, several axes, failures, histograms, series,
+//! notes, and names that try to be markup.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ fn metrics() -> Vec<Metric> {
     ]
 }
 
-/// How a server answers: what it reaches at most, and from how many threads on it bends.
+/// The answers of a server: its highest rate, and the number of threads from which on it bends.
 struct Shape {
     most: f64,
     bend: f64,

@@ -55,7 +55,7 @@ pub(super) fn make_tables(session: &mut Session, engine: Engine) -> Result<()> {
     )
 }
 
-/// The writers and what they did.
+/// The writers and their results.
 pub(super) struct Load {
     socket: PathBuf,
     seed: u64,

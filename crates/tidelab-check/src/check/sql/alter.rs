@@ -187,7 +187,7 @@ fn use_key(used: &mut Vec<String>, key: &Key) {
     used.extend(key.parts.iter().map(|part| part.column.clone()));
 }
 
-/// Where a column goes: the text, and the column that it follows (none: it is the first, or stays).
+/// A column's place: the text, and the column that it follows (none: it is the first, or stays).
 struct Place {
     sql: String,
     first: bool,
@@ -281,14 +281,14 @@ fn rename_word(text: &str, old: &str, new: &str) -> String {
     out
 }
 
-/// The same type with more room, where there is one.
+/// The next larger type of the same kind, where there is one.
 fn larger(kind: &Kind) -> Kind {
     match kind {
         Kind::Varchar(n, c) => Kind::Varchar(n + 70, c),
         Kind::Char(n, c) => Kind::Char((n + 5).min(60), c),
         Kind::Varbinary(n) => Kind::Varbinary(n + 200),
-        Kind::Integer(_, _, behind) => Kind::Integer("BIGINT", 8, behind),
-        Kind::Decimal(_, scale, behind) => Kind::Decimal(25, *scale, behind),
+        Kind::Integer(_, _, attributes) => Kind::Integer("BIGINT", 8, attributes),
+        Kind::Decimal(_, scale, attributes) => Kind::Decimal(25, *scale, attributes),
         Kind::Text(_, c) => Kind::Text("LONGTEXT", c),
         Kind::Blob(_) => Kind::Blob("LONGBLOB"),
         other => other.clone(),

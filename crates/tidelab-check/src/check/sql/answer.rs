@@ -1,4 +1,4 @@
-//! What a server answered to a statement, and whether two answers are one.
+//! A server's answer to a statement, and the comparison of two answers.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -80,7 +80,7 @@ fn mask(rows: &mut [Row]) {
     }
 }
 
-/// What of two answers to the statement differs; none when they are one.
+/// The difference of two answers to the statement; none when they are the same.
 pub(super) fn difference(step: &Step, one: &Answer, other: &Answer) -> Option<&'static str> {
     if step.sort == Sort::Quiet {
         return None;
@@ -117,8 +117,8 @@ pub(super) fn difference(step: &Step, one: &Answer, other: &Answer) -> Option<&'
     }
 }
 
-/// It stops at the first row that it cannot change, and which that is depends on the plan; that of an ALTER on whether
-/// rows are copied or keys built beside them. All of it is undone.
+/// Such a statement stops at the first row that it cannot change, and the plan decides which that is. For
+/// an ALTER it depends on whether rows are copied or keys are built alongside them. All of it is undone.
 fn depends_on_order(step: &Step) -> bool {
     step.sort == Sort::Definition || (step.sort == Sort::Change && !step.ordered)
 }
@@ -138,8 +138,8 @@ fn stops_at_a_row(code: u16) -> bool {
     )
 }
 
-/// With virtual columns, which of them are computed for which rows is the plan's: how often they warn is nobody's promise,
-/// and that a text is no number (1292) neither.
+/// The plan decides which virtual columns are computed for which rows. How often they warn is therefore
+/// no promise, and neither is the warning that a text is no number (1292).
 fn same_warnings(step: &Step, one: &Answer, other: &Answer) -> bool {
     if !step.virtuals {
         return one.warnings == other.warnings;

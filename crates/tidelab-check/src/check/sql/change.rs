@@ -1,8 +1,8 @@
 //! Random statements that change rows.
 //!
-//! A statement that stops in the middle, or passes over a row with IGNORE, depends on the order in which it meets
-//! the rows. Where that can be (a unique key is concerned and the new value is not one constant, or there is a LIMIT)
-//! the statement has a total order.
+//! A statement that stops in the middle, or passes over a row with IGNORE, depends on the order of the
+//! rows. Such a statement gets a total order. It is one that concerns a unique key with a value that is
+//! not one constant, or one with a LIMIT.
 
 use super::condition::{alike, condition, joining_for_change};
 use super::dice::Dice;
@@ -30,11 +30,11 @@ pub(super) fn change(dice: &mut Dice, tables: &[Table], level: &str) -> Step {
     }
 }
 
-/// REPLACE in a table with a key that is unique by a hash is something of its own with InnoDB.
+/// REPLACE in a table with a key that is unique by a hash is a special case of InnoDB.
 ///
-/// Below REPEATABLE READ it looks for such keys when the row is written already: REPLACE is then refused with 1062 or 1032
-/// or counts other rows, as the other keys are met. And of the numbers that the server reserved for the rows of a query
-/// it gives back those that were not used.
+/// Below REPEATABLE READ, InnoDB looks for such keys when the row is written already. REPLACE is then
+/// refused with 1062 or 1032, or counts other rows, depending on the other keys. The server also gives
+/// back unused numbers that it reserved for the rows of a query.
 fn may_replace(t: &Table, level: &str, of_query: bool) -> bool {
     let below = ["READ UNCOMMITTED", "READ COMMITTED"].contains(&level);
     let numbered = of_query && t.columns.iter().any(|column| column.auto_increment);
@@ -78,7 +78,7 @@ fn insert(dice: &mut Dice, t: &Table, rows: usize, level: &str) -> Step {
     Step::new(Sort::Change, text).ordered(true)
 }
 
-/// Numbers of AUTO_INCREMENT are given in all rows or in none: behind a number that is given the server reserves
+/// Numbers of AUTO_INCREMENT are given in all rows or in none. After a given number the server reserves
 /// others anew, more than InnoDB then takes, and the next statement's would differ.
 fn values(dice: &mut Dice, verb: &str, t: &Table, columns: &[Column], rows: usize) -> String {
     let numbered = dice.one_in(4) && t.may_number();
@@ -132,7 +132,7 @@ fn insert_select(dice: &mut Dice, t: &Table, tables: &[Table], level: &str) -> S
     Step::new(Sort::Change, text).ordered(true)
 }
 
-/// What a column is set to, and whether it is the same for all rows.
+/// A column's new value, and whether it is the same for all rows.
 fn new_value(dice: &mut Dice, t: &Table, column: &Column) -> (String, bool) {
     let n = &column.name;
     match dice.number(0, 7) {
@@ -153,8 +153,8 @@ fn new_value(dice: &mut Dice, t: &Table, column: &Column) -> (String, bool) {
     }
 }
 
-/// Columns that are changed. Not those of AUTO_INCREMENT: TidesDB does not hand out again a number that a row was given
-/// by an UPDATE, InnoDB does when the statement fails or the table has partitions.
+/// Columns that are changed, without those of AUTO_INCREMENT. TidesDB does not hand out again a number
+/// that an UPDATE gave to a row. InnoDB does when the statement fails or the table has partitions.
 fn settable(t: &Table) -> Vec<Column> {
     let base = t.base();
     let others: Vec<Column> = base.iter().filter(|c| !c.auto_increment).cloned().collect();
@@ -195,8 +195,9 @@ fn update(dice: &mut Dice, t: &Table) -> Step {
     Step::new(Sort::Change, text).ordered(ordered)
 }
 
-/// LIMIT of a change. None with partitions: behind a statement whose conditions leave no partition to look at, the server
-/// changes nothing in one that reads the primary key in descending order up to a LIMIT, with either engine (docs/optimizer.md).
+/// LIMIT of a change; none with partitions. After a statement whose conditions leave no partition to look
+/// at, the server changes nothing in a statement that reads the primary key in descending order up to a
+/// LIMIT. It does so with either engine (docs/optimizer.md).
 fn limit(dice: &mut Dice, t: &Table, most: i64) -> String {
     if t.partitions.is_some() {
         return String::new();
@@ -218,8 +219,8 @@ fn delete(dice: &mut Dice, t: &Table) -> Step {
 fn update_two(dice: &mut Dice, t: &Table, tables: &[Table]) -> Option<Step> {
     let u = dice.pick(tables).clone();
     let on = joining_for_change(dice, t, "x.", &u, "y.")?;
-    // Not what joins, nor what a joining column is made of: whether the other table is looked up by the old or the new
-    // value depends on the plan.
+    // Neither the joining column nor a column that it is made of. Whether the other table is looked up by
+    // the old or the new value depends on the plan.
     let joins = on.split(" = ").filter_map(|side| side.split_once('.'));
     let joins: Vec<(&Table, &str)> = joins.map(|(x, c)| (if x == "x" { t } else { &u }, c)).collect();
     let constant = |dice: &mut Dice, table: &Table, alias: &str| {

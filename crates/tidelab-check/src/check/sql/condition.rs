@@ -1,4 +1,4 @@
-//! Conditions: terms on columns of one table, and what joins two.
+//! Conditions: terms on columns of one table, and joins of two.
 
 use super::dice::Dice;
 use super::kinds::Kind;
@@ -114,13 +114,14 @@ pub(super) fn on_column(dice: &mut Dice, column: &Column, alias: &str) -> String
     }
 }
 
-/// What joins two tables: columns of which the values can be equal without a conversion.
+/// The join of two tables: columns whose values can be equal without a conversion.
 pub(super) fn joining(dice: &mut Dice, left: &Table, x: &str, right: &Table, y: &str) -> Option<String> {
     joining_by(alike, dice, left, x, right, y)
 }
 
-/// The same for a change. Texts are of one length: a lookup by a key cuts the value to the key's, and misses what is equal to
-/// it by an expansion (`ss` and a CHAR(1) of `ß`), so that the plan would say which rows change.
+/// The same for a change, with texts of one length. A lookup by a key cuts the value to the key's length.
+/// It then misses rows that are equal by an expansion (`ss` and a CHAR(1) of `ß`), so the plan would
+/// decide which rows change.
 pub(super) fn joining_for_change(
     dice: &mut Dice,
     left: &Table,
@@ -147,7 +148,7 @@ fn joining_by(
             }
         }
     }
-    // What a key begins with makes a join that looks rows up.
+    // The first column of a key makes a join that looks rows up.
     let keyed: Vec<(Column, Column)> = pairs
         .iter()
         .filter(|(_, b)| {

@@ -3,7 +3,7 @@
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// Where the choices of a program come from: the same seed makes the same choices.
+/// The source of a program's choices: the same seed makes the same choices.
 #[derive(Debug)]
 pub(super) struct Dice(StdRng);
 

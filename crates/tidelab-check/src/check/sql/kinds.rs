@@ -1,8 +1,9 @@
-//! The types of columns: how each is written, what is stored in it and what it is compared with.
+//! The types of columns: their definitions, stored values and compared values.
 //!
-//! Values come from few, so that rows meet each other, and from the edges of the type. [`Kind::stored`] now and then
-//! gives what does not fit, which is an error or a warning as sql_mode says. [`Kind::compared`] gives only what the type
-//! takes as it is: the number of warnings of a comparison depends on the plan.
+//! Values come from few, so that rows meet each other, and from the edges of the type. [`Kind::stored`]
+//! now and then gives a value that does not fit, which is an error or a warning as sql_mode says.
+//! [`Kind::compared`] gives only values that the type takes as they are: the number of warnings of a
+//! comparison depends on the plan.
 
 use super::dice::Dice;
 
@@ -45,7 +46,7 @@ const WORDS: [&str; 34] = [
 /// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Name, bytes, and what stands behind it (UNSIGNED, ZEROFILL).
+    /// Name, bytes, and the words after it (UNSIGNED, ZEROFILL).
     Integer(&'static str, u32, &'static str),
     Decimal(u8, u8, &'static str),
     Float,
@@ -72,7 +73,7 @@ pub(super) enum Kind {
     Vector,
 }
 
-/// What can be compared with what, and assigned to it, without a conversion that warns.
+/// Classes of types that can be compared with each other, and assigned, without a conversion that warns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     Number,
@@ -136,8 +137,8 @@ impl Kind {
             format!("{name}{packed} CHARACTER SET {set} COLLATE {collation}")
         };
         match self {
-            Kind::Integer(name, _, behind) => format!("{name}{behind}"),
-            Kind::Decimal(digits, scale, behind) => format!("DECIMAL({digits},{scale}){behind}"),
+            Kind::Integer(name, _, attributes) => format!("{name}{attributes}"),
+            Kind::Decimal(digits, scale, attributes) => format!("DECIMAL({digits},{scale}){attributes}"),
             Kind::Float => "FLOAT".to_string(),
             Kind::Double => "DOUBLE".to_string(),
             Kind::Bit(bits) => format!("BIT({bits})"),
@@ -163,8 +164,8 @@ impl Kind {
         }
     }
 
-    /// Of VARCHAR only with one byte for a character: with more the server lets a value be as long as its bytes allow, and
-    /// cuts it down in a temporary table, so that the plan says how long it is.
+    /// Of VARCHAR only with one byte for a character. With more, the server lets a value be as long as
+    /// its bytes allow and cuts it down in a temporary table, so the plan decides its length.
     pub(super) fn can_be_compressed(&self) -> bool {
         match self {
             Kind::Varchar(_, collation) => collation.starts_with("latin"),
@@ -210,8 +211,9 @@ impl Kind {
         self.needs_prefix() || self.is_text() || matches!(self, Kind::Varbinary(_) | Kind::Binary(_))
     }
 
-    /// A prefix of it sorts where the whole does. It does not where characters are compared together or level by level:
-    /// a range on the prefix then misses rows, with every engine, as the plan says (ß = ss, ch, aa in Danish).
+    /// Whether a prefix of it sorts as the whole does. It does not where characters are compared together
+    /// or level by level (ß = ss, ch, aa in Danish). A range on the prefix then misses rows, with every
+    /// engine, depending on the plan.
     pub(super) fn prefix_sorts_alike(&self) -> bool {
         match self {
             Kind::Char(_, c) | Kind::Varchar(_, c) | Kind::Text(_, c) => {
@@ -258,9 +260,9 @@ impl Kind {
     /// A literal to compare with.
     pub(super) fn compared(&self, dice: &mut Dice) -> String {
         match self {
-            Kind::Integer(_, bytes, behind) => {
+            Kind::Integer(_, bytes, attributes) => {
                 let bits = bytes * 8;
-                let (low, high) = if behind.is_empty() {
+                let (low, high) = if attributes.is_empty() {
                     (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1)
                 } else {
                     (0, (1_i128 << bits) - 1)
@@ -274,16 +276,17 @@ impl Kind {
                 .clamp(low, high)
                 .to_string()
             }
-            Kind::Decimal(_, scale, behind) => {
-                let low = if behind.is_empty() { -20 } else { 0 };
+            Kind::Decimal(_, scale, attributes) => {
+                let low = if attributes.is_empty() { -20 } else { 0 };
                 let whole = dice.number(low, 40);
                 match scale {
                     0 => whole.to_string(),
                     _ => format!("{whole}.{}", dice.word(&["0", "5", "25", "75"])),
                 }
             }
-            // All of them exact in a float: sums do not depend on the order. And of six digits at most: a DEFAULT with more
-            // of a FLOAT is another one behind a copy of the table, which OPTIMIZE is with InnoDB.
+            // All of them are exact in a float: sums do not depend on the order. They have six digits at
+            // most: a longer DEFAULT of a FLOAT differs after a copy of the table, and InnoDB's OPTIMIZE
+            // is a copy.
             Kind::Float | Kind::Double => dice
                 .word(&["0", "1", "-1.5", "2.25", "3", "-7", "1024.5", "131072", "-131072", "0.125"])
                 .to_string(),
@@ -350,7 +353,7 @@ fn date(dice: &mut Dice) -> String {
     }
 }
 
-/// Digits behind the second, as many as the column has.
+/// Digits after the second, as many as the column has.
 fn fraction(dice: &mut Dice, digits: u8) -> String {
     if digits == 0 || dice.one_in(3) {
         return String::new();

@@ -19,7 +19,7 @@ pub(super) struct Reason {
     pub(super) ends: bool,
 }
 
-/// What is known of a difference.
+/// The explanation of a difference.
 struct Case<'a> {
     step: &'a Step,
     statement: &'a str,
@@ -106,12 +106,12 @@ const ALL: [Known; 8] = [
     },
 ];
 
-/// What stands before the number of warnings.
+/// The text before the number of warnings.
 fn matched_and_changed(info: &str) -> String {
     info.split("Warnings").next().unwrap_or_default().to_string()
 }
 
-/// Why the two answers may differ; none when nobody knows.
+/// The reason for which the two answers may differ; none for an unknown difference.
 pub(super) fn reason(step: &Step, statement: &str, innodb: &Answer, tidesdb: &Answer) -> Option<Reason> {
     let case = Case { step, statement, innodb, tidesdb };
     let known = ALL.iter().find(|known| (known.applies)(&case))?;

@@ -1,10 +1,11 @@
-//! A statement with marks: which of its pieces can be left out, and where an index hint goes.
+//! A statement with marks: the pieces that can be left out, and the places of index hints.
 //!
-//! Generators put text together with `format!`; [`maybe`], [`list`] and [`of`] put control characters around pieces, so
-//! that they nest. [`Sentence`] reads the marks back. Each piece that can go has a number; [`Sentence::text`] writes the
-//! statement without the pieces that are named. What the shrinker removes is nothing but a set of such numbers.
+//! Generators put text together with `format!`; [`maybe`], [`list`] and [`of`] put control characters
+//! around pieces, so that they nest. [`Sentence`] reads the marks back. Each removable piece has a
+//! number; [`Sentence::text`] writes the statement without the named pieces. The shrinker removes sets of
+//! such numbers.
 //!
-//! A list that had items and has none any more takes the piece around it along: `KEY k (a)` without `a` is no key.
+//! A list that loses all of its items takes the piece around it along: `KEY k (a)` without `a` is no key.
 
 use std::collections::HashSet;
 
@@ -13,7 +14,7 @@ const OPEN_LIST: char = '\u{2}';
 const NEXT: char = '\u{3}';
 const CLOSE: char = '\u{4}';
 const TAG: char = '\u{5}';
-/// Where an index hint goes.
+/// The place of an index hint.
 pub(super) const HINT: char = '\u{6}';
 
 /// A piece that the statement makes sense without.

@@ -1,16 +1,16 @@
-//! `sql`: random tables and statements, on InnoDB and on TidesDB in one server; every answer, and after every so many
-//! statements the whole state, must be the same.
+//! `sql`: random tables and statements, on InnoDB and on TidesDB in one server. Every answer must be the
+//! same, and after every so many statements the whole state.
 //!
-//! A program is written from a seed of its own ([`writer`]), over tables of its own ([`schema`], [`kinds`]), with
-//! statements that have one right answer ([`query`], [`change`], [`alter`]). [`pair`] runs it, [`answer`] says when two
-//! answers are one, [`known`] which differences have a reason. A program that differs is shrunk ([`shrink`]) to a
-//! script, by means of the marks that its statements carry ([`marks`]). At the end ALTERs run beside other clients
-//! ([`beside`]).
+//! A program is written from a seed of its own ([`writer`]), over tables of its own ([`schema`],
+//! [`kinds`]), with statements that have one right answer ([`query`], [`change`], [`alter`]). [`pair`]
+//! runs it, [`answer`] compares two answers, [`known`] lists the differences that have a reason. A
+//! program that differs is shrunk ([`shrink`]) to a script, by means of the marks in its statements
+//! ([`marks`]). At the end ALTERs run alongside other clients ([`concurrent`]).
 
 mod alter;
 mod answer;
-mod beside;
 mod change;
+mod concurrent;
 mod condition;
 mod dice;
 mod kinds;
@@ -43,8 +43,8 @@ const DIFFERENCES: usize = 8;
 /// A line of progress comes no more often.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// Where the short form begins unless a seed is named: what belongs to `make test` is the same each time, and the
-/// search for what nobody has seen yet is the long form's.
+/// The first seed of the short form unless a seed is named. The part of `make test` is the same each
+/// time; the long form searches for new differences.
 const SHORT_SEED: u64 = 1_795_322_109;
 
 /// Runs the check.
@@ -97,14 +97,14 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let mut summary = line(done, programs, &counts);
     if complaints.is_empty() {
         let seconds = lab.seconds.unwrap_or(if lab.short { 2 } else { 20 });
-        let (beside, wrong) = beside::run(&server, lab.seed, seconds, lab.interrupt)?;
-        summary = format!("{summary}; {beside}");
+        let (alters, wrong) = concurrent::run(&server, lab.seed, seconds, lab.interrupt)?;
+        summary = format!("{summary}; {alters}");
         complaints = wrong;
     }
     conclude(server, summary, complaints)
 }
 
-/// Small memtables; nothing is synced, since nobody dies here.
+/// Small memtables. Nothing is synced, since no server is killed here.
 fn settings() -> Vec<Setting> {
     let mut all = settings::checks(false);
     all.retain(|s| {

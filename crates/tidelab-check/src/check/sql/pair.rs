@@ -1,8 +1,10 @@
-//! One server, two connections: the same statements on InnoDB's tables and on TidesDB's, the answers compared.
+//! One server, two connections: the same statements on InnoDB's tables and on TidesDB's, the answers
+//! compared.
 //!
-//! InnoDB's answer to a query, in the way that its optimizer chooses, is what all of TidesDB's must be: in its own way,
-//! without pushdown and multi-range read, with all of them, and by every key. Where one is not, InnoDB is asked in that
-//! same way: if it then answers as TidesDB did, the way is the server's mistake, and is counted as that.
+//! InnoDB's answer to a query, by its optimizer's plan, must be the answer of all of TidesDB's plans: its
+//! own one, without pushdown and multi-range read, with all of them, and by every key. Where one differs,
+//! InnoDB runs that same plan. If InnoDB then answers as TidesDB did, the mistake is the server's, and is
+//! counted as that.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -32,9 +34,9 @@ const WAYS: [&str; 4] = [
 pub(super) struct Difference {
     /// Which statement of the program.
     pub(super) step: usize,
-    /// What differs.
+    /// The difference.
     pub(super) what: String,
-    /// How the statement was run, before it: a SET, or nothing.
+    /// The statement before it that forces a plan: a SET, or nothing.
     pub(super) way: String,
     /// As TidesDB got it.
     pub(super) statement: String,
@@ -42,7 +44,7 @@ pub(super) struct Difference {
     pub(super) tidesdb: String,
 }
 
-/// What is counted over all programs.
+/// The counts over all programs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     /// Queries run in another way.
@@ -180,7 +182,7 @@ impl Pair {
         let none = format!(" IGNORE INDEX ({})", step.keys.join(", "));
         let forced = statement.split_once(FORCE).filter(|_| step.looks);
         let ignoring = match forced.and_then(|(before, rest)| Some((before, rest.split_once(')')?.1))) {
-            Some((before, behind)) => Some(format!("{before}{none}{behind}")),
+            Some((before, after)) => Some(format!("{before}{none}{after}")),
             None => text(&none),
         };
         let Some(statement) = ignoring else { return Ok(false) };
@@ -189,10 +191,13 @@ impl Pair {
         Ok(there.error.is_none() && same(step, &there, here))
     }
 
-    /// TidesDB's plan is one that the server carries out wrongly with every engine (docs/optimizer.md):
+    /// Whether TidesDB's plan is one that the server carries out wrongly with every engine
+    /// (docs/optimizer.md):
     ///
-    /// - A join by batches that found no room for them: the condition that had moved to the index is lost.
-    /// - LooseScan, which needs rows in the order of their key, over rows that multi-range read put in another order.
+    /// - A join by batches without enough memory for them: the condition that had moved to the index is
+    ///   lost.
+    /// - LooseScan, which needs rows in the order of their key, over rows that multi-range read put in
+    ///   another order.
     /// - A loose index scan for several ranges, of which one is on a later column, finds nothing.
     /// - A join by hashes compares texts of `..._bin` with their trailing spaces: right without hashes.
     fn has_broken_plan(&mut self, step: &Step, statement: &str, wanted: &Answer) -> Result<bool, Failure> {

@@ -1,10 +1,10 @@
-//! A program: the statements of one round, in order, and what is known of each answer before it comes.
+//! A program: the statements of one round, in order, with the known facts of each answer.
 
 use std::collections::{BTreeMap, HashSet};
 
 use super::marks::{Piece, Sentence};
 
-/// What a statement is, and so how its two answers are compared.
+/// The kind of a statement, which decides the comparison of its two answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
     /// SELECT: also run in other ways, which may not change the rows.
@@ -17,7 +17,7 @@ pub(super) enum Sort {
     Control,
     /// CHECK, CHECKSUM, SHOW CREATE: rows that name the database and the engine.
     Look,
-    /// What it answers is the engine's own (ANALYZE, OPTIMIZE).
+    /// The answer is the engine's own (ANALYZE, OPTIMIZE).
     Quiet,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Step {
     pub(super) ordered: bool,
     /// Keys by which the table at the hint can be read.
     pub(super) keys: Vec<String>,
-    /// What InnoDB's statement has behind it: how it does an ALTER, which changes nothing of the table.
+    /// The end of InnoDB's statement: its way of doing an ALTER, which changes nothing of the table.
     pub(super) innodb: &'static str,
     /// Warnings come as often as a virtual column is computed, which is the engine's affair.
     pub(super) virtuals: bool,

@@ -1,7 +1,7 @@
-//! Random SELECTs, each with a known order or none, that show nothing of which the plan may choose.
+//! Random SELECTs, each with a known order or none, that show nothing that the plan may choose.
 //!
-//! A group of texts that are equal and not the same has no text of its own, so groups show counts and sums. LIMIT
-//! stands behind a total order. Sums are over integers and decimals.
+//! A group of texts that are equal and not the same has no text of its own, so groups show counts and
+//! sums. LIMIT stands after a total order. Sums are over integers and decimals.
 
 use super::condition::{alike, condition, joining, on_column};
 use super::dice::Dice;
@@ -80,7 +80,7 @@ fn join(dice: &mut Dice, t: &Table, tables: &[Table]) -> Option<Step> {
     let how = dice.word(&["JOIN", "JOIN", "STRAIGHT_JOIN", "LEFT JOIN", "RIGHT JOIN"]);
     let extra =
         if dice.one_in(2) { maybe(&format!(" AND {}", condition(dice, &u, "y."))) } else { String::new() };
-    // The second table's key is what such a join reads by.
+    // Such a join reads by the second table's key.
     let keys = u.readable_keys();
     let hint = if keys.is_empty() || dice.one_in(2) {
         String::new()
@@ -100,7 +100,7 @@ fn join(dice: &mut Dice, t: &Table, tables: &[Table]) -> Option<Step> {
     Some(Step::new(Sort::Query, text))
 }
 
-/// What of a group does not depend on the plan.
+/// The parts of a group that do not depend on the plan.
 fn aggregate(dice: &mut Dice, t: &Table) -> String {
     let column = dice.pick(&t.columns).clone();
     let n = &column.name;

@@ -1,6 +1,7 @@
-//! Tables: random ones, their definition in SQL, and what statements must know of them.
+//! Tables: random ones, their definition in SQL, and the facts that statements need of them.
 //!
-//! The model of a table is what the server accepted: a definition that both engines refuse changes nothing here.
+//! The model of a table is the definition that the server accepted. A definition that both engines refuse
+//! changes nothing here.
 
 use super::dice::Dice;
 use super::kinds::{Family, Kind};
@@ -20,7 +21,7 @@ pub(super) struct Column {
     pub(super) check: Option<String>,
 }
 
-/// How a column is made of others.
+/// The way in which a column is made of others.
 #[derive(Clone, Debug)]
 pub(super) struct Generated {
     pub(super) expression: String,
@@ -296,8 +297,9 @@ impl Table {
         };
     }
 
-    /// A virtual column that a key holds. InnoDB may take its value from the key, where another row's, or an older one that
-    /// is equal by its collation, is found: rows that are written by it are no oracle.
+    /// A virtual column that a key holds. InnoDB may take its value from the key, and find there another
+    /// row's value, or an older one that is equal by its collation. Rows that are written by such a value
+    /// are no oracle.
     pub(super) fn has_virtual_in_key(&self, column: &str) -> bool {
         self.column(column).is_some_and(|c| c.generated.as_ref().is_some_and(|g| !g.stored))
             && self.keys.iter().any(|key| key.parts.iter().any(|part| part.column == column))
@@ -423,8 +425,8 @@ impl Table {
         items.join(", ")
     }
 
-    /// Rows can only be refused for a number of AUTO_INCREMENT that was given before: a number of a row that is refused
-    /// for another key is not given again by TidesDB, and is by InnoDB.
+    /// Rows may be refused only for a number of AUTO_INCREMENT that was given before. TidesDB does not
+    /// give again a number of a row that is refused for another key; InnoDB does.
     pub(super) fn may_number(&self) -> bool {
         let numbered =
             |parts: &[Part]| parts.iter().any(|p| self.column(&p.column).is_some_and(|c| c.auto_increment));
@@ -455,7 +457,7 @@ impl Table {
         )
     }
 
-    /// The definition of a key, in CREATE TABLE and behind ADD.
+    /// The definition of a key, in CREATE TABLE and after ADD.
     pub(super) fn key_sql(&self, key: &Key) -> String {
         let kind = if key.unique { "UNIQUE " } else { "" };
         let hash = if key.hash { " USING HASH" } else { "" };

@@ -1,7 +1,8 @@
-//! Delta debugging: what can be left out of a program while the difference stays.
+//! Delta debugging: the parts of a program that can be left out while the difference stays.
 //!
-//! First statements, then columns in all statements at once, then rows, terms, keys and whatever else is marked;
-//! halves, quarters and so on down to single ones, again and again until nothing goes or the time is over.
+//! The order is: statements, columns in all statements at once, rows, terms, keys and everything else
+//! that is marked. Halves are tried first, then quarters and so on down to single ones, until nothing
+//! goes or the time is over.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -12,8 +13,8 @@ use super::program::Program;
 /// Shrinking takes no longer.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The pieces that are not needed. `differs` runs the program without some pieces, and says at which statement it
-/// differs; an error ends the search with what was found so far.
+/// The pieces that are not needed. `differs` runs the program without some pieces and returns the
+/// statement at which it differs. An error ends the search with the result so far.
 pub(super) fn shrink<E>(
     program: &Program,
     at: usize,
@@ -43,7 +44,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// What stands behind the difference does nothing for it.
+    /// Statements after the difference do nothing for it.
     fn cut_behind(&mut self, at: usize) {
         self.removed.extend(self.program.statements().into_iter().skip(at + 1));
     }

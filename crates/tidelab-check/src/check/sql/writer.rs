@@ -1,8 +1,8 @@
-//! Writes a program statement by statement: tables, then changes, queries, transactions, definitions, and after every
-//! so many statements a look at the whole state.
+//! Writes a program statement by statement: tables, then changes, queries, transactions, definitions, and
+//! after every so many statements a look at the whole state.
 //!
-//! What the server answers to a definition is told to it ([`Writer::answered`]), so that it knows which tables there
-//! are. All else comes from the seed.
+//! The writer gets the server's answer to a definition ([`Writer::answered`]), so it knows the tables.
+//! All else comes from the seed.
 
 use std::collections::VecDeque;
 
@@ -275,8 +275,8 @@ impl Writer {
     /// HANDLER over a key, forward and back.
     fn handler(&mut self) {
         let table = self.dice.pick(&self.tables).clone();
-        // InnoDB's partitions are not merged in the order of a key with a virtual column, and READ k PREV over them aborts the
-        // server (an assertion of InnoDB's in handler::ha_index_prev).
+        // InnoDB's partitions are not merged in the order of a key with a virtual column. READ k PREV
+        // over them aborts the server (an assertion of InnoDB's in handler::ha_index_prev).
         let keys: Vec<_> =
             table.keys.iter().filter(|k| !k.hash && !k.ignored && table.partitions.is_none()).collect();
         let name = &table.name;
@@ -307,8 +307,8 @@ impl Writer {
         self.put_all(texts.into_iter().map(|t| Step::new(Sort::Control, t).ordered(true)));
     }
 
-    /// Looks at all tables: rows, each key, checks, counts, definitions. No CHECKSUM TABLE: it
-    /// is made of bytes that are no part of a row too, and InnoDB's and Aria's differ for the same rows.
+    /// Looks at all tables: rows, each key, checks, counts, definitions. CHECKSUM TABLE is left out: it
+    /// includes bytes that are no part of a row, and InnoDB's and Aria's differ for the same rows.
     fn look(&mut self) {
         for table in self.tables.clone() {
             let name = &table.name;

@@ -1,10 +1,14 @@
-//! An open RocksDB store and what belongs to it, each pointer owned by one value that frees it.
+//! An open RocksDB store and its objects, each pointer owned by one value that frees it.
 //!
-//! All `unsafe` calls are here. What they rely on: a pointer that a constructor gave is valid until its
-//! value is dropped; RocksDB's handles may be used from several threads at once, its iterators, batches
-//! and transactions by one (they are not `Sync` here and borrow the handle); slices that it gives live as
-//! long as the iterator stands or the pinned value exists, which their lifetimes say. Errors of the library
-//! are its own texts.
+//! All `unsafe` calls are here. They rely on these facts:
+//!
+//! - A pointer that a constructor gave is valid until its value is dropped.
+//! - RocksDB's handles may be used from several threads at once. Its iterators, batches and transactions
+//!   may be used by one: they are not `Sync` here and borrow the handle.
+//! - Slices that it gives live as long as the iterator stands or the pinned value exists, as their
+//!   lifetimes say.
+//!
+//! Errors of the library are its own texts.
 
 use std::ffi::{c_char, CStr, CString};
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +18,7 @@ use std::slice;
 
 use librocksdb_sys as ffi;
 
-/// How a store is opened.
+/// The way to open a store.
 pub(super) struct Configuration {
     /// Commits wait for the disk.
     pub(super) sync: bool,
@@ -45,7 +49,7 @@ pub(super) struct Configuration {
 /// An open store.
 pub(super) struct Handle {
     db: *mut ffi::rocksdb_t,
-    /// What `db` is the base of; null for a plain store.
+    /// The base of `db`; null for a plain store.
     optimistic: *mut ffi::rocksdb_optimistictransactiondb_t,
     write: *mut ffi::rocksdb_writeoptions_t,
     read: *mut ffi::rocksdb_readoptions_t,
@@ -380,7 +384,7 @@ impl Drop for Iteration<'_> {
 pub(super) struct Transaction<'a>(*mut ffi::rocksdb_transaction_t, &'a Handle);
 
 impl Transaction<'_> {
-    /// The value of a key; nobody else's commit may change it until ours.
+    /// The value of a key; no other commit may change it until this transaction's.
     pub(super) fn get_for_update(&self, key: &[u8]) -> Result<Option<Pinned>, String> {
         // SAFETY: the key is valid for the call.
         let value = checked(|e| unsafe {

@@ -26,7 +26,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         nanoseconds += number * factor;
         rest = &rest[unit..];
     }
-    // A year: longer than any load, and far from what a Duration can hold.
+    // A year: longer than any load, and far below the limit of a Duration.
     if text.is_empty() || nanoseconds > 365.0 * 86_400e9 {
         return Err(wrong());
     }

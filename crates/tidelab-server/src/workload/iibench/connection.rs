@@ -8,7 +8,7 @@ use mysql::{Conn, OptsBuilder, Params, Row, Statement, Value};
 use super::dsn::{Dsn, Endpoint};
 use crate::server::session::{Failure, Session};
 
-/// Where the data source says nothing, an answer that takes longer does not come.
+/// The limit of an answer where the data source has none: a longer wait is a hang.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 
 /// The number that counts an operation whose answer did not come: the one with which clients say
@@ -37,7 +37,7 @@ fn open(dsn: &Dsn, limit: Option<Duration>) -> Result<Conn, Failure> {
     Ok(Conn::new(options)?)
 }
 
-/// A session for what comes before and after a load: no statement of it is cut short.
+/// A session for the statements before and after a load: none of them is cut short.
 pub fn session(dsn: &Dsn) -> Result<Session, Failure> {
     Ok(Session::over(open(dsn, None)?))
 }

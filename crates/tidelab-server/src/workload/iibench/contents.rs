@@ -1,13 +1,15 @@
-//! What must be in a table: the rows that were acknowledged, without those whose deletion was.
-//! They are known by their number, the least and greatest key, the sum of all keys, and the sum
-//! of all numbers in them.
+//! The expected contents of a table: the acknowledged rows, without those whose deletion was
+//! acknowledged.
+//!
+//! The contents are compared by the number of rows, the least and greatest key, the sum of all keys, and
+//! the sum of all numbers in the rows.
 
 use crate::server::agreement::{self, Index};
 use crate::server::session::{Failure, Session};
 
 use super::schema::{Shape, INDEXES};
 
-/// What a table holds, or ought to.
+/// The contents of a table, real or expected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     /// Rows.
@@ -22,8 +24,8 @@ pub struct Contents {
     pub uncertain: u64,
     /// Rows whose deletion got no answer.
     pub uncertainly_gone: u64,
-    /// The engine may give keys of one statement to others that run at the same time (MyRocks does):
-    /// of a statement's keys the first is known, of the greatest key a bound.
+    /// The engine may give keys of one statement to others that run at the same time, as MyRocks does.
+    /// Then only the first of a statement's keys is known, and a bound of the greatest.
     pub interleaved: bool,
 }
 
@@ -141,7 +143,7 @@ impl Contents {
         }
     }
 
-    /// What differs from what is there; one line each.
+    /// The differences to the real contents, one line each.
     pub fn complaints(&self, table: &str, found: &Contents) -> Vec<String> {
         let mut complaints = Vec::new();
         let wrong = |what: &str, wanted: String, found: String| {
@@ -185,7 +187,7 @@ impl Contents {
     }
 }
 
-/// What is wrong with a table that must hold `wanted`: its rows, and each index against them.
+/// The faults of a table that must hold `wanted`: its rows, and each index against them.
 pub fn examine(
     session: &mut Session,
     table: &str,

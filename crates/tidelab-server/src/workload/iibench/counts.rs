@@ -1,5 +1,5 @@
-//! What clients count: each into a window of its own, which the reporter takes away and adds to
-//! that of the second.
+//! The counts of clients. Each client counts into a window of its own; the reporter takes it away and
+//! adds it to that of the second.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -122,7 +122,7 @@ impl Window {
     }
 }
 
-/// Where one client counts, and where it can be seen what it waits for.
+/// The window of one client, and the operation that it waits for.
 #[derive(Debug)]
 pub struct Desk {
     window: Mutex<Window>,
@@ -138,7 +138,7 @@ impl Desk {
         Desk { window: Mutex::default(), open: AtomicU64::new(0), group }
     }
 
-    /// What it does.
+    /// Its kind of operation.
     pub fn group(&self) -> Group {
         self.group
     }
@@ -160,7 +160,7 @@ impl Desk {
         self.open.store(0, Ordering::Relaxed);
     }
 
-    /// How long the operation that runs has taken at this time since the start; none runs: none.
+    /// The duration so far of the operation that runs; none without one.
     pub fn waits(&self, now: Duration) -> Option<Duration> {
         match self.open.load(Ordering::Relaxed) {
             0 => None,

@@ -1,10 +1,9 @@
-//! One task's load: its clients, from the first operation to the last, and what was counted each
-//! second.
+//! One task's load: its clients, from the first operation to the last, and the counts of each second.
 //!
-//! All clients are connected and have their statements prepared before the first one begins.
-//! Writers make a batch before its slot comes, so that making it is no part of its latency. A
-//! batch that fails is counted by its error and not tried again; its writer goes on with the next.
-//! A client that gets no answer ends the load: nobody knows what became of its rows.
+//! All clients are connected and have their statements prepared before the first one begins. Writers make
+//! a batch before its slot comes, so that making it is no part of its latency. A batch that fails is
+//! counted by its error and not tried again; its writer goes on with the next. A client that gets no
+//! answer ends the load: the fate of its rows is unknown.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -36,7 +35,7 @@ pub const QUERIES_CATCH_UP: Duration = Duration::ZERO;
 const DELETES_BEHIND: usize = 16;
 /// A client whose operations all fail ends the load after so many.
 const FAILURES_IN_A_ROW: u32 = 100;
-/// Who waits looks so often whether all is over.
+/// The interval at which waiting threads look for the end.
 const LOOK: Duration = Duration::from_millis(20);
 /// Clients past the last writer's number get other random numbers than any writer.
 const QUERY_CLIENTS: u64 = 1 << 32;
@@ -44,9 +43,9 @@ const QUERY_CLIENTS: u64 = 1 << 32;
 /// A task on a table whose contents are known.
 #[derive(Debug)]
 pub struct Drive<'a> {
-    /// What to do.
+    /// The task.
     pub task: &'a Task,
-    /// What the table holds.
+    /// The table's contents.
     pub before: &'a Contents,
     /// The time of its first row, in microseconds since 1970.
     pub from_us: u64,
@@ -58,14 +57,14 @@ pub struct Drive<'a> {
     pub interrupt: &'a Interrupt,
 }
 
-/// What was counted in a second.
+/// The counts of a second.
 #[derive(Clone, Debug)]
 pub struct Second {
     /// Its end, since the start.
     pub at: Duration,
-    /// How long it was: the last one may be shorter.
+    /// Its length: the last one may be shorter.
     pub length: Duration,
-    /// What ended in it.
+    /// The operations that ended in it.
     pub window: Window,
     /// By group, how long an operation that had not ended then had taken.
     pub waits: BTreeMap<Group, Duration>,
@@ -83,14 +82,14 @@ impl Second {
     }
 }
 
-/// What came of a load.
+/// The results of a load.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// From the first operation's begin to the last one's end.
     pub seconds: f64,
     /// All that was counted.
     pub total: Window,
-    /// What the table must hold now.
+    /// The contents that the table must have now.
     pub contents: Contents,
     /// The server at the start.
     pub begin: Moment,
@@ -100,11 +99,11 @@ pub struct Outcome {
     pub client_cpu_s: f64,
     /// The largest resident size of the server, in bytes.
     pub resident_bytes: u64,
-    /// What may not be; one line each.
+    /// The faults, one line each.
     pub complaints: Vec<String>,
 }
 
-/// What all clients share.
+/// The state that all clients share.
 struct Shared {
     start: Instant,
     end: Option<Duration>,
@@ -149,7 +148,7 @@ impl Shared {
     }
 }
 
-/// How a client ended: what it was told of the table, and what may not be.
+/// The end of a client: the changes that were acknowledged to it, and its faults.
 struct Ended {
     inserted: Contents,
     deleted: Deleted,
@@ -495,7 +494,7 @@ impl Work<'_> {
         }
     }
 
-    /// Lets the deleter take as many rows; waits while that is too far behind.
+    /// Lets the deleter take as many rows. Waits while the deleter lags too far.
     fn let_delete(&self, deletes: &SyncSender<Duration>) {
         let mut acknowledged = self.shared.now();
         while let Err(TrySendError::Full(back)) = deletes.try_send(acknowledged) {

@@ -1,9 +1,9 @@
-//! Where the server is and how to log in, as Go's MySQL driver writes it:
+//! A server's address and login, in the form of Go's MySQL driver:
 //! `user:password@unix(/path)/database?name=value`, `user@tcp(host:3306)/database`.
 //!
-//! Parameters that mean something here are followed: `timeout`, `readTimeout`, `writeTimeout`,
-//! `charset`, `collation`, `maxAllowedPacket`. Those with which the driver steers itself alone
-//! are refused by name. Any other is a variable of the session, which the driver sets as well.
+//! Parameters with a meaning here are followed: `timeout`, `readTimeout`, `writeTimeout`, `charset`,
+//! `collation`, `maxAllowedPacket`. Parameters that steer only the driver are refused by name. Any other
+//! is a variable of the session, which the driver sets as well.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ const DRIVERS_OWN: [&str; 18] = [
     "tls",
 ];
 
-/// Where a server listens.
+/// The address on which a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A socket of this machine.
@@ -54,14 +54,14 @@ pub enum Endpoint {
     },
 }
 
-/// How to reach a database.
+/// A database, with its server and login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dsn {
     /// The user; empty for the server's default.
     pub user: String,
     /// The password; none for none.
     pub password: Option<String>,
-    /// Where the server listens.
+    /// The address on which the server listens.
     pub endpoint: Endpoint,
     /// The database.
     pub database: String,
@@ -172,7 +172,7 @@ impl fmt::Display for Dsn {
     }
 }
 
-/// `unix(/path)`, `tcp(host:port)`, and what the driver takes where parts are left out.
+/// `unix(/path)`, `tcp(host:port)`, with the driver's defaults for missing parts.
 fn endpoint(address: &str) -> Result<Endpoint, String> {
     let (protocol, place) = match address.split_once('(') {
         Some((protocol, rest)) => {
@@ -208,7 +208,7 @@ fn tcp(place: &str) -> Result<Endpoint, String> {
     Ok(Endpoint::Tcp { host: host.to_string(), port })
 }
 
-/// What stands in statements without quotes: a name.
+/// A name that statements hold without quotes.
 fn word(name: &str, value: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '@');
     if value.is_empty() || !value.chars().all(fits) {

@@ -14,7 +14,7 @@ use super::counts::{Counts, Group, Window};
 use super::drive::Second;
 use crate::error::{io_error, Result};
 
-/// What each group of operations has in a line, behind its own prefix.
+/// The columns of each group of operations, after the group's own prefix.
 const OF_GROUP: [&str; 12] = [
     "total",
     "int",
@@ -154,7 +154,7 @@ impl Lines {
     }
 }
 
-/// What is counted of a group.
+/// The unit that is counted of a group.
 pub fn counted(group: Group, counts: &Counts) -> u64 {
     match group {
         Group::Query => counts.done,

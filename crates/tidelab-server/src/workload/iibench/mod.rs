@@ -1,14 +1,14 @@
-//! iibench, the insert benchmark: a queue of tasks in TOML ([`queue`]), each of which loads a
-//! table of purchases, reads it while it grows, or deletes at its low end what is inserted at its
-//! high end.
+//! iibench, the insert benchmark: a queue of tasks in TOML ([`queue`]). A task loads a table of
+//! purchases, reads it while it grows, or deletes at its low end as many rows as it inserts at its high
+//! end.
 //!
-//! [`drive`] puts a task's clients on a server: writers with prepared statements of many rows
-//! ([`rows`], [`schema`]), readers of four queries ([`queries`]), one client that deletes. Where
-//! a rate was asked for, operations begin on a schedule ([`pace`]) and latencies are counted from
-//! it. [`counts`] collects, [`lines`] writes the files that the published benchmark writes,
-//! [`windows`] says whether latencies stayed the same. [`runner`] carries tasks out one after
-//! the other and lets none count whose table does not hold what was acknowledged ([`contents`]).
-//! [`alone`] measures the writers where nothing is kept.
+//! [`drive`] puts a task's clients on a server: writers with prepared statements of many rows ([`rows`],
+//! [`schema`]), readers of four queries ([`queries`]), one client that deletes. With a rate, operations
+//! begin on a schedule ([`pace`]) and latencies are counted from it.
+//!
+//! [`counts`] collects, [`lines`] writes the files of the published benchmark, [`windows`] tells whether
+//! latencies stayed the same. [`runner`] carries tasks out one after the other; a task fails when its
+//! table lacks acknowledged rows ([`contents`]). [`alone`] measures the writers where nothing is kept.
 
 pub mod alone;
 pub mod clock;

@@ -1,12 +1,13 @@
-//! When the operations of one client begin: evenly, at a rate, whatever the server does.
+//! The schedule of one client's operations: evenly, at a rate, independent of the server.
 //!
-//! A slot is the moment at which an operation ought to begin. Latencies are counted from
-//! there: an operation that had to wait for the one before it has waited, and a stall shows in
-//! all operations that fall into it (coordinated omission). A client that is behind begins its
-//! next operation at once, but is never further behind than `catch_up`: older slots are given
-//! up, because a burst after a stall would be another load than the one that was asked for.
-//! Each slot given up is reported with the time it has waited so far, which is less than its
-//! operation would have taken: the percentiles keep it.
+//! A slot is the moment at which an operation ought to begin. Latencies are counted from the slot: an
+//! operation that had to wait for the one before it has waited, and a stall shows in all operations that
+//! fall into it (coordinated omission).
+//!
+//! A late client begins its next operation at once, but is never later than `catch_up`. Older slots are
+//! given up, because a burst after a stall would be another load than the one asked for. Each given-up
+//! slot is reported with the time that it has waited so far. That is less than its operation would have
+//! taken; the percentiles keep it.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ pub struct Pace {
     interval: Duration,
     /// The next slot, since the start.
     next: Duration,
-    /// The furthest that an operation may begin behind its slot because of catching up.
+    /// The longest time from its slot to an operation's begin, because of catching up.
     catch_up: Duration,
 }
 
@@ -150,7 +151,7 @@ mod tests {
         pace.leave(None, 10_000 * MS, 12_000 * MS, |wait| waits.push(wait));
         assert_eq!((waits.len(), waits[0], waits[98]), (99, 2990 * MS, 2010 * MS));
 
-        // One that was got and then not used is among them; one after the end is nobody's.
+        // A slot that was got and then not used is among them; a slot after the end does not count.
         let mut pace = Pace::new(1.0, 1, 0, Duration::ZERO, Duration::from_secs(1));
         let slot = pace.slot(100 * MS, |_| panic!());
         let mut count = 0;

@@ -1,5 +1,5 @@
-//! The four queries, asked in turn: each reads some rows from a random place of an index on, and
-//! each row that comes must lie behind that place.
+//! The four queries, in turn. Each reads some rows of an index from a random place on, and each row must
+//! lie after that place.
 
 use mysql::{Row, Value};
 
@@ -19,7 +19,7 @@ pub enum Query {
     RegisterSegment,
 }
 
-/// Where in the table a query may begin.
+/// The range of places at which a query may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The least key.
@@ -67,15 +67,15 @@ impl Query {
         }
     }
 
-    /// Its text, with placeholders for what [`Query::values`] gives.
+    /// Its text, with placeholders for the values of [`Query::values`].
     pub fn statement(self, table: &str, limit: u32) -> String {
         let columns = self.columns();
         if self == Query::Pk {
             return format!("SELECT transactionid FROM `{table}` WHERE transactionid >= ? LIMIT {limit}");
         }
-        // (a = ? AND b = ? AND c >= ?) OR (a = ? AND b > ?) OR (a > ?), as the first insert
-        // benchmark asks: the place itself or any behind it.
-        let behind: Vec<String> = (0..columns.len())
+        // (a = ? AND b = ? AND c >= ?) OR (a = ? AND b > ?) OR (a > ?), as the first insert benchmark
+        // asks: the place itself or any after it.
+        let after: Vec<String> = (0..columns.len())
             .rev()
             .map(|last| {
                 let mut parts: Vec<String> = columns[..last].iter().map(|c| format!("{c} = ?")).collect();
@@ -88,7 +88,7 @@ impl Query {
             "SELECT {} FROM `{table}` FORCE INDEX ({}) WHERE {} LIMIT {limit}",
             columns.join(", "),
             self.name(),
-            behind.join(" OR ")
+            after.join(" OR ")
         )
     }
 
@@ -116,7 +116,7 @@ impl Query {
         (0..place.len()).rev().flat_map(|last| (0..=last).map(value)).collect()
     }
 
-    /// Whether a row lies at the place or behind it.
+    /// Whether a row lies at the place or after it.
     pub fn is_behind(self, place: &[u64], row: &Row) -> bool {
         for (column, wanted) in place.iter().enumerate() {
             let order = match row.as_ref(column) {

@@ -1,7 +1,7 @@
 //! The queue: a TOML file with `[defaults]` and one `[[task]]` for each load, run in its order.
 //!
-//! A key that is not known is refused with the nearest one that is, and so is a key of a task
-//! that does nothing there: a queue that was mistyped must not be measured.
+//! An unknown key is refused with the nearest known one, and so is a key of a task that does nothing
+//! there: a mistyped queue must not be measured.
 
 use std::fs;
 use std::path::Path;
@@ -90,7 +90,7 @@ struct File {
     task: Vec<Keys>,
 }
 
-/// Whose server it is.
+/// The server's family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dialect {
@@ -100,7 +100,7 @@ pub enum Dialect {
     MySql,
 }
 
-/// How fast and how long writers write.
+/// The rate and duration of the writers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Writers {
     /// Clients.
@@ -115,7 +115,7 @@ pub struct Writers {
     pub delete: bool,
 }
 
-/// How often queries ask.
+/// The rate of the queries.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Queries {
     /// Clients; none for no queries.
@@ -133,16 +133,16 @@ pub struct Queries {
 pub struct Task {
     /// Its name; no two are alike.
     pub name: String,
-    /// Where it runs.
+    /// The data source.
     #[serde(serialize_with = "as_text")]
     pub dsn: Dsn,
-    /// Whose server must be there; none: anybody's.
+    /// The server's family; none for any.
     pub dialect: Option<Dialect>,
     /// The table.
     pub table: String,
     /// The table is dropped where there is one, and made anew with these options; none: it is there.
     pub create: Option<String>,
-    /// What the table looks like.
+    /// The columns and indexes of the table.
     pub shape: Shape,
     /// Those who write.
     pub writers: Writers,
@@ -150,11 +150,11 @@ pub struct Task {
     pub queries: Queries,
     /// The longest time; none: until all rows are in.
     pub duration: Option<Duration>,
-    /// How often a line is written; whole seconds.
+    /// The interval of lines, in whole seconds.
     pub report_every: Duration,
     /// The file of the lines, in the folder of the run.
     pub log_file: String,
-    /// Where the rows come from.
+    /// The seed of the rows.
     pub seed: u64,
 }
 
@@ -174,7 +174,7 @@ impl Task {
     }
 }
 
-/// What the command line changes.
+/// The changes of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Another server for all tasks.
@@ -272,8 +272,8 @@ fn near(key: &str) -> String {
     }
 }
 
-/// A task of these keys, for those who make queues themselves. `own` is what the task says, which
-/// must do something in it; `defaults` what it falls back to.
+/// A task of these keys, for callers that make queues themselves. Each key of `own` must do something in
+/// the task; `defaults` are its fallback.
 #[expect(clippy::too_many_lines, reason = "a step for each key of a task")]
 pub fn task(
     name: String,

@@ -1,9 +1,9 @@
-//! The rows: random as the benchmark wants them, the same for the same seed and client. Only the
-//! time in them is that of the moment.
+//! The rows: random by the benchmark's rules, the same for the same seed and client. Only their time is
+//! that of the moment.
 //!
-//! Cash registers, customers and products are uniform; the price of a row follows from a random
-//! number and its customer, as in the first insert benchmark, without its cents. A character
-//! field begins with random letters and ends with as many `a` as its compressible share.
+//! Cash registers, customers and products are uniform. The price of a row follows from a random number
+//! and its customer, as in the first insert benchmark, without its cents. A character field begins with
+//! random letters and ends with as many `a` as its compressible share.
 
 use mysql::Value;
 
@@ -76,7 +76,7 @@ impl Rows {
         Rows { random: Random::new(seed, client), shape, last_us: 0 }
     }
 
-    /// The next ones, the first stamped with `now_us` (microseconds since 1970), each a microsecond
+    /// The next rows, the first stamped with `now_us` (microseconds since 1970). Each is a microsecond
     /// after the one before, and none before one of an earlier batch.
     pub fn batch(&mut self, rows: u32, now_us: u64) -> Batch {
         let mut values = Vec::with_capacity(rows as usize * self.shape.columns());

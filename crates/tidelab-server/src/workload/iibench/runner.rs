@@ -1,8 +1,8 @@
-//! Carries tasks out one after the other: what must be there before, the load, and whether all
-//! that was acknowledged is in the table afterwards.
+//! Carries tasks out one after the other: the conditions before a task, its load, and the check that all
+//! acknowledged rows are in the table afterwards.
 //!
-//! A table is examined after the last task that uses it, not between tasks: reading all of it
-//! would change what the next task finds in the caches.
+//! A table is examined after the last task that uses it, not between tasks: reading all of it would
+//! change the caches for the next task.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::telemetry::recorder::Recorder;
 /// The server's number for a database that is not there.
 const NO_DATABASE: u16 = 1049;
 
-/// What is known of a table.
+/// The state of a table.
 #[derive(Clone, Debug)]
 struct Known {
     contents: Contents,
@@ -46,7 +46,7 @@ pub struct Runner<'a> {
     pub server: Option<u32>,
     /// After a task, so long at most until the server is idle; zero: it is not waited for.
     pub settle: Duration,
-    /// Whether to record beside a load, and where the server's files are and how it is reached.
+    /// The server's directory and address, for a recording alongside each load; none for no recording.
     recorded: Option<(PathBuf, Address)>,
     tables: BTreeMap<(String, String), Known>,
 }
@@ -58,7 +58,7 @@ pub struct Measured {
     pub engine: String,
     /// Rows in the table before.
     pub rows_before: u64,
-    /// What was counted.
+    /// The counts.
     pub outcome: Outcome,
     /// CPU time that the server still took until it was idle, in seconds; none: it was not
     /// waited for.
@@ -67,7 +67,7 @@ pub struct Measured {
     pub analyzed: Option<Analyzed>,
     /// Each second.
     pub series: Series,
-    /// What machine and server did in each second; none where nobody asked for it.
+    /// The recording of machine and server in each second; none without a recording.
     pub telemetry: Option<Series>,
     /// Worst latencies by ten seconds, of inserts, queries and deletes: end and milliseconds.
     pub windows: BTreeMap<Group, Vec<(f64, f64)>>,
@@ -101,14 +101,14 @@ impl<'a> Runner<'a> {
         Runner { interrupt, server, settle, recorded: None, tables: BTreeMap::new() }
     }
 
-    /// Records beside each load what machine and server do; the server's files are in `directory`.
+    /// Records machine and server alongside each load; the server's files are in `directory`.
     pub fn with_telemetry(self, directory: &Path, address: &Address) -> Runner<'a> {
         Runner { recorded: Some((directory.to_path_buf(), address.clone())), ..self }
     }
 
-    /// Runs a task; its lines go to `log`, and to `say` for those who wait. With `examine`, the
-    /// table must hold what was acknowledged afterwards. Errors: the server is not there or not
-    /// the one that was named, the table is not the one that was described, an interrupt.
+    /// Runs a task; its lines go to `log`, and to `say` for the terminal. With `examine`, the table must
+    /// hold the acknowledged rows afterwards. Errors: the server is missing or another one than named,
+    /// the table differs from its description, an interrupt.
     pub fn run(
         &mut self,
         task: &Task,
@@ -143,9 +143,9 @@ impl<'a> Runner<'a> {
             server: self.server,
             interrupt: self.interrupt,
         };
-        let beside =
+        let start =
             |(directory, address): &(PathBuf, Address)| Recorder::of_server(self.server, directory, address);
-        let recorder = self.recorded.as_ref().map(beside).transpose()?;
+        let recorder = self.recorded.as_ref().map(start).transpose()?;
         let mut last = Duration::ZERO;
         let outcome = drive.run(|second| {
             last = second.at;
@@ -220,7 +220,7 @@ pub fn is_last_on_its_table(tasks: &[Task], index: usize) -> bool {
     tasks[index + 1..].iter().find(same).is_none_or(|next| next.create.is_some())
 }
 
-/// A session at a task's server. The error says what to do where there is none.
+/// A session at a task's server. The error has the remedy for a missing server.
 pub fn reach(task: &Task) -> Result<Session> {
     connection::session(&task.dsn).map_err(|failure| {
         let remedy = match &failure {
@@ -302,12 +302,12 @@ fn find(task: &Task, session: &mut Session) -> Result<String> {
     Ok(engine)
 }
 
-/// Whether the keys that a statement of many rows gets follow each other, whoever else inserts.
+/// Whether the keys of a statement of many rows follow each other, in spite of other inserts.
 fn gives_consecutive_keys(engine: &str) -> bool {
     ["InnoDB", "TidesDB"].iter().any(|name| name.eq_ignore_ascii_case(engine))
 }
 
-/// What a table holds that no task of ours has written.
+/// The contents of a table before any task has written to it.
 fn know(task: &Task, session: &mut Session) -> Result<Known> {
     let failed = |failure: Failure| says(task, "looking at the table", &failure);
     let contents = Contents::read(session, &task.table).map_err(failed)?;

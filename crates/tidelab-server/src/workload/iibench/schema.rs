@@ -1,8 +1,7 @@
-//! The table of the insert benchmark, its statements, and whether the one that is there is it.
+//! The table of the insert benchmark, its statements, and the check that an existing table is it.
 //!
-//! Columns and indexes are those of the published run. The key is a bigint, so that a long
-//! queue does not end at 2^31; the time has microseconds, because that is what rows are stamped
-//! with.
+//! Columns and indexes are those of the published run. The key is a bigint, so that a long queue does not
+//! end at 2^31. The time has microseconds, because rows are stamped with microseconds.
 
 use serde::Serialize;
 
@@ -11,7 +10,7 @@ use crate::server::session::{Failure, Session};
 /// No row is longer than this with all its character fields: what the server can hold.
 const ROW_CHARACTERS: u32 = 16_000;
 
-/// What the table looks like.
+/// The columns and indexes of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {
     /// Secondary indexes, in the order of [`INDEXES`].
@@ -20,7 +19,7 @@ pub struct Shape {
     pub char_fields: u32,
     /// The length of each.
     pub char_length: u32,
-    /// How much of each compresses to nothing, in percent.
+    /// The compressible share of each, in percent.
     pub percent_compressible: u32,
 }
 

@@ -1,5 +1,4 @@
-//! What the servers of the insert benchmark are asked to use: the alignment of the published run,
-//! at a size that is asked for.
+//! The settings of the insert benchmark's servers: the alignment of the published run, at a given size.
 
 use crate::server::engine::Engine;
 use crate::server::settings::{ruled, Setting, COMPARISON};
@@ -7,9 +6,9 @@ use crate::server::settings::{ruled, Setting, COMPARISON};
 /// The rules that come on top of [`COMPARISON`]: the file that runs keep and show.
 pub const RULES: &str = include_str!("../../../configs/iibench.toml");
 
-/// The settings of a server with these engines: a cache of the same size for each, READ-COMMITTED,
-/// no binary log, no doublewrite buffer, LZ4, logs written about once a second instead of at each
-/// commit, eight background threads at most. [`RULES`] says why.
+/// The settings of a server with these engines: a cache of the same size for each, READ-COMMITTED, no
+/// binary log, no doublewrite buffer, LZ4, eight background threads at most. Logs are written about once
+/// a second instead of at each commit. [`RULES`] has the reasons.
 pub fn of_server(engines: &[Engine], cache_mb: u64, connections: u32) -> Vec<Setting> {
     ruled(&[COMPARISON, RULES], engines, cache_mb, connections)
 }

@@ -50,7 +50,7 @@ pub fn rate_by_window(seconds: &[(f64, f64, f64)], lasted_s: f64) -> Vec<(f64, f
     windows.into_iter().map(|(end, length, count)| (end, count / length.max(1e-3))).collect()
 }
 
-/// What windows say together.
+/// The figures of all windows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Flatness {
     /// Whole windows.

@@ -7,10 +7,10 @@ use super::random::{last_name, Random};
 use super::{Scale, Transaction, DISTRICTS};
 use crate::server::session::{Address, Failure, Session};
 
-/// No transaction takes this long: who waits longer hangs.
+/// No transaction takes this long: a longer wait is a hang.
 const ANSWER_LIMIT: Duration = Duration::from_secs(90);
 
-/// How a transaction that met no error ended.
+/// The end of a transaction that met no error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was committed.
@@ -101,9 +101,9 @@ impl User {
                     (w, d)
                 };
                 let amount = random.between(100, 500_000);
-                let (by_name, who) = self.who();
+                let (by_name, customer) = self.customer();
                 format!(
-                    "BEGIN NOT ATOMIC {who} CALL PAYMENT({w},{d},{c_w},{c_d},@c_id,{by_name},{}.{:02},@last,@w_name,@d_name,@credit,@discount,@balance,@data,NOW()); END",
+                    "BEGIN NOT ATOMIC {customer} CALL PAYMENT({w},{d},{c_w},{c_d},@c_id,{by_name},{}.{:02},@last,@w_name,@d_name,@credit,@discount,@balance,@data,NOW()); END",
                     amount / 100,
                     amount % 100
                 )
@@ -117,15 +117,15 @@ impl User {
                 format!("CALL SLEV({w},{d},{threshold},@low)")
             }
             Transaction::OrderStatus => {
-                let (by_name, who) = self.who();
-                format!("BEGIN NOT ATOMIC {who} CALL OSTAT({w},{d},@c_id,{by_name},@last,@first,@middle,@balance,@o_id,@entry,@carrier,@lines); END")
+                let (by_name, customer) = self.customer();
+                format!("BEGIN NOT ATOMIC {customer} CALL OSTAT({w},{d},@c_id,{by_name},@last,@first,@middle,@balance,@o_id,@entry,@carrier,@lines); END")
             }
         }
     }
 
     /// A customer: six of ten times by last name. The statement that sets the parameters which
     /// go in and out.
-    fn who(&mut self) -> (u32, String) {
+    fn customer(&mut self) -> (u32, String) {
         if self.random.percent(60) {
             let name = last_name(self.random.last_name_to_find(self.scale.last_names()));
             (1, format!("SET @c_id = NULL, @last = '{name}';"))

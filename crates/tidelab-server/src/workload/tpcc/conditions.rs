@@ -1,9 +1,9 @@
-//! The consistency conditions 1 to 12 of clause 3.3.2, and a thirteenth of ours for the stock,
-//! checked on what [`super::readout`] read. A number counts only if they hold.
+//! The consistency conditions 1 to 12 of clause 3.3.2, and a thirteenth for the stock, checked on the
+//! result of [`super::readout`]. A figure counts only if they hold.
 //!
-//! Condition 11 of the specification is written for a database that was just loaded; here the
-//! orders that were delivered since count too. The thirteenth says that stock and order lines
-//! agree: a lost update of a stock row shows nowhere else.
+//! Condition 11 of the specification is written for a database that was just loaded; here the orders
+//! delivered since then count too. The thirteenth condition says that stock and order lines agree: a lost
+//! update of a stock row shows nowhere else.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -35,15 +35,15 @@ pub struct Order {
 /// The order lines of one order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
-    /// How many there are.
+    /// Their number.
     pub count: i64,
-    /// How many of them have no ol_delivery_d.
+    /// The number without ol_delivery_d.
     pub undelivered: i64,
     /// The sum of ol_amount of those that have one.
     pub delivered_amount: Cents,
     /// The sum of ol_quantity.
     pub quantity: i64,
-    /// How many were supplied by another warehouse.
+    /// The number supplied by another warehouse.
     pub remote: i64,
 }
 
@@ -58,12 +58,12 @@ pub struct Customer {
     pub deliveries: i64,
 }
 
-/// What history says, which has no order of its own.
+/// The sums of the history, which has no order of its own.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// The sum of h_amount by (h_w_id, h_d_id): where it was paid.
     pub by_district: HashMap<(i64, i64), Cents>,
-    /// The same by (h_c_w_id, h_c_d_id, h_c_id): who paid.
+    /// The same by the customer who paid: (h_c_w_id, h_c_d_id, h_c_id).
     pub by_customer: HashMap<(i64, i64, i64), Cents>,
     /// Rows.
     pub rows: u64,
@@ -104,7 +104,7 @@ pub struct Warehouse {
 pub struct Violation {
     /// The condition: 1 to 12 of clause 3.3.2, 13 for the stock, 0 where rows are missing.
     pub condition: u8,
-    /// What was found.
+    /// The contradiction.
     pub what: String,
 }
 
@@ -182,7 +182,7 @@ fn of_district(
     let newest = w.new_orders.range(whole.clone()).next_back().map(|(_, o)| *o);
     let oldest = w.new_orders.range(whole.clone()).next().map(|(_, o)| *o);
     let next = district.next_order;
-    // Where all orders are delivered there is no newest one to compare with.
+    // After the delivery of all orders there is no newest one to compare with.
     found.require(next - 1 == last && newest.is_none_or(|n| n == last), 2, || {
         format!("{name}: d_next_o_id is {next}, the last order {last}, the last new order {newest:?}")
     });
@@ -257,7 +257,7 @@ fn of_customers(w: &Warehouse, history: &History, found: &mut Violations) {
     }
 }
 
-/// What the order lines of a warehouse that came since the load took from the stock.
+/// The amounts that a warehouse's order lines since the load took from the stock.
 pub fn taken(w: &Warehouse, scale: Scale) -> Stock {
     let mut sum = Stock::default();
     for ((_, order), lines) in &w.lines {
@@ -270,7 +270,7 @@ pub fn taken(w: &Warehouse, scale: Scale) -> Stock {
     sum
 }
 
-/// The thirteenth: what all stock rows say was taken is what the order lines took.
+/// The thirteenth: all stock rows together lost exactly the amounts of the order lines.
 pub fn of_stock(stock: Stock, taken: Stock) -> Vec<Violation> {
     if stock == taken {
         return Vec::new();

@@ -1,12 +1,11 @@
-//! Puts users on a server: ramp-up, measured time, end. Without think time, as HammerDB does.
+//! Puts users on a server: ramp-up, measured time, end. Users have no think time, as with HammerDB.
 //!
-//! The ramp-up has a fixed length, or ends when the rate is steady ([`Rule`]); the measured time then
+//! The ramp-up has a fixed length, or ends when the rate is steady ([`Rule`]). The measured time then
 //! begins a moment later, at the same instant for all users.
 //!
-//! A transaction counts when it ends within the measured time. One that meets a deadlock, a
-//! timeout or a conflict (1213, 1205, 1020) is rolled back and counted as failed, and the user
-//! goes on with the next of the mix: HammerDB does not try it again either. Any other error
-//! ends the run.
+//! A transaction counts when it ends within the measured time. A deadlock, a timeout or a conflict (1213,
+//! 1205, 1020) rolls it back and counts it as failed. The user goes on with the next of the mix, as
+//! HammerDB does. Any other error ends the run.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,13 +38,13 @@ pub struct Drive<'a> {
     pub ramp_up: Rule,
     /// The measured time.
     pub duration: Duration,
-    /// Where all random values come from.
+    /// The seed of all random values.
     pub seed: u64,
     /// Asks to end.
     pub interrupt: &'a Interrupt,
 }
 
-/// What was counted of one kind of transaction in the measured time.
+/// The counts of one kind of transaction in the measured time.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
     /// From the call to the last result, of those that met no error.
@@ -56,7 +55,7 @@ pub struct Counted {
     pub failed: BTreeMap<u16, u64>,
 }
 
-/// What came of a load.
+/// The results of a load.
 #[derive(Clone, Debug)]
 pub struct Outcomes {
     /// By kind, in the order of [`Transaction::ALL`].
@@ -67,7 +66,7 @@ pub struct Outcomes {
     pub failed_in_all: u64,
     /// Each second: its end since the start, new orders, all transactions, and the server.
     pub seconds: Vec<Second>,
-    /// How the ramp-up went.
+    /// The result of the ramp-up.
     pub ramp_up: WarmUp,
     /// When the measured time began.
     pub begin: Moment,
@@ -79,7 +78,7 @@ pub struct Outcomes {
     pub errors: Vec<String>,
 }
 
-/// What happened in a second.
+/// The counts of a second.
 #[derive(Clone, Copy, Debug)]
 pub struct Second {
     /// Seconds since the start, ramp-up included.
@@ -121,7 +120,7 @@ impl Schedule {
     /// The measured time begins so long after the start.
     fn begin_at(&self, from: Duration) {
         let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
-        // The end first: who knows the begin knows the end.
+        // The end first: a user that sees the begin must see the end.
         self.to_us.store(micros(from + self.duration), Ordering::Release);
         self.from_us.store(micros(from), Ordering::Release);
     }
@@ -154,7 +153,7 @@ impl Schedule {
     }
 }
 
-/// What all users count in.
+/// The counts that all users share.
 #[derive(Default)]
 struct Totals {
     orders: AtomicU64,
@@ -232,7 +231,7 @@ impl Drive<'_> {
     }
 }
 
-/// One user's work until the end. What it counted in the measured time, and the error that ended it
+/// One user's work until the end. Returns its counts in the measured time, and the error that ended it
 /// early.
 fn work(
     mut user: User,
@@ -293,9 +292,9 @@ struct Watch {
     client_begin: f64,
     client_cpu_s: f64,
     seconds: Vec<Second>,
-    /// Whether the rate became steady; none while that is not decided, or nobody looks.
+    /// Whether the rate became steady; none while that is open, and for a fixed length.
     steady: Option<bool>,
-    /// What the totals were at the last second.
+    /// The totals at the last second.
     before: (Instant, u64, u64, u64),
 }
 

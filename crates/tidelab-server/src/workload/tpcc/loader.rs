@@ -1,7 +1,7 @@
-//! Fills the tables, clause 4.3.3, with several users at once: one statement inserts many rows
-//! and commits by itself. The users take warehouses from one queue; items are loaded first.
+//! Fills the tables, clause 4.3.3, with several users at once: one statement inserts many rows and
+//! commits by itself. The users take warehouses from one queue; items are loaded first.
 //!
-//! What is loaded follows from seed and scale alone: every engine gets the same rows.
+//! The rows follow from seed and scale alone: every engine gets the same ones.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -14,27 +14,27 @@ use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::server::session::{Address, Failure, Session};
 
-/// What a user says that stops because another failed.
+/// The error of a user that stops because another failed.
 const TOLD_TO_STOP: &str = "the load was told to stop";
 /// A statement is sent when it has so many bytes: far below max_allowed_packet's default.
 const STATEMENT_BYTES: usize = 256 << 10;
-/// How long a statement of the load may take: a server may be busy with what came before.
+/// How long a statement of the load may take: a server may be busy with earlier work.
 const ANSWER_LIMIT: Duration = Duration::from_secs(300);
-/// How often the caller's progress is told.
+/// The interval of calls to the caller's progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
-/// What is loaded where.
+/// The load and its target.
 #[derive(Clone, Copy, Debug)]
 pub struct Load<'a> {
     /// The server.
     pub address: &'a Address,
     /// The database; its tables are there and empty.
     pub database: &'a str,
-    /// How much.
+    /// The size.
     pub scale: Scale,
     /// Users that load at once.
     pub users: u32,
-    /// Where all random values come from.
+    /// The seed of all random values.
     pub seed: u64,
     /// Statements for each connection before it loads (`SET sql_log_bin = 0`).
     pub session: &'a [&'a str],
@@ -124,7 +124,7 @@ impl Insert {
         }
     }
 
-    /// Room for the next row, up to its opening bracket.
+    /// Begins the next row, up to its opening bracket.
     fn row(&mut self) -> &mut String {
         self.text.push_str(if self.rows == 0 { &self.head } else { "," });
         self.rows += 1;
@@ -187,7 +187,7 @@ impl Filler<'_> {
 
     fn warehouse(&mut self, w: i64) -> std::result::Result<(), Failure> {
         self.stock(w)?;
-        // What customers have paid at the beginning, ten each: conditions 1, 8 and 9.
+        // The payments of customers at the beginning, ten each: conditions 1, 8 and 9.
         let of_district = 1000 * self.scale.customers;
         let mut insert = Insert::into("warehouse");
         let text = insert.row();

@@ -1,10 +1,12 @@
-//! TPC-C the way HammerDB runs it on MariaDB: nine tables, a loader with several users, five
-//! transactions as stored procedures, clients without think time that stay with one home
-//! warehouse, and the specification's consistency conditions.
+//! TPC-C the way HammerDB runs it on MariaDB.
 //!
-//! [`schema`] and [`procedures`] are the SQL, [`random`] the specification's random values,
-//! [`loader`] fills the tables, [`client`] is one user, [`drive`] puts many on a server,
-//! [`readout`] reads what is there afterwards and [`conditions`] says what is wrong with it.
+//! It has nine tables, a loader with several users, and five transactions as stored procedures. Clients
+//! have no think time and stay with one home warehouse. The specification's consistency conditions are
+//! checked.
+//!
+//! [`schema`] and [`procedures`] are the SQL, [`random`] the specification's random values. [`loader`]
+//! fills the tables, [`client`] is one user, [`drive`] puts many on a server. [`readout`] reads the
+//! tables afterwards, and [`conditions`] finds the faults in them.
 
 pub mod client;
 pub mod conditions;
@@ -34,7 +36,7 @@ pub enum Transaction {
     Payment,
     /// The oldest order of each district of a warehouse is delivered.
     Delivery,
-    /// How many of the items last sold are low in stock.
+    /// The number of recently sold items that are low in stock.
     StockLevel,
     /// A customer's last order.
     OrderStatus,
@@ -61,7 +63,7 @@ impl Transaction {
         }
     }
 
-    /// How many of a hundred transactions are of this kind.
+    /// The number of this kind in a hundred transactions.
     pub fn share(self) -> u32 {
         match self {
             Transaction::NewOrder => 45,
@@ -103,7 +105,7 @@ impl Serialize for Transaction {
 /// Districts of a warehouse; the stock table has a column for each.
 pub const DISTRICTS: i64 = 10;
 
-/// How large the tables are.
+/// The size of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Scale {
     /// Warehouses.

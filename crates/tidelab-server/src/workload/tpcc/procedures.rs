@@ -1,15 +1,19 @@
-//! The five transactions as stored procedures, after clause 2 of the specification, in
-//! HammerDB's form: a procedure each, the order's items and quantities drawn inside of it, its
-//! results in OUT parameters.
+//! The five transactions as stored procedures, after clause 2 of the specification, in HammerDB's form.
+//! Each is a procedure that draws the order's items and quantities itself and returns its results in OUT
+//! parameters.
 //!
-//! Where HammerDB's text would let a condition of clause 3.3.2 fail, these follow the
-//! specification: DELIVERY locks the order that it takes; payments lower the balance and raise
-//! c_ytd_payment and c_payment_cnt; deliveries raise c_delivery_cnt; stock is read under the
-//! lock with which it is changed, and keeps s_ytd, s_order_cnt and s_remote_cnt; an order
-//! line's amount is quantity times price.
+//! HammerDB's text would let some conditions of clause 3.3.2 fail. There these procedures follow the
+//! specification:
 //!
-//! An error ends a procedure and reaches the client, which rolls back. NEWORD's unused item
-//! (one of a hundred orders) is found missing and rolled back inside.
+//! * DELIVERY locks the order that it takes.
+//! * Payments lower the balance and raise c_ytd_payment and c_payment_cnt.
+//! * Deliveries raise c_delivery_cnt.
+//! * Stock is read under the lock with which it is changed, and keeps s_ytd, s_order_cnt and
+//!   s_remote_cnt.
+//! * An order line's amount is quantity times price.
+//!
+//! An error ends a procedure and reaches the client, which rolls back. NEWORD finds its unused item (one
+//! of a hundred orders) missing, and rolls back inside.
 
 use super::{Scale, Transaction, DISTRICTS};
 use crate::server::session::{Failure, Session};

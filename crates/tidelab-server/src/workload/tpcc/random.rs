@@ -117,8 +117,8 @@ mod tests {
         assert_eq!(last_name(999), "EINGEINGEING");
     }
 
-    /// How NURand(a, low, high) is distributed, from its definition: the number of pairs that
-    /// lead to each value.
+    /// The distribution of NURand(a, low, high), from its definition: the number of pairs that lead to
+    /// each value.
     fn exact(a: i64, low: i64, high: i64, c: i64) -> Vec<f64> {
         let range = high - low + 1;
         let mut counts = vec![0u64; usize::try_from(range).unwrap()];
@@ -143,8 +143,8 @@ mod tests {
                 counts[usize::try_from(value - low).unwrap()] += 1;
             }
             let expected = exact(a, low, high, c);
-            // Chi square over cells that are expected at least five times; it has as many
-            // degrees of freedom as cells, and a standard deviation of sqrt(2 n).
+            // Chi square over cells that are expected at least five times. It has as many degrees of
+            // freedom as cells, and a standard deviation of sqrt(2 n).
             let (mut chi, mut cells) = (0.0, 0.0);
             for (count, share) in counts.iter().zip(&expected) {
                 let wanted = share * f64::from(DRAWS);

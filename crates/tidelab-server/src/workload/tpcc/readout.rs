@@ -19,10 +19,10 @@ use crate::server::session::{Address, Failure, Session};
 /// Reading a whole table may take long on a slow disk.
 const ANSWER_LIMIT: Duration = Duration::from_secs(900);
 
-/// What was found in the tables.
+/// The contents of the tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readout {
-    /// What is wrong.
+    /// The violations.
     pub violations: Vec<Violation>,
     /// Orders that came since the load: the sum of d_next_o_id less what it was.
     pub new_orders: i64,
@@ -33,7 +33,7 @@ pub struct Readout {
 }
 
 impl Readout {
-    /// What is wrong, a line each.
+    /// The violations, a line each.
     pub fn complaints(&self) -> Vec<String> {
         self.violations.iter().map(|v| format!("condition {}: {}", v.condition, v.what)).collect()
     }

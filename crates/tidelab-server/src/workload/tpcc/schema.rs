@@ -101,8 +101,8 @@ pub const TABLES: [Table; 9] = [
     },
 ];
 
-/// The table of tokens that the crash check adds: a row for each transaction that changed
-/// something, with the number that its client gave it, and what it did.
+/// The table of tokens that the crash check adds: a row for each transaction that changed something. It
+/// has the number that the client gave it, and its kind.
 pub const TOKEN: Table = Table {
     name: "token",
     definition: "token BIGINT NOT NULL, kind INT NOT NULL, w INT NOT NULL, d INT NOT NULL, n BIGINT NOT NULL,
@@ -118,7 +118,7 @@ impl Table {
     }
 }
 
-/// Makes the database and all tables, empty; whatever the database held is gone.
+/// Makes the database and all tables, empty. Earlier contents of the database are gone.
 pub fn make(session: &mut Session, database: &str, engine: Engine, tokens: bool) -> Result<(), Failure> {
     session.run(&format!("DROP DATABASE IF EXISTS {database}"))?;
     session.run(&format!("CREATE DATABASE {database}"))?;

@@ -1,5 +1,7 @@
-//! All engines in interleaved rounds: a process for each engine and round, so that memory, caches and
-//! counters of one are nothing to the next, and one that breaks takes only its own cells with it.
+//! All engines in interleaved rounds, with a process for each engine and round.
+//!
+//! Memory, caches and counters of one process are nothing to the next. A process that breaks takes only
+//! its own cells with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +16,7 @@ use super::design::{cell_id, facts, Design, Engine, ENGINE, SERIES};
 use crate::run::folder::write_json;
 use crate::run::{conduct, Cell, Conductor, Folder, Group, Run};
 
-/// The program that measures; it lies beside this one.
+/// The program that measures, in the folder of this one.
 pub const PROGRAM: &str = "tidelab-engine";
 
 /// Name of the hidden command that measures one engine in one round.
@@ -52,7 +54,7 @@ const ORDER: &str = "order.json";
 /// The result's file in [`RoundOrder::out`].
 pub const ROUND_RESULT: &str = "found.json";
 
-/// The program beside this one, which may be this one.
+/// The program in the folder of this one, which may be this one.
 fn program() -> Result<PathBuf> {
     let this = std::env::current_exe().map_err(io_error("cannot find", "this program"))?;
     let program = this.with_file_name(PROGRAM);

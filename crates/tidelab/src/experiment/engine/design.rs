@@ -1,4 +1,4 @@
-//! What the kind `engine` measures, as data: engines, operations, settings, and the figures of its cells.
+//! The design of the kind `engine`, as data: engines, operations, settings, and the figures of its cells.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -54,7 +54,7 @@ impl FromStr for Engine {
     }
 }
 
-/// What a commit waits for.
+/// The moment at which a commit is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Sync {
@@ -74,10 +74,10 @@ pub enum Compression {
     Lz4,
 }
 
-/// What every engine is opened with, as far as it knows the thing. Sizes in bytes.
+/// The settings of every engine, as far as it has such a setting. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// What a commit waits for.
+    /// The moment at which a commit is answered.
     pub sync: Sync,
     /// Compression of blocks.
     pub compression: Compression,
@@ -103,7 +103,7 @@ pub struct Settings {
     pub map_bytes: u64,
 }
 
-/// What is measured.
+/// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
@@ -173,7 +173,7 @@ impl Operation {
         }
     }
 
-    /// What is counted: the unit of its rate.
+    /// The unit of its rate.
     pub fn unit(self) -> &'static str {
         match self {
             ScanForward | ScanBack | ScanAfterOverwrite => "rows",
@@ -211,7 +211,7 @@ impl FromStr for Operation {
     }
 }
 
-/// How much is done.
+/// The amount of work.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Threads.
@@ -239,7 +239,7 @@ pub const OPERATION: &str = "operation";
 /// The file of a cell's series by time.
 pub const SERIES: &str = "seconds.csv";
 
-/// What a run measures: part of its record, and what a process that measures one engine gets.
+/// The design of a run: part of its record, and of the task of each process that measures one engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Design {
     /// The engines, in the order of the first round.
@@ -256,11 +256,11 @@ pub struct Design {
     pub value_bytes: usize,
     /// Share of a value that compresses.
     pub compressible: f64,
-    /// Where all random choices come from; each round has a seed of its own, the same for all engines.
+    /// The seed of all random choices. Each round derives its own from it, the same for all engines.
     pub seed: u64,
-    /// How much each operation does.
+    /// The work of each operation.
     pub load: Load,
-    /// What the engines are opened with.
+    /// The settings of the engines.
     pub settings: Settings,
     /// Seconds at most for an engine to finish what it has put off.
     pub quiet_limit_s: u32,
@@ -317,9 +317,9 @@ pub fn metrics() -> Vec<Metric> {
     ]
 }
 
-/// What the head of a run says before anything is measured.
+/// Fills in the head of a run before anything is measured.
 pub fn head(name: &str, design: &Design) -> Run {
-    let mut run = Run::new(name, "The bare engine beside RocksDB and LMDB", "engine");
+    let mut run = Run::new(name, "The bare engine alongside RocksDB and LMDB", "engine");
     run.design = serde_json::to_value(design).unwrap_or_default();
     run.about = "One mix of operations on each engine through one interface, in a process of its own for \
         each engine and round. After every operation that writes, the engine finishes what it has put off, \
@@ -340,13 +340,13 @@ pub fn describe(run: &mut Run, design: &Design) {
     run.notes = notes(design);
 }
 
-/// Whom the others are compared with: RocksDB, where it is not there the first other than TidesDB.
+/// The engine that ratios are taken against: RocksDB, or without it the first other than TidesDB.
 pub fn reference(engines: &[Engine]) -> Option<Engine> {
     let other = || engines.iter().copied().find(|engine| *engine != Engine::TidesDb);
     engines.iter().copied().find(|engine| *engine == Engine::RocksDb).or_else(other)
 }
 
-/// What a reader must know of the engines that were compared.
+/// Facts of the compared engines that a reader must know.
 fn notes(design: &Design) -> Vec<String> {
     let mut notes = vec![
         "Bytes written are those of all write calls of the process, logs included; latencies of scans are \
@@ -369,7 +369,7 @@ fn notes(design: &Design) -> Vec<String> {
     notes
 }
 
-/// What an engine was: its version and settings, and its own counters as it ended.
+/// The facts of an engine: version, settings, and its own counters at its end.
 pub fn facts(version: &str, settings: &Settings, counters: &[(String, u64)]) -> ServerFacts {
     let asked: BTreeMap<String, String> = match serde_json::to_value(settings) {
         Ok(serde_json::Value::Object(fields)) => fields

@@ -1,5 +1,7 @@
-//! The kind `engine`: the bare engine beside RocksDB and LMDB. The program `tidelab-engine` links them and
-//! measures; here is what it is told and how its rounds are carried out, so that this program links none.
+//! The kind `engine`: the bare engine alongside RocksDB and LMDB.
+//!
+//! The program `tidelab-engine` links the three and measures. Its tasks and the order of its rounds stand
+//! here, so that this program links none of them.
 
 mod conductor;
 mod design;
@@ -24,7 +26,7 @@ pub const MAX_KEY: usize = 511;
 /// Least bytes of a value: what says whose it is.
 pub const MIN_VALUE: usize = 12;
 
-/// What the file says; the program's options have the same names.
+/// The options of the file; the program's options have the same names.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
@@ -59,7 +61,7 @@ pub struct Options {
     pub read_share: f64,
     /// Rows of a transaction.
     pub transaction_rows: u32,
-    /// What a commit waits for.
+    /// The moment at which a commit is answered.
     pub sync: Sync,
     /// Compression of blocks.
     pub compression: Compression,
@@ -73,12 +75,12 @@ pub struct Options {
     pub background_threads: u32,
     /// Seconds at most for an engine to finish what it has put off.
     pub quiet_limit: u32,
-    /// Where all random choices come from.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
 impl Options {
-    /// What they ask for. Errors name what makes no sense.
+    /// The design of these options. Errors name an option that makes no sense.
     pub fn design(&self) -> Result<Design> {
         let share = |share: f64| (0.0..=1.0).contains(&share);
         let bounds = [
@@ -147,7 +149,7 @@ impl Options {
     }
 }
 
-/// Who measures these options; the run gets its axes and metrics.
+/// The conductor of these options; the run gets its axes and metrics.
 pub fn open(options: &Options, paths: Paths<'_>, run: &mut Run) -> Result<Experiment> {
     let design = options.design().map_err(|error| Error::Usage(format!("{}: {error}", run.name)))?;
     describe(run, &design);

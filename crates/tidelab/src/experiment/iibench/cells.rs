@@ -14,7 +14,7 @@ use tidelab_server::workload::iibench::windows::{Flatness, WINDOW_S};
 
 use crate::run::{Axis, Better, Cell, Metric, Role, Series};
 
-/// What a task does, for the axis of phases.
+/// The phase of a task, a value of the axis of phases.
 pub fn phase(task: &Task) -> &'static str {
     if task.writers.delete && task.writers.threads > 0 {
         "delete"

@@ -1,10 +1,11 @@
-//! The kinds `iibench` and `delete-regime`: the insert benchmark on each engine, a server for each
-//! turn, rounds interleaved.
+//! The kinds `iibench` and `delete-regime`: the insert benchmark on each engine, a server for each turn,
+//! rounds interleaved.
 //!
-//! Both load a table; the first then reads it while it grows at a rate, the second deletes at the
-//! low end of its key what it inserts at the high end. A turn is one engine in one round: its
-//! phases follow each other on one server, and the table is examined at the end. What is wrong
-//! with it then fails all phases of the turn.
+//! Both load a table. `iibench` then reads it while it grows at a rate. `delete-regime` deletes at the
+//! low end of its key as many rows as it inserts at the high end.
+//!
+//! A turn is one engine in one round. Its phases follow each other on one server, and the table is
+//! examined at the end. A fault of the table fails all phases of the turn.
 
 pub mod cells;
 pub mod session;
@@ -33,7 +34,7 @@ use crate::run::bound::{Driven, Unbounded};
 use crate::run::server_files::{keep_telemetry, note_status};
 use crate::run::{self, Cell, CellId, Folder, Group, Paths, Run};
 
-/// What the file says.
+/// The options of the file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
@@ -44,7 +45,7 @@ pub struct Options {
     cache_mb: u64,
     #[serde(default = "one")]
     seed: u64,
-    /// What stands behind ENGINE=... in each engine's table.
+    /// The text after ENGINE=... in each engine's table.
     #[serde(default)]
     table_options: String,
     /// Keys of a queue for all phases.
@@ -261,7 +262,7 @@ impl run::Conductor for Conductor<'_> {
         Ok(())
     }
 
-    /// What the writers of the phases that know no rate reach where nothing is kept.
+    /// The writers of the phases without a rate, which reach their limit where nothing is kept.
     fn unbounded(&self) -> Vec<Unbounded> {
         let tasks = self.tasks(self.options.engines[0], Path::new("/"), 0).unwrap_or_default();
         let phases = self.phases.iter().zip(&tasks);

@@ -75,8 +75,7 @@ pub fn run(
     Ok(good)
 }
 
-/// Puts the cells of the table that the last of them used into the folder. What is wrong with the
-/// table is wrong with each of them.
+/// Puts the cells of the last examined table into the folder. A fault of the table fails each of them.
 fn close(open: &mut Vec<(String, Cell)>, folder: &mut Folder) -> Result<bool> {
     let Some((table, last)) = open.last() else { return Ok(true) };
     let (table, failures) = (table.clone(), last.failures.clone());
@@ -100,7 +99,7 @@ fn say(text: &str) {
     eprintln!("iibench: {text}");
 }
 
-/// What a task came to, for a person.
+/// The result of a task, for a person.
 pub fn summary(task: &Task, measured: &Measured) -> String {
     let outcome = &measured.outcome;
     let mut parts = vec![format!("{}: {} on {}", task.name, cells::phase(task), measured.engine)];

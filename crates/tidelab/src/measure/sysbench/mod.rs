@@ -31,7 +31,7 @@ use super::{fatal, reference};
 use crate::run::{Axis, CellId, Measured, Role, Run};
 use figures::{figures, metrics, seconds, SECONDS};
 
-/// What to measure.
+/// The design of an experiment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Design {
     /// The competitors.
@@ -57,9 +57,9 @@ const WINDOW_S: u32 = 3;
 const SEED_STEP: u32 = 1_000_000;
 
 impl Design {
-    /// When the warm-up of a workload ends, apart from `load.warm_up_s`, which belongs to the measured
-    /// process. One that changes the number of rows has a fixed warm-up: each further second of it would
-    /// change the tables that are to be measured.
+    /// The rule that ends the warm-up of a workload, apart from `load.warm_up_s`, which belongs to the
+    /// measured process. A workload that changes the number of rows has a fixed warm-up: each further
+    /// second would change the measured tables.
     pub fn warm_up(&self, workload: Workload) -> Rule {
         if workload.changes_row_count() {
             return Rule::fixed(0);
@@ -90,7 +90,7 @@ impl Design {
     }
 }
 
-/// What an engine's tables were at the end.
+/// The tables of an engine at the end.
 #[derive(Clone, Debug, Serialize)]
 pub struct AtEnd {
     /// The engine.
@@ -126,7 +126,7 @@ pub struct Record {
     pub ended_early: Option<String>,
 }
 
-/// Sees what happens, for those who wait.
+/// Sees the steps of an experiment, to show them.
 pub trait Watcher {
     /// A step begins.
     fn begins(&mut self, number: usize, round: u32, step: Step);
@@ -153,7 +153,7 @@ pub struct Experiment<'a> {
     telemetry: bool,
 }
 
-/// What is known of an engine's tables.
+/// The state of an engine's tables.
 #[derive(Clone, Debug, Default)]
 struct Tables {
     /// The rows that they must have; unknown after a run that failed.
@@ -176,7 +176,7 @@ impl<'a> Experiment<'a> {
         Experiment { design, server, interrupt, watcher, record, tables, telemetry: false }
     }
 
-    /// Records beside each run what machine and server do.
+    /// Records machine and server alongside each run.
     pub fn with_telemetry(self) -> Experiment<'a> {
         Experiment { telemetry: true, ..self }
     }
@@ -287,14 +287,14 @@ impl<'a> Experiment<'a> {
             interrupt: self.interrupt,
         };
         let address = Address::root(self.server.socket());
-        let beside = || Recorder::of_server(Some(self.server.pid()), self.server.directory(), &address);
+        let start = || Recorder::of_server(Some(self.server.pid()), self.server.directory(), &address);
         let watcher = &mut self.watcher;
         let rule = self.design.warm_up(workload);
         let warmed = warm_up(&sysbench, rule, engine, workload, seed, &mut **watcher);
         let result = match warmed {
             Err(error) => Err(error),
             Ok(warmed) => {
-                let recorder = self.telemetry.then(beside).transpose()?;
+                let recorder = self.telemetry.then(start).transpose()?;
                 let result = sysbench.run(engine, workload, seed, |second| watcher.second(second));
                 measured.telemetry = recorder.map(|recorder| recorder.stop().series);
                 result.map(|run| (warmed, run))
@@ -396,14 +396,14 @@ impl<'a> Experiment<'a> {
         Sysbench { socket: self.server.socket(), server: self.server.pid(), load, interrupt: self.interrupt }
     }
 
-    /// What one engine put off must not run in the time of the next.
+    /// Work that one engine put off must not run in the time of the next.
     fn settle(&self) -> Result<()> {
         let limit = Duration::from_secs(u64::from(self.design.settle_s));
         idle::wait(self.server.pid(), limit, self.interrupt)
     }
 }
 
-/// What the processes of a warm-up did.
+/// The sum of a warm-up's processes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Warmed {
     seconds: f64,

@@ -1,12 +1,12 @@
-//! TPC-C on several engines: each engine has a server of its own, is loaded once, and every
-//! round starts on the same loaded data. Rounds interleave the engines.
+//! TPC-C on several engines. Each engine has a server of its own and is loaded once; every round starts
+//! on the same loaded data. Rounds interleave the engines.
 //!
-//! The loaded data directory is set aside and copied back before each round (moved in the
-//! last): a copy takes a fraction of a load's time, and all rounds begin on the same files
-//! with a server that was just started.
+//! The loaded data directory is set aside and copied back before each round; the last round moves it. A
+//! copy takes a fraction of a load's time. All rounds begin on the same files, with a server that was
+//! just started.
 //!
-//! A cell counts only if the conditions hold afterwards and the tables grew by what the clients
-//! were told: new orders and order numbers given out are the same number.
+//! A cell counts only if the conditions hold afterwards and the tables grew as the clients were told. The
+//! number of new orders and the number of order numbers given out must be the same.
 
 pub mod figures;
 pub mod run;
@@ -37,7 +37,7 @@ use crate::run::server_files::{note_server_files, note_status};
 use crate::run::{Axis, CellId, Measured, Role, Run};
 use run::{load, run_on, Filled, Target};
 
-/// What to measure.
+/// The design of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Design {
     /// The competitors.
@@ -59,7 +59,7 @@ pub struct Design {
     pub duration_s: u32,
     /// Seconds at most to wait until a server is idle, before and after the load.
     pub settle_s: u32,
-    /// Where all random values come from; round r adds r to it.
+    /// The seed of all random values; round r adds r to it.
     pub seed: u64,
     /// The option file that the settings come from; none for the laboratory's own.
     pub options: Option<String>,
@@ -68,7 +68,7 @@ pub struct Design {
 }
 
 /// Seconds of a window of a ramp-up. Users without think time make some hundred transactions a second on
-/// a small machine: the median of ten such seconds varies by less than what counts as steady.
+/// a small machine. The median of ten such seconds varies by less than the tolerance for a steady rate.
 const WINDOW_S: u32 = 10;
 
 impl Design {
@@ -89,7 +89,7 @@ impl Design {
     }
 }
 
-/// How an engine was loaded.
+/// The load of an engine's tables.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Loaded {
     /// The engine.
@@ -113,7 +113,7 @@ pub struct Record {
     pub loads: Vec<Loaded>,
     /// The runs in the order in which they were made.
     pub cells: Vec<Measured>,
-    /// What each engine's server used.
+    /// The facts of each engine's server.
     pub servers: BTreeMap<Engine, ServerFacts>,
     /// Files that were put into [`Place::kept`].
     pub files: Vec<String>,
@@ -126,10 +126,10 @@ pub fn measurement(engine: Engine, round: u32, seed: u64) -> Measured {
     Measured::new(CellId::new([("engine", engine.to_string())], round), seed, figures::SECONDS)
 }
 
-/// What [`Watcher::begins`] is told when the load begins.
+/// The step that [`Watcher::begins`] gets when the load begins.
 pub const RUNNING: &str = "running";
 
-/// Sees what happens, for those who wait.
+/// Sees the steps of a run, to show them.
 pub trait Watcher {
     /// An engine's tables are being filled: rows in, of about so many, in so many seconds.
     fn loading(&mut self, engine: Engine, rows: u64, of: u64, seconds: f64);
@@ -143,7 +143,7 @@ pub trait Watcher {
     fn measured(&mut self, measured: &Measured);
 }
 
-/// What all servers have in common.
+/// The parts that all servers have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     /// The installed MariaDB.
@@ -152,7 +152,7 @@ pub struct Place<'a> {
     pub plugin: &'a Path,
     /// The servers' allocator, where it is not the C library's.
     pub allocator: Option<Allocator>,
-    /// Where servers and loaded data are; each server is in `server` below it.
+    /// The directory of servers and loaded data; each server is in `server` below it.
     pub directory: &'a Path,
     /// The folder of the one cell that is measured, which gets the server's option file, variables and
     /// status; none where no run is kept.
@@ -186,13 +186,14 @@ impl<'a> Experiment<'a> {
         if let Err(error) = self.all(keep) {
             self.record.ended_early = Some(error.to_string());
         }
-        // What is loaded can be loaded again; nobody asks for it.
+        // Loaded data can be loaded again, and no later run asks for them.
         let _ = fs::remove_dir_all(self.place.directory.join("loaded"));
         self.record
     }
 
-    /// One round on one engine, which is loaded before it unless an earlier call did. What was loaded stays for
-    /// the rounds that follow; after the design's last round it is gone. Errors: nothing more can be measured.
+    /// One round on one engine. Loads the engine's tables first, unless an earlier call did. The loaded
+    /// data stay for the rounds that follow; after the design's last round they are gone. Errors: nothing
+    /// more can be measured.
     pub fn one(mut self, engine: Engine, round: u32) -> Result<Record> {
         let made = fs::read_to_string(self.made(engine)).unwrap_or_default();
         if made != self.recipe(engine) {
@@ -223,7 +224,7 @@ impl<'a> Experiment<'a> {
         self.frozen(engine).with_extension("made")
     }
 
-    /// How the data of an engine are made: what was made otherwise, by an earlier run, is made anew.
+    /// The recipe of an engine's data. Data of another recipe, left by an earlier run, are made anew.
     fn recipe(&self, engine: Engine) -> String {
         let (design, place) = (self.design, self.place);
         let settings: BTreeMap<&str, &str> = self
@@ -361,7 +362,7 @@ mod tests {
     fn what_an_earlier_run_loaded_otherwise_or_half_is_loaded_anew() {
         let folder = tempfile::tempdir().unwrap();
         let loads = |design: &Design| {
-            // Where there is no MariaDB, loading is what fails first.
+            // Without a MariaDB, loading fails first.
             let place = Place {
                 prefix: folder.path(),
                 plugin: folder.path(),

@@ -23,7 +23,7 @@ use crate::run::Measured;
 /// A server that runs, and the database in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
-    /// How to reach it.
+    /// Its address.
     pub address: &'a Address,
     /// Its process; none where that is not known.
     pub process: Option<u32>,
@@ -31,8 +31,8 @@ pub struct Target<'a> {
     pub engine: Engine,
     /// The database.
     pub database: &'a str,
-    /// Where the server's files are, to record beside the load what machine and server do; none for no
-    /// such recording.
+    /// The directory of the server's files, for a recording of machine and server alongside the load;
+    /// none for no recording.
     pub recorded: Option<&'a Path>,
 }
 
@@ -81,9 +81,8 @@ pub fn load(
     Ok(Filled { rows, seconds, analyzed })
 }
 
-/// One run on tables that are filled, and the checks that it must pass: the cell has its figures
-/// and failures then. Fails when it did not come to its end. `space` says what the engine's files
-/// take.
+/// One run on tables that are filled, with its checks. The cell gets its figures and failures. Errors:
+/// the run did not come to its end. `space` gives the size of the engine's files.
 pub fn run_on(
     target: &Target<'_>,
     design: &Design,
@@ -111,8 +110,8 @@ pub fn run_on(
         seed,
         interrupt,
     };
-    let beside = |directory| Recorder::of_server(target.process, directory, target.address);
-    let recorder = target.recorded.map(beside).transpose()?;
+    let start = |directory| Recorder::of_server(target.process, directory, target.address);
+    let recorder = target.recorded.map(start).transpose()?;
     let outcomes = drive.run(|second| watcher.second(second));
     measured.telemetry = recorder.map(|recorder| recorder.stop().series);
     let outcomes = outcomes?;

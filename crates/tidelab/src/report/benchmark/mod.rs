@@ -55,7 +55,7 @@ impl Benchmark {
     }
 }
 
-/// How a field of a line comes from its rounds.
+/// The way from a figure's rounds to a field of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statistic {
     /// Median, least, greatest and interquartile range.

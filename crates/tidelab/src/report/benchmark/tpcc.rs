@@ -16,7 +16,7 @@ use crate::run::{Better, Cell, Measured, Metric, Run};
 pub struct Tpcc {
     /// The design.
     pub design: Design,
-    /// How each engine was loaded.
+    /// The load of each engine's tables.
     pub loads: Vec<Loaded>,
 }
 

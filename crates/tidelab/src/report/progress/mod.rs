@@ -80,7 +80,7 @@ fn red(text: &str) -> String {
     }
 }
 
-/// How a warm-up went, as the end of a line; empty for a fixed length.
+/// The result of a warm-up, as the end of a line; empty for a fixed length.
 fn warmed(warm_up: WarmUp) -> String {
     match warm_up.steady {
         None => String::new(),

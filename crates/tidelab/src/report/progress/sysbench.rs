@@ -12,7 +12,7 @@ use crate::measure::sysbench::{Design, Watcher};
 use crate::run::conduct::minutes;
 use crate::run::Measured;
 
-/// How long the steps of each kind take: a guess, then the mean of those that are over.
+/// The duration of steps by kind: a guess at first, then the mean of the steps that are over.
 #[derive(Clone, Debug)]
 pub struct Estimate {
     kinds: BTreeMap<&'static str, (f64, f64, u32)>,

@@ -1,5 +1,6 @@
-//! ALTERs beside writers and readers: random ones of one connection, while others move amounts between rows and read the
-//! table by each of its keys in one snapshot. Whatever the definition becomes, count and sums stay.
+//! Random ALTERs of one connection, alongside writers and readers. The writers move amounts between rows;
+//! the readers read the table by each of its keys in one snapshot. Count and sums stay under every
+//! definition.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,7 +22,7 @@ const READERS: u64 = 2;
 /// Each writer and reader stops after so many complaints.
 const COMPLAINTS_EACH: usize = 3;
 
-/// What the definition may become; each is taken back by another one.
+/// The possible changes of the definition; each is taken back by another one.
 const ALTERS: [&str; 11] = [
     "ADD KEY b (b, u), ALGORITHM=NOCOPY",
     "DROP KEY b",
@@ -36,7 +37,7 @@ const ALTERS: [&str; 11] = [
     "FORCE",
 ];
 
-/// What was done.
+/// The counts of statements.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     alters: AtomicU64,
@@ -44,7 +45,7 @@ pub(super) struct Done {
     reads: AtomicU64,
 }
 
-/// Runs for so long; the line about what was done, and the complaints.
+/// Runs for so long. Returns a line with its counts, and the complaints.
 pub(super) fn run(
     server: &Server,
     seed: u64,
@@ -55,8 +56,8 @@ pub(super) fn run(
     set_up(
         &mut session,
         &[
-            "CREATE OR REPLACE DATABASE sql_beside",
-            "USE sql_beside",
+            "CREATE OR REPLACE DATABASE sql_concurrent",
+            "USE sql_concurrent",
             "CREATE TABLE t (a INT PRIMARY KEY, b INT NOT NULL, u INT NOT NULL, pad VARCHAR(100)) ENGINE=TidesDB",
             &format!("INSERT INTO t SELECT seq, 100, seq, REPEAT('x', 80) FROM seq_1_to_{ROWS}"),
         ],
@@ -81,7 +82,7 @@ pub(super) fn run(
     interrupt.check()?;
     let (alters, writes, reads) =
         (done.alters.into_inner(), done.writes.into_inner(), done.reads.into_inner());
-    let line = format!("{alters} ALTERs beside {writes} transfers and {reads} reads in {seconds} s");
+    let line = format!("{alters} ALTERs alongside {writes} transfers and {reads} reads in {seconds} s");
     if alters == 0 || writes == 0 || reads == 0 {
         complaints.push(format!("nothing was checked: {line}"));
     }
@@ -90,7 +91,7 @@ pub(super) fn run(
     if rows.iter().any(|row| row.last().map(String::as_str) != Some("OK")) {
         complaints.push(format!("{check}: {rows:?}"));
     }
-    set_up(&mut session, &["DROP DATABASE sql_beside"])?;
+    set_up(&mut session, &["DROP DATABASE sql_concurrent"])?;
     Ok((line, complaints))
 }
 
@@ -98,7 +99,7 @@ fn client(number: u64, mut dice: Dice, socket: &Path, stop: &AtomicBool, done: &
     let mut complaints = Vec::new();
     let mut work = || -> std::result::Result<(), Failure> {
         let mut session = Session::open(socket)?;
-        session.run("USE sql_beside")?;
+        session.run("USE sql_concurrent")?;
         while !stop.load(Ordering::Relaxed) && complaints.len() < COMPLAINTS_EACH {
             if number < WRITERS {
                 transfer(&mut session, &mut dice, done)?;
@@ -112,12 +113,12 @@ fn client(number: u64, mut dice: Dice, socket: &Path, stop: &AtomicBool, done: &
     };
     let result = work();
     if let Err(failure) = result {
-        complaints.push(format!("beside ALTERs, client {number}: {failure}"));
+        complaints.push(format!("alongside ALTERs, client {number}: {failure}"));
     }
     complaints
 }
 
-/// These numbers are right answers of a statement beside ALTERs.
+/// These numbers are right answers of a statement alongside ALTERs.
 fn one_of(failure: Failure, codes: &[u16]) -> std::result::Result<(), Failure> {
     match failure {
         Failure::Sql { code, .. } if codes.contains(&code) => Ok(()),
@@ -152,7 +153,7 @@ fn read(session: &mut Session, dice: &mut Dice, done: &Done) -> std::result::Res
     thread::sleep(Duration::from_millis(dice.count(0, 100) as u64));
     let keys = session.rows(
         "SELECT DISTINCT INDEX_NAME FROM information_schema.STATISTICS
-         WHERE TABLE_SCHEMA = 'sql_beside' AND TABLE_NAME = 't'",
+         WHERE TABLE_SCHEMA = 'sql_concurrent' AND TABLE_NAME = 't'",
     )?;
     let mut sums = BTreeSet::new();
     for key in keys.concat() {
