@@ -5,5 +5,7 @@
 //! transactions: it builds the graph of dependencies and looks for cycles that an isolation level
 //! forbids. The program `tidelab` runs the checks (`tidelab check`).
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 pub mod check;
 pub mod history;

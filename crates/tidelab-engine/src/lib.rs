@@ -15,6 +15,8 @@
 //! A figure counts only where the answers were right. A cell fails when a read misses a written value, a
 //! scan has other rows than expected, or the store holds something else in the end.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 pub mod cli;
 pub mod cost;
 pub mod data;

@@ -1,6 +1,8 @@
 //! The program: a run in its folder, its table, going on with one that was ended, and how what cannot
 //! be measured is told.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,6 +1,8 @@
 //! Every operation on every engine that this build links gives the right answers, and wrong ones are
 //! found. The store is compared with a plain map, and a store that lies fails.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

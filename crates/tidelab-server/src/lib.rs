@@ -12,6 +12,8 @@
 //!
 //! Nothing here links the engine: a load gets the same as any client of the server.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 pub mod error;
 pub mod interrupt;
 pub mod latency;

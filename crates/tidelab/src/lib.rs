@@ -11,6 +11,8 @@
 //!   versions, and measure the drivers' own cost.
 //! * [`cli`] is the command line. It also runs the checks of `tidelab_check`.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 pub mod cli;
 pub mod doctor;
 pub mod experiment;

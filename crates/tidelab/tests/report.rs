@@ -2,6 +2,8 @@
 //! up by [`samples`]; `TIDELAB_SAMPLES=DIR` keeps them there with their pages, for the test in a
 //! browser (`scripts/test/report-browser.mjs`).
 
+#![allow(clippy::unwrap_used)]
+
 mod samples;
 
 use std::fs;

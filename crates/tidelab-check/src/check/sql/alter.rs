@@ -73,6 +73,24 @@ fn action(dice: &mut Dice, t: &mut Table, used: &mut Vec<String>) -> Option<Stri
     }
     let column = dice.pick(&free).clone();
     match choice {
+        9..=21 | 35 => column_action(dice, t, used, choice, &column),
+        22..=34 => key_action(dice, t, used, choice, key),
+        36 => Some(format!("AUTO_INCREMENT = {}", dice.number(1, 200))),
+        37 => Some(format!("COMMENT = 'c{}'", dice.number(1, 9))),
+        38 => Some("FORCE".to_string()),
+        _ => None,
+    }
+}
+
+/// An action on a column that no other action touches.
+fn column_action(
+    dice: &mut Dice,
+    t: &mut Table,
+    used: &mut Vec<String>,
+    choice: i64,
+    column: &Column,
+) -> Option<String> {
+    match choice {
         9..=12 if t.columns.len() > 2 => {
             used.push(column.name.clone());
             drop_column(t, &column.name);
@@ -112,6 +130,24 @@ fn action(dice: &mut Dice, t: &mut Table, used: &mut Vec<String>) -> Option<Stri
             }
             Some(t.tagged(&column.name, &format!("ALTER {} DROP DEFAULT", column.name)))
         }
+        35 if column.kind.is_integer() => {
+            used.push(column.name.clone());
+            let unlucky = dice.number(30, 40);
+            Some(t.tagged(&column.name, &format!("ADD CHECK ({} <> {unlucky})", column.name)))
+        }
+        _ => None,
+    }
+}
+
+/// An action on keys; `key` is one that no other action touches.
+fn key_action(
+    dice: &mut Dice,
+    t: &mut Table,
+    used: &mut Vec<String>,
+    choice: i64,
+    key: Option<Key>,
+) -> Option<String> {
+    match choice {
         22..=27 => {
             let key = t.random_key(dice)?;
             if key.parts.iter().any(|p| used.contains(&p.column)) {
@@ -168,14 +204,6 @@ fn action(dice: &mut Dice, t: &mut Table, used: &mut Vec<String>) -> Option<Stri
             t.primary = Some(parts);
             Some(text)
         }
-        35 if column.kind.is_integer() => {
-            used.push(column.name.clone());
-            let unlucky = dice.number(30, 40);
-            Some(t.tagged(&column.name, &format!("ADD CHECK ({} <> {unlucky})", column.name)))
-        }
-        36 => Some(format!("AUTO_INCREMENT = {}", dice.number(1, 200))),
-        37 => Some(format!("COMMENT = 'c{}'", dice.number(1, 9))),
-        38 => Some("FORCE".to_string()),
         _ => None,
     }
 }
