@@ -274,7 +274,6 @@ fn near(key: &str) -> String {
 
 /// A task of these keys, for callers that make queues themselves. Each key of `own` must do something in
 /// the task; `defaults` are its fallback.
-#[expect(clippy::too_many_lines, reason = "a step for each key of a task")]
 pub fn task(
     name: String,
     own: &Keys,
@@ -324,36 +323,18 @@ pub fn task(
         percent_compressible: key!(percent_compressible).unwrap_or(0),
     };
     shape.check()?;
-    let writers = Writers {
-        threads: writer_threads,
-        rows_per_insert: key!(rows_per_insert).unwrap_or(1000),
-        max_rows: key!(max_rows_total),
-        rows_per_second: key!(max_rows_per_second),
-        delete: key!(delete_per_insert).unwrap_or(false),
+    let keys = Keys {
+        rows_per_insert: key!(rows_per_insert),
+        max_rows_total: key!(max_rows_total),
+        max_rows_per_second: key!(max_rows_per_second),
+        delete_per_insert: key!(delete_per_insert),
+        queries_per_second: key!(queries_per_second),
+        query_start_at_rows: key!(query_start_at_rows),
+        query_limit: key!(query_limit),
+        ..Keys::default()
     };
-    if writers.rows_per_insert == 0 {
-        return Err("rows_per_insert = 0 inserts nothing".to_string());
-    }
-    let placeholders = u64::from(writers.rows_per_insert) * shape.columns() as u64;
-    if placeholders > PLACEHOLDERS {
-        return Err(format!(
-            "rows_per_insert = {} with {} columns needs {placeholders} placeholders; a statement has at most {PLACEHOLDERS}",
-            writers.rows_per_insert,
-            shape.columns()
-        ));
-    }
-    if writers.max_rows == Some(0) || writers.rows_per_second == Some(0) {
-        return Err("max_rows_total and max_rows_per_second are above 0, or left out".to_string());
-    }
-    let queries = Queries {
-        threads: query_threads,
-        per_second: key!(queries_per_second),
-        start_at_rows: key!(query_start_at_rows).unwrap_or(0),
-        limit: key!(query_limit).unwrap_or(10),
-    };
-    if queries.limit == 0 || queries.per_second.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
-        return Err("queries_per_second and query_limit are above 0".to_string());
-    }
+    let writers = writers(writer_threads, &keys, &shape)?;
+    let queries = queries(query_threads, &keys)?;
     let time = |name: &str, value: Option<String>| {
         value.map(|text| clock::duration(&text).map_err(|why| format!("{name}: {why}"))).transpose()
     };
@@ -388,6 +369,46 @@ pub fn task(
         log_file,
         seed,
     })
+}
+
+/// The writers of a task. Errors name a key whose value makes no sense.
+fn writers(threads: u32, keys: &Keys, shape: &Shape) -> std::result::Result<Writers, String> {
+    let writers = Writers {
+        threads,
+        rows_per_insert: keys.rows_per_insert.unwrap_or(1000),
+        max_rows: keys.max_rows_total,
+        rows_per_second: keys.max_rows_per_second,
+        delete: keys.delete_per_insert.unwrap_or(false),
+    };
+    if writers.rows_per_insert == 0 {
+        return Err("rows_per_insert = 0 inserts nothing".to_string());
+    }
+    let placeholders = u64::from(writers.rows_per_insert) * shape.columns() as u64;
+    if placeholders > PLACEHOLDERS {
+        return Err(format!(
+            "rows_per_insert = {} with {} columns needs {placeholders} placeholders; a statement has at most {PLACEHOLDERS}",
+            writers.rows_per_insert,
+            shape.columns()
+        ));
+    }
+    if writers.max_rows == Some(0) || writers.rows_per_second == Some(0) {
+        return Err("max_rows_total and max_rows_per_second are above 0, or left out".to_string());
+    }
+    Ok(writers)
+}
+
+/// The queries of a task. Errors name a key whose value makes no sense.
+fn queries(threads: u32, keys: &Keys) -> std::result::Result<Queries, String> {
+    let queries = Queries {
+        threads,
+        per_second: keys.queries_per_second,
+        start_at_rows: keys.query_start_at_rows.unwrap_or(0),
+        limit: keys.query_limit.unwrap_or(10),
+    };
+    if queries.limit == 0 || queries.per_second.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
+        return Err("queries_per_second and query_limit are above 0".to_string());
+    }
+    Ok(queries)
 }
 
 /// The keys of an experiment's phase with the table that each engine gets. Refuses keys that an
