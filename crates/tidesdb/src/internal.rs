@@ -70,7 +70,7 @@ pub mod iter {
 #[doc(hidden)]
 pub mod lock {
     pub use crate::lock::{
-        KeyPrefix, LockManager, LockOwner, Mode, MonotonicClock, Policy, TableMode, WaitObserver,
+        Granted, KeyPrefix, LockManager, LockOwner, Mode, MonotonicClock, Policy, TableMode, WaitObserver,
         KEY_PREFIX_BYTES,
     };
 }
