@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::Watch;
 use crate::error::{Error, Result};
+use crate::format::checksum;
 use crate::io::{Advice, Disk, OpenMode};
 
 /// Bytes read and written at once.
@@ -49,7 +50,7 @@ impl<'a> Copier<'a> {
             let n = usize::try_from(len - at).unwrap_or(CHUNK).min(CHUNK);
             self.buffer.resize(n, 0);
             source.read_exact_at(&mut self.buffer, at)?;
-            crc = crc32c::crc32c_append(crc, &self.buffer);
+            crc = checksum::extend(crc, &self.buffer);
             target.write_at(&self.buffer, at)?;
             at += n as u64;
             unsynced += n as u64;
@@ -78,7 +79,7 @@ pub(super) fn sum(disk: &dyn Disk, path: &Path, watch: Watch<'_>) -> Result<(u64
         watch.check()?;
         let n = usize::try_from(len - at).unwrap_or(CHUNK).min(CHUNK);
         file.read_exact_at(&mut buffer[..n], at)?;
-        crc = crc32c::crc32c_append(crc, &buffer[..n]);
+        crc = checksum::extend(crc, &buffer[..n]);
         at += n as u64;
     }
     Ok((len, crc))

@@ -18,6 +18,7 @@ use std::path::Path;
 
 use super::copy::read_small;
 use crate::error::{Error, Result};
+use crate::format::checksum;
 use crate::io::{Disk, OpenMode};
 use crate::types::{Lsn, Seq};
 
@@ -118,7 +119,7 @@ impl BackupInfo {
             let crc = file.crc.map_or("-".to_string(), |crc| format!("{crc:08x}"));
             line(format_args!("file {} {crc} {}", file.len, file.name));
         }
-        let crc = crc32c::crc32c(out.as_bytes());
+        let crc = checksum::crc(out.as_bytes());
         let _ = writeln!(out, "crc {crc:08x}");
         out
     }
@@ -170,7 +171,7 @@ fn parse(bytes: &[u8]) -> std::result::Result<BackupInfo, Fault> {
     let last = text.trim_end_matches('\n').rfind('\n').map_or(0, |end| end + 1);
     let lines = text.lines().count();
     let crc = text[last..].strip_prefix("crc ").map(|crc| crc.trim_end_matches('\n'));
-    if crc != Some(format!("{:08x}", crc32c::crc32c(&bytes[..last])).as_str()) || !text.ends_with('\n') {
+    if crc != Some(format!("{:08x}", checksum::crc(&bytes[..last])).as_str()) || !text.ends_with('\n') {
         return Err((lines, "the sum of the file is missing or wrong".into()));
     }
     let mut info = BackupInfo::begin(false, 0);

@@ -4,3 +4,4 @@
 pub mod checksum;
 pub mod coding;
 pub mod compression;
+pub mod reader;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::format::coding::varint_len;
 use crate::memtable::Memtable;
 use crate::store::deleted_range_cache::DeletedRangeCache;
 use crate::store::sealed_runs::SealedRuns;
@@ -48,11 +49,6 @@ pub struct CommitBatch {
     runs: Option<SealedRuns>,
 }
 
-/// Bytes that a number takes as a varint.
-fn varint_len(number: usize) -> usize {
-    (usize::BITS - (number | 1).leading_zeros()).div_ceil(7) as usize
-}
-
 /// Makes a [`CommitBatch`] family by family, in the format of `docs/format/wal.md` ("Batch").
 pub(crate) struct CommitBatchBuilder {
     body: BatchBuilder,
@@ -83,7 +79,7 @@ impl CommitBatchBuilder {
         self.body.entry(kind, effect, key, value);
         let end = self.body.len();
         // Kind byte, length of the key, key; the value, if any, ends the entry.
-        let at = start + 1 + varint_len(key.len());
+        let at = start + 1 + varint_len(key.len() as u64);
         self.changes.push(Placed {
             family: self.family,
             kind,

@@ -18,11 +18,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::format::coding::{unzigzag, zigzag};
+use crate::format::coding::{put_varint, unzigzag, zigzag};
+use crate::format::reader::Reader;
 use crate::table::SsTableMeta;
 use crate::types::{CountEffect, FamilyId, FileNo, Kind, MemtableId, RowCount, Seq};
 use crate::version::{Edit, LiveFile, NewFile, NewTable, TableHandle, VersionSet};
-use crate::wal::batch::{put_varint, Cursor};
 
 /// Most runs of a family that a commit adds to level 0.
 pub(crate) const MAX_RUNS: usize = 2;
@@ -119,7 +119,7 @@ impl SealedRuns {
     /// Reads a run names record; the files are kept as those that the log names.
     pub(crate) fn decode(versions: &VersionSet, names: &[u8]) -> Result<SealedRuns> {
         let damage = |what: &str| Error::corruption("wal", 0, format!("a record of run names: {what}"));
-        let mut cursor = Cursor { rest: names };
+        let mut cursor = Reader { rest: names };
         let version = cursor.u8().map_err(damage)?;
         if ![NAMES_WITHOUT_ROWS, NAMES_VERSION].contains(&version) {
             return Err(damage("of a later version"));

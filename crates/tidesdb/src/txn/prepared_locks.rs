@@ -5,9 +5,10 @@
 //! Sections by tag, so that more kinds of locks can be told later. A reader that meets a tag it does not
 //! know refuses the record: a lock must not be forgotten.
 
+use crate::format::coding::put_varint;
+use crate::format::reader::{Malformed, Reader};
 use crate::lock::{Range, TableMode};
 use crate::types::FamilyId;
-use crate::wal::{put_varint, Cursor, Malformed};
 
 /// The version of the encoding.
 const VERSION: u8 = 1;
@@ -77,7 +78,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Held, Malformed> {
     if bytes.is_empty() {
         return Ok((tables, ranges));
     }
-    let mut cursor = Cursor { rest: bytes };
+    let mut cursor = Reader { rest: bytes };
     if cursor.u8()? != VERSION {
         return Err("locks in an encoding that this build does not know");
     }
@@ -85,7 +86,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Held, Malformed> {
         let (tag, section) = (cursor.u8()?, cursor.bytes()?);
         match tag {
             TABLES => {
-                let mut section = Cursor { rest: section };
+                let mut section = Reader { rest: section };
                 while !section.rest.is_empty() {
                     let family = section.varint()?;
                     let family = FamilyId::try_from(family).map_err(|_| "a family number is too big")?;
@@ -98,7 +99,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Held, Malformed> {
                 }
             }
             RANGES => {
-                let mut section = Cursor { rest: section };
+                let mut section = Reader { rest: section };
                 while !section.rest.is_empty() {
                     let family = section.varint()?;
                     let family = FamilyId::try_from(family).map_err(|_| "a family number is too big")?;

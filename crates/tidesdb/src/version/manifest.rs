@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::format::checksum;
 use crate::io::{Disk, File, OpenMode};
 use crate::types::FileNo;
 
@@ -49,8 +50,8 @@ pub fn parse_manifest_name(name: &str) -> Option<FileNo> {
 }
 
 fn edit_checksum(manifest: FileNo, ordinal_and_len: &[u8], payload: &[u8]) -> u32 {
-    let crc = crc32c::crc32c(&manifest.to_le_bytes());
-    crc32c::crc32c_append(crc32c::crc32c_append(crc, ordinal_and_len), payload)
+    let crc = checksum::crc(&manifest.to_le_bytes());
+    checksum::extend(checksum::extend(crc, ordinal_and_len), payload)
 }
 
 /// Who may use the reserve.
@@ -90,7 +91,7 @@ impl ManifestWriter {
         bytes.extend_from_slice(HEADER_MAGIC);
         bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
         bytes.extend_from_slice(&number.to_le_bytes());
-        bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+        bytes.extend_from_slice(&checksum::crc(&bytes).to_le_bytes());
         frame(number, 0, snapshot, &mut bytes)?;
         let len = bytes.len() as u64;
         let allocated = reserved(len);
@@ -188,7 +189,7 @@ fn frame(manifest: FileNo, ordinal: u32, edit: &Edit, out: &mut Vec<u8>) -> Resu
 /// Makes `CURRENT` name a manifest, durably. On an error either name may be in force.
 pub fn set_current(disk: &dyn Disk, dir: &Path, number: FileNo) -> Result<()> {
     let name = manifest_name(number);
-    let line = format!("{name} {:08x}\n", crc32c::crc32c(name.as_bytes()));
+    let line = format!("{name} {:08x}\n", checksum::crc(name.as_bytes()));
     let temporary = dir.join(CURRENT_TMP);
     let file = disk.open(&temporary, OpenMode::Create)?;
     file.write_at(line.as_bytes(), 0)?;
@@ -208,7 +209,7 @@ pub fn read_current(disk: &dyn Disk, dir: &Path) -> Result<Option<FileNo>> {
     let number = std::str::from_utf8(&line).ok().and_then(|line| {
         let (name, crc) = line.strip_suffix('\n')?.split_once(' ')?;
         let number = parse_manifest_name(name)?;
-        (crc == format!("{:08x}", crc32c::crc32c(name.as_bytes()))).then_some(number)
+        (crc == format!("{:08x}", checksum::crc(name.as_bytes()))).then_some(number)
     });
     match number {
         Some(number) => Ok(Some(number)),
@@ -245,7 +246,7 @@ fn parse(path: &Path, number: FileNo, bytes: &[u8]) -> Result<Parsed> {
         return Err(damage(0, "this is not a manifest".into()));
     }
     let version = u32::from_le_bytes(array(&bytes[8..12]));
-    if crc32c::crc32c(&bytes[..20]) != u32::from_le_bytes(array(&bytes[20..24])) {
+    if checksum::crc(&bytes[..20]) != u32::from_le_bytes(array(&bytes[20..24])) {
         return Err(damage(0, "the header's checksum is wrong".into()));
     }
     if version != FORMAT_VERSION {
@@ -313,7 +314,7 @@ mod tests {
         bytes.extend_from_slice(HEADER_MAGIC);
         bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
         bytes.extend_from_slice(&number.to_le_bytes());
-        bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+        bytes.extend_from_slice(&checksum::crc(&bytes).to_le_bytes());
         let mut ends = Vec::new();
         for (i, edit) in edits.iter().enumerate() {
             frame(number, i as u32, edit, &mut bytes).unwrap();
@@ -383,7 +384,7 @@ mod tests {
     fn a_newer_format_version_is_named() {
         let (mut bytes, _) = manifest(7, &edits());
         bytes[8] = 9;
-        let crc = crc32c::crc32c(&bytes[..20]);
+        let crc = checksum::crc(&bytes[..20]);
         bytes[20..24].copy_from_slice(&crc.to_le_bytes());
         assert!(parsed(&bytes).unwrap_err().to_string().contains("format version 9"));
     }

@@ -7,87 +7,9 @@
 //!   per entry  kind and effect: u8, key: bytes, [value: bytes if put]
 //! ```
 
+use crate::format::coding::put_varint;
+use crate::format::reader::{Malformed, Reader};
 use crate::types::{CountEffect, FamilyId, Kind, MAX_KEY_LEN};
-
-/// Appends a LEB128 number.
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// Bytes that [`put_varint`] appends.
-pub(crate) fn varint_len(value: u64) -> usize {
-    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
-}
-
-/// What is wrong with bytes that do not decode.
-pub type Malformed = &'static str;
-
-/// Bytes that are taken from the front.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cursor<'a> {
-    pub(crate) rest: &'a [u8],
-}
-
-impl<'a> Cursor<'a> {
-    pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
-        match self.rest.split_at_checked(n) {
-            Some((head, rest)) => {
-                self.rest = rest;
-                Ok(head)
-            }
-            None => Err("it ends early"),
-        }
-    }
-
-    pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
-        Ok(self.take(1)?[0])
-    }
-
-    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
-        let mut bytes = [0; 4];
-        bytes.copy_from_slice(self.take(4)?);
-        Ok(u32::from_le_bytes(bytes))
-    }
-
-    pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(self.take(8)?);
-        Ok(u64::from_le_bytes(bytes))
-    }
-
-    pub(crate) fn varint(&mut self) -> Result<u64, Malformed> {
-        let mut value = 0u64;
-        for (i, byte) in self.rest.iter().enumerate().take(10) {
-            let part = u64::from(byte & 0x7f);
-            if i == 9 && part > 1 {
-                break;
-            }
-            value |= part << (7 * i);
-            if byte & 0x80 == 0 {
-                self.rest = &self.rest[i + 1..];
-                return Ok(value);
-            }
-        }
-        Err("a number does not end")
-    }
-
-    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
-        let n = self.varint()?;
-        self.take(usize::try_from(n).map_err(|_| "it ends early")?)
-    }
-
-    pub(crate) fn end(&self) -> Result<(), Malformed> {
-        if self.rest.is_empty() {
-            Ok(())
-        } else {
-            Err("bytes follow its end")
-        }
-    }
-}
 
 /// Writes a batch. The numbers of groups and of entries of each group are told beforehand, because
 /// they stand in front of what they count.
@@ -168,7 +90,7 @@ pub struct BatchEntry<'a> {
 /// Walks a batch. After an error it ends.
 #[derive(Clone, Debug)]
 pub struct BatchReader<'a> {
-    cursor: Cursor<'a>,
+    cursor: Reader<'a>,
     groups: u64,
     family: FamilyId,
     entries: u64,
@@ -177,7 +99,7 @@ pub struct BatchReader<'a> {
 impl<'a> BatchReader<'a> {
     /// A reader at the start of the batch that `bytes` are.
     pub fn new(bytes: &'a [u8]) -> Result<BatchReader<'a>, Malformed> {
-        let mut cursor = Cursor { rest: bytes };
+        let mut cursor = Reader { rest: bytes };
         let groups = cursor.varint()?;
         Ok(BatchReader { cursor, groups, family: 0, entries: 0 })
     }
@@ -223,25 +145,6 @@ impl<'a> Iterator for BatchReader<'a> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn varints_round_trip_at_every_length() {
-        for bits in 0..64 {
-            for value in [1u64 << bits, (1u64 << bits) - 1, u64::MAX] {
-                let mut out = Vec::new();
-                put_varint(&mut out, value);
-                assert_eq!(out.len(), varint_len(value));
-                let mut cursor = Cursor { rest: &out };
-                assert_eq!(cursor.varint(), Ok(value));
-                assert_eq!(cursor.end(), Ok(()));
-                assert!(Cursor { rest: &out[..out.len() - 1] }.varint().is_err());
-            }
-        }
-        assert!(Cursor { rest: &[0xff; 11] }.varint().is_err());
-        assert!(Cursor { rest: &[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2] }
-            .varint()
-            .is_err());
-    }
 
     type Owned = (u32, Vec<(u8, Vec<u8>, Vec<u8>)>);
 

@@ -26,7 +26,6 @@ mod tests;
 
 use crate::types::{Lsn, Seq};
 
-pub(crate) use self::batch::{put_varint, Cursor, Malformed};
 pub use self::batch::{BatchBuilder, BatchReader};
 pub use self::files::RecyclingHold;
 pub use self::reader::{recover, RecoveredSummary};

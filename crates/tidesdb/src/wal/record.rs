@@ -4,8 +4,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::batch::{put_varint, varint_len, BatchReader, Cursor, Malformed};
+use super::batch::BatchReader;
 use super::Cut;
+use crate::format::coding::{put_varint, varint_len};
+use crate::format::reader::{Malformed, Reader};
 use crate::types::{FamilyId, Lsn, Seq, MAX_SEQ};
 
 /// Immutable bytes that the log and others (helpers of a commit) read at the same time.
@@ -382,8 +384,8 @@ impl<'a> RecordRef<'a> {
     }
 }
 
-fn open(bytes: &[u8]) -> Result<(u8, Lsn, Cursor<'_>), Malformed> {
-    let mut cursor = Cursor { rest: bytes };
+fn open(bytes: &[u8]) -> Result<(u8, Lsn, Reader<'_>), Malformed> {
+    let mut cursor = Reader { rest: bytes };
     let (kind, flags) = (cursor.u8()?, cursor.u8()?);
     if flags != 0 {
         return Err("record flags of a later version");
@@ -391,7 +393,7 @@ fn open(bytes: &[u8]) -> Result<(u8, Lsn, Cursor<'_>), Malformed> {
     Ok((kind, Lsn(cursor.u64()?), cursor))
 }
 
-fn seq(cursor: &mut Cursor<'_>) -> Result<Seq, Malformed> {
+fn seq(cursor: &mut Reader<'_>) -> Result<Seq, Malformed> {
     match cursor.varint()? {
         seq if seq <= MAX_SEQ => Ok(seq),
         _ => Err("a sequence number is too big"),

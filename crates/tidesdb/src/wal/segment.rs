@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::format::checksum;
 use crate::types::FileNo;
 
 /// Bytes of a frame; no fragment crosses a multiple of it.
@@ -55,13 +56,13 @@ impl SegmentHeader {
         out[16..24].copy_from_slice(&self.epoch.to_le_bytes());
         out[24..28].copy_from_slice(&self.size.to_le_bytes());
         out[28..32].copy_from_slice(&self.first.to_le_bytes());
-        let crc = crc32c::crc32c(&out[..60]);
+        let crc = checksum::crc(&out[..60]);
         out[60..].copy_from_slice(&crc.to_le_bytes());
         out
     }
 
     pub(super) fn decode(bytes: &[u8; SEGMENT_HEADER as usize]) -> Result<SegmentHeader, BadHeader> {
-        if &bytes[..8] != MAGIC || u32_at(bytes, 60) != crc32c::crc32c(&bytes[..60]) {
+        if &bytes[..8] != MAGIC || u32_at(bytes, 60) != checksum::crc(&bytes[..60]) {
             return Err(BadHeader::Invalid);
         }
         if u32_at(bytes, 8) != VERSION {
@@ -171,7 +172,7 @@ impl Seal {
         start[4..12].copy_from_slice(&self.epoch.to_le_bytes());
         start[12..16].copy_from_slice(&offset.to_le_bytes());
         start[16..].copy_from_slice(&head);
-        crc32c::crc32c_append(crc32c::crc32c(&start), payload)
+        checksum::extend(checksum::crc(&start), payload)
     }
 
     /// The header of a fragment at `offset`. `payload` fits into a frame.
@@ -257,7 +258,7 @@ mod tests {
         }
         let mut future = bytes;
         future[40] = 1;
-        let crc = crc32c::crc32c(&future[..60]);
+        let crc = checksum::crc(&future[..60]);
         future[60..].copy_from_slice(&crc.to_le_bytes());
         assert!(matches!(SegmentHeader::decode(&future), Err(BadHeader::Unknown(_))));
     }
