@@ -1,5 +1,5 @@
 # The targets that people and scripts use. `make` alone lists them.
-# Each one runs setup first; that takes half a second when there is nothing to do.
+# Each one but library, install and uninstall runs setup first; that takes half a second when there is nothing to do.
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -31,14 +31,19 @@ DATA ?= .run/server
 CNF ?=
 PORT ?=
 FROM ?=
-TIDESDB_ADMIN := $(abspath $(or $(CARGO_TARGET_DIR),target))/release/tidesdb-admin
+# Of make install.
+PREFIX ?= /usr/local
+DESTDIR ?=
+RELEASE := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
+TIDESDB_ADMIN := $(RELEASE)/tidesdb-admin
 export MARIADB_PREFIX DATA CNF PORT BASEDIR_OF_LINKS FROM TIDESDB_ADMIN
 
 # Two compilers at once, unless make was told otherwise.
 JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
-.PHONY: help setup servers prefix engine plugin build-plugin links server stop shell restore test test-setup test-engine test-mtr test-suites \
+.PHONY: help setup servers prefix engine library install uninstall plugin build-plugin links server stop shell restore test test-setup \
+  test-engine test-mtr test-install test-suites \
   test-suites-short test-orm test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-engine experiments \
   engine-program results builds-to-compare plugin-at plugin-pgo costs clean
 
@@ -60,6 +65,21 @@ prefix: setup ## print the directory of that MariaDB; its bin/ has the programs
 engine: setup ## the engine's library for C and C++, and tidesdb-admin
 	@$(call say,building the engine (two minutes from nothing))
 	@cargo build --release -p tidesdb-capi -p tidesdb
+
+# For programs that embed the engine: cargo and a C compiler are enough. These need no server, and no setup.
+library install uninstall: MARIADB_PREFIX :=
+library: ## libtidesdb.so.0 and libtidesdb.a for programs in C and C++, in build/lib
+	@$(call say,building the library (two minutes from nothing))
+	@cargo build --release -p tidesdb-capi
+	@scripts/library/build.sh $(RELEASE)/libtidesdb_capi.a $(BUILD)/lib
+
+# Under sudo there may be no cargo, and files of root in target would be in the way later: what is built is installed.
+install: ## header, libraries and pkg-config's file: [PREFIX=/usr/local] [DESTDIR=dir]
+	@if [ -z "$$SUDO_USER" ] || [ ! -e $(BUILD)/lib/libtidesdb.a ]; then $(MAKE) --no-print-directory library; fi
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/library/install.sh install $(BUILD)/lib
+
+uninstall: ## remove them: [PREFIX=/usr/local] [DESTDIR=dir]
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/library/install.sh uninstall
 
 plugin: engine ## build/ha_tidesdb.so
 	@$(call say,building the plugin (two minutes from nothing))
@@ -86,7 +106,7 @@ shell: setup ## a client on it: [DATA=dir]
 restore: engine ## verify a backup and make a server's data of it: FROM=backup [DATA=dir]
 	@scripts/server/restore.sh
 
-test: test-setup test-engine test-report test-mtr test-suites-short test-server ## all tests
+test: test-setup test-engine test-report test-mtr test-install test-suites-short test-server ## all tests
 
 test-setup: ## set-up against archives of every kind, mirrors on this machine; two minutes
 	@$(call say,testing make setup against archives of every kind (two minutes))
@@ -100,6 +120,11 @@ test-engine: setup ## the tests of the engine, the C interface and the laborator
 test-mtr: links ## the tests in SQL: [SUITE=name] [TESTS=names] [MTR_FLAGS=...]
 	@$(call say,running MariaDB's test runner over $(SUITE) (six minutes for all))
 	@scripts/test/run-mtr.sh $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr $(SUITE) $(TESTS)
+
+test-install: setup ## the library, installed and used by a C program in a directory of its own; half a minute once it is built
+	@$(call say,installing the library and building programs against it (half a minute))
+	@scripts/setup/packages.sh pkgconf binutils
+	@scripts/test/install.sh
 
 REPORT_SAMPLES := $(BUILD)/report-samples
 
@@ -142,6 +167,7 @@ lint: setup ## formats and lints of Rust and C++, changing nothing
 	@$(call say,checking formats and lints (three minutes from nothing))
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps -p tidesdb -p tidesdb-capi
 	clang-format --dry-run -Werror $(PLUGIN_SOURCES)
 
 tidy: engine ## clang-tidy over the plugin; slow

@@ -1,15 +1,13 @@
 /*
  * A tour of the C interface; valid as C11 and as C++17.
  *
- *   cargo build --release -p tidesdb-capi
- *   cc -std=c11 -Icrates/tidesdb-capi/include crates/tidesdb-capi/examples/quickstart.c \
- *      target/release/libtidesdb_capi.a -lpthread -ldl -lm -o quickstart && ./quickstart /tmp/store
+ *   sudo make install
+ *   cc quickstart.c $(pkg-config --cflags --libs tidesdb) -o quickstart && ./quickstart /tmp/store
  */
 #include "tidesdb.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Ends the program with the message of a failed call. */
 static void must(int status, const char *what) {
@@ -19,22 +17,8 @@ static void must(int status, const char *what) {
   }
 }
 
-static tidesdb_slice text(const char *string) {
-  tidesdb_slice slice;
-  slice.data = (const uint8_t *)string;
-  slice.size = strlen(string);
-  return slice;
-}
-
-static void put(tidesdb_txn *txn, tidesdb_family *family, const char *key, const char *value) {
-  tidesdb_op op;
-  memset(&op, 0, sizeof op);
-  op.family = family;
-  op.key = text(key);
-  op.value = text(value);
-  op.kind = TIDESDB_PUT;
-  op.flags = TIDESDB_OP_LOCK;
-  must(tidesdb_write(txn, &op, 1, NULL), "put");
+static void print(const char *before, tidesdb_slice key, tidesdb_slice value) {
+  printf("%s%.*s=%.*s", before, (int)key.size, (const char *)key.data, (int)value.size, (const char *)value.data);
 }
 
 int main(int argc, char **argv) {
@@ -48,62 +32,68 @@ int main(int argc, char **argv) {
   must(tidesdb_open(argv[1], &options, &db), "open");
   printf("opened %s with version %s\n", argv[1], tidesdb_version());
 
-  /* A column family, unless an earlier run made it. */
+  /* A column family, an ordered map: opened, or made. NULL: default options. */
   tidesdb_family *planets;
-  int status = tidesdb_family_open(db, text("planets"), &planets);
-  if (status == TIDESDB_NO_SUCH_FAMILY) {
-    tidesdb_family_options family_options;
-    tidesdb_ddl *ddl;
-    tidesdb_family_options_init(&family_options);
-    must(tidesdb_ddl_begin(db, &ddl), "begin DDL");
-    must(tidesdb_ddl_create(ddl, text("planets"), &family_options, text("")), "create family");
-    must(tidesdb_ddl_commit(ddl), "commit DDL");
-    status = tidesdb_family_open(db, text("planets"), &planets);
-  }
-  must(status, "open family");
+  must(tidesdb_family_open_or_create(db, tidesdb_text("planets"), NULL, &planets), "open family");
 
-  /* One transaction object serves many transactions. */
-  tidesdb_txn *txn;
-  must(tidesdb_txn_create(db, &txn), "create transaction");
-  must(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0), "begin");
-  put(txn, planets, "earth", "1");
-  put(txn, planets, "jupiter", "95");
-  put(txn, planets, "mars", "2");
-  put(txn, planets, "saturn", "146");
-  must(tidesdb_txn_commit(txn), "commit");
-  printf("committed four planets\n");
+  /* Single operations are transactions of their own: committed and on disk when they return. */
+  must(tidesdb_put(planets, tidesdb_text("earth"), tidesdb_text("1")), "put");
+  must(tidesdb_put(planets, tidesdb_text("jupiter"), tidesdb_text("95")), "put");
+  must(tidesdb_put(planets, tidesdb_text("mars"), tidesdb_text("2")), "put");
+  must(tidesdb_put(planets, tidesdb_text("pluto"), tidesdb_text("5")), "put");
+  must(tidesdb_delete(planets, tidesdb_text("pluto")), "delete");
 
-  /* A point read. */
-  tidesdb_cursor *cursor;
+  /* A value that was read is the caller's to free. */
   tidesdb_slice value;
-  must(tidesdb_cursor_open(planets, &cursor), "open cursor");
-  must(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0), "begin");
-  must(tidesdb_get(cursor, txn, (const uint8_t *)"mars", 4, TIDESDB_READ_SNAPSHOT, &value), "get");
+  must(tidesdb_get(planets, tidesdb_text("mars"), &value), "get");
   printf("mars has %.*s moons\n", (int)value.size, (const char *)value.data);
+  tidesdb_slice_free(&value);
 
-  /* A scan: rows come in batches, which the inline step functions walk through. */
-  tidesdb_seek seek;
-  memset(&seek, 0, sizeof seek);
-  seek.where = TIDESDB_SEEK_LAST;
-  seek.mode = TIDESDB_READ_SNAPSHOT;
-  printf("backward:");
-  for (status = tidesdb_cursor_seek(cursor, txn, &seek); status == TIDESDB_OK; status = tidesdb_cursor_prev(cursor)) {
-    const tidesdb_row *row = &cursor->rows[cursor->position];
-    printf(" %.*s=%.*s", (int)row->key_size, (const char *)row->key, (int)row->value_size, (const char *)row->value);
+  /* An iterator over a range stands on its first row; it reads at the moment when it was made. */
+  tidesdb_iter *iter;
+  int status = TIDESDB_OK;
+  must(tidesdb_iter_new(planets, NULL, tidesdb_text("j"), tidesdb_text("n"), &iter), "iterate");
+  printf("from j to n:");
+  while (tidesdb_iter_valid(iter)) {
+    print(" ", tidesdb_iter_key(iter), tidesdb_iter_value(iter));
+    status = tidesdb_iter_next(iter);
   }
   printf("\n");
   if (status != TIDESDB_NOT_FOUND)
-    must(status, "scan");
+    must(status, "next");
+  tidesdb_iter_free(iter);
 
-  /* A cursor sees its transaction's own changes; a rollback undoes them. */
-  put(txn, planets, "neptune", "16");
-  must(tidesdb_get(cursor, txn, (const uint8_t *)"neptune", 7, TIDESDB_READ_SNAPSHOT, &value), "get");
-  printf("before the rollback neptune has %.*s moons\n", (int)value.size, (const char *)value.data);
-  tidesdb_cursor_reset(cursor);
+  /* A transaction is there whole or not at all; one object serves many of them. */
+  tidesdb_txn *txn;
+  must(tidesdb_txn_create(db, &txn), "create transaction");
+  must(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, TIDESDB_TXN_DEFAULT), "begin");
+  must(tidesdb_txn_get_for_update(txn, planets, tidesdb_text("mars"), &value), "lock");
+  must(tidesdb_txn_put(txn, planets, tidesdb_text("mars"), value), "put");
+  tidesdb_slice_free(&value);
+  must(tidesdb_txn_put(txn, planets, tidesdb_text("saturn"), tidesdb_text("146")), "put");
+  must(tidesdb_txn_commit(txn), "commit");
+
+  /* All rows backward, as the next transaction sees them. */
+  must(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, TIDESDB_TXN_DEFAULT), "begin");
+  must(tidesdb_iter_new(planets, txn, tidesdb_text(NULL), tidesdb_text(NULL), &iter), "iterate");
+  printf("backward:");
+  for (status = tidesdb_iter_last(iter); status == TIDESDB_OK; status = tidesdb_iter_prev(iter))
+    print(" ", tidesdb_iter_key(iter), tidesdb_iter_value(iter));
+  printf("\n");
+  if (status != TIDESDB_NOT_FOUND)
+    must(status, "prev");
+
+  /* It sees the transaction's own changes; a rollback undoes them. */
+  must(tidesdb_txn_put(txn, planets, tidesdb_text("neptune"), tidesdb_text("16")), "put");
+  must(tidesdb_iter_seek(iter, tidesdb_text("n")), "seek");
+  print("before the rollback: ", tidesdb_iter_key(iter), tidesdb_iter_value(iter));
+  printf("\n");
+  tidesdb_iter_free(iter);
   must(tidesdb_txn_rollback(txn), "rollback");
+  if (tidesdb_get(planets, tidesdb_text("neptune"), &value) == TIDESDB_NOT_FOUND)
+    printf("after the rollback neptune has no moons\n");
 
   /* Everything goes before the store does. */
-  tidesdb_cursor_close(cursor);
   tidesdb_txn_free(txn);
   tidesdb_family_close(planets);
   must(tidesdb_close(db), "close");

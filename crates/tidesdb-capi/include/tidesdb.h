@@ -1,19 +1,33 @@
 /*
  * TidesDB: C interface of the storage engine.
  *
+ *   tidesdb_options options;
+ *   tidesdb_db *db;
+ *   tidesdb_family *fruit;
+ *   tidesdb_options_init(&options);
+ *   if (tidesdb_open("/tmp/store", &options, &db) != TIDESDB_OK) return fail(tidesdb_last_error());
+ *   tidesdb_family_open_or_create(db, tidesdb_text("fruit"), NULL, &fruit);
+ *   tidesdb_put(fruit, tidesdb_text("apple"), tidesdb_text("red"));
+ *
+ * examples/quickstart.c is a tour. A program needs the sections "store", "column families", "single operations" and
+ * "iterators". Changes that belong together take "transactions" and "one key in a transaction". The rest is for servers.
+ *
  * Conventions
  * - Every function that can fail returns a status (TIDESDB_OK is 0). tidesdb_last_error() has the
  *   message of the last failure in the calling thread.
  * - Every pointer to bytes comes with its size; bytes passed in are borrowed for the call only.
  * - Bytes handed out (slices, rows) belong to the handle they came from and live until the next call on
- *   that handle, and no longer than the transaction's statement.
+ *   that handle, and no longer than the transaction's statement. Values of tidesdb_get(), tidesdb_txn_get() and
+ *   tidesdb_txn_get_for_update() are the caller's.
  * - A handle that is null, of another store, or in the wrong state is TIDESDB_INVALID and changes nothing
  *   (functions without a status do nothing); functions that free take null. Out-pointers to handles are
  *   NULL after a failure. A handle that was freed cannot be recognised.
  * - A slice whose data is null is empty, whatever its size.
  * - A store (tidesdb_db) and a family may be used by any number of threads. A transaction and a cursor
  *   are used by one thread at a time, except for tidesdb_txn_kill() and, while its owner is blocked in
- *   the server's commit, tidesdb_txn_order().
+ *   the server's commit, tidesdb_txn_order(). An iterator is used by one thread at a time too.
+ * - The engine takes its own memory from mimalloc, linked into the library and hidden in it. malloc() stays as the
+ *   program has it. Bytes for the caller to free come from malloc().
  * - No panic crosses this border: a failure on private data is TIDESDB_PANIC, one while shared state
  *   changes aborts the process.
  */
@@ -22,6 +36,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,24 +45,24 @@ extern "C" {
 typedef enum tidesdb_status {
   TIDESDB_OK = 0,
   TIDESDB_NOT_FOUND = 1,        /* no such key; end of a scan */
-  TIDESDB_SKIPPED = 2,          /* the row is locked by another and SKIP LOCKED was asked for */
-  TIDESDB_PEEKED = 3,           /* found as it is committed; another has it locked (PEEK_LOCKED) */
+  TIDESDB_SKIPPED = 2,          /* another has the key locked, and TIDESDB_READ_SKIP_LOCKED was asked for */
+  TIDESDB_PEEKED = 3,           /* found as it is committed; another has it locked (TIDESDB_READ_PEEK_LOCKED) */
   TIDESDB_DUPLICATE = 10,       /* a live entry of the key exists */
   TIDESDB_CONFLICT = 11,        /* newer than the transaction's snapshot; roll the transaction back */
   TIDESDB_DEADLOCK = 12,        /* chosen as victim; roll the transaction back */
-  TIDESDB_LOCK_TIMEOUT = 13,    /* roll the statement back */
+  TIDESDB_LOCK_TIMEOUT = 13,    /* the call changed nothing: repeat it, or roll back */
   TIDESDB_INTERRUPTED = 14,     /* tidesdb_txn_kill() */
   TIDESDB_TOO_LARGE = 15,       /* undecided prepared transactions take as much of the log as they may */
   TIDESDB_SNAPSHOT_TOO_OLD = 16,/* the family is newer than the snapshot */
   TIDESDB_BACKPRESSURE = 17,    /* held back for longer than allowed */
-  TIDESDB_TOO_MANY_LOCKS = 18,  /* and they could not become a lock on the table */
+  TIDESDB_TOO_MANY_LOCKS = 18,  /* and they could not become one lock on the family */
   TIDESDB_NO_SUCH_FAMILY = 20,
   TIDESDB_FAMILY_EXISTS = 21,
   TIDESDB_INVALID = 22,         /* argument, limit or state */
   TIDESDB_IO = 30,
   TIDESDB_CORRUPTION = 31,
   TIDESDB_READ_ONLY = 32,
-  TIDESDB_BUSY = 33,            /* the store belongs to another process or owner */
+  TIDESDB_BUSY = 33,            /* the store is in use, or belongs to another owner */
   TIDESDB_DISK_FULL = 34,
   TIDESDB_OUTCOME_UNKNOWN = 35, /* the log failed; known after a restart */
   TIDESDB_PANIC = 99
@@ -69,6 +84,35 @@ typedef struct tidesdb_slice {
   const uint8_t *data;
   size_t size;
 } tidesdb_slice;
+
+/* The slice of a string, without its last zero; NULL: no bytes, which ends of ranges take as "no end". */
+static inline tidesdb_slice tidesdb_text(const char *string) {
+  tidesdb_slice slice;
+  slice.data = (const uint8_t *)string;
+  slice.size = string ? strlen(string) : 0;
+  return slice;
+}
+
+/* ---- bounds and numbers with a meaning ------------------------------------------------------- */
+
+enum {
+  TIDESDB_MAX_KEY_SIZE = 65536,       /* bytes of a key */
+  TIDESDB_MAX_FAMILY_NAME = 1024,     /* bytes of a family's name */
+  TIDESDB_MAX_XID_SIZE = 140,         /* bytes of the name of a prepared transaction */
+  TIDESDB_COUNTERS = 16,              /* counters of a family, numbered from 0 */
+  TIDESDB_RATE_SCALE = 10000,         /* rates are given per so many */
+  TIDESDB_KEY_PART_SIZE = 64,         /* bytes of a key in a list */
+  TIDESDB_COMPACTIONS_KEPT = 256,     /* finished compactions in a list */
+  TIDESDB_NO_EXPIRY = 0,              /* second of expiry of a key that stays */
+  TIDESDB_NO_SESSION = 0,             /* number of a session: there is none */
+  TIDESDB_FORWARD = 1,                /* direction of a cursor: to larger keys */
+  TIDESDB_BACKWARD = -1
+};
+#define TIDESDB_NO_TIMEOUT UINT64_MAX /* milliseconds: wait for ever */
+#define TIDESDB_NO_WAIT ((uint64_t)0) /* milliseconds: do not wait */
+#define TIDESDB_UNKNOWN UINT64_MAX    /* a number that is not known */
+#define TIDESDB_UNKNOWN32 UINT32_MAX
+#define TIDESDB_UNKNOWN8 UINT8_MAX
 
 /* ---- store ---------------------------------------------------------------------------------- */
 
@@ -125,9 +169,10 @@ void tidesdb_options_init(tidesdb_options *options);
 /* Opens or makes the store in `path`. An existing one is recovered first. *db is the caller's. */
 int tidesdb_open(const char *path, const tidesdb_options *options, tidesdb_db **db);
 /* Stops background work, syncs and closes. All transactions, cursors and families must be gone: the
- * directory stays locked until the last of them is freed. */
+ * directory stays locked until the last of them is freed. TIDESDB_BUSY while an iterator with a snapshot of its own
+ * is open: nothing is closed then and the handle stays. Otherwise the handle is freed, whatever is returned. */
 int tidesdb_close(tidesdb_db *db);
-/* Bytes that can still be written where the store lies, as of at most a second ago; UINT64_MAX when that
+/* Bytes that can still be written where the store lies, as of at most a second ago; TIDESDB_UNKNOWN when that
  * cannot be told. Cheap. */
 uint64_t tidesdb_free_space(const tidesdb_db *db);
 /* TIDESDB_OK when the store has, or may have had, keys that expire; else TIDESDB_NOT_FOUND. */
@@ -141,14 +186,14 @@ typedef struct tidesdb_family_options {
   uint8_t sync_mode;                /* TIDESDB_SYNC_*, _DEFAULT: the store's */
   uint8_t bloom_filter;
   uint8_t use_btree;
-  uint32_t bloom_fpr;               /* per 10,000 */
+  uint32_t bloom_fpr;               /* of TIDESDB_RATE_SCALE */
   uint32_t block_size;              /* bytes */
   uint32_t prefix_len;              /* bytes of key prefix in the filter; 0: none */
   uint32_t l0_compaction_trigger;   /* runs */
   uint32_t l0_stall_threshold;      /* runs */
   uint32_t level_size_ratio;
   uint32_t min_levels;
-  uint32_t tombstone_density_trigger; /* per 10,000; 0: off */
+  uint32_t tombstone_density_trigger; /* of TIDESDB_RATE_SCALE; 0: off */
   uint64_t tombstone_density_min_entries;
   uint64_t sync_interval_us;        /* of TIDESDB_SYNC_INTERVAL; 0: the store's. The shortest of all families
                                        counts for all */
@@ -157,8 +202,8 @@ typedef struct tidesdb_family_options {
 void tidesdb_family_options_init(tidesdb_family_options *options);
 
 /* A group of dictionary changes, atomic and durable at tidesdb_ddl_commit(): one synced log record.
- * Family names are bytes of up to 1,024; records are opaque bytes of the caller. A failing step leaves
- * the group as it was. Commit or abort frees the handle, whatever is returned. */
+ * Family names are bytes of up to TIDESDB_MAX_FAMILY_NAME; records are opaque bytes of the caller. A failing step
+ * leaves the group as it was. Commit or abort frees the handle, whatever is returned. */
 int tidesdb_ddl_begin(tidesdb_db *db, tidesdb_ddl **ddl);
 int tidesdb_ddl_create(tidesdb_ddl *ddl, tidesdb_slice name, const tidesdb_family_options *options, tidesdb_slice record);
 int tidesdb_ddl_drop(tidesdb_ddl *ddl, tidesdb_slice name);
@@ -189,8 +234,13 @@ int tidesdb_family_record(const tidesdb_family *family, uint8_t *buffer, size_t 
  * non-zero. Must not call back into the dictionary. */
 int tidesdb_family_list(tidesdb_db *db, tidesdb_slice prefix, int (*visit)(void *context, tidesdb_slice name), void *context);
 
+/* Opens the family, and makes it with `options` (NULL: the defaults) if it does not exist. One that exists keeps
+ * its options. */
+int tidesdb_family_open_or_create(tidesdb_db *db, tidesdb_slice name, const tidesdb_family_options *options,
+                                  tidesdb_family **family);
+
 /* Counters: values that are never handed out twice, across crashes too (gaps are allowed). A family has
- * counters 0..15. Takes `count` values v, v + increment, ... with v >= next and v = offset modulo
+ * counters 0 to TIDESDB_COUNTERS - 1. Takes `count` values v, v + increment, ... with v >= next and v = offset modulo
  * increment (increment 1: any). TIDESDB_INVALID when the range would pass `limit`. */
 int tidesdb_counter_take(tidesdb_family *family, uint32_t counter, uint64_t count, uint64_t offset,
                          uint64_t increment, uint64_t limit, uint64_t *first);
@@ -199,6 +249,55 @@ int tidesdb_counter_take(tidesdb_family *family, uint32_t counter, uint64_t coun
 int tidesdb_counter_raise(tidesdb_txn *txn, tidesdb_family *family, uint32_t counter, uint64_t value);
 /* The next value that would be handed out (at least 1). */
 uint64_t tidesdb_counter_peek(const tidesdb_family *family, uint32_t counter);
+
+/* ---- single operations ----------------------------------------------------------------------- */
+
+/* Each is a transaction of its own: a write is committed when it returns, and as durable as the sync mode says.
+ * Any number of threads may use one family. A write waits, at most 50 seconds, for a transaction that has the key
+ * locked (TIDESDB_LOCK_TIMEOUT). In the count of a family's rows (tidesdb_family_stats) a put counts as a new row and a
+ * deletion as one less; tidesdb_count_rows() puts that right. */
+
+/* Sets a key's value, whether the key exists or not. TIDESDB_INVALID for a key or value that is too large. */
+int tidesdb_put(tidesdb_family *family, tidesdb_slice key, tidesdb_slice value);
+/* The newest committed value; waits for no lock. *value is the caller's: free it with tidesdb_slice_free(), from any
+ * thread, also after tidesdb_close(). An empty value has a pointer that is not null. TIDESDB_NOT_FOUND, and every
+ * error: *value is null and there is nothing to free. */
+int tidesdb_get(tidesdb_family *family, tidesdb_slice key, tidesdb_slice *value);
+/* Deletes a key. TIDESDB_OK also when it does not exist. */
+int tidesdb_delete(tidesdb_family *family, tidesdb_slice key);
+/* Frees what tidesdb_get() gave, and makes the slice null. Takes null slices. */
+void tidesdb_slice_free(tidesdb_slice *slice);
+
+/* ---- iterators ------------------------------------------------------------------------------- */
+
+/* A position in a range of a family's keys. It stands on a row, or on none: then it is not valid. It keeps the store
+ * open, not the family's handle. */
+typedef struct tidesdb_iter tidesdb_iter;
+
+/* An iterator over the keys at or after `lower` and before `upper` (null: the range has no end there). It stands on
+ * the first row, if there is one; TIDESDB_OK also when there is none.
+ * With a null `txn` it reads at a snapshot of its own, taken now; what that snapshot needs stays in the store until
+ * the iterator is freed. With a transaction it reads at the transaction's snapshot and sees its changes, also those made
+ * while it runs. At SERIALIZABLE it locks the rows that it passes, and the gaps between them. Free it before the
+ * transaction is freed. Once the transaction has ended,
+ * the next step is TIDESDB_INVALID; position it anew. */
+int tidesdb_iter_new(tidesdb_family *family, tidesdb_txn *txn, tidesdb_slice lower, tidesdb_slice upper,
+                     tidesdb_iter **iter);
+/* Takes null. The transaction that it read in must not be freed yet. */
+void tidesdb_iter_free(tidesdb_iter *iter);
+/* Not 0 when it stands on a row. */
+int tidesdb_iter_valid(const tidesdb_iter *iter);
+/* To the first row of the range, to the last, to the first at or after `key`. TIDESDB_OK: it stands there;
+ * TIDESDB_NOT_FOUND: there is none; or an error. After the last two it stands on no row. */
+int tidesdb_iter_first(tidesdb_iter *iter);
+int tidesdb_iter_last(tidesdb_iter *iter);
+int tidesdb_iter_seek(tidesdb_iter *iter, tidesdb_slice key);
+/* To the next row and to the one before, with the same answers. From no row: TIDESDB_NOT_FOUND. */
+int tidesdb_iter_next(tidesdb_iter *iter);
+int tidesdb_iter_prev(tidesdb_iter *iter);
+/* Of the row that it stands on; null when it stands on none. They live until the iterator moves or is freed. */
+tidesdb_slice tidesdb_iter_key(const tidesdb_iter *iter);
+tidesdb_slice tidesdb_iter_value(const tidesdb_iter *iter);
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
@@ -211,6 +310,7 @@ enum {
 };
 
 enum {
+  TIDESDB_TXN_DEFAULT = 0,
   TIDESDB_TXN_OPTIMISTIC = 1,     /* intents instead of waits, see the manual */
   /* no locks and no checks: bulk load into a family nobody sees; tidesdb_flush_log() makes its commits durable */
   TIDESDB_TXN_UNLOCKED = 2,
@@ -227,9 +327,9 @@ int tidesdb_txn_create(tidesdb_db *db, tidesdb_txn **txn);
  * included, for tidesdb_commit_by_xid() or tidesdb_rollback_by_xid(). Reset cursors that read in it first. */
 void tidesdb_txn_free(tidesdb_txn *txn);
 void tidesdb_txn_set_cookie(tidesdb_txn *txn, void *cookie);
-/* The caller's number of the session, for tidesdb_transactions() and tidesdb_locks(); 0: none. */
+/* The caller's number of the session, for tidesdb_transactions() and tidesdb_locks(), or TIDESDB_NO_SESSION. */
 void tidesdb_txn_set_session(tidesdb_txn *txn, uint64_t session);
-/* Milliseconds; UINT64_MAX: for ever; 0: do not wait. */
+/* Milliseconds, or TIDESDB_NO_TIMEOUT, or TIDESDB_NO_WAIT. */
 void tidesdb_txn_set_lock_timeout(tidesdb_txn *txn, uint64_t milliseconds);
 /* Victim preference of the server: higher is rolled back later. Cleared by tidesdb_txn_begin(). */
 void tidesdb_txn_set_preference(tidesdb_txn *txn, int preference);
@@ -275,7 +375,7 @@ int tidesdb_lock_table(tidesdb_txn *txn, tidesdb_family *family, int mode);
 int tidesdb_lock_key(tidesdb_txn *txn, tidesdb_family *family, const uint8_t *key, size_t key_size);
 
 /* Commit in three calls; tidesdb_txn_commit() is all of them.
- * prepare: the last that may fail, wait or be killed. With `xid` (1..140 bytes) the batch is written
+ * prepare: the last that may fail, wait or be killed. With `xid` (1 to TIDESDB_MAX_XID_SIZE bytes) the batch is written
  *   and synced as prepared and survives a crash undecided; without, the commit is one-phase.
  * order:   fixes the place in the commit order; cannot fail; nothing to do without writes. May be
  *   called by another thread while the owner waits.
@@ -314,6 +414,22 @@ int tidesdb_checkpoint_request(tidesdb_db *db, void *cookie, void (*done)(void *
 /* Makes everything ordered durable and answers pending requests. */
 int tidesdb_flush_log(tidesdb_db *db);
 
+/* ---- one key in a transaction ---------------------------------------------------------------- */
+
+/* All of them answer TIDESDB_CONFLICT, TIDESDB_DEADLOCK (roll the transaction back), TIDESDB_LOCK_TIMEOUT and
+ * TIDESDB_INVALID. After any other failure of a write that write has changed nothing. They begin no statement: call
+ * tidesdb_txn_statement_begin() before a group of them for back-pressure and, at READ COMMITTED, a new snapshot. */
+
+/* Sets a key's value, whether the key exists or not. The key stays locked until the transaction ends. */
+int tidesdb_txn_put(tidesdb_txn *txn, tidesdb_family *family, tidesdb_slice key, tidesdb_slice value);
+/* Deletes a key. TIDESDB_OK also when it does not exist. */
+int tidesdb_txn_delete(tidesdb_txn *txn, tidesdb_family *family, tidesdb_slice key);
+/* The value as the transaction sees it, its own changes included. At SERIALIZABLE the key is locked against writers,
+ * and the newest value is read. *value is the caller's, as that of tidesdb_get(). */
+int tidesdb_txn_get(tidesdb_txn *txn, tidesdb_family *family, tidesdb_slice key, tidesdb_slice *value);
+/* Locks the key, then reads its newest value: nobody else changes it until the transaction ends. */
+int tidesdb_txn_get_for_update(tidesdb_txn *txn, tidesdb_family *family, tidesdb_slice key, tidesdb_slice *value);
+
 /* ---- writes ---------------------------------------------------------------------------------- */
 
 enum {
@@ -334,11 +450,11 @@ enum {
 
 typedef struct tidesdb_op {
   tidesdb_family *family;
-  tidesdb_slice key;   /* up to 64 KiB */
+  tidesdb_slice key;   /* up to TIDESDB_MAX_KEY_SIZE */
   tidesdb_slice value;
-  uint8_t kind;
-  uint8_t flags;
-  uint64_t expiry;     /* of a put: second since 1970 from which the key does not exist any more; 0: none */
+  uint8_t kind;        /* TIDESDB_PUT ... */
+  uint8_t flags;       /* TIDESDB_OP_* */
+  uint64_t expiry;     /* of a put: first second since 1970 at which the key does not exist, or TIDESDB_NO_EXPIRY */
 } tidesdb_op;
 
 /* Applies a row's changes, in order, all or none: on failure the batch is as before and *failed is the
@@ -355,7 +471,7 @@ enum {
   TIDESDB_READ_GAP = 4,            /* newest, no lock on keys; scans keep gaps: entries whose rows are locked */
   TIDESDB_READ_SKIP_LOCKED = 16,   /* flag: skip rows that others have locked */
   TIDESDB_READ_PEEK_LOCKED = 32,   /* flag: TIDESDB_PEEKED for rows that others have locked */
-  TIDESDB_READ_BY_ENTRY = 64       /* flag of tidesdb_get: the key comes from an index; nothing is kept without a row */
+  TIDESDB_READ_BY_ENTRY = 64       /* flag of tidesdb_cursor_get: the key comes from an index; a miss keeps no lock */
 };
 /* Every read sees the transaction's own writes.
  * Scans in the modes SHARED, EXCLUSIVE and GAP keep others from inserting between the rows that they passed,
@@ -378,8 +494,8 @@ typedef struct tidesdb_cursor {
   uint32_t position;         /* of the current row; meaningless after an error or TIDESDB_NOT_FOUND */
   const uint64_t *changes;   /* the transaction's change counter */
   uint64_t changes_seen;     /* its value when the batch was fetched */
-  int32_t direction;         /* of the batch: 1 forward, -1 backward, 0 no batch */
-  uint64_t expiry;           /* of what the last tidesdb_get() found, as in tidesdb_op */
+  int32_t direction;         /* of the batch: TIDESDB_FORWARD, TIDESDB_BACKWARD; 0: there is no batch */
+  uint64_t expiry;           /* of what the last tidesdb_cursor_get() found, as in tidesdb_op */
 } tidesdb_cursor;
 
 int tidesdb_cursor_open(tidesdb_family *family, tidesdb_cursor **cursor);
@@ -389,8 +505,8 @@ void tidesdb_cursor_reset(tidesdb_cursor *cursor);
 
 /* Point read. *value lives until the next call on this cursor. TIDESDB_NOT_FOUND when there is none (in
  * the locking modes the key is locked all the same). */
-int tidesdb_get(tidesdb_cursor *cursor, tidesdb_txn *txn, const uint8_t *key, size_t key_size, int mode,
-                tidesdb_slice *value);
+int tidesdb_cursor_get(tidesdb_cursor *cursor, tidesdb_txn *txn, const uint8_t *key, size_t key_size, int mode,
+                       tidesdb_slice *value);
 
 enum {
   TIDESDB_SEEK_AT_OR_AFTER = 0,  /* first row with key >= `key` */
@@ -428,8 +544,8 @@ static inline int tidesdb_cursor_step(tidesdb_cursor *cursor, int direction) {
   return tidesdb_cursor_fetch(cursor, direction);
 }
 /* Next and previous in key order. */
-static inline int tidesdb_cursor_next(tidesdb_cursor *cursor) { return tidesdb_cursor_step(cursor, 1); }
-static inline int tidesdb_cursor_prev(tidesdb_cursor *cursor) { return tidesdb_cursor_step(cursor, -1); }
+static inline int tidesdb_cursor_next(tidesdb_cursor *cursor) { return tidesdb_cursor_step(cursor, TIDESDB_FORWARD); }
+static inline int tidesdb_cursor_prev(tidesdb_cursor *cursor) { return tidesdb_cursor_step(cursor, TIDESDB_BACKWARD); }
 
 /* After TIDESDB_PEEKED from a seek or step: the row again, waiting for its lock; the next one, or
  * TIDESDB_NOT_FOUND, when it is gone. */
@@ -503,13 +619,13 @@ int tidesdb_get_stats(tidesdb_db *db, tidesdb_stats *stats);
 /* ---- pictures ------------------------------------------------------------------------------------
  * What there is and who is at work. Each list is copied first, in a time that holds nobody up, and then handed
  * out: `visit` is called for each row until it returns non-zero, without any latch held; what a row points to lives
- * until the call returns. A number that is not known is UINT64_MAX (UINT8_MAX, UINT32_MAX); names of families that
- * are gone are empty. */
+ * until the call returns. A number that is not known is TIDESDB_UNKNOWN (TIDESDB_UNKNOWN32, TIDESDB_UNKNOWN8); names of
+ * families that are gone are empty. */
 
 /* Microseconds of a clock that never goes back, in which the times of transactions and compactions stand. */
 uint64_t tidesdb_now_micros(const tidesdb_db *db);
 
-/* The first 64 bytes of a key and its whole size; UINT64_MAX: there is none. */
+/* The first TIDESDB_KEY_PART_SIZE bytes of a key and its whole size; TIDESDB_UNKNOWN: there is none. */
 typedef struct tidesdb_key_part {
   tidesdb_slice bytes;
   uint64_t size;
@@ -590,12 +706,12 @@ typedef struct tidesdb_compaction_info {
   uint64_t raw_bytes;   /* keys and values merged so far */
   uint64_t entries_in, entries_out;
   uint64_t begun_us, ended_us;
-  uint32_t family;      /* UINT32_MAX: several */
+  uint32_t family;      /* TIDESDB_UNKNOWN32: several */
   uint8_t action;       /* TIDESDB_COMPACTION_MERGES ... */
   uint8_t outcome;      /* TIDESDB_COMPACTION_RUNS ... */
   uint8_t from, to;     /* levels */
 } tidesdb_compaction_info;
-/* Those that run, then the last 256 that ran, each the newest first. */
+/* Those that run, then the last TIDESDB_COMPACTIONS_KEPT that ran, each the newest first. */
 int tidesdb_compactions(tidesdb_db *db, int (*visit)(void *context, const tidesdb_compaction_info *row), void *context);
 
 /* ---- backups --------------------------------------------------------------------------------- */

@@ -174,7 +174,7 @@ pub unsafe extern "C" fn tidesdb_cursor_reset(cursor: *mut CursorHandle) {
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn tidesdb_get(
+pub unsafe extern "C" fn tidesdb_cursor_get(
     cursor: *mut CursorHandle,
     txn: *mut TxnHandle,
     key: *const u8,

@@ -14,8 +14,42 @@ pub const NOT_FOUND: c_int = 1;
 pub const SKIPPED: c_int = 2;
 /// `TIDESDB_PEEKED`.
 pub const PEEKED: c_int = 3;
+/// `TIDESDB_DUPLICATE`.
+pub const DUPLICATE: c_int = 10;
+/// `TIDESDB_CONFLICT`.
+pub const CONFLICT: c_int = 11;
+/// `TIDESDB_DEADLOCK`.
+pub const DEADLOCK: c_int = 12;
+/// `TIDESDB_LOCK_TIMEOUT`.
+pub const LOCK_TIMEOUT: c_int = 13;
+/// `TIDESDB_INTERRUPTED`.
+pub const INTERRUPTED: c_int = 14;
+/// `TIDESDB_TOO_LARGE`.
+pub const TOO_LARGE: c_int = 15;
+/// `TIDESDB_SNAPSHOT_TOO_OLD`.
+pub const SNAPSHOT_TOO_OLD: c_int = 16;
+/// `TIDESDB_BACKPRESSURE`.
+pub const BACKPRESSURE: c_int = 17;
+/// `TIDESDB_TOO_MANY_LOCKS`.
+pub const TOO_MANY_LOCKS: c_int = 18;
+/// `TIDESDB_NO_SUCH_FAMILY`.
+pub const NO_SUCH_FAMILY: c_int = 20;
+/// `TIDESDB_FAMILY_EXISTS`.
+pub const FAMILY_EXISTS: c_int = 21;
 /// `TIDESDB_INVALID`.
 pub const INVALID: c_int = 22;
+/// `TIDESDB_IO`.
+pub const IO: c_int = 30;
+/// `TIDESDB_CORRUPTION`.
+pub const CORRUPTION: c_int = 31;
+/// `TIDESDB_READ_ONLY`.
+pub const READ_ONLY: c_int = 32;
+/// `TIDESDB_BUSY`.
+pub const BUSY: c_int = 33;
+/// `TIDESDB_DISK_FULL`.
+pub const DISK_FULL: c_int = 34;
+/// `TIDESDB_OUTCOME_UNKNOWN`.
+pub const OUTCOME_UNKNOWN: c_int = 35;
 /// `TIDESDB_PANIC`.
 pub const PANIC: c_int = 99;
 
@@ -32,24 +66,24 @@ fn remember(message: &str) {
 pub(crate) fn fail(error: &Error) -> c_int {
     remember(&error.to_string());
     match error {
-        Error::Duplicate => 10,
-        Error::Conflict => 11,
-        Error::Deadlock => 12,
-        Error::LockTimeout => 13,
-        Error::Interrupted => 14,
-        Error::PreparedTooLarge { .. } => 15,
-        Error::TooManyLocks { .. } => 18,
-        Error::SnapshotTooOld => 16,
-        Error::BackpressureTimeout => 17,
-        Error::NoSuchFamily(_) => 20,
-        Error::FamilyExists(_) => 21,
+        Error::Duplicate => DUPLICATE,
+        Error::Conflict => CONFLICT,
+        Error::Deadlock => DEADLOCK,
+        Error::LockTimeout => LOCK_TIMEOUT,
+        Error::Interrupted => INTERRUPTED,
+        Error::PreparedTooLarge { .. } => TOO_LARGE,
+        Error::TooManyLocks { .. } => TOO_MANY_LOCKS,
+        Error::SnapshotTooOld => SNAPSHOT_TOO_OLD,
+        Error::BackpressureTimeout => BACKPRESSURE,
+        Error::NoSuchFamily(_) => NO_SUCH_FAMILY,
+        Error::FamilyExists(_) => FAMILY_EXISTS,
         Error::InvalidArgument(_) => INVALID,
-        Error::Io { .. } => 30,
-        Error::Corruption { .. } => 31,
-        Error::ReadOnly(_) => 32,
-        Error::Busy(_) => 33,
-        Error::DiskFull(_) => 34,
-        Error::OutcomeUnknown => 35,
+        Error::Io { .. } => IO,
+        Error::Corruption { .. } => CORRUPTION,
+        Error::ReadOnly(_) => READ_ONLY,
+        Error::Busy(_) => BUSY,
+        Error::DiskFull(_) => DISK_FULL,
+        Error::OutcomeUnknown => OUTCOME_UNKNOWN,
     }
 }
 
@@ -79,29 +113,29 @@ pub(crate) fn guard_shared(body: impl FnOnce() -> Result<c_int, Error>) -> c_int
 #[no_mangle]
 pub extern "C" fn tidesdb_strerror(status: c_int) -> *const c_char {
     let text: &'static CStr = match status {
-        0 => c"ok",
-        1 => c"not found",
-        2 => c"skipped",
-        3 => c"read without its lock",
-        10 => c"duplicate key",
-        11 => c"conflict with a newer version",
-        12 => c"deadlock",
-        13 => c"lock wait timeout",
-        14 => c"interrupted",
-        15 => c"transaction too large",
-        16 => c"snapshot older than the column family",
-        17 => c"back-pressure timeout",
-        18 => c"too many locks",
-        20 => c"no such column family",
-        21 => c"column family exists",
-        22 => c"invalid argument",
-        30 => c"I/O error",
-        31 => c"damaged data",
-        32 => c"read-only",
-        33 => c"busy",
-        34 => c"disk full",
-        35 => c"outcome unknown until restart",
-        99 => c"internal error",
+        OK => c"ok",
+        NOT_FOUND => c"not found",
+        SKIPPED => c"skipped",
+        PEEKED => c"read without its lock",
+        DUPLICATE => c"duplicate key",
+        CONFLICT => c"conflict with a newer version",
+        DEADLOCK => c"deadlock",
+        LOCK_TIMEOUT => c"lock wait timeout",
+        INTERRUPTED => c"interrupted",
+        TOO_LARGE => c"transaction too large",
+        SNAPSHOT_TOO_OLD => c"snapshot older than the column family",
+        BACKPRESSURE => c"back-pressure timeout",
+        TOO_MANY_LOCKS => c"too many locks",
+        NO_SUCH_FAMILY => c"no such column family",
+        FAMILY_EXISTS => c"column family exists",
+        INVALID => c"invalid argument",
+        IO => c"I/O error",
+        CORRUPTION => c"damaged data",
+        READ_ONLY => c"read-only",
+        BUSY => c"busy",
+        DISK_FULL => c"disk full",
+        OUTCOME_UNKNOWN => c"outcome unknown until restart",
+        PANIC => c"internal error",
         _ => c"unknown status",
     };
     text.as_ptr()

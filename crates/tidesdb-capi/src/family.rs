@@ -16,6 +16,8 @@ use crate::{answer, given, null, Slice, Visit};
 pub struct FamilyHandle {
     pub(crate) family: Arc<Family>,
     pub(crate) db: Db,
+    /// The same family, for single operations.
+    pub(crate) single: tidesdb::Family,
 }
 
 /// `tidesdb_family_options`.
@@ -114,7 +116,7 @@ pub unsafe extern "C" fn tidesdb_family_open(
         unsafe { answer(family, std::ptr::null_mut())? };
         // SAFETY: as above.
         let (handle, name) = unsafe { (given(db)?, name.bytes()) };
-        let opened = FamilyHandle { family: handle.db.family(name)?, db: handle.db.clone() };
+        let opened = FamilyHandle::of(handle, handle.api.handle(handle.db.family(name)?));
         // SAFETY: as above.
         unsafe { answer(family, Box::into_raw(Box::new(opened)))? };
         Ok(OK)

@@ -1,12 +1,12 @@
-//! The structs of the header and those of this crate are the same bytes: a C program prints sizes and
-//! offsets, and they are compared with Rust's.
+//! The structs of the header and those of this crate are the same bytes, and its constants the same numbers: a C
+//! program prints sizes, offsets and values, and they are compared with Rust's.
 
 use std::mem::{offset_of, size_of};
 use std::process::Command;
 
 use crate::{
-    CompactionInfoC, CursorHandle, FamilyInfoC, FamilyOptionsC, FamilyStatsC, KeyPartC, LockInfoC, OpC,
-    OptionsC, RowC, SeekC, Slice, StatsC, TableInfoC, TxnInfoC, WaitObserverC, WatchC,
+    error, CompactionInfoC, CursorHandle, FamilyInfoC, FamilyOptionsC, FamilyStatsC, KeyPartC, LockInfoC,
+    OpC, OptionsC, RowC, SeekC, Slice, StatsC, TableInfoC, TxnInfoC, WaitObserverC, WatchC,
 };
 
 /// Checks one struct: C's name, Rust's, the fields that have one name in both, then the renamed ones.
@@ -263,6 +263,50 @@ fn structs_agree_with_the_header() {
     for (name, size) in sizes {
         c.push(format!("sizeof({name})"));
         rust.push(size);
+    }
+
+    let numbers = [
+        ("TIDESDB_MAX_KEY_SIZE", tidesdb::MAX_KEY_LEN),
+        ("TIDESDB_MAX_FAMILY_NAME", tidesdb::internal::db::dictionary::MAX_NAME_LEN),
+        ("TIDESDB_MAX_XID_SIZE", crate::txn::MAX_XID),
+        ("TIDESDB_COUNTERS", tidesdb::internal::store::family::COUNTERS as usize),
+        ("TIDESDB_KEY_PART_SIZE", tidesdb::internal::lock::KEY_PREFIX_BYTES),
+        ("TIDESDB_COMPACTIONS_KEPT", tidesdb::internal::compaction::history::KEPT),
+        ("TIDESDB_NO_TIMEOUT", usize::MAX),
+        ("TIDESDB_UNKNOWN", usize::MAX),
+    ];
+    for (name, number) in numbers {
+        c.push(name.to_string());
+        rust.push(number);
+    }
+    let statuses = [
+        ("OK", error::OK),
+        ("NOT_FOUND", error::NOT_FOUND),
+        ("SKIPPED", error::SKIPPED),
+        ("PEEKED", error::PEEKED),
+        ("DUPLICATE", error::DUPLICATE),
+        ("CONFLICT", error::CONFLICT),
+        ("DEADLOCK", error::DEADLOCK),
+        ("LOCK_TIMEOUT", error::LOCK_TIMEOUT),
+        ("INTERRUPTED", error::INTERRUPTED),
+        ("TOO_LARGE", error::TOO_LARGE),
+        ("SNAPSHOT_TOO_OLD", error::SNAPSHOT_TOO_OLD),
+        ("BACKPRESSURE", error::BACKPRESSURE),
+        ("TOO_MANY_LOCKS", error::TOO_MANY_LOCKS),
+        ("NO_SUCH_FAMILY", error::NO_SUCH_FAMILY),
+        ("FAMILY_EXISTS", error::FAMILY_EXISTS),
+        ("INVALID", error::INVALID),
+        ("IO", error::IO),
+        ("CORRUPTION", error::CORRUPTION),
+        ("READ_ONLY", error::READ_ONLY),
+        ("BUSY", error::BUSY),
+        ("DISK_FULL", error::DISK_FULL),
+        ("OUTCOME_UNKNOWN", error::OUTCOME_UNKNOWN),
+        ("PANIC", error::PANIC),
+    ];
+    for (name, status) in statuses {
+        c.push(format!("TIDESDB_{name}"));
+        rust.push(status as usize);
     }
 
     let mut program = String::from("#include \"tidesdb.h\"\n#include <stdio.h>\nint main(void) {\n");

@@ -14,9 +14,12 @@ mod ddl;
 mod error;
 mod family;
 mod introspection;
+mod iter;
+mod single;
 mod stats;
 mod store;
 mod txn;
+mod txn_keys;
 
 #[cfg(test)]
 mod layout_test;
@@ -27,15 +30,18 @@ pub use ddl::*;
 pub use error::*;
 pub use family::*;
 pub use introspection::*;
+pub use iter::*;
+pub use single::*;
 pub use stats::*;
 pub use store::*;
 pub use txn::*;
+pub use txn_keys::*;
 
 use std::ffi::c_int;
 
 use tidesdb::Error;
 
-/// What the engine allocates, apart from what the program around it does.
+/// The heap of the engine alone: C's `malloc` stays as the program around it has it.
 ///
 /// In a server's heap memtables and cached blocks, which are freed by other threads than made them, fill the arenas
 /// of glibc that connections take their short-lived memory from: each statement then maps and unmaps a heap.

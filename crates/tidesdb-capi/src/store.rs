@@ -61,6 +61,8 @@ pub struct OptionsC {
 /// `tidesdb_db`.
 pub struct DbHandle {
     pub(crate) db: Db,
+    /// The same store, for single operations and iterators.
+    pub(crate) api: tidesdb::Db,
 }
 
 // SAFETY: the observer's functions and context may be used from any thread; the header demands it.
@@ -202,7 +204,9 @@ pub unsafe extern "C" fn tidesdb_open(
         let path = Path::new(OsStr::from_bytes(path.to_bytes()));
         let opened = Db::open_on(disk, path, options, observer)?;
         // SAFETY: as above.
-        unsafe { answer(db, Box::into_raw(Box::new(DbHandle { db: opened })))? };
+        let handle = DbHandle { api: tidesdb::Db::over(opened.clone()), db: opened };
+        // SAFETY: as above.
+        unsafe { answer(db, Box::into_raw(Box::new(handle)))? };
         Ok(OK)
     })
 }
@@ -214,10 +218,15 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut DbHandle) -> c_int {
         return OK;
     }
     guard_shared(|| {
-        // SAFETY: the crate's contract: the handle is given up here.
-        let handle = unsafe { Box::from_raw(db) };
-        handle.db.close()?;
-        Ok(OK)
+        // SAFETY: the crate's contract.
+        let closed = unsafe { given(db)? }.api.clone().close();
+        if let Err(Error::Busy(_)) = closed {
+            // An iterator is open: the store stays so, and the handle usable.
+            return closed.map(|()| OK);
+        }
+        // SAFETY: as above: the handle is given up here.
+        drop(unsafe { Box::from_raw(db) });
+        closed.map(|()| OK)
     })
 }
 

@@ -421,7 +421,7 @@ pub struct OpC {
 }
 
 /// Longest xid: what the servers' own limit is with format and lengths.
-const MAX_XID: usize = 140;
+pub(crate) const MAX_XID: usize = 140;
 
 /// Operations of one row that need no allocation.
 const INLINE_OPS: usize = 16;

@@ -173,7 +173,7 @@ static int put(tidesdb_txn *txn, tidesdb_family *family, const char *key, const 
 }
 
 static int get(tidesdb_cursor *cursor, tidesdb_txn *txn, const char *key, int mode, tidesdb_slice *value) {
-  return tidesdb_get(cursor, txn, (const uint8_t *)key, strlen(key), mode, value);
+  return tidesdb_cursor_get(cursor, txn, (const uint8_t *)key, strlen(key), mode, value);
 }
 
 static void reads(tidesdb_cursor *cursor, tidesdb_txn *txn, const char *key, const char *expected) {
@@ -1647,10 +1647,317 @@ static void expiries(void) {
   OK(tidesdb_txn_rollback(txn));
   /* An applier's reads find it as long as it is there. */
   OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, TIDESDB_TXN_SEES_EXPIRED));
-  OK(tidesdb_get(cursor, txn, ops[1].key.data, ops[1].key.size, TIDESDB_READ_EXCLUSIVE, &value));
+  OK(tidesdb_cursor_get(cursor, txn, ops[1].key.data, ops[1].key.size, TIDESDB_READ_EXCLUSIVE, &value));
   CHECK(value.size == 5 && cursor->expiry == now - 1);
   OK(tidesdb_txn_rollback(txn));
   tidesdb_cursor_close(cursor);
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+}
+
+/* ---- single operations and iterators ---- */
+
+static int is(tidesdb_slice slice, const char *expected) {
+  return slice.size == strlen(expected) && memcmp(slice.data, expected, slice.size) == 0;
+}
+
+static void stores(tidesdb_family *family, const char *key, const char *value) {
+  OK(tidesdb_put(family, tidesdb_text(key), tidesdb_text(value)));
+}
+
+static void holds(tidesdb_family *family, const char *key, const char *expected) {
+  tidesdb_slice value;
+  if (expected) {
+    OK(tidesdb_get(family, tidesdb_text(key), &value));
+    CHECK(value.data != NULL && is(value, expected));
+  } else {
+    IS(TIDESDB_NOT_FOUND, tidesdb_get(family, tidesdb_text(key), &value));
+    CHECK(value.data == NULL && value.size == 0);
+  }
+  tidesdb_slice_free(&value);
+  CHECK(value.data == NULL && value.size == 0);
+}
+
+static void *put_waits(void *family) {
+  OK(tidesdb_put((tidesdb_family *)family, tidesdb_text("apple"), tidesdb_text("after")));
+  return NULL;
+}
+
+static void singles(void) {
+  tidesdb_db *db = open_at(path), *second;
+  tidesdb_family *family, *same, *none;
+  tidesdb_family_options options;
+  tidesdb_slice value, large;
+  tidesdb_txn *txn;
+  tidesdb_options store_options;
+  pthread_t thread;
+  uint8_t *bytes = (uint8_t *)calloc(1, TIDESDB_MAX_KEY_SIZE + 1);
+
+  /* Made once, opened from then on; one that exists keeps its options. */
+  tidesdb_family_options_init(&options);
+  OK(tidesdb_family_open_or_create(db, tidesdb_text("fruit"), &options, &family));
+  OK(tidesdb_family_open_or_create(db, tidesdb_text("fruit"), NULL, &same));
+  CHECK(tidesdb_family_id(family) == tidesdb_family_id(same));
+  options.block_size = 1;
+  IS(TIDESDB_INVALID, tidesdb_family_open_or_create(db, tidesdb_text("new"), &options, &none));
+  CHECK(none == NULL);
+  IS(TIDESDB_INVALID, tidesdb_family_open_or_create(NULL, tidesdb_text("new"), NULL, &none));
+  IS(TIDESDB_INVALID, tidesdb_family_open_or_create(db, tidesdb_text("new"), NULL, NULL));
+  IS(TIDESDB_INVALID, tidesdb_family_open_or_create(db, tidesdb_text(""), NULL, &none));
+
+  stores(family, "apple", "red");
+  stores(family, "apple", "green");
+  stores(family, "nothing", "");
+  holds(same, "apple", "green");
+  holds(family, "nothing", "");
+  holds(family, "cherry", NULL);
+  OK(tidesdb_delete(family, tidesdb_text("apple")));
+  OK(tidesdb_delete(family, tidesdb_text("apple")));
+  holds(family, "apple", NULL);
+
+  /* Bytes, not strings; up to the bound. */
+  CHECK(bytes != NULL);
+  large.data = bytes;
+  large.size = TIDESDB_MAX_KEY_SIZE;
+  OK(tidesdb_put(family, large, large));
+  OK(tidesdb_get(family, large, &value));
+  CHECK(value.size == large.size && memcmp(value.data, bytes, value.size) == 0);
+  tidesdb_slice_free(&value);
+  large.size++;
+  IS(TIDESDB_INVALID, tidesdb_put(family, large, tidesdb_text("")));
+
+  /* What a transaction has locked makes a single write wait for it, and no read. */
+  txn = make_txn(db);
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, TIDESDB_TXN_DEFAULT));
+  OK(put(txn, family, "apple", "before"));
+  CHECK(pthread_create(&thread, NULL, put_waits, family) == 0);
+  holds(family, "apple", NULL);
+  OK(tidesdb_txn_commit(txn));
+  CHECK(pthread_join(thread, NULL) == 0);
+  holds(family, "apple", "after");
+  tidesdb_txn_free(txn);
+
+  IS(TIDESDB_INVALID, tidesdb_put(NULL, tidesdb_text("k"), tidesdb_text("v")));
+  IS(TIDESDB_INVALID, tidesdb_delete(NULL, tidesdb_text("k")));
+  IS(TIDESDB_INVALID, tidesdb_get(NULL, tidesdb_text("k"), &value));
+  CHECK(value.data == NULL);
+  IS(TIDESDB_INVALID, tidesdb_get(family, tidesdb_text("k"), NULL));
+  tidesdb_slice_free(NULL);
+
+  /* A value outlives its store; a family's handle that is left answers errors. */
+  OK(tidesdb_get(family, tidesdb_text("apple"), &value));
+  OK(tidesdb_close(db));
+  IS(TIDESDB_INVALID, tidesdb_put(family, tidesdb_text("k"), tidesdb_text("v")));
+  CHECK(strstr(tidesdb_last_error(), "closed"));
+  tidesdb_options_init(&store_options);
+  IS(TIDESDB_BUSY, tidesdb_open(path, &store_options, &second));
+  tidesdb_family_close(family);
+  tidesdb_family_close(same);
+  CHECK(is(value, "after"));
+  tidesdb_slice_free(&value);
+  db = open_at(path);
+  OK(tidesdb_family_open(db, tidesdb_text("fruit"), &family));
+  holds(family, "apple", "after");
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+  free(bytes);
+}
+
+static void txn_keys(void) {
+  tidesdb_db *db = open_at(path), *other;
+  tidesdb_family *family, *stranger;
+  tidesdb_txn *txn = make_txn(db), *second = make_txn(db);
+  tidesdb_slice value;
+  tidesdb_iter *iter;
+  tidesdb_options options;
+  char elsewhere[sizeof path + 16];
+
+  OK(tidesdb_family_open_or_create(db, tidesdb_text("fruit"), NULL, &family));
+  stores(family, "apple", "red");
+  stores(family, "cherry", "red");
+  IS(TIDESDB_INVALID, tidesdb_txn_put(txn, family, tidesdb_text("apple"), tidesdb_text("green")));
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, TIDESDB_TXN_DEFAULT));
+  OK(tidesdb_txn_get(txn, family, tidesdb_text("apple"), &value));
+  CHECK(is(value, "red"));
+  tidesdb_slice_free(&value);
+  OK(tidesdb_txn_put(txn, family, tidesdb_text("apple"), tidesdb_text("green")));
+  OK(tidesdb_txn_delete(txn, family, tidesdb_text("cherry")));
+  OK(tidesdb_txn_delete(txn, family, tidesdb_text("none")));
+  OK(tidesdb_txn_get(txn, family, tidesdb_text("apple"), &value));
+  CHECK(is(value, "green"));
+  tidesdb_slice_free(&value);
+  IS(TIDESDB_NOT_FOUND, tidesdb_txn_get(txn, family, tidesdb_text("cherry"), &value));
+  CHECK(value.data == NULL);
+  holds(family, "apple", "red");
+  OK(tidesdb_txn_commit(txn));
+  holds(family, "apple", "green");
+  holds(family, "cherry", NULL);
+
+  /* A key that one has read for a change is locked for the other, whether it exists or not. */
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, TIDESDB_TXN_DEFAULT));
+  OK(tidesdb_txn_begin(second, TIDESDB_REPEATABLE_READ, TIDESDB_TXN_DEFAULT));
+  tidesdb_txn_set_lock_timeout(second, TIDESDB_NO_WAIT);
+  OK(tidesdb_txn_get_for_update(txn, family, tidesdb_text("apple"), &value));
+  CHECK(is(value, "green"));
+  tidesdb_slice_free(&value);
+  IS(TIDESDB_NOT_FOUND, tidesdb_txn_get_for_update(txn, family, tidesdb_text("none"), &value));
+  IS(TIDESDB_LOCK_TIMEOUT, tidesdb_txn_put(second, family, tidesdb_text("apple"), tidesdb_text("blue")));
+  IS(TIDESDB_LOCK_TIMEOUT, tidesdb_txn_get_for_update(second, family, tidesdb_text("apple"), &value));
+  CHECK(value.data == NULL && value.size == 0);
+  OK(tidesdb_txn_rollback(txn));
+
+  /* A version that the snapshot does not show: a conflict. */
+  OK(tidesdb_txn_get(second, family, tidesdb_text("apple"), &value));
+  tidesdb_slice_free(&value);
+  stores(family, "apple", "yellow");
+  IS(TIDESDB_CONFLICT, tidesdb_txn_put(second, family, tidesdb_text("apple"), tidesdb_text("blue")));
+  OK(tidesdb_txn_rollback(second));
+
+  /* At SERIALIZABLE plain reads and iterators keep writers out. */
+  OK(tidesdb_txn_begin(txn, TIDESDB_SERIALIZABLE, TIDESDB_TXN_DEFAULT));
+  OK(tidesdb_txn_begin(second, TIDESDB_REPEATABLE_READ, TIDESDB_TXN_DEFAULT));
+  OK(tidesdb_iter_new(family, txn, tidesdb_text("a"), tidesdb_text("c"), &iter));
+  CHECK(is(tidesdb_iter_value(iter), "yellow"));
+  IS(TIDESDB_NOT_FOUND, tidesdb_iter_next(iter));
+  tidesdb_iter_free(iter);
+  IS(TIDESDB_NOT_FOUND, tidesdb_txn_get(txn, family, tidesdb_text("x"), &value));
+  IS(TIDESDB_LOCK_TIMEOUT, tidesdb_txn_put(second, family, tidesdb_text("apple"), tidesdb_text("blue")));
+  IS(TIDESDB_LOCK_TIMEOUT, tidesdb_txn_put(second, family, tidesdb_text("banana"), tidesdb_text("blue")));
+  IS(TIDESDB_LOCK_TIMEOUT, tidesdb_txn_put(second, family, tidesdb_text("x"), tidesdb_text("blue")));
+  OK(tidesdb_txn_commit(txn));
+  OK(tidesdb_txn_put(second, family, tidesdb_text("banana"), tidesdb_text("yellow")));
+  OK(tidesdb_txn_commit(second));
+  holds(family, "banana", "yellow");
+
+  /* Misuse. */
+  snprintf(elsewhere, sizeof elsewhere, "%s-elsewhere", path);
+  tidesdb_options_init(&options);
+  OK(tidesdb_open(elsewhere, &options, &other));
+  OK(tidesdb_family_open_or_create(other, tidesdb_text("fruit"), NULL, &stranger));
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, TIDESDB_TXN_DEFAULT));
+  IS(TIDESDB_INVALID, tidesdb_txn_put(txn, stranger, tidesdb_text("k"), tidesdb_text("v")));
+  IS(TIDESDB_INVALID, tidesdb_txn_get(txn, stranger, tidesdb_text("k"), &value));
+  CHECK(value.data == NULL);
+  IS(TIDESDB_INVALID, tidesdb_txn_delete(txn, NULL, tidesdb_text("k")));
+  IS(TIDESDB_INVALID, tidesdb_txn_get_for_update(NULL, family, tidesdb_text("k"), &value));
+  IS(TIDESDB_INVALID, tidesdb_txn_get(txn, family, tidesdb_text("k"), NULL));
+  OK(tidesdb_txn_rollback(txn));
+  tidesdb_family_close(stranger);
+  OK(tidesdb_close(other));
+
+  tidesdb_txn_free(txn);
+  tidesdb_txn_free(second);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+}
+
+/* The keys from where the iterator stands on, in one direction; a letter each. */
+static void walks(tidesdb_iter *iter, int direction, const char *expected) {
+  char seen[64];
+  size_t count = 0;
+  int status = TIDESDB_OK;
+  while (tidesdb_iter_valid(iter)) {
+    tidesdb_slice key = tidesdb_iter_key(iter);
+    CHECK(status == TIDESDB_OK && key.size == 1 && count < sizeof seen - 1);
+    seen[count++] = (char)key.data[0];
+    status = direction == TIDESDB_FORWARD ? tidesdb_iter_next(iter) : tidesdb_iter_prev(iter);
+  }
+  seen[count] = 0;
+  CHECK(count == 0 || status == TIDESDB_NOT_FOUND);
+  if (strcmp(seen, expected) != 0) {
+    fprintf(stderr, "%s, not %s\n", seen, expected);
+    exit(1);
+  }
+}
+
+static void iterators(void) {
+  const char *letters = "abcdefghijklmnopqrstuvwxyz";
+  tidesdb_db *db = open_at(path);
+  tidesdb_family *family;
+  tidesdb_iter *iter, *none;
+  tidesdb_txn *txn = make_txn(db);
+  size_t i;
+
+  OK(tidesdb_family_open_or_create(db, tidesdb_text("letters"), NULL, &family));
+  OK(tidesdb_iter_new(family, NULL, tidesdb_text(NULL), tidesdb_text(NULL), &iter));
+  CHECK(!tidesdb_iter_valid(iter) && tidesdb_iter_key(iter).data == NULL);
+  IS(TIDESDB_NOT_FOUND, tidesdb_iter_first(iter));
+  tidesdb_iter_free(iter);
+  for (i = 0; i < 26; i++) {
+    tidesdb_slice letter;
+    letter.data = (const uint8_t *)letters + i;
+    letter.size = 1;
+    OK(tidesdb_put(family, letter, letter));
+  }
+
+  OK(tidesdb_iter_new(family, NULL, tidesdb_text("d"), tidesdb_text("w"), &iter));
+  /* Made before these: it does not see them. */
+  OK(tidesdb_delete(family, tidesdb_text("f")));
+  stores(family, "dd", "");
+  walks(iter, TIDESDB_FORWARD, "defghijklmnopqrstuv");
+  IS(TIDESDB_NOT_FOUND, tidesdb_iter_next(iter));
+  OK(tidesdb_iter_last(iter));
+  CHECK(is(tidesdb_iter_key(iter), "v") && is(tidesdb_iter_value(iter), "v"));
+  walks(iter, TIDESDB_BACKWARD, "vutsrqponmlkjihgfed");
+  OK(tidesdb_iter_seek(iter, tidesdb_text("mm")));
+  OK(tidesdb_iter_prev(iter));
+  OK(tidesdb_iter_prev(iter));
+  OK(tidesdb_iter_next(iter));
+  CHECK(is(tidesdb_iter_key(iter), "m"));
+  OK(tidesdb_iter_seek(iter, tidesdb_text("a")));
+  CHECK(is(tidesdb_iter_key(iter), "d"));
+  IS(TIDESDB_NOT_FOUND, tidesdb_iter_prev(iter));
+  CHECK(!tidesdb_iter_valid(iter));
+  IS(TIDESDB_NOT_FOUND, tidesdb_iter_seek(iter, tidesdb_text("w")));
+  OK(tidesdb_iter_first(iter));
+  walks(iter, TIDESDB_FORWARD, "defghijklmnopqrstuv");
+  /* The store stays open for it. */
+  IS(TIDESDB_BUSY, tidesdb_close(db));
+  tidesdb_iter_free(iter);
+  OK(tidesdb_delete(family, tidesdb_text("dd")));
+
+  /* In a transaction it sees the transaction's changes, also those made while it runs. */
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, TIDESDB_TXN_DEFAULT));
+  OK(put(txn, family, "f", "mine"));
+  OK(tidesdb_iter_new(family, txn, tidesdb_text("e"), tidesdb_text("i"), &iter));
+  OK(tidesdb_iter_next(iter));
+  CHECK(is(tidesdb_iter_value(iter), "mine"));
+  OK(put(txn, family, "g", "mine too"));
+  OK(tidesdb_iter_next(iter));
+  CHECK(is(tidesdb_iter_value(iter), "mine too"));
+  OK(tidesdb_iter_last(iter));
+  walks(iter, TIDESDB_BACKWARD, "hgfe");
+  OK(tidesdb_iter_first(iter));
+  OK(tidesdb_txn_rollback(txn));
+  IS(TIDESDB_INVALID, tidesdb_iter_next(iter));
+  CHECK(!tidesdb_iter_valid(iter));
+  IS(TIDESDB_INVALID, tidesdb_iter_first(iter));
+  tidesdb_iter_free(iter);
+  holds(family, "f", NULL);
+
+  /* An end before the begin, an empty range, one without keys. */
+  OK(tidesdb_iter_new(family, NULL, tidesdb_text("w"), tidesdb_text("d"), &iter));
+  CHECK(!tidesdb_iter_valid(iter));
+  IS(TIDESDB_NOT_FOUND, tidesdb_iter_last(iter));
+  tidesdb_iter_free(iter);
+  OK(tidesdb_iter_new(family, NULL, tidesdb_text(NULL), tidesdb_text(""), &iter));
+  IS(TIDESDB_NOT_FOUND, tidesdb_iter_first(iter));
+  tidesdb_iter_free(iter);
+
+  IS(TIDESDB_INVALID, tidesdb_iter_new(NULL, NULL, tidesdb_text(NULL), tidesdb_text(NULL), &none));
+  CHECK(none == NULL);
+  IS(TIDESDB_INVALID, tidesdb_iter_new(family, NULL, tidesdb_text(NULL), tidesdb_text(NULL), NULL));
+  IS(TIDESDB_INVALID, tidesdb_iter_new(family, txn, tidesdb_text(NULL), tidesdb_text(NULL), &none));
+  CHECK(none == NULL);
+  IS(TIDESDB_INVALID, tidesdb_iter_first(NULL));
+  IS(TIDESDB_INVALID, tidesdb_iter_last(NULL));
+  IS(TIDESDB_INVALID, tidesdb_iter_seek(NULL, tidesdb_text("k")));
+  IS(TIDESDB_INVALID, tidesdb_iter_next(NULL));
+  IS(TIDESDB_INVALID, tidesdb_iter_prev(NULL));
+  CHECK(!tidesdb_iter_valid(NULL) && tidesdb_iter_key(NULL).data == NULL && tidesdb_iter_value(NULL).size == 0);
+  tidesdb_iter_free(NULL);
+
   tidesdb_txn_free(txn);
   tidesdb_family_close(family);
   OK(tidesdb_close(db));
@@ -1663,6 +1970,7 @@ int main(int argc, char **argv) {
       {"checkpoints", checkpoints}, {"counters", counters}, {"ddl", ddl_groups},    {"insight", insight},
       {"misuse", misuse},         {"observer", observer},   {"outlived", outlived},
       {"backups", backups},         {"figures", figures},    {"expiries", expiries},
+      {"singles", singles},       {"txn_keys", txn_keys},   {"iterators", iterators},
   };
   size_t i;
   CHECK(argc == 3);

@@ -76,9 +76,8 @@ pub enum Error {
     Interrupted,
     /// Prepared transactions that wait for a decision would take more of the log than they may.
     #[error(
-        "preparing {size} bytes beside the {others} of prepared transactions that nobody has decided passes \
-         the bound of {bound}, a quarter of the log: commit or roll back some of them (XA RECOVER lists \
-         them), or raise {variable}"
+        "preparing {size} bytes alongside the {others} of prepared transactions that nobody has decided passes \
+         the bound of {bound}, a quarter of the log: commit or roll back some of them, or raise {variable}"
     )]
     PreparedTooLarge {
         /// Bytes that this prepare takes in the log.

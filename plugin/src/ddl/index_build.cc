@@ -249,8 +249,8 @@ int IndexBuild::duplicate(size_t index, Slice key, Slice value) {
   if (!codecs_[index]->primary_key(key, value, &primary_key)) return HA_ERR_CRASHED;
   int status = open_cursor(rows_, &cursor);
   if (status == TIDESDB_OK)
-    status = tidesdb_get(cursor.get(), view_->txn(), primary_key.data, primary_key.size,
-                         TIDESDB_READ_SNAPSHOT, &row);
+    status = tidesdb_cursor_get(cursor.get(), view_->txn(), primary_key.data, primary_key.size,
+                                TIDESDB_READ_SNAPSHOT, &row);
   if (status != TIDESDB_OK) return fail(status);
   if (!reader_->read(primary_key, row, altered_->record[0])) return HA_ERR_CRASHED;
   const uint number = plan_.added[index].key;

@@ -103,8 +103,8 @@ int IndexBuild::Follower::pass(bool adding) {
 }
 
 int IndexBuild::Follower::look(Row *row, tidesdb_txn *txn, Slice primary_key) {
-  const int status = tidesdb_get(row->cursor.get(), txn, primary_key.data, primary_key.size,
-                                 TIDESDB_READ_SNAPSHOT, &row->value);
+  const int status = tidesdb_cursor_get(row->cursor.get(), txn, primary_key.data, primary_key.size,
+                                        TIDESDB_READ_SNAPSHOT, &row->value);
   row->there = status == TIDESDB_OK;
   row->expiry = row->there ? row->cursor->expiry : 0;
   return status == TIDESDB_OK || status == TIDESDB_NOT_FOUND ? 0 : build_.fail(status);
@@ -146,8 +146,8 @@ int IndexBuild::Follower::follow(Slice primary_key, bool adding) {
 int IndexBuild::Follower::find_owner(size_t index, const Entry &entry, Slice primary_key, bool *other) {
   Slice there, owner;
   *other = false;
-  const int status = tidesdb_get(checks_[index].get(), load_->txn(), entry.key.data(), entry.key.size(),
-                                 TIDESDB_READ_LATEST, &there);
+  const int status = tidesdb_cursor_get(checks_[index].get(), load_->txn(), entry.key.data(),
+                                        entry.key.size(), TIDESDB_READ_LATEST, &there);
   if (status == TIDESDB_NOT_FOUND) return 0;
   if (status != TIDESDB_OK) return build_.fail(status);
   if (!build_.codecs_[index]->primary_key(entry.key.slice(), there, &owner)) return HA_ERR_CRASHED;

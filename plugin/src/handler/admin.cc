@@ -179,7 +179,7 @@ int ha_tidesdb::compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry
       if (!each_entry) continue;
       Slice found;
       const int got =
-          tidesdb_get(entries[i].get(), txn, key.data(), key.size(), TIDESDB_READ_SNAPSHOT, &found);
+          tidesdb_cursor_get(entries[i].get(), txn, key.data(), key.size(), TIDESDB_READ_SNAPSHOT, &found);
       if (got == TIDESDB_OK && same_bytes(found, value.slice())) continue;
       if (got != TIDESDB_OK && got != TIDESDB_NOT_FOUND) return damaged(table->key_info[i].name.str);
       say(thd, table, "check", "error", "index %s: %s for row %llu", table->key_info[i].name.str,

@@ -54,7 +54,7 @@ int BulkLoad::check_unique(uint place, tidesdb_family *family, Slice key, bool *
   }
   Slice value;
   const int status =
-      tidesdb_get(cursors_[place].get(), txn(), key.data, key.size, TIDESDB_READ_LATEST, &value);
+      tidesdb_cursor_get(cursors_[place].get(), txn(), key.data, key.size, TIDESDB_READ_LATEST, &value);
   if (status == TIDESDB_NOT_FOUND) return 0;
   if (status != TIDESDB_OK) return handler_->fail(status);
   *duplicate = true;

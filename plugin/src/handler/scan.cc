@@ -163,8 +163,8 @@ int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none, int flags) 
   if (const int error = row_cursor(&cursor)) return error;
   if (row_lock_ != RowLock::NONE && !reads_latest()) locked_by_ = cursor;
   Slice value;
-  const int status =
-      tidesdb_get(cursor, reading_txn(), primary_key.data, primary_key.size, read_mode() | flags, &value);
+  const int status = tidesdb_cursor_get(cursor, reading_txn(), primary_key.data, primary_key.size,
+                                        read_mode() | flags, &value);
   if (status == TIDESDB_NOT_FOUND || status == TIDESDB_SKIPPED) return none;
   if (status == TIDESDB_PEEKED)
     peeked_ = true;
@@ -364,7 +364,7 @@ int ha_tidesdb::read_unique(uchar *buf, int none) {
   note_lock();
   Slice value;
   const int status =
-      tidesdb_get(scan_cursor_, reading_txn(), search_.data(), search_.size(), read_mode(), &value);
+      tidesdb_cursor_get(scan_cursor_, reading_txn(), search_.data(), search_.size(), read_mode(), &value);
   if (status == TIDESDB_NOT_FOUND || status == TIDESDB_SKIPPED) return none;
   if (status != TIDESDB_OK) return fail(status);
   const int error =

@@ -84,8 +84,8 @@ int ha_tidesdb::check_renewed_entry(uint index, Slice primary_key) {
     if (status != TIDESDB_OK) return fail(status);
   }
   Slice value, found;
-  const int status = tidesdb_get(entry.cursor.get(), session_->txn(), entry.new_key.data(),
-                                 entry.new_key.size(), TIDESDB_READ_EXCLUSIVE, &value);
+  const int status = tidesdb_cursor_get(entry.cursor.get(), session_->txn(), entry.new_key.data(),
+                                        entry.new_key.size(), TIDESDB_READ_EXCLUSIVE, &value);
   if (status == TIDESDB_NOT_FOUND) return 0;
   if (status != TIDESDB_OK) return fail(status);
   if (!index_codecs_[index]->primary_key(entry.new_key.slice(), value, &found)) return HA_ERR_CRASHED;

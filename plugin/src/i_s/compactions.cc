@@ -43,7 +43,7 @@ ST_FIELD_INFO columns[] = {Show::Column("COMPACTION_ID", Show::ULonglong(), NOT_
                            Show::Column("ENTRIES_OUT", Show::ULonglong(), NOT_NULL),
                            Show::CEnd()};
 
-uint64_t level(uint8_t level) { return level == UINT8_MAX ? UINT64_MAX : level; }
+uint64_t level(uint8_t level) { return level == TIDESDB_UNKNOWN8 ? TIDESDB_UNKNOWN : level; }
 
 int put(void *pointer, const tidesdb_compaction_info *info) {
   Context *context = static_cast<Context *>(pointer);
@@ -54,13 +54,13 @@ int put(void *pointer, const tidesdb_compaction_info *info) {
   row->text(info->reason);
   static const char *const actions[] = {"MERGE", "MOVE", "REWRITE"};
   row->text(actions[info->action]);
-  row->number(info->family == UINT32_MAX ? UINT64_MAX : info->family);
+  row->number(info->family == TIDESDB_UNKNOWN32 ? TIDESDB_UNKNOWN : info->family);
   context->names.put(info->name, row);
   row->number(level(info->from));
   row->number(level(info->to));
   row->time(info->begun_us);
   const uint64_t end = info->outcome == TIDESDB_COMPACTION_RUNS ? context->now : info->ended_us;
-  row->number(end == UINT64_MAX ? end : end > info->begun_us ? end - info->begun_us : 0);
+  row->number(end == TIDESDB_UNKNOWN ? end : end > info->begun_us ? end - info->begun_us : 0);
   row->number(info->tables_in);
   row->number(info->tables_out);
   row->number(info->bytes_in);

@@ -65,7 +65,7 @@ Field *Filling::next() {
 }
 
 void Filling::number(uint64_t value) {
-  if (value == UINT64_MAX)
+  if (value == TIDESDB_UNKNOWN)
     null();
   else
     next()->store(static_cast<longlong>(value), true);
@@ -85,7 +85,7 @@ void Filling::name(const std::string &name) {
 }
 
 void Filling::key(const tidesdb_key_part &key) {
-  if (key.size == UINT64_MAX) return null();
+  if (key.size == TIDESDB_UNKNOWN) return null();
   /* With the zero byte that octet2hex() ends it with. */
   std::string hex(2 * key.bytes.size + 1, '\0');
   octet2hex(&hex[0], key.bytes.data, key.bytes.size);
@@ -95,7 +95,7 @@ void Filling::key(const tidesdb_key_part &key) {
 }
 
 void Filling::time(uint64_t micros) {
-  if (micros == UINT64_MAX) return null();
+  if (micros == TIDESDB_UNKNOWN) return null();
   const longlong at = clock_offset(db_) + static_cast<longlong>(micros);
   MYSQL_TIME time;
   thd_->variables.time_zone->gmt_sec_to_TIME(&time, static_cast<my_time_t>(at / SECOND));

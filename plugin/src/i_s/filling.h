@@ -44,7 +44,7 @@ class Filling {
   tidesdb_db *db() const { return db_; }
   THD *thd() const { return thd_; }
 
-  /* Columns, from left to right. Numbers of UINT64_MAX are NULL. */
+  /* Columns, from left to right. Numbers of TIDESDB_UNKNOWN are NULL. */
   void number(uint64_t value);
   void real(double value);
   void text(const char *text, size_t size);

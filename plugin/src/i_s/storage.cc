@@ -60,7 +60,7 @@ int put_family(void *pointer, const tidesdb_family_info *info) {
   row->number(info->stats.levels);
   row->text(compression_name(info->options.compression));
   row->number(info->options.block_size);
-  row->number(info->options.bloom_filter ? info->options.bloom_fpr : UINT64_MAX);
+  row->number(info->options.bloom_filter ? info->options.bloom_fpr : TIDESDB_UNKNOWN);
   static const char *const modes[] = {"NONE", "INTERVAL", "FULL"};
   if (info->options.sync_mode < array_elements(modes))
     row->text(modes[info->options.sync_mode]);

@@ -21,7 +21,7 @@ namespace i_s {
 namespace {
 
 /* A session of 0 is none. */
-uint64_t thread_id(uint64_t session) { return session ? session : UINT64_MAX; }
+uint64_t thread_id(uint64_t session) { return session ? session : TIDESDB_UNKNOWN; }
 
 ST_FIELD_INFO trx[] = {Show::Column("TRX_ID", Show::ULonglong(), NOT_NULL),
                        Show::Column("THREAD_ID", Show::ULonglong(), NULLABLE),

@@ -98,17 +98,17 @@ static ulonglong innodb_timeout_ms(THD *thd) {
   if (!found) {
     static const char name[] = "innodb_lock_wait_timeout";
     found = intern_find_sys_var(name, sizeof(name) - 1);
-    if (!found) return ~0ULL;
+    if (!found) return TIDESDB_NO_TIMEOUT;
     variable.store(found, std::memory_order_relaxed);
   }
   const uchar *value = found->value_ptr(thd, OPT_SESSION, &null_clex_str);
   const ulonglong seconds = value ? *reinterpret_cast<const uint *>(value) : 100000000;
-  return seconds >= 100000000 ? ~0ULL : seconds * 1000;
+  return seconds >= 100000000 ? TIDESDB_NO_TIMEOUT : seconds * 1000;
 }
 
 ulonglong Session::lock_timeout_ms(THD *thd) {
   const ulonglong own = sysvars::lock_wait_timeout_ms(thd);
-  ulonglong timeout = own == 0 ? ~0ULL : own;
+  ulonglong timeout = own == 0 ? TIDESDB_NO_TIMEOUT : own;
   timeout = std::min(timeout, static_cast<ulonglong>(thd->variables.lock_wait_timeout) * 1000);
   return std::min(timeout, innodb_timeout_ms(thd));
 }
@@ -140,7 +140,8 @@ int Session::enter_statement(int level, bool may_write) {
     if (const int error = begin(level)) return error;
   set_lock_timeout();
   /* An applier that gave up would only be repeated, ten times, and then stop the replica. */
-  const ulonglong patience = is_applier(thd_) ? ~0ULL : sysvars::backpressure_wait_timeout_ms(thd_);
+  const ulonglong patience =
+      is_applier(thd_) ? TIDESDB_NO_TIMEOUT : sysvars::backpressure_wait_timeout_ms(thd_);
   const int status = tidesdb_txn_statement_begin(txn(), may_write && !is_in_turn(thd_), patience);
   if (status != TIDESDB_OK) return fail(status);
   renew_kill();
@@ -369,6 +370,7 @@ int Session::fail(int status) {
       break;
   }
   if (mapped.code == ERROR_WITH_TEXT || mapped.code == ERROR_TOO_LARGE) error_text_ = tidesdb_last_error();
+  if (mapped.code == ERROR_TOO_LARGE) error_text_ += " (XA RECOVER lists them)";
   switch (mapped.rollback_scope) {
     case RollbackScope::NONE:
       break;

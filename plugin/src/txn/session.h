@@ -72,7 +72,7 @@ class Session {
   /* It will not use a core for a while. */
   void leave_place() { ticket_.leave(); }
 
-  /* Milliseconds for which a statement of the connection waits for a lock; ~0ULL: without end. */
+  /* Milliseconds for which a statement of the connection waits for a lock, or TIDESDB_NO_TIMEOUT. */
   static ulonglong lock_timeout_ms(THD *thd);
   /* A lock for a change of a table's definition, where no transaction runs: in a transaction of its own, of
      which the server does not know. Returns the engine's status; unlock_definition() ends it in any case. Of

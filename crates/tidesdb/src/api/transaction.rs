@@ -185,10 +185,7 @@ impl Transaction {
     }
 
     pub(super) fn read_mode(&self) -> ReadMode {
-        match self.isolation {
-            Isolation::Serializable => ReadMode::Shared,
-            _ => ReadMode::Snapshot,
-        }
+        self.lease.borrow_mut().txn().plain_read_mode()
     }
 
     pub(super) fn iterator_begins(&self) {

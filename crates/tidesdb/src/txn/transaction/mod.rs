@@ -355,6 +355,14 @@ impl Transaction {
         Ok(())
     }
 
+    /// The mode of a read that asks for no lock: [`Isolation::Serializable`] locks all that it reads.
+    pub fn plain_read_mode(&self) -> ReadMode {
+        match self.options.isolation {
+            Isolation::Serializable => ReadMode::Shared,
+            _ => ReadMode::Snapshot,
+        }
+    }
+
     /// Whether the transaction holds any lock, intentions on tables included.
     pub fn holds_locks(&self) -> bool {
         self.transactions.locks.holds_locks(&self.owner)

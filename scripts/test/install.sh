@@ -1,0 +1,62 @@
+#!/bin/bash
+# Installs the library into a directory of its own and builds the C example against it as a stranger does: in an empty
+# directory, by pkg-config, with the shared library and with the static one; as C and as C++.
+# install.sh: called by make test-install.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0
+
+fail() {
+  echo "install: $*" >&2
+  exit 1
+}
+
+pass() {
+  passed=$((passed + 1))
+  echo "install: $*"
+}
+
+make --no-print-directory install DESTDIR="$work/dest" PREFIX=/opt/tides
+lib=$work/dest/opt/tides/lib
+export PKG_CONFIG_PATH=$lib/pkgconfig
+
+# readelf alone: nm asks plugins of the linker, and an old one does not read what a new compiler wrote.
+symbols() { readelf --wide "$@" 2>/dev/null | awk '$5 != "LOCAL" && $7 ~ /^[0-9]+$/ && $4 != "SECTION" { sub(/@.*/, "", $8); print $8 }' | sort -u; }
+grep -oE '^[a-z].*\btidesdb_[a-z0-9_]+\(' crates/tidesdb-capi/include/tidesdb.h | grep -v '^static\|^typedef' |
+  grep -oE 'tidesdb_[a-z0-9_]+\($' | tr -d '(' | sort -u >"$work/declared"
+[ "$(wc -l <"$work/declared")" -gt 80 ] || fail "the header's functions were not found"
+symbols --dyn-syms "$lib/libtidesdb.so.0" >"$work/shared"
+symbols --syms "$lib/libtidesdb.a" >"$work/static"
+for kind in shared static; do
+  diff "$work/declared" "$work/$kind" || fail "the $kind library has other symbols than the header has functions"
+  pass "the $kind library has the header's functions and no other symbol"
+done
+readelf -d "$lib/libtidesdb.so" | grep -q 'SONAME.*\[libtidesdb\.so\.0\]' || fail "the soname is not libtidesdb.so.0"
+pass "the soname is libtidesdb.so.0"
+
+mkdir "$work/fresh"
+cp crates/tidesdb-capi/examples/quickstart.c "$work/fresh"
+cd "$work/fresh"
+# shellcheck disable=SC2046  # lists of words
+{
+  cc -std=c11 -Wall -Wextra -Werror quickstart.c $(pkg-config --cflags --libs tidesdb) -o shared
+  c++ -std=c++17 -Wall -Wextra -Werror -x c++ quickstart.c $(pkg-config --cflags --libs tidesdb) -o shared-cxx
+  cc -std=c11 -Wall -Wextra -Werror quickstart.c -static $(pkg-config --static --cflags --libs tidesdb) -o static
+}
+readelf -d shared | grep -q 'NEEDED.*\[libtidesdb\.so\.0\]' || fail "the program does not ask for libtidesdb.so.0"
+if readelf -d static 2>/dev/null | grep -q NEEDED; then fail "the static program asks for shared libraries"; fi
+for program in shared shared-cxx static; do
+  # One store for all of them: each but the first meets the rows of the one before.
+  LD_LIBRARY_PATH=$lib "./$program" "$work/fresh/store" >"$program.out" || fail "$program failed"
+  [ "$(tail -n 1 "$program.out")" = closed ] || fail "$program printed: $(cat "$program.out")"
+  pass "the program $program runs in a directory of its own"
+done
+
+cd - >/dev/null
+make --no-print-directory uninstall DESTDIR="$work/dest" PREFIX=/opt/tides
+left=$(find "$work/dest" ! -type d)
+[ -z "$left" ] || fail "uninstall left $left"
+pass "uninstall leaves no file"
+echo "install: $passed passed"
