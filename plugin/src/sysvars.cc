@@ -175,8 +175,9 @@ static MYSQL_THDVAR_BOOL(skip_unique_check, PLUGIN_VAR_OPCMDARG,
                          nullptr, FALSE);
 static MYSQL_THDVAR_BOOL(
     single_delete_primary, PLUGIN_VAR_OPCMDARG,
-    "DELETE writes a single delete for the primary key; safe only where a key is written once", nullptr,
-    nullptr, FALSE);
+    "DELETE writes a single delete for the primary key where the row is known to be written once: a merge "
+    "drops both together",
+    nullptr, nullptr, FALSE);
 static MYSQL_THDVAR_ULONGLONG(backpressure_wait_timeout_ms, PLUGIN_VAR_RQCMDARG,
                               "Milliseconds that a writer is held back at most before it gets 1205", nullptr,
                               nullptr, 60000, 0, 3600000, 0);

@@ -435,7 +435,8 @@ int tidesdb_txn_get_for_update(tidesdb_txn *txn, tidesdb_family *family, tidesdb
 enum {
   TIDESDB_PUT = 1,           /* the key has this value, whether it exists or not */
   TIDESDB_DELETE = 2,
-  TIDESDB_SINGLE_DELETE = 3, /* as delete, for a key written once since it last did not exist */
+  TIDESDB_SINGLE_DELETE = 3, /* as delete; where the engine can prove that the key has had one put since it last did
+                                not exist, a merge drops that put and the deletion together (needs TIDESDB_OP_LOCK) */
   TIDESDB_INSERT = 4,        /* put; TIDESDB_DUPLICATE when a live entry exists (needs TIDESDB_OP_LOCK) */
   TIDESDB_PUT_ENTRY = 5      /* put, for an index entry whose row is locked: with TIDESDB_OP_LOCK it waits for
                                 ranges of others like any, and is not checked against the snapshot */

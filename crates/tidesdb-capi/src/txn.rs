@@ -431,8 +431,8 @@ unsafe fn change_of<'a>(handle: &TxnHandle, op: &'a OpC) -> Result<Change<'a>, E
     let (key, value) = unsafe { (op.key.bytes(), op.value.bytes()) };
     let kind = match op.kind {
         1 => ChangeKind::Put(value),
-        // A single delete acts as a delete until compaction knows which puts it may cancel.
-        2 | 3 => ChangeKind::Delete,
+        2 => ChangeKind::Delete,
+        3 => ChangeKind::SingleDelete,
         4 => ChangeKind::Insert(value),
         5 => ChangeKind::PutEntry(value),
         other => return Err(Error::InvalidArgument(format!("{other} is no kind of change"))),

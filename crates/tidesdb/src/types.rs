@@ -66,7 +66,7 @@ pub enum Op {
     Put = 1,
     /// The key does not exist from this sequence number on.
     Delete = 2,
-    /// As `Delete`, for a key that was written once since it last did not exist.
+    /// As `Delete`, of a key with one put since it last did not exist. A merge that meets both drops both.
     SingleDelete = 3,
 }
 
@@ -118,9 +118,21 @@ impl Kind {
         self.0 & Self::OP != Op::Put as u8
     }
 
-    /// Whether an older entry of the key may exist below a put (`docs/protocols.md` 3.5).
+    /// Whether an older put of the key may lie below this put. Without the mark the next older entry of the key,
+    /// in any source, is a tombstone, or there is none (`docs/protocols.md` 3.5).
     pub const fn may_overwrite(self) -> bool {
         self.0 & Self::MAY_OVERWRITE != 0
+    }
+
+    /// Whether the entry is a put with nothing but a tombstone below it.
+    pub const fn is_proven_insert(self) -> bool {
+        self.0 & Self::OP == Op::Put as u8 && !self.may_overwrite()
+    }
+
+    /// Whether an entry of this kind and a put of the kind `older` next below it cancel, once every snapshot is above
+    /// both: the key does not exist under the pair either.
+    pub const fn cancels(self, older: Kind) -> bool {
+        self.0 & Self::OP == Op::SingleDelete as u8 && older.is_proven_insert()
     }
 
     /// The same kind, marked "may overwrite".

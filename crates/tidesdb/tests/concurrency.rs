@@ -303,7 +303,7 @@ fn an_index_agrees_with_its_table_in_every_snapshot() {
                 txn.delete(&index, &entry(number(old), row))?;
             }
             if old.is_some() && rng.one_in(6) {
-                txn.delete(&table, &key(row))?;
+                txn.single_delete(&table, &key(row))?;
             } else {
                 match &old {
                     Some(_) => txn.put(&table, &key(row), &with_number(new, rng))?,

@@ -286,7 +286,7 @@ impl World {
         let done = match kind {
             0 => txn.put(&handle, &key, &value),
             1 => txn.insert(&handle, &key, &value),
-            _ => txn.delete(&handle, &key),
+            _ => txn.single_delete(&handle, &key),
         };
         let bytes = key.len() + if kind == 2 { 0 } else { value.len() };
         let open = &mut self.open[at];

@@ -110,6 +110,7 @@ fn a_store_is_read_and_keeps_every_byte() {
             assert_refused("put", txn.put(&family, b"k", b"v"));
             assert_refused("insert", txn.insert(&family, b"k", b"v"));
             assert_refused("delete", txn.delete(&family, b"k"));
+            assert_refused("single delete", txn.single_delete(&family, b"k"));
             txn.commit().expect("a transaction that read ends as any does");
             assert_refused("a family", db.create_family(b"new", tiny_family()));
             assert_refused("a change of families", db.ddl().map(|_| ()));

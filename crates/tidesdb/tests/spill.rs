@@ -84,7 +84,7 @@ impl World {
                 Err(error) => panic!("insert: {error}"),
             },
             _ => {
-                txn.delete(family, &key).expect("deletes");
+                txn.single_delete(family, &key).expect("deletes");
                 own[at].remove(&key);
             }
         }

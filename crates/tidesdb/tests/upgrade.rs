@@ -117,6 +117,37 @@ fn the_program_behind_version_2_makes_what_it_says() {
     }
 }
 
+/// All puts of earlier builds say that they may lie on others: no single delete goes together with one of them.
+#[test]
+fn puts_of_earlier_builds_never_cancel() {
+    for (version, mut content) in [("v1", v1::content()), ("v2", v2::content())] {
+        let directory = tempfile::tempdir().expect("directory");
+        tar(&["-xzf"], &packed(version), directory.path());
+        let [options, _] = ways_to_open();
+        let db = tidesdb::internal::db::Db::open(directory.path().join("store"), options).expect("opens");
+        content.decide(&db);
+        for again in [false, true] {
+            for (name, expected) in &content.families {
+                let family = db.family(name.as_bytes()).expect("there");
+                for key in expected.rows.keys() {
+                    let mut txn = sim::begin(&db);
+                    if again {
+                        txn.insert(&family, key, b"of this build").expect("inserts");
+                        txn.commit().expect("commits");
+                        txn.begin(Default::default()).expect("begins");
+                    }
+                    txn.single_delete(&family, key).expect("deletes");
+                    txn.commit().expect("commits");
+                }
+                db.compact(&family).expect("merges");
+                assert!(sim::rows(&db, &family).expect("reads").is_empty(), "{name}");
+            }
+            assert_eq!(db.stats().cancelled_pairs > 0, again, "{version}");
+        }
+        db.close().expect("closes");
+    }
+}
+
 /// What version 1 wrote is not counted, and what it had prepared leaves the change uncounted when it is committed.
 #[test]
 fn rows_of_an_earlier_build_are_counted_by_a_scan() {

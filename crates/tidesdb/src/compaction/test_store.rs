@@ -65,6 +65,8 @@ pub(crate) struct TestStore {
     pub dropped: BTreeSet<FamilyId>,
     pub model: BTreeMap<FamilyId, History>,
     pub stop: AtomicBool,
+    /// Pairs that cancelled in compactions.
+    pub cancelled: u64,
 }
 
 pub(crate) fn open(disk: &FaultyDisk, purpose: OpenFor) -> Result<VersionSet> {
@@ -102,6 +104,7 @@ impl TestStore {
             dropped: BTreeSet::new(),
             model: BTreeMap::new(),
             stop: AtomicBool::new(false),
+            cancelled: 0,
         }
     }
 
@@ -109,10 +112,14 @@ impl TestStore {
     pub fn write(&mut self, family: FamilyId, key: &[u8], value: Option<&[u8]>) {
         self.seq += 1;
         let old = self.model.entry(family).or_default().entry(key.to_vec()).or_default();
-        let kind = match (value, old.is_empty()) {
-            (None, _) => Kind::DELETE,
-            (Some(_), true) => Kind::PUT,
-            (Some(_), false) => Kind::PUT.marked_may_overwrite(),
+        let mut newest = old.values().rev().map(Option::is_some);
+        let (live, before) = (newest.next().unwrap_or(false), newest.next().unwrap_or(false));
+        // As a transaction proves them; of the deletions that may be single every other one is.
+        let kind = match value {
+            None if live && !before && self.seq % 2 == 0 => Kind::SINGLE_DELETE,
+            None => Kind::DELETE,
+            Some(_) if live => Kind::PUT.marked_may_overwrite(),
+            Some(_) => Kind::PUT,
         };
         old.insert(self.seq, value.map(<[u8]>::to_vec));
         let entry = (key.to_vec(), self.seq, kind, value.unwrap_or_default().to_vec());
@@ -177,6 +184,7 @@ impl TestStore {
             self.options.target_file_size,
             &picked.task,
         )?;
+        self.cancelled += done.counts.cancelled;
         self.versions.apply(done.edit)?;
         Ok(Some(format!("family {}: {}", picked.family, picked.task)))
     }

@@ -24,6 +24,7 @@ fn random_write(store: &mut TestStore, rng: &mut StdRng) {
 #[test]
 fn every_live_snapshot_reads_the_same_before_and_after_flush_and_compaction() {
     let mut tasks = std::collections::BTreeSet::new();
+    let mut cancelled = 0;
     for seed in 0..40u64 {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut store = TestStore::new(FaultyDisk::new(seed));
@@ -87,6 +88,7 @@ fn every_live_snapshot_reads_the_same_before_and_after_flush_and_compaction() {
             assert!(rest < 1000, "seed {seed}: compaction does not end\n{}", store.versions.current());
         }
         store.check("at rest");
+        cancelled += store.cancelled;
         for family in store.model.keys() {
             let expected = store.expected(*family, MAX_SEQ);
             for i in 0..400 {
@@ -103,6 +105,7 @@ fn every_live_snapshot_reads_the_same_before_and_after_flush_and_compaction() {
         let on_disk = store.disk.files().iter().filter(|p| p.extension().is_some_and(|e| e == "sst")).count();
         assert_eq!(on_disk, live.len(), "seed {seed}: files left over in {DIR}");
     }
+    assert!(cancelled > 100, "{cancelled} pairs cancelled");
     let tasks: Vec<String> = tasks.into_iter().collect();
     for kind in ["Level0 merge", "LevelFull merge", "LevelFull move", "Tombstones merge", "sparse"] {
         assert!(tasks.iter().any(|task| task.starts_with(kind)), "{kind} was never run: {tasks:?}");

@@ -181,6 +181,7 @@ impl Maintenance {
         // Before those who wait for the flush are told: they may look at the counters.
         self.store.stats.flushes.fetch_add(1, Ordering::Relaxed);
         self.store.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);
+        self.store.stats.cancelled_pairs.fetch_add(flushed.counts.cancelled, Ordering::Relaxed);
         self.install_sealed(flushed.edit.clone(), last.flushable.id(), last.last_seq)?;
         let memory: usize = memtables_of(sealed).map(|memtable| memtable.bytes()).sum();
         if memory >= self.store.options.write_buffer_size / 8 {

@@ -103,6 +103,7 @@ impl Maintenance {
         self.store.stats.compactions.fetch_add(1, Relaxed);
         self.store.stats.compaction_read.fetch_add(done.bytes_read, Relaxed);
         self.store.stats.compaction_written.fetch_add(done.bytes_written, Relaxed);
+        self.store.stats.cancelled_pairs.fetch_add(done.counts.cancelled, Relaxed);
     }
 
     /// Runs the most urgent compaction, or rewrites a file that is mostly dead; false when nothing is due.

@@ -204,7 +204,8 @@ impl Ddl {
         for planned in self.names.values().flatten() {
             for (counter, next) in &planned.counters {
                 let value = next.to_le_bytes();
-                batch.push(DICTIONARY, &counter_key(planned.entry.id, *counter), Kind::PUT, &value);
+                let put = Kind::PUT.marked_may_overwrite();
+                batch.push(DICTIONARY, &counter_key(planned.entry.id, *counter), put, &value);
                 if let Some(family) = &planned.family {
                     set.push((family.clone(), *counter, *next));
                 }

@@ -77,6 +77,8 @@ pub struct StoreStats {
     pub commits: u64,
     /// Runs that transactions beyond the bound on memory wrote.
     pub spilled_runs: u64,
+    /// Puts that flushes and compactions dropped together with their single delete.
+    pub cancelled_pairs: u64,
     pub snapshots: u64,
 }
 
@@ -172,6 +174,7 @@ impl Db {
             wal_groups: store.wal.groups(),
             commits: of(&store.stats.commits),
             spilled_runs: of(&store.stats.spilled_runs),
+            cancelled_pairs: of(&store.stats.cancelled_pairs),
             snapshots: snapshots as u64,
         }
     }
@@ -245,8 +248,9 @@ impl Db {
         )?;
         writeln!(
             out,
-            "TOMBSTONES\n{} of {} entries in files; densest table {:.4}, in level {}\n",
-            s.total_tombstones, s.total_entries, s.densest.density, s.densest.level
+            "TOMBSTONES\n{} of {} entries in files; densest table {:.4}, in level {}\n\
+             single deletes merged away with their put: {}\n",
+            s.total_tombstones, s.total_entries, s.densest.density, s.densest.level, s.cancelled_pairs
         )?;
         writeln!(
             out,

@@ -3,6 +3,9 @@
 //!
 //! - A version whose successor hides it from every snapshot is dropped. The survivor before it is marked: a
 //!   put "may overwrite"; a single delete becomes a plain delete, because the put that it stood for is gone.
+//! - A single delete at or below the oldest snapshot and the put next below it are both dropped, if that put is not
+//!   marked "may overwrite": under the pair the key does not exist either. Inputs of a rewrite are neighbours in age,
+//!   so next in the rewrite is next of all.
 //! - A tombstone at or below the oldest snapshot with nothing of its key below it is dropped: everything older of the
 //!   key in this rewrite is hidden by it, and a conflict check looks only above the oldest snapshot.
 //! - A put that has expired for everybody becomes a tombstone of its sequence number, and is treated as one: what
@@ -42,6 +45,8 @@ pub struct Counts {
     pub hidden: u64,
     /// Tombstones that had nothing left to hide.
     pub tombstones: u64,
+    /// Single deletes that went together with the put below them; the puts are among the hidden.
+    pub cancelled: u64,
     /// Puts that had expired for everybody.
     pub expired: u64,
     /// Greatest sequence number read.
@@ -55,6 +60,7 @@ impl std::ops::AddAssign for Counts {
         self.kept += other.kept;
         self.hidden += other.hidden;
         self.tombstones += other.tombstones;
+        self.cancelled += other.cancelled;
         self.expired += other.expired;
         self.max_seq = self.max_seq.max(other.max_seq);
     }
@@ -70,22 +76,28 @@ pub fn rewrite(iter: &mut dyn VersionIterator, live: &LiveSnapshots, to: &mut dy
     let mut key: Vec<u8> = Vec::new();
     let mut value: Vec<u8> = Vec::new();
     let mut newer = 0;
+    // The entry read last was the put of a cancelled pair: `pending` is empty, and `key` is still its key.
+    let mut cancelled = false;
 
     iter.seek(&[])?;
     while iter.valid() {
         let (entry, expired) = buried(iter.entry(), live.expired_at);
-        let same_key = pending.is_some() && iter.key() == key.as_slice();
+        let same_key = (pending.is_some() || cancelled) && iter.key() == key.as_slice();
         counts.read += 1;
         counts.expired += u64::from(expired);
         counts.bytes += (iter.key().len() + iter.entry().value.len()) as u64;
         counts.max_seq = counts.max_seq.max(entry.seq);
-        let mut dropped = false;
-        if let (true, Some((_, kind))) = (same_key, &mut pending) {
-            if entry.seq == newer {
+        let mut dropped = same_key && entry.seq == newer;
+        if let (true, false, Some((seq, kind))) = (same_key, dropped, &mut pending) {
+            if live.hidden(entry.seq, newer) {
                 dropped = true;
-            } else if live.hidden(entry.seq, newer) {
-                dropped = true;
-                *kind = over_dropped(*kind);
+                if *seq <= oldest_snapshot && kind.cancels(entry.kind) {
+                    counts.cancelled += 1;
+                    cancelled = true;
+                    pending = None;
+                } else {
+                    *kind = over_dropped(*kind);
+                }
             }
         }
         newer = entry.seq;
@@ -107,6 +119,7 @@ pub fn rewrite(iter: &mut dyn VersionIterator, live: &LiveSnapshots, to: &mut dy
             value.clear();
             value.extend_from_slice(entry.value);
             pending = Some((entry.seq, entry.kind));
+            cancelled = false;
         }
         if counts.read % TICK == 0 {
             to.tick(counts.bytes - last_tick)?;
@@ -220,10 +233,26 @@ mod tests {
             ("9P 7P 3P", 8, &[], "9P 7P+"),
             ("9P 7P 3P", 2, &[], "9P 7P 3P"),
             ("9D 7P", 10, &[], "9D"),
-            ("9S 7P", 10, &[], "9D"),
+            ("9S 7P", 10, &[], ""),
+            ("9S 7P+", 10, &[], "9D"),
             ("9S 7P", 8, &[], "9S 7P"),
+            ("9S 7P", 10, &[8], "9S 7P"),
+            ("9S 7P", 10, &[7], "9S 7P"),
+            ("9S 7P", 10, &[9], ""),
+            ("9S 7P", 10, &[5], "9D"),
+            ("9S 7P 5D", 10, &[], "5D"),
+            ("9S 7P 5D 3P", 10, &[], "5D"),
+            ("9S 7P 5S 3P", 10, &[], ""),
+            ("9S 7P 5S 3P+", 10, &[], "5D"),
+            ("9S 7P 5S 3P", 10, &[4], "9D 3P"),
+            ("12P 9S 7P", 12, &[10], "12P"),
+            ("12P 9S 7P", 12, &[], "12P+"),
+            ("9D 7P", 10, &[], "9D"),
+            ("9S 7Px", 10, &[], "9D"),
+            ("9S 7Py", 10, &[], ""),
             ("9P 7S 3P", 10, &[], "9P+"),
-            ("9P 7S 3P", 10, &[7], "9P 7D"),
+            ("9P 7S 3P", 10, &[7], "9P"),
+            ("9P 7S 3P+", 10, &[7], "9P 7D"),
             ("9P 7D", 10, &[], "9P+"),
             ("9Px", 10, &[], "9D"),
             ("9Py", 10, &[], "9Py"),

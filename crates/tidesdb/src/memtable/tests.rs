@@ -367,23 +367,42 @@ fn cutting_tails_changes_nothing_at_or_above_the_oldest_snapshot() {
         }
         // With every version below the oldest snapshot, one insert leaves itself and the one below it.
         for key in &keys {
-            memtable.insert(9, key, top + 10, Kind::PUT, b"", &NOT_DONE, top);
-            memtable.insert(9, key, top + 11, Kind::PUT, b"", &NOT_DONE, top + 10);
+            memtable.insert(9, key, top + 10, OVER, b"", &NOT_DONE, top);
+            memtable.insert(9, key, top + 11, OVER, b"", &NOT_DONE, top + 10);
         }
     });
+}
+
+/// A put over a put.
+const OVER: Kind = Kind::PUT.marked_may_overwrite();
+
+#[test]
+fn a_put_that_is_known_to_lie_on_a_tombstone_keeps_it() {
+    let left = |kinds: &[Kind]| {
+        let memtable = memtable(TINY);
+        for (seq, kind) in (1..).zip(kinds) {
+            memtable.insert(1, b"k", seq, *kind, b"", &NOT_DONE, seq - 1);
+        }
+        raw(&memtable, 1, b"").iter().map(|version| version.1).collect::<Vec<_>>()
+    };
+    assert_eq!(left(&[OVER, Kind::DELETE, OVER, OVER]), [4, 3]);
+    assert_eq!(left(&[OVER, Kind::DELETE, Kind::PUT, OVER]), [4, 3, 2], "of 1 some file may have more");
+    assert_eq!(left(&[OVER, Kind::DELETE, Kind::PUT, Kind::SINGLE_DELETE]), [4, 3, 2]);
+    assert_eq!(left(&[OVER, Kind::DELETE, Kind::PUT, Kind::SINGLE_DELETE, Kind::PUT]), [5, 4]);
+    assert_eq!(left(&[Kind::PUT, OVER]), [2, 1]);
 }
 
 #[test]
 fn a_short_chain_is_cut_at_once_and_a_long_one_in_the_end() {
     let memtable = memtable(TINY);
     for seq in 1..=5 {
-        memtable.insert(1, b"k", seq, Kind::PUT, b"", &NOT_DONE, seq - 1);
+        memtable.insert(1, b"k", seq, OVER, b"", &NOT_DONE, seq - 1);
         assert!(raw(&memtable, 1, b"").len() <= 2);
     }
     assert_eq!(raw(&memtable, 1, b"").iter().map(|v| v.1).collect::<Vec<_>>(), [5, 4]);
     let many = rounds(100_000, 200) as u64;
     for seq in 6..many {
-        memtable.insert(1, b"k", seq, Kind::PUT, b"", &NOT_DONE, 5);
+        memtable.insert(1, b"k", seq, OVER, b"", &NOT_DONE, 5);
     }
     assert_eq!(
         raw(&memtable, 1, b"").len() as u64,
@@ -391,7 +410,7 @@ fn a_short_chain_is_cut_at_once_and_a_long_one_in_the_end() {
         "all above the oldest snapshot, and the one at it"
     );
     for seq in many..3 * many {
-        memtable.insert(1, b"k", seq, Kind::PUT, b"", &NOT_DONE, seq - 1);
+        memtable.insert(1, b"k", seq, OVER, b"", &NOT_DONE, seq - 1);
     }
     assert_eq!(raw(&memtable, 1, b"").len(), 2);
     assert_eq!(memtable.entries(1), 3 * many - 1);

@@ -2,8 +2,9 @@
 //!
 //! Written under the key's latch, read without any. Readers follow `next` pointers; a writer links a
 //! finished version with one store (at the head, or in its place by sequence number) and cuts the tail
-//! after the newest version at or below the oldest snapshot with one store. Nothing is unlinked from the
-//! middle and no memory is reused while the memtable lives, so a reader on a cut tail walks on
+//! after the newest version at or below the oldest snapshot with one store. A put that is known to lie on a
+//! tombstone keeps that tombstone: what the tombstone hides may be in files (`docs/protocols.md` 3.5). Nothing is
+//! unlinked from the middle and no memory is reused while the memtable lives, so a reader on a cut tail walks on
 //! unharmed; it is there only if its snapshot is below the oldest snapshot, which nobody's is, or because it
 //! reads every version, which only flush does, from a sealed memtable.
 //!
@@ -270,6 +271,12 @@ impl Chain {
                 None => return if steps > SHORT_WALK { steps } else { 0 },
             }
         }
+        if version.kind().is_proven_insert() {
+            match version.next() {
+                Some(tombstone) => version = tombstone,
+                None => return if steps > SHORT_WALK { steps } else { 0 },
+            }
+        }
         if !version.link().load(Ordering::Relaxed).is_null() {
             version.link().store(ptr::null_mut(), Ordering::Relaxed);
         }
@@ -340,7 +347,7 @@ mod loom_model {
         let words: Box<[u64]> = vec![0; MemtableVersion::size(0).div_ceil(8)].into();
         let at = NonNull::from(Box::leak(words)).cast::<u8>();
         // SAFETY: fresh memory of this size, aligned to 8.
-        unsafe { MemtableVersion::write(at, seq, Kind::PUT, b"") }
+        unsafe { MemtableVersion::write(at, seq, Kind::PUT.marked_may_overwrite(), b"") }
     }
 
     fn chain(first: Seq) -> Arc<Chain> {

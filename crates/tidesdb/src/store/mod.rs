@@ -23,7 +23,7 @@ mod visible_seq;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -76,6 +76,8 @@ pub struct Store {
     pub(crate) pressure: Gauges,
     pub(crate) heap_trim: HeapTrim,
     pub(crate) stats: Stats,
+    /// The manifest says that puts may be unmarked (`docs/protocols.md` 3.5).
+    pub(crate) proves_inserts: AtomicBool,
     /// Bytes free on the file system of the store, and the time of that answer in microseconds of the disk's clock.
     free_space: AtomicU64,
     free_space_at: AtomicU64,
@@ -126,6 +128,7 @@ impl Store {
             pressure: Gauges::default(),
             heap_trim: HeapTrim::new(),
             stats: Stats::default(),
+            proves_inserts: AtomicBool::new(false),
             free_space: AtomicU64::new(u64::MAX),
             free_space_at: AtomicU64::new(0),
             opened_at: parts.newest,

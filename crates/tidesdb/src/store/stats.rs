@@ -35,6 +35,8 @@ pub struct Stats {
     pub batch_bytes: AtomicU64,
     /// Runs that transactions beyond the bound on memory wrote.
     pub spilled_runs: AtomicU64,
+    /// Puts that flushes and compactions dropped together with their single delete.
+    pub cancelled_pairs: AtomicU64,
 }
 
 impl Stats {

@@ -56,6 +56,8 @@ pub struct StoreState {
     pub transaction_ceiling: u64,
     /// The second that the expiry clock has reached; `None`: no entry with an expiry was ever written.
     pub expiry_clock: Option<u64>,
+    /// The epoch from which on puts may be unmarked; `None`: every put is marked "may overwrite".
+    pub proven_from: Option<u64>,
     /// Remembered options, by name.
     pub options: BTreeMap<String, String>,
 }
@@ -71,6 +73,7 @@ impl StoreState {
         self.last_generation = self.last_generation.max(edit.last_generation.unwrap_or(0));
         self.transaction_ceiling = self.transaction_ceiling.max(edit.transaction_ceiling.unwrap_or(0));
         self.expiry_clock = self.expiry_clock.max(edit.expiry_clock);
+        self.proven_from = self.proven_from.or(edit.proven_from);
         for (name, value) in &edit.options {
             if value.is_empty() {
                 self.options.remove(name);
@@ -603,6 +606,7 @@ impl VersionSet {
             last_generation: Some(state.last_generation),
             transaction_ceiling: Some(state.transaction_ceiling),
             expiry_clock: state.expiry_clock,
+            proven_from: state.proven_from,
             options: state.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             counted_from: version.counted_from(),
             row_counts: version.row_counts().collect(),

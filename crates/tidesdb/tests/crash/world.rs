@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidesdb::internal::db::Db;
 use tidesdb::internal::io::FaultyDisk;
 use tidesdb::internal::txn::transaction::Transaction;
-use tidesdb::{FamilyOptions, Options, Result, SyncMode};
+use tidesdb::{Error, FamilyOptions, Options, Result, SyncMode};
 
 use super::sim::{begin, open};
 use super::state::{key, value, Expect, State, Step, Write};
@@ -59,8 +59,12 @@ impl World {
         for (name, n, change) in writes {
             let family = self.db().family(name.as_bytes())?;
             match change {
-                Some((len, seed)) => txn.put(&family, &key(*n), &value(*len, *seed))?,
-                None => txn.delete(&family, &key(*n))?,
+                // An insertion where it can be one, so that its single delete may cancel it.
+                Some((len, seed)) => match txn.insert(&family, &key(*n), &value(*len, *seed)) {
+                    Err(Error::Duplicate) => txn.put(&family, &key(*n), &value(*len, *seed))?,
+                    done => done?,
+                },
+                None => txn.single_delete(&family, &key(*n))?,
             }
         }
         Ok(())

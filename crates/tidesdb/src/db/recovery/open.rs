@@ -230,7 +230,7 @@ impl<'a> Recovery<'a> {
         let transactions = Arc::new(Transactions::new(store.clone(), locks));
         let maintenance = Arc::new(Maintenance::new(transactions.clone(), self.reservations));
         maintenance.load_dictionary()?;
-        maintenance.count_from_now_on()?;
+        maintenance.begin_epoch_of_build()?;
         store.choose_sync_interval();
         transactions.adopt_recovered(replayed.prepared, held_from)?;
         maintenance.shape_changed();
@@ -284,22 +284,30 @@ fn relog(wal: &Wal, prepared: &[replay::ReplayedPrepare]) -> Result<()> {
 }
 
 impl Maintenance {
-    /// In a store that builds before the first that counts have written: families that are made from now on are
-    /// counted, older ones when [`Db::count_rows`] has counted them.
-    fn count_from_now_on(&self) -> Result<()> {
-        if self.store.versions.current().counted_from().is_some() {
-            return Ok(());
-        }
-        let counted_from = Some(self.next_family.load(Ordering::Acquire));
-        match self.store.install(crate::version::Edit { counted_from, ..Default::default() }) {
-            // The next opening says so.
-            Err(error @ Error::DiskFull(_)) => {
-                self.store
-                    .log(LogLevel::Warn, &format!("rows are not counted until the next opening: {error}"));
-                Ok(())
+    /// Says in the manifest what earlier builds did not do, so that they refuse the store from now on. Families that
+    /// are made from now on are counted, older ones when [`Db::count_rows`] has counted them. Puts may be unmarked
+    /// from now on: an earlier build that replayed one would lose the tombstone below it (`docs/protocols.md` 3.5).
+    fn begin_epoch_of_build(&self) -> Result<()> {
+        let (version, state) = (self.store.versions.current(), self.store.versions.state());
+        let next_family = self.next_family.load(Ordering::Acquire);
+        let edit = crate::version::Edit {
+            counted_from: version.counted_from().is_none().then_some(next_family),
+            proven_from: state.proven_from.is_none().then_some(state.epoch),
+            ..Default::default()
+        };
+        if edit.counted_from.is_some() || edit.proven_from.is_some() {
+            match self.store.install(edit) {
+                // The next opening says so.
+                Err(error @ Error::DiskFull(_)) => {
+                    let what = "rows are not counted, and deletions not single, until the next opening";
+                    self.store.log(LogLevel::Warn, &format!("{what}: {error}"));
+                    return Ok(());
+                }
+                done => done?,
             }
-            done => done,
         }
+        self.store.proves_inserts.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Reads the dictionary into the catalog and drops families without an entry.
@@ -352,5 +360,23 @@ impl Maintenance {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::FaultyDisk;
+
+    #[test]
+    fn the_manifest_says_from_which_epoch_on_puts_may_be_unmarked() {
+        let disk = FaultyDisk::new(1);
+        for epoch in 1..=3 {
+            let db = Db::open_on(disk.shared(), "/s", Options::default(), None).expect("opens");
+            let state = db.store.versions.state();
+            assert_eq!((state.epoch, state.proven_from), (epoch, Some(1)));
+            assert!(db.store.proves_inserts.load(Ordering::Acquire));
+            db.close().expect("closes");
+        }
     }
 }

@@ -138,6 +138,10 @@ pub enum ChangeKind<'a> {
     PutEntry(&'a [u8]),
     /// The key does not exist.
     Delete,
+    /// As `Delete`; a merge may drop the deletion together with the put that it deletes. That takes a proof, so a
+    /// plain deletion is written unless the key is locked, this transaction has not changed it before, and its
+    /// newest version is an [`Insert`](ChangeKind::Insert) that met no earlier value.
+    SingleDelete,
 }
 
 /// What a locking read of a key that does not exist keeps.

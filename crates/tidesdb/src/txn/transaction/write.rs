@@ -14,6 +14,22 @@ use crate::types::{CountEffect, Kind, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
 /// bound on locks.
 const CROWDED_SHARE: usize = 16;
 
+/// The kind that lets a merge cancel a deletion with its put (`docs/protocols.md` 3.5), where `newest`, the key's newest
+/// version, proves it. The caller holds the exclusive lock on the key to its end and has not changed the key: its
+/// change comes next above `newest`.
+///
+/// - An insertion over a tombstone, or over nothing, needs no mark "may overwrite".
+/// - A single delete of such an insertion deletes the only put since the key did not exist.
+///
+/// An expired put counts as a put: readers that see expired entries would find it again.
+fn proven_kind(change: ChangeKind<'_>, newest: Option<Kind>) -> Option<Kind> {
+    match change {
+        ChangeKind::Insert(_) if newest.is_none_or(Kind::is_tombstone) => Some(Kind::PUT),
+        ChangeKind::SingleDelete if newest.is_some_and(Kind::is_proven_insert) => Some(Kind::SINGLE_DELETE),
+        _ => None,
+    }
+}
+
 impl Transaction {
     /// Moves the changes in memory to a run once they are beyond the bound, or a part of it while all
     /// transactions together take a whole write buffer or nearly all locks that there may be.
@@ -108,24 +124,22 @@ impl Transaction {
             )));
         }
         let (kind, value) = match change.kind {
-            // Whether an older entry lies below is not known here: every put says that it may.
+            // The kinds that need no proof; a proof below makes stronger ones of them.
             ChangeKind::Put(value) | ChangeKind::Insert(value) | ChangeKind::PutEntry(value) => {
                 (Kind::PUT.marked_may_overwrite(), value)
             }
-            ChangeKind::Delete => (Kind::DELETE, &[][..]),
+            ChangeKind::Delete | ChangeKind::SingleDelete => (Kind::DELETE, &[][..]),
         };
-        let kind = match change.expiry {
-            _ if kind.is_tombstone() => kind,
-            0 => kind,
-            _ => {
-                self.store.begin_expiries()?;
-                kind.with_expiry()
-            }
-        };
+        let expires = change.expiry != 0 && !kind.is_tombstone();
+        if expires {
+            self.store.begin_expiries()?;
+        }
         if value.len() > MAX_VALUE_LEN - EXPIRY_LEN {
             return Err(Error::InvalidArgument(format!("a value of {} bytes is too long", value.len())));
         }
         let insert = matches!(change.kind, ChangeKind::Insert(_));
+        let single = matches!(change.kind, ChangeKind::SingleDelete);
+        let mut proven = None;
         if insert && change.count_unchanged {
             return Err(Error::InvalidArgument("what must not exist is a new row".into()));
         }
@@ -138,7 +152,7 @@ impl Transaction {
             // A key under a lock on the table was not looked at when that was taken.
             let compared = granted == Some(Granted::AlreadyHeld) && !self.overtaken.load(Ordering::Relaxed);
             let unread = !compared && !entry && self.transaction_snapshot.is_some();
-            let own = match insert || unread {
+            let own = match insert || unread || single {
                 true => self.own(family.id(), key)?.map(|own| {
                     let (kind, stored) = own.stored();
                     self.takes_place(kind, stored)
@@ -146,12 +160,16 @@ impl Transaction {
                 false => Some(true),
             };
             if own.is_none() {
-                if let Some((seq, kind)) = self.store.newest(family.id(), key, MAX_SEQ, None)? {
+                let newest = self.store.newest(family.id(), key, MAX_SEQ, None)?;
+                if let Some((seq, kind)) = newest.filter(|_| insert || unread) {
                     let unchanged = self.check_unchanged(seq);
                     if insert && self.is_taken(family.id(), key, kind)? {
                         return Err(Error::Duplicate);
                     }
                     unchanged?;
+                }
+                if self.store.proves_inserts.load(Ordering::Acquire) {
+                    proven = proven_kind(change.kind, newest.map(|(_, kind)| kind));
                 }
             } else if insert && own == Some(true) {
                 return Err(Error::Duplicate);
@@ -171,6 +189,8 @@ impl Transaction {
                 return Err(Error::Duplicate);
             }
         }
+        let kind = proven.unwrap_or(kind);
+        let kind = if expires { kind.with_expiry() } else { kind };
         // A range may have to keep it out; the row it overwrites keeps its own lock.
         self.unlocked_puts |= !lock && !self.options.unlocked && !kind.is_tombstone();
         let effect = if change.count_unchanged { CountEffect::Unchanged } else { CountEffect::Counts };
@@ -263,5 +283,13 @@ impl Transaction {
             expiry: 0,
         }])
         .map_err(|(_, e)| e)
+    }
+
+    /// As [`Transaction::delete`], as a single delete where the engine can prove that the key has had one put since
+    /// it last did not exist ([`ChangeKind::SingleDelete`]).
+    pub fn single_delete(&mut self, family: &Arc<Family>, key: &[u8]) -> Result<()> {
+        let kind = ChangeKind::SingleDelete;
+        self.write(&[Change { family, key, kind, lock: true, count_unchanged: false, expiry: 0 }])
+            .map_err(|(_, e)| e)
     }
 }
