@@ -172,7 +172,7 @@ pub struct FamilyOptions {
     pub bloom_filter: bool,
     /// False-positive rate of the filters above the last level, per 10,000 (1..=10000).
     pub bloom_fpr: u32,
-    /// Length in bytes of the key prefix that goes into the filter beside whole keys; 0: none. Scans
+    /// Length in bytes of the key prefix that goes into the filter besides whole keys; 0: none. Scans
     /// bounded to one such prefix then skip runs without it (an index column's encoded length).
     pub prefix_len: u32,
     /// Every index level is a page read through the cache; off: the top level is resident.

@@ -221,7 +221,7 @@ impl Db {
         self.transactions.decide(xid, false)
     }
 
-    /// The store behind the handle, for the C interface.
+    /// The handle's store, for the C interface.
     #[doc(hidden)]
     pub fn store(&self) -> &Arc<Store> {
         &self.store

@@ -88,7 +88,7 @@ pub struct Flushed {
 }
 
 /// Writes the memtables to one file. A run of level 0 that cannot be read is not merged: it stays where it is, and
-/// what is new does not depend on it. On an error nothing is left behind and the same memtables may be flushed
+/// the new run does not depend on it. On an error nothing is left over and the same memtables may be flushed
 /// again. Errors: I/O, disk full, `Interrupted`.
 pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
     match flush_with(input, input.small_runs) {

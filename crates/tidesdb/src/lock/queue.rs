@@ -437,7 +437,7 @@ impl Queue {
         }
     }
 
-    /// Forgets capacity that one crowd left behind.
+    /// Forgets the capacity of an earlier crowd.
     pub(super) fn shrink(&mut self) {
         const KEEP: usize = 8;
         if self.granted.capacity() > KEEP {

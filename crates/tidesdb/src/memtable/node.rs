@@ -1,7 +1,7 @@
 //! Nodes of the ordered index: layout, latch, search, and the changes that a latch holder makes.
 //!
 //! A node holds sorted records; an inner node also one child more than it has records, child `i` with
-//! the keys below record `i` and at or above record `i - 1`. Beside each record stands its *head*: the
+//! the keys below record `i` and at or above record `i - 1`. Next to each record stands its *head*: the
 //! eight bytes of its key after the prefix that all keys of the node share, big-endian, padded with
 //! zeros. Heads order as the keys do, or are equal; then the records decide.
 //!
@@ -497,7 +497,7 @@ impl<'a> NodeRef<'a> {
         copy
     }
 
-    /// Copies records `from..` and the prefix that their heads are behind to the empty node `target`.
+    /// Copies records `from..`, and the prefix before their heads, to the empty node `target`.
     fn move_tail(self, target: NodeRef<'a>, from: usize) {
         let count = self.count();
         for slot in from..count {

@@ -26,7 +26,7 @@ const SEQ_MASK: u64 = (1 << SEQ_BITS) - 1;
 /// Chains up to this length are walked at every insert for a tail to cut.
 const SHORT_WALK: u32 = 8;
 
-/// Written once, before the version is linked; loom watches that every reader is behind the link.
+/// Written once, before the version is linked; loom watches that every reader comes after the link.
 #[cfg(loom)]
 type Stamp = loom::cell::UnsafeCell<u64>;
 #[cfg(not(loom))]
@@ -280,7 +280,7 @@ impl Chain {
         }
     }
 
-    /// Takes the latch; what is beside it in the word.
+    /// Takes the latch; returns the rest of its word.
     fn latch(&self) -> u32 {
         let mut wait = Wait::new();
         loop {
@@ -357,7 +357,7 @@ mod loom_model {
     }
 
     // Writers run in the model's first thread and readers in spawned ones: loom remembers only the last
-    // access to an atomic, so a read that comes first and a store behind the writer's own read of the
+    // access to an atomic, so a read that comes first and a store after the writer's own read of the
     // same link would not be tried the other way round.
 
     #[test]

@@ -112,8 +112,8 @@ impl Pipeline {
         seq
     }
 
-    /// As [`Pipeline::order`] and, in the same step, a rotation: what is ordered before goes into the old
-    /// memtable, what is ordered behind into `fresh`; the batch itself has no changes for a memtable.
+    /// As [`Pipeline::order`] and, in the same step, a rotation: commits ordered before go into the old
+    /// memtable, commits ordered after into `fresh`; the batch itself has no changes for a memtable.
     /// `log` gets the sealed memtable.
     pub fn order_and_rotate(
         &self,

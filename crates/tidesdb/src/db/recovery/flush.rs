@@ -35,8 +35,8 @@ impl RecoveryFlush {
     }
 }
 
-/// Writes the memtables to files and adds the runs. The edit is not applied yet. When it fails nothing is left
-/// behind but the runs.
+/// Writes the memtables to files and adds the runs. The edit is not applied yet. When it fails only the
+/// runs are left over.
 pub(crate) fn flush_replayed(
     versions: &VersionSet,
     reservations: &Arc<CompactionReservations>,
