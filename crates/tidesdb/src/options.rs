@@ -20,7 +20,7 @@ pub enum LogLevel {
 
 type WriteLine = dyn Fn(LogLevel, &str) + Send + Sync;
 
-/// Where lines of the engine's log go; called from any thread, must not call back into the store.
+/// Receives lines of the engine's log; called from any thread, must not call back into the store.
 #[derive(Clone)]
 pub struct LogSink(Arc<WriteLine>);
 
@@ -131,7 +131,7 @@ pub struct Options {
     /// Who the store belongs to: written into it when it is made, and another owner is refused. `None`:
     /// nobody in particular.
     pub identity: Option<StoreIdentity>,
-    /// Where the engine's log goes; `None`: nowhere.
+    /// Receiver of the engine's log; `None`: nobody.
     pub log: Option<LogSink>,
 }
 
@@ -296,7 +296,7 @@ fn bound(name: &str, value: u64, least: u64, most: u64) -> Result<()> {
     Err(Error::InvalidArgument(format!("{name} = {value} is outside of {least}..={most}")))
 }
 
-/// Who opens a store.
+/// The identity of a store's owner, given at its opening.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreIdentity {
     /// What makes the owner this one, wherever it is. One line.

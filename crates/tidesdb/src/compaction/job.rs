@@ -21,7 +21,7 @@ use crate::iter::prune::{rewrite, Counts, Rewrite};
 use crate::iter::version_merge::MergingVersionIterator;
 use crate::version::reservations::{CompactionReservation, CompactionReservations, Held};
 
-/// What every job is told.
+/// The input of every job.
 pub struct JobContext<'a> {
     /// The versions of the store.
     pub versions: &'a VersionSet,

@@ -17,7 +17,7 @@ use crate::types::FamilyId;
 /// Ranges of owners that hold something already which may be published over one waiting exclusive lock.
 const PATIENCE: u32 = 8;
 
-/// What to look for in a span.
+/// The goal of a search in a span.
 #[derive(Clone, Copy)]
 enum Look {
     /// An exclusive lock of another is granted.

@@ -375,7 +375,7 @@ impl FamilyLocks {
     }
 }
 
-/// Where a lock is.
+/// A lock's place.
 #[derive(Clone)]
 pub(super) struct EntryPlace {
     pub(super) locks: Arc<FamilyLocks>,

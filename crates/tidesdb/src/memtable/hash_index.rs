@@ -76,7 +76,7 @@ fn tag_of(hash: u64) -> usize {
     usize::from((hash >> 8) as u16)
 }
 
-/// What the index knows of a key.
+/// The index's knowledge of a key.
 pub(super) enum Lookup<'a> {
     /// Its record.
     Found(RecordRef<'a>),
@@ -345,7 +345,7 @@ impl HashIndex {
         self.current.store(table, Ordering::Release);
     }
 
-    /// What the index knows of a key.
+    /// The index's knowledge of a key.
     #[inline]
     pub(super) fn find(&self, key: &[u8]) -> Lookup<'_> {
         let Some(table) = self.current() else { return Lookup::Unknown };

@@ -26,7 +26,7 @@ use super::record::{Record, RecordRef};
 const INLINE_PREFIX: usize = 24;
 const PREFIX_WORDS: usize = INLINE_PREFIX / 8;
 
-/// What was read is inconsistent, because the node was changed meanwhile: start again at the root.
+/// The fields read are inconsistent, because the node was changed meanwhile: start again at the root.
 #[derive(Debug)]
 pub(super) struct Restart;
 
@@ -121,7 +121,7 @@ impl PartialEq for NodeRef<'_> {
     }
 }
 
-/// Where a key stands in a node.
+/// A key's place in a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rank {
     /// Number of the node's keys that are smaller.
@@ -363,7 +363,7 @@ impl<'a> NodeRef<'a> {
         base + usize::from(left == 1 && self.head(base) < head)
     }
 
-    /// Where the key stands; to be validated.
+    /// The key's place; to be validated.
     #[inline]
     pub(super) fn rank(self, key: &SearchKey<'_>) -> Result<Rank, Restart> {
         let count = self.count();

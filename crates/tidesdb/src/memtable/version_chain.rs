@@ -56,7 +56,7 @@ pub(super) struct MemtableVersion {
 }
 
 impl MemtableVersion {
-    /// Where the value begins.
+    /// The value's offset.
     const VALUE: usize = offset_of!(MemtableVersion, len) + size_of::<u32>();
 
     /// Bytes that a version with a value of `len` bytes needs, at alignment 8.
@@ -156,7 +156,7 @@ impl<'a> VersionRef<'a> {
     }
 }
 
-/// What [`Chain::add`] did.
+/// The result of [`Chain::add`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Added {
     /// The version is in the chain.

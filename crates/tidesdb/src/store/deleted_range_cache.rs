@@ -90,7 +90,7 @@ struct DeletedRange {
     id: u64,
 }
 
-/// What a scan found.
+/// A scan's finding.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     /// It saw what all commits up to this one did.

@@ -21,7 +21,7 @@ use crate::wal::{Ticket, WaitLimit};
 /// sensible number of connections.
 const PLACES: usize = 8192;
 
-/// What `order` changes.
+/// The state changed by `order`.
 #[derive(Debug)]
 struct OrderState {
     next: Seq,

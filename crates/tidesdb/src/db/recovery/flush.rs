@@ -18,7 +18,7 @@ use crate::types::{Seq, DICTIONARY, MAX_SEQ};
 use crate::version::reservations::CompactionReservations;
 use crate::version::{Edit, VersionSet};
 
-/// What the flush made, to be held until its edit is applied.
+/// The flush's output, held until its edit is applied.
 #[derive(Default)]
 pub(crate) struct RecoveryFlush {
     /// Files and tables of all flushables.
