@@ -36,7 +36,7 @@ int check_version_call(handlerton *, const char *path, const LEX_CUSTRING *defin
   return check_definition(path, definition);
 }
 
-/* Called beside the .par file: of a change of partitions when the new .frm has taken the old one's place,
+/* Called alongside the .par file: of a change of partitions when the new .frm has taken the old one's place,
    from a name that the server makes (build_table_shadow_filename() in sql/sql_table.cc). */
 int partitioning_metadata_call(const char *path, const char *old_path, chf_create_flags action) {
   static constexpr char SHADOW[] = "#sql-shadow-";
@@ -53,7 +53,7 @@ int ddl_recovery_done(handlerton *) {
   return 0;
 }
 
-/* Milliseconds for each row or key, from what `make costs` measures beside InnoDB (docs/optimizer.md). */
+/* Milliseconds for each row or key, as `make costs` measures it against InnoDB (docs/optimizer.md). */
 void update_costs(OPTIMIZER_COSTS *costs) {
   costs->row_next_find_cost = 0.000074;
   costs->row_lookup_cost = 0.000850;

@@ -1,6 +1,6 @@
 #!/bin/bash
 # at.sh REVISION FOLDER: builds the plugin of another revision of this repository into FOLDER. The source is a
-# worktree beside it, FOLDER.src, which stays, so that the next revision compiles less.
+# worktree next to it, FOLDER.src: this stays, so the next revision compiles less.
 set -eu -o pipefail
 revision=${1:?'usage: make plugin-at REV=revision'} folder=$2
 cd "$(dirname "$0")/../.."

@@ -17,7 +17,7 @@ fail() {
 }
 
 # The process of the server on $DATA, nothing when none runs. A pid file that a crash
-# left behind may name a stranger by now: the options file on its command line decides.
+# left over may name a stranger by now: the options file on its command line decides.
 server_pid() {
   local pid
   pid=$(cat "$PID_FILE" 2>/dev/null) || pid=

@@ -1,4 +1,4 @@
-# Points every program and library in $PREFIX to the loader and libraries beside it:
+# Points every program and library in $PREFIX to the loader and libraries next to it:
 # they need another C library than the system's. Sourced, never run.
 
 is_elf() { [ "$(head -c 4 "$1" | tail -c 3)" = ELF ]; }

@@ -18,7 +18,7 @@ WITH=(pymysql==1.2.4 pytest==9.2.0 pytest-xdist==3.8.0)
 # Of the engine layer, what does not wait for connections that die.
 TESTS=(test/dialect/test_suite.py test/dialect/test_all.py test/dialect/mysql test/engine
   --ignore=test/engine/test_reconnect.py --ignore=test/engine/test_pool.py)
-# Fails in its set-up with TidesDB and leaves a table behind that tests of reflection then find.
+# Fails in its set-up with TidesDB and leaves a table that tests of reflection then find.
 LEAVES=test/dialect/mysql/test_query.py::MatchTest
 
 [ $# -ge 2 ] || fail "usage: run-orm.sh WORKDIR KNOWN [pytest argument...]"
@@ -47,7 +47,7 @@ install_environment() {
   touch "$environment/complete"
 }
 
-# The tests in a folder of their own: pytest writes caches beside them.
+# The tests in a folder of their own: pytest writes caches next to them.
 copy_source() {
   local tree=$1 engine=$2
   rm -rf "$tree"

@@ -3,7 +3,7 @@
 # engine and once with TidesDB, and a table of what passed. A test that InnoDB passes and TidesDB does not must
 # stand in the file KNOWN with its reason, for all 11.8 or for a range of its releases; else the end is an error. Lines of KNOWN that are not true any more are listed.
 #
-# How it works: a suite is copied into a tree of links beside BASEDIR (scripts/plugin/basedir.sh). InnoDB runs it
+# How it works: a suite is copied into a tree of links next to BASEDIR (scripts/plugin/basedir.sh). InnoDB runs it
 # as it is; where its result differs from the file, which was recorded with another engine, it is recorded anew:
 # InnoDB's answer is the one that counts. Then the word InnoDB becomes TidesDB in tests, results and options, and the
 # copy runs once more. Tests that are of another engine by their name are left out, and so are differences in what is

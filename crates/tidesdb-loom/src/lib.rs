@@ -3,7 +3,7 @@
 //! The files are the engine's own, at the places in the tree of modules that they have there; `build.rs`
 //! sets `cfg(loom)`, under which they take loom's atomics, mutexes and threads, and their models (`cfg(all(test,
 //! loom))`, at the end of each) become tests of this crate. What they name outside of themselves stands
-//! here in short. So the models are built beside the engine, within its target directory and from its
+//! here in short. So the models are built alongside the engine, within its target directory and from its
 //! compiled dependencies, and belong to `cargo test --workspace`.
 //!
 //! `LOOM_MAX_PREEMPTIONS` bounds what a model tries, `LOOM_LOG=1` shows what it does (loom's documentation).

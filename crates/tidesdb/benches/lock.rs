@@ -92,7 +92,7 @@ fn transactions(c: &mut Criterion) {
     group.finish();
 }
 
-/// What ranges cost: a key locked beside ranges of others, and a scan that grows its own.
+/// Cost of ranges: a key locked next to ranges of others, and a scan that grows its own.
 fn ranges(c: &mut Criterion) {
     for others in [1u64, 16] {
         let locks = manager();

@@ -1,5 +1,5 @@
 //! Cost of a change in a transaction's private batch: rows in key order, as a load makes them, the entries of
-//! three secondary indexes in random order beside them, and looking for one's own changes. A statement over
+//! three secondary indexes in random order with them, and looking for one's own changes. A statement over
 //! millions of rows spends most of its time here, where every change is put in the order of keys.
 
 #![allow(missing_docs)] // criterion's macro makes a public function

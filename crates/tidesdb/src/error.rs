@@ -5,13 +5,13 @@ use std::path::PathBuf;
 /// A specialised result for the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong; each variant is something that a caller can act on.
+/// Errors; a caller can act on each variant.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused an operation on a file.
     #[error("{op} of {}: {source}", path.display())]
     Io {
-        /// What was tried ("open", "write", "fdatasync", ...).
+        /// The attempted operation ("open", "write", "fdatasync", ...).
         op: &'static str,
         /// The file.
         path: PathBuf,
@@ -25,7 +25,7 @@ pub enum Error {
         path: PathBuf,
         /// Byte offset in the file.
         offset: u64,
-        /// What was expected and found.
+        /// The expectation and the finding.
         what: String,
     },
     /// The caller asked for something that does not exist in this engine, or broke a stated limit.

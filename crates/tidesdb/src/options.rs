@@ -20,7 +20,7 @@ pub enum LogLevel {
 
 type WriteLine = dyn Fn(LogLevel, &str) + Send + Sync;
 
-/// Where lines of the engine's log go; called from any thread, must not call back into the store.
+/// Receives lines of the engine's log; called from any thread, must not call back into the store.
 #[derive(Clone)]
 pub struct LogSink(Arc<WriteLine>);
 
@@ -131,7 +131,7 @@ pub struct Options {
     /// Who the store belongs to: written into it when it is made, and another owner is refused. `None`:
     /// nobody in particular.
     pub identity: Option<StoreIdentity>,
-    /// Where the engine's log goes; `None`: nowhere.
+    /// Receiver of the engine's log; `None`: nobody.
     pub log: Option<LogSink>,
 }
 
@@ -172,7 +172,7 @@ pub struct FamilyOptions {
     pub bloom_filter: bool,
     /// False-positive rate of the filters above the last level, per 10,000 (1..=10000).
     pub bloom_fpr: u32,
-    /// Length in bytes of the key prefix that goes into the filter beside whole keys; 0: none. Scans
+    /// Length in bytes of the key prefix that goes into the filter besides whole keys; 0: none. Scans
     /// bounded to one such prefix then skip runs without it (an index column's encoded length).
     pub prefix_len: u32,
     /// Every index level is a page read through the cache; off: the top level is resident.
@@ -296,7 +296,7 @@ fn bound(name: &str, value: u64, least: u64, most: u64) -> Result<()> {
     Err(Error::InvalidArgument(format!("{name} = {value} is outside of {least}..={most}")))
 }
 
-/// Who opens a store.
+/// The identity of a store's owner, given at its opening.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreIdentity {
     /// What makes the owner this one, wherever it is. One line.

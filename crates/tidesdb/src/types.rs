@@ -1,4 +1,4 @@
-//! What every room speaks of: sequence numbers, family numbers, entries and their kinds.
+//! Vocabulary of every module: sequence numbers, family numbers, entries and their kinds.
 
 use std::fmt;
 
@@ -58,7 +58,7 @@ impl fmt::Debug for Lsn {
     }
 }
 
-/// What an entry does to its key.
+/// An entry's operation on its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Op {
@@ -172,7 +172,7 @@ impl fmt::Debug for Kind {
     }
 }
 
-/// What a change says of the number of rows of its family. Stands in batches of the log, in bits 6 and 7 of the
+/// A change's effect on the number of rows of its family. Stands in batches of the log, in bits 6 and 7 of the
 /// byte of an entry's kind, and nowhere else: memtables count as entries come in, files have no need of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -216,7 +216,7 @@ impl CountEffect {
         }
     }
 
-    /// What it adds.
+    /// The rows it adds.
     pub const fn row_count(self, kind: Kind) -> RowCount {
         match self {
             CountEffect::Unknown => RowCount { rows: 0, uncounted: 1 },
@@ -241,7 +241,7 @@ impl RowCount {
     /// Nothing.
     pub const ZERO: RowCount = RowCount { rows: 0, uncounted: 0 };
 
-    /// What is to be added to this one to get `to`.
+    /// The difference to add to this one to get `to`.
     #[must_use]
     pub const fn distance(self, to: RowCount) -> RowCount {
         RowCount {

@@ -1,7 +1,7 @@
 //! Backups under writers, on a real disk: each is restored and compared with the model at its moment.
 //!
 //! Writers number their transactions through one locked row, so that the commit order is known: a restored store
-//! must hold exactly the first so many. Beside them run writers that share nothing (each has its own order),
+//! must hold exactly the first so many. Alongside them run writers that share nothing (each has its own order),
 //! transactions that outgrow memory, prepared ones, flushes, merges and definitions.
 //!
 //! `BACKUP_ROUNDS` backups are taken, `BACKUP_SEED` decides what the threads do.

@@ -1,4 +1,4 @@
-//! Ranges of deleted keys that scans jump over: beside inserts into them, at any place and at any moment, a scan
+//! Ranges of deleted keys that scans jump over: with inserts into them, at any place and at any moment, a scan
 //! finds what point reads of the same snapshot find, and a consumer finds what was there before it looked.
 //!
 //! `DEAD_SEED` decides what random threads do, `DEAD_MS` how long in milliseconds.
@@ -77,7 +77,7 @@ impl Bed {
     }
 }
 
-/// Inserts at random places beside deletions from both ends; all snapshots are looked at in both ways.
+/// Inserts at random places alongside deletions from both ends; all snapshots are looked at in both ways.
 #[test]
 fn a_scan_finds_what_point_reads_find() {
     let (seed, bed) = (number("DEAD_SEED", rand::random()), Bed::new());

@@ -1,5 +1,5 @@
 //! Random programs over several families and several concurrent transactions, interleaved by one thread,
-//! beside a model that knows snapshots, own writes, locks, conflicts and duplicates. Every answer of the
+//! alongside a model of snapshots, own writes, locks, conflicts and duplicates. Every answer of the
 //! store is compared with the model's, with normal constants and with tiny ones.
 //!
 //! `MODEL_SEED` repeats one program, `MODEL_SEEDS` runs more of them.

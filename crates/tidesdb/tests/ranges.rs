@@ -464,7 +464,7 @@ fn random_scans_cover_exactly_what_they_passed() {
     }
 }
 
-/// Scans under locks beside inserters and deleters, with memtables that rotate all the time: what was read
+/// Scans under locks alongside inserters and deleters, with memtables in constant rotation: what was read
 /// once is read again.
 #[test]
 fn a_range_read_twice_under_locks_is_the_same() {
@@ -603,7 +603,7 @@ fn a_queue_of_jobs_hands_out_each_once() {
                 }
             });
             assert!(done.iter().all(|d| d.load(SeqCst) == 1), "{isolation:?} {skip_locked}: {done:?}");
-            // Where the scheduler stops a worker says how many: none to 8 in ten runs, and 31 once beside other tests.
+            // The scheduler's stops of a worker decide: none to 8 in ten runs, and 31 once alongside other tests.
             let deadlocks = deadlocks.into_inner();
             assert!(deadlocks < u64::from(JOBS) / 3, "{isolation:?} {skip_locked}: {deadlocks} deadlocks");
         }

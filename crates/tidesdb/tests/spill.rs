@@ -1,5 +1,5 @@
 //! Transactions that outgrow memory, with bounds so small that nearly every transaction does: against a
-//! model, through marks, snapshots, restarts and two-phase commits, beside others, on a full disk.
+//! model, through marks, snapshots, restarts and two-phase commits, alongside others, on a full disk.
 //!
 //! `SPILL_SEEDS` runs more random programs, `SPILL_SEED` repeats one.
 

@@ -1,4 +1,4 @@
-//! Locks of transactions that outgrow memory: their rows stay theirs, others go on beside them.
+//! Locks of transactions that outgrow memory: their rows stay theirs, others go on alongside them.
 
 mod sim;
 mod spilled;

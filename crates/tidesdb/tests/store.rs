@@ -214,7 +214,7 @@ fn closing_can_finish_compactions() {
     }
 }
 
-/// What a KILL ends between two blocks leaves nothing behind, and can be done again.
+/// An operation killed between two blocks leaves nothing, and can be done again.
 #[test]
 fn merging_and_verifying_end_when_they_are_interrupted() {
     let dir = tempfile::tempdir().expect("directory");

@@ -1,4 +1,4 @@
-//! Keys that expire: random programs beside a model with a clock. A row stands in two families, with the same
+//! Keys that expire: random programs alongside a model with a clock. A row stands in two families, with the same
 //! expiry, as a table's row and its index entry do; whatever flushes, merges, crashes, spilled and prepared
 //! transactions come between, every view sees both or neither, and no view sees a row go.
 //!

@@ -1,6 +1,6 @@
 /*
-  The files of the data directory that a backup needs beside the store: the definitions of the tables in it,
-  what hangs on those tables, and whose the store is.
+  The files of the data directory in a backup, besides the store: the definitions of the tables in it,
+  the objects that depend on those tables, and the store's owner.
 */
 #ifndef TIDESDB_BACKUP_DEFINITIONS_H
 #define TIDESDB_BACKUP_DEFINITIONS_H

@@ -21,7 +21,7 @@ constexpr ulonglong SORTS_IN_WRITE_BUFFER = 8;
 constexpr ulonglong LEAST_SORT_MEMORY = 1024 * 1024;
 /* Entries that go to the engine in one call; one is read again where it may be a duplicate. */
 constexpr size_t ENTRIES_OF_A_WRITE = 32;
-/* What is left of changes is brought in beside the writers until it is so few, or so often. */
+/* Remaining changes are applied alongside the writers until they are so few, or so often. */
 constexpr ulonglong FEW_CHANGES = 2000;
 constexpr uint MOST_ROUNDS = 8;
 

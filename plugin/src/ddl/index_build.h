@@ -7,8 +7,8 @@
 
   Writers either are kept out meanwhile, by the server and by the table's lock in the engine, or go on and
   say which rows they change (ddl/row_log.h). Then apply_row_log() brings the entries of these rows from the
-  snapshot of the build to a newer one, which is the build's from then on: some times beside the writers, so
-  that little is left, and a last time without them.
+  snapshot of the build to a newer one, which is the build's from then on. It runs some times alongside the
+  writers, so that little is left, and a last time without them.
 */
 #ifndef TIDESDB_DDL_INDEX_BUILD_H
 #define TIDESDB_DDL_INDEX_BUILD_H

@@ -97,7 +97,7 @@ class Definitions {
 
   /* The table whose .frm has the identity that the partitions under the name `table` were written with:
      `table` itself where its .frm has that of any of them; empty where no .frm has it, or several have. A
-     crash inside a change of partitions, and earlier builds, leave older identities behind, which no .frm
+     crash inside a change of partitions, and earlier builds, leave older identities, which no .frm
      has. */
   std::string owner_of(const std::string &table, const std::set<std::string> &partitions) const {
     std::string owner;

@@ -22,7 +22,7 @@ using RowsPerKey = std::vector<std::vector<uint64_t>>;
 
 class OpenTable : public Handler_share {
  public:
-  /* What open() returns, beside the statuses of the engine, when the record is of a version that is not known
+  /* Returned by open(), besides the statuses of the engine, when the record is of a version that is not known
      or does not fit the server's definition; the client and the error log were told. */
   static constexpr int REFUSED = -1;
 
@@ -44,7 +44,7 @@ class OpenTable : public Handler_share {
   /* Family of a secondary index, by the server's key number. */
   tidesdb_family *index(uint key) const { return indexes_[key].get(); }
 
-  /* Open while an ALTER builds indexes beside writers. */
+  /* Open while an ALTER builds indexes alongside writers. */
   RowLog &row_log() { return row_log_; }
 
   /* How rows look; does not change while the table is open. */

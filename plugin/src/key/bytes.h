@@ -102,7 +102,7 @@ inline uchar *write_varint(uchar *to, ulonglong value) {
   return to;
 }
 
-/* Moves *from behind the varint; false if the bytes end inside of it or it is too long. */
+/* Moves *from past the varint; false if the bytes end inside of it or it is too long. */
 inline bool read_varint(const uchar **from, const uchar *end, ulonglong *value) {
   const uchar *at = *from;
   if (at < end && *at < 0x80) {

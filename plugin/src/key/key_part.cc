@@ -102,7 +102,7 @@ bool is_thai(CHARSET_INFO *cs) {
   CHAR is compared with its padding, whatever the collation says. Where all characters have one
   weight, that is PAD SPACE. In a NO PAD collation with expansions, contractions or ignorable
   characters, strings that PAD SPACE finds equal may have different numbers of spaces ('ss' has one
-  less than U+00DF) and differ then: the number counts. In Thai the tone marks stand behind the
+  less than U+00DF) and differ then: the number counts. In Thai the tone marks stand after the
   spaces.
 */
 bool is_filled(const KeyPart &part) {

@@ -36,7 +36,7 @@ struct KeyPart {
   bool pad_space;   /* trailing spaces are not significant */
   bool trim;        /* they are cut off before the string is looked at */
   bool filled;      /* CHAR of some collations, WEIGHTS: compared with the spaces that fill it up */
-  bool ends_at_nul; /* WEIGHTS: what stands behind a NUL byte is not compared */
+  bool ends_at_nul; /* WEIGHTS: bytes after a NUL are not compared */
   bool covering;    /* the whole column, and not a BLOB */
   bool prefix;      /* HA_PART_KEY_SEG */
   uchar null_bit;

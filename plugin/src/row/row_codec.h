@@ -1,7 +1,7 @@
 /*
   Rows: the server's record <-> the value in the primary family (docs/format/rows.md).
 
-  RowCodec belongs to one open TABLE. RowReader holds what one reader needs beside it: a plan
+  RowCodec belongs to one open TABLE. RowReader holds a reader's own state: a plan
   compiled for a set of columns, and the memory that the BLOB pointers of the last row point into. A
   handler has one reader for each cursor whose blobs must live apart; usually one.
 

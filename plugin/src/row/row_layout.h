@@ -1,6 +1,6 @@
 /*
   What the rows of a table look like: the list of columns that a layout version names (docs/format/rows.md),
-  and the history of it that an instant ALTER leaves behind.
+  and the history of it after an instant ALTER.
 
   A row says which version it was written with. New rows have the table's present layout, which follows from
   its definition; the layouts before it, and the values that columns have in rows from before them, are kept

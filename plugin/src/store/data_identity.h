@@ -1,7 +1,7 @@
 /*
   The identity of the server's data directory: 32 hexadecimal digits in its file `tidesdb_identity`, drawn
   when a store is first opened for it. It moves and is copied with the data directory and is gone with it,
-  while the store may lie beside; so a data directory made anew does not meet the tables of the old one.
+  while the store may lie next to it; so a new data directory does not meet the tables of the old one.
 */
 #ifndef TIDESDB_STORE_DATA_IDENTITY_H
 #define TIDESDB_STORE_DATA_IDENTITY_H

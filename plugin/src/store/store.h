@@ -3,7 +3,7 @@
 
   The store is opened in the plugin's init and closed in its deinit; between them both pointers are
   constant. The data directory follows the rule of the specification: an existing `#tidesdb` inside the
-  server's data directory wins, else `tidesdb_data` beside it, else a new `#tidesdb`.
+  server's data directory wins, else `tidesdb_data` next to it, else a new `#tidesdb`.
 */
 #ifndef TIDESDB_STORE_STORE_H
 #define TIDESDB_STORE_STORE_H
@@ -17,7 +17,7 @@ namespace tidesdb {
 
 /* Name of the store's directory inside the server's data directory; never shown as a database. */
 constexpr const char INSIDE_DIRECTORY[] = "#tidesdb";
-/* Name of the store's directory beside the server's data directory. */
+/* Name of the store's directory next to the server's data directory. */
 constexpr const char BESIDE_DIRECTORY[] = "tidesdb_data";
 
 struct Plugin {

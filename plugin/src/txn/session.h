@@ -112,7 +112,7 @@ class Session {
   void note_copied_row(query_id_t statement, uint64_t expiry) { copied_row_ = {statement, expiry}; }
   const CopiedRow &copied_row() const { return copied_row_; }
 
-  /* Tables that the statement copies, beside others who write to them. Returns 0 or an error. */
+  /* Tables copied by the statement, alongside writers of others. Returns 0 or an error. */
   int watch_copied(const std::string &family_name);
 
   /* Statements of those that the last wait of this session waited for (tidesdb_print_all_conflicts). */

@@ -21,7 +21,7 @@ restore  verifies, then makes a store of it and, with --data-dir, puts the defin
          data directory, which exists. STORE is the directory of the store, by default the one that a server without
          tidesdb_data_home_dir uses: '#tidesdb' in DATA where that exists, else 'tidesdb_data' beside DATA";
 
-/// Name of a store's directory in a server's data directory, and beside one.
+/// Name of a store's directory in a server's data directory, and next to one.
 const INSIDE: &str = "#tidesdb";
 const BESIDE: &str = "tidesdb_data";
 

@@ -1,5 +1,5 @@
 //! Open table files, bounded by `max_open_files`. Asked only when a block is not in the cache, so one lock
-//! serves; eviction is CLOCK over a vector. A file that is held stays open behind its eviction.
+//! serves; eviction is CLOCK over a vector. A held file stays open after its eviction.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -26,7 +26,7 @@ struct Header {
 #[cfg(target_arch = "x86_64")]
 const PREFETCH_LINES: usize = 8;
 
-/// Bytes that a frame takes beside its payload.
+/// Bytes of a frame besides its payload.
 pub const FRAME_HEADER: usize = std::mem::size_of::<Header>();
 
 fn layout(len: usize) -> Layout {

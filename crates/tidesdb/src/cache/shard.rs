@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 use super::frame::BlockRef;
 use crate::types::FileNo;
 
-/// Bytes charged for a block beside its frame: its slot, with the table at half load on average.
+/// Bytes charged for a block besides its frame: its slot, with the table at half load on average.
 pub(super) const ENTRY_OVERHEAD: usize = 2 * std::mem::size_of::<Option<CacheSlot>>();
 
 /// Hash of a block's key; its upper bits choose the shard, its lower ones the slot.
@@ -141,7 +141,7 @@ impl Shard {
     /// last round, until `bytes` are free; returns the bytes freed, counted as they were charged.
     pub(super) fn evict(&self, bytes: usize) -> usize {
         let mut freed = 0;
-        // Frames are released behind the lock.
+        // Frames are released after the lock.
         let mut evicted = Vec::new();
         let mut table = self.table.write();
         let mut steps = table.slots.len();

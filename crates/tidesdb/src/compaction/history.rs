@@ -15,7 +15,7 @@ use crate::types::FamilyId;
 /// Compactions that are remembered when they are over.
 pub const KEPT: usize = 256;
 
-/// What became of a compaction.
+/// A compaction's outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// It runs.
@@ -28,7 +28,7 @@ pub enum Outcome {
     Interrupted,
 }
 
-/// What a compaction does with its inputs.
+/// A compaction's treatment of its inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Merges tables into new ones.
@@ -46,7 +46,7 @@ pub struct Record {
     pub id: u64,
     /// Its family; `None`: of several.
     pub family: Option<FamilyId>,
-    /// What it does.
+    /// Its treatment of the inputs.
     pub action: Action,
     /// Why, in capitals.
     pub reason: &'static str,
@@ -72,7 +72,7 @@ pub struct Record {
     pub begun_us: u64,
     /// When it ended.
     pub ended_us: Option<u64>,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 

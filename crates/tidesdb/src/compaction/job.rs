@@ -21,7 +21,7 @@ use crate::iter::prune::{rewrite, Counts, Rewrite};
 use crate::iter::version_merge::MergingVersionIterator;
 use crate::version::reservations::{CompactionReservation, CompactionReservations, Held};
 
-/// What every job is told.
+/// The input of every job.
 pub struct JobContext<'a> {
     /// The versions of the store.
     pub versions: &'a VersionSet,
@@ -60,7 +60,7 @@ pub struct Compacted {
     pub bytes_written: u64,
 }
 
-/// Runs a task of `family`, whose inputs are reserved and in `version`. On an error nothing is left behind and
+/// Runs a task of `family`, whose inputs are reserved and in `version`. On an error nothing is left over and
 /// the task may be run again. Errors: I/O, damage of an input (which names it), disk full, `Interrupted`.
 pub fn compact(
     context: &JobContext<'_>,
@@ -145,7 +145,7 @@ fn find(levels: &FamilyLevels, level: u8, files: &[FileNo]) -> Result<Vec<TableH
     files.iter().map(table).collect()
 }
 
-/// A level read beside ascending keys.
+/// A level read alongside ascending keys.
 struct Behind {
     level: Option<Arc<Level>>,
     at: usize,
@@ -169,7 +169,7 @@ impl Behind {
         bytes
     }
 
-    /// Whether a table covers `key`, which is at or behind the last key asked for.
+    /// Whether a table covers `key`: at or after the last key asked for.
     fn covers(&mut self, key: &[u8]) -> bool {
         self.passed(key);
         let table = self.level.as_ref().and_then(|level| level.tables().get(self.at));

@@ -2,7 +2,7 @@
 //! merge (pure), [`job`] does it, [`controller`] delays writers while it is behind (pure), [`reservations`](crate::version::reservations) keeps
 //! running jobs apart.
 //!
-//! Stands beside flush, above versions and tables. Threads are the caller's.
+//! Stands next to flush, above versions and tables. Threads are the caller's.
 
 pub mod history;
 pub mod job;

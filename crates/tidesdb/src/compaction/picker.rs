@@ -1,4 +1,4 @@
-//! What to compact next, decided from plain data: sizes, counts, fences, and what running jobs hold. Pure: the
+//! The next compaction, decided from plain data: sizes, counts, fences, and what running jobs hold. Pure: the
 //! same shape gives the same task.
 //!
 //! Leveled, with a dynamic base level. The bottom level holds most of the data; each level above may hold
@@ -82,7 +82,7 @@ pub struct FamilyShape<'a> {
     pub outputs: Vec<Output>,
 }
 
-/// What bounds the shape of a family.
+/// The bounds of a family's shape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
     /// Runs of level 0 at which merging begins at the latest.

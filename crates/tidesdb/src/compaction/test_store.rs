@@ -1,4 +1,4 @@
-//! For tests: versions, flush and compaction as a store puts them together, on a faulty disk, beside a model
+//! For tests: versions, flush and compaction as a store puts them together, on a faulty disk, alongside a model
 //! that keeps every version of every key.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Random programs of writes, snapshots, flushes, compactions, drops and reopenings beside a model: every live
+//! Random programs of writes, snapshots, flushes, compactions, drops and reopenings alongside a model: every live
 //! snapshot reads the same before and after; and the picker comes to rest.
 
 use rand::rngs::StdRng;

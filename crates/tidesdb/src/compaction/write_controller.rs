@@ -41,7 +41,7 @@ pub struct Pressure {
     pub writers: u64,
 }
 
-/// What a writer does before it begins.
+/// A writer's delay before it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delay {
     /// Goes on.

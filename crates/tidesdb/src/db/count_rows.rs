@@ -1,4 +1,4 @@
-//! Counting the rows of a family by reading them, and putting its count right by that, beside writers.
+//! Counts the rows of a family by reading them, and corrects its count by the result, alongside writers.
 //!
 //! The count as it stands and the snapshot that is read are of one moment: between two commits, with all before it
 //! in memtables. What the scan finds more or less than the count had at that moment is the correction, and as counts

@@ -17,7 +17,7 @@ use crate::types::{FamilyId, Kind, DICTIONARY};
 use crate::version::Edit;
 use crate::wal::Ddl as DdlKind;
 
-/// What a name will stand for after the group.
+/// A name's meaning after the group.
 #[derive(Clone, Debug)]
 struct Planned {
     entry: FamilyEntry,

@@ -14,7 +14,7 @@ pub(crate) const NEXT_FAMILY: &[u8] = b"n";
 /// Longest name of a family in bytes.
 pub const MAX_NAME_LEN: usize = 1024;
 
-/// What the dictionary says of a family.
+/// A family's entry in the dictionary.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FamilyEntry {
     pub id: FamilyId,

@@ -1,4 +1,4 @@
-//! What a store consists of, as lists: families, tables, compactions. Each list is copied from an immutable
+//! A store's parts, as lists: families, tables, compactions. Each list is copied from an immutable
 //! version or under a short latch, and then nobody's any more.
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct TableInfo {
     pub file: FileNo,
     /// Bytes of the whole file.
     pub file_bytes: u64,
-    /// Where the table begins in it, in bytes.
+    /// The table's offset in it, in bytes.
     pub offset: u64,
     /// Bytes of the table.
     pub bytes: u64,

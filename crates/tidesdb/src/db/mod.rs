@@ -221,7 +221,7 @@ impl Db {
         self.transactions.decide(xid, false)
     }
 
-    /// The store behind the handle, for the C interface.
+    /// The handle's store, for the C interface.
     #[doc(hidden)]
     pub fn store(&self) -> &Arc<Store> {
         &self.store
@@ -243,7 +243,7 @@ impl Db {
             self.maintenance.finish_compactions()?;
         }
         if self.store.options.flush_on_close && !dead {
-            // What is not in files is in the log: the next opening replays it.
+            // Commits not in files are in the log: the next opening replays it.
             if let Err(error) = self.store.flush(&|| false) {
                 self.store.log(LogLevel::Warn, &format!("closed without a flush: {error}"));
             }

@@ -12,7 +12,7 @@ use crate::store::family::Family;
 use crate::txn::transaction_list::TransactionState;
 use crate::version::Totals;
 
-/// What is known of a family without reading data.
+/// Figures of a family, known without reading data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FamilyStats {
     /// Live rows: exact, of all commits that are visible, where `counted` says so; else estimated.
@@ -34,7 +34,7 @@ pub struct FamilyStats {
     pub levels: u32,
 }
 
-/// What is known of a store.
+/// Figures of a store.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)] // Named as the status variables that show them.
 pub struct StoreStats {
@@ -83,7 +83,7 @@ pub struct StoreStats {
 }
 
 impl Db {
-    /// What is known of a family without reading data: the sums of its memtables, levels and newest runs, in a time
+    /// Figures of a family without reading data: the sums of its memtables, levels and newest runs, in a time
     /// that does not depend on their size.
     pub fn family_stats(&self, family: &Family) -> Result<FamilyStats> {
         family.check_live()?;
@@ -118,7 +118,7 @@ impl Db {
         Ok(stats)
     }
 
-    /// What is known of the store.
+    /// Figures of the store.
     pub fn stats(&self) -> StoreStats {
         let store = self.store();
         let view = store.view();
@@ -281,7 +281,7 @@ impl Db {
         self.write_waits(out)
     }
 
-    /// Who waits for whom.
+    /// Waiters and their blockers.
     fn write_waits(&self, out: &mut String) -> fmt::Result {
         for waiting in self.transactions().iter().filter(|txn| txn.state == TransactionState::Waiting) {
             let us = self.now_micros().saturating_sub(waiting.waits_since_us.unwrap_or(u64::MAX));

@@ -38,7 +38,7 @@ const SMALL_RUN_FACTOR: u64 = 8;
 /// A run that is merged whatever the new entries are: about the cost of a file operation.
 const TINY_RUN: u64 = 64 << 10;
 
-/// What a flush reads: a sealed memtable.
+/// A flush's input: a sealed memtable.
 pub trait FlushSource {
     /// Its number.
     fn id(&self) -> MemtableId;
@@ -46,7 +46,7 @@ pub trait FlushSource {
     fn families(&self) -> Vec<FamilyId>;
     /// About how many bytes of keys and values a family has in it.
     fn bytes(&self, family: FamilyId) -> u64;
-    /// What its commits do to the number of a family's rows.
+    /// Its commits' effect on the number of a family's rows.
     fn row_count(&self, family: FamilyId) -> RowCount;
     /// Every version of a family, or `None` if it has none.
     fn version_iter(&self, family: FamilyId) -> Option<Box<dyn VersionIterator + '_>>;
@@ -88,7 +88,7 @@ pub struct Flushed {
 }
 
 /// Writes the memtables to one file. A run of level 0 that cannot be read is not merged: it stays where it is, and
-/// what is new does not depend on it. On an error nothing is left behind and the same memtables may be flushed
+/// the new run does not depend on it. On an error nothing is left over and the same memtables may be flushed
 /// again. Errors: I/O, disk full, `Interrupted`.
 pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
     match flush_with(input, input.small_runs) {

@@ -27,7 +27,7 @@ pub enum OpenMode {
     Create,
 }
 
-/// What the reader expects to do with a range of a file.
+/// The reader's plan for a range of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Advice {
     /// Read in order, soon.

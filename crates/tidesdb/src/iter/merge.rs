@@ -86,7 +86,7 @@ impl MergingIterator {
         Ok(())
     }
 
-    /// Copies the least key of the iterators beside `current` into `passed`. Going forward, with one that is valid.
+    /// Copies the least key of the iterators except `current` into `passed`. Going forward, with one that is valid.
     fn note_least_of_others(&mut self, current: usize) {
         let others =
             self.iterators.iter().enumerate().filter(|(index, iter)| *index != current && iter.valid());

@@ -35,8 +35,8 @@ pub trait InternalIterator: Send {
     fn key(&self) -> &[u8];
     /// Its version.
     fn entry(&self) -> Entry<'_>;
-    /// Gives `visit` the key that it stands on and those behind it until `visit` says false, and stands then on the
-    /// key that `visit` has refused, or on none: many rows by one call.
+    /// Gives `visit` the present key and those after it until `visit` says false. Then stands on the key refused by
+    /// `visit`, or on none: many rows by one call.
     fn walk(&mut self, visit: &mut dyn FnMut(&[u8], Entry<'_>) -> bool) -> Result<()> {
         while self.valid() && visit(self.key(), self.entry()) {
             self.next()?;

@@ -25,7 +25,7 @@ struct Node {
     depth: u64,
 }
 
-/// What a search found.
+/// A search's result.
 pub(super) struct Found {
     /// The owners of the shortest cycle through the start; empty if there is none.
     pub(super) cycle: Vec<Arc<LockOwner>>,

@@ -38,12 +38,12 @@ impl KeyPrefix {
     }
 }
 
-/// Who has a lock or wants it.
+/// A lock's holder or waiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LockOwnerId {
     /// Id of the owner.
     pub id: u64,
-    /// What the embedding server calls its session; 0: none.
+    /// The embedding server's number of its session; 0: none.
     pub session: u64,
 }
 

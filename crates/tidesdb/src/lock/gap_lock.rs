@@ -17,7 +17,7 @@ use crate::types::FamilyId;
 /// Ranges of owners that hold something already which may be published over one waiting exclusive lock.
 const PATIENCE: u32 = 8;
 
-/// What to look for in a span.
+/// The goal of a search in a span.
 #[derive(Clone, Copy)]
 enum Look {
     /// An exclusive lock of another is granted.
@@ -95,7 +95,7 @@ impl LockManager {
             let Some(key) = locks.implicit.find_in(owner, &free_from, to, conflict)? else { return Ok(()) };
             let mut made = false;
             let own = locks.implicit.find_own(owner, &key)?.is_some();
-            // Beside one of the owner's own, the others are unconfirmed: they would get the entry that it gave back.
+            // Next to one of the owner's own, the others are unconfirmed: they would get the entry that it gave back.
             for lock in locks.implicit.find(owner, &key)?.iter().filter(|_| !own) {
                 made |= lock.make_entry(locks, &key, looked)? && conflict(&lock.owner);
             }
@@ -154,8 +154,8 @@ impl LockManager {
         Ok(())
     }
 
-    /// The ranges of the owner, and its locks on keys that are not `is_written` as ranges of one key: what it keeps
-    /// others from beside the keys that it has written. `is_written` is asked about keys locked exclusively, under no
+    /// The ranges of the owner, and its locks on keys that are not `is_written` as ranges of one key: all that it
+    /// locks against others besides its written keys. `is_written` is asked about keys locked exclusively, under no
     /// latch but that of the owner's list.
     pub fn kept_ranges(&self, owner: &LockOwner, is_written: impl Fn(FamilyId, &[u8]) -> bool) -> Vec<Range> {
         let holdings = owner.holdings.lock();

@@ -39,7 +39,7 @@ fn is_behind(a: Option<&[u8]>, b: Option<&[u8]>) -> bool {
     }
 }
 
-/// What one owner has, ascending; no two spans touch.
+/// One owner's spans, ascending; no two touch.
 struct OwnSpans {
     owner: Arc<LockOwner>,
     spans: Vec<Span>,
@@ -51,7 +51,7 @@ pub(super) struct GapSet {
     owners: Vec<OwnSpans>,
 }
 
-/// What publishing came to.
+/// The result of publishing.
 pub(super) struct Published {
     /// The owner had none in this family before.
     pub(super) first: bool,

@@ -45,7 +45,7 @@ impl Told {
         shadows[key as usize].0[what].fetch_add(1, SeqCst);
     }
 
-    /// What must not be there beside `what`: an exclusive lock beside everything but a range of its own.
+    /// No conflict with `what`: no exclusive lock together with anything but a range of its own.
     fn check(&self, shadows: &[Shadow], key: u8, what: usize, name: &str) {
         let against: &[usize] = [&[1][..], &[0, 1, 2], &[1]][what];
         for &other in against {

@@ -102,7 +102,7 @@ impl OrderedIndex {
         if self.chunks[chunk].len == CHUNK {
             let mut upper = self.fresh();
             let lower = &mut self.chunks[chunk];
-            // Keys that only grow fill chunks to the end instead of leaving halves behind.
+            // Keys that only grow fill chunks to the end instead of leaving halves.
             let keep = if at == CHUNK { CHUNK - CHUNK / 8 } else { CHUNK / 2 };
             upper.len = CHUNK - keep;
             upper.heads[..CHUNK - keep].copy_from_slice(&lower.heads[keep..]);

@@ -72,7 +72,7 @@ pub(super) fn describe_range(family: FamilyId, owner: &LockOwner, span: &Span) -
 }
 
 /// Draws what [`super::LockManager::list`] returned: a line a lock, `owner:mode` of the grants, and
-/// behind a bar those of the waits in their order; `*` marks intents. A range has a line of its own.
+/// after a bar those of the waits in their order; `*` marks intents. A range has a line of its own.
 #[cfg(test)]
 pub fn listing(locks: &[LockInfo]) -> String {
     let mut out = String::new();

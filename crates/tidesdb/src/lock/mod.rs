@@ -88,7 +88,7 @@ pub use owner::LockOwner;
 use crate::io::Disk;
 use crate::types::FamilyId;
 
-/// What to do when a lock is not free.
+/// The reaction to a taken lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
     /// Wait, at most for the given time; zero is as `NoWait`.

@@ -32,12 +32,12 @@ pub struct LockOwner {
     /// Number of the last deadlock detection that saw this owner.
     pub(super) seen: AtomicU64,
     pub(super) wait_cell: WaitCell,
-    /// Where the owner waits. Changes only under the manager's wait latch.
+    /// The owner's place of waiting. Changes only under the manager's wait latch.
     pub(super) waits_at: Mutex<Option<EntryPlace>>,
     pub(super) holdings: Mutex<Holdings>,
 }
 
-/// What an owner holds.
+/// An owner's locks.
 #[derive(Default)]
 pub(super) struct Holdings {
     /// Families that it touched, with their lock sets.

@@ -1,4 +1,4 @@
-//! Who has one lock, and who waits for it, in order: all decisions about a single key or table. The
+//! The holders of one lock and its waiters, in order: all decisions about a single key or table. The
 //! caller holds the latch of the shard; nothing here blocks, and nothing here wakes anybody: owners
 //! to wake are handed back.
 
@@ -45,7 +45,7 @@ pub(super) trait GapConflict {
     fn waits_for(&self, owner: &LockOwner, holder: &LockOwner) -> bool;
 }
 
-/// What trying without a wait came to.
+/// The result of a try without a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Attempt {
     /// The owner had a mode that covers the wanted one.
@@ -59,7 +59,7 @@ pub(super) enum Attempt {
     Blocked,
 }
 
-/// What giving back came to.
+/// The result of giving back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum GivenBack {
     /// The owner has nothing here any more.
@@ -380,7 +380,7 @@ impl Queue {
         true
     }
 
-    /// What `owner` waits for here.
+    /// The request of `owner` that waits here.
     pub(super) fn wanted_by(&self, owner: &LockOwner) -> Option<Mask> {
         self.waiting.iter().find(|r| std::ptr::eq(&*r.owner, owner)).map(|r| r.want)
     }
@@ -437,7 +437,7 @@ impl Queue {
         }
     }
 
-    /// Forgets capacity that one crowd left behind.
+    /// Forgets the capacity of an earlier crowd.
     pub(super) fn shrink(&mut self) {
         const KEEP: usize = 8;
         if self.granted.capacity() > KEEP {

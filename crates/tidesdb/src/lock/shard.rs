@@ -222,9 +222,9 @@ pub(super) const TABLE_ENTRY: EntryId = 0;
 /// needs no moving of entries, and it also spreads the hottest place, the right edge of a table with
 /// ascending keys. Within a shard keys are ordered.
 ///
-/// Ranges stand beside the shards, under a latch of their own that is taken last. Whoever publishes one
-/// raises `published`, adds the range, and then looks into every shard for grants in its way; whoever is
-/// granted a key asks for ranges under the shard's latch. One of the two comes to that latch second and
+/// Ranges stand next to the shards, under a latch of their own, taken last. The publisher of one raises
+/// `published`, adds the range, and then looks into every shard for grants in its way. The grantee of a
+/// key asks for ranges under the shard's latch. One of the two comes to that latch second and
 /// sees the other. So a family without ranges costs a grant one load.
 pub(super) struct FamilyLocks {
     pub(super) family: FamilyId,
@@ -375,7 +375,7 @@ impl FamilyLocks {
     }
 }
 
-/// Where a lock is.
+/// A lock's place.
 #[derive(Clone)]
 pub(super) struct EntryPlace {
     pub(super) locks: Arc<FamilyLocks>,

@@ -1,4 +1,4 @@
-//! Locks on tables beside those on keys. Scripts (see [`super::script`]).
+//! Locks on tables together with those on keys. Scripts (see [`super::script`]).
 
 use expect_test::expect;
 

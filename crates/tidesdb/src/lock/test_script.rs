@@ -299,7 +299,7 @@ impl Script {
                 return Some(answer);
             }
             if owner.waits_at.lock().is_some() {
-                // The check takes the wait latch: a search for deadlocks is over behind it.
+                // The check takes the wait latch: a search for deadlocks is over after it.
                 self.locks.check();
                 if owner.waits_at.lock().is_some() {
                     return None;

@@ -37,7 +37,7 @@ impl Wakes {
     }
 }
 
-/// What a wait is for.
+/// The purpose of a wait.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) locks: &'a Arc<FamilyLocks>,

@@ -62,8 +62,8 @@ fn sample(node: NodeRef<'_>, range: Range<usize>, fills: &mut [Fill]) {
 }
 
 impl Tree {
-    /// A key that about so large a share (0 to 1) of the keys stands before, by the shape of the tree; none where there
-    /// is no key behind.
+    /// A key with about this share (0 to 1) of the keys before it, by the shape of the tree; none if no key comes
+    /// after.
     pub(super) fn key_at(&self, share: f64) -> Option<Vec<u8>> {
         let found = Self::retry(|| {
             let (mut node, mut version) = self.root();

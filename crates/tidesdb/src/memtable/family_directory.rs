@@ -1,7 +1,7 @@
 //! From family number to tree: a hash table in the arena that is read without locks.
 //!
 //! Slots are filled under a mutex and never emptied; a table that is half full is copied into one of
-//! twice the size. A family without writes costs nothing, one with writes a slot beside its tree.
+//! twice the size. A family without writes costs nothing, one with writes a slot besides its tree.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};

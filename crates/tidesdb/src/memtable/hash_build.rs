@@ -1,5 +1,5 @@
 //! When a tree gets a [`HashIndex`](super::hash_index::HashIndex), and how it is filled: by those who
-//! read and insert, a leaf at a time, beside all other work.
+//! read and insert, a leaf at a time, alongside all other work.
 //!
 //! Point reads ask for it: descents that end in another leaf than the one before, for an eighth as many
 //! times as there are keys and twice as often as keys come new meanwhile. So a family that nobody reads

@@ -4,7 +4,7 @@
 //! memtable lives, so a record found here is the key's record. That a key is *not* here means
 //! something only where [`HashIndex::find`] says [`Lookup::Absent`]; [`Lookup::Unknown`] sends the
 //! reader down the tree. Nobody waits for anybody: slots are filled by compare-and-swap and never
-//! emptied, growing is a second table that is filled beside the first (`hash_build`).
+//! emptied, growing is a second table, filled alongside the first (`hash_build`).
 //!
 //! # Why no key is missed
 //!
@@ -15,8 +15,8 @@
 //! 2. Who fills a table publishes it first, and then at every leaf, from the first on by `next`, takes
 //!    and gives back the latch before it reads the leaf's records. An insert whose latch comes later
 //!    sees the table published (the latch's word carries it) and obeys 1. One whose latch came earlier
-//!    is read: in this leaf, or further right, where splits move records. A leaf that is split off behind
-//!    the filler's back is reached only through its splitter, who had the latch later. The end of the
+//!    is read: in this leaf, or further right, where splits move records. A leaf split off after
+//!    the filler has passed is reached only through its splitter, whose latch came later. The end of the
 //!    last leaf makes the table [complete](TableRef::complete).
 //! 3. So a complete table has every record but those whose insert loaded a *later* `current`. Of these a
 //!    reader that comes after the insert loads the same or a later one, because loads of one word do
@@ -76,7 +76,7 @@ fn tag_of(hash: u64) -> usize {
     usize::from((hash >> 8) as u16)
 }
 
-/// What the index knows of a key.
+/// The index's knowledge of a key.
 pub(super) enum Lookup<'a> {
     /// Its record.
     Found(RecordRef<'a>),
@@ -345,7 +345,7 @@ impl HashIndex {
         self.current.store(table, Ordering::Release);
     }
 
-    /// What the index knows of a key.
+    /// The index's knowledge of a key.
     #[inline]
     pub(super) fn find(&self, key: &[u8]) -> Lookup<'_> {
         let Some(table) = self.current() else { return Lookup::Unknown };
@@ -443,7 +443,7 @@ mod loom_model {
     use super::*;
     use crate::types::Kind;
 
-    /// The index beside a tree of one leaf, with the latch of `node`.
+    /// The index of a tree of one leaf, with the latch of `node`.
     struct Model {
         version: AtomicU64,
         cells: [AtomicPtr<Record>; 2],
@@ -550,7 +550,7 @@ mod loom_model {
             assert!(KEYS.iter().all(|key| matches!(self.index.find(key), Lookup::Found(_))));
         }
 
-        /// `work` beside an insert and a reader; afterwards every key is found.
+        /// `work` alongside an insert and a reader; afterwards every key is found.
         fn beside_both(self: &Arc<Self>, work: impl FnOnce(&Model)) {
             let inserter = self.spawn(|model| model.insert(1));
             let reader = self.spawn(Model::check);

@@ -1,4 +1,4 @@
-//! The hash index through the memtable's face: against a model, beside writers that make it grow, and
+//! The hash index through the memtable's face: against a model, alongside writers that grow it, and
 //! when it comes and goes. Random tests name their seed when they fail.
 
 use std::collections::BTreeMap;

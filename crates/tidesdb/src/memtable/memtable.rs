@@ -124,7 +124,7 @@ impl Memtable {
         self.tree(family).map_or(0, |tree| tree.tree.entries())
     }
 
-    /// What the versions inserted into a family do to the number of its rows.
+    /// Effect of the versions inserted into a family on the number of its rows.
     pub fn row_count(&self, family: FamilyId) -> RowCount {
         self.tree(family).map_or(RowCount::ZERO, |tree| tree.row_count())
     }
@@ -240,7 +240,7 @@ impl<'g> TreeRef<'g> {
         self.tree.live_bytes()
     }
 
-    /// What the versions inserted do to the number of rows. Exact for every commit of which all is in.
+    /// Effect of the inserted versions on the number of rows. Exact for every commit of which all is in.
     pub fn row_count(&self) -> RowCount {
         self.tree.row_count()
     }

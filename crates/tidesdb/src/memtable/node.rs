@@ -1,7 +1,7 @@
 //! Nodes of the ordered index: layout, latch, search, and the changes that a latch holder makes.
 //!
 //! A node holds sorted records; an inner node also one child more than it has records, child `i` with
-//! the keys below record `i` and at or above record `i - 1`. Beside each record stands its *head*: the
+//! the keys below record `i` and at or above record `i - 1`. Next to each record stands its *head*: the
 //! eight bytes of its key after the prefix that all keys of the node share, big-endian, padded with
 //! zeros. Heads order as the keys do, or are equal; then the records decide.
 //!
@@ -26,7 +26,7 @@ use super::record::{Record, RecordRef};
 const INLINE_PREFIX: usize = 24;
 const PREFIX_WORDS: usize = INLINE_PREFIX / 8;
 
-/// What was read is inconsistent, because the node was changed meanwhile: start again at the root.
+/// The fields read are inconsistent, because the node was changed meanwhile: start again at the root.
 #[derive(Debug)]
 pub(super) struct Restart;
 
@@ -121,7 +121,7 @@ impl PartialEq for NodeRef<'_> {
     }
 }
 
-/// Where a key stands in a node.
+/// A key's place in a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rank {
     /// Number of the node's keys that are smaller.
@@ -363,7 +363,7 @@ impl<'a> NodeRef<'a> {
         base + usize::from(left == 1 && self.head(base) < head)
     }
 
-    /// Where the key stands; to be validated.
+    /// The key's place; to be validated.
     #[inline]
     pub(super) fn rank(self, key: &SearchKey<'_>) -> Result<Rank, Restart> {
         let count = self.count();
@@ -497,7 +497,7 @@ impl<'a> NodeRef<'a> {
         copy
     }
 
-    /// Copies records `from..` and the prefix that their heads are behind to the empty node `target`.
+    /// Copies records `from..`, and the prefix before their heads, to the empty node `target`.
     fn move_tail(self, target: NodeRef<'a>, from: usize) {
         let count = self.count();
         for slot in from..count {

@@ -45,7 +45,7 @@ pub(super) struct Tree {
     tombstones: AtomicU64,
     raw_bytes: AtomicU64,
     live_bytes: AtomicI64,
-    /// What the versions do to the number of rows. Counted before a version can be found (see
+    /// Effect of the versions on the number of rows. Counted before a version can be found (see
     /// [`Tree::count_entry`]): whoever finds a commit's last version finds all of it counted.
     rows: AtomicI64,
     /// From a key to its record, where point reads made it worth while.
@@ -66,7 +66,7 @@ pub(super) struct NewEntry<'e> {
     pub(super) value: &'e [u8],
 }
 
-/// Where a descent goes.
+/// A descent's target.
 #[derive(Clone, Copy)]
 pub(super) enum Way<'s, 'k> {
     /// To the leaf where the key is or belongs.
@@ -136,7 +136,7 @@ impl Tree {
         self.live_bytes.load(Ordering::Relaxed).max(0) as u64
     }
 
-    /// What the versions inserted do to the number of rows.
+    /// Effect of the inserted versions on the number of rows.
     pub(super) fn row_count(&self) -> RowCount {
         RowCount {
             rows: self.rows.load(Ordering::Relaxed),

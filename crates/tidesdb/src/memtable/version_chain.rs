@@ -27,7 +27,7 @@ const SEQ_MASK: u64 = (1 << SEQ_BITS) - 1;
 /// Chains up to this length are walked at every insert for a tail to cut.
 const SHORT_WALK: u32 = 8;
 
-/// Written once, before the version is linked; loom watches that every reader is behind the link.
+/// Written once, before the version is linked; loom watches that every reader comes after the link.
 #[cfg(loom)]
 type Stamp = loom::cell::UnsafeCell<u64>;
 #[cfg(not(loom))]
@@ -57,7 +57,7 @@ pub(super) struct MemtableVersion {
 }
 
 impl MemtableVersion {
-    /// Where the value begins.
+    /// The value's offset.
     const VALUE: usize = offset_of!(MemtableVersion, len) + size_of::<u32>();
 
     /// Bytes that a version with a value of `len` bytes needs, at alignment 8.
@@ -157,7 +157,7 @@ impl<'a> VersionRef<'a> {
     }
 }
 
-/// What [`Chain::add`] did.
+/// The result of [`Chain::add`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Added {
     /// The version is in the chain.
@@ -287,7 +287,7 @@ impl Chain {
         }
     }
 
-    /// Takes the latch; what is beside it in the word.
+    /// Takes the latch; returns the rest of its word.
     fn latch(&self) -> u32 {
         let mut wait = Wait::new();
         loop {
@@ -364,7 +364,7 @@ mod loom_model {
     }
 
     // Writers run in the model's first thread and readers in spawned ones: loom remembers only the last
-    // access to an atomic, so a read that comes first and a store behind the writer's own read of the
+    // access to an atomic, so a read that comes first and a store after the writer's own read of the
     // same link would not be tried the other way round.
 
     #[test]

@@ -12,7 +12,7 @@ use crate::store::sealed_runs::SealedRuns;
 use crate::types::{CountEffect, FamilyId, Kind, Seq};
 use crate::wal::{BatchBuilder, BatchReader, Ticket, WalBytes};
 
-/// Where a change lies in the body.
+/// A change's place in the body.
 #[derive(Clone, Debug)]
 struct Placed {
     family: FamilyId,
@@ -22,7 +22,7 @@ struct Placed {
     value: Range<usize>,
 }
 
-/// What `order` fixes.
+/// The facts fixed by `order`.
 #[derive(Debug)]
 pub struct Ordered {
     /// Place in the commit order.
@@ -176,7 +176,7 @@ impl CommitBatch {
         self.changes.iter().map(|change| (change.family, &self.body[change.key.clone()]))
     }
 
-    /// What `order` fixed; `None` before it.
+    /// The facts fixed by `order`; `None` before it.
     pub fn ordered(&self) -> Option<&Ordered> {
         self.ordered.get()
     }

@@ -11,7 +11,7 @@ const LAST_BLOCK: u64 = 16 * 1024;
 pub(crate) struct Counter {
     /// Next value to hand out.
     pub next: u64,
-    /// What is durable: after a restart counting goes on here.
+    /// The durable ceiling: after a restart counting goes on here.
     pub ceiling: u64,
     block: u64,
     /// The next block is being reserved in the background, or that failed.

@@ -90,7 +90,7 @@ struct DeletedRange {
     id: u64,
 }
 
-/// What a scan found.
+/// A scan's finding.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     /// It saw what all commits up to this one did.
@@ -164,7 +164,7 @@ impl DeletedRangeCache {
     }
 
     fn may_have(&self, family: FamilyId) -> bool {
-        // Relaxed: who is ordered behind a candidate's number has the lock of the order after its maker had it.
+        // Relaxed: a commit ordered after a candidate's number has the lock of the order after its maker had it.
         self.armed.load(Ordering::Relaxed) & Self::bit(family) != 0
     }
 

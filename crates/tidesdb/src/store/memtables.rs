@@ -130,7 +130,7 @@ impl Store {
     /// Seals the active memtable and puts an empty one in its place.
     pub(crate) fn seal_active(&self, state: &mut MemtableState) {
         let fresh = Arc::new(Memtable::new(self.new_memtable_id(), self.arenas.clone()));
-        // Everything that will belong to the fresh one is written behind this.
+        // All records of the fresh one are written after this.
         let log_from = self.wal.written_lsn().segment();
         self.pipeline.rotate(fresh.clone(), |sealed, last_seq| {
             state.log_from.insert(fresh.id(), log_from);

@@ -1,4 +1,4 @@
-//! What reads and commits share: the log, the memtables, the live tables, the commit order, snapshots, families.
+//! State shared by reads and commits: the log, the memtables, the live tables, the commit order, snapshots, families.
 //!
 //! A [`Store`] has no threads and no locks on keys of its own. [`crate::txn::Transactions`] add locks, prepared
 //! transactions and commits; [`crate::db`] adds dictionary changes, flushes and compactions.

@@ -21,7 +21,7 @@ use crate::wal::{Ticket, WaitLimit};
 /// sensible number of connections.
 const PLACES: usize = 8192;
 
-/// What `order` changes.
+/// The state changed by `order`.
 #[derive(Debug)]
 struct OrderState {
     next: Seq,
@@ -112,8 +112,8 @@ impl Pipeline {
         seq
     }
 
-    /// As [`Pipeline::order`] and, in the same step, a rotation: what is ordered before goes into the old
-    /// memtable, what is ordered behind into `fresh`; the batch itself has no changes for a memtable.
+    /// As [`Pipeline::order`] and, in the same step, a rotation: commits ordered before go into the old
+    /// memtable, commits ordered after into `fresh`; the batch itself has no changes for a memtable.
     /// `log` gets the sealed memtable.
     pub fn order_and_rotate(
         &self,

@@ -40,7 +40,7 @@ pub(crate) struct SealedTable {
     /// Of its run: the newest has the highest; 1 is the first.
     pub ordinal: u64,
     pub meta: SsTableMeta,
-    /// What the run does to the number of the family's rows; `None`: an earlier build wrote it.
+    /// The run's effect on the number of the family's rows; `None`: an earlier build wrote it.
     pub rows: Option<i64>,
 }
 
@@ -211,7 +211,7 @@ impl CommittedRuns {
         &self.runs[from..from + len]
     }
 
-    /// What the commit does to the number of a family's rows.
+    /// The commit's effect on the number of a family's rows.
     pub(crate) fn row_count(&self, family: FamilyId) -> RowCount {
         self.row_counts.get(&family).copied().unwrap_or_default()
     }

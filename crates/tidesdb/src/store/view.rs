@@ -1,4 +1,4 @@
-//! What a read looks at: the memtables and the tables of one moment, newest first.
+//! A read's view: the memtables and the tables of one moment, newest first.
 
 use std::sync::Arc;
 

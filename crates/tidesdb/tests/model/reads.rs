@@ -1,4 +1,4 @@
-//! Reads of every kind beside what the model says that they find: points, scans, cursors that stay open.
+//! Reads of every kind, compared with the model's answers: points, scans, cursors that stay open.
 
 use std::collections::BTreeMap;
 

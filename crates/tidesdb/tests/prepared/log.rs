@@ -131,7 +131,7 @@ fn many_prepared_transactions_are_recovered_and_leave_room_for_others() {
     assert_eq!(sim::rows(&db, &family(&db)).expect("reads").len(), 101);
 }
 
-/// An owner that goes between `order` and `finish` leaves a commit behind, and nothing that holds the log.
+/// An owner that goes between `order` and `finish` leaves a commit, and nothing that holds the log.
 #[test]
 fn an_ordered_transaction_whose_owner_goes_is_committed() {
     for first in [100, LARGE_KEYS] {

@@ -18,7 +18,7 @@ use crate::types::{Seq, DICTIONARY, MAX_SEQ};
 use crate::version::reservations::CompactionReservations;
 use crate::version::{Edit, VersionSet};
 
-/// What the flush made, to be held until its edit is applied.
+/// The flush's output, held until its edit is applied.
 #[derive(Default)]
 pub(crate) struct RecoveryFlush {
     /// Files and tables of all flushables.
@@ -35,8 +35,8 @@ impl RecoveryFlush {
     }
 }
 
-/// Writes the memtables to files and adds the runs. The edit is not applied yet. When it fails nothing is left
-/// behind but the runs.
+/// Writes the memtables to files and adds the runs. The edit is not applied yet. When it fails only the
+/// runs are left over.
 pub(crate) fn flush_replayed(
     versions: &VersionSet,
     reservations: &Arc<CompactionReservations>,

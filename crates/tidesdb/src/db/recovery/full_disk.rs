@@ -33,7 +33,7 @@ pub(crate) fn cut_log(
     found: &RecoveredSummary,
     newest: Seq,
 ) -> Result<()> {
-    // What the failed flush left behind is in the way.
+    // The remains of the failed flush are in the way.
     if let Err(error) = versions.delete_obsolete() {
         tracing::warn!(%error, "files of a flush that failed stay");
     }

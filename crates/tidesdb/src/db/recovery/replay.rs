@@ -43,13 +43,13 @@ enum Piece {
 /// A prepared transaction that no record decided.
 pub(crate) type ReplayedPrepare = (u64, Arc<PreparedHead>, Arc<CommitBatch>);
 
-/// What a log held.
+/// A log's content.
 pub(crate) struct Replayed {
     /// The newest commit that was met.
     pub newest: Seq,
     /// The first memtable number that nothing replayed has.
     pub next_memtable_id: MemtableId,
-    /// What is not in files, oldest first.
+    /// Commits not in files, oldest first.
     pub flushables: Vec<Flushable>,
     /// By transaction.
     pub prepared: Vec<ReplayedPrepare>,

@@ -184,7 +184,7 @@ impl Inode {
         self.with(pages, self.lens[..n].last().map_or(self.durable_len, |(_, len)| *len))
     }
 
-    /// Changes a stored byte behind everybody's back.
+    /// Changes a stored byte without a call to the disk.
     pub(super) fn damage(&mut self, offset: u64, change: impl Fn(u8) -> u8) {
         let (number, at) = (offset / PAGE as u64, (offset % PAGE as u64) as usize);
         for pages in [&mut self.live, &mut self.durable] {

@@ -99,7 +99,7 @@ pub struct Fault {
     pub failure: Failure,
 }
 
-/// What becomes of unsynced changes when the machine dies.
+/// The fate of unsynced changes when the machine dies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crash {
     /// Only the process dies: everything written stays, and what was unsynced is still unsynced.
