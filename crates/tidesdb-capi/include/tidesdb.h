@@ -312,7 +312,8 @@ enum {
 enum {
   TIDESDB_TXN_DEFAULT = 0,
   TIDESDB_TXN_OPTIMISTIC = 1,     /* intents instead of waits, see the manual */
-  /* no locks and no checks: bulk load into a family nobody sees; tidesdb_flush_log() makes its commits durable */
+  /* no locks and no checks: bulk load into a family nobody sees. Until it has committed nobody else may write there,
+     or deleted rows can come back. tidesdb_flush_log() makes its commits durable */
   TIDESDB_TXN_UNLOCKED = 2,
   TIDESDB_TXN_AUTOCOMMIT = 4,     /* one statement and its commit: both may wait for locks */
   TIDESDB_TXN_ORDERED_WAITS = 8,  /* a replica's applier: conflicts wait and are reported */

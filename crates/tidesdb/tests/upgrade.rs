@@ -117,7 +117,7 @@ fn the_program_behind_version_2_makes_what_it_says() {
     }
 }
 
-/// All puts of earlier builds say that they may lie on others: no single delete goes together with one of them.
+/// All puts of earlier builds in families of users say that they may lie on others: no single delete goes together with one of them.
 #[test]
 fn puts_of_earlier_builds_never_cancel() {
     for (version, mut content) in [("v1", v1::content()), ("v2", v2::content())] {

@@ -77,7 +77,8 @@ pub struct StoreStats {
     pub commits: u64,
     /// Runs that transactions beyond the bound on memory wrote.
     pub spilled_runs: u64,
-    /// Puts that flushes and compactions dropped together with their single delete.
+    /// Puts that flushes and compactions dropped together with their single delete. A job that is repeated because
+    /// its edit was not installed counts again.
     pub cancelled_pairs: u64,
     pub snapshots: u64,
 }

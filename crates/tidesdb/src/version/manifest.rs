@@ -59,8 +59,22 @@ fn edit_checksum(manifest: FileNo, ordinal_and_len: &[u8], payload: &[u8]) -> u3
 pub enum Need {
     /// Every edit.
     Ordinary,
+    /// The edit of a flush that left nothing: it frees memory and log, and may use half of the reserve. Flushes
+    /// of rows that come and go would take all of it.
+    EmptyFlush,
     /// An edit that a store on a full disk must be able to write: epoch, cut, dropped families.
     Urgent,
+}
+
+impl Need {
+    /// Bytes of the reserve that stay.
+    fn leaves(self) -> u64 {
+        match self {
+            Need::Ordinary => RESERVE,
+            Need::EmptyFlush => RESERVE / 2,
+            Need::Urgent => 0,
+        }
+    }
 }
 
 /// Appends edits to a manifest. After an error nothing more may be appended if [`ManifestWriter::failed`]
@@ -135,7 +149,7 @@ impl ManifestWriter {
         if end + RESERVE > self.allocated {
             match self.file.allocate(reserved(end)) {
                 Ok(()) => self.allocated = reserved(end),
-                Err(Error::DiskFull(_)) if need == Need::Urgent && end <= self.allocated => {}
+                Err(Error::DiskFull(_)) if end + need.leaves() <= self.allocated => {}
                 Err(error) => {
                     self.failed = !matches!(error, Error::DiskFull(_));
                     return Err(error);
@@ -406,7 +420,11 @@ mod tests {
         };
         assert!(matches!(full, Error::DiskFull(_)) && !writer.failed(), "{full}");
         let mut urgent = 0;
-        while urgent < 8 {
+        while writer.append(&edit, Need::EmptyFlush).is_ok() {
+            urgent += 1;
+        }
+        assert!((7..10).contains(&urgent), "half of the reserve had room for {urgent} edits");
+        while urgent < 10 {
             writer.append(&edit, Need::Urgent).unwrap();
             urgent += 1;
         }

@@ -518,9 +518,14 @@ impl VersionSet {
         // Edits that add nothing: an opening's epoch and cut, dropped families, released segments of the log. The
         // count of a scan can wait, that of a flush comes with it.
         let counted = !edit.row_counts.is_empty() && edit.last_generation.is_none();
-        let urgent = edit.new_tables.is_empty() && edit.new_files.is_empty() && !counted;
+        let adds = !edit.new_tables.is_empty() || !edit.new_files.is_empty() || counted;
+        let need = match (adds, edit.last_generation) {
+            (true, _) => Need::Ordinary,
+            (false, Some(_)) => Need::EmptyFlush,
+            (false, None) => Need::Urgent,
+        };
         let manifest = writer.manifest.as_mut().expect("begin_manifest sets it or fails");
-        let done = manifest.append(edit, if urgent { Need::Urgent } else { Need::Ordinary });
+        let done = manifest.append(edit, need);
         if manifest.failed() {
             writer.stale_manifests.push(manifest.number());
             writer.manifest = None;

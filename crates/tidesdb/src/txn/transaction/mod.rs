@@ -68,7 +68,8 @@ pub struct TransactionOptions {
     pub isolation: Isolation,
     /// Intents instead of waiting locks (`docs/protocols.md` 4.8).
     pub optimistic: bool,
-    /// No locks and no checks: bulk load into a family that nobody sees yet. Its commits do not wait for a sync:
+    /// No locks and no checks: bulk load into a family that nobody sees yet. Until it has committed nobody else may
+    /// write there, or deleted rows can come back. Its commits do not wait for a sync:
     /// [`crate::db::Db::flush_log`] ends the load.
     pub unlocked: bool,
     /// A replica's applier: every conflict is a wait.
