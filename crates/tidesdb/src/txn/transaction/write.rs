@@ -80,15 +80,15 @@ impl Transaction {
     /// that an earlier one locked without a change of it keeps its entry.
     fn lock_run(&self) -> Result<()> {
         let (locks, owner) = (&self.transactions.locks, &self.owner);
-        self.transactions.lock_runs(owner, self.batch.runs(), self.unlocked_puts);
-        if self.unlocked_puts {
+        self.transactions.lock_runs(owner, self.batch.runs(), self.locks.unlocked_puts);
+        if self.locks.unlocked_puts {
             for family in self.batch.touched() {
                 let keys = || self.batch.keys_of(family);
                 locks.confirm(owner, family, keys, self.policy(false))?;
             }
         }
         locks.release_to_implicit(owner, &mut |family, key, earlier| {
-            self.batch.first_change(family, key).is_some_and(|first| !earlier || first <= self.statement)
+            self.batch.first_change(family, key).is_some_and(|first| !earlier || first <= self.undo.statement)
         });
         Ok(())
     }
@@ -150,8 +150,9 @@ impl Transaction {
         if lock {
             let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;
             // A key under a lock on the table was not looked at when that was taken.
-            let compared = granted == Some(Granted::AlreadyHeld) && !self.overtaken.load(Ordering::Relaxed);
-            let unread = !compared && !entry && self.transaction_snapshot.is_some();
+            let compared =
+                granted == Some(Granted::AlreadyHeld) && !self.locks.overtaken.load(Ordering::Relaxed);
+            let unread = !compared && !entry && self.snapshots.transaction.is_some();
             let own = match insert || unread || single {
                 true => self.own(family.id(), key)?.map(|own| {
                     let (kind, stored) = own.stored();
@@ -192,7 +193,7 @@ impl Transaction {
         let kind = proven.unwrap_or(kind);
         let kind = if expires { kind.with_expiry() } else { kind };
         // A range may have to keep it out; the row it overwrites keeps its own lock.
-        self.unlocked_puts |= !lock && !self.options.unlocked && !kind.is_tombstone();
+        self.locks.unlocked_puts |= !lock && !self.options.unlocked && !kind.is_tombstone();
         let effect = if change.count_unchanged { CountEffect::Unchanged } else { CountEffect::Counts };
         match kind.has_expiry() {
             true => self.batch.push_expiring(family.id(), key, kind, change.expiry, value, effect),
@@ -204,7 +205,7 @@ impl Transaction {
     /// Takes the locks on written keys that no statement took. Of a large transaction they may be too many for
     /// an entry each.
     pub(super) fn lock_rest(&mut self) -> Result<()> {
-        if !self.unlocked_puts {
+        if !self.locks.unlocked_puts {
             return Ok(());
         }
         if !self.batch.runs().is_empty() && self.batch.len() > self.store.options.lock_bound() / CROWDED_SHARE
