@@ -315,7 +315,7 @@ impl Store {
 
     pub(crate) fn wal_alive(&self) -> Result<()> {
         match self.wal.failed() {
-            Some(why) => Err(Error::ReadOnly(format!("the log failed: {why}; restart to recover"))),
+            Some(why) => Err(Error::ReadOnly(format!("{why}; restart to recover"))),
             None => Ok(()),
         }
     }
