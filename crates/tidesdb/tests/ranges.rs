@@ -45,13 +45,21 @@ impl Bed {
     }
 
     fn with(keys: &[&str]) -> Bed {
-        let bed = Bed::new(256 << 10);
-        let mut txn = bed.begin(Isolation::RepeatableRead);
+        Bed::new(256 << 10).filled(keys)
+    }
+
+    /// As [`Bed::with`], of a store in which a transaction of some 25 changes spills.
+    fn tiny(keys: &[&str]) -> Bed {
+        Bed::new(4 << 10).filled(keys)
+    }
+
+    fn filled(self, keys: &[&str]) -> Bed {
+        let mut txn = self.begin(Isolation::RepeatableRead);
         for key in keys {
-            txn.put(&bed.family, key.as_bytes(), b"value").expect("puts");
+            txn.put(&self.family, key.as_bytes(), b"value").expect("puts");
         }
         txn.commit().expect("commits");
-        bed
+        self
     }
 
     fn begin(&self, isolation: Isolation) -> Transaction {
@@ -270,6 +278,34 @@ fn a_key_put_without_a_lock_is_kept_out_by_a_range_at_commit() {
     assert!(matches!(txn.prepare(None), Err(Error::LockTimeout)));
     scanner.rollback().expect("rolls back");
     txn.commit().expect("commits");
+}
+
+/// An old entry that is deleted without a lock lies in another's range: nothing waits for that.
+#[test]
+fn a_deletion_without_a_lock_is_not_kept_out_by_a_range_at_commit() {
+    for spilled in [false, true] {
+        let bed = match spilled {
+            false => Bed::with(&["c"]),
+            true => Bed::tiny(&["c"]),
+        };
+        let mut scanner = bed.begin(Isolation::RepeatableRead);
+        let scan =
+            Scan { start: Start::AtOrAfter, key: b"c", bound: Some(b"d"), mode: ReadMode::Gap, ..all() };
+        assert_eq!(bed.read(&mut scanner, &scan, 9).expect("reads"), ["c"]);
+        let mut txn = bed.begin(Isolation::RepeatableRead);
+        txn.set_lock_timeout(Some(Duration::ZERO));
+        let family = &bed.family;
+        let change = |key, kind| Change { family, key, kind, lock: false, count_unchanged: false, expiry: 0 };
+        txn.write(&[change(b"c", ChangeKind::Delete)]).expect("deletes");
+        txn.write(&[change(b"x", ChangeKind::Put(b""))]).expect("puts");
+        let more = if spilled { 200 } else { 0 };
+        for n in 0..more {
+            txn.put(family, format!("y{n}").as_bytes(), &[1; 50]).expect("spills without a wait");
+        }
+        assert_eq!(bed.db.stats().spilled_runs > 0, spilled);
+        txn.commit().expect("a commit does not fail for what others did");
+        scanner.rollback().expect("rolls back");
+    }
 }
 
 /// What a prepared transaction at SERIALIZABLE has read stays as it is over a restart.

@@ -83,7 +83,7 @@ impl Transaction {
         self.transactions.lock_runs(owner, self.batch.runs(), self.locks.unlocked_puts);
         if self.locks.unlocked_puts {
             for family in self.batch.touched() {
-                let keys = || self.batch.keys_of(family);
+                let keys = || self.batch.puts_of(family);
                 locks.confirm(owner, family, keys, self.policy(false))?;
             }
         }
@@ -202,8 +202,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Takes the locks on written keys that no statement took. Of a large transaction they may be too many for
-    /// an entry each.
+    /// Takes the locks on keys put that no statement locked. Of a large transaction they may be too many for an entry
+    /// each. A deletion has its lock, or is that of an old entry, which needs none (`docs/design/0006-ranges.md`).
     pub(super) fn lock_rest(&mut self) -> Result<()> {
         if !self.locks.unlocked_puts {
             return Ok(());
@@ -213,7 +213,7 @@ impl Transaction {
             return self.spill();
         }
         for (family, entries) in self.batch.families() {
-            for entry in entries {
+            for entry in entries.filter(|entry| !entry.kind.is_tombstone()) {
                 let policy = self.policy(false);
                 self.transactions.locks.lock_point(
                     &self.owner,
