@@ -400,6 +400,20 @@ fn a_key_under_a_table_lock_is_compared_with_the_snapshot() {
     assert!(matches!(lost, Err(Error::Conflict)), "{lost:?}");
 }
 
+/// So does a lock on the key that was taken without a look at it.
+#[test]
+fn a_key_that_was_locked_without_a_look_is_compared_with_the_snapshot() {
+    let bed = Bed::with(&["b"]);
+    let mut txn = bed.begin(Isolation::RepeatableRead);
+    assert_eq!(txn.get(&bed.family, b"b", ReadMode::Snapshot).expect("reads"), Some(b"value".to_vec()));
+    let mut other = bed.begin(Isolation::RepeatableRead);
+    other.put(&bed.family, b"b", b"newer").expect("puts");
+    other.commit().expect("commits");
+    txn.lock(&bed.family, b"b").expect("locks");
+    let lost = txn.put(&bed.family, b"b", b"computed from what was read");
+    assert!(matches!(lost, Err(Error::Conflict)), "{lost:?}");
+}
+
 /// The caller locks the row of an entry, and gives it up when there is none: from then on only the range can
 /// keep the entry as it was read.
 #[test]

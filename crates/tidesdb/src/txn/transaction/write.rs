@@ -151,7 +151,7 @@ impl Transaction {
             let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;
             // A key under a lock on the table was not looked at when that was taken.
             let compared =
-                granted == Some(Granted::AlreadyHeld) && !self.locks.overtaken.load(Ordering::Relaxed);
+                granted == Some(Granted::AlreadyHeld) && !self.locks.uncompared.load(Ordering::Relaxed);
             let unread = !compared && !entry && self.snapshots.transaction.is_some();
             let own = match insert || unread || single {
                 true => self.own(family.id(), key)?.map(|own| {
