@@ -66,10 +66,10 @@ impl Transaction {
     }
 
     /// Begins a statement. `may_write` lets back-pressure delay the caller, at most for `max_wait` and
-    /// only while the transaction holds no lock.
+    /// only while the transaction holds no lock. A kill stays in effect: it may be meant for this statement, and only
+    /// the caller knows.
     pub fn statement_begin(&mut self, may_write: bool, max_wait: Duration) -> Result<()> {
         self.require_active()?;
-        self.transactions.locks.clear_kill(&self.owner);
         self.end_statement_snapshot();
         self.mark_statement();
         self.max_wait = max_wait;
