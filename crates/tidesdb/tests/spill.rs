@@ -586,7 +586,7 @@ fn a_run_whose_sync_failed_is_written_again() {
     let before = tables(&disk);
     disk.fail(Fault { op: Some(Op::Sync), path: ".sst".into(), skip: 0, times: 1, failure: Failure::Eio });
     let failed = txn.prepare(None);
-    assert!(matches!(failed, Err(Error::Io(_))), "{failed:?}");
+    assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
     assert_eq!(tables(&disk), before, "it has written no other");
     txn.commit().expect("commits");
     let found = disk.crash(Crash::Drop);
