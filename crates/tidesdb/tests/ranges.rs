@@ -318,7 +318,8 @@ fn a_commit_locks_nothing_in_a_family_that_was_dropped() {
     txn.write(&[Change { family: &log, key: b"k", kind, lock: false, count_unchanged: false, expiry: 0 }])
         .expect("writes");
     txn.put(&bed.family, b"b", b"newer").expect("puts");
-    bed.db.drop_family(b"log").expect("drops");
+    let mut ddl = bed.db.ddl().expect("begins");
+    ddl.drop_family(b"log").and_then(|()| ddl.commit()).expect("drops");
     let before = bed.db.stats().locks.bytes;
     txn.prepare(None).expect("prepares");
     assert_eq!(bed.db.stats().locks.bytes, before);
