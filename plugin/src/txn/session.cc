@@ -142,9 +142,9 @@ int Session::enter_statement(int level, bool may_write) {
   /* An applier that gave up would only be repeated, ten times, and then stop the replica. */
   const ulonglong patience =
       is_applier(thd_) ? TIDESDB_NO_TIMEOUT : sysvars::backpressure_wait_timeout_ms(thd_);
+  renew_kill();
   const int status = tidesdb_txn_statement_begin(txn(), may_write && !is_in_turn(thd_), patience);
   if (status != TIDESDB_OK) return fail(status);
-  renew_kill();
   statement_open_ = true;
   if (level == TIDESDB_SNAPSHOT && isolation_ == TIDESDB_REPEATABLE_READ)
     if (const int error = tidesdb_txn_take_snapshot(txn())) return fail(error);
