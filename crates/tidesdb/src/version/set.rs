@@ -314,6 +314,13 @@ impl VersionSet {
         TableHandle { table, file: Arc::clone(file), generation }
     }
 
+    /// Which of `inputs`, files of a job, an error says cannot be read: damage, or an I/O error of that file.
+    pub fn unreadable_input(&self, error: &Error, inputs: &[FileNo]) -> Option<FileNo> {
+        let (Error::Corruption { path, .. } | Error::Io { path, .. }) = error else { return None };
+        let number = parse_table_name(path.file_name()?.to_str()?)?;
+        (inputs.contains(&number) && self.tables.path(number) == *path).then_some(number)
+    }
+
     /// The disk that the store stands on.
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk

@@ -12,7 +12,7 @@ use crate::flush::{self, FlushInput, FlushSource, Flushed};
 use crate::iter::merge::MergingIterator;
 use crate::iter::{InternalIterator, LiveSnapshots};
 use crate::memtable::{ArenaPool, Memtable};
-use crate::options::{FamilyOptions, Options};
+use crate::options::{FamilyOptions, LogLevel, Options};
 use crate::store::view::{Flushable, ReadView};
 use crate::types::{Seq, DICTIONARY, MAX_SEQ};
 use crate::version::reservations::CompactionReservations;
@@ -94,6 +94,10 @@ fn flush_flushables(
             family: &|family| family_options.get(&family).cloned(),
             stop: &AtomicBool::new(false),
         })?;
+        if let Some(sink) = &options.log {
+            let told = |error| format!("recovery left out a run that cannot be read: {error}");
+            done.unreadable.iter().for_each(|error| sink.write(LogLevel::Error, &told(error)));
+        }
         edit.new_files.extend(done.edit.new_files.iter().copied());
         edit.new_tables.extend(done.edit.new_tables.iter().cloned());
         edit.removed_tables.extend(done.edit.removed_tables.iter().copied());
