@@ -47,10 +47,11 @@ impl Maintenance {
     /// Bytes still to compact.
     pub(crate) fn compaction_debt(&self) -> u64 {
         let version = self.store.versions.current();
+        let suspects = self.reservations.set_aside().suspects();
         compaction::debt(
             &version,
             &self.store.options,
-            &|id| self.options_of_merged(id),
+            &|id| self.store.family_options(id).filter(|_| !suspects.contains(&id)),
             self.store.snapshots.oldest_snapshot(),
         )
     }
@@ -275,5 +276,79 @@ fn whole_level(levels: &FamilyLevels, upto: MemtableId, from: u8, to: u8) -> Tas
         moves: false,
         cursor: None,
         bytes: all.iter().map(|table| table.meta().len).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::db::Db;
+    use crate::io::{Disk, FaultyDisk};
+    use crate::options::Options;
+    use crate::txn::transaction::TransactionOptions;
+
+    fn fill(db: &Db, family: &std::sync::Arc<Family>) {
+        let mut txn = db.transaction();
+        txn.begin(TransactionOptions::default()).expect("begins");
+        txn.statement_begin(true, Duration::from_secs(20)).expect("nobody waits");
+        for n in 0..6_000u32 {
+            txn.put(family, &n.to_be_bytes(), &[n as u8; 100]).expect("puts");
+        }
+        txn.commit().expect("commits");
+        db.flush().expect("flushes");
+    }
+
+    fn until(what: &str, mut done: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !done() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Level 0 is at the stop, and only a merge with a damaged run would shorten it: the end of a pause, which is here as
+    /// short as can be, stops nobody.
+    #[test]
+    fn a_pause_that_ends_stops_no_writer() {
+        let disk = FaultyDisk::new(1);
+        let options = Options {
+            compaction_threads: 1,
+            block_cache_size: 4 << 10,
+            write_buffer_size: 8 << 20,
+            wal_segment_size: 1 << 20,
+            ..Options::default()
+        };
+        let two = FamilyOptions {
+            compression: crate::options::Compression::None,
+            l0_compaction_trigger: 2,
+            l0_stall_threshold: 2,
+            ..FamilyOptions::default()
+        };
+        let db = Db::open_on(disk.shared(), "/s", options, None).expect("opens");
+        let set_aside = db.maintenance.reservations.set_aside();
+        set_aside.set_pauses(Duration::from_micros(1), Duration::from_micros(1));
+        let bad = db.create_family(b"bad", two).expect("creates");
+        fill(&db, &bad);
+        let names = disk.list(std::path::Path::new("/s")).expect("lists");
+        let file = names.iter().rfind(|name| name.ends_with(".sst")).map(|name| PathBuf::from("/s").join(name));
+        let file = file.expect("one file");
+        assert!(disk.flip_bit(&file, 100_000, 3));
+        fill(&db, &bad);
+        until("no merge meets the damage", || set_aside.suspects().contains(&bad.id()));
+        for _ in 0..200 {
+            db.maintenance.shape_changed();
+            assert_eq!(db.store.pressure.l0_stop.load(Relaxed), 0, "a stop that nobody ends");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        fill(&db, &bad);
+        // It was the cable: the next try succeeds, and the family counts again.
+        assert!(disk.flip_bit(&file, 100_000, 3));
+        until("nothing is merged", || set_aside.suspects().is_empty());
+        db.maintenance.shape_changed();
+        drop(bad);
+        db.close().expect("closes");
     }
 }

@@ -50,13 +50,15 @@ impl Maintenance {
     }
 
     /// To be called when runs came or went, or a family was set aside: measures level 0 and debt, and wakes
-    /// compaction. What nobody merges for now holds nobody back: the wait would have no end.
+    /// compaction. A family whose last merge failed holds nobody back until one succeeds, whether its pause has ended or
+    /// not: the wait might have no end.
     pub(crate) fn shape_changed(&self) {
         let version = self.store.versions.current();
+        let suspects = self.reservations.set_aside().suspects();
         let (mut runs, mut stop) = (0, 0);
         for (family, levels) in version.families() {
             let here = levels.l0.len() as u64;
-            if here == 0 || self.reservations.set_aside().holds_family(family) {
+            if here == 0 || suspects.contains(&family) {
                 continue;
             }
             let limit = self.store.family_options(family).map_or(0, |o| u64::from(o.l0_stall_threshold));
