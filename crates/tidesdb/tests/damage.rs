@@ -3,6 +3,9 @@
 
 mod sim;
 
+#[path = "damage/missing.rs"]
+mod missing;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

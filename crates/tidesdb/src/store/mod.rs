@@ -293,9 +293,7 @@ impl Store {
 
     /// Writes a line of the engine's log.
     pub(crate) fn log(&self, level: LogLevel, message: &str) {
-        if let Some(sink) = &self.options.log {
-            sink.write(level, message);
-        }
+        self.options.log(level, message);
     }
 
     /// Unlinks what nobody needs any more: the space of a large rollback is back at once.

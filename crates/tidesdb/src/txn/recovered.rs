@@ -54,7 +54,6 @@ impl Transactions {
                 for family in runs.families() {
                     self.locks.lock_table(&owner, family, TableMode::IntentExclusive, Policy::NoWait)?;
                 }
-                self.lock_sealed_runs(&owner, runs);
             }
             for (family, key) in batch.keys() {
                 self.locks.lock_point(&owner, family, key, Mode::Exclusive, Policy::NoWait)?;
@@ -62,6 +61,11 @@ impl Transactions {
             adopted.push((id, head, batch, owner, ranges));
         }
         for (id, head, batch, owner, ranges) in adopted {
+            // After the points of all: those look into the runs of others, and a run that cannot be read would keep the
+            // store from being opened.
+            if let Some(runs) = batch.runs() {
+                self.lock_sealed_runs(&owner, runs);
+            }
             for range in &ranges {
                 self.locks.restore_range(&owner, range)?;
             }

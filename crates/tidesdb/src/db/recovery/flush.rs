@@ -94,9 +94,8 @@ fn flush_flushables(
             family: &|family| family_options.get(&family).cloned(),
             stop: &AtomicBool::new(false),
         })?;
-        if let Some(sink) = &options.log {
-            let told = |error| format!("recovery left out a run that cannot be read: {error}");
-            done.unreadable.iter().for_each(|error| sink.write(LogLevel::Error, &told(error)));
+        for error in &done.unreadable {
+            options.log(LogLevel::Error, &format!("recovery left out a run that cannot be read: {error}"));
         }
         edit.new_files.extend(done.edit.new_files.iter().copied());
         edit.new_tables.extend(done.edit.new_tables.iter().cloned());

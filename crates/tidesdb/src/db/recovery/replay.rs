@@ -247,13 +247,13 @@ fn malformed(what: &str) -> Error {
     Error::corruption("wal", 0, format!("a batch {what}"))
 }
 
-/// The runs that a record of the log names: all are there.
+/// The runs that a record of the log names. One that is missing is noted: reading its families fails.
 fn named_runs(versions: &VersionSet, names: &[u8]) -> Result<SealedRuns> {
     let runs = SealedRuns::decode(versions, names)?;
     for number in runs.files() {
-        let path = versions.table_files().path(number);
-        if !versions.disk().exists(&path)? {
-            return Err(Error::corruption(path, 0, "the file is missing, and the log names it"));
+        if !versions.disk().exists(&versions.table_files().path(number))? {
+            let tables = runs.tables.iter().filter(|table| table.file.number() == number);
+            versions.note_missing(number, tables.map(|table| table.meta.family));
         }
     }
     Ok(runs)
