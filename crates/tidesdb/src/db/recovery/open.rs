@@ -228,6 +228,7 @@ impl<'a> Recovery<'a> {
             view,
             memtables,
             newest: self.newest,
+            newest_transaction: replayed.newest_transaction,
         }));
         let transactions = Arc::new(Transactions::new(store.clone(), locks));
         let maintenance = Arc::new(Maintenance::new(transactions.clone(), self.reservations));

@@ -47,6 +47,8 @@ pub(crate) type ReplayedPrepare = (u64, Arc<PreparedHead>, Arc<CommitBatch>);
 pub(crate) struct Replayed {
     /// The newest commit that was met.
     pub newest: Seq,
+    /// The highest transaction id that was met.
+    pub newest_transaction: u64,
     /// The first memtable number that nothing replayed has.
     pub next_memtable_id: MemtableId,
     /// Commits not in files, oldest first.
@@ -64,6 +66,7 @@ pub(crate) struct Replay {
     /// Commits up to here are in files.
     flushed: Seq,
     newest: Seq,
+    newest_transaction: u64,
     next_memtable_id: MemtableId,
     /// Oldest first; the last takes the next records if it is a memtable.
     pieces: Vec<Piece>,
@@ -87,6 +90,7 @@ impl Replay {
             write_buffer,
             flushed,
             newest: flushed,
+            newest_transaction: 0,
             next_memtable_id,
             pieces: Vec::new(),
             pending: BTreeMap::new(),
@@ -129,6 +133,7 @@ impl Replay {
 
     /// The next record of the log.
     pub(crate) fn record(&mut self, record: RecordRef<'_>) -> Result<()> {
+        self.newest_transaction = self.newest_transaction.max(transaction_of(&record));
         match record {
             RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. } => self.apply(seq, batch)?,
             RecordRef::Prepared { txn, xid, locks, batch }
@@ -190,7 +195,7 @@ impl Replay {
     /// The end of the log.
     pub(crate) fn finish(self, versions: &VersionSet) -> Result<Replayed> {
         self.check_complete()?;
-        let Replay { newest, next_memtable_id, mut names, .. } = self;
+        let Replay { newest, newest_transaction, next_memtable_id, mut names, .. } = self;
         let mut run_files = HashSet::new();
         let mut flushables = Vec::new();
         for piece in self.pieces {
@@ -212,7 +217,7 @@ impl Replay {
             let batch = CommitBatch::from_body(pending.body).map_err(malformed)?.with_runs(runs);
             prepared.push((txn, head, Arc::new(batch)));
         }
-        Ok(Replayed { newest, next_memtable_id, flushables, prepared, run_files })
+        Ok(Replayed { newest, newest_transaction, next_memtable_id, flushables, prepared, run_files })
     }
 
     /// A batch, or another copy of one.
@@ -240,6 +245,23 @@ impl Replay {
             }
         }
         Ok(())
+    }
+}
+
+/// The transaction that a record is of; 0: of none.
+fn transaction_of(record: &RecordRef<'_>) -> u64 {
+    match *record {
+        RecordRef::Prepared { txn, .. }
+        | RecordRef::Relogged { txn, .. }
+        | RecordRef::Ownerless { txn, .. }
+        | RecordRef::Marker { txn, .. }
+        | RecordRef::Rollback { txn }
+        | RecordRef::RunNames { txn, .. } => txn,
+        RecordRef::Commit { .. }
+        | RecordRef::Ddl { .. }
+        | RecordRef::DurableMark
+        | RecordRef::Ceiling { .. }
+        | RecordRef::Cut(_) => 0,
     }
 }
 
