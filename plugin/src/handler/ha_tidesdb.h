@@ -10,6 +10,7 @@
     ttl.cc     how long rows live, on their way through writes and copies
     bulk_load.cc  loading a table that nobody sees  alter.cc  ALTER without a copy
     pushdown.cc  conditions on entries, multi-range read
+    unique_lookups.cc  insertion into an empty table without lookups
 
   Layout: the primary family holds rows by the primary key's encoding or by a hidden 8-byte row number;
   each secondary index has a family of entries (key/key_codec.h).
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "ddl/open_table.h"
+#include "key/ascending_keys.h"
 #include "key/key_codec.h"
 #include "key/sql_headers.h"
 #include "row/row_codec.h"
@@ -244,6 +246,17 @@ class ha_tidesdb final : public handler {
   int write_row_now(const uchar *record);
   int write_sequence(const uchar *record, bool replaces);
 
+  /* unique_lookups.cc */
+  int decide_unique_lookups();
+  int is_empty(bool *empty);
+  void note_unique_lookups(const char *why);
+  /* How a key is written that decides uniqueness; `place`: its key number, [keys]: the rows. */
+  int insertion(uint place, Slice key) {
+    return unique_lookups_ == UniqueLookups::SKIPPED && inserted_keys_.is_above_all(place, key)
+               ? TIDESDB_PUT
+               : TIDESDB_INSERT;
+  }
+
   /* ttl.cc */
   void enter_expiry(THD *thd);
   int choose_expiry(const uchar *record);
@@ -292,6 +305,11 @@ class ha_tidesdb final : public handler {
   bool copies_rows_ = false; /* ALTER by copy and its like, perhaps: when rows expire is told to the copy */
   bool takes_over_ = false;  /* and this is the copy */
   bool gives_lifetimes_ = false; /* a row that is written may expire */
+  /* Whether insertions look for duplicates. SKIPPED: the table was empty and is locked, and the keys of this
+     statement are in inserted_keys_. */
+  enum class UniqueLookups : uchar { UNDECIDED, MADE, SKIPPED };
+  UniqueLookups unique_lookups_ = UniqueLookups::UNDECIDED;
+  tidesdb::AscendingKeys inserted_keys_;
   bool refuses_session_ttl_ = false;
   ulonglong session_ttl_ = 0;
   std::unique_ptr<tidesdb::BulkLoad> bulk_;
