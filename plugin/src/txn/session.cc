@@ -176,6 +176,13 @@ int Session::lock_definition(tidesdb_family *family) {
   return status == TIDESDB_OK ? tidesdb_lock_table(txn(), family, TIDESDB_LOCK_EXCLUSIVE) : status;
 }
 
+int Session::try_lock_table(tidesdb_family *family, int mode) {
+  tidesdb_txn_set_lock_timeout(txn(), TIDESDB_NO_WAIT);
+  const int status = tidesdb_lock_table(txn(), family, mode);
+  tidesdb_txn_set_lock_timeout(txn(), lock_timeout_ms_);
+  return status;
+}
+
 int Session::watch_copied(const std::string &family_name) {
   const int status = copy_guard_.begin(thd_, family_name);
   return status == TIDESDB_OK ? 0 : fail(status);
