@@ -24,6 +24,7 @@ struct Lifetimes {
   bool given = false; /* a row that is written may expire */
   bool refuses_session_ttl = false;
   ulonglong session_ttl = 0;
+  uint64_t clock_lag = 0; /* seconds; a lifetime counts from the statement's second plus these */
 
   bool copies_rows() const { return copy != CopyRole::NONE; }
   bool takes_over() const { return copy == CopyRole::TARGET; }

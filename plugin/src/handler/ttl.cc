@@ -19,6 +19,7 @@
 
 #include "ddl/table_path.h"
 #include "row/row_ttl.h"
+#include "store/store.h"
 #include "sysvars.h"
 #include "txn/applier.h"
 
@@ -36,6 +37,8 @@ void ha_tidesdb::enter_expiry(THD *thd) {
   if (lifetimes_.copies_rows() && is_renamed_when_filled(open_table_->name()))
     lifetimes_.copy = CopyRole::TARGET;
   lifetimes_.given = lifetimes_.takes_over() || lifetimes_.session_ttl != 0 || open_table_->rows_expire();
+  if (lifetimes_.given && tidesdb_expiry_clock_lag(plugin.db, &lifetimes_.clock_lag) != TIDESDB_OK)
+    lifetimes_.clock_lag = 0;
   lifetimes_.refuses_session_ttl = lifetimes_.session_ttl != 0 && !is_temporary_ &&
                                    open_table_->ttl_column() < 0 && mysql_bin_log.is_open() &&
                                    (thd->variables.option_bits & OPTION_BIN_LOG);
@@ -68,7 +71,8 @@ int ha_tidesdb::choose_expiry(const uchar *record) {
     return session_->refuse(
         "tidesdb_ttl is set, and an ALTER that copies the table would not keep it; repeat the statement when "
         "that has ended");
-  if (seconds != 0) writer_.expiry = static_cast<uint64_t>(thd->query_start()) + seconds;
+  if (seconds != 0)
+    writer_.expiry = static_cast<uint64_t>(thd->query_start()) + lifetimes_.clock_lag + seconds;
   return 0;
 }
 
