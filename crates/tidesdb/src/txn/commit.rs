@@ -49,11 +49,6 @@ pub struct PreparedCommit {
 }
 
 impl PreparedCommit {
-    /// What it commits.
-    pub(crate) fn batch(&self) -> &Arc<CommitBatch> {
-        &self.batch
-    }
-
     /// The transaction, if it is in the log and neither ordered nor rolled back; gives back what it
     /// reserved. An ordered one must be finished instead.
     pub(crate) fn into_xa_prepared(self) -> Option<XaPrepared> {

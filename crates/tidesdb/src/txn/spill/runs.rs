@@ -200,6 +200,18 @@ impl Runs {
         })
     }
 
+    /// Families that were ever in a run.
+    pub(super) fn touched(&self) -> &[FamilyId] {
+        &self.touched
+    }
+
+    /// A family's tables with changes that were cut away.
+    pub(super) fn cut_tables(&self, family: FamilyId) -> impl Iterator<Item = TableHandle> + '_ {
+        let limited = self.list.iter().filter(|run| run.limit < run.written);
+        let runs = limited.chain(&self.cut).chain(&self.merged);
+        runs.filter_map(move |run| run.table(family)).cloned()
+    }
+
     /// Makes a run of the changes in memory, which the caller forgets then. Nothing changes on an error:
     /// I/O, disk full, `Interrupted`.
     pub(crate) fn add(&mut self, store: &Store, owner: &LockOwner, memory: &Changes<'_>) -> Result<()> {
