@@ -542,3 +542,30 @@ fn a_full_disk_fails_the_statement_and_no_more() {
     txn.commit().expect("commits");
     assert_eq!(rows(&db, &families[0]).expect("reads").into_iter().collect::<Map>(), expected);
 }
+
+/// A run that cannot be written leaves nothing, whatever becomes of the transaction.
+#[test]
+fn a_run_that_fails_leaves_no_file() {
+    let disk = FaultyDisk::new(3);
+    let (db, families) = make(&disk, &Options { compaction_threads: 0, ..options() });
+    let before = tables(&disk);
+    let mut txn = begin(&db);
+    let full =
+        Fault { op: Some(Op::Write), path: ".sst".into(), skip: 0, times: 1, failure: Failure::Enospc };
+    disk.fail(full.clone());
+    let failed = (0..200).find_map(|n| txn.put(&families[0], &key(n), &[1; 50]).err());
+    assert!(matches!(failed, Some(Error::DiskFull(_))), "{failed:?}");
+    assert_eq!(tables(&disk), before);
+    // Nor does the one that a commit makes.
+    for n in 0..60 {
+        txn.put(&families[0], &key(n), &[2; 50]).expect("there is room");
+    }
+    let kept = tables(&disk);
+    assert!(kept > before);
+    disk.fail(full);
+    let failed = txn.prepare(None);
+    assert!(matches!(failed, Err(Error::DiskFull(_))), "{failed:?}");
+    assert_eq!(tables(&disk), kept);
+    txn.commit().expect("there is room");
+    assert_eq!(rows(&db, &families[0]).expect("reads").len(), 60);
+}

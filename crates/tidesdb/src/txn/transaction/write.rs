@@ -54,7 +54,11 @@ impl Transaction {
         if self.batch.size() == 0 {
             return Ok(());
         }
-        self.batch.write_run(&self.store, &self.owner)?;
+        if let Err(error) = self.batch.write_run(&self.store, &self.owner) {
+            // The part that was written takes space, perhaps of a full disk.
+            self.store.unlink_unused();
+            return Err(error);
+        }
         if !self.options.unlocked {
             if let Err(error) = self.lock_run() {
                 self.batch.take_back_run();
@@ -69,6 +73,8 @@ impl Transaction {
             if !self.options.unlocked {
                 self.transactions.lock_runs(&self.owner, self.batch.runs(), false);
             }
+        }
+        if merged.is_err() || self.batch.runs().changes() != known {
             self.store.unlink_unused();
         }
         self.store.heap_trim.trim();
