@@ -308,6 +308,25 @@ fn a_deletion_without_a_lock_is_not_kept_out_by_a_range_at_commit() {
     }
 }
 
+/// A row log is written without locks, and may be dropped before those who wrote to it commit.
+#[test]
+fn a_commit_locks_nothing_in_a_family_that_was_dropped() {
+    let bed = Bed::with(&["b"]);
+    let log = bed.db.create_family(b"log", FamilyOptions::default()).expect("creates");
+    let mut txn = bed.begin(Isolation::RepeatableRead);
+    let kind = ChangeKind::Put(b"");
+    txn.write(&[Change { family: &log, key: b"k", kind, lock: false, count_unchanged: false, expiry: 0 }])
+        .expect("writes");
+    txn.put(&bed.family, b"b", b"newer").expect("puts");
+    let mut ddl = bed.db.ddl().expect("begins");
+    ddl.drop_family(b"log").and_then(|()| ddl.commit()).expect("drops");
+    let before = bed.db.stats().locks.bytes;
+    txn.prepare(None).expect("prepares");
+    assert_eq!(bed.db.stats().locks.bytes, before);
+    txn.commit().expect("commits");
+    assert!(bed.db.stats().locks.bytes <= before);
+}
+
 /// What a prepared transaction at SERIALIZABLE has read stays as it is over a restart.
 #[test]
 fn a_prepared_transaction_keeps_its_ranges_over_a_restart() {

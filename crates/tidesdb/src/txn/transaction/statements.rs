@@ -56,7 +56,6 @@ impl Transaction {
         self.undo.savepoints.truncate(at + 1);
         self.cut_back(mark);
         self.undo.statement = self.undo.statement.min(mark);
-        self.owner.set_written(self.batch.made());
         Ok(())
     }
 
@@ -112,6 +111,7 @@ impl Transaction {
     /// Undoes the changes after `mark`.
     fn cut_back(&mut self, mark: Mark) {
         self.batch.cut_back(mark);
+        self.owner.set_written(self.batch.made());
         self.changed();
     }
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode};
 use crate::store::family::Family;
 use crate::ttl::EXPIRY_LEN;
-use crate::types::{CountEffect, Kind, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
+use crate::types::{CountEffect, FamilyId, Kind, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
 
 /// Part of half a write buffer that a transaction may take in memory while all together take a whole one, and of the
 /// bound on locks.
@@ -218,7 +218,9 @@ impl Transaction {
         {
             return self.spill();
         }
-        for (family, entries) in self.batch.families() {
+        // A dropped row log has no locks any more: the lock table would keep new ones for ever.
+        let live = |family: FamilyId| self.store.catalog.is_live(family);
+        for (family, entries) in self.batch.families().filter(|(family, _)| live(*family)) {
             for entry in entries.filter(|entry| !entry.kind.is_tombstone()) {
                 let policy = self.policy(false);
                 self.transactions.locks.lock_point(
