@@ -93,7 +93,7 @@ impl Cursor {
                 self.end_deleted_run(txn);
                 return Ok(Some((next, span, seq)));
             }
-            // A row that went counts as changed; of an entry, its row tells.
+            // A row that went counts as changed, an entry that went does not (`docs/protocols.md` 4.6).
             if next == Next::Committed && self.locks.mode != ReadMode::Gap {
                 txn.check_unchanged(seq)?;
             }
