@@ -268,7 +268,17 @@ fn world(seed: u64) -> World {
     let disk = FaultyDisk::new(seed);
     let options = options((seed % 2) as usize);
     let (db, families) = make(&disk, &options);
-    World { disk, options, db, families, rng: Rng(seed), map: Map::new(), readers: Vec::new(), buried: 0, jumps: seed % 3 == 0 }
+    World {
+        disk,
+        options,
+        db,
+        families,
+        rng: Rng(seed),
+        map: Map::new(),
+        readers: Vec::new(),
+        buried: 0,
+        jumps: seed % 3 == 0,
+    }
 }
 
 #[test]

@@ -333,7 +333,8 @@ mod tests {
         let bad = db.create_family(b"bad", two).expect("creates");
         fill(&db, &bad);
         let names = disk.list(std::path::Path::new("/s")).expect("lists");
-        let file = names.iter().rfind(|name| name.ends_with(".sst")).map(|name| PathBuf::from("/s").join(name));
+        let file =
+            names.iter().rfind(|name| name.ends_with(".sst")).map(|name| PathBuf::from("/s").join(name));
         let file = file.expect("one file");
         assert!(disk.flip_bit(&file, 100_000, 3));
         fill(&db, &bad);

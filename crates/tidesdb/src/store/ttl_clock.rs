@@ -289,7 +289,8 @@ mod tests {
         let second = 1_000_000;
         let clock = TtlClock::new(None, 0);
         assert_eq!(clock.read(Moment { wall: 5000, micros: 10 * second }), 5000);
-        for (wall, micros, now) in [(100, 10, 5000), (100, 15, 5005), (4000, 1010, 6000), (5999, 1010, 6000)] {
+        for (wall, micros, now) in [(100, 10, 5000), (100, 15, 5005), (4000, 1010, 6000), (5999, 1010, 6000)]
+        {
             assert_eq!(clock.read(Moment { wall, micros: micros * second }), now);
             let lag = clock.lag(Moment { wall, micros: micros * second });
             assert_eq!(lag, if now - wall > TOLERANCE { now - wall } else { 0 });

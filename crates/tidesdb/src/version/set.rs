@@ -223,7 +223,8 @@ impl VersionSet {
         }
         let Replay { version, state, files, mut next_file, .. } = replay;
         let gone = files.iter().filter(|(number, _)| !on_disk.contains(number));
-        let missing = gone.map(|(&number, record)| (number, record.tables.keys().copied().collect())).collect();
+        let missing =
+            gone.map(|(&number, record)| (number, record.tables.keys().copied().collect())).collect();
         // Numbers of files that a crash left behind are not used again.
         let manifests = names.iter().filter_map(|name| manifest::parse_manifest_name(name));
         next_file = on_disk.iter().copied().chain(manifests).chain([next_file - 1]).fold(0, FileNo::max) + 1;
@@ -531,7 +532,8 @@ impl VersionSet {
             }
             let path = self.dir.join(&name);
             if !is_whole && parse_table_name(&name).is_some() {
-                warnings.push(format!("{} stays: nothing names it, and a named file is missing", path.display()));
+                warnings
+                    .push(format!("{} stays: nothing names it, and a named file is missing", path.display()));
             } else if let Err(error) = self.disk.remove(&path) {
                 warnings.push(format!("a file that nothing names stays: {error}"));
             }
