@@ -294,6 +294,7 @@ class ha_tidesdb final : public handler {
   bool gives_lifetimes_ = false; /* a row that is written may expire */
   bool refuses_session_ttl_ = false;
   ulonglong session_ttl_ = 0;
+  uint64_t expiry_clock_lag_ = 0; /* seconds; a lifetime counts from the statement's second plus these */
   std::unique_ptr<tidesdb::BulkLoad> bulk_;
 
   /* --- of the scan --- */

@@ -19,6 +19,7 @@
 
 #include "ddl/table_path.h"
 #include "row/row_ttl.h"
+#include "store/store.h"
 #include "sysvars.h"
 #include "txn/applier.h"
 
@@ -35,6 +36,8 @@ void ha_tidesdb::enter_expiry(THD *thd) {
   /* The command of an applier's row event may be that of an earlier statement: the table's name decides. */
   takes_over_ = copies_rows_ && is_renamed_when_filled(open_table_->name());
   gives_lifetimes_ = takes_over_ || session_ttl_ != 0 || open_table_->rows_expire();
+  if (gives_lifetimes_ && tidesdb_expiry_clock_lag(plugin.db, &expiry_clock_lag_) != TIDESDB_OK)
+    expiry_clock_lag_ = 0;
   refuses_session_ttl_ = session_ttl_ != 0 && !is_temporary_ && open_table_->ttl_column() < 0 &&
                          mysql_bin_log.is_open() && (thd->variables.option_bits & OPTION_BIN_LOG);
 }
@@ -66,7 +69,7 @@ int ha_tidesdb::choose_expiry(const uchar *record) {
     return session_->refuse(
         "tidesdb_ttl is set, and an ALTER that copies the table would not keep it; repeat the statement when "
         "that has ended");
-  if (seconds != 0) new_expiry_ = static_cast<uint64_t>(thd->query_start()) + seconds;
+  if (seconds != 0) new_expiry_ = static_cast<uint64_t>(thd->query_start()) + expiry_clock_lag_ + seconds;
   return 0;
 }
 

@@ -211,6 +211,23 @@ impl Db {
         self.store.ttl_clock.is_used()
     }
 
+    /// The present second of the clock by which keys expire: seconds since 1970, never going back. It is the wall clock,
+    /// or ahead of a wall clock that was set back, by [`Db::expiry_lag`].
+    pub fn expiry_second(&self) -> u64 {
+        self.store.expiry_second()
+    }
+
+    /// Seconds by which the wall clock is behind the clock by which keys expire. A lifetime counts from the sum.
+    pub fn expiry_lag(&self) -> u64 {
+        self.store.expiry_lag()
+    }
+
+    /// Reserves seconds of the expiry clock now and reports a lag, as the store does once a second.
+    #[doc(hidden)]
+    pub fn tend_expiry_clock(&self) -> Result<()> {
+        self.store.tend_expiry_clock()
+    }
+
     /// Commits a prepared transaction without an owner, durably; false when there is none of this xid.
     pub fn commit_by_xid(&self, xid: &[u8]) -> Result<bool> {
         self.transactions.decide(xid, true)
@@ -253,6 +270,9 @@ impl Db {
         if dead {
             // Nothing was made durable where the log failed.
             return self.store.wal_alive();
+        }
+        if let Err(error) = self.store.settle_expiry_clock() {
+            self.store.log(LogLevel::Warn, &format!("rows may expire up to a minute early or late: {error}"));
         }
         self.store.wal.close()
     }

@@ -80,6 +80,8 @@ pub struct Edit {
     /// The second of the expiry clock that no reader may fall behind; never goes back. A store in which it was
     /// never said holds no entry with an expiry.
     pub expiry_clock: Option<u64>,
+    /// The second that the expiry clock does not pass before a later edit says a later one; may go back.
+    pub expiry_reserved: Option<u64>,
     /// The epoch from which on puts may be unmarked (`docs/protocols.md` 3.5); the first that is said counts.
     pub proven_from: Option<u64>,
     /// Options to remember, by name; an empty value forgets one.
@@ -113,6 +115,7 @@ mod tag {
     pub const EXPIRY_CLOCK: u64 = 20;
     pub const TABLE_EXPIRY: u64 = 21;
     pub const PROVEN_FROM: u64 = 22;
+    pub const EXPIRY_RESERVED: u64 = 23;
 }
 
 impl Edit {
@@ -139,6 +142,7 @@ impl Edit {
             (tag::COUNTED_FROM, self.counted_from.map(u64::from)),
             (tag::EXPIRY_CLOCK, self.expiry_clock),
             (tag::PROVEN_FROM, self.proven_from),
+            (tag::EXPIRY_RESERVED, self.expiry_reserved),
         ] {
             if let Some(value) = value {
                 field(tag, &numbers(&[value]));
@@ -275,6 +279,7 @@ impl Edit {
             tag::COUNTED_FROM => self.counted_from = Some(body.u32("family")?),
             tag::EXPIRY_CLOCK => self.expiry_clock = Some(body.varint()?),
             tag::PROVEN_FROM => self.proven_from = Some(body.varint()?),
+            tag::EXPIRY_RESERVED => self.expiry_reserved = Some(body.varint()?),
             tag::TABLE_EXPIRY => {
                 let (file, family) = (body.varint()?, body.u32("family")?);
                 let expiry =
@@ -492,6 +497,7 @@ mod tests {
             cursors: vec![(7, 3, b"mmm".to_vec()), (8, 1, Vec::new())],
             transaction_ceiling: Some(u64::MAX),
             expiry_clock: Some(1_760_000_000),
+            expiry_reserved: Some(1_760_000_060),
             proven_from: Some(4),
             options: vec![("comparator".into(), "bytes".into()), ("gone".into(), String::new())],
             row_counts: vec![

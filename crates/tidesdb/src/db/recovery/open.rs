@@ -234,6 +234,9 @@ impl<'a> Recovery<'a> {
         store.choose_sync_interval();
         transactions.adopt_recovered(replayed.prepared, held_from)?;
         maintenance.shape_changed();
+        if let Err(error) = store.tend_expiry_clock() {
+            tracing::warn!(%error, "no seconds of the expiry clock reserved ahead");
+        }
         let background = Arc::new(Background::start(&maintenance)?);
         Ok(Db { store, transactions, maintenance, background })
     }
