@@ -168,9 +168,11 @@ impl Db {
         self.store.free_space()
     }
 
-    /// Makes everything that is ordered now durable.
+    /// Makes everything that is ordered now durable. Errors: `ReadOnly` with the reason once the log has failed.
     pub fn flush_log(&self) -> Result<()> {
-        self.store.wal.sync_all()
+        let synced = self.store.wal.sync_all();
+        self.store.wal_alive()?;
+        synced
     }
 
     /// Calls `done` once everything that is ordered now is durable, or with the error when the log fails
