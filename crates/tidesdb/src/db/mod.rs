@@ -276,6 +276,10 @@ impl Db {
         if let Err(error) = self.store.settle_expiry_clock() {
             self.store.log(LogLevel::Warn, &format!("rows may expire up to a minute early or late: {error}"));
         }
-        self.store.wal.close()
+        self.store.wal.close()?;
+        if let Err(error) = self.maintenance.forget_log() {
+            tracing::warn!(%error, "the log's files stay listed");
+        }
+        Ok(())
     }
 }

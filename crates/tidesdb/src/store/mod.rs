@@ -64,7 +64,7 @@ pub struct Store {
     /// The last report said that the wall clock lags.
     lag_reported: AtomicBool,
     pub(crate) catalog: Catalog,
-    pub(crate) versions: VersionSet,
+    pub(crate) versions: Arc<VersionSet>,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) view: ArcSwap<ReadView>,
     /// Held while the view is replaced.
@@ -96,7 +96,7 @@ pub(crate) struct StoreParts {
     pub dir: PathBuf,
     pub lock: Box<dyn DirectoryLock>,
     pub wal: Wal,
-    pub versions: VersionSet,
+    pub versions: Arc<VersionSet>,
     pub cache: Arc<BlockCache>,
     pub arenas: ArenaPool,
     pub view: ReadView,

@@ -15,7 +15,7 @@ use crate::cache::{BlockCache, FileCache};
 use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::table::{next_table_offset, SsTable, SsTableMeta};
-use crate::types::{FamilyId, FileNo, Lsn, MemtableId, Seq};
+use crate::types::{FamilyId, FileNo, LogSegment, Lsn, MemtableId, Seq};
 
 use super::edit::{Cut, Edit, NewFile, NewTable};
 use super::manifest::{self, ManifestWriter, Need};
@@ -46,6 +46,8 @@ pub struct StoreState {
     pub first_live_segment: u32,
     /// Joints between epochs of the log.
     pub cuts: Vec<Cut>,
+    /// Segments of the log whose files exist, by id. None below the first live one.
+    pub log_segments: BTreeMap<u32, LogSegment>,
     /// A position up to which the log was durable.
     pub durable_upto: Lsn,
     /// The newest commit that is in a table.
@@ -68,6 +70,10 @@ impl StoreState {
     fn apply(&mut self, edit: &Edit) {
         self.epoch = edit.epoch.unwrap_or(self.epoch);
         self.first_live_segment = self.first_live_segment.max(edit.first_live_segment.unwrap_or(0));
+        let above = edit.log_forgotten_above.unwrap_or(u32::MAX);
+        self.log_segments.retain(|&id, _| id <= above);
+        self.log_segments.extend(edit.log_segments.iter().map(|segment| (segment.id, *segment)));
+        self.log_segments.retain(|&id, _| id >= self.first_live_segment);
         self.cuts.retain(|cut| !edit.cuts_removed.contains(&cut.at.segment()));
         self.cuts.extend(&edit.cuts);
         self.durable_upto = self.durable_upto.max(edit.durable_upto.unwrap_or_default());
@@ -652,6 +658,7 @@ impl VersionSet {
             transaction_ceiling: Some(state.transaction_ceiling),
             expiry_clock: state.expiry_clock,
             expiry_reserved: state.expiry_reserved,
+            log_segments: state.log_segments.values().copied().collect(),
             proven_from: state.proven_from,
             options: state.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             counted_from: version.counted_from(),
