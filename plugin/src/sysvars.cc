@@ -8,6 +8,9 @@
 #include <mysql/plugin.h>
 
 #include "sql_class.h"
+#include "set_var.h"
+#include "sql_acl.h"
+#include "strfunc.h"
 
 #include "backup/online_backup.h"
 
@@ -51,6 +54,28 @@ my_bool opt_pessimistic_locking;
 my_bool opt_print_all_conflicts;
 ulong opt_procedure_concurrency;
 char *opt_backup_dir, *opt_checkpoint_dir;
+
+/* The server's own check of a BOOL value is in no header. False: it is none. */
+bool read_bool(st_mysql_value *value, my_bool *result) {
+  if (value->value_type(value) == MYSQL_VALUE_TYPE_STRING) {
+    char buffer[16];
+    int length = sizeof(buffer);
+    const char *text = value->val_str(value, buffer, &length);
+    const int found = text ? find_type(&bool_typelib, text, static_cast<size_t>(length), true) : 0;
+    *result = found == 2;
+    return found != 0;
+  }
+  longlong number;
+  if (value->val_int(value, &number) != 0 || number < 0 || number > 1) return false;
+  *result = number == 1;
+  return true;
+}
+
+/* For session variables that change how others are served: as the server checks its own ones. */
+int check_restricted_bool(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  return check_global_access(thd, PRIV_SET_RESTRICTED_SESSION_SYSTEM_VARIABLE) ||
+         !read_bool(value, static_cast<my_bool *>(save));
+}
 
 /* The backup is taken before the variable has its new value, so that a failure is the statement's error. */
 int check_backup(THD *thd, bool links, void *save, st_mysql_value *value) {
@@ -171,8 +196,9 @@ static MYSQL_THDVAR_ULONGLONG(ttl, PLUGIN_VAR_RQCMDARG,
                               "row's own TTL column counts before it",
                               nullptr, nullptr, 0, 0, MAX_TTL, 0);
 static MYSQL_THDVAR_BOOL(skip_unique_check, PLUGIN_VAR_OPCMDARG,
-                         "Bulk loads: the keys are known to be new, no duplicate check is made", nullptr,
-                         nullptr, FALSE);
+                         "An insertion into an empty table locks it and looks for no duplicates of keys that "
+                         "come in ascending order; no effect on other tables. Needs SUPER",
+                         check_restricted_bool, nullptr, FALSE);
 static MYSQL_THDVAR_BOOL(
     single_delete_primary, PLUGIN_VAR_OPCMDARG,
     "DELETE writes a single delete for the primary key where the row is known to be written once: a merge "

@@ -397,10 +397,10 @@ int tidesdb_txn_finish(tidesdb_txn *txn, int defer_sync);
 int tidesdb_txn_commit(tidesdb_txn *txn);
 /* From any state, prepared included. Releases the locks. */
 int tidesdb_txn_rollback(tidesdb_txn *txn);
-/* Wakes and interrupts, also a prepare that comes later; from any thread; never blocks. Cleared by the next
-   statement_begin, or by tidesdb_txn_clear_kill(). */
+/* Wakes and interrupts, also what comes later; from any thread; never blocks. Cleared by tidesdb_txn_begin() and
+   tidesdb_txn_clear_kill(). */
 void tidesdb_txn_kill(tidesdb_txn *txn);
-/* Forgets a kill: it was for a statement that has ended. */
+/* Forgets a kill: it was for a statement that has ended. Called before tidesdb_txn_statement_begin(), which may wait. */
 void tidesdb_txn_clear_kill(tidesdb_txn *txn);
 
 /* Prepared transactions that nobody has decided: found by recovery, or freed by their owner. `visit` gets each xid. */

@@ -17,7 +17,7 @@ int BulkLoad::begin() {
   /* Partitions are filled side by side. */
   const partition_info *partitions = handler_->table->part_info;
   const uint beside = partitions ? partitions->num_parts * std::max(1U, partitions->num_subparts) : 1;
-  greatest_.resize(handler_->table_share->keys + 1);
+  keys_.clear(handler_->table_share->keys + 1);
   cursors_.resize(handler_->table_share->keys + 1);
   const int status = load_.begin(handler_->table->in_use, beside);
   return status == TIDESDB_OK ? 0 : handler_->fail(status);
@@ -35,19 +35,8 @@ void BulkLoad::reset_cursors() {
 }
 
 int BulkLoad::check_unique(uint place, tidesdb_family *family, Slice key, bool *duplicate) {
-  ByteBuffer &greatest = greatest_[place];
   *duplicate = false;
-  const int order = greatest.empty() ? 1 : [&] {
-    const size_t common = std::min(greatest.size(), key.size);
-    const int bytes = memcmp(key.data, greatest.data(), common);
-    return bytes
-               ? bytes
-               : static_cast<int>(key.size > greatest.size()) - static_cast<int>(key.size < greatest.size());
-  }();
-  if (order > 0) {
-    greatest.assign(key);
-    return 0;
-  }
+  if (keys_.is_above_all(place, key)) return 0;
   if (!cursors_[place]) {
     const int status = open_cursor(family, &cursors_[place]);
     if (status != TIDESDB_OK) return handler_->fail(status);

@@ -10,6 +10,7 @@
     ttl.cc     how long rows live, on their way through writes and copies
     bulk_load.cc  loading a table that nobody sees  alter.cc  ALTER without a copy
     pushdown.cc  conditions on entries, multi-range read
+    unique_lookups.cc  insertion into an empty table without lookups
   Its state is in types of their own, each with its invariants:
     scan.h  one scan                    table_cursors.h  the engine's cursors
     lock_choice.h  what reads lock      lifetimes.h  when written rows expire
@@ -25,6 +26,7 @@
 #include <vector>
 
 #include "ddl/open_table.h"
+#include "key/ascending_keys.h"
 #include "key/key_codec.h"
 #include "key/sql_headers.h"
 #include "handler/lifetimes.h"
@@ -251,6 +253,17 @@ class ha_tidesdb final : public handler {
   int write_row_now(const uchar *record);
   int write_sequence(const uchar *record, bool replaces);
 
+  /* unique_lookups.cc */
+  int decide_unique_lookups();
+  int is_empty(bool *empty);
+  void note_unique_lookups(const char *why);
+  /* How a key is written that decides uniqueness; `place`: its key number, [keys]: the rows. */
+  int insertion(uint place, Slice key) {
+    return unique_lookups_ == UniqueLookups::SKIPPED && inserted_keys_.is_above_all(place, key)
+               ? TIDESDB_PUT
+               : TIDESDB_INSERT;
+  }
+
   /* ttl.cc */
   void enter_expiry(THD *thd);
   int choose_expiry(const uchar *record);
@@ -290,6 +303,11 @@ class ha_tidesdb final : public handler {
   tidesdb::Lifetimes lifetimes_;
   bool changes_rows_ = false; /* UPDATE, DELETE, ...: whole rows are read */
   bool rowid_filters_offered_ = true;
+  /* Whether insertions look for duplicates. SKIPPED: the table was empty and is locked, and the keys of this
+     statement are in inserted_keys_. */
+  enum class UniqueLookups : uchar { UNDECIDED, MADE, SKIPPED };
+  UniqueLookups unique_lookups_ = UniqueLookups::UNDECIDED;
+  tidesdb::AscendingKeys inserted_keys_;
   std::unique_ptr<tidesdb::BulkLoad> bulk_;
 
   /* --- of the scan --- */

@@ -40,6 +40,7 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   if (!session_) return HA_ERR_OUT_OF_MEM;
   const int command = thd_sql_command(thd);
   lifetimes_.copy = may_copy_rows(command) ? CopyRole::SOURCE : CopyRole::NONE;
+  unique_lookups_ = UniqueLookups::UNDECIDED;
   /* A copy is of one moment, the statement's; what others commit meanwhile is brought into it then, and is
      newer than that. */
   const int of_table = open_table_->isolation_level();

@@ -192,18 +192,20 @@ int ha_tidesdb::write_row_now(const uchar *record) {
   if (const int error = begin_change()) return error;
   if (!has_primary_key())
     if (const int error = next_row_number()) return error;
-  const int checked = sysvars::skip_unique_check(table->in_use) ? TIDESDB_PUT : TIDESDB_INSERT;
+  if (unique_lookups_ == UniqueLookups::UNDECIDED)
+    if (const int error = decide_unique_lookups()) return error;
   encode_primary(record, &writer_.new_primary);
   row_codec_->encode(record, &writer_.row_value);
   writer_.begin();
   add_write(open_table_->primary(), writer_.new_primary.slice(), writer_.row_value.slice(),
-            has_primary_key() ? checked : TIDESDB_PUT, true, table_share->primary_key);
+            has_primary_key() ? insertion(table_share->keys, writer_.new_primary.slice()) : TIDESDB_PUT, true,
+            table_share->primary_key);
   for (uint i = 0; i < table_share->keys; i++) {
     if (is_primary(i)) continue;
     RowWriter::EntryBuffers &entry = writer_.entries[i];
     const bool unique = make_entry(i, record, writer_.new_primary.slice(), &entry.new_key, &entry.new_value);
     add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
-              unique ? checked : TIDESDB_PUT_ENTRY, true, i);
+              unique ? insertion(i, entry.new_key.slice()) : TIDESDB_PUT_ENTRY, true, i);
   }
   log_change(writer_.new_primary.slice());
   return apply_writes();
@@ -239,6 +241,7 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
     if (const int error = raise_auto_increment(new_record)) return error;
   if (const int error = choose_expiry(new_record)) return error;
   const bool renewed = writer_.expiry != last_row_.expiry;
+  unique_lookups_ = UniqueLookups::MADE; /* inserted_keys_ does not know the keys of this row */
 
   encode_primary(old_record, &writer_.old_primary);
   bool moves = false;

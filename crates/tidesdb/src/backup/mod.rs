@@ -30,6 +30,8 @@ mod copy;
 pub mod info;
 mod point;
 mod restore;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,60 @@
+//! Backups and restores on the faulty disk: what they hold, and what comes in between.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{restore, BackupOptions, Watch};
+use crate::db::Db;
+use crate::error::Error;
+use crate::io::{Disk, FaultyDisk, OpenMode};
+use crate::options::{Compression, FamilyOptions, Options};
+use crate::txn::transaction::TransactionOptions;
+
+const STORE: &str = "/s";
+const BACKUP: &str = "/b";
+
+fn options() -> Options {
+    Options { write_buffer_size: 1 << 20, wal_segment_size: 1 << 20, ..Options::default() }
+}
+
+fn open(disk: &FaultyDisk) -> Db {
+    Db::open_on(disk.shared(), STORE, options(), None).expect("opens")
+}
+
+fn fill(db: &Db, from: u32) {
+    let family = match db.family(b"t") {
+        Ok(family) => family,
+        Err(_) => {
+            let plain = FamilyOptions { compression: Compression::None, ..FamilyOptions::default() };
+            db.create_family(b"t", plain).expect("creates")
+        }
+    };
+    let mut txn = db.transaction();
+    txn.begin(TransactionOptions::default()).expect("begins");
+    txn.statement_begin(true, Duration::from_secs(20)).expect("statement");
+    for n in from..from + 200 {
+        txn.put(&family, &n.to_be_bytes(), &[n as u8; 100]).expect("puts");
+    }
+    txn.commit().expect("commits");
+}
+
+fn write(disk: &dyn Disk, path: &Path, text: &str) {
+    let file = disk.open(path, OpenMode::Create).expect("makes");
+    file.write_at(text.as_bytes(), 0).expect("writes");
+    file.sync_data().expect("syncs");
+}
+
+#[test]
+fn a_backup_keeps_no_memtable() {
+    let disk = FaultyDisk::new(1);
+    let db = open(&disk);
+    fill(&db, 0);
+    let memtable = Arc::downgrade(&db.store.view().active);
+    let mut backup = db.begin_backup(Path::new(BACKUP), BackupOptions::default()).expect("begins");
+    backup.take_point(Watch::NONE).expect("takes");
+    db.flush().expect("flushes");
+    assert!(memtable.upgrade().is_none(), "memory is held for as long as files are copied");
+    backup.finish(Watch::NONE).expect("is complete");
+}
