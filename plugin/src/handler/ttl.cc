@@ -37,8 +37,8 @@ void ha_tidesdb::enter_expiry(THD *thd) {
   if (lifetimes_.copies_rows() && is_renamed_when_filled(open_table_->name()))
     lifetimes_.copy = CopyRole::TARGET;
   lifetimes_.given = lifetimes_.takes_over() || lifetimes_.session_ttl != 0 || open_table_->rows_expire();
-  lifetimes_.clock_lag = 0;
-  if (lifetimes_.given) tidesdb_expiry_clock_lag(plugin.db, &lifetimes_.clock_lag);
+  if (lifetimes_.given && tidesdb_expiry_clock_lag(plugin.db, &lifetimes_.clock_lag) != TIDESDB_OK)
+    lifetimes_.clock_lag = 0;
   lifetimes_.refuses_session_ttl = lifetimes_.session_ttl != 0 && !is_temporary_ &&
                                    open_table_->ttl_column() < 0 && mysql_bin_log.is_open() &&
                                    (thd->variables.option_bits & OPTION_BIN_LOG);
