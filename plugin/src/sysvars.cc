@@ -47,7 +47,7 @@ ulonglong opt_unified_write_buffer_size;
 ulong opt_unified_sync_mode;
 ulonglong opt_unified_sync_interval;
 ulong opt_unified_skip_list_max_level, opt_unified_skip_list_probability;
-char *opt_data_home_dir;
+char *opt_data_home_dir, *opt_replace_missing_store;
 my_bool opt_finish_compactions_on_close, opt_fast_shutdown;
 /* Variables changed at run time. */
 my_bool opt_pessimistic_locking;
@@ -155,6 +155,12 @@ static MYSQL_SYSVAR_STR(
     "Directory of the store; default: #tidesdb in the data directory where it exists, else "
     "tidesdb_data beside it",
     nullptr, nullptr, nullptr);
+static MYSQL_SYSVAR_STR(replace_missing_store, opt_replace_missing_store,
+                        PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
+                        "Identity of a store that is lost, as the error log names it: a start makes a new "
+                        "store in its place. The "
+                        "new one has another identity, so this happens once",
+                        nullptr, nullptr, "");
 static MYSQL_SYSVAR_BOOL(finish_compactions_on_close, opt_finish_compactions_on_close,
                          PLUGIN_VAR_READONLY | PLUGIN_VAR_OPCMDARG,
                          "Shutdown waits for running and pending merges of files", nullptr, nullptr, FALSE);
@@ -287,6 +293,7 @@ struct st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(flush_threads),
                                         MYSQL_SYSVAR(unified_memtable_skip_list_max_level),
                                         MYSQL_SYSVAR(unified_memtable_skip_list_probability),
                                         MYSQL_SYSVAR(data_home_dir),
+                                        MYSQL_SYSVAR(replace_missing_store),
                                         MYSQL_SYSVAR(finish_compactions_on_close),
                                         MYSQL_SYSVAR(fast_shutdown),
                                         MYSQL_SYSVAR(pessimistic_locking),
@@ -455,6 +462,7 @@ bool fill_store_options(tidesdb_options *options) {
 }
 
 const char *data_home_dir() { return opt_data_home_dir; }
+const char *replace_missing_store() { return opt_replace_missing_store ? opt_replace_missing_store : ""; }
 int log_level() { return static_cast<int>(opt_log_level); }
 bool log_to_file() { return opt_log_to_file; }
 ulonglong log_truncation_at() { return opt_log_truncation_at; }
