@@ -1,13 +1,11 @@
 //! Backups and restores on the faulty disk: what they hold, and what comes in between.
 
-use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{restore, BackupOptions, Watch};
+use super::{BackupOptions, Watch};
 use crate::db::Db;
-use crate::error::Error;
 use crate::io::{Disk, FaultyDisk, OpenMode};
 use crate::options::{Compression, FamilyOptions, Options};
 use crate::txn::transaction::TransactionOptions;
@@ -51,7 +49,7 @@ fn a_backup_keeps_no_memtable() {
     let disk = FaultyDisk::new(1);
     let db = open(&disk);
     fill(&db, 0);
-    let memtable = Arc::downgrade(&db.store.view().active);
+    let memtable = Arc::downgrade(&db.store().view().active);
     let mut backup = db.begin_backup(Path::new(BACKUP), BackupOptions::default()).expect("begins");
     backup.take_point(Watch::NONE).expect("takes");
     db.flush().expect("flushes");
