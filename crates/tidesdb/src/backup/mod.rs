@@ -30,8 +30,6 @@ mod copy;
 pub mod info;
 mod point;
 mod restore;
-#[cfg(test)]
-mod tests;
 mod verify;
 
 use std::path::{Path, PathBuf};

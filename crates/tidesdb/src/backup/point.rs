@@ -17,11 +17,12 @@ use std::sync::Arc;
 
 use super::{Watch, SPACE_WAIT};
 use crate::error::{Error, Result};
-use crate::store::view::Flushable;
+use crate::store::sealed_runs::SealedRuns;
+use crate::store::view::{Flushable, ReadView};
 use crate::store::Store;
 use crate::txn::Transactions;
 use crate::types::{FileNo, Lsn, Seq};
-use crate::version::{Edit, LiveFile, Version};
+use crate::version::{Edit, Version};
 use crate::wal::{segment_path, BatchBuilder, Purpose, Record, RecyclingHold, Ticket, WaitLimit, WalBytes};
 
 /// The body of the record that marks the point: no changes, and where it came to stand.
@@ -55,10 +56,10 @@ pub(super) struct BackupPoint {
     ticket: Ticket,
     manifest: FileNo,
     snapshot: Edit,
-    /// Keep their files. Not the view: that would keep its memtables, as much memory again for as long as the copying
-    /// takes.
+    /// Keep their files.
     _version: Arc<Version>,
-    run_files: Vec<Arc<LiveFile>>,
+    view: Arc<ReadView>,
+    runs: Vec<SealedRuns>,
     log: Option<RecyclingHold>,
 }
 
@@ -78,31 +79,23 @@ impl BackupPoint {
 
         let no_edits = store.install_lock.lock();
         let (snapshot, version) = store.versions.capture();
-        let (seq, ticket, view, prepared) = store.pipeline.between_commits(|seq| {
+        let (seq, ticket, view, runs) = store.pipeline.between_commits(|seq| {
             let queue = || store.wal.enqueue(room, record);
-            let (ticket, prepared) = transactions.prepared.at_backup_point(queue);
-            (seq, ticket, store.view(), prepared)
+            let (ticket, runs) = transactions.prepared.at_backup_point(queue);
+            (seq, ticket, store.view(), runs)
         });
         drop(no_edits);
-        let mut point = BackupPoint {
+        Ok(BackupPoint {
             seq,
             mark,
             ticket,
             manifest,
             snapshot,
             _version: version,
-            run_files: Vec::new(),
+            view,
+            runs,
             log: Some(log),
-        };
-        for flushable in &view.sealed {
-            if let Flushable::Runs(runs) = flushable {
-                point.run_files.extend_from_slice(runs.live_files());
-            }
-        }
-        for runs in &prepared {
-            point.run_files.extend_from_slice(runs.live_files());
-        }
-        Ok(point)
+        })
     }
 
     /// The newest commit before it.
@@ -127,7 +120,14 @@ impl BackupPoint {
     pub(super) fn tables(&self) -> Vec<(FileNo, u64)> {
         let mut files: BTreeMap<FileNo, u64> =
             self.snapshot.new_files.iter().map(|file| (file.number, file.len)).collect();
-        files.extend(self.run_files.iter().map(|file| (file.number(), file.len())));
+        let committed = self.view.sealed.iter().filter_map(|flushable| match flushable {
+            Flushable::Runs(runs) => Some(runs.live_files()),
+            Flushable::Memtable(_) => None,
+        });
+        let prepared = self.runs.iter().map(SealedRuns::live_files);
+        for file in committed.chain(prepared).flatten() {
+            files.insert(file.number(), file.len());
+        }
         files.into_iter().collect()
     }
 

@@ -178,9 +178,6 @@ impl Maintenance {
             },
             stop: &self.closing,
         })?;
-        for error in &flushed.unreadable {
-            self.store.log(LogLevel::Error, &format!("a flush left out a run that cannot be read: {error}"));
-        }
         // Before those who wait for the flush are told: they may look at the counters.
         self.store.stats.flushes.fetch_add(1, Ordering::Relaxed);
         self.store.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);

@@ -74,7 +74,7 @@ pub struct Store {
     pub(crate) memtables: Memtables,
     pub(crate) arenas: ArenaPool,
     next_memtable_id: AtomicU64,
-    pub(crate) next_transaction: AtomicU64,
+    next_transaction: AtomicU64,
     pub(crate) pressure: Gauges,
     pub(crate) heap_trim: HeapTrim,
     pub(crate) stats: Stats,
@@ -103,8 +103,6 @@ pub(crate) struct StoreParts {
     pub memtables: Memtables,
     /// Sequence of the newest commit that recovery found.
     pub newest: Seq,
-    /// The highest transaction id that recovery found in the log.
-    pub newest_transaction: u64,
 }
 
 impl fmt::Debug for Store {
@@ -134,9 +132,8 @@ impl Store {
             memtables: parts.memtables,
             arenas: parts.arenas,
             next_memtable_id: AtomicU64::new(active.id() + 1),
-            // Ids of an epoch begin with its epoch, or after those that an earlier one gave out beyond its share, so that
-            // none is used twice.
-            next_transaction: AtomicU64::new((state.epoch << 32).max(parts.newest_transaction + 1)),
+            // Ids of an epoch begin with its epoch, so that none is used twice.
+            next_transaction: AtomicU64::new(state.epoch << 32),
             pressure: Gauges::default(),
             heap_trim: HeapTrim::new(),
             stats: Stats::default(),
@@ -303,7 +300,9 @@ impl Store {
 
     /// Writes a line of the engine's log.
     pub(crate) fn log(&self, level: LogLevel, message: &str) {
-        self.options.log(level, message);
+        if let Some(sink) = &self.options.log {
+            sink.write(level, message);
+        }
     }
 
     /// Unlinks what nobody needs any more: the space of a large rollback is back at once.

@@ -12,7 +12,6 @@ pub mod reservations;
 pub(crate) mod restoring;
 mod row_counts;
 mod set;
-pub mod set_aside;
 mod table_handle_iterator;
 
 pub use edit::{Cut, Edit, NewFile, NewTable};

@@ -3,7 +3,7 @@
 //!
 //! One lock serialises edits and is held across their sync; readers never take it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -169,19 +169,15 @@ pub struct VersionSet {
     guests: Mutex<HashMap<FileNo, Arc<LiveFile>>>,
     /// `None`: open for reading.
     writer: Mutex<Writer>,
-    /// Files that manifest or log name and that were not there when the store was opened, with the families of their
-    /// tables.
-    missing: Mutex<BTreeMap<FileNo, BTreeSet<FamilyId>>>,
     read_only: bool,
 }
 
 impl VersionSet {
     /// Recovers the versions of the store in `dir`; for writing, also begins a new manifest with the epoch
     /// raised by one, durably, or on a full disk goes on with the one that is there. Files that the manifest does not
-    /// name stay until [`Self::remove_unknown_files`]. A named file that is missing costs its tables alone: reading them
-    /// fails ([`Self::missing`]).
+    /// name stay until [`Self::remove_unknown_files`].
     ///
-    /// Errors: damage of `CURRENT` or the manifest, I/O.
+    /// Errors: damage of `CURRENT` or the manifest, a named file that is missing, I/O.
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -217,6 +213,10 @@ impl VersionSet {
                     .apply(edit)
                     .map_err(|e| Error::corruption(&path, 0, format!("edit {ordinal} does not fit: {e}")))?;
             }
+            if let Some(missing) = replay.files.keys().find(|number| !on_disk.contains(number)) {
+                let what = format!("the file is missing, and {} names it", path.display());
+                return Err(Error::corruption(tables.path(*missing), 0, what));
+            }
         } else {
             if let Some(number) = on_disk.iter().min() {
                 let what = format!("{} is missing, and this table exists", manifest::CURRENT);
@@ -228,9 +228,6 @@ impl VersionSet {
             disk.create_dir_all(dir)?;
         }
         let Replay { version, state, files, mut next_file, .. } = replay;
-        let gone = files.iter().filter(|(number, _)| !on_disk.contains(number));
-        let missing =
-            gone.map(|(&number, record)| (number, record.tables.keys().copied().collect())).collect();
         // Numbers of files that a crash left behind are not used again.
         let manifests = names.iter().filter_map(|name| manifest::parse_manifest_name(name));
         next_file = on_disk.iter().copied().chain(manifests).chain([next_file - 1]).fold(0, FileNo::max) + 1;
@@ -254,7 +251,6 @@ impl VersionSet {
             obsolete,
             guests: Mutex::default(),
             writer: Mutex::new(writer),
-            missing: Mutex::new(missing),
             read_only,
         };
         if !read_only {
@@ -325,23 +321,6 @@ impl VersionSet {
         let (tables, cache) = (Arc::clone(&self.tables), Arc::clone(&self.cache));
         let table = SsTable::open(tables, cache, file.number(), meta);
         TableHandle { table, file: Arc::clone(file), generation }
-    }
-
-    /// The files that manifest or log name and that were not there at the opening, with the families of their tables.
-    pub fn missing(&self) -> BTreeMap<FileNo, BTreeSet<FamilyId>> {
-        self.missing.lock().clone()
-    }
-
-    /// Notes that a file which the log names, with tables of `families`, is not there.
-    pub fn note_missing(&self, number: FileNo, families: impl IntoIterator<Item = FamilyId>) {
-        self.missing.lock().entry(number).or_default().extend(families);
-    }
-
-    /// Which of `inputs`, files of a job, an error says cannot be read: damage, or an I/O error of that file.
-    pub fn unreadable_input(&self, error: &Error, inputs: &[FileNo]) -> Option<FileNo> {
-        let (Error::Corruption { path, .. } | Error::Io { path, .. }) = error else { return None };
-        let number = parse_table_name(path.file_name()?.to_str()?)?;
-        (inputs.contains(&number) && self.tables.path(number) == *path).then_some(number)
     }
 
     /// The disk that the store stands on.
@@ -507,25 +486,16 @@ impl VersionSet {
         DeletionPause(Arc::clone(&self.obsolete))
     }
 
-    /// Unlinks tables and manifests that an earlier epoch left behind and nothing names; returns warnings: those that
-    /// cannot be unlinked, and those that stay. To be called once, after the log was replayed (`docs/protocols.md` 5.2);
-    /// `keep` are tables that the log names.
-    ///
-    /// No table goes while a named file is missing. The manifest's last edit may have rotted, where it looks like a torn
-    /// tail: if that was a merge, its inputs are gone and its outputs are unknown here.
-    pub fn remove_unknown_files(&self, keep: &HashSet<FileNo>) -> Vec<String> {
-        let mut warnings = Vec::new();
+    /// Unlinks tables and manifests that an earlier epoch left behind and nothing names; returns how many. To
+    /// be called once, after the log was replayed (`docs/protocols.md` 5.2); `keep` are tables that the log names.
+    pub fn remove_unknown_files(&self, keep: &HashSet<FileNo>) -> Result<usize> {
         if self.read_only {
-            return warnings;
+            return Ok(0);
         }
         let writer = self.writer.lock();
         let in_force = writer.manifest.as_ref().map(ManifestWriter::number);
-        let is_whole = self.missing.lock().is_empty();
-        let names = self.disk.list(&self.dir).unwrap_or_else(|error| {
-            warnings.push(format!("files that nothing names stay: {error}"));
-            Vec::new()
-        });
-        for name in names {
+        let mut unlinked = 0;
+        for name in self.disk.list(&self.dir)? {
             let unknown = match (parse_table_name(&name), manifest::parse_manifest_name(&name)) {
                 (Some(n), _) => {
                     n < self.first_new_file && !writer.files.contains_key(&n) && !keep.contains(&n)
@@ -533,18 +503,12 @@ impl VersionSet {
                 (_, Some(n)) => n < self.first_new_file && in_force != Some(n),
                 _ => false,
             };
-            if !unknown {
-                continue;
-            }
-            let path = self.dir.join(&name);
-            if !is_whole && parse_table_name(&name).is_some() {
-                warnings
-                    .push(format!("{} stays: nothing names it, and a named file is missing", path.display()));
-            } else if let Err(error) = self.disk.remove(&path) {
-                warnings.push(format!("a file that nothing names stays: {error}"));
+            if unknown {
+                self.disk.remove(&self.dir.join(&name))?;
+                unlinked += 1;
             }
         }
-        warnings
+        Ok(unlinked)
     }
 
     /// Writes an edit so that it is durable on return. After an error nothing of it was written if there still

@@ -12,7 +12,7 @@ use crate::flush::{self, FlushInput, FlushSource, Flushed};
 use crate::iter::merge::MergingIterator;
 use crate::iter::{InternalIterator, LiveSnapshots};
 use crate::memtable::{ArenaPool, Memtable};
-use crate::options::{FamilyOptions, LogLevel, Options};
+use crate::options::{FamilyOptions, Options};
 use crate::store::view::{Flushable, ReadView};
 use crate::types::{Seq, DICTIONARY, MAX_SEQ};
 use crate::version::reservations::CompactionReservations;
@@ -94,9 +94,6 @@ fn flush_flushables(
             family: &|family| family_options.get(&family).cloned(),
             stop: &AtomicBool::new(false),
         })?;
-        for error in &done.unreadable {
-            options.log(LogLevel::Error, &format!("recovery left out a run that cannot be read: {error}"));
-        }
         edit.new_files.extend(done.edit.new_files.iter().copied());
         edit.new_tables.extend(done.edit.new_tables.iter().cloned());
         edit.removed_tables.extend(done.edit.removed_tables.iter().copied());

@@ -125,9 +125,7 @@ impl<'a> Recovery<'a> {
         self.newest =
             replayed.newest.max(summary.max_seq_seen).max(full_disk::newest_of_cuts(&self.state.cuts));
         // What the log does not name either takes up space that the flush may need.
-        for warning in self.versions.remove_unknown_files(&replayed.run_files) {
-            self.options.log(LogLevel::Warn, &warning);
-        }
+        self.versions.remove_unknown_files(&replayed.run_files)?;
         Ok((replayed, summary))
     }
 
@@ -240,12 +238,10 @@ impl<'a> Recovery<'a> {
             view,
             memtables,
             newest: self.newest,
-            newest_transaction: replayed.newest_transaction,
         }));
         let transactions = Arc::new(Transactions::new(store.clone(), locks));
         let maintenance = Arc::new(Maintenance::new(transactions.clone(), self.reservations));
         maintenance.load_dictionary()?;
-        maintenance.tell_missing();
         maintenance.begin_epoch_of_build()?;
         store.choose_sync_interval();
         transactions.adopt_recovered(replayed.prepared, held_from)?;
@@ -334,25 +330,6 @@ impl Maintenance {
         }
         self.store.proves_inserts.store(true, Ordering::Release);
         Ok(())
-    }
-
-    /// Says in the log what the store lacks, and what to do.
-    fn tell_missing(&self) {
-        for (number, families) in self.store.versions.missing() {
-            let name = |&id: &u32| match self.store.catalog.by_id(id) {
-                Some(family) => format!("'{}'", String::from_utf8_lossy(&family.name())),
-                None => format!("number {id}"),
-            };
-            let names: Vec<String> = families.iter().map(name).collect();
-            let path = self.store.versions.table_files().path(number);
-            let what = format!(
-                "{} is missing: what it held of {} cannot be read, all else can; put the file back, or restore a \
-                 backup, or drop the tables",
-                path.display(),
-                names.join(", ")
-            );
-            self.store.log(LogLevel::Error, &what);
-        }
     }
 
     /// Reads the dictionary into the catalog and drops families without an entry.
