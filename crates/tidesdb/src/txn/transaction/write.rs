@@ -69,12 +69,11 @@ impl Transaction {
         self.count(self.batch.size());
         let known = self.batch.runs().changes();
         let merged = self.batch.merge_runs(&self.store, &self.owner);
-        if self.batch.runs().changes() != known {
-            if !self.options.unlocked {
-                self.transactions.lock_runs(&self.owner, self.batch.runs(), false);
-            }
+        let changed = self.batch.runs().changes() != known;
+        if changed && !self.options.unlocked {
+            self.transactions.lock_runs(&self.owner, self.batch.runs(), false);
         }
-        if merged.is_err() || self.batch.runs().changes() != known {
+        if changed || merged.is_err() {
             self.store.unlink_unused();
         }
         self.store.heap_trim.trim();
