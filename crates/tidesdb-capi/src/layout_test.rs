@@ -160,6 +160,7 @@ fn structs_agree_with_the_header() {
             snapshots,
             max_tombstones_per_million,
             max_tombstones_level,
+            wal_full,
         ]
     );
     check!(c, rust, "tidesdb_key_part", KeyPartC, [bytes, size]);
