@@ -112,7 +112,6 @@ fn a_prepare_without_room_is_refused_and_undone() {
     for form in ["two phases", "XA", "large", "runs", "runs in two phases", "XA with runs"] {
         for skip in 0..4 {
             let context = format!("{form}, write {skip}");
-            println!("{context}");
             let disk = FaultyDisk::new(skip);
             let options = match form {
                 "large" => Options { write_buffer_size: 8 << 20, ..options(SyncMode::None) },
@@ -229,46 +228,5 @@ fn a_decision_waits_for_room() {
         assert!(after.prepared().is_empty());
         let expected = if commit { vec![row(1)] } else { vec![] };
         assert_eq!(rows(&after, &after.family(b"t").expect("there")).expect("reads"), expected);
-    }
-}
-
-#[test]
-#[ignore]
-fn diag() {
-    for form in ["two phases", "XA", "large", "runs"] {
-        let disk = FaultyDisk::new(1);
-        let options = match form {
-            "large" => Options { write_buffer_size: 8 << 20, ..options(SyncMode::None) },
-            _ => options(SyncMode::None),
-        };
-        let db = open(&disk, &options).expect("opens");
-        let t = db.create_family(b"t", FamilyOptions::default()).expect("creates");
-        put(&db, 1).expect("commits");
-        let mut txn = begin(&db);
-        if form == "large" {
-            txn.put(&t, b"x", &vec![7; 3 << 19]).unwrap();
-        }
-        for n in 0..if form.contains("runs") { 100 } else { 3 } {
-            txn.put(&t, &[b'x', n], &[n; 100]).unwrap();
-        }
-        match form {
-            "XA" => txn.prepare_xa(b"xid").unwrap(),
-            "two phases" => txn.prepare(Some(b"xid")).unwrap(),
-            _ => txn.prepare(None).unwrap(),
-        }
-        fill(&disk, 0, Failure::Enospc);
-        let calls = disk.calls();
-        std::thread::scope(|scope| {
-            let waits = scope.spawn(move || txn.commit());
-            for _ in 0..8 {
-                std::thread::sleep(Duration::from_millis(500));
-                let status = std::fs::read_to_string("/proc/self/status").unwrap();
-                let rss = status.lines().find(|l| l.starts_with("VmRSS")).unwrap().to_string();
-                eprintln!("{form} {rss} calls {} full {}", disk.calls() - calls, db.stats().wal_is_full);
-            }
-            disk.heal();
-            waits.join().unwrap().unwrap();
-        });
-        eprintln!("{form} done");
     }
 }

@@ -61,6 +61,7 @@ fn verify_store(disk: &Arc<dyn Disk>, home: &Path, info: &BackupInfo, watch: Wat
     let mut replay =
         Replay::new(ArenaPool::new(MEMTABLE), MEMTABLE, state.last_seq, state.last_generation + 1);
     let (first, cuts) = (state.first_live_segment.max(1), cuts_of(&state));
+    wal::check_listed(disk, home, state.log_segments.values())?;
     let found = wal::recover(disk, home, first, &cuts, state.durable_upto, &mut |_, record| {
         watch.check()?;
         replay.record(record)

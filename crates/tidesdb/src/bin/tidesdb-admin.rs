@@ -1,4 +1,5 @@
-//! `tidesdb-admin`: what is done to stores and backups without a server: show, verify and restore a backup.
+//! `tidesdb-admin`: work on stores and backups without a server: show, verify and restore a backup, give up a log that
+//! lost files.
 //!
 //! Exit status: 0 when it is done, 1 when it failed or a backup is not whole, 2 for a wrong command line.
 
@@ -6,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use tidesdb::internal::backup::{restore, verify, BackupInfo, Watch};
+use tidesdb::internal::db::Db;
 use tidesdb::internal::io::RealDisk;
 use tidesdb::{Error, Result};
 
@@ -14,12 +16,15 @@ usage: tidesdb-admin backup show DIR
        tidesdb-admin backup verify DIR
        tidesdb-admin backup restore DIR --data-dir DATA [--store STORE]
        tidesdb-admin backup restore DIR --store STORE
+       tidesdb-admin log give-up STORE
 
 show     prints what a backup says of itself
 verify   reads the whole backup and checks every checksum
 restore  verifies, then makes a store of it and, with --data-dir, puts the definitions of its tables into a server's
          data directory, which exists. STORE is the directory of the store, by default the one that a server without
-         tidesdb_data_home_dir uses: '#tidesdb' in DATA where that exists, else 'tidesdb_data' beside DATA";
+         tidesdb_data_home_dir uses: '#tidesdb' in DATA where that exists, else 'tidesdb_data' beside DATA
+give-up  ends the log of a stopped server's store before its first missing file. Commits in the log after it are lost;
+         later files are renamed. Without a missing file it changes nothing";
 
 /// Name of a store's directory in a server's data directory, and next to one.
 const INSIDE: &str = "#tidesdb";
@@ -30,11 +35,15 @@ enum Command {
     Show(PathBuf),
     Verify(PathBuf),
     Restore { from: PathBuf, store: Option<PathBuf>, data: Option<PathBuf> },
+    GiveUpLog(PathBuf),
 }
 
 fn parse(words: &[String]) -> Option<Command> {
     let (what, rest) = match words {
         [room, what, rest @ ..] if room == "backup" => (what.as_str(), rest),
+        [room, what, store] if room == "log" && what == "give-up" && !store.starts_with("--") => {
+            return Some(Command::GiveUpLog(store.into()));
+        }
         _ => return None,
     };
     match (what, rest) {
@@ -107,6 +116,19 @@ fn run(command: Command) -> Result<()> {
             println!("{}: restored into {}", from.display(), store.display());
             describe(&info);
         }
+        Command::GiveUpLog(store) => {
+            let lost = Db::give_up_log(disk, &store)?;
+            for segment in &lost.missing {
+                println!("missing: wal/{:06}.wal, segment {}", segment.file, segment.id);
+            }
+            for path in &lost.set_aside {
+                println!("not read any more: {}", path.display());
+            }
+            match lost.kept_upto {
+                Some(id) => println!("{}: the log ends with segment {id}", store.display()),
+                None => println!("{}: nothing of the log is kept", store.display()),
+            }
+        }
     }
     Ok(())
 }
@@ -149,6 +171,7 @@ mod tests {
     fn command_lines_are_understood_or_refused_as_a_whole() {
         let words = |line: &str| line.split(' ').map(str::to_string).collect::<Vec<_>>();
         assert_eq!(parse(&words("backup verify /b")), Some(Command::Verify("/b".into())));
+        assert_eq!(parse(&words("log give-up /s")), Some(Command::GiveUpLog("/s".into())));
         let both = parse(&words("backup restore /b --store /s --data-dir /d"));
         let expected =
             Command::Restore { from: "/b".into(), store: Some("/s".into()), data: Some("/d".into()) };
