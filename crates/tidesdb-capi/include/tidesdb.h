@@ -60,7 +60,7 @@ typedef enum tidesdb_status {
   TIDESDB_FAMILY_EXISTS = 21,
   TIDESDB_INVALID = 22,         /* argument, limit or state */
   TIDESDB_IO = 30,
-  TIDESDB_CORRUPTION = 31,
+  TIDESDB_CORRUPTION = 31,      /* also of a file of a later version; the message says so */
   TIDESDB_READ_ONLY = 32,
   TIDESDB_BUSY = 33,            /* the store is in use, or belongs to another owner */
   TIDESDB_DISK_FULL = 34,
