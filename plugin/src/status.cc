@@ -115,6 +115,7 @@ constexpr Variable variables[] = {
     COUNTER("compaction_count", compaction_count, "compactions"),
     COUNTER("wal_syncs", wal_syncs, "syncs of the log"),
     COUNTER("wal_groups", wal_groups, "groups of commits written to the log"),
+    COUNTER("wal_full", wal_full, "times that commits had to wait for room in the log"),
     COUNTER("commits", commits, "commits with changes"),
     COUNTER("spilled_runs", spilled_runs, "sorted runs that large transactions wrote"),
     OBJECT_STORE("object_store_enabled"),

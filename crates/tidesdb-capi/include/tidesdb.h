@@ -60,7 +60,7 @@ typedef enum tidesdb_status {
   TIDESDB_FAMILY_EXISTS = 21,
   TIDESDB_INVALID = 22,         /* argument, limit or state */
   TIDESDB_IO = 30,
-  TIDESDB_CORRUPTION = 31,
+  TIDESDB_CORRUPTION = 31,      /* also of a file of a later version; the message says so */
   TIDESDB_READ_ONLY = 32,
   TIDESDB_BUSY = 33,            /* the store is in use, or belongs to another owner */
   TIDESDB_DISK_FULL = 34,
@@ -417,6 +417,9 @@ int tidesdb_rollback_by_xid(tidesdb_db *db, const uint8_t *xid, size_t xid_size)
 int tidesdb_checkpoint_request(tidesdb_db *db, void *cookie, void (*done)(void *cookie, int status));
 /* Makes everything ordered durable and answers pending requests. */
 int tidesdb_flush_log(tidesdb_db *db);
+/* For a server that shuts down: commits that wait for room in the log end with TIDESDB_OUTCOME_UNKNOWN, now and from now
+ * on, and the store is read-only then. From any thread, without I/O; of a null handle nothing. */
+void tidesdb_end_log_waits(tidesdb_db *db);
 
 /* ---- one key in a transaction ---------------------------------------------------------------- */
 
@@ -620,6 +623,7 @@ typedef struct tidesdb_stats {
   uint64_t max_tombstones_per_million; /* of the table with most tombstones for each of its entries */
   uint64_t max_tombstones_level;       /* where it is */
   uint64_t expiry_clock_lag_seconds;   /* seconds by which the system's clock is behind the one of expiries */
+  uint64_t wal_full;                   /* times that the log ran out of room */
 } tidesdb_stats;
 int tidesdb_get_stats(tidesdb_db *db, tidesdb_stats *stats);
 

@@ -352,6 +352,17 @@ pub unsafe extern "C" fn tidesdb_flush_log(db: *mut DbHandle) -> c_int {
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn tidesdb_end_log_waits(db: *mut DbHandle) {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(db)? };
+        handle.db.end_log_waits();
+        Ok(OK)
+    });
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn tidesdb_flush(db: *mut DbHandle) -> c_int {
     guard_shared(|| {
         // SAFETY: the crate's contract.

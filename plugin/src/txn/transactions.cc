@@ -82,6 +82,8 @@ bool savepoint_rollback_can_release_mdl(THD *thd) {
 }
 
 void kill_query(handlerton *, THD *thd, thd_kill_levels) {
+  /* A commit that waits for room in the log cannot be killed, and would keep the server from its end. */
+  if (abort_loop) tidesdb_end_log_waits(plugin.db);
   if (Session *session = Session::find(thd)) session->kill();
 }
 

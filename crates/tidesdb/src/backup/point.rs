@@ -133,7 +133,7 @@ impl BackupPoint {
 
     /// Where the log ends: after the mark. Waits until it is written.
     pub(super) fn log_end(&self, store: &Store) -> Result<Lsn> {
-        store.wal.wait_written(self.ticket)?;
+        store.wal.wait_written_unless_full(self.ticket)?;
         Ok(Lsn(self.mark.end.load(Ordering::Acquire)))
     }
 

@@ -85,6 +85,8 @@ impl Background {
     /// Stops and joins the threads; work under way is finished or given up.
     pub(crate) fn stop(&self) {
         let Some(maintenance) = self.maintenance.upgrade() else { return };
+        // Threads and committers that wait for room in the log end with its failure.
+        maintenance.store.wal.end_waits();
         maintenance.closing.store(true, Ordering::Release);
         maintenance.store.memtables.state.lock().closing = true;
         maintenance.store.memtables.changed.notify_all();
@@ -211,10 +213,15 @@ impl Maintenance {
     /// Makes what was sealed up to memtable `upto`, whose last commit is `last_seq`, part of the version,
     /// and lets go of the log that it held. All older memtables are in the version.
     pub(crate) fn install_sealed(&self, mut edit: Edit, upto: MemtableId, last_seq: Seq) -> Result<()> {
+        // Before anything is copied that would wait.
+        self.store.wal.check_room()?;
         // What the edit makes reachable must be in the log first (`docs/protocols.md` 1.6).
         let copies = self.transactions.relog_prepared(self.store.memtables_need_from(upto));
         self.store.wal.sync_all()?;
         self.transactions.relogged(&copies);
+        if self.transactions.give_up_withdrawn() {
+            self.store.unlink_unused();
+        }
         edit.last_seq = Some(last_seq);
         edit.expiry_clock = self.store.ttl_clock.is_used().then(|| self.store.expiry_second());
         edit.last_generation = Some(upto);

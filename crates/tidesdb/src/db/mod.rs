@@ -184,6 +184,12 @@ impl Db {
         Ok(())
     }
 
+    /// Commits that wait for room in the log end with its failure, now and from now on: whether they survive is
+    /// known after a restart. For a server that shuts down; from any thread, without I/O.
+    pub fn end_log_waits(&self) {
+        self.store.wal.end_waits();
+    }
+
     /// Interrupts a transaction's waits and scans; from any thread, without blocking.
     pub fn kill(&self, owner: &LockOwner) {
         self.transactions.locks.kill(owner);

@@ -74,6 +74,10 @@ pub struct StoreStats {
     pub is_flushing: bool,
     pub wal_syncs: u64,
     pub wal_groups: u64,
+    /// Commits wait for room in the log.
+    pub wal_is_full: bool,
+    /// Times that the log ran out of room.
+    pub wal_full: u64,
     pub commits: u64,
     /// Runs that transactions beyond the bound on memory wrote.
     pub spilled_runs: u64,
@@ -176,6 +180,8 @@ impl Db {
             expiry_lag: store.expiry_lag(),
             wal_syncs: store.wal.syncs(),
             wal_groups: store.wal.groups(),
+            wal_is_full: store.wal.full().0,
+            wal_full: store.wal.full().1,
             commits: of(&store.stats.commits),
             spilled_runs: of(&store.stats.spilled_runs),
             cancelled_pairs: of(&store.stats.cancelled_pairs),

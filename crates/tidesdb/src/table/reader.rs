@@ -346,6 +346,12 @@ impl SsTable {
     #[cold]
     pub(super) fn damage(&self, at: BlockHandle, damage: DecodeError) -> Error {
         let offset = self.meta.offset.saturating_add(at.offset);
+        if damage.is_later() {
+            return Error::later_version(
+                self.files.path(self.file),
+                format!("at offset {offset}: {}", damage.0),
+            );
+        }
         Error::corruption(self.files.path(self.file), offset, damage.0)
     }
 }

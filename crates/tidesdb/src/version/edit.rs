@@ -232,11 +232,14 @@ impl Edit {
             let tag = all.varint()?;
             let body = all.bytes()?;
             let mut body = Input { rest: body, total: body.len() };
-            edit.decode_field(tag, &mut body)
-                .map_err(|e| DecodeError { at, what: format!("in the field with tag {tag}: {}", e.what) })?;
+            edit.decode_field(tag, &mut body).map_err(|e| DecodeError {
+                at,
+                what: format!("in the field with tag {tag}: {}", e.what),
+                later: e.later,
+            })?;
             if !body.rest.is_empty() {
                 let what = format!("{} bytes too many in the field with tag {tag}", body.rest.len());
-                return Err(DecodeError { at, what });
+                return Err(DecodeError { at, what, later: false });
             }
         }
         Ok(edit)
@@ -316,7 +319,10 @@ impl Edit {
                 let (name, value) = (body.text(name)?, body.text(value)?);
                 self.options.push((name, value));
             }
-            _ => return Err(body.error("no version of the format that this engine knows has this tag")),
+            _ => {
+                let what = "no version of the format that this engine knows has this tag";
+                return Err(DecodeError { later: true, ..body.error(what) });
+            }
         }
         Ok(())
     }
@@ -400,6 +406,8 @@ pub struct DecodeError {
     pub at: usize,
     /// What was expected and found.
     pub what: String,
+    /// The payload is whole, and of a later version.
+    pub later: bool,
 }
 
 struct Input<'a> {
@@ -413,7 +421,7 @@ impl<'a> Input<'a> {
     }
 
     fn error(&self, what: impl Into<String>) -> DecodeError {
-        DecodeError { at: self.at(), what: what.into() }
+        DecodeError { at: self.at(), what: what.into(), later: false }
     }
 
     fn varint(&mut self) -> Result<u64, DecodeError> {

@@ -264,10 +264,11 @@ fn parse(path: &Path, number: FileNo, bytes: &[u8]) -> Result<Parsed> {
         return Err(damage(0, "the header's checksum is wrong".into()));
     }
     if version != FORMAT_VERSION {
-        return Err(damage(
-            8,
-            format!("manifest format version {version}; this engine knows {FORMAT_VERSION}"),
-        ));
+        let what = format!("manifest format version {version}; this engine knows {FORMAT_VERSION}");
+        return Err(match version > FORMAT_VERSION {
+            true => Error::later_version(path, what),
+            false => damage(8, what),
+        });
     }
     if u64::from_le_bytes(array(&bytes[12..20])) != number {
         return Err(damage(12, "the header has the number of another manifest".into()));
@@ -277,7 +278,10 @@ fn parse(path: &Path, number: FileNo, bytes: &[u8]) -> Result<Parsed> {
     let mut snapshot_end = at;
     while let Some(payload) = edit_at(bytes, at, number, edits.len() as u32) {
         let start = at + EDIT_HEADER_LEN;
-        edits.push(Edit::decode(payload).map_err(|e| damage(start + e.at, e.what))?);
+        edits.push(Edit::decode(payload).map_err(|e| match e.later {
+            true => Error::later_version(path, e.what),
+            false => damage(start + e.at, e.what),
+        })?);
         at = start + payload.len();
         if edits.len() == 1 {
             snapshot_end = at;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::files::LogFiles;
-use super::record::{peek, RecordRef};
+use super::record::{is_later, peek, RecordRef};
 use super::segment::{
     file_number, file_path, frame_end, log_dir, record_start, BadHeader, Fragment, Part, Seal, SegmentHeader,
     FRAGMENT_HEADER, FRAME, SEGMENT_HEADER,
@@ -65,7 +65,8 @@ impl RecoveredSummary {
 /// must not be used.
 ///
 /// Errors: `Corruption` with file and offset for a hole in what was durable, for a record that
-/// verifies and cannot be decoded, and for segments of a later format; I/O errors; the visitor's.
+/// verifies and cannot be decoded; `LaterVersion` for segments and records of a later format; I/O errors; the
+/// visitor's.
 pub fn recover(
     disk: &Arc<dyn Disk>,
     store: &Path,
@@ -149,7 +150,7 @@ pub(super) fn survey(disk: &Arc<dyn Disk>, store: &Path) -> Result<Found> {
                 }
             }
             Err(BadHeader::Invalid) => found.headless.push(number),
-            Err(BadHeader::Unknown(what)) => return Err(Error::corruption(path, 0, what)),
+            Err(BadHeader::Unknown(what)) => return Err(Error::later_version(path, what)),
         }
     }
     Ok(found)
@@ -310,9 +311,13 @@ impl LogReader<'_> {
                         let what = format!("a record reaches over the cut at {limit:?}");
                         return Err(self.damage(start, what));
                     }
-                    let (durable, record) = RecordRef::decode(&scratch).map_err(|what| {
-                        self.damage(start, format!("a record that verifies does not decode: {what}"))
-                    })?;
+                    let (durable, record) =
+                        RecordRef::decode(&scratch).map_err(|what| match is_later(what) {
+                            true => self.of_later_version(start, what),
+                            false => {
+                                self.damage(start, format!("a record that verifies does not decode: {what}"))
+                            }
+                        })?;
                     summary.max_durable_seen = summary.max_durable_seen.max(durable);
                     summary.max_seq_seen = summary.max_seq_seen.max(record.seq().unwrap_or(0));
                     if record != RecordRef::DurableMark {
@@ -377,7 +382,9 @@ impl LogReader<'_> {
                 Ok(Ok((part, payload, end)))
             }
             Fragment::Invalid(why) => Ok(Err(format!("no valid record: {why}"))),
-            Fragment::Unknown(what) => Err(Error::corruption(path, at.offset().into(), what)),
+            Fragment::Unknown(what) => {
+                Err(Error::later_version(path, format!("at offset {}: {what}", at.offset())))
+            }
         }
     }
 
@@ -416,6 +423,15 @@ impl LogReader<'_> {
             Some((number, _)) => Error::corruption(file_path(self.store, *number), at.offset().into(), what),
             None => Error::corruption(log_dir(self.store), at.offset().into(), what),
         }
+    }
+
+    /// The error at a record that verifies, of a kind that this version does not know.
+    fn of_later_version(&self, at: Lsn, what: &str) -> Error {
+        let path = match self.found.segments.get(&at.segment()) {
+            Some((number, _)) => file_path(self.store, *number),
+            None => log_dir(self.store),
+        };
+        Error::later_version(path, format!("at offset {}: {what}", at.offset()))
     }
 
     /// Decides whether what ended the last epoch is the torn tail or a hole (1.3 a).

@@ -152,6 +152,7 @@ impl<'a> Recovery<'a> {
             sync_mode: options.sync_mode,
             sync_interval: Duration::from_micros(options.sync_interval_us),
             max_outstanding: (options.write_buffer_size as u64 * 2).max(1 << 20),
+            log: options.log.clone(),
             ..WalOptions::default()
         };
         let (disk, dir) = (self.disk.clone(), self.dir.to_path_buf());
@@ -300,7 +301,7 @@ fn relog(wal: &Wal, prepared: &[replay::ReplayedPrepare]) -> Result<()> {
         })?;
         let ticket = room.queue(*txn, batch, record, |room, record| wal.enqueue(room, record));
         // Nobody else writes the log yet, and what is queued counts against the next reservation.
-        wal.wait_written(ticket)?;
+        wal.wait_written_unless_full(ticket)?;
     }
     Ok(())
 }

@@ -135,6 +135,7 @@ impl Transaction {
         self.changed();
         self.transactions.locks.unlock_all(&self.owner);
         if spilled {
+            self.transactions.give_up_withdrawn();
             self.store.unlink_unused();
         }
         self.phase = TransactionPhase::Idle;
