@@ -331,9 +331,12 @@ mod tests {
         let set_aside = db.maintenance.reservations.set_aside();
         set_aside.set_pauses(Duration::from_micros(1), Duration::from_micros(1));
         let bad = db.create_family(b"bad", two).expect("creates");
+        // The dictionary has files of its own.
+        db.flush().expect("flushes");
         fill(&db, &bad);
         let names = disk.list(std::path::Path::new("/s")).expect("lists");
-        let file = names.iter().rfind(|name| name.ends_with(".sst")).map(|name| PathBuf::from("/s").join(name));
+        let file =
+            names.iter().rfind(|name| name.ends_with(".sst")).map(|name| PathBuf::from("/s").join(name));
         let file = file.expect("one file");
         assert!(disk.flip_bit(&file, 100_000, 3));
         fill(&db, &bad);

@@ -182,8 +182,8 @@ mod tests {
         let disk = FaultyDisk::new(1);
         let db = open(&disk);
         db.create_family(b"t", FamilyOptions::default()).expect("creates");
-        let epoch = db.store.versions.state().epoch;
-        db.store.next_transaction.store(((epoch + 1) << 32) + 3, Relaxed);
+        let epoch = db.store().versions.state().epoch;
+        db.store().next_transaction.store(((epoch + 1) << 32) + 3, Relaxed);
         let mut undecided = with_change(&db, b"undecided");
         undecided.prepare_xa(b"xid").expect("prepares");
         let disk = disk.crash(Crash::Drop);
