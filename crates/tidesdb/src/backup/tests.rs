@@ -63,3 +63,73 @@ fn a_backup_keeps_no_memtable() {
     }
     backup.finish(Watch::NONE).expect("is complete");
 }
+
+/// A backup of a store in `/s`, which is gone then.
+fn backed_up(disk: &FaultyDisk) {
+    let db = open(disk);
+    fill(&db, 0);
+    db.flush().expect("flushes");
+    let mut backup = db.begin_backup(Path::new(BACKUP), BackupOptions::default()).expect("begins");
+    write(disk, Path::new("/t.frm"), "a definition");
+    backup.add_file(Path::new("/t.frm"), "t.frm").expect("adds");
+    backup.take_point(Watch::NONE).expect("takes");
+    backup.finish(Watch::NONE).expect("is complete");
+    db.close().expect("closes");
+}
+
+const INTO: &str = "/into";
+
+/// Restores into `/into`; `meanwhile` is called as often as progress is told.
+fn restored(disk: &FaultyDisk, meanwhile: &dyn Fn()) -> crate::error::Result<()> {
+    disk.create_dir_all(Path::new("/data")).expect("makes");
+    let watch = Watch { stop: &|| false, progress: &|_, _| meanwhile() };
+    let (from, into, data) = (Path::new(BACKUP), Path::new(INTO), Path::new("/data"));
+    restore(&disk.shared(), from, into, Some(data), watch).map(|_| ())
+}
+
+#[test]
+fn a_store_that_was_made_while_the_backup_was_verified_is_not_written_over() {
+    let disk = FaultyDisk::new(1);
+    backed_up(&disk);
+    let made = Cell::new(false);
+    let done = restored(&disk, &|| {
+        if !made.replace(true) {
+            Db::open_on(disk.shared(), INTO, options(), None).expect("opens").close().expect("closes");
+        }
+    });
+    assert!(matches!(done, Err(Error::InvalidArgument(_))), "{done:?}");
+    let db = Db::open_on(disk.shared(), INTO, options(), None).expect("it is whole");
+    assert!(db.family(b"t").is_err(), "it is the one that was made");
+}
+
+#[test]
+fn nobody_opens_a_store_that_is_being_restored() {
+    let disk = FaultyDisk::new(1);
+    backed_up(&disk);
+    let refused = Cell::new(0);
+    restored(&disk, &|| {
+        if disk.exists(&Path::new(INTO).join("RESTORING")).expect("exists") {
+            let opened = Db::open_on(disk.shared(), INTO, options(), None);
+            assert!(matches!(opened, Err(Error::Busy(_))), "{opened:?}");
+            refused.set(refused.get() + 1);
+        }
+    })
+    .expect("restores");
+    assert!(refused.get() > 0);
+    let db = Db::open_on(disk.shared(), INTO, options(), None).expect("opens");
+    db.family(b"t").expect("there");
+}
+
+#[test]
+fn a_definition_that_was_made_meanwhile_stays() {
+    let disk = FaultyDisk::new(1);
+    backed_up(&disk);
+    let definition = Path::new("/data/t.frm");
+    let done = restored(&disk, &|| {
+        if disk.exists(Path::new("/data/t.frm.part")).expect("exists") {
+            write(&disk, definition, "another table");
+        }
+    });
+    assert!(matches!(done, Err(Error::InvalidArgument(_))), "{done:?}");
+    assert_eq!(disk.contents(definition).as_deref(), Some(&b"another table"[..]));
+}

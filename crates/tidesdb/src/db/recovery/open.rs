@@ -23,7 +23,7 @@ use crate::db::maintenance::Maintenance;
 use crate::db::recovery::flush::{flush_replayed, RecoveryFlush};
 use crate::db::recovery::full_disk;
 use crate::db::recovery::replay::{self, Replay, Replayed};
-use crate::db::Db;
+use crate::db::{Db, LOCK};
 use crate::error::{Error, Result};
 use crate::io::{DirectoryLock, Disk, OverlayDisk};
 use crate::iter::merge::MergingIterator;
@@ -92,7 +92,7 @@ impl<'a> Recovery<'a> {
             return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
         }
         // An overlay takes it as a reader.
-        let lock = disk.lock(&dir.join("LOCK"))?;
+        let lock = disk.lock(&dir.join(LOCK))?;
         check_restored(&*disk, dir)?;
         identity::check(&*disk, dir, options.identity.as_ref())?;
         let tables = FileCache::new(disk.clone(), dir, options.max_open_files);
