@@ -11,7 +11,7 @@
 //! the record, is in files that the view or a prepared transaction keeps. A run that was committed and installed is
 //! in the version; one that was rolled back before the record is not needed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -19,9 +19,10 @@ use super::{Watch, SPACE_WAIT};
 use crate::error::{Error, Result};
 use crate::store::view::Flushable;
 use crate::store::Store;
+use crate::table::SsTable;
 use crate::txn::Transactions;
 use crate::types::{FileNo, Lsn, Seq};
-use crate::version::{Edit, LiveFile, Version};
+use crate::version::{Edit, LiveFile, TableHandle, Version};
 use crate::wal::{segment_path, BatchBuilder, Purpose, Record, RecyclingHold, Ticket, WaitLimit, WalBytes};
 
 /// The body of the record that marks the point: no changes, and where it came to stand.
@@ -57,7 +58,8 @@ pub(super) struct BackupPoint {
     snapshot: Edit,
     /// Keep their files. Not the view: that would keep its memtables, as much memory again for as long as the copying
     /// takes.
-    _version: Arc<Version>,
+    version: Arc<Version>,
+    runs: Vec<TableHandle>,
     run_files: Vec<Arc<LiveFile>>,
     log: Option<RecyclingHold>,
 }
@@ -90,16 +92,21 @@ impl BackupPoint {
             ticket,
             manifest,
             snapshot,
-            _version: version,
+            version,
+            runs: Vec::new(),
             run_files: Vec::new(),
             log: Some(log),
         };
         for flushable in &view.sealed {
             if let Flushable::Runs(runs) = flushable {
+                point.runs.extend_from_slice(runs.all());
                 point.run_files.extend_from_slice(runs.live_files());
             }
         }
         for runs in &prepared {
+            for family in runs.families() {
+                point.runs.extend(runs.tables_of(&store.versions, family));
+            }
             point.run_files.extend_from_slice(runs.live_files());
         }
         Ok(point)
@@ -125,6 +132,17 @@ impl BackupPoint {
             self.snapshot.new_files.iter().map(|file| (file.number, file.len)).collect();
         files.extend(self.run_files.iter().map(|file| (file.number(), file.len())));
         files.into_iter().collect()
+    }
+
+    /// The tables in each of the files.
+    pub(super) fn tables_by_file(&self) -> HashMap<FileNo, Vec<Arc<SsTable>>> {
+        let mut by_file: HashMap<FileNo, Vec<Arc<SsTable>>> = HashMap::new();
+        let installed =
+            self.version.families().flat_map(|(_, levels)| levels.tables()).map(|(_, table)| table);
+        for table in installed.chain(&self.runs) {
+            by_file.entry(table.file.number()).or_default().push(table.table.clone());
+        }
+        by_file
     }
 
     /// Where the log ends: after the mark. Waits until it is written.

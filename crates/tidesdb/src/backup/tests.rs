@@ -133,3 +133,37 @@ fn a_definition_that_was_made_meanwhile_stays() {
     assert!(matches!(done, Err(Error::InvalidArgument(_))), "{done:?}");
     assert_eq!(disk.contents(definition).as_deref(), Some(&b"another table"[..]));
 }
+
+/// A backup of a store with one damaged block, one missing table or one damaged segment of the log fails, names the file
+/// of the store, and leaves nothing.
+#[test]
+fn a_backup_of_a_damaged_store_fails_and_names_the_file() {
+    for (kind, links) in
+        [("flip", false), ("flip", true), ("missing", false), ("missing", true), ("log", false)]
+    {
+        let disk = FaultyDisk::new(1);
+        let db = open(&disk);
+        fill(&db, 0);
+        db.flush().expect("flushes");
+        // More than what the log must prove: the rest of it may be a torn tail.
+        (1..20).for_each(|part| fill(&db, part * 200));
+        db.flush_log().expect("syncs");
+        let suffix = if kind == "log" { ".wal" } else { ".sst" };
+        let is_one = |path: &std::path::PathBuf| {
+            let bytes = disk.contents(path).unwrap_or_default();
+            let is_long = bytes.get(20_000..).is_some_and(|rest| rest.iter().any(|byte| *byte != 0));
+            path.starts_with(STORE) && path.to_string_lossy().ends_with(suffix) && is_long
+        };
+        let file = disk.files().into_iter().find(is_one).expect("there is one");
+        match kind {
+            "missing" => disk.remove(&file).expect("unlinks"),
+            _ => assert!(disk.flip_bit(&file, 20_000, 3)),
+        }
+        let named = match db.backup(Path::new(BACKUP), BackupOptions { links }, Watch::NONE) {
+            Err(error) => error.to_string(),
+            Ok(info) => panic!("{kind}: it succeeds: {info:?}"),
+        };
+        assert!(named.contains(file.to_str().expect("a name")), "{kind}: {named}");
+        assert!(!disk.exists(Path::new(BACKUP)).expect("exists"), "{kind}: its remains are there");
+    }
+}
