@@ -3,6 +3,8 @@
 
 mod sim;
 
+#[path = "damage/dictionary.rs"]
+mod dictionary;
 #[path = "damage/missing.rs"]
 mod missing;
 
@@ -51,7 +53,7 @@ fn two_families(disk: &FaultyDisk) -> (Vec<Row>, Vec<Row>, PathBuf) {
     let file = files(disk).pop().expect("the newest file");
     fill(&db, &good, 0, 12_000);
     db.flush().expect("flushes");
-    assert_eq!(files(disk).len(), 3);
+    assert_eq!(files(disk).len(), 4, "the dictionary has two");
     assert!(disk.exists(&file).expect("exists"));
     let all = (rows(&db, &bad).expect("reads"), rows(&db, &good).expect("reads"), file);
     db.close().expect("closes");

@@ -140,7 +140,9 @@ impl BackupPoint {
         let installed =
             self.version.families().flat_map(|(_, levels)| levels.tables()).map(|(_, table)| table);
         for table in installed.chain(&self.runs) {
-            by_file.entry(table.file.number()).or_default().push(table.table.clone());
+            for copy in std::iter::once(&table.table).chain(table.twin()) {
+                by_file.entry(copy.file_no()).or_default().push(copy.clone());
+            }
         }
         by_file
     }

@@ -174,12 +174,13 @@ fn flush_once(
         }
     }
     flushed.edit.last_seq = Some(flushed.counts.max_seq);
-    if let Some(new) = file.finish()? {
+    let files = file.finish_all()?;
+    if !files.is_empty() {
         if let Err(error) = input.versions.disk().sync_dir(input.versions.dir()) {
-            input.versions.discard_file(new.number);
+            files.iter().for_each(|file| input.versions.discard_file(file.number));
             return Err(error);
         }
-        flushed.edit.new_files.push(new);
+        flushed.edit.new_files.extend(files);
     }
     Ok(flushed)
 }

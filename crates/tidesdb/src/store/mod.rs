@@ -306,11 +306,14 @@ impl Store {
         }
     }
 
-    /// Options of a family that exists.
+    /// Options of a family that exists; the default ones of any other where the dictionary is damaged.
     pub(crate) fn family_options(&self, family: FamilyId) -> Option<FamilyOptions> {
         match family {
             DICTIONARY => Some(FamilyOptions::default()),
-            _ => self.catalog.by_id(family).map(|family| (*family.options()).clone()),
+            _ => match self.catalog.by_id(family) {
+                Some(family) => Some((*family.options()).clone()),
+                None => self.catalog.is_incomplete().then(FamilyOptions::default),
+            },
         }
     }
 

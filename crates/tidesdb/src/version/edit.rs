@@ -113,6 +113,7 @@ mod tag {
     pub const EXPIRY_CLOCK: u64 = 20;
     pub const TABLE_EXPIRY: u64 = 21;
     pub const PROVEN_FROM: u64 = 22;
+    pub const TABLE_TWIN: u64 = 24;
 }
 
 impl Edit {
@@ -183,6 +184,9 @@ impl Edit {
                 let family = u64::from(new.meta.family);
                 let body = [new.file, family, expiry.oldest, expiry.newest, expiry.entries];
                 field(tag::TABLE_EXPIRY, &numbers(&body));
+            }
+            if new.meta.twin != 0 {
+                field(tag::TABLE_TWIN, &numbers(&[new.file, new.meta.family.into(), new.meta.twin]));
             }
         }
         for &file in &self.deleted_files {
@@ -289,6 +293,15 @@ impl Edit {
                     _ => return Err(body.error("it does not follow its table")),
                 }
             }
+            tag::TABLE_TWIN => {
+                let (file, family, twin) = (body.varint()?, body.u32("family")?, body.varint()?);
+                match self.new_tables.last_mut() {
+                    Some(new) if new.file == file && new.meta.family == family && twin != file => {
+                        new.meta.twin = twin;
+                    }
+                    _ => return Err(body.error("it does not follow its table")),
+                }
+            }
             tag::OPTION => {
                 let name = body.bytes()?;
                 let value = body.take_rest();
@@ -344,6 +357,7 @@ impl NewTable {
             max_key: body.key()?,
             commit_seq: 0,
             expiry: None,
+            twin: 0,
         };
         if meta.min_key > meta.max_key || meta.min_seq > meta.max_seq {
             return Err(body.error("the least key or sequence number is above the greatest"));
@@ -474,6 +488,7 @@ mod tests {
             raw_bytes: 123_456,
             commit_seq: 0,
             expiry: Some(Expiries { oldest: 5, newest: 9, entries: 3 }),
+            twin: 298,
         };
         Edit {
             epoch: Some(3),

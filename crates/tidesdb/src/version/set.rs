@@ -220,7 +220,8 @@ impl VersionSet {
         }
         let Replay { version, state, files, mut next_file, .. } = replay;
         let gone = files.iter().filter(|(number, _)| !on_disk.contains(number));
-        let missing = gone.map(|(&number, record)| (number, record.tables.keys().copied().collect())).collect();
+        let missing =
+            gone.map(|(&number, record)| (number, record.tables.keys().copied().collect())).collect();
         // Numbers of files that a crash left behind are not used again.
         let manifests = names.iter().filter_map(|name| manifest::parse_manifest_name(name));
         next_file = on_disk.iter().copied().chain(manifests).chain([next_file - 1]).fold(0, FileNo::max) + 1;
@@ -314,7 +315,7 @@ impl VersionSet {
     pub fn open_table(&self, file: &Arc<LiveFile>, meta: SsTableMeta, generation: MemtableId) -> TableHandle {
         let (tables, cache) = (Arc::clone(&self.tables), Arc::clone(&self.cache));
         let table = SsTable::open(tables, cache, file.number(), meta);
-        TableHandle { table, file: Arc::clone(file), generation }
+        TableHandle { table, file: Arc::clone(file), twin: None, generation }
     }
 
     /// The files that manifest or log name and that were not there at the opening, with the families of their tables.
@@ -380,7 +381,8 @@ impl VersionSet {
         edit.removed_tables.retain(|(family, _)| !writer.dropped.contains(family));
         edit.cursors.retain(|(family, _, _)| !writer.dropped.contains(family));
         edit.row_counts.retain(|(family, _)| !writer.dropped.contains(family));
-        let named: HashSet<FileNo> = edit.new_tables.iter().map(|new| new.file).collect();
+        let named: HashSet<FileNo> =
+            edit.new_tables.iter().flat_map(|new| [new.file, new.meta.twin]).collect();
         edit.new_files.retain(|file| named.contains(&file.number));
 
         let current = self.current.load_full();
@@ -528,7 +530,8 @@ impl VersionSet {
             }
             let path = self.dir.join(&name);
             if !is_whole && parse_table_name(&name).is_some() {
-                warnings.push(format!("{} stays: nothing names it, and a named file is missing", path.display()));
+                warnings
+                    .push(format!("{} stays: nothing names it, and a named file is missing", path.display()));
             } else if let Err(error) = self.disk.remove(&path) {
                 warnings.push(format!("a file that nothing names stays: {error}"));
             }
@@ -741,12 +744,17 @@ fn plan(
     for &family in &edit.dropped_families {
         changes.entry(family).or_default().dropped = true;
         let levels = current.family(family);
-        removed
-            .extend(levels.iter().flat_map(|l| l.tables()).map(|(_, table)| (table.file.number(), family)));
+        let files = levels.iter().flat_map(|l| l.tables()).flat_map(|(_, table)| table.files());
+        removed.extend(files.map(|file| (file, family)));
     }
     for &(family, file) in &edit.removed_tables {
         changes.entry(family).or_default().removed.push(file);
-        removed.push((file, family));
+        let levels = current.family(family);
+        let table = levels.iter().flat_map(|l| l.tables()).find(|(_, table)| table.file.number() == file);
+        match table {
+            Some((_, table)) => removed.extend(table.files().map(|file| (file, family))),
+            None => removed.push((file, family)),
+        }
     }
     let mut new_files = HashMap::new();
     for file in &edit.new_files {
@@ -758,8 +766,22 @@ fn plan(
     }
     let mut added = Vec::new();
     for new in &edit.new_tables {
-        let file = files.get(&new.file).map(|record| &record.file).or_else(|| new_files.get(&new.file));
-        let file = Arc::clone(file.ok_or_else(|| format!("there is no file {}", new.file))?);
+        let file = |number: FileNo| {
+            let file = files.get(&number).map(|record| &record.file).or_else(|| new_files.get(&number));
+            file.cloned().ok_or_else(|| format!("there is no file {number}"))
+        };
+        let twin = Some(new.meta.twin).filter(|&twin| twin != 0).map(file).transpose()?;
+        let file = file(new.file)?;
+        if let Some(twin) = &twin {
+            if twin.len() != new.meta.len {
+                return Err(format!(
+                    "file {} is no copy of a table of family {}",
+                    twin.number(),
+                    new.meta.family
+                ));
+            }
+            added.push((twin.number(), new.meta.family, new.meta.len));
+        }
         if new.meta.offset + new.meta.len > file.len() {
             return Err(format!("a table of family {} ends behind file {}", new.meta.family, new.file));
         }
@@ -767,7 +789,7 @@ fn plan(
             SsTable::open(Arc::clone(open.tables), Arc::clone(open.cache), new.file, new.meta.clone());
         added.push((new.file, new.meta.family, new.meta.len));
         let change = changes.entry(new.meta.family).or_default();
-        change.added.push((new.level, TableHandle { table, file, generation: new.generation }));
+        change.added.push((new.level, TableHandle { table, file, twin, generation: new.generation }));
     }
     for (family, level, key) in &edit.cursors {
         changes.entry(*family).or_default().cursors.push((*level, key.clone()));

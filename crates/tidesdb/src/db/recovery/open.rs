@@ -20,14 +20,13 @@ use crate::db::background::Background;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::identity;
 use crate::db::maintenance::Maintenance;
+use crate::db::recovery::damaged_dictionary::certain_entries;
 use crate::db::recovery::flush::{flush_replayed, RecoveryFlush};
 use crate::db::recovery::full_disk;
 use crate::db::recovery::replay::{self, Replay, Replayed};
 use crate::db::{Db, LOCK};
 use crate::error::{Error, Result};
 use crate::io::{DirectoryLock, Disk, OverlayDisk};
-use crate::iter::merge::MergingIterator;
-use crate::iter::InternalIterator;
 use crate::lock::{LockManager, LockOptions, WaitObserver};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::{LogLevel, Options};
@@ -37,7 +36,7 @@ use crate::store::view::{Flushable, ReadView};
 use crate::store::{Store, StoreParts};
 use crate::txn::prepared::{prepare_bytes, BatchRoom};
 use crate::txn::Transactions;
-use crate::types::{Seq, DICTIONARY, MAX_SEQ};
+use crate::types::{Seq, DICTIONARY};
 use crate::version::reservations::CompactionReservations;
 use crate::version::restoring::check_restored;
 use crate::version::{OpenFor, StoreState, VersionSet};
@@ -292,6 +291,10 @@ impl Maintenance {
     /// are made from now on are counted, older ones when [`Db::count_rows`] has counted them. Puts may be unmarked
     /// from now on: an earlier build that replayed one would lose the tombstone below it (`docs/protocols.md` 3.5).
     fn begin_epoch_of_build(&self) -> Result<()> {
+        if self.store.catalog.is_incomplete() {
+            // Nobody knows the next family number.
+            return Ok(());
+        }
         let (version, state) = (self.store.versions.current(), self.store.versions.state());
         let next_family = self.next_family.load(Ordering::Acquire);
         let edit = crate::version::Edit {
@@ -319,6 +322,7 @@ impl Maintenance {
         for (number, families) in self.store.versions.missing() {
             let name = |&id: &u32| match self.store.catalog.by_id(id) {
                 Some(family) => format!("'{}'", String::from_utf8_lossy(&family.name())),
+                None if id == DICTIONARY => "the dictionary".to_string(),
                 None => format!("number {id}"),
             };
             let names: Vec<String> = families.iter().map(name).collect();
@@ -333,35 +337,38 @@ impl Maintenance {
         }
     }
 
-    /// Reads the dictionary into the catalog and drops families without an entry.
+    /// Reads the dictionary into the catalog and drops families without an entry. Where it cannot be read in both copies
+    /// the families that are certain are there, and none is dropped.
     fn load_dictionary(&self) -> Result<()> {
-        let mut merge = MergingIterator::new(self.store.view().iterators(DICTIONARY, MAX_SEQ, &[])?);
+        let (entries, damage) = certain_entries(&self.store.view())?;
         let mut next_family = DICTIONARY + 1;
-        merge.seek_to_first()?;
-        while merge.valid() {
-            let entry = merge.entry();
-            if !entry.kind.is_tombstone() {
-                if let Some(name) = dictionary::family_name(merge.key()) {
-                    let family = FamilyEntry::decode(entry.value)?;
-                    next_family = next_family.max(family.id + 1);
-                    self.store.catalog.insert(Family::new(
-                        family.id,
-                        name,
-                        family.options,
-                        &family.record,
-                        entry.seq,
-                    ));
-                } else if merge.key() == dictionary::NEXT_FAMILY {
-                    let stored = dictionary::number(entry.value).and_then(|n| u32::try_from(n).ok());
-                    let stored = stored.ok_or_else(|| {
-                        Error::corruption("dictionary", 0, "the next family number is damaged")
-                    })?;
-                    next_family = next_family.max(stored);
-                }
+        for (key, (seq, kind, value)) in &entries {
+            if kind.is_tombstone() {
+                continue;
             }
-            merge.next()?;
+            if let Some(name) = dictionary::family_name(key) {
+                let family = FamilyEntry::decode(value)?;
+                next_family = next_family.max(family.id + 1);
+                self.store.catalog.insert(Family::new(family.id, name, family.options, &family.record, *seq));
+            } else if key == dictionary::NEXT_FAMILY {
+                let stored = dictionary::number(value).and_then(|n| u32::try_from(n).ok());
+                let stored = stored
+                    .ok_or_else(|| Error::corruption("dictionary", 0, "the next family number is damaged"))?;
+                next_family = next_family.max(stored);
+            }
         }
         self.next_family.store(next_family, Ordering::Release);
+        if let Some(error) = damage {
+            self.store.catalog.set_incomplete(&error);
+            let what = format!(
+                "the dictionary is damaged in both copies ({error}): of its families {} are there, of others nobody \
+                 knows which table they are; nothing is dropped, and no definition or counter can be changed; copy what \
+                 is left with `tidesdb-admin repair`, or restore a backup",
+                self.store.catalog.len()
+            );
+            self.store.log(LogLevel::Error, &what);
+            return Ok(());
+        }
         let gone: Vec<u32> = self
             .store
             .versions
