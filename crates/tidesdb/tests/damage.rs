@@ -7,6 +7,8 @@ mod sim;
 mod dictionary;
 #[path = "damage/missing.rs"]
 mod missing;
+#[path = "damage/repair.rs"]
+mod repair;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

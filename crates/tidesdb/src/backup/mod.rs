@@ -23,12 +23,14 @@
 //! - `copy`: bytes from one file to another, with sum and pace
 //! - [`info`]: the format of the file [`INFO`]
 //! - [`verify()`], [`restore()`]: on finished backups, without a store
+//! - [`verify_store()`], [`repair()`]: on stores that are not open
 //!
 //! Stands above the store, which knows of it no more than that one runs.
 
 mod copy;
 pub mod info;
 mod point;
+mod repair;
 mod restore;
 #[cfg(test)]
 mod tests;
@@ -40,6 +42,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::info::{BackupFile, BackupInfo, INFO};
+pub use self::repair::{repair, verify_store, StoreCheck};
 pub use self::restore::restore;
 pub use self::verify::verify;
 

@@ -101,11 +101,11 @@ pub fn restore(
 }
 
 /// Whether a store's directory has nothing in it but the file of the lock.
-fn is_free(disk: &dyn Disk, store: &Path) -> Result<bool> {
+pub(super) fn is_free(disk: &dyn Disk, store: &Path) -> Result<bool> {
     Ok(disk.list(store)?.iter().all(|name| name == LOCK))
 }
 
-fn not_empty(store: &Path, also: &str) -> Error {
+pub(super) fn not_empty(store: &Path, also: &str) -> Error {
     Error::InvalidArgument(format!(
         "{} is not empty: remove it, if what it holds is not needed, or choose another directory{also}",
         store.display()
@@ -166,7 +166,7 @@ fn copy_checked(copier: &mut Copier<'_>, from: &Path, to: &Path, len: u64, crc: 
     }
 }
 
-fn write(disk: &dyn Disk, path: &Path, text: &str) -> Result<()> {
+pub(super) fn write(disk: &dyn Disk, path: &Path, text: &str) -> Result<()> {
     let file = disk.open(path, OpenMode::Create)?;
     file.write_at(text.as_bytes(), 0)?;
     file.sync_data()?;

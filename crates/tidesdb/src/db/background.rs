@@ -189,7 +189,7 @@ impl Maintenance {
             stop: &self.closing,
         })?;
         for error in &flushed.unreadable {
-            self.store.log(LogLevel::Error, &format!("a flush left out a run that cannot be read: {error}"));
+            self.store.log(LogLevel::Error, &unread_run(error));
         }
         // Before those who wait for the flush are told: they may look at the counters.
         self.store.stats.flushes.fetch_add(1, Ordering::Relaxed);
@@ -274,6 +274,14 @@ impl Maintenance {
             }
         }
     }
+}
+
+/// The line of the log about a run that a flush could not read.
+pub(crate) fn unread_run(error: &Error) -> String {
+    format!(
+        "a flush left out a run that cannot be read: {error}; its table can be dropped, or restored from a backup, and \
+         `tidesdb-admin repair` copies the rest of the store"
+    )
 }
 
 /// The memtables among what was sealed.

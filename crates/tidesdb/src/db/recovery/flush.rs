@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
-use crate::db::background::FlushedMemtable;
+use crate::db::background::{unread_run, FlushedMemtable};
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::recovery::damaged_dictionary::certain_entries;
 use crate::error::Result;
@@ -95,7 +95,7 @@ fn flush_flushables(
             stop: &AtomicBool::new(false),
         })?;
         for error in &done.unreadable {
-            options.log(LogLevel::Error, &format!("recovery left out a run that cannot be read: {error}"));
+            options.log(LogLevel::Error, &unread_run(error));
         }
         edit.new_files.extend(done.edit.new_files.iter().copied());
         edit.new_tables.extend(done.edit.new_tables.iter().cloned());

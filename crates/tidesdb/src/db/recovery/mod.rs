@@ -7,7 +7,7 @@
 //! - [`full_disk`]: without room for those files the earlier epoch's log stays live
 //! - [`rewrite_tail`]: there the unproven tail of the log is made durable where it stands
 
-mod damaged_dictionary;
+pub(crate) mod damaged_dictionary;
 pub(crate) mod flush;
 pub(crate) mod full_disk;
 pub(crate) mod open;

@@ -54,8 +54,27 @@ impl Db {
         observer: Option<Arc<dyn WaitObserver>>,
     ) -> Result<Db> {
         options.validate()?;
+        let log = options.log.clone();
+        Db::recover(disk, dir.as_ref(), options, observer).inspect_err(|error| {
+            if let (Some(log), Error::Corruption { .. }) = (log, error) {
+                let dir = dir.as_ref().display();
+                let what = format!(
+                    "the store in {dir} does not open: `tidesdb-admin verify {dir}` lists what is damaged, \
+                     `tidesdb-admin repair {dir} --to NEWDIR` copies what can be read"
+                );
+                log.write(LogLevel::Error, &what);
+            }
+        })
+    }
+
+    fn recover(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        options: Options,
+        observer: Option<Arc<dyn WaitObserver>>,
+    ) -> Result<Db> {
         let (disk, options) = if options.read_only { overlaid(disk, options) } else { (disk, options) };
-        let mut recovery = Recovery::begin(disk, dir.as_ref(), options)?;
+        let mut recovery = Recovery::begin(disk, dir, options)?;
         let (replayed, summary) = recovery.replay()?;
         let flushed = recovery.flush(&replayed)?;
         let wal = recovery.begin_epoch(&summary)?;
