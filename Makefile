@@ -230,10 +230,12 @@ results: ## put a run into docs/results, with charts: NAME=name [RUN=folder] [RE
 	@[ -n "$(NAME)" ] || { echo "make results: NAME=name says what the run is called there" >&2; exit 1; }
 	$(TIDELAB) publish $(RUN) $(NAME) --out docs/results $(RESULTS_ARGS)
 
-# What tpcc-430 compares: the version before (REV says which), and this one with a profile where the toolchain can.
+# What tpcc-430 and tpcc-builds compare: the version before (REV says which), and this one with a profile where the toolchain can.
 REV ?= HEAD~50
 builds-to-compare: plugin
-	@case "$(or $(EXPERIMENT),all)" in all | *tpcc-430*) \
+	@case "$(or $(EXPERIMENT),all)" in *tpcc-builds*) \
+	  [ -e $(BUILD)/at/base/ha_tidesdb.so ] || $(MAKE) --no-print-directory plugin-at ;; \
+	all | *tpcc-430*) \
 	  scripts/setup/packages.sh libjemalloc2 && \
 	  { [ -e $(BUILD)/at/base/ha_tidesdb.so ] || $(MAKE) --no-print-directory plugin-at; } && \
 	  { $(MAKE) --no-print-directory plugin-pgo || echo "tpcc-430 goes without a build by a profile" >&2; } ;; \

@@ -81,6 +81,8 @@ constexpr Variable variables[] = {
     OTHER("max_sst_tombstone_density", max_tombstone_density, SHOW_DOUBLE,
           "the same of the densest segment, 0 to 1"),
     GAUGE("max_sst_tombstone_density_level", max_tombstones_level, "level of that segment"),
+    GAUGE("expiry_clock_lag_seconds", expiry_clock_lag_seconds,
+          "seconds by which the system's clock is behind the clock by which rows expire"),
     COUNTER("backpressure_waits", backpressure_waits, "times a writer was held back"),
     COUNTER("backpressure_wait_us", backpressure_wait_us, "microseconds for which writers were held back"),
     ADMISSION("procedure_waits", waits, "transactions in procedures that waited for their turn"),

@@ -177,6 +177,9 @@ int tidesdb_close(tidesdb_db *db);
 uint64_t tidesdb_free_space(const tidesdb_db *db);
 /* TIDESDB_OK when the store has, or may have had, keys that expire; else TIDESDB_NOT_FOUND. */
 int tidesdb_has_expiring_keys(tidesdb_db *db);
+/* Seconds by which the system's clock is behind the clock by which keys expire (tidesdb_op). A lifetime counts from
+   the system's clock plus these. */
+int tidesdb_expiry_clock_lag(tidesdb_db *db, uint64_t *seconds);
 
 /* ---- column families and the dictionary ------------------------------------------------------ */
 
@@ -394,10 +397,10 @@ int tidesdb_txn_finish(tidesdb_txn *txn, int defer_sync);
 int tidesdb_txn_commit(tidesdb_txn *txn);
 /* From any state, prepared included. Releases the locks. */
 int tidesdb_txn_rollback(tidesdb_txn *txn);
-/* Wakes and interrupts, also a prepare that comes later; from any thread; never blocks. Cleared by the next
-   statement_begin, or by tidesdb_txn_clear_kill(). */
+/* Wakes and interrupts, also what comes later; from any thread; never blocks. Cleared by tidesdb_txn_begin() and
+   tidesdb_txn_clear_kill(). */
 void tidesdb_txn_kill(tidesdb_txn *txn);
-/* Forgets a kill: it was for a statement that has ended. */
+/* Forgets a kill: it was for a statement that has ended. Called before tidesdb_txn_statement_begin(), which may wait. */
 void tidesdb_txn_clear_kill(tidesdb_txn *txn);
 
 /* Prepared transactions that nobody has decided: found by recovery, or freed by their owner. `visit` gets each xid. */
@@ -456,7 +459,8 @@ typedef struct tidesdb_op {
   tidesdb_slice value;
   uint8_t kind;        /* TIDESDB_PUT ... */
   uint8_t flags;       /* TIDESDB_OP_* */
-  uint64_t expiry;     /* of a put: first second since 1970 at which the key does not exist, or TIDESDB_NO_EXPIRY */
+  /* of a put: first second since 1970, of the clock by which keys expire, without the key; or TIDESDB_NO_EXPIRY */
+  uint64_t expiry;
 } tidesdb_op;
 
 /* Applies a row's changes, in order, all or none: on failure the batch is as before and *failed is the
@@ -615,6 +619,7 @@ typedef struct tidesdb_stats {
   uint64_t snapshots;                  /* open now */
   uint64_t max_tombstones_per_million; /* of the table with most tombstones for each of its entries */
   uint64_t max_tombstones_level;       /* where it is */
+  uint64_t expiry_clock_lag_seconds;   /* seconds by which the system's clock is behind the one of expiries */
 } tidesdb_stats;
 int tidesdb_get_stats(tidesdb_db *db, tidesdb_stats *stats);
 

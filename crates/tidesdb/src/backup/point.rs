@@ -117,8 +117,12 @@ impl BackupPoint {
         self.seq
     }
 
-    pub(super) fn snapshot(&self) -> &Edit {
-        &self.snapshot
+    /// The state at the point, of a log that ends at `log_end`.
+    pub(super) fn snapshot(&self, log_end: Lsn) -> Edit {
+        let mut snapshot = self.snapshot.clone();
+        // The store has prepared segments that the backup does not copy.
+        snapshot.log_segments.retain(|segment| segment.id <= log_end.segment());
+        snapshot
     }
 
     /// A number that no file of the store has.

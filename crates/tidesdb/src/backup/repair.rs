@@ -106,7 +106,8 @@ pub fn repair(disk: &Arc<dyn Disk>, from: &Path, to: &Path, watch: Watch<'_>) ->
         copy.log()?;
     } else {
         // A position in the damaged log means nothing in a new one.
-        (edit.first_live_segment, edit.durable_upto, edit.cuts) = (None, None, Vec::new());
+        (edit.first_live_segment, edit.durable_upto) = (None, None);
+        (edit.cuts, edit.log_segments) = (Vec::new(), Vec::new());
     }
     let owner = from.join(identity::OWNER);
     if disk.exists(&owner)? {
@@ -152,7 +153,8 @@ impl Survey {
             watch.check()?;
             replay.record(record)
         });
-        let mut log_damage = unreadable(found.map(|_| ()))?;
+        let listed = wal::check_listed(disk, dir, state.log_segments.values());
+        let mut log_damage = unreadable(listed.and(found.map(|_| ())))?;
         // The records before the damage are a prefix of the commits.
         let replayed = match replay.finish(&versions) {
             Ok(replayed) => Some(replayed),

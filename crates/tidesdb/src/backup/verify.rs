@@ -71,6 +71,7 @@ fn read_log(
     visit: &mut dyn FnMut(RecordRef<'_>) -> Result<()>,
 ) -> Result<()> {
     let (first, cuts) = (state.first_live_segment.max(1), cuts_of(state));
+    wal::check_listed(disk, home, state.log_segments.values())?;
     let found = wal::recover(disk, home, first, &cuts, state.durable_upto, &mut |_, record| visit(record))?;
     match found.end == info.log_end {
         true => Ok(()),

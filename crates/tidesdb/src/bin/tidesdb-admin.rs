@@ -1,5 +1,5 @@
-//! `tidesdb-admin`: what is done to stores and backups without a server: show, verify and restore a backup; verify a
-//! store, and copy what is left of a damaged one.
+//! `tidesdb-admin`: work on stores and backups without a server: show, verify and restore a backup; verify a store, copy
+//! what is left of a damaged one, give up a log that lost files.
 //!
 //! Exit status: 0 when it is done, 1 when it failed or a backup is not whole, 2 for a wrong command line, 3 when a store
 //! is damaged or a repair left something out.
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use tidesdb::internal::backup::{repair, restore, verify, verify_store, BackupInfo, StoreCheck, Watch};
+use tidesdb::internal::db::Db;
 use tidesdb::internal::io::RealDisk;
 use tidesdb::{Error, Result};
 
@@ -18,6 +19,7 @@ usage: tidesdb-admin verify STORE
        tidesdb-admin backup verify DIR
        tidesdb-admin backup restore DIR --data-dir DATA [--store STORE]
        tidesdb-admin backup restore DIR --store STORE
+       tidesdb-admin log give-up STORE
 
 verify   (of a store) reads the whole store in the directory STORE, whose server is down, and lists what is damaged
 repair   makes a store in NEWDIR of all that can be read of STORE, which it does not change; lists what it leaves out,
@@ -26,7 +28,9 @@ show     prints what a backup says of itself
 verify   (of a backup) reads the whole backup and checks every checksum
 restore  verifies, then makes a store of it and, with --data-dir, puts the definitions of its tables into a server's
          data directory, which exists. STORE is the directory of the store, by default the one that a server without
-         tidesdb_data_home_dir uses: '#tidesdb' in DATA where that exists, else 'tidesdb_data' beside DATA";
+         tidesdb_data_home_dir uses: '#tidesdb' in DATA where that exists, else 'tidesdb_data' beside DATA
+give-up  ends the log of a stopped server's store before its first missing file. Commits in the log after it are lost;
+         later files are renamed. Without a missing file it changes nothing";
 
 /// Exit status where a store is damaged, or a copy lacks something.
 const LEFT_OUT: u8 = 3;
@@ -42,6 +46,7 @@ enum Command {
     Show(PathBuf),
     Verify(PathBuf),
     Restore { from: PathBuf, store: Option<PathBuf>, data: Option<PathBuf> },
+    GiveUpLog(PathBuf),
 }
 
 fn parse(words: &[String]) -> Option<Command> {
@@ -50,6 +55,9 @@ fn parse(words: &[String]) -> Option<Command> {
         [what, from] if what == "verify" => return Some(Command::VerifyStore(from.into())),
         [what, from, option, to] if what == "repair" && option == "--to" => {
             return Some(Command::Repair { from: from.into(), to: to.into() });
+        }
+        [room, what, store] if room == "log" && what == "give-up" && !store.starts_with("--") => {
+            return Some(Command::GiveUpLog(store.into()));
         }
         _ => return None,
     };
@@ -147,6 +155,19 @@ fn run(command: Command) -> Result<ExitCode> {
             println!("{}: restored into {}", from.display(), store.display());
             describe(&info);
         }
+        Command::GiveUpLog(store) => {
+            let lost = Db::give_up_log(disk, &store)?;
+            for segment in &lost.missing {
+                println!("missing: wal/{:06}.wal, segment {}", segment.file, segment.id);
+            }
+            for path in &lost.set_aside {
+                println!("not read any more: {}", path.display());
+            }
+            match lost.kept_upto {
+                Some(id) => println!("{}: the log ends with segment {id}", store.display()),
+                None => println!("{}: nothing of the log is kept", store.display()),
+            }
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -192,6 +213,7 @@ mod tests {
         let copy = Command::Repair { from: "/s".into(), to: "/t".into() };
         assert_eq!(parse(&words("repair /s --to /t")), Some(copy));
         assert_eq!(parse(&words("backup verify /b")), Some(Command::Verify("/b".into())));
+        assert_eq!(parse(&words("log give-up /s")), Some(Command::GiveUpLog("/s".into())));
         let both = parse(&words("backup restore /b --store /s --data-dir /d"));
         let expected =
             Command::Restore { from: "/b".into(), store: Some("/s".into()), data: Some("/d".into()) };

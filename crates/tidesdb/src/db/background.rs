@@ -1,5 +1,5 @@
 //! Background work: one thread that flushes sealed memtables in their order, some that compact, one that
-//! reserves blocks of counters.
+//! reserves blocks of counters and seconds of the expiry clock.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -86,7 +86,7 @@ impl Background {
         let flusher = maintenance.clone();
         start("tdb-flush", Box::new(move || flusher.flush_loop()))?;
         let reserver = maintenance.clone();
-        start("tdb-counter", Box::new(move || reserver.counter_loop()))?;
+        start("tdb-counter", Box::new(move || reserver.reserve_loop()))?;
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         for _ in 0..maintenance.store.options.compaction_threads.min((cores / 2).max(1)) {
             let compactor = maintenance.clone();

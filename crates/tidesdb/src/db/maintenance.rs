@@ -9,10 +9,12 @@ use parking_lot::Mutex;
 use crate::compaction::history::History;
 use crate::db::background::WorkSignal;
 use crate::db::counters::CounterRefill;
+use crate::error::Result;
 use crate::store::Store;
 use crate::txn::Transactions;
 use crate::types::DICTIONARY;
 use crate::version::reservations::CompactionReservations;
+use crate::version::Edit;
 
 /// See the module's comment. Shared by the handles and threads of a store.
 #[derive(Debug)]
@@ -46,6 +48,18 @@ impl Maintenance {
             counter_refill: CounterRefill::default(),
             closing: AtomicBool::new(false),
             backup_runs: AtomicBool::new(false),
+        }
+    }
+
+    /// The store is closed. If everything in the log is in files too, the next opening does not miss it.
+    pub(crate) fn forget_log(&self) -> Result<()> {
+        let state = self.store.versions.state();
+        let needed = self.store.pipeline.last_ordered() > state.last_seq
+            || self.transactions.prepared.first_segment().is_some()
+            || !self.transactions.recovered.lock().is_empty();
+        match needed || state.log_segments.is_empty() {
+            true => Ok(()),
+            false => self.store.install(Edit { log_forgotten_above: Some(0), ..Edit::default() }),
         }
     }
 

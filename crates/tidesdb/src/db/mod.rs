@@ -171,9 +171,11 @@ impl Db {
         self.store.free_space()
     }
 
-    /// Makes everything that is ordered now durable.
+    /// Makes everything that is ordered now durable. Errors: `ReadOnly` with the reason once the log has failed.
     pub fn flush_log(&self) -> Result<()> {
-        self.store.wal.sync_all()
+        let synced = self.store.wal.sync_all();
+        self.store.wal_alive()?;
+        synced
     }
 
     /// Calls `done` once everything that is ordered now is durable, or with the error when the log fails
@@ -212,6 +214,23 @@ impl Db {
     /// Whether the store has, or may have had, keys that expire.
     pub fn has_expiring_keys(&self) -> bool {
         self.store.ttl_clock.is_used()
+    }
+
+    /// The present second of the clock by which keys expire: seconds since 1970, never going back. It is the wall clock,
+    /// or ahead of a wall clock that was set back, by [`Db::expiry_lag`].
+    pub fn expiry_second(&self) -> u64 {
+        self.store.expiry_second()
+    }
+
+    /// Seconds by which the wall clock is behind the clock by which keys expire. A lifetime counts from the sum.
+    pub fn expiry_lag(&self) -> u64 {
+        self.store.expiry_lag()
+    }
+
+    /// Reserves seconds of the expiry clock now and reports a lag, as the store does once a second.
+    #[doc(hidden)]
+    pub fn tend_expiry_clock(&self) -> Result<()> {
+        self.store.tend_expiry_clock()
     }
 
     /// Commits a prepared transaction without an owner, durably; false when there is none of this xid.
@@ -257,6 +276,13 @@ impl Db {
             // Nothing was made durable where the log failed.
             return self.store.wal_alive();
         }
-        self.store.wal.close()
+        if let Err(error) = self.store.settle_expiry_clock() {
+            self.store.log(LogLevel::Warn, &format!("rows may expire up to a minute early or late: {error}"));
+        }
+        self.store.wal.close()?;
+        if let Err(error) = self.maintenance.forget_log() {
+            tracing::warn!(%error, "the log's files stay listed");
+        }
+        Ok(())
     }
 }

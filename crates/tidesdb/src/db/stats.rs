@@ -81,6 +81,8 @@ pub struct StoreStats {
     /// its edit was not installed counts again.
     pub cancelled_pairs: u64,
     pub snapshots: u64,
+    /// Seconds by which the wall clock is behind the clock by which keys expire.
+    pub expiry_lag: u64,
 }
 
 impl Db {
@@ -171,6 +173,7 @@ impl Db {
             compaction_count: of(&store.stats.compactions),
             compaction_debt_bytes: store.pressure.debt(),
             is_flushing: of(&store.stats.flushing) != 0,
+            expiry_lag: store.expiry_lag(),
             wal_syncs: store.wal.syncs(),
             wal_groups: store.wal.groups(),
             commits: of(&store.stats.commits),

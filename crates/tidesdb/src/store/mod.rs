@@ -41,7 +41,7 @@ use crate::store::pipeline::Pipeline;
 use crate::store::pressure::Gauges;
 use crate::store::snapshot::{SnapshotSlot, Snapshots};
 use crate::store::stats::Stats;
-use crate::store::ttl_clock::TtlClock;
+use crate::store::ttl_clock::{Moment, TtlClock};
 use crate::store::view::ReadView;
 use crate::types::{FamilyId, Kind, MemtableId, RowCount, Seq, DICTIONARY};
 use crate::version::{Edit, VersionSet};
@@ -61,8 +61,10 @@ pub struct Store {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) snapshots: Snapshots,
     pub(crate) ttl_clock: TtlClock,
+    /// The last report said that the wall clock lags.
+    lag_reported: AtomicBool,
     pub(crate) catalog: Catalog,
-    pub(crate) versions: VersionSet,
+    pub(crate) versions: Arc<VersionSet>,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) view: ArcSwap<ReadView>,
     /// Held while the view is replaced.
@@ -94,7 +96,7 @@ pub(crate) struct StoreParts {
     pub dir: PathBuf,
     pub lock: Box<dyn DirectoryLock>,
     pub wal: Wal,
-    pub versions: VersionSet,
+    pub versions: Arc<VersionSet>,
     pub cache: Arc<BlockCache>,
     pub arenas: ArenaPool,
     pub view: ReadView,
@@ -116,10 +118,15 @@ impl Store {
     pub(crate) fn new(parts: StoreParts) -> Store {
         let state = parts.versions.state();
         let active = parts.view.active.clone();
+        let moment = Moment::of(parts.versions.disk());
+        let second = state
+            .expiry_clock
+            .map(|reached| ttl_clock::second_at_opening(reached, state.expiry_reserved, moment.wall));
         let store = Store {
             pipeline: Arc::new(Pipeline::new(parts.newest + 1, active.clone())),
             snapshots: Snapshots::new(SNAPSHOTS),
-            ttl_clock: TtlClock::new(state.expiry_clock),
+            ttl_clock: TtlClock::new(second, moment.micros),
+            lag_reported: AtomicBool::new(false),
             catalog: Catalog::default(),
             view: ArcSwap::from_pointee(parts.view),
             view_swap: Mutex::new(()),
@@ -319,7 +326,7 @@ impl Store {
 
     pub(crate) fn wal_alive(&self) -> Result<()> {
         match self.wal.failed() {
-            Some(why) => Err(Error::ReadOnly(format!("the log failed: {why}; restart to recover"))),
+            Some(why) => Err(Error::ReadOnly(format!("{why}; restart to recover"))),
             None => Ok(()),
         }
     }

@@ -49,11 +49,6 @@ pub struct PreparedCommit {
 }
 
 impl PreparedCommit {
-    /// What it commits.
-    pub(crate) fn batch(&self) -> &Arc<CommitBatch> {
-        &self.batch
-    }
-
     /// The transaction, if it is in the log and neither ordered nor rolled back; gives back what it
     /// reserved. An ordered one must be finished instead.
     pub(crate) fn into_xa_prepared(self) -> Option<XaPrepared> {
@@ -107,10 +102,12 @@ impl Transactions {
 
     /// The changes as a commit takes them: in memory, or as runs that are durable.
     fn batch_of(&self, batch: &WriteBatch, owner: &LockOwner) -> Result<Arc<CommitBatch>> {
-        Ok(Arc::new(match batch.runs().is_empty() {
-            true => batch.to_commit_batch(),
-            false => CommitBatch::spilled(batch.seal(&self.store, owner)?),
-        }))
+        if batch.runs().is_empty() {
+            return Ok(Arc::new(batch.to_commit_batch()));
+        }
+        // The part that was written takes space, perhaps of a full disk.
+        let runs = batch.seal(&self.store, owner).inspect_err(|_| self.store.unlink_unused())?;
+        Ok(Arc::new(CommitBatch::spilled(runs)))
     }
 
     /// As [`Transactions::prepare`] for a batch made already, in one phase.

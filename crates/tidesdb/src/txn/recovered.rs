@@ -137,11 +137,9 @@ impl Transactions {
         match result {
             Ok(()) => {
                 self.locks.unlock_all(&recovered.owner);
-                let spilled = recovered.xa_prepared.batch.runs().is_some();
                 drop(recovered);
-                if spilled {
-                    self.store.unlink_unused();
-                }
+                // Its locks may have kept files of what a savepoint undid.
+                self.store.unlink_unused();
                 Ok(true)
             }
             Err(error) => {

@@ -15,7 +15,7 @@ use crate::cache::{BlockCache, FileCache};
 use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::table::{next_table_offset, SsTable, SsTableMeta};
-use crate::types::{FamilyId, FileNo, Lsn, MemtableId, Seq};
+use crate::types::{FamilyId, FileNo, LogSegment, Lsn, MemtableId, Seq};
 
 use super::edit::{Cut, Edit, NewFile, NewTable};
 use super::manifest::{self, ManifestWriter, Need};
@@ -46,6 +46,8 @@ pub struct StoreState {
     pub first_live_segment: u32,
     /// Joints between epochs of the log.
     pub cuts: Vec<Cut>,
+    /// Segments of the log whose files exist, by id. None below the first live one.
+    pub log_segments: BTreeMap<u32, LogSegment>,
     /// A position up to which the log was durable.
     pub durable_upto: Lsn,
     /// The newest commit that is in a table.
@@ -56,6 +58,8 @@ pub struct StoreState {
     pub transaction_ceiling: u64,
     /// The second that the expiry clock has reached; `None`: no entry with an expiry was ever written.
     pub expiry_clock: Option<u64>,
+    /// The second that the expiry clock did not pass; `None`: an earlier build said nothing.
+    pub expiry_reserved: Option<u64>,
     /// The epoch from which on puts may be unmarked; `None`: every put is marked "may overwrite".
     pub proven_from: Option<u64>,
     /// Remembered options, by name.
@@ -66,6 +70,10 @@ impl StoreState {
     fn apply(&mut self, edit: &Edit) {
         self.epoch = edit.epoch.unwrap_or(self.epoch);
         self.first_live_segment = self.first_live_segment.max(edit.first_live_segment.unwrap_or(0));
+        let above = edit.log_forgotten_above.unwrap_or(u32::MAX);
+        self.log_segments.retain(|&id, _| id <= above);
+        self.log_segments.extend(edit.log_segments.iter().map(|segment| (segment.id, *segment)));
+        self.log_segments.retain(|&id, _| id >= self.first_live_segment);
         self.cuts.retain(|cut| !edit.cuts_removed.contains(&cut.at.segment()));
         self.cuts.extend(&edit.cuts);
         self.durable_upto = self.durable_upto.max(edit.durable_upto.unwrap_or_default());
@@ -73,6 +81,7 @@ impl StoreState {
         self.last_generation = self.last_generation.max(edit.last_generation.unwrap_or(0));
         self.transaction_ceiling = self.transaction_ceiling.max(edit.transaction_ceiling.unwrap_or(0));
         self.expiry_clock = self.expiry_clock.max(edit.expiry_clock);
+        self.expiry_reserved = edit.expiry_reserved.or(self.expiry_reserved);
         self.proven_from = self.proven_from.or(edit.proven_from);
         for (name, value) in &edit.options {
             if value.is_empty() {
@@ -553,9 +562,10 @@ impl VersionSet {
             }
         }
         // Edits that add nothing: an opening's epoch and cut, dropped families, released segments of the log. The
-        // count of a scan can wait, that of a flush comes with it.
+        // count of a scan can wait, that of a flush comes with it. Seconds of the expiry clock can wait too.
         let counted = !edit.row_counts.is_empty() && edit.last_generation.is_none();
-        let adds = !edit.new_tables.is_empty() || !edit.new_files.is_empty() || counted;
+        let waits = counted || edit.expiry_reserved.is_some();
+        let adds = !edit.new_tables.is_empty() || !edit.new_files.is_empty() || waits;
         let need = match (adds, edit.last_generation) {
             (true, _) => Need::Ordinary,
             (false, Some(_)) => Need::EmptyFlush,
@@ -648,6 +658,8 @@ impl VersionSet {
             last_generation: Some(state.last_generation),
             transaction_ceiling: Some(state.transaction_ceiling),
             expiry_clock: state.expiry_clock,
+            expiry_reserved: state.expiry_reserved,
+            log_segments: state.log_segments.values().copied().collect(),
             proven_from: state.proven_from,
             options: state.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             counted_from: version.counted_from(),

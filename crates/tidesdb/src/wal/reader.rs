@@ -17,7 +17,7 @@ use super::segment::{
 use super::Cut;
 use crate::error::{Error, Result};
 use crate::io::{Advice, Disk, File, OpenMode};
-use crate::types::{FileNo, Lsn, Seq};
+use crate::types::{FileNo, LogSegment, Lsn, Seq};
 
 /// Bytes read at once; whole frames.
 const CHUNK: usize = 8 * FRAME as usize;
@@ -125,12 +125,12 @@ pub fn recover(
 }
 
 /// The files of the directory, by what their headers say.
-struct Found {
-    segments: BTreeMap<u32, (FileNo, SegmentHeader)>,
-    headless: Vec<FileNo>,
+pub(super) struct Found {
+    pub(super) segments: BTreeMap<u32, (FileNo, SegmentHeader)>,
+    pub(super) headless: Vec<FileNo>,
 }
 
-fn survey(disk: &Arc<dyn Disk>, store: &Path) -> Result<Found> {
+pub(super) fn survey(disk: &Arc<dyn Disk>, store: &Path) -> Result<Found> {
     let mut found = Found { segments: BTreeMap::new(), headless: Vec::new() };
     let dir = log_dir(store);
     if !disk.exists(&dir)? {
@@ -212,6 +212,24 @@ impl OpenSegment {
         let file = disk.open(&path, OpenMode::Read)?;
         file.advise(0, u64::from(header.size), Advice::Sequential);
         Ok(OpenSegment { header, path, file, buffer: Vec::new(), start: u64::MAX })
+    }
+
+    /// A file whose header does not verify, read as the segment `id`; none when it is too short for one.
+    fn headless(
+        disk: &dyn Disk,
+        store: &Path,
+        number: FileNo,
+        id: u32,
+        log_epoch: LogEpoch,
+    ) -> Result<Option<OpenSegment>> {
+        let path = file_path(store, number);
+        let file = disk.open(&path, OpenMode::Read)?;
+        let size = match u32::try_from(file.len()?) {
+            Ok(size) if size > SEGMENT_HEADER && size < u32::MAX - FRAME => size,
+            _ => return Ok(None),
+        };
+        let header = SegmentHeader { id, epoch: log_epoch.epoch, size, first: log_epoch.first };
+        Ok(Some(OpenSegment { header, path, file, buffer: Vec::new(), start: u64::MAX }))
     }
 
     fn seal(&self) -> Seal {
@@ -447,14 +465,7 @@ impl LogReader<'_> {
     }
 
     fn open_headless(&self, number: FileNo, id: u32, log_epoch: LogEpoch) -> Result<Option<OpenSegment>> {
-        let path = file_path(self.store, number);
-        let file = self.disk.open(&path, OpenMode::Read)?;
-        let size = match u32::try_from(file.len()?) {
-            Ok(size) if size > SEGMENT_HEADER && size < u32::MAX - FRAME => size,
-            _ => return Ok(None),
-        };
-        let header = SegmentHeader { id, epoch: log_epoch.epoch, size, first: log_epoch.first };
-        Ok(Some(OpenSegment { header, path, file, buffer: Vec::new(), start: u64::MAX }))
+        OpenSegment::headless(&**self.disk, self.store, number, id, log_epoch)
     }
 
     /// Sorts every file into "has content, keep until released" and "free".
@@ -500,6 +511,16 @@ struct Seen {
     fragments: bool,
     durable: Lsn,
     seq: Seq,
+}
+
+/// Whether a file whose header does not verify may be lost without loss: it is as long as a segment, and no record of
+/// the segment begins in it.
+pub(super) fn holds_nothing(disk: &dyn Disk, store: &Path, segment: &LogSegment) -> Result<bool> {
+    let log_epoch = LogEpoch { epoch: segment.epoch, first: 0 };
+    match OpenSegment::headless(disk, store, segment.file, segment.id, log_epoch)? {
+        Some(mut open) => search(&mut open, SEGMENT_HEADER).map(|seen| seen.records == 0 && !seen.fragments),
+        None => Ok(false),
+    }
 }
 
 /// Looks for starts of records at every byte from `from` on.

@@ -35,7 +35,7 @@ use self::log_end::LogEnd;
 use self::shared::{Core, Counters};
 use self::space::RecordQueue;
 pub use self::space::{LogSpace, Purpose, WaitLimit};
-use super::files::{Files, LogFiles, RecyclingHold};
+use super::files::{Files, ListSegment, LogFiles, RecyclingHold};
 use super::leader_queue::LeaderQueue;
 use super::pending_writes::PendingWrites;
 use super::record::Record;
@@ -43,7 +43,7 @@ use super::segment::{footprint, log_dir, size_is_valid, Seal, SEGMENT_HEADER};
 use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::options::SyncMode;
-use crate::types::{FileNo, Lsn, Seq};
+use crate::types::{FileNo, LogSegment, Lsn, Seq};
 
 /// The place of a record in the queue: dense, from 1; 0 is "before everything".
 pub type Ticket = u64;
@@ -325,6 +325,17 @@ impl Wal {
     /// Live segments (old ones of earlier epochs included), and released ones that are held back from being reused.
     pub fn kept_segments(&self) -> Vec<(u32, FileNo)> {
         self.core.files.kept()
+    }
+
+    /// The segments of this epoch, oldest first, those that wait for records included.
+    pub fn made_segments(&self) -> Vec<LogSegment> {
+        self.core.files.made()
+    }
+
+    /// From now on `list` is called for each new segment before its first record; at once for those that are there and
+    /// are not `listed`. Recovery misses a listed segment whose file is gone ([`super::check_listed`]).
+    pub fn list_segments(&self, listed: &[LogSegment], list: ListSegment) -> Result<()> {
+        self.core.files.list_segments(listed, list)
     }
 
     /// Keeps segments from being reused or removed for as long as the guard exists (backup).

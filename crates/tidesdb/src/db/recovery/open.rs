@@ -36,10 +36,10 @@ use crate::store::view::{Flushable, ReadView};
 use crate::store::{Store, StoreParts};
 use crate::txn::prepared::{prepare_bytes, BatchRoom};
 use crate::txn::Transactions;
-use crate::types::{Seq, DICTIONARY};
+use crate::types::{LogSegment, Seq, DICTIONARY};
 use crate::version::reservations::CompactionReservations;
 use crate::version::restoring::check_restored;
-use crate::version::{OpenFor, StoreState, VersionSet};
+use crate::version::{Edit, OpenFor, StoreState, VersionSet};
 use crate::wal::{self, Purpose, Record, RecordRef, RecoveredSummary, WaitLimit, Wal, WalOptions};
 
 /// Longest wait for room for prepared batches in the new epoch's log.
@@ -80,8 +80,9 @@ impl Db {
         let wal = recovery.begin_epoch(&summary)?;
         let logged = recovery.relog(&wal, flushed, &replayed)?;
         wal.sync_all()?;
-        let installed = recovery.install(logged, &replayed, &summary)?;
-        recovery.finish(wal, installed, replayed, &summary, observer)
+        let listed = wal.made_segments();
+        let installed = recovery.install(logged, &replayed, &summary, &listed)?;
+        recovery.finish(wal, installed, replayed, &summary, &listed, observer)
     }
 }
 
@@ -135,6 +136,7 @@ impl<'a> Recovery<'a> {
         let mut replay = Replay::new(self.arenas.clone(), buffer, last_seq, last_generation + 1);
         let cuts = cuts_of(&self.state);
         let visit = &mut |_, record: RecordRef<'_>| replay.record(record);
+        wal::check_listed(&self.disk, self.dir, self.state.log_segments.values())?;
         let summary =
             wal::recover(&self.disk, self.dir, self.first_live_segment(), &cuts, durable_upto, visit)?;
         let replayed = replay.finish(&self.versions)?;
@@ -157,8 +159,13 @@ impl<'a> Recovery<'a> {
         )
     }
 
-    /// The log of the new epoch.
+    /// The log of the new epoch. Files after the end of the old one may be used for it: they are not missed from now
+    /// on.
     fn begin_epoch(&self, summary: &RecoveredSummary) -> Result<Wal> {
+        let end = summary.end.segment();
+        if self.state.log_segments.range(end.saturating_add(1)..).next().is_some() {
+            self.versions.apply(Edit { log_forgotten_above: Some(end), ..Edit::default() })?;
+        }
         let options = &self.options;
         let wal_options = WalOptions {
             segment_size: options.wal_segment_size,
@@ -196,12 +203,14 @@ impl<'a> Recovery<'a> {
         flushed: Option<RecoveryFlush>,
         replayed: &Replayed,
         summary: &RecoveredSummary,
+        listed: &[LogSegment],
     ) -> Result<bool> {
         let Some(mut flushed) = flushed else { return Ok(false) };
         let mut edit = std::mem::take(&mut flushed.edit);
         edit.last_seq = Some(self.newest);
         edit.last_generation = replayed.flushables.last().map(Flushable::id);
         edit.first_live_segment = Some(summary.next_segment);
+        edit.log_segments = listed.to_vec();
         edit.cuts_removed = self.state.cuts.iter().map(|cut| cut.at.segment()).collect();
         let installed =
             unless_full(self.versions.apply(edit), "what the log holds stays there and in memory")?;
@@ -215,6 +224,7 @@ impl<'a> Recovery<'a> {
         installed: bool,
         replayed: Replayed,
         summary: &RecoveredSummary,
+        listed: &[LogSegment],
         observer: Option<Arc<dyn WaitObserver>>,
     ) -> Result<Db> {
         let first_segment = summary.next_segment;
@@ -225,13 +235,15 @@ impl<'a> Recovery<'a> {
         if installed {
             wal.release_before(first_segment);
         } else {
-            full_disk::cut_log(&*self.disk, self.dir, &self.versions, summary, self.newest)?;
+            full_disk::cut_log(&*self.disk, self.dir, &self.versions, summary, self.newest, listed)?;
             sealed = full_disk::seal(&replayed.flushables, held_from, &memtables);
         }
         drop(replayed.flushables);
+        let versions = Arc::new(self.versions);
+        wal.list_segments(listed, list_in(versions.clone()))?;
 
         let active = Arc::new(Memtable::new(replayed.next_memtable_id, self.arenas.clone()));
-        let view = ReadView { active: active.clone(), sealed, version: self.versions.current() };
+        let view = ReadView { active: active.clone(), sealed, version: versions.current() };
         memtables.state.lock().log_from.insert(active.id(), first_segment);
         let lock_options = LockOptions { max_total: self.options.lock_bound(), ..LockOptions::default() };
         let locks = LockManager::with_options(observer, Arc::new(self.disk), lock_options);
@@ -240,7 +252,7 @@ impl<'a> Recovery<'a> {
             dir: self.dir.to_path_buf(),
             lock: self.lock,
             wal,
-            versions: self.versions,
+            versions,
             cache: self.cache,
             arenas: self.arenas,
             view,
@@ -256,9 +268,19 @@ impl<'a> Recovery<'a> {
         store.choose_sync_interval();
         transactions.adopt_recovered(replayed.prepared, held_from)?;
         maintenance.shape_changed();
+        if let Err(error) = store.tend_expiry_clock() {
+            tracing::warn!(%error, "no seconds of the expiry clock reserved ahead");
+        }
         let background = Arc::new(Background::start(&maintenance)?);
         Ok(Db { store, transactions, maintenance, background })
     }
+}
+
+/// Lists segments of the log in the manifest.
+fn list_in(versions: Arc<VersionSet>) -> wal::ListSegment {
+    Box::new(move |segment| {
+        versions.apply(Edit { log_segments: vec![segment], ..Edit::default() }).map(|_| ())
+    })
 }
 
 /// `None` where the disk is full: the store opens all the same, and the warning says what is left undone.
@@ -316,7 +338,7 @@ impl Maintenance {
         }
         let (version, state) = (self.store.versions.current(), self.store.versions.state());
         let next_family = self.next_family.load(Ordering::Acquire);
-        let edit = crate::version::Edit {
+        let edit = Edit {
             counted_from: version.counted_from().is_none().then_some(next_family),
             proven_from: state.proven_from.is_none().then_some(state.epoch),
             ..Default::default()
@@ -348,7 +370,7 @@ impl Maintenance {
             let path = self.store.versions.table_files().path(number);
             let what = format!(
                 "{} is missing: what it held of {} cannot be read, all else can; put the file back, or restore a \
-                 backup, or drop the tables; `tidesdb-admin repair` copies what is left",
+                 backup, or drop the tables",
                 path.display(),
                 names.join(", ")
             );

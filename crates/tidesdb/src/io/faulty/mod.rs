@@ -178,6 +178,8 @@ struct FaultyState {
     capacity: Option<u64>,
     rng: u64,
     clock: u64,
+    /// Seconds by which the wall clock is ahead of the other one.
+    wall_ahead: i64,
 }
 
 fn random(state: &mut u64) -> u64 {
@@ -366,6 +368,7 @@ impl FaultyDisk {
                 capacity: None,
                 rng,
                 clock: 1_000_000,
+                wall_ahead: 0,
             })),
         }
     }
@@ -411,6 +414,11 @@ impl FaultyDisk {
     /// Bounds the sum of all files' lengths, in bytes; growing beyond is "no space".
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state.lock().capacity = bytes;
+    }
+
+    /// Sets the wall clock ahead or back; the monotonic clock stays.
+    pub fn set_wall_clock(&self, seconds: i64) {
+        self.state.lock().wall_ahead += seconds;
     }
 
     /// Moves the clock.
@@ -529,6 +537,7 @@ impl FaultyDisk {
             capacity: state.capacity,
             rng,
             clock: state.clock + 1_000_000,
+            wall_ahead: state.wall_ahead,
         };
         next.collect();
         FaultyDisk { state: Arc::new(Mutex::new(next)) }
@@ -802,7 +811,8 @@ impl Disk for FaultyDisk {
     }
 
     fn unix_seconds(&self) -> u64 {
-        1_760_000_000 + self.state.lock().clock / 1_000_000
+        let state = self.state.lock();
+        (1_760_000_000 + state.clock / 1_000_000).saturating_add_signed(state.wall_ahead)
     }
 
     fn random(&self) -> u64 {

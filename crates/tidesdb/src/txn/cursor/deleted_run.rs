@@ -83,6 +83,8 @@ impl Cursor {
             ReadMode::Shared | ReadMode::Exclusive => txn.conflicts_behind().unwrap_or(MAX_SEQ),
             ReadMode::Latest | ReadMode::Gap => MAX_SEQ,
         };
+        // Where a deletion may be half of a move, none that came after the merge was placed may be jumped over.
+        let upto = if self.follows_moves() { upto.min(self.merged.placed_at) } else { upto };
         let ranges = txn.store.pipeline.deleted_ranges();
         let Some(since) = ranges.around(self.family.id(), key, upto, &mut self.dead.known) else {
             return Ok(());

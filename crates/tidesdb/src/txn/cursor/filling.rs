@@ -136,7 +136,9 @@ impl Cursor {
                     self.batch.spans.push(span);
                     continue;
                 }
-                CursorState::Deleted if self.may_have_moved(next, seq) => self.place_behind(txn, span)?,
+                CursorState::Deleted if self.may_have_moved(next, seq) => {
+                    self.place_behind(txn, span, seq)?
+                }
                 CursorState::Deleted => self.pass_dead(txn, next, span, seq)?,
                 // Others may still see it: it is part of no range that is known to be dead.
                 CursorState::Expired => self.end_deleted_run(txn),

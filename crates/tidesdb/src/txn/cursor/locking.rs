@@ -39,10 +39,9 @@ impl Cursor {
                 return Ok(true);
             }
             self.leave(span);
-            if !self.gaps.kept
-                && !self.locks.skip_locked
-                && txn.store.pipeline.visible_seq() != self.merged.placed_at
-            {
+            if self.follows_moves() {
+                // The row is gone, perhaps to a key that its commit has not brought into the memtable yet.
+                self.merged.reach_ordered = true;
                 self.place(txn)?;
             }
         }
@@ -53,18 +52,21 @@ impl Cursor {
     /// commit and is in it behind it, so that a scan that locks what is committed now has to see it once. One that
     /// keeps gaps looks again itself, from where its gap begins.
     pub(super) fn may_have_moved(&self, next: Next, seq: Seq) -> bool {
-        let locks = matches!(self.locks.mode, ReadMode::Gap | ReadMode::Shared | ReadMode::Exclusive);
-        locks
-            && !self.gaps.kept
-            && !self.locks.skip_locked
-            && next == Next::Committed
-            && seq > self.merged.placed_at
+        self.follows_moves() && next == Next::Committed && seq > self.merged.placed_at
     }
 
-    /// Places the merge after the key of `span`, over what is committed now.
-    pub(super) fn place_behind(&mut self, txn: &Transaction, span: Span) -> Result<()> {
+    /// Whether the scan itself has to look for rows that moved in front of it.
+    pub(super) fn follows_moves(&self) -> bool {
+        let locks = matches!(self.locks.mode, ReadMode::Gap | ReadMode::Shared | ReadMode::Exclusive);
+        locks && !self.gaps.kept && !self.locks.skip_locked
+    }
+
+    /// Places the merge after the key of `span`, over all that is committed up to `seq`: the deletion there may be
+    /// visible before the other changes of its commit.
+    pub(super) fn place_behind(&mut self, txn: &Transaction, span: Span, seq: Seq) -> Result<()> {
         self.end_deleted_run(txn);
         self.leave(span);
+        txn.store.reach(seq);
         self.place(txn)
     }
 
@@ -91,13 +93,13 @@ impl Cursor {
                 self.end_deleted_run(txn);
                 return Ok(Some((next, span, seq)));
             }
-            // A row that went counts as changed; of an entry, its row tells.
+            // A row that went counts as changed, an entry that went does not (`docs/protocols.md` 4.6).
             if next == Next::Committed && self.locks.mode != ReadMode::Gap {
                 txn.check_unchanged(seq)?;
             }
             match state {
                 CursorState::Expired => self.end_deleted_run(txn),
-                _ if self.may_have_moved(next, seq) => self.place_behind(txn, span)?,
+                _ if self.may_have_moved(next, seq) => self.place_behind(txn, span, seq)?,
                 _ => self.pass_dead(txn, next, span, seq)?,
             }
         }

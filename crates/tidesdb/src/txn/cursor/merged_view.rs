@@ -24,8 +24,10 @@ pub(super) struct MergedView {
     /// Memtables of `view` that had no entries of the family when the merge was built.
     absent_from: usize,
     /// All commits up to this one were there when the merge was last placed; kept in modes that read the newest
-    /// versions.
+    /// versions. Of later ones the merge may show a part: their changes reach the memtable one by one.
     pub(super) placed_at: Seq,
+    /// The merge is to be placed over all commits that are ordered by then.
+    pub(super) reach_ordered: bool,
 }
 
 /// Memtables of a view that have no entries of the family. Commits that were ordered before a memtable was sealed
@@ -45,6 +47,7 @@ impl MergedView {
             own_runs: 0,
             absent_from: 0,
             placed_at: 0,
+            reach_ordered: false,
         }
     }
 

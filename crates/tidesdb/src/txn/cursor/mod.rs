@@ -292,10 +292,11 @@ impl Cursor {
         self.fill(txn)
     }
 
-    /// What was read ahead of the batch's rows is old: the next step looks at what is committed then. For a scan over
-    /// entries whose caller found the row of one changed: it may have an entry in front of the scan now.
+    /// What was read ahead of the batch's rows is old: the next step looks at all that is ordered by then. For a scan
+    /// over entries whose caller found the row of one changed: it may have an entry in front of the scan now.
     pub fn look_again(&mut self) {
         self.position.ahead = false;
+        self.merged.reach_ordered = true;
     }
 
     /// Builds the merge anew if it lacks a run that there is now and that the scan is to see. Returns whether
@@ -307,6 +308,9 @@ impl Cursor {
     /// Brings the merge to the first key to look at.
     fn place(&mut self, txn: &Transaction) -> Result<()> {
         if self.locks.mode != ReadMode::Snapshot {
+            if std::mem::take(&mut self.merged.reach_ordered) {
+                txn.store.reach(txn.store.pipeline.last_ordered());
+            }
             // In this order: what is committed now may stand in a memtable that came after the merge's runs.
             self.merged.placed_at = txn.store.pipeline.visible_seq();
             self.refresh(txn)?;

@@ -17,6 +17,8 @@ pub(super) struct Outcome {
     pub(super) xa_prepared: Option<XaPrepared>,
     /// Of a two-phase `prepare`.
     xid: Vec<u8>,
+    /// XA-prepared, its locks keep files that `batch` does not know any more.
+    has_files: bool,
     /// Sync mode that the commit asks for beyond the store's and the families'.
     pub(super) sync: Option<SyncMode>,
 }
@@ -49,16 +51,15 @@ impl Transaction {
             self.lock_rest()?;
             let xa_prepared = self.transactions.prepare_xa(&self.batch, xid, &self.owner, self.max_wait)?;
             let bytes = xa_prepared.batch.body().len();
-            let runs = xa_prepared.batch.runs();
-            let spilled = runs.is_some();
-            if let Some(runs) = runs {
-                self.transactions.lock_sealed_runs(&self.owner, runs);
+            if let Some(sealed) = xa_prepared.batch.runs() {
+                self.transactions.lock_prepared_runs(&self.owner, self.batch.runs(), sealed);
             }
             self.outcome.xa_prepared = Some(xa_prepared);
             self.outcome.xid.extend_from_slice(xid);
+            self.outcome.has_files = self.batch.runs().has_files();
             self.batch.clear();
             self.count(bytes);
-            if spilled {
+            if self.outcome.has_files {
                 // The transaction's own runs, where `prepare` made others of them.
                 self.store.unlink_unused();
             }
@@ -114,25 +115,18 @@ impl Transaction {
 
     /// Undoes everything, from any state; releases the locks.
     pub fn rollback(&mut self) -> Result<()> {
-        let xa_prepared = self.outcome.xa_prepared.as_ref().map(|xa_prepared| &xa_prepared.batch);
-        let batch = self.outcome.prepared.as_ref().map(PreparedCommit::batch).or(xa_prepared);
-        let spilled = batch.is_some_and(|batch| batch.runs().is_some());
         let result = match (self.outcome.prepared.take(), self.outcome.xa_prepared.take()) {
             (Some(prepared), _) => self.transactions.roll_back_prepared(prepared),
             (None, Some(xa_prepared)) => self.transactions.roll_back_xa(&xa_prepared),
             (None, None) => Ok(()),
         };
         self.end();
-        if spilled {
-            // Of one that was XA-prepared nothing else is left.
-            self.store.unlink_unused();
-        }
         result
     }
 
     fn end(&mut self) {
         self.end_snapshots();
-        let spilled = self.batch.runs().has_files();
+        let spilled = self.batch.runs().has_files() | std::mem::take(&mut self.outcome.has_files);
         self.batch.clear();
         self.count(0);
         self.outcome.xid.clear();

@@ -18,9 +18,9 @@ use crate::types::FamilyId;
 pub(super) struct LockState {
     /// Longest wait for a lock; `None`: no limit.
     pub(super) timeout: Option<Duration>,
-    /// A lock is held on a key whose newest version was found to be newer than the snapshot: holding a
-    /// lock already does not show any more that its key was compared.
-    pub(super) overtaken: AtomicBool,
+    /// A lock is held on a key whose newest version was not compared with the snapshot, or is newer: holding a lock
+    /// already does not show any more that its key was compared.
+    pub(super) uncompared: AtomicBool,
     /// Some key was put without a lock: `prepare` locks it.
     pub(super) unlocked_puts: bool,
 }
@@ -30,7 +30,7 @@ impl Default for LockState {
     fn default() -> LockState {
         LockState {
             timeout: Some(Duration::from_secs(50)),
-            overtaken: AtomicBool::new(false),
+            uncompared: AtomicBool::new(false),
             unlocked_puts: false,
         }
     }
@@ -39,7 +39,7 @@ impl Default for LockState {
 impl LockState {
     /// The transaction ends.
     pub(super) fn clear(&mut self) {
-        *self.overtaken.get_mut() = false;
+        *self.uncompared.get_mut() = false;
         self.unlocked_puts = false;
     }
 }
@@ -59,7 +59,10 @@ impl Transaction {
     pub fn lock(&mut self, family: &Family, key: &[u8]) -> Result<()> {
         self.require_active()?;
         family.check_live()?;
-        self.lock_key(family.id(), key, Mode::Exclusive, false).map(|_| ())
+        if self.lock_key(family.id(), key, Mode::Exclusive, false)? == Some(Granted::New) {
+            *self.locks.uncompared.get_mut() = true;
+        }
+        Ok(())
     }
 
     pub(super) fn policy(&self, skip: bool) -> Policy {

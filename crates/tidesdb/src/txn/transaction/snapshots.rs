@@ -104,7 +104,7 @@ impl Transaction {
         }
         match &self.snapshots.transaction {
             Some(slot) if seq > slot.seq() => {
-                self.locks.overtaken.store(true, Ordering::Relaxed);
+                self.locks.uncompared.store(true, Ordering::Relaxed);
                 self.store.stats.conflicts.fetch_add(1, Ordering::Relaxed);
                 Err(if self.options.optimistic { Error::Deadlock } else { Error::Conflict })
             }

@@ -56,7 +56,6 @@ impl Transaction {
         self.undo.savepoints.truncate(at + 1);
         self.cut_back(mark);
         self.undo.statement = self.undo.statement.min(mark);
-        self.owner.set_written(self.batch.made());
         Ok(())
     }
 
@@ -66,10 +65,10 @@ impl Transaction {
     }
 
     /// Begins a statement. `may_write` lets back-pressure delay the caller, at most for `max_wait` and
-    /// only while the transaction holds no lock.
+    /// only while the transaction holds no lock. A kill stays in effect: it may be meant for this statement, and only
+    /// the caller knows.
     pub fn statement_begin(&mut self, may_write: bool, max_wait: Duration) -> Result<()> {
         self.require_active()?;
-        self.transactions.locks.clear_kill(&self.owner);
         self.end_statement_snapshot();
         self.mark_statement();
         self.max_wait = max_wait;
@@ -112,6 +111,7 @@ impl Transaction {
     /// Undoes the changes after `mark`.
     fn cut_back(&mut self, mark: Mark) {
         self.batch.cut_back(mark);
+        self.owner.set_written(self.batch.made());
         self.changed();
     }
 }

@@ -44,8 +44,7 @@ impl Transaction {
             _ if plain || self.snapshots.transaction.is_some() => &self.seconds.transaction,
             _ => &self.seconds.current,
         };
-        let wall = || self.store.versions.disk().unix_seconds();
-        view.get(&self.store.ttl_clock, wall, self.options.oldest_view)
+        view.get(&self.store.ttl_clock, || self.store.moment(), self.options.oldest_view)
     }
 
     /// The views of the statement end.
