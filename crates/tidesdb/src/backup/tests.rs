@@ -1,11 +1,13 @@
 //! Backups and restores on the faulty disk: what they hold, and what comes in between.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{BackupOptions, Watch};
+use super::{restore, BackupOptions, Watch};
 use crate::db::Db;
+use crate::error::Error;
 use crate::io::{Disk, FaultyDisk, OpenMode};
 use crate::options::{Compression, FamilyOptions, Options};
 use crate::txn::transaction::TransactionOptions;
