@@ -370,7 +370,7 @@ impl Maintenance {
             let path = self.store.versions.table_files().path(number);
             let what = format!(
                 "{} is missing: what it held of {} cannot be read, all else can; put the file back, or restore a \
-                 backup, or drop the tables",
+                 backup, or drop the tables; `tidesdb-admin repair` copies what is left",
                 path.display(),
                 names.join(", ")
             );
