@@ -17,7 +17,7 @@ use crate::options::LogLevel;
 use crate::store::memtables::{Sealed, Stuck};
 use crate::store::sealed_runs::CommittedRuns;
 use crate::store::view::Flushable;
-use crate::types::{FamilyId, MemtableId, RowCount, Seq, DICTIONARY};
+use crate::types::{FamilyId, MemtableId, RowCount, Seq};
 use crate::version::Edit;
 
 /// First and longest pause after a failed flush or compaction.
@@ -32,6 +32,12 @@ pub struct Background {
     maintenance: Weak<Maintenance>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
+
+/// What a thread does.
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Starts a thread of a name.
+type Spawn<'a> = dyn FnMut(&str, Work) -> std::io::Result<JoinHandle<()>> + 'a;
 
 /// Tells the compaction threads that the shape of a family changed.
 #[derive(Debug, Default)]
@@ -58,28 +64,35 @@ impl WorkSignal {
 }
 
 impl Background {
-    /// Starts the threads.
+    /// Starts the threads. On an error none of them runs.
     pub(crate) fn start(maintenance: &Arc<Maintenance>) -> Result<Background> {
-        let mut threads = Vec::new();
-        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new()
-                .name(name.to_string())
-                .spawn(move || {
-                    let _guard = AbortOnPanic::new();
-                    work();
-                })
-                .map_err(|e| Error::io("start of a thread", name, e))
+        Background::start_with(maintenance, &mut |name, work| {
+            std::thread::Builder::new().name(name.to_string()).spawn(move || {
+                let _guard = AbortOnPanic::new();
+                work();
+            })
+        })
+    }
+
+    fn start_with(maintenance: &Arc<Maintenance>, spawn: &mut Spawn<'_>) -> Result<Background> {
+        let background =
+            Background { maintenance: Arc::downgrade(maintenance), threads: Mutex::new(Vec::new()) };
+        // Dropped after an error, it stops and joins those that were started: the store is about to go.
+        let mut start = |name: &str, work: Work| {
+            let thread = spawn(name, work).map_err(|e| Error::io("start of a thread", name, e))?;
+            background.threads.lock().push(thread);
+            Ok::<_, Error>(())
         };
         let flusher = maintenance.clone();
-        threads.push(spawn("tdb-flush", Box::new(move || flusher.flush_loop()))?);
+        start("tdb-flush", Box::new(move || flusher.flush_loop()))?;
         let reserver = maintenance.clone();
-        threads.push(spawn("tdb-counter", Box::new(move || reserver.reserve_loop()))?);
+        start("tdb-counter", Box::new(move || reserver.reserve_loop()))?;
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         for _ in 0..maintenance.store.options.compaction_threads.min((cores / 2).max(1)) {
             let compactor = maintenance.clone();
-            threads.push(spawn("tdb-compact", Box::new(move || compactor.compact_loop()))?);
+            start("tdb-compact", Box::new(move || compactor.compact_loop()))?;
         }
-        Ok(Background { maintenance: Arc::downgrade(maintenance), threads: Mutex::new(threads) })
+        Ok(background)
     }
 
     /// Stops and joins the threads; work under way is finished or given up.
@@ -174,12 +187,12 @@ impl Maintenance {
             oldest: true,
             small_runs: flush::small_runs_bound(&self.store.options),
             live: &snapshots,
-            family: &|family| match family {
-                DICTIONARY => Some(crate::options::FamilyOptions::default()),
-                _ => self.store.catalog.by_id(family).map(|family| (*family.options()).clone()),
-            },
+            family: &|family| self.store.family_options(family),
             stop: &self.closing,
         })?;
+        for error in &flushed.unreadable {
+            self.store.log(LogLevel::Error, &unread_run(error));
+        }
         // Before those who wait for the flush are told: they may look at the counters.
         self.store.stats.flushes.fetch_add(1, Ordering::Relaxed);
         self.store.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);
@@ -204,7 +217,7 @@ impl Maintenance {
 
     /// Makes the runs of a commit part of the version: runs of level 0. Everything older is in it.
     pub(crate) fn install_runs(&self, runs: &CommittedRuns) -> Result<()> {
-        let live = |family| family == DICTIONARY || self.store.catalog.is_live(family);
+        let live = |family| self.store.catalog.is_live(family);
         self.install_sealed(runs.edit(&live), runs.id(), runs.seq())?;
         self.shape_changed();
         Ok(())
@@ -270,6 +283,14 @@ impl Maintenance {
     }
 }
 
+/// The line of the log about a run that a flush could not read.
+pub(crate) fn unread_run(error: &Error) -> String {
+    format!(
+        "a flush left out a run that cannot be read: {error}; its table can be dropped, or restored from a backup, and \
+         `tidesdb-admin repair` copies the rest of the store"
+    )
+}
+
 /// The memtables among what was sealed.
 fn memtables_of(sealed: &[Sealed]) -> impl Iterator<Item = &Arc<Memtable>> {
     sealed.iter().filter_map(|sealed| sealed.flushable.memtable())
@@ -319,5 +340,32 @@ impl FlushSource for FlushedMemtable<'_> {
     fn version_iter(&self, family: FamilyId) -> Option<Box<dyn VersionIterator + '_>> {
         let iter = self.memtable.version_iter(family)?;
         Some(Box::new(iter))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::Db;
+    use crate::io::FaultyDisk;
+    use crate::options::Options;
+
+    #[test]
+    fn after_a_thread_that_cannot_be_started_none_runs() {
+        let disk = FaultyDisk::new(1);
+        let db = Db::open_on(disk.shared(), "/s", Options::default(), None).expect("opens");
+        db.background.stop();
+        db.maintenance.closing.store(false, Ordering::Release);
+        let handles = Arc::strong_count(&db.maintenance);
+        let mut left = 2;
+        let started = Background::start_with(&db.maintenance, &mut |_, work| {
+            if left == 0 {
+                return Err(std::io::Error::from_raw_os_error(libc::EAGAIN));
+            }
+            left -= 1;
+            std::thread::Builder::new().spawn(work)
+        });
+        assert!(matches!(started, Err(Error::Io { .. })), "{started:?}");
+        assert_eq!(Arc::strong_count(&db.maintenance), handles, "a thread still has the store");
     }
 }

@@ -80,6 +80,7 @@ impl Maintenance {
         counter: u32,
         change: impl Fn(&Counter) -> Result<(T, u64)>,
     ) -> Result<T> {
+        self.store.catalog.check_complete()?;
         let cell = family
             .counters
             .get(counter as usize)

@@ -29,6 +29,9 @@ use crate::txn::recovered::Recovered;
 use crate::txn::transaction::Transaction;
 use crate::txn::Transactions;
 
+/// The file in a store's directory whose lock says who uses it.
+pub(crate) const LOCK: &str = "LOCK";
+
 /// An open store. Clones are handles to the same one; it is closed by [`Db::close`] or when the last
 /// handle and the last transaction are gone.
 #[derive(Clone, Debug)]

@@ -74,7 +74,7 @@ pub struct Store {
     pub(crate) memtables: Memtables,
     pub(crate) arenas: ArenaPool,
     next_memtable_id: AtomicU64,
-    next_transaction: AtomicU64,
+    pub(crate) next_transaction: AtomicU64,
     pub(crate) pressure: Gauges,
     pub(crate) heap_trim: HeapTrim,
     pub(crate) stats: Stats,
@@ -103,6 +103,8 @@ pub(crate) struct StoreParts {
     pub memtables: Memtables,
     /// Sequence of the newest commit that recovery found.
     pub newest: Seq,
+    /// The highest transaction id that recovery found in the log.
+    pub newest_transaction: u64,
 }
 
 impl fmt::Debug for Store {
@@ -132,8 +134,9 @@ impl Store {
             memtables: parts.memtables,
             arenas: parts.arenas,
             next_memtable_id: AtomicU64::new(active.id() + 1),
-            // Ids of an epoch begin with its epoch, so that none is used twice.
-            next_transaction: AtomicU64::new(state.epoch << 32),
+            // Ids of an epoch begin with its epoch, or after those that an earlier one gave out beyond its share, so that
+            // none is used twice.
+            next_transaction: AtomicU64::new((state.epoch << 32).max(parts.newest_transaction + 1)),
             pressure: Gauges::default(),
             heap_trim: HeapTrim::new(),
             stats: Stats::default(),
@@ -300,9 +303,7 @@ impl Store {
 
     /// Writes a line of the engine's log.
     pub(crate) fn log(&self, level: LogLevel, message: &str) {
-        if let Some(sink) = &self.options.log {
-            sink.write(level, message);
-        }
+        self.options.log(level, message);
     }
 
     /// Unlinks what nobody needs any more: the space of a large rollback is back at once.
@@ -312,11 +313,14 @@ impl Store {
         }
     }
 
-    /// Options of a family that exists.
+    /// Options of a family that exists; the default ones of any other where the dictionary is damaged.
     pub(crate) fn family_options(&self, family: FamilyId) -> Option<FamilyOptions> {
         match family {
             DICTIONARY => Some(FamilyOptions::default()),
-            _ => self.catalog.by_id(family).map(|family| (*family.options()).clone()),
+            _ => match self.catalog.by_id(family) {
+                Some(family) => Some((*family.options()).clone()),
+                None => self.catalog.is_incomplete().then(FamilyOptions::default),
+            },
         }
     }
 

@@ -47,6 +47,8 @@ pub struct SsTable {
     cache: Arc<BlockCache>,
     file: FileNo,
     meta: SsTableMeta,
+    /// Its second copy.
+    twin: Option<Arc<SsTable>>,
     opened: OnceLock<Box<Opened>>,
 }
 
@@ -64,7 +66,11 @@ impl SsTable {
         file: FileNo,
         meta: SsTableMeta,
     ) -> Arc<SsTable> {
-        Arc::new(SsTable { files, cache, file, meta, opened: OnceLock::new() })
+        let twin = (meta.twin != 0).then(|| {
+            let alone = SsTableMeta { offset: 0, twin: 0, ..meta.clone() };
+            SsTable::open(Arc::clone(&files), Arc::clone(&cache), meta.twin, alone)
+        });
+        Arc::new(SsTable { files, cache, file, meta, twin, opened: OnceLock::new() })
     }
 
     /// What the manifest says of it.
@@ -187,7 +193,31 @@ impl SsTable {
     pub(super) fn opened(&self) -> Result<&Opened> {
         match self.opened.get() {
             Some(opened) => Ok(opened),
-            None => self.read_tail(),
+            None => self.or_twin(self.read_tail(), SsTable::opened),
+        }
+    }
+
+    /// The second copy.
+    pub fn twin(&self) -> Option<&Arc<SsTable>> {
+        self.twin.as_ref()
+    }
+
+    /// What was read, or what `again` reads of the second copy, if there is one; if that fails too, the first error. The
+    /// copies are the same byte for byte: a handle of one is good in the other.
+    pub(super) fn or_twin<'t, T>(
+        &'t self,
+        first: Result<T>,
+        again: impl FnOnce(&'t SsTable) -> Result<T>,
+    ) -> Result<T> {
+        match (first, &self.twin) {
+            (Err(error), Some(twin)) => match again(twin) {
+                Ok(read) => {
+                    tracing::warn!(%error, "read from the second copy");
+                    Ok(read)
+                }
+                Err(_) => Err(error),
+            },
+            (done, _) => done,
         }
     }
 
@@ -266,8 +296,7 @@ impl SsTable {
         if let Some(block) = self.cache.get(self.file, offset) {
             return Ok(block);
         }
-        let file = self.files.get(self.file)?;
-        let block = self.read(&*file, handle, kind)?;
+        let block = self.or_twin(self.load_again(handle, kind), |twin| twin.load_again(handle, kind))?;
         Ok(match priority {
             Some(priority) => self.cache.insert(self.file, offset, block, priority),
             None => block,
@@ -280,12 +309,14 @@ impl SsTable {
         if let Some(block) = self.cache.get(self.file, offset) {
             return Ok(block);
         }
-        let stored = window.block(self, handle, SCAN_WINDOW)?;
-        let block = self.decode_block(stored, handle, BlockKind::Data)?;
+        let block = window
+            .block(self, handle, SCAN_WINDOW)
+            .and_then(|stored| self.decode_block(stored, handle, BlockKind::Data));
+        let block = self.or_twin(block, |twin| twin.load_again(handle, BlockKind::Data))?;
         Ok(self.cache.insert(self.file, offset, block, CachePriority::NoEvict))
     }
 
-    /// The block at `handle` from the file, past the cache.
+    /// The block at `handle` from this copy's file, past the cache.
     pub(super) fn load_again(&self, handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
         self.read(&*self.files.get(self.file)?, handle, kind)
     }

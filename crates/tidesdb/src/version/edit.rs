@@ -122,6 +122,7 @@ mod tag {
     pub const EXPIRY_RESERVED: u64 = 23;
     pub const LOG_SEGMENT: u64 = 24;
     pub const LOG_FORGOTTEN: u64 = 25;
+    pub const TABLE_TWIN: u64 = 26;
 }
 
 impl Edit {
@@ -197,6 +198,9 @@ impl Edit {
                 let family = u64::from(new.meta.family);
                 let body = [new.file, family, expiry.oldest, expiry.newest, expiry.entries];
                 field(tag::TABLE_EXPIRY, &numbers(&body));
+            }
+            if new.meta.twin != 0 {
+                field(tag::TABLE_TWIN, &numbers(&[new.file, new.meta.family.into(), new.meta.twin]));
             }
         }
         for &file in &self.deleted_files {
@@ -313,6 +317,15 @@ impl Edit {
                     _ => return Err(body.error("it does not follow its table")),
                 }
             }
+            tag::TABLE_TWIN => {
+                let (file, family, twin) = (body.varint()?, body.u32("family")?, body.varint()?);
+                match self.new_tables.last_mut() {
+                    Some(new) if new.file == file && new.meta.family == family && twin != file => {
+                        new.meta.twin = twin;
+                    }
+                    _ => return Err(body.error("it does not follow its table")),
+                }
+            }
             tag::OPTION => {
                 let name = body.bytes()?;
                 let value = body.take_rest();
@@ -371,6 +384,7 @@ impl NewTable {
             max_key: body.key()?,
             commit_seq: 0,
             expiry: None,
+            twin: 0,
         };
         if meta.min_key > meta.max_key || meta.min_seq > meta.max_seq {
             return Err(body.error("the least key or sequence number is above the greatest"));
@@ -503,6 +517,7 @@ mod tests {
             raw_bytes: 123_456,
             commit_seq: 0,
             expiry: Some(Expiries { oldest: 5, newest: 9, entries: 3 }),
+            twin: 298,
         };
         Edit {
             epoch: Some(3),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::cache::{BlockCache, FileCache};
-use crate::db::Db;
+use crate::db::{Db, LOCK};
 use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::types::LogSegment;
@@ -39,7 +39,7 @@ impl Db {
         if !disk.exists(dir)? {
             return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
         }
-        let _lock = disk.lock(&dir.join("LOCK"))?;
+        let _lock = disk.lock(&dir.join(LOCK))?;
         let (tables, cache) = (FileCache::new(disk.clone(), dir, OPEN_FILES), BlockCache::new(CACHE));
         let state =
             VersionSet::open(disk.clone(), dir, tables.clone(), cache.clone(), OpenFor::Read)?.state();

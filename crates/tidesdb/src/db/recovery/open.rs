@@ -20,14 +20,13 @@ use crate::db::background::Background;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::identity;
 use crate::db::maintenance::Maintenance;
+use crate::db::recovery::damaged_dictionary::certain_entries;
 use crate::db::recovery::flush::{flush_replayed, RecoveryFlush};
 use crate::db::recovery::full_disk;
 use crate::db::recovery::replay::{self, Replay, Replayed};
-use crate::db::Db;
+use crate::db::{Db, LOCK};
 use crate::error::{Error, Result};
 use crate::io::{DirectoryLock, Disk, OverlayDisk};
-use crate::iter::merge::MergingIterator;
-use crate::iter::InternalIterator;
 use crate::lock::{LockManager, LockOptions, WaitObserver};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::{LogLevel, Options};
@@ -37,7 +36,7 @@ use crate::store::view::{Flushable, ReadView};
 use crate::store::{Store, StoreParts};
 use crate::txn::prepared::{prepare_bytes, BatchRoom};
 use crate::txn::Transactions;
-use crate::types::{LogSegment, Seq, DICTIONARY, MAX_SEQ};
+use crate::types::{LogSegment, Seq, DICTIONARY};
 use crate::version::reservations::CompactionReservations;
 use crate::version::restoring::check_restored;
 use crate::version::{Edit, OpenFor, StoreState, VersionSet};
@@ -55,8 +54,27 @@ impl Db {
         observer: Option<Arc<dyn WaitObserver>>,
     ) -> Result<Db> {
         options.validate()?;
+        let log = options.log.clone();
+        Db::recover(disk, dir.as_ref(), options, observer).inspect_err(|error| {
+            if let (Some(log), Error::Corruption { .. }) = (log, error) {
+                let dir = dir.as_ref().display();
+                let what = format!(
+                    "the store in {dir} does not open: `tidesdb-admin verify {dir}` lists what is damaged, \
+                     `tidesdb-admin repair {dir} --to NEWDIR` copies what can be read"
+                );
+                log.write(LogLevel::Error, &what);
+            }
+        })
+    }
+
+    fn recover(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        options: Options,
+        observer: Option<Arc<dyn WaitObserver>>,
+    ) -> Result<Db> {
         let (disk, options) = if options.read_only { overlaid(disk, options) } else { (disk, options) };
-        let mut recovery = Recovery::begin(disk, dir.as_ref(), options)?;
+        let mut recovery = Recovery::begin(disk, dir, options)?;
         let (replayed, summary) = recovery.replay()?;
         let flushed = recovery.flush(&replayed)?;
         let wal = recovery.begin_epoch(&summary)?;
@@ -93,7 +111,7 @@ impl<'a> Recovery<'a> {
             return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
         }
         // An overlay takes it as a reader.
-        let lock = disk.lock(&dir.join("LOCK"))?;
+        let lock = disk.lock(&dir.join(LOCK))?;
         check_restored(&*disk, dir)?;
         identity::check(&*disk, dir, options.identity.as_ref())?;
         let tables = FileCache::new(disk.clone(), dir, options.max_open_files);
@@ -125,7 +143,9 @@ impl<'a> Recovery<'a> {
         self.newest =
             replayed.newest.max(summary.max_seq_seen).max(full_disk::newest_of_cuts(&self.state.cuts));
         // What the log does not name either takes up space that the flush may need.
-        self.versions.remove_unknown_files(&replayed.run_files)?;
+        for warning in self.versions.remove_unknown_files(&replayed.run_files) {
+            self.options.log(LogLevel::Warn, &warning);
+        }
         Ok((replayed, summary))
     }
 
@@ -239,10 +259,12 @@ impl<'a> Recovery<'a> {
             view,
             memtables,
             newest: self.newest,
+            newest_transaction: replayed.newest_transaction,
         }));
         let transactions = Arc::new(Transactions::new(store.clone(), locks));
         let maintenance = Arc::new(Maintenance::new(transactions.clone(), self.reservations));
         maintenance.load_dictionary()?;
+        maintenance.tell_missing();
         maintenance.begin_epoch_of_build()?;
         store.choose_sync_interval();
         transactions.adopt_recovered(replayed.prepared, held_from)?;
@@ -311,6 +333,10 @@ impl Maintenance {
     /// are made from now on are counted, older ones when [`Db::count_rows`] has counted them. Puts may be unmarked
     /// from now on: an earlier build that replayed one would lose the tombstone below it (`docs/protocols.md` 3.5).
     fn begin_epoch_of_build(&self) -> Result<()> {
+        if self.store.catalog.is_incomplete() {
+            // Nobody knows the next family number.
+            return Ok(());
+        }
         let (version, state) = (self.store.versions.current(), self.store.versions.state());
         let next_family = self.next_family.load(Ordering::Acquire);
         let edit = Edit {
@@ -333,35 +359,58 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Reads the dictionary into the catalog and drops families without an entry.
+    /// Says in the log what the store lacks, and what to do.
+    fn tell_missing(&self) {
+        for (number, families) in self.store.versions.missing() {
+            let name = |&id: &u32| match self.store.catalog.by_id(id) {
+                Some(family) => format!("'{}'", String::from_utf8_lossy(&family.name())),
+                None if id == DICTIONARY => "the dictionary".to_string(),
+                None => format!("number {id}"),
+            };
+            let names: Vec<String> = families.iter().map(name).collect();
+            let path = self.store.versions.table_files().path(number);
+            let what = format!(
+                "{} is missing: what it held of {} cannot be read, all else can; put the file back, or restore a \
+                 backup, or drop the tables; `tidesdb-admin repair` copies what is left",
+                path.display(),
+                names.join(", ")
+            );
+            self.store.log(LogLevel::Error, &what);
+        }
+    }
+
+    /// Reads the dictionary into the catalog and drops families without an entry. Where it cannot be read in both copies
+    /// the families that are certain are there, and none is dropped.
     fn load_dictionary(&self) -> Result<()> {
-        let mut merge = MergingIterator::new(self.store.view().iterators(DICTIONARY, MAX_SEQ, &[])?);
+        let (entries, damage) = certain_entries(&self.store.view())?;
         let mut next_family = DICTIONARY + 1;
-        merge.seek_to_first()?;
-        while merge.valid() {
-            let entry = merge.entry();
-            if !entry.kind.is_tombstone() {
-                if let Some(name) = dictionary::family_name(merge.key()) {
-                    let family = FamilyEntry::decode(entry.value)?;
-                    next_family = next_family.max(family.id + 1);
-                    self.store.catalog.insert(Family::new(
-                        family.id,
-                        name,
-                        family.options,
-                        &family.record,
-                        entry.seq,
-                    ));
-                } else if merge.key() == dictionary::NEXT_FAMILY {
-                    let stored = dictionary::number(entry.value).and_then(|n| u32::try_from(n).ok());
-                    let stored = stored.ok_or_else(|| {
-                        Error::corruption("dictionary", 0, "the next family number is damaged")
-                    })?;
-                    next_family = next_family.max(stored);
-                }
+        for (key, (seq, kind, value)) in &entries {
+            if kind.is_tombstone() {
+                continue;
             }
-            merge.next()?;
+            if let Some(name) = dictionary::family_name(key) {
+                let family = FamilyEntry::decode(value)?;
+                next_family = next_family.max(family.id + 1);
+                self.store.catalog.insert(Family::new(family.id, name, family.options, &family.record, *seq));
+            } else if key == dictionary::NEXT_FAMILY {
+                let stored = dictionary::number(value).and_then(|n| u32::try_from(n).ok());
+                let stored = stored
+                    .ok_or_else(|| Error::corruption("dictionary", 0, "the next family number is damaged"))?;
+                next_family = next_family.max(stored);
+            }
         }
         self.next_family.store(next_family, Ordering::Release);
+        if let Some(error) = damage {
+            self.store.catalog.set_incomplete(&error);
+            let what = format!(
+                "the dictionary is damaged in both copies ({error}): of its families {} are there, of others nobody \
+                 knows which table they are; nothing is dropped, and no definition or counter can be changed; copy what \
+                 is left with `tidesdb-admin repair`, or restore a backup",
+                self.store.catalog.len()
+            );
+            self.store.log(LogLevel::Error, &what);
+            return Ok(());
+        }
         let gone: Vec<u32> = self
             .store
             .versions
