@@ -4,7 +4,7 @@
 Two builds of the plugin, each in a server of its own, take short turns. Both servers are up all the time, and each
 round draws the order of its turns. Two tables:
 
-1. Statements of one client in stored procedures, in turns of some 20 ms, hundreds of pairs: B's time for a statement
+1. Statements of one client, then of four, in stored procedures, in turns of some 20 ms, hundreds of pairs: B's time for a statement
    against A's, the median of the pairs' ratios. It tells 1 to 2 % apart on a machine with other work.
 2. sysbench's workloads with several clients, ROUNDS turns of SECONDS: B's rate and B's server CPU for a statement
    against A's, the mean of the rounds' logarithms. A round's noise is 10 % and more on such a machine.
@@ -32,6 +32,7 @@ tidesdb_max_memory_usage=320M
 tidesdb_unified_memtable_sync_mode=NONE
 tidesdb_default_sync_mode=NONE
 tidesdb_default_compression=LZ4
+tidesdb_procedure_concurrency=100
 """
 THREADS, ROWS = 4, 100_000
 
@@ -42,8 +43,8 @@ STATEMENTS = {
     "index_range": "SELECT COUNT(*) INTO v FROM sbtest1 FORCE INDEX (k_1) WHERE k BETWEEN r AND r + 50",
     "update_index": "UPDATE sbtest1 SET k = k + 1 WHERE id = r",
     "update_non_index": "UPDATE sbtest1 SET c = CONCAT(i, '-', n) WHERE id = r",
-    "insert_delete": "INSERT INTO sbtest1 (id, k, c, pad) VALUES (1000000 + i, r, 'c', 'p');"
-                     " DELETE FROM sbtest1 WHERE id = 1000000 + i",
+    "insert_delete": "INSERT INTO sbtest1 (id, k, c, pad) VALUES (1000000 * (me + 1) + i, r, 'c', 'p');"
+                     " DELETE FROM sbtest1 WHERE id = 1000000 * (me + 1) + i",
     "transaction": "START TRANSACTION; SELECT c INTO s FROM sbtest1 WHERE id = r;"
                    " UPDATE sbtest1 SET k = k + 1 WHERE id = r; UPDATE sbtest1 SET c = CONCAT(i) WHERE id = r + 1; COMMIT",
 }
@@ -104,18 +105,21 @@ class Server:
         """The procedures, and a client that calls them and prints a line for each call."""
         body = "DELIMITER //\n"
         for name, statement in STATEMENTS.items():
-            body += (f"CREATE OR REPLACE PROCEDURE {name}(n INT) BEGIN DECLARE i INT DEFAULT 0; DECLARE r INT; DECLARE v BIGINT;"
-                     f" DECLARE s TEXT; WHILE i < n DO SET r = 1 + FLOOR(RAND() * ({ROWS} - 200)), i = i + 1;"
+            body += (f"CREATE OR REPLACE PROCEDURE {name}(n INT, me INT) BEGIN DECLARE i INT DEFAULT 0; DECLARE r INT; DECLARE v BIGINT;"
+                     " DECLARE s TEXT; DECLARE CONTINUE HANDLER FOR 1020, 1213 ROLLBACK;"
+                     f" WHILE i < n DO SET r = 1 + FLOOR(RAND() * ({ROWS} - 200)), i = i + 1;"
                      f" {statement}; END WHILE; END//\n")
         call(self.client + ["builds"], input=body)
-        self.calls = subprocess.Popen(self.client + ["builds", "-N", "-B", "-n"], stdin=subprocess.PIPE,
-                                      stdout=subprocess.PIPE, text=True)
+        self.calls = [subprocess.Popen(self.client + ["builds", "-N", "-B", "-n"], stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, text=True) for _ in range(THREADS)]
 
-    def loop(self, name, times):
-        """Microseconds of a statement."""
-        self.calls.stdin.write(f"SET @t = NOW(6); CALL {name}({times}); SELECT TIMESTAMPDIFF(MICROSECOND, @t, NOW(6));\n")
-        self.calls.stdin.flush()
-        return max(int(self.calls.stdout.readline()), 1) / times
+    def loop(self, name, times, clients):
+        """Microseconds of a statement: the mean of the clients."""
+        calls = self.calls[:clients]
+        for at, client in enumerate(calls):
+            client.stdin.write(f"SET @t = NOW(6); CALL {name}({times}, {at}); SELECT TIMESTAMPDIFF(MICROSECOND, @t, NOW(6));\n")
+            client.stdin.flush()
+        return max(sum(int(client.stdout.readline()) for client in calls), 1) / times / clients
 
     def stop(self):
         subprocess.run(["scripts/server/stop.sh"], env=self.environment, capture_output=True)
@@ -140,16 +144,17 @@ def short_turns(servers, dice):
     for server in servers:
         server.prepare("read_write")
         server.loops()
-    for name in STATEMENTS:
-        cost = statistics.median(server.loop(name, 200) for server in servers for _ in range(5))
+    for name, clients in [(name, clients) for clients in (1, THREADS) for name in STATEMENTS]:
+        cost = statistics.median(server.loop(name, 200, clients) for server in servers for _ in range(5))
         times = max(int(TURN_MS * 1000 / cost), 1)
-        logs = [pair(servers, dice, lambda server: [server.loop(name, times)])[0] for _ in range(PAIRS)]
+        logs = [pair(servers, dice, lambda server: [server.loop(name, times, clients)])[0] for _ in range(PAIRS)]
         ratio = interval(logs, dice, statistics.median)
-        results.append({"statement": name, "time": ratio, "us": cost})
-        print(f"{name:18} {'{:.3f} ({:.3f} - {:.3f})'.format(*ratio):>24}   {cost:.1f} us", flush=True)
+        results.append({"statement": name, "clients": clients, "time": ratio, "us": cost})
+        print(f"{name:18} {'{:.3f} ({:.3f} - {:.3f})'.format(*ratio):>24}   {cost:.1f} us, {clients} clients", flush=True)
     for server in servers:
-        server.calls.stdin.close()
-        server.calls.wait()
+        for client in server.calls:
+            client.stdin.close()
+            client.wait()
         server.sysbench("read_write", "cleanup")
     return results
 
