@@ -84,11 +84,10 @@ impl Core {
             (last, idle, sync)
         };
         if sync {
-            match self.wait_durable(last, IfFull::Leave) {
+            // Another error is kept and told to everybody.
+            if let Err(Error::DiskFull(_)) = self.wait_durable(last, IfFull::Leave) {
                 // Nobody asks a second time.
-                Err(Error::DiskFull(_)) => self.background.lock().sync = true,
-                // The error is kept and told to everybody.
-                _ => {}
+                self.background.lock().sync = true;
             }
         } else if idle {
             self.mark();
