@@ -115,6 +115,16 @@ impl Error {
         Error::Io { op, path, source }
     }
 
+    /// Whether stored bytes are not what was written, or their file is gone. A disk that gives an error may give the bytes
+    /// the next time.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Error::Corruption { .. } => true,
+            Error::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
+            _ => false,
+        }
+    }
+
     /// Damage found in a file.
     pub fn corruption(path: impl Into<PathBuf>, offset: u64, what: impl Into<String>) -> Error {
         Error::Corruption { path: path.into(), offset, what: what.into() }

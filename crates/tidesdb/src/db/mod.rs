@@ -66,12 +66,16 @@ impl Db {
         self.family(name)
     }
 
-    /// The column family of a name.
+    /// The column family of a name. `Corruption` where a damaged dictionary may have hidden it.
     pub fn family(&self, name: &[u8]) -> Result<Arc<Family>> {
-        self.store
-            .catalog
-            .find(name)
-            .ok_or_else(|| Error::NoSuchFamily(String::from_utf8_lossy(name).into_owned()))
+        let found = self.store.catalog.find(name);
+        found.map_or_else(
+            || {
+                self.store.catalog.check_complete()?;
+                Err(Error::NoSuchFamily(String::from_utf8_lossy(name).into_owned()))
+            },
+            Ok,
+        )
     }
 
     /// Names of families that start with `prefix`, in order.

@@ -61,8 +61,8 @@ impl Catalog {
                 "dictionary",
                 0,
                 format!(
-                    "no definition and no counter can be changed, as both copies of the dictionary are damaged \
-                     ({damage}): copy what is left with `tidesdb-admin repair`, or restore a backup"
+                    "both copies are damaged ({damage}): it is not known which families there are, and no definition \
+                     and no counter can be changed; copy what is left with `tidesdb-admin repair`, or restore a backup"
                 ),
             )),
         }

@@ -155,7 +155,7 @@ impl World {
                     let (key, value) = (key(self.filled % 17), vec![self.filled as u8; bytes]);
                     let mut txn = begin(self.db());
                     txn.statement_begin(true, Duration::from_secs(20))?;
-                    txn.put(&family(self.db()), &key, &value)?;
+                    txn.put(&self.db().family(FAMILY)?, &key, &value)?;
                     next.rows.insert((FAMILY, key), value);
                     self.history.push(next.clone());
                     txn.commit()?;

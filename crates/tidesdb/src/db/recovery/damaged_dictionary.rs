@@ -20,7 +20,7 @@ struct Unknown {
 /// Reads the newest version of each key where no newer one may have been lost, and the first error if something is. An
 /// older entry of a lost key is no answer: the family may have been dropped, renamed or truncated since.
 ///
-/// Errors other than damage of a file and I/O errors.
+/// Errors: I/O, of which a missing file is damage.
 pub(crate) fn certain_entries(view: &ReadView) -> Result<(Entries, Option<Error>)> {
     let mut entries = Entries::new();
     let mut unknown: Vec<Unknown> = Vec::new();
@@ -42,7 +42,7 @@ pub(crate) fn certain_entries(view: &ReadView) -> Result<(Entries, Option<Error>
             Ok(())
         };
         match read() {
-            Err(error @ (Error::Corruption { .. } | Error::Io { .. })) => {
+            Err(error) if error.is_damage() => {
                 unknown.push(Unknown { after: last, upto: max_key.to_vec() });
                 first_error.get_or_insert(error);
                 Ok(())
