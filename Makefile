@@ -118,7 +118,7 @@ test-engine: setup ## the tests of the engine, the C interface and the laborator
 	cargo test --workspace
 
 test-mtr: links ## the tests in SQL: [SUITE=name] [TESTS=names] [MTR_FLAGS=...]
-	@$(call say,running MariaDB's test runner over $(SUITE) (six minutes for all))
+	@$(call say,running MariaDB's test runner over $(SUITE) (five minutes for all))
 	@scripts/test/run-mtr.sh $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr $(SUITE) $(TESTS)
 
 test-install: setup ## the library, installed and used by a C program in a directory of its own; half a minute once it is built

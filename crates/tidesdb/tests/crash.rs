@@ -92,7 +92,7 @@ fn a_crash_at_every_call_of_short_programs() {
             drop(world.die());
             let first = if ordinal == 0 { 1 } else { calls_of_opening(&options) + 1 };
             // The long ones are thinned out, each mode in its own way, so that they stay affordable.
-            let step = stride * (calls / 400 + 1);
+            let step = stride * (calls / 250 + 1);
             let mut n = first + seed % step;
             while n <= calls + 1 {
                 points += 1;

@@ -42,7 +42,7 @@ fn a_crash_at_every_call_loses_no_prepared_transaction_and_no_decision() {
             world.run(&steps).unwrap_or_else(|e| panic!("{name} without a crash: {e}"));
             let calls = world.disk.calls();
             drop(world.die());
-            let step = stride * ((calls - first) / 150 + 1);
+            let step = stride * ((calls - first) / 100 + 1);
             let mut n = first + seed % step;
             while n <= calls + 1 {
                 points += 1;
