@@ -227,6 +227,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 /// A change of a file's bytes to those of a version to come, whole by their checksums; false for other files.
 type Later = fn(&mut Vec<u8>) -> bool;
 
+#[expect(clippy::ptr_arg, reason = "one type for all")]
 fn later_manifest(bytes: &mut Vec<u8>) -> bool {
     if !bytes.starts_with(b"TDBMANIF") {
         return false;
@@ -257,6 +258,7 @@ fn later_field(bytes: &mut Vec<u8>) -> bool {
     true
 }
 
+#[expect(clippy::ptr_arg, reason = "one type for all")]
 fn later_log(bytes: &mut Vec<u8>) -> bool {
     if !bytes.starts_with(b"TIDESWAL") {
         return false;
@@ -267,6 +269,7 @@ fn later_log(bytes: &mut Vec<u8>) -> bool {
     true
 }
 
+#[expect(clippy::ptr_arg, reason = "one type for all")]
 fn later_table(bytes: &mut Vec<u8>) -> bool {
     let Some(at) = bytes.len().checked_sub(128).filter(|at| bytes[*at..].starts_with(b"TDBTABLE")) else {
         return false;
