@@ -38,10 +38,9 @@ bool list_partitions(Partitions *partitions) {
   std::vector<std::string> families;
   if (list_families(plugin.db, {}, &families) != TIDESDB_OK) return false;
   for (const std::string &family : families) {
-    const std::string name = table_of_family(family);
-    const size_t mark = name.find(PARTITION_MARK);
-    if (mark == std::string::npos || is_temporary(name)) continue;
-    (*partitions)[name.substr(0, mark)].insert(name.substr(mark + sizeof(PARTITION_MARK) - 1));
+    const std::string name = table_of_family(family), suffix = partition_suffix(name);
+    if (suffix.empty() || is_temporary(name)) continue;
+    (*partitions)[whole_table(name)].insert(suffix.substr(sizeof(PARTITION_MARK) - 1));
   }
   return true;
 }
