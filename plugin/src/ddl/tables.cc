@@ -129,8 +129,11 @@ int drop_table(const char *path) {
   /* A live table's partition is no table. */
   if (!partition_suffix(table).empty() && is_named_by_file(current_thd, table)) return HA_ERR_NO_SUCH_TABLE;
   int status = change_table(table, drop_family);
-  /* Of partitions that the server has forgotten (ddl/lost_partitions.h) DROP TABLE names the table. */
-  if (status == TIDESDB_NOT_FOUND && partition_suffix(table).empty())
+  /* Of partitions that the server has forgotten (ddl/lost_partitions.h) DROP TABLE names the table. Other
+     statements take back what they have not made. */
+  THD *thd = current_thd;
+  if (status == TIDESDB_NOT_FOUND && partition_suffix(table).empty() && thd &&
+      thd_sql_command(thd) == SQLCOM_DROP_TABLE)
     status = change_families(table + PARTITION_MARK, drop_family);
   return table_error(status, "DROP TABLE");
 }
