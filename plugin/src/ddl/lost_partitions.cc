@@ -15,6 +15,7 @@
 #include "my_sys.h"
 
 #include "ddl/family_group.h"
+#include "ddl/server_ddl_log.h"
 #include "ddl/server_files.h"
 #include "ddl/table_path.h"
 #include "ddl/table_record.h"
@@ -415,6 +416,27 @@ bool is_settled(const std::string &table, const std::set<std::string> &partition
 }
 
 }  // namespace
+
+void finish_drops() {
+  for (const std::string &path : tables_being_dropped()) {
+    const std::string table = canonical_table(path.c_str());
+    /* DROP removes it first. Where it is still there, the server begins with it again. */
+    if (is_there(path_of(table, PARTITION_FILE))) continue;
+    DefinitionFile definition;
+    const bool is_defined = read_partitioned(table, &definition);
+    const int status = change_families(table + PARTITION_MARK, drop_family);
+    if (status != TIDESDB_OK && status != TIDESDB_NOT_FOUND) {
+      sql_print_error("TidesDB: a crash had ended DROP TABLE of %s; its partitions stay: %s", table.c_str(),
+                      tidesdb_last_error());
+      continue;
+    }
+    /* The server raises an error for one without a .par, and does not get to the binary log. */
+    if (is_defined) my_delete(path_of(table, reg_ext).c_str(), MYF(MY_WME));
+    if (status == TIDESDB_OK)
+      sql_print_information("TidesDB: a crash had ended DROP TABLE of %s; its partitions are removed",
+                            table.c_str());
+  }
+}
 
 void find_lost_partitions() {
   Partitions all;
