@@ -82,6 +82,7 @@ int init(void *pointer) {
   ignore_db_dirs_append(INSIDE_DIRECTORY);
   if (open_store()) return 1;
   drop_temporary_tables();
+  finish_drops();
   return 0;
 }
 

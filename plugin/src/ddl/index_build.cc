@@ -55,6 +55,12 @@ bool IndexBuild::killed() const { return thd_kill_level(thd_) >= THD_ABORT_SOFTL
 
 int IndexBuild::fail(int status) const { return plain_error(status, "ALTER TABLE"); }
 
+uint64_t IndexBuild::expiry_second() {
+  uint64_t lag = 0;
+  if (tidesdb_expiry_clock_lag(plugin.db, &lag) != TIDESDB_OK) lag = 0;
+  return static_cast<uint64_t>(time(nullptr)) + lag;
+}
+
 int IndexBuild::prepare(const HA_CREATE_INFO *info, RowLog *log) {
   if (const int error = make_codecs()) return error;
   if (const int error = choose_columns()) return error;
@@ -198,7 +204,7 @@ int IndexBuild::write_entries(size_t index) {
   };
   std::vector<Sizes> sizes; /* of keys and values in `bytes` */
   /* Rows that have expired, but not for everybody, are in nobody's way. */
-  const uint64_t now = static_cast<uint64_t>(time(nullptr));
+  const uint64_t now = expiry_second();
   uint64_t previous_expiry = 0;
   ulonglong entries = 0;
   const auto write = [&] {

@@ -81,6 +81,8 @@ class IndexBuild {
   int duplicate(size_t index, Slice key, Slice value);
   bool killed() const;
   int fail(int status) const;
+  /* The second of the clock by which rows expire. */
+  static uint64_t expiry_second();
 
   THD *thd_;
   TABLE *altered_;

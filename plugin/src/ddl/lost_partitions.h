@@ -6,16 +6,20 @@
   or in an ALTER that renames or copies, it leaves partitions and .par under one name and the .frm under
   another, with every engine: the table is not to be opened. The store knows better, for each partition has
   the identity of the definition it was written with, and so has the .frm. What belongs to a .frm gets its
-  name.
+  name, all at once.
 
-  DROP TABLE removes the .par before the partitions: killed after that, they have no .frm at all. They stay
-  until another DROP TABLE, and the error log names them.
+  DROP TABLE removes the .par before the partitions. Killed after that, it is finished from the server's log
+  of definitions before the server reads it: without the .par the server would remove the .frm alone.
+  Partitions without a .frm of which that log says nothing stay until a DROP TABLE, and the error log names
+  them.
 */
 #ifndef TIDESDB_DDL_LOST_PARTITIONS_H
 #define TIDESDB_DDL_LOST_PARTITIONS_H
 
 namespace tidesdb {
 
+/* At the start, before the server repeats its log of definitions. */
+void finish_drops();
 /* At the start, after the server's log of definitions and before anybody can open a table. */
 void find_lost_partitions();
 

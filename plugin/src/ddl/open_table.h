@@ -28,8 +28,15 @@ class OpenTable : public Handler_share {
 
   /* Looks the table up in the dictionary. */
   int open(const std::string &name, const TABLE *table);
+  /* The same again after TRUNCATE. */
+  int reopen(const TABLE *table) {
+    truncations_++;
+    return open(std::string(name_), table);
+  }
 
   const std::string &name() const { return name_; }
+  /* Grows when TRUNCATE has put other families in the place of these. */
+  uint truncations() const { return truncations_; }
   tidesdb_family *primary() const { return primary_.get(); }
   /* ISOLATION_LEVEL, MIN_DISK_SPACE and TTL. Statements take them from here: TABLE_SHARE::option_struct lies
      in memory of the ALTER's own table, which is gone, after an ADD PARTITION that did not get its lock in
@@ -69,6 +76,7 @@ class OpenTable : public Handler_share {
   int refuse(const char *format, ...) const ATTRIBUTE_FORMAT(printf, 2, 3);
 
   std::string name_;
+  uint truncations_ = 0;
   int isolation_level_ = TIDESDB_REPEATABLE_READ;
   ulonglong min_disk_space_ = 0;
   ulonglong ttl_ = 0;

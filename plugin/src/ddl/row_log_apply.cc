@@ -174,7 +174,7 @@ int IndexBuild::Follower::add(size_t index, Slice primary_key, bool replaces) {
     bool other;
     if (const int error = find_owner(index, entry, primary_key, &other)) return error;
     /* A row that has expired, but not for everybody, is in nobody's way. */
-    if (other && has_expired(fresh_.expiry, static_cast<uint64_t>(time(nullptr)))) return 0;
+    if (other && has_expired(fresh_.expiry, expiry_second())) return 0;
     if (other) {
       /* The record still holds the row. */
       print_keydup_error(build_.altered_, &build_.altered_->key_info[build_.plan_.added[index].key], MYF(0));

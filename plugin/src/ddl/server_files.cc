@@ -17,13 +17,6 @@ namespace {
 constexpr size_t FRM_HEADER = 64;
 constexpr size_t WORD = 4;
 
-bool read_file(const std::string &path, std::string *bytes) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return false;
-  bytes->assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  return !file.bad();
-}
-
 const uchar *bytes_of(const std::string &text) { return reinterpret_cast<const uchar *>(text.data()); }
 
 }  // namespace
@@ -34,6 +27,13 @@ std::vector<std::string> names_in(const std::string &directory) {
   if (!open) return names;
   while (const dirent *entry = readdir(open.get())) names.emplace_back(entry->d_name);
   return names;
+}
+
+bool read_file(const std::string &path, std::string *bytes) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return false;
+  bytes->assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  return !file.bad();
 }
 
 bool ends_with(const std::string &text, const std::string &end) {

@@ -12,6 +12,7 @@ namespace tidesdb {
 
 /* Names of what is in a directory, in no order; nothing where it cannot be read. */
 std::vector<std::string> names_in(const std::string &directory);
+bool read_file(const std::string &path, std::string *bytes);
 /* Whether `end` and something before it make `text`. */
 bool ends_with(const std::string &text, const std::string &end);
 

@@ -1,5 +1,6 @@
 #include "ddl/table_path.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "key/sql_headers.h"
@@ -48,10 +49,17 @@ std::string changes_family(const std::string &table) { return families_of(table)
 
 bool is_temporary(const std::string &table) { return table.rfind(TEMPORARY_TABLES, 0) == 0; }
 
-std::string partition_suffix(const std::string &table) {
-  const size_t mark = table.find(PARTITION_MARK);
-  return mark == std::string::npos ? std::string() : table.substr(mark);
+/* Where it begins; the size of a name without one. A directory of a database may have the mark in its name,
+   by
+   `#mysql50#`. */
+static size_t mark_in(const std::string &table) {
+  const size_t slash = table.rfind('/');
+  return std::min(table.find(PARTITION_MARK, slash == std::string::npos ? 0 : slash), table.size());
 }
+
+std::string partition_suffix(const std::string &table) { return table.substr(mark_in(table)); }
+
+std::string whole_table(const std::string &table) { return table.substr(0, mark_in(table)); }
 
 bool is_intermediate(const std::string &table) {
   const size_t slash = table.rfind('/');

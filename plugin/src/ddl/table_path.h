@@ -41,6 +41,8 @@ bool is_temporary(const std::string &table);
 constexpr char PARTITION_MARK[] = "#P#";
 /* That, and what follows it, in the name of a partition; nothing in that of a table. */
 std::string partition_suffix(const std::string &table);
+/* The name without it. */
+std::string whole_table(const std::string &table);
 
 /* Whether the name is one of the server's own for tables in the making (`#sql-...`). */
 bool is_intermediate(const std::string &table);

@@ -58,7 +58,7 @@ int change_table(const std::string &table, Change change) {
    not written with this definition: none that this CREATE TABLE makes. They would come to be the new table's.
  */
 bool has_strays(const std::string &table, const std::string &definition) {
-  const std::string whole = table.substr(0, table.find(PARTITION_MARK));
+  const std::string whole = whole_table(table);
   std::vector<std::string> families;
   if (is_intermediate(whole) || list_families(plugin.db, whole + PARTITION_MARK, &families) != TIDESDB_OK)
     return false;
@@ -70,6 +70,37 @@ bool has_strays(const std::string &table, const std::string &definition) {
 
 /* refuse_file_name() of a path as it is: the canonical name of a TEMPORARY table has no database. */
 bool refuse_path(THD *thd, const char *path) { return refuse_file_name(thd, plain_table(path)); }
+
+/* The identity of the .frm of a table, or of that which has this partition; empty: it has none. */
+std::string identity_of(const std::string &table) {
+  DefinitionFile definition;
+  read_definition_file("./" + whole_table(table) + reg_ext, &definition);
+  return definition.identity;
+}
+
+/* EXCHANGE and CONVERT PARTITION make a partition of a table, or the other way round: the identity of the
+   definition that it belongs to then. Empty: it stays what it is. */
+std::string other_definition(const std::string &from, const std::string &to) {
+  return partition_suffix(from).empty() == partition_suffix(to).empty() ? std::string() : identity_of(to);
+}
+
+int set_identity(DdlGroup *group, const std::string &table, const std::string &family,
+                 const std::string &identity) {
+  TableRecord record;
+  if (!read_record(table, &record)) return TIDESDB_OK;
+  record.definition = identity;
+  return group->set_record(family, record.encode());
+}
+
+/* Of a rename that the server's log repeats, and whose source is gone: whether the partition under the new
+   name is not the one that was renamed, since the .frm says otherwise. The server moves that after the
+   partitions. */
+bool is_of_another(const std::string &from, const std::string &to) {
+  if (partition_suffix(to).empty() || whole_table(from) == whole_table(to)) return false;
+  std::string identity = identity_of(from);
+  if (identity.empty()) identity = identity_of(to);
+  return !identity.empty() && !was_written_with(to, identity);
+}
 
 /* The server's error for the end of such a change of a table. */
 int table_error(int status, const char *what) {
@@ -98,7 +129,7 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
     my_printf_error(ER_TABLE_EXISTS_ERROR,
                     "TidesDB: partitions of a dropped table stand under the name '%s' still: a DROP TABLE "
                     "that did not come to its end left them. Another DROP TABLE removes them",
-                    MYF(0), table.substr(0, table.find(PARTITION_MARK)).c_str());
+                    MYF(0), whole_table(table).c_str());
     return HA_ERR_TABLE_EXIST;
   }
 
@@ -129,8 +160,11 @@ int drop_table(const char *path) {
   /* A live table's partition is no table. */
   if (!partition_suffix(table).empty() && is_named_by_file(current_thd, table)) return HA_ERR_NO_SUCH_TABLE;
   int status = change_table(table, drop_family);
-  /* Of partitions that the server has forgotten (ddl/lost_partitions.h) DROP TABLE names the table. */
-  if (status == TIDESDB_NOT_FOUND && partition_suffix(table).empty())
+  /* Of partitions that the server has forgotten (ddl/lost_partitions.h) DROP TABLE names the table. Other
+     statements take back what they have not made. */
+  THD *thd = current_thd;
+  if (status == TIDESDB_NOT_FOUND && partition_suffix(table).empty() && thd &&
+      thd_sql_command(thd) == SQLCOM_DROP_TABLE)
     status = change_families(table + PARTITION_MARK, drop_family);
   return table_error(status, "DROP TABLE");
 }
@@ -145,19 +179,25 @@ int rename_table(const char *from_path, const char *to_path) {
   if (targets.empty()) {
     /* An ALTER filled it in pieces while snapshots were taken. */
     const bool is_new = is_renamed_when_filled(from);
+    const std::string definition = other_definition(from, to);
     status = change_table(from, [&](DdlGroup *group, const std::string &name) {
       const std::string renamed = to + name.substr(from.size());
-      const int done = group->rename(name, renamed);
-      return done == TIDESDB_OK && is_new ? group->bump(renamed) : done;
+      int done = group->rename(name, renamed);
+      if (done == TIDESDB_OK && is_new) done = group->bump(renamed);
+      if (done == TIDESDB_OK && !definition.empty() && name == primary_family(from))
+        done = set_identity(group, from, renamed, definition);
+      return done;
     });
     return table_error(status, "RENAME TABLE");
   }
   std::vector<std::string> names;
   status = list_families(plugin.db, families_of(from), &names);
   if (status != TIDESDB_OK) return plain_error(status, "RENAME TABLE");
-  if (names.empty()) return plugin.ddl_recovery_done ? HA_ERR_NO_SUCH_TABLE : 0;
-  /* The recovery of the server's log goes on after an error that nobody has raised. */
-  if (!plugin.ddl_recovery_done) my_error(ER_TABLE_EXISTS_ERROR, MYF(0), to.c_str());
+  if (names.empty()) return plugin.ddl_recovery_done || is_of_another(from, to) ? HA_ERR_NO_SUCH_TABLE : 0;
+  /* The recovery of the server's log goes on after an error that nobody has raised. It may, after that of a
+     partition: all .frm go back, and partitions follow them (ddl/lost_partitions.h). */
+  if (!plugin.ddl_recovery_done && partition_suffix(to).empty())
+    my_error(ER_TABLE_EXISTS_ERROR, MYF(0), to.c_str());
   return HA_ERR_TABLE_EXIST;
 }
 

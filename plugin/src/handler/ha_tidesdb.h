@@ -182,6 +182,8 @@ class ha_tidesdb final : public handler {
   bool disk_is_short_of(THD *thd) const;
   static bool may_copy_rows(int command);
   int enter_statement(THD *thd, bool may_write);
+  /* Gives up what holds on to families that are others now. */
+  void leave_families();
   int lock_table(int mode);
   int begin_change();
   int watch_source_of_copy();
@@ -287,6 +289,7 @@ class ha_tidesdb final : public handler {
   /* --- of the table --- */
   tidesdb::OpenTable *open_table_ = nullptr;
   bool is_temporary_ = false;
+  uint truncations_ = 0;                                /* of the table, when its families were used first */
   std::unique_ptr<KeyCodec> primary_codec_;             /* nullptr: no primary key */
   std::vector<std::unique_ptr<KeyCodec>> index_codecs_; /* by key number; the primary key's place is empty */
   std::unique_ptr<tidesdb::RowCodec> row_codec_;

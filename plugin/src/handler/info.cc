@@ -98,7 +98,7 @@ void ha_tidesdb::refresh_statistics() {
   if (!open_table_->begin_sample(stats.records)) return;
   SnapshotReader reader;
   RowsPerKey sample;
-  const bool is_partition = open_table_->name().find(PARTITION_MARK) != std::string::npos;
+  const bool is_partition = !partition_suffix(open_table_->name()).empty();
   int status = reader.begin();
   if (status == TIDESDB_OK)
     status =

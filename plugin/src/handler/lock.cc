@@ -38,6 +38,10 @@ bool ha_tidesdb::may_copy_rows(int command) {
 int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   session_ = Session::get(thd);
   if (!session_) return HA_ERR_OUT_OF_MEM;
+  if (truncations_ != open_table_->truncations()) {
+    leave_families();
+    truncations_ = open_table_->truncations();
+  }
   const int command = thd_sql_command(thd);
   lifetimes_.copy = may_copy_rows(command) ? CopyRole::SOURCE : CopyRole::NONE;
   unique_lookups_ = UniqueLookups::UNDECIDED;

@@ -108,6 +108,7 @@ int ha_tidesdb::open(const char *name, int, uint) {
   open_table_ = find_open_table(name, &error);
   if (!open_table_) return error;
   is_temporary_ = is_temporary(open_table_->name());
+  truncations_ = open_table_->truncations();
 
   const uint keys = table_share->keys;
   if (has_primary_key()) {
@@ -186,17 +187,22 @@ int ha_tidesdb::delete_table(const char *name) { return tidesdb::drop_table(name
 
 int ha_tidesdb::rename_table(const char *from, const char *to) { return tidesdb::rename_table(from, to); }
 
-/* The families are others then: who truncates a partition goes on with this handler. */
-int ha_tidesdb::truncate() {
-  const std::string name = open_table_->name();
+void ha_tidesdb::leave_families() {
   scan_.cursor = nullptr;
   scan_.locked.forget();
   scan_.position = Scan::Position::NONE;
   cursors_.close();
   writer_.close_cursors();
   table_locks_.forget();
-  if (const int error = truncate_table(name.c_str())) return error;
-  const int status = open_table_->open(name, table);
+}
+
+/* The families are others then: who truncates a partition goes on with this handler, and under LOCK TABLES
+   with those of the table's other names. */
+int ha_tidesdb::truncate() {
+  leave_families();
+  if (const int error = truncate_table(open_table_->name().c_str())) return error;
+  const int status = open_table_->reopen(table);
+  truncations_ = open_table_->truncations();
   return status == TIDESDB_OK ? 0 : plain_error(status, "TRUNCATE TABLE");
 }
 
