@@ -14,16 +14,19 @@ fn read(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-/// Promise and tests of each line of the tables of promises; the lines after their heading.
+/// Promise, or fault, and tests of each line of the tables of these; the lines after their heading.
 fn promises(text: &str) -> Vec<(String, String)> {
     let mut out = Vec::new();
-    let mut inside = false;
+    let mut columns = 0;
     for line in text.lines() {
         let cells: Vec<&str> = line.split(" | ").collect();
-        inside = line.starts_with("| promised |") || inside && line.starts_with('|');
-        if inside && !line.starts_with("|---") && !line.starts_with("| promised |") {
-            assert_eq!(cells.len(), 2, "two columns: {line}");
-            out.push((cells[0].to_string(), cells[1].to_string()));
+        if line.starts_with("| promised |") || line.starts_with("| fault |") {
+            columns = cells.len();
+        } else if !line.starts_with('|') {
+            columns = 0;
+        } else if columns > 0 && !line.starts_with("|---") {
+            assert_eq!(cells.len(), columns, "{columns} columns: {line}");
+            out.push((cells[0].to_string(), cells[columns - 1].to_string()));
         }
     }
     out

@@ -9,6 +9,8 @@ mod dictionary;
 mod missing;
 #[path = "damage/repair.rs"]
 mod repair;
+#[path = "damage/swapped.rs"]
+mod swapped;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,7 @@
 //! Files that an earlier build wrote are opened by this one: all that is in them is read, what waits for a decision
 //! is decided, and the store goes on. `fixtures/v1` is a store as a killed process left it, packed; what it holds
-//! is said by the program that made it, [`v1`]; so it is with [`v2`], the first that counts rows.
+//! is said by the program that made it, [`v1`]; so it is with [`v2`], the first that counts rows, and [`v3`], the first that
+//! lists the files of its log and keeps its dictionary twice.
 //!
 //! A change of a format keeps these fixtures and programs as they are and gets a directory and a program of its own,
 //! written by `cargo test -p tidesdb --test upgrade make -- --ignored`, which makes those of the newest version.
@@ -13,8 +14,12 @@ mod content;
 mod v1;
 #[path = "upgrade/v2.rs"]
 mod v2;
+#[path = "upgrade/v3.rs"]
+mod v3;
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -117,6 +122,26 @@ fn the_program_behind_version_2_makes_what_it_says() {
     }
 }
 
+#[test]
+fn stores_of_version_3_are_opened_and_have_the_fields_of_their_manifest() {
+    for options in ways_to_open() {
+        let directory = tempfile::tempdir().expect("directory");
+        tar(&["-xzf"], &packed("v3"), directory.path());
+        let store = directory.path().join("store");
+        let tags = tags_of_manifest(&store);
+        assert!((20..=26).all(|tag| tags.contains(&tag)), "{tags:?}");
+        opens_counted(&store, v3::content(), &options);
+    }
+}
+
+#[test]
+fn the_program_behind_version_3_makes_what_it_says() {
+    let [options, _] = ways_to_open();
+    let directory = tempfile::tempdir().expect("directory");
+    v3::make(&directory.path().join("live"), |live| copy(live, &directory.path().join("store")));
+    opens_counted(&directory.path().join("store"), v3::content(), &options);
+}
+
 /// All puts of earlier builds in families of users say that they may lie on others: no single delete goes together with one of them.
 #[test]
 fn puts_of_earlier_builds_never_cancel() {
@@ -208,13 +233,13 @@ fn rows_of_an_earlier_build_are_counted_by_a_scan() {
 #[ignore = "makes a file of the repository"]
 fn make() {
     let directory = tempfile::tempdir().expect("directory");
-    v2::make(&directory.path().join("live"), |live| copy(live, &directory.path().join("store")));
+    v3::make(&directory.path().join("live"), |live| copy(live, &directory.path().join("store")));
     tar(
         &["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "-czf"],
-        &packed("v2"),
+        &packed("v3"),
         directory.path(),
     );
-    let bytes = fs::metadata(packed("v2")).expect("there").len();
+    let bytes = fs::metadata(packed("v3")).expect("there").len();
     assert!(bytes < 300_000, "{bytes} bytes are too many for the repository");
 }
 
@@ -238,17 +263,52 @@ fn later_manifest(bytes: &mut Vec<u8>) -> bool {
     true
 }
 
+/// Where the payloads of a manifest's edits stand.
+fn edits_of(bytes: &[u8]) -> Vec<Range<usize>> {
+    let (mut at, mut edits) = (24, Vec::new());
+    while bytes[at..].starts_with(b"EDIT") && bytes[at + 4..at + 8] == (edits.len() as u32).to_le_bytes() {
+        let len: [u8; 4] = bytes[at + 8..at + 12].try_into().expect("four bytes");
+        edits.push(at + 16..at + 16 + u32::from_le_bytes(len) as usize);
+        at = edits[edits.len() - 1].end;
+    }
+    edits
+}
+
+/// The tags of all fields in a store's manifest.
+fn tags_of_manifest(store: &Path) -> BTreeSet<u64> {
+    let manifest = files(store).into_iter().find(|path| path.to_string_lossy().contains("MANIFEST-"));
+    let bytes = fs::read(manifest.expect("there is one")).expect("reads");
+    let mut tags = BTreeSet::new();
+    for edit in edits_of(&bytes) {
+        let mut at = edit.start;
+        let number = |at: &mut usize| {
+            let mut value = 0;
+            for shift in (0..).step_by(7) {
+                let byte = bytes[*at];
+                *at += 1;
+                value |= u64::from(byte & 0x7f) << shift;
+                if byte < 0x80 {
+                    break;
+                }
+            }
+            value
+        };
+        while at < edit.end {
+            tags.insert(number(&mut at));
+            let len = number(&mut at);
+            at += len as usize;
+        }
+    }
+    tags
+}
+
 /// An edit more, with a field that nobody knows.
 fn later_field(bytes: &mut Vec<u8>) -> bool {
     if !bytes.starts_with(b"TDBMANIF") {
         return false;
     }
-    let (mut at, mut ordinal) = (24, 0u32);
-    while bytes[at..].starts_with(b"EDIT") && bytes[at + 4..at + 8] == ordinal.to_le_bytes() {
-        let len: [u8; 4] = bytes[at + 8..at + 12].try_into().expect("four bytes");
-        at += 16 + u32::from_le_bytes(len) as usize;
-        ordinal += 1;
-    }
+    let edits = edits_of(bytes);
+    let (at, ordinal) = (edits.last().map_or(24, |edit| edit.end), edits.len() as u32);
     let payload = [99u8, 0];
     let head = [ordinal.to_le_bytes(), (payload.len() as u32).to_le_bytes()].concat();
     let crc = crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&bytes[12..20]), &head), &payload);

@@ -10,6 +10,7 @@ pub mod bound;
 pub mod commits;
 pub mod counters;
 pub mod crash;
+pub mod damage;
 pub mod definitions;
 pub mod disk;
 mod entries;
@@ -76,6 +77,8 @@ pub enum Check {
     Killed,
     /// The store's file system is full, and fails: nothing acknowledged is lost, reads go on.
     Disk,
+    /// Files are flipped, cut, removed and exchanged: each costs what it touched, and says so.
+    Damage,
     /// Data of a later version of the plugin are refused by name.
     Formats,
     /// An index that does not agree with its table is found by CHECK TABLE.
@@ -94,7 +97,7 @@ pub enum Check {
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 21] = [
+    pub const ALL: [Check; 22] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
@@ -109,6 +112,7 @@ impl Check {
         Check::Backup,
         Check::Killed,
         Check::Disk,
+        Check::Damage,
         Check::Formats,
         Check::Entries,
         Check::Iibench,
@@ -135,6 +139,7 @@ impl Check {
             Check::Backup => "backup",
             Check::Killed => "killed",
             Check::Disk => "disk",
+            Check::Damage => "damage",
             Check::Formats => "formats",
             Check::Entries => "entries",
             Check::Iibench => "iibench",
@@ -161,6 +166,7 @@ impl Check {
             Check::Backup => backup::run(lab),
             Check::Killed => killed::run(lab),
             Check::Disk => disk::run(lab),
+            Check::Damage => damage::run(lab),
             Check::Formats => formats::run(lab),
             Check::Entries => entries::run(lab),
             Check::Iibench => iibench::run(lab),
@@ -196,7 +202,7 @@ pub struct Lab<'a> {
     pub interrupt: &'a Interrupt,
     /// The short form: what fits between two commits.
     pub short: bool,
-    /// Kills of `kill`, `crash` and `replica`, of each kind in `killed`; none: what the form has.
+    /// Kills of `kill`, `crash` and `replica`, of each kind in `killed`, rounds of `damage`; none: what the form has.
     pub rounds: Option<u32>,
     /// Seconds of load in each part of the others; none: what the form has.
     pub seconds: Option<u64>,

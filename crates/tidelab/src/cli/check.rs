@@ -15,7 +15,7 @@ use super::{absolute, Installed};
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
     /// The checks: kill, crash, literal, counters, jobs, indexreads, replica, backup, history, commits,
-    /// large, definitions, killed, disk, formats, entries, iibench, sql, bound, memory, sensitivity
+    /// large, definitions, killed, disk, damage, formats, entries, iibench, sql, bound, memory, sensitivity
     /// [default: all but commits, large and sensitivity; in the short form all but bound, memory and
     /// sensitivity].
     #[arg(value_name = "NAME")]
@@ -29,7 +29,8 @@ pub(super) struct Options {
     #[arg(long)]
     short: bool,
     /// Kills of `kill`, `crash`, `replica` [default: 5; in the short form 3, 2 and 2], of `definitions`
-    /// [default: 40, 6], and of each kind of statement in `killed` [default: 15, 5].
+    /// [default: 40, 6], of each kind of statement in `killed` [default: 15, 5], and rounds of `damage`
+    /// [default: 100, 5].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
     /// Seconds of load in each part of the other checks.

@@ -62,6 +62,7 @@ pub struct StoreCheck {
 pub fn verify_store(disk: &Arc<dyn Disk>, dir: &Path, watch: Watch<'_>) -> Result<StoreCheck> {
     let survey = Survey::of(disk, dir, watch)?;
     let mut check = StoreCheck::default();
+    check.damage.extend(survey.lost_name.clone());
     for (family, _, table) in survey.tables() {
         check.tables += 1;
         check.bytes += table.meta().len;
@@ -129,6 +130,8 @@ pub fn repair(disk: &Arc<dyn Disk>, from: &Path, to: &Path, watch: Watch<'_>) ->
 /// A store as it can be read.
 struct Survey {
     versions: VersionSet,
+    /// What is wrong with the file that names the manifest.
+    lost_name: Option<String>,
     names: HashMap<FamilyId, (String, FamilyOptions)>,
     /// `None`: no part of the log can be used.
     replayed: Option<Replayed>,
@@ -144,7 +147,7 @@ impl Survey {
         let lock = disk.lock_shared(&dir.join(LOCK))?;
         check_restored(&**disk, dir)?;
         let (tables, cache) = (FileCache::new(disk.clone(), dir, OPEN_FILES), BlockCache::new(CACHE));
-        let versions = VersionSet::open(disk.clone(), dir, tables, cache, OpenFor::Read)?;
+        let versions = VersionSet::open(disk.clone(), dir, tables, cache, OpenFor::Salvage)?;
         let state = versions.state();
         let mut replay =
             Replay::new(ArenaPool::new(MEMTABLE), MEMTABLE, state.last_seq, state.last_generation + 1);
@@ -164,7 +167,13 @@ impl Survey {
             }
             Err(error) => return Err(error),
         };
-        let mut survey = Survey { versions, names: HashMap::new(), replayed, log_damage, _lock: lock };
+        let lost_name = match manifest::read_current(&**disk, dir) {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(format!("{} is missing", dir.join(manifest::CURRENT).display())),
+            Err(error) => Some(error.to_string()),
+        };
+        let mut survey =
+            Survey { versions, lost_name, names: HashMap::new(), replayed, log_damage, _lock: lock };
         let active = Arc::new(Memtable::new(0, ArenaPool::new(0)));
         let sealed = survey.flushables().iter().rev().cloned().collect();
         let (entries, _) = certain_entries(&ReadView { active, sealed, version: survey.versions.current() })?;

@@ -1,5 +1,6 @@
 //! What the manifest stores of a table: where it stands in its file, its fences, its counts.
 
+use super::properties::Properties;
 use crate::types::{FamilyId, FileNo, Seq};
 
 /// Entries of a table that have an expiry.
@@ -60,6 +61,19 @@ pub struct SsTableMeta {
 }
 
 impl SsTableMeta {
+    /// Whether a table that says this of itself is the one that the manifest means. Another table of the family may have
+    /// the same length.
+    pub(super) fn describes(&self, properties: &Properties) -> bool {
+        (self.entries, self.keys, self.tombstones, self.raw_bytes)
+            == (properties.entries, properties.keys, properties.tombstones, properties.raw_bytes)
+            && match self.commit_seq {
+                0 => (self.min_seq, self.max_seq) == (properties.min_seq, properties.max_seq),
+                commit => (self.min_seq, self.max_seq, self.keys) == (commit, commit, self.entries),
+            }
+            && self.min_key == properties.min_key
+            && self.max_key == properties.max_key
+    }
+
     /// The same table, now that its transaction is committed at `seq`.
     #[must_use]
     pub fn committed_at(&self, seq: Seq) -> SsTableMeta {

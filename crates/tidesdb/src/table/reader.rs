@@ -253,6 +253,9 @@ impl SsTable {
         let properties = block(footer.properties, BlockKind::Properties)?;
         let properties =
             Properties::decode(&properties).map_err(|damage| self.damage(footer.properties, damage))?;
+        if !self.meta.describes(&properties) {
+            return Err(self.damage(footer_at, DecodeError("another table than the manifest names")));
+        }
 
         let mut reservations = Vec::new();
         let mut resident = |handle: BlockHandle, kind| -> Result<Option<BlockRef>> {

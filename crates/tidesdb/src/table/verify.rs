@@ -271,16 +271,7 @@ impl Walk<'_> {
         if self.seen != *properties {
             return Err(self.table.damage(at, DecodeError("properties do not agree with the entries")));
         }
-        let meta = self.table.meta();
-        let agree = (meta.entries, meta.keys, meta.tombstones, meta.raw_bytes)
-            == (properties.entries, properties.keys, properties.tombstones, properties.raw_bytes)
-            && match meta.commit_seq {
-                0 => (meta.min_seq, meta.max_seq) == (properties.min_seq, properties.max_seq),
-                commit => (meta.min_seq, meta.max_seq, meta.keys) == (commit, commit, meta.entries),
-            }
-            && meta.min_key == properties.min_key
-            && meta.max_key == properties.max_key;
-        if !agree {
+        if !self.table.meta().describes(properties) {
             return Err(self.table.damage(at, DecodeError("the manifest does not agree with the entries")));
         }
         Ok(())

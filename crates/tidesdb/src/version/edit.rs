@@ -564,6 +564,51 @@ mod tests {
         assert_eq!(payload, again);
     }
 
+    /// The other tags stand in stores of `tests/fixtures`.
+    #[test]
+    fn the_bytes_of_the_newest_fields_stay() {
+        let meta = SsTableMeta {
+            family: 0,
+            offset: 0,
+            len: 100,
+            min_key: b"a".to_vec(),
+            max_key: b"b".to_vec(),
+            min_seq: 5,
+            max_seq: 6,
+            entries: 2,
+            tombstones: 0,
+            keys: 2,
+            raw_bytes: 30,
+            commit_seq: 0,
+            expiry: Some(Expiries { oldest: 7, newest: 8, entries: 1 }),
+            twin: 10,
+        };
+        let edit = Edit {
+            expiry_clock: Some(300),
+            proven_from: Some(4),
+            expiry_reserved: Some(360),
+            log_forgotten_above: Some(16),
+            log_segments: vec![LogSegment { id: 17, epoch: 3, file: 2 }],
+            new_tables: vec![NewTable { file: 9, level: 0, generation: 3, meta }],
+            ..Edit::default()
+        };
+        let payload: Vec<u8> = [
+            &[20, 2, 0xac, 2][..],
+            &[22, 1, 4],
+            &[23, 2, 0xe8, 2],
+            &[25, 1, 16],
+            &[24, 3, 17, 3, 2],
+            &[11, 16, 9, 0, 0, 3, 0, 100, 5, 6, 2, 0, 2, 30, 1, b'a', 1, b'b'],
+            &[21, 5, 9, 0, 7, 8, 1],
+            &[26, 3, 9, 0, 10],
+        ]
+        .concat();
+        let mut written = Vec::new();
+        edit.encode(&mut written);
+        assert_eq!(written, payload);
+        assert_eq!(format!("{:?}", Edit::decode(&payload).unwrap()), format!("{edit:?}"));
+    }
+
     #[test]
     fn a_table_with_one_sequence_number_survives_coding() {
         let mut edit = full_edit();

@@ -231,6 +231,23 @@ pub fn read_current(disk: &dyn Disk, dir: &Path) -> Result<Option<FileNo>> {
     }
 }
 
+/// The only manifest of a directory that is whole, for a store whose `CURRENT` is lost. `None`: there is none, or several,
+/// of which nobody knows the newest (a switch that a full disk kept from happening leaves one behind).
+pub fn find_only(disk: &dyn Disk, dir: &Path) -> Result<Option<FileNo>> {
+    if !disk.exists(dir)? {
+        return Ok(None);
+    }
+    let mut whole = Vec::new();
+    for number in disk.list(dir)?.iter().filter_map(|name| parse_manifest_name(name)) {
+        match read_manifest(disk, dir, number) {
+            Ok(_) => whole.push(number),
+            Err(Error::Corruption { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(if let [only] = whole[..] { Some(only) } else { None })
+}
+
 /// Reads a manifest: its edits in order, the first a snapshot. A torn tail is dropped.
 pub fn read_manifest(disk: &dyn Disk, dir: &Path, number: FileNo) -> Result<Vec<Edit>> {
     let path = dir.join(manifest_name(number));

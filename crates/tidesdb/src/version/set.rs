@@ -31,6 +31,8 @@ const ROTATE_FACTOR: u64 = 4;
 pub enum OpenFor {
     /// Reading; nothing on disk changes.
     Read,
+    /// Reading, and where `CURRENT` is lost the only manifest counts.
+    Salvage,
     /// Writing; an error if there is no store.
     Write,
     /// Writing; a store is made if there is none.
@@ -189,7 +191,15 @@ impl VersionSet {
         cache: Arc<BlockCache>,
         purpose: OpenFor,
     ) -> Result<VersionSet> {
-        let current = manifest::read_current(&*disk, dir)?;
+        let current = match manifest::read_current(&*disk, dir) {
+            Ok(None) | Err(Error::Corruption { .. }) if purpose == OpenFor::Salvage => {
+                match manifest::find_only(&*disk, dir)? {
+                    Some(only) => Some(only),
+                    None => manifest::read_current(&*disk, dir)?,
+                }
+            }
+            named => named?,
+        };
         let mut names = Vec::new();
         if current.is_some() || disk.exists(dir)? {
             names = disk.list(dir)?;
@@ -234,7 +244,7 @@ impl VersionSet {
         // Numbers of files that a crash left behind are not used again.
         let manifests = names.iter().filter_map(|name| manifest::parse_manifest_name(name));
         next_file = on_disk.iter().copied().chain(manifests).chain([next_file - 1]).fold(0, FileNo::max) + 1;
-        let read_only = purpose == OpenFor::Read;
+        let read_only = matches!(purpose, OpenFor::Read | OpenFor::Salvage);
         let writer = Writer {
             manifest: None,
             state,

@@ -124,6 +124,60 @@ fn a_damaged_log_costs_the_commits_from_there_on() {
     db.close().expect("closes");
 }
 
+/// The file of one line that names the manifest: the store does not open, and the copy has everything.
+#[test]
+fn a_lost_name_of_the_manifest_costs_nothing() {
+    let disk = FaultyDisk::new(1);
+    let (bad_rows, good_rows, _) = two_families(&disk);
+    let current = Path::new(DIR).join("CURRENT");
+    for (missing, to) in [(false, "/copy"), (true, "/other")] {
+        match missing {
+            false => assert!(disk.flip_bit(&current, 3, 3)),
+            true => disk.remove(&current).expect("unlinks"),
+        }
+        let refused = open(&disk, &options()).expect_err("nobody knows which manifest counts");
+        assert!(refused.to_string().contains("CURRENT"), "{refused}");
+        let (before, shared): (_, Arc<dyn Disk>) = (bytes(&disk), disk.shared());
+        let verified = verify_store(&shared, Path::new(DIR), Watch::NONE).expect("reads").damage;
+        assert!(verified.len() == 1 && verified[0].contains("CURRENT"), "{verified:?}");
+        let left_out = repair(&shared, Path::new(DIR), Path::new(to), Watch::NONE).expect("copies").damage;
+        assert_eq!(left_out, Vec::<String>::new());
+        assert!(bytes(&disk) == before, "the store was written to");
+        let db = Db::open_on(disk.shared(), Path::new(to), options(), None).expect("the copy opens");
+        assert_eq!(
+            (copied_rows(&db, b"bad"), copied_rows(&db, b"good")),
+            (bad_rows.clone(), good_rows.clone())
+        );
+        db.close().expect("closes");
+    }
+}
+
+/// Nothing replaces the manifest, and nobody is sent to a tool that cannot help.
+#[test]
+fn a_damaged_or_missing_manifest_names_itself_and_the_backup() {
+    for missing in [false, true] {
+        let disk = FaultyDisk::new(1);
+        two_families(&disk);
+        let is_manifest = |path: &PathBuf| path.to_string_lossy().contains("MANIFEST-");
+        let manifest = disk.files().into_iter().find(is_manifest).expect("there is one");
+        match missing {
+            false => assert!(disk.flip_bit(&manifest, 30, 3)),
+            true => disk.remove(&manifest).expect("unlinks"),
+        }
+        let (log, told) = told();
+        let refused =
+            open(&disk, &Options { log: Some(log), ..options() }).expect_err("nothing can be known");
+        let told = told.lock().expect("whole").join("\n");
+        for text in [&refused.to_string(), &told] {
+            assert!(text.contains(manifest.to_str().expect("a name")), "{text}");
+        }
+        assert!(told.contains("restore a backup") && !told.contains("repair"), "{told}");
+        let shared: Arc<dyn Disk> = disk.shared();
+        let refused = verify_store(&shared, Path::new(DIR), Watch::NONE).expect_err("nor by verify");
+        assert!(refused.to_string().contains(manifest.to_str().expect("a name")), "{refused}");
+    }
+}
+
 #[test]
 fn a_store_in_use_and_a_place_in_use_are_refused() {
     let disk = FaultyDisk::new(1);

@@ -37,6 +37,7 @@ use crate::store::{Store, StoreParts};
 use crate::txn::prepared::{prepare_bytes, BatchRoom};
 use crate::txn::Transactions;
 use crate::types::{LogSegment, Seq, DICTIONARY};
+use crate::version::manifest::parse_manifest_name;
 use crate::version::reservations::CompactionReservations;
 use crate::version::restoring::check_restored;
 use crate::version::{Edit, OpenFor, StoreState, VersionSet};
@@ -56,13 +57,8 @@ impl Db {
         options.validate()?;
         let log = options.log.clone();
         Db::recover(disk, dir.as_ref(), options, observer).inspect_err(|error| {
-            if let (Some(log), Error::Corruption { .. }) = (log, error) {
-                let dir = dir.as_ref().display();
-                let what = format!(
-                    "the store in {dir} does not open: `tidesdb-admin verify {dir}` lists what is damaged, \
-                     `tidesdb-admin repair {dir} --to NEWDIR` copies what can be read"
-                );
-                log.write(LogLevel::Error, &what);
+            if let (Some(log), Some(remedy)) = (log, remedy(dir.as_ref(), error)) {
+                log.write(LogLevel::Error, &remedy);
             }
         })
     }
@@ -292,6 +288,25 @@ fn unless_full<T>(result: Result<T>, left: &str) -> Result<Option<T>> {
             Ok(None)
         }
         done => done.map(Some),
+    }
+}
+
+/// What to do about a store in `dir` that does not open; `None`: the error says it, or it is no damage.
+fn remedy(dir: &Path, error: &Error) -> Option<String> {
+    let is_manifest =
+        |path: &Path| path.file_name().and_then(|name| name.to_str()).and_then(parse_manifest_name).is_some();
+    let dir = dir.display();
+    match error {
+        Error::Corruption { path, .. } | Error::Io { path, .. } if is_manifest(path) => Some(format!(
+            "the store in {dir} does not open: without {} nobody knows which files belong to it. Put this file back, or \
+             restore a backup",
+            path.display()
+        )),
+        Error::Corruption { .. } => Some(format!(
+            "the store in {dir} does not open: `tidesdb-admin verify {dir}` lists what is damaged, `tidesdb-admin repair \
+             {dir} --to NEWDIR` copies what can be read"
+        )),
+        _ => None,
     }
 }
 
