@@ -1,7 +1,9 @@
 #include "txn/transactions.h"
 
 #include <mysql/plugin.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -200,6 +202,20 @@ bool flush_logs(handlerton *) {
   return true;
 }
 
+/*
+  Connections and appliers are gone; the server closes its coordinator's log next. Closed in order, that log says
+  that no transaction waits for it. After a failure of TidesDB's log some do: the next start would find them
+  prepared, and ask for tc-heuristic-recover. Also, the binary log would wait without end for checkpoints that are
+  never answered. An end without that step is a crash, and recovery decides each transaction by the log.
+*/
+void pre_shutdown() {
+  if (!plugin.db || tidesdb_flush_log(plugin.db) == TIDESDB_OK) return;
+  sql_print_error(
+      "TidesDB: %s; the server ends here without closing the binary log, and the next start recovers by it",
+      tidesdb_last_error());
+  _exit(EXIT_FAILURE);
+}
+
 }  // namespace
 
 void register_transaction_calls(handlerton *hton) {
@@ -220,6 +236,7 @@ void register_transaction_calls(handlerton *hton) {
   hton->rollback_by_xid = rollback_by_xid;
   hton->commit_checkpoint_request = commit_checkpoint_request;
   hton->flush_logs = flush_logs;
+  hton->pre_shutdown = pre_shutdown;
 }
 
 }  // namespace tidesdb

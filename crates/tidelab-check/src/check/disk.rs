@@ -2,8 +2,8 @@
 //!
 //! Full: statements that need space get 1021; reads and the server go on; a restart works too. With space
 //! given back, writes go on by themselves. Failed: the store takes no more writes and says that it needs
-//! the restart; RESET MASTER ends the server. After either, every acknowledged transaction is there, and
-//! none that got an error that says "no".
+//! the restart; RESET MASTER ends the server, and so does an orderly shutdown after FLUSH BINARY LOGS, in time.
+//! After each of them, every acknowledged transaction is there, and none that got an error that says "no".
 //!
 //! The file system is an ext4 image, mounted with `mount -o loop` on the store's directory. It is made to
 //! fail by the ioctl with which file systems are tested. Where that is not permitted, the check says so
@@ -213,10 +213,20 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     server.restart(&settings, lab.interrupt)?;
     complaints.extend(compare(&mut connect(&server)?, &writers)?);
     complaints.extend(goes_on(&server, "after the restart")?);
+
+    // It fails once more, and the server is told to shut down. The start after that takes no answer from a user.
+    let failed = fail_under_writers(&server, &disk, &mut writers)?;
+    complaints.extend(failed);
+    complaints.extend(shuts_down_in_time(&mut server)?);
+    disk.repair()?;
+    server.restart(&settings, lab.interrupt)?;
+    complaints.extend(compare(&mut connect(&server)?, &writers)?);
+    complaints.extend(goes_on(&server, "after the shutdown")?);
+    progress(Check::Disk, &format!("after a shutdown with a failed log: {} wrong", complaints.len()));
     let acknowledged = full + writers.iter().map(|writer| writer.acknowledged.len()).sum::<usize>();
     let in_doubt: usize = writers.iter().map(|writer| writer.in_doubt.len()).sum();
     let summary = format!(
-        "a file system of {} MB full twice and failed once, {acknowledged} acknowledged transactions, {in_doubt} that only the restart knew",
+        "a file system of {} MB full twice and failed twice, {acknowledged} acknowledged transactions, {in_doubt} that only the restart knew",
         DISK / MEGABYTE
     );
     server.shut_down()?;
@@ -368,14 +378,14 @@ fn fail_under_writers(server: &Server, disk: &SmallDisk, writers: &mut [Writer])
     }
     // The first may be the one that meets the failure: it changes nothing that the sum shows.
     let mut answers = Vec::new();
-    for statement in ["INSERT INTO disk.small VALUES (3, 0)", "INSERT INTO disk.small VALUES (4, 0)"] {
+    for statement in ["REPLACE INTO disk.small VALUES (3, 0)", "REPLACE INTO disk.small VALUES (4, 0)"] {
         answers.push(session.run(statement));
     }
     let says = |part: &str, answer: &std::result::Result<u64, Failure>| matches!(answer, Err(Failure::Sql { message, .. }) if message.contains(part));
     if !answers.iter().all(|answer| says("after a restart", answer) || says("restart to recover", answer))
         || !answers.last().is_some_and(|answer| says("restart to recover", answer))
     {
-        complaints.push(format!("two insertions on the failed disk: {answers:?}"));
+        complaints.push(format!("two changes on the failed disk: {answers:?}"));
     }
     match session.number(read) {
         Ok(80) => {}
@@ -404,6 +414,21 @@ fn ends_at_reset_master(server: &mut Server) -> Result<Vec<String>> {
         complaints.push(format!("the error log does not say: {line}"));
     }
     Ok(complaints)
+}
+
+/// FLUSH BINARY LOGS and a shutdown after the failure end, and the error log gives the reason.
+fn shuts_down_in_time(server: &mut Server) -> Result<Vec<String>> {
+    let mut session = connect(server)?;
+    // The rotation is no promise of the engine's; it shall not keep the server from ending.
+    let _ = session.run("FLUSH BINARY LOGS");
+    server.shut_down()?;
+    let log = server.directory().join("error.log");
+    let text = fs::read(&log).map_err(io_error("cannot read", &log))?;
+    let line = "the server ends here without closing the binary log, and the next start recovers by it";
+    Ok(match String::from_utf8_lossy(&text).contains(line) {
+        true => Vec::new(),
+        false => vec![format!("the error log does not say: {line}")],
+    })
 }
 
 /// Compares rows with the writers' models, and checks the indexes.

@@ -83,6 +83,8 @@ pub struct Store {
     free_space_at: AtomicU64,
     /// Sequence of the newest commit that recovery found.
     opened_at: Seq,
+    /// Sequence of the newest commit whose answer did not wait for a sync: its coordinator's log decides it.
+    answered_unsynced: AtomicU64,
     _lock: Box<dyn DirectoryLock>,
 }
 
@@ -132,6 +134,7 @@ impl Store {
             free_space: AtomicU64::new(u64::MAX),
             free_space_at: AtomicU64::new(0),
             opened_at: parts.newest,
+            answered_unsynced: AtomicU64::new(0),
             _lock: parts.lock,
             dir: parts.dir,
             options: parts.options,
@@ -228,10 +231,16 @@ impl Store {
         self.pipeline.help_until(seq, self.snapshots.oldest_snapshot());
     }
 
+    /// Notes a commit that is answered once its record is written. Its prepare is durable, and its coordinator's
+    /// log decides it after a restart: a failure of the log does not take it back.
+    pub(crate) fn answer_unsynced(&self, seq: Seq) {
+        self.answered_unsynced.fetch_max(seq, Ordering::SeqCst);
+    }
+
     /// The newest commit that will survive a failure of the log now.
     fn logged_seq(&self) -> Seq {
         let logged = match self.options.sync_mode {
-            SyncMode::Full => self.wal.durable_seq(),
+            SyncMode::Full => self.wal.durable_seq().max(self.answered_unsynced.load(Ordering::SeqCst)),
             _ => self.wal.written_seq(),
         };
         logged.max(self.opened_at).min(self.pipeline.visible_seq())

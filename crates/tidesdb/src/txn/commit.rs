@@ -353,7 +353,14 @@ impl Transactions {
             self.store.stats.run_bytes.fetch_add(runs.raw_bytes(), Relaxed);
         }
         let two_phase = prepared.two_phase;
-        match self.wait_logged(ordered.ticket, prepared.sync, defer_sync && two_phase) {
+        let defer_sync = defer_sync && two_phase;
+        match self.wait_logged(ordered.ticket, prepared.sync, defer_sync) {
+            Ok(()) => {
+                if defer_sync {
+                    self.store.answer_unsynced(ordered.seq);
+                }
+                Ok(())
+            }
             // The decision is not in the log, but the prepare is: the coordinator's log says what became of it.
             Err(Error::ReadOnly(_)) if two_phase => Err(Error::OutcomeUnknown),
             done => done,

@@ -185,3 +185,25 @@ fn a_log_that_fails_behind_a_prepare_leaves_the_outcome_to_the_restart() {
     let there = |n: u32| rows.iter().any(|(found, _)| *found == key(n));
     assert!(there(100) && !there(101));
 }
+
+/// Two-phase commits are answered before their markers are synced. A sync that fails afterwards hides none of them
+/// until the restart: the coordinator's log has decided them.
+#[test]
+fn answered_commits_stay_after_a_sync_of_the_log_failed() {
+    let disk = new_store(11, &normal(SyncMode::Full));
+    let db = open(&disk, &normal(SyncMode::Full)).expect("opens");
+    for n in 0..10 {
+        let mut txn = started(&db);
+        txn.put(&family(&db), &key(n), b"v").expect("puts");
+        txn.prepare(Some(&[n as u8])).expect("prepares");
+        txn.finish(true).expect("answers");
+    }
+    let rows = || sim::rows(&db, &family(&db)).expect("reads").len();
+    assert_eq!(rows(), 10);
+    disk.fail(Fault { op: Some(Op::Sync), path: ".wal".into(), skip: 0, times: 1, failure: Failure::Eio });
+    let mut fails = started(&db);
+    fails.put(&family(&db), &key(10), b"v").expect("puts");
+    assert!(fails.prepare(Some(b"last")).is_err());
+    assert_eq!(rows(), 10, "a failure takes no answered commit back");
+    assert!(matches!(db.flush_log(), Err(Error::ReadOnly(_))));
+}
