@@ -374,9 +374,10 @@ PUBLIC int unlinkat(int dir, const char *path, int flags) { return remove_name(d
 PUBLIC int rmdir(const char *path) { return remove_name(AT_FDCWD, path, AT_REMOVEDIR); }
 
 PUBLIC int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags) {
-  char full[PATH_BYTES];
-  enum kind kind = kind_of_name(to_dir, to, full);
-  struct verdict verdict = decide(kind, CALL_LINK, -1, full, 0, 0);
+  char full[PATH_BYTES], full_from[PATH_BYTES];
+  enum kind kind = kind_of_name(to_dir, to, full), other = kind_of_name(from_dir, from, full_from);
+  /* A name outside of the roots, as in a checkpoint, is counted by its file and not recorded. */
+  struct verdict verdict = decide(kind == KIND_NONE ? other : kind, CALL_LINK, -1, full, 0, 0);
   if (verdict.action == ACTION_FAIL) return refuse(verdict);
   bool kept = recording() && kind != KIND_NONE;
   if (kept) journal_lock();
@@ -388,6 +389,7 @@ PUBLIC int linkat(int from_dir, const char *from, int to_dir, const char *to, in
   errno = error;
   return result;
 }
+
 PUBLIC int link(const char *from, const char *to) { return linkat(AT_FDCWD, from, AT_FDCWD, to, 0); }
 
 PUBLIC int mkdirat(int dir, const char *path, mode_t mode) {

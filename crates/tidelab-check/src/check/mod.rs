@@ -5,7 +5,9 @@
 //! their results with the expected ones. It returns a [`Verdict`]: one closing line, and one complaint
 //! for each fault. A check that fails leaves its files in place.
 
+mod accounts;
 pub mod backup;
+mod binary_log;
 pub mod bound;
 pub mod commits;
 pub mod counters;
@@ -13,6 +15,7 @@ pub mod crash;
 pub mod definitions;
 pub mod disk;
 mod entries;
+pub mod faults;
 pub mod formats;
 pub mod history;
 pub mod iibench;
@@ -25,6 +28,8 @@ pub mod large;
 pub mod literal;
 pub mod memory;
 pub mod planted;
+pub mod powercut;
+mod preloaded;
 pub mod replay;
 pub mod replica;
 pub mod sensitivity;
@@ -76,6 +81,10 @@ pub enum Check {
     Killed,
     /// The store's file system is full, and fails: nothing acknowledged is lost, reads go on.
     Disk,
+    /// Calls on the files of store, binary log and InnoDB fail: nothing acknowledged is lost, and the rest goes on.
+    Faults,
+    /// Unsynced changes are taken back after a kill: every acknowledged transaction is there.
+    PowerCut,
     /// Data of a later version of the plugin are refused by name.
     Formats,
     /// An index that does not agree with its table is found by CHECK TABLE.
@@ -94,7 +103,7 @@ pub enum Check {
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 21] = [
+    pub const ALL: [Check; 23] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
@@ -109,6 +118,8 @@ impl Check {
         Check::Backup,
         Check::Killed,
         Check::Disk,
+        Check::Faults,
+        Check::PowerCut,
         Check::Formats,
         Check::Entries,
         Check::Iibench,
@@ -135,6 +146,8 @@ impl Check {
             Check::Backup => "backup",
             Check::Killed => "killed",
             Check::Disk => "disk",
+            Check::Faults => "faults",
+            Check::PowerCut => "powercut",
             Check::Formats => "formats",
             Check::Entries => "entries",
             Check::Iibench => "iibench",
@@ -161,6 +174,8 @@ impl Check {
             Check::Backup => backup::run(lab),
             Check::Killed => killed::run(lab),
             Check::Disk => disk::run(lab),
+            Check::Faults => faults::run(lab),
+            Check::PowerCut => powercut::run(lab),
             Check::Formats => formats::run(lab),
             Check::Entries => entries::run(lab),
             Check::Iibench => iibench::run(lab),
@@ -196,7 +211,8 @@ pub struct Lab<'a> {
     pub interrupt: &'a Interrupt,
     /// The short form: what fits between two commits.
     pub short: bool,
-    /// Kills of `kill`, `crash` and `replica`, of each kind in `killed`; none: what the form has.
+    /// Kills of `kill`, `crash` and `replica`, of each kind in `killed`, rounds of `faults` and `powercut`; none: what the
+    /// form has.
     pub rounds: Option<u32>,
     /// Seconds of load in each part of the others; none: what the form has.
     pub seconds: Option<u64>,
