@@ -39,7 +39,8 @@ struct Tally {
     fired: u32,
     wants_restart: u32,
     ends: BTreeMap<&'static str, u32>,
-    failed_starts: u32,
+    starts_failed: u32,
+    starts_survived: u32,
     seen: Counts,
 }
 
@@ -51,11 +52,11 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let mut tally = Tally::default();
     let mut complaints = Vec::new();
     let mut done = 0;
-    for round in 0..rounds {
+    for number in 0..rounds {
         lab.interrupt.check()?;
-        let seed = lab.seed + u64::from(round);
-        let wrong = run_round(&mut bench, lab, round / turn % 2 == 1, seed, &mut tally)
-            .unwrap_or_else(|error| vec![error.to_string()]);
+        let seed = lab.seed + u64::from(number);
+        let round = Round { seed, number: number + 1, rounds, binary_log: number / turn % 2 == 1 };
+        let wrong = round.run(&mut bench, &mut tally).unwrap_or_else(|error| vec![error.to_string()]);
         lab.interrupt.check()?;
         done += 1;
         complaints.extend(wrong.into_iter().map(|complaint| format!("seed {seed}: {complaint}")));
@@ -78,12 +79,13 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     }
     let ends: Vec<String> = tally.ends.iter().map(|(end, count)| format!("{count} {end}")).collect();
     let summary = format!(
-        "{done} rounds from seed {}, {} faults met, {} asked for a restart, {} starts failed; {}; {acknowledged} acknowledged \
+        "{done} rounds from seed {}, {} faults met, {} asked for a restart, {} of {} starts with a fault failed; {}; {acknowledged} acknowledged \
          transactions, {refused} refused in a conflict; calls: {}",
         lab.seed,
         tally.fired,
         tally.wants_restart,
-        tally.failed_starts,
+        tally.starts_failed,
+        tally.starts_failed + tally.starts_survived,
         ends.join(", "),
         tally.seen
     );
@@ -106,26 +108,95 @@ fn unseen(seen: &Counts) -> Vec<String> {
     wrong
 }
 
-/// One round; the faults that it found.
-fn run_round(
-    bench: &mut Bench<'_>,
-    lab: &Lab<'_>,
-    binary_log: bool,
+/// A round.
+#[derive(Clone, Copy)]
+struct Round {
     seed: u64,
-    tally: &mut Tally,
-) -> Result<Vec<String>> {
-    let mut random = StdRng::seed_from_u64(seed);
-    let plan = Plan::draw(binary_log, &mut random);
-    bench.set_binary_log(binary_log)?;
-    bench.mark_error_log()?;
-    let (before, _) = accounts::done(&bench.writers);
-    bench.control.arm(&plan.fault)?;
-    let ((gone, in_time), lost) = bench.under_load(&mut random, |server, control| {
+    number: u32,
+    rounds: u32,
+    binary_log: bool,
+}
+
+/// How the time under load ended.
+struct Loaded {
+    /// The server is gone.
+    gone: bool,
+    /// By itself.
+    died: bool,
+    /// A shutdown was in time.
+    in_time: bool,
+    /// What clients met instead of answers.
+    lost: Vec<String>,
+}
+
+impl Round {
+    /// Returns the faults that it found.
+    fn run(self, bench: &mut Bench<'_>, tally: &mut Tally) -> Result<Vec<String>> {
+        let mut random = StdRng::seed_from_u64(self.seed);
+        let plan = Plan::draw(self.binary_log, &mut random);
+        bench.set_binary_log(self.binary_log)?;
+        bench.mark_error_log()?;
+        let (before, _) = accounts::done(&bench.writers);
+        bench.control.arm(&plan.fault)?;
+        let loaded = load(bench, &plan, &mut random)?;
+        let mut answers: Vec<String> =
+            bench.writers.iter().flat_map(|writer| writer.failed.values().cloned()).collect();
+        answers.append(&mut bench.answers);
+        let mut wrong = explained(&loaded, &plan);
+        let mut end = plan.end;
+        if !loaded.gone {
+            end = look_and_end(bench, &plan, tally, &mut wrong)?;
+        }
+        bench.control.disarm()?;
+        let fired = bench.control.fired()?;
+        if let Some(fired) = &fired {
+            tally.fired += 1;
+            wrong.extend(named(bench, &plan.fault, fired, &answers)?);
+        }
+        let mut took = None;
+        if loaded.gone || end != End::GoOn {
+            if let Some(fault) = plan.at_start {
+                wrong.extend(start_with(bench, &fault, tally)?);
+            }
+            took = Some(bench.restart()?);
+        }
+        wrong.extend(took.and_then(slow));
+        // A failure of the binary log's own files rolls transactions back that it has already.
+        let log_is_whole = plan.fault.kind != Kind::Binlog || !plan.fault.action.fails();
+        wrong.extend(bench.judge(log_is_whole)?);
+        if bench.error_log()?.contains("panicked at") {
+            wrong.push("the error log tells of a panic".to_string());
+        }
+        let end = if loaded.died { "died" } else { end.name() };
+        *tally.ends.entry(end).or_default() += 1;
+        let (acknowledged, _) = accounts::done(&bench.writers);
+        let again = took.map_or(String::new(), |took| format!(", up again in {:.1} s", took.as_secs_f64()));
+        progress(
+            Check::Faults,
+            &format!(
+                "seed {} ({} of {}){}: {}, {}; {end}{again}; {} transactions, {} wrong",
+                self.seed,
+                self.number,
+                self.rounds,
+                if self.binary_log { " (binary log)" } else { "" },
+                plan.fault,
+                met(fired.as_ref()),
+                acknowledged - before,
+                wrong.len()
+            ),
+        );
+        Ok(wrong)
+    }
+}
+
+/// Puts clients on the server until the plan's time, or a while after the fault.
+fn load(bench: &mut Bench<'_>, plan: &Plan, random: &mut StdRng) -> Result<Loaded> {
+    let ((gone, died, in_time), lost) = bench.under_load(random, |server, control| {
         let start = Instant::now();
-        let mut met = None;
-        while start.elapsed() < plan.load && met.is_none_or(|met: Instant| met.elapsed() < plan.after) {
+        let mut met: Option<Instant> = None;
+        while start.elapsed() < plan.load && met.is_none_or(|met| met.elapsed() < plan.after) {
             if server.check_alive().is_err() {
-                return Ok((true, true));
+                return Ok((true, true, true));
             }
             if met.is_none() && control.fired()?.is_some() {
                 met = Some(Instant::now());
@@ -133,97 +204,88 @@ fn run_round(
             sleep(Duration::from_millis(10));
         }
         Ok(match plan.end {
+            _ if server.check_alive().is_err() => (true, true, true),
             End::KillUnderLoad => {
                 server.crash()?;
-                (true, true)
+                (true, false, true)
             }
-            End::ShutDownUnderLoad => (true, server.shut_down_within(LIMIT)),
-            _ => (false, true),
+            End::ShutDownUnderLoad => (true, false, server.shut_down_within(LIMIT)),
+            _ => (false, false, true),
         })
     })?;
+    // It may end by itself at the very end.
+    let died = died || !gone && bench.server.check_alive().is_err();
+    Ok(Loaded { gone: gone || died, died, in_time, lost })
+}
+
+/// What the load's end says of a fault of the engine's. The server ends by itself when InnoDB's files fail.
+fn explained(loaded: &Loaded, plan: &Plan) -> Vec<String> {
     let mut wrong = Vec::new();
-    let fired = bench.control.fired()?;
-    // Some stand in for what a library call should never do: the server ends by itself when InnoDB's files fail.
-    let died = gone && !plan.end.under_load() && bench.server.check_alive().is_err();
-    if died && plan.fault.kind.is_store() {
+    if loaded.died && !matches!(plan.fault.kind, Kind::Redo | Kind::InnoDb) {
         wrong.push("the server ended by itself".to_string());
     }
-    if !in_time {
+    if !loaded.in_time {
         wrong.push(format!("a shutdown did not end within {} s", LIMIT.as_secs()));
     }
-    if !gone {
-        wrong.extend(lost.into_iter().map(|failure| format!("while the server ran: {failure}")));
+    if !loaded.gone {
+        wrong.extend(loaded.lost.iter().map(|failure| format!("while the server ran: {failure}")));
     }
-    let mut health = Health::Works;
-    let failed: Vec<String> =
-        bench.writers.iter().flat_map(|writer| writer.failed.values().cloned()).collect();
-    if !gone {
-        wrong.extend(bench.look()?);
-        bench.control.disarm()?;
-        health = bench.health();
-        wrong.extend(bench.look()?);
-    }
+    wrong
+}
+
+/// After the load: what is seen before a restart, and whether writes go on. Then the server ends, or not.
+fn look_and_end(
+    bench: &mut Bench<'_>,
+    plan: &Plan,
+    tally: &mut Tally,
+    wrong: &mut Vec<String>,
+) -> Result<End> {
+    wrong.extend(bench.look()?);
     bench.control.disarm()?;
+    let health = bench.health();
+    wrong.extend(bench.look()?);
     let mut end = plan.end;
-    match &health {
-        Health::Wrong(why) => wrong.push(why.clone()),
+    match health {
+        Health::Wrong(why) => wrong.push(why),
         Health::WantsRestart => {
             tally.wants_restart += 1;
             end = if end == End::GoOn { End::ShutDown } else { end };
         }
         Health::Works => {}
     }
-    if !gone {
-        match end {
-            End::Kill => bench.server.crash()?,
-            End::ShutDown if !bench.server.shut_down_within(LIMIT) => {
-                wrong.push(format!("a shutdown did not end within {} s", LIMIT.as_secs()));
-            }
-            _ => {}
+    match end {
+        End::Kill => bench.server.crash()?,
+        End::ShutDown if !bench.server.shut_down_within(LIMIT) => {
+            wrong.push(format!("a shutdown did not end within {} s", LIMIT.as_secs()));
         }
+        _ => {}
     }
-    if let Some(fired) = &fired {
-        tally.fired += 1;
-        wrong.extend(named(bench, &plan.fault, fired, &failed)?);
-    }
-    let mut took = None;
-    if gone || end != End::GoOn {
-        if let Some(fault) = plan.at_start {
-            tally.failed_starts += u32::from(!start_with(bench, &fault)?);
-        }
-        took = Some(bench.restart()?);
-    }
-    if took.is_some_and(|took| took > STARTS_WITHIN) {
-        wrong.push(format!("the start took {:?}", took));
-    }
-    // A failure of the binary log's own files rolls transactions back that it has already.
-    let log_is_whole = plan.fault.kind != Kind::Binlog || !plan.fault.action.fails();
-    wrong.extend(bench.judge(log_is_whole)?);
-    if bench.error_log()?.contains("panicked at") {
-        wrong.push("the error log tells of a panic".to_string());
-    }
-    let end = if died { "died" } else { end.name() };
-    *tally.ends.entry(end).or_default() += 1;
-    report(bench, lab, seed, &plan, &fired, end, took, before, &wrong);
-    Ok(wrong)
+    Ok(end)
 }
 
-/// Starts the server with a fault, which it may or may not survive, and ends it. True: it came up.
-fn start_with(bench: &mut Bench<'_>, fault: &Fault) -> Result<bool> {
+/// A start that took too long.
+fn slow(took: Duration) -> Option<String> {
+    (took > STARTS_WITHIN).then(|| format!("a start took {:.0} s", took.as_secs_f64()))
+}
+
+/// Starts the server with a fault, which it may or may not survive, and ends it.
+fn start_with(bench: &mut Bench<'_>, fault: &Fault, tally: &mut Tally) -> Result<Option<String>> {
     bench.control.arm(fault)?;
-    let up = match bench.restart() {
-        Ok(_) => true,
+    let start = Instant::now();
+    match bench.restart() {
+        Ok(_) => tally.starts_survived += 1,
         Err(Error::Interrupted) => return Err(Error::Interrupted),
-        Err(_) => false,
-    };
+        Err(_) => tally.starts_failed += 1,
+    }
+    let took = start.elapsed();
     bench.server.crash()?;
     bench.control.disarm()?;
-    Ok(up)
+    Ok(slow(took).map(|slow| format!("{slow}, with {fault}")))
 }
 
-/// A call of the store that failed is named by the error log or by an answer: its file, or for a name its directory.
+/// A call of the store that failed is named by the error log or by an answer.
 fn named(bench: &Bench<'_>, fault: &Fault, fired: &Fired, answers: &[String]) -> Result<Vec<String>> {
-    // Reads may have met nobody who waits; files that stay for now and closed ones are tried again or forgotten.
+    // Nobody may wait for a read; an old file that stays is tried again; a close loses nothing.
     let told = matches!(
         fault.call,
         Call::Write | Call::Sync | Call::Allocate | Call::Create | Call::Rename | Call::Truncate
@@ -239,37 +301,13 @@ fn named(bench: &Bench<'_>, fault: &Fault, fired: &Fired, answers: &[String]) ->
     Ok(vec![format!("neither the error log nor an answer names {path}")])
 }
 
-#[allow(clippy::too_many_arguments)] // all of them are in the line
-fn report(
-    bench: &Bench<'_>,
-    lab: &Lab<'_>,
-    seed: u64,
-    plan: &Plan,
-    fired: &Option<Fired>,
-    end: &str,
-    took: Option<Duration>,
-    before: usize,
-    wrong: &[String],
-) {
-    let (acknowledged, _) = accounts::done(&bench.writers);
-    let met = match fired {
+/// The calls that a fault hit, in words.
+fn met(fired: Option<&Fired>) -> String {
+    match fired {
         None => "not met".to_string(),
         Some(fired) => {
             let file = fired.path.file_name().unwrap_or_default().to_string_lossy();
             format!("met in {file}, {} times", fired.calls)
         }
-    };
-    progress(
-        Check::Faults,
-        &format!(
-            "seed {seed} ({} of {}){}: {}, {met}; {end}{}; {} transactions, {} wrong",
-            seed - lab.seed + 1,
-            lab.rounds.map_or("its form's".to_string(), |rounds| rounds.to_string()),
-            if bench.binary_log { " (binary log)" } else { "" },
-            plan.fault,
-            took.map_or(String::new(), |took| format!(", up again in {:.1} s", took.as_secs_f64())),
-            acknowledged - before,
-            wrong.len()
-        ),
-    );
+    }
 }
