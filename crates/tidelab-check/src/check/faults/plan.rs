@@ -24,10 +24,6 @@ pub(super) enum End {
 }
 
 impl End {
-    pub(super) fn under_load(self) -> bool {
-        matches!(self, End::ShutDownUnderLoad | End::KillUnderLoad)
-    }
-
     pub(super) fn name(self) -> &'static str {
         match self {
             End::GoOn => "went on",
