@@ -46,7 +46,7 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 .PHONY: help setup servers prefix engine library install uninstall plugin build-plugin links server stop shell restore test test-setup \
   test-engine test-mtr test-install test-suites \
   test-suites-short test-orm test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-engine experiments \
-  engine-program results builds-to-compare plugin-at plugin-pgo costs clean
+  engine-program results builds-to-compare compare-builds plugin-at plugin-pgo costs clean
 
 # A line for the person who waits: $(call say,text).
 say = printf '==> make: %s\n' "$(1)" >&2
@@ -231,10 +231,12 @@ results: ## put a run into docs/results, with charts: NAME=name [RUN=folder] [RE
 	@[ -n "$(NAME)" ] || { echo "make results: NAME=name says what the run is called there" >&2; exit 1; }
 	$(TIDELAB) publish $(RUN) $(NAME) --out docs/results $(RESULTS_ARGS)
 
-# What tpcc-430 compares: the version before (REV says which), and this one with a profile where the toolchain can.
+# What tpcc-430 and tpcc-builds compare: the version before (REV says which), and this one with a profile where the toolchain can.
 REV ?= HEAD~50
 builds-to-compare: plugin
-	@case "$(or $(EXPERIMENT),all)" in all | *tpcc-430*) \
+	@case "$(or $(EXPERIMENT),all)" in *tpcc-builds*) \
+	  [ -e $(BUILD)/at/base/ha_tidesdb.so ] || $(MAKE) --no-print-directory plugin-at ;; \
+	all | *tpcc-430*) \
 	  scripts/setup/packages.sh libjemalloc2 && \
 	  { [ -e $(BUILD)/at/base/ha_tidesdb.so ] || $(MAKE) --no-print-directory plugin-at; } && \
 	  { $(MAKE) --no-print-directory plugin-pgo || echo "tpcc-430 goes without a build by a profile" >&2; } ;; \
@@ -247,6 +249,12 @@ plugin-pgo: plugin ## the plugin optimised by the profile of a training load, in
 plugin-at: setup ## the plugin of another revision, to compare with: [REV=revision], into build/at/base
 	@$(call say,building the plugin of $(REV) (four minutes from nothing))
 	@scripts/plugin/at.sh $(REV) $(BUILD)/at/base
+
+compare-builds: plugin ## two builds of the plugin take short turns at sysbench: [REV=revision] [ROUNDS=n] [SECONDS_EACH=n]
+	@[ "$$(cat $(BUILD)/at/base/revision 2>/dev/null)" = "$$(git rev-parse '$(REV)^{commit}')" ] || $(MAKE) --no-print-directory plugin-at
+	@$(call say,two builds take turns at eight workloads (ten minutes))
+	@scripts/plugin/compare-builds.py $(MARIADB_PREFIX) $(BUILD)/at/base/ha_tidesdb.so $(PLUGIN) $(BUILD)/compare-builds \
+	  $(or $(ROUNDS),12) $(or $(SECONDS_EACH),2)
 
 # RocksDB costs packages that nothing else needs: they are installed here, not by setup. Debian's library is built
 # with its assertions: ROCKSDB=source compiles the crate's own source without them, for ten minutes and more.

@@ -8,6 +8,9 @@
 #include <mysql/plugin.h>
 
 #include "sql_class.h"
+#include "set_var.h"
+#include "sql_acl.h"
+#include "strfunc.h"
 
 #include "backup/online_backup.h"
 
@@ -44,13 +47,35 @@ ulonglong opt_unified_write_buffer_size;
 ulong opt_unified_sync_mode;
 ulonglong opt_unified_sync_interval;
 ulong opt_unified_skip_list_max_level, opt_unified_skip_list_probability;
-char *opt_data_home_dir;
+char *opt_data_home_dir, *opt_replace_missing_store;
 my_bool opt_finish_compactions_on_close, opt_fast_shutdown;
 /* Variables changed at run time. */
 my_bool opt_pessimistic_locking;
 my_bool opt_print_all_conflicts;
 ulong opt_procedure_concurrency;
 char *opt_backup_dir, *opt_checkpoint_dir;
+
+/* The server's own check of a BOOL value is in no header. False: it is none. */
+bool read_bool(st_mysql_value *value, my_bool *result) {
+  if (value->value_type(value) == MYSQL_VALUE_TYPE_STRING) {
+    char buffer[16];
+    int length = sizeof(buffer);
+    const char *text = value->val_str(value, buffer, &length);
+    const int found = text ? find_type(&bool_typelib, text, static_cast<size_t>(length), true) : 0;
+    *result = found == 2;
+    return found != 0;
+  }
+  longlong number;
+  if (value->val_int(value, &number) != 0 || number < 0 || number > 1) return false;
+  *result = number == 1;
+  return true;
+}
+
+/* For session variables that change how others are served: as the server checks its own ones. */
+int check_restricted_bool(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  return check_global_access(thd, PRIV_SET_RESTRICTED_SESSION_SYSTEM_VARIABLE) ||
+         !read_bool(value, static_cast<my_bool *>(save));
+}
 
 /* The backup is taken before the variable has its new value, so that a failure is the statement's error. */
 int check_backup(THD *thd, bool links, void *save, st_mysql_value *value) {
@@ -130,6 +155,12 @@ static MYSQL_SYSVAR_STR(
     "Directory of the store; default: #tidesdb in the data directory where it exists, else "
     "tidesdb_data beside it",
     nullptr, nullptr, nullptr);
+static MYSQL_SYSVAR_STR(replace_missing_store, opt_replace_missing_store,
+                        PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
+                        "Identity of a store that is lost, as the error log names it: a start makes a new "
+                        "store in its place. The "
+                        "new one has another identity, so this happens once",
+                        nullptr, nullptr, "");
 static MYSQL_SYSVAR_BOOL(finish_compactions_on_close, opt_finish_compactions_on_close,
                          PLUGIN_VAR_READONLY | PLUGIN_VAR_OPCMDARG,
                          "Shutdown waits for running and pending merges of files", nullptr, nullptr, FALSE);
@@ -171,8 +202,9 @@ static MYSQL_THDVAR_ULONGLONG(ttl, PLUGIN_VAR_RQCMDARG,
                               "row's own TTL column counts before it",
                               nullptr, nullptr, 0, 0, MAX_TTL, 0);
 static MYSQL_THDVAR_BOOL(skip_unique_check, PLUGIN_VAR_OPCMDARG,
-                         "Bulk loads: the keys are known to be new, no duplicate check is made", nullptr,
-                         nullptr, FALSE);
+                         "An insertion into an empty table locks it and looks for no duplicates of keys that "
+                         "come in ascending order; no effect on other tables. Needs SUPER",
+                         check_restricted_bool, nullptr, FALSE);
 static MYSQL_THDVAR_BOOL(
     single_delete_primary, PLUGIN_VAR_OPCMDARG,
     "DELETE writes a single delete for the primary key where the row is known to be written once: a merge "
@@ -261,6 +293,7 @@ struct st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(flush_threads),
                                         MYSQL_SYSVAR(unified_memtable_skip_list_max_level),
                                         MYSQL_SYSVAR(unified_memtable_skip_list_probability),
                                         MYSQL_SYSVAR(data_home_dir),
+                                        MYSQL_SYSVAR(replace_missing_store),
                                         MYSQL_SYSVAR(finish_compactions_on_close),
                                         MYSQL_SYSVAR(fast_shutdown),
                                         MYSQL_SYSVAR(pessimistic_locking),
@@ -429,6 +462,7 @@ bool fill_store_options(tidesdb_options *options) {
 }
 
 const char *data_home_dir() { return opt_data_home_dir; }
+const char *replace_missing_store() { return opt_replace_missing_store ? opt_replace_missing_store : ""; }
 int log_level() { return static_cast<int>(opt_log_level); }
 bool log_to_file() { return opt_log_to_file; }
 ulonglong log_truncation_at() { return opt_log_truncation_at; }

@@ -63,6 +63,8 @@ bool option_has_no_effect(const LEX_CSTRING &name);
 bool fill_store_options(tidesdb_options *options);
 
 const char *data_home_dir();
+/* Never null. */
+const char *replace_missing_store();
 int log_level();
 bool log_to_file();
 ulonglong log_truncation_at();

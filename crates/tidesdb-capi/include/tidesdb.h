@@ -60,7 +60,7 @@ typedef enum tidesdb_status {
   TIDESDB_FAMILY_EXISTS = 21,
   TIDESDB_INVALID = 22,         /* argument, limit or state */
   TIDESDB_IO = 30,
-  TIDESDB_CORRUPTION = 31,
+  TIDESDB_CORRUPTION = 31,      /* also of a file of a later version; the message says so */
   TIDESDB_READ_ONLY = 32,
   TIDESDB_BUSY = 33,            /* the store is in use, or belongs to another owner */
   TIDESDB_DISK_FULL = 34,
@@ -177,6 +177,9 @@ int tidesdb_close(tidesdb_db *db);
 uint64_t tidesdb_free_space(const tidesdb_db *db);
 /* TIDESDB_OK when the store has, or may have had, keys that expire; else TIDESDB_NOT_FOUND. */
 int tidesdb_has_expiring_keys(tidesdb_db *db);
+/* Seconds by which the system's clock is behind the clock by which keys expire (tidesdb_op). A lifetime counts from
+   the system's clock plus these. */
+int tidesdb_expiry_clock_lag(tidesdb_db *db, uint64_t *seconds);
 
 /* ---- column families and the dictionary ------------------------------------------------------ */
 
@@ -312,7 +315,8 @@ enum {
 enum {
   TIDESDB_TXN_DEFAULT = 0,
   TIDESDB_TXN_OPTIMISTIC = 1,     /* intents instead of waits, see the manual */
-  /* no locks and no checks: bulk load into a family nobody sees; tidesdb_flush_log() makes its commits durable */
+  /* no locks and no checks: bulk load into a family nobody sees. Until it has committed nobody else may write there,
+     or deleted rows can come back. tidesdb_flush_log() makes its commits durable */
   TIDESDB_TXN_UNLOCKED = 2,
   TIDESDB_TXN_AUTOCOMMIT = 4,     /* one statement and its commit: both may wait for locks */
   TIDESDB_TXN_ORDERED_WAITS = 8,  /* a replica's applier: conflicts wait and are reported */
@@ -393,10 +397,10 @@ int tidesdb_txn_finish(tidesdb_txn *txn, int defer_sync);
 int tidesdb_txn_commit(tidesdb_txn *txn);
 /* From any state, prepared included. Releases the locks. */
 int tidesdb_txn_rollback(tidesdb_txn *txn);
-/* Wakes and interrupts, also a prepare that comes later; from any thread; never blocks. Cleared by the next
-   statement_begin, or by tidesdb_txn_clear_kill(). */
+/* Wakes and interrupts, also what comes later; from any thread; never blocks. Cleared by tidesdb_txn_begin() and
+   tidesdb_txn_clear_kill(). */
 void tidesdb_txn_kill(tidesdb_txn *txn);
-/* Forgets a kill: it was for a statement that has ended. */
+/* Forgets a kill: it was for a statement that has ended. Called before tidesdb_txn_statement_begin(), which may wait. */
 void tidesdb_txn_clear_kill(tidesdb_txn *txn);
 
 /* Prepared transactions that nobody has decided: found by recovery, or freed by their owner. `visit` gets each xid. */
@@ -413,6 +417,9 @@ int tidesdb_rollback_by_xid(tidesdb_db *db, const uint8_t *xid, size_t xid_size)
 int tidesdb_checkpoint_request(tidesdb_db *db, void *cookie, void (*done)(void *cookie, int status));
 /* Makes everything ordered durable and answers pending requests. */
 int tidesdb_flush_log(tidesdb_db *db);
+/* For a server that shuts down: commits that wait for room in the log end with TIDESDB_OUTCOME_UNKNOWN, now and from now
+ * on, and the store is read-only then. From any thread, without I/O; of a null handle nothing. */
+void tidesdb_end_log_waits(tidesdb_db *db);
 
 /* ---- one key in a transaction ---------------------------------------------------------------- */
 
@@ -455,7 +462,8 @@ typedef struct tidesdb_op {
   tidesdb_slice value;
   uint8_t kind;        /* TIDESDB_PUT ... */
   uint8_t flags;       /* TIDESDB_OP_* */
-  uint64_t expiry;     /* of a put: first second since 1970 at which the key does not exist, or TIDESDB_NO_EXPIRY */
+  /* of a put: first second since 1970, of the clock by which keys expire, without the key; or TIDESDB_NO_EXPIRY */
+  uint64_t expiry;
 } tidesdb_op;
 
 /* Applies a row's changes, in order, all or none: on failure the batch is as before and *failed is the
@@ -614,6 +622,8 @@ typedef struct tidesdb_stats {
   uint64_t snapshots;                  /* open now */
   uint64_t max_tombstones_per_million; /* of the table with most tombstones for each of its entries */
   uint64_t max_tombstones_level;       /* where it is */
+  uint64_t expiry_clock_lag_seconds;   /* seconds by which the system's clock is behind the one of expiries */
+  uint64_t wal_full;                   /* times that the log ran out of room */
 } tidesdb_stats;
 int tidesdb_get_stats(tidesdb_db *db, tidesdb_stats *stats);
 

@@ -79,7 +79,7 @@ pub(crate) fn fail(error: &Error) -> c_int {
         Error::FamilyExists(_) => FAMILY_EXISTS,
         Error::InvalidArgument(_) => INVALID,
         Error::Io { .. } => IO,
-        Error::Corruption { .. } => CORRUPTION,
+        Error::Corruption { .. } | Error::LaterVersion { .. } => CORRUPTION,
         Error::ReadOnly(_) => READ_ONLY,
         Error::Busy(_) => BUSY,
         Error::DiskFull(_) => DISK_FULL,

@@ -160,6 +160,8 @@ fn structs_agree_with_the_header() {
             snapshots,
             max_tombstones_per_million,
             max_tombstones_level,
+            expiry_clock_lag_seconds,
+            wal_full,
         ]
     );
     check!(c, rust, "tidesdb_key_part", KeyPartC, [bytes, size]);

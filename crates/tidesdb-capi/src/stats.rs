@@ -223,6 +223,8 @@ stats! { s,
     snapshots: s.snapshots,
     max_tombstones_per_million: (s.densest.density * 1e6) as u64,
     max_tombstones_level: s.densest.level.into(),
+    expiry_clock_lag_seconds: s.expiry_lag,
+    wal_full: s.wal_full,
 }
 
 /// See the header.

@@ -284,6 +284,18 @@ pub unsafe extern "C" fn tidesdb_has_expiring_keys(db: *mut DbHandle) -> c_int {
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn tidesdb_expiry_clock_lag(db: *mut DbHandle, seconds: *mut u64) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let lag = unsafe { given(db)? }.db.expiry_lag();
+        // SAFETY: as above.
+        unsafe { answer(seconds, lag)? };
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn tidesdb_commit_by_xid(db: *mut DbHandle, xid: *const u8, xid_size: usize) -> c_int {
     guard_shared(|| {
         // SAFETY: the crate's contract.
@@ -336,6 +348,17 @@ pub unsafe extern "C" fn tidesdb_flush_log(db: *mut DbHandle) -> c_int {
         handle.db.flush_log()?;
         Ok(OK)
     })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_end_log_waits(db: *mut DbHandle) {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(db)? };
+        handle.db.end_log_waits();
+        Ok(OK)
+    });
 }
 
 /// See the header.

@@ -18,7 +18,7 @@ pub enum Error {
         /// The cause.
         source: std::io::Error,
     },
-    /// Stored bytes are not what was written, or not what this version understands.
+    /// Stored bytes are not what was written.
     #[error("damage in {} at offset {offset}: {what}", path.display())]
     Corruption {
         /// The file.
@@ -26,6 +26,14 @@ pub enum Error {
         /// Byte offset in the file.
         offset: u64,
         /// The expectation and the finding.
+        what: String,
+    },
+    /// Stored bytes are whole, in a format that only a later version knows.
+    #[error("{} was made by a later version of TidesDB; this one cannot read it: {what}", path.display())]
+    LaterVersion {
+        /// The file.
+        path: PathBuf,
+        /// What this version does not know.
         what: String,
     },
     /// The caller asked for something that does not exist in this engine, or broke a stated limit.
@@ -110,6 +118,11 @@ impl Error {
     /// Damage found in a file.
     pub fn corruption(path: impl Into<PathBuf>, offset: u64, what: impl Into<String>) -> Error {
         Error::Corruption { path: path.into(), offset, what: what.into() }
+    }
+
+    /// A file in a format that only a later version knows.
+    pub fn later_version(path: impl Into<PathBuf>, what: impl Into<String>) -> Error {
+        Error::LaterVersion { path: path.into(), what: what.into() }
     }
 }
 

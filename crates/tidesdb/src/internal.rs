@@ -10,7 +10,9 @@ pub mod api {
 
 #[doc(hidden)]
 pub mod backup {
-    pub use crate::backup::{restore, verify, Backup, BackupInfo, BackupOptions, Watch, INFO};
+    pub use crate::backup::{
+        repair, restore, verify, verify_store, Backup, BackupInfo, BackupOptions, StoreCheck, Watch, INFO,
+    };
 }
 
 #[doc(hidden)]

@@ -135,6 +135,15 @@ pub struct Options {
     pub log: Option<LogSink>,
 }
 
+impl Options {
+    /// Writes a line of the engine's log.
+    pub(crate) fn log(&self, level: LogLevel, message: &str) {
+        if let Some(sink) = &self.log {
+            sink.write(level, message);
+        }
+    }
+}
+
 impl Default for Options {
     fn default() -> Options {
         Options {

@@ -28,6 +28,17 @@ pub const MAX_KEY_LEN: usize = 64 * 1024;
 /// Longest value in bytes.
 pub const MAX_VALUE_LEN: usize = u32::MAX as usize;
 
+/// A file of the write-ahead log and the segment in it. Such a file is durable, its directory entry included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogSegment {
+    /// Id of the segment.
+    pub id: u32,
+    /// The epoch that writes it.
+    pub epoch: u64,
+    /// Number of the file.
+    pub file: FileNo,
+}
+
 /// A position in the write-ahead log: segment id in the upper 32 bits, byte offset in the lower.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lsn(pub u64);

@@ -211,3 +211,34 @@ fn a_statement_gives_up_after_its_patience_and_the_next_goes_on_when_there_is_ro
     txn.commit().expect("commits");
     assert_eq!(rows(&db, &family).expect("reads").len() as u64, count + 1);
 }
+
+/// A KILL that comes before a statement has begun ends it where it would wait.
+#[test]
+fn a_kill_before_a_statement_ends_its_wait_for_room() {
+    let gate = Gate::new(FaultyDisk::new(env("SEED", 1)));
+    let (db, family, mut count, _shut) = full(&gate);
+    loop {
+        let mut txn = begin(&db);
+        match txn.statement_begin(true, Duration::from_millis(50)) {
+            Ok(()) => {
+                txn.put(&family, &count.to_be_bytes(), &VALUE).expect("puts");
+                txn.commit().expect("there is room");
+                count += 1;
+            }
+            Err(error) => {
+                assert!(matches!(error, Error::BackpressureTimeout), "{error:?}");
+                break;
+            }
+        }
+    }
+    let mut txn = begin(&db);
+    db.kill(txn.owner());
+    let begun = Instant::now();
+    let killed = txn.statement_begin(true, Duration::from_secs(10));
+    assert!(matches!(killed, Err(Error::Interrupted)), "{killed:?}");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    // The next statement is not meant.
+    db.clear_kill(txn.owner());
+    let refused = txn.statement_begin(true, Duration::from_millis(50));
+    assert!(matches!(refused, Err(Error::BackpressureTimeout)), "{refused:?}");
+}

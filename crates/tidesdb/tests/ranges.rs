@@ -45,13 +45,21 @@ impl Bed {
     }
 
     fn with(keys: &[&str]) -> Bed {
-        let bed = Bed::new(256 << 10);
-        let mut txn = bed.begin(Isolation::RepeatableRead);
+        Bed::new(256 << 10).filled(keys)
+    }
+
+    /// As [`Bed::with`], of a store in which a transaction of some 25 changes spills.
+    fn tiny(keys: &[&str]) -> Bed {
+        Bed::new(4 << 10).filled(keys)
+    }
+
+    fn filled(self, keys: &[&str]) -> Bed {
+        let mut txn = self.begin(Isolation::RepeatableRead);
         for key in keys {
-            txn.put(&bed.family, key.as_bytes(), b"value").expect("puts");
+            txn.put(&self.family, key.as_bytes(), b"value").expect("puts");
         }
         txn.commit().expect("commits");
-        bed
+        self
     }
 
     fn begin(&self, isolation: Isolation) -> Transaction {
@@ -272,6 +280,53 @@ fn a_key_put_without_a_lock_is_kept_out_by_a_range_at_commit() {
     txn.commit().expect("commits");
 }
 
+/// An old entry that is deleted without a lock lies in another's range: nothing waits for that.
+#[test]
+fn a_deletion_without_a_lock_is_not_kept_out_by_a_range_at_commit() {
+    for spilled in [false, true] {
+        let bed = match spilled {
+            false => Bed::with(&["c"]),
+            true => Bed::tiny(&["c"]),
+        };
+        let mut scanner = bed.begin(Isolation::RepeatableRead);
+        let scan =
+            Scan { start: Start::AtOrAfter, key: b"c", bound: Some(b"d"), mode: ReadMode::Gap, ..all() };
+        assert_eq!(bed.read(&mut scanner, &scan, 9).expect("reads"), ["c"]);
+        let mut txn = bed.begin(Isolation::RepeatableRead);
+        txn.set_lock_timeout(Some(Duration::ZERO));
+        let family = &bed.family;
+        let change = |key, kind| Change { family, key, kind, lock: false, count_unchanged: false, expiry: 0 };
+        txn.write(&[change(b"c", ChangeKind::Delete)]).expect("deletes");
+        txn.write(&[change(b"x", ChangeKind::Put(b""))]).expect("puts");
+        let more = if spilled { 200 } else { 0 };
+        for n in 0..more {
+            txn.put(family, format!("y{n}").as_bytes(), &[1; 50]).expect("spills without a wait");
+        }
+        assert_eq!(bed.db.stats().spilled_runs > 0, spilled);
+        txn.commit().expect("a commit does not fail for what others did");
+        scanner.rollback().expect("rolls back");
+    }
+}
+
+/// A row log is written without locks, and may be dropped before those who wrote to it commit.
+#[test]
+fn a_commit_locks_nothing_in_a_family_that_was_dropped() {
+    let bed = Bed::with(&["b"]);
+    let log = bed.db.create_family(b"log", FamilyOptions::default()).expect("creates");
+    let mut txn = bed.begin(Isolation::RepeatableRead);
+    let kind = ChangeKind::Put(b"");
+    txn.write(&[Change { family: &log, key: b"k", kind, lock: false, count_unchanged: false, expiry: 0 }])
+        .expect("writes");
+    txn.put(&bed.family, b"b", b"newer").expect("puts");
+    let mut ddl = bed.db.ddl().expect("begins");
+    ddl.drop_family(b"log").and_then(|()| ddl.commit()).expect("drops");
+    let before = bed.db.stats().locks.bytes;
+    txn.prepare(None).expect("prepares");
+    assert_eq!(bed.db.stats().locks.bytes, before);
+    txn.commit().expect("commits");
+    assert!(bed.db.stats().locks.bytes <= before);
+}
+
 /// What a prepared transaction at SERIALIZABLE has read stays as it is over a restart.
 #[test]
 fn a_prepared_transaction_keeps_its_ranges_over_a_restart() {
@@ -360,6 +415,20 @@ fn a_key_under_a_table_lock_is_compared_with_the_snapshot() {
     other.commit().expect("commits");
     txn.lock_table(&bed.family, TableMode::Exclusive).expect("locks");
     txn.put(&bed.family, b"c", b"").expect("puts");
+    let lost = txn.put(&bed.family, b"b", b"computed from what was read");
+    assert!(matches!(lost, Err(Error::Conflict)), "{lost:?}");
+}
+
+/// So does a lock on the key that was taken without a look at it.
+#[test]
+fn a_key_that_was_locked_without_a_look_is_compared_with_the_snapshot() {
+    let bed = Bed::with(&["b"]);
+    let mut txn = bed.begin(Isolation::RepeatableRead);
+    assert_eq!(txn.get(&bed.family, b"b", ReadMode::Snapshot).expect("reads"), Some(b"value".to_vec()));
+    let mut other = bed.begin(Isolation::RepeatableRead);
+    other.put(&bed.family, b"b", b"newer").expect("puts");
+    other.commit().expect("commits");
+    txn.lock(&bed.family, b"b").expect("locks");
     let lost = txn.put(&bed.family, b"b", b"computed from what was read");
     assert!(matches!(lost, Err(Error::Conflict)), "{lost:?}");
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use sim::{begin, begin_as, env, open, rows, scan, seeds, Asked, Rng};
 use spilled::{key, make, options, tables};
 use tidesdb::internal::db::Db;
-use tidesdb::internal::io::faulty::{Failure, Fault, Op};
+use tidesdb::internal::io::faulty::{Crash, Failure, Fault, Op};
 use tidesdb::internal::io::FaultyDisk;
 use tidesdb::internal::store::family::Family;
 use tidesdb::internal::txn::cursor::{Cursor, Scan, Start};
@@ -541,4 +541,58 @@ fn a_full_disk_fails_the_statement_and_no_more() {
     assert!(failures > 0, "the disk was full");
     txn.commit().expect("commits");
     assert_eq!(rows(&db, &families[0]).expect("reads").into_iter().collect::<Map>(), expected);
+}
+
+/// A run that cannot be written leaves nothing, whatever becomes of the transaction.
+#[test]
+fn a_run_that_fails_leaves_no_file() {
+    let disk = FaultyDisk::new(3);
+    let (db, families) = make(&disk, &Options { compaction_threads: 0, ..options() });
+    let before = tables(&disk);
+    let mut txn = begin(&db);
+    let full =
+        Fault { op: Some(Op::Write), path: ".sst".into(), skip: 0, times: 1, failure: Failure::Enospc };
+    disk.fail(full.clone());
+    let failed = (0..200).find_map(|n| txn.put(&families[0], &key(n), &[1; 50]).err());
+    assert!(matches!(failed, Some(Error::DiskFull(_))), "{failed:?}");
+    assert_eq!(tables(&disk), before);
+    // Nor does the one that a commit makes.
+    for n in 0..60 {
+        txn.put(&families[0], &key(n), &[2; 50]).expect("there is room");
+    }
+    let kept = tables(&disk);
+    assert!(kept > before);
+    disk.fail(full);
+    let failed = txn.prepare(None);
+    assert!(matches!(failed, Err(Error::DiskFull(_))), "{failed:?}");
+    assert_eq!(tables(&disk), kept);
+    txn.commit().expect("there is room");
+    assert_eq!(rows(&db, &families[0]).expect("reads").len(), 60);
+}
+
+/// After a failed sync the bytes count as clean, and are not there: the next `prepare` writes them again.
+#[test]
+fn a_run_whose_sync_failed_is_written_again() {
+    let disk = FaultyDisk::new(3);
+    let options = Options { sync_mode: SyncMode::Full, compaction_threads: 0, ..options() };
+    let (db, families) = make(&disk, &options);
+    let mut txn = begin(&db);
+    let mut count = 0;
+    // As many runs as are merged: one file, which `prepare` takes as it is.
+    while db.stats().spilled_runs < 12 {
+        txn.put(&families[0], &key(count), &[1; 50]).expect("puts");
+        count += 1;
+    }
+    let before = tables(&disk);
+    disk.fail(Fault { op: Some(Op::Sync), path: ".sst".into(), skip: 0, times: 1, failure: Failure::Eio });
+    let failed = txn.prepare(None);
+    assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+    assert_eq!(tables(&disk), before, "it has written no other");
+    txn.commit().expect("commits");
+    let found = disk.crash(Crash::Drop);
+    disk.crash_at(0);
+    drop((txn, families, db));
+    let db = open(&found, &options).expect("opens again");
+    let family = db.family(b"a").expect("there");
+    assert_eq!(rows(&db, &family).expect("reads").len() as u64, count);
 }

@@ -112,8 +112,21 @@ fn a_deadlock_of_two_large_ones_ends_one() {
 /// ROLLBACK TO SAVEPOINT keeps the locks on what it undoes; they go with the transaction.
 #[test]
 fn what_a_savepoint_undoes_stays_locked() {
+    for how in [Some(Decided::ByOwner), Some(Decided::ByXid), None] {
+        what_a_savepoint_undid_stays_locked(how);
+    }
+}
+
+/// Who decides an XA-prepared transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decided {
+    ByOwner,
+    ByXid,
+}
+
+fn what_a_savepoint_undid_stays_locked(xa_prepared: Option<Decided>) {
     let disk = FaultyDisk::new(13);
-    let (db, families) = make(&disk, &options());
+    let (db, families) = make(&disk, &Options { compaction_threads: 0, ..options() });
     let a = &families[0];
     let before = tables(&disk);
     let mut txn = begin(&db);
@@ -127,15 +140,26 @@ fn what_a_savepoint_undoes_stays_locked() {
     }
     let mut other = begin(&db);
     other.set_lock_timeout(Some(Duration::ZERO));
-    for n in [1, 200, 399] {
-        assert!(matches!(other.put(a, &key(n), b"theirs"), Err(Error::LockTimeout)), "{n}");
+    if xa_prepared.is_some() {
+        txn.prepare_xa(b"x").expect("prepares");
+    }
+    for n in [0, 1, 200, 399] {
+        let put = other.put(a, &key(n), b"theirs");
+        assert!(matches!(put, Err(Error::LockTimeout)), "{n} {xa_prepared:?}: {put:?}");
     }
     other.put(a, &key(400), b"theirs").expect("puts");
-    txn.commit().expect("commits");
+    if xa_prepared == Some(Decided::ByXid) {
+        drop(txn);
+        let refused = other.put(a, &key(399), b"theirs");
+        assert!(matches!(refused, Err(Error::LockTimeout)), "{refused:?}");
+        assert!(db.commit_by_xid(b"x").expect("commits"));
+    } else {
+        txn.commit().expect("commits");
+    }
     other.put(a, &key(1), b"theirs").expect("free");
     other.commit().expect("commits");
     assert_eq!(rows(&db, a).expect("reads").len(), 3);
-    assert!(tables(&disk) <= before + 2, "{} files", tables(&disk));
+    assert!(tables(&disk) <= before + 2, "{xa_prepared:?}: {} files", tables(&disk));
 }
 
 /// A statement that fails gives the space of its files back, and with it the locks on what was in them alone;

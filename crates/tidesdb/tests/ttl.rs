@@ -1,13 +1,14 @@
 //! Keys that expire: random programs alongside a model with a clock. A row stands in two families, with the same
 //! expiry, as a table's row and its index entry do; whatever flushes, merges, crashes, spilled and prepared
-//! transactions come between, every view sees both or neither, and no view sees a row go.
+//! transactions come between, every view sees both or neither, and no view sees a row go. The wall clock jumps in
+//! some of them.
 //!
 //! `EXPIRY_SEED` repeats one program, `EXPIRY_SEEDS` runs more of them.
 
 mod sim;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sim::{begin, begin_as, env, open, rows, scan, seeds, tiny, tiny_family, Asked, Rng};
@@ -17,7 +18,7 @@ use tidesdb::internal::io::faulty::Crash;
 use tidesdb::internal::io::FaultyDisk;
 use tidesdb::internal::store::family::Family;
 use tidesdb::internal::txn::transaction::{Change, ChangeKind, ReadMode, Transaction};
-use tidesdb::{Error, Isolation, Options, SyncMode, TransactionOptions};
+use tidesdb::{Error, Isolation, LogSink, Options, SyncMode, TransactionOptions};
 
 /// Value and expiry (0: never) by key.
 type Map = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
@@ -75,9 +76,34 @@ struct World {
     map: Map,
     readers: Vec<Reader>,
     buried: u64,
+    /// The wall clock is set now and then.
+    jumps: bool,
 }
 
 impl World {
+    /// The second at which a view that begins now sees.
+    fn second(&self) -> u64 {
+        self.db.expiry_second()
+    }
+
+    /// Time passes, in steps shorter than what is reserved of the expiry clock.
+    fn forward(&mut self, seconds: u64) {
+        forward(&self.disk, seconds);
+        self.tend();
+    }
+
+    fn tend(&mut self) {
+        // Only a clock that somebody has read must not go back.
+        self.second();
+        self.db.tend_expiry_clock().expect("reserves seconds");
+    }
+
+    fn set_wall_clock(&mut self) {
+        let by = *self.rng.pick(&[-100_000, -1000, -100, -20, -2, 2, 20, 100, 1000]);
+        self.disk.set_wall_clock(by);
+        self.tend();
+    }
+
     fn key(&mut self) -> Vec<u8> {
         format!("k{:03}", self.rng.below(120)).into_bytes()
     }
@@ -94,7 +120,7 @@ impl World {
                 map.remove(&key);
                 continue;
             }
-            let expiry = if self.rng.one_in(4) { 0 } else { now(&self.disk) + self.rng.below(12) };
+            let expiry = if self.rng.one_in(4) { 0 } else { self.second() + self.rng.below(12) };
             let value = vec![b'a' + self.rng.below(26) as u8; 10 + self.rng.below(60) as usize];
             for family in &self.families {
                 put(txn, family, &key, &value, expiry);
@@ -117,7 +143,7 @@ impl World {
                     self.restart();
                 }
                 if self.rng.one_in(3) {
-                    forward(&self.disk, 3);
+                    self.forward(3);
                 }
                 assert!(self.db.commit_by_xid(b"xid").expect("commits"));
                 self.map = map;
@@ -132,8 +158,8 @@ impl World {
     /// A key that is to be new: there is one exactly when it lives.
     fn insert(&mut self) {
         let key = self.key();
-        let expiry = now(&self.disk) + 5;
-        let lives = self.map.get(&key).is_some_and(|row| row.1 == 0 || row.1 > now(&self.disk));
+        let expiry = self.second() + 5;
+        let lives = self.map.get(&key).is_some_and(|row| row.1 == 0 || row.1 > self.second());
         let mut txn = begin(&self.db);
         for family in &self.families {
             let kind = ChangeKind::Insert(b"new");
@@ -152,7 +178,7 @@ impl World {
     }
 
     fn read(&mut self) {
-        let second = now(&self.disk);
+        let second = self.second();
         let expected = visible(&self.map, second);
         let mode = *self.rng.pick(&[ReadMode::Snapshot, ReadMode::Latest, ReadMode::Shared]);
         let mut txn = begin(&self.db);
@@ -173,7 +199,7 @@ impl World {
     fn open_reader(&mut self) {
         let mut txn = begin(&self.db);
         let seen = all(&self.db, &mut txn, &self.families[0]);
-        assert_eq!(seen, visible(&self.map, now(&self.disk)));
+        assert_eq!(seen, visible(&self.map, self.second()));
         self.readers.push(Reader { txn, seen });
     }
 
@@ -188,10 +214,21 @@ impl World {
     fn restart(&mut self) {
         self.check_readers();
         self.readers.clear();
+        let (second, lag) = (self.second(), self.db.expiry_lag());
         let disk = self.disk.crash(*self.rng.pick(&Crash::ALL));
         let (db, families) = make(&disk, &self.options);
         drop(std::mem::replace(&mut self.db, db));
         (self.disk, self.families) = (disk, families);
+        if self.db.has_expiring_keys() {
+            let after = self.second();
+            let back = if lag > 60 { 0 } else { lag };
+            assert!(
+                after + back >= second,
+                "the clock goes back from {second} to {after}, the lag was {lag}"
+            );
+            let most = now(&self.disk).max(second + 64);
+            assert!(after <= most, "the clock jumps from {second} to {after}");
+        }
     }
 
     fn run(&mut self, steps: u64) {
@@ -207,7 +244,11 @@ impl World {
                     self.db.verify(&family).expect("verifies");
                     self.buried += before.saturating_sub(in_files(&self.db, &family));
                 }
-                3..=5 => forward(&self.disk, 1 + self.rng.below(4)),
+                3 if self.jumps && self.rng.one_in(4) => self.set_wall_clock(),
+                3..=5 => {
+                    let seconds = 1 + self.rng.below(3);
+                    self.forward(seconds);
+                }
                 6 if self.readers.len() < 3 => self.open_reader(),
                 7 if !self.readers.is_empty() => {
                     self.check_readers();
@@ -231,7 +272,17 @@ fn world(seed: u64) -> World {
     let disk = FaultyDisk::new(seed);
     let options = options((seed % 2) as usize);
     let (db, families) = make(&disk, &options);
-    World { disk, options, db, families, rng: Rng(seed), map: Map::new(), readers: Vec::new(), buried: 0 }
+    World {
+        disk,
+        options,
+        db,
+        families,
+        rng: Rng(seed),
+        map: Map::new(),
+        readers: Vec::new(),
+        buried: 0,
+        jumps: seed % 3 == 0,
+    }
 }
 
 #[test]
@@ -456,6 +507,111 @@ fn a_clock_that_is_set_back_brings_nothing_back() {
     for family in &families {
         assert_eq!(rows(&db, family).expect("reads"), []);
     }
+}
+
+/// Lines of the store's log.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<String>>>);
+
+impl Lines {
+    fn sink(&self) -> LogSink {
+        let lines = self.clone();
+        LogSink::new(move |_, line| lines.0.lock().expect("no panic").push(line.to_string()))
+    }
+
+    /// Reports of a lag since the last call.
+    fn reports(&self) -> usize {
+        let lines = std::mem::take(&mut *self.0.lock().expect("no panic"));
+        lines.iter().filter(|line| line.contains("seconds behind the clock by which rows expire")).count()
+    }
+}
+
+/// A day ahead, read once, and back: rows written later live as long as they are to, over restarts.
+#[test]
+fn rows_live_their_time_after_a_wall_clock_that_was_ahead() {
+    let disk = FaultyDisk::new(7);
+    let lines = Lines::default();
+    let options = Options { log: Some(lines.sink()), ..options(0) };
+    let (db, families) = make(&disk, &options);
+    let keys = |db: &Db| -> Vec<Vec<u8>> {
+        let table = db.family(b"rows").expect("the family");
+        rows(db, &table).expect("reads").into_iter().map(|row| row.0).collect()
+    };
+    let write = |db: &Db, key: &[u8], lifetime: u64| {
+        let table = db.family(b"rows").expect("the family");
+        let mut txn = begin(db);
+        // As a client has it that knows the wall clock.
+        put(&mut txn, &table, key, b"v", now(&disk) + db.expiry_lag() + lifetime);
+        txn.commit().expect("commits");
+    };
+    write(&db, b"before", 50);
+    disk.set_wall_clock(86_400);
+    assert_eq!(keys(&db), [b"before"; 0]);
+    disk.set_wall_clock(-86_400);
+    assert_eq!(db.expiry_lag(), 86_400);
+    assert_eq!(db.stats().expiry_lag, 86_400);
+    db.tend_expiry_clock().expect("reserves");
+    db.tend_expiry_clock().expect("reserves");
+    assert_eq!(lines.reports(), 1, "once");
+    write(&db, b"short", 10);
+    assert_eq!(keys(&db), [b"short"]);
+    forward(&disk, 8);
+    assert_eq!(keys(&db), [b"short"]);
+    forward(&disk, 3);
+    assert_eq!(keys(&db), [b"short"; 0]);
+
+    // Over an orderly restart the clock goes on where it was.
+    write(&db, b"long", 100);
+    forward(&disk, 50);
+    let second = db.expiry_second();
+    drop(families);
+    db.close().expect("closes");
+    let db = open(&disk, &options).expect("opens");
+    assert!((second..=second + 1).contains(&db.expiry_second()));
+    assert!(lines.reports() == 1, "at the opening");
+    assert_eq!(keys(&db), [b"long"]);
+    write(&db, b"next", 30);
+    forward(&disk, 20);
+    assert_eq!(keys(&db), [&b"long"[..], b"next"]);
+    db.tend_expiry_clock().expect("reserves");
+
+    // A kill costs a few seconds at most, and revives nothing.
+    let second = db.expiry_second();
+    let left = disk.crash(Crash::Drop);
+    drop(db);
+    let db = open(&left, &options).expect("opens");
+    let now = db.expiry_second();
+    assert!((second..=second + 5).contains(&now), "{second} and {now}");
+    assert_eq!(keys(&db), [&b"long"[..], b"next"]);
+    forward(&left, 9);
+    assert_eq!(keys(&db), [b"long"]);
+    assert_eq!(lines.reports(), 1);
+
+    // The wall clock catches up, and is the clock again.
+    left.set_wall_clock(86_400 + 1000);
+    assert_eq!((db.expiry_lag(), db.expiry_second()), (0, self::now(&left)));
+    db.tend_expiry_clock().expect("reserves");
+    left.set_wall_clock(-1000);
+    db.tend_expiry_clock().expect("reserves");
+    assert_eq!(lines.reports(), 1, "a new lag");
+}
+
+/// The clock was set back while the store was down after a kill: no row comes back that had expired for a reader.
+#[test]
+fn a_clock_set_back_over_a_kill_revives_nothing() {
+    let disk = FaultyDisk::new(9);
+    let (db, families) = make(&disk, &options(0));
+    let mut txn = begin(&db);
+    put(&mut txn, &families[0], b"k", b"v", now(&disk) + 10);
+    txn.commit().expect("commits");
+    forward(&disk, 40);
+    assert_eq!(rows(&db, &families[0]).expect("reads"), []);
+    let left = disk.crash(Crash::Drop);
+    drop(db);
+    left.set_wall_clock(-3600);
+    let (db, families) = make(&left, &options(0));
+    assert_eq!(rows(&db, &families[0]).expect("reads"), []);
+    assert!(db.expiry_lag() >= 3600, "{}", db.expiry_lag());
 }
 
 /// A transaction with a snapshot sees the rows that it saw, under locks too; at READ COMMITTED each statement looks at

@@ -117,7 +117,7 @@ fn the_program_behind_version_2_makes_what_it_says() {
     }
 }
 
-/// All puts of earlier builds say that they may lie on others: no single delete goes together with one of them.
+/// All puts of earlier builds in families of users say that they may lie on others: no single delete goes together with one of them.
 #[test]
 fn puts_of_earlier_builds_never_cancel() {
     for (version, mut content) in [("v1", v1::content()), ("v2", v2::content())] {
@@ -216,4 +216,103 @@ fn make() {
     );
     let bytes = fs::metadata(packed("v2")).expect("there").len();
     assert!(bytes < 300_000, "{bytes} bytes are too many for the repository");
+}
+
+/// The files of a directory and of those in it.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("lists").map(|entry| entry.expect("lists").path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// A change of a file's bytes to those of a version to come, whole by their checksums; false for other files.
+type Later = fn(&mut Vec<u8>) -> bool;
+
+fn later_manifest(bytes: &mut Vec<u8>) -> bool {
+    if !bytes.starts_with(b"TDBMANIF") {
+        return false;
+    }
+    bytes[8] = 99;
+    let crc = crc32c::crc32c(&bytes[..20]);
+    bytes[20..24].copy_from_slice(&crc.to_le_bytes());
+    true
+}
+
+/// An edit more, with a field that nobody knows.
+fn later_field(bytes: &mut Vec<u8>) -> bool {
+    if !bytes.starts_with(b"TDBMANIF") {
+        return false;
+    }
+    let (mut at, mut ordinal) = (24, 0u32);
+    while bytes[at..].starts_with(b"EDIT") && bytes[at + 4..at + 8] == ordinal.to_le_bytes() {
+        let len: [u8; 4] = bytes[at + 8..at + 12].try_into().expect("four bytes");
+        at += 16 + u32::from_le_bytes(len) as usize;
+        ordinal += 1;
+    }
+    let payload = [99u8, 0];
+    let head = [ordinal.to_le_bytes(), (payload.len() as u32).to_le_bytes()].concat();
+    let crc = crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&bytes[12..20]), &head), &payload);
+    let edit = [&b"EDIT"[..], &head, &crc.to_le_bytes(), &payload].concat();
+    bytes.resize(bytes.len().max(at + edit.len()), 0);
+    bytes[at..at + edit.len()].copy_from_slice(&edit);
+    true
+}
+
+fn later_log(bytes: &mut Vec<u8>) -> bool {
+    if !bytes.starts_with(b"TIDESWAL") {
+        return false;
+    }
+    bytes[8] = 99;
+    let crc = crc32c::crc32c(&bytes[..60]);
+    bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+    true
+}
+
+fn later_table(bytes: &mut Vec<u8>) -> bool {
+    let Some(at) = bytes.len().checked_sub(128).filter(|at| bytes[*at..].starts_with(b"TDBTABLE")) else {
+        return false;
+    };
+    bytes[at + 8] = 99;
+    let crc = crc32c::crc32c(&bytes[at..at + 124]);
+    bytes[at + 124..].copy_from_slice(&crc.to_le_bytes());
+    true
+}
+
+/// A store of a version to come is not taken for a damaged one: the message says so, with the file.
+#[test]
+fn a_store_of_a_later_version_is_refused_as_one() {
+    let changes: [(&str, Later); 4] =
+        [("manifest", later_manifest), ("field", later_field), ("log", later_log), ("table", later_table)];
+    let directory = tempfile::tempdir().expect("directory");
+    let [options, _] = ways_to_open();
+    let made = directory.path().join("made");
+    let db = tidesdb::internal::db::Db::open(&made, options.clone()).expect("opens");
+    let family = db.create_family(b"t", Default::default()).expect("creates");
+    let mut txn = sim::begin(&db);
+    txn.put(&family, b"k", b"v").expect("puts");
+    txn.commit().expect("commits");
+    db.flush().expect("flushes");
+    drop((txn, family));
+    db.close().expect("closes");
+    for (what, change) in changes {
+        let store = directory.path().join(what);
+        copy(&made, &store);
+        let mut changed = Vec::new();
+        for path in files(&store) {
+            let mut bytes = fs::read(&path).expect("reads");
+            if change(&mut bytes) {
+                fs::write(&path, bytes).expect("writes");
+                changed.push(path);
+            }
+        }
+        assert!(!changed.is_empty(), "{what}");
+        let opened = tidesdb::internal::db::Db::open(&store, options.clone()).and_then(|db| {
+            let family = db.family(b"t")?;
+            db.verify(&family)
+        });
+        let error = opened.expect_err(what).to_string();
+        assert!(error.contains("made by a later version of TidesDB"), "{what}: {error}");
+        let names = changed.iter().filter_map(|path| path.file_name()?.to_str());
+        assert!(names.into_iter().any(|name| error.contains(name)), "{what}: {error}");
+        assert!(!error.contains("damage"), "{what}: {error}");
+    }
 }

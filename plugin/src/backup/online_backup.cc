@@ -8,6 +8,7 @@
 #include "log.h"
 #include "mysqld.h"
 #include "sql_class.h"
+#include "sql_acl.h"
 #include "sql_repl.h"
 
 #include "backup/definitions.h"
@@ -122,7 +123,17 @@ class OnlineBackup {
     return true;
   }
 
+  /* The path as it is given must resolve to a place inside, as those of SELECT ... INTO OUTFILE must. */
+  bool lies_outside_secure_file_priv() const {
+    std::string path = directory_;
+    while (path.size() > 1 && path.back() == '/') path.pop_back();
+    if (is_secure_file_path(&path[0])) return false;
+    my_error(ER_OPTION_PREVENTS_STATEMENT, MYF(0), "--secure-file-priv");
+    return true;
+  }
+
   bool refused() {
+    if (check_global_access(thd_, FILE_ACL)) return true;
     if (thd_->locked_tables_mode || thd_->in_active_multi_stmt_transaction() || thd_->in_sub_stmt) {
       my_error(ER_LOCK_OR_ACTIVE_TRANSACTION, MYF(0));
       return true;
@@ -141,7 +152,7 @@ class OnlineBackup {
     const std::string place = real_place(directory_) + "/", data = data_directory_ + "/";
     if (place.rfind(data, 0) == 0 || data.rfind(place, 0) == 0)
       return fail("it lies in the data directory, or around it; give it a directory of its own");
-    return false;
+    return lies_outside_secure_file_priv();
   }
 
   bool begin() {

@@ -28,7 +28,7 @@ class RowLog {
     is_open_.store(true, std::memory_order_release);
   }
 
-  /* Writers may be about to use it: the family may be dropped all the same (ha_tidesdb::apply_writes()). */
+  /* Writers may be about to use it: the family may be dropped all the same (RowWriter::apply()). */
   void close() {
     std::lock_guard<std::mutex> guard(mutex_);
     is_open_.store(false, std::memory_order_release);

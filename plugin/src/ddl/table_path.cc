@@ -17,7 +17,11 @@ constexpr char TEMPORARY_FILE[] = "#sql-temptable-";
 std::string canonical_table(const char *path) {
   const char *const slash = strrchr(path, '/');
   const char *const file = slash ? slash + 1 : path;
-  if (!strncmp(file, TEMPORARY_FILE, sizeof(TEMPORARY_FILE) - 1)) return TEMPORARY_TABLES + std::string(file);
+  if (!strncmp(file, TEMPORARY_FILE, sizeof(TEMPORARY_FILE) - 1)) return TEMPORARY_SCHEMA + std::string(file);
+  return plain_table(path);
+}
+
+std::string plain_table(const char *path) {
   const char *from = path;
   const size_t home = strlen(mysql_real_data_home);
   if (home != 0 && !strncmp(from, mysql_real_data_home, home)) from += home;

@@ -3,10 +3,10 @@
 
   A table is identified by the path that the server gives, `./db/table`, both parts in the server's file
   name encoding, which survives `#sql-...` and `#P#...`. TEMPORARY tables have files of no database, and names
-  of which no two are alike on a server: they stand as `#temporary/#sql-temptable-...`; no database is called
-  so in that encoding. A table's families are db/table \0 p                  the rows, by primary key (or
-  hidden row number) db/table \0 i <4 bytes>        a secondary index, by its number, big-endian so that the
-  families of a table, and the tables of a database, stand together. A file name holds no \0.
+  of which no two are alike on a server: they stand as `#temporary/#sql-temptable-...`. A table's families are
+  db/table \0 p                  the rows, by primary key (or hidden row number) db/table \0 i <4 bytes> a
+  secondary index, by its number, big-endian so that the families of a table, and the tables of a database,
+  stand together. A file name holds no \0.
 */
 #ifndef TIDESDB_DDL_TABLE_PATH_H
 #define TIDESDB_DDL_TABLE_PATH_H
@@ -18,6 +18,8 @@ namespace tidesdb {
 
 /* `db/table` of a path of the server. */
 std::string canonical_table(const char *path);
+/* The same, with the directory of a TEMPORARY table's file for a database. */
+std::string plain_table(const char *path);
 /* `db/` of the path that drop_database gets. */
 std::string canonical_database(const char *path);
 
@@ -29,8 +31,10 @@ inline std::string table_of_family(const std::string &family) { return family.su
 /* Where an ALTER keeps which rows change meanwhile. */
 std::string changes_family(const std::string &table);
 
-/* What the names of all TEMPORARY tables begin with. */
-constexpr char TEMPORARY_TABLES[] = "#temporary/";
+/* What stands for the database of all TEMPORARY tables, and what their names begin with. A directory of a
+   database may have the first, by `#mysql50##temporary`; a table of it is not called as the second. */
+constexpr char TEMPORARY_SCHEMA[] = "#temporary/";
+constexpr char TEMPORARY_TABLES[] = "#temporary/#sql-temptable-";
 bool is_temporary(const std::string &table);
 
 /* What the server puts between a table's name and those of its partitions. */

@@ -9,6 +9,7 @@
 #include "ddl/definition.h"
 #include "ddl/exclusive_table.h"
 #include "ddl/family_group.h"
+#include "ddl/file_names.h"
 #include "ddl/server_files.h"
 #include "ddl/table_path.h"
 #include "ddl/table_record.h"
@@ -67,6 +68,9 @@ bool has_strays(const std::string &table, const std::string &definition) {
   });
 }
 
+/* refuse_file_name() of a path as it is: the canonical name of a TEMPORARY table has no database. */
+bool refuse_path(THD *thd, const char *path) { return refuse_file_name(thd, plain_table(path)); }
+
 /* The server's error for the end of such a change of a table. */
 int table_error(int status, const char *what) {
   if (status == TIDESDB_NOT_FOUND) return HA_ERR_NO_SUCH_TABLE;
@@ -87,6 +91,7 @@ uint64_t new_id() {
 int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_INFO *info) {
   if (refuse_definition(thd, form, info)) return HA_ERR_UNSUPPORTED;
   const std::string table = canonical_table(path);
+  if (refuse_path(thd, path)) return HA_ERR_GENERIC;
   const TABLE_SHARE *share = form->s;
   const TableRecord record = describe(form);
   if (thd_sql_command(thd) == SQLCOM_CREATE_TABLE && has_strays(table, record.definition)) {
@@ -121,6 +126,8 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
 
 int drop_table(const char *path) {
   const std::string table = canonical_table(path);
+  /* A live table's partition is no table. */
+  if (!partition_suffix(table).empty() && is_named_by_file(current_thd, table)) return HA_ERR_NO_SUCH_TABLE;
   int status = change_table(table, drop_family);
   /* Of partitions that the server has forgotten (ddl/lost_partitions.h) DROP TABLE names the table. */
   if (status == TIDESDB_NOT_FOUND && partition_suffix(table).empty())
@@ -130,6 +137,8 @@ int drop_table(const char *path) {
 
 int rename_table(const char *from_path, const char *to_path) {
   const std::string from = canonical_table(from_path), to = canonical_table(to_path);
+  if (!partition_suffix(from).empty() && is_named_by_file(current_thd, from)) return HA_ERR_NO_SUCH_TABLE;
+  if (refuse_path(current_thd, to_path)) return HA_ERR_GENERIC;
   std::vector<std::string> targets;
   int status = list_families(plugin.db, families_of(to), &targets);
   if (status != TIDESDB_OK) return plain_error(status, "RENAME TABLE");
@@ -225,7 +234,10 @@ int check_definition(const char *path, const LEX_CUSTRING *definition) {
 }
 
 void drop_database(const char *path) {
-  const int status = change_families(canonical_database(path), drop_family);
+  const int status = change_families(canonical_database(path), [](DdlGroup *group, const std::string &name) {
+    /* A directory may have the name that stands for TEMPORARY tables, whose families are no database's. */
+    return is_temporary(name) ? static_cast<int>(TIDESDB_OK) : group->drop(name);
+  });
   if (status != TIDESDB_OK && status != TIDESDB_NOT_FOUND)
     sql_print_error("TidesDB: DROP DATABASE %s: %s", path, tidesdb_last_error());
 }

@@ -17,7 +17,7 @@ int BulkLoad::begin() {
   /* Partitions are filled side by side. */
   const partition_info *partitions = handler_->table->part_info;
   const uint beside = partitions ? partitions->num_parts * std::max(1U, partitions->num_subparts) : 1;
-  greatest_.resize(handler_->table_share->keys + 1);
+  keys_.clear(handler_->table_share->keys + 1);
   cursors_.resize(handler_->table_share->keys + 1);
   const int status = load_.begin(handler_->table->in_use, beside);
   return status == TIDESDB_OK ? 0 : handler_->fail(status);
@@ -35,19 +35,8 @@ void BulkLoad::reset_cursors() {
 }
 
 int BulkLoad::check_unique(uint place, tidesdb_family *family, Slice key, bool *duplicate) {
-  ByteBuffer &greatest = greatest_[place];
   *duplicate = false;
-  const int order = greatest.empty() ? 1 : [&] {
-    const size_t common = std::min(greatest.size(), key.size);
-    const int bytes = memcmp(key.data, greatest.data(), common);
-    return bytes
-               ? bytes
-               : static_cast<int>(key.size > greatest.size()) - static_cast<int>(key.size < greatest.size());
-  }();
-  if (order > 0) {
-    greatest.assign(key);
-    return 0;
-  }
+  if (keys_.is_above_all(place, key)) return 0;
   if (!cursors_[place]) {
     const int status = open_cursor(family, &cursors_[place]);
     if (status != TIDESDB_OK) return handler_->fail(status);
@@ -66,16 +55,15 @@ int BulkLoad::write(const uchar *record) {
   const TABLE_SHARE *share = handler.table_share;
   if (!handler.has_primary_key())
     if (const int error = handler.next_row_number()) return error;
-  handler.encode_primary(record, &handler.new_primary_);
-  handler.row_codec_->encode(record, &handler.row_value_);
-  handler.writes_.clear();
-  handler.write_index_.clear();
-  handler.add_write(handler.open_table_->primary(), handler.new_primary_.slice(), handler.row_value_.slice(),
-                    TIDESDB_PUT, false, share->primary_key);
+  handler.encode_primary(record, &handler.writer_.new_primary);
+  handler.row_codec_->encode(record, &handler.writer_.row_value);
+  handler.writer_.begin();
+  handler.add_write(handler.open_table_->primary(), handler.writer_.new_primary.slice(),
+                    handler.writer_.row_value.slice(), TIDESDB_PUT, false, share->primary_key);
   bool duplicate = false;
   if (handler.has_primary_key()) {
     if (const int error = check_unique(share->keys, handler.open_table_->primary(),
-                                       handler.new_primary_.slice(), &duplicate))
+                                       handler.writer_.new_primary.slice(), &duplicate))
       return error;
     if (duplicate) {
       handler.session_->set_duplicate_key(share->primary_key);
@@ -84,9 +72,9 @@ int BulkLoad::write(const uchar *record) {
   }
   for (uint i = 0; i < share->keys; i++) {
     if (handler.is_primary(i)) continue;
-    ha_tidesdb::EntryBuffers &entry = handler.entries_[i];
+    RowWriter::EntryBuffers &entry = handler.writer_.entries[i];
     const bool unique =
-        handler.make_entry(i, record, handler.new_primary_.slice(), &entry.new_key, &entry.new_value);
+        handler.make_entry(i, record, handler.writer_.new_primary.slice(), &entry.new_key, &entry.new_value);
     if (unique) {
       if (const int error = check_unique(i, handler.open_table_->index(i), entry.new_key.slice(), &duplicate))
         return error;
@@ -98,7 +86,7 @@ int BulkLoad::write(const uchar *record) {
     handler.add_write(handler.open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
                       TIDESDB_PUT, false, i);
   }
-  const int status = load_.write(handler.writes_.data(), handler.writes_.size());
+  const int status = load_.write(handler.writer_.ops().data(), handler.writer_.ops().size());
   if (status != TIDESDB_OK) return handler.fail(status);
   return load_.is_full() ? next_chunk() : 0;
 }

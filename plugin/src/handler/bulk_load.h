@@ -11,7 +11,7 @@
 
 #include <vector>
 
-#include "key/bytes.h"
+#include "key/ascending_keys.h"
 #include "store/chunked_load.h"
 #include "store/handles.h"
 
@@ -39,9 +39,9 @@ class BulkLoad {
 
   ha_tidesdb *handler_;
   ChunkedLoad load_; /* destroyed after the cursors that read in it */
-  /* By key number, the rows last: the greatest key so far, and a cursor to look for others. */
-  std::vector<ByteBuffer> greatest_;
-  std::vector<CursorHandle> cursors_;
+  /* By key number, the rows last. */
+  AscendingKeys keys_;
+  std::vector<CursorHandle> cursors_; /* to look for keys that do not ascend */
 };
 
 }  // namespace tidesdb

@@ -10,6 +10,11 @@
     ttl.cc     how long rows live, on their way through writes and copies
     bulk_load.cc  loading a table that nobody sees  alter.cc  ALTER without a copy
     pushdown.cc  conditions on entries, multi-range read
+    unique_lookups.cc  insertion into an empty table without lookups
+  Its state is in types of their own, each with its invariants:
+    scan.h  one scan                    table_cursors.h  the engine's cursors
+    lock_choice.h  what reads lock      lifetimes.h  when written rows expire
+    row_writer.h  a row's operations    read_buffers.h  bytes and facts of the last read
 
   Layout: the primary family holds rows by the primary key's encoding or by a hidden 8-byte row number;
   each secondary index has a family of entries (key/key_codec.h).
@@ -21,8 +26,15 @@
 #include <vector>
 
 #include "ddl/open_table.h"
+#include "key/ascending_keys.h"
 #include "key/key_codec.h"
 #include "key/sql_headers.h"
+#include "handler/lifetimes.h"
+#include "handler/lock_choice.h"
+#include "handler/read_buffers.h"
+#include "handler/row_writer.h"
+#include "handler/scan.h"
+#include "handler/table_cursors.h"
 #include "row/row_codec.h"
 #include "row/virtual_columns.h"
 #include "store/handles.h"
@@ -78,7 +90,7 @@ class ha_tidesdb final : public handler {
   int extra(ha_extra_function operation) override;
   void unlock_row() override;
   void try_semi_consistent_read(bool yes) override;
-  bool was_semi_consistent_read() override { return peeked_; }
+  bool was_semi_consistent_read() override { return scan_.peek == Peek::PEEKED; }
   void init_table_handle_for_HANDLER() override;
   void column_bitmaps_signal() override;
 
@@ -145,10 +157,9 @@ class ha_tidesdb final : public handler {
   using ByteBuffer = tidesdb::ByteBuffer;
   using KeyCodec = tidesdb::KeyCodec;
 
-  enum class RowLock : uchar { NONE, SHARED, EXCLUSIVE };
-  /* Where a scan stands: nowhere, on its cursor's row, or after/before `saved_key_`, a key that was read by
-     other means or in another statement; for HANDLER, before the first row or after the last. */
-  enum class Position : uchar { NONE, CURSOR, ANCHOR, START, END };
+  using RowLock = tidesdb::LockChoice::RowLock;
+  using Position = tidesdb::Scan::Position;
+  using Peek = tidesdb::Scan::Peek;
 
   bool has_primary_key() const { return table_share->primary_key != MAX_KEY; }
   /* One row, which changes at once and outside of all transactions. */
@@ -168,7 +179,6 @@ class ha_tidesdb final : public handler {
   int next_automatic_value(ulonglong wanted, ulonglong *next);
 
   /* lock.cc */
-  void choose_row_lock(THD *thd, thr_lock_type lock_type);
   bool disk_is_short_of(THD *thd) const;
   static bool may_copy_rows(int command);
   int enter_statement(THD *thd, bool may_write);
@@ -191,7 +201,6 @@ class ha_tidesdb final : public handler {
   int compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry);
 
   /* scan.cc */
-  void begin_scan(uint index);
   bool reads_current_entries() const;
   bool computes_virtual_columns();
   int choose_columns();
@@ -200,7 +209,7 @@ class ha_tidesdb final : public handler {
   int seek(uchar where, Slice key, size_t prefix);
   int step(int direction);
   void note_lock();
-  bool scans_rows() const { return scan_index_ == MAX_KEY || is_primary(scan_index_); }
+  bool scans_rows() const { return scan_.index == MAX_KEY || is_primary(scan_.index); }
   int return_row(int status, int direction, uchar *buf, int none);
   int return_current_row(const tidesdb_row &row, uchar *buf);
   void give_back_other_row();
@@ -215,7 +224,7 @@ class ha_tidesdb final : public handler {
   void remember_row_number(Slice primary_key);
 
   /* pushdown.cc */
-  bool has_index_condition() const { return pushed_idx_cond && pushed_idx_cond_keyno == scan_index_; }
+  bool has_index_condition() const { return pushed_idx_cond && pushed_idx_cond_keyno == scan_.index; }
   /* A filter is a help only: where entries do not tell the whole primary key, rows go without. */
   bool filters_rowids() const {
     return rowid_filter_is_active && pushed_rowid_filter && (ref_is_key() || primary_codec_->is_covering());
@@ -244,14 +253,25 @@ class ha_tidesdb final : public handler {
   int write_row_now(const uchar *record);
   int write_sequence(const uchar *record, bool replaces);
 
+  /* unique_lookups.cc */
+  int decide_unique_lookups();
+  int is_empty(bool *empty);
+  void note_unique_lookups(const char *why);
+  /* How a key is written that decides uniqueness; `place`: its key number, [keys]: the rows. */
+  int insertion(uint place, Slice key) {
+    return unique_lookups_ == UniqueLookups::SKIPPED && inserted_keys_.is_above_all(place, key)
+               ? TIDESDB_PUT
+               : TIDESDB_INSERT;
+  }
+
   /* ttl.cc */
   void enter_expiry(THD *thd);
   int choose_expiry(const uchar *record);
   int check_renewed_entry(uint index, Slice primary_key);
   /* A row, or an entry that is enough for the server, was read. */
   void note_expiry(uint64_t expiry) {
-    row_expiry_ = expiry;
-    if (copies_rows_) note_copied_row();
+    last_row_.expiry = expiry;
+    if (lifetimes_.copies_rows()) note_copied_row();
   }
   void note_copied_row();
 
@@ -278,63 +298,27 @@ class ha_tidesdb final : public handler {
 
   /* --- of the statement --- */
   tidesdb::Session *session_ = nullptr;
-  RowLock row_lock_ = RowLock::NONE;
-  RowLock stored_row_lock_ = RowLock::NONE;
-  bool skip_locked_ = false;
-  bool serializable_read_ = false; /* plain reads take shared locks, and keep gaps */
-  bool semi_consistent_ = false;   /* rows that others have locked are looked at first */
-  bool changes_rows_ = false;      /* UPDATE, DELETE, ...: whole rows are read */
-  bool keep_position_ = false;     /* HANDLER: positions outlive statements */
+  tidesdb::LockChoice lock_choice_;
+  tidesdb::HeldTableLocks table_locks_;
+  tidesdb::Lifetimes lifetimes_;
+  bool changes_rows_ = false; /* UPDATE, DELETE, ...: whole rows are read */
   bool rowid_filters_offered_ = true;
-  ulonglong locks_of_ = 0; /* the transaction that table_locks_ belongs to */
-  uint table_locks_ = 0;   /* bits: 1 << TIDESDB_LOCK_... */
-  bool ignore_duplicates_ = false;
-  bool copies_rows_ = false; /* ALTER by copy and its like, perhaps: when rows expire is told to the copy */
-  bool takes_over_ = false;  /* and this is the copy */
-  bool gives_lifetimes_ = false; /* a row that is written may expire */
-  bool refuses_session_ttl_ = false;
-  ulonglong session_ttl_ = 0;
+  /* Whether insertions look for duplicates. SKIPPED: the table was empty and is locked, and the keys of this
+     statement are in inserted_keys_. */
+  enum class UniqueLookups : uchar { UNDECIDED, MADE, SKIPPED };
+  UniqueLookups unique_lookups_ = UniqueLookups::UNDECIDED;
+  tidesdb::AscendingKeys inserted_keys_;
   std::unique_ptr<tidesdb::BulkLoad> bulk_;
 
   /* --- of the scan --- */
-  uint scan_index_ = MAX_KEY;
-  Position position_ = Position::NONE;
-  bool prefix_bounded_ = false; /* the cursor ends with the searched prefix */
-  bool point_ = false;          /* at most one row matches */
-  bool columns_chosen_ = false;
-  const ByteBuffer *bound_ = nullptr; /* of read_range_first, for the seek that it makes */
-  bool bound_exact_ = false;          /* the engine ends the range: the server need not compare */
-  tidesdb_cursor *scan_cursor_ = nullptr;
-  tidesdb_cursor *locked_by_ = nullptr;       /* cursor of the last locking read of a row */
-  tidesdb_cursor *entry_locked_by_ = nullptr; /* and of the entry that led to it */
-  bool peeked_ = false;    /* the last row is another's: the server looks at it before it asks for the lock */
-  bool relocking_ = false; /* and now it does */
-  bool entries_only_ = false; /* HA_EXTRA_KEYREAD: the server wants no more than the entry has */
+  tidesdb::Scan scan_;
+  tidesdb::TableCursors cursors_;
+  tidesdb::ReadBuffers buffers_;
+  tidesdb::LastRow last_row_;
   DsMrr_impl ds_mrr_;
-  ByteBuffer condition_record_; /* of record[0] while a condition looks at another row there */
-  ByteBuffer search_;
-  ByteBuffer saved_key_;
-  ByteBuffer bound_buffer_;
-  ByteBuffer entry_key_;
-  ByteBuffer entry_value_;
-  ByteBuffer row_key_;
-  uint64_t row_expiry_ = 0;                    /* of the last row */
-  uchar row_number_[tidesdb::HIDDEN_KEY_SIZE]; /* of the last row, in a table without primary key */
-  std::vector<tidesdb::CursorHandle> cursors_; /* by key number; [keys]: scans of the rows */
-  tidesdb::CursorHandle row_cursor_;
 
   /* --- of the row being written --- */
-  struct EntryBuffers {
-    ByteBuffer old_key, old_value, new_key, new_value;
-    tidesdb::CursorHandle cursor; /* for a look at the entry itself, beside the scan's */
-  };
-  uint64_t new_expiry_ = 0; /* 0: it does not expire */
-  ByteBuffer old_primary_, new_primary_, row_value_;
-  std::vector<EntryBuffers> entries_;
-  std::vector<tidesdb_op> writes_;
-  std::vector<uint> write_index_;   /* key number of each write */
-  tidesdb::RowLog::Family row_log_; /* of the last of them, which stand at the end */
-  size_t logged_changes_ = 0;
+  tidesdb::RowWriter writer_;
 };
 
 #endif

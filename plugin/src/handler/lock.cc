@@ -21,38 +21,11 @@
 
 using namespace tidesdb;
 
-/* The rules of InnoDB (ha_innodb.cc:store_lock), which users and the server's code rely on. */
-void ha_tidesdb::choose_row_lock(THD *thd, thr_lock_type lock_type) {
-  const int command = thd_sql_command(thd);
-  const bool in_lock_tables = thd_in_lock_tables(thd);
-  const int level = thd_tx_isolation(thd);
-  skip_locked_ = lock_type == TL_READ_SKIP_LOCKED || lock_type == TL_WRITE_SKIP_LOCKED;
-
-  if (lock_type >= TL_FIRST_WRITE) {
-    row_lock_ = RowLock::EXCLUSIVE;
-  } else if (command == SQLCOM_FLUSH) {
-    row_lock_ = RowLock::NONE;
-  } else if ((in_lock_tables && (lock_type == TL_READ || lock_type == TL_READ_HIGH_PRIORITY)) ||
-             lock_type == TL_READ_WITH_SHARED_LOCKS || lock_type == TL_READ_SKIP_LOCKED ||
-             lock_type == TL_READ_NO_INSERT || command != SQLCOM_SELECT) {
-    const bool snapshot_will_do =
-        command == SQLCOM_CHECKSUM || command == SQLCOM_ANALYZE || command == SQLCOM_CHECK ||
-        command == SQLCOM_HA_OPEN || command == SQLCOM_HA_READ || command == SQLCOM_SHOW_FIELDS ||
-        command == SQLCOM_ALTER_TABLE || command == SQLCOM_CREATE_INDEX || command == SQLCOM_DROP_INDEX ||
-        command == SQLCOM_OPTIMIZE ||
-        (level <= ISO_READ_COMMITTED && (lock_type == TL_READ || lock_type == TL_READ_NO_INSERT));
-    row_lock_ = snapshot_will_do ? RowLock::NONE : RowLock::SHARED;
-  } else {
-    row_lock_ = RowLock::NONE;
-  }
-  stored_row_lock_ = row_lock_;
-}
-
 THR_LOCK_DATA **ha_tidesdb::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) {
   const int command = thd_sql_command(thd);
   /* DROP comes here with handlers that another connection is using. */
   if (lock_type != TL_IGNORE && command != SQLCOM_DROP_TABLE && command != SQLCOM_DROP_SEQUENCE)
-    choose_row_lock(thd, lock_type);
+    lock_choice_.choose(thd, lock_type);
   return to;
 }
 
@@ -66,19 +39,21 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   session_ = Session::get(thd);
   if (!session_) return HA_ERR_OUT_OF_MEM;
   const int command = thd_sql_command(thd);
-  copies_rows_ = may_copy_rows(command);
+  lifetimes_.copy = may_copy_rows(command) ? CopyRole::SOURCE : CopyRole::NONE;
+  unique_lookups_ = UniqueLookups::UNDECIDED;
   /* A copy is of one moment, the statement's; what others commit meanwhile is brought into it then, and is
      newer than that. */
   const int of_table = open_table_->isolation_level();
-  const int level = copies_rows_ ? TIDESDB_READ_COMMITTED : Session::level_for(thd, of_table);
+  const int level = lifetimes_.copies_rows() ? TIDESDB_READ_COMMITTED : Session::level_for(thd, of_table);
   if (const int error = session_->enter_statement(level, may_write)) return error;
   if (may_write || command != SQLCOM_SELECT) enter_expiry(thd);
-  keep_position_ = command == SQLCOM_HA_READ;
+  scan_.outlives_statement = command == SQLCOM_HA_READ;
   changes_rows_ = may_write && command != SQLCOM_SELECT;
   /* SERIALIZABLE of the session, or of this table at REPEATABLE READ. */
   const bool serializable = session_->isolation() == TIDESDB_SERIALIZABLE || level == TIDESDB_SERIALIZABLE;
-  serializable_read_ = serializable && row_lock_ == RowLock::NONE && command == SQLCOM_SELECT &&
-                       thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
+  lock_choice_.serializable_read = serializable && lock_choice_.row == RowLock::NONE &&
+                                   command == SQLCOM_SELECT &&
+                                   thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
   offer_rowid_filters();
   /* The copy has one snapshot for all partitions, which the first of them takes. */
   return table->part_info ? watch_source_of_copy() : 0;
@@ -90,7 +65,7 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   there is none, and while writers are kept out there will be none; where they are let in, the watch tells.
 */
 int ha_tidesdb::watch_source_of_copy() {
-  if (!copies_rows_ || takes_over_ || is_temporary_) return 0;
+  if (lifetimes_.copy != CopyRole::SOURCE || is_temporary_) return 0;
   return session_->watch_copied(primary_family(open_table_->name()));
 }
 
@@ -106,7 +81,7 @@ bool ha_tidesdb::disk_is_short_of(THD *thd) const {
 
 int ha_tidesdb::external_lock(THD *thd, int lock_type) {
   if (lock_type == F_UNLCK) {
-    if (position_ == Position::CURSOR) position_ = keep_position_ ? Position::ANCHOR : Position::NONE;
+    scan_.leave_statement();
     int error = 0;
     if (bulk_) {
       error = bulk_->finish();
@@ -114,7 +89,7 @@ int ha_tidesdb::external_lock(THD *thd, int lock_type) {
     }
     return error;
   }
-  if (lock_type == F_WRLCK) row_lock_ = stored_row_lock_ = RowLock::EXCLUSIVE;
+  if (lock_type == F_WRLCK) lock_choice_.choose_both(RowLock::EXCLUSIVE);
   if (lock_type == F_WRLCK && disk_is_short_of(thd)) return HA_ERR_DISK_FULL;
   return enter_statement(thd, lock_type == F_WRLCK);
 }
@@ -122,52 +97,43 @@ int ha_tidesdb::external_lock(THD *thd, int lock_type) {
 int ha_tidesdb::start_stmt(THD *thd, thr_lock_type lock_type) {
   const bool writes = lock_type >= TL_FIRST_WRITE;
   /* In a function this is not its first statement on the table: reset() has been here. */
-  skip_locked_ = lock_type == TL_READ_SKIP_LOCKED || lock_type == TL_WRITE_SKIP_LOCKED;
+  lock_choice_.choose_skipping(lock_type);
   if (writes && disk_is_short_of(thd)) return HA_ERR_DISK_FULL;
   if (writes)
-    row_lock_ = RowLock::EXCLUSIVE;
+    lock_choice_.row = RowLock::EXCLUSIVE;
   else if (thd_sql_command(thd) == SQLCOM_SELECT && lock_type == TL_READ)
-    row_lock_ = RowLock::NONE;
+    lock_choice_.row = RowLock::NONE;
   else
-    row_lock_ = stored_row_lock_;
+    lock_choice_.row = lock_choice_.stored;
   return enter_statement(thd, writes);
 }
 
 void ha_tidesdb::init_table_handle_for_HANDLER() {
-  row_lock_ = stored_row_lock_ = RowLock::NONE;
-  skip_locked_ = false;
-  keep_position_ = true;
+  lock_choice_.choose_both(RowLock::NONE);
+  lock_choice_.skip_locked = false;
+  scan_.outlives_statement = true;
 }
 
 int ha_tidesdb::reset() {
   ds_mrr_.dsmrr_close();
-  entries_only_ = false;
-  for (const CursorHandle &cursor : cursors_)
-    if (cursor) tidesdb_cursor_reset(cursor.get());
-  if (row_cursor_) tidesdb_cursor_reset(row_cursor_.get());
-  for (const EntryBuffers &entry : entries_)
-    if (entry.cursor) tidesdb_cursor_reset(entry.cursor.get());
-  if (position_ == Position::CURSOR) position_ = keep_position_ ? Position::ANCHOR : Position::NONE;
-  locked_by_ = entry_locked_by_ = nullptr;
-  peeked_ = relocking_ = semi_consistent_ = false;
-  skip_locked_ = false;
-  ignore_duplicates_ = false;
-  columns_chosen_ = false;
+  scan_.entries_only = false;
+  cursors_.reset();
+  writer_.reset_cursors();
+  scan_.leave_statement();
+  scan_.locked.forget();
+  scan_.peek = Peek::NONE;
+  lock_choice_.semi_consistent = false;
+  lock_choice_.skip_locked = false;
+  scan_.columns_chosen = false;
   return 0;
 }
 
 int ha_tidesdb::extra(ha_extra_function operation) {
   switch (operation) {
-    case HA_EXTRA_IGNORE_DUP_KEY:
-      ignore_duplicates_ = true;
-      break;
-    case HA_EXTRA_NO_IGNORE_DUP_KEY:
-      ignore_duplicates_ = false;
-      break;
     case HA_EXTRA_KEYREAD:
     case HA_EXTRA_NO_KEYREAD:
-      entries_only_ = operation == HA_EXTRA_KEYREAD;
-      columns_chosen_ = false;
+      scan_.entries_only = operation == HA_EXTRA_KEYREAD;
+      scan_.columns_chosen = false;
       break;
     case HA_EXTRA_PREPARE_FOR_ALTER_TABLE: /* ALTER by copy, with IGNORE too */
     case HA_EXTRA_BEGIN_ALTER_COPY:        /* and CREATE TABLE ... SELECT */
@@ -190,20 +156,13 @@ int ha_tidesdb::extra(ha_extra_function operation) {
   return 0;
 }
 
-void ha_tidesdb::column_bitmaps_signal() { columns_chosen_ = false; }
+void ha_tidesdb::column_bitmaps_signal() { scan_.columns_chosen = false; }
 
 int ha_tidesdb::lock_table(int mode) {
-  if (locks_of_ != session_->transaction_number()) {
-    locks_of_ = session_->transaction_number();
-    table_locks_ = 0;
-  }
-  constexpr uint IS = 1 << TIDESDB_LOCK_INTENT_SHARED, IX = 1 << TIDESDB_LOCK_INTENT_EXCLUSIVE,
-                 S = 1 << TIDESDB_LOCK_SHARED, X = 1 << TIDESDB_LOCK_EXCLUSIVE;
-  static constexpr uint enough[] = {IS | IX | S | X, IX | X, S | X, X};
-  if (table_locks_ & enough[mode]) return 0;
+  if (table_locks_.cover(session_->transaction_number(), mode)) return 0;
   const int status = tidesdb_lock_table(session_->txn(), open_table_->primary(), mode);
   if (status != TIDESDB_OK) return fail(status);
-  table_locks_ |= 1U << mode;
+  table_locks_.add(mode);
   return 0;
 }
 
@@ -232,26 +191,26 @@ bool ha_tidesdb::is_long_unique(uint index) const {
   the columns before the period, at a time: the first locks that, the second waits for the first one's end.
 */
 int ha_tidesdb::lock_for_check(const uchar *key, key_part_map map, ha_rkey_function find) {
-  if (row_lock_ != RowLock::EXCLUSIVE || reads_latest()) return 0;
-  const KEY &info = table->key_info[scan_index_];
-  tidesdb_family *family = scans_rows() ? open_table_->primary() : open_table_->index(scan_index_);
-  if (is_long_unique(scan_index_)) return lock_key(family, search_.slice());
+  if (lock_choice_.row != RowLock::EXCLUSIVE || reads_latest()) return 0;
+  const KEY &info = table->key_info[scan_.index];
+  tidesdb_family *family = scans_rows() ? open_table_->primary() : open_table_->index(scan_.index);
+  if (is_long_unique(scan_.index)) return lock_key(family, scan_.search.slice());
   const uint parts = info.user_defined_key_parts;
   if (!info.without_overlaps || find != HA_READ_AFTER_KEY || map != make_prev_keypart_map(parts - 1))
     return 0;
-  const KeyCodec &codec = scans_rows() ? *primary_codec_ : *index_codecs_[scan_index_];
-  entry_key_.clear();
-  codec.append_search(key, make_prev_keypart_map(parts - 2), &entry_key_);
-  return lock_key(family, entry_key_.slice());
+  const KeyCodec &codec = scans_rows() ? *primary_codec_ : *index_codecs_[scan_.index];
+  buffers_.entry_key.clear();
+  codec.append_search(key, make_prev_keypart_map(parts - 2), &buffers_.entry_key);
+  return lock_key(family, buffers_.entry_key.slice());
 }
 
 tidesdb_txn *ha_tidesdb::reading_txn() const { return bulk_ ? bulk_->txn() : session_->txn(); }
 
 int ha_tidesdb::lock_for_read() {
   if (reads_latest()) return 0;
-  switch (row_lock_) {
+  switch (lock_choice_.row) {
     case RowLock::NONE:
-      return serializable_read_ ? lock_table(TIDESDB_LOCK_INTENT_SHARED) : 0;
+      return lock_choice_.serializable_read ? lock_table(TIDESDB_LOCK_INTENT_SHARED) : 0;
     case RowLock::SHARED:
       return lock_table(TIDESDB_LOCK_INTENT_SHARED);
     case RowLock::EXCLUSIVE:
@@ -262,49 +221,31 @@ int ha_tidesdb::lock_for_read() {
 
 int ha_tidesdb::read_mode() const {
   if (reads_latest()) return TIDESDB_READ_LATEST;
-  int mode = TIDESDB_READ_SNAPSHOT;
-  switch (row_lock_) {
-    case RowLock::NONE:
-      return serializable_read_ ? TIDESDB_READ_SHARED : TIDESDB_READ_SNAPSHOT;
-    case RowLock::SHARED:
-      mode = TIDESDB_READ_SHARED;
-      break;
-    case RowLock::EXCLUSIVE:
-      mode = TIDESDB_READ_EXCLUSIVE;
-      break;
-  }
-  if (skip_locked_)
-    mode |= TIDESDB_READ_SKIP_LOCKED;
-  else if (semi_consistent_ && !point_ && !relocking_)
-    mode |= TIDESDB_READ_PEEK_LOCKED;
-  return mode;
+  return lock_choice_.row_mode(scan_);
 }
 
 int ha_tidesdb::entry_mode() const {
   if (reads_latest()) return TIDESDB_READ_LATEST;
-  if (row_lock_ == RowLock::NONE && !serializable_read_) return TIDESDB_READ_SNAPSHOT;
+  if (lock_choice_.locks_nothing()) return TIDESDB_READ_SNAPSHOT;
   /* Nobody adds an entry while the hash is locked (lock_for_check). */
-  if (row_lock_ == RowLock::EXCLUSIVE && is_long_unique(scan_index_)) return TIDESDB_READ_LATEST;
-  const bool alone = index_codecs_[scan_index_]->is_unique() && !semi_consistent_;
-  return alone ? read_mode() : TIDESDB_READ_GAP | (skip_locked_ ? TIDESDB_READ_SKIP_LOCKED : 0);
+  if (lock_choice_.row == RowLock::EXCLUSIVE && is_long_unique(scan_.index)) return TIDESDB_READ_LATEST;
+  const bool alone = index_codecs_[scan_.index]->is_unique() && !lock_choice_.semi_consistent;
+  return alone ? lock_choice_.row_mode(scan_) : lock_choice_.gap_mode();
 }
 
 void ha_tidesdb::unlock_row() {
-  if (peeked_) { /* nothing was locked */
-    peeked_ = false;
+  if (scan_.peek == Peek::PEEKED) { /* nothing was locked */
+    scan_.peek = Peek::NONE;
     return;
   }
   if (session_->isolation() > TIDESDB_READ_COMMITTED) return;
-  for (tidesdb_cursor **cursor : {&locked_by_, &entry_locked_by_}) {
-    if (*cursor) tidesdb_cursor_unlock_row(*cursor, session_->txn());
-    *cursor = nullptr;
-  }
+  scan_.locked.give_back(session_->txn());
 }
 
 /* UPDATE at READ COMMITTED (the server does not ask in DELETE): a row that another has locked and whose
    committed version does not match is passed over without a wait. */
 void ha_tidesdb::try_semi_consistent_read(bool yes) {
-  semi_consistent_ = yes && session_ && session_->isolation() <= TIDESDB_READ_COMMITTED &&
-                     row_lock_ == RowLock::EXCLUSIVE && !skip_locked_;
-  peeked_ = relocking_ = false;
+  lock_choice_.semi_consistent = yes && session_ && session_->isolation() <= TIDESDB_READ_COMMITTED &&
+                                 lock_choice_.row == RowLock::EXCLUSIVE && !lock_choice_.skip_locked;
+  scan_.peek = Peek::NONE;
 }

@@ -136,11 +136,9 @@ int ha_tidesdb::open(const char *name, int, uint) {
 
   ref_length = has_primary_key() ? primary_codec_->ref_length() : static_cast<uint>(HIDDEN_KEY_SIZE);
   key_used_on_scan = table_share->primary_key;
-  cursors_.resize(keys + 1);
-  entries_.resize(keys);
-  writes_.reserve(2 * (keys + 1));
-  write_index_.reserve(2 * (keys + 1));
-  memset(row_number_, 0, sizeof(row_number_));
+  cursors_.scans.resize(keys + 1);
+  writer_.open(keys);
+  memset(last_row_.number, 0, sizeof(last_row_.number));
   stats.block_size = IO_SIZE;
   open_table_->fill_rows_per_key(table);
   return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
@@ -148,10 +146,10 @@ int ha_tidesdb::open(const char *name, int, uint) {
 
 int ha_tidesdb::close() {
   ds_mrr_.dsmrr_close();
-  scan_cursor_ = locked_by_ = nullptr;
-  row_cursor_.reset();
-  cursors_.clear();
-  for (EntryBuffers &entry : entries_) entry.cursor.reset();
+  scan_.cursor = nullptr;
+  scan_.locked.forget();
+  cursors_.close();
+  writer_.close_cursors();
   bulk_.reset();
   row_reader_.reset();
   row_codec_.reset();
@@ -165,10 +163,8 @@ int ha_tidesdb::close() {
 handler *ha_tidesdb::clone(const char *name, MEM_ROOT *mem_root) {
   ha_tidesdb *copy = static_cast<ha_tidesdb *>(handler::clone(name, mem_root));
   if (!copy) return nullptr;
-  copy->row_lock_ = row_lock_;
-  copy->stored_row_lock_ = stored_row_lock_;
-  copy->skip_locked_ = skip_locked_;
-  copy->serializable_read_ = serializable_read_;
+  copy->lock_choice_ = lock_choice_;
+  copy->lock_choice_.semi_consistent = false; /* each handler is asked itself */
   copy->changes_rows_ = changes_rows_;
   copy->session_ = session_;
   return copy;
@@ -193,12 +189,12 @@ int ha_tidesdb::rename_table(const char *from, const char *to) { return tidesdb:
 /* The families are others then: who truncates a partition goes on with this handler. */
 int ha_tidesdb::truncate() {
   const std::string name = open_table_->name();
-  scan_cursor_ = locked_by_ = entry_locked_by_ = nullptr;
-  position_ = Position::NONE;
-  row_cursor_.reset();
-  for (CursorHandle &cursor : cursors_) cursor.reset();
-  for (EntryBuffers &entry : entries_) entry.cursor.reset();
-  locks_of_ = 0;
+  scan_.cursor = nullptr;
+  scan_.locked.forget();
+  scan_.position = Scan::Position::NONE;
+  cursors_.close();
+  writer_.close_cursors();
+  table_locks_.forget();
   if (const int error = truncate_table(name.c_str())) return error;
   const int status = open_table_->open(name, table);
   return status == TIDESDB_OK ? 0 : plain_error(status, "TRUNCATE TABLE");

@@ -32,7 +32,7 @@ bool ha_tidesdb::rowid_filter_push(Rowid_filter *filter) {
   flags in the open table's keys.
 */
 void ha_tidesdb::offer_rowid_filters() {
-  const bool offer = row_lock_ == RowLock::NONE && !serializable_read_;
+  const bool offer = lock_choice_.locks_nothing();
   if (offer == rowid_filters_offered_) return;
   rowid_filters_offered_ = offer;
   for (uint i = 0; i < table_share->keys; i++) {
@@ -54,14 +54,14 @@ check_result_t ha_tidesdb::check_pushed_condition(Slice primary_key, const uchar
   /* Partitions read into buffers of their own; conditions look at record[0]. */
   const bool elsewhere = buf != table->record[0] && judging_needs_columns();
   if (elsewhere) {
-    condition_record_.assign({table->record[0], table_share->reclength});
+    buffers_.condition_record.assign({table->record[0], table_share->reclength});
     memcpy(table->record[0], buf, table_share->reclength);
   }
   check_result_t result = CHECK_POS;
   if (has_index_condition()) {
     /* The engine ends ranges, and a column that is cut in the index cannot be compared here. */
     key_range *const end = end_range;
-    if (bound_exact_ || !index_codecs_[scan_index_]->is_covering()) end_range = nullptr;
+    if (scan_.end.exact || !index_codecs_[scan_.index]->is_covering()) end_range = nullptr;
     result = handler_index_cond_check(this);
     end_range = end;
   }
@@ -72,7 +72,7 @@ check_result_t ha_tidesdb::check_pushed_condition(Slice primary_key, const uchar
       position(table->record[0]);
     result = pushed_rowid_filter->check(reinterpret_cast<char *>(ref)) ? CHECK_POS : CHECK_NEG;
   }
-  if (elsewhere) memcpy(table->record[0], condition_record_.data(), table_share->reclength);
+  if (elsewhere) memcpy(table->record[0], buffers_.condition_record.data(), table_share->reclength);
   return result;
 }
 

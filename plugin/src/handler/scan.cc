@@ -1,12 +1,12 @@
 /*
   Positions and reading rows.
 
-  A scan stands on the current row of its cursor, or after a key (`saved_key_`): after a point read, and
+  A scan stands on the current row of its cursor, or after a key (Scan::saved_key): after a point read, and
   between the statements of HANDLER. Rows of a secondary index are found by their entry and read by their
   primary key; with a covering index the entry is enough. A locking read takes entries as they are now,
   locks the row, reads it, and skips it when the entry does not belong to it any more.
 
-  A semi-consistent read returns a row that another has locked as it is committed (`peeked_`). The server
+  A semi-consistent read returns a row that another has locked as it is committed (Scan::Peek). The server
   then either gives it back with unlock_row(), or asks for the next row, which is this one again, locked.
 */
 #include "handler/ha_tidesdb.h"
@@ -37,7 +37,7 @@ bool successor(ByteBuffer *prefix) {
 
 int ha_tidesdb::cursor_of(uint index, tidesdb_cursor **cursor) {
   const bool rows = is_primary(index) || index == MAX_KEY;
-  CursorHandle &handle = cursors_[rows ? table_share->keys : index];
+  CursorHandle &handle = cursors_.scans[rows ? table_share->keys : index];
   if (!handle) {
     const int status = open_cursor(rows ? open_table_->primary() : open_table_->index(index), &handle);
     if (status != TIDESDB_OK) return fail(status);
@@ -47,29 +47,18 @@ int ha_tidesdb::cursor_of(uint index, tidesdb_cursor **cursor) {
 }
 
 int ha_tidesdb::row_cursor(tidesdb_cursor **cursor) {
-  if (!row_cursor_) {
-    const int status = open_cursor(open_table_->primary(), &row_cursor_);
+  if (!cursors_.rows) {
+    const int status = open_cursor(open_table_->primary(), &cursors_.rows);
     if (status != TIDESDB_OK) return fail(status);
   }
-  *cursor = row_cursor_.get();
+  *cursor = cursors_.rows.get();
   return 0;
-}
-
-void ha_tidesdb::begin_scan(uint index) {
-  scan_index_ = index;
-  position_ = Position::NONE;
-  prefix_bounded_ = point_ = false;
-  peeked_ = relocking_ = false;
-  bound_ = nullptr;
-  bound_exact_ = false;
-  columns_chosen_ = false;
 }
 
 /* Entry and row are read as they are now, one after the other, so that they may not fit. */
 bool ha_tidesdb::reads_current_entries() const {
   if (reads_latest()) return false;
-  return row_lock_ != RowLock::NONE || serializable_read_ ||
-         session_->isolation() == TIDESDB_READ_UNCOMMITTED;
+  return !lock_choice_.locks_nothing() || session_->isolation() == TIDESDB_READ_UNCOMMITTED;
 }
 
 /*
@@ -79,72 +68,71 @@ bool ha_tidesdb::reads_current_entries() const {
 bool ha_tidesdb::computes_virtual_columns() { return keyread_enabled() || table->part_info; }
 
 int ha_tidesdb::choose_columns() {
-  if (columns_chosen_) return 0;
-  const bool by_entry = scan_index_ != MAX_KEY && !is_primary(scan_index_);
-  const bool computes = by_entry && computes_virtual_columns() && virtual_columns_.index_has_any(scan_index_);
+  if (scan_.columns_chosen) return 0;
+  const bool by_entry = scan_.index != MAX_KEY && !is_primary(scan_.index);
+  const bool computes = by_entry && computes_virtual_columns() && virtual_columns_.index_has_any(scan_.index);
   const bool whole = changes_rows_ || computes || (by_entry && reads_current_entries());
   if (!row_reader_->choose(whole ? nullptr : table->read_set)) return HA_ERR_OUT_OF_MEM;
-  columns_chosen_ = true;
+  scan_.columns_chosen = true;
   return 0;
 }
 
 int ha_tidesdb::seek(uchar where, Slice key, size_t prefix) {
   const bool rows = scans_rows();
-  if (const int error = cursor_of(scan_index_, &scan_cursor_)) return error;
+  if (const int error = cursor_of(scan_.index, &scan_.cursor)) return error;
   tidesdb_seek seek;
   memset(&seek, 0, sizeof(seek));
   seek.key = key.data;
   seek.key_size = key.size;
   seek.prefix_size = prefix;
-  if (bound_) {
-    seek.bound = bound_->data();
-    seek.bound_size = bound_->size();
+  if (scan_.end.bound) {
+    seek.bound = scan_.end.bound->data();
+    seek.bound_size = scan_.end.bound->size();
   }
   seek.where = where;
-  if (peeked_) {
-    peeked_ = false;
-    relocking_ = true;
-  }
+  if (scan_.peek == Peek::PEEKED) scan_.peek = Peek::RELOCKING;
   seek.mode = static_cast<uint8_t>(rows ? read_mode() : entry_mode());
-  position_ = Position::CURSOR;
-  prefix_bounded_ = prefix != 0;
+  scan_.position = Position::CURSOR;
+  scan_.prefix_bounded = prefix != 0;
   note_lock();
-  return tidesdb_cursor_seek(scan_cursor_, reading_txn(), &seek);
+  return tidesdb_cursor_seek(scan_.cursor, reading_txn(), &seek);
 }
 
 int ha_tidesdb::step(int direction) {
-  if (position_ == Position::END) {
+  if (scan_.position == Position::END) {
     if (direction > 0) return TIDESDB_NOT_FOUND;
     /* After the rows of one value, not after all. */
-    return prefix_bounded_ ? seek(TIDESDB_SEEK_AT_OR_BEFORE, search_.slice(), 0)
-                           : seek(TIDESDB_SEEK_LAST, {nullptr, 0}, 0);
+    return scan_.prefix_bounded ? seek(TIDESDB_SEEK_AT_OR_BEFORE, scan_.search.slice(), 0)
+                                : seek(TIDESDB_SEEK_LAST, {nullptr, 0}, 0);
   }
-  if (position_ == Position::START)
+  if (scan_.position == Position::START)
     return direction < 0 ? TIDESDB_NOT_FOUND : seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0);
-  if (position_ == Position::ANCHOR)
-    return seek(direction > 0 ? TIDESDB_SEEK_AFTER : TIDESDB_SEEK_BEFORE, saved_key_.slice(), 0);
+  if (scan_.position == Position::ANCHOR)
+    return seek(direction > 0 ? TIDESDB_SEEK_AFTER : TIDESDB_SEEK_BEFORE, scan_.saved_key.slice(), 0);
   note_lock();
-  if (peeked_) {
-    peeked_ = false;
-    if (scans_rows()) return tidesdb_cursor_relock(scan_cursor_, session_->txn());
-    relocking_ = true; /* the cursor stands on its entry still */
+  if (scan_.peek == Peek::PEEKED) {
+    if (scans_rows()) {
+      scan_.peek = Peek::NONE;
+      return tidesdb_cursor_relock(scan_.cursor, session_->txn());
+    }
+    scan_.peek = Peek::RELOCKING; /* the cursor stands on its entry still */
     return TIDESDB_OK;
   }
-  return tidesdb_cursor_step(scan_cursor_, direction);
+  return tidesdb_cursor_step(scan_.cursor, direction);
 }
 
 /* The scan's cursor is about to lock a row or an entry. */
 void ha_tidesdb::note_lock() {
-  locked_by_ = entry_locked_by_ = nullptr;
-  if (row_lock_ != RowLock::NONE && !reads_latest())
-    (scans_rows() ? locked_by_ : entry_locked_by_) = scan_cursor_;
+  scan_.locked.forget();
+  if (lock_choice_.row != RowLock::NONE && !reads_latest())
+    (scans_rows() ? scan_.locked.row : scan_.locked.entry) = scan_.cursor;
 }
 
 /* --- rows --- */
 
 void ha_tidesdb::remember_row_number(Slice primary_key) {
   if (!has_primary_key() && primary_key.size == HIDDEN_KEY_SIZE)
-    memcpy(row_number_, primary_key.data, HIDDEN_KEY_SIZE);
+    memcpy(last_row_.number, primary_key.data, HIDDEN_KEY_SIZE);
 }
 
 int ha_tidesdb::undecodable_row(Slice value) const {
@@ -161,13 +149,13 @@ int ha_tidesdb::undecodable_row(Slice value) const {
 int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none, int flags) {
   tidesdb_cursor *cursor;
   if (const int error = row_cursor(&cursor)) return error;
-  if (row_lock_ != RowLock::NONE && !reads_latest()) locked_by_ = cursor;
+  if (lock_choice_.row != RowLock::NONE && !reads_latest()) scan_.locked.row = cursor;
   Slice value;
   const int status = tidesdb_cursor_get(cursor, reading_txn(), primary_key.data, primary_key.size,
                                         read_mode() | flags, &value);
   if (status == TIDESDB_NOT_FOUND || status == TIDESDB_SKIPPED) return none;
   if (status == TIDESDB_PEEKED)
-    peeked_ = true;
+    scan_.peek = Peek::PEEKED;
   else if (status != TIDESDB_OK)
     return fail(status);
   if (!row_reader_->read(primary_key, value, buf)) return undecodable_row(value);
@@ -177,32 +165,32 @@ int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none, int flags) 
 }
 
 bool ha_tidesdb::entry_matches(const uchar *buf, Slice entry_key, Slice primary_key) {
-  index_codecs_[scan_index_]->make_entry(buf, primary_key, &entry_key_, &entry_value_);
-  return same_bytes(entry_key_.slice(), entry_key);
+  index_codecs_[scan_.index]->make_entry(buf, primary_key, &buffers_.entry_key, &buffers_.entry_value);
+  return same_bytes(buffers_.entry_key.slice(), entry_key);
 }
 
 /* The row of an entry was locked and has another entry now. What the scan has learned of it, that the one is
    gone, the range over the entry keeps where the level asks for it: no level needs the row's lock, and with
    it workers on one queue would stand in each other's way. */
 void ha_tidesdb::give_back_other_row() {
-  if (!peeked_ && locked_by_) {
-    tidesdb_cursor_unlock_row(locked_by_, session_->txn());
-    locked_by_ = nullptr;
+  if (scan_.peek != Peek::PEEKED && scan_.locked.row) {
+    tidesdb_cursor_unlock_row(scan_.locked.row, session_->txn());
+    scan_.locked.row = nullptr;
   }
   unlock_row();
 }
 
 int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
-  const KeyCodec &codec = *index_codecs_[scan_index_];
+  const KeyCodec &codec = *index_codecs_[scan_.index];
   const Slice key{entry.key, entry.key_size}, value{entry.value, entry.value_size};
   Slice primary_key;
   if (!codec.primary_key(key, value, &primary_key)) {
-    sql_print_error("TidesDB: an entry of index %u of '%s' cannot be decoded", scan_index_,
+    sql_print_error("TidesDB: an entry of index %u of '%s' cannot be decoded", scan_.index,
                     open_table_->name().c_str());
     return HA_ERR_CRASHED;
   }
-  const bool entry_is_enough = entries_only_ && row_lock_ == RowLock::NONE && !serializable_read_ &&
-                               codec.is_covering() && (!primary_codec_ || primary_codec_->is_covering());
+  const bool entry_is_enough = scan_.entries_only && lock_choice_.locks_nothing() && codec.is_covering() &&
+                               (!primary_codec_ || primary_codec_->is_covering());
   const bool has_condition = has_pushed_condition();
   if (has_condition || entry_is_enough) {
     if ((entry_is_enough || judging_needs_columns()) &&
@@ -232,26 +220,26 @@ int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
   if (error == SKIP_ROW) {
     if (!current_entry) {
       sql_print_error("TidesDB: index %u of '%s' has an entry without a row; CHECK TABLE says more",
-                      scan_index_, open_table_->name().c_str());
+                      scan_.index, open_table_->name().c_str());
       return HA_ERR_CRASHED;
     }
     unlock_row();
-    tidesdb_cursor_look_again(scan_cursor_);
+    tidesdb_cursor_look_again(scan_.cursor);
     return SKIP_ROW;
   }
   if (error == 0 && (current_entry || computes_virtual_columns()))
-    virtual_columns_.complete(scan_index_, nullptr, buf);
+    virtual_columns_.complete(scan_.index, nullptr, buf);
   if (error == 0 && current_entry && !entry_matches(buf, key, primary_key)) {
     give_back_other_row();
     /* Another transaction has moved the row, perhaps to an entry after this one. */
-    tidesdb_cursor_look_again(scan_cursor_);
+    tidesdb_cursor_look_again(scan_.cursor);
     return SKIP_ROW;
   }
   return error;
 }
 
 int ha_tidesdb::return_current_row(const tidesdb_row &row, uchar *buf) {
-  if (scan_index_ != MAX_KEY && !is_primary(scan_index_)) return return_entry(row, buf);
+  if (scan_.index != MAX_KEY && !is_primary(scan_.index)) return return_entry(row, buf);
   const Slice key{row.key, row.key_size};
   if (!row_reader_->read(key, {row.value, row.value_size}, buf))
     return undecodable_row({row.value, row.value_size});
@@ -265,19 +253,19 @@ int ha_tidesdb::return_current_row(const tidesdb_row &row, uchar *buf) {
 int ha_tidesdb::return_row(int status, int direction, uchar *buf, int none) {
   for (;;) {
     if (status == TIDESDB_NOT_FOUND) {
-      if (keep_position_) position_ = direction > 0 ? Position::END : Position::START;
+      if (scan_.outlives_statement) scan_.position = direction > 0 ? Position::END : Position::START;
       return none;
     }
     if (status != TIDESDB_SKIPPED) {
       if (status == TIDESDB_PEEKED)
-        peeked_ = true;
+        scan_.peek = Peek::PEEKED;
       else if (status != TIDESDB_OK)
         return fail(status);
-      const tidesdb_row &row = scan_cursor_->rows[scan_cursor_->position];
+      const tidesdb_row &row = scan_.cursor->rows[scan_.cursor->position];
       const int error = return_current_row(row, buf);
-      relocking_ = false;
+      scan_.end_relocking();
       if (error != SKIP_ROW) {
-        if (error == 0 && keep_position_) saved_key_.assign({row.key, row.key_size});
+        if (error == 0 && scan_.outlives_statement) scan_.saved_key.assign({row.key, row.key_size});
         return error;
       }
       if (thd_kill_level(table->in_use) >= THD_ABORT_SOFTLY) return HA_ERR_ABORTED_BY_USER;
@@ -294,37 +282,35 @@ int ha_tidesdb::rnd_init(bool) {
     if (const int error = enter_statement(table->in_use, false)) return error;
   if (!table->part_info)
     if (const int error = watch_source_of_copy()) return error;
-  begin_scan(table_share->primary_key);
+  scan_.begin(table_share->primary_key);
   return 0;
 }
 
 int ha_tidesdb::rnd_end() {
-  if (scan_cursor_) tidesdb_cursor_reset(scan_cursor_);
-  scan_cursor_ = nullptr;
-  begin_scan(MAX_KEY);
+  scan_.finish();
   return 0;
 }
 
 int ha_tidesdb::rnd_next(uchar *buf) {
-  if (position_ == Position::CURSOR && columns_chosen_)
+  if (scan_.position == Position::CURSOR && scan_.columns_chosen)
     return return_row(step(1), 1, buf, HA_ERR_END_OF_FILE);
   if (const int error = choose_columns()) return error;
   if (const int error = lock_for_read()) return error;
-  const int status = position_ == Position::NONE ? seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0) : step(1);
+  const int status = scan_.position == Position::NONE ? seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0) : step(1);
   return return_row(status, 1, buf, HA_ERR_END_OF_FILE);
 }
 
 int ha_tidesdb::rnd_pos(uchar *buf, uchar *pos) {
   if (const int error = choose_columns()) return error;
   if (const int error = lock_for_read()) return error;
-  row_key_.clear();
+  buffers_.row_key.clear();
   if (has_primary_key())
-    primary_codec_->append_ref(pos, &row_key_);
+    primary_codec_->append_ref(pos, &buffers_.row_key);
   else
-    row_key_.append(pos, HIDDEN_KEY_SIZE);
-  point_ = true;
-  const int error = read_by_key(row_key_.slice(), buf, HA_ERR_KEY_NOT_FOUND, TIDESDB_READ_BY_ENTRY);
-  point_ = false;
+    buffers_.row_key.append(pos, HIDDEN_KEY_SIZE);
+  scan_.point = true;
+  const int error = read_by_key(buffers_.row_key.slice(), buf, HA_ERR_KEY_NOT_FOUND, TIDESDB_READ_BY_ENTRY);
+  scan_.point = false;
   return error;
 }
 
@@ -332,7 +318,7 @@ void ha_tidesdb::position(const uchar *record) {
   if (has_primary_key())
     primary_codec_->make_ref(record, ref);
   else
-    memcpy(ref, row_number_, HIDDEN_KEY_SIZE);
+    memcpy(ref, last_row_.number, HIDDEN_KEY_SIZE);
 }
 
 int ha_tidesdb::cmp_ref(const uchar *a, const uchar *b) {
@@ -342,44 +328,40 @@ int ha_tidesdb::cmp_ref(const uchar *a, const uchar *b) {
 /* --- index scans --- */
 
 int ha_tidesdb::index_init(uint index, bool) {
-  begin_scan(index);
+  scan_.begin(index);
   return 0;
 }
 
 int ha_tidesdb::index_end() {
   ds_mrr_.dsmrr_close();
-  if (scan_cursor_) tidesdb_cursor_reset(scan_cursor_);
-  scan_cursor_ = nullptr;
-  begin_scan(MAX_KEY);
+  scan_.finish();
   return 0;
 }
 
 /* The one row of a unique key that is given in full. */
 int ha_tidesdb::read_unique(uchar *buf, int none) {
-  position_ = Position::ANCHOR;
-  prefix_bounded_ = false;
-  saved_key_.assign(search_.slice());
-  if (is_primary(scan_index_)) return read_by_key(search_.slice(), buf, none, 0);
-  if (const int error = cursor_of(scan_index_, &scan_cursor_)) return error;
+  scan_.stand_at(scan_.search.slice());
+  if (is_primary(scan_.index)) return read_by_key(scan_.search.slice(), buf, none, 0);
+  if (const int error = cursor_of(scan_.index, &scan_.cursor)) return error;
   note_lock();
   Slice value;
-  const int status =
-      tidesdb_cursor_get(scan_cursor_, reading_txn(), search_.data(), search_.size(), read_mode(), &value);
+  const int status = tidesdb_cursor_get(scan_.cursor, reading_txn(), scan_.search.data(), scan_.search.size(),
+                                        read_mode(), &value);
   if (status == TIDESDB_NOT_FOUND || status == TIDESDB_SKIPPED) return none;
   if (status != TIDESDB_OK) return fail(status);
-  const int error =
-      return_entry({search_.data(), value.data, search_.size(), value.size, scan_cursor_->expiry}, buf);
+  const int error = return_entry(
+      {scan_.search.data(), value.data, scan_.search.size(), value.size, scan_.cursor->expiry}, buf);
   return error == SKIP_ROW ? none : error;
 }
 
 int ha_tidesdb::index_read_map(uchar *buf, const uchar *key, key_part_map map, ha_rkey_function find) {
   if (const int error = choose_columns()) return error;
-  const KeyCodec &codec = is_primary(scan_index_) ? *primary_codec_ : *index_codecs_[scan_index_];
-  search_.clear();
-  const KeyCodec::Search search = codec.append_search(key, map, &search_);
-  point_ = (find == HA_READ_KEY_EXACT || find == HA_READ_PREFIX || find == HA_READ_PREFIX_LAST) &&
-           codec.is_unique() && search.all_columns && !search.has_null;
-  if (point_) {
+  const KeyCodec &codec = is_primary(scan_.index) ? *primary_codec_ : *index_codecs_[scan_.index];
+  scan_.search.clear();
+  const KeyCodec::Search search = codec.append_search(key, map, &scan_.search);
+  scan_.point = (find == HA_READ_KEY_EXACT || find == HA_READ_PREFIX || find == HA_READ_PREFIX_LAST) &&
+                codec.is_unique() && search.all_columns && !search.has_null;
+  if (scan_.point) {
     if (const int error = lock_for_read()) return error;
     return read_unique(buf, HA_ERR_KEY_NOT_FOUND);
   }
@@ -392,7 +374,7 @@ int ha_tidesdb::index_read_map(uchar *buf, const uchar *key, key_part_map map, h
     case HA_READ_KEY_EXACT:
     case HA_READ_PREFIX:
       where = TIDESDB_SEEK_AT_OR_AFTER;
-      prefix = search_.size();
+      prefix = scan_.search.size();
       break;
     case HA_READ_KEY_OR_NEXT:
       where = TIDESDB_SEEK_AT_OR_AFTER;
@@ -406,7 +388,7 @@ int ha_tidesdb::index_read_map(uchar *buf, const uchar *key, key_part_map map, h
       break;
     case HA_READ_PREFIX_LAST:
       where = TIDESDB_SEEK_AT_OR_BEFORE;
-      prefix = search_.size();
+      prefix = scan_.search.size();
       direction = -1;
       break;
     case HA_READ_KEY_OR_PREV:
@@ -417,56 +399,58 @@ int ha_tidesdb::index_read_map(uchar *buf, const uchar *key, key_part_map map, h
     default:
       return HA_ERR_UNSUPPORTED;
   }
-  const int error = return_row(seek(where, search_.slice(), prefix), direction, buf, HA_ERR_KEY_NOT_FOUND);
-  if (error == HA_ERR_KEY_NOT_FOUND && keep_position_ && prefix) {
+  const int error =
+      return_row(seek(where, scan_.search.slice(), prefix), direction, buf, HA_ERR_KEY_NOT_FOUND);
+  if (error == HA_ERR_KEY_NOT_FOUND && scan_.outlives_statement && prefix) {
     /* HANDLER goes on from where the key would be. */
-    position_ = Position::ANCHOR;
-    prefix_bounded_ = false;
-    saved_key_.assign(search_.slice());
+    scan_.stand_at(scan_.search.slice());
   }
   return error;
 }
 
 int ha_tidesdb::index_next(uchar *buf) {
   if (const int error = choose_columns()) return error;
-  point_ = false;
+  scan_.point = false;
   int status = step(1);
-  if (status == TIDESDB_NOT_FOUND && prefix_bounded_) status = seek(TIDESDB_SEEK_AFTER, search_.slice(), 0);
+  if (status == TIDESDB_NOT_FOUND && scan_.prefix_bounded)
+    status = seek(TIDESDB_SEEK_AFTER, scan_.search.slice(), 0);
   return return_row(status, 1, buf, HA_ERR_END_OF_FILE);
 }
 
 int ha_tidesdb::index_next_same(uchar *buf, const uchar *key, uint length) {
-  if (point_) {
+  if (scan_.point) {
     /* HANDLER stands behind the row now. */
-    if (keep_position_) {
-      position_ = Position::END;
-      prefix_bounded_ = true;
+    if (scan_.outlives_statement) {
+      scan_.position = Position::END;
+      scan_.prefix_bounded = true;
     }
     return HA_ERR_END_OF_FILE;
   }
-  if (!prefix_bounded_ || position_ != Position::CURSOR) return handler::index_next_same(buf, key, length);
+  if (!scan_.prefix_bounded || scan_.position != Position::CURSOR)
+    return handler::index_next_same(buf, key, length);
   return return_row(step(1), 1, buf, HA_ERR_END_OF_FILE);
 }
 
 int ha_tidesdb::index_prev(uchar *buf) {
   if (const int error = choose_columns()) return error;
-  point_ = false;
+  scan_.point = false;
   int status = step(-1);
-  if (status == TIDESDB_NOT_FOUND && prefix_bounded_) status = seek(TIDESDB_SEEK_BEFORE, search_.slice(), 0);
+  if (status == TIDESDB_NOT_FOUND && scan_.prefix_bounded)
+    status = seek(TIDESDB_SEEK_BEFORE, scan_.search.slice(), 0);
   return return_row(status, -1, buf, HA_ERR_END_OF_FILE);
 }
 
 int ha_tidesdb::index_first(uchar *buf) {
   if (const int error = choose_columns()) return error;
   if (const int error = lock_for_read()) return error;
-  point_ = false;
+  scan_.point = false;
   return return_row(seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0), 1, buf, HA_ERR_END_OF_FILE);
 }
 
 int ha_tidesdb::index_last(uchar *buf) {
   if (const int error = choose_columns()) return error;
   if (const int error = lock_for_read()) return error;
-  point_ = false;
+  scan_.point = false;
   return return_row(seek(TIDESDB_SEEK_LAST, {nullptr, 0}, 0), -1, buf, HA_ERR_END_OF_FILE);
 }
 
@@ -476,16 +460,16 @@ int ha_tidesdb::index_last(uchar *buf) {
 */
 int ha_tidesdb::read_range_first(const key_range *start, const key_range *end, bool eq_range_arg,
                                  bool sorted) {
-  bound_exact_ = !end;
+  scan_.end.exact = !end;
   if (end && (end->flag == HA_READ_BEFORE_KEY || end->flag == HA_READ_AFTER_KEY)) {
-    const KeyCodec &codec = is_primary(scan_index_) ? *primary_codec_ : *index_codecs_[scan_index_];
-    bound_buffer_.clear();
-    codec.append_search(end->key, end->keypart_map, &bound_buffer_);
-    bound_exact_ = true;
-    if (end->flag == HA_READ_BEFORE_KEY || successor(&bound_buffer_)) bound_ = &bound_buffer_;
+    const KeyCodec &codec = is_primary(scan_.index) ? *primary_codec_ : *index_codecs_[scan_.index];
+    scan_.end.key.clear();
+    codec.append_search(end->key, end->keypart_map, &scan_.end.key);
+    scan_.end.exact = true;
+    if (end->flag == HA_READ_BEFORE_KEY || successor(&scan_.end.key)) scan_.end.bound = &scan_.end.key;
   }
   int result;
-  if (bound_exact_) {
+  if (scan_.end.exact) {
     eq_range = eq_range_arg;
     set_end_range(end);
     range_key_part = table->key_info[active_index].key_part;
@@ -495,12 +479,12 @@ int ha_tidesdb::read_range_first(const key_range *start, const key_range *end, b
   } else {
     result = handler::read_range_first(start, end, eq_range_arg, sorted);
   }
-  bound_ = nullptr;
+  scan_.end.bound = nullptr;
   return result;
 }
 
 int ha_tidesdb::read_range_next() {
-  if (!bound_exact_) return handler::read_range_next();
+  if (!scan_.end.exact) return handler::read_range_next();
   if (eq_range) return ha_index_next_same(table->record[0], end_range->key, end_range->length);
   return ha_index_next(table->record[0]);
 }

@@ -19,6 +19,7 @@
 
 #include "ddl/table_path.h"
 #include "row/row_ttl.h"
+#include "store/store.h"
 #include "sysvars.h"
 #include "txn/applier.h"
 
@@ -28,31 +29,35 @@ using namespace tidesdb;
 void ha_tidesdb::enter_expiry(THD *thd) {
   /* Repeated elsewhere, or later, the statement would see other rows. (Of a table that it changes the flags
    * say so.) */
-  if (open_table_->rows_expire() && !copies_rows_)
+  if (open_table_->rows_expire() && !lifetimes_.copies_rows())
     thd->lex->set_stmt_unsafe(LEX::BINLOG_STMT_UNSAFE_SYSTEM_FUNCTION);
   /* An applier's variables are the server's, and not those of the session that wrote the row. */
-  session_ttl_ = is_applier(thd) ? 0 : sysvars::ttl(thd);
+  lifetimes_.session_ttl = is_applier(thd) ? 0 : sysvars::ttl(thd);
   /* The command of an applier's row event may be that of an earlier statement: the table's name decides. */
-  takes_over_ = copies_rows_ && is_renamed_when_filled(open_table_->name());
-  gives_lifetimes_ = takes_over_ || session_ttl_ != 0 || open_table_->rows_expire();
-  refuses_session_ttl_ = session_ttl_ != 0 && !is_temporary_ && open_table_->ttl_column() < 0 &&
-                         mysql_bin_log.is_open() && (thd->variables.option_bits & OPTION_BIN_LOG);
+  if (lifetimes_.copies_rows() && is_renamed_when_filled(open_table_->name()))
+    lifetimes_.copy = CopyRole::TARGET;
+  lifetimes_.given = lifetimes_.takes_over() || lifetimes_.session_ttl != 0 || open_table_->rows_expire();
+  if (lifetimes_.given && tidesdb_expiry_clock_lag(plugin.db, &lifetimes_.clock_lag) != TIDESDB_OK)
+    lifetimes_.clock_lag = 0;
+  lifetimes_.refuses_session_ttl = lifetimes_.session_ttl != 0 && !is_temporary_ &&
+                                   open_table_->ttl_column() < 0 && mysql_bin_log.is_open() &&
+                                   (thd->variables.option_bits & OPTION_BIN_LOG);
 }
 
-/* When the row in `record` will expire, into new_expiry_. */
+/* When the row in `record` will expire, into the writer. */
 int ha_tidesdb::choose_expiry(const uchar *record) {
-  new_expiry_ = 0;
-  if (!gives_lifetimes_ || is_sequence()) return 0;
+  writer_.expiry = 0;
+  if (!lifetimes_.given || is_sequence()) return 0;
   THD *thd = table->in_use;
-  if (takes_over_ && session_->copied_row().statement == thd->query_id) {
-    new_expiry_ = session_->copied_row().expiry;
+  if (lifetimes_.takes_over() && session_->copied_row().statement == thd->query_id) {
+    writer_.expiry = session_->copied_row().expiry;
     return 0;
   }
-  if (refuses_session_ttl_)
+  if (lifetimes_.refuses_session_ttl)
     return session_->refuse(
         "tidesdb_ttl is set, and the binary log does not tell a replica of it; use the table's TTL or a TTL "
         "column, or sql_log_bin=0");
-  ulonglong seconds = session_ttl_ != 0 ? session_ttl_ : open_table_->ttl();
+  ulonglong seconds = lifetimes_.session_ttl != 0 ? lifetimes_.session_ttl : open_table_->ttl();
   if (open_table_->ttl_column() >= 0) {
     Field *field = table->field[open_table_->ttl_column()];
     if (!lifetime_of_record(field, record, &seconds)) {
@@ -66,11 +71,12 @@ int ha_tidesdb::choose_expiry(const uchar *record) {
     return session_->refuse(
         "tidesdb_ttl is set, and an ALTER that copies the table would not keep it; repeat the statement when "
         "that has ended");
-  if (seconds != 0) new_expiry_ = static_cast<uint64_t>(thd->query_start()) + seconds;
+  if (seconds != 0)
+    writer_.expiry = static_cast<uint64_t>(thd->query_start()) + lifetimes_.clock_lag + seconds;
   return 0;
 }
 
-void ha_tidesdb::note_copied_row() { session_->note_copied_row(table->in_use->query_id, row_expiry_); }
+void ha_tidesdb::note_copied_row() { session_->note_copied_row(table->in_use->query_id, last_row_.expiry); }
 
 /*
   The entry of a unique index goes on with its row's new time of expiry. It is ours, unless it expired since
@@ -78,7 +84,7 @@ void ha_tidesdb::note_copied_row() { session_->note_copied_row(table->in_use->qu
 */
 int ha_tidesdb::check_renewed_entry(uint index, Slice primary_key) {
   if (is_temporary_ || is_applier(table->in_use)) return 0;
-  EntryBuffers &entry = entries_[index];
+  RowWriter::EntryBuffers &entry = writer_.entries[index];
   if (!entry.cursor) {
     const int status = open_cursor(open_table_->index(index), &entry.cursor);
     if (status != TIDESDB_OK) return fail(status);
@@ -102,6 +108,6 @@ int ha_tidesdb::rnd_pos_by_record(uchar *record) {
     return error;
   /* It has expired here and is gone. What the event tells of it is all there was: it can be deleted, and
      written as it is now. */
-  row_expiry_ = 1;
+  last_row_.expiry = 1;
   return 0;
 }

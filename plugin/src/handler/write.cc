@@ -24,7 +24,7 @@ void ha_tidesdb::encode_primary(const uchar *record, ByteBuffer *key) {
   if (has_primary_key())
     primary_codec_->append_columns(record, key);
   else
-    key->append(row_number_, HIDDEN_KEY_SIZE);
+    key->append(last_row_.number, HIDDEN_KEY_SIZE);
 }
 
 bool ha_tidesdb::make_entry(uint index, const uchar *record, Slice primary_key, ByteBuffer *key,
@@ -38,7 +38,7 @@ int ha_tidesdb::next_row_number() {
   const int status =
       tidesdb_counter_take(open_table_->primary(), COUNTER_ROW_NUMBER, 1, 1, 1, ~0ULL, &number);
   if (status != TIDESDB_OK) return fail(status);
-  store_hidden_key(row_number_, number);
+  store_hidden_key(last_row_.number, number);
   return 0;
 }
 
@@ -115,37 +115,19 @@ void ha_tidesdb::add_write(tidesdb_family *family, Slice key, Slice value, int k
                            bool replaces) {
   if (is_temporary_) lock = false;
   const int flags = (lock ? TIDESDB_OP_LOCK : 0) | (replaces ? TIDESDB_OP_NEUTRAL : 0);
-  writes_.push_back(
-      {family, key, value, static_cast<uint8_t>(kind), static_cast<uint8_t>(flags), new_expiry_});
-  write_index_.push_back(index);
+  writer_.add(family, key, value, kind, flags, index);
 }
 
 void ha_tidesdb::log_change(Slice primary_key) {
-  if (!row_log_) {
-    row_log_ = open_table_->row_log().family();
-    if (!row_log_) return;
-  }
-  /* It outlives the row. */
-  writes_.push_back({row_log_.get(), primary_key, {nullptr, 0}, TIDESDB_PUT, 0, 0});
-  write_index_.push_back(table_share->primary_key);
-  logged_changes_++;
+  writer_.log(open_table_->row_log(), primary_key, table_share->primary_key);
 }
 
 int ha_tidesdb::apply_writes() {
   size_t failed = 0;
-  int status = tidesdb_write(session_->txn(), writes_.data(), writes_.size(), &failed);
-  if (logged_changes_ != 0) {
-    if (status == TIDESDB_NO_SUCH_FAMILY) {
-      /* The ALTER has given up. */
-      writes_.resize(writes_.size() - logged_changes_);
-      status = tidesdb_write(session_->txn(), writes_.data(), writes_.size(), &failed);
-    }
-    logged_changes_ = 0;
-    row_log_.reset();
-  }
+  const int status = writer_.apply(session_->txn(), &failed);
   if (status == TIDESDB_OK) return 0;
   if (status == TIDESDB_DUPLICATE) {
-    session_->set_duplicate_key(write_index_[failed]);
+    session_->set_duplicate_key(writer_.index_of(failed));
     return HA_ERR_FOUND_DUPP_KEY;
   }
   return fail(status);
@@ -161,15 +143,15 @@ int ha_tidesdb::write_sequence(const uchar *record, bool replaces) {
   int status = create_txn(plugin.db, &txn);
   if (status != TIDESDB_OK) return fail(status);
   tidesdb_txn_set_cookie(txn.get(), table->in_use);
-  store_hidden_key(row_number_, 1);
-  encode_primary(record, &new_primary_);
-  row_codec_->encode(record, &row_value_);
+  store_hidden_key(last_row_.number, 1);
+  encode_primary(record, &writer_.new_primary);
+  row_codec_->encode(record, &writer_.row_value);
   status = tidesdb_txn_begin(txn.get(), TIDESDB_READ_COMMITTED, TIDESDB_TXN_UNLOCKED);
   if (status != TIDESDB_OK) return fail(status);
   status = tidesdb_txn_statement_begin(txn.get(), 1, sysvars::backpressure_wait_timeout_ms(table->in_use));
   const tidesdb_op op{open_table_->primary(),
-                      new_primary_.slice(),
-                      row_value_.slice(),
+                      writer_.new_primary.slice(),
+                      writer_.row_value.slice(),
                       TIDESDB_PUT,
                       static_cast<uint8_t>(replaces ? TIDESDB_OP_NEUTRAL : 0),
                       0};
@@ -210,21 +192,22 @@ int ha_tidesdb::write_row_now(const uchar *record) {
   if (const int error = begin_change()) return error;
   if (!has_primary_key())
     if (const int error = next_row_number()) return error;
-  const int checked = sysvars::skip_unique_check(table->in_use) ? TIDESDB_PUT : TIDESDB_INSERT;
-  encode_primary(record, &new_primary_);
-  row_codec_->encode(record, &row_value_);
-  writes_.clear();
-  write_index_.clear();
-  add_write(open_table_->primary(), new_primary_.slice(), row_value_.slice(),
-            has_primary_key() ? checked : TIDESDB_PUT, true, table_share->primary_key);
+  if (unique_lookups_ == UniqueLookups::UNDECIDED)
+    if (const int error = decide_unique_lookups()) return error;
+  encode_primary(record, &writer_.new_primary);
+  row_codec_->encode(record, &writer_.row_value);
+  writer_.begin();
+  add_write(open_table_->primary(), writer_.new_primary.slice(), writer_.row_value.slice(),
+            has_primary_key() ? insertion(table_share->keys, writer_.new_primary.slice()) : TIDESDB_PUT, true,
+            table_share->primary_key);
   for (uint i = 0; i < table_share->keys; i++) {
     if (is_primary(i)) continue;
-    EntryBuffers &entry = entries_[i];
-    const bool unique = make_entry(i, record, new_primary_.slice(), &entry.new_key, &entry.new_value);
+    RowWriter::EntryBuffers &entry = writer_.entries[i];
+    const bool unique = make_entry(i, record, writer_.new_primary.slice(), &entry.new_key, &entry.new_value);
     add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
-              unique ? checked : TIDESDB_PUT_ENTRY, true, i);
+              unique ? insertion(i, entry.new_key.slice()) : TIDESDB_PUT_ENTRY, true, i);
   }
-  log_change(new_primary_.slice());
+  log_change(writer_.new_primary.slice());
   return apply_writes();
 }
 
@@ -257,25 +240,25 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
       bitmap_is_set(table->write_set, table->found_next_number_field->field_index))
     if (const int error = raise_auto_increment(new_record)) return error;
   if (const int error = choose_expiry(new_record)) return error;
-  const bool renewed = new_expiry_ != row_expiry_;
+  const bool renewed = writer_.expiry != last_row_.expiry;
+  unique_lookups_ = UniqueLookups::MADE; /* inserted_keys_ does not know the keys of this row */
 
-  encode_primary(old_record, &old_primary_);
+  encode_primary(old_record, &writer_.old_primary);
   bool moves = false;
   if (has_primary_key() &&
       bitmap_is_overlapping(&index_columns_[table_share->primary_key], table->write_set)) {
-    encode_primary(new_record, &new_primary_);
-    moves = !same_bytes(old_primary_.slice(), new_primary_.slice());
+    encode_primary(new_record, &writer_.new_primary);
+    moves = !same_bytes(writer_.old_primary.slice(), writer_.new_primary.slice());
   }
-  const Slice old_key = old_primary_.slice(), new_key = moves ? new_primary_.slice() : old_key;
-  row_codec_->encode(new_record, &row_value_);
-  writes_.clear();
-  write_index_.clear();
+  const Slice old_key = writer_.old_primary.slice(), new_key = moves ? writer_.new_primary.slice() : old_key;
+  row_codec_->encode(new_record, &writer_.row_value);
+  writer_.begin();
   if (moves) {
     add_write(open_table_->primary(), old_key, {nullptr, 0}, TIDESDB_DELETE, true, table_share->primary_key);
-    add_write(open_table_->primary(), new_key, row_value_.slice(), TIDESDB_INSERT, true,
+    add_write(open_table_->primary(), new_key, writer_.row_value.slice(), TIDESDB_INSERT, true,
               table_share->primary_key);
   } else {
-    add_write(open_table_->primary(), new_key, row_value_.slice(), TIDESDB_PUT, true,
+    add_write(open_table_->primary(), new_key, writer_.row_value.slice(), TIDESDB_PUT, true,
               table_share->primary_key, true);
   }
   for (uint i = 0; i < table_share->keys; i++) {
@@ -285,7 +268,7 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
         !(has_primary_key() &&
           bitmap_is_overlapping(&index_columns_[table_share->primary_key], table->write_set)))
       continue;
-    EntryBuffers &entry = entries_[i];
+    RowWriter::EntryBuffers &entry = writer_.entries[i];
     const bool old_decides = make_entry(i, old_record, old_key, &entry.old_key, &entry.old_value);
     const bool new_unique = make_entry(i, new_record, new_key, &entry.new_key, &entry.new_value);
     if (same_bytes(entry.old_key.slice(), entry.new_key.slice())) {
@@ -307,18 +290,17 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
 
 int ha_tidesdb::delete_row(const uchar *record) {
   if (const int error = begin_change()) return error;
-  encode_primary(record, &old_primary_);
-  writes_.clear();
-  write_index_.clear();
-  add_write(open_table_->primary(), old_primary_.slice(), {nullptr, 0},
+  encode_primary(record, &writer_.old_primary);
+  writer_.begin();
+  add_write(open_table_->primary(), writer_.old_primary.slice(), {nullptr, 0},
             sysvars::single_delete_primary(table->in_use) ? TIDESDB_SINGLE_DELETE : TIDESDB_DELETE, true,
             table_share->primary_key);
   for (uint i = 0; i < table_share->keys; i++) {
     if (is_primary(i)) continue;
-    EntryBuffers &entry = entries_[i];
-    const bool unique = make_entry(i, record, old_primary_.slice(), &entry.old_key, &entry.old_value);
+    RowWriter::EntryBuffers &entry = writer_.entries[i];
+    const bool unique = make_entry(i, record, writer_.old_primary.slice(), &entry.old_key, &entry.old_value);
     add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, unique, i);
   }
-  log_change(old_primary_.slice());
+  log_change(writer_.old_primary.slice());
   return apply_writes();
 }

@@ -31,7 +31,7 @@ void split_table(const std::string &table, FamilyName *name) {
   const size_t slash = table.find('/');
   std::string file = table.substr(slash == std::string::npos ? 0 : slash + 1);
   if (is_temporary(table)) {
-    name->schema = TEMPORARY_TABLES;
+    name->schema = TEMPORARY_SCHEMA;
     name->schema.pop_back();
     name->table = file;
     return;

@@ -4,26 +4,35 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
+#include <vector>
 
 #include "key/sql_headers.h"
 #include "log.h"
+
+#include "ddl/server_files.h"
 
 namespace tidesdb {
 
 namespace {
 
 constexpr const char IDENTITY_FILE[] = "tidesdb_identity";
+/* Its lines: the identity, the store's directory, and whether the store was made. */
+constexpr const char RECORD_FILE[] = "tidesdb_store";
+constexpr const char MADE[] = "made";
+constexpr const char IN_THE_MAKING[] = "in the making";
 constexpr size_t DIGITS = 32;
 
-/* The first lines of a file; false: it cannot be read. */
-bool read_lines(const std::string &path, std::string *first, std::string *second) {
+/* The lines of a file; false: it cannot be read. */
+bool read_lines(const std::string &path, std::vector<std::string> *lines, size_t least) {
   std::ifstream file(path);
   if (!file) return false;
-  std::getline(file, *first);
-  std::getline(file, *second);
+  lines->clear();
+  for (std::string line; std::getline(file, line);) lines->push_back(line);
+  if (lines->size() < least) lines->resize(least);
   return true;
 }
 
@@ -48,10 +57,9 @@ bool sync_and_close(int file) {
   return close(file) != 0 || failed;
 }
 
-/* Writes the file as a whole and durably: a crash leaves none or this one. */
-bool write_identity(const std::string &data_directory, const std::string &identity) {
-  const std::string path = data_directory + "/" + IDENTITY_FILE, temporary = path + ".tmp";
-  const std::string text = identity + "\n" + data_directory + "\n";
+/* Writes a file of the data directory as a whole and durably: a crash leaves the old one or this one. */
+bool write_file(const std::string &data_directory, const char *name, const std::string &text) {
+  const std::string path = data_directory + "/" + name, temporary = path + ".tmp";
   const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
   if (file < 0) return true;
   const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
@@ -60,13 +68,49 @@ bool write_identity(const std::string &data_directory, const std::string &identi
   return directory < 0 || sync_and_close(directory);
 }
 
+/* A record is written before the store is made, and again when it was opened. */
+bool write_record(const std::string &data_directory, const std::string &home, const std::string &identity,
+                  bool made) {
+  return write_file(data_directory, RECORD_FILE,
+                    identity + "\n" + home + "\n" + (made ? MADE : IN_THE_MAKING) + "\n");
+}
+
+bool cannot_write(const std::string &data_directory, const char *name) {
+  sql_print_error("TidesDB: cannot write '%s/%s': %s", data_directory.c_str(), name, strerror(errno));
+  return true;
+}
+
+/* Files without which no store was ever opened. The engine names those that are missing. */
+bool has_store(const std::string &home) {
+  const std::vector<std::string> names = names_in(home);
+  return std::any_of(names.begin(), names.end(), [](const std::string &name) {
+    return name == "CURRENT" || name.rfind("MANIFEST-", 0) == 0 || ends_with(name, ".sst");
+  });
+}
+
+void report_missing_store(const std::string &data_directory, const std::string &home,
+                          const DataIdentity &data) {
+  sql_print_error(
+      "TidesDB: there is no store in '%s'. The data directory '%s' has one, of identity %s, last opened in "
+      "'%s'. "
+      "If its disk is not mounted, or tidesdb_data_home_dir names another place, mend that. If it is lost, "
+      "restore a backup, or start once with --tidesdb-replace-missing-store=%s: this makes a new store, "
+      "without "
+      "tables",
+      home.c_str(), data_directory.c_str(), data.identity.c_str(),
+      data.place.empty() ? "a place that an earlier build did not record" : data.place.c_str(),
+      data.identity.c_str());
+}
+
 }  // namespace
 
-bool data_identity(const std::string &data_directory, const std::string &home, std::string *identity) {
+bool choose_data_identity(const std::string &data_directory, const std::string &home,
+                          const std::string &replaced, DataIdentity *data) {
   const std::string path = data_directory + "/" + IDENTITY_FILE, owner_path = home + "/OWNER";
-  std::string place;
-  if (read_lines(path, identity, &place)) {
-    if (is_identity(*identity)) return false;
+  const bool there = has_store(home);
+  std::vector<std::string> lines, record;
+  const bool has_identity = read_lines(path, &lines, 1);
+  if (has_identity && !is_identity(lines[0])) {
     sql_print_error(
         "TidesDB: '%s' does not hold an identity (%zu hexadecimal digits). If the store in '%s' belongs to "
         "this "
@@ -74,23 +118,57 @@ bool data_identity(const std::string &data_directory, const std::string &home, s
         path.c_str(), DIGITS, home.c_str(), owner_path.c_str());
     return true;
   }
-  std::string owner;
-  if (read_lines(owner_path, &owner, &place) && is_identity(owner)) {
+  if (has_identity) data->identity = lines[0];
+  bool in_the_making = false;
+  if (read_lines(data_directory + "/" + RECORD_FILE, &record, 3) && is_identity(record[0]) &&
+      (!has_identity || record[0] == data->identity)) {
+    data->identity = record[0];
+    data->place = record[1];
+    data->recorded = record[2] == MADE;
+    in_the_making = !data->recorded;
+  }
+  if (!has_identity && read_lines(owner_path, &lines, 2) && is_identity(lines[0])) {
     sql_print_error(
         "TidesDB: the data directory '%s' has no identity, and the store in '%s' belongs to one that had: it "
-        "was made "
-        "anew, or restored without its file '%s'. If the tables of the store are not needed, remove '%s'; if "
-        "they "
-        "belong to this data directory, run: cp '%s' '%s'. The store was last opened for '%s'",
+        "was "
+        "made anew, or restored without its file '%s'. If the tables of the store are not needed, remove "
+        "'%s'; if "
+        "they belong to this data directory, run: cp '%s' '%s'. The store was last opened for '%s'",
         data_directory.c_str(), home.c_str(), IDENTITY_FILE, home.c_str(), owner_path.c_str(), path.c_str(),
-        place.c_str());
+        lines[1].c_str());
     return true;
   }
-  if (draw(identity) || write_identity(data_directory, *identity)) {
-    sql_print_error("TidesDB: cannot write '%s': %s", path.c_str(), strerror(errno));
+  /* Earlier builds write no record: their identity alone says that there is a store. */
+  const bool expected = has_identity ? !in_the_making : data->recorded;
+  const bool lost = expected && !there;
+  if (lost && replaced != data->identity) {
+    report_missing_store(data_directory, home, *data);
     return true;
+  }
+  data->makes_store = !there;
+  if (lost || !has_identity) {
+    data->drawn = true;
+    data->recorded = false;
+    data->place.clear();
+    if (draw(&data->identity)) return cannot_write(data_directory, IDENTITY_FILE);
   }
   return false;
+}
+
+bool keep_data_identity(const std::string &data_directory, const std::string &home,
+                        const DataIdentity &data) {
+  if (data.makes_store && write_record(data_directory, home, data.identity, false))
+    return cannot_write(data_directory, RECORD_FILE);
+  if (data.drawn && write_file(data_directory, IDENTITY_FILE, data.identity + "\n" + data_directory + "\n"))
+    return cannot_write(data_directory, IDENTITY_FILE);
+  return false;
+}
+
+void record_store(const std::string &data_directory, const std::string &home, const DataIdentity &data) {
+  if (data.recorded && data.place == home) return;
+  if (write_record(data_directory, home, data.identity, true))
+    sql_print_warning("TidesDB: cannot write '%s/%s': %s. Until a start can, a missing store is made anew",
+                      data_directory.c_str(), RECORD_FILE, strerror(errno));
 }
 
 }  // namespace tidesdb

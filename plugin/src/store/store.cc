@@ -33,12 +33,35 @@ std::string real_path(const char *path) {
 
 bool make_directory(const std::string &path) { return is_directory(path) || mkdir(path.c_str(), 0750) == 0; }
 
-/* The directory of the store; "" and a line in the log where none can be made. */
-std::string choose_home(const std::string &data_directory) {
-  std::string inside = data_directory + "/" + INSIDE_DIRECTORY;
+/* The directory that tidesdb_data_home_dir names; "": none. */
+std::string configured_home(const std::string &data_directory) {
   const char *configured = sysvars::data_home_dir();
-  if (configured && *configured) {
-    std::string chosen = *configured == '/' ? std::string(configured) : data_directory + "/" + configured;
+  if (!configured || !*configured) return "";
+  return *configured == '/' ? std::string(configured) : data_directory + "/" + configured;
+}
+
+std::string directory_inside(const std::string &data_directory) {
+  return data_directory + "/" + INSIDE_DIRECTORY;
+}
+
+std::string directory_beside(const std::string &data_directory) {
+  const size_t slash = data_directory.rfind('/');
+  return data_directory.substr(0, slash == std::string::npos ? 0 : slash) + "/" + BESIDE_DIRECTORY;
+}
+
+/* Where the store is, if there is one. */
+std::string find_home(const std::string &data_directory) {
+  const std::string configured = configured_home(data_directory);
+  if (!configured.empty()) return configured;
+  const std::string inside = directory_inside(data_directory);
+  return is_directory(inside) ? inside : directory_beside(data_directory);
+}
+
+/* The directory of a new store; "" and a line in the log where none can be made. */
+std::string make_home(const std::string &data_directory) {
+  const std::string inside = directory_inside(data_directory);
+  std::string chosen = configured_home(data_directory);
+  if (!chosen.empty()) {
     if (!make_directory(chosen)) {
       sql_print_error("TidesDB: cannot make the directory tidesdb_data_home_dir='%s': %s", chosen.c_str(),
                       strerror(errno));
@@ -47,9 +70,7 @@ std::string choose_home(const std::string &data_directory) {
     return chosen;
   }
   if (is_directory(inside)) return inside;
-  const size_t slash = data_directory.rfind('/');
-  std::string beside =
-      data_directory.substr(0, slash == std::string::npos ? 0 : slash) + "/" + BESIDE_DIRECTORY;
+  const std::string beside = directory_beside(data_directory);
   if (make_directory(beside) && access(beside.c_str(), W_OK) == 0) return beside;
   if (make_directory(inside)) return inside;
   sql_print_error("TidesDB: can make neither '%s' nor '%s': %s", beside.c_str(), inside.c_str(),
@@ -61,17 +82,18 @@ std::string choose_home(const std::string &data_directory) {
 
 bool open_store() {
   const std::string data_directory = real_path(mysql_real_data_home);
-  plugin.home = choose_home(data_directory);
-  if (plugin.home.empty()) return true;
+  plugin.home = find_home(data_directory);
 
   tidesdb_options options;
   tidesdb_options_init(&options);
   if (sysvars::fill_store_options(&options)) return true;
-  std::string identity;
-  if (data_identity(data_directory, plugin.home, &identity)) return true;
-  const std::string owner = identity + "\n" + data_directory;
+  DataIdentity data;
+  if (choose_data_identity(data_directory, plugin.home, sysvars::replace_missing_store(), &data)) return true;
+  if (data.makes_store) plugin.home = make_home(data_directory);
+  if (plugin.home.empty() || keep_data_identity(data_directory, plugin.home, data)) return true;
+  const std::string owner = data.identity + "\n" + data_directory;
   options.owner = owner.c_str();
-  options.create_if_missing = 1;
+  options.create_if_missing = data.makes_store || !data.recorded;
   options.write_buffer_variable = "tidesdb_unified_memtable_write_buffer_size";
   options.observer = wait_observer();
   open_engine_log(data_directory);
@@ -80,12 +102,16 @@ bool open_store() {
   tidesdb_db *db = nullptr;
   const int status = tidesdb_open(plugin.home.c_str(), &options, &db);
   if (status != TIDESDB_OK) {
-    sql_print_error("TidesDB: cannot open the store in '%s' for the data directory '%s': %s",
-                    plugin.home.c_str(), data_directory.c_str(), tidesdb_last_error());
+    const std::string recorded = data.place.empty() || data.place == plugin.home
+                                     ? ""
+                                     : "; the data directory's store was last opened in '" + data.place + "'";
+    sql_print_error("TidesDB: cannot open the store in '%s' for the data directory '%s': %s%s",
+                    plugin.home.c_str(), data_directory.c_str(), tidesdb_last_error(), recorded.c_str());
     close_engine_log();
     return true;
   }
   plugin.db = db;
+  record_store(data_directory, plugin.home, data);
   sql_print_information("TidesDB: library %s, store in '%s'", tidesdb_version(), plugin.home.c_str());
   return false;
 }

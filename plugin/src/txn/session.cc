@@ -142,9 +142,9 @@ int Session::enter_statement(int level, bool may_write) {
   /* An applier that gave up would only be repeated, ten times, and then stop the replica. */
   const ulonglong patience =
       is_applier(thd_) ? TIDESDB_NO_TIMEOUT : sysvars::backpressure_wait_timeout_ms(thd_);
+  renew_kill();
   const int status = tidesdb_txn_statement_begin(txn(), may_write && !is_in_turn(thd_), patience);
   if (status != TIDESDB_OK) return fail(status);
-  renew_kill();
   statement_open_ = true;
   if (level == TIDESDB_SNAPSHOT && isolation_ == TIDESDB_REPEATABLE_READ)
     if (const int error = tidesdb_txn_take_snapshot(txn())) return fail(error);
@@ -174,6 +174,13 @@ int Session::lock_definition(tidesdb_family *family) {
      which it undoes those that are done, or goes on, also when the statement was killed. */
   renew_kill();
   return status == TIDESDB_OK ? tidesdb_lock_table(txn(), family, TIDESDB_LOCK_EXCLUSIVE) : status;
+}
+
+int Session::try_lock_table(tidesdb_family *family, int mode) {
+  tidesdb_txn_set_lock_timeout(txn(), TIDESDB_NO_WAIT);
+  const int status = tidesdb_lock_table(txn(), family, mode);
+  tidesdb_txn_set_lock_timeout(txn(), lock_timeout_ms_);
+  return status;
 }
 
 int Session::watch_copied(const std::string &family_name) {

@@ -115,6 +115,16 @@ class Session {
   /* Tables copied by the statement, alongside writers of others. Returns 0 or an error. */
   int watch_copied(const std::string &family_name);
 
+  /* A lock on a table, if it is free: TIDESDB_LOCK_TIMEOUT where it is not, and nothing has changed. */
+  int try_lock_table(tidesdb_family *family, int mode);
+
+  /* Whether this is the first call of the statement. */
+  bool is_first_note_of(query_id_t statement) {
+    const bool first = noted_ != statement;
+    noted_ = statement;
+    return first;
+  }
+
   /* Statements of those that the last wait of this session waited for (tidesdb_print_all_conflicts). */
   void remember_holder(std::string statement) { holder_statement_ = std::move(statement); }
 
@@ -154,6 +164,7 @@ class Session {
   ulonglong lock_timeout_ms_ = ~0ULL - 1;
   uint duplicate_key_ = MAX_KEY;
   CopiedRow copied_row_;
+  query_id_t noted_ = 0;
   CopyAlterGuard copy_guard_;
   std::string error_text_;
   std::string holder_statement_;

@@ -82,6 +82,8 @@ bool savepoint_rollback_can_release_mdl(THD *thd) {
 }
 
 void kill_query(handlerton *, THD *thd, thd_kill_levels) {
+  /* A commit that waits for room in the log cannot be killed, and would keep the server from its end. */
+  if (abort_loop) tidesdb_end_log_waits(plugin.db);
   if (Session *session = Session::find(thd)) session->kill();
 }
 
@@ -203,10 +205,11 @@ bool flush_logs(handlerton *) {
 }
 
 /*
-  Connections and appliers are gone; the server closes its coordinator's log next. Closed in order, that log says
-  that no transaction waits for it. After a failure of TidesDB's log some do: the next start would find them
-  prepared, and ask for tc-heuristic-recover. Also, the binary log would wait without end for checkpoints that are
-  never answered. An end without that step is a crash, and recovery decides each transaction by the log.
+  Connections and appliers are gone; the server closes its coordinator's log next. Closed in order, that log
+  says that no transaction waits for it. After a failure of TidesDB's log some do: the next start would find
+  them prepared, and ask for tc-heuristic-recover. Also, the binary log would wait without end for checkpoints
+  that are never answered. An end without that step is a crash, and recovery decides each transaction by the
+  log.
 */
 void pre_shutdown() {
   if (!plugin.db || tidesdb_flush_log(plugin.db) == TIDESDB_OK) return;

@@ -110,6 +110,14 @@ impl Db {
         ddl.commit()
     }
 
+    /// The present second of the clock by which keys expire, from which a lifetime counts: seconds since 1970.
+    ///
+    /// It is the wall clock's, but never goes back, not over an opening either. While the wall clock is behind it, it
+    /// goes on at the pace of the monotonic clock.
+    pub fn expiry_second(&self) -> u64 {
+        self.shared.engine.expiry_second()
+    }
+
     /// Begins a transaction with a snapshot of its own (repeatable read).
     pub fn begin(&self) -> Result<Transaction> {
         self.begin_with(TransactionOptions::default())

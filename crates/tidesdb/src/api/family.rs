@@ -70,7 +70,8 @@ impl Family {
         self.shared.autocommit(|txn| txn.insert(&self.family, key.as_ref(), value.as_ref()))
     }
 
-    /// As [`Family::put`], of a key that does not exist any more from the second `expiry` since 1970 on.
+    /// As [`Family::put`], of a key that does not exist any more from the second `expiry` of the store's expiry clock
+    /// on ([`Db::expiry_second`](super::Db::expiry_second)): seconds since 1970.
     pub fn put_expiring(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, expiry: u64) -> Result<()> {
         self.shared.autocommit(|txn| txn.put_expiring(&self.family, key.as_ref(), value.as_ref(), expiry))
     }

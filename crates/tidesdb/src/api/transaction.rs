@@ -92,7 +92,8 @@ impl Transaction {
         self.write(family, |txn| txn.insert(&family.family, key.as_ref(), value.as_ref()))
     }
 
-    /// As [`Transaction::put`], of a key that does not exist any more from the second `expiry` since 1970 on.
+    /// As [`Transaction::put`], of a key that does not exist any more from the second `expiry` of the store's expiry
+    /// clock on ([`Db::expiry_second`](super::Db::expiry_second)): seconds since 1970.
     pub fn put_expiring(
         &self,
         family: &Family,

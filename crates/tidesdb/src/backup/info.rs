@@ -98,7 +98,7 @@ impl BackupInfo {
 
     /// Bytes of all files.
     pub fn bytes(&self) -> u64 {
-        self.files.iter().map(|file| file.len).sum()
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.len))
     }
 
     fn text(&self) -> String {
@@ -248,6 +248,15 @@ mod tests {
             }
             assert!(parse(&text.as_bytes()[..at]).is_err(), "cut at {at}");
         }
+    }
+
+    /// Lengths are checked against the files only later: a file that lies about them is refused then, not here.
+    #[test]
+    fn lengths_beyond_all_bounds_are_summed_without_overflow() {
+        let mut huge = info();
+        huge.files[0].len = u64::MAX;
+        let read = parse(huge.text().as_bytes()).expect("parses");
+        assert_eq!(read.bytes(), u64::MAX);
     }
 
     #[test]

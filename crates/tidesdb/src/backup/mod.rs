@@ -23,13 +23,17 @@
 //! - `copy`: bytes from one file to another, with sum and pace
 //! - [`info`]: the format of the file [`INFO`]
 //! - [`verify()`], [`restore()`]: on finished backups, without a store
+//! - [`verify_store()`], [`repair()`]: on stores that are not open
 //!
 //! Stands above the store, which knows of it no more than that one runs.
 
 mod copy;
 pub mod info;
 mod point;
+mod repair;
 mod restore;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -38,6 +42,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::info::{BackupFile, BackupInfo, INFO};
+pub use self::repair::{repair, verify_store, StoreCheck};
 pub use self::restore::restore;
 pub use self::verify::verify;
 
@@ -246,7 +251,8 @@ impl Backup {
     /// Copies everything, makes it durable, and completes the backup.
     ///
     /// # Errors
-    /// `InvalidArgument` without a point; `DiskFull`, `Interrupted`, I/O: what was written is removed then.
+    /// `InvalidArgument` without a point; `Corruption` for damage in the store, which names the file; `DiskFull`,
+    /// `Interrupted`, I/O: what was written is removed then.
     pub fn finish(mut self, watch: Watch<'_>) -> Result<BackupInfo> {
         let Some(mut point) = self.point.take() else {
             return Err(Error::InvalidArgument("a backup is finished before its point was taken".into()));
@@ -269,10 +275,16 @@ impl Backup {
             self.list(&to, segment.bytes, Some(crc))?;
         }
         point.release_log();
+        let mut by_file = point.tables_by_file();
         for &(number, len) in &tables {
             watch.check()?;
             let (from, to) = (table_path(&self.store.dir, number), table_path(&home, number));
             self.files.push(to.clone());
+            // A backup that cannot be restored is none, and it is now that its owner can do something about it. What is
+            // read here is in the page cache when it is copied.
+            for table in by_file.remove(&number).unwrap_or_default() {
+                table.verify_unless(watch.stop)?;
+            }
             let crc = match self.info.links {
                 true => self.link(&from, &to, len).map(|()| None)?,
                 false => Some(copier.synced(&from, &to, len)?),
@@ -281,6 +293,7 @@ impl Backup {
         }
         self.write_manifest(&point)?;
         drop(point);
+        self.check_log(watch)?;
         self.copy_owner(&mut copier)?;
         self.sync(watch)?;
 
@@ -290,6 +303,21 @@ impl Backup {
         self.info.write(&*disk, &info)?;
         self.finished = true;
         Ok(self.info.clone())
+    }
+
+    /// Reads the log as it was copied; an error names the file that it came from.
+    fn check_log(&self, watch: Watch<'_>) -> Result<()> {
+        let home = self.to.join(STORE);
+        let origin = |path: PathBuf| match path.strip_prefix(&home) {
+            Ok(name) => self.store.dir.join(name),
+            Err(_) => path,
+        };
+        verify::check_log(&self.disk, &home, &self.info, watch).map_err(|error| match error {
+            Error::Corruption { path, offset, what } => {
+                Error::Corruption { path: origin(path), offset, what }
+            }
+            other => other,
+        })
     }
 
     /// Lists a file of the backup.
@@ -328,7 +356,7 @@ impl Backup {
         let paths = [home.join(manifest::manifest_name(number)), home.join(manifest::CURRENT)];
         self.files.extend(paths.iter().cloned());
         self.files.push(home.join(manifest::CURRENT_TMP));
-        ManifestWriter::create(&*self.disk, &home, number, point.snapshot())?;
+        ManifestWriter::create(&*self.disk, &home, number, &point.snapshot(self.info.log_end))?;
         manifest::set_current(&*self.disk, &home, number)?;
         for path in paths {
             let (len, crc) = copy::sum(&*self.disk, &path, Watch::NONE)?;

@@ -11,18 +11,18 @@
 //! the record, is in files that the view or a prepared transaction keeps. A run that was committed and installed is
 //! in the version; one that was rolled back before the record is not needed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use super::{Watch, SPACE_WAIT};
 use crate::error::{Error, Result};
-use crate::store::sealed_runs::SealedRuns;
-use crate::store::view::{Flushable, ReadView};
+use crate::store::view::Flushable;
 use crate::store::Store;
+use crate::table::SsTable;
 use crate::txn::Transactions;
 use crate::types::{FileNo, Lsn, Seq};
-use crate::version::{Edit, Version};
+use crate::version::{Edit, LiveFile, TableHandle, Version};
 use crate::wal::{segment_path, BatchBuilder, Purpose, Record, RecyclingHold, Ticket, WaitLimit, WalBytes};
 
 /// The body of the record that marks the point: no changes, and where it came to stand.
@@ -56,10 +56,11 @@ pub(super) struct BackupPoint {
     ticket: Ticket,
     manifest: FileNo,
     snapshot: Edit,
-    /// Keep their files.
-    _version: Arc<Version>,
-    view: Arc<ReadView>,
-    runs: Vec<SealedRuns>,
+    /// Keep their files. Not the view: that would keep its memtables, as much memory again for as long as the copying
+    /// takes.
+    version: Arc<Version>,
+    runs: Vec<TableHandle>,
+    run_files: Vec<Arc<LiveFile>>,
     log: Option<RecyclingHold>,
 }
 
@@ -79,23 +80,36 @@ impl BackupPoint {
 
         let no_edits = store.install_lock.lock();
         let (snapshot, version) = store.versions.capture();
-        let (seq, ticket, view, runs) = store.pipeline.between_commits(|seq| {
+        let (seq, ticket, view, prepared) = store.pipeline.between_commits(|seq| {
             let queue = || store.wal.enqueue(room, record);
-            let (ticket, runs) = transactions.prepared.at_backup_point(queue);
-            (seq, ticket, store.view(), runs)
+            let (ticket, prepared) = transactions.prepared.at_backup_point(queue);
+            (seq, ticket, store.view(), prepared)
         });
         drop(no_edits);
-        Ok(BackupPoint {
+        let mut point = BackupPoint {
             seq,
             mark,
             ticket,
             manifest,
             snapshot,
-            _version: version,
-            view,
-            runs,
+            version,
+            runs: Vec::new(),
+            run_files: Vec::new(),
             log: Some(log),
-        })
+        };
+        for flushable in &view.sealed {
+            if let Flushable::Runs(runs) = flushable {
+                point.runs.extend_from_slice(runs.all());
+                point.run_files.extend_from_slice(runs.live_files());
+            }
+        }
+        for runs in &prepared {
+            for family in runs.families() {
+                point.runs.extend(runs.tables_of(&store.versions, family));
+            }
+            point.run_files.extend_from_slice(runs.live_files());
+        }
+        Ok(point)
     }
 
     /// The newest commit before it.
@@ -103,8 +117,12 @@ impl BackupPoint {
         self.seq
     }
 
-    pub(super) fn snapshot(&self) -> &Edit {
-        &self.snapshot
+    /// The state at the point, of a log that ends at `log_end`.
+    pub(super) fn snapshot(&self, log_end: Lsn) -> Edit {
+        let mut snapshot = self.snapshot.clone();
+        // The store has prepared segments that the backup does not copy.
+        snapshot.log_segments.retain(|segment| segment.id <= log_end.segment());
+        snapshot
     }
 
     /// A number that no file of the store has.
@@ -116,20 +134,26 @@ impl BackupPoint {
     pub(super) fn tables(&self) -> Vec<(FileNo, u64)> {
         let mut files: BTreeMap<FileNo, u64> =
             self.snapshot.new_files.iter().map(|file| (file.number, file.len)).collect();
-        let committed = self.view.sealed.iter().filter_map(|flushable| match flushable {
-            Flushable::Runs(runs) => Some(runs.live_files()),
-            Flushable::Memtable(_) => None,
-        });
-        let prepared = self.runs.iter().map(SealedRuns::live_files);
-        for file in committed.chain(prepared).flatten() {
-            files.insert(file.number(), file.len());
-        }
+        files.extend(self.run_files.iter().map(|file| (file.number(), file.len())));
         files.into_iter().collect()
+    }
+
+    /// The tables in each of the files.
+    pub(super) fn tables_by_file(&self) -> HashMap<FileNo, Vec<Arc<SsTable>>> {
+        let mut by_file: HashMap<FileNo, Vec<Arc<SsTable>>> = HashMap::new();
+        let installed =
+            self.version.families().flat_map(|(_, levels)| levels.tables()).map(|(_, table)| table);
+        for table in installed.chain(&self.runs) {
+            for copy in std::iter::once(&table.table).chain(table.twin()) {
+                by_file.entry(copy.file_no()).or_default().push(copy.clone());
+            }
+        }
+        by_file
     }
 
     /// Where the log ends: after the mark. Waits until it is written.
     pub(super) fn log_end(&self, store: &Store) -> Result<Lsn> {
-        store.wal.wait_written(self.ticket)?;
+        store.wal.wait_written_unless_full(self.ticket)?;
         Ok(Lsn(self.mark.end.load(Ordering::Acquire)))
     }
 

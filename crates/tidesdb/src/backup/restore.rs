@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::copy::{self, Copier};
 use super::{verify, BackupInfo, Watch, DATA, STORE};
+use crate::db::LOCK;
 use crate::error::{Error, Result};
 use crate::io::{Disk, OpenMode};
 use crate::version::restoring::RESTORING;
@@ -40,7 +41,7 @@ pub fn restore(
         }
     }
     // All that is in the way is said at once, and before the backup is read.
-    let in_the_way = disk.exists(&store)? && !disk.list(&store)?.is_empty();
+    let in_the_way = disk.exists(&store)? && !is_free(&**disk, &store)?;
     let definitions = BackupInfo::read(&**disk, &from)
         .and_then(|info| data_files(&**disk, &info, data.as_deref()).map(drop));
     if in_the_way {
@@ -48,15 +49,18 @@ pub fn restore(
             Err(Error::InvalidArgument(what)) => format!("; and {what}"),
             _ => String::new(),
         };
-        return Err(Error::InvalidArgument(format!(
-            "{} is not empty: remove it, if what it holds is not needed, or choose another directory{also}",
-            store.display()
-        )));
+        return Err(not_empty(&store, &also));
     }
     definitions?;
     let info = verify(disk, &from, watch)?;
     let data_files = data_files(&**disk, &info, data.as_deref())?;
 
+    disk.create_dir_all(&store)?;
+    // From here on nobody opens the store, nor restores into it. It was free a while ago.
+    let _lock = disk.lock(&store.join(LOCK))?;
+    if !is_free(&**disk, &store)? {
+        return Err(not_empty(&store, ""));
+    }
     disk.create_dir_all(&wal_of(&store))?;
     write(&**disk, &store.join(RESTORING), &format!("from {}\n", from.display()))?;
     let mut copier = Copier::new(&**disk, watch);
@@ -78,7 +82,11 @@ pub fn restore(
             // Under its name stands the whole file or none: a restore that is repeated takes half of one for another's.
             let part = part_of(&to);
             let copied = copy_checked(&mut copier, &from.join(&file.name), &part, file.len, file.crc);
-            if let Err(error) = copied.and_then(|()| disk.rename(&part, &to)) {
+            let free = || match disk.exists(&to)? {
+                true => Err(Error::InvalidArgument(format!("{} was made meanwhile; it stays", to.display()))),
+                false => Ok(()),
+            };
+            if let Err(error) = copied.and_then(|()| free()).and_then(|()| disk.rename(&part, &to)) {
                 let _ = disk.remove(&part);
                 return Err(error);
             }
@@ -90,6 +98,18 @@ pub fn restore(
     disk.remove(&store.join(RESTORING))?;
     disk.sync_dir(&store)?;
     Ok(info)
+}
+
+/// Whether a store's directory has nothing in it but the file of the lock.
+pub(super) fn is_free(disk: &dyn Disk, store: &Path) -> Result<bool> {
+    Ok(disk.list(store)?.iter().all(|name| name == LOCK))
+}
+
+pub(super) fn not_empty(store: &Path, also: &str) -> Error {
+    Error::InvalidArgument(format!(
+        "{} is not empty: remove it, if what it holds is not needed, or choose another directory{also}",
+        store.display()
+    ))
 }
 
 fn wal_of(store: &Path) -> PathBuf {
@@ -146,7 +166,7 @@ fn copy_checked(copier: &mut Copier<'_>, from: &Path, to: &Path, len: u64, crc: 
     }
 }
 
-fn write(disk: &dyn Disk, path: &Path, text: &str) -> Result<()> {
+pub(super) fn write(disk: &dyn Disk, path: &Path, text: &str) -> Result<()> {
     let file = disk.open(path, OpenMode::Create)?;
     file.write_at(text.as_bytes(), 0)?;
     file.sync_data()?;

@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::io::{Disk, OpenMode};
 use crate::memtable::ArenaPool;
 use crate::store::view::Flushable;
-use crate::version::{OpenFor, VersionSet};
-use crate::wal;
+use crate::version::{OpenFor, StoreState, VersionSet};
+use crate::wal::{self, RecordRef};
 
 /// Table files open at a time, bytes of cache, bytes of a memtable.
 const OPEN_FILES: usize = 64;
@@ -50,6 +50,39 @@ pub fn verify(disk: &Arc<dyn Disk>, from: &Path, watch: Watch<'_>) -> Result<Bac
     Ok(info)
 }
 
+/// Reads the log of the store in `home` to its end, which is that of the backup.
+pub(super) fn check_log(
+    disk: &Arc<dyn Disk>,
+    home: &Path,
+    info: &BackupInfo,
+    watch: Watch<'_>,
+) -> Result<()> {
+    let (tables, cache) = (FileCache::new(disk.clone(), home, OPEN_FILES), BlockCache::new(CACHE));
+    let state = VersionSet::open(disk.clone(), home, tables, cache, OpenFor::Read)?.state();
+    read_log(disk, home, &state, info, &mut |_| watch.check())
+}
+
+/// Calls `visit` for each record.
+fn read_log(
+    disk: &Arc<dyn Disk>,
+    home: &Path,
+    state: &StoreState,
+    info: &BackupInfo,
+    visit: &mut dyn FnMut(RecordRef<'_>) -> Result<()>,
+) -> Result<()> {
+    let (first, cuts) = (state.first_live_segment.max(1), cuts_of(state));
+    wal::check_listed(disk, home, state.log_segments.values())?;
+    let found = wal::recover(disk, home, first, &cuts, state.durable_upto, &mut |_, record| visit(record))?;
+    match found.end == info.log_end {
+        true => Ok(()),
+        false => {
+            let what =
+                format!("the log ends at {:?}, and ended at {:?} in the backup", found.end, info.log_end);
+            Err(Error::corruption(wal::log_dir(home), 0, what))
+        }
+    }
+}
+
 fn verify_store(disk: &Arc<dyn Disk>, home: &Path, info: &BackupInfo, watch: Watch<'_>) -> Result<()> {
     let (tables, cache) = (FileCache::new(disk.clone(), home, OPEN_FILES), BlockCache::new(CACHE));
     let versions = VersionSet::open(disk.clone(), home, tables, cache, OpenFor::Read)?;
@@ -60,15 +93,10 @@ fn verify_store(disk: &Arc<dyn Disk>, home: &Path, info: &BackupInfo, watch: Wat
     let state = versions.state();
     let mut replay =
         Replay::new(ArenaPool::new(MEMTABLE), MEMTABLE, state.last_seq, state.last_generation + 1);
-    let (first, cuts) = (state.first_live_segment.max(1), cuts_of(&state));
-    let found = wal::recover(disk, home, first, &cuts, state.durable_upto, &mut |_, record| {
+    read_log(disk, home, &state, info, &mut |record| {
         watch.check()?;
         replay.record(record)
     })?;
-    if found.end != info.log_end {
-        let what = format!("the log ends at {:?}, and ended at {:?} in the backup", found.end, info.log_end);
-        return Err(Error::corruption(wal::log_dir(home), 0, what));
-    }
     let replayed = replay.finish(&versions)?;
     if replayed.newest > info.seq {
         let what = format!("the log has commit {}, and {} is the newest", replayed.newest, info.seq);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::io::{table_path, Disk, File, OpenMode};
 use crate::types::FileNo;
 
@@ -40,7 +40,7 @@ impl FileCache {
         Arc::new(FileCache { disk, dir: dir.into(), max_open, table: RwLock::default() })
     }
 
-    /// The file with this number, open for reading.
+    /// The file with this number, open for reading. One that is missing is damage.
     pub fn get(&self, number: FileNo) -> Result<Arc<dyn File>> {
         {
             let table = self.table.read();
@@ -49,7 +49,14 @@ impl FileCache {
                 return Ok(Arc::clone(&table.open[at].file));
             }
         }
-        let file = self.disk.open(&self.path(number), OpenMode::Read)?;
+        let path = self.path(number);
+        let file = self.disk.open(&path, OpenMode::Read).map_err(|error| match error {
+            // It was there when a manifest named it.
+            Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                Error::corruption(path, 0, "the file is missing")
+            }
+            other => other,
+        })?;
         Ok(self.keep(number, file))
     }
 

@@ -12,7 +12,7 @@ use crate::options::FamilyOptions;
 use crate::table::{SsTableOptions, SsTableWriter};
 use crate::types::{Entry, FamilyId, FileNo};
 use crate::version::{
-    Edit, FamilyLevels, FileUse, Level, LevelVersionIterator, NewFile, NewTable, TableHandle, Version,
+    twin, Edit, FamilyLevels, FileUse, Level, LevelVersionIterator, NewFile, NewTable, TableHandle, Version,
     VersionSet,
 };
 
@@ -124,6 +124,9 @@ pub fn compact(
     for (number, meta) in outputs.tables.drain(..) {
         done.bytes_written += meta.len;
         edit.new_files.push(NewFile { number, len: meta.len });
+        if meta.twin != 0 {
+            edit.new_files.push(NewFile { number: meta.twin, len: meta.len });
+        }
         let generation = if task.to == 0 { generation } else { 0 };
         edit.new_tables.push(NewTable { file: number, level: task.to, generation, meta });
     }
@@ -236,8 +239,11 @@ impl Outputs<'_> {
 
     fn end_table(&mut self) -> Result<()> {
         if let Some((number, file, writer)) = self.writing.take() {
-            let meta = writer.finish()?;
+            let mut meta = writer.finish()?;
             file.sync_data()?;
+            if let Some(twin) = twin::write(self.context.versions, &*file, &mut meta)? {
+                self.files.push(twin.number);
+            }
             self.tables.push((number, meta));
         }
         Ok(())
@@ -354,12 +360,13 @@ pub fn rewrite_sparse(
             done.edit.new_tables.push(NewTable { file: number, level, generation: table.generation, meta });
         }
     }
-    if let Some(new) = file.finish()? {
+    let files = file.finish_all()?;
+    if !files.is_empty() {
         if let Err(error) = context.sync_dir() {
-            context.versions.discard_file(new.number);
+            files.iter().for_each(|file| context.versions.discard_file(file.number));
             return Err(error);
         }
-        done.edit.new_files.push(new);
+        done.edit.new_files.extend(files);
     }
     Ok(done)
 }

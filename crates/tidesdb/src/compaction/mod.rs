@@ -60,7 +60,7 @@ pub fn pick(
         };
         for (id, levels) in families {
             let Some(options) = family(id) else { continue };
-            let shape = FamilyShape::new(levels, view.held(id));
+            let shape = FamilyShape::new(levels, view.held(id), &|file| view.is_set_aside(id, file));
             let Some(task) =
                 picker::pick(&shape, &Bounds { expired_at, ..Bounds::new(store, &options, oldest_snapshot) })
             else {
@@ -89,7 +89,7 @@ pub fn debt(
 ) -> u64 {
     let of = |(id, levels): (FamilyId, &Arc<crate::version::FamilyLevels>)| {
         let bounds = Bounds::new(store, &family(id)?, oldest_snapshot);
-        Some(picker::debt(&FamilyShape::new(levels, std::iter::empty()), &bounds))
+        Some(picker::debt(&FamilyShape::new(levels, std::iter::empty(), &|_| false), &bounds))
     };
     version.families().filter_map(of).sum()
 }

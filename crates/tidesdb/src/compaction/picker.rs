@@ -65,7 +65,7 @@ pub struct TableShape<'a> {
     pub max_seq: Seq,
     /// Entries with an expiry.
     pub expiry: Option<Expiries>,
-    /// Whether a running job holds it.
+    /// Whether a running job holds it, or it is set aside because reading it failed.
     pub busy: bool,
 }
 
@@ -209,8 +209,12 @@ pub struct Targets {
 }
 
 impl<'a> FamilyShape<'a> {
-    /// The shape of a family's tables while `held` is held by running jobs.
-    pub fn new<'h>(levels: &'a FamilyLevels, held: impl Iterator<Item = &'h Held>) -> FamilyShape<'a> {
+    /// The shape of a family's tables while `held` is held by running jobs, and files are `set_aside`.
+    pub fn new<'h>(
+        levels: &'a FamilyLevels,
+        held: impl Iterator<Item = &'h Held>,
+        set_aside: &dyn Fn(FileNo) -> bool,
+    ) -> FamilyShape<'a> {
         let mut busy = HashSet::new();
         let mut outputs = Vec::new();
         for held in held {
@@ -230,7 +234,7 @@ impl<'a> FamilyShape<'a> {
                 tombstones: meta.tombstones,
                 max_seq: meta.max_seq,
                 expiry: meta.expiry,
-                busy: busy.contains(&run.file.number()),
+                busy: busy.contains(&run.file.number()) || set_aside(run.file.number()),
             }
         };
         FamilyShape {

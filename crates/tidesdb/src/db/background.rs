@@ -1,5 +1,5 @@
 //! Background work: one thread that flushes sealed memtables in their order, some that compact, one that
-//! reserves blocks of counters.
+//! reserves blocks of counters and seconds of the expiry clock.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -17,7 +17,7 @@ use crate::options::LogLevel;
 use crate::store::memtables::{Sealed, Stuck};
 use crate::store::sealed_runs::CommittedRuns;
 use crate::store::view::Flushable;
-use crate::types::{FamilyId, MemtableId, RowCount, Seq, DICTIONARY};
+use crate::types::{FamilyId, MemtableId, RowCount, Seq};
 use crate::version::Edit;
 
 /// First and longest pause after a failed flush or compaction.
@@ -32,6 +32,12 @@ pub struct Background {
     maintenance: Weak<Maintenance>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
+
+/// What a thread does.
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Starts a thread of a name.
+type Spawn<'a> = dyn FnMut(&str, Work) -> std::io::Result<JoinHandle<()>> + 'a;
 
 /// Tells the compaction threads that the shape of a family changed.
 #[derive(Debug, Default)]
@@ -58,33 +64,42 @@ impl WorkSignal {
 }
 
 impl Background {
-    /// Starts the threads.
+    /// Starts the threads. On an error none of them runs.
     pub(crate) fn start(maintenance: &Arc<Maintenance>) -> Result<Background> {
-        let mut threads = Vec::new();
-        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new()
-                .name(name.to_string())
-                .spawn(move || {
-                    let _guard = AbortOnPanic::new();
-                    work();
-                })
-                .map_err(|e| Error::io("start of a thread", name, e))
+        Background::start_with(maintenance, &mut |name, work| {
+            std::thread::Builder::new().name(name.to_string()).spawn(move || {
+                let _guard = AbortOnPanic::new();
+                work();
+            })
+        })
+    }
+
+    fn start_with(maintenance: &Arc<Maintenance>, spawn: &mut Spawn<'_>) -> Result<Background> {
+        let background =
+            Background { maintenance: Arc::downgrade(maintenance), threads: Mutex::new(Vec::new()) };
+        // Dropped after an error, it stops and joins those that were started: the store is about to go.
+        let mut start = |name: &str, work: Work| {
+            let thread = spawn(name, work).map_err(|e| Error::io("start of a thread", name, e))?;
+            background.threads.lock().push(thread);
+            Ok::<_, Error>(())
         };
         let flusher = maintenance.clone();
-        threads.push(spawn("tdb-flush", Box::new(move || flusher.flush_loop()))?);
+        start("tdb-flush", Box::new(move || flusher.flush_loop()))?;
         let reserver = maintenance.clone();
-        threads.push(spawn("tdb-counter", Box::new(move || reserver.counter_loop()))?);
+        start("tdb-counter", Box::new(move || reserver.reserve_loop()))?;
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         for _ in 0..maintenance.store.options.compaction_threads.min((cores / 2).max(1)) {
             let compactor = maintenance.clone();
-            threads.push(spawn("tdb-compact", Box::new(move || compactor.compact_loop()))?);
+            start("tdb-compact", Box::new(move || compactor.compact_loop()))?;
         }
-        Ok(Background { maintenance: Arc::downgrade(maintenance), threads: Mutex::new(threads) })
+        Ok(background)
     }
 
     /// Stops and joins the threads; work under way is finished or given up.
     pub(crate) fn stop(&self) {
         let Some(maintenance) = self.maintenance.upgrade() else { return };
+        // Threads and committers that wait for room in the log end with its failure.
+        maintenance.store.wal.end_waits();
         maintenance.closing.store(true, Ordering::Release);
         maintenance.store.memtables.state.lock().closing = true;
         maintenance.store.memtables.changed.notify_all();
@@ -172,12 +187,12 @@ impl Maintenance {
             oldest: true,
             small_runs: flush::small_runs_bound(&self.store.options),
             live: &snapshots,
-            family: &|family| match family {
-                DICTIONARY => Some(crate::options::FamilyOptions::default()),
-                _ => self.store.catalog.by_id(family).map(|family| (*family.options()).clone()),
-            },
+            family: &|family| self.store.family_options(family),
             stop: &self.closing,
         })?;
+        for error in &flushed.unreadable {
+            self.store.log(LogLevel::Error, &unread_run(error));
+        }
         // Before those who wait for the flush are told: they may look at the counters.
         self.store.stats.flushes.fetch_add(1, Ordering::Relaxed);
         self.store.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);
@@ -202,7 +217,7 @@ impl Maintenance {
 
     /// Makes the runs of a commit part of the version: runs of level 0. Everything older is in it.
     pub(crate) fn install_runs(&self, runs: &CommittedRuns) -> Result<()> {
-        let live = |family| family == DICTIONARY || self.store.catalog.is_live(family);
+        let live = |family| self.store.catalog.is_live(family);
         self.install_sealed(runs.edit(&live), runs.id(), runs.seq())?;
         self.shape_changed();
         Ok(())
@@ -211,10 +226,15 @@ impl Maintenance {
     /// Makes what was sealed up to memtable `upto`, whose last commit is `last_seq`, part of the version,
     /// and lets go of the log that it held. All older memtables are in the version.
     pub(crate) fn install_sealed(&self, mut edit: Edit, upto: MemtableId, last_seq: Seq) -> Result<()> {
+        // Before anything is copied that would wait.
+        self.store.wal.check_room()?;
         // What the edit makes reachable must be in the log first (`docs/protocols.md` 1.6).
         let copies = self.transactions.relog_prepared(self.store.memtables_need_from(upto));
         self.store.wal.sync_all()?;
         self.transactions.relogged(&copies);
+        if self.transactions.give_up_withdrawn() {
+            self.store.unlink_unused();
+        }
         edit.last_seq = Some(last_seq);
         edit.expiry_clock = self.store.ttl_clock.is_used().then(|| self.store.expiry_second());
         edit.last_generation = Some(upto);
@@ -261,6 +281,14 @@ impl Maintenance {
             }
         }
     }
+}
+
+/// The line of the log about a run that a flush could not read.
+pub(crate) fn unread_run(error: &Error) -> String {
+    format!(
+        "a flush left out a run that cannot be read: {error}; its table can be dropped, or restored from a backup, and \
+         `tidesdb-admin repair` copies the rest of the store"
+    )
 }
 
 /// The memtables among what was sealed.
@@ -312,5 +340,32 @@ impl FlushSource for FlushedMemtable<'_> {
     fn version_iter(&self, family: FamilyId) -> Option<Box<dyn VersionIterator + '_>> {
         let iter = self.memtable.version_iter(family)?;
         Some(Box::new(iter))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::Db;
+    use crate::io::FaultyDisk;
+    use crate::options::Options;
+
+    #[test]
+    fn after_a_thread_that_cannot_be_started_none_runs() {
+        let disk = FaultyDisk::new(1);
+        let db = Db::open_on(disk.shared(), "/s", Options::default(), None).expect("opens");
+        db.background.stop();
+        db.maintenance.closing.store(false, Ordering::Release);
+        let handles = Arc::strong_count(&db.maintenance);
+        let mut left = 2;
+        let started = Background::start_with(&db.maintenance, &mut |_, work| {
+            if left == 0 {
+                return Err(std::io::Error::from_raw_os_error(libc::EAGAIN));
+            }
+            left -= 1;
+            std::thread::Builder::new().spawn(work)
+        });
+        assert!(matches!(started, Err(Error::Io { .. })), "{started:?}");
+        assert_eq!(Arc::strong_count(&db.maintenance), handles, "a thread still has the store");
     }
 }

@@ -1,11 +1,7 @@
 //! Running compactions: what the picker chose, or, for OPTIMIZE, everything of a family.
 
-use std::collections::HashMap;
-use std::hash::Hash;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
+use std::time::Duration;
 
 use crate::compaction::history::Job;
 use crate::compaction::job::{self, Compacted, JobContext};
@@ -21,61 +17,41 @@ use crate::version::{FamilyLevels, TableHandle};
 /// Pause before a manual compaction looks again whether others have left its family.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
-/// How long a family whose merge failed, or a file whose rewrite failed, is passed over.
-const SET_ASIDE: Duration = Duration::from_secs(60);
-
-/// Families that merges pass over for a while because one of theirs failed, and shared files whose rewrite failed: a
-/// damaged file of one does not keep the others from being merged (`docs/protocols.md` 7.3).
-#[derive(Debug, Default)]
-pub(crate) struct CompactionBackoff {
-    families: Mutex<HashMap<FamilyId, Instant>>,
-    files: Mutex<HashMap<FileNo, Instant>>,
-}
-
-impl CompactionBackoff {
-    /// A merge of the family failed; true: not because the disk is full or the store closes, it is set aside.
-    fn note(&self, family: FamilyId, error: &Error) -> bool {
-        note_in(&self.families, family, error)
-    }
-
-    /// The rewrite of a shared file failed.
-    fn note_file(&self, file: FileNo, error: &Error) {
-        note_in(&self.files, file, error);
-    }
-
-    /// Whether nothing of the family is merged for now.
-    pub(crate) fn holds(&self, family: FamilyId) -> bool {
-        self.families.lock().get(&family).is_some_and(|end| *end > Instant::now())
-    }
-
-    fn holds_file(&self, file: FileNo) -> bool {
-        self.files.lock().get(&file).is_some_and(|end| *end > Instant::now())
-    }
-}
-
-fn note_in<T: Eq + Hash>(until: &Mutex<HashMap<T, Instant>>, what: T, error: &Error) -> bool {
-    let aside = !matches!(error, Error::DiskFull(_) | Error::Interrupted);
-    if aside {
-        let (mut until, now) = (until.lock(), Instant::now());
-        until.retain(|_, end| *end > now);
-        until.insert(what, now + SET_ASIDE);
-    }
-    aside
-}
-
 impl Maintenance {
     /// Options of a family that merges do not pass over.
     fn options_of_merged(&self, family: FamilyId) -> Option<FamilyOptions> {
-        self.store.family_options(family).filter(|_| !self.backoff.holds(family))
+        self.store.family_options(family).filter(|_| !self.reservations.set_aside().holds_family(family))
+    }
+
+    /// Sets aside what made a merge of `files` fail: the file that the error names, or the whole family. A full disk and
+    /// the end of the store are nobody's fault.
+    fn note_failed(&self, family: FamilyId, files: &[FileNo], error: &Error) {
+        if matches!(error, Error::DiskFull(_) | Error::Interrupted) {
+            return;
+        }
+        match self.store.versions.unreadable_input(error, files) {
+            Some(file) => self.reservations.set_aside().note_table(family, file),
+            None => self.reservations.set_aside().note_family(family),
+        }
+        self.forget_what_is_gone();
+        self.shape_changed();
+    }
+
+    /// Forgets what was set aside and is not there any more.
+    fn forget_what_is_gone(&self) {
+        let (files, _) = self.store.versions.live_files();
+        let lives = |number: FileNo| files.binary_search_by_key(&number, |file| file.number).is_ok();
+        self.reservations.set_aside().retain(&self.store.versions.current(), &lives);
     }
 
     /// Bytes still to compact.
     pub(crate) fn compaction_debt(&self) -> u64 {
         let version = self.store.versions.current();
+        let suspects = self.reservations.set_aside().suspects();
         compaction::debt(
             &version,
             &self.store.options,
-            &|id| self.options_of_merged(id),
+            &|id| self.store.family_options(id).filter(|_| !suspects.contains(&id)),
             self.store.snapshots.oldest_snapshot(),
         )
     }
@@ -134,13 +110,13 @@ impl Maintenance {
                     &picked.task,
                 )
             });
-            let done = done.inspect_err(|error| {
-                if self.backoff.note(picked.family, error) {
-                    self.shape_changed();
-                }
-            })?;
+            let files = picked.task.held().files;
+            let done = done.inspect_err(|error| self.note_failed(picked.family, &files, error))?;
             self.account(&done);
             self.store.install(done.edit)?;
+            if !picked.task.moves {
+                self.reservations.set_aside().merged(picked.family, &files);
+            }
             drop(picked);
             self.after_compaction();
             return Ok(true);
@@ -148,7 +124,8 @@ impl Maintenance {
         let mut sparse = self.store.versions.sparse_files();
         // Of a file whose families are all set aside, or dropped a moment ago, nothing would be rewritten.
         sparse.retain(|file| {
-            !self.backoff.holds_file(file.number) && file.families.iter().any(|&id| options(id).is_some())
+            let set_aside = self.reservations.set_aside().holds_file(file.number);
+            !set_aside && file.families.iter().any(|&id| options(id).is_some())
         });
         let Some(task) = job::pick_sparse(&self.reservations, &self.store.versions, &sparse) else {
             self.store.versions.delete_obsolete()?;
@@ -157,7 +134,11 @@ impl Maintenance {
         let told = self.history.begin_rewrite(&task.families, self.store.versions.disk().now_micros());
         let done =
             self.with_context(&|| false, told, |context| job::rewrite_sparse(context, &task, &options));
-        let done = done.inspect_err(|error| self.backoff.note_file(task.file, error))?;
+        let done = done.inspect_err(|error| {
+            if !matches!(error, Error::DiskFull(_) | Error::Interrupted) {
+                self.reservations.set_aside().note_file(task.file);
+            }
+        })?;
         self.account(&done);
         self.store.install(done.edit)?;
         drop(task);
@@ -231,6 +212,7 @@ impl Maintenance {
             let done = done.inspect_err(|_| self.after_compaction())?;
             self.account(&done);
             self.store.install(done.edit)?;
+            self.reservations.set_aside().merged(family.id(), &task.held().files);
             drop(reservation);
             self.after_compaction();
         }
@@ -294,5 +276,84 @@ fn whole_level(levels: &FamilyLevels, upto: MemtableId, from: u8, to: u8) -> Tas
         moves: false,
         cursor: None,
         bytes: all.iter().map(|table| table.meta().len).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::db::Db;
+    use crate::io::{Disk, FaultyDisk};
+    use crate::options::Options;
+    use crate::txn::transaction::TransactionOptions;
+
+    fn fill(db: &Db, family: &std::sync::Arc<Family>) {
+        let mut txn = db.transaction();
+        txn.begin(TransactionOptions::default()).expect("begins");
+        txn.statement_begin(true, Duration::from_secs(20)).expect("nobody waits");
+        for n in 0..6_000u32 {
+            txn.put(family, &n.to_be_bytes(), &[n as u8; 100]).expect("puts");
+        }
+        txn.commit().expect("commits");
+        db.flush().expect("flushes");
+    }
+
+    fn until(what: &str, mut done: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !done() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Level 0 is at the stop, and only a merge with a damaged run would shorten it: the end of a pause, which is here as
+    /// short as can be, stops nobody.
+    #[test]
+    fn a_pause_that_ends_stops_no_writer() {
+        let disk = FaultyDisk::new(1);
+        let options = Options {
+            compaction_threads: 1,
+            block_cache_size: 4 << 10,
+            write_buffer_size: 8 << 20,
+            wal_segment_size: 1 << 20,
+            ..Options::default()
+        };
+        let two = FamilyOptions {
+            compression: crate::options::Compression::None,
+            l0_compaction_trigger: 2,
+            l0_stall_threshold: 2,
+            ..FamilyOptions::default()
+        };
+        let db = Db::open_on(disk.shared(), "/s", options, None).expect("opens");
+        let set_aside = db.maintenance.reservations.set_aside();
+        set_aside.set_pauses(Duration::from_micros(1), Duration::from_micros(1));
+        let bad = db.create_family(b"bad", two).expect("creates");
+        // The dictionary has files of its own.
+        db.flush().expect("flushes");
+        fill(&db, &bad);
+        let names = disk.list(std::path::Path::new("/s")).expect("lists");
+        let file =
+            names.iter().rfind(|name| name.ends_with(".sst")).map(|name| PathBuf::from("/s").join(name));
+        let file = file.expect("one file");
+        assert!(disk.flip_bit(&file, 100_000, 3));
+        fill(&db, &bad);
+        until("no merge meets the damage", || set_aside.suspects().contains(&bad.id()));
+        for _ in 0..200 {
+            db.maintenance.shape_changed();
+            let pressure = &db.store.pressure;
+            let (runs, stop) = (pressure.l0_runs.load(Relaxed), pressure.l0_stop.load(Relaxed));
+            assert!(stop == 0 || runs < stop, "a stop at {runs} runs that nobody ends");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        fill(&db, &bad);
+        // It was the cable: the next try succeeds, and the family counts again.
+        assert!(disk.flip_bit(&file, 100_000, 3));
+        until("nothing is merged", || set_aside.suspects().is_empty());
+        db.maintenance.shape_changed();
+        drop(bad);
+        db.close().expect("closes");
     }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -17,6 +18,9 @@ use crate::store::counter::Counter;
 use crate::store::family::{Family, COUNTERS};
 use crate::txn::write_batch::WriteBatch;
 use crate::types::{FamilyId, Kind, DICTIONARY, MAX_SEQ};
+
+/// Time between two looks at the expiry clock.
+const TEND: Duration = Duration::from_secs(1);
 
 /// Counters whose next block is to be reserved.
 #[derive(Debug, Default)]
@@ -76,6 +80,7 @@ impl Maintenance {
         counter: u32,
         change: impl Fn(&Counter) -> Result<(T, u64)>,
     ) -> Result<T> {
+        self.store.catalog.check_complete()?;
         let cell = family
             .counters
             .get(counter as usize)
@@ -138,24 +143,37 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Reserves blocks for counters that ask, until the store closes.
-    pub(crate) fn counter_loop(&self) {
-        loop {
-            let (family, counter) = {
-                let mut queue = self.counter_refill.queue.lock();
-                loop {
-                    if self.closing.load(Ordering::Acquire) {
-                        return;
-                    }
-                    match queue.pop_front() {
-                        Some(next) => break next,
-                        None => self.counter_refill.changed.wait(&mut queue),
-                    }
+    /// Reserves blocks for counters that ask, and seconds of the expiry clock, until the store closes.
+    pub(crate) fn reserve_loop(&self) {
+        let mut tend_at = Instant::now() + TEND;
+        while !self.closing.load(Ordering::Acquire) {
+            if let Some((family, counter)) = self.next_refill(tend_at) {
+                if let Err(error) = self.reserve_ahead(family, counter) {
+                    // It stays marked as asked: who crosses the ceiling tries again, and hears of it.
+                    self.store.log(LogLevel::Warn, &format!("no block of values reserved ahead: {error}"));
                 }
-            };
-            if let Err(error) = self.reserve_ahead(family, counter) {
-                // It stays marked as asked: who crosses the ceiling tries again, and hears of it.
-                self.store.log(LogLevel::Warn, &format!("no block of values reserved ahead: {error}"));
+            }
+            if Instant::now() >= tend_at {
+                tend_at = Instant::now() + TEND;
+                if let Err(error) = self.store.tend_expiry_clock() {
+                    tracing::warn!(%error, "no seconds of the expiry clock reserved ahead");
+                }
+            }
+        }
+    }
+
+    /// The next counter that asks; none: it is time to look at the expiry clock, or the store closes.
+    fn next_refill(&self, until: Instant) -> Option<(FamilyId, u32)> {
+        let mut queue = self.counter_refill.queue.lock();
+        loop {
+            if self.closing.load(Ordering::Acquire) {
+                return None;
+            }
+            if let Some(next) = queue.pop_front() {
+                return Some(next);
+            }
+            if self.counter_refill.changed.wait_until(&mut queue, until).timed_out() {
+                return None;
             }
         }
     }

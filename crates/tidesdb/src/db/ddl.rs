@@ -45,6 +45,7 @@ impl Maintenance {
     /// Begins a group of dictionary changes; waits for another that is open.
     pub(crate) fn ddl(self: &Arc<Self>) -> Result<Ddl> {
         self.store.check_writable()?;
+        self.store.catalog.check_complete()?;
         let one = self.ddl_lock.lock_arc();
         let next_family = self.next_family.load(std::sync::atomic::Ordering::Acquire);
         Ok(Ddl {

@@ -80,9 +80,10 @@ impl FamilyEntry {
     /// The entry that bytes stand for; the error says what is wrong with them.
     pub(crate) fn decode(bytes: &[u8]) -> Result<FamilyEntry> {
         let damage = |what: &str| Error::corruption("dictionary", 0, format!("a family's entry {what}"));
+        let later = |what: &str| Error::later_version("the dictionary", format!("a family's entry {what}"));
         let (&version, rest) = bytes.split_first().ok_or_else(|| damage("is empty"))?;
         if version != VERSION {
-            return Err(damage(&format!("has version {version}; this build knows {VERSION}")));
+            return Err(later(&format!("has version {version}; this build knows {VERSION}")));
         }
         let (id, rest) = rest.split_first_chunk::<4>().ok_or_else(|| damage("ends early"))?;
         let (&count, mut rest) = rest.split_first().ok_or_else(|| damage("ends early"))?;
@@ -98,7 +99,7 @@ impl FamilyEntry {
                     o.compression = u8::try_from(value)
                         .ok()
                         .and_then(Compression::from_byte)
-                        .ok_or_else(|| damage("names a compression that this build lacks"))?;
+                        .ok_or_else(|| later("names a compression that this build lacks"))?;
                 }
                 2 => o.block_size = small?,
                 3 => o.bloom_filter = value != 0,
@@ -116,11 +117,11 @@ impl FamilyEntry {
                         0 => SyncMode::None,
                         1 => SyncMode::Interval,
                         2 => SyncMode::Full,
-                        _ => return Err(damage("has an unknown sync mode")),
+                        _ => return Err(later("has an unknown sync mode")),
                     });
                 }
                 14 => o.sync_interval_us = value,
-                other => return Err(damage(&format!("has the unknown option number {other}"))),
+                other => return Err(later(&format!("has the unknown option number {other}"))),
             }
         }
         Ok(FamilyEntry { id: FamilyId::from_le_bytes(*id), options: o, record: rest.to_vec() })
@@ -152,7 +153,7 @@ mod tests {
         let mut wrong = bytes;
         wrong[0] = 9;
         let message = FamilyEntry::decode(&wrong).expect_err("refused").to_string();
-        assert!(message.contains("version 9"), "{message}");
+        assert!(message.contains("later version") && message.contains("version 9"), "{message}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The state of background work: reservations, back-offs, signals between threads, and the latch of dictionary
+//! The state of background work: reservations, signals between threads, and the latch of dictionary
 //! changes.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -8,12 +8,13 @@ use parking_lot::Mutex;
 
 use crate::compaction::history::History;
 use crate::db::background::WorkSignal;
-use crate::db::compactor::CompactionBackoff;
 use crate::db::counters::CounterRefill;
+use crate::error::Result;
 use crate::store::Store;
 use crate::txn::Transactions;
 use crate::types::DICTIONARY;
 use crate::version::reservations::CompactionReservations;
+use crate::version::Edit;
 
 /// See the module's comment. Shared by the handles and threads of a store.
 #[derive(Debug)]
@@ -25,7 +26,6 @@ pub(crate) struct Maintenance {
     pub reservations: Arc<CompactionReservations>,
     pub history: History,
     pub work_signal: WorkSignal,
-    pub backoff: CompactionBackoff,
     pub counter_refill: CounterRefill,
     pub closing: AtomicBool,
     /// A backup is being taken.
@@ -45,21 +45,34 @@ impl Maintenance {
             reservations,
             history: History::default(),
             work_signal: WorkSignal::default(),
-            backoff: CompactionBackoff::default(),
             counter_refill: CounterRefill::default(),
             closing: AtomicBool::new(false),
             backup_runs: AtomicBool::new(false),
         }
     }
 
+    /// The store is closed. If everything in the log is in files too, the next opening does not miss it.
+    pub(crate) fn forget_log(&self) -> Result<()> {
+        let state = self.store.versions.state();
+        let needed = self.store.pipeline.last_ordered() > state.last_seq
+            || self.transactions.prepared.first_segment().is_some()
+            || !self.transactions.recovered.lock().is_empty();
+        match needed || state.log_segments.is_empty() {
+            true => Ok(()),
+            false => self.store.install(Edit { log_forgotten_above: Some(0), ..Edit::default() }),
+        }
+    }
+
     /// To be called when runs came or went, or a family was set aside: measures level 0 and debt, and wakes
-    /// compaction. What nobody merges for now holds nobody back: the wait would have no end.
+    /// compaction. A family whose last merge failed holds nobody back until one succeeds, whether its pause has ended or
+    /// not: the wait might have no end.
     pub(crate) fn shape_changed(&self) {
         let version = self.store.versions.current();
+        let suspects = self.reservations.set_aside().suspects();
         let (mut runs, mut stop) = (0, 0);
         for (family, levels) in version.families() {
             let here = levels.l0.len() as u64;
-            if here == 0 || self.backoff.holds(family) {
+            if here == 0 || suspects.contains(&family) {
                 continue;
             }
             let limit = self.store.family_options(family).map_or(0, |o| u64::from(o.l0_stall_threshold));

@@ -29,6 +29,9 @@ use crate::txn::recovered::Recovered;
 use crate::txn::transaction::Transaction;
 use crate::txn::Transactions;
 
+/// The file in a store's directory whose lock says who uses it.
+pub(crate) const LOCK: &str = "LOCK";
+
 /// An open store. Clones are handles to the same one; it is closed by [`Db::close`] or when the last
 /// handle and the last transaction are gone.
 #[derive(Clone, Debug)]
@@ -168,9 +171,11 @@ impl Db {
         self.store.free_space()
     }
 
-    /// Makes everything that is ordered now durable.
+    /// Makes everything that is ordered now durable. Errors: `ReadOnly` with the reason once the log has failed.
     pub fn flush_log(&self) -> Result<()> {
-        self.store.wal.sync_all()
+        let synced = self.store.wal.sync_all();
+        self.store.wal_alive()?;
+        synced
     }
 
     /// Calls `done` once everything that is ordered now is durable, or with the error when the log fails
@@ -180,6 +185,12 @@ impl Db {
         let last = self.store.wal.last_ticket();
         self.store.wal.when_durable(last, done);
         Ok(())
+    }
+
+    /// Commits that wait for room in the log end with its failure, now and from now on: whether they survive is
+    /// known after a restart. For a server that shuts down; from any thread, without I/O.
+    pub fn end_log_waits(&self) {
+        self.store.wal.end_waits();
     }
 
     /// Interrupts a transaction's waits and scans; from any thread, without blocking.
@@ -209,6 +220,23 @@ impl Db {
     /// Whether the store has, or may have had, keys that expire.
     pub fn has_expiring_keys(&self) -> bool {
         self.store.ttl_clock.is_used()
+    }
+
+    /// The present second of the clock by which keys expire: seconds since 1970, never going back. It is the wall clock,
+    /// or ahead of a wall clock that was set back, by [`Db::expiry_lag`].
+    pub fn expiry_second(&self) -> u64 {
+        self.store.expiry_second()
+    }
+
+    /// Seconds by which the wall clock is behind the clock by which keys expire. A lifetime counts from the sum.
+    pub fn expiry_lag(&self) -> u64 {
+        self.store.expiry_lag()
+    }
+
+    /// Reserves seconds of the expiry clock now and reports a lag, as the store does once a second.
+    #[doc(hidden)]
+    pub fn tend_expiry_clock(&self) -> Result<()> {
+        self.store.tend_expiry_clock()
     }
 
     /// Commits a prepared transaction without an owner, durably; false when there is none of this xid.
@@ -254,6 +282,13 @@ impl Db {
             // Nothing was made durable where the log failed.
             return self.store.wal_alive();
         }
-        self.store.wal.close()
+        if let Err(error) = self.store.settle_expiry_clock() {
+            self.store.log(LogLevel::Warn, &format!("rows may expire up to a minute early or late: {error}"));
+        }
+        self.store.wal.close()?;
+        if let Err(error) = self.maintenance.forget_log() {
+            tracing::warn!(%error, "the log's files stay listed");
+        }
+        Ok(())
     }
 }

@@ -74,12 +74,19 @@ pub struct StoreStats {
     pub is_flushing: bool,
     pub wal_syncs: u64,
     pub wal_groups: u64,
+    /// Commits wait for room in the log.
+    pub wal_is_full: bool,
+    /// Times that the log ran out of room.
+    pub wal_full: u64,
     pub commits: u64,
     /// Runs that transactions beyond the bound on memory wrote.
     pub spilled_runs: u64,
-    /// Puts that flushes and compactions dropped together with their single delete.
+    /// Puts that flushes and compactions dropped together with their single delete. A job that is repeated because
+    /// its edit was not installed counts again.
     pub cancelled_pairs: u64,
     pub snapshots: u64,
+    /// Seconds by which the wall clock is behind the clock by which keys expire.
+    pub expiry_lag: u64,
 }
 
 impl Db {
@@ -170,8 +177,11 @@ impl Db {
             compaction_count: of(&store.stats.compactions),
             compaction_debt_bytes: store.pressure.debt(),
             is_flushing: of(&store.stats.flushing) != 0,
+            expiry_lag: store.expiry_lag(),
             wal_syncs: store.wal.syncs(),
             wal_groups: store.wal.groups(),
+            wal_is_full: store.wal.full().0,
+            wal_full: store.wal.full().1,
             commits: of(&store.stats.commits),
             spilled_runs: of(&store.stats.spilled_runs),
             cancelled_pairs: of(&store.stats.cancelled_pairs),

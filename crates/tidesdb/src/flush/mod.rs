@@ -18,7 +18,7 @@ use crate::iter::version_merge::MergingVersionIterator;
 use crate::iter::{LiveSnapshots, VersionIterator};
 use crate::options::{FamilyOptions, Options};
 use crate::table::SsTableOptions;
-use crate::types::{FamilyId, MemtableId, RowCount, DICTIONARY};
+use crate::types::{FamilyId, FileNo, MemtableId, RowCount, DICTIONARY};
 use crate::version::reservations::{CompactionReservation, CompactionReservations, Held};
 use crate::version::{Edit, NewTable, TableHandle, VersionSet};
 
@@ -85,24 +85,46 @@ pub struct Flushed {
     pub bytes_written: u64,
     /// Reservations of the runs of level 0 that the edit removes.
     pub reservations: Vec<CompactionReservation>,
+    /// What could not be read of small runs, which were left out: to be told.
+    pub unreadable: Vec<Error>,
 }
 
-/// Writes the memtables to one file. A run of level 0 that cannot be read is not merged: it stays where it is, and
-/// the new run does not depend on it. On an error nothing is left over and the same memtables may be flushed
+/// Writes the memtables to one file. A run of level 0 that cannot be read is set aside and not merged: it stays where it
+/// is, and the new run does not depend on it. On an error nothing is left over and the same memtables may be flushed
 /// again. Errors: I/O, disk full, `Interrupted`.
 pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
-    match flush_with(input, input.small_runs) {
-        // Which run it was does not matter: compaction merges the others.
-        Err(error @ (Error::Corruption { .. } | Error::Io { .. })) if input.small_runs > 0 => {
-            tracing::warn!(%error, "a flush is repeated without merging small runs");
-            flush_with(input, 0)
+    let mut without_small_runs = BTreeSet::new();
+    let mut unreadable = Vec::new();
+    loop {
+        let mut merging = Merging::default();
+        let error = match flush_once(input, &without_small_runs, &mut merging) {
+            Err(error) => error,
+            Ok(done) => return Ok(Flushed { unreadable, ..done }),
+        };
+        let Some(file) = input.versions.unreadable_input(&error, &merging.files) else { return Err(error) };
+        unreadable.push(error);
+        input.reservations.set_aside().note_table(merging.family, file);
+        without_small_runs.insert(merging.family);
+        // Where space is short the next attempt needs the room.
+        if let Err(error) = input.versions.delete_obsolete() {
+            tracing::warn!(%error, "a file of the attempt stays for now");
         }
-        done => done,
     }
 }
 
-/// Runs of level 0 are merged into it up to `bound` bytes.
-fn flush_with(input: &FlushInput<'_>, bound: u64) -> Result<Flushed> {
+/// The family that a flush is at, and the small runs that it merges.
+#[derive(Default)]
+struct Merging {
+    family: FamilyId,
+    files: Vec<FileNo>,
+}
+
+/// No run of the families `without_small_runs` is merged into it.
+fn flush_once(
+    input: &FlushInput<'_>,
+    without_small_runs: &BTreeSet<FamilyId>,
+    merging: &mut Merging,
+) -> Result<Flushed> {
     let Some(newest) = input.memtables.last() else {
         return Err(Error::InvalidArgument("a flush of no memtable".into()));
     };
@@ -112,6 +134,7 @@ fn flush_with(input: &FlushInput<'_>, bound: u64) -> Result<Flushed> {
         counts: Counts::default(),
         bytes_written: 0,
         reservations: Vec::new(),
+        unreadable: Vec::new(),
     };
     let mut file = SharedFile::new(input.versions);
     let mut tick = |_: u64| match input.stop.load(Ordering::Relaxed) {
@@ -126,7 +149,9 @@ fn flush_with(input: &FlushInput<'_>, bound: u64) -> Result<Flushed> {
             flushed.edit.row_counts.push((family, row_count));
         }
         let bytes = input.memtables.iter().map(|g| g.bytes(family)).sum();
+        let bound = if without_small_runs.contains(&family) { 0 } else { input.small_runs };
         let (small, deeper, reservation) = small_runs(input, bound, family, bytes);
+        *merging = Merging { family, files: small.iter().map(|run| run.file.number()).collect() };
         flushed.reservations.extend(reservation);
         let mut iterators: Vec<Box<dyn VersionIterator + '_>> =
             input.memtables.iter().rev().filter_map(|g| g.version_iter(family)).collect();
@@ -149,12 +174,13 @@ fn flush_with(input: &FlushInput<'_>, bound: u64) -> Result<Flushed> {
         }
     }
     flushed.edit.last_seq = Some(flushed.counts.max_seq);
-    if let Some(new) = file.finish()? {
+    let files = file.finish_all()?;
+    if !files.is_empty() {
         if let Err(error) = input.versions.disk().sync_dir(input.versions.dir()) {
-            input.versions.discard_file(new.number);
+            files.iter().for_each(|file| input.versions.discard_file(file.number));
             return Err(error);
         }
-        flushed.edit.new_files.push(new);
+        flushed.edit.new_files.extend(files);
     }
     Ok(flushed)
 }

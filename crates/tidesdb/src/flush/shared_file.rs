@@ -8,7 +8,7 @@ use crate::iter::prune::{rewrite, Counts, Rewrite};
 use crate::iter::{LiveSnapshots, VersionIterator};
 use crate::table::{next_table_offset, SsTableMeta, SsTableOptions, SsTableWriter};
 use crate::types::{Entry, FamilyId, FileNo, Seq};
-use crate::version::{NewFile, VersionSet};
+use crate::version::{twin, NewFile, VersionSet};
 
 /// A file that is being written, one table after the other. Made on disk with the first entry; unlinked
 /// when dropped before [`SharedFile::finish`].
@@ -16,6 +16,8 @@ pub(crate) struct SharedFile<'a> {
     versions: &'a VersionSet,
     open: Option<(FileNo, Arc<dyn File>)>,
     end: u64,
+    /// Second copies of its tables.
+    twins: Vec<NewFile>,
 }
 
 /// The sequence number to store with an entry; `None` leaves it out.
@@ -35,7 +37,7 @@ pub(crate) struct TableRules<'a> {
 
 impl<'a> SharedFile<'a> {
     pub fn new(versions: &'a VersionSet) -> SharedFile<'a> {
-        SharedFile { versions, open: None, end: 0 }
+        SharedFile { versions, open: None, end: 0, twins: Vec::new() }
     }
 
     /// The number of the file, once it has a table.
@@ -55,8 +57,10 @@ impl<'a> SharedFile<'a> {
         let Some(writer) = into.writer else {
             return Ok((None, counts));
         };
-        let meta = writer.finish()?;
+        let mut meta = writer.finish()?;
         self.end = meta.offset + meta.len;
+        let (_, file) = self.file()?;
+        self.twins.extend(twin::write(self.versions, &*file, &mut meta)?);
         Ok((Some(meta), counts))
     }
 
@@ -99,6 +103,15 @@ impl<'a> SharedFile<'a> {
         Ok(self.finish_unsynced().map(|(new, _)| new))
     }
 
+    /// As [`SharedFile::finish`]; the file, then the second copies of its tables.
+    pub fn finish_all(mut self) -> Result<Vec<NewFile>> {
+        if let Some((_, file)) = &self.open {
+            file.sync_data()?;
+        }
+        let twins = std::mem::take(&mut self.twins);
+        Ok(self.finish_unsynced().map(|(new, _)| new).into_iter().chain(twins).collect())
+    }
+
     /// As [`SharedFile::finish`], for a file that is synced later, or never.
     pub fn finish_unsynced(mut self) -> Option<(NewFile, Arc<dyn File>)> {
         let (number, file) = self.open.take()?;
@@ -122,6 +135,7 @@ impl Drop for SharedFile<'_> {
             drop(file);
             self.versions.discard_file(number);
         }
+        self.twins.iter().for_each(|twin| self.versions.discard_file(twin.number));
     }
 }
 

@@ -112,6 +112,11 @@ pub fn rewrite(iter: &mut dyn VersionIterator, live: &LiveSnapshots, to: &mut dy
                     finish_key(&key, Entry { seq, kind, value: &value }, oldest_snapshot, to, &mut counts)?;
                 }
             }
+            // The cancelled put was a proven insertion (`docs/design/0020-single-deletes.md`).
+            debug_assert!(
+                !(cancelled && same_key) || entry.kind.is_tombstone(),
+                "a row below a proven insertion"
+            );
             if !same_key {
                 key.clear();
                 key.extend_from_slice(iter.key());

@@ -1,11 +1,12 @@
 //! The column families in memory, by name and by number.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::RwLock;
 
+use crate::error::{Error, Result};
 use crate::options::{FamilyOptions, SyncMode};
 use crate::store::family::Family;
 use crate::store::Store;
@@ -15,6 +16,8 @@ use crate::types::{FamilyId, DICTIONARY};
 #[derive(Debug, Default)]
 pub struct Catalog {
     inner: RwLock<Inner>,
+    /// Damage of the dictionary that may have hidden families.
+    damage: OnceLock<String>,
 }
 
 #[derive(Debug, Default)]
@@ -34,9 +37,35 @@ impl Catalog {
         self.inner.read().by_id.get(&id).cloned()
     }
 
-    /// Whether a family of this number exists; the dictionary always does.
+    /// Whether a family of this number exists; the dictionary always does, and any may where it is damaged.
     pub fn is_live(&self, id: FamilyId) -> bool {
-        id == DICTIONARY || self.inner.read().by_id.contains_key(&id)
+        id == DICTIONARY || self.is_incomplete() || self.inner.read().by_id.contains_key(&id)
+    }
+
+    /// Notes that families may be missing here, for the damage that an error tells.
+    pub(crate) fn set_incomplete(&self, error: &Error) {
+        let _ = self.damage.set(error.to_string());
+    }
+
+    /// Whether families may be missing here that have tables.
+    pub fn is_incomplete(&self) -> bool {
+        self.damage.get().is_some()
+    }
+
+    /// Error where families or counters may be missing here: a name that looks free may be taken, a counter may be far
+    /// above what is known of it.
+    pub(crate) fn check_complete(&self) -> Result<()> {
+        match self.damage.get() {
+            None => Ok(()),
+            Some(damage) => Err(Error::corruption(
+                "dictionary",
+                0,
+                format!(
+                    "no definition and no counter can be changed, as both copies of the dictionary are damaged \
+                     ({damage}): copy what is left with `tidesdb-admin repair`, or restore a backup"
+                ),
+            )),
+        }
     }
 
     /// The sync mode that a family asks for beyond the store's.

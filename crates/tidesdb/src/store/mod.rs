@@ -41,7 +41,7 @@ use crate::store::pipeline::Pipeline;
 use crate::store::pressure::Gauges;
 use crate::store::snapshot::{SnapshotSlot, Snapshots};
 use crate::store::stats::Stats;
-use crate::store::ttl_clock::TtlClock;
+use crate::store::ttl_clock::{Moment, TtlClock};
 use crate::store::view::ReadView;
 use crate::types::{FamilyId, Kind, MemtableId, RowCount, Seq, DICTIONARY};
 use crate::version::{Edit, VersionSet};
@@ -61,8 +61,10 @@ pub struct Store {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) snapshots: Snapshots,
     pub(crate) ttl_clock: TtlClock,
+    /// The last report said that the wall clock lags.
+    lag_reported: AtomicBool,
     pub(crate) catalog: Catalog,
-    pub(crate) versions: VersionSet,
+    pub(crate) versions: Arc<VersionSet>,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) view: ArcSwap<ReadView>,
     /// Held while the view is replaced.
@@ -72,7 +74,7 @@ pub struct Store {
     pub(crate) memtables: Memtables,
     pub(crate) arenas: ArenaPool,
     next_memtable_id: AtomicU64,
-    next_transaction: AtomicU64,
+    pub(crate) next_transaction: AtomicU64,
     pub(crate) pressure: Gauges,
     pub(crate) heap_trim: HeapTrim,
     pub(crate) stats: Stats,
@@ -94,13 +96,15 @@ pub(crate) struct StoreParts {
     pub dir: PathBuf,
     pub lock: Box<dyn DirectoryLock>,
     pub wal: Wal,
-    pub versions: VersionSet,
+    pub versions: Arc<VersionSet>,
     pub cache: Arc<BlockCache>,
     pub arenas: ArenaPool,
     pub view: ReadView,
     pub memtables: Memtables,
     /// Sequence of the newest commit that recovery found.
     pub newest: Seq,
+    /// The highest transaction id that recovery found in the log.
+    pub newest_transaction: u64,
 }
 
 impl fmt::Debug for Store {
@@ -114,10 +118,15 @@ impl Store {
     pub(crate) fn new(parts: StoreParts) -> Store {
         let state = parts.versions.state();
         let active = parts.view.active.clone();
+        let moment = Moment::of(parts.versions.disk());
+        let second = state
+            .expiry_clock
+            .map(|reached| ttl_clock::second_at_opening(reached, state.expiry_reserved, moment.wall));
         let store = Store {
             pipeline: Arc::new(Pipeline::new(parts.newest + 1, active.clone())),
             snapshots: Snapshots::new(SNAPSHOTS),
-            ttl_clock: TtlClock::new(state.expiry_clock),
+            ttl_clock: TtlClock::new(second, moment.micros),
+            lag_reported: AtomicBool::new(false),
             catalog: Catalog::default(),
             view: ArcSwap::from_pointee(parts.view),
             view_swap: Mutex::new(()),
@@ -125,8 +134,9 @@ impl Store {
             memtables: parts.memtables,
             arenas: parts.arenas,
             next_memtable_id: AtomicU64::new(active.id() + 1),
-            // Ids of an epoch begin with its epoch, so that none is used twice.
-            next_transaction: AtomicU64::new(state.epoch << 32),
+            // Ids of an epoch begin with its epoch, or after those that an earlier one gave out beyond its share, so that
+            // none is used twice.
+            next_transaction: AtomicU64::new((state.epoch << 32).max(parts.newest_transaction + 1)),
             pressure: Gauges::default(),
             heap_trim: HeapTrim::new(),
             stats: Stats::default(),
@@ -293,9 +303,7 @@ impl Store {
 
     /// Writes a line of the engine's log.
     pub(crate) fn log(&self, level: LogLevel, message: &str) {
-        if let Some(sink) = &self.options.log {
-            sink.write(level, message);
-        }
+        self.options.log(level, message);
     }
 
     /// Unlinks what nobody needs any more: the space of a large rollback is back at once.
@@ -305,17 +313,20 @@ impl Store {
         }
     }
 
-    /// Options of a family that exists.
+    /// Options of a family that exists; the default ones of any other where the dictionary is damaged.
     pub(crate) fn family_options(&self, family: FamilyId) -> Option<FamilyOptions> {
         match family {
             DICTIONARY => Some(FamilyOptions::default()),
-            _ => self.catalog.by_id(family).map(|family| (*family.options()).clone()),
+            _ => match self.catalog.by_id(family) {
+                Some(family) => Some((*family.options()).clone()),
+                None => self.catalog.is_incomplete().then(FamilyOptions::default),
+            },
         }
     }
 
     pub(crate) fn wal_alive(&self) -> Result<()> {
         match self.wal.failed() {
-            Some(why) => Err(Error::ReadOnly(format!("the log failed: {why}; restart to recover"))),
+            Some(why) => Err(Error::ReadOnly(format!("{why}; restart to recover"))),
             None => Ok(()),
         }
     }

@@ -122,7 +122,7 @@ impl SealedRuns {
         let mut cursor = Reader { rest: names };
         let version = cursor.u8().map_err(damage)?;
         if ![NAMES_WITHOUT_ROWS, NAMES_VERSION].contains(&version) {
-            return Err(damage("of a later version"));
+            return Err(Error::later_version("wal", "a record of run names"));
         }
         let mut sealed = SealedRuns { files: Vec::new(), tables: Vec::new() };
         for _ in 0..cursor.varint().map_err(damage)? {

@@ -1,25 +1,95 @@
-//! The store's expiry clock: what ties it to the disk's wall clock, to flushes and merges, and to the manifest.
+//! The store's expiry clock: its ties to the disk's clocks, to flushes and merges, and to the manifest.
+
+use std::sync::atomic::Ordering;
 
 use crate::error::Result;
 use crate::iter::LiveSnapshots;
+use crate::options::LogLevel;
+use crate::store::ttl_clock::Moment;
 use crate::store::Store;
 use crate::types::Seq;
 use crate::version::Edit;
 
+/// A lag of more seconds is reported, and makes the reservations short.
+const REPORTED_LAG: u64 = 60;
+
+/// Seconds by which the manifest's second is ahead of the clock. A kill loses as many at most: the clock goes on
+/// after them, or, when a small lag hides that the wall clock was set back, before them.
+const RESERVED: u64 = 60;
+
+/// The same while the wall clock lags: here every kill makes the clock skip what was reserved.
+const RESERVED_IN_LAG: u64 = 4;
+
 impl Store {
-    fn wall(&self) -> u64 {
-        self.versions.disk().unix_seconds()
+    /// The present moment of the disk's clocks.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment::of(self.versions.disk())
     }
 
     /// The present second of the expiry clock.
     pub(crate) fn expiry_second(&self) -> u64 {
-        self.ttl_clock.read(self.wall())
+        self.ttl_clock.read(self.moment())
+    }
+
+    /// Seconds by which the wall clock is behind the expiry clock.
+    pub(crate) fn expiry_lag(&self) -> u64 {
+        match self.ttl_clock.is_used() {
+            true => self.ttl_clock.lag(self.moment()),
+            false => 0,
+        }
+    }
+
+    /// Reserves seconds of the expiry clock in the manifest before they come, and reports a lag. A store calls it once
+    /// a second. Readers do not wait for it: while it fails, a kill can set the clock back.
+    pub(crate) fn tend_expiry_clock(&self) -> Result<()> {
+        if !self.ttl_clock.is_used() {
+            return Ok(());
+        }
+        let lag = self.expiry_lag();
+        let lags = lag > REPORTED_LAG;
+        if lags != self.lag_reported.swap(lags, Ordering::Relaxed) {
+            self.report_lag(lag);
+        }
+        if self.check_writable().is_err() {
+            return Ok(());
+        }
+        // While nobody reads a clock that is right, nothing is lost.
+        let second = if lags { self.ttl_clock.peek(self.moment().micros) } else { self.ttl_clock.shown() };
+        let ahead = if lags { RESERVED_IN_LAG } else { RESERVED };
+        if second + ahead / 2 < self.versions.state().expiry_reserved.unwrap_or(0) {
+            return Ok(());
+        }
+        self.install(Edit {
+            expiry_clock: Some(second),
+            expiry_reserved: Some(second + ahead),
+            ..Edit::default()
+        })
+    }
+
+    fn report_lag(&self, lag: u64) {
+        let text = match lag {
+            0..=REPORTED_LAG => "the system's clock is no longer behind the expiry clock".to_string(),
+            _ => format!(
+                "the system's clock is {lag} seconds behind the clock by which rows expire: it was ahead before, or is \
+                 wrong now. Lifetimes of rows count from that clock, which goes on without the system's"
+            ),
+        };
+        self.log(LogLevel::Warn, &text);
+    }
+
+    /// The store closes: the next opening goes on at this second.
+    pub(crate) fn settle_expiry_clock(&self) -> Result<()> {
+        if !self.ttl_clock.is_used() {
+            return Ok(());
+        }
+        let second = Some(self.ttl_clock.peek(self.moment().micros));
+        self.install(Edit { expiry_clock: second, expiry_reserved: second, ..Edit::default() })
     }
 
     /// The second up to which merges may bury entries; 0 in a store that has none with an expiry.
     pub(crate) fn expired_at(&self) -> u64 {
         match self.ttl_clock.is_used() {
-            true => self.ttl_clock.bury(self.wall()),
+            true => self.ttl_clock.bury(self.moment()),
             false => 0,
         }
     }
@@ -37,7 +107,12 @@ impl Store {
             return Ok(());
         }
         self.check_writable()?;
-        self.install(Edit { expiry_clock: Some(self.expiry_second()), ..Edit::default() })?;
+        let second = self.expiry_second();
+        self.install(Edit {
+            expiry_clock: Some(second),
+            expiry_reserved: Some(second + RESERVED),
+            ..Edit::default()
+        })?;
         self.ttl_clock.set_used();
         Ok(())
     }

@@ -1,25 +1,64 @@
-//! The clock by which entries expire: who reads at which second, and up to which second merges may take
-//! entries for gone.
+//! The clock by which entries expire: the second of each reader, and the second up to which merges may drop
+//! expired entries.
 //!
-//! Seconds since 1970. The clock follows the wall clock and never goes back, also not across an opening: the
-//! manifest keeps the second up to which entries were dropped, so that a row and its index entries, which
-//! different merges drop, come back neither together nor alone when the wall clock is set back.
+//! Seconds since 1970. The clock follows the wall clock and never goes back. While the wall clock lags, it goes on
+//! at the pace of the monotonic clock: an entry with a lifetime lives that long, also after a wall clock was ahead
+//! and came back. So a lifetime counts from this clock, not from the wall clock ([`TtlClock::lag`]).
 //!
-//! A view is what reads together: a snapshot, or the reads of a statement that see the newest versions. Its
+//! It does not go back across an opening either. The manifest keeps a second that it has reached, and one that it
+//! will not pass before the manifest says a later one. After a kill, a wall clock behind the former is taken for
+//! set back, and the clock goes on from the latter. So a row and its index entries, dropped by different merges,
+//! come back neither together nor alone.
+//!
+//! A view is the unit of consistent reads: a snapshot, or the reads of a statement that see the newest versions. Its
 //! second is fixed by the first entry with an expiry that it meets; until then it has seen nothing that could
 //! vanish. From then on no merge buries an entry that the view still sees. Stores without such entries never
 //! come here: `is_used` is one relaxed load.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
+
+use crate::io::Disk;
+
+const MICROS: i64 = 1_000_000;
+
+/// The last second that the clock can show; room for sums of microseconds.
+const LAST_SECOND: u64 = 1 << 42;
+
+/// The wall clock shows whole seconds, and small steps are everyday: a lag of so many seconds is none.
+const TOLERANCE: u64 = 1;
+
+/// A wall clock so many seconds behind the manifest's second was set back.
+const SET_BACK: u64 = 3;
+
+/// The disk's two clocks at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// Wall clock, in seconds since 1970.
+    pub wall: u64,
+    /// Monotonic clock, in microseconds.
+    pub micros: u64,
+}
+
+impl Moment {
+    /// The present moment. The wall clock is read first: a pause between the two readings cannot put the expiry
+    /// clock ahead.
+    pub fn of(disk: &Arc<dyn Disk>) -> Moment {
+        let wall = disk.unix_seconds();
+        Moment { wall, micros: disk.now_micros() }
+    }
+}
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct TtlClock {
+    /// The clock less the monotonic clock, in microseconds. It only grows: so the clock never goes back.
+    offset: AtomicI64,
     /// The latest second that anybody has read at.
-    now: AtomicU64,
+    shown: AtomicU64,
     /// Entries with an expiry may be in the store: the manifest says so.
     used: AtomicBool,
     state: Mutex<TtlClockState>,
@@ -33,15 +72,27 @@ struct TtlClockState {
     views: BTreeMap<u64, usize>,
 }
 
+/// The second at which the clock of a store goes on, and the wall clock shows `wall`. `reached`: the second in the
+/// manifest; `reserved`: the one that the clock did not pass.
+pub(crate) fn second_at_opening(reached: u64, reserved: Option<u64>, wall: u64) -> u64 {
+    match wall.saturating_add(SET_BACK) > reached {
+        true => reached,
+        false => reserved.unwrap_or(0).max(reached),
+    }
+}
+
 impl TtlClock {
-    /// The clock of a store whose manifest says `buried`; none: no entry with an expiry was ever written.
-    pub fn new(buried: Option<u64>) -> TtlClock {
-        let second = buried.unwrap_or(0);
-        TtlClock {
-            now: AtomicU64::new(second),
-            used: AtomicBool::new(buried.is_some()),
-            state: Mutex::new(TtlClockState { buried: second, views: BTreeMap::new() }),
-        }
+    /// The clock of a store that goes on at `second`; none: no entry with an expiry was ever written.
+    pub fn new(second: Option<u64>, micros: u64) -> TtlClock {
+        let clock = TtlClock {
+            used: AtomicBool::new(second.is_some()),
+            offset: AtomicI64::new(i64::MIN),
+            ..TtlClock::default()
+        };
+        let second = second.unwrap_or(0);
+        clock.read(Moment { wall: second, micros });
+        clock.state.lock().buried = second;
+        clock
     }
 
     /// Whether there may be entries with an expiry.
@@ -54,13 +105,43 @@ impl TtlClock {
         self.used.store(true, Ordering::Release);
     }
 
-    /// The present second, while the wall clock shows `wall`.
-    pub fn read(&self, wall: u64) -> u64 {
-        let now = self.now.load(Ordering::Acquire);
-        if wall <= now {
-            return now;
+    /// The present second.
+    pub fn read(&self, moment: Moment) -> u64 {
+        let micros = micros_of(moment.micros);
+        let wall = moment.wall.min(LAST_SECOND) as i64 * MICROS;
+        let by_wall = wall - micros;
+        let mut offset = self.offset.load(Ordering::Acquire);
+        if by_wall > offset {
+            offset = self.offset.fetch_max(by_wall, Ordering::AcqRel).max(by_wall);
         }
-        self.now.fetch_max(wall, Ordering::AcqRel).max(wall)
+        self.note_shown(second_of(offset, micros))
+    }
+
+    /// The present second as the monotonic clock alone has it: the wall clock moves nothing.
+    pub fn peek(&self, micros: u64) -> u64 {
+        let second = second_of(self.offset.load(Ordering::Acquire), micros_of(micros));
+        second.max(self.shown.load(Ordering::Relaxed))
+    }
+
+    /// Seconds by which the wall clock is behind.
+    pub fn lag(&self, moment: Moment) -> u64 {
+        match self.peek(moment.micros).saturating_sub(moment.wall) {
+            0..=TOLERANCE => 0,
+            lag => lag,
+        }
+    }
+
+    /// The latest second that anybody has read at.
+    pub fn shown(&self) -> u64 {
+        self.shown.load(Ordering::Relaxed)
+    }
+
+    fn note_shown(&self, second: u64) -> u64 {
+        // A store in each read would move the cache line from core to core.
+        if second > self.shown.load(Ordering::Relaxed) {
+            self.shown.fetch_max(second, Ordering::Relaxed);
+        }
+        second
     }
 
     /// Begins a view at `second`, or at the second up to which entries were buried if that is later: what
@@ -73,8 +154,8 @@ impl TtlClock {
     }
 
     /// Begins a view at the second of the oldest one: what it does not see, no other view does.
-    fn begin_oldest_view(&self, wall: u64) -> u64 {
-        let now = self.read(wall);
+    fn begin_oldest_view(&self, moment: Moment) -> u64 {
+        let now = self.read(moment);
         let mut state = self.state.lock();
         let second = state.views.keys().next().map_or(now, |&oldest| oldest.min(now)).max(state.buried);
         *state.views.entry(second).or_default() += 1;
@@ -92,13 +173,22 @@ impl TtlClock {
     }
 
     /// The second up to which entries have expired for every view, now and later: a merge may bury them.
-    pub fn bury(&self, wall: u64) -> u64 {
-        let now = self.read(wall);
+    pub fn bury(&self, moment: Moment) -> u64 {
+        let now = self.read(moment);
         let mut state = self.state.lock();
         let second = state.views.keys().next().map_or(now, |&oldest| oldest.min(now));
         state.buried = state.buried.max(second);
         second
     }
+}
+
+fn micros_of(micros: u64) -> i64 {
+    // 140,000 years.
+    micros.min(LAST_SECOND * MICROS as u64) as i64
+}
+
+fn second_of(offset: i64, micros: i64) -> u64 {
+    u64::try_from(offset.saturating_add(micros) / MICROS).unwrap_or(0)
 }
 
 /// The second of one view. Fixed once, through a shared reference; 0 until then.
@@ -116,14 +206,14 @@ impl ViewSecond {
     }
 
     /// The view's second; fixes it at that of its snapshot, or now.
-    pub fn get(&self, clock: &TtlClock, wall: impl FnOnce() -> u64, oldest: bool) -> u64 {
+    pub fn get(&self, clock: &TtlClock, moment: impl FnOnce() -> Moment, oldest: bool) -> u64 {
         let fixed = self.fixed.load(Ordering::Relaxed);
         if fixed != 0 {
             return fixed;
         }
         let second = match self.taken.load(Ordering::Relaxed) {
-            _ if oldest => clock.begin_oldest_view(wall()),
-            0 => clock.begin_view(clock.read(wall())),
+            _ if oldest => clock.begin_oldest_view(moment()),
+            0 => clock.begin_view(clock.read(moment())),
             taken => clock.begin_view(taken),
         };
         self.fixed.store(second, Ordering::Relaxed);
@@ -144,59 +234,97 @@ impl ViewSecond {
 mod tests {
     use super::*;
 
+    /// A moment whose two clocks agree.
+    fn on(wall: u64) -> Moment {
+        Moment { wall, micros: wall * 1_000_000 }
+    }
+
     fn at(view: &ViewSecond, clock: &TtlClock, wall: u64) -> u64 {
-        view.get(clock, || wall, false)
+        view.get(clock, || on(wall), false)
     }
 
     #[test]
     fn nothing_is_buried_that_a_view_sees() {
-        let clock = TtlClock::new(None);
+        let clock = TtlClock::new(None, 0);
         let (a, b) = (ViewSecond::default(), ViewSecond::default());
         assert_eq!(at(&a, &clock, 100), 100);
         assert_eq!(at(&a, &clock, 107), 100, "the second of a view stands");
         assert_eq!(at(&b, &clock, 110), 110);
-        assert_eq!(clock.bury(120), 100);
+        assert_eq!(clock.bury(on(120)), 100);
         a.end(&clock);
-        assert_eq!(clock.bury(120), 110);
+        assert_eq!(clock.bury(on(120)), 110);
         b.end(&clock);
-        assert_eq!(clock.bury(120), 120);
+        assert_eq!(clock.bury(on(120)), 120);
     }
 
     #[test]
     fn a_late_view_keeps_the_second_of_its_snapshot_unless_that_was_buried() {
-        let clock = TtlClock::new(None);
+        let clock = TtlClock::new(None, 0);
         let (a, b) = (ViewSecond::default(), ViewSecond::default());
-        a.note(clock.read(100));
-        b.note(clock.read(100));
+        a.note(clock.read(on(100)));
+        b.note(clock.read(on(100)));
         assert_eq!(at(&a, &clock, 105), 100);
         a.end(&clock);
-        assert_eq!(clock.bury(106), 106);
+        assert_eq!(clock.bury(on(106)), 106);
         assert_eq!(at(&b, &clock, 107), 106);
         b.end(&clock);
     }
 
     #[test]
     fn the_clock_does_not_go_back_with_the_wall_clock_nor_over_an_opening() {
-        let clock = TtlClock::new(Some(50));
-        assert_eq!(clock.read(40), 50);
-        assert_eq!(clock.read(60), 60);
-        assert_eq!(clock.read(10), 60);
+        let moment = |wall, micros| Moment { wall, micros };
+        let clock = TtlClock::new(Some(50), 7);
+        assert_eq!(clock.read(moment(40, 7)), 50);
+        assert_eq!(clock.read(moment(60, 7)), 60);
+        assert_eq!(clock.read(moment(10, 7)), 60);
         let view = ViewSecond::default();
-        assert_eq!(at(&view, &clock, 10), 60);
+        assert_eq!(view.get(&clock, || moment(10, 7), false), 60);
         view.end(&clock);
-        assert_eq!(clock.bury(10), 60);
-        assert_eq!(TtlClock::new(Some(60)).read(10), 60);
+        assert_eq!(clock.bury(moment(10, 7)), 60);
+        assert_eq!(TtlClock::new(Some(60), 7).read(moment(10, 7)), 60);
+    }
+
+    #[test]
+    fn a_lagging_wall_clock_does_not_stop_the_clock() {
+        let second = 1_000_000;
+        let clock = TtlClock::new(None, 0);
+        assert_eq!(clock.read(Moment { wall: 5000, micros: 10 * second }), 5000);
+        for (wall, micros, now) in [(100, 10, 5000), (100, 15, 5005), (4000, 1010, 6000), (5999, 1010, 6000)]
+        {
+            assert_eq!(clock.read(Moment { wall, micros: micros * second }), now);
+            let lag = clock.lag(Moment { wall, micros: micros * second });
+            assert_eq!(lag, if now - wall > TOLERANCE { now - wall } else { 0 });
+        }
+        assert_eq!(clock.peek(1011 * second), 6001, "no wall clock is needed");
+        assert_eq!(clock.read(Moment { wall: 7000, micros: 1011 * second }), 7000, "it has caught up");
+        assert_eq!(clock.read(Moment { wall: 7001, micros: 1012 * second }), 7001);
+        assert_eq!(clock.lag(Moment { wall: 7001, micros: 1012 * second }), 0);
+    }
+
+    #[test]
+    fn seconds_from_a_manifest_do_not_overflow() {
+        let clock = TtlClock::new(Some(u64::MAX), u64::MAX);
+        assert_eq!(clock.read(Moment { wall: u64::MAX, micros: u64::MAX }), LAST_SECOND);
+        assert_eq!(TtlClock::new(None, u64::MAX).read(Moment { wall: 9, micros: 0 }), 9);
+    }
+
+    #[test]
+    fn an_opening_goes_on_from_the_reserved_second_when_the_wall_clock_was_set_back() {
+        assert_eq!(second_at_opening(1000, Some(1060), 1000), 1000);
+        assert_eq!(second_at_opening(1000, Some(1060), 998), 1000, "a rounding");
+        assert_eq!(second_at_opening(1000, Some(1060), 900), 1060);
+        assert_eq!(second_at_opening(1000, None, 900), 1000, "the manifest of an earlier build");
     }
 
     #[test]
     fn the_oldest_view_is_joined() {
-        let clock = TtlClock::new(None);
+        let clock = TtlClock::new(None, 0);
         let (a, b) = (ViewSecond::default(), ViewSecond::default());
         at(&a, &clock, 100);
-        assert_eq!(b.get(&clock, || 130, true), 100);
+        assert_eq!(b.get(&clock, || on(130), true), 100);
         a.end(&clock);
-        assert_eq!(clock.bury(140), 100, "the one that joined still sees it");
+        assert_eq!(clock.bury(on(140)), 100, "the one that joined still sees it");
         b.end(&clock);
-        assert_eq!(b.get(&clock, || 150, true), 150);
+        assert_eq!(b.get(&clock, || on(150), true), 150);
     }
 }

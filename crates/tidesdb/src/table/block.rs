@@ -15,6 +15,22 @@ pub(super) const MAX_PAYLOAD: usize = u32::MAX as usize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DecodeError(pub &'static str);
 
+/// A footer of a later version.
+pub(super) const LATER_VERSION: DecodeError =
+    DecodeError("a table format version that this build does not know");
+/// A filter of a later version.
+pub(super) const LATER_LAYOUT: DecodeError = DecodeError("a filter layout that this build does not know");
+/// Features of a later version.
+pub(super) const LATER_FEATURES: DecodeError =
+    DecodeError("reserved bytes of a footer are in use (encryption?)");
+
+impl DecodeError {
+    /// The bytes are whole, and of a later version.
+    pub(super) fn is_later(&self) -> bool {
+        [LATER_VERSION, LATER_LAYOUT, LATER_FEATURES].contains(self)
+    }
+}
+
 /// What a block is; the numbers are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]

@@ -1,6 +1,6 @@
 //! The footer, the fixed last bytes of a table (`docs/format/table.md`, "Footer").
 
-use super::block::{BlockHandle, DecodeError};
+use super::block::{BlockHandle, DecodeError, LATER_FEATURES, LATER_LAYOUT, LATER_VERSION};
 use crate::format::checksum;
 use crate::format::coding::{u32_at, u64_at};
 use crate::types::FamilyId;
@@ -72,11 +72,16 @@ impl Footer {
         if &bytes[..8] != MAGIC {
             return Err(DecodeError("no table footer"));
         }
-        // The version comes before the checksum: a later version may check differently.
+        // Bytes with the checksum of this version are whole.
+        let is_whole = u32_at(bytes, CRC_AT) == Some(checksum::crc(&bytes[..CRC_AT]));
         if u32_at(bytes, 8) != Some(VERSION) {
-            return Err(DecodeError("a table format version that this build does not know"));
+            return Err(if is_whole {
+                LATER_VERSION
+            } else {
+                DecodeError("another version of a table's footer")
+            });
         }
-        if u32_at(bytes, CRC_AT) != Some(checksum::crc(&bytes[..CRC_AT])) {
+        if !is_whole {
             return Err(DecodeError("footer checksum mismatch"));
         }
         let number = |at| u64_at(bytes, at).unwrap_or(0);
@@ -85,11 +90,11 @@ impl Footer {
             0 => FilterLayout::None,
             1 => FilterLayout::Whole,
             2 => FilterLayout::Partitioned,
-            _ => return Err(DecodeError("a filter layout that this build does not know")),
+            _ => return Err(LATER_LAYOUT),
         };
         let known = bytes[16] == CRC_32C && matches!(bytes[17], 1 | 2) && bytes[19] & !TOP_IN_CACHE == 0;
         if !known || bytes[RESERVED_AT..CRC_AT].iter().any(|&byte| byte != 0) {
-            return Err(DecodeError("reserved bytes of a footer are in use (encryption?)"));
+            return Err(LATER_FEATURES);
         }
         let footer = Footer {
             family: u32_at(bytes, 12).unwrap_or(0),

@@ -1,6 +1,6 @@
 //! What the manifest stores of a table: where it stands in its file, its fences, its counts.
 
-use crate::types::{FamilyId, Seq};
+use crate::types::{FamilyId, FileNo, Seq};
 
 /// Entries of a table that have an expiry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +55,8 @@ pub struct SsTableMeta {
     pub commit_seq: Seq,
     /// Entries with an expiry; `None`: there are none, or it is not known (runs of spilled transactions).
     pub expiry: Option<Expiries>,
+    /// The file that holds a second copy, from its first byte on; 0: none does.
+    pub twin: FileNo,
 }
 
 impl SsTableMeta {

@@ -17,6 +17,7 @@ mod index;
 mod iterator;
 mod keyed_block;
 mod meta;
+mod point_read;
 mod properties;
 mod read_ahead;
 mod reader;
@@ -27,7 +28,8 @@ mod writer;
 pub use filter::{bits_per_key, hash_key};
 pub use iterator::SsTableIterator;
 pub use meta::{Expiries, SsTableMeta};
-pub use reader::{Hit, SsTable};
+pub use point_read::Hit;
+pub use reader::SsTable;
 pub use version_iterator::SsTableVersionIterator;
 pub use writer::SsTableWriter;
 

@@ -1,17 +1,14 @@
-//! An open table: finds blocks through the cache and answers point reads, prefix questions and range
-//! estimates. Scans are in `iterator.rs`, flush and compaction read through `version_iterator.rs`.
+//! An open table: finds blocks through the cache and answers prefix questions. Point reads are in `point_read.rs`,
+//! scans in `iterator.rs`, estimates in `estimate.rs`; flush and compaction read through `version_iterator.rs`.
 
 use std::cell::RefCell;
 use std::fmt;
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use super::block::{check, BlockHandle, BlockKind, DecodeError};
-use super::data_block::{find_version, CONTINUED};
 use super::filter::{self, hash_prefix};
 use super::footer::{FilterLayout, Footer, FOOTER_LEN};
 use super::index::{partition_filter, IndexEntry};
-use super::iterator::IndexCursor;
 use super::keyed_block::KeyedBlock;
 use super::properties::Properties;
 use super::read_ahead::Window;
@@ -20,7 +17,7 @@ use crate::cache::{BlockCache, BlockRef, CachePriority, FileCache, FrameBuf, Res
 use crate::error::{Error, Result};
 use crate::io::File;
 use crate::iter::KeyRange;
-use crate::types::{Entry, FileNo, Kind, Seq, MAX_SEQ};
+use crate::types::{FileNo, Seq, MAX_SEQ};
 
 /// Bytes at a table's end that are read at once when it is opened: footer, properties and, in most
 /// tables, the top index.
@@ -32,38 +29,12 @@ const SCRATCH_KEEP: usize = 256 << 10;
 /// Read-ahead of long scans, in bytes.
 const SCAN_WINDOW: usize = 64 << 10;
 
-/// A version that a point read found; holds the block that its value stands in.
-#[derive(Clone, Debug)]
-pub struct Hit {
-    /// The block.
-    pub block: BlockRef,
-    /// Where the value stands in it.
-    pub range: Range<usize>,
-    /// Sequence number.
-    pub seq: Seq,
-    /// What the version does; may be a tombstone.
-    pub kind: Kind,
-}
-
-impl Hit {
-    /// The value; empty for tombstones.
-    #[inline]
-    pub fn value(&self) -> &[u8] {
-        self.block.get(self.range.clone()).unwrap_or_default()
-    }
-
-    /// The version.
-    pub fn entry(&self) -> Entry<'_> {
-        Entry { seq: self.seq, kind: self.kind, value: self.value() }
-    }
-}
-
 /// Footer, and what stays resident while the table is open.
 pub(super) struct Opened {
     pub footer: Footer,
     pub properties: Properties,
     /// The uppermost index block, unless it is read through the cache.
-    top: Option<BlockRef>,
+    pub top: Option<BlockRef>,
     /// The filter of the whole table, unless there is none or no room for it.
     filter: Option<BlockRef>,
     _reservations: Vec<Reservation>,
@@ -76,6 +47,8 @@ pub struct SsTable {
     cache: Arc<BlockCache>,
     file: FileNo,
     meta: SsTableMeta,
+    /// Its second copy.
+    twin: Option<Arc<SsTable>>,
     opened: OnceLock<Box<Opened>>,
 }
 
@@ -93,7 +66,11 @@ impl SsTable {
         file: FileNo,
         meta: SsTableMeta,
     ) -> Arc<SsTable> {
-        Arc::new(SsTable { files, cache, file, meta, opened: OnceLock::new() })
+        let twin = (meta.twin != 0).then(|| {
+            let alone = SsTableMeta { offset: 0, twin: 0, ..meta.clone() };
+            SsTable::open(Arc::clone(&files), Arc::clone(&cache), meta.twin, alone)
+        });
+        Arc::new(SsTable { files, cache, file, meta, twin, opened: OnceLock::new() })
     }
 
     /// What the manifest says of it.
@@ -143,97 +120,8 @@ impl SsTable {
             && range.upper.as_ref().is_none_or(|upper| *upper > self.meta.min_key)
     }
 
-    /// The newest version of `key` at or below `snapshot`, tombstones included. `hash` is
-    /// [`super::hash_key`] of the key.
-    pub fn get(&self, key: &[u8], hash: u64, snapshot: Seq) -> Result<Option<Hit>> {
-        if snapshot < self.meta.min_seq || !self.covers(key) {
-            return Ok(None);
-        }
-        let Some(snapshot) = self.stored_snapshot(snapshot) else { return Ok(None) };
-        let opened = self.opened()?;
-        if opened.footer.filter_layout == FilterLayout::Whole && !self.passes_whole_filter(opened, hash)? {
-            return Ok(None);
-        }
-        let held;
-        let top = match &opened.top {
-            Some(top) => top,
-            None => {
-                held = self.load_top(opened)?;
-                &held
-            }
-        };
-        let high = Some(CachePriority::High);
-        let top_at = opened.footer.top;
-        let index = self.parse(top, top_at)?;
-        let (at, _) = index.lower_bound(key).map_err(|damage| self.damage(top_at, damage))?;
-        if at == index.len() {
-            return Ok(None);
-        }
-        let (entry, behind, end) =
-            IndexEntry::read(&index, at).map_err(|damage| self.damage(top_at, damage))?;
-        let block_at = if opened.footer.index_levels == 1 {
-            entry.block
-        } else {
-            if opened.footer.filter_layout == FilterLayout::Partitioned {
-                let handle = partition_filter(&index, behind, end);
-                if let Some(handle) = handle.map_err(|damage| self.damage(top_at, damage))? {
-                    let filter = self.load(handle, BlockKind::Filter, high)?;
-                    if !filter::may_contain(&filter, hash).map_err(|damage| self.damage(handle, damage))? {
-                        return Ok(None);
-                    }
-                }
-            }
-            let leaf_at = entry.block;
-            let leaf = self.load(leaf_at, BlockKind::Index, high)?;
-            let index = self.parse(&leaf, leaf_at)?;
-            let (at, _) = index.lower_bound(key).map_err(|damage| self.damage(leaf_at, damage))?;
-            if at == index.len() {
-                return Err(self.damage(leaf_at, DecodeError("an index partition ends before its separator")));
-            }
-            IndexEntry::read(&index, at).map_err(|damage| self.damage(leaf_at, damage))?.0.block
-        };
-        let block = self.load(block_at, BlockKind::Data, high)?;
-        let keyed = self.parse(&block, block_at)?;
-        let (slot, exact) = keyed.lower_bound(key).map_err(|damage| self.damage(block_at, damage))?;
-        if !exact {
-            return Ok(None);
-        }
-        let body = keyed.body(slot).map_err(|damage| self.damage(block_at, damage))?;
-        let version = find_version(&block, body.start, body.end, snapshot);
-        match version.map_err(|damage| self.damage(block_at, damage))? {
-            Some(version) => {
-                let seq = self.seq_of(version.seq);
-                Ok(Some(Hit { block, range: version.value, seq, kind: version.kind }))
-            }
-            None if slot + 1 == keyed.len() && keyed.flags & CONTINUED != 0 => {
-                self.get_in_later_blocks(key, snapshot)
-            }
-            None => Ok(None),
-        }
-    }
-
-    /// Goes on where a key's versions fill more than one block: through the blocks after its first.
-    #[cold]
-    fn get_in_later_blocks(&self, key: &[u8], snapshot: Seq) -> Result<Option<Hit>> {
-        let mut index = IndexCursor::new(Some(CachePriority::High));
-        index.seek(self, key)?;
-        while index.next(self)? {
-            let handle = index.entry(self)?.block;
-            let block = self.load(handle, BlockKind::Data, Some(CachePriority::Low))?;
-            let keyed = self.parse(&block, handle)?;
-            let body = keyed.body(0).map_err(|damage| self.damage(handle, damage))?;
-            let version = find_version(&block, body.start, body.end, snapshot);
-            if let Some(version) = version.map_err(|damage| self.damage(handle, damage))? {
-                return Ok(Some(Hit { block, range: version.value, seq: version.seq, kind: version.kind }));
-            }
-            if keyed.len() > 1 || keyed.flags & CONTINUED == 0 {
-                break;
-            }
-        }
-        Ok(None)
-    }
-
-    fn passes_whole_filter(&self, opened: &Opened, hash: u64) -> Result<bool> {
+    /// Whether the filter of the whole table lets a hash through.
+    pub(super) fn passes_whole_filter(&self, opened: &Opened, hash: u64) -> Result<bool> {
         let handle = opened.footer.filter;
         let passes = match &opened.filter {
             Some(filter) => filter::may_contain(filter, hash),
@@ -305,7 +193,31 @@ impl SsTable {
     pub(super) fn opened(&self) -> Result<&Opened> {
         match self.opened.get() {
             Some(opened) => Ok(opened),
-            None => self.read_tail(),
+            None => self.or_twin(self.read_tail(), SsTable::opened),
+        }
+    }
+
+    /// The second copy.
+    pub fn twin(&self) -> Option<&Arc<SsTable>> {
+        self.twin.as_ref()
+    }
+
+    /// What was read, or what `again` reads of the second copy, if there is one; if that fails too, the first error. The
+    /// copies are the same byte for byte: a handle of one is good in the other.
+    pub(super) fn or_twin<'t, T>(
+        &'t self,
+        first: Result<T>,
+        again: impl FnOnce(&'t SsTable) -> Result<T>,
+    ) -> Result<T> {
+        match (first, &self.twin) {
+            (Err(error), Some(twin)) => match again(twin) {
+                Ok(read) => {
+                    tracing::warn!(%error, "read from the second copy");
+                    Ok(read)
+                }
+                Err(_) => Err(error),
+            },
+            (done, _) => done,
         }
     }
 
@@ -384,8 +296,7 @@ impl SsTable {
         if let Some(block) = self.cache.get(self.file, offset) {
             return Ok(block);
         }
-        let file = self.files.get(self.file)?;
-        let block = self.read(&*file, handle, kind)?;
+        let block = self.or_twin(self.load_again(handle, kind), |twin| twin.load_again(handle, kind))?;
         Ok(match priority {
             Some(priority) => self.cache.insert(self.file, offset, block, priority),
             None => block,
@@ -398,12 +309,14 @@ impl SsTable {
         if let Some(block) = self.cache.get(self.file, offset) {
             return Ok(block);
         }
-        let stored = window.block(self, handle, SCAN_WINDOW)?;
-        let block = self.decode_block(stored, handle, BlockKind::Data)?;
+        let block = window
+            .block(self, handle, SCAN_WINDOW)
+            .and_then(|stored| self.decode_block(stored, handle, BlockKind::Data));
+        let block = self.or_twin(block, |twin| twin.load_again(handle, BlockKind::Data))?;
         Ok(self.cache.insert(self.file, offset, block, CachePriority::NoEvict))
     }
 
-    /// The block at `handle` from the file, past the cache.
+    /// The block at `handle` from this copy's file, past the cache.
     pub(super) fn load_again(&self, handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
         self.read(&*self.files.get(self.file)?, handle, kind)
     }
@@ -464,6 +377,12 @@ impl SsTable {
     #[cold]
     pub(super) fn damage(&self, at: BlockHandle, damage: DecodeError) -> Error {
         let offset = self.meta.offset.saturating_add(at.offset);
+        if damage.is_later() {
+            return Error::later_version(
+                self.files.path(self.file),
+                format!("at offset {offset}: {}", damage.0),
+            );
+        }
         Error::corruption(self.files.path(self.file), offset, damage.0)
     }
 }

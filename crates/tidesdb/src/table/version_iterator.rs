@@ -59,8 +59,30 @@ impl SsTableVersionIterator {
         &self.table
     }
 
+    /// After an error of `seek` or `next`: stands on the first entry after the block that cannot be read, or on none. After
+    /// an error of its own it may be called again.
+    pub fn skip(&mut self) -> Result<()> {
+        self.valid = false;
+        self.next_block()
+    }
+
     fn enter_block(&mut self) -> Result<()> {
         let handle = self.index.entry(&self.table)?.block;
+        let read = self.read_block(handle);
+        match (read, self.table.twin()) {
+            (Err(error), Some(twin)) => {
+                let block = twin.load_again(handle, BlockKind::Data).map_err(|_| error)?;
+                self.payload.clear();
+                self.payload.extend_from_slice(&block);
+            }
+            (done, _) => done?,
+        }
+        self.block_at = handle;
+        Ok(())
+    }
+
+    /// Reads the payload of the block at `handle` through the window.
+    fn read_block(&mut self, handle: BlockHandle) -> Result<()> {
         let stored = self.window.block(&self.table, handle, WINDOW)?;
         let mut open = || -> Result<(), DecodeError> {
             let encoded = check(stored, BlockKind::Data, handle.offset)?;
@@ -69,9 +91,7 @@ impl SsTableVersionIterator {
             encoded.decode(&mut self.payload)?;
             check_payload(&self.payload, BlockKind::Data)
         };
-        open().map_err(|damage| self.table.damage(handle, damage))?;
-        self.block_at = handle;
-        Ok(())
+        open().map_err(|damage| self.table.damage(handle, damage))
     }
 
     /// Stands on the newest version of slot `slot`, which exists.

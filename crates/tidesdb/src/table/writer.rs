@@ -268,6 +268,7 @@ impl SsTableWriter {
                 newest,
                 entries: self.expiring,
             }),
+            twin: 0,
         })
     }
 

@@ -49,11 +49,6 @@ pub struct PreparedCommit {
 }
 
 impl PreparedCommit {
-    /// What it commits.
-    pub(crate) fn batch(&self) -> &Arc<CommitBatch> {
-        &self.batch
-    }
-
     /// The transaction, if it is in the log and neither ordered nor rolled back; gives back what it
     /// reserved. An ordered one must be finished instead.
     pub(crate) fn into_xa_prepared(self) -> Option<XaPrepared> {
@@ -97,9 +92,10 @@ impl Transactions {
             Some(xid) => {
                 self.store.check_writable()?;
                 let id = self.store.new_transaction_id();
-                let prepared = self.reserve(batch.clone(), Form::Marker(id), true, sync, &until_killed)?;
+                let mut prepared =
+                    self.reserve(batch.clone(), Form::Marker(id), true, sync, &until_killed)?;
                 let head = self.head_of(xid, owner, changes);
-                self.log_prepare(id, head, batch, None, &until_killed)?;
+                self.log_prepare(id, head, batch, None, &mut prepared.reservation, &until_killed)?;
                 Ok(prepared)
             }
         }
@@ -107,10 +103,12 @@ impl Transactions {
 
     /// The changes as a commit takes them: in memory, or as runs that are durable.
     fn batch_of(&self, batch: &WriteBatch, owner: &LockOwner) -> Result<Arc<CommitBatch>> {
-        Ok(Arc::new(match batch.runs().is_empty() {
-            true => batch.to_commit_batch(),
-            false => CommitBatch::spilled(batch.seal(&self.store, owner)?),
-        }))
+        if batch.runs().is_empty() {
+            return Ok(Arc::new(batch.to_commit_batch()));
+        }
+        // The part that was written takes space, perhaps of a full disk.
+        let runs = batch.seal(&self.store, owner).inspect_err(|_| self.store.unlink_unused())?;
+        Ok(Arc::new(CommitBatch::spilled(runs)))
     }
 
     /// As [`Transactions::prepare`] for a batch made already, in one phase.
@@ -126,12 +124,12 @@ impl Transactions {
             return self.reserve(batch, Form::Whole(ddl), false, sync, wait_limit);
         }
         let id = self.store.new_transaction_id();
-        let prepared = self.reserve(batch.clone(), Form::Marker(id), false, sync, wait_limit)?;
+        let mut prepared = self.reserve(batch.clone(), Form::Marker(id), false, sync, wait_limit)?;
         let room = self.batch_room(batch.body().len() + DECISION_BYTES, &batch, wait_limit)?;
         self.prepared.insert_ownerless(id, self.store.wal.written_lsn().segment());
         let ticket = self.log_batch(id, room, &batch, Record::Ownerless { txn: id, batch: batch.clone() });
-        if let Err(error) = self.store.wal.wait_written(ticket) {
-            self.prepared.remove(id);
+        if let Err(error) = self.store.wal.wait_written_unless_full(ticket) {
+            self.withdraw(id, &batch, prepared.reservation.take(), &error);
             return Err(error);
         }
         Ok(prepared)
@@ -154,11 +152,12 @@ impl Transactions {
         let batch = self.batch_of(batch, owner)?;
         let bytes = prepare_bytes(&head, &batch);
         let until_killed = WaitLimit { timeout: max_wait, interrupted: &|| owner.is_killed() };
-        let decision = self.log_room(DECISION_BYTES, Purpose::Urgent, &until_killed)?;
+        let mut decision = Some(self.log_room(DECISION_BYTES, Purpose::Urgent, &until_killed)?);
         let copy = self.batch_room(bytes, &batch, &until_killed)?;
         let id = self.store.new_transaction_id();
-        self.log_prepare(id, head, batch.clone(), Some(self.xa_prepared_bound()), &until_killed)?;
-        self.prepared.make_xa_prepared(id, Some(copy), Some(decision));
+        let bound = Some(self.xa_prepared_bound());
+        self.log_prepare(id, head, batch.clone(), bound, &mut decision, &until_killed)?;
+        self.prepared.make_xa_prepared(id, Some(copy), decision);
         Ok(XaPrepared { id, batch })
     }
 
@@ -193,6 +192,8 @@ impl Transactions {
         sync: SyncMode,
         wait_limit: &WaitLimit<'_>,
     ) -> Result<PreparedCommit> {
+        // What is ordered waits for room in the log, so nothing is ordered while others wait.
+        self.store.wal.check_room()?;
         let place = self.store.pipeline.reserve(wait_limit)?;
         let purpose = match form {
             // They give space back.
@@ -226,13 +227,15 @@ impl Transactions {
     }
 
     /// Logs a prepare and syncs it, in every mode: its coordinator's log may name it from now on. With a bound
-    /// it will be XA-prepared.
+    /// it will be XA-prepared. `decision` is room for its rollback, taken where the prepare is refused after it was
+    /// queued.
     fn log_prepare(
         &self,
         id: u64,
         head: Arc<PreparedHead>,
         batch: Arc<CommitBatch>,
         bound: Option<u64>,
+        decision: &mut Option<LogSpace>,
         wait_limit: &WaitLimit<'_>,
     ) -> Result<()> {
         self.store.seal_behind_long_log();
@@ -247,11 +250,38 @@ impl Transactions {
         }
         let ticket =
             self.log_batch(id, room, &batch, Record::Prepared { txn: id, head, batch: batch.clone() });
-        let durable = self.store.wal.wait_durable(ticket);
-        if durable.is_err() {
-            self.prepared.remove(id);
+        let durable = self.store.wal.wait_durable_unless_full(ticket);
+        if let Err(error) = &durable {
+            self.withdraw(id, &batch, decision.take(), error);
         }
         durable
+    }
+
+    /// Undoes a prepare that is queued and refused. For want of room in the log: its rollback follows it there when
+    /// there is room, and nobody waits for that. Until then a crash finds it undecided or not at all.
+    fn withdraw(&self, id: u64, batch: &CommitBatch, decision: Option<LogSpace>, error: &Error) {
+        if let (Error::DiskFull(_), Some(room)) = (error, decision) {
+            let ticket =
+                self.prepared.decide(id, |_| self.store.wal.enqueue(room, Record::Rollback { txn: id }));
+            self.withdrawn.lock().extend(batch.runs().map(|runs| (ticket, runs.clone())));
+            // Nobody waits, but the log has a reason to write and sync it.
+            self.store.wal.when_durable(ticket, |_| {});
+        }
+        self.prepared.remove(id);
+    }
+
+    /// Gives up the runs of refused prepares whose rollback is durable; true when there were some.
+    pub(crate) fn give_up_withdrawn(&self) -> bool {
+        let durable = self.store.wal.durable_ticket();
+        let mut withdrawn = self.withdrawn.lock();
+        let before = withdrawn.len();
+        withdrawn.retain(|(ticket, runs)| {
+            if *ticket <= durable {
+                runs.give_up(&self.store.versions);
+            }
+            *ticket > durable
+        });
+        withdrawn.len() < before
     }
 
     /// Room for the decision of a transaction: what is kept for it, or new.

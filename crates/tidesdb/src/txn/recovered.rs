@@ -54,7 +54,6 @@ impl Transactions {
                 for family in runs.families() {
                     self.locks.lock_table(&owner, family, TableMode::IntentExclusive, Policy::NoWait)?;
                 }
-                self.lock_sealed_runs(&owner, runs);
             }
             for (family, key) in batch.keys() {
                 self.locks.lock_point(&owner, family, key, Mode::Exclusive, Policy::NoWait)?;
@@ -62,6 +61,11 @@ impl Transactions {
             adopted.push((id, head, batch, owner, ranges));
         }
         for (id, head, batch, owner, ranges) in adopted {
+            // After the points of all: those look into the runs of others, and a run that cannot be read would keep the
+            // store from being opened.
+            if let Some(runs) = batch.runs() {
+                self.lock_sealed_runs(&owner, runs);
+            }
             for range in &ranges {
                 self.locks.restore_range(&owner, range)?;
             }
@@ -133,11 +137,9 @@ impl Transactions {
         match result {
             Ok(()) => {
                 self.locks.unlock_all(&recovered.owner);
-                let spilled = recovered.xa_prepared.batch.runs().is_some();
                 drop(recovered);
-                if spilled {
-                    self.store.unlink_unused();
-                }
+                // Its locks may have kept files of what a savepoint undid.
+                self.store.unlink_unused();
                 Ok(true)
             }
             Err(error) => {
@@ -147,5 +149,54 @@ impl Transactions {
                 Err(error)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::Db;
+    use crate::io::faulty::Crash;
+    use crate::io::FaultyDisk;
+    use crate::options::{FamilyOptions, Options};
+    use crate::txn::transaction::{Transaction, TransactionOptions};
+
+    fn open(disk: &FaultyDisk) -> Db {
+        let options = Options { write_buffer_size: 1 << 20, wal_segment_size: 1 << 20, ..Options::default() };
+        Db::open_on(disk.shared(), "/s", options, None).expect("opens")
+    }
+
+    fn with_change(db: &Db, key: &[u8]) -> Transaction {
+        let mut txn = db.transaction();
+        txn.begin(TransactionOptions::default()).expect("begins");
+        txn.statement_begin(true, Duration::from_secs(20)).expect("statement");
+        txn.put(&db.family(b"t").expect("there"), key, b"value").expect("puts");
+        txn
+    }
+
+    /// An epoch that has given out all its ids goes on with those of the next: that one must not give them out again.
+    #[test]
+    fn no_transaction_id_is_given_out_by_two_epochs() {
+        let disk = FaultyDisk::new(1);
+        let db = open(&disk);
+        db.create_family(b"t", FamilyOptions::default()).expect("creates");
+        let epoch = db.store().versions.state().epoch;
+        db.store().next_transaction.store(((epoch + 1) << 32) + 3, Relaxed);
+        let mut undecided = with_change(&db, b"undecided");
+        undecided.prepare_xa(b"xid").expect("prepares");
+        let disk = disk.crash(Crash::Drop);
+        drop((undecided, db));
+        let db = open(&disk);
+        for key in [b"1", b"2", b"3", b"4", b"5"] {
+            let mut txn = with_change(&db, key);
+            txn.prepare(Some(b"other")).expect("prepares");
+            txn.commit().expect("commits");
+        }
+        db.flush_log().expect("syncs");
+        let disk = disk.crash(Crash::Drop);
+        drop(db);
+        let db = open(&disk);
+        assert_eq!(db.prepared(), [b"xid".to_vec()], "nobody has decided it");
+        assert!(db.commit_by_xid(b"xid").expect("commits"));
     }
 }

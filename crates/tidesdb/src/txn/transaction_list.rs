@@ -255,4 +255,27 @@ mod tests {
         assert!(db.rollback_by_xid(b"xid").expect("decides"));
         assert!(db.transactions().is_empty() && db.locks(10).locks.is_empty());
     }
+
+    /// The victim of a deadlock is the one with fewer changes, those undone not among them.
+    #[test]
+    fn changes_that_were_undone_do_not_count() {
+        let disk = FaultyDisk::new(1);
+        let db = Db::open_on(disk.shared(), "/s", Options::default(), None).expect("opens");
+        let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+        let mut txn = db.transaction();
+        txn.begin(TransactionOptions::default()).expect("begins");
+        txn.put(&family, b"a", b"").expect("puts");
+        txn.statement_end();
+        let savepoint = txn.savepoint_set().expect("sets");
+        for undo_statement in [true, false] {
+            txn.put(&family, b"b", b"").and_then(|()| txn.put(&family, b"c", b"")).expect("puts");
+            assert_eq!(db.transactions()[0].changes, 3);
+            if undo_statement {
+                txn.statement_rollback();
+            } else {
+                txn.savepoint_rollback(savepoint).expect("rolls back");
+            }
+            assert_eq!(db.transactions()[0].changes, 1, "statement {undo_statement}");
+        }
+    }
 }

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::lock::LockManager;
+use crate::store::sealed_runs::SealedRuns;
 use crate::store::Store;
 use crate::txn::prepared::PreparedTransactions;
 use crate::txn::recovered::Recovered;
 use crate::txn::transaction_list::TransactionList;
+use crate::wal::Ticket;
 
 /// See the module's comment. Commit, prepare and rollback are methods of it (`commit`, `prepared`, `recovered`).
 pub struct Transactions {
@@ -22,6 +24,8 @@ pub struct Transactions {
     /// Prepared transactions without an owner, by xid.
     pub(crate) recovered: Mutex<HashMap<Vec<u8>, Recovered>>,
     pub(crate) list: Arc<TransactionList>,
+    /// Runs that the log names until the rollback with this ticket is durable.
+    pub(super) withdrawn: Mutex<Vec<(Ticket, SealedRuns)>>,
     next_owner: AtomicU64,
 }
 
@@ -39,6 +43,7 @@ impl Transactions {
             prepared: PreparedTransactions::default(),
             recovered: Mutex::default(),
             list: Arc::default(),
+            withdrawn: Mutex::default(),
             next_owner: AtomicU64::new(1),
         }
     }

@@ -384,10 +384,23 @@ impl WriteBatch {
         })
     }
 
-    /// The keys with changes in memory in a family, ascending.
-    pub fn keys_of(&self, family: FamilyId) -> impl Iterator<Item = &[u8]> + '_ {
+    /// The keys of a family that a change in memory puts, ascending: also where a later one deletes the key, as that
+    /// may be undone.
+    pub fn puts_of(&self, family: FamilyId) -> impl Iterator<Item = &[u8]> + '_ {
         let order = self.orders.iter().find(|order| order.family == family);
-        order.into_iter().flat_map(|order| order.chunks.iter().flatten()).map(|place| self.key(place.id))
+        let places = order.into_iter().flat_map(|order| order.chunks.iter().flatten());
+        places.filter(|place| self.is_put(place.id)).map(|place| self.key(place.id))
+    }
+
+    /// Whether a change or one that it replaced is a put.
+    fn is_put(&self, mut id: u32) -> bool {
+        while let Some(change) = self.changes.get(id as usize) {
+            if !change.kind.is_tombstone() {
+                return true;
+            }
+            id = change.replaced;
+        }
+        false
     }
 
     /// Number of keys with changes in memory in a family.

@@ -3,7 +3,7 @@
 
 use crate::format::coding::{get_varint, put_bytes, put_varint, unzigzag, zigzag};
 use crate::table::{Expiries, SsTableMeta};
-use crate::types::{FamilyId, FileNo, Lsn, MemtableId, RowCount, Seq, MAX_KEY_LEN, MAX_SEQ};
+use crate::types::{FamilyId, FileNo, LogSegment, Lsn, MemtableId, RowCount, Seq, MAX_KEY_LEN, MAX_SEQ};
 
 /// Deepest level that the format allows.
 pub const MAX_LEVEL: u8 = 63;
@@ -57,6 +57,10 @@ pub struct Edit {
     pub cuts: Vec<Cut>,
     /// Segments whose cuts are forgotten.
     pub cuts_removed: Vec<u32>,
+    /// Segments with higher ids are forgotten, before others are added: recovery does not miss them.
+    pub log_forgotten_above: Option<u32>,
+    /// Segments of the log whose files exist from now on.
+    pub log_segments: Vec<LogSegment>,
     /// A position up to which the log is durable; never goes back.
     pub durable_upto: Option<Lsn>,
     /// The newest commit that is in a table; never goes back.
@@ -80,6 +84,8 @@ pub struct Edit {
     /// The second of the expiry clock that no reader may fall behind; never goes back. A store in which it was
     /// never said holds no entry with an expiry.
     pub expiry_clock: Option<u64>,
+    /// The second that the expiry clock does not pass before a later edit says a later one; may go back.
+    pub expiry_reserved: Option<u64>,
     /// The epoch from which on puts may be unmarked (`docs/protocols.md` 3.5); the first that is said counts.
     pub proven_from: Option<u64>,
     /// Options to remember, by name; an empty value forgets one.
@@ -113,6 +119,10 @@ mod tag {
     pub const EXPIRY_CLOCK: u64 = 20;
     pub const TABLE_EXPIRY: u64 = 21;
     pub const PROVEN_FROM: u64 = 22;
+    pub const EXPIRY_RESERVED: u64 = 23;
+    pub const LOG_SEGMENT: u64 = 24;
+    pub const LOG_FORGOTTEN: u64 = 25;
+    pub const TABLE_TWIN: u64 = 26;
 }
 
 impl Edit {
@@ -139,6 +149,8 @@ impl Edit {
             (tag::COUNTED_FROM, self.counted_from.map(u64::from)),
             (tag::EXPIRY_CLOCK, self.expiry_clock),
             (tag::PROVEN_FROM, self.proven_from),
+            (tag::EXPIRY_RESERVED, self.expiry_reserved),
+            (tag::LOG_FORGOTTEN, self.log_forgotten_above.map(u64::from)),
         ] {
             if let Some(value) = value {
                 field(tag, &numbers(&[value]));
@@ -162,6 +174,9 @@ impl Edit {
         for &segment in &self.cuts_removed {
             field(tag::CUT_REMOVED, &numbers(&[segment.into()]));
         }
+        for segment in &self.log_segments {
+            field(tag::LOG_SEGMENT, &numbers(&[segment.id.into(), segment.epoch, segment.file]));
+        }
         for &family in &self.dropped_families {
             field(tag::DROPPED_FAMILY, &numbers(&[family.into()]));
         }
@@ -183,6 +198,9 @@ impl Edit {
                 let family = u64::from(new.meta.family);
                 let body = [new.file, family, expiry.oldest, expiry.newest, expiry.entries];
                 field(tag::TABLE_EXPIRY, &numbers(&body));
+            }
+            if new.meta.twin != 0 {
+                field(tag::TABLE_TWIN, &numbers(&[new.file, new.meta.family.into(), new.meta.twin]));
             }
         }
         for &file in &self.deleted_files {
@@ -218,11 +236,14 @@ impl Edit {
             let tag = all.varint()?;
             let body = all.bytes()?;
             let mut body = Input { rest: body, total: body.len() };
-            edit.decode_field(tag, &mut body)
-                .map_err(|e| DecodeError { at, what: format!("in the field with tag {tag}: {}", e.what) })?;
+            edit.decode_field(tag, &mut body).map_err(|e| DecodeError {
+                at,
+                what: format!("in the field with tag {tag}: {}", e.what),
+                later: e.later,
+            })?;
             if !body.rest.is_empty() {
                 let what = format!("{} bytes too many in the field with tag {tag}", body.rest.len());
-                return Err(DecodeError { at, what });
+                return Err(DecodeError { at, what, later: false });
             }
         }
         Ok(edit)
@@ -275,6 +296,13 @@ impl Edit {
             tag::COUNTED_FROM => self.counted_from = Some(body.u32("family")?),
             tag::EXPIRY_CLOCK => self.expiry_clock = Some(body.varint()?),
             tag::PROVEN_FROM => self.proven_from = Some(body.varint()?),
+            tag::EXPIRY_RESERVED => self.expiry_reserved = Some(body.varint()?),
+            tag::LOG_FORGOTTEN => self.log_forgotten_above = Some(body.u32("segment")?),
+            tag::LOG_SEGMENT => self.log_segments.push(LogSegment {
+                id: body.u32("segment")?,
+                epoch: body.varint()?,
+                file: body.varint()?,
+            }),
             tag::TABLE_EXPIRY => {
                 let (file, family) = (body.varint()?, body.u32("family")?);
                 let expiry =
@@ -289,13 +317,25 @@ impl Edit {
                     _ => return Err(body.error("it does not follow its table")),
                 }
             }
+            tag::TABLE_TWIN => {
+                let (file, family, twin) = (body.varint()?, body.u32("family")?, body.varint()?);
+                match self.new_tables.last_mut() {
+                    Some(new) if new.file == file && new.meta.family == family && twin != file => {
+                        new.meta.twin = twin;
+                    }
+                    _ => return Err(body.error("it does not follow its table")),
+                }
+            }
             tag::OPTION => {
                 let name = body.bytes()?;
                 let value = body.take_rest();
                 let (name, value) = (body.text(name)?, body.text(value)?);
                 self.options.push((name, value));
             }
-            _ => return Err(body.error("no version of the format that this engine knows has this tag")),
+            _ => {
+                let what = "no version of the format that this engine knows has this tag";
+                return Err(DecodeError { later: true, ..body.error(what) });
+            }
         }
         Ok(())
     }
@@ -344,6 +384,7 @@ impl NewTable {
             max_key: body.key()?,
             commit_seq: 0,
             expiry: None,
+            twin: 0,
         };
         if meta.min_key > meta.max_key || meta.min_seq > meta.max_seq {
             return Err(body.error("the least key or sequence number is above the greatest"));
@@ -379,6 +420,8 @@ pub struct DecodeError {
     pub at: usize,
     /// What was expected and found.
     pub what: String,
+    /// The payload is whole, and of a later version.
+    pub later: bool,
 }
 
 struct Input<'a> {
@@ -392,7 +435,7 @@ impl<'a> Input<'a> {
     }
 
     fn error(&self, what: impl Into<String>) -> DecodeError {
-        DecodeError { at: self.at(), what: what.into() }
+        DecodeError { at: self.at(), what: what.into(), later: false }
     }
 
     fn varint(&mut self) -> Result<u64, DecodeError> {
@@ -474,6 +517,7 @@ mod tests {
             raw_bytes: 123_456,
             commit_seq: 0,
             expiry: Some(Expiries { oldest: 5, newest: 9, entries: 3 }),
+            twin: 298,
         };
         Edit {
             epoch: Some(3),
@@ -492,6 +536,12 @@ mod tests {
             cursors: vec![(7, 3, b"mmm".to_vec()), (8, 1, Vec::new())],
             transaction_ceiling: Some(u64::MAX),
             expiry_clock: Some(1_760_000_000),
+            expiry_reserved: Some(1_760_000_060),
+            log_forgotten_above: Some(16),
+            log_segments: vec![
+                LogSegment { id: 17, epoch: 3, file: 2 },
+                LogSegment { id: 18, epoch: 3, file: 1 },
+            ],
             proven_from: Some(4),
             options: vec![("comparator".into(), "bytes".into()), ("gone".into(), String::new())],
             row_counts: vec![

@@ -59,8 +59,22 @@ fn edit_checksum(manifest: FileNo, ordinal_and_len: &[u8], payload: &[u8]) -> u3
 pub enum Need {
     /// Every edit.
     Ordinary,
+    /// The edit of a flush that left nothing: it frees memory and log, and may use half of the reserve. Flushes
+    /// of rows that come and go would take all of it.
+    EmptyFlush,
     /// An edit that a store on a full disk must be able to write: epoch, cut, dropped families.
     Urgent,
+}
+
+impl Need {
+    /// Bytes of the reserve that stay.
+    fn leaves(self) -> u64 {
+        match self {
+            Need::Ordinary => RESERVE,
+            Need::EmptyFlush => RESERVE / 2,
+            Need::Urgent => 0,
+        }
+    }
 }
 
 /// Appends edits to a manifest. After an error nothing more may be appended if [`ManifestWriter::failed`]
@@ -135,7 +149,7 @@ impl ManifestWriter {
         if end + RESERVE > self.allocated {
             match self.file.allocate(reserved(end)) {
                 Ok(()) => self.allocated = reserved(end),
-                Err(Error::DiskFull(_)) if need == Need::Urgent && end <= self.allocated => {}
+                Err(Error::DiskFull(_)) if end + need.leaves() <= self.allocated => {}
                 Err(error) => {
                     self.failed = !matches!(error, Error::DiskFull(_));
                     return Err(error);
@@ -250,10 +264,11 @@ fn parse(path: &Path, number: FileNo, bytes: &[u8]) -> Result<Parsed> {
         return Err(damage(0, "the header's checksum is wrong".into()));
     }
     if version != FORMAT_VERSION {
-        return Err(damage(
-            8,
-            format!("manifest format version {version}; this engine knows {FORMAT_VERSION}"),
-        ));
+        let what = format!("manifest format version {version}; this engine knows {FORMAT_VERSION}");
+        return Err(match version > FORMAT_VERSION {
+            true => Error::later_version(path, what),
+            false => damage(8, what),
+        });
     }
     if u64::from_le_bytes(array(&bytes[12..20])) != number {
         return Err(damage(12, "the header has the number of another manifest".into()));
@@ -263,7 +278,10 @@ fn parse(path: &Path, number: FileNo, bytes: &[u8]) -> Result<Parsed> {
     let mut snapshot_end = at;
     while let Some(payload) = edit_at(bytes, at, number, edits.len() as u32) {
         let start = at + EDIT_HEADER_LEN;
-        edits.push(Edit::decode(payload).map_err(|e| damage(start + e.at, e.what))?);
+        edits.push(Edit::decode(payload).map_err(|e| match e.later {
+            true => Error::later_version(path, e.what),
+            false => damage(start + e.at, e.what),
+        })?);
         at = start + payload.len();
         if edits.len() == 1 {
             snapshot_end = at;
@@ -406,7 +424,11 @@ mod tests {
         };
         assert!(matches!(full, Error::DiskFull(_)) && !writer.failed(), "{full}");
         let mut urgent = 0;
-        while urgent < 8 {
+        while writer.append(&edit, Need::EmptyFlush).is_ok() {
+            urgent += 1;
+        }
+        assert!((7..10).contains(&urgent), "half of the reserve had room for {urgent} edits");
+        while urgent < 10 {
             writer.append(&edit, Need::Urgent).unwrap();
             urgent += 1;
         }

@@ -12,7 +12,9 @@ pub mod reservations;
 pub(crate) mod restoring;
 mod row_counts;
 mod set;
+pub mod set_aside;
 mod table_handle_iterator;
+pub(crate) mod twin;
 
 pub use edit::{Cut, Edit, NewFile, NewTable};
 pub use level_iterator::{LevelIterator, LevelVersionIterator};
@@ -93,8 +95,17 @@ pub struct TableHandle {
     pub table: Arc<SsTable>,
     /// The file that it stands in.
     pub file: Arc<LiveFile>,
+    /// The file of its second copy, if it has one.
+    pub twin: Option<Arc<LiveFile>>,
     /// Newest memtable in it, for level 0; 0 below.
     pub generation: MemtableId,
+}
+
+impl TableHandle {
+    /// Numbers of the files that hold it: its own, and that of its second copy.
+    pub fn files(&self) -> impl Iterator<Item = FileNo> {
+        std::iter::once(self.file.number).chain(self.twin.as_ref().map(|twin| twin.number))
+    }
 }
 
 impl Deref for TableHandle {

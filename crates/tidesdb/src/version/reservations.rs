@@ -8,6 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::types::{FamilyId, FileNo};
+use crate::version::set_aside::SetAside;
 use crate::version::{Version, VersionSet};
 
 /// Where a job will put tables.
@@ -34,6 +35,7 @@ pub struct Held {
 #[derive(Debug, Default)]
 pub struct CompactionReservations {
     table: Mutex<Table>,
+    set_aside: SetAside,
 }
 
 #[derive(Debug, Default)]
@@ -74,6 +76,11 @@ impl CompactionReservations {
         look(&version, &mut view)
     }
 
+    /// What flushes and merges pass over for a while.
+    pub fn set_aside(&self) -> &SetAside {
+        &self.set_aside
+    }
+
     /// Number of reservations.
     pub fn len(&self) -> usize {
         self.table.lock().held.values().map(Vec::len).sum()
@@ -92,13 +99,23 @@ impl ReservationsView<'_> {
     }
 
     /// Whether a running job holds a family's table in a file.
-    pub fn holds(&self, family: FamilyId, file: FileNo) -> bool {
+    fn is_held(&self, family: FamilyId, file: FileNo) -> bool {
         self.held(family).any(|held| held.files.contains(&file))
+    }
+
+    /// Whether a family's table in a file is set aside for now.
+    pub fn is_set_aside(&self, family: FamilyId, file: FileNo) -> bool {
+        self.reservations.set_aside.holds_table(family, file)
+    }
+
+    /// Whether a family's table in a file is held by a running job, or set aside.
+    pub fn holds(&self, family: FamilyId, file: FileNo) -> bool {
+        self.is_held(family, file) || self.is_set_aside(family, file)
     }
 
     /// Reserves. The caller looked that nothing of it is held.
     pub fn reserve(&mut self, family: FamilyId, held: Held) -> CompactionReservation {
-        debug_assert!(held.files.iter().all(|file| !self.holds(family, *file)));
+        debug_assert!(held.files.iter().all(|file| !self.is_held(family, *file)));
         let id = self.table.next_id;
         self.table.next_id += 1;
         self.table.held.entry(family).or_default().push((id, held));

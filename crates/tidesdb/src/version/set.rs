@@ -3,7 +3,7 @@
 //!
 //! One lock serialises edits and is held across their sync; readers never take it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::cache::{BlockCache, FileCache};
 use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::table::{next_table_offset, SsTable, SsTableMeta};
-use crate::types::{FamilyId, FileNo, Lsn, MemtableId, Seq};
+use crate::types::{FamilyId, FileNo, LogSegment, Lsn, MemtableId, Seq};
 
 use super::edit::{Cut, Edit, NewFile, NewTable};
 use super::manifest::{self, ManifestWriter, Need};
@@ -46,6 +46,8 @@ pub struct StoreState {
     pub first_live_segment: u32,
     /// Joints between epochs of the log.
     pub cuts: Vec<Cut>,
+    /// Segments of the log whose files exist, by id. None below the first live one.
+    pub log_segments: BTreeMap<u32, LogSegment>,
     /// A position up to which the log was durable.
     pub durable_upto: Lsn,
     /// The newest commit that is in a table.
@@ -56,6 +58,8 @@ pub struct StoreState {
     pub transaction_ceiling: u64,
     /// The second that the expiry clock has reached; `None`: no entry with an expiry was ever written.
     pub expiry_clock: Option<u64>,
+    /// The second that the expiry clock did not pass; `None`: an earlier build said nothing.
+    pub expiry_reserved: Option<u64>,
     /// The epoch from which on puts may be unmarked; `None`: every put is marked "may overwrite".
     pub proven_from: Option<u64>,
     /// Remembered options, by name.
@@ -66,6 +70,10 @@ impl StoreState {
     fn apply(&mut self, edit: &Edit) {
         self.epoch = edit.epoch.unwrap_or(self.epoch);
         self.first_live_segment = self.first_live_segment.max(edit.first_live_segment.unwrap_or(0));
+        let above = edit.log_forgotten_above.unwrap_or(u32::MAX);
+        self.log_segments.retain(|&id, _| id <= above);
+        self.log_segments.extend(edit.log_segments.iter().map(|segment| (segment.id, *segment)));
+        self.log_segments.retain(|&id, _| id >= self.first_live_segment);
         self.cuts.retain(|cut| !edit.cuts_removed.contains(&cut.at.segment()));
         self.cuts.extend(&edit.cuts);
         self.durable_upto = self.durable_upto.max(edit.durable_upto.unwrap_or_default());
@@ -73,6 +81,7 @@ impl StoreState {
         self.last_generation = self.last_generation.max(edit.last_generation.unwrap_or(0));
         self.transaction_ceiling = self.transaction_ceiling.max(edit.transaction_ceiling.unwrap_or(0));
         self.expiry_clock = self.expiry_clock.max(edit.expiry_clock);
+        self.expiry_reserved = edit.expiry_reserved.or(self.expiry_reserved);
         self.proven_from = self.proven_from.or(edit.proven_from);
         for (name, value) in &edit.options {
             if value.is_empty() {
@@ -160,15 +169,19 @@ pub struct VersionSet {
     guests: Mutex<HashMap<FileNo, Arc<LiveFile>>>,
     /// `None`: open for reading.
     writer: Mutex<Writer>,
+    /// Files that manifest or log name and that were not there when the store was opened, with the families of their
+    /// tables.
+    missing: Mutex<BTreeMap<FileNo, BTreeSet<FamilyId>>>,
     read_only: bool,
 }
 
 impl VersionSet {
     /// Recovers the versions of the store in `dir`; for writing, also begins a new manifest with the epoch
     /// raised by one, durably, or on a full disk goes on with the one that is there. Files that the manifest does not
-    /// name stay until [`Self::remove_unknown_files`].
+    /// name stay until [`Self::remove_unknown_files`]. A named file that is missing costs its tables alone: reading them
+    /// fails ([`Self::missing`]).
     ///
-    /// Errors: damage of `CURRENT` or the manifest, a named file that is missing, I/O.
+    /// Errors: damage of `CURRENT` or the manifest, I/O.
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -204,10 +217,6 @@ impl VersionSet {
                     .apply(edit)
                     .map_err(|e| Error::corruption(&path, 0, format!("edit {ordinal} does not fit: {e}")))?;
             }
-            if let Some(missing) = replay.files.keys().find(|number| !on_disk.contains(number)) {
-                let what = format!("the file is missing, and {} names it", path.display());
-                return Err(Error::corruption(tables.path(*missing), 0, what));
-            }
         } else {
             if let Some(number) = on_disk.iter().min() {
                 let what = format!("{} is missing, and this table exists", manifest::CURRENT);
@@ -219,6 +228,9 @@ impl VersionSet {
             disk.create_dir_all(dir)?;
         }
         let Replay { version, state, files, mut next_file, .. } = replay;
+        let gone = files.iter().filter(|(number, _)| !on_disk.contains(number));
+        let missing =
+            gone.map(|(&number, record)| (number, record.tables.keys().copied().collect())).collect();
         // Numbers of files that a crash left behind are not used again.
         let manifests = names.iter().filter_map(|name| manifest::parse_manifest_name(name));
         next_file = on_disk.iter().copied().chain(manifests).chain([next_file - 1]).fold(0, FileNo::max) + 1;
@@ -242,6 +254,7 @@ impl VersionSet {
             obsolete,
             guests: Mutex::default(),
             writer: Mutex::new(writer),
+            missing: Mutex::new(missing),
             read_only,
         };
         if !read_only {
@@ -311,7 +324,24 @@ impl VersionSet {
     pub fn open_table(&self, file: &Arc<LiveFile>, meta: SsTableMeta, generation: MemtableId) -> TableHandle {
         let (tables, cache) = (Arc::clone(&self.tables), Arc::clone(&self.cache));
         let table = SsTable::open(tables, cache, file.number(), meta);
-        TableHandle { table, file: Arc::clone(file), generation }
+        TableHandle { table, file: Arc::clone(file), twin: None, generation }
+    }
+
+    /// The files that manifest or log name and that were not there at the opening, with the families of their tables.
+    pub fn missing(&self) -> BTreeMap<FileNo, BTreeSet<FamilyId>> {
+        self.missing.lock().clone()
+    }
+
+    /// Notes that a file which the log names, with tables of `families`, is not there.
+    pub fn note_missing(&self, number: FileNo, families: impl IntoIterator<Item = FamilyId>) {
+        self.missing.lock().entry(number).or_default().extend(families);
+    }
+
+    /// Which of `inputs`, files of a job, an error says cannot be read: damage, or an I/O error of that file.
+    pub fn unreadable_input(&self, error: &Error, inputs: &[FileNo]) -> Option<FileNo> {
+        let (Error::Corruption { path, .. } | Error::Io { path, .. }) = error else { return None };
+        let number = parse_table_name(path.file_name()?.to_str()?)?;
+        (inputs.contains(&number) && self.tables.path(number) == *path).then_some(number)
     }
 
     /// The disk that the store stands on.
@@ -360,7 +390,8 @@ impl VersionSet {
         edit.removed_tables.retain(|(family, _)| !writer.dropped.contains(family));
         edit.cursors.retain(|(family, _, _)| !writer.dropped.contains(family));
         edit.row_counts.retain(|(family, _)| !writer.dropped.contains(family));
-        let named: HashSet<FileNo> = edit.new_tables.iter().map(|new| new.file).collect();
+        let named: HashSet<FileNo> =
+            edit.new_tables.iter().flat_map(|new| [new.file, new.meta.twin]).collect();
         edit.new_files.retain(|file| named.contains(&file.number));
 
         let current = self.current.load_full();
@@ -477,16 +508,25 @@ impl VersionSet {
         DeletionPause(Arc::clone(&self.obsolete))
     }
 
-    /// Unlinks tables and manifests that an earlier epoch left behind and nothing names; returns how many. To
-    /// be called once, after the log was replayed (`docs/protocols.md` 5.2); `keep` are tables that the log names.
-    pub fn remove_unknown_files(&self, keep: &HashSet<FileNo>) -> Result<usize> {
+    /// Unlinks tables and manifests that an earlier epoch left behind and nothing names; returns warnings: those that
+    /// cannot be unlinked, and those that stay. To be called once, after the log was replayed (`docs/protocols.md` 5.2);
+    /// `keep` are tables that the log names.
+    ///
+    /// No table goes while a named file is missing. The manifest's last edit may have rotted, where it looks like a torn
+    /// tail: if that was a merge, its inputs are gone and its outputs are unknown here.
+    pub fn remove_unknown_files(&self, keep: &HashSet<FileNo>) -> Vec<String> {
+        let mut warnings = Vec::new();
         if self.read_only {
-            return Ok(0);
+            return warnings;
         }
         let writer = self.writer.lock();
         let in_force = writer.manifest.as_ref().map(ManifestWriter::number);
-        let mut unlinked = 0;
-        for name in self.disk.list(&self.dir)? {
+        let is_whole = self.missing.lock().is_empty();
+        let names = self.disk.list(&self.dir).unwrap_or_else(|error| {
+            warnings.push(format!("files that nothing names stay: {error}"));
+            Vec::new()
+        });
+        for name in names {
             let unknown = match (parse_table_name(&name), manifest::parse_manifest_name(&name)) {
                 (Some(n), _) => {
                     n < self.first_new_file && !writer.files.contains_key(&n) && !keep.contains(&n)
@@ -494,12 +534,18 @@ impl VersionSet {
                 (_, Some(n)) => n < self.first_new_file && in_force != Some(n),
                 _ => false,
             };
-            if unknown {
-                self.disk.remove(&self.dir.join(&name))?;
-                unlinked += 1;
+            if !unknown {
+                continue;
+            }
+            let path = self.dir.join(&name);
+            if !is_whole && parse_table_name(&name).is_some() {
+                warnings
+                    .push(format!("{} stays: nothing names it, and a named file is missing", path.display()));
+            } else if let Err(error) = self.disk.remove(&path) {
+                warnings.push(format!("a file that nothing names stays: {error}"));
             }
         }
-        Ok(unlinked)
+        warnings
     }
 
     /// Writes an edit so that it is durable on return. After an error nothing of it was written if there still
@@ -516,11 +562,17 @@ impl VersionSet {
             }
         }
         // Edits that add nothing: an opening's epoch and cut, dropped families, released segments of the log. The
-        // count of a scan can wait, that of a flush comes with it.
+        // count of a scan can wait, that of a flush comes with it. Seconds of the expiry clock can wait too.
         let counted = !edit.row_counts.is_empty() && edit.last_generation.is_none();
-        let urgent = edit.new_tables.is_empty() && edit.new_files.is_empty() && !counted;
+        let waits = counted || edit.expiry_reserved.is_some();
+        let adds = !edit.new_tables.is_empty() || !edit.new_files.is_empty() || waits;
+        let need = match (adds, edit.last_generation) {
+            (true, _) => Need::Ordinary,
+            (false, Some(_)) => Need::EmptyFlush,
+            (false, None) => Need::Urgent,
+        };
         let manifest = writer.manifest.as_mut().expect("begin_manifest sets it or fails");
-        let done = manifest.append(edit, if urgent { Need::Urgent } else { Need::Ordinary });
+        let done = manifest.append(edit, need);
         if manifest.failed() {
             writer.stale_manifests.push(manifest.number());
             writer.manifest = None;
@@ -606,6 +658,8 @@ impl VersionSet {
             last_generation: Some(state.last_generation),
             transaction_ceiling: Some(state.transaction_ceiling),
             expiry_clock: state.expiry_clock,
+            expiry_reserved: state.expiry_reserved,
+            log_segments: state.log_segments.values().copied().collect(),
             proven_from: state.proven_from,
             options: state.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             counted_from: version.counted_from(),
@@ -702,12 +756,17 @@ fn plan(
     for &family in &edit.dropped_families {
         changes.entry(family).or_default().dropped = true;
         let levels = current.family(family);
-        removed
-            .extend(levels.iter().flat_map(|l| l.tables()).map(|(_, table)| (table.file.number(), family)));
+        let files = levels.iter().flat_map(|l| l.tables()).flat_map(|(_, table)| table.files());
+        removed.extend(files.map(|file| (file, family)));
     }
     for &(family, file) in &edit.removed_tables {
         changes.entry(family).or_default().removed.push(file);
-        removed.push((file, family));
+        let levels = current.family(family);
+        let table = levels.iter().flat_map(|l| l.tables()).find(|(_, table)| table.file.number() == file);
+        match table {
+            Some((_, table)) => removed.extend(table.files().map(|file| (file, family))),
+            None => removed.push((file, family)),
+        }
     }
     let mut new_files = HashMap::new();
     for file in &edit.new_files {
@@ -719,8 +778,22 @@ fn plan(
     }
     let mut added = Vec::new();
     for new in &edit.new_tables {
-        let file = files.get(&new.file).map(|record| &record.file).or_else(|| new_files.get(&new.file));
-        let file = Arc::clone(file.ok_or_else(|| format!("there is no file {}", new.file))?);
+        let file = |number: FileNo| {
+            let file = files.get(&number).map(|record| &record.file).or_else(|| new_files.get(&number));
+            file.cloned().ok_or_else(|| format!("there is no file {number}"))
+        };
+        let twin = Some(new.meta.twin).filter(|&twin| twin != 0).map(file).transpose()?;
+        let file = file(new.file)?;
+        if let Some(twin) = &twin {
+            if twin.len() != new.meta.len {
+                return Err(format!(
+                    "file {} is no copy of a table of family {}",
+                    twin.number(),
+                    new.meta.family
+                ));
+            }
+            added.push((twin.number(), new.meta.family, new.meta.len));
+        }
         if new.meta.offset + new.meta.len > file.len() {
             return Err(format!("a table of family {} ends behind file {}", new.meta.family, new.file));
         }
@@ -728,7 +801,7 @@ fn plan(
             SsTable::open(Arc::clone(open.tables), Arc::clone(open.cache), new.file, new.meta.clone());
         added.push((new.file, new.meta.family, new.meta.len));
         let change = changes.entry(new.meta.family).or_default();
-        change.added.push((new.level, TableHandle { table, file, generation: new.generation }));
+        change.added.push((new.level, TableHandle { table, file, twin, generation: new.generation }));
     }
     for (family, level, key) in &edit.cursors {
         changes.entry(*family).or_default().cursors.push((*level, key.clone()));

@@ -88,7 +88,7 @@ fn a_crash_at_every_call_leaves_every_acknowledged_edit_and_whole_files() {
                     Ok(versions) => versions,
                     Err(error) => panic!("call {call} {mode:?}: {error}"),
                 };
-                versions.remove_unknown_files(&Default::default()).unwrap();
+                assert_eq!(versions.remove_unknown_files(&Default::default()), Vec::<String>::new());
                 let found = printed(&versions);
                 let possible = &all[seen.len().saturating_sub(1)..all.len().min(seen.len() + 1)];
                 assert!(
@@ -274,7 +274,8 @@ fn damage_and_absence_are_named() {
     assert!(open_error(&disk).contains("CURRENT"));
     let disk = store.disk.crash(Crash::Keep);
     disk.shared().remove(Path::new("/db/00000002.sst")).unwrap();
-    assert!(open_error(&disk).contains("00000002.sst"));
+    let missing = open(&disk, OpenFor::Read).unwrap().missing();
+    assert_eq!(missing, [(2, [1].into())].into(), "its tables alone cannot be read");
     let disk = store.disk.crash(Crash::Keep);
     disk.shared().remove(Path::new("/db/CURRENT")).unwrap();
     let error = open(&disk, OpenFor::WriteOrCreate).unwrap_err().to_string();
@@ -329,9 +330,10 @@ fn fences_find_the_table() {
                 raw_bytes: 0,
                 commit_seq: 0,
                 expiry: None,
+                twin: 0,
             };
             let table = SsTable::open(tables.clone(), cache.clone(), i as u64, meta);
-            TableHandle { table, file: LiveFile::new(i as u64, 1, &queue), generation: 0 }
+            TableHandle { table, file: LiveFile::new(i as u64, 1, &queue), twin: None, generation: 0 }
         };
         let level = Level::new(keys.chunks(2).enumerate().map(table).collect()).unwrap();
         let mut probes = keys.clone();

@@ -11,6 +11,9 @@ use crate::format::coding::put_varint;
 use crate::format::reader::{Malformed, Reader};
 use crate::types::{CountEffect, FamilyId, Kind, MAX_KEY_LEN};
 
+/// A kind of entry that only a later version has.
+pub(super) const UNKNOWN_ENTRY: Malformed = "an unknown kind of entry";
+
 /// Writes a batch. The numbers of groups and of entries of each group are told beforehand, because
 /// they stand in front of what they count.
 #[derive(Debug)]
@@ -115,8 +118,7 @@ impl<'a> BatchReader<'a> {
             self.entries = self.cursor.varint()?;
         }
         self.entries -= 1;
-        let (kind, effect) =
-            CountEffect::from_log_byte(self.cursor.u8()?).ok_or("an unknown kind of entry")?;
+        let (kind, effect) = CountEffect::from_log_byte(self.cursor.u8()?).ok_or(UNKNOWN_ENTRY)?;
         let key = self.cursor.bytes()?;
         if key.len() > MAX_KEY_LEN {
             return Err("a key is too long");

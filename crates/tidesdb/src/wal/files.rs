@@ -7,6 +7,7 @@
 //! one id.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
@@ -15,7 +16,7 @@ use parking_lot::Mutex;
 use super::segment::{file_path, log_dir, SegmentHeader, SEGMENT_HEADER};
 use crate::error::{Error, Result};
 use crate::io::{Disk, File, OpenMode};
-use crate::types::FileNo;
+use crate::types::{FileNo, LogSegment};
 
 /// Free files that are kept for reuse; more are removed.
 const KEEP_FREE: usize = 4;
@@ -58,13 +59,23 @@ struct LogFilesState {
     holds: usize,
 }
 
+/// Lists a segment in the manifest, durably.
+pub type ListSegment = Box<dyn Fn(LogSegment) -> Result<()> + Send + Sync>;
+
 /// What is being prepared; the mutex around it lets one thread at a time do that I/O.
-#[derive(Debug)]
 struct Preparing {
     /// The file in which the next id was tried already.
     begun: Option<FileNo>,
     /// A file's directory entry may not be durable yet.
     unsynced_entry: bool,
+    /// Lists each segment that stands ready from now on, before a record is in it.
+    list: Option<ListSegment>,
+}
+
+impl fmt::Debug for Preparing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Preparing").field("begun", &self.begun).finish_non_exhaustive()
+    }
 }
 
 /// See the module's comment.
@@ -107,7 +118,7 @@ impl Files {
             first,
             size,
             // A killed process may have left files behind whose entries never became durable.
-            preparing: Mutex::new(Preparing { begun: None, unsynced_entry: true }),
+            preparing: Mutex::new(Preparing { begun: None, unsynced_entry: true, list: None }),
             state: Mutex::new(state),
         }
     }
@@ -159,11 +170,31 @@ impl Files {
             self.disk.sync_dir(&log_dir(&self.store))?;
             preparing.unsynced_entry = false;
         }
+        if let Some(list) = &preparing.list {
+            list(LogSegment { id, epoch: self.epoch, file: number })?;
+        }
         preparing.begun = None;
         let mut state = self.state.lock();
         state.next_id += 1;
         state.ready.push_back(Arc::new(Segment { id, number, file }));
         Ok(true)
+    }
+
+    /// The segments of this epoch that stand ready or are live, oldest first.
+    pub(super) fn made(&self) -> Vec<LogSegment> {
+        let state = self.state.lock();
+        let live = state.live.iter().map(|live| (live.id, live.number));
+        let ready = state.ready.iter().map(|ready| (ready.id, ready.number));
+        let of_epoch = live.chain(ready).filter(|(id, _)| *id >= self.first);
+        of_epoch.map(|(id, file)| LogSegment { id, epoch: self.epoch, file }).collect()
+    }
+
+    /// From now on `list` lists what is made; at once what is made already and is not in `listed`.
+    pub(super) fn list_segments(&self, listed: &[LogSegment], list: ListSegment) -> Result<()> {
+        let mut preparing = self.preparing.lock();
+        self.made().into_iter().filter(|made| !listed.contains(made)).try_for_each(&list)?;
+        preparing.list = Some(list);
+        Ok(())
     }
 
     /// Takes the next ready segment, which is live from now on.

@@ -15,6 +15,7 @@
 pub mod batch;
 mod files;
 mod leader_queue;
+mod listed;
 mod pending_writes;
 mod reader;
 pub mod record;
@@ -27,7 +28,9 @@ mod tests;
 use crate::types::{Lsn, Seq};
 
 pub use self::batch::{BatchBuilder, BatchReader};
-pub use self::files::RecyclingHold;
+pub use self::files::{ListSegment, RecyclingHold};
+pub use self::listed::check_listed;
+pub(crate) use self::listed::{last_segment, missing, set_aside};
 pub use self::reader::{recover, RecoveredSummary};
 pub use self::record::{Ddl, PreparedHead, Record, RecordRef, WalBytes};
 pub(crate) use self::segment::{file_path as segment_path, log_dir};

@@ -10,6 +10,9 @@
 //!
 //! A log write is *settled* when it and all before it are written. `done` is the last ticket of the settled
 //! ones; it freezes when the log is stopped. Small, so that loom can try every interleaving.
+//!
+//! A log write for which the disk has no room stays in its place, and is tried again by every thread that comes by
+//! until there is room (`docs/design/0021-full-disk-in-the-log.md`). Nothing after it is settled meanwhile.
 
 use std::collections::VecDeque;
 
@@ -18,6 +21,8 @@ mod primitives {
     pub(super) use std::hint::spin_loop;
     pub(super) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     pub(super) use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+    #[cfg(test)]
+    pub(super) use std::thread::yield_now;
 
     /// Looks at `done` before a thread writes what another has begun: about the time of a small `pwrite`.
     pub(super) const LOOKS: u32 = 200;
@@ -36,6 +41,7 @@ mod primitives {
     pub(super) use loom::hint::spin_loop;
     pub(super) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     pub(super) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub(super) use loom::thread::yield_now;
 
     pub(super) const LOOKS: u32 = 0;
 
@@ -70,8 +76,15 @@ pub(super) trait WriteToken {
     /// that thread's end first.
     fn serialise(&self, patience: bool);
 
-    /// Writes a log write, perhaps for the second time. After an error it has called [`PendingWrites::stop`].
-    fn write(&self, log_write: &Self::LogWrite);
+    /// Writes a log write, perhaps for the second time; false when there is no room for it, which may be known
+    /// after a part of it is in the file. After another error it has called [`PendingWrites::stop`].
+    fn write(&self, log_write: &Self::LogWrite) -> bool;
+
+    /// Waits before a further attempt at a log write without room, longer after several.
+    fn nap(&self, attempts: u32);
+
+    /// Every log write that found no room is in the file.
+    fn has_room(&self);
 
     /// The log write and all before it are written; called once for each, in order.
     fn publish(&self, log_write: &Self::LogWrite);
@@ -82,6 +95,8 @@ struct Pending<S> {
     log_write: S,
     begun: AtomicBool,
     written: AtomicBool,
+    /// There was no room for it, and nobody tries again now.
+    no_room: AtomicBool,
 }
 
 struct PendingState<S> {
@@ -95,8 +110,19 @@ pub(super) struct PendingWrites<S> {
     /// Everything up to this ticket is written.
     done: AtomicU64,
     stopped: AtomicBool,
+    /// Some log write has found no room. Changed with `state` held.
+    full: AtomicBool,
     state: Mutex<PendingState<S>>,
     settled: Condvar,
+}
+
+/// The answer to a wait while the disk has no room for the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum IfFull {
+    /// The wait goes on: what it waits for cannot be undone.
+    Wait,
+    /// The wait ends.
+    Leave,
 }
 
 /// What a wait ended with.
@@ -106,6 +132,8 @@ pub(super) enum Outcome {
     Written,
     /// The log was stopped before it was.
     Stopped,
+    /// There is no room, now; it will be written when there is.
+    NoRoom,
 }
 
 impl<S: LogWrite> PendingWrites<S> {
@@ -113,6 +141,7 @@ impl<S: LogWrite> PendingWrites<S> {
         PendingWrites {
             done: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
+            full: AtomicBool::new(false),
             state: Mutex::new(PendingState { pending: VecDeque::new(), sleepers: 0 }),
             settled: Condvar::new(),
         }
@@ -128,16 +157,29 @@ impl<S: LogWrite> PendingWrites<S> {
         lock(&self.state).pending.is_empty()
     }
 
+    /// Whether a log write has found no room and is not in the file.
+    pub(super) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Acquire)
+    }
+
     /// Adds a log write after the others. Calls are in the order of the log.
     pub(super) fn push(&self, log_write: S) {
-        let pending =
-            Arc::new(Pending { log_write, begun: AtomicBool::new(false), written: AtomicBool::new(false) });
+        let pending = Arc::new(Pending {
+            log_write,
+            begun: AtomicBool::new(false),
+            written: AtomicBool::new(false),
+            no_room: AtomicBool::new(false),
+        });
         lock(&self.state).pending.push_back(pending);
     }
 
-    /// Returns when `ticket` is written or the log is stopped.
-    pub(super) fn wait<P: WriteToken<LogWrite = S>>(&self, ticket: Ticket, token: &P) -> Outcome {
+    /// Returns when `ticket` is written or the log is stopped, or without room for it.
+    pub(super) fn wait<P>(&self, ticket: Ticket, token: &P, if_full: IfFull) -> Outcome
+    where
+        P: WriteToken<LogWrite = S>,
+    {
         let mut patience = false;
+        let mut attempts = 0;
         loop {
             if let Some(outcome) = self.outcome(ticket) {
                 return outcome;
@@ -150,9 +192,33 @@ impl<S: LogWrite> PendingWrites<S> {
                 }
                 spin_loop();
             }
+            if self.is_full() && !self.try_again(token) {
+                if let Some(outcome) = self.outcome(ticket) {
+                    return outcome;
+                }
+                if if_full == IfFull::Leave {
+                    return Outcome::NoRoom;
+                }
+                token.nap(attempts);
+                attempts += 1;
+                continue;
+            }
             // Either another thread is writing what this one waits for, or it is serialising it.
             patience = !self.write_again(token);
         }
+    }
+
+    /// Tries log writes again that found no room; false while there is none.
+    pub(super) fn try_again<P: WriteToken<LogWrite = S>>(&self, token: &P) -> bool {
+        while self.is_full() {
+            let Some(front) = lock(&self.state).pending.front().cloned() else { return true };
+            self.write_all(token);
+            self.write_again(token);
+            if !front.written.load(Ordering::Relaxed) {
+                return false;
+            }
+        }
+        true
     }
 
     fn outcome(&self, ticket: Ticket) -> Option<Outcome> {
@@ -194,7 +260,8 @@ impl<S: LogWrite> PendingWrites<S> {
         if self.stopped.load(Ordering::Relaxed) {
             return true;
         }
-        if pending.log_write.is_small() {
+        let no_room = pending.no_room.swap(false, Ordering::Relaxed);
+        if pending.log_write.is_small() || no_room {
             drop(state);
             self.write(token, &pending);
             return true;
@@ -206,12 +273,22 @@ impl<S: LogWrite> PendingWrites<S> {
     }
 
     fn write<P: WriteToken<LogWrite = S>>(&self, token: &P, pending: &Pending<S>) {
-        token.write(&pending.log_write);
+        let has_room = token.write(&pending.log_write);
         let mut state = lock(&self.state);
         if self.stopped.load(Ordering::Relaxed) {
             return;
         }
+        if !has_room {
+            // Another thread may have written it meanwhile.
+            if !pending.written.load(Ordering::Relaxed) {
+                pending.no_room.store(true, Ordering::Relaxed);
+                self.full.store(true, Ordering::Release);
+                self.settled.notify_all();
+            }
+            return;
+        }
         pending.written.store(true, Ordering::Relaxed);
+        pending.no_room.store(false, Ordering::Relaxed);
         let mut last = None;
         while state.pending.front().is_some_and(|pending| pending.written.load(Ordering::Relaxed)) {
             if let Some(pending) = state.pending.pop_front() {
@@ -225,6 +302,16 @@ impl<S: LogWrite> PendingWrites<S> {
                 self.settled.notify_all();
             }
         }
+        // One whose second attempt is under way counts until that has succeeded.
+        let without_room = |pending: &Arc<Pending<S>>| {
+            pending.begun.load(Ordering::Relaxed) && !pending.written.load(Ordering::Relaxed)
+        };
+        if self.full.load(Ordering::Relaxed) && !state.pending.iter().any(without_room) {
+            self.full.store(false, Ordering::Release);
+            self.settled.notify_all();
+            drop(state);
+            token.has_room();
+        }
     }
 
     /// Ends it for good: nothing more is begun or settled, and who waits is told so.
@@ -237,7 +324,7 @@ impl<S: LogWrite> PendingWrites<S> {
 
 #[cfg(test)]
 mod test_log {
-    use super::primitives::lock;
+    use super::primitives::{lock, yield_now};
     use super::*;
 
     /// A record of the model: its ticket is its place.
@@ -267,6 +354,8 @@ mod test_log {
         small: bool,
         /// The write of this ticket fails.
         fails: Ticket,
+        /// Writes that find no room before there is some.
+        no_room: AtomicU64,
     }
 
     impl Log {
@@ -279,13 +368,24 @@ mod test_log {
                 published: Mutex::new(0),
                 small,
                 fails,
+                no_room: AtomicU64::new(0),
             }
+        }
+
+        /// So many writes find no room.
+        pub(super) fn without_room(self, writes: u64) -> Log {
+            self.no_room.store(writes, Ordering::Release);
+            self
         }
 
         /// Queues a record and waits for it; what was promised is in the file.
         pub(super) fn commit(&self) -> Outcome {
+            self.append(IfFull::Wait)
+        }
+
+        pub(super) fn append(&self, if_full: IfFull) -> Outcome {
             let ticket = self.queued.fetch_add(1, Ordering::AcqRel) + 1;
-            let outcome = self.pending_writes.wait(ticket, self);
+            let outcome = self.pending_writes.wait(ticket, self, if_full);
             if outcome == Outcome::Written {
                 assert!(lock(&self.file)[..ticket as usize].iter().all(|&times| times > 0));
                 assert!(*lock(&self.published) >= ticket);
@@ -312,16 +412,27 @@ mod test_log {
             }
         }
 
-        fn write(&self, line: &Line) {
+        fn write(&self, line: &Line) -> bool {
             if (line.first..=line.last).contains(&self.fails) {
                 self.pending_writes.stop();
-                return;
+                return true;
+            }
+            let take = |left: u64| left.checked_sub(1);
+            if self.no_room.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok() {
+                return false;
             }
             let mut file = lock(&self.file);
             for times in &mut file[line.first as usize - 1..line.last as usize] {
                 *times += 1;
             }
+            true
         }
+
+        fn nap(&self, _attempts: u32) {
+            yield_now();
+        }
+
+        fn has_room(&self) {}
 
         fn publish(&self, line: &Line) {
             let mut published = lock(&self.published);
@@ -351,6 +462,27 @@ mod tests {
             });
             assert_eq!((log.pending_writes.done(), log.published()), (8000, 8000));
             assert!(log.pending_writes.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_write_without_room_waits_for_room_and_nothing_passes_it() {
+        for small in [true, false] {
+            let log = Log::new(small, 0, 800).without_room(50);
+            assert_eq!(log.append(IfFull::Leave), Outcome::NoRoom);
+            assert!(log.pending_writes.is_full() && log.pending_writes.done() == 0);
+            std::thread::scope(|scope| {
+                for _ in 0..7 {
+                    scope.spawn(|| {
+                        for _ in 0..100 {
+                            assert_eq!(log.commit(), Outcome::Written);
+                        }
+                    });
+                }
+            });
+            assert!(!log.pending_writes.is_full() && log.pending_writes.is_empty());
+            assert_eq!((log.pending_writes.done(), log.published()), (701, 701));
+            assert_eq!(log.append(IfFull::Leave), Outcome::Written);
         }
     }
 
@@ -412,6 +544,29 @@ mod loom_tests {
     #[test]
     fn loom_writers_of_large_stretches_sleep_and_wake() {
         commit(2, false, 0);
+    }
+
+    /// One waits for room, one leaves; whoever is left writes for both.
+    fn full(small: bool, writes: u64) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(move || {
+            let log = Arc::new(Log::new(small, 0, 2).without_room(writes));
+            let other = {
+                let log = log.clone();
+                thread::spawn(move || log.append(IfFull::Leave))
+            };
+            assert_eq!(log.commit(), Outcome::Written);
+            assert_ne!(other.join().expect("committer"), Outcome::Stopped);
+            assert!(log.pending_writes.try_again(&*log) && !log.pending_writes.is_full());
+        });
+    }
+
+    #[test]
+    fn loom_a_write_without_room_is_written_later() {
+        full(true, 1);
+        full(true, 2);
+        full(false, 1);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::files::LogFiles;
-use super::record::{peek, RecordRef};
+use super::record::{is_later, peek, RecordRef};
 use super::segment::{
     file_number, file_path, frame_end, log_dir, record_start, BadHeader, Fragment, Part, Seal, SegmentHeader,
     FRAGMENT_HEADER, FRAME, SEGMENT_HEADER,
@@ -17,7 +17,7 @@ use super::segment::{
 use super::Cut;
 use crate::error::{Error, Result};
 use crate::io::{Advice, Disk, File, OpenMode};
-use crate::types::{FileNo, Lsn, Seq};
+use crate::types::{FileNo, LogSegment, Lsn, Seq};
 
 /// Bytes read at once; whole frames.
 const CHUNK: usize = 8 * FRAME as usize;
@@ -65,7 +65,8 @@ impl RecoveredSummary {
 /// must not be used.
 ///
 /// Errors: `Corruption` with file and offset for a hole in what was durable, for a record that
-/// verifies and cannot be decoded, and for segments of a later format; I/O errors; the visitor's.
+/// verifies and cannot be decoded; `LaterVersion` for segments and records of a later format; I/O errors; the
+/// visitor's.
 pub fn recover(
     disk: &Arc<dyn Disk>,
     store: &Path,
@@ -125,12 +126,12 @@ pub fn recover(
 }
 
 /// The files of the directory, by what their headers say.
-struct Found {
-    segments: BTreeMap<u32, (FileNo, SegmentHeader)>,
-    headless: Vec<FileNo>,
+pub(super) struct Found {
+    pub(super) segments: BTreeMap<u32, (FileNo, SegmentHeader)>,
+    pub(super) headless: Vec<FileNo>,
 }
 
-fn survey(disk: &Arc<dyn Disk>, store: &Path) -> Result<Found> {
+pub(super) fn survey(disk: &Arc<dyn Disk>, store: &Path) -> Result<Found> {
     let mut found = Found { segments: BTreeMap::new(), headless: Vec::new() };
     let dir = log_dir(store);
     if !disk.exists(&dir)? {
@@ -149,7 +150,7 @@ fn survey(disk: &Arc<dyn Disk>, store: &Path) -> Result<Found> {
                 }
             }
             Err(BadHeader::Invalid) => found.headless.push(number),
-            Err(BadHeader::Unknown(what)) => return Err(Error::corruption(path, 0, what)),
+            Err(BadHeader::Unknown(what)) => return Err(Error::later_version(path, what)),
         }
     }
     Ok(found)
@@ -212,6 +213,24 @@ impl OpenSegment {
         let file = disk.open(&path, OpenMode::Read)?;
         file.advise(0, u64::from(header.size), Advice::Sequential);
         Ok(OpenSegment { header, path, file, buffer: Vec::new(), start: u64::MAX })
+    }
+
+    /// A file whose header does not verify, read as the segment `id`; none when it is too short for one.
+    fn headless(
+        disk: &dyn Disk,
+        store: &Path,
+        number: FileNo,
+        id: u32,
+        log_epoch: LogEpoch,
+    ) -> Result<Option<OpenSegment>> {
+        let path = file_path(store, number);
+        let file = disk.open(&path, OpenMode::Read)?;
+        let size = match u32::try_from(file.len()?) {
+            Ok(size) if size > SEGMENT_HEADER && size < u32::MAX - FRAME => size,
+            _ => return Ok(None),
+        };
+        let header = SegmentHeader { id, epoch: log_epoch.epoch, size, first: log_epoch.first };
+        Ok(Some(OpenSegment { header, path, file, buffer: Vec::new(), start: u64::MAX }))
     }
 
     fn seal(&self) -> Seal {
@@ -292,9 +311,13 @@ impl LogReader<'_> {
                         let what = format!("a record reaches over the cut at {limit:?}");
                         return Err(self.damage(start, what));
                     }
-                    let (durable, record) = RecordRef::decode(&scratch).map_err(|what| {
-                        self.damage(start, format!("a record that verifies does not decode: {what}"))
-                    })?;
+                    let (durable, record) =
+                        RecordRef::decode(&scratch).map_err(|what| match is_later(what) {
+                            true => self.of_later_version(start, what),
+                            false => {
+                                self.damage(start, format!("a record that verifies does not decode: {what}"))
+                            }
+                        })?;
                     summary.max_durable_seen = summary.max_durable_seen.max(durable);
                     summary.max_seq_seen = summary.max_seq_seen.max(record.seq().unwrap_or(0));
                     if record != RecordRef::DurableMark {
@@ -359,7 +382,9 @@ impl LogReader<'_> {
                 Ok(Ok((part, payload, end)))
             }
             Fragment::Invalid(why) => Ok(Err(format!("no valid record: {why}"))),
-            Fragment::Unknown(what) => Err(Error::corruption(path, at.offset().into(), what)),
+            Fragment::Unknown(what) => {
+                Err(Error::later_version(path, format!("at offset {}: {what}", at.offset())))
+            }
         }
     }
 
@@ -398,6 +423,15 @@ impl LogReader<'_> {
             Some((number, _)) => Error::corruption(file_path(self.store, *number), at.offset().into(), what),
             None => Error::corruption(log_dir(self.store), at.offset().into(), what),
         }
+    }
+
+    /// The error at a record that verifies, of a kind that this version does not know.
+    fn of_later_version(&self, at: Lsn, what: &str) -> Error {
+        let path = match self.found.segments.get(&at.segment()) {
+            Some((number, _)) => file_path(self.store, *number),
+            None => log_dir(self.store),
+        };
+        Error::later_version(path, format!("at offset {}: {what}", at.offset()))
     }
 
     /// Decides whether what ended the last epoch is the torn tail or a hole (1.3 a).
@@ -447,14 +481,7 @@ impl LogReader<'_> {
     }
 
     fn open_headless(&self, number: FileNo, id: u32, log_epoch: LogEpoch) -> Result<Option<OpenSegment>> {
-        let path = file_path(self.store, number);
-        let file = self.disk.open(&path, OpenMode::Read)?;
-        let size = match u32::try_from(file.len()?) {
-            Ok(size) if size > SEGMENT_HEADER && size < u32::MAX - FRAME => size,
-            _ => return Ok(None),
-        };
-        let header = SegmentHeader { id, epoch: log_epoch.epoch, size, first: log_epoch.first };
-        Ok(Some(OpenSegment { header, path, file, buffer: Vec::new(), start: u64::MAX }))
+        OpenSegment::headless(&**self.disk, self.store, number, id, log_epoch)
     }
 
     /// Sorts every file into "has content, keep until released" and "free".
@@ -500,6 +527,16 @@ struct Seen {
     fragments: bool,
     durable: Lsn,
     seq: Seq,
+}
+
+/// Whether a file whose header does not verify may be lost without loss: it is as long as a segment, and no record of
+/// the segment begins in it.
+pub(super) fn holds_nothing(disk: &dyn Disk, store: &Path, segment: &LogSegment) -> Result<bool> {
+    let log_epoch = LogEpoch { epoch: segment.epoch, first: 0 };
+    match OpenSegment::headless(disk, store, segment.file, segment.id, log_epoch)? {
+        Some(mut open) => search(&mut open, SEGMENT_HEADER).map(|seen| seen.records == 0 && !seen.fragments),
+        None => Ok(false),
+    }
 }
 
 /// Looks for starts of records at every byte from `from` on.

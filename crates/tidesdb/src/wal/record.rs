@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::batch::BatchReader;
+use super::batch::{BatchReader, UNKNOWN_ENTRY};
 use super::Cut;
 use crate::format::coding::{put_varint, varint_len};
 use crate::format::reader::{Malformed, Reader};
@@ -372,7 +372,7 @@ impl<'a> RecordRef<'a> {
                 next_segment: cursor.u32()?,
                 next_seq: seq(&mut cursor)?,
             }),
-            _ => return Err("an unknown kind of record"),
+            _ => return Err(UNKNOWN_KIND),
         };
         cursor.end()?;
         if let Some(batch) = record.batch() {
@@ -384,11 +384,21 @@ impl<'a> RecordRef<'a> {
     }
 }
 
+/// A kind that only a later version has.
+const UNKNOWN_KIND: Malformed = "an unknown kind of record";
+/// Flags that only a later version sets.
+const LATER_FLAGS: Malformed = "record flags of a later version";
+
+/// Whether whole bytes that do not decode, for the reason given, are those of a later version.
+pub(super) fn is_later(why: Malformed) -> bool {
+    [UNKNOWN_KIND, LATER_FLAGS, UNKNOWN_ENTRY].contains(&why)
+}
+
 fn open(bytes: &[u8]) -> Result<(u8, Lsn, Reader<'_>), Malformed> {
     let mut cursor = Reader { rest: bytes };
     let (kind, flags) = (cursor.u8()?, cursor.u8()?);
     if flags != 0 {
-        return Err("record flags of a later version");
+        return Err(LATER_FLAGS);
     }
     Ok((kind, Lsn(cursor.u64()?), cursor))
 }

@@ -20,6 +20,7 @@ use crate::types::{Lsn, Seq};
 mod crashes;
 mod damage;
 mod epochs;
+mod room;
 mod threads;
 
 const PATIENT: Duration = Duration::from_secs(60);

@@ -9,6 +9,7 @@
 //! - `space`: reservations and the queue
 //! - `group`: who writes what is queued, and up to where it is written
 //! - `log_end`: records to bytes, segment after segment
+//! - `room`: a disk without room for what is queued
 //! - `sync`: who syncs, and who is told
 //! - `background`: segments prepared ahead, syncs at intervals, marks
 //! - `shared`: what all of them share, and failure
@@ -16,6 +17,7 @@
 mod background;
 mod group;
 mod log_end;
+mod room;
 mod shared;
 mod space;
 mod sync;
@@ -32,18 +34,19 @@ use parking_lot::{Condvar, Mutex};
 use self::background::Background;
 use self::group::Progress;
 use self::log_end::LogEnd;
+use self::room::LogRoom;
 use self::shared::{Core, Counters};
 use self::space::RecordQueue;
 pub use self::space::{LogSpace, Purpose, WaitLimit};
-use super::files::{Files, LogFiles, RecyclingHold};
+use super::files::{Files, ListSegment, LogFiles, RecyclingHold};
 use super::leader_queue::LeaderQueue;
-use super::pending_writes::PendingWrites;
+use super::pending_writes::{IfFull, PendingWrites};
 use super::record::Record;
 use super::segment::{footprint, log_dir, size_is_valid, Seal, SEGMENT_HEADER};
 use crate::error::{Error, Result};
 use crate::io::Disk;
-use crate::options::SyncMode;
-use crate::types::{FileNo, Lsn, Seq};
+use crate::options::{LogSink, SyncMode};
+use crate::types::{FileNo, LogSegment, Lsn, Seq};
 
 /// The place of a record in the queue: dense, from 1; 0 is "before everything".
 pub type Ticket = u64;
@@ -66,6 +69,8 @@ pub struct WalOptions {
     pub max_outstanding: u64,
     /// Have a background thread. Without one the owner calls [`Wal::tick`] (deterministic tests).
     pub background: bool,
+    /// Receiver of lines for the error log.
+    pub log: Option<LogSink>,
 }
 
 impl Default for WalOptions {
@@ -76,6 +81,7 @@ impl Default for WalOptions {
             sync_interval: Duration::from_millis(128),
             max_outstanding: 256 << 20,
             background: true,
+            log: None,
         }
     }
 }
@@ -150,6 +156,7 @@ impl Wal {
                 waiting: 0,
             }),
             room: Condvar::new(),
+            log_room: LogRoom::default(),
             pending_writes: PendingWrites::new(),
             syncs: LeaderQueue::new(),
             end: std::sync::Mutex::new(LogEnd {
@@ -194,7 +201,8 @@ impl Wal {
 
     /// Reserves room for a record whose batch, xid, locks and names have `bytes` bytes together.
     /// Waits while too much is outstanding; prepares segments itself when the prepared ones do not
-    /// suffice. Errors: `DiskFull`, `BackpressureTimeout`, `Interrupted`, `ReadOnly` (the log failed).
+    /// suffice. Errors: `DiskFull` (also while queued records wait for room), `BackpressureTimeout`, `Interrupted`,
+    /// `ReadOnly` (the log failed).
     pub fn reserve(&self, bytes: usize, purpose: Purpose, wait_limit: &WaitLimit<'_>) -> Result<LogSpace> {
         self.core.clone().reserve(bytes, purpose, wait_limit)
     }
@@ -220,22 +228,50 @@ impl Wal {
     }
 
     /// Returns when the record with `ticket` and everything before it is written (a killed process
-    /// does not lose it). Errors: `OutcomeUnknown` when the log failed with the record perhaps in
-    /// it, `ReadOnly` when the log failed before anything of the record was written.
+    /// does not lose it), which may take until the disk has room. Errors: `OutcomeUnknown` when the log failed with
+    /// the record perhaps in it, `ReadOnly` when the log failed before anything of the record was written.
     pub fn wait_written(&self, ticket: Ticket) -> Result<()> {
-        self.core.wait_written(ticket)
+        self.core.wait_written(ticket, IfFull::Wait)
     }
 
     /// Returns when the record with `ticket` and everything before it is durable. Errors as
     /// [`Wal::wait_written`].
     pub fn wait_durable(&self, ticket: Ticket) -> Result<()> {
-        self.core.wait_durable(ticket)
+        self.core.wait_durable(ticket, IfFull::Wait)
     }
 
-    /// Writes and syncs everything that was enqueued before the call. An error once the log failed.
+    /// As [`Wal::wait_written`], but with `DiskFull` where it would wait for room. The record stays queued, and is
+    /// written when there is room.
+    pub fn wait_written_unless_full(&self, ticket: Ticket) -> Result<()> {
+        self.core.wait_written(ticket, IfFull::Leave)
+    }
+
+    /// As [`Wal::wait_durable`], with `DiskFull` as [`Wal::wait_written_unless_full`].
+    pub fn wait_durable_unless_full(&self, ticket: Ticket) -> Result<()> {
+        self.core.wait_durable(ticket, IfFull::Leave)
+    }
+
+    /// `DiskFull` while queued records wait for room, after an attempt to write them.
+    pub fn check_room(&self) -> Result<()> {
+        self.core.check_room()
+    }
+
+    /// From now on nobody waits for room: a write without room is a failure of the log. For a store that closes and
+    /// a server that shuts down; from any thread, without I/O.
+    pub fn end_waits(&self) {
+        self.core.end_waits();
+    }
+
+    /// Whether queued records wait for room, and the times that some did since the log was opened.
+    pub fn full(&self) -> (bool, u64) {
+        (self.core.is_full(), self.core.times_full())
+    }
+
+    /// Writes and syncs everything that was enqueued before the call. An error once the log failed; `DiskFull` while
+    /// there is no room for it.
     pub fn sync_all(&self) -> Result<()> {
         let last = self.core.queue.lock().last;
-        self.core.wait_durable(last)?;
+        self.core.wait_durable(last, IfFull::Leave)?;
         match self.failed() {
             Some(reason) => Err(Error::ReadOnly(reason)),
             None => Ok(()),
@@ -276,7 +312,6 @@ impl Wal {
     }
 
     /// Everything up to this ticket is durable.
-    #[cfg(test)]
     pub fn durable_ticket(&self) -> Ticket {
         self.core.syncs.done()
     }
@@ -325,6 +360,17 @@ impl Wal {
     /// Live segments (old ones of earlier epochs included), and released ones that are held back from being reused.
     pub fn kept_segments(&self) -> Vec<(u32, FileNo)> {
         self.core.files.kept()
+    }
+
+    /// The segments of this epoch, oldest first, those that wait for records included.
+    pub fn made_segments(&self) -> Vec<LogSegment> {
+        self.core.files.made()
+    }
+
+    /// From now on `list` is called for each new segment before its first record; at once for those that are there and
+    /// are not `listed`. Recovery misses a listed segment whose file is gone ([`super::check_listed`]).
+    pub fn list_segments(&self, listed: &[LogSegment], list: ListSegment) -> Result<()> {
+        self.core.files.list_segments(listed, list)
     }
 
     /// Keeps segments from being reused or removed for as long as the guard exists (backup).

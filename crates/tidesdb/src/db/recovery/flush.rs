@@ -5,16 +5,16 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
-use crate::db::background::FlushedMemtable;
-use crate::db::dictionary::FamilyEntry;
+use crate::db::background::{unread_run, FlushedMemtable};
+use crate::db::dictionary::{self, FamilyEntry};
+use crate::db::recovery::damaged_dictionary::certain_entries;
 use crate::error::Result;
 use crate::flush::{self, FlushInput, FlushSource, Flushed};
-use crate::iter::merge::MergingIterator;
-use crate::iter::{InternalIterator, LiveSnapshots};
+use crate::iter::LiveSnapshots;
 use crate::memtable::{ArenaPool, Memtable};
-use crate::options::{FamilyOptions, Options};
+use crate::options::{FamilyOptions, LogLevel, Options};
 use crate::store::view::{Flushable, ReadView};
-use crate::types::{Seq, DICTIONARY, MAX_SEQ};
+use crate::types::{Seq, DICTIONARY};
 use crate::version::reservations::CompactionReservations;
 use crate::version::{Edit, VersionSet};
 
@@ -67,12 +67,12 @@ fn flush_flushables(
     }
     let RecoveryFlush { edit, flushed } = into;
     let live = LiveSnapshots { scan_bound: newest, ..LiveSnapshots::default() };
-    let family_options = replayed_options(versions, flushables)?;
+    let family_options = ReplayedOptions::read(versions, flushables)?;
     let mut rest = flushables;
     while let Some(first) = rest.first() {
         let oldest = rest.len() == flushables.len();
         if let Flushable::Runs(runs) = first {
-            let named = runs.edit(&|family| family_options.contains_key(&family));
+            let named = runs.edit(&|family| family_options.of(family).is_some());
             edit.new_files.extend(named.new_files);
             edit.new_tables.extend(named.new_tables);
             edit.row_counts.extend(named.row_counts);
@@ -91,9 +91,12 @@ fn flush_flushables(
             oldest,
             small_runs: flush::small_runs_bound(options),
             live: &live,
-            family: &|family| family_options.get(&family).cloned(),
+            family: &|family| family_options.of(family),
             stop: &AtomicBool::new(false),
         })?;
+        for error in &done.unreadable {
+            options.log(LogLevel::Error, &unread_run(error));
+        }
         edit.new_files.extend(done.edit.new_files.iter().copied());
         edit.new_tables.extend(done.edit.new_tables.iter().cloned());
         edit.removed_tables.extend(done.edit.removed_tables.iter().copied());
@@ -104,27 +107,29 @@ fn flush_flushables(
 }
 
 /// Options of the families that replayed memtables touch, as the dictionary, replayed part included, has
-/// them; families that it does not know were dropped.
-fn replayed_options(versions: &VersionSet, flushables: &[Flushable]) -> Result<HashMap<u32, FamilyOptions>> {
-    let mut iterators: Vec<Box<dyn InternalIterator>> = Vec::new();
-    for memtable in flushables.iter().rev().filter_map(Flushable::memtable) {
-        if let Some(iter) = memtable.iter(DICTIONARY, MAX_SEQ) {
-            iterators.push(Box::new(iter));
+/// them; families that it does not know were dropped. Where it is damaged, any may be there: with default options.
+struct ReplayedOptions {
+    known: HashMap<u32, FamilyOptions>,
+    is_complete: bool,
+}
+
+impl ReplayedOptions {
+    fn read(versions: &VersionSet, flushables: &[Flushable]) -> Result<ReplayedOptions> {
+        let active = Arc::new(Memtable::new(0, ArenaPool::new(0)));
+        let sealed = flushables.iter().rev().cloned().collect();
+        let (entries, damage) = certain_entries(&ReadView { active, sealed, version: versions.current() })?;
+        let mut known = HashMap::new();
+        known.insert(DICTIONARY, FamilyOptions::default());
+        for (key, (_, kind, value)) in &entries {
+            if dictionary::family_name(key).is_some() && !kind.is_tombstone() {
+                let entry = FamilyEntry::decode(value)?;
+                known.insert(entry.id, entry.options);
+            }
         }
+        Ok(ReplayedOptions { known, is_complete: damage.is_none() })
     }
-    let empty = Arc::new(Memtable::new(0, ArenaPool::new(0)));
-    let view = ReadView { active: empty, sealed: Vec::new(), version: versions.current() };
-    iterators.extend(view.iterators(DICTIONARY, MAX_SEQ, &[])?);
-    let mut options = HashMap::new();
-    options.insert(DICTIONARY, FamilyOptions::default());
-    let mut merge = MergingIterator::new(iterators);
-    merge.seek(b"f")?;
-    while merge.valid() && merge.key().starts_with(b"f") {
-        if !merge.entry().kind.is_tombstone() {
-            let entry = FamilyEntry::decode(merge.entry().value)?;
-            options.insert(entry.id, entry.options);
-        }
-        merge.next()?;
+
+    fn of(&self, family: u32) -> Option<FamilyOptions> {
+        self.known.get(&family).cloned().or_else(|| (!self.is_complete).then(FamilyOptions::default))
     }
-    Ok(options)
 }

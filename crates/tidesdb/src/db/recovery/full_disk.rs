@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::io::Disk;
 use crate::store::memtables::{Memtables, Sealed};
 use crate::store::view::Flushable;
-use crate::types::Seq;
+use crate::types::{LogSegment, Seq};
 use crate::version::{Cut, Edit, VersionSet};
 use crate::wal::{self, RecoveredSummary};
 
@@ -32,6 +32,7 @@ pub(crate) fn cut_log(
     versions: &VersionSet,
     found: &RecoveredSummary,
     newest: Seq,
+    listed: &[LogSegment],
 ) -> Result<()> {
     // The remains of the failed flush are in the way.
     if let Err(error) = versions.delete_obsolete() {
@@ -45,6 +46,7 @@ pub(crate) fn cut_log(
         cuts: vec![cut],
         cuts_removed: vec![cut.at.segment()],
         durable_upto: Some(found.end),
+        log_segments: listed.to_vec(),
         ..Edit::default()
     };
     versions.apply(edit).map(|_| ())

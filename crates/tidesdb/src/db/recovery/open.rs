@@ -20,14 +20,13 @@ use crate::db::background::Background;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::identity;
 use crate::db::maintenance::Maintenance;
+use crate::db::recovery::damaged_dictionary::certain_entries;
 use crate::db::recovery::flush::{flush_replayed, RecoveryFlush};
 use crate::db::recovery::full_disk;
 use crate::db::recovery::replay::{self, Replay, Replayed};
-use crate::db::Db;
+use crate::db::{Db, LOCK};
 use crate::error::{Error, Result};
 use crate::io::{DirectoryLock, Disk, OverlayDisk};
-use crate::iter::merge::MergingIterator;
-use crate::iter::InternalIterator;
 use crate::lock::{LockManager, LockOptions, WaitObserver};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::{LogLevel, Options};
@@ -37,10 +36,10 @@ use crate::store::view::{Flushable, ReadView};
 use crate::store::{Store, StoreParts};
 use crate::txn::prepared::{prepare_bytes, BatchRoom};
 use crate::txn::Transactions;
-use crate::types::{Seq, DICTIONARY, MAX_SEQ};
+use crate::types::{LogSegment, Seq, DICTIONARY};
 use crate::version::reservations::CompactionReservations;
 use crate::version::restoring::check_restored;
-use crate::version::{OpenFor, StoreState, VersionSet};
+use crate::version::{Edit, OpenFor, StoreState, VersionSet};
 use crate::wal::{self, Purpose, Record, RecordRef, RecoveredSummary, WaitLimit, Wal, WalOptions};
 
 /// Longest wait for room for prepared batches in the new epoch's log.
@@ -55,15 +54,35 @@ impl Db {
         observer: Option<Arc<dyn WaitObserver>>,
     ) -> Result<Db> {
         options.validate()?;
+        let log = options.log.clone();
+        Db::recover(disk, dir.as_ref(), options, observer).inspect_err(|error| {
+            if let (Some(log), Error::Corruption { .. }) = (log, error) {
+                let dir = dir.as_ref().display();
+                let what = format!(
+                    "the store in {dir} does not open: `tidesdb-admin verify {dir}` lists what is damaged, \
+                     `tidesdb-admin repair {dir} --to NEWDIR` copies what can be read"
+                );
+                log.write(LogLevel::Error, &what);
+            }
+        })
+    }
+
+    fn recover(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        options: Options,
+        observer: Option<Arc<dyn WaitObserver>>,
+    ) -> Result<Db> {
         let (disk, options) = if options.read_only { overlaid(disk, options) } else { (disk, options) };
-        let mut recovery = Recovery::begin(disk, dir.as_ref(), options)?;
+        let mut recovery = Recovery::begin(disk, dir, options)?;
         let (replayed, summary) = recovery.replay()?;
         let flushed = recovery.flush(&replayed)?;
         let wal = recovery.begin_epoch(&summary)?;
         let logged = recovery.relog(&wal, flushed, &replayed)?;
         wal.sync_all()?;
-        let installed = recovery.install(logged, &replayed, &summary)?;
-        recovery.finish(wal, installed, replayed, &summary, observer)
+        let listed = wal.made_segments();
+        let installed = recovery.install(logged, &replayed, &summary, &listed)?;
+        recovery.finish(wal, installed, replayed, &summary, &listed, observer)
     }
 }
 
@@ -92,7 +111,7 @@ impl<'a> Recovery<'a> {
             return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
         }
         // An overlay takes it as a reader.
-        let lock = disk.lock(&dir.join("LOCK"))?;
+        let lock = disk.lock(&dir.join(LOCK))?;
         check_restored(&*disk, dir)?;
         identity::check(&*disk, dir, options.identity.as_ref())?;
         let tables = FileCache::new(disk.clone(), dir, options.max_open_files);
@@ -117,13 +136,16 @@ impl<'a> Recovery<'a> {
         let mut replay = Replay::new(self.arenas.clone(), buffer, last_seq, last_generation + 1);
         let cuts = cuts_of(&self.state);
         let visit = &mut |_, record: RecordRef<'_>| replay.record(record);
+        wal::check_listed(&self.disk, self.dir, self.state.log_segments.values())?;
         let summary =
             wal::recover(&self.disk, self.dir, self.first_live_segment(), &cuts, durable_upto, visit)?;
         let replayed = replay.finish(&self.versions)?;
         self.newest =
             replayed.newest.max(summary.max_seq_seen).max(full_disk::newest_of_cuts(&self.state.cuts));
         // What the log does not name either takes up space that the flush may need.
-        self.versions.remove_unknown_files(&replayed.run_files)?;
+        for warning in self.versions.remove_unknown_files(&replayed.run_files) {
+            self.options.log(LogLevel::Warn, &warning);
+        }
         Ok((replayed, summary))
     }
 
@@ -137,14 +159,20 @@ impl<'a> Recovery<'a> {
         )
     }
 
-    /// The log of the new epoch.
+    /// The log of the new epoch. Files after the end of the old one may be used for it: they are not missed from now
+    /// on.
     fn begin_epoch(&self, summary: &RecoveredSummary) -> Result<Wal> {
+        let end = summary.end.segment();
+        if self.state.log_segments.range(end.saturating_add(1)..).next().is_some() {
+            self.versions.apply(Edit { log_forgotten_above: Some(end), ..Edit::default() })?;
+        }
         let options = &self.options;
         let wal_options = WalOptions {
             segment_size: options.wal_segment_size,
             sync_mode: options.sync_mode,
             sync_interval: Duration::from_micros(options.sync_interval_us),
             max_outstanding: (options.write_buffer_size as u64 * 2).max(1 << 20),
+            log: options.log.clone(),
             ..WalOptions::default()
         };
         let (disk, dir) = (self.disk.clone(), self.dir.to_path_buf());
@@ -176,12 +204,14 @@ impl<'a> Recovery<'a> {
         flushed: Option<RecoveryFlush>,
         replayed: &Replayed,
         summary: &RecoveredSummary,
+        listed: &[LogSegment],
     ) -> Result<bool> {
         let Some(mut flushed) = flushed else { return Ok(false) };
         let mut edit = std::mem::take(&mut flushed.edit);
         edit.last_seq = Some(self.newest);
         edit.last_generation = replayed.flushables.last().map(Flushable::id);
         edit.first_live_segment = Some(summary.next_segment);
+        edit.log_segments = listed.to_vec();
         edit.cuts_removed = self.state.cuts.iter().map(|cut| cut.at.segment()).collect();
         let installed =
             unless_full(self.versions.apply(edit), "what the log holds stays there and in memory")?;
@@ -195,6 +225,7 @@ impl<'a> Recovery<'a> {
         installed: bool,
         replayed: Replayed,
         summary: &RecoveredSummary,
+        listed: &[LogSegment],
         observer: Option<Arc<dyn WaitObserver>>,
     ) -> Result<Db> {
         let first_segment = summary.next_segment;
@@ -205,13 +236,15 @@ impl<'a> Recovery<'a> {
         if installed {
             wal.release_before(first_segment);
         } else {
-            full_disk::cut_log(&*self.disk, self.dir, &self.versions, summary, self.newest)?;
+            full_disk::cut_log(&*self.disk, self.dir, &self.versions, summary, self.newest, listed)?;
             sealed = full_disk::seal(&replayed.flushables, held_from, &memtables);
         }
         drop(replayed.flushables);
+        let versions = Arc::new(self.versions);
+        wal.list_segments(listed, list_in(versions.clone()))?;
 
         let active = Arc::new(Memtable::new(replayed.next_memtable_id, self.arenas.clone()));
-        let view = ReadView { active: active.clone(), sealed, version: self.versions.current() };
+        let view = ReadView { active: active.clone(), sealed, version: versions.current() };
         memtables.state.lock().log_from.insert(active.id(), first_segment);
         let lock_options = LockOptions { max_total: self.options.lock_bound(), ..LockOptions::default() };
         let locks = LockManager::with_options(observer, Arc::new(self.disk), lock_options);
@@ -220,23 +253,35 @@ impl<'a> Recovery<'a> {
             dir: self.dir.to_path_buf(),
             lock: self.lock,
             wal,
-            versions: self.versions,
+            versions,
             cache: self.cache,
             arenas: self.arenas,
             view,
             memtables,
             newest: self.newest,
+            newest_transaction: replayed.newest_transaction,
         }));
         let transactions = Arc::new(Transactions::new(store.clone(), locks));
         let maintenance = Arc::new(Maintenance::new(transactions.clone(), self.reservations));
         maintenance.load_dictionary()?;
+        maintenance.tell_missing();
         maintenance.begin_epoch_of_build()?;
         store.choose_sync_interval();
         transactions.adopt_recovered(replayed.prepared, held_from)?;
         maintenance.shape_changed();
+        if let Err(error) = store.tend_expiry_clock() {
+            tracing::warn!(%error, "no seconds of the expiry clock reserved ahead");
+        }
         let background = Arc::new(Background::start(&maintenance)?);
         Ok(Db { store, transactions, maintenance, background })
     }
+}
+
+/// Lists segments of the log in the manifest.
+fn list_in(versions: Arc<VersionSet>) -> wal::ListSegment {
+    Box::new(move |segment| {
+        versions.apply(Edit { log_segments: vec![segment], ..Edit::default() }).map(|_| ())
+    })
 }
 
 /// `None` where the disk is full: the store opens all the same, and the warning says what is left undone.
@@ -278,7 +323,7 @@ fn relog(wal: &Wal, prepared: &[replay::ReplayedPrepare]) -> Result<()> {
         })?;
         let ticket = room.queue(*txn, batch, record, |room, record| wal.enqueue(room, record));
         // Nobody else writes the log yet, and what is queued counts against the next reservation.
-        wal.wait_written(ticket)?;
+        wal.wait_written_unless_full(ticket)?;
     }
     Ok(())
 }
@@ -288,9 +333,13 @@ impl Maintenance {
     /// are made from now on are counted, older ones when [`Db::count_rows`] has counted them. Puts may be unmarked
     /// from now on: an earlier build that replayed one would lose the tombstone below it (`docs/protocols.md` 3.5).
     fn begin_epoch_of_build(&self) -> Result<()> {
+        if self.store.catalog.is_incomplete() {
+            // Nobody knows the next family number.
+            return Ok(());
+        }
         let (version, state) = (self.store.versions.current(), self.store.versions.state());
         let next_family = self.next_family.load(Ordering::Acquire);
-        let edit = crate::version::Edit {
+        let edit = Edit {
             counted_from: version.counted_from().is_none().then_some(next_family),
             proven_from: state.proven_from.is_none().then_some(state.epoch),
             ..Default::default()
@@ -310,35 +359,58 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Reads the dictionary into the catalog and drops families without an entry.
+    /// Says in the log what the store lacks, and what to do.
+    fn tell_missing(&self) {
+        for (number, families) in self.store.versions.missing() {
+            let name = |&id: &u32| match self.store.catalog.by_id(id) {
+                Some(family) => format!("'{}'", String::from_utf8_lossy(&family.name())),
+                None if id == DICTIONARY => "the dictionary".to_string(),
+                None => format!("number {id}"),
+            };
+            let names: Vec<String> = families.iter().map(name).collect();
+            let path = self.store.versions.table_files().path(number);
+            let what = format!(
+                "{} is missing: what it held of {} cannot be read, all else can; put the file back, or restore a \
+                 backup, or drop the tables; `tidesdb-admin repair` copies what is left",
+                path.display(),
+                names.join(", ")
+            );
+            self.store.log(LogLevel::Error, &what);
+        }
+    }
+
+    /// Reads the dictionary into the catalog and drops families without an entry. Where it cannot be read in both copies
+    /// the families that are certain are there, and none is dropped.
     fn load_dictionary(&self) -> Result<()> {
-        let mut merge = MergingIterator::new(self.store.view().iterators(DICTIONARY, MAX_SEQ, &[])?);
+        let (entries, damage) = certain_entries(&self.store.view())?;
         let mut next_family = DICTIONARY + 1;
-        merge.seek_to_first()?;
-        while merge.valid() {
-            let entry = merge.entry();
-            if !entry.kind.is_tombstone() {
-                if let Some(name) = dictionary::family_name(merge.key()) {
-                    let family = FamilyEntry::decode(entry.value)?;
-                    next_family = next_family.max(family.id + 1);
-                    self.store.catalog.insert(Family::new(
-                        family.id,
-                        name,
-                        family.options,
-                        &family.record,
-                        entry.seq,
-                    ));
-                } else if merge.key() == dictionary::NEXT_FAMILY {
-                    let stored = dictionary::number(entry.value).and_then(|n| u32::try_from(n).ok());
-                    let stored = stored.ok_or_else(|| {
-                        Error::corruption("dictionary", 0, "the next family number is damaged")
-                    })?;
-                    next_family = next_family.max(stored);
-                }
+        for (key, (seq, kind, value)) in &entries {
+            if kind.is_tombstone() {
+                continue;
             }
-            merge.next()?;
+            if let Some(name) = dictionary::family_name(key) {
+                let family = FamilyEntry::decode(value)?;
+                next_family = next_family.max(family.id + 1);
+                self.store.catalog.insert(Family::new(family.id, name, family.options, &family.record, *seq));
+            } else if key == dictionary::NEXT_FAMILY {
+                let stored = dictionary::number(value).and_then(|n| u32::try_from(n).ok());
+                let stored = stored
+                    .ok_or_else(|| Error::corruption("dictionary", 0, "the next family number is damaged"))?;
+                next_family = next_family.max(stored);
+            }
         }
         self.next_family.store(next_family, Ordering::Release);
+        if let Some(error) = damage {
+            self.store.catalog.set_incomplete(&error);
+            let what = format!(
+                "the dictionary is damaged in both copies ({error}): of its families {} are there, of others nobody \
+                 knows which table they are; nothing is dropped, and no definition or counter can be changed; copy what \
+                 is left with `tidesdb-admin repair`, or restore a backup",
+                self.store.catalog.len()
+            );
+            self.store.log(LogLevel::Error, &what);
+            return Ok(());
+        }
         let gone: Vec<u32> = self
             .store
             .versions

@@ -47,6 +47,8 @@ pub(crate) type ReplayedPrepare = (u64, Arc<PreparedHead>, Arc<CommitBatch>);
 pub(crate) struct Replayed {
     /// The newest commit that was met.
     pub newest: Seq,
+    /// The highest transaction id that was met.
+    pub newest_transaction: u64,
     /// The first memtable number that nothing replayed has.
     pub next_memtable_id: MemtableId,
     /// Commits not in files, oldest first.
@@ -64,6 +66,7 @@ pub(crate) struct Replay {
     /// Commits up to here are in files.
     flushed: Seq,
     newest: Seq,
+    newest_transaction: u64,
     next_memtable_id: MemtableId,
     /// Oldest first; the last takes the next records if it is a memtable.
     pieces: Vec<Piece>,
@@ -87,6 +90,7 @@ impl Replay {
             write_buffer,
             flushed,
             newest: flushed,
+            newest_transaction: 0,
             next_memtable_id,
             pieces: Vec::new(),
             pending: BTreeMap::new(),
@@ -129,6 +133,7 @@ impl Replay {
 
     /// The next record of the log.
     pub(crate) fn record(&mut self, record: RecordRef<'_>) -> Result<()> {
+        self.newest_transaction = self.newest_transaction.max(transaction_of(&record));
         match record {
             RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. } => self.apply(seq, batch)?,
             RecordRef::Prepared { txn, xid, locks, batch }
@@ -190,7 +195,7 @@ impl Replay {
     /// The end of the log.
     pub(crate) fn finish(self, versions: &VersionSet) -> Result<Replayed> {
         self.check_complete()?;
-        let Replay { newest, next_memtable_id, mut names, .. } = self;
+        let Replay { newest, newest_transaction, next_memtable_id, mut names, .. } = self;
         let mut run_files = HashSet::new();
         let mut flushables = Vec::new();
         for piece in self.pieces {
@@ -212,7 +217,7 @@ impl Replay {
             let batch = CommitBatch::from_body(pending.body).map_err(malformed)?.with_runs(runs);
             prepared.push((txn, head, Arc::new(batch)));
         }
-        Ok(Replayed { newest, next_memtable_id, flushables, prepared, run_files })
+        Ok(Replayed { newest, newest_transaction, next_memtable_id, flushables, prepared, run_files })
     }
 
     /// A batch, or another copy of one.
@@ -243,17 +248,34 @@ impl Replay {
     }
 }
 
+/// The transaction that a record is of; 0: of none.
+fn transaction_of(record: &RecordRef<'_>) -> u64 {
+    match *record {
+        RecordRef::Prepared { txn, .. }
+        | RecordRef::Relogged { txn, .. }
+        | RecordRef::Ownerless { txn, .. }
+        | RecordRef::Marker { txn, .. }
+        | RecordRef::Rollback { txn }
+        | RecordRef::RunNames { txn, .. } => txn,
+        RecordRef::Commit { .. }
+        | RecordRef::Ddl { .. }
+        | RecordRef::DurableMark
+        | RecordRef::Ceiling { .. }
+        | RecordRef::Cut(_) => 0,
+    }
+}
+
 fn malformed(what: &str) -> Error {
     Error::corruption("wal", 0, format!("a batch {what}"))
 }
 
-/// The runs that a record of the log names: all are there.
+/// The runs that a record of the log names. One that is missing is noted: reading its families fails.
 fn named_runs(versions: &VersionSet, names: &[u8]) -> Result<SealedRuns> {
     let runs = SealedRuns::decode(versions, names)?;
     for number in runs.files() {
-        let path = versions.table_files().path(number);
-        if !versions.disk().exists(&path)? {
-            return Err(Error::corruption(path, 0, "the file is missing, and the log names it"));
+        if !versions.disk().exists(&versions.table_files().path(number))? {
+            let tables = runs.tables.iter().filter(|table| table.file.number() == number);
+            versions.note_missing(number, tables.map(|table| table.meta.family));
         }
     }
     Ok(runs)

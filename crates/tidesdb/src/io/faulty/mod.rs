@@ -78,10 +78,24 @@ pub enum Failure {
     Eio,
     /// The disk is full. A write leaves a part of its bytes.
     Enospc,
+    /// The quota is used up; else as [`Failure::Enospc`].
+    Edquot,
     /// A read gives fewer bytes than asked for, at least one. Other calls do not care.
     ShortRead,
     /// A sync answers with success and persists nothing, now or later: for tests that must notice.
     Lie,
+}
+
+impl Failure {
+    /// The error of calls that fail.
+    fn code(self) -> Option<i32> {
+        match self {
+            Failure::Eio => Some(libc::EIO),
+            Failure::Enospc => Some(libc::ENOSPC),
+            Failure::Edquot => Some(libc::EDQUOT),
+            Failure::ShortRead | Failure::Lie => None,
+        }
+    }
 }
 
 /// Which calls fail, and how.
@@ -178,6 +192,8 @@ struct FaultyState {
     capacity: Option<u64>,
     rng: u64,
     clock: u64,
+    /// Seconds by which the wall clock is ahead of the other one.
+    wall_ahead: i64,
 }
 
 fn random(state: &mut u64) -> u64 {
@@ -247,9 +263,8 @@ impl FaultyState {
     /// As [`FaultyState::begin`], for calls that a failure leaves without effect.
     fn begin_whole(&mut self, op: Op, path: &Path) -> Result<()> {
         match self.begin(op, path)? {
-            Some(Failure::Eio) => Err(os_error(op, path, libc::EIO)),
-            Some(Failure::Enospc) => Err(os_error(op, path, libc::ENOSPC)),
-            Some(Failure::ShortRead | Failure::Lie) | None => Ok(()),
+            Some(failure) => failure.code().map_or(Ok(()), |code| Err(os_error(op, path, code))),
+            None => Ok(()),
         }
     }
 
@@ -366,6 +381,7 @@ impl FaultyDisk {
                 capacity: None,
                 rng,
                 clock: 1_000_000,
+                wall_ahead: 0,
             })),
         }
     }
@@ -411,6 +427,11 @@ impl FaultyDisk {
     /// Bounds the sum of all files' lengths, in bytes; growing beyond is "no space".
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state.lock().capacity = bytes;
+    }
+
+    /// Sets the wall clock ahead or back; the monotonic clock stays.
+    pub fn set_wall_clock(&self, seconds: i64) {
+        self.state.lock().wall_ahead += seconds;
     }
 
     /// Moves the clock.
@@ -529,6 +550,7 @@ impl FaultyDisk {
             capacity: state.capacity,
             rng,
             clock: state.clock + 1_000_000,
+            wall_ahead: state.wall_ahead,
         };
         next.collect();
         FaultyDisk { state: Arc::new(Mutex::new(next)) }
@@ -543,7 +565,9 @@ impl File for FaultyFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let mut state = self.state.lock();
         let n = match state.begin(Op::Read, &self.path)? {
-            Some(Failure::Eio | Failure::Enospc) => return Err(os_error(Op::Read, &self.path, libc::EIO)),
+            Some(failure) if failure.code().is_some() => {
+                return Err(os_error(Op::Read, &self.path, libc::EIO))
+            }
             Some(Failure::ShortRead) if buf.len() > 1 => {
                 1 + random(&mut state.rng) as usize % (buf.len() - 1)
             }
@@ -554,11 +578,7 @@ impl File for FaultyFile {
 
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
         let mut state = self.state.lock();
-        let mut failure = match state.begin(Op::Write, &self.path)? {
-            Some(Failure::Eio) => Some(libc::EIO),
-            Some(Failure::Enospc) => Some(libc::ENOSPC),
-            _ => None,
-        };
+        let mut failure = state.begin(Op::Write, &self.path)?.and_then(Failure::code);
         let growth = (offset + buf.len() as u64).saturating_sub(state.inode(self.inode).len());
         if growth > 0 && growth > state.free() {
             failure = failure.or(Some(libc::ENOSPC));
@@ -567,7 +587,7 @@ impl File for FaultyFile {
             Some(_) => random(&mut state.rng) as usize % (buf.len() + 1),
             None => buf.len(),
         };
-        let n = if failure == Some(libc::ENOSPC) && growth > 0 { 0 } else { n };
+        let n = if matches!(failure, Some(libc::ENOSPC | libc::EDQUOT)) && growth > 0 { 0 } else { n };
         let op = state.op();
         state.inode(self.inode).write(op, &buf[..n], offset);
         match failure {
@@ -578,14 +598,14 @@ impl File for FaultyFile {
 
     fn sync_data(&self) -> Result<()> {
         let mut state = self.state.lock();
-        match state.begin(Op::Sync, &self.path)? {
-            Some(failure @ (Failure::Eio | Failure::Enospc)) => {
+        let failure = state.begin(Op::Sync, &self.path)?;
+        match (failure, failure.and_then(Failure::code)) {
+            (_, Some(code)) => {
                 let mut rng = random(&mut state.rng);
                 state.inode(self.inode).sync_failed(&mut || random(&mut rng));
-                let code = if failure == Failure::Eio { libc::EIO } else { libc::ENOSPC };
                 Err(os_error(Op::Sync, &self.path, code))
             }
-            Some(Failure::Lie) => {
+            (Some(Failure::Lie), _) => {
                 state.inode(self.inode).forget_pending();
                 Ok(())
             }
@@ -753,7 +773,7 @@ impl Disk for FaultyDisk {
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let mut state = self.state.lock();
         let failure = state.begin(Op::SyncDir, dir)?;
-        if let Some(Failure::Eio | Failure::Enospc) = failure {
+        if failure.and_then(Failure::code).is_some() {
             return Err(os_error(Op::SyncDir, dir, libc::EIO));
         }
         if failure == Some(Failure::Lie) {
@@ -802,7 +822,8 @@ impl Disk for FaultyDisk {
     }
 
     fn unix_seconds(&self) -> u64 {
-        1_760_000_000 + self.state.lock().clock / 1_000_000
+        let state = self.state.lock();
+        (1_760_000_000 + state.clock / 1_000_000).saturating_add_signed(state.wall_ahead)
     }
 
     fn random(&self) -> u64 {

@@ -1,7 +1,8 @@
 //! Deleted keys in a row: a scan counts what it passes, asks whether more is known to be dead, and makes known
 //! what it found ([`crate::store::deleted_range_cache`]).
 
-use super::{Cursor, Next, Span};
+use super::row_batch::Span;
+use super::{Cursor, Next};
 use crate::error::Result;
 use crate::iter::InternalIterator;
 use crate::store::deleted_range_cache::{Bounds, Seen};
@@ -19,6 +20,8 @@ pub(super) struct DeletedRun {
     jumped: bool,
     /// The newest of their tombstones, or since when what was jumped over is dead.
     newest: Seq,
+    /// Where a range that is jumped over is copied to.
+    known: Bounds,
 }
 
 impl DeletedRun {
@@ -35,9 +38,11 @@ impl DeletedRun {
         self.steps += 1;
     }
 
-    fn jump(&mut self, to: &[u8], since: Seq) {
+    /// Jumps over the range in `known`, dead since `since`.
+    fn jump(&mut self, forward: bool, since: Seq) {
+        let end = if forward { &self.known.to } else { &self.known.from };
         self.ends.to.clear();
-        self.ends.to.extend_from_slice(to);
+        self.ends.to.extend_from_slice(end);
         self.newest = self.newest.max(since);
         self.jumped = true;
     }
@@ -66,34 +71,34 @@ impl Cursor {
             self.end_deleted_run(txn);
             return Ok(());
         }
-        let key = &self.bytes[span.key..span.value];
+        let key = self.batch.key(span);
         self.dead.pass(key, seq);
         let ask_every = txn.store.options.deleted_run.div_ceil(4);
-        if self.dead.steps % ask_every != 0 || self.own_iterators > 0 {
+        if self.dead.steps % ask_every != 0 || self.merged.own_iterators > 0 {
             return Ok(());
         }
         // Where a row that went is a conflict, none that went since the snapshot may be jumped over.
-        let upto = match self.mode {
-            ReadMode::Snapshot => self.seq,
+        let upto = match self.locks.mode {
+            ReadMode::Snapshot => self.merged.seq,
             ReadMode::Shared | ReadMode::Exclusive => txn.conflicts_behind().unwrap_or(MAX_SEQ),
             ReadMode::Latest | ReadMode::Gap => MAX_SEQ,
         };
+        // Where a deletion may be half of a move, none that came after the merge was placed may be jumped over.
+        let upto = if self.follows_moves() { upto.min(self.merged.placed_at) } else { upto };
         let ranges = txn.store.pipeline.deleted_ranges();
-        let Some(since) = ranges.around(self.family.id(), key, upto, &mut self.known_dead) else {
+        let Some(since) = ranges.around(self.family.id(), key, upto, &mut self.dead.known) else {
             return Ok(());
         };
-        let Some(merge) = &mut self.merge else { return Ok(()) };
-        let Bounds { from, to } = &self.known_dead;
-        if self.forward {
-            self.dead.jump(to, since);
+        let Some(merge) = &mut self.merged.merge else { return Ok(()) };
+        let forward = self.position.forward;
+        self.dead.jump(forward, since);
+        let Bounds { from, to } = &self.dead.known;
+        if forward {
             if merge.valid() && merge.key() < to.as_slice() {
                 merge.seek(to)?;
             }
-        } else {
-            self.dead.jump(from, since);
-            if merge.valid() && merge.key() >= from.as_slice() {
-                merge.seek_for_prev(from)?;
-            }
+        } else if merge.valid() && merge.key() >= from.as_slice() {
+            merge.seek_for_prev(from)?;
         }
         Ok(())
     }
@@ -102,13 +107,14 @@ impl Cursor {
     pub(super) fn end_deleted_run(&mut self, txn: &Transaction) {
         let steps = std::mem::take(&mut self.dead.steps);
         // Of a merge that reads the newest versions it is known up to which commit it has all of them.
-        let upto = if self.mode == ReadMode::Snapshot { self.seq } else { self.placed_at };
+        let upto =
+            if self.locks.mode == ReadMode::Snapshot { self.merged.seq } else { self.merged.placed_at };
         if steps < txn.store.options.deleted_run || upto == MAX_SEQ {
             return;
         }
         let (family, pipeline, seen) =
             (self.family.id(), &txn.store.pipeline, Seen { upto, newest: self.dead.newest, steps });
-        let bounds = self.dead.bounds(self.forward);
+        let bounds = self.dead.bounds(self.position.forward);
         pipeline.deleted_ranges().learn(family, bounds, seen, || pipeline.between_commits(|seq| seq));
     }
 }

@@ -1,7 +1,10 @@
 //! Locking scans: row by row, each row locked before it is read for good, and the gaps before it where the
 //! transaction keeps them (`docs/protocols.md` 4.2, 4.4).
 
-use super::{behind, look_for_kill, successor_of_prefix, Covered, Cursor, CursorState, Edge, Next, Span};
+use super::position::Edge;
+use super::row_batch::Span;
+use super::row_locks::Covered;
+use super::{behind, look_for_kill, Cursor, CursorState, Next};
 use crate::error::Result;
 use crate::lock::{Granted, Mode};
 use crate::ttl::{expiry_of, value_of};
@@ -13,32 +16,32 @@ impl Cursor {
     pub(super) fn fill_locking(&mut self, txn: &mut Transaction, own_changes: bool) -> Result<bool> {
         let mut steps = 0u32;
         loop {
-            self.gap_start.clear();
-            self.gap_start.extend_from_slice(&self.last);
-            let gap_from = self.own_from;
+            self.gaps.start.clear();
+            self.gaps.start.extend_from_slice(&self.position.last);
+            let gap_from = self.position.edge;
             let found = self.next_live(txn, own_changes, &mut steps)?;
-            if self.gaps && self.cover(txn, found.map(|(_, span, _)| span), gap_from)? {
+            if self.gaps.kept && self.cover(txn, found.map(|(_, span, _)| span), gap_from)? {
                 // What was committed before the range kept it out may stand before what was found.
-                if txn.store.pipeline.visible_seq() != self.placed_at {
-                    std::mem::swap(&mut self.last, &mut self.gap_start);
-                    self.own_from = gap_from;
+                if txn.store.pipeline.visible_seq() != self.merged.placed_at {
+                    std::mem::swap(&mut self.position.last, &mut self.gaps.start);
+                    self.position.edge = gap_from;
                     self.place(txn)?;
                     continue;
                 }
             }
             let Some((next, mut span, seq)) = found else {
-                self.bytes.clear();
+                self.batch.bytes.clear();
                 return Ok(false);
             };
-            let locked = self.mode != ReadMode::Gap && next == Next::Committed;
+            let locked = self.locks.mode != ReadMode::Gap && next == Next::Committed;
             if !locked || self.lock_found(txn, &mut span, seq)? {
-                self.spans.push(span);
+                self.batch.spans.push(span);
                 return Ok(true);
             }
-            self.last.clear();
-            self.last.extend_from_slice(&self.bytes[span.key..span.value]);
-            self.own_from = Edge::Excluded;
-            if !self.gaps && !self.skip_locked && txn.store.pipeline.visible_seq() != self.placed_at {
+            self.leave(span);
+            if self.follows_moves() {
+                // The row is gone, perhaps to a key that its commit has not brought into the memtable yet.
+                self.merged.reach_ordered = true;
                 self.place(txn)?;
             }
         }
@@ -49,16 +52,21 @@ impl Cursor {
     /// commit and is in it behind it, so that a scan that locks what is committed now has to see it once. One that
     /// keeps gaps looks again itself, from where its gap begins.
     pub(super) fn may_have_moved(&self, next: Next, seq: Seq) -> bool {
-        let locks = matches!(self.mode, ReadMode::Gap | ReadMode::Shared | ReadMode::Exclusive);
-        locks && !self.gaps && !self.skip_locked && next == Next::Committed && seq > self.placed_at
+        self.follows_moves() && next == Next::Committed && seq > self.merged.placed_at
     }
 
-    /// Places the merge after the key of `span`, over what is committed now.
-    pub(super) fn place_behind(&mut self, txn: &Transaction, span: Span) -> Result<()> {
+    /// Whether the scan itself has to look for rows that moved in front of it.
+    pub(super) fn follows_moves(&self) -> bool {
+        let locks = matches!(self.locks.mode, ReadMode::Gap | ReadMode::Shared | ReadMode::Exclusive);
+        locks && !self.gaps.kept && !self.locks.skip_locked
+    }
+
+    /// Places the merge after the key of `span`, over all that is committed up to `seq`: the deletion there may be
+    /// visible before the other changes of its commit.
+    pub(super) fn place_behind(&mut self, txn: &Transaction, span: Span, seq: Seq) -> Result<()> {
         self.end_deleted_run(txn);
-        self.last.clear();
-        self.last.extend_from_slice(&self.bytes[span.key..span.value]);
-        self.own_from = Edge::Excluded;
+        self.leave(span);
+        txn.store.reach(seq);
         self.place(txn)
     }
 
@@ -71,60 +79,60 @@ impl Cursor {
     ) -> Result<Option<(Next, Span, Seq)>> {
         loop {
             look_for_kill(txn, steps)?;
-            self.bytes.clear();
+            self.batch.bytes.clear();
             let Some((next, span, state, seq)) = self.copy_next(txn, own_changes)? else {
                 self.end_deleted_run(txn);
                 return Ok(None);
             };
-            if self.past_end(&self.bytes[span.key..span.value]) {
+            if self.bounds.is_past_end(self.batch.key(span)) {
                 self.end_deleted_run(txn);
-                self.ahead = false;
+                self.position.ahead = false;
                 return Ok(None);
             }
             if state == CursorState::Live {
                 self.end_deleted_run(txn);
                 return Ok(Some((next, span, seq)));
             }
-            // A row that went counts as changed; of an entry, its row tells.
-            if next == Next::Committed && self.mode != ReadMode::Gap {
+            // A row that went counts as changed, an entry that went does not (`docs/protocols.md` 4.6).
+            if next == Next::Committed && self.locks.mode != ReadMode::Gap {
                 txn.check_unchanged(seq)?;
             }
             match state {
                 CursorState::Expired => self.end_deleted_run(txn),
-                _ if self.may_have_moved(next, seq) => self.place_behind(txn, span)?,
+                _ if self.may_have_moved(next, seq) => self.place_behind(txn, span, seq)?,
                 _ => self.pass_dead(txn, next, span, seq)?,
             }
         }
     }
 
     /// Publishes the scan's range up to the key found, or to the scan's end, and waits for those who have
-    /// keys in it. `gap_from` is the side of `gap_start` that the gap begins at. Returns whether there was
+    /// keys in it. `gap_from` is the side of `gaps.start` that the gap begins at. Returns whether there was
     /// something to publish.
     fn cover(&mut self, txn: &Transaction, found: Option<Span>, gap_from: Edge) -> Result<bool> {
-        let found = found.map(|span| &self.bytes[span.key..span.value]);
+        let found = found.map(|span| self.batch.key(span));
         let mut start = Vec::new();
-        let begin = match (&self.covered, gap_from) {
+        let begin = match (&self.gaps.covered, gap_from) {
             (Covered::All, _) => return Ok(false),
             (Covered::To(key), _) => Some(key.as_slice()),
             (Covered::Nothing, Edge::Open) => None,
             (Covered::Nothing, edge) => {
-                start.extend_from_slice(&self.gap_start);
+                start.extend_from_slice(&self.gaps.start);
                 // After the key: forward without it, backward with it.
-                if self.forward == (edge == Edge::Excluded) {
+                if self.position.forward == (edge == Edge::Excluded) {
                     start.push(0);
                 }
                 Some(start.as_slice())
             }
         };
         // A row's own lock keeps it as it was read; of an entry only the range does.
-        let with_found = self.mode == ReadMode::Gap;
+        let with_found = self.locks.mode == ReadMode::Gap;
         let end = match found {
-            Some(key) if self.forward != with_found => Some(key.to_vec()),
+            Some(key) if self.position.forward != with_found => Some(key.to_vec()),
             Some(key) => Some(behind(key)),
-            None => self.end_of_scan(),
+            None => self.bounds.end(self.position.forward),
         };
         let family = self.family.id();
-        if self.forward {
+        if self.position.forward {
             let from = begin.unwrap_or_default();
             if end.as_ref().is_some_and(|to| to.as_slice() <= from) {
                 return Ok(false);
@@ -137,42 +145,25 @@ impl Cursor {
             }
             txn.lock_range(family, from, begin)?;
         }
-        self.covered = end.map_or(Covered::All, Covered::To);
+        self.gaps.covered = end.map_or(Covered::All, Covered::To);
         Ok(true)
-    }
-
-    /// Forward: the first key after all that the scan may deliver. Backward: the first that it may.
-    /// `None`: the end of the family.
-    fn end_of_scan(&self) -> Option<Vec<u8>> {
-        let bound = self.bound.as_ref().filter(|_| self.forward == self.scan_forward);
-        if self.forward {
-            let mut successor = Vec::new();
-            let prefix_ends = !self.prefix.is_empty() && successor_of_prefix(&self.prefix, &mut successor);
-            match (prefix_ends.then_some(successor), bound) {
-                (Some(successor), Some(bound)) => Some(successor.min(bound.clone())),
-                (successor, bound) => successor.or_else(|| bound.cloned()),
-            }
-        } else {
-            let prefix = (!self.prefix.is_empty()).then(|| self.prefix.clone());
-            prefix.max(bound.map(|bound| behind(bound)))
-        }
     }
 
     /// Locks the key found at `seq`, then reads its newest version in place of the one found before the
     /// lock. False when it is gone, or another has it and such rows are skipped.
     fn lock_found(&mut self, txn: &mut Transaction, span: &mut Span, seq: Seq) -> Result<bool> {
-        let lock = if self.mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
-        let key = self.bytes[span.key..span.value].to_vec();
-        let skip = self.skip_locked || self.peek_locked;
+        let lock = if self.locks.mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
+        let key = self.batch.key(*span).to_vec();
+        let skip = self.locks.skip_locked || self.locks.peek_locked;
         let granted = txn.lock_key(self.family.id(), &key, lock, skip)?;
-        if granted.is_none() && !self.peek_locked {
+        if granted.is_none() && !self.locks.peek_locked {
             return Ok(false);
         }
-        self.peeked = granted.is_none();
-        if txn.store.pipeline.visible_seq() == self.placed_at {
+        self.locks.peeked = granted.is_none();
+        if txn.store.pipeline.visible_seq() == self.merged.placed_at {
             // Nothing was committed since it was found.
             txn.check_unchanged(seq)?;
-            self.locked = (granted == Some(Granted::New)).then_some((key, lock));
+            self.locks.newly_locked = (granted == Some(Granted::New)).then_some((key, lock));
             return Ok(true);
         }
         let mut value = Vec::new();
@@ -182,21 +173,21 @@ impl Cursor {
             txn.check_unchanged(seq)?;
             kind = newest;
         }
-        let live = txn.sees(kind, &value, self.mode);
+        let live = txn.sees(kind, &value, self.locks.mode);
         if live {
-            self.bytes.truncate(span.value);
-            self.bytes.extend_from_slice(value_of(kind, &value));
-            span.end = self.bytes.len();
+            self.batch.bytes.truncate(span.value);
+            self.batch.bytes.extend_from_slice(value_of(kind, &value));
+            span.end = self.batch.bytes.len();
             span.expiry = expiry_of(kind, &value);
-            self.locked = (granted == Some(Granted::New)).then_some((key, lock));
+            self.locks.newly_locked = (granted == Some(Granted::New)).then_some((key, lock));
         } else if granted == Some(Granted::New) {
-            if self.gaps {
+            if self.gaps.kept {
                 // The range takes over from the lock: nobody can insert the key in between.
                 self.cover_gone(txn, &key)?;
             }
             txn.unlock_key(self.family.id(), &key, lock);
         }
-        self.peeked &= live;
+        self.locks.peeked &= live;
         Ok(live)
     }
 
@@ -204,13 +195,13 @@ impl Cursor {
     fn cover_gone(&mut self, txn: &Transaction, key: &[u8]) -> Result<()> {
         let next = behind(key);
         txn.lock_range(self.family.id(), key, Some(&next))?;
-        let extends = match &self.covered {
-            Covered::To(to) if self.forward => *to < next,
+        let extends = match &self.gaps.covered {
+            Covered::To(to) if self.position.forward => *to < next,
             Covered::To(from) => from.as_slice() > key,
             _ => false,
         };
         if extends {
-            self.covered = Covered::To(if self.forward { next } else { key.to_vec() });
+            self.gaps.covered = Covered::To(if self.position.forward { next } else { key.to_vec() });
         }
         Ok(())
     }

@@ -5,127 +5,42 @@
 //! the interval from its last position to the row that it found, and looks again from the last position if
 //! anything was committed since it looked first; only then is the row locked and read (`docs/protocols.md` 4.2).
 
+//!
+//! The state: `merged_view`, `position`, `bounds`, `row_locks`, `row_batch`, `deleted_run`, each with its invariants.
+//! The steps: here seeks and point reads, `filling` the batches of plain scans, `locking` the rows of locking ones.
+
+mod bounds;
 mod deleted_run;
 mod filling;
 mod locking;
+mod merged_view;
+mod position;
+mod row_batch;
+mod row_locks;
+mod scan;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
+use self::bounds::ScanBounds;
 use self::deleted_run::DeletedRun;
+use self::merged_view::MergedView;
+use self::position::{Edge, Position};
+use self::row_batch::{RowBatch, Span};
+use self::row_locks::{Covered, GapCover, RowLocks};
+pub use self::scan::{Scan, Start};
 use crate::error::{Error, Result};
 use crate::iter::merge::MergingIterator;
 use crate::iter::InternalIterator;
 use crate::lock::Mode;
-use crate::store::deleted_range_cache::Bounds;
 use crate::store::family::Family;
-use crate::store::view::ReadView;
 use crate::store::Store;
 use crate::txn::transaction::{OnMissing, ReadMode, Transaction};
-use crate::types::{FamilyId, Seq, MAX_SEQ};
+use crate::types::{FamilyId, MAX_SEQ};
 
 /// Steps between two looks at the kill flag.
 const KILL_STEPS: u32 = 256;
-
-/// Rows of the largest batch.
-const MAX_BATCH: u32 = 32;
-
-/// Bytes at which a batch ends early.
-const BATCH_BYTES: usize = 256 << 10;
-
-/// Where a scan begins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Start {
-    /// First key at or after the given one.
-    AtOrAfter,
-    /// First key after the given one that does not start with it.
-    After,
-    /// Last key at or before the given one, or starting with it.
-    AtOrBefore,
-    /// Last key before the given one.
-    Before,
-    /// First key of all.
-    First,
-    /// Last key of all.
-    Last,
-}
-
-impl Start {
-    /// Whether the scan goes towards larger keys.
-    pub fn is_forward(self) -> bool {
-        matches!(self, Start::AtOrAfter | Start::After | Start::First)
-    }
-}
-
-/// What a scan reads.
-#[derive(Clone, Copy, Debug)]
-pub struct Scan<'a> {
-    /// Where it begins.
-    pub start: Start,
-    /// The key that `start` speaks of.
-    pub key: &'a [u8],
-    /// Rows that do not share so many first bytes of `key` are past the end; 0: none.
-    pub prefix: usize,
-    /// First key past the end in the direction of the scan.
-    pub bound: Option<&'a [u8]>,
-    /// How it treats others' changes.
-    pub mode: ReadMode,
-    /// Skip rows that others have locked. Such a scan keeps no gaps free.
-    pub skip_locked: bool,
-    /// Read rows that others have locked as they are committed, without a lock; see [`Cursor::is_peek`].
-    pub peek_locked: bool,
-    /// Rows that the caller expects to read; 0: unknown.
-    pub expect: u32,
-}
-
-impl Default for Scan<'_> {
-    /// Everything, forward, at the transaction's snapshot.
-    fn default() -> Self {
-        Scan {
-            start: Start::First,
-            key: &[],
-            prefix: 0,
-            bound: None,
-            mode: ReadMode::Snapshot,
-            skip_locked: false,
-            peek_locked: false,
-            expect: 0,
-        }
-    }
-}
-
-/// Where a row of the batch lies in its bytes.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    key: usize,
-    value: usize,
-    end: usize,
-    /// When the row expires; 0: never.
-    expiry: u64,
-}
-
-/// A side of a key.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Edge {
-    /// The end of the family that the scan comes from.
-    Open,
-    /// From the key on, itself included.
-    Included,
-    /// From the key on, itself excluded.
-    Excluded,
-}
-
-/// How far a scan has published its range.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Covered {
-    /// Not at all.
-    Nothing,
-    /// Forward: below this key. Backward: this key and those after it.
-    To(Vec<u8>),
-    /// To the end of the family.
-    All,
-}
 
 /// What a key is for the scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,57 +62,30 @@ enum Next {
 }
 
 /// A cursor on one family; used by one thread at a time.
+///
+/// Its rows are those of one seek and the steps from there, and stay readable without the runs that they came from.
+/// A step fails once a snapshot of the transaction has ended since the seek: its versions may have been pruned.
 pub struct Cursor {
     family: Arc<Family>,
-    merge: Option<MergingIterator>,
-    /// What the merge was built over, and the sequence it reads at.
-    view: Option<Arc<ReadView>>,
-    seq: Seq,
-    /// Iterators of the merge, the first ones, that are the transaction's own runs; and which they were.
-    own_iterators: usize,
-    own_runs: u64,
-    /// Memtables of `view` that had no entries of the family when the merge was built.
-    absent_from: usize,
-    /// All commits up to this one were there when the merge was last placed.
-    placed_at: Seq,
     /// Snapshots of the transaction that had ended when the scan began.
     ended_snapshots: u64,
-    /// The merge stands on the next key to look at, in the direction of the batch.
-    ahead: bool,
-    /// From where own changes are looked up, relative to `last`.
-    own_from: Edge,
-    forward: bool,
-    mode: ReadMode,
-    skip_locked: bool,
-    peek_locked: bool,
-    /// The row of the batch is another's, read without its lock.
-    peeked: bool,
-    /// The scan keeps the gaps between its rows free of insertions.
-    gaps: bool,
-    /// How far it has done so, in its direction.
-    covered: Covered,
-    /// Position that the gap being looked through begins at, with `own_from` of that moment.
-    gap_start: Vec<u8>,
-    prefix: Vec<u8>,
-    bound: Option<Vec<u8>>,
-    scan_forward: bool,
-    next_batch: u32,
-    bytes: Vec<u8>,
-    spans: Vec<Span>,
-    /// Last key looked at, dead ones included.
-    last: Vec<u8>,
+    merged: MergedView,
+    position: Position,
+    bounds: ScanBounds,
+    locks: RowLocks,
+    gaps: GapCover,
+    batch: RowBatch,
     dead: DeletedRun,
-    /// Where a range that is jumped over is copied to.
-    known_dead: Bounds,
     /// When the row of the last point read expires.
     found_expiry: u64,
-    /// Key that the last locking read newly locked.
-    locked: Option<(Vec<u8>, Mode)>,
 }
 
 impl std::fmt::Debug for Cursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cursor").field("family", &self.family.id()).field("rows", &self.spans.len()).finish()
+        f.debug_struct("Cursor")
+            .field("family", &self.family.id())
+            .field("rows", &self.batch.spans.len())
+            .finish()
     }
 }
 
@@ -219,35 +107,15 @@ impl Cursor {
     pub fn new(family: Arc<Family>) -> Cursor {
         Cursor {
             family,
-            merge: None,
-            view: None,
-            seq: 0,
-            own_iterators: 0,
-            own_runs: 0,
-            absent_from: 0,
-            placed_at: 0,
             ended_snapshots: 0,
-            ahead: false,
-            own_from: Edge::Open,
-            forward: true,
-            mode: ReadMode::Snapshot,
-            skip_locked: false,
-            peek_locked: false,
-            peeked: false,
-            gaps: false,
-            covered: Covered::Nothing,
-            gap_start: Vec::new(),
-            prefix: Vec::new(),
-            bound: None,
-            scan_forward: true,
-            next_batch: 1,
-            bytes: Vec::new(),
-            spans: Vec::new(),
-            last: Vec::new(),
+            merged: MergedView::new(),
+            position: Position::new(),
+            bounds: ScanBounds::new(),
+            locks: RowLocks::new(),
+            gaps: GapCover::new(),
+            batch: RowBatch::new(),
             dead: DeletedRun::default(),
-            known_dead: Bounds::default(),
             found_expiry: 0,
-            locked: None,
         }
     }
 
@@ -258,34 +126,30 @@ impl Cursor {
 
     /// Gives back what pins memory; the cursor can be used again after a seek.
     pub fn reset(&mut self) {
-        self.merge = None;
-        self.view = None;
-        self.spans.clear();
-        self.locked = None;
-        if self.bytes.capacity() > BATCH_BYTES {
-            self.bytes = Vec::new();
-        }
+        self.merged.release();
+        self.locks.newly_locked = None;
+        self.batch.release();
     }
 
     /// Rows in the batch.
     pub fn len(&self) -> usize {
-        self.spans.len()
+        self.batch.spans.len()
     }
 
     /// Whether the batch has no row.
     pub fn is_empty(&self) -> bool {
-        self.spans.is_empty()
+        self.batch.spans.is_empty()
     }
 
     /// Key and value of a row of the batch.
     pub fn row(&self, index: usize) -> (&[u8], &[u8]) {
-        let span = self.spans[index];
-        (&self.bytes[span.key..span.value], &self.bytes[span.value..span.end])
+        let span = self.batch.spans[index];
+        (self.batch.key(span), self.batch.value(span))
     }
 
     /// When a row of the batch expires, in seconds since 1970; 0: never.
     pub fn expiry(&self, index: usize) -> u64 {
-        self.spans[index].expiry
+        self.batch.spans[index].expiry
     }
 
     /// When the row that the last point read found expires; 0: never.
@@ -302,16 +166,15 @@ impl Cursor {
         skip_locked: bool,
         on_missing: OnMissing,
     ) -> Result<Option<&[u8]>> {
-        self.spans.clear();
-        self.locked = None;
-        self.peeked = false;
-        let found = txn.get_into(&self.family, key, mode, skip_locked, on_missing, &mut self.bytes)?;
+        self.batch.spans.clear();
+        self.locks.forget();
+        let found = txn.get_into(&self.family, key, mode, skip_locked, on_missing, &mut self.batch.bytes)?;
         self.found_expiry = found.expiry;
         if found.newly_locked {
             let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
-            self.locked = Some((key.to_vec(), lock));
+            self.locks.newly_locked = Some((key.to_vec(), lock));
         }
-        Ok(found.live.then_some(self.bytes.as_slice()))
+        Ok(found.live.then_some(self.batch.bytes.as_slice()))
     }
 
     /// As [`Cursor::get`], and when another has the key locked reads what is committed, without a lock: then
@@ -325,39 +188,38 @@ impl Cursor {
     ) -> Result<Option<&[u8]>> {
         let live = match self.get(txn, key, mode, true, on_missing).map(|found| found.is_some()) {
             Err(Error::LockTimeout) => {
-                self.peeked = self.get(txn, key, ReadMode::Latest, false, on_missing)?.is_some();
-                self.peeked
+                let peeked = self.get(txn, key, ReadMode::Latest, false, on_missing)?.is_some();
+                self.locks.peeked = peeked;
+                peeked
             }
             other => other?,
         };
-        Ok(live.then_some(self.bytes.as_slice()))
+        Ok(live.then_some(self.batch.bytes.as_slice()))
     }
 
     /// Whether the row that the cursor stands on is locked by another and was read as it is committed: what
     /// a scan with `peek_locked` does.
     pub fn is_peek(&self) -> bool {
-        self.peeked
+        self.locks.peeked
     }
 
     /// Reads the row of [`Cursor::is_peek`] again, waiting for its lock; when it is gone, stands on the next
     /// one. False at the end.
     pub fn relock(&mut self, txn: &mut Transaction) -> Result<bool> {
-        let Some(&span) = self.spans.first().filter(|_| self.peeked) else { return Ok(false) };
+        let Some(&span) = self.batch.spans.first().filter(|_| self.locks.peeked) else { return Ok(false) };
         txn.require_active()?;
-        self.last.clear();
-        self.last.extend_from_slice(&self.bytes[span.key..span.value]);
-        self.own_from = Edge::Included;
-        self.covered = Covered::Nothing;
+        self.position.set(self.batch.key(span), Edge::Included);
+        self.gaps.covered = Covered::Nothing;
         self.place(txn)?;
-        let peek = std::mem::replace(&mut self.peek_locked, false);
+        let peek = std::mem::replace(&mut self.locks.peek_locked, false);
         let found = self.fill(txn);
-        self.peek_locked = peek;
+        self.locks.peek_locked = peek;
         found
     }
 
     /// Gives back the lock that the last locking read newly took.
     pub fn unlock_row(&mut self, txn: &Transaction) {
-        if let Some((key, mode)) = self.locked.take() {
+        if let Some((key, mode)) = self.locks.newly_locked.take() {
             txn.unlock_key(self.family.id(), &key, mode);
         }
     }
@@ -365,46 +227,40 @@ impl Cursor {
     /// Stands on the first row of a scan: `true`, and the batch's first row is it.
     pub fn seek(&mut self, txn: &mut Transaction, scan: &Scan<'_>) -> Result<bool> {
         txn.require_active()?;
-        self.spans.clear();
-        self.locked = None;
-        self.mode = scan.mode;
-        self.skip_locked = scan.skip_locked;
-        self.peek_locked = scan.peek_locked;
-        self.peeked = false;
-        self.gaps = scan.mode.may_keep_gaps() && !scan.skip_locked && txn.keeps_gaps();
-        self.covered = Covered::Nothing;
-        self.prefix.clear();
-        self.prefix.extend_from_slice(&scan.key[..scan.prefix.min(scan.key.len())]);
-        match (&mut self.bound, scan.bound) {
-            (Some(own), Some(given)) => {
-                own.clear();
-                own.extend_from_slice(given);
-            }
-            (own, given) => *own = given.map(<[u8]>::to_vec),
-        }
-        self.scan_forward = scan.start.is_forward();
-        self.forward = self.scan_forward;
-        self.next_batch = scan.expect.clamp(1, MAX_BATCH);
+        self.batch.spans.clear();
+        self.locks = RowLocks {
+            mode: scan.mode,
+            skip_locked: scan.skip_locked,
+            peek_locked: scan.peek_locked,
+            ..RowLocks::new()
+        };
+        self.gaps.kept = scan.mode.may_keep_gaps() && !scan.skip_locked && txn.keeps_gaps();
+        self.gaps.covered = Covered::Nothing;
+        let forward = scan.start.is_forward();
+        self.bounds.set(&scan.key[..scan.prefix.min(scan.key.len())], scan.bound, forward);
+        self.position.forward = forward;
+        self.batch.expect(scan.expect);
         let seq = txn.read_seq(scan.mode)?;
         txn.check_family(&self.family, seq)?;
         self.ended_snapshots = txn.ended_snapshots();
-        self.open(txn, seq)?;
-        self.own_from = match scan.start {
+        self.merged.open(txn, self.family.id(), &self.bounds.prefix, seq)?;
+        let last = &mut self.position.last;
+        self.position.edge = match scan.start {
             Start::First | Start::Last => Edge::Open,
             Start::AtOrAfter | Start::Before => {
-                self.last.clear();
-                self.last.extend_from_slice(scan.key);
-                if self.forward {
+                last.clear();
+                last.extend_from_slice(scan.key);
+                if forward {
                     Edge::Included
                 } else {
                     Edge::Excluded
                 }
             }
             // The keys that start with the given one count as it: begin at the first key after them.
-            Start::After if successor_of_prefix(scan.key, &mut self.last) => Edge::Included,
-            Start::AtOrBefore if successor_of_prefix(scan.key, &mut self.last) => Edge::Excluded,
+            Start::After if successor_of_prefix(scan.key, last) => Edge::Included,
+            Start::AtOrBefore if successor_of_prefix(scan.key, last) => Edge::Excluded,
             Start::After => {
-                self.ahead = false;
+                self.position.ahead = false;
                 return Ok(false);
             }
             Start::AtOrBefore => Edge::Open,
@@ -416,97 +272,59 @@ impl Cursor {
     /// Steps from the row `position` of the batch: `true`, and the new batch's first row is the next one
     /// in the given direction.
     pub fn fetch(&mut self, txn: &mut Transaction, position: usize, forward: bool) -> Result<bool> {
-        let Some(&span) = self.spans.get(position) else { return Ok(false) };
+        let Some(&span) = self.batch.spans.get(position) else { return Ok(false) };
         if self.ended_snapshots != txn.ended_snapshots() {
             return Err(Error::InvalidArgument("the snapshot of the scan has ended; seek again".into()));
         }
-        self.locked = None;
-        let leftover = position + 1 < self.spans.len();
-        let turned = forward != self.forward;
-        self.last.clear();
-        self.last.extend_from_slice(&self.bytes[span.key..span.value]);
-        self.own_from = Edge::Excluded;
-        self.forward = forward;
+        self.locks.newly_locked = None;
+        let leftover = position + 1 < self.batch.spans.len();
+        let turned = forward != self.position.forward;
+        self.position.set(self.batch.key(span), Edge::Excluded);
+        self.position.forward = forward;
         if turned {
-            self.next_batch = 1;
-            self.covered = Covered::Nothing;
+            self.batch.expect(1);
+            self.gaps.covered = Covered::Nothing;
         }
         let stale = self.refresh(txn)?;
-        if leftover || turned || stale || !self.ahead {
+        if leftover || turned || stale || !self.position.ahead {
             self.place(txn)?;
         }
         self.fill(txn)
     }
 
-    /// What was read ahead of the batch's rows is old: the next step looks at what is committed then. For a scan over
-    /// entries whose caller found the row of one changed: it may have an entry in front of the scan now.
+    /// What was read ahead of the batch's rows is old: the next step looks at all that is ordered by then. For a scan
+    /// over entries whose caller found the row of one changed: it may have an entry in front of the scan now.
     pub fn look_again(&mut self) {
-        self.ahead = false;
+        self.position.ahead = false;
+        self.merged.reach_ordered = true;
     }
 
     /// Builds the merge anew if it lacks a run that there is now and that the scan is to see. Returns whether
     /// it did.
     fn refresh(&mut self, txn: &Transaction) -> Result<bool> {
-        let has_committed = self.mode == ReadMode::Snapshot
-            || self.view.as_ref().is_some_and(|view| {
-                let grown = self.absent_from > 0 && self.memtables_without(view) < self.absent_from;
-                !grown && txn.store.is_current(view)
-            });
-        let has_all = has_committed && self.own_runs == txn.batch.runs().changes();
-        if !has_all {
-            self.open(txn, self.seq)?;
-        }
-        Ok(!has_all)
-    }
-
-    /// Memtables of a view that have no entries of the family. Commits that were ordered before a memtable was sealed
-    /// may bring their first ones into it after that.
-    fn memtables_without(&self, view: &ReadView) -> usize {
-        view.memtables().filter(|memtable| memtable.tree(self.family.id()).is_none()).count()
-    }
-
-    /// Builds the merge over the runs as they are now.
-    fn open(&mut self, txn: &Transaction, seq: Seq) -> Result<()> {
-        let view = txn.store.view();
-        self.absent_from = self.memtables_without(&view);
-        let mut iterators = txn.batch.runs().iterators(self.family.id(), &self.prefix)?;
-        self.own_iterators = iterators.len();
-        self.own_runs = txn.batch.runs().changes();
-        iterators.extend(view.iterators(self.family.id(), seq, &self.prefix)?);
-        self.merge = Some(MergingIterator::new(iterators));
-        self.view = Some(view);
-        self.seq = seq;
-        Ok(())
+        self.merged.refresh(txn, self.family.id(), &self.bounds.prefix, self.locks.mode)
     }
 
     /// Brings the merge to the first key to look at.
     fn place(&mut self, txn: &Transaction) -> Result<()> {
-        if self.mode != ReadMode::Snapshot {
+        if self.locks.mode != ReadMode::Snapshot {
+            if std::mem::take(&mut self.merged.reach_ordered) {
+                txn.store.reach(txn.store.pipeline.last_ordered());
+            }
             // In this order: what is committed now may stand in a memtable that came after the merge's runs.
-            self.placed_at = txn.store.pipeline.visible_seq();
+            self.merged.placed_at = txn.store.pipeline.visible_seq();
             self.refresh(txn)?;
         }
-        let Some(merge) = &mut self.merge else { return Ok(()) };
-        self.ahead = true;
+        let Some(merge) = &mut self.merged.merge else { return Ok(()) };
+        self.position.ahead = true;
         self.dead.steps = 0;
-        match (self.own_from, self.forward) {
-            (Edge::Open, true) => merge.seek_to_first(),
-            (Edge::Open, false) => merge.seek_to_last(),
-            (edge, true) => {
-                merge.seek(&self.last)?;
-                if edge == Edge::Excluded && merge.valid() && merge.key() == self.last {
-                    merge.next()?;
-                }
-                Ok(())
-            }
-            (edge, false) => {
-                merge.seek_for_prev(&self.last)?;
-                if edge == Edge::Excluded && merge.valid() && merge.key() == self.last {
-                    merge.prev()?;
-                }
-                Ok(())
-            }
-        }
+        self.position.seek(merge)
+    }
+
+    /// The position is after the key of `span`.
+    #[inline]
+    fn leave(&mut self, span: Span) {
+        self.position.set(self.batch.key(span), Edge::Excluded);
     }
 }
 

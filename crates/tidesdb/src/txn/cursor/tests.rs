@@ -1,14 +1,18 @@
 //! Cursors beside commits that are ordered and not yet in a memtable.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
 
+use super::position::Edge;
 use super::{Cursor, Scan, Start};
 use crate::db::Db;
 use crate::io::FaultyDisk;
 use crate::options::{FamilyOptions, Options, SyncMode};
-use crate::store::deleted_range_cache::Bounds;
+use crate::store::deleted_range_cache::{Bounds, Seen};
+use crate::store::family::Family;
 use crate::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
-use crate::types::MAX_SEQ;
+use crate::types::{CountEffect, Kind, MAX_SEQ};
 
 fn begin(db: &Db) -> Transaction {
     let mut txn = db.transaction();
@@ -65,19 +69,7 @@ fn moved_in_front(
     flushed: bool,
     expect: u32,
 ) -> Vec<u8> {
-    let options = Options { sync_mode: SyncMode::None, ..Options::default() };
-    let db = Db::open_on(FaultyDisk::new(1).shared(), Path::new("/s"), options, None).expect("opens");
-    let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
-    let mut txn = begin(&db);
-    for key in [10u8, 20, 30, 40] {
-        txn.put(&family, &[key], b"v").expect("writes");
-    }
-    txn.commit().expect("commits");
-    if flushed {
-        db.flush().expect("flushes");
-        let mut txn = begin(&db);
-        txn.put(&family, &[40], b"w").and_then(|()| txn.commit()).expect("commits");
-    }
+    let (db, family) = four_keys(Options::default(), flushed);
     let mut reader = db.transaction();
     reader
         .begin(TransactionOptions { isolation, optimistic, ..TransactionOptions::default() })
@@ -126,4 +118,148 @@ fn a_locking_scan_sees_a_row_that_moved_in_front_of_it() {
             }
         }
     }
+}
+
+/// A store whose only family has the keys 10, 20, 30 and 40, in the memtable, or, `flushed`, all but 40 in a table.
+fn four_keys(options: Options, flushed: bool) -> (Db, Arc<Family>) {
+    let options = Options { sync_mode: SyncMode::None, ..options };
+    let db = Db::open_on(FaultyDisk::new(1).shared(), Path::new("/s"), options, None).expect("opens");
+    let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    let mut txn = begin(&db);
+    for key in [10u8, 20, 30, 40] {
+        txn.put(&family, &[key], b"v").expect("writes");
+    }
+    txn.commit().expect("commits");
+    if flushed {
+        db.flush().expect("flushes");
+        let mut txn = begin(&db);
+        txn.put(&family, &[40], b"w").and_then(|()| txn.commit()).expect("commits");
+    }
+    (db, family)
+}
+
+/// Gives the row at 20 the key 25 in a commit that is ordered, and not in the memtable but for the deletion where it is
+/// `begun`.
+fn order_move(db: &Db, family: &Arc<Family>, begun: bool) -> Transaction {
+    let mut writer = begin(db);
+    writer.delete(family, &[20]).and_then(|()| writer.put(family, &[25], b"v")).expect("writes");
+    writer.prepare(None).expect("prepares");
+    writer.order();
+    if begun {
+        let store = db.store();
+        store.view().active.tree_or_create(family.id()).insert_counted(
+            &[20],
+            store.pipeline.last_ordered(),
+            (Kind::DELETE, CountEffect::Counts),
+            b"",
+            &AtomicBool::new(false),
+            0,
+        );
+    }
+    writer
+}
+
+/// The keys that a scan at READ COMMITTED sees after 10, when `meanwhile` happens once it has read that one.
+fn after_ten(db: &Db, family: &Arc<Family>, scan: &Scan<'_>, meanwhile: impl FnOnce(&mut Cursor)) -> Vec<u8> {
+    let mut reader = begin(db);
+    reader.set_lock_timeout(Some(std::time::Duration::ZERO));
+    let mut cursor = Cursor::new(family.clone());
+    assert!(cursor.seek(&mut reader, scan).expect("seeks"));
+    assert_eq!(cursor.row(0).0, [10]);
+    meanwhile(&mut cursor);
+    let mut seen = Vec::new();
+    let mut at = 0;
+    while cursor.fetch(&mut reader, at, true).expect("steps") {
+        seen.extend((0..cursor.len()).map(|row| cursor.row(row).0[0]));
+        at = cursor.len() - 1;
+    }
+    seen
+}
+
+/// The deletion of a commit is visible before the key that its row moved to.
+#[test]
+fn a_locking_scan_waits_for_the_rest_of_a_commit_whose_deletion_it_meets() {
+    let (db, family) = four_keys(Options::default(), false);
+    let scan = Scan { start: Start::First, mode: ReadMode::Gap, expect: 1, ..Scan::default() };
+    let _writer = order_move(&db, &family, true);
+    assert_eq!(after_ten(&db, &family, &scan, |_| {}), [25, 30, 40]);
+}
+
+/// The caller has found out by the row, not by the entry.
+#[test]
+fn a_locking_scan_that_looks_again_sees_what_is_ordered() {
+    let (db, family) = four_keys(Options::default(), false);
+    let scan = Scan { start: Start::First, mode: ReadMode::Gap, expect: 1, ..Scan::default() };
+    let mut writer = None;
+    let seen = after_ten(&db, &family, &scan, |cursor| {
+        writer = Some(order_move(&db, &family, false));
+        cursor.look_again();
+    });
+    assert_eq!(seen, [25, 30, 40]);
+}
+
+/// A semi-consistent scan finds the row in a table, and the deletion only when it does not get the lock.
+#[test]
+fn a_scan_that_peeks_waits_for_the_rest_of_a_commit_that_took_its_row() {
+    let (db, family) = four_keys(Options::default(), true);
+    let mode = ReadMode::Exclusive;
+    let scan = Scan { start: Start::First, mode, peek_locked: true, expect: 1, ..Scan::default() };
+    let mut writer = None;
+    let seen = after_ten(&db, &family, &scan, |_| {
+        // The scan has to see that something was committed.
+        let mut other = begin(&db);
+        other.put(&family, &[90], b"v").and_then(|()| other.commit()).expect("commits");
+        writer = Some(order_move(&db, &family, true));
+    });
+    assert_eq!(seen, [25, 30, 40, 90]);
+}
+
+/// A range that is known to be dead since a commit that the scan has not seen all of may have lost a row to a key in
+/// front of the scan.
+#[test]
+fn a_locking_scan_does_not_jump_over_what_died_after_it_was_placed() {
+    let (db, family) = four_keys(Options { deleted_run: 4, ..Options::default() }, false);
+    let mut txn = begin(&db);
+    for key in 12..20u8 {
+        txn.put(&family, &[key], b"v").expect("writes");
+    }
+    txn.commit().expect("commits");
+    for key in 12..20u8 {
+        txn.begin(TransactionOptions::default()).and_then(|()| txn.delete(&family, &[key])).expect("deletes");
+        txn.commit().expect("commits");
+    }
+    let mut reader = begin(&db);
+    let mut cursor = Cursor::new(family.clone());
+    let scan = Scan { start: Start::First, mode: ReadMode::Gap, expect: 1, ..Scan::default() };
+    assert!(cursor.seek(&mut reader, &scan).expect("seeks"));
+    assert_eq!(cursor.row(0).0, [10]);
+
+    // Into a memtable that the scan's merge does not have.
+    let store = db.store();
+    let mut memtables = store.memtables.state.lock();
+    store.seal_active(&mut memtables);
+    let mut writer = begin(&db);
+    writer.delete(&family, &[20]).and_then(|()| writer.put(&family, &[25], b"v")).expect("writes");
+    writer.commit().expect("commits");
+    let visible = store.pipeline.visible_seq();
+    let dead = Bounds { from: vec![12], to: vec![21] };
+    let ranges = store.pipeline.deleted_ranges();
+    ranges.learn(family.id(), &dead, Seen { upto: visible, newest: visible, steps: 9 }, || visible);
+    assert!(ranges.around(family.id(), &[15], MAX_SEQ, &mut Bounds::default()).is_some());
+    // As when all of this happens while the scan steps on.
+    cursor.position.set(&[10], Edge::Excluded);
+    assert!(cursor.fill(&mut reader).expect("fills"));
+    let mut seen = Vec::new();
+    loop {
+        seen.push(cursor.row(0).0[0]);
+        // The entry's row tells that it is gone.
+        if seen == [20] {
+            cursor.look_again();
+        }
+        if !cursor.fetch(&mut reader, 0, true).expect("steps") {
+            break;
+        }
+    }
+    assert_eq!(seen, [20, 25, 30, 40]);
+    drop(memtables);
 }

@@ -54,7 +54,17 @@ impl Transactions {
         }
     }
 
-    /// As [`Transactions::lock_runs`], for what `prepare` made of them.
+    /// As [`Transactions::lock_runs`], when `prepare` has made `sealed` of them: the files that this replaces go, and
+    /// what was cut away stays locked.
+    pub(crate) fn lock_prepared_runs(&self, owner: &Arc<LockOwner>, runs: &Runs, sealed: &SealedRuns) {
+        for &family in runs.touched() {
+            let mut tables = sealed.tables_of(&self.store.versions, family);
+            tables.extend(runs.cut_tables(family));
+            self.locks.lock_implicitly(owner, family, Arc::new(RunKeys(tables)));
+        }
+    }
+
+    /// The keys of a recovered transaction's runs are locked without entries.
     pub(crate) fn lock_sealed_runs(&self, owner: &Arc<LockOwner>, runs: &SealedRuns) {
         for family in runs.families() {
             let keys = Arc::new(RunKeys(runs.tables_of(&self.store.versions, family)));

@@ -1,6 +1,6 @@
 //! The runs of a running transaction.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -47,7 +47,7 @@ pub(super) fn rows_of(entry: Entry<'_>) -> i64 {
 pub(super) struct SpilledRun {
     pub(super) file: Arc<LiveFile>,
     /// What it was written through, to be synced.
-    pub(super) handle: Arc<dyn File>,
+    handle: Arc<dyn File>,
     /// Ascending by family.
     pub(super) tables: Vec<TableHandle>,
     /// For each table [`rows_of`] its entries.
@@ -59,6 +59,9 @@ pub(super) struct SpilledRun {
     pub(super) written: u64,
     /// How often what is in it was merged.
     tier: u32,
+    /// A sync of the file or of its name failed. Another would prove nothing: its pages count as clean
+    /// (`docs/protocols.md` 1.3).
+    sync_failed: AtomicBool,
 }
 
 impl std::fmt::Debug for SpilledRun {
@@ -73,9 +76,21 @@ impl SpilledRun {
         self.tables.get(at)
     }
 
-    /// Whether it can be read without regard to ordinals: nothing cut away, each key once.
+    /// Whether the file can become one of level 0 as it is: nothing cut away, each key once, no sync failed.
     pub(super) fn is_plain(&self) -> bool {
-        self.limit == self.written && self.tables.iter().all(|run| run.meta().entries == run.meta().keys)
+        self.limit == self.written
+            && self.tables.iter().all(|run| run.meta().entries == run.meta().keys)
+            && !self.sync_failed.load(Relaxed)
+    }
+
+    /// Makes the file's bytes durable. When that fails, its content has to be written anew.
+    pub(super) fn sync(&self) -> Result<()> {
+        self.handle.sync_data().inspect_err(|_| self.set_unsynced())
+    }
+
+    /// A sync failed.
+    pub(super) fn set_unsynced(&self) {
+        self.sync_failed.store(true, Relaxed);
     }
 }
 
@@ -200,6 +215,18 @@ impl Runs {
         })
     }
 
+    /// Families that were ever in a run.
+    pub(super) fn touched(&self) -> &[FamilyId] {
+        &self.touched
+    }
+
+    /// A family's tables with changes that were cut away.
+    pub(super) fn cut_tables(&self, family: FamilyId) -> impl Iterator<Item = TableHandle> + '_ {
+        let limited = self.list.iter().filter(|run| run.limit < run.written);
+        let runs = limited.chain(&self.cut).chain(&self.merged);
+        runs.filter_map(move |run| run.table(family)).cloned()
+    }
+
     /// Makes a run of the changes in memory, which the caller forgets then. Nothing changes on an error:
     /// I/O, disk full, `Interrupted`.
     pub(crate) fn add(&mut self, store: &Store, owner: &LockOwner, memory: &Changes<'_>) -> Result<()> {
@@ -241,7 +268,17 @@ impl Runs {
                 self.touched.push(family);
             }
         }
-        self.list.push(SpilledRun { file, handle, tables, rows, after, limit: last, written: last, tier });
+        self.list.push(SpilledRun {
+            file,
+            handle,
+            tables,
+            rows,
+            after,
+            limit: last,
+            written: last,
+            tier,
+            sync_failed: AtomicBool::new(false),
+        });
         self.changes += 1;
     }
 

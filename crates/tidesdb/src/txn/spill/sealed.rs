@@ -12,7 +12,7 @@ use crate::store::Store;
 use crate::txn::write_batch::Changes;
 use crate::version::TableHandle;
 
-use super::runs::{counted, rows_of, table_options, version_iters, was_live, Runs};
+use super::runs::{counted, rows_of, table_options, version_iters, was_live, Runs, SpilledRun};
 
 /// Runs that together are not longer than so many times what a transaction keeps in memory become one: writing
 /// them again costs less than level 0 with twice as many.
@@ -20,7 +20,8 @@ const ONE_RUN_BOUNDS: u64 = 4;
 
 impl SealedRuns {
     /// Writes what is missing, merges what is too much, and syncs. The transaction's own runs stay as they
-    /// are. Errors: I/O, disk full, `Interrupted`; nothing is left behind then.
+    /// are. Errors: I/O, disk full, `Interrupted`; nothing is left behind then. Runs whose sync failed are written
+    /// anew by the next call.
     pub(crate) fn seal(
         store: &Store,
         owner: &LockOwner,
@@ -37,7 +38,7 @@ impl SealedRuns {
         let mut written = Vec::new();
         if few && plain {
             for (run, ordinal) in runs.list.iter().zip(1..) {
-                run.handle.sync_data()?;
+                run.sync()?;
                 sealed.files.push(Arc::clone(&run.file));
                 let table = |(run, &rows): (&TableHandle, &i64)| SealedTable {
                     file: Arc::clone(&run.file),
@@ -98,7 +99,8 @@ impl SealedRuns {
             sealed.tables.extend(written.into_iter().map(table));
             sealed.files.push(file);
         }
-        store.versions.disk().sync_dir(store.versions.dir())?;
+        let synced = store.versions.disk().sync_dir(store.versions.dir());
+        synced.inspect_err(|_| runs.list.iter().for_each(SpilledRun::set_unsynced))?;
         Ok(sealed)
     }
 }

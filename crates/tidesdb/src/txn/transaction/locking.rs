@@ -1,5 +1,6 @@
 //! The locks that a transaction takes: on tables, keys, gaps and ranges.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::{Isolation, OnMissing, Transaction};
@@ -8,6 +9,40 @@ use crate::lock::{Granted, Mode, Policy, TableMode};
 use crate::store::family::Family;
 use crate::txn::cursor::gap_around;
 use crate::types::FamilyId;
+
+/// What a transaction knows about its locks beyond the lock table.
+///
+/// The two flags fall only when the transaction ends: they say that something happened, and undoing it does not take
+/// that back.
+#[derive(Debug)]
+pub(super) struct LockState {
+    /// Longest wait for a lock; `None`: no limit.
+    pub(super) timeout: Option<Duration>,
+    /// A lock is held on a key whose newest version was not compared with the snapshot, or is newer: holding a lock
+    /// already does not show any more that its key was compared.
+    pub(super) uncompared: AtomicBool,
+    /// Some key was put without a lock: `prepare` locks it.
+    pub(super) unlocked_puts: bool,
+}
+
+impl Default for LockState {
+    /// Of a transaction without locks.
+    fn default() -> LockState {
+        LockState {
+            timeout: Some(Duration::from_secs(50)),
+            uncompared: AtomicBool::new(false),
+            unlocked_puts: false,
+        }
+    }
+}
+
+impl LockState {
+    /// The transaction ends.
+    pub(super) fn clear(&mut self) {
+        *self.uncompared.get_mut() = false;
+        self.unlocked_puts = false;
+    }
+}
 
 impl Transaction {
     /// Locks the table that `family` stands for, until the transaction ends.
@@ -24,11 +59,14 @@ impl Transaction {
     pub fn lock(&mut self, family: &Family, key: &[u8]) -> Result<()> {
         self.require_active()?;
         family.check_live()?;
-        self.lock_key(family.id(), key, Mode::Exclusive, false).map(|_| ())
+        if self.lock_key(family.id(), key, Mode::Exclusive, false)? == Some(Granted::New) {
+            *self.locks.uncompared.get_mut() = true;
+        }
+        Ok(())
     }
 
     pub(super) fn policy(&self, skip: bool) -> Policy {
-        match self.lock_timeout {
+        match self.locks.timeout {
             _ if skip => Policy::Skip,
             Some(Duration::ZERO) => Policy::NoWait,
             timeout => Policy::Wait(timeout),

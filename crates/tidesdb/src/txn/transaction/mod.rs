@@ -1,35 +1,46 @@
 //! A transaction: its snapshots, its private batch, its locks, and its end.
 //!
-//! - here: begin, statements and savepoints, snapshots;
+//! - here: the options, and begin;
+//! - `statements`: statements and savepoints;
+//! - `snapshots`: the sequence at which reads read, and conflicts with it;
 //! - `locking`: tables, keys, gaps and ranges;
 //! - `read`, `write`: reads of a key, and changes;
 //! - `ttl`: the second at which reads see entries with an expiry;
-//! - `commit`: prepare, order and finish, rollback.
+//! - `commit`: prepare, order and finish, rollback;
+//! - `published`: numbers for others.
+//!
+//! Each file but `read` and `write` has the state that it works on, with its invariants above it.
 
 mod commit;
 mod locking;
+mod published;
 mod read;
+mod snapshots;
+mod statements;
 mod ttl;
 mod write;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::commit::Outcome;
+use self::locking::LockState;
+use self::published::Published;
+use self::snapshots::Snapshots;
+pub use self::statements::SavepointId;
+use self::statements::UndoPoints;
+use self::ttl::ViewSeconds;
 use crate::error::{Error, Result};
 use crate::lock::LockOwner;
 use crate::options::SyncMode;
 use crate::store::family::Family;
-use crate::store::snapshot::SnapshotSlot;
-use crate::store::ttl_clock::ViewSecond;
 use crate::store::Store;
 use crate::table::Hit;
-use crate::txn::commit::{PreparedCommit, SPACE_WAIT};
-use crate::txn::prepared::XaPrepared;
-use crate::txn::transaction_list::Registered;
-use crate::txn::write_batch::{Mark, OwnEntry, WriteBatch};
+use crate::txn::commit::SPACE_WAIT;
+use crate::txn::write_batch::{OwnEntry, WriteBatch};
 use crate::txn::Transactions;
-use crate::types::{FamilyId, Kind, RowCount, Seq, MAX_SEQ};
+use crate::types::{Kind, Seq};
 
 /// What a transaction sees of others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -68,7 +79,8 @@ pub struct TransactionOptions {
     pub isolation: Isolation,
     /// Intents instead of waiting locks (`docs/protocols.md` 4.8).
     pub optimistic: bool,
-    /// No locks and no checks: bulk load into a family that nobody sees yet. Its commits do not wait for a sync:
+    /// No locks and no checks: bulk load into a family that nobody sees yet. Until it has committed nobody else may
+    /// write there, or deleted rows can come back. Its commits do not wait for a sync:
     /// [`crate::db::Db::flush_log`] ends the load.
     pub unlocked: bool,
     /// A replica's applier: every conflict is a wait.
@@ -190,57 +202,26 @@ enum TransactionPhase {
     Prepared,
 }
 
-/// A savepoint of a transaction.
-#[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub struct SavepointId(pub u64);
-
-/// Steps in which the memory of private batches is counted: small transactions touch no shared counter.
-const COUNT_STEP: usize = 4 << 10;
-
 /// A transaction; begun and ended many times. Used by one thread at a time.
+///
+/// Idle, it has no changes, no locks and no snapshots. Prepared, it takes no more changes, and `outcome` has what its
+/// decision needs, unless there is nothing to decide.
 #[derive(Debug)]
 pub struct Transaction {
     pub(crate) store: Arc<Store>,
     pub(crate) transactions: Arc<Transactions>,
     owner: Arc<LockOwner>,
-    /// What others are told of it.
-    entry: Registered,
     options: TransactionOptions,
-    state: TransactionPhase,
+    phase: TransactionPhase,
     pub(crate) batch: WriteBatch,
-    changes: Arc<AtomicU64>,
-    statement: Mark,
-    /// Runs that a savepoint's rollback had cut away when the statement began.
-    cut_before_statement: usize,
-    /// In the order in which they were set.
-    savepoints: Vec<(SavepointId, Mark)>,
-    next_savepoint: u64,
-    transaction_snapshot: Option<SnapshotSlot>,
-    /// The transaction's snapshot is at a commit that may not be in the memtable yet.
-    snapshot_ahead: bool,
-    statement_snapshot: Option<SnapshotSlot>,
-    lock_timeout: Option<Duration>,
+    published: Published,
+    undo: UndoPoints,
+    snapshots: Snapshots,
+    seconds: ViewSeconds,
+    locks: LockState,
     /// How long it may be held back, at the begin of a statement and in `prepare`.
     max_wait: Duration,
-    prepared: Option<PreparedCommit>,
-    /// Prepared, waiting for a decision from outside of the commit path.
-    xa_prepared: Option<XaPrepared>,
-    /// Of a two-phase `prepare`.
-    xid: Vec<u8>,
-    /// Bytes of it that the store's counter of batches has.
-    counted: usize,
-    sync: Option<SyncMode>,
-    /// Snapshots that ended; cursors compare it.
-    ended_snapshots: u64,
-    /// A lock is held on a key whose newest version was found to be newer than the snapshot: holding a
-    /// lock already does not show any more that its key was compared.
-    overtaken: AtomicBool,
-    /// Some key was put without a lock: `prepare` locks it.
-    unlocked_puts: bool,
-    /// Seconds of the transaction's snapshot, of the statement's, and of reads of the newest versions.
-    transaction_second: ViewSecond,
-    statement_second: ViewSecond,
-    current_second: ViewSecond,
+    outcome: Outcome,
 }
 
 impl Transaction {
@@ -251,62 +232,51 @@ impl Transaction {
             store: transactions.store.clone(),
             transactions,
             owner,
-            entry,
             options: TransactionOptions::default(),
-            state: TransactionPhase::Idle,
+            phase: TransactionPhase::Idle,
             batch: WriteBatch::default(),
-            changes: Arc::new(AtomicU64::new(0)),
-            statement: Mark::default(),
-            cut_before_statement: 0,
-            savepoints: Vec::new(),
-            next_savepoint: 0,
-            transaction_snapshot: None,
-            snapshot_ahead: false,
-            statement_snapshot: None,
-            lock_timeout: Some(Duration::from_secs(50)),
+            published: Published::new(entry),
+            undo: UndoPoints::default(),
+            snapshots: Snapshots::default(),
+            seconds: ViewSeconds::default(),
+            locks: LockState::default(),
             max_wait: SPACE_WAIT,
-            prepared: None,
-            xa_prepared: None,
-            xid: Vec::new(),
-            counted: 0,
-            sync: None,
-            ended_snapshots: 0,
-            overtaken: AtomicBool::new(false),
-            unlocked_puts: false,
-            transaction_second: ViewSecond::default(),
-            statement_second: ViewSecond::default(),
-            current_second: ViewSecond::default(),
+            outcome: Outcome::default(),
         }
     }
 
     /// Begins. No snapshot is taken yet.
     pub fn begin(&mut self, options: TransactionOptions) -> Result<()> {
-        if self.state != TransactionPhase::Idle {
+        if self.phase != TransactionPhase::Idle {
             return Err(Error::InvalidArgument("the transaction is begun already".into()));
         }
         self.options = options;
         self.max_wait = SPACE_WAIT;
-        self.state = TransactionPhase::Active;
+        self.phase = TransactionPhase::Active;
         self.owner.restart(self.transactions.new_owner_id());
         self.owner.set_applier(options.ordered_waits);
         self.owner.set_keeps_reads(options.isolation == Isolation::Serializable);
-        self.entry.begin(options.isolation, options.optimistic, self.store.versions.disk().now_micros());
+        self.published.entry.begin(
+            options.isolation,
+            options.optimistic,
+            self.store.versions.disk().now_micros(),
+        );
         Ok(())
     }
 
     /// Whether it is begun and not ended.
     pub fn is_active(&self) -> bool {
-        self.state != TransactionPhase::Idle
+        self.phase != TransactionPhase::Idle
     }
 
     /// Whether anything was written since it began.
     pub fn has_writes(&self) -> bool {
-        !self.batch.is_empty() || self.xa_prepared.is_some()
+        !self.batch.is_empty() || self.outcome.xa_prepared.is_some()
     }
 
     /// Counts changes of what the transaction sees of itself; grows with every write and undo.
     pub fn change_counter(&self) -> &Arc<AtomicU64> {
-        &self.changes
+        &self.published.changes
     }
 
     /// The owner of its locks; kills go there.
@@ -316,47 +286,12 @@ impl Transaction {
 
     /// Longest wait for a lock; `None`: no limit.
     pub fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
-        self.lock_timeout = timeout;
+        self.locks.timeout = timeout;
     }
 
     /// Sync mode that the commit asks for beyond the store's and the families'.
     pub fn set_sync(&mut self, mode: Option<SyncMode>) {
-        self.sync = mode;
-    }
-
-    /// Takes the transaction's snapshot now.
-    pub fn take_snapshot(&mut self) -> Result<()> {
-        self.require_active()?;
-        if self.transaction_snapshot.is_none() {
-            self.transaction_snapshot = Some(self.new_snapshot(&self.transaction_second)?);
-        }
-        Ok(())
-    }
-
-    /// Takes the transaction's snapshot now, which is its first, and gives the count of a family's rows at it.
-    pub(crate) fn take_counted_snapshot(&mut self, family: FamilyId) -> Result<RowCount> {
-        self.require_active()?;
-        let (slot, row_count) = self.store.take_counted_snapshot(family)?;
-        self.entry.set_snapshot(Some(slot.seq()));
-        if let Some(old) = self.transaction_snapshot.replace(slot) {
-            self.store.snapshots.release(old);
-        }
-        Ok(row_count)
-    }
-
-    /// Takes the transaction's snapshot now, after everything that is ordered (WITH CONSISTENT SNAPSHOT,
-    /// under the caller's own order lock). Waits for nothing; the first read helps the commits in, and can be
-    /// killed.
-    pub fn take_ordered_snapshot(&mut self) -> Result<()> {
-        self.require_active()?;
-        if self.transaction_snapshot.is_none() {
-            let slot = self.store.take_ordered_snapshot()?;
-            self.note_second(&self.transaction_second);
-            self.entry.set_snapshot(Some(slot.seq()));
-            self.transaction_snapshot = Some(slot);
-            self.snapshot_ahead = true;
-        }
-        Ok(())
+        self.outcome.sync = mode;
     }
 
     /// The mode of a read that asks for no lock: [`Isolation::Serializable`] locks all that it reads.
@@ -372,186 +307,25 @@ impl Transaction {
         self.transactions.locks.holds_locks(&self.owner)
     }
 
-    /// Sets a savepoint: changes made from now on can be undone alone. It lives until it is released, undone
-    /// over, or the transaction ends, whatever statements end meanwhile.
-    pub fn savepoint_set(&mut self) -> Result<SavepointId> {
-        self.require_active()?;
-        self.next_savepoint += 1;
-        let id = SavepointId(self.next_savepoint);
-        self.savepoints.push((id, self.batch.mark()));
-        Ok(id)
-    }
-
-    /// Undoes the changes made after a savepoint; locks stay, later savepoints go.
-    pub fn savepoint_rollback(&mut self, id: SavepointId) -> Result<()> {
-        self.require_active()?;
-        let Some(at) = self.savepoints.iter().position(|(known, _)| *known == id) else {
-            return Err(Error::InvalidArgument("the transaction has no such savepoint".into()));
-        };
-        let mark = self.savepoints[at].1;
-        self.savepoints.truncate(at + 1);
-        self.cut_back(mark);
-        self.statement = self.statement.min(mark);
-        self.owner.set_written(self.batch.made());
-        Ok(())
-    }
-
-    /// Forgets a savepoint; changes stay, and so do other savepoints.
-    pub fn savepoint_release(&mut self, id: SavepointId) {
-        self.savepoints.retain(|(known, _)| *known != id);
-    }
-
-    /// Begins a statement. `may_write` lets back-pressure delay the caller, at most for `max_wait` and
-    /// only while the transaction holds no lock.
-    pub fn statement_begin(&mut self, may_write: bool, max_wait: Duration) -> Result<()> {
-        self.require_active()?;
-        self.transactions.locks.clear_kill(&self.owner);
-        self.end_statement_snapshot();
-        self.mark_statement();
-        self.max_wait = max_wait;
-        if may_write && !self.transactions.locks.holds_anything(&self.owner) {
-            self.store.throttle(max_wait, &self.owner)?;
-        }
-        if self.options.isolation == Isolation::Snapshot {
-            self.take_snapshot()?;
-        }
-        Ok(())
-    }
-
-    /// Ends a statement: its snapshot at READ COMMITTED goes, its changes stay.
-    pub fn statement_end(&mut self) {
-        self.end_statement_snapshot();
-        self.mark_statement();
-    }
-
-    fn mark_statement(&mut self) {
-        self.statement = self.batch.mark();
-        self.cut_before_statement = self.batch.runs().cut_away();
-        if !self.options.unlocked {
-            self.transactions.locks.statement_begins(&self.owner);
-        }
-    }
-
-    /// Undoes the statement's changes; its locks stay, but for those on keys that were in its files alone: a
-    /// statement that fills the disk gives the space back.
-    pub fn statement_rollback(&mut self) {
-        self.cut_back(self.statement);
-        if self.batch.forget_cut(self.cut_before_statement) {
-            if !self.options.unlocked {
-                self.transactions.lock_runs(&self.owner, self.batch.runs(), false);
-            }
-            self.store.unlink_unused();
-        }
-        self.end_statement_snapshot();
-    }
-
-    /// Undoes the changes after `mark`.
-    fn cut_back(&mut self, mark: Mark) {
-        self.batch.cut_back(mark);
-        self.changed();
-    }
-
-    fn end_statement_snapshot(&mut self) {
-        self.end_statement_seconds();
-        if let Some(slot) = self.statement_snapshot.take() {
-            self.ended_snapshots += 1;
-            self.entry.set_snapshot(None);
-            self.store.snapshots.release(slot);
-        }
-    }
-
-    /// Grows whenever a snapshot of the transaction ends. A cursor that read at one must not go on: what
-    /// the snapshot kept from being pruned may be gone.
-    pub(crate) fn ended_snapshots(&self) -> u64 {
-        self.ended_snapshots
-    }
-
     /// Error unless the transaction is begun and not prepared.
     pub(crate) fn require_active(&self) -> Result<()> {
-        match self.state {
+        match self.phase {
             TransactionPhase::Active => Ok(()),
             TransactionPhase::Idle => Err(Error::InvalidArgument("no transaction is begun".into())),
             TransactionPhase::Prepared => Err(Error::InvalidArgument("the transaction is prepared".into())),
         }
     }
 
+    /// The batch was changed.
+    #[inline]
     fn changed(&mut self) {
-        self.changes.fetch_add(1, Ordering::Relaxed);
-        let size = self.batch.size();
-        self.entry.set_bytes(size);
-        if size.abs_diff(self.counted) >= COUNT_STEP || size == 0 {
-            self.count(size);
-        }
+        self.published.changed(&self.store, self.batch.size());
     }
 
     /// Makes the store's counter of batches count `size` bytes for this one.
+    #[inline]
     fn count(&mut self, size: usize) {
-        if size != self.counted {
-            let counter = &self.store.stats.batch_bytes;
-            // Wraps where it shrinks: the sum is right.
-            counter.fetch_add((size as u64).wrapping_sub(self.counted as u64), Ordering::Relaxed);
-            self.counted = size;
-        }
-    }
-
-    fn new_snapshot(&self, second: &ViewSecond) -> Result<SnapshotSlot> {
-        let slot = self.store.take_snapshot()?;
-        self.note_second(second);
-        self.entry.set_snapshot(Some(slot.seq()));
-        Ok(slot)
-    }
-
-    /// The sequence that a read in `mode` reads at.
-    pub(crate) fn read_seq(&mut self, mode: ReadMode) -> Result<Seq> {
-        if mode != ReadMode::Snapshot {
-            return Ok(MAX_SEQ);
-        }
-        match self.options.isolation {
-            Isolation::ReadUncommitted => Ok(MAX_SEQ),
-            Isolation::ReadCommitted => {
-                if let Some(slot) = &self.statement_snapshot {
-                    return Ok(slot.seq());
-                }
-                let slot = self.new_snapshot(&self.statement_second)?;
-                Ok(self.statement_snapshot.insert(slot).seq())
-            }
-            _ => {
-                if let Some(slot) = &self.transaction_snapshot {
-                    let seq = slot.seq();
-                    if self.snapshot_ahead {
-                        if self.owner.is_killed() {
-                            return Err(Error::Interrupted);
-                        }
-                        self.store.reach(seq);
-                        self.snapshot_ahead = false;
-                    }
-                    return Ok(seq);
-                }
-                let slot = self.new_snapshot(&self.transaction_second)?;
-                Ok(self.transaction_snapshot.insert(slot).seq())
-            }
-        }
-    }
-
-    /// Error when `seq` is newer than what the transaction has read at (`docs/protocols.md` 4.4).
-    pub(crate) fn check_unchanged(&self, seq: Seq) -> Result<()> {
-        if self.options.isolation < Isolation::RepeatableRead {
-            return Ok(());
-        }
-        match &self.transaction_snapshot {
-            Some(slot) if seq > slot.seq() => {
-                self.overtaken.store(true, Ordering::Relaxed);
-                self.store.stats.conflicts.fetch_add(1, Ordering::Relaxed);
-                Err(if self.options.optimistic { Error::Deadlock } else { Error::Conflict })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The sequence after which changes are conflicts for locking reads, if they are.
-    pub(crate) fn conflicts_behind(&self) -> Option<Seq> {
-        let counts = self.options.isolation >= Isolation::RepeatableRead;
-        self.transaction_snapshot.as_ref().filter(|_| counts).map(SnapshotSlot::seq)
+        self.published.count(&self.store, size);
     }
 
     /// Error when the family is newer than the snapshot, or gone.

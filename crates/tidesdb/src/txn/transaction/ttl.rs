@@ -12,6 +12,19 @@ use crate::store::ttl_clock::ViewSecond;
 use crate::ttl::is_live;
 use crate::types::{FamilyId, Kind, Seq, MAX_SEQ};
 
+/// The seconds of a transaction's views.
+///
+/// A second that is set is registered with the store's clock until its view ends: no merge buries what it sees.
+#[derive(Debug, Default)]
+pub(super) struct ViewSeconds {
+    /// Of the transaction's snapshot.
+    pub(super) transaction: ViewSecond,
+    /// Of the statement's snapshot.
+    pub(super) statement: ViewSecond,
+    /// Of reads of the newest versions.
+    current: ViewSecond,
+}
+
 impl Transaction {
     /// A snapshot was taken: its view has the present second, read after it. Whoever put a key in the place of an
     /// expired one, and is in the snapshot, had read the clock before. Stores without such entries have no need of it.
@@ -25,28 +38,27 @@ impl Transaction {
     pub(crate) fn read_second(&self, mode: ReadMode) -> u64 {
         let plain = mode == ReadMode::Snapshot;
         let view = match self.options.isolation {
-            Isolation::ReadUncommitted => &self.current_second,
-            Isolation::ReadCommitted if plain => &self.statement_second,
-            Isolation::ReadCommitted => &self.current_second,
-            _ if plain || self.transaction_snapshot.is_some() => &self.transaction_second,
-            _ => &self.current_second,
+            Isolation::ReadUncommitted => &self.seconds.current,
+            Isolation::ReadCommitted if plain => &self.seconds.statement,
+            Isolation::ReadCommitted => &self.seconds.current,
+            _ if plain || self.snapshots.transaction.is_some() => &self.seconds.transaction,
+            _ => &self.seconds.current,
         };
-        let wall = || self.store.versions.disk().unix_seconds();
-        view.get(&self.store.ttl_clock, wall, self.options.oldest_view)
+        view.get(&self.store.ttl_clock, || self.store.moment(), self.options.oldest_view)
     }
 
     /// The views of the statement end.
     pub(super) fn end_statement_seconds(&self) {
-        self.statement_second.end(&self.store.ttl_clock);
+        self.seconds.statement.end(&self.store.ttl_clock);
         if self.options.isolation != Isolation::Serializable {
-            self.current_second.end(&self.store.ttl_clock);
+            self.seconds.current.end(&self.store.ttl_clock);
         }
     }
 
     /// The views of the transaction end.
     pub(super) fn end_seconds(&self) {
-        self.transaction_second.end(&self.store.ttl_clock);
-        self.current_second.end(&self.store.ttl_clock);
+        self.seconds.transaction.end(&self.store.ttl_clock);
+        self.seconds.current.end(&self.store.ttl_clock);
     }
 
     /// Whether an entry, read in `mode`, exists.

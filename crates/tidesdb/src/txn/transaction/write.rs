@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode};
 use crate::store::family::Family;
 use crate::ttl::EXPIRY_LEN;
-use crate::types::{CountEffect, Kind, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
+use crate::types::{CountEffect, FamilyId, Kind, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
 
 /// Part of half a write buffer that a transaction may take in memory while all together take a whole one, and of the
 /// bound on locks.
@@ -54,7 +54,11 @@ impl Transaction {
         if self.batch.size() == 0 {
             return Ok(());
         }
-        self.batch.write_run(&self.store, &self.owner)?;
+        if let Err(error) = self.batch.write_run(&self.store, &self.owner) {
+            // The part that was written takes space, perhaps of a full disk.
+            self.store.unlink_unused();
+            return Err(error);
+        }
         if !self.options.unlocked {
             if let Err(error) = self.lock_run() {
                 self.batch.take_back_run();
@@ -65,10 +69,11 @@ impl Transaction {
         self.count(self.batch.size());
         let known = self.batch.runs().changes();
         let merged = self.batch.merge_runs(&self.store, &self.owner);
-        if self.batch.runs().changes() != known {
-            if !self.options.unlocked {
-                self.transactions.lock_runs(&self.owner, self.batch.runs(), false);
-            }
+        let changed = self.batch.runs().changes() != known;
+        if changed && !self.options.unlocked {
+            self.transactions.lock_runs(&self.owner, self.batch.runs(), false);
+        }
+        if changed || merged.is_err() {
             self.store.unlink_unused();
         }
         self.store.heap_trim.trim();
@@ -80,15 +85,15 @@ impl Transaction {
     /// that an earlier one locked without a change of it keeps its entry.
     fn lock_run(&self) -> Result<()> {
         let (locks, owner) = (&self.transactions.locks, &self.owner);
-        self.transactions.lock_runs(owner, self.batch.runs(), self.unlocked_puts);
-        if self.unlocked_puts {
+        self.transactions.lock_runs(owner, self.batch.runs(), self.locks.unlocked_puts);
+        if self.locks.unlocked_puts {
             for family in self.batch.touched() {
-                let keys = || self.batch.keys_of(family);
+                let keys = || self.batch.puts_of(family);
                 locks.confirm(owner, family, keys, self.policy(false))?;
             }
         }
         locks.release_to_implicit(owner, &mut |family, key, earlier| {
-            self.batch.first_change(family, key).is_some_and(|first| !earlier || first <= self.statement)
+            self.batch.first_change(family, key).is_some_and(|first| !earlier || first <= self.undo.statement)
         });
         Ok(())
     }
@@ -150,8 +155,9 @@ impl Transaction {
         if lock {
             let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;
             // A key under a lock on the table was not looked at when that was taken.
-            let compared = granted == Some(Granted::AlreadyHeld) && !self.overtaken.load(Ordering::Relaxed);
-            let unread = !compared && !entry && self.transaction_snapshot.is_some();
+            let compared =
+                granted == Some(Granted::AlreadyHeld) && !self.locks.uncompared.load(Ordering::Relaxed);
+            let unread = !compared && !entry && self.snapshots.transaction.is_some();
             let own = match insert || unread || single {
                 true => self.own(family.id(), key)?.map(|own| {
                     let (kind, stored) = own.stored();
@@ -192,7 +198,7 @@ impl Transaction {
         let kind = proven.unwrap_or(kind);
         let kind = if expires { kind.with_expiry() } else { kind };
         // A range may have to keep it out; the row it overwrites keeps its own lock.
-        self.unlocked_puts |= !lock && !self.options.unlocked && !kind.is_tombstone();
+        self.locks.unlocked_puts |= !lock && !self.options.unlocked && !kind.is_tombstone();
         let effect = if change.count_unchanged { CountEffect::Unchanged } else { CountEffect::Counts };
         match kind.has_expiry() {
             true => self.batch.push_expiring(family.id(), key, kind, change.expiry, value, effect),
@@ -201,18 +207,20 @@ impl Transaction {
         Ok(())
     }
 
-    /// Takes the locks on written keys that no statement took. Of a large transaction they may be too many for
-    /// an entry each.
+    /// Takes the locks on keys put that no statement locked. Of a large transaction they may be too many for an entry
+    /// each. A deletion has its lock, or is that of an old entry, which needs none (`docs/design/0006-ranges.md`).
     pub(super) fn lock_rest(&mut self) -> Result<()> {
-        if !self.unlocked_puts {
+        if !self.locks.unlocked_puts {
             return Ok(());
         }
         if !self.batch.runs().is_empty() && self.batch.len() > self.store.options.lock_bound() / CROWDED_SHARE
         {
             return self.spill();
         }
-        for (family, entries) in self.batch.families() {
-            for entry in entries {
+        // A dropped row log has no locks any more: the lock table would keep new ones for ever.
+        let live = |family: FamilyId| self.store.catalog.is_live(family);
+        for (family, entries) in self.batch.families().filter(|(family, _)| live(*family)) {
+            for entry in entries.filter(|entry| !entry.kind.is_tombstone()) {
                 let policy = self.policy(false);
                 self.transactions.locks.lock_point(
                     &self.owner,

@@ -167,9 +167,13 @@ fn what_a_later_version_wrote_is_refused() {
     let header = Seal::new(1, 1).header(at, Part::Full, &payload);
     disk.overwrite(&path, at.into(), &[&header[..], &payload].concat());
     match seqs(&disk, 1, &[], Lsn::ZERO) {
-        Err(Error::Corruption { offset, what, .. }) => {
-            assert_eq!(offset, u64::from(at));
-            assert!(what.contains("unknown kind"), "{what}");
+        Err(error @ Error::LaterVersion { .. }) => {
+            let message = error.to_string();
+            for part in
+                [&*path.to_string_lossy(), "made by a later version", &format!("{at}"), "unknown kind"]
+            {
+                assert!(message.contains(part), "{message}");
+            }
         }
         other => panic!("{other:?}"),
     }

@@ -53,6 +53,7 @@ fn many_committers_lose_nothing_and_keep_their_order() {
             sync_interval: Duration::from_millis(1),
             max_outstanding: 200_000,
             background,
+            log: None,
         };
         let wal = Wal::create(disk.shared(), store(), 1, 1, LogFiles::default(), options).unwrap();
         let done = AtomicU64::new(0);

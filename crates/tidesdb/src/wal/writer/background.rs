@@ -7,13 +7,17 @@ use std::time::Duration;
 
 use super::shared::Core;
 use super::Ticket;
-use crate::error::AbortOnPanic;
+use crate::error::{AbortOnPanic, Error};
 use crate::types::Lsn;
+use crate::wal::pending_writes::IfFull;
 use crate::wal::record::{Record, MAX_FIXED};
 use crate::wal::segment::footprint;
 
 /// How often the background thread looks for work that nobody told it of.
 const IDLE_POLL: Duration = Duration::from_millis(500);
+
+/// The same while records wait for room: perhaps nobody else waits for them.
+const FULL_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 pub(super) struct Background {
@@ -39,7 +43,8 @@ impl Core {
         let _guard = AbortOnPanic::new();
         loop {
             {
-                let nap = Duration::from_micros(self.interval.load(Ordering::Relaxed)).min(IDLE_POLL);
+                let poll = if self.is_full() { FULL_POLL } else { IDLE_POLL };
+                let nap = Duration::from_micros(self.interval.load(Ordering::Relaxed)).min(poll);
                 let mut background = self.background.lock();
                 if !background.work && !background.stop {
                     self.wake.wait_for(&mut background, nap);
@@ -54,7 +59,7 @@ impl Core {
     }
 
     pub(super) fn tick(&self) {
-        if self.has_failed() {
+        if self.has_failed() || self.check_room().is_err() {
             return;
         }
         let half = Lsn(self.written_lsn.load(Ordering::Acquire)).offset() > self.options.segment_size / 2;
@@ -79,8 +84,12 @@ impl Core {
             (last, idle, sync)
         };
         if sync {
-            // The error is kept and told to everybody.
-            let _ = self.wait_durable(last);
+            match self.wait_durable(last, IfFull::Leave) {
+                // Nobody asks a second time.
+                Err(Error::DiskFull(_)) => self.background.lock().sync = true,
+                // The error is kept and told to everybody.
+                _ => {}
+            }
         } else if idle {
             self.mark();
         }

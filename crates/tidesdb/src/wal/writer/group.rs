@@ -11,11 +11,10 @@ use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use super::log_end::{LogEnd, Written};
 use super::shared::Core;
 use super::Ticket;
-use crate::error::AbortOnPanic;
-use crate::error::Result;
+use crate::error::{AbortOnPanic, Error, Result};
 use crate::types::{Lsn, Seq};
 use crate::wal::files::Segment;
-use crate::wal::pending_writes::{Outcome, WriteToken};
+use crate::wal::pending_writes::{IfFull, Outcome, WriteToken};
 
 /// Bytes of a group's records beyond which they are written before they are freed, which takes a while.
 const FREE_LATER: u64 = 64 << 10;
@@ -34,9 +33,10 @@ pub(super) struct Progress {
 }
 
 impl Core {
-    pub(super) fn wait_written(&self, ticket: Ticket) -> Result<()> {
-        match self.pending_writes.wait(ticket, self) {
+    pub(super) fn wait_written(&self, ticket: Ticket, if_full: IfFull) -> Result<()> {
+        match self.pending_writes.wait(ticket, self, if_full) {
             Outcome::Written => Ok(()),
+            Outcome::NoRoom => Err(self.no_room()),
             Outcome::Stopped => Err(self.lost(ticket)),
         }
     }
@@ -117,16 +117,27 @@ impl WriteToken for Core {
         }
     }
 
-    fn write(&self, log_write: &Written) {
+    fn write(&self, log_write: &Written) -> bool {
         let _guard = AbortOnPanic::new();
         if self.has_failed() {
             // Who failed it stops the pending writes; until then nothing is added to what is proven.
             self.pending_writes.stop();
-            return;
+            return true;
         }
-        if let Err(error) = log_write.segment.file.write_at(&log_write.bytes, log_write.start()) {
-            self.fail(&error);
+        match log_write.segment.file.write_at(&log_write.bytes, log_write.start()) {
+            Ok(()) => {}
+            Err(Error::DiskFull(what)) if self.note_no_room(&what) => return false,
+            Err(error) => self.fail(&error),
         }
+        true
+    }
+
+    fn nap(&self, attempts: u32) {
+        self.nap_for_room(attempts);
+    }
+
+    fn has_room(&self) {
+        self.note_room();
     }
 
     fn publish(&self, log_write: &Written) {

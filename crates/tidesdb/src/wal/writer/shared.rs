@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use super::background::Background;
 use super::group::Progress;
 use super::log_end::{LogEnd, Written};
+use super::room::LogRoom;
 use super::space::RecordQueue;
 use super::sync::Callback;
 use super::{Ticket, WalOptions};
@@ -28,6 +29,7 @@ pub(super) struct Core {
     pub(super) files: Arc<Files>,
     pub(super) queue: Mutex<RecordQueue>,
     pub(super) room: Condvar,
+    pub(super) log_room: LogRoom,
     pub(super) pending_writes: PendingWrites<Written>,
     pub(super) syncs: LeaderQueue,
     /// Waiters sleep: a yielding thread gives up its slice of the processor on newer kernels.
@@ -93,6 +95,7 @@ impl Core {
         let queue = self.queue.lock();
         self.room.notify_all();
         drop(queue);
+        self.wake_for_room();
         self.call_back();
     }
 }

@@ -104,6 +104,7 @@ impl Core {
             Purpose::Urgent => 0,
         };
         let mut waited = Duration::ZERO;
+        self.check_room()?;
         let mut queue = self.queue.lock();
         loop {
             if self.has_failed() {
@@ -124,6 +125,9 @@ impl Core {
                     waited += ROOM_POLL;
                 }
                 queue.waiting -= 1;
+                drop(queue);
+                self.check_room()?;
+                queue = self.queue.lock();
             } else if queue.capacity < outstanding + need + spare {
                 drop(queue);
                 self.prepare(usize::MAX)?;

@@ -7,15 +7,19 @@ use std::sync::atomic::Ordering;
 
 use super::shared::Core;
 use super::Ticket;
-use crate::error::AbortOnPanic;
-use crate::error::Result;
+use crate::error::{AbortOnPanic, Error, Result};
 use crate::wal::leader_queue::Turn;
+use crate::wal::pending_writes::IfFull;
 
 pub(super) type Callback = Box<dyn FnOnce(Result<()>) + Send>;
 
 impl Core {
-    pub(super) fn wait_durable(&self, ticket: Ticket) -> Result<()> {
+    pub(super) fn wait_durable(&self, ticket: Ticket, if_full: IfFull) -> Result<()> {
         loop {
+            // Nobody waits for room as the leader: others have records that are written, and wait for their sync.
+            if self.is_full() {
+                self.wait_written(ticket, if_full)?;
+            }
             match self.syncs.wait(ticket) {
                 Turn::Done => return Ok(()),
                 Turn::Stopped => return Err(self.lost(ticket)),
@@ -35,10 +39,13 @@ impl Core {
         }
     }
 
-    /// Writes what is queued, then syncs what was written before the sync began.
+    /// Writes what is queued and finds room, then syncs what was written before the sync began.
     pub(super) fn sync_group(&self) -> Result<Ticket> {
         let last = self.queue.lock().last;
-        self.wait_written(last)?;
+        match self.wait_written(last, IfFull::Leave) {
+            Ok(()) | Err(Error::DiskFull(_)) => {}
+            Err(error) => return Err(error),
+        }
         if self.has_failed() {
             return Err(self.read_only());
         }

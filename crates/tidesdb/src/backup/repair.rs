@@ -1,0 +1,448 @@
+//! A damaged store whose server is down: a list of the damage, and a store elsewhere with all the rest.
+//!
+//! Both only read the store, under the lock of a reader. The copy is made of whole files where these are whole; of a file
+//! with damage each table is written anew from the blocks that can be read. A log with damage is replayed up to that, and
+//! what it gives goes to files. As a restore does, a copy marks its directory until it is complete.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::copy::Copier;
+use super::restore::{is_free, not_empty, write};
+use super::Watch;
+use crate::cache::{BlockCache, FileCache};
+use crate::db::dictionary::{self, FamilyEntry};
+use crate::db::recovery::damaged_dictionary::certain_entries;
+use crate::db::recovery::flush::flush_replayed;
+use crate::db::recovery::open::cuts_of;
+use crate::db::recovery::replay::{Replay, Replayed};
+use crate::db::{identity, LOCK};
+use crate::error::{Error, Result};
+use crate::io::{table_path, DirectoryLock, Disk, OpenMode};
+use crate::iter::VersionIterator;
+use crate::memtable::{ArenaPool, Memtable};
+use crate::options::{FamilyOptions, Options};
+use crate::store::view::{Flushable, ReadView};
+use crate::table::{SsTable, SsTableMeta, SsTableOptions, SsTableWriter};
+use crate::types::{FamilyId, FileNo, RowCount, DICTIONARY};
+use crate::version::manifest::{self, ManifestWriter};
+use crate::version::reservations::CompactionReservations;
+use crate::version::restoring::{check_restored, RESTORING};
+use crate::version::{Edit, NewFile, NewTable, OpenFor, TableHandle, VersionSet};
+use crate::wal;
+
+/// Table files open at a time, bytes of cache, bytes of a memtable.
+const OPEN_FILES: usize = 64;
+const CACHE: usize = 1 << 20;
+const MEMTABLE: usize = 64 << 20;
+
+/// Most places in a row that cannot be read before the rest of a table is given up.
+const MOST_IN_A_ROW: usize = 64;
+
+/// Longest part of a key in a message, in bytes.
+const KEY_SHOWN: usize = 32;
+
+/// What was read of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreCheck {
+    /// Tables.
+    pub tables: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// What is damaged, or was left out: a line each, with file and table.
+    pub damage: Vec<String>,
+}
+
+/// Reads the whole store in `dir`, whose server is down, and lists what is damaged in it. Changes nothing.
+///
+/// # Errors
+/// `Busy` while the store is open for writing; `InvalidArgument` where there is none; `Corruption` of its manifest, which
+/// nothing can replace; `Interrupted`; I/O.
+pub fn verify_store(disk: &Arc<dyn Disk>, dir: &Path, watch: Watch<'_>) -> Result<StoreCheck> {
+    let survey = Survey::of(disk, dir, watch)?;
+    let mut check = StoreCheck::default();
+    for (family, _, table) in survey.tables() {
+        check.tables += 1;
+        check.bytes += table.meta().len;
+        for copy in std::iter::once(&table.table).chain(table.twin()) {
+            if let Some(error) = damage_of(copy, watch)? {
+                check.damage.push(format!("{}: {error}", survey.name(family)));
+            }
+        }
+    }
+    survey.check_runs(watch, &mut check)?;
+    check.damage.extend(survey.log_damage.iter().map(|error| format!("log: {error}")));
+    Ok(check)
+}
+
+/// Makes a store in `to`, which is empty or not there yet, of all that can be read of the one in `from`, whose server is
+/// down. Lists what it leaves out. Of keys in a place that could not be read older rows may be found in it.
+///
+/// # Errors
+/// As [`verify_store`]; `InvalidArgument` for a `to` that is not empty or lies in `from`, or around it; `DiskFull`.
+pub fn repair(disk: &Arc<dyn Disk>, from: &Path, to: &Path, watch: Watch<'_>) -> Result<StoreCheck> {
+    let (from, to) = (disk.resolve(from)?, disk.resolve(to)?);
+    if to.starts_with(&from) || from.starts_with(&to) {
+        let what = format!("{} lies in the store {}, or around it", to.display(), from.display());
+        return Err(Error::InvalidArgument(what));
+    }
+    if disk.exists(&to)? && !is_free(&**disk, &to)? {
+        return Err(not_empty(&to, ""));
+    }
+    let survey = Survey::of(disk, &from, watch)?;
+    disk.create_dir_all(&to)?;
+    let lock = disk.lock(&to.join(LOCK))?;
+    if !is_free(&**disk, &to)? {
+        return Err(not_empty(&to, ""));
+    }
+    disk.create_dir_all(&wal::log_dir(&to))?;
+    write(&**disk, &to.join(RESTORING), &format!("from {}\n", from.display()))?;
+    let mut check = StoreCheck::default();
+    let mut copy = StoreCopy { disk, from: &from, to: &to, copier: Copier::new(&**disk, watch), watch };
+    let mut edit = copy.tables(&survey, &mut check)?;
+    copy.runs(&survey, &mut check)?;
+    if survey.log_damage.is_none() {
+        copy.log()?;
+    } else {
+        // A position in the damaged log means nothing in a new one.
+        (edit.first_live_segment, edit.durable_upto) = (None, None);
+        (edit.cuts, edit.log_segments) = (Vec::new(), Vec::new());
+    }
+    let owner = from.join(identity::OWNER);
+    if disk.exists(&owner)? {
+        copy.copier.unsynced(&owner, &to.join(identity::OWNER))?;
+        disk.open(&to.join(identity::OWNER), OpenMode::ReadWrite)?.sync_data()?;
+    }
+    let number = edit.next_file.unwrap_or(1);
+    edit.next_file = Some(number + 1);
+    ManifestWriter::create(&**disk, &to, number, &edit)?;
+    manifest::set_current(&**disk, &to, number)?;
+    survey.flush_log(disk, &to, &mut check)?;
+    disk.sync_dir(&wal::log_dir(&to))?;
+    disk.remove(&to.join(RESTORING))?;
+    disk.sync_dir(&to)?;
+    drop(lock);
+    Ok(check)
+}
+
+/// A store as it can be read.
+struct Survey {
+    versions: VersionSet,
+    names: HashMap<FamilyId, (String, FamilyOptions)>,
+    /// `None`: no part of the log can be used.
+    replayed: Option<Replayed>,
+    log_damage: Option<Error>,
+    _lock: Box<dyn DirectoryLock>,
+}
+
+impl Survey {
+    fn of(disk: &Arc<dyn Disk>, dir: &Path, watch: Watch<'_>) -> Result<Survey> {
+        if !disk.exists(dir)? {
+            return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
+        }
+        let lock = disk.lock_shared(&dir.join(LOCK))?;
+        check_restored(&**disk, dir)?;
+        let (tables, cache) = (FileCache::new(disk.clone(), dir, OPEN_FILES), BlockCache::new(CACHE));
+        let versions = VersionSet::open(disk.clone(), dir, tables, cache, OpenFor::Read)?;
+        let state = versions.state();
+        let mut replay =
+            Replay::new(ArenaPool::new(MEMTABLE), MEMTABLE, state.last_seq, state.last_generation + 1);
+        let (first, cuts) = (state.first_live_segment.max(1), cuts_of(&state));
+        let found = wal::recover(disk, dir, first, &cuts, state.durable_upto, &mut |_, record| {
+            watch.check()?;
+            replay.record(record)
+        });
+        let listed = wal::check_listed(disk, dir, state.log_segments.values());
+        let mut log_damage = unreadable(listed.and(found.map(|_| ())))?;
+        // The records before the damage are a prefix of the commits.
+        let replayed = match replay.finish(&versions) {
+            Ok(replayed) => Some(replayed),
+            Err(error @ Error::Corruption { .. }) => {
+                log_damage.get_or_insert(error);
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let mut survey = Survey { versions, names: HashMap::new(), replayed, log_damage, _lock: lock };
+        let active = Arc::new(Memtable::new(0, ArenaPool::new(0)));
+        let sealed = survey.flushables().iter().rev().cloned().collect();
+        let (entries, _) = certain_entries(&ReadView { active, sealed, version: survey.versions.current() })?;
+        for (key, (_, kind, value)) in &entries {
+            let Some(name) = dictionary::family_name(key).filter(|_| !kind.is_tombstone()) else { continue };
+            let entry = FamilyEntry::decode(value)?;
+            survey.names.insert(entry.id, (String::from_utf8_lossy(name).into_owned(), entry.options));
+        }
+        Ok(survey)
+    }
+
+    fn flushables(&self) -> &[Flushable] {
+        self.replayed.as_ref().map_or(&[], |replayed| &replayed.flushables)
+    }
+
+    fn name(&self, family: FamilyId) -> String {
+        match self.names.get(&family) {
+            Some((name, _)) => format!("'{name}'"),
+            None if family == DICTIONARY => "the dictionary".into(),
+            None => format!("the family number {family}, whose name is not known"),
+        }
+    }
+
+    /// Every table that the manifest names, by family and level.
+    fn tables(&self) -> Vec<(FamilyId, u8, TableHandle)> {
+        let version = self.versions.current();
+        let mut families: Vec<_> = version.families().collect();
+        families.sort_by_key(|(family, _)| *family);
+        let of = |(family, levels): (FamilyId, &Arc<crate::version::FamilyLevels>)| {
+            let tables = levels.tables().map(|(level, table)| (family, level, table.clone()));
+            tables.collect::<Vec<_>>()
+        };
+        families.into_iter().flat_map(of).collect()
+    }
+
+    /// The tables of runs that the log names.
+    fn runs(&self) -> Vec<TableHandle> {
+        let mut runs = Vec::new();
+        for flushable in self.flushables() {
+            if let Flushable::Runs(committed) = flushable {
+                runs.extend_from_slice(committed.all());
+            }
+        }
+        let prepared = self.replayed.iter().flat_map(|replayed| &replayed.prepared);
+        for sealed in prepared.filter_map(|(_, _, batch)| batch.runs()) {
+            for family in sealed.families() {
+                runs.extend(sealed.tables_of(&self.versions, family));
+            }
+        }
+        runs
+    }
+
+    fn check_runs(&self, watch: Watch<'_>, check: &mut StoreCheck) -> Result<()> {
+        for run in self.runs() {
+            check.tables += 1;
+            check.bytes += run.meta().len;
+            if let Some(error) = damage_of(&run.table, watch)? {
+                let name = self.name(run.meta().family);
+                check.damage.push(format!("{name}, in a large transaction: {error}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts what a damaged log gives up to its damage into files of the new store.
+    fn flush_log(&self, disk: &Arc<dyn Disk>, to: &Path, check: &mut StoreCheck) -> Result<()> {
+        let Some(error) = &self.log_damage else { return Ok(()) };
+        let newest = self.replayed.as_ref().map_or(0, |replayed| replayed.newest);
+        check.damage.push(format!("log: {error}; commits after sequence number {newest} are left out"));
+        let Some(replayed) = &self.replayed else { return Ok(()) };
+        for (_, head, _) in &replayed.prepared {
+            check.damage.push(format!("the prepared transaction {}", head.xid.escape_ascii()));
+        }
+        let (tables, cache) = (FileCache::new(disk.clone(), to, OPEN_FILES), BlockCache::new(CACHE));
+        let versions = VersionSet::open(disk.clone(), to, tables, cache, OpenFor::Write)?;
+        let (reservations, flushables) = (CompactionReservations::new(), &replayed.flushables);
+        let mut flushed = flush_replayed(&versions, &reservations, &Options::default(), flushables, newest)?;
+        let mut edit = std::mem::take(&mut flushed.edit);
+        edit.last_seq = Some(newest);
+        edit.last_generation = flushables.last().map(Flushable::id);
+        versions.apply(edit)?;
+        versions.delete_obsolete().map(|_| ())
+    }
+}
+
+/// A store being made of another's readable parts.
+struct StoreCopy<'a> {
+    disk: &'a Arc<dyn Disk>,
+    from: &'a Path,
+    to: &'a Path,
+    copier: Copier<'a>,
+    watch: Watch<'a>,
+}
+
+impl StoreCopy<'_> {
+    /// Copies the tables that the manifest names; the manifest of the copy.
+    fn tables(&mut self, survey: &Survey, check: &mut StoreCheck) -> Result<Edit> {
+        let (mut edit, _) = survey.versions.capture();
+        // The dictionary gets its second copy again when it is flushed.
+        (edit.new_files, edit.new_tables) = (Vec::new(), Vec::new());
+        let mut by_file: BTreeMap<FileNo, Vec<(FamilyId, u8, TableHandle)>> = BTreeMap::new();
+        for (family, level, table) in survey.tables() {
+            by_file.entry(table.file.number()).or_default().push((family, level, table));
+        }
+        for (number, tables) in by_file {
+            check.tables += tables.len() as u64;
+            check.bytes += tables.iter().map(|(_, _, table)| table.meta().len).sum::<u64>();
+            let len = tables[0].2.file.len();
+            let whole = self.copy_whole(number, len, &tables)?;
+            if whole {
+                edit.new_files.push(NewFile { number, len });
+            }
+            for (family, level, table) in tables {
+                let generation = table.generation;
+                if whole {
+                    let meta = SsTableMeta { twin: 0, ..table.meta().clone() };
+                    edit.new_tables.push(NewTable { file: number, level, generation, meta });
+                    continue;
+                }
+                let file = edit.next_file.unwrap_or(1);
+                edit.next_file = Some(file + 1);
+                let options =
+                    survey.names.get(&family).map_or_else(FamilyOptions::default, |(_, o)| o.clone());
+                let (meta, lost) = self.salvage(&table, &options, file)?;
+                if !lost.is_empty() {
+                    // Its number of rows is not known any more.
+                    edit.row_counts.push((family, RowCount { rows: 0, uncounted: 1 }));
+                }
+                let name = survey.name(family);
+                check.damage.extend(lost.into_iter().map(|what| format!("{name}: {what}")));
+                if let Some(meta) = meta {
+                    edit.new_files.push(NewFile { number: file, len: meta.len });
+                    edit.new_tables.push(NewTable { file, level, generation, meta });
+                }
+            }
+        }
+        let mut nameless: Vec<FamilyId> = edit.new_tables.iter().map(|new| new.meta.family).collect();
+        nameless.retain(|family| *family != DICTIONARY && !survey.names.contains_key(family));
+        nameless.sort_unstable();
+        nameless.dedup();
+        check.damage.extend(nameless.into_iter().map(|family| survey.name(family)));
+        edit.new_files.sort_by_key(|file| file.number);
+        Ok(edit)
+    }
+
+    /// Copies a file if all of its tables are whole; false: they are not.
+    fn copy_whole(
+        &mut self,
+        number: FileNo,
+        len: u64,
+        tables: &[(FamilyId, u8, TableHandle)],
+    ) -> Result<bool> {
+        for (_, _, table) in tables {
+            if damage_of(&table.table, self.watch)?.is_some() {
+                return Ok(false);
+            }
+        }
+        let (from, to) = (table_path(self.from, number), table_path(self.to, number));
+        let copied = self.copier.synced(&from, &to, len).map(|_| ());
+        let whole = match copied {
+            Err(Error::Io { path, .. } | Error::Corruption { path, .. }) if path == from => false,
+            done => {
+                done?;
+                true
+            }
+        };
+        if !whole {
+            self.disk.remove(&to)?;
+        }
+        Ok(whole)
+    }
+
+    /// Writes a table anew, without the blocks that cannot be read; what these are.
+    fn salvage(
+        &self,
+        table: &TableHandle,
+        options: &FamilyOptions,
+        number: FileNo,
+    ) -> Result<(Option<SsTableMeta>, Vec<String>)> {
+        let mut iter = table.version_iter();
+        let mut writer: Option<SsTableWriter> = None;
+        let file = self.disk.open(&table_path(self.to, number), OpenMode::Create)?;
+        let (mut lost, mut last, mut in_a_row) = (Vec::new(), Vec::new(), 0);
+        let mut step = iter.seek(&[]);
+        let mut entries = 0u64;
+        loop {
+            if let Some(error) = unreadable(step)? {
+                let what = format!("{error}; keys after '{}'", shown(&last));
+                in_a_row += 1;
+                if lost.last() == Some(&what) || in_a_row > MOST_IN_A_ROW {
+                    // The index itself, or a disk that reads nothing.
+                    lost.push("the rest of the table".into());
+                    break;
+                }
+                lost.push(what);
+                step = iter.skip();
+                continue;
+            }
+            if !iter.valid() {
+                break;
+            }
+            in_a_row = 0;
+            entries += 1;
+            if entries % 256 == 0 {
+                self.watch.check()?;
+            }
+            let writer = writer.get_or_insert_with(|| {
+                let shape = SsTableOptions::of_family(options, false);
+                SsTableWriter::new(Arc::clone(&file), 0, table.meta().family, shape)
+            });
+            writer.add(iter.key(), iter.entry())?;
+            last.clear();
+            last.extend_from_slice(iter.key());
+            step = iter.next();
+        }
+        let Some(writer) = writer else {
+            drop(file);
+            self.disk.remove(&table_path(self.to, number))?;
+            if lost.is_empty() {
+                lost.push(format!(
+                    "{} has no entry that can be read",
+                    table_path(self.from, table.file.number()).display()
+                ));
+            }
+            return Ok((None, lost));
+        };
+        let meta = writer.finish()?;
+        file.sync_data()?;
+        Ok((Some(meta), lost))
+    }
+
+    /// Copies the runs of large transactions that the log names.
+    fn runs(&mut self, survey: &Survey, check: &mut StoreCheck) -> Result<()> {
+        survey.check_runs(self.watch, check)?;
+        let mut files: Vec<FileNo> =
+            survey.replayed.iter().flat_map(|replayed| replayed.run_files.iter().copied()).collect();
+        files.sort_unstable();
+        for number in files {
+            let (from, to) = (table_path(self.from, number), table_path(self.to, number));
+            if !self.disk.exists(&from)? {
+                continue;
+            }
+            // One that is damaged is copied as it is: reading it fails in the copy too.
+            let len = self.disk.open(&from, OpenMode::Read)?.len()?;
+            self.copier.synced(&from, &to, len)?;
+        }
+        Ok(())
+    }
+
+    fn log(&mut self) -> Result<()> {
+        let (from, to) = (wal::log_dir(self.from), wal::log_dir(self.to));
+        if !self.disk.exists(&from)? {
+            return Ok(());
+        }
+        for name in self.disk.list(&from)? {
+            let (from, to): (PathBuf, PathBuf) = (from.join(&name), to.join(&name));
+            let len = self.disk.open(&from, OpenMode::Read)?.len()?;
+            self.copier.synced(&from, &to, len)?;
+        }
+        Ok(())
+    }
+}
+
+/// What keeps a table from being read as a whole.
+fn damage_of(table: &SsTable, watch: Watch<'_>) -> Result<Option<Error>> {
+    unreadable(table.verify_unless(watch.stop).map(|_| ()))
+}
+
+/// The error, if it is one of bytes that cannot be read; others are passed on.
+fn unreadable(result: Result<()>) -> Result<Option<Error>> {
+    match result {
+        Ok(()) => Ok(None),
+        Err(error @ (Error::Corruption { .. } | Error::Io { .. })) => Ok(Some(error)),
+        Err(error) => Err(error),
+    }
+}
+
+fn shown(key: &[u8]) -> String {
+    let more = if key.len() > KEY_SHOWN { "..." } else { "" };
+    format!("{}{more}", key[..key.len().min(KEY_SHOWN)].escape_ascii())
+}

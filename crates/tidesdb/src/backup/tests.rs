@@ -1,0 +1,169 @@
+//! Backups and restores on the faulty disk: what they hold, and what comes in between.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{restore, BackupOptions, Watch};
+use crate::db::Db;
+use crate::error::Error;
+use crate::io::{Disk, FaultyDisk, OpenMode};
+use crate::options::{Compression, FamilyOptions, Options};
+use crate::txn::transaction::TransactionOptions;
+
+const STORE: &str = "/s";
+const BACKUP: &str = "/b";
+
+fn options() -> Options {
+    Options { write_buffer_size: 1 << 20, wal_segment_size: 1 << 20, ..Options::default() }
+}
+
+fn open(disk: &FaultyDisk) -> Db {
+    Db::open_on(disk.shared(), STORE, options(), None).expect("opens")
+}
+
+fn fill(db: &Db, from: u32) {
+    let family = match db.family(b"t") {
+        Ok(family) => family,
+        Err(_) => {
+            let plain = FamilyOptions { compression: Compression::None, ..FamilyOptions::default() };
+            db.create_family(b"t", plain).expect("creates")
+        }
+    };
+    let mut txn = db.transaction();
+    txn.begin(TransactionOptions::default()).expect("begins");
+    txn.statement_begin(true, Duration::from_secs(20)).expect("statement");
+    for n in from..from + 200 {
+        txn.put(&family, &n.to_be_bytes(), &[n as u8; 100]).expect("puts");
+    }
+    txn.commit().expect("commits");
+}
+
+fn write(disk: &dyn Disk, path: &Path, text: &str) {
+    let file = disk.open(path, OpenMode::Create).expect("makes");
+    file.write_at(text.as_bytes(), 0).expect("writes");
+    file.sync_data().expect("syncs");
+}
+
+#[test]
+fn a_backup_keeps_no_memtable() {
+    let disk = FaultyDisk::new(1);
+    let db = open(&disk);
+    fill(&db, 0);
+    let memtable = Arc::downgrade(&db.store().view().active);
+    let mut backup = db.begin_backup(Path::new(BACKUP), BackupOptions::default()).expect("begins");
+    backup.take_point(Watch::NONE).expect("takes");
+    db.flush().expect("flushes");
+    let begun = std::time::Instant::now();
+    // The flushing thread lets go of it a moment after it says that it is done.
+    while memtable.upgrade().is_some() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "memory is held for as long as files are copied");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    backup.finish(Watch::NONE).expect("is complete");
+}
+
+/// A backup of a store in `/s`, which is gone then.
+fn backed_up(disk: &FaultyDisk) {
+    let db = open(disk);
+    fill(&db, 0);
+    db.flush().expect("flushes");
+    let mut backup = db.begin_backup(Path::new(BACKUP), BackupOptions::default()).expect("begins");
+    write(disk, Path::new("/t.frm"), "a definition");
+    backup.add_file(Path::new("/t.frm"), "t.frm").expect("adds");
+    backup.take_point(Watch::NONE).expect("takes");
+    backup.finish(Watch::NONE).expect("is complete");
+    db.close().expect("closes");
+}
+
+const INTO: &str = "/into";
+
+/// Restores into `/into`; `meanwhile` is called as often as progress is told.
+fn restored(disk: &FaultyDisk, meanwhile: &dyn Fn()) -> crate::error::Result<()> {
+    disk.create_dir_all(Path::new("/data")).expect("makes");
+    let watch = Watch { stop: &|| false, progress: &|_, _| meanwhile() };
+    let (from, into, data) = (Path::new(BACKUP), Path::new(INTO), Path::new("/data"));
+    restore(&disk.shared(), from, into, Some(data), watch).map(|_| ())
+}
+
+#[test]
+fn a_store_that_was_made_while_the_backup_was_verified_is_not_written_over() {
+    let disk = FaultyDisk::new(1);
+    backed_up(&disk);
+    let made = Cell::new(false);
+    let done = restored(&disk, &|| {
+        if !made.replace(true) {
+            Db::open_on(disk.shared(), INTO, options(), None).expect("opens").close().expect("closes");
+        }
+    });
+    assert!(matches!(done, Err(Error::InvalidArgument(_))), "{done:?}");
+    let db = Db::open_on(disk.shared(), INTO, options(), None).expect("it is whole");
+    assert!(db.family(b"t").is_err(), "it is the one that was made");
+}
+
+#[test]
+fn nobody_opens_a_store_that_is_being_restored() {
+    let disk = FaultyDisk::new(1);
+    backed_up(&disk);
+    let refused = Cell::new(0);
+    restored(&disk, &|| {
+        if disk.exists(&Path::new(INTO).join("RESTORING")).expect("exists") {
+            let opened = Db::open_on(disk.shared(), INTO, options(), None);
+            assert!(matches!(opened, Err(Error::Busy(_))), "{opened:?}");
+            refused.set(refused.get() + 1);
+        }
+    })
+    .expect("restores");
+    assert!(refused.get() > 0);
+    let db = Db::open_on(disk.shared(), INTO, options(), None).expect("opens");
+    db.family(b"t").expect("there");
+}
+
+#[test]
+fn a_definition_that_was_made_meanwhile_stays() {
+    let disk = FaultyDisk::new(1);
+    backed_up(&disk);
+    let definition = Path::new("/data/t.frm");
+    let done = restored(&disk, &|| {
+        if disk.exists(Path::new("/data/t.frm.part")).expect("exists") {
+            write(&disk, definition, "another table");
+        }
+    });
+    assert!(matches!(done, Err(Error::InvalidArgument(_))), "{done:?}");
+    assert_eq!(disk.contents(definition).as_deref(), Some(&b"another table"[..]));
+}
+
+/// A backup of a store with one damaged block, one missing table or one damaged segment of the log fails, names the file
+/// of the store, and leaves nothing.
+#[test]
+fn a_backup_of_a_damaged_store_fails_and_names_the_file() {
+    for (kind, links) in
+        [("flip", false), ("flip", true), ("missing", false), ("missing", true), ("log", false)]
+    {
+        let disk = FaultyDisk::new(1);
+        let db = open(&disk);
+        fill(&db, 0);
+        db.flush().expect("flushes");
+        // More than what the log must prove: the rest of it may be a torn tail.
+        (1..20).for_each(|part| fill(&db, part * 200));
+        db.flush_log().expect("syncs");
+        let suffix = if kind == "log" { ".wal" } else { ".sst" };
+        let is_one = |path: &std::path::PathBuf| {
+            let bytes = disk.contents(path).unwrap_or_default();
+            let is_long = bytes.get(20_000..).is_some_and(|rest| rest.iter().any(|byte| *byte != 0));
+            path.starts_with(STORE) && path.to_string_lossy().ends_with(suffix) && is_long
+        };
+        let file = disk.files().into_iter().find(is_one).expect("there is one");
+        match kind {
+            "missing" => disk.remove(&file).expect("unlinks"),
+            _ => assert!(disk.flip_bit(&file, 20_000, 3)),
+        }
+        let named = match db.backup(Path::new(BACKUP), BackupOptions { links }, Watch::NONE) {
+            Err(error) => error.to_string(),
+            Ok(info) => panic!("{kind}: it succeeds: {info:?}"),
+        };
+        assert!(named.contains(file.to_str().expect("a name")), "{kind}: {named}");
+        assert!(!disk.exists(Path::new(BACKUP)).expect("exists"), "{kind}: its remains are there");
+    }
+}

@@ -1,0 +1,62 @@
+//! The dictionary where a block is damaged in both of its copies: the entries that are certain, so that what needs no more
+//! than these goes on. Used by [`open`](crate::db::recovery::open).
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
+use crate::iter::InternalIterator;
+use crate::store::view::ReadView;
+use crate::types::{Kind, Seq, DICTIONARY, MAX_SEQ};
+
+/// Entries by key: the newest version, a tombstone included.
+pub(crate) type Entries = BTreeMap<Vec<u8>, (Seq, Kind, Vec<u8>)>;
+
+/// Keys that may have been in a place that cannot be read: those after the first, up to the second.
+struct Unknown {
+    after: Vec<u8>,
+    upto: Vec<u8>,
+}
+
+/// Reads the newest version of each key where no newer one may have been lost, and the first error if something is. An
+/// older entry of a lost key is no answer: the family may have been dropped, renamed or truncated since.
+///
+/// Errors other than damage of a file and I/O errors.
+pub(crate) fn certain_entries(view: &ReadView) -> Result<(Entries, Option<Error>)> {
+    let mut entries = Entries::new();
+    let mut unknown: Vec<Unknown> = Vec::new();
+    let mut first_error = None;
+    let mut take = |iter: &mut dyn InternalIterator, max_key: &[u8]| -> Result<()> {
+        let mut last = Vec::new();
+        let mut read = || -> Result<()> {
+            iter.seek_to_first()?;
+            while iter.valid() {
+                last.clear();
+                last.extend_from_slice(iter.key());
+                let is_lost = |lost: &Unknown| last > lost.after && last <= lost.upto;
+                if !entries.contains_key(&last) && !unknown.iter().any(is_lost) {
+                    let entry = iter.entry();
+                    entries.insert(last.clone(), (entry.seq, entry.kind, entry.value.to_vec()));
+                }
+                iter.next()?;
+            }
+            Ok(())
+        };
+        match read() {
+            Err(error @ (Error::Corruption { .. } | Error::Io { .. })) => {
+                unknown.push(Unknown { after: last, upto: max_key.to_vec() });
+                first_error.get_or_insert(error);
+                Ok(())
+            }
+            done => done,
+        }
+    };
+    for memtable in view.memtables() {
+        if let Some(mut iter) = memtable.iter(DICTIONARY, MAX_SEQ) {
+            take(&mut iter, &[])?;
+        }
+    }
+    for (_, table) in view.version.family(DICTIONARY).iter().flat_map(|levels| levels.tables()) {
+        take(&mut table.iter(MAX_SEQ), &table.meta().max_key)?;
+    }
+    Ok((entries, first_error))
+}

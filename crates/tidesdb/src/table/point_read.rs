@@ -1,0 +1,172 @@
+//! Point reads of a table: one path from the fences over the filter and the index to the key's data block.
+//!
+//! Each step either rules the key out or names the next block, so that a read loads one block of each kind at most.
+//! Versions of one key that fill several data blocks are the exception ([`SsTable::get_in_later_blocks`]).
+
+use std::ops::Range;
+
+use super::block::{BlockHandle, BlockKind, DecodeError};
+use super::data_block::{find_version, CONTINUED};
+use super::filter;
+use super::footer::FilterLayout;
+use super::index::{partition_filter, IndexEntry};
+use super::iterator::IndexCursor;
+use super::keyed_block::KeyedBlock;
+use super::reader::Opened;
+use super::SsTable;
+use crate::cache::{BlockRef, CachePriority};
+use crate::error::Result;
+use crate::types::{Entry, Kind, Seq};
+
+/// Priority in the cache of the blocks that a point read loads.
+const PRIORITY: Option<CachePriority> = Some(CachePriority::High);
+
+/// A version that a point read found; holds the block that its value stands in.
+#[derive(Clone, Debug)]
+pub struct Hit {
+    /// The block.
+    pub block: BlockRef,
+    /// Where the value stands in it.
+    pub range: Range<usize>,
+    /// Sequence number.
+    pub seq: Seq,
+    /// What the version does; may be a tombstone.
+    pub kind: Kind,
+}
+
+impl Hit {
+    /// The value; empty for tombstones.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        self.block.get(self.range.clone()).unwrap_or_default()
+    }
+
+    /// The version.
+    pub fn entry(&self) -> Entry<'_> {
+        Entry { seq: self.seq, kind: self.kind, value: self.value() }
+    }
+}
+
+impl SsTable {
+    /// The newest version of `key` at or below `snapshot`, tombstones included. `hash` is
+    /// [`super::hash_key`] of the key.
+    pub fn get(&self, key: &[u8], hash: u64, snapshot: Seq) -> Result<Option<Hit>> {
+        if snapshot < self.meta().min_seq || !self.covers(key) {
+            return Ok(None);
+        }
+        let Some(snapshot) = self.stored_snapshot(snapshot) else { return Ok(None) };
+        let opened = self.opened()?;
+        if opened.footer.filter_layout == FilterLayout::Whole && !self.passes_whole_filter(opened, hash)? {
+            return Ok(None);
+        }
+        match self.find_data_block(opened, key, hash)? {
+            Some(handle) => self.get_in_block(handle, key, snapshot),
+            None => Ok(None),
+        }
+    }
+
+    /// The one data block that may hold the first version of `key`. `None`: a partition's filter rules the key out,
+    /// or the index ends before it.
+    #[inline]
+    fn find_data_block(&self, opened: &Opened, key: &[u8], hash: u64) -> Result<Option<BlockHandle>> {
+        let held;
+        let top = match &opened.top {
+            Some(top) => top,
+            None => {
+                held = self.load_top(opened)?;
+                &held
+            }
+        };
+        let top_at = opened.footer.top;
+        let index = self.parse(top, top_at)?;
+        let (at, _) = index.lower_bound(key).map_err(|damage| self.damage(top_at, damage))?;
+        if at == index.len() {
+            return Ok(None);
+        }
+        let (entry, behind, end) =
+            IndexEntry::read(&index, at).map_err(|damage| self.damage(top_at, damage))?;
+        if opened.footer.index_levels == 1 {
+            return Ok(Some(entry.block));
+        }
+        if opened.footer.filter_layout == FilterLayout::Partitioned
+            && !self.passes_partition_filter(&index, top_at, (behind, end), hash)?
+        {
+            return Ok(None);
+        }
+        self.find_in_index_partition(entry.block, key).map(Some)
+    }
+
+    /// Whether the filter of a partition lets a hash through. `behind..end` is the part of the top index's entry
+    /// that names it.
+    #[inline]
+    fn passes_partition_filter(
+        &self,
+        top: &KeyedBlock<'_>,
+        top_at: BlockHandle,
+        (behind, end): (usize, usize),
+        hash: u64,
+    ) -> Result<bool> {
+        let handle = partition_filter(top, behind, end).map_err(|damage| self.damage(top_at, damage))?;
+        let Some(handle) = handle else { return Ok(true) };
+        let filter = self.load(handle, BlockKind::Filter, PRIORITY)?;
+        filter::may_contain(&filter, hash).map_err(|damage| self.damage(handle, damage))
+    }
+
+    /// The data block for `key` in the index partition at `handle`, whose separator is not before the key.
+    #[inline]
+    fn find_in_index_partition(&self, handle: BlockHandle, key: &[u8]) -> Result<BlockHandle> {
+        let partition = self.load(handle, BlockKind::Index, PRIORITY)?;
+        let index = self.parse(&partition, handle)?;
+        let (at, _) = index.lower_bound(key).map_err(|damage| self.damage(handle, damage))?;
+        if at == index.len() {
+            return Err(self.damage(handle, DecodeError("an index partition ends before its separator")));
+        }
+        let (entry, ..) = IndexEntry::read(&index, at).map_err(|damage| self.damage(handle, damage))?;
+        Ok(entry.block)
+    }
+
+    /// The newest version of `key` at or below the stored `snapshot` in the data block at `handle`, and in those
+    /// after it where its versions go on.
+    #[inline]
+    fn get_in_block(&self, handle: BlockHandle, key: &[u8], snapshot: Seq) -> Result<Option<Hit>> {
+        let block = self.load(handle, BlockKind::Data, PRIORITY)?;
+        let keyed = self.parse(&block, handle)?;
+        let (slot, exact) = keyed.lower_bound(key).map_err(|damage| self.damage(handle, damage))?;
+        if !exact {
+            return Ok(None);
+        }
+        let body = keyed.body(slot).map_err(|damage| self.damage(handle, damage))?;
+        let version = find_version(&block, body.start, body.end, snapshot);
+        match version.map_err(|damage| self.damage(handle, damage))? {
+            Some(version) => {
+                let seq = self.seq_of(version.seq);
+                Ok(Some(Hit { block, range: version.value, seq, kind: version.kind }))
+            }
+            None if slot + 1 == keyed.len() && keyed.flags & CONTINUED != 0 => {
+                self.get_in_later_blocks(key, snapshot)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Goes on where a key's versions fill more than one block: through the blocks after its first.
+    #[cold]
+    fn get_in_later_blocks(&self, key: &[u8], snapshot: Seq) -> Result<Option<Hit>> {
+        let mut index = IndexCursor::new(Some(CachePriority::High));
+        index.seek(self, key)?;
+        while index.next(self)? {
+            let handle = index.entry(self)?.block;
+            let block = self.load(handle, BlockKind::Data, Some(CachePriority::Low))?;
+            let keyed = self.parse(&block, handle)?;
+            let body = keyed.body(0).map_err(|damage| self.damage(handle, damage))?;
+            let version = find_version(&block, body.start, body.end, snapshot);
+            if let Some(version) = version.map_err(|damage| self.damage(handle, damage))? {
+                return Ok(Some(Hit { block, range: version.value, seq: version.seq, kind: version.kind }));
+            }
+            if keyed.len() > 1 || keyed.flags & CONTINUED == 0 {
+                break;
+            }
+        }
+        Ok(None)
+    }
+}

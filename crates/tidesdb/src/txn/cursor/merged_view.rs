@@ -1,0 +1,100 @@
+//! The merge of the runs that a cursor reads.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::iter::merge::MergingIterator;
+use crate::store::view::ReadView;
+use crate::txn::transaction::{ReadMode, Transaction};
+use crate::types::{FamilyId, Seq};
+
+/// A merge over the transaction's own runs and those of a view of the store, and how far both are still current.
+///
+/// `merge` and `view` are there together, from the first seek to a reset. The merge's first `own_iterators` are the
+/// transaction's own runs, so that they hide what is committed.
+pub(super) struct MergedView {
+    pub(super) merge: Option<MergingIterator>,
+    /// What the merge was built over.
+    view: Option<Arc<ReadView>>,
+    /// The sequence that it reads at.
+    pub(super) seq: Seq,
+    pub(super) own_iterators: usize,
+    /// State of the transaction's runs when the merge was built.
+    own_runs: u64,
+    /// Memtables of `view` that had no entries of the family when the merge was built.
+    absent_from: usize,
+    /// All commits up to this one were there when the merge was last placed; kept in modes that read the newest
+    /// versions. Of later ones the merge may show a part: their changes reach the memtable one by one.
+    pub(super) placed_at: Seq,
+    /// The merge is to be placed over all commits that are ordered by then.
+    pub(super) reach_ordered: bool,
+}
+
+/// Memtables of a view that have no entries of the family. Commits that were ordered before a memtable was sealed
+/// may bring their first ones into it after that.
+fn memtables_without(view: &ReadView, family: FamilyId) -> usize {
+    view.memtables().filter(|memtable| memtable.tree(family).is_none()).count()
+}
+
+impl MergedView {
+    /// No merge.
+    pub(super) fn new() -> MergedView {
+        MergedView {
+            merge: None,
+            view: None,
+            seq: 0,
+            own_iterators: 0,
+            own_runs: 0,
+            absent_from: 0,
+            placed_at: 0,
+            reach_ordered: false,
+        }
+    }
+
+    /// Gives back the runs.
+    pub(super) fn release(&mut self) {
+        self.merge = None;
+        self.view = None;
+    }
+
+    /// Builds the merge over the runs as they are now.
+    pub(super) fn open(
+        &mut self,
+        txn: &Transaction,
+        family: FamilyId,
+        prefix: &[u8],
+        seq: Seq,
+    ) -> Result<()> {
+        let view = txn.store.view();
+        self.absent_from = memtables_without(&view, family);
+        let mut iterators = txn.batch.runs().iterators(family, prefix)?;
+        self.own_iterators = iterators.len();
+        self.own_runs = txn.batch.runs().changes();
+        iterators.extend(view.iterators(family, seq, prefix)?);
+        self.merge = Some(MergingIterator::new(iterators));
+        self.view = Some(view);
+        self.seq = seq;
+        Ok(())
+    }
+
+    /// Builds the merge anew if it lacks a run that there is now and that a scan in `mode` is to see. Returns
+    /// whether it did.
+    pub(super) fn refresh(
+        &mut self,
+        txn: &Transaction,
+        family: FamilyId,
+        prefix: &[u8],
+        mode: ReadMode,
+    ) -> Result<bool> {
+        let has_committed = mode == ReadMode::Snapshot
+            || self.view.as_ref().is_some_and(|view| {
+                let grown = self.absent_from > 0 && memtables_without(view, family) < self.absent_from;
+                !grown && txn.store.is_current(view)
+            });
+        let has_all = has_committed && self.own_runs == txn.batch.runs().changes();
+        if !has_all {
+            self.open(txn, family, prefix, self.seq)?;
+        }
+        Ok(!has_all)
+    }
+}

@@ -1,0 +1,68 @@
+//! The place that a cursor has reached.
+
+use crate::error::Result;
+use crate::iter::merge::MergingIterator;
+use crate::iter::InternalIterator;
+
+/// A side of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Edge {
+    /// The end of the family that the scan comes from.
+    Open,
+    /// From the key on, itself included.
+    Included,
+    /// From the key on, itself excluded.
+    Excluded,
+}
+
+/// A place in the family and the direction to go on in.
+///
+/// The place is the side `edge` of the key `last`; under [`Edge::Open`] the key has no meaning. The next own change
+/// is looked up from there. While `ahead` holds, the merge stands on the next committed key from there in the
+/// direction `forward`; otherwise the next step places it first.
+#[derive(Debug)]
+pub(super) struct Position {
+    /// Last key looked at, dead ones included.
+    pub(super) last: Vec<u8>,
+    pub(super) edge: Edge,
+    /// Direction of the batch, which may be the other one than the scan's.
+    pub(super) forward: bool,
+    pub(super) ahead: bool,
+}
+
+impl Position {
+    /// At the front of a family.
+    pub(super) fn new() -> Position {
+        Position { last: Vec::new(), edge: Edge::Open, forward: true, ahead: false }
+    }
+
+    /// Moves to the side `edge` of `key`.
+    #[inline]
+    pub(super) fn set(&mut self, key: &[u8], edge: Edge) {
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        self.edge = edge;
+    }
+
+    /// Brings `merge` to the first key from here.
+    pub(super) fn seek(&self, merge: &mut MergingIterator) -> Result<()> {
+        match (self.edge, self.forward) {
+            (Edge::Open, true) => merge.seek_to_first(),
+            (Edge::Open, false) => merge.seek_to_last(),
+            (edge, true) => {
+                merge.seek(&self.last)?;
+                if edge == Edge::Excluded && merge.valid() && merge.key() == self.last {
+                    merge.next()?;
+                }
+                Ok(())
+            }
+            (edge, false) => {
+                merge.seek_for_prev(&self.last)?;
+                if edge == Edge::Excluded && merge.valid() && merge.key() == self.last {
+                    merge.prev()?;
+                }
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The snapshots of a transaction: when each is taken, at which sequence reads read, and when it ends.
+
+use std::sync::atomic::Ordering;
+
+use super::{Isolation, ReadMode, Transaction};
+use crate::error::{Error, Result};
+use crate::store::snapshot::SnapshotSlot;
+use crate::store::ttl_clock::ViewSecond;
+use crate::types::{FamilyId, RowCount, Seq, MAX_SEQ};
+
+/// The snapshots that a transaction holds; each keeps what it sees from being pruned.
+///
+/// READ COMMITTED reads at the statement's alone, REPEATABLE READ and above at the transaction's alone, READ UNCOMMITTED
+/// at neither. Whoever takes one out gives it back to the store, and counts it in `ended`.
+#[derive(Debug, Default)]
+pub(super) struct Snapshots {
+    pub(super) transaction: Option<SnapshotSlot>,
+    /// The transaction's snapshot is at a commit that may not be in the memtable yet.
+    pub(super) ahead: bool,
+    pub(super) statement: Option<SnapshotSlot>,
+    /// Snapshots that ended; cursors compare it.
+    pub(super) ended: u64,
+}
+
+impl Transaction {
+    /// Takes the transaction's snapshot now.
+    pub fn take_snapshot(&mut self) -> Result<()> {
+        self.require_active()?;
+        if self.snapshots.transaction.is_none() {
+            self.snapshots.transaction = Some(self.new_snapshot(&self.seconds.transaction)?);
+        }
+        Ok(())
+    }
+
+    /// Takes the transaction's snapshot now, which is its first, and gives the count of a family's rows at it.
+    pub(crate) fn take_counted_snapshot(&mut self, family: FamilyId) -> Result<RowCount> {
+        self.require_active()?;
+        let (slot, row_count) = self.store.take_counted_snapshot(family)?;
+        self.published.entry.set_snapshot(Some(slot.seq()));
+        if let Some(old) = self.snapshots.transaction.replace(slot) {
+            self.store.snapshots.release(old);
+        }
+        Ok(row_count)
+    }
+
+    /// Takes the transaction's snapshot now, after everything that is ordered (WITH CONSISTENT SNAPSHOT,
+    /// under the caller's own order lock). Waits for nothing; the first read helps the commits in, and can be
+    /// killed.
+    pub fn take_ordered_snapshot(&mut self) -> Result<()> {
+        self.require_active()?;
+        if self.snapshots.transaction.is_none() {
+            let slot = self.store.take_ordered_snapshot()?;
+            self.note_second(&self.seconds.transaction);
+            self.published.entry.set_snapshot(Some(slot.seq()));
+            self.snapshots.transaction = Some(slot);
+            self.snapshots.ahead = true;
+        }
+        Ok(())
+    }
+
+    fn new_snapshot(&self, second: &ViewSecond) -> Result<SnapshotSlot> {
+        let slot = self.store.take_snapshot()?;
+        self.note_second(second);
+        self.published.entry.set_snapshot(Some(slot.seq()));
+        Ok(slot)
+    }
+
+    /// The sequence that a read in `mode` reads at.
+    pub(crate) fn read_seq(&mut self, mode: ReadMode) -> Result<Seq> {
+        if mode != ReadMode::Snapshot {
+            return Ok(MAX_SEQ);
+        }
+        match self.options.isolation {
+            Isolation::ReadUncommitted => Ok(MAX_SEQ),
+            Isolation::ReadCommitted => {
+                if let Some(slot) = &self.snapshots.statement {
+                    return Ok(slot.seq());
+                }
+                let slot = self.new_snapshot(&self.seconds.statement)?;
+                Ok(self.snapshots.statement.insert(slot).seq())
+            }
+            _ => {
+                if let Some(slot) = &self.snapshots.transaction {
+                    let seq = slot.seq();
+                    if self.snapshots.ahead {
+                        if self.owner.is_killed() {
+                            return Err(Error::Interrupted);
+                        }
+                        self.store.reach(seq);
+                        self.snapshots.ahead = false;
+                    }
+                    return Ok(seq);
+                }
+                let slot = self.new_snapshot(&self.seconds.transaction)?;
+                Ok(self.snapshots.transaction.insert(slot).seq())
+            }
+        }
+    }
+
+    /// Error when `seq` is newer than what the transaction has read at (`docs/protocols.md` 4.4).
+    pub(crate) fn check_unchanged(&self, seq: Seq) -> Result<()> {
+        if self.options.isolation < Isolation::RepeatableRead {
+            return Ok(());
+        }
+        match &self.snapshots.transaction {
+            Some(slot) if seq > slot.seq() => {
+                self.locks.uncompared.store(true, Ordering::Relaxed);
+                self.store.stats.conflicts.fetch_add(1, Ordering::Relaxed);
+                Err(if self.options.optimistic { Error::Deadlock } else { Error::Conflict })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The sequence after which changes are conflicts for locking reads, if they are.
+    pub(crate) fn conflicts_behind(&self) -> Option<Seq> {
+        let counts = self.options.isolation >= Isolation::RepeatableRead;
+        self.snapshots.transaction.as_ref().filter(|_| counts).map(SnapshotSlot::seq)
+    }
+
+    /// The statement ends, and what it read at.
+    pub(super) fn end_statement_snapshot(&mut self) {
+        self.end_statement_seconds();
+        if let Some(slot) = self.snapshots.statement.take() {
+            self.snapshots.ended += 1;
+            self.published.entry.set_snapshot(None);
+            self.store.snapshots.release(slot);
+        }
+    }
+
+    /// The transaction reads nothing more.
+    pub(super) fn end_snapshots(&mut self) {
+        self.end_statement_snapshot();
+        self.end_seconds();
+        self.snapshots.ahead = false;
+        if let Some(slot) = self.snapshots.transaction.take() {
+            self.published.entry.set_snapshot(None);
+            self.store.snapshots.release(slot);
+        }
+        self.snapshots.ended += 1;
+    }
+
+    /// Grows whenever a snapshot of the transaction ends. A cursor that read at one must not go on: what
+    /// the snapshot kept from being pruned may be gone.
+    pub(crate) fn ended_snapshots(&self) -> u64 {
+        self.snapshots.ended
+    }
+}

@@ -1,0 +1,117 @@
+//! Statements and savepoints: the points that changes are undone to.
+
+use std::time::Duration;
+
+use super::{Isolation, Transaction};
+use crate::error::{Error, Result};
+use crate::txn::write_batch::Mark;
+
+/// A savepoint of a transaction.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub struct SavepointId(pub u64);
+
+/// Points in the history of the batch that it may be cut back to.
+///
+/// The statement's mark never lies past the end of the batch: undoing to a savepoint takes it along, and drops the
+/// later savepoints. Marks stay good while changes move to runs.
+#[derive(Debug, Default)]
+pub(super) struct UndoPoints {
+    /// Begin of the statement.
+    pub(super) statement: Mark,
+    /// Runs that a savepoint's rollback had cut away when the statement began.
+    cut_before_statement: usize,
+    /// In the order in which they were set.
+    savepoints: Vec<(SavepointId, Mark)>,
+    /// Id of the newest savepoint; ids are never used again, so that one that is gone is not taken for another.
+    last_savepoint: u64,
+}
+
+impl UndoPoints {
+    /// The transaction ends.
+    pub(super) fn clear(&mut self) {
+        self.statement = Mark::default();
+        self.cut_before_statement = 0;
+        self.savepoints.clear();
+    }
+}
+
+impl Transaction {
+    /// Sets a savepoint: changes made from now on can be undone alone. It lives until it is released, undone
+    /// over, or the transaction ends, whatever statements end meanwhile.
+    pub fn savepoint_set(&mut self) -> Result<SavepointId> {
+        self.require_active()?;
+        self.undo.last_savepoint += 1;
+        let id = SavepointId(self.undo.last_savepoint);
+        self.undo.savepoints.push((id, self.batch.mark()));
+        Ok(id)
+    }
+
+    /// Undoes the changes made after a savepoint; locks stay, later savepoints go.
+    pub fn savepoint_rollback(&mut self, id: SavepointId) -> Result<()> {
+        self.require_active()?;
+        let Some(at) = self.undo.savepoints.iter().position(|(known, _)| *known == id) else {
+            return Err(Error::InvalidArgument("the transaction has no such savepoint".into()));
+        };
+        let mark = self.undo.savepoints[at].1;
+        self.undo.savepoints.truncate(at + 1);
+        self.cut_back(mark);
+        self.undo.statement = self.undo.statement.min(mark);
+        Ok(())
+    }
+
+    /// Forgets a savepoint; changes stay, and so do other savepoints.
+    pub fn savepoint_release(&mut self, id: SavepointId) {
+        self.undo.savepoints.retain(|(known, _)| *known != id);
+    }
+
+    /// Begins a statement. `may_write` lets back-pressure delay the caller, at most for `max_wait` and
+    /// only while the transaction holds no lock. A kill stays in effect: it may be meant for this statement, and only
+    /// the caller knows.
+    pub fn statement_begin(&mut self, may_write: bool, max_wait: Duration) -> Result<()> {
+        self.require_active()?;
+        self.end_statement_snapshot();
+        self.mark_statement();
+        self.max_wait = max_wait;
+        if may_write && !self.transactions.locks.holds_anything(&self.owner) {
+            self.store.throttle(max_wait, &self.owner)?;
+        }
+        if self.options.isolation == Isolation::Snapshot {
+            self.take_snapshot()?;
+        }
+        Ok(())
+    }
+
+    /// Ends a statement: its snapshot at READ COMMITTED goes, its changes stay.
+    pub fn statement_end(&mut self) {
+        self.end_statement_snapshot();
+        self.mark_statement();
+    }
+
+    fn mark_statement(&mut self) {
+        self.undo.statement = self.batch.mark();
+        self.undo.cut_before_statement = self.batch.runs().cut_away();
+        if !self.options.unlocked {
+            self.transactions.locks.statement_begins(&self.owner);
+        }
+    }
+
+    /// Undoes the statement's changes; its locks stay, but for those on keys that were in its files alone: a
+    /// statement that fills the disk gives the space back.
+    pub fn statement_rollback(&mut self) {
+        self.cut_back(self.undo.statement);
+        if self.batch.forget_cut(self.undo.cut_before_statement) {
+            if !self.options.unlocked {
+                self.transactions.lock_runs(&self.owner, self.batch.runs(), false);
+            }
+            self.store.unlink_unused();
+        }
+        self.end_statement_snapshot();
+    }
+
+    /// Undoes the changes after `mark`.
+    fn cut_back(&mut self, mark: Mark) {
+        self.batch.cut_back(mark);
+        self.owner.set_written(self.batch.made());
+        self.changed();
+    }
+}

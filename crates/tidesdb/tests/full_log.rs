@@ -1,0 +1,232 @@
+//! A disk that has no room for what the log writes: commits under way wait, others are refused with "disk full" and
+//! undone, and writes go on when there is room, without a restart. Nothing answered is lost, nothing refused is there.
+
+mod sim;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use sim::{begin, open, rows, Row};
+use tidesdb::internal::db::Db;
+use tidesdb::internal::io::faulty::{Crash, Failure, Fault, Op};
+use tidesdb::internal::io::FaultyDisk;
+use tidesdb::{Error, FamilyOptions, Options, SyncMode};
+
+const MODES: [SyncMode; 3] = [SyncMode::Full, SyncMode::Interval, SyncMode::None];
+
+fn options(sync_mode: SyncMode) -> Options {
+    Options { compaction_threads: 0, ..sim::tiny(sync_mode) }
+}
+
+/// From now on no write of the log finds room, but for the next `skip`.
+fn fill(disk: &FaultyDisk, skip: u64, failure: Failure) {
+    disk.fail(Fault { op: Some(Op::Write), path: ".wal".into(), skip, times: u64::MAX, failure });
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn put(db: &Db, n: u8) -> tidesdb::Result<()> {
+    let family = db.family(b"t").expect("there");
+    let mut txn = begin(db);
+    txn.put(&family, &[n], &[n; 300])?;
+    txn.commit()
+}
+
+fn row(n: u8) -> Row {
+    (vec![n], vec![n; 300])
+}
+
+/// What a crash now leaves: every answered row, none that was refused.
+fn check_crash(disk: &FaultyDisk, mode: SyncMode, answered: &[u8], refused: &[u8], context: &str) {
+    for crash in [Crash::Kill, Crash::Drop, Crash::Keep, Crash::Tear, Crash::Prefix] {
+        let context = format!("{context}, {crash:?}");
+        let db = open(&disk.crash(crash), &options(mode)).unwrap_or_else(|e| panic!("{context}: {e}"));
+        let found = rows(&db, &db.family(b"t").expect("there")).expect("reads");
+        assert!(refused.iter().all(|n| !found.contains(&row(*n))), "{context}: refused and there");
+        if mode == SyncMode::Full || crash == Crash::Kill {
+            assert!(answered.iter().all(|n| found.contains(&row(*n))), "{context}: answered and lost");
+        }
+    }
+}
+
+/// At each of the log's writes in turn: the commit that meets it waits, another is refused, and both are right
+/// whether the machine dies then or room comes back.
+#[test]
+fn no_room_at_any_write_of_the_log_refuses_commits_and_loses_none() {
+    for mode in MODES {
+        for skip in 0..12 {
+            let context = format!("{mode:?}, write {skip}");
+            let disk = FaultyDisk::new(skip);
+            let db = open(&disk, &options(mode)).expect("opens");
+            db.create_family(b"t", FamilyOptions::default()).expect("creates");
+            fill(&disk, skip, if skip % 2 == 0 { Failure::Enospc } else { Failure::Edquot });
+            let answered = parking_lot::Mutex::new(Vec::new());
+            let refused = parking_lot::Mutex::new(Vec::new());
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for n in 0..60 {
+                        match put(&db, n) {
+                            Ok(()) => answered.lock().push(n),
+                            Err(Error::DiskFull(_)) => refused.lock().push(n),
+                            Err(error) => panic!("{context}: {error}"),
+                        }
+                        if stop.load(Ordering::SeqCst) {
+                            break;
+                        }
+                    }
+                });
+                until("a write meets the full disk", || db.stats().wal_is_full || !refused.lock().is_empty());
+                let error = put(&db, 200).expect_err("there is no room");
+                assert!(matches!(error, Error::DiskFull(_)), "{context}: {error}");
+                if let Err(error) = db.flush() {
+                    assert!(matches!(error, Error::DiskFull(_)), "{context}: {error}");
+                }
+                let (known, not) = (answered.lock().clone(), refused.lock().clone());
+                check_crash(&disk, mode, &known, &not, &context);
+                stop.store(true, Ordering::SeqCst);
+                disk.heal();
+            });
+            put(&db, 201).unwrap_or_else(|error| panic!("{context}, with room: {error}"));
+            let mut known = answered.into_inner();
+            known.push(201);
+            let expected: Vec<Row> = known.iter().map(|n| row(*n)).collect();
+            assert_eq!(rows(&db, &db.family(b"t").expect("there")).expect("reads"), expected, "{context}");
+            check_crash(&disk, mode, &known, &[200], &context);
+            db.close().unwrap_or_else(|error| panic!("{context}: {error}"));
+            check_crash(&disk, SyncMode::Full, &known, &[200], &context);
+        }
+    }
+}
+
+/// A batch that goes to the log before its order: two-phase, by XA PREPARE, large, and with runs in files.
+#[test]
+fn a_prepare_without_room_is_refused_and_undone() {
+    let mut refused = 0;
+    for form in ["two phases", "XA", "large", "runs", "runs in two phases", "XA with runs"] {
+        for skip in 0..4 {
+            let context = format!("{form}, write {skip}");
+            let disk = FaultyDisk::new(skip);
+            let options = match form {
+                "large" => Options { write_buffer_size: 8 << 20, ..options(SyncMode::None) },
+                _ => options(SyncMode::None),
+            };
+            let db = open(&disk, &options).expect("opens");
+            let t = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+            put(&db, 1).expect("commits");
+            let prepare = || {
+                let mut txn = begin(&db);
+                if form == "large" {
+                    txn.put(&t, b"x", &vec![7; 3 << 19])?;
+                }
+                for n in 0..if form.contains("runs") { 100 } else { 3 } {
+                    txn.put(&t, &[b'x', n], &[n; 100])?;
+                }
+                match form {
+                    "XA" | "XA with runs" => txn.prepare_xa(b"xid")?,
+                    "two phases" | "runs in two phases" => txn.prepare(Some(b"xid"))?,
+                    _ => txn.prepare(None)?,
+                }
+                Ok(txn)
+            };
+            fill(&disk, skip, Failure::Enospc);
+            let error = match prepare() {
+                Err(error) => error,
+                Ok(mut txn) => {
+                    // Its writes are fewer.
+                    disk.heal();
+                    txn.commit().unwrap_or_else(|error| panic!("{context}: {error}"));
+                    continue;
+                }
+            };
+            refused += 1;
+            assert!(matches!(error, Error::DiskFull(_)), "{context}: {error}");
+            let there = |db: &Db| {
+                let found = rows(db, &db.family(b"t").expect("there")).expect("reads");
+                assert!(found.contains(&row(1)), "{context}: answered and lost");
+                found.iter().any(|(key, _)| key[0] == b'x')
+            };
+            assert!(!there(&db), "{context}");
+            let crashed = disk.crash(Crash::Kill);
+            let again = open(&crashed, &options).unwrap_or_else(|e| panic!("{context}: {e}"));
+            assert!(!there(&again), "{context}: refused and there");
+            // A coordinator has no record of it, and rolls it back.
+            for xid in again.prepared() {
+                assert_eq!(xid, b"xid", "{context}");
+                assert!(again.rollback_by_xid(&xid).expect("rolls back"));
+            }
+            drop(again);
+            disk.heal();
+            // Its locks are free, and so is its name.
+            let txn = prepare().unwrap_or_else(|error: Error| panic!("{context}, with room: {error}"));
+            { txn }.commit().unwrap_or_else(|error| panic!("{context}, with room: {error}"));
+            assert!(there(&db) && db.prepared().is_empty(), "{context}");
+            db.flush().unwrap_or_else(|error| panic!("{context}: {error}"));
+            let tables = || disk.files().iter().filter(|p| p.extension().is_some_and(|e| e == "sst")).count();
+            let with_runs = tables();
+            drop(t);
+            db.close().unwrap_or_else(|error| panic!("{context}: {error}"));
+            let again = open(&disk, &options).unwrap_or_else(|e| panic!("{context}: {e}"));
+            assert!(there(&again) && again.prepared().is_empty(), "{context}");
+            assert!(tables() <= with_runs + 1, "{context}: files of the refused one stay");
+        }
+    }
+    assert!(refused >= 6, "{refused}");
+}
+
+/// Whoever waits for room when the store closes hears that only a restart knows.
+#[test]
+fn a_close_ends_the_waits_for_room() {
+    let disk = FaultyDisk::new(1);
+    let db = open(&disk, &options(SyncMode::Full)).expect("opens");
+    db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    put(&db, 1).expect("commits");
+    fill(&disk, 0, Failure::Enospc);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| put(&db, 2));
+        until("the commit waits", || db.stats().wal_is_full);
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!waits.is_finished());
+        db.end_log_waits();
+        let error = waits.join().expect("no panic").expect_err("there was no room");
+        assert!(matches!(error, Error::OutcomeUnknown), "{error}");
+    });
+    assert!(matches!(put(&db, 3), Err(Error::ReadOnly(_))));
+    assert_eq!(rows(&db, &db.family(b"t").expect("there")).expect("reads"), [row(1)]);
+    assert!(db.close().is_err());
+    check_crash(&disk, SyncMode::Full, &[1], &[3], "closed");
+    let db = open(&disk.crash(Crash::Kill), &options(SyncMode::Full)).expect("opens");
+    put(&db, 4).expect("commits after a restart");
+}
+
+/// A prepared transaction keeps its decision: it waits for room, and is not lost.
+#[test]
+fn a_decision_waits_for_room() {
+    for commit in [true, false] {
+        let disk = FaultyDisk::new(2);
+        let db = open(&disk, &options(SyncMode::Full)).expect("opens");
+        let t = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+        let mut txn = begin(&db);
+        txn.put(&t, &[1], &[1; 300]).expect("puts");
+        txn.prepare(Some(b"xid")).expect("prepares");
+        fill(&disk, 0, Failure::Edquot);
+        std::thread::scope(|scope| {
+            let decided = scope.spawn(move || if commit { txn.commit() } else { txn.rollback() });
+            until("the decision waits", || db.stats().wal_is_full);
+            let crashed = open(&disk.crash(Crash::Drop), &options(SyncMode::Full)).expect("opens");
+            assert_eq!(crashed.prepared(), [b"xid"]);
+            disk.heal();
+            decided.join().expect("no panic").expect("decides");
+        });
+        let after = open(&disk.crash(Crash::Drop), &options(SyncMode::Full)).expect("opens");
+        assert!(after.prepared().is_empty());
+        let expected = if commit { vec![row(1)] } else { vec![] };
+        assert_eq!(rows(&after, &after.family(b"t").expect("there")).expect("reads"), expected);
+    }
+}

@@ -1,0 +1,28 @@
+/*
+  What reading one row leaves with the handler: buffers that are used again, and the facts about the last row.
+*/
+#ifndef TIDESDB_HANDLER_READ_BUFFERS_H
+#define TIDESDB_HANDLER_READ_BUFFERS_H
+
+#include "key/bytes.h"
+#include "key/sql_headers.h"
+#include "key/key_codec.h"
+
+namespace tidesdb {
+
+/* Their bytes mean something inside of one call of the server only. */
+struct ReadBuffers {
+  ByteBuffer entry_key;
+  ByteBuffer entry_value;
+  ByteBuffer row_key;
+  ByteBuffer condition_record; /* of record[0] while a condition looks at another row there */
+};
+
+/* The row that was read last; `number` also of the one that was written last. */
+struct LastRow {
+  uint64_t expiry = 0;
+  uchar number[HIDDEN_KEY_SIZE]; /* in a table without primary key */
+};
+
+}  // namespace tidesdb
+#endif

@@ -1,0 +1,30 @@
+#include "handler/row_writer.h"
+
+namespace tidesdb {
+
+void RowWriter::log(const RowLog &row_log, Slice primary_key, uint index) {
+  if (!log_) {
+    log_ = row_log.family();
+    if (!log_) return;
+  }
+  /* It outlives the row. */
+  ops_.push_back({log_.get(), primary_key, {nullptr, 0}, TIDESDB_PUT, 0, 0});
+  index_of_.push_back(index);
+  logged_++;
+}
+
+int RowWriter::apply(tidesdb_txn *txn, size_t *failed) {
+  int status = tidesdb_write(txn, ops_.data(), ops_.size(), failed);
+  if (logged_ != 0) {
+    if (status == TIDESDB_NO_SUCH_FAMILY) {
+      /* The ALTER has given up. */
+      ops_.resize(ops_.size() - logged_);
+      status = tidesdb_write(txn, ops_.data(), ops_.size(), failed);
+    }
+    logged_ = 0;
+    log_.reset();
+  }
+  return status;
+}
+
+}  // namespace tidesdb

@@ -1,0 +1,70 @@
+/*
+  The engine operations of one row that is written: the row, its index entries, and its key in the row log.
+
+  begin(), then add() for each and log() at the end, then apply(). The engine does all or none. An operation
+  holds slices of the buffers here: they stay as they are until apply() returns.
+*/
+#ifndef TIDESDB_HANDLER_ROW_WRITER_H
+#define TIDESDB_HANDLER_ROW_WRITER_H
+
+#include <vector>
+
+#include "ddl/row_log.h"
+#include "key/bytes.h"
+#include "key/sql_headers.h"
+#include "store/handles.h"
+
+namespace tidesdb {
+
+class RowWriter {
+ public:
+  struct EntryBuffers {
+    ByteBuffer old_key, old_value, new_key, new_value;
+    CursorHandle cursor; /* for a look at the entry itself, alongside the scan's */
+  };
+
+  uint64_t expiry = 0; /* of the row and its entries; 0: it does not expire */
+  ByteBuffer old_primary, new_primary, row_value;
+  std::vector<EntryBuffers> entries; /* by key number */
+
+  void open(uint keys) {
+    entries.resize(keys);
+    ops_.reserve(2 * (keys + 1));
+    index_of_.reserve(2 * (keys + 1));
+  }
+  void reset_cursors() {
+    for (const EntryBuffers &entry : entries)
+      if (entry.cursor) tidesdb_cursor_reset(entry.cursor.get());
+  }
+  void close_cursors() {
+    for (EntryBuffers &entry : entries) entry.cursor.reset();
+  }
+
+  void begin() {
+    ops_.clear();
+    index_of_.clear();
+  }
+  /* `index`: the key number that a duplicate is said to be of. */
+  void add(tidesdb_family *family, Slice key, Slice value, int kind, int flags, uint index) {
+    ops_.push_back({family, key, value, static_cast<uint8_t>(kind), static_cast<uint8_t>(flags), expiry});
+    index_of_.push_back(index);
+  }
+  /* The row with this key changes: for an ALTER that builds indexes meanwhile, if there is one. */
+  void log(const RowLog &row_log, Slice primary_key, uint index);
+
+  /* Returns the engine's status; of an error of one operation, `failed` is that one. */
+  int apply(tidesdb_txn *txn, size_t *failed);
+  uint index_of(size_t operation) const { return index_of_[operation]; }
+
+  const std::vector<tidesdb_op> &ops() const { return ops_; }
+
+ private:
+  std::vector<tidesdb_op> ops_;
+  std::vector<uint> index_of_; /* as many */
+  /* The row log of the last `logged_` operations; it may go away meanwhile, but not its handle. */
+  RowLog::Family log_;
+  size_t logged_ = 0;
+};
+
+}  // namespace tidesdb
+#endif
