@@ -371,14 +371,25 @@ pub(super) fn strangers(writers: &[Writer], there: &BTreeSet<i64>) -> Vec<String
         .collect()
 }
 
+/// The transactions whose parts InnoDB has.
+fn of_innodb(session: &mut Session) -> Result<BTreeSet<i64>> {
+    let select = "SELECT token FROM torture.elsewhere";
+    Ok(must(select, session.numbers(select))?.into_iter().flatten().collect())
+}
+
+/// Transactions that the store has, and whose part InnoDB lacks.
+pub(super) fn lost_by_innodb(session: &mut Session, there: &BTreeSet<i64>) -> Result<Vec<i64>> {
+    let innodb = of_innodb(session)?;
+    Ok(there.iter().copied().filter(|token| in_innodb(*token) && !innodb.contains(token)).collect())
+}
+
 /// InnoDB's parts of the transactions against those of the store. A transaction in `halves` may have either alone.
 pub(super) fn other_halves(
     session: &mut Session,
     there: &BTreeSet<i64>,
     halves: &BTreeSet<i64>,
 ) -> Result<Vec<String>> {
-    let select = "SELECT token FROM torture.elsewhere";
-    let innodb: BTreeSet<i64> = must(select, session.numbers(select))?.into_iter().flatten().collect();
+    let innodb = of_innodb(session)?;
     let of_both: BTreeSet<i64> = there.iter().copied().filter(|token| in_innodb(*token)).collect();
     Ok(of_both
         .symmetric_difference(&innodb)

@@ -69,7 +69,7 @@ pub enum Check {
     History,
     /// Read, write the literal, commit, very often, on few rows: no commit is lost.
     Commits,
-    /// A dump under load makes a replica that is killed again and again and ends up equal.
+    /// A dump under load makes a replica that is stopped again and again and ends up equal.
     Replica,
     /// Statements over all rows of a large table: all or nothing, within memory, alongside others.
     Large,

@@ -17,17 +17,13 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tidelab_server::error::Result;
 
-use super::preloaded::Bench;
+use super::preloaded::{binary_log_of, Bench};
 use super::{accounts, conclude, progress, Check, Lab, Verdict};
-use crate::preload::{Action, Call, Fault, Kind, Loss, PowerCut, TakenBack};
-
-/// Rounds with the binary log off, then as many with it on.
-const TURN: u32 = 5;
+use crate::preload::{Action, Call, Fault, Kind, Loss, TakenBack};
 
 /// Runs the check.
 pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let rounds = lab.rounds.unwrap_or(if lab.short { 8 } else { 100 });
-    let turn = if lab.short { rounds.div_ceil(2) } else { TURN };
     let mut bench = Bench::start(lab, true)?;
     let mut sum = TakenBack::default();
     let mut complaints = Vec::new();
@@ -35,7 +31,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     for round in 0..rounds {
         lab.interrupt.check()?;
         let seed = lab.seed + u64::from(round);
-        let binary_log = round / turn % 2 == 1;
+        let binary_log = binary_log_of(seed);
         let wrong = run_round(&mut bench, binary_log, seed, (round + 1, rounds), &mut sum)
             .unwrap_or_else(|error| vec![error.to_string()]);
         lab.interrupt.check()?;
@@ -76,11 +72,11 @@ fn run_round(
     bench.set_binary_log(binary_log)?;
     bench.mark_error_log()?;
     let (before, _) = accounts::done(&bench.writers);
-    bench.control.set_sync(Some(Duration::from_micros(random.random_range(0..3000))))?;
+    bench.library.control.set_sync(Some(Duration::from_micros(random.random_range(0..3000))))?;
     let load = Duration::from_millis(random.random_range(200..1500));
     let fault = random.random_bool(0.25).then(|| failing_sync(&mut random));
     if let Some(fault) = &fault {
-        bench.control.arm(fault)?;
+        bench.library.control.arm(fault)?;
     }
     let (died, _) = bench.under_load(&mut random, |server, _| {
         let start = Instant::now();
@@ -95,14 +91,13 @@ fn run_round(
     if died {
         wrong.push("the server ended by itself".to_string());
     }
-    let met = bench.control.fired()?.is_some() && fault.is_some();
-    bench.control.disarm()?;
+    let met = bench.library.control.fired()?.is_some() && fault.is_some();
+    bench.library.control.disarm()?;
     let mut taken = cut(bench, &mut random)?;
     if random.random_bool(0.33) {
         // In the middle of recovery, once more.
         let delay = Duration::from_millis(random.random_range(50..700));
-        let settings = bench.settings();
-        bench.server.crash_while_starting(&settings, delay)?;
+        bench.crash_while_starting(delay)?;
         add(&mut taken, cut(bench, &mut random)?);
     }
     let took = bench.restart()?;
@@ -139,8 +134,8 @@ fn failing_sync(random: &mut StdRng) -> Fault {
 }
 
 fn cut(bench: &Bench<'_>, random: &mut StdRng) -> Result<TakenBack> {
-    let loss = [Loss::All, Loss::Late, Loss::Some][random.random_range(0..3)];
-    PowerCut { side: &bench.side, roots: &bench.roots, loss }.make(random)
+    let loss = Loss::ALL[random.random_range(0..Loss::ALL.len())];
+    bench.library.cut_power(loss, random)
 }
 
 fn add(sum: &mut TakenBack, taken: TakenBack) {
@@ -156,13 +151,13 @@ fn lies_are_missed(bench: &mut Bench<'_>, seed: u64) -> Result<Vec<String>> {
     let mut random = StdRng::seed_from_u64(seed);
     bench.set_binary_log(false)?;
     let lie = Fault { kind: Kind::Log, call: Call::Sync, first: 1, times: u64::MAX, action: Action::Lie };
-    bench.control.arm(&lie)?;
+    bench.library.control.arm(&lie)?;
     bench.under_load(&mut random, |server, _| {
         sleep(Duration::from_millis(500));
         server.crash()
     })?;
-    bench.control.disarm()?;
-    PowerCut { side: &bench.side, roots: &bench.roots, loss: Loss::All }.make(&mut random)?;
+    bench.library.control.disarm()?;
+    bench.library.cut_power(Loss::All, &mut random)?;
     let missed = match bench.restart() {
         Ok(_) => bench
             .judge(true)?

@@ -54,6 +54,14 @@ impl Action {
         matches!(self, Action::Fail(_) | Action::Tear(_))
     }
 
+    /// Whether the caller is told that there is no room.
+    pub fn is_full(self) -> bool {
+        matches!(
+            self,
+            Action::Fail(Errno::ENOSPC | Errno::EDQUOT) | Action::Tear(Errno::ENOSPC | Errno::EDQUOT)
+        )
+    }
+
     fn words(self) -> (u64, u64) {
         match self {
             Action::Fail(errno) => (1, errno as u64),
@@ -90,6 +98,19 @@ pub struct Fault {
     pub times: u64,
     /// What becomes of them.
     pub action: Action,
+}
+
+impl Fault {
+    /// Whether writes of the store's log find no room: commits that are ordered wait for it.
+    pub fn is_full_log(&self) -> bool {
+        self.kind == Kind::Log && self.call == Call::Write && self.action.is_full()
+    }
+
+    /// Whether the store may take no more writes until a restart: its log failed.
+    pub fn may_want_restart(&self) -> bool {
+        let of_log = self.kind == Kind::Log && matches!(self.call, Call::Write | Call::Sync);
+        of_log && self.action.fails() && !self.is_full_log()
+    }
 }
 
 impl std::fmt::Display for Fault {

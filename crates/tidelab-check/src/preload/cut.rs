@@ -5,6 +5,8 @@
 //! - A length is any of those since the last sync. In the binary log it ends before the first byte that is lost: file
 //!   systems with ordered data, on which the server relies, show no hole there.
 //! - A failed sync leaves pages clean: a later sync does not cover them, unless they changed again in between.
+//! - InnoDB's data files keep all that was written: with pages of 4 KiB taken back InnoDB 11.8.6 once failed to recover
+//!   ("Not applying INSERT_HEAP_DYNAMIC due to corruption"), and its recovery is not what is tested.
 //! - Names in the store's directories keep the first of their unsynced changes, each directory on its own. Names of the
 //!   server's files are durable with the next sync of any file, as on ext4.
 
@@ -32,6 +34,11 @@ pub enum Loss {
     Some,
     /// Those after a moment are lost: a disk that writes in order.
     Late,
+}
+
+impl Loss {
+    /// All of them.
+    pub const ALL: [Loss; 3] = [Loss::All, Loss::Some, Loss::Late];
 }
 
 /// What a power cut took back.
@@ -121,7 +128,9 @@ impl PowerCut<'_> {
     /// files.
     pub fn make(&self, random: &mut StdRng) -> Result<TakenBack> {
         let path = self.side.join("journal");
-        let journal = Journal::read(&path)?;
+        let mut journal = Journal::read(&path)?;
+        let is_sync = |change: &Change| matches!(change, Change::Sync { .. } | Change::SyncDirectory { .. });
+        journal.entries.retain(|entry| entry.kind != Kind::InnoDb || is_sync(&entry.change));
         let trash = self.side.join("trash");
         let mut files = BTreeMap::new();
         for root in [&trash, &self.roots.store, &self.roots.data] {

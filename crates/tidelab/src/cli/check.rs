@@ -28,7 +28,7 @@ pub(super) struct Options {
     /// The form of `make test`: some minutes in all.
     #[arg(long)]
     short: bool,
-    /// Kills of `kill`, `crash`, `replica` [default: 5; in the short form 3, 2 and 2], of `definitions`
+    /// Kills of `kill` and `crash`, stops of `replica` [default: 5; in the short form 3, 2 and 2], of `definitions`
     /// [default: 40, 6], and of each kind of statement in `killed` [default: 15, 5]; rounds of `faults` and `powercut`
     /// [default: 100, 8].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
