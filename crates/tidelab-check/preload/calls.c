@@ -412,13 +412,11 @@ PUBLIC int mkdir(const char *path, mode_t mode) { return mkdirat(AT_FDCWD, path,
 /* ---- mapping ---- */
 
 PUBLIC void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset) {
-  if (fd >= 0 && protection & PROT_WRITE && (flags & MAP_TYPE) != MAP_PRIVATE) {
-    struct verdict verdict = decide(kind_of_fd(fd), CALL_MAP, fd, NULL, offset, size);
-    if (verdict.action == ACTION_FAIL) {
-      refuse(verdict);
-      return MAP_FAILED;
-    }
+  void *mapped = (void *)syscall(SYS_mmap, at, size, protection, flags, fd, offset);
+  /* Counted alone. A refused one writes nothing: InnoDB asks for persistent memory at each start. */
+  if (fd >= 0 && mapped != MAP_FAILED && protection & PROT_WRITE && (flags & MAP_TYPE) != MAP_PRIVATE) {
+    decide(kind_of_fd(fd), CALL_MAP, fd, NULL, offset, size);
   }
-  return (void *)syscall(SYS_mmap, at, size, protection, flags, fd, offset);
+  return mapped;
 }
 ALIAS("mmap") void *mmap64(void *at, size_t size, int protection, int flags, int fd, off_t offset);

@@ -55,14 +55,29 @@ static int journal = -1;
 static uint64_t end;
 static char trash[PATH_BYTES];
 
+/* The process before was killed perhaps while it wrote a record, whose change was not made. */
+static bool cut_off_half_a_record(void) {
+  struct header header;
+  uint64_t size = (uint64_t)syscall(SYS_lseek, journal, (off_t)0, SEEK_END);
+  end = 0;
+  while (end + sizeof header <= size) {
+    if (syscall(SYS_pread64, journal, &header, sizeof header, (off_t)end) != (ssize_t)sizeof header)
+      return false;
+    if (header.magic != MAGIC) return false;
+    uint64_t next = end + sizeof header + header.payload;
+    if (next > size) break;
+    end = next;
+  }
+  return syscall(SYS_ftruncate, journal, (off_t)end) == 0;
+}
+
 bool journal_begin(const char *side) {
   char path[PATH_BYTES];
   if ((size_t)snprintf(path, sizeof path, "%s/journal", side) >= sizeof path) return false;
   if ((size_t)snprintf(trash, sizeof trash, "%s/trash", side) >= sizeof trash) return false;
   journal = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (journal < 0) return false;
-  end = (uint64_t)syscall(SYS_lseek, journal, (off_t)0, SEEK_END);
-  return true;
+  return cut_off_half_a_record();
 }
 
 void journal_lock(void) { pthread_mutex_lock(&lock); }

@@ -343,3 +343,18 @@ fn a_record_that_the_kill_cut_off_counts_as_none() {
     bench.cut(Loss::All, 1);
     assert_eq!(bench.text("wal/000001.wal"), "one");
 }
+
+#[test]
+fn a_record_that_the_kill_cut_off_does_not_hide_those_of_the_next_life() {
+    let bench = Bench::new(true);
+    bench.run("create ../store/wal/000001.wal dir ../store/wal fsync 1 pwrite 0 0 one fsync 0 kill");
+    let journal = bench.side().join("journal");
+    let bytes = fs::read(&journal).unwrap();
+    for part in [30, 53] {
+        fs::write(&journal, [&bytes[..], &bytes[..part]].concat()).unwrap();
+        bench.run("open ../store/wal/000001.wal pwrite 0 3 two kill");
+        bench.cut(Loss::All, 1);
+        assert_eq!(bench.text("wal/000001.wal"), "one");
+        fs::write(&journal, &bytes).unwrap();
+    }
+}

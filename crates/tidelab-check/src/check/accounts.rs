@@ -83,8 +83,9 @@ pub(super) struct Writer {
     pub(super) complaints: Vec<String>,
 }
 
-/// Part of the answer to a COMMIT whose outcome only a restart knows.
-const OUTCOME_UNKNOWN: &str = "known only after a restart";
+/// Parts of answers to a COMMIT that do not say whether it is committed: the store's after a failure of its log, and the
+/// server's when its binary log failed, also at a rotation after the commit ("Can't sync file './binlog.000025'").
+const OUTCOME_UNKNOWN: [&str; 2] = ["known only after a restart", "binlog"];
 
 const TABLES: [(&str, &str, &[Index]); 2] = [
     (
@@ -180,7 +181,8 @@ impl Writer {
                     }
                 }
                 Err(failure) => {
-                    let decided = !failure.to_string().contains(OUTCOME_UNKNOWN);
+                    let answer = failure.to_string();
+                    let decided = !OUTCOME_UNKNOWN.iter().any(|part| answer.contains(part));
                     self.fail(token, failure, conduct)?;
                     if decided {
                         self.in_doubt = None;
