@@ -19,6 +19,7 @@ CHECKS ?=
 SUITES ?=
 ROUNDS ?=
 SECONDS_EACH ?=
+SEED ?=
 COMMITS ?=
 ROWS ?=
 STATEMENTS ?=
@@ -154,10 +155,10 @@ test-server: plugin ## servers under kills, lost-update and index-read checks; t
 	@$(call say,checking servers under kills and faults (the laboratory's build and four minutes))
 	$(CHECK_SERVER) --short
 
-check-server: plugin ## the same in full, with memory: [CHECKS=names] [ROUNDS=kills] [SECONDS_EACH=n] [COMMITS=n] [ROWS=n] [STATEMENTS=n]
+check-server: plugin ## the same in full, with memory: [CHECKS=names] [ROUNDS=kills] [SEED=n] [SECONDS_EACH=n] [COMMITS=n] [ROWS=n] [STATEMENTS=n]
 	@$(call say,checking servers in full (minutes for each check; an hour for all))
-	$(CHECK_SERVER) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) \
-	  $(if $(COMMITS),--commits $(COMMITS)) $(if $(ROWS),--rows $(ROWS)) $(if $(STATEMENTS),--statements $(STATEMENTS)) $(CHECKS)
+	$(CHECK_SERVER) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED)) \
+	  $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) $(if $(COMMITS),--commits $(COMMITS)) $(if $(ROWS),--rows $(ROWS)) $(if $(STATEMENTS),--statements $(STATEMENTS)) $(CHECKS)
 
 crash-server: plugin ## TPC-C under kill -9 with the binary log on, tokens, conditions, indexes, replay: [ROUNDS=n]
 	@$(call say,killing servers under TPC-C (a third of a minute for each round))

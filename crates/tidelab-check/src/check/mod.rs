@@ -5,7 +5,9 @@
 //! their results with the expected ones. It returns a [`Verdict`]: one closing line, and one complaint
 //! for each fault. A check that fails leaves its files in place.
 
+mod accounts;
 pub mod backup;
+mod binary_log;
 pub mod bound;
 pub mod commits;
 pub mod counters;
@@ -14,6 +16,7 @@ pub mod damage;
 pub mod definitions;
 pub mod disk;
 mod entries;
+pub mod faults;
 pub mod formats;
 pub mod history;
 pub mod iibench;
@@ -26,6 +29,8 @@ pub mod large;
 pub mod literal;
 pub mod memory;
 pub mod planted;
+pub mod powercut;
+mod preloaded;
 pub mod replay;
 pub mod replica;
 pub mod sensitivity;
@@ -65,7 +70,7 @@ pub enum Check {
     History,
     /// Read, write the literal, commit, very often, on few rows: no commit is lost.
     Commits,
-    /// A dump under load makes a replica that is killed again and again and ends up equal.
+    /// A dump under load makes a replica that is stopped again and again and ends up equal.
     Replica,
     /// Statements over all rows of a large table: all or nothing, within memory, alongside others.
     Large,
@@ -79,6 +84,10 @@ pub enum Check {
     Disk,
     /// Files are flipped, cut, removed and exchanged: each costs what it touched, and says so.
     Damage,
+    /// Calls on the files of store, binary log and InnoDB fail: nothing acknowledged is lost, and the rest goes on.
+    Faults,
+    /// Unsynced changes are taken back after a kill: every acknowledged transaction is there.
+    PowerCut,
     /// Data of a later version of the plugin are refused by name.
     Formats,
     /// An index that does not agree with its table is found by CHECK TABLE.
@@ -97,7 +106,7 @@ pub enum Check {
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 22] = [
+    pub const ALL: [Check; 24] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
@@ -113,6 +122,8 @@ impl Check {
         Check::Killed,
         Check::Disk,
         Check::Damage,
+        Check::Faults,
+        Check::PowerCut,
         Check::Formats,
         Check::Entries,
         Check::Iibench,
@@ -140,6 +151,8 @@ impl Check {
             Check::Killed => "killed",
             Check::Disk => "disk",
             Check::Damage => "damage",
+            Check::Faults => "faults",
+            Check::PowerCut => "powercut",
             Check::Formats => "formats",
             Check::Entries => "entries",
             Check::Iibench => "iibench",
@@ -167,6 +180,8 @@ impl Check {
             Check::Killed => killed::run(lab),
             Check::Disk => disk::run(lab),
             Check::Damage => damage::run(lab),
+            Check::Faults => faults::run(lab),
+            Check::PowerCut => powercut::run(lab),
             Check::Formats => formats::run(lab),
             Check::Entries => entries::run(lab),
             Check::Iibench => iibench::run(lab),
@@ -202,7 +217,8 @@ pub struct Lab<'a> {
     pub interrupt: &'a Interrupt,
     /// The short form: what fits between two commits.
     pub short: bool,
-    /// Kills of `kill`, `crash` and `replica`, of each kind in `killed`, rounds of `damage`; none: what the form has.
+    /// Kills of `kill`, `crash` and `replica`, of each kind in `killed`, rounds of `damage`, `faults` and `powercut`; none:
+    /// what the form has.
     pub rounds: Option<u32>,
     /// Seconds of load in each part of the others; none: what the form has.
     pub seconds: Option<u64>,

@@ -1,30 +1,20 @@
 //! The binary log replayed into InnoDB tables: what a replica would have. The rows must be
 //! those of the tables that wrote it.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use tidelab_server::error::{io_error, Error, Result};
-use tidelab_server::server::settings::BINARY_LOG;
 use tidelab_server::server::{program, Server};
 use tidelab_server::workload::tpcc::schema::Table;
 
 use super::session::Session;
-use super::{must, Lab};
+use super::{binary_log, must, Lab};
 
 /// The complete files of the binary log, in their order, from number `from` on, and the number of the one
 /// that is being written.
 pub fn complete_files(server: &Server, from: u32) -> Result<(Vec<PathBuf>, u32)> {
-    let data = server.directory().join("data");
-    let mut files: Vec<(u32, PathBuf)> = fs::read_dir(&data)
-        .map_err(io_error("cannot read", &data))?
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.file_stem().is_some_and(|stem| stem == BINARY_LOG))
-        .filter_map(|path| Some((path.extension()?.to_str()?.parse().ok()?, path)))
-        .collect();
-    files.sort();
+    let mut files = binary_log::files(server, 0)?;
     let current = files.pop().map_or(0, |(number, _)| number);
     Ok((files.into_iter().filter(|(n, _)| *n >= from).map(|(_, path)| path).collect(), current))
 }

@@ -3,12 +3,17 @@
 //! killed with SIGKILL several times. Then the writers end, the replica catches up, and every table must
 //! be equal, row by row.
 //!
+//! Stops of the replica are of three kinds in turn. It is killed; it is killed and loses what no sync covered; a call on a
+//! file of its store fails, is torn or late, then it is shut down or killed. A replica that stopped at a failed call
+//! goes on after its restart.
+//!
 //! The dump is looked at before the replica follows: two tables of different engines that every
 //! transaction changes together must agree in it. If the snapshot were older or newer than the position
 //! in the dump, transactions would be missing on the replica or come twice, which the comparison shows.
 //! Either side can be TidesDB or InnoDB: the dump's tables are given the replica's engine.
 
 mod load;
+mod stop;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,6 +34,8 @@ use tidelab_server::server::engine::Engine;
 use tidelab_server::server::settings::{self, setting, Setting};
 use tidelab_server::server::{program, Server};
 
+use self::stop::Stop;
+use super::preloaded::{self, Library};
 use super::session::{Columns, Session};
 use super::{connect, must, progress, set_up, Check, Lab, Verdict};
 
@@ -133,6 +140,9 @@ fn follow(lab: &Lab<'_>, pair: Pair, random: &mut StdRng) -> Result<Verdict> {
         let settings = replica_settings(pair.replica);
         let mut replica = lab.start_in(&lab.directory.join("replica"), Engine::TidesDb, &settings)?;
         restore(lab, &replica, &dump, pair)?;
+        replica.shut_down()?;
+        let library = Library::attach(&mut replica, true)?;
+        replica.restart(&settings, lab.interrupt)?;
         let mut session = connect(&replica)?;
         let complaints = twins_differ(&mut session, "in the dump")?;
         set_up(
@@ -149,27 +159,30 @@ fn follow(lab: &Lab<'_>, pair: Pair, random: &mut StdRng) -> Result<Verdict> {
         let mut retried = 0;
         for number in 1..=kills {
             lab.interrupt.check()?;
-            let delay = Duration::from_millis(random.random_range(500..2500));
-            thread::sleep(delay);
+            thread::sleep(Duration::from_millis(random.random_range(500..2500)));
             let mut session = connect(&replica)?;
             if let Some(error) = applier_error(&mut session)? {
-                return Ok((replica, vec![format!("before kill {number}: {error}")], String::new()));
+                return Ok((replica, vec![format!("before stop {number}: {error}")], String::new()));
             }
             retried += retries(&mut session)?;
             let position =
                 must("position", session.rows("SELECT @@GLOBAL.gtid_slave_pos"))?.concat().concat();
-            replica.crash()?;
+            let stop = Stop::of(number, random);
+            let how = match stop.make(&mut replica, &library, random)? {
+                Ok(how) => how,
+                Err(wrong) => return Ok((replica, vec![format!("stop {number}: {wrong}")], String::new())),
+            };
             // The threads of the replica start by themselves.
             let took = replica.restart(&settings, lab.interrupt)?;
             progress(
                 Check::Replica,
                 &format!(
-                    "{pair}: kill {number} of {kills} at {position}, up again in {:.1} s",
+                    "{pair}: stop {number} of {kills} at {position}, {how}, up again in {:.1} s",
                     took.as_secs_f64()
                 ),
             );
         }
-        Ok((replica, complaints, format!("{kills} kills, {retried} transactions repeated")))
+        Ok((replica, complaints, format!("{kills} stops, {retried} transactions repeated")))
     })?;
 
     let began = Instant::now();
@@ -215,6 +228,7 @@ fn primary_settings(port: u16) -> Vec<Setting> {
 
 fn replica_settings(engine: Engine) -> Vec<Setting> {
     let mut all = settings::checks(true);
+    all.extend(preloaded::settings());
     all.extend([
         setting("server_id", "2"),
         setting("log_slave_updates", "ON"),

@@ -100,6 +100,8 @@ struct Home {
     socket: PathBuf,
     socket_outside: bool,
     allocator: Option<Allocator>,
+    /// Variables of the process, in addition to the laboratory's own.
+    environment: Vec<(&'static str, PathBuf)>,
 }
 
 impl Home {
@@ -128,6 +130,7 @@ impl Home {
             command.env("LD_PRELOAD", allocator.library()?);
         }
         command
+            .envs(self.environment.iter().map(|(name, value)| (*name, value)))
             .arg(format!("--defaults-file={}", options.display()))
             .stdin(Stdio::null())
             .stdout(output()?)
@@ -165,7 +168,14 @@ impl Server {
         if wanted.data != Data::Empty {
             write_back(&directory)?;
         }
-        let home = Home { installation, directory, socket, socket_outside, allocator: wanted.allocator };
+        let home = Home {
+            installation,
+            directory,
+            socket,
+            socket_outside,
+            allocator: wanted.allocator,
+            environment: Vec::new(),
+        };
         let engines = wanted.engines.to_vec();
         let child = home.launch(&engines, wanted.settings)?;
         let client = Client::new(&home.installation.client, &home.socket);
@@ -190,6 +200,16 @@ impl Server {
         }
         let limit = STOP_LIMIT.as_secs();
         Err(self.failure(format!("the server did not end within {limit} s and was killed")))
+    }
+
+    /// As [`Server::shut_down`], with a limit of the caller's: false when the process had to be killed.
+    pub fn shut_down_within(&mut self, limit: Duration) -> bool {
+        end_process_within(self.child.id(), limit, || !matches!(self.child.try_wait(), Ok(None)))
+    }
+
+    /// Gives the process these variables from the next start on.
+    pub fn set_environment(&mut self, variables: Vec<(&'static str, PathBuf)>) {
+        self.home.environment = variables;
     }
 
     /// Starts it again, after [`Server::crash`] or [`Server::shut_down`], on the data that are
@@ -368,7 +388,11 @@ fn process_runs(pid: u32) -> bool {
 
 /// Asks a process to end and waits until `ended`; kills it after [`STOP_LIMIT`]. True when
 /// it ended by itself.
-fn end_process(pid: u32, mut ended: impl FnMut() -> bool) -> bool {
+fn end_process(pid: u32, ended: impl FnMut() -> bool) -> bool {
+    end_process_within(pid, STOP_LIMIT, ended)
+}
+
+fn end_process_within(pid: u32, limit: Duration, mut ended: impl FnMut() -> bool) -> bool {
     if ended() {
         return true;
     }
@@ -377,9 +401,9 @@ fn end_process(pid: u32, mut ended: impl FnMut() -> bool) -> bool {
     let _ = kill(target, Signal::SIGTERM);
     let start = Instant::now();
     while !ended() {
-        if start.elapsed() > STOP_LIMIT {
+        if start.elapsed() > limit {
             let _ = kill(target, Signal::SIGKILL);
-            while !ended() && start.elapsed() < STOP_LIMIT * 2 {
+            while !ended() && start.elapsed() < limit + STOP_LIMIT {
                 sleep(Duration::from_millis(50));
             }
             return false;

@@ -15,7 +15,7 @@ use super::{absolute, Installed};
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
     /// The checks: kill, crash, literal, counters, jobs, indexreads, replica, backup, history, commits,
-    /// large, definitions, killed, disk, damage, formats, entries, iibench, sql, bound, memory, sensitivity
+    /// large, definitions, killed, disk, damage, faults, powercut, formats, entries, iibench, sql, bound, memory, sensitivity
     /// [default: all but commits, large and sensitivity; in the short form all but bound, memory and
     /// sensitivity].
     #[arg(value_name = "NAME")]
@@ -25,12 +25,12 @@ pub(super) struct Options {
     /// The directory of the servers, with one of its own for each check; emptied at each start.
     #[arg(long, value_name = "DIR", default_value = "build/check", value_parser = absolute)]
     pub(super) data: PathBuf,
-    /// The form of `make test`: about two minutes in all.
+    /// The form of `make test`: some minutes in all.
     #[arg(long)]
     short: bool,
-    /// Kills of `kill`, `crash`, `replica` [default: 5; in the short form 3, 2 and 2], of `definitions`
-    /// [default: 40, 6], of each kind of statement in `killed` [default: 15, 5], and rounds of `damage`
-    /// [default: 100, 5].
+    /// Kills of `kill` and `crash`, stops of `replica` [default: 5; in the short form 3, 2 and 2], of `definitions`
+    /// [default: 40, 6], of each kind of statement in `killed` [default: 15, 5]; rounds of `damage` [default: 100, 5], of
+    /// `faults` and of `powercut` [default: 100, 8].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
     /// Seconds of load in each part of the other checks.
@@ -56,7 +56,8 @@ pub(super) struct Options {
     /// TidesDB, in the short form TidesDB on both sides].
     #[arg(long, value_name = "ENGINE:ENGINE")]
     pair: Option<Pair>,
-    /// The seed of all random choices [default: the clock; it is printed].
+    /// The seed of all random choices [default: the clock; it is printed]. A round of `faults` and `powercut` has the
+    /// seed plus its number, from 0: a later seed goes on from there.
     #[arg(long)]
     seed: Option<u64>,
 }
