@@ -282,7 +282,8 @@ int Session::commit(bool real) {
       rollback_all();
       return HA_ERR_ROLLBACK;
     case State::ORDERED:
-      /* Only the binary log decides after a crash: tc.log is written and never looked up (server-contract.md 3). */
+      /* Only the binary log decides after a crash: tc.log is written and never looked up
+         (docs/server-contract.md 3). */
       status = tidesdb_txn_finish(txn(), !thd_->is_current_stmt_binlog_disabled());
       end();
       return status == TIDESDB_OK ? 0 : commit_failed(status);
