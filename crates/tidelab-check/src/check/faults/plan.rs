@@ -199,7 +199,7 @@ fn draw_action(kind: Kind, call: Call, times: u64, random: &mut StdRng) -> Actio
     let full = if kind == Kind::Binlog { Errno::EIO } else { Errno::ENOSPC };
     let quota = if kind == Kind::Binlog { Errno::EIO } else { Errno::EDQUOT };
     let dice = random.random_range(0..10);
-    match call {
+    let action = match call {
         Call::Write => match dice {
             0..3 => Action::Fail(Errno::EIO),
             3 | 4 => Action::Fail(full),
@@ -227,6 +227,11 @@ fn draw_action(kind: Kind, call: Call, times: u64, random: &mut StdRng) -> Actio
             7 => Action::Fail(quota),
             _ => delay(random),
         },
+    };
+    // A failure may meet a rotation: the server then turns its binary log off, and does not start after a kill.
+    match kind == Kind::Binlog && action.fails() {
+        true => delay(random),
+        false => action,
     }
 }
 
