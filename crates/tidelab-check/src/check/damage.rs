@@ -79,7 +79,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let (mut tally, mut complaints, mut done) = (Tally::default(), Vec::new(), 0);
     for number in 0..rounds {
         lab.interrupt.check()?;
-        let seed = lab.seed + u64::from(number);
+        let seed = lab.first_seed() + u64::from(number);
         let mut random = StdRng::seed_from_u64(seed);
         let plan = match SHORT.get(number as usize).filter(|_| lab.short) {
             Some(plan) => *plan,
@@ -112,7 +112,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let summary = format!(
         "{done} rounds from seed {}: {}; {} answers of tables refused, {} starts refused, {} stores repaired, \
          {} commits at the log's end taken for a torn tail",
-        lab.seed,
+        lab.first_seed(),
         hits.join(", "),
         tally.refused_tables,
         tally.refused_starts,

@@ -53,7 +53,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let mut done = 0;
     for number in 0..rounds {
         lab.interrupt.check()?;
-        let seed = lab.seed + u64::from(number);
+        let seed = lab.first_seed() + u64::from(number);
         let round = Round { seed, number: number + 1, rounds, binary_log: binary_log_of(seed) };
         let wrong = round.run(&mut bench, &mut tally).unwrap_or_else(|error| vec![error.to_string()]);
         lab.interrupt.check()?;
@@ -80,7 +80,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let summary = format!(
         "{done} rounds from seed {}, {} faults met, {} asked for a restart, {} of {} starts with a fault failed; {}; {acknowledged} acknowledged \
          transactions, {refused} refused in a conflict; calls: {}",
-        lab.seed,
+        lab.first_seed(),
         tally.fired,
         tally.wants_restart,
         tally.starts_failed,

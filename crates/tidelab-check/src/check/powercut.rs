@@ -30,7 +30,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let mut done = 0;
     for round in 0..rounds {
         lab.interrupt.check()?;
-        let seed = lab.seed + u64::from(round);
+        let seed = lab.first_seed() + u64::from(round);
         let binary_log = binary_log_of(seed);
         let wrong = run_round(&mut bench, binary_log, seed, (round + 1, rounds), &mut sum)
             .unwrap_or_else(|error| vec![error.to_string()]);
@@ -50,12 +50,12 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
         if sum.changes == 0 || sum.lengths == 0 {
             complaints.push(format!("nothing was taken back in {done} rounds: {sum:?}"));
         }
-        complaints.extend(lies_are_missed(&mut bench, lab.seed)?);
+        complaints.extend(lies_are_missed(&mut bench, lab.first_seed())?);
     }
     let summary = format!(
         "{done} rounds from seed {}, {acknowledged} acknowledged transactions, {refused} refused in a conflict; of {} \
          changes of pages that no sync covered {} were lost, of {} names {}; {} files got another length",
-        lab.seed, sum.unsynced, sum.changes, sum.unsynced_names, sum.names, sum.lengths
+        lab.first_seed(), sum.unsynced, sum.changes, sum.unsynced_names, sum.names, sum.lengths
     );
     conclude(bench.server, summary, complaints)
 }

@@ -56,8 +56,8 @@ pub(super) struct Options {
     /// TidesDB, in the short form TidesDB on both sides].
     #[arg(long, value_name = "ENGINE:ENGINE")]
     pair: Option<Pair>,
-    /// The seed of all random choices [default: the clock; it is printed]. A round of `faults` and `powercut` has the
-    /// seed plus its number, from 0: a later seed goes on from there.
+    /// The seed of all random choices [default: the clock; it is printed]. A round of `damage`, `faults` and `powercut`
+    /// has the seed plus its number, from 0: a later seed goes on from there. Their short forms have a fixed one.
     #[arg(long)]
     seed: Option<u64>,
 }
