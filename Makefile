@@ -132,10 +132,11 @@ REPORT_SAMPLES := $(BUILD)/report-samples
 test-report: setup ## the report's pages in a browser; pictures of them in build/report-screenshots
 	@$(call say,looking at the report's pages in a browser (Chromium by apt and a minute))
 	@scripts/setup/browser.sh
-	TIDELAB_SAMPLES=$(REPORT_SAMPLES) cargo test -p tidelab --test report
+	TIDELAB_SAMPLES=$(REPORT_SAMPLES) cargo test --workspace --test report
 	@node scripts/test/report-browser.mjs $(REPORT_SAMPLES) $(BUILD)/report-screenshots
 
-CHECK_SERVER = cargo run -p tidelab -- check --prefix $(MARIADB_PREFIX) --plugin $(PLUGIN) --data $(BUILD)/check
+# All crates are chosen, here as in the tests: a choice of one has other features, and builds everything again.
+CHECK_SERVER = cargo run --bin tidelab -- check --prefix $(MARIADB_PREFIX) --plugin $(PLUGIN) --data $(BUILD)/check
 
 test-suites: links ## the server's own suites with InnoDB and with TidesDB: [SUITES=names] [TESTS=pattern]
 	@$(call say,running the server's own suites with InnoDB and with TidesDB (minutes each; 45 for all))
