@@ -135,8 +135,9 @@ test-report: setup ## the report's pages in a browser; pictures of them in build
 	TIDELAB_SAMPLES=$(REPORT_SAMPLES) cargo test --workspace --test report
 	@node scripts/test/report-browser.mjs $(REPORT_SAMPLES) $(BUILD)/report-screenshots
 
-# All crates are chosen, here as in the tests: a choice of one has other features, and builds everything again.
-CHECK_SERVER = cargo run --bin tidelab -- check --prefix $(MARIADB_PREFIX) --plugin $(PLUGIN) --data $(BUILD)/check
+# The program as `cargo test` builds it: `cargo run` has other features, and builds all crates again.
+CHECK_SERVER = cargo test --workspace --test report --no-run && $${CARGO_TARGET_DIR:-target}/debug/tidelab check \
+  --prefix $(MARIADB_PREFIX) --plugin $(PLUGIN) --data $(BUILD)/check
 
 test-suites: links ## the server's own suites with InnoDB and with TidesDB: [SUITES=names] [TESTS=pattern]
 	@$(call say,running the server's own suites with InnoDB and with TidesDB (minutes each; 45 for all))
