@@ -1,6 +1,8 @@
 //! The preloaded library, in a small program instead of a server: faults hit the calls that they name, and a power
 //! cut takes back whatever no sync covered.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
