@@ -104,9 +104,7 @@ impl BackupPoint {
             }
         }
         for runs in &prepared {
-            for family in runs.families() {
-                point.runs.extend(runs.tables_of(&store.versions, family));
-            }
+            point.runs.extend(runs.open_all(&store.versions));
             point.run_files.extend_from_slice(runs.live_files());
         }
         Ok(point)
@@ -144,7 +142,7 @@ impl BackupPoint {
         let installed =
             self.version.families().flat_map(|(_, levels)| levels.tables()).map(|(_, table)| table);
         for table in installed.chain(&self.runs) {
-            for copy in std::iter::once(&table.table).chain(table.twin()) {
+            for copy in table.copies() {
                 by_file.entry(copy.file_no()).or_default().push(copy.clone());
             }
         }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use super::copy::Copier;
 use super::restore::{is_free, not_empty, write};
+use super::verify::open_versions;
 use super::Watch;
-use crate::cache::{BlockCache, FileCache};
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::recovery::damaged_dictionary::certain_entries;
 use crate::db::recovery::flush::flush_replayed;
@@ -32,9 +32,7 @@ use crate::version::restoring::{check_restored, RESTORING};
 use crate::version::{Edit, NewFile, NewTable, OpenFor, TableHandle, VersionSet};
 use crate::wal;
 
-/// Table files open at a time, bytes of cache, bytes of a memtable.
-const OPEN_FILES: usize = 64;
-const CACHE: usize = 1 << 20;
+/// Bytes of a memtable.
 const MEMTABLE: usize = 64 << 20;
 
 /// Most places in a row that cannot be read before the rest of a table is given up.
@@ -66,7 +64,7 @@ pub fn verify_store(disk: &Arc<dyn Disk>, dir: &Path, watch: Watch<'_>) -> Resul
     for (family, _, table) in survey.tables() {
         check.tables += 1;
         check.bytes += table.meta().len;
-        for copy in std::iter::once(&table.table).chain(table.twin()) {
+        for copy in table.copies() {
             if let Some(error) = damage_of(copy, watch)? {
                 check.damage.push(format!("{}: {error}", survey.name(family)));
             }
@@ -146,8 +144,7 @@ impl Survey {
         }
         let lock = disk.lock_shared(&dir.join(LOCK))?;
         check_restored(&**disk, dir)?;
-        let (tables, cache) = (FileCache::new(disk.clone(), dir, OPEN_FILES), BlockCache::new(CACHE));
-        let versions = VersionSet::open(disk.clone(), dir, tables, cache, OpenFor::Salvage)?;
+        let versions = open_versions(disk, dir, OpenFor::Salvage)?;
         let state = versions.state();
         let mut replay =
             Replay::new(ArenaPool::new(MEMTABLE), MEMTABLE, state.last_seq, state.last_generation + 1);
@@ -219,9 +216,7 @@ impl Survey {
         }
         let prepared = self.replayed.iter().flat_map(|replayed| &replayed.prepared);
         for sealed in prepared.filter_map(|(_, _, batch)| batch.runs()) {
-            for family in sealed.families() {
-                runs.extend(sealed.tables_of(&self.versions, family));
-            }
+            runs.extend(sealed.open_all(&self.versions));
         }
         runs
     }
@@ -247,8 +242,7 @@ impl Survey {
         for (_, head, _) in &replayed.prepared {
             check.damage.push(format!("the prepared transaction {}", head.xid.escape_ascii()));
         }
-        let (tables, cache) = (FileCache::new(disk.clone(), to, OPEN_FILES), BlockCache::new(CACHE));
-        let versions = VersionSet::open(disk.clone(), to, tables, cache, OpenFor::Write)?;
+        let versions = open_versions(disk, to, OpenFor::Write)?;
         let (reservations, flushables) = (CompactionReservations::new(), &replayed.flushables);
         let mut flushed = flush_replayed(&versions, &reservations, &Options::default(), flushables, newest)?;
         let mut edit = std::mem::take(&mut flushed.edit);

@@ -57,8 +57,7 @@ pub(super) fn check_log(
     info: &BackupInfo,
     watch: Watch<'_>,
 ) -> Result<()> {
-    let (tables, cache) = (FileCache::new(disk.clone(), home, OPEN_FILES), BlockCache::new(CACHE));
-    let state = VersionSet::open(disk.clone(), home, tables, cache, OpenFor::Read)?.state();
+    let state = open_versions(disk, home, OpenFor::Read)?.state();
     read_log(disk, home, &state, info, &mut |_| watch.check())
 }
 
@@ -83,9 +82,14 @@ fn read_log(
     }
 }
 
+/// The tables of a store that no server has open.
+pub(super) fn open_versions(disk: &Arc<dyn Disk>, dir: &Path, purpose: OpenFor) -> Result<VersionSet> {
+    let (tables, cache) = (FileCache::new(disk.clone(), dir, OPEN_FILES), BlockCache::new(CACHE));
+    VersionSet::open(disk.clone(), dir, tables, cache, purpose)
+}
+
 fn verify_store(disk: &Arc<dyn Disk>, home: &Path, info: &BackupInfo, watch: Watch<'_>) -> Result<()> {
-    let (tables, cache) = (FileCache::new(disk.clone(), home, OPEN_FILES), BlockCache::new(CACHE));
-    let versions = VersionSet::open(disk.clone(), home, tables, cache, OpenFor::Read)?;
+    let versions = open_versions(disk, home, OpenFor::Read)?;
     let version = versions.current();
     for (_, table) in version.families().flat_map(|(_, levels)| levels.tables()) {
         table.verify_unless(watch.stop)?;

@@ -70,6 +70,11 @@ impl SealedRuns {
         families
     }
 
+    /// All tables, opened.
+    pub(crate) fn open_all<'a>(&'a self, versions: &'a VersionSet) -> impl Iterator<Item = TableHandle> + 'a {
+        self.tables.iter().map(|table| versions.open_table(&table.file, table.meta.clone(), 0))
+    }
+
     /// The tables of a family, opened.
     pub(crate) fn tables_of(&self, versions: &VersionSet, family: FamilyId) -> Vec<TableHandle> {
         let tables = self.tables.iter().filter(|table| table.meta.family == family);
@@ -88,8 +93,8 @@ impl SealedRuns {
 
     /// Reads every block, as [`SsTable::verify_unless`](crate::table::SsTable::verify_unless).
     pub(crate) fn verify(&self, versions: &VersionSet, interrupted: &dyn Fn() -> bool) -> Result<()> {
-        for table in &self.tables {
-            versions.open_table(&table.file, table.meta.clone(), 0).verify_unless(interrupted)?;
+        for table in self.open_all(versions) {
+            table.verify_unless(interrupted)?;
         }
         Ok(())
     }

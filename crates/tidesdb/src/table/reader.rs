@@ -198,8 +198,13 @@ impl SsTable {
     }
 
     /// The second copy.
-    pub fn twin(&self) -> Option<&Arc<SsTable>> {
+    pub(super) fn twin(&self) -> Option<&Arc<SsTable>> {
         self.twin.as_ref()
+    }
+
+    /// The table, and its second copy if it has one.
+    pub fn copies(self: &Arc<SsTable>) -> impl Iterator<Item = &Arc<SsTable>> {
+        std::iter::once(self).chain(self.twin())
     }
 
     /// What was read, or what `again` reads of the second copy, if there is one; if that fails too, the first error. The
