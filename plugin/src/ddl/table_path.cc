@@ -49,9 +49,8 @@ std::string changes_family(const std::string &table) { return families_of(table)
 
 bool is_temporary(const std::string &table) { return table.rfind(TEMPORARY_TABLES, 0) == 0; }
 
-/* Where it begins; the size of a name without one. A directory of a database may have the mark in its name,
-   by
-   `#mysql50#`. */
+/* Where it begins; the size of a name without one. The directory of a database may have the mark in its
+   name, by `#mysql50#`. */
 static size_t mark_in(const std::string &table) {
   const size_t slash = table.rfind('/');
   return std::min(table.find(PARTITION_MARK, slash == std::string::npos ? 0 : slash), table.size());
