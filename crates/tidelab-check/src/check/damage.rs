@@ -32,6 +32,7 @@ use tidesdb::internal::io::RealDisk;
 use self::content::{look, Answer, Content, DATABASE, TABLES};
 use self::hit::{Hit, Place, Way};
 use self::plan::{Kind, Plan, State, SHORT};
+use super::rounds::{self, Rounds};
 use super::session::{Failure, Session};
 use super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
 
@@ -76,10 +77,8 @@ struct Tally {
 pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let rounds = lab.rounds.unwrap_or(if lab.short { SHORT.len() as u32 } else { 100 });
     let mut bench = Bench::start(lab)?;
-    let (mut tally, mut complaints, mut done) = (Tally::default(), Vec::new(), 0);
-    for number in 0..rounds {
-        lab.interrupt.check()?;
-        let seed = lab.first_seed() + u64::from(number);
+    let mut tally = Tally::default();
+    let Rounds { done, mut complaints } = rounds::run(lab, rounds, |number, seed| {
         let mut random = StdRng::seed_from_u64(seed);
         let plan = match SHORT.get(number as usize).filter(|_| lab.short) {
             Some(plan) => *plan,
@@ -94,13 +93,8 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
             Check::Damage,
             &format!("seed {seed}: {what}, {:?}, {took:.1} s: {} wrong", plan.state, wrong.len()),
         );
-        done += 1;
-        complaints.extend(wrong.into_iter().map(|complaint| format!("seed {seed}, {what}: {complaint}")));
-        if !complaints.is_empty() {
-            // The evidence is fresh.
-            break;
-        }
-    }
+        Ok(wrong.into_iter().map(|complaint| format!("{what}: {complaint}")).collect())
+    })?;
     if complaints.is_empty()
         && !lab.short
         && rounds >= 50

@@ -25,6 +25,7 @@ use tidelab_server::error::{Error, Result};
 
 use self::plan::{End, Plan, SEEN};
 use super::preloaded::{binary_log_of, Bench, Health, LIMIT};
+use super::rounds::{self, Rounds};
 use super::{accounts, conclude, progress, Check, Lab, Verdict};
 use crate::preload::{Call, Counts, Fault, Fired, Kind};
 
@@ -49,21 +50,10 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let rounds = lab.rounds.unwrap_or(if lab.short { 8 } else { 100 });
     let mut bench = Bench::start(lab, false)?;
     let mut tally = Tally::default();
-    let mut complaints = Vec::new();
-    let mut done = 0;
-    for number in 0..rounds {
-        lab.interrupt.check()?;
-        let seed = lab.first_seed() + u64::from(number);
-        let round = Round { seed, number: number + 1, rounds, binary_log: binary_log_of(seed) };
-        let wrong = round.run(&mut bench, &mut tally).unwrap_or_else(|error| vec![error.to_string()]);
-        lab.interrupt.check()?;
-        done += 1;
-        complaints.extend(wrong.into_iter().map(|complaint| format!("seed {seed}: {complaint}")));
-        if !complaints.is_empty() {
-            // The rest would fail for the same reason, and the evidence is fresh.
-            break;
-        }
-    }
+    let Rounds { done, mut complaints } = rounds::run(lab, rounds, |number, seed| {
+        Round { seed, number: number + 1, rounds, binary_log: binary_log_of(seed) }
+            .run(&mut bench, &mut tally)
+    })?;
     tally.seen = bench.library.control.counts()?;
     if complaints.is_empty() && done >= ENOUGH {
         complaints.extend(unseen(&tally.seen));
@@ -160,9 +150,7 @@ impl Round {
             took = Some(bench.restart()?);
         }
         wrong.extend(took.and_then(slow));
-        // A failure of the binary log's own files rolls transactions back that it has already.
-        let log_is_whole = plan.fault.kind != Kind::Binlog || !plan.fault.action.fails();
-        wrong.extend(bench.judge(log_is_whole)?);
+        wrong.extend(bench.judge()?);
         if bench.error_log()?.contains("panicked at") {
             wrong.push("the error log tells of a panic".to_string());
         }

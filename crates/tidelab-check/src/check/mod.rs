@@ -33,6 +33,7 @@ pub mod powercut;
 mod preloaded;
 pub mod replay;
 pub mod replica;
+mod rounds;
 pub mod sensitivity;
 pub mod sql;
 

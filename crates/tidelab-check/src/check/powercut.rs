@@ -18,6 +18,7 @@ use rand::{RngExt, SeedableRng};
 use tidelab_server::error::Result;
 
 use super::preloaded::{binary_log_of, Bench};
+use super::rounds::{self, Rounds};
 use super::{accounts, conclude, progress, Check, Lab, Verdict};
 use crate::preload::{Action, Call, Fault, Kind, Loss, TakenBack};
 
@@ -26,22 +27,9 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let rounds = lab.rounds.unwrap_or(if lab.short { 8 } else { 100 });
     let mut bench = Bench::start(lab, true)?;
     let mut sum = TakenBack::default();
-    let mut complaints = Vec::new();
-    let mut done = 0;
-    for round in 0..rounds {
-        lab.interrupt.check()?;
-        let seed = lab.first_seed() + u64::from(round);
-        let binary_log = binary_log_of(seed);
-        let wrong = run_round(&mut bench, binary_log, seed, (round + 1, rounds), &mut sum)
-            .unwrap_or_else(|error| vec![error.to_string()]);
-        lab.interrupt.check()?;
-        done += 1;
-        complaints.extend(wrong.into_iter().map(|complaint| format!("seed {seed}: {complaint}")));
-        if !complaints.is_empty() {
-            // The rest would fail for the same reason, and the evidence is fresh.
-            break;
-        }
-    }
+    let Rounds { done, mut complaints } = rounds::run(lab, rounds, |number, seed| {
+        run_round(&mut bench, binary_log_of(seed), seed, (number + 1, rounds), &mut sum)
+    })?;
     let (acknowledged, refused) = accounts::done(&bench.writers);
     if acknowledged == 0 {
         complaints.push("no transaction was acknowledged".to_string());
@@ -101,7 +89,7 @@ fn run_round(
         add(&mut taken, cut(bench, &mut random)?);
     }
     let took = bench.restart()?;
-    wrong.extend(bench.judge(true)?);
+    wrong.extend(bench.judge()?);
     add(sum, taken);
     let (acknowledged, _) = accounts::done(&bench.writers);
     progress(
@@ -159,10 +147,9 @@ fn lies_are_missed(bench: &mut Bench<'_>, seed: u64) -> Result<Vec<String>> {
     bench.library.control.disarm()?;
     bench.library.cut_power(Loss::All, &mut random)?;
     let missed = match bench.restart() {
-        Ok(_) => bench
-            .judge(true)?
-            .iter()
-            .any(|complaint| complaint.contains("acknowledged transactions are lost")),
+        Ok(_) => {
+            bench.judge()?.iter().any(|complaint| complaint.contains("acknowledged transactions are lost"))
+        }
         // The log has less than the manifest says.
         Err(_) => true,
     };

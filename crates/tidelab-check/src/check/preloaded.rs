@@ -294,8 +294,8 @@ impl<'a> Bench<'a> {
     }
 
     /// After a restart, or while nothing is in doubt: compares rows, indexes, engines and binary log with the writers'
-    /// models, which take over the outcomes. With `log_is_whole` the binary log decides.
-    pub(super) fn judge(&mut self, log_is_whole: bool) -> Result<Vec<String>> {
+    /// models, which take over the outcomes. Where there is a binary log, it decides.
+    pub(super) fn judge(&mut self) -> Result<Vec<String>> {
         let mut session = connect(&self.server)?;
         let there = accounts::tokens(&mut session)?;
         if !self.binary_log {
@@ -313,7 +313,7 @@ impl<'a> Bench<'a> {
         wrong.extend(accounts::other_halves(&mut session, &there, &self.halves)?);
         wrong.extend(accounts::tables_disagree(&mut session, &there)?);
         wrong.extend(check_tables(&mut session)?);
-        if self.binary_log && log_is_whole {
+        if self.binary_log {
             let (from, before) = &self.logged_from;
             let since = there.difference(before).copied().collect();
             let log = binary_log::tokens(self.lab, &self.server, *from)?;
@@ -321,10 +321,6 @@ impl<'a> Bench<'a> {
         }
         self.writers.iter_mut().for_each(|writer| writer.failed.clear());
         if self.binary_log {
-            // A file that a fault of its own has broken is left alone from here on.
-            if !log_is_whole {
-                set_up(&mut session, &["FLUSH BINARY LOGS"])?;
-            }
             self.begin_log()?;
         }
         Ok(wrong)

@@ -195,24 +195,21 @@ fn draw_action(kind: Kind, call: Call, times: u64, random: &mut StdRng) -> Actio
         let millis = if times == 1 { 100..1200 } else { 1..8 };
         Action::Delay(Duration::from_millis(random.random_range(millis)))
     };
-    // The server waits a minute for room for its binary log, on its own account.
-    let full = if kind == Kind::Binlog { Errno::EIO } else { Errno::ENOSPC };
-    let quota = if kind == Kind::Binlog { Errno::EIO } else { Errno::EDQUOT };
     let dice = random.random_range(0..10);
     let action = match call {
         Call::Write => match dice {
             0..3 => Action::Fail(Errno::EIO),
-            3 | 4 => Action::Fail(full),
-            5 => Action::Fail(quota),
+            3 | 4 => Action::Fail(Errno::ENOSPC),
+            5 => Action::Fail(Errno::EDQUOT),
             6 => Action::Tear(Errno::EIO),
-            7 => Action::Tear(full),
+            7 => Action::Tear(Errno::ENOSPC),
             8 => Action::Short,
             _ => delay(random),
         },
         Call::Sync => match dice {
             0..5 => Action::Fail(Errno::EIO),
-            5 => Action::Fail(full),
-            6 => Action::Fail(quota),
+            5 => Action::Fail(Errno::ENOSPC),
+            6 => Action::Fail(Errno::EDQUOT),
             7 => Action::Lie,
             _ => delay(random),
         },
@@ -223,8 +220,8 @@ fn draw_action(kind: Kind, call: Call, times: u64, random: &mut StdRng) -> Actio
         },
         _ => match dice {
             0..4 => Action::Fail(Errno::EIO),
-            4..7 => Action::Fail(full),
-            7 => Action::Fail(quota),
+            4..7 => Action::Fail(Errno::ENOSPC),
+            7 => Action::Fail(Errno::EDQUOT),
             _ => delay(random),
         },
     };
