@@ -28,7 +28,10 @@ handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *mem_root
   return new (mem_root) ha_tidesdb(hton, share);
 }
 
-int drop_table_call(handlerton *, const char *path) { return drop_table(path); }
+int drop_table_call(handlerton *, const char *path) {
+  const int error = drop_table(path);
+  return error == HA_ERR_NO_SUCH_TABLE && !plugin.ddl_recovery_done ? undo_create(path) : error;
+}
 
 void drop_database_call(handlerton *, char *path) { drop_database(path); }
 

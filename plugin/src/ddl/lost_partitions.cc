@@ -438,6 +438,24 @@ void finish_drops() {
   }
 }
 
+int undo_create(const char *path) {
+  const std::string table = canonical_table(path);
+  DefinitionFile definition;
+  if (!read_partitioned(table, &definition)) return HA_ERR_NO_SUCH_TABLE;
+  Partitions all;
+  if (!list_partitions(&all)) return HA_ERR_GENERIC;
+  for (const std::string &partition : all[table])
+    if (!was_written_with(table + PARTITION_MARK + partition, definition.identity)) return HA_ERR_NO_SUCH_TABLE;
+  const int status = change_families(table + PARTITION_MARK, drop_family);
+  if (status != TIDESDB_OK && status != TIDESDB_NOT_FOUND) {
+    sql_print_error("TidesDB: a crash had ended CREATE TABLE of %s; its partitions stay: %s", table.c_str(),
+                    tidesdb_last_error());
+    return HA_ERR_GENERIC;
+  }
+  my_delete(path_of(table, PARTITION_FILE).c_str(), MYF(0));
+  return 0;
+}
+
 void find_lost_partitions() {
   Partitions all;
   if (!list_partitions(&all) || all.empty()) return;
