@@ -107,9 +107,6 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
         let mut session = connect(&server)?;
         let mut wrong: Vec<String> = clients.iter_mut().filter_map(|c| c.complaint.take()).collect();
         let there = tables(&mut session)?;
-        for statement in clients.iter().filter_map(|client| client.drop_again(&there)) {
-            must(&statement, session.run(&statement))?;
-        }
         for client in &mut clients {
             in_doubt += u32::from(client.in_doubt.is_some());
             happened += u32::from(client.settle(&there, &mut wrong));
@@ -291,16 +288,6 @@ impl Client {
         Some(free)
     }
 
-    /// The statement that removes the partitions that a killed DROP TABLE leaves. The server removes the
-    /// table's `.par` file first, and the kill came after that (docs/tables.md). `None`: the client was
-    /// not in a DROP of a partitioned table.
-    fn drop_again(&self, there: &Tables) -> Option<String> {
-        let (statement, _) = self.in_doubt.as_ref()?;
-        let name = statement.strip_prefix("DROP TABLE ")?;
-        let partitioned = self.tables.get(name)?.partitions > 0;
-        (partitioned && !there.contains_key(name)).then(|| format!("DROP TABLE IF EXISTS ddl.{name}"))
-    }
-
     /// After a restart: compares with the real tables and goes on from them. True: the statement in doubt
     /// happened.
     fn settle(&mut self, there: &Tables, wrong: &mut Vec<String>) -> bool {
@@ -399,11 +386,17 @@ fn left_behind(session: &mut Session, server: &Server, there: &Tables) -> Result
     for entry in fs::read_dir(&folder).map_err(io_error("cannot read", &folder))?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let table = name.split('.').next().unwrap_or_default();
-        // InnoDB's own data files may stay when it is killed while it drops one. The server forgets .par
-        // files when it is killed in CREATE, DROP, RENAME or ALTER of a partitioned table, with any
-        // engine; a CREATE writes them anew.
-        let others = name.ends_with(".ibd") || name.ends_with(".par");
-        if name != "db.opt" && !others && !there.contains_key(table) {
+        // InnoDB's own data files may stay when it is killed while it drops one. A later ALTER to InnoDB
+        // that is killed as well would lose its table to that file.
+        if name.ends_with(".ibd") {
+            if there.get(table).is_none_or(|table| table.tidesdb) {
+                fs::remove_file(entry.path()).map_err(io_error("cannot remove", &entry.path()))?;
+            }
+            continue;
+        }
+        // The server forgets .par files when it is killed in RENAME or ALTER of a partitioned table, with
+        // any engine; a CREATE writes them anew.
+        if name != "db.opt" && !name.ends_with(".par") && !there.contains_key(table) {
             complaints.push(format!("the file {name} belongs to no table"));
         }
     }
@@ -437,20 +430,6 @@ mod tests {
     fn what_was_in_doubt_may_or_may_not_have_happened() {
         assert_eq!(look(&[("c1_0", table(5)), ("c2_0", table(1))]), (false, 0));
         assert_eq!(look(&[("c1_1", table(5))]), (true, 0));
-    }
-
-    #[test]
-    fn only_a_drop_of_a_partitioned_table_that_happened_is_done_again() {
-        let again = |statement: &str, partitions, there: &Tables| {
-            let before = Tables::from([("c1_0".to_string(), Table { partitions, ..table(5) })]);
-            let in_doubt = Some((statement.to_string(), Tables::new()));
-            Client { number: 1, tables: before, in_doubt, ..Client::default() }.drop_again(there)
-        };
-        let dropped = Some("DROP TABLE IF EXISTS ddl.c1_0".to_string());
-        assert_eq!(again("DROP TABLE c1_0", 2, &Tables::new()), dropped);
-        assert_eq!(again("DROP TABLE c1_0", 0, &Tables::new()), None);
-        assert_eq!(again("RENAME TABLE c1_0 TO c1_1", 2, &Tables::new()), None);
-        assert_eq!(again("DROP TABLE c1_0", 2, &Tables::from([("c1_0".to_string(), table(5))])), None);
     }
 
     #[test]
