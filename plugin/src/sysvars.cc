@@ -13,6 +13,7 @@
 #include "strfunc.h"
 
 #include "backup/online_backup.h"
+#include "store/memory_sizes.h"
 
 namespace tidesdb {
 namespace sysvars {
@@ -128,7 +129,7 @@ static MYSQL_SYSVAR_ULONG(max_open_sstables, opt_max_open_sstables, PLUGIN_VAR_R
                           "Files that are open at a time", nullptr, nullptr, 256, 8, 1000000, 0);
 static MYSQL_SYSVAR_ULONGLONG(
     max_memory_usage, opt_max_memory_usage, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-    "Bound on all memory of the engine; 0: half of the machine's, or the sum of the sizes "
+    "Bound on all memory of the engine; 0: half of the machine's or container's, or the sum of the sizes "
     "set explicitly plus a quarter where that is more",
     nullptr, nullptr, 0, 0, NO_BOUND, 0);
 static MYSQL_SYSVAR_BOOL(unified_memtable, opt_unified_memtable, PLUGIN_VAR_READONLY | PLUGIN_VAR_OPCMDARG,
@@ -367,11 +368,6 @@ bool option_has_no_effect(const LEX_CSTRING &name) {
 
 namespace {
 
-ulonglong machine_memory() {
-  const long pages = sysconf(_SC_PHYS_PAGES), page_size = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page_size > 0 ? static_cast<ulonglong>(pages) * static_cast<ulonglong>(page_size) : 0;
-}
-
 void note_no_effect(const char *name, ulonglong value, ulonglong standard) {
   if (value != standard)
     sql_print_information("TidesDB: tidesdb_%s=%llu has no effect in this design", name, value);
@@ -403,32 +399,6 @@ void note_variables_without_effect() {
   note_no_effect("default_write_buffer_size", THDVAR(nullptr, default_write_buffer_size), 64 * MB);
 }
 
-/* The bound on the engine's memory; true: it contradicts the sizes. */
-bool choose_memory_bound(ulonglong *bound) {
-  /* One write buffer takes writes while as much again is being flushed. */
-  const ulonglong sizes = opt_block_cache_size + 2 * opt_unified_write_buffer_size;
-  const ulonglong machine = machine_memory();
-  if (opt_max_memory_usage != 0) {
-    if (opt_max_memory_usage < sizes) {
-      sql_print_error(
-          "TidesDB: tidesdb_max_memory_usage=%llu is less than tidesdb_block_cache_size=%llu and "
-          "twice tidesdb_unified_memtable_write_buffer_size=%llu together; raise it or lower them",
-          opt_max_memory_usage, opt_block_cache_size, opt_unified_write_buffer_size);
-      return true;
-    }
-    *bound = opt_max_memory_usage;
-    return false;
-  }
-  *bound = std::max(machine / 2, sizes + sizes / 4);
-  if (machine != 0 && *bound > machine)
-    sql_print_warning(
-        "TidesDB: the sizes of tidesdb_block_cache_size=%llu and "
-        "twice tidesdb_unified_memtable_write_buffer_size=%llu "
-        "with a quarter for the rest are %llu MB, the machine has %llu MB of memory",
-        opt_block_cache_size, opt_unified_write_buffer_size, *bound / MB, machine / MB);
-  return false;
-}
-
 }  // namespace
 
 bool fill_store_options(tidesdb_options *options) {
@@ -437,9 +407,10 @@ bool fill_store_options(tidesdb_options *options) {
     return true;
   }
   note_variables_without_effect();
-  ulonglong memory;
-  if (choose_memory_bound(&memory)) return true;
-  options->max_memory = memory;
+  /* The variable keeps its 0; the status variable memory_limit has the bound in force. */
+  ulonglong budget = opt_max_memory_usage;
+  if (choose_memory_sizes(&budget, &opt_block_cache_size, &opt_unified_write_buffer_size)) return true;
+  options->max_memory = budget;
   options->write_buffer_size = opt_unified_write_buffer_size;
   options->block_cache_size = opt_block_cache_size;
   options->sync_interval_us = opt_unified_sync_interval;

@@ -166,6 +166,23 @@ typedef struct tidesdb_options {
 
 void tidesdb_options_init(tidesdb_options *options);
 
+/* Sizes of a store, in bytes, that fit into the memory of the machine or container. */
+typedef struct tidesdb_memory_plan {
+  uint64_t max_memory;              /* in and out, as the next two; ignored where nobody set it */
+  uint64_t block_cache_size;        /* as set, or the default */
+  uint64_t write_buffer_size;
+  uint64_t available;               /* out: the least of the machine's memory and the limits of the process's
+                                       control groups; 0: unknown */
+  uint8_t max_memory_is_set;        /* in, as the next two */
+  uint8_t block_cache_is_set;
+  uint8_t write_buffer_is_set;
+} tidesdb_memory_plan;
+
+/* Decides the sizes. A budget that nobody set is half of what is available, or what the set sizes need with a quarter
+ * for the rest, as far as that leaves room for the program around. Sizes that nobody set shrink to fit; set ones are
+ * kept while there is room, and reduced beyond. TIDESDB_INVALID for a set budget below what is set in it. */
+int tidesdb_plan_memory(tidesdb_memory_plan *plan);
+
 /* Opens or makes the store in `path`. An existing one is recovered first. *db is the caller's. */
 int tidesdb_open(const char *path, const tidesdb_options *options, tidesdb_db **db);
 /* Stops background work, syncs and closes. All transactions, cursors and families must be gone: the

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::{
     error, CompactionInfoC, CursorHandle, FamilyInfoC, FamilyOptionsC, FamilyStatsC, KeyPartC, LockInfoC,
-    OpC, OptionsC, RowC, SeekC, Slice, StatsC, TableInfoC, TxnInfoC, WaitObserverC, WatchC,
+    MemoryPlanC, OpC, OptionsC, RowC, SeekC, Slice, StatsC, TableInfoC, TxnInfoC, WaitObserverC, WatchC,
 };
 
 /// Checks one struct: C's name, Rust's, the fields that have one name in both, then the renamed ones.
@@ -30,6 +30,21 @@ fn structs_agree_with_the_header() {
     check!(c, rust, "tidesdb_slice", Slice, [data, size]);
     check!(c, rust, "tidesdb_watch", WatchC, [context, stop, progress]);
     check!(c, rust, "tidesdb_wait_observer", WaitObserverC, [context, wait_begins, wait_ends, gaps_conflict]);
+    check!(
+        c,
+        rust,
+        "tidesdb_memory_plan",
+        MemoryPlanC,
+        [
+            max_memory,
+            block_cache_size,
+            write_buffer_size,
+            available,
+            max_memory_is_set,
+            block_cache_is_set,
+            write_buffer_is_set,
+        ]
+    );
     check!(
         c,
         rust,
@@ -254,6 +269,7 @@ fn structs_agree_with_the_header() {
         ("tidesdb_slice", size_of::<Slice>()),
         ("tidesdb_wait_observer", size_of::<WaitObserverC>()),
         ("tidesdb_options", size_of::<OptionsC>()),
+        ("tidesdb_memory_plan", size_of::<MemoryPlanC>()),
         ("tidesdb_family_options", size_of::<FamilyOptionsC>()),
         ("tidesdb_op", size_of::<OpC>()),
         ("tidesdb_row", size_of::<RowC>()),

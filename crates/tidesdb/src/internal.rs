@@ -17,7 +17,7 @@ pub mod backup {
 
 #[doc(hidden)]
 pub mod cache {
-    pub use crate::cache::{BlockCache, FileCache};
+    pub use crate::cache::{BlockCache, CachePriority, FileCache, FrameBuf};
 }
 
 #[doc(hidden)]
@@ -80,6 +80,12 @@ pub mod lock {
 #[doc(hidden)]
 pub mod memtable {
     pub use crate::memtable::{ArenaPool, Memtable};
+}
+
+#[doc(hidden)]
+pub mod options {
+    pub use crate::options::budget::{MemoryPlan, Size};
+    pub use crate::options::machine::available_memory;
 }
 
 #[doc(hidden)]

@@ -1,5 +1,8 @@
 //! Options of a store and of a column family, with their defaults and bounds.
 
+pub mod budget;
+pub mod machine;
+
 use std::fmt;
 use std::sync::Arc;
 

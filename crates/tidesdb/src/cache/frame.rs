@@ -2,15 +2,16 @@
 //! reads the block. Written by one owner as a [`FrameBuf`], then frozen into a [`BlockRef`] and never
 //! written again.
 //!
-//! Frames are plain heap buffers, 64-byte aligned (filter lines then never straddle two cache lines).
-//! Size-class slabs can take the place of [`allocate`] and the deallocation in `Drop` without touching
-//! anything else. Half of the header is free for a back pointer into an index entry.
+//! Frames are slots of [slabs](super::slab), the largest plain heap buffers; 64-byte aligned (filter lines then never
+//! straddle two cache lines).
 
 use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{fence, AtomicU8, AtomicUsize, Ordering};
+
+use super::slab::{self, Slab};
 
 #[repr(C, align(64))]
 struct Header {
@@ -20,6 +21,8 @@ struct Header {
     len: usize,
     /// Whether the frame was used since CLOCK's hand passed it.
     used: AtomicU8,
+    /// The slab that the frame is a slot of; none of the largest frames.
+    slab: Option<NonNull<Slab>>,
 }
 
 /// The header's line and those of some forty heads and offsets.
@@ -38,15 +41,21 @@ fn layout(len: usize) -> Layout {
 /// Makes a frame of `len` zeroed bytes with one reference.
 fn allocate(len: usize) -> NonNull<Header> {
     let layout = layout(len);
-    // SAFETY: the layout's size is at least that of the header, hence not zero.
-    let raw = unsafe { alloc(layout) }.cast::<Header>();
-    let Some(header) = NonNull::new(raw) else { handle_alloc_error(layout) };
+    let (raw, slab) = if layout.size() <= slab::LARGEST {
+        let (raw, slab) = slab::allocate(layout.size());
+        (raw.cast::<Header>(), Some(slab))
+    } else {
+        // SAFETY: the layout's size is at least that of the header, hence not zero.
+        let raw = unsafe { alloc(layout) }.cast::<Header>();
+        let Some(raw) = NonNull::new(raw) else { handle_alloc_error(layout) };
+        (raw, None)
+    };
     // SAFETY: `raw` points to `FRAME_HEADER + len` writable bytes, aligned for a header.
     unsafe {
-        raw.write(Header { refs: AtomicUsize::new(1), len, used: AtomicU8::new(0) });
+        raw.write(Header { refs: AtomicUsize::new(1), len, used: AtomicU8::new(0), slab });
         raw.add(1).cast::<u8>().write_bytes(0, len);
     }
-    header
+    raw
 }
 
 /// A frame that is being filled: one owner, writable.
@@ -105,9 +114,27 @@ impl BlockRef {
         unsafe { self.0.as_ref() }
     }
 
-    /// Bytes that the frame takes in memory, its header included.
+    /// Bytes that the frame takes in memory, with its header and the unused end of its slot.
     pub fn footprint(&self) -> usize {
-        self.header().len + FRAME_HEADER
+        slab::slot_size(self.header().len + FRAME_HEADER)
+    }
+
+    /// A copy in a slab that has fewer free slots; `None` where this frame's slab has few. The caller is the only one
+    /// that has the frame.
+    pub(super) fn moved(&self) -> Option<BlockRef> {
+        let slab = self.header().slab?;
+        let len = self.header().len;
+        // SAFETY: this frame is a slot of the slab, of that size.
+        let (to, slab) = unsafe { slab::allocate_denser(layout(len).size(), slab) }?;
+        let to = to.cast::<Header>();
+        let used = AtomicU8::new(self.header().used.load(Ordering::Relaxed));
+        // SAFETY: `to` points to `FRAME_HEADER + len` writable bytes of nobody else, aligned for a header, and the
+        // payload is `len` bytes after this frame's header.
+        unsafe {
+            to.write(Header { refs: AtomicUsize::new(1), len, used, slab: Some(slab) });
+            to.add(1).cast::<u8>().copy_from_nonoverlapping(self.0.add(1).cast::<u8>(), len);
+        }
+        Some(BlockRef(to))
     }
 
     /// Asks the processor for the header and the first lines of the payload, which a search is about to
@@ -166,10 +193,15 @@ impl Drop for BlockRef {
             return;
         }
         fence(Ordering::Acquire);
-        let layout = layout(self.header().len);
+        let (len, slab) = (self.header().len, self.header().slab);
         // SAFETY: this was the last reference (the fence orders every other use before), and `allocate`
-        // made the frame with this layout. The header needs no drop.
-        unsafe { dealloc(self.0.as_ptr().cast(), layout) };
+        // made the frame in this slab, or with this layout. The header needs no drop.
+        unsafe {
+            match slab {
+                Some(slab) => slab::free(self.0.cast(), slab),
+                None => dealloc(self.0.as_ptr().cast(), layout(len)),
+            }
+        }
     }
 }
 

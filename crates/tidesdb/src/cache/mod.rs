@@ -11,6 +11,7 @@
 mod files;
 mod frame;
 mod shard;
+mod slab;
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,6 +33,16 @@ const RESIDENT_SHARE: usize = 2;
 /// Times that the hand goes round all shards before a block finds no room: once to take away the marks of
 /// use, once to evict, and once more for what is marked or released meanwhile.
 const ROUNDS: usize = 3;
+
+/// Part of the capacity that free slots among used ones may take: an eighth, and at least [`LEAST_SLACK`]. From half of it on
+/// blocks are moved together, beyond it they give way, so that the memory of one block size goes to another.
+const SLACK_SHARE: usize = 8;
+
+/// Each block size may have a slab that is not full.
+const LEAST_SLACK: usize = 8 << 20;
+
+/// Slots that an insertion looks at to move blocks together.
+const MOVED: usize = 16;
 
 /// How long a block that is inserted stays in the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,7 +112,7 @@ impl BlockCache {
     /// Keeps a copy of a block that was just written as that of `file` at `offset`, where there is room that
     /// nobody uses. A block of a file that comes to nothing is to be given back by [`BlockCache::erase_file`].
     pub fn offer(&self, file: FileNo, offset: u64, payload: &[u8]) {
-        if self.bytes() + payload.len() + FRAME_HEADER + ENTRY_OVERHEAD <= self.capacity() {
+        if self.bytes() + payload.len() + FRAME_HEADER + ENTRY_OVERHEAD <= self.limit() {
             self.insert(file, offset, FrameBuf::copy_of(payload).freeze(), CachePriority::NoEvict);
         }
     }
@@ -125,9 +136,12 @@ impl BlockCache {
     fn make_room(&self, charge: usize, home: usize) -> bool {
         let mut shard = home;
         let mut visited = 0;
+        if slab::slack() > self.allowed_slack() / 2 {
+            self.shards[home].move_together(MOVED);
+        }
         loop {
             let Err(now) = self.take_free(charge) else { return true };
-            let capacity = self.capacity();
+            let capacity = self.limit();
             if charge > capacity || visited > ROUNDS * SHARDS {
                 return false;
             }
@@ -143,9 +157,19 @@ impl BlockCache {
 
     /// Adds `charge` to the used bytes if they fit as it is; otherwise says what is used.
     fn take_free(&self, charge: usize) -> Result<usize, usize> {
-        let capacity = self.capacity();
+        let capacity = self.limit();
         let add = |now: usize| now.checked_add(charge).filter(|&sum| sum <= capacity);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
+    }
+
+    /// The capacity without the free slots that no other block size can have.
+    fn limit(&self) -> usize {
+        let capacity = self.capacity();
+        capacity - slab::slack().saturating_sub(self.allowed_slack()).min(capacity - capacity / SLACK_SHARE)
+    }
+
+    fn allowed_slack(&self) -> usize {
+        (self.capacity() / SLACK_SHARE).max(LEAST_SLACK)
     }
 
     fn give_back(&self, bytes: usize) {

@@ -37,6 +37,8 @@ struct Table {
     slots: Vec<Option<CacheSlot>>,
     entries: usize,
     hand: usize,
+    /// Where the next frames are moved closer together.
+    mover: usize,
 }
 
 /// A shard. The alignment keeps locks and counters of two shards off one cache line.
@@ -164,6 +166,24 @@ impl Shard {
         }
         drop(table);
         freed
+    }
+
+    /// Looks at the next `steps` slots and moves frames that nobody holds out of slabs with many free slots.
+    pub(super) fn move_together(&self, steps: usize) {
+        let mut left = Vec::new();
+        let mut table = self.table.write();
+        for _ in 0..steps.min(table.slots.len()) {
+            let at = table.mover & table.mask();
+            table.mover = (at + 1) & table.mask();
+            // New references are made under the lock, which is held here.
+            let Some(slot) = table.slots[at].as_mut().filter(|slot| slot.block.is_unshared()) else {
+                continue;
+            };
+            if let Some(moved) = slot.block.moved() {
+                left.push(std::mem::replace(&mut slot.block, moved));
+            }
+        }
+        drop(table);
     }
 
     /// Removes all blocks of `files`, which ascend; returns the bytes freed, counted as they were charged.

@@ -1,0 +1,19 @@
+/*
+  The engine's budget of memory, block cache and write buffer, as they fit into this machine or container.
+*/
+#ifndef TIDESDB_MEMORY_SIZES_H
+#define TIDESDB_MEMORY_SIZES_H
+
+#include "key/sql_headers.h"
+
+namespace tidesdb {
+
+/* Decides the three sizes, given as set or as their defaults. Those that nobody set shrink to fit; set ones are reduced
+   where there is no room for them, with a warning. true: a budget that is set is below sizes that are set; the error
+   log says so. */
+bool choose_memory_sizes(ulonglong *max_memory_usage, ulonglong *block_cache_size,
+                         ulonglong *write_buffer_size);
+
+}  // namespace tidesdb
+
+#endif
