@@ -34,6 +34,8 @@ MappedError map_status(int status, bool optimistic) {
       return {HA_ERR_TABLE_READONLY, RollbackScope::NONE};
     case TIDESDB_DISK_FULL:
       return {HA_ERR_DISK_FULL, RollbackScope::NONE};
+    case TIDESDB_NO_MEMORY:
+      return {ERROR_NO_MEMORY, RollbackScope::NONE};
     case TIDESDB_TOO_LARGE:
       return {ERROR_TOO_LARGE, RollbackScope::NONE};
     default: /* INVALID, IO, BUSY, OUTCOME_UNKNOWN, PANIC: the engine's text says what */
@@ -43,7 +45,7 @@ MappedError map_status(int status, bool optimistic) {
 
 int plain_error(int status, const char *what) {
   const int code = map_status(status, false).code;
-  if (code == ERROR_WITH_TEXT || code == ERROR_TOO_LARGE) {
+  if (code == ERROR_WITH_TEXT || code == ERROR_TOO_LARGE || code == ERROR_NO_MEMORY) {
     my_printf_error(ER_UNKNOWN_ERROR, "TidesDB: %s: %s", MYF(0), what, tidesdb_last_error());
     return HA_ERR_GENERIC;
   }

@@ -17,6 +17,9 @@ static_assert(ERROR_WITH_TEXT > HA_ERR_LAST, "must not be one of the server's");
 /* Undecided prepared transactions would pass their bound: shown as ER_TRANS_CACHE_FULL (1197) with the
    engine's text, which names size, bound and variable. */
 constexpr int ERROR_TOO_LARGE = 602;
+/* tidesdb_max_memory_usage leaves no room for a row: shown as ER_OUTOFMEMORY (1037) with the engine's text.
+ */
+constexpr int ERROR_NO_MEMORY = 603;
 
 /* What a status means for the transaction that met it. */
 enum class RollbackScope {
@@ -26,7 +29,7 @@ enum class RollbackScope {
 };
 
 struct MappedError {
-  int code; /* HA_ERR_*, ERROR_WITH_TEXT or ERROR_TOO_LARGE */
+  int code; /* HA_ERR_* or one of those above */
   RollbackScope rollback_scope;
 };
 

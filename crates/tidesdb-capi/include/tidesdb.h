@@ -56,6 +56,7 @@ typedef enum tidesdb_status {
   TIDESDB_SNAPSHOT_TOO_OLD = 16,/* the family is newer than the snapshot */
   TIDESDB_BACKPRESSURE = 17,    /* held back for longer than allowed */
   TIDESDB_TOO_MANY_LOCKS = 18,  /* and they could not become one lock on the family */
+  TIDESDB_NO_MEMORY = 19,       /* a row that max_memory leaves no room for */
   TIDESDB_NO_SUCH_FAMILY = 20,
   TIDESDB_FAMILY_EXISTS = 21,
   TIDESDB_INVALID = 22,         /* argument, limit or state */
@@ -486,6 +487,9 @@ typedef struct tidesdb_op {
 /* Applies a row's changes, in order, all or none: on failure the batch is as before and *failed is the
  * index of the operation that failed. Locks taken stay. Writes are private until the commit. */
 int tidesdb_write(tidesdb_txn *txn, const tidesdb_op *ops, size_t count, size_t *failed);
+/* Writes a row of many megabytes, which tidesdb_write has taken, to a file of the transaction. A caller that has freed its
+ * own copy first keeps the row once in memory. The next write or the commit does it otherwise. Nothing to do for others. */
+int tidesdb_txn_spill_rest(tidesdb_txn *txn);
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 

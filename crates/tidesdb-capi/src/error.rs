@@ -36,6 +36,8 @@ pub const TOO_MANY_LOCKS: c_int = 18;
 pub const NO_SUCH_FAMILY: c_int = 20;
 /// `TIDESDB_FAMILY_EXISTS`.
 pub const FAMILY_EXISTS: c_int = 21;
+/// `TIDESDB_NO_MEMORY`.
+pub const NO_MEMORY: c_int = 19;
 /// `TIDESDB_INVALID`.
 pub const INVALID: c_int = 22;
 /// `TIDESDB_IO`.
@@ -73,6 +75,7 @@ pub(crate) fn fail(error: &Error) -> c_int {
         Error::Interrupted => INTERRUPTED,
         Error::PreparedTooLarge { .. } => TOO_LARGE,
         Error::TooManyLocks { .. } => TOO_MANY_LOCKS,
+        Error::TooLittleMemory { .. } => NO_MEMORY,
         Error::SnapshotTooOld => SNAPSHOT_TOO_OLD,
         Error::BackpressureTimeout => BACKPRESSURE,
         Error::NoSuchFamily(_) => NO_SUCH_FAMILY,

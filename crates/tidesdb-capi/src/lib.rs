@@ -13,6 +13,7 @@ mod cursor;
 mod ddl;
 mod error;
 mod family;
+mod heap;
 mod introspection;
 mod iter;
 mod memory;
@@ -48,7 +49,7 @@ use tidesdb::Error;
 /// In a server's heap memtables and cached blocks, which are freed by other threads than made them, fill the arenas
 /// of glibc that connections take their short-lived memory from: each statement then maps and unmaps a heap.
 #[global_allocator]
-static HEAP: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static HEAP: heap::Heap = heap::Heap;
 
 /// `tidesdb_slice`.
 #[repr(C)]

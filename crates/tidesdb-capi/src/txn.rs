@@ -490,3 +490,15 @@ pub unsafe extern "C" fn tidesdb_write(
         }
     })
 }
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_spill_rest(txn: *mut TxnHandle) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(txn)? };
+        // SAFETY: as above.
+        unsafe { handle.txn() }.spill_rest()?;
+        Ok(OK)
+    })
+}

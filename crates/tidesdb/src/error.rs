@@ -76,6 +76,14 @@ pub enum Error {
         /// Most key locks allowed.
         bound: usize,
     },
+    /// The bound on memory leaves no room for a row.
+    #[error("a row of {len} bytes does not fit into memory: the bound leaves {most} to one now")]
+    TooLittleMemory {
+        /// Bytes of the row.
+        len: u64,
+        /// Bytes that a row may have now.
+        most: u64,
+    },
     /// A writer was held back by back-pressure for longer than allowed.
     #[error("held back by back-pressure for longer than allowed")]
     BackpressureTimeout,

@@ -445,7 +445,8 @@ int undo_create(const char *path) {
   Partitions all;
   if (!list_partitions(&all)) return HA_ERR_GENERIC;
   for (const std::string &partition : all[table])
-    if (!was_written_with(table + PARTITION_MARK + partition, definition.identity)) return HA_ERR_NO_SUCH_TABLE;
+    if (!was_written_with(table + PARTITION_MARK + partition, definition.identity))
+      return HA_ERR_NO_SUCH_TABLE;
   const int status = change_families(table + PARTITION_MARK, drop_family);
   if (status != TIDESDB_OK && status != TIDESDB_NOT_FOUND) {
     sql_print_error("TidesDB: a crash had ended CREATE TABLE of %s; its partitions stay: %s", table.c_str(),

@@ -10,8 +10,8 @@
 
   DROP TABLE removes the .par before the partitions. Killed after that, it is finished from the server's log
   of definitions before the server reads it: without the .par the server would remove the .frm alone.
-  CREATE TABLE stands in that log as one of a plain table of the partitions' engine. Killed, it leaves .par and
-  partitions, and the server removes the .frm alone. Those with that .frm's identity go before it.
+  CREATE TABLE stands in that log as one of a plain table of the partitions' engine. Killed, it leaves .par
+  and partitions, and the server removes the .frm alone. Those with that .frm's identity go before it.
 
   Partitions without a .frm of which that log says nothing stay until a DROP TABLE, and the error log names
   them.
@@ -23,8 +23,8 @@ namespace tidesdb {
 
 /* At the start, before the server repeats its log of definitions. */
 void finish_drops();
-/* While the server repeats its log: takes back CREATE TABLE of a partitioned table, `./db/table`, that has its
-   .frm. Returns an error of the handler, HA_ERR_NO_SUCH_TABLE where the .frm tells of none. */
+/* While the server repeats its log: takes back CREATE TABLE of a partitioned table, `./db/table`, that has
+   its .frm. Returns an error of the handler, HA_ERR_NO_SUCH_TABLE where the .frm tells of none. */
 int undo_create(const char *path);
 /* At the start, after the server's log of definitions and before anybody can open a table. */
 void find_lost_partitions();

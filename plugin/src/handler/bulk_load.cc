@@ -86,7 +86,8 @@ int BulkLoad::write(const uchar *record) {
     handler.add_write(handler.open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
                       TIDESDB_PUT, false, i);
   }
-  const int status = load_.write(handler.writer_.ops().data(), handler.writer_.ops().size());
+  const int status = handler.writer_.release_large(
+      txn(), load_.write(handler.writer_.ops().data(), handler.writer_.ops().size()));
   if (status != TIDESDB_OK) return handler.fail(status);
   return load_.is_full() ? next_chunk() : 0;
 }

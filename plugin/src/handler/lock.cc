@@ -122,6 +122,7 @@ int ha_tidesdb::reset() {
   ds_mrr_.dsmrr_close();
   scan_.entries_only = false;
   cursors_.reset();
+  if (row_reader_) row_reader_->release_large();
   writer_.reset_cursors();
   scan_.leave_statement();
   scan_.locked.forget();

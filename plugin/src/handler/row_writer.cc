@@ -2,6 +2,13 @@
 
 namespace tidesdb {
 
+namespace {
+
+/* Bytes of a row from which on a copy counts. */
+constexpr size_t LARGE_ROW = 1024 * 1024;
+
+}  // namespace
+
 void RowWriter::log(const RowLog &row_log, Slice primary_key, uint index) {
   if (!log_) {
     log_ = row_log.family();
@@ -24,7 +31,12 @@ int RowWriter::apply(tidesdb_txn *txn, size_t *failed) {
     logged_ = 0;
     log_.reset();
   }
-  return status;
+  *failed = status == TIDESDB_OK ? 0 : *failed;
+  return release_large(txn, status);
+}
+
+int RowWriter::release_large(tidesdb_txn *txn, int status) {
+  return row_value.release_beyond(LARGE_ROW) && status == TIDESDB_OK ? tidesdb_txn_spill_rest(txn) : status;
 }
 
 }  // namespace tidesdb

@@ -54,6 +54,9 @@ class RowWriter {
 
   /* Returns the engine's status; of an error of one operation, `failed` is that one. */
   int apply(tidesdb_txn *txn, size_t *failed);
+  /* After the engine took the row with this status: frees the copy here of a large one, and lets the engine
+     go on with its own. Returns the status of both. */
+  int release_large(tidesdb_txn *txn, int status);
   uint index_of(size_t operation) const { return index_of_[operation]; }
 
   const std::vector<tidesdb_op> &ops() const { return ops_; }

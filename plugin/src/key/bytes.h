@@ -2,7 +2,7 @@
   Bytes handed between the codecs and the engine: a borrowed range and a buffer that is filled and
   reused.
 
-  ByteBuffer never gives memory back before it is destroyed, so a buffer that lives with a handler
+  ByteBuffer gives memory back when it is destroyed or told to, so a buffer that lives with a handler
   stops allocating after the first rows. Running out of memory ends the server, as everywhere in the
   server's own row code (MY_FAE): there is no state to unwind to.
 */
@@ -60,6 +60,16 @@ class ByteBuffer {
   void set_end(const uchar *end) { size_ = static_cast<size_t>(end - data_); }
   /* Cuts back to the first `size` bytes. */
   void truncate(size_t size) { size_ = size; }
+
+  /* Forgets the content; a buffer of more than `most` bytes goes. Returns whether it went. */
+  bool release_beyond(size_t most) {
+    size_ = 0;
+    if (capacity_ <= most) return false;
+    my_free(data_);
+    data_ = nullptr;
+    capacity_ = 0;
+    return true;
+  }
 
   void append(const void *bytes, size_t count) {
     uchar *to = reserve(count);

@@ -107,6 +107,8 @@ class RowReader {
     false: damaged bytes, or a layout version that is not known.
   */
   bool read(Slice key, Slice value, uchar *record);
+  /* Gives the memory of large BLOBs back; the pointers to them end. */
+  void release_large();
   /* The layout version that a row says it has; 0: it says none. */
   static ulonglong layout_version(Slice value);
 

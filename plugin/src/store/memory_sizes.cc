@@ -27,13 +27,13 @@ ulonglong sum(const tidesdb_memory_plan &plan) {
 }
 
 void report(const tidesdb_memory_plan &wanted, const tidesdb_memory_plan &plan) {
-  const bool set_reduced =
-      (plan.block_cache_is_set && plan.block_cache_size < wanted.block_cache_size) ||
-      (plan.write_buffer_is_set && plan.write_buffer_size < wanted.write_buffer_size);
+  const bool set_reduced = (plan.block_cache_is_set && plan.block_cache_size < wanted.block_cache_size) ||
+                           (plan.write_buffer_is_set && plan.write_buffer_size < wanted.write_buffer_size);
   if (set_reduced) {
     sql_print_warning(
         "TidesDB: tidesdb_block_cache_size=%llu and twice "
-        "tidesdb_unified_memtable_write_buffer_size=%llu are %llu MB together, and need a quarter more for the rest; "
+        "tidesdb_unified_memtable_write_buffer_size=%llu are %llu MB together, and need a quarter more for "
+        "the rest; "
         "of %llu MB of memory the engine takes %llu MB, so they are reduced to %llu MB and %llu MB",
         static_cast<ulonglong>(wanted.block_cache_size), static_cast<ulonglong>(wanted.write_buffer_size),
         sum(wanted) / MB, static_cast<ulonglong>(plan.available / MB),

@@ -8,9 +8,9 @@
 
 namespace tidesdb {
 
-/* Decides the three sizes, given as set or as their defaults. Those that nobody set shrink to fit; set ones are reduced
-   where there is no room for them, with a warning. true: a budget that is set is below sizes that are set; the error
-   log says so. */
+/* Decides the three sizes, given as set or as their defaults. Those that nobody set shrink to fit; set ones
+   are reduced where there is no room for them, with a warning. true: a budget that is set is below sizes that
+   are set; the error log says so. */
 bool choose_memory_sizes(ulonglong *max_memory_usage, ulonglong *block_cache_size,
                          ulonglong *write_buffer_size);
 

@@ -378,8 +378,10 @@ int Session::fail(int status) {
     default:
       break;
   }
-  if (mapped.code == ERROR_WITH_TEXT || mapped.code == ERROR_TOO_LARGE) error_text_ = tidesdb_last_error();
+  if (mapped.code >= ERROR_WITH_TEXT) error_text_ = tidesdb_last_error();
   if (mapped.code == ERROR_TOO_LARGE) error_text_ += " (XA RECOVER lists them)";
+  if (mapped.code == ERROR_NO_MEMORY)
+    error_text_ += " (tidesdb_max_memory_usage, less twice tidesdb_unified_memtable_write_buffer_size)";
   switch (mapped.rollback_scope) {
     case RollbackScope::NONE:
       break;

@@ -41,6 +41,12 @@ const SLACK_SHARE: usize = 8;
 /// Each block size may have a slab that is not full.
 const LEAST_SLACK: usize = 8 << 20;
 
+/// Capacities of all caches of the process, which share their slabs.
+static CAPACITIES: AtomicUsize = AtomicUsize::new(0);
+
+/// Largest block that is kept as it is written, in bytes.
+const MOST_OFFERED: usize = 1 << 20;
+
 /// Slots that an insertion looks at to move blocks together.
 const MOVED: usize = 16;
 
@@ -68,6 +74,7 @@ pub struct BlockCache {
 impl BlockCache {
     /// A cache that holds at most `bytes`, headers included.
     pub fn new(bytes: usize) -> Arc<BlockCache> {
+        CAPACITIES.fetch_add(bytes, Ordering::Relaxed);
         Arc::new(BlockCache {
             capacity: AtomicUsize::new(bytes),
             used: AtomicUsize::new(0),
@@ -112,7 +119,10 @@ impl BlockCache {
     /// Keeps a copy of a block that was just written as that of `file` at `offset`, where there is room that
     /// nobody uses. A block of a file that comes to nothing is to be given back by [`BlockCache::erase_file`].
     pub fn offer(&self, file: FileNo, offset: u64, payload: &[u8]) {
-        if self.bytes() + payload.len() + FRAME_HEADER + ENTRY_OVERHEAD <= self.limit() {
+        // A copy of a large one costs more than it saves.
+        if payload.len() <= MOST_OFFERED
+            && self.bytes() + payload.len() + FRAME_HEADER + ENTRY_OVERHEAD <= self.limit()
+        {
             self.insert(file, offset, FrameBuf::copy_of(payload).freeze(), CachePriority::NoEvict);
         }
     }
@@ -136,7 +146,7 @@ impl BlockCache {
     fn make_room(&self, charge: usize, home: usize) -> bool {
         let mut shard = home;
         let mut visited = 0;
-        if slab::slack() > self.allowed_slack() / 2 {
+        if self.slack() > self.allowed_slack() / 2 {
             self.shards[home].move_together(MOVED);
         }
         loop {
@@ -165,7 +175,13 @@ impl BlockCache {
     /// The capacity without the free slots that no other block size can have.
     fn limit(&self) -> usize {
         let capacity = self.capacity();
-        capacity - slab::slack().saturating_sub(self.allowed_slack()).min(capacity - capacity / SLACK_SHARE)
+        capacity - self.slack().saturating_sub(self.allowed_slack()).min(capacity - capacity / SLACK_SHARE)
+    }
+
+    /// This cache's share of free slots in slabs that have used ones.
+    fn slack(&self) -> usize {
+        let all = CAPACITIES.load(Ordering::Relaxed).max(1) as u128;
+        (slab::slack() as u128 * self.capacity() as u128 / all) as usize
     }
 
     fn allowed_slack(&self) -> usize {
@@ -194,7 +210,8 @@ impl BlockCache {
 
     /// Changes the budget; lowering it evicts at once what nobody holds.
     pub fn set_capacity(&self, bytes: usize) {
-        self.capacity.store(bytes, Ordering::Relaxed);
+        let before = self.capacity.swap(bytes, Ordering::Relaxed);
+        CAPACITIES.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
         for _ in 0..ROUNDS {
             for (at, shard) in self.shards.iter().enumerate() {
                 // Every shard gives its part, so that what is used survives in all of them.
@@ -237,6 +254,12 @@ impl BlockCache {
     /// Lookups that did not, since the start.
     pub fn misses(&self) -> u64 {
         self.shards.iter().map(Shard::misses).sum()
+    }
+}
+
+impl Drop for BlockCache {
+    fn drop(&mut self) {
+        CAPACITIES.fetch_sub(self.capacity(), Ordering::Relaxed);
     }
 }
 

@@ -12,6 +12,9 @@ use crate::options::Compression;
 /// Largest payload that LZ4's block mode takes, in bytes.
 const LZ4_MAX_INPUT: usize = 0x7e00_0000;
 
+/// Bytes of each place of a large payload that tells whether it is compressed.
+const SAMPLE: usize = 256 << 10;
+
 /// LZ4's acceleration for [`Compression::Lz4Fast`]; 1 is its default.
 const LZ4_FAST: i32 = 8;
 
@@ -61,6 +64,16 @@ pub fn compress(method: Compression, raw: &[u8], out: &mut Vec<u8>) -> Compressi
     let worth = raw.len() - raw.len() / 8;
     if method == Compression::None || worth == raw.len() {
         return Compression::None;
+    }
+    let is_large = raw.len() > 16 * SAMPLE;
+    if is_large {
+        // A large value is mostly a picture or an archive. Three places tell, without as much memory again.
+        let places = [0, raw.len() / 2, raw.len() - SAMPLE];
+        if places.iter().all(|&at| compress(method, &raw[at..at + SAMPLE], out) == Compression::None) {
+            return Compression::None;
+        }
+        // Zeros of the kernel: what the result does not fill takes no memory.
+        *out = vec![0; worth];
     }
     // The destination is only as long as a result worth having: LZ4 and Zstandard give up beyond it.
     out.resize(if method == Compression::Snappy { snap::raw::max_compress_len(raw.len()) } else { worth }, 0);
@@ -136,6 +149,22 @@ mod tests {
             (state >> 56) as u8
         };
         (0..len).map(next).collect()
+    }
+
+    #[test]
+    fn a_large_payload_is_compressed_where_one_of_its_places_is_worth_it() {
+        let mut raw = noise(6 << 20);
+        for method in [Compression::Lz4, Compression::Zstd, Compression::Snappy] {
+            assert_eq!(compress(method, &raw, &mut Vec::new()), Compression::None, "{method:?}");
+        }
+        raw[2 << 20..4 << 20].fill(7);
+        for method in [Compression::Lz4, Compression::Zstd, Compression::Snappy] {
+            let (mut packed, mut back) = (Vec::new(), vec![0; raw.len()]);
+            assert_eq!(compress(method, &raw, &mut packed), method);
+            assert!(packed.len() < 5 << 20, "{}", packed.len());
+            decompress(method, &packed, &mut back).expect("decompresses");
+            assert!(back == raw, "{method:?}");
+        }
     }
 
     #[test]

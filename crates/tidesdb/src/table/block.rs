@@ -68,16 +68,15 @@ fn block_crc(stored: &[u8], trailer: &[u8], offset: u64) -> u32 {
     checksum::extend(crc, &offset.to_le_bytes())
 }
 
-/// Appends `payload` as a block that will stand at `offset` of its table, compressed with `method` where
-/// that pays; `packed` is scratch. Returns its handle.
-pub(super) fn encode(
-    out: &mut Vec<u8>,
-    payload: &[u8],
+/// Makes the stored form of `payload`, a block that will stand at `offset` of its table, compressed with `method`
+/// where that pays. `packed` is scratch, and perhaps has the stored bytes. Returns them and the trailer that follows.
+pub(super) fn encode<'a>(
+    payload: &'a [u8],
     kind: BlockKind,
     method: Compression,
     offset: u64,
-    packed: &mut Vec<u8>,
-) -> BlockHandle {
+    packed: &'a mut Vec<u8>,
+) -> (&'a [u8], [u8; TRAILER_LEN]) {
     let method = compression::compress(method, payload, packed);
     let stored = if method == Compression::None { payload } else { packed };
     let mut trailer = [0; TRAILER_LEN];
@@ -86,9 +85,7 @@ pub(super) fn encode(
     trailer[8..12].copy_from_slice(&(payload.len() as u32).to_le_bytes());
     let crc = block_crc(stored, &trailer[..12], offset);
     trailer[12..].copy_from_slice(&crc.to_le_bytes());
-    out.extend_from_slice(stored);
-    out.extend_from_slice(&trailer);
-    BlockHandle { offset, len: (stored.len() + TRAILER_LEN) as u64 }
+    (stored, trailer)
 }
 
 /// A block whose checksum is right.

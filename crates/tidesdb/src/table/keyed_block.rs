@@ -6,6 +6,7 @@
 //! checks every length; damage is an error, never a panic.
 
 use std::cmp::Ordering;
+use std::mem;
 
 use super::block::DecodeError;
 use crate::format::coding::{get_len, pieces, put_varint, u32_at};
@@ -13,6 +14,9 @@ use crate::format::coding::{get_len, pieces, put_varint, u32_at};
 const HEADER_LEN: usize = 16;
 /// Bytes of arrays for each key: head and body offset.
 const SLOT_LEN: usize = 12;
+
+/// A body from which on a second copy of it counts.
+const LARGE_BODY: usize = 1 << 20;
 
 const CUT_SHORT: DecodeError = DecodeError("a keyed block is cut short");
 
@@ -82,6 +86,9 @@ impl KeyedBuilder {
 
     /// Writes the payload into `out` (which is emptied first) and begins anew.
     pub fn finish(&mut self, flags: u32, out: &mut Vec<u8>) {
+        if self.slots.len() == 1 && self.bodies.len() >= LARGE_BODY {
+            return self.finish_large(flags, out);
+        }
         out.clear();
         let count = self.slots.len();
         out.extend_from_slice(&(count as u32).to_le_bytes());
@@ -112,6 +119,23 @@ impl KeyedBuilder {
         self.slots.clear();
         self.bodies.clear();
         self.prefix = 0;
+    }
+}
+
+impl KeyedBuilder {
+    /// As [`KeyedBuilder::finish`] for one key with a large body: the payload is made in the body's own memory, so that
+    /// the body is there once.
+    fn finish_large(&mut self, flags: u32, out: &mut Vec<u8>) {
+        let mut body = mem::take(&mut self.bodies);
+        // The same block without the body.
+        self.finish(flags, out);
+        let head = out.len();
+        let end = body.len();
+        body.reserve_exact(head);
+        body.extend_from_slice(out);
+        body.copy_within(..end, head);
+        body[..head].copy_from_slice(out);
+        *out = body;
     }
 }
 
@@ -307,6 +331,26 @@ mod tests {
         let mut payload = Vec::new();
         builder.finish(3, &mut payload);
         payload
+    }
+
+    #[test]
+    fn a_large_body_gives_the_same_block_as_a_small_one() {
+        let body: Vec<u8> = (0..LARGE_BODY + 17).map(|at| at as u8).collect();
+        let (mut builder, mut payload) = (KeyedBuilder::default(), vec![1, 2, 3]);
+        builder.push(b"a key");
+        builder.body().extend_from_slice(&body);
+        builder.finish(5, &mut payload);
+        assert!(builder.is_empty() && builder.body().is_empty());
+        builder.push(b"a key");
+        builder.body().extend_from_slice(&body[..LARGE_BODY - 1]);
+        let mut small = Vec::new();
+        builder.finish(5, &mut small);
+        assert!(payload.starts_with(&small));
+        let block = KeyedBlock::parse(&payload).unwrap();
+        block.check().unwrap();
+        assert_eq!(block.lower_bound(b"a key").unwrap(), (0, true));
+        let found = block.body(0).unwrap();
+        assert!(payload[found.start..found.end] == body[..]);
     }
 
     fn key() -> impl Strategy<Value = Vec<u8>> {

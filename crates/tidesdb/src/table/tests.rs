@@ -633,7 +633,10 @@ fn sealed_nonsense_never_panics() {
             payload[at] = [0, 1, 0x7f, 0x80, 0xff, rng.gen()][rng.gen_range(0..6)];
         }
         let mut encoded = Vec::new();
-        encode(&mut encoded, &payload, kind, Compression::None, handle.offset, &mut Vec::new());
+        let mut packed = Vec::new();
+        let (stored, trailer) = encode(&payload, kind, Compression::None, handle.offset, &mut packed);
+        encoded.extend_from_slice(stored);
+        encoded.extend_from_slice(&trailer);
         let mut bytes = whole.clone();
         bytes[start..end].copy_from_slice(&encoded);
         *store.file().bytes.write() = bytes;

@@ -4,7 +4,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::block::{encode, BlockHandle, BlockKind, MAX_PAYLOAD};
+use super::block::{encode, BlockHandle, BlockKind, MAX_PAYLOAD, TRAILER_LEN};
 use super::data_block::{self, put_version, version_len};
 use super::filter::{FilterBuilder, Filters};
 use super::footer::{FilterLayout, Footer, FOOTER_LEN};
@@ -21,6 +21,9 @@ use crate::types::{Entry, FamilyId, FileNo, Seq, MAX_KEY_LEN, MAX_SEQ};
 
 /// Finished blocks are written to the file in pieces of at least this many bytes.
 const WRITE_CHUNK: usize = 256 << 10;
+
+/// Scratch beyond it is given back after each block.
+const SCRATCH_KEEP: usize = 1 << 20;
 
 /// Payload at which an index partition ends, in bytes.
 const PARTITION_SIZE: usize = 4096;
@@ -313,7 +316,9 @@ impl SsTableWriter {
         let mut payload = mem::take(&mut self.payload);
         self.block.finish(flags, &mut payload);
         let block = self.put_block(&payload, BlockKind::Data)?;
-        self.payload = payload;
+        if payload.capacity() <= SCRATCH_KEEP {
+            self.payload = payload;
+        }
         self.properties.data_blocks += 1;
 
         let tombstones = mem::take(&mut self.block_tombstones);
@@ -350,7 +355,20 @@ impl SsTableWriter {
         }
         let method = if kind == BlockKind::Data { self.options.compression } else { Compression::None };
         let offset = self.bytes_written();
-        let handle = encode(&mut self.pending, payload, kind, method, offset, &mut self.packed);
+        let mut packed = mem::take(&mut self.packed);
+        let (stored, trailer) = encode(payload, kind, method, offset, &mut packed);
+        let handle = BlockHandle { offset, len: (stored.len() + TRAILER_LEN) as u64 };
+        if stored.len() < WRITE_CHUNK {
+            self.pending.extend_from_slice(stored);
+        } else {
+            // As it is: another copy of a large block counts.
+            self.flush()?;
+            self.write(stored)?;
+        }
+        self.pending.extend_from_slice(&trailer);
+        if packed.capacity() <= SCRATCH_KEEP {
+            self.packed = packed;
+        }
         if let (Some((cache, number)), false) = (&self.cache, kind == BlockKind::Properties) {
             cache.offer(*number, self.start + offset, payload);
         }
@@ -361,9 +379,16 @@ impl SsTableWriter {
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.file.write_at(&self.pending, self.start + self.flushed)?;
-        self.flushed += self.pending.len() as u64;
+        let pending = mem::take(&mut self.pending);
+        self.write(&pending)?;
+        self.pending = pending;
         self.pending.clear();
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_at(bytes, self.start + self.flushed)?;
+        self.flushed += bytes.len() as u64;
         Ok(())
     }
 }

@@ -27,6 +27,7 @@ impl Transaction {
     /// The last step that may fail or wait. With an `xid` the changes are logged and synced as prepared.
     pub fn prepare(&mut self, xid: Option<&[u8]>) -> Result<()> {
         self.require_active()?;
+        self.spill_rest()?;
         if !self.batch.is_empty() {
             self.lock_rest()?;
             let mut prepared =
@@ -47,6 +48,7 @@ impl Transaction {
     /// the transaction is as before.
     pub fn prepare_xa(&mut self, xid: &[u8]) -> Result<()> {
         self.require_active()?;
+        self.spill_rest()?;
         if !self.batch.is_empty() {
             self.lock_rest()?;
             let xa_prepared = self.transactions.prepare_xa(&self.batch, xid, &self.owner, self.max_wait)?;
@@ -128,6 +130,8 @@ impl Transaction {
         self.end_snapshots();
         let spilled = self.batch.runs().has_files() | std::mem::take(&mut self.outcome.has_files);
         self.batch.clear();
+        self.spill_due = false;
+        self.give_back_large();
         self.count(0);
         self.outcome.xid.clear();
         self.undo.clear();

@@ -156,6 +156,16 @@ pub enum ChangeKind<'a> {
     SingleDelete,
 }
 
+impl<'a> ChangeKind<'a> {
+    /// The value; empty of a deletion.
+    fn value(self) -> &'a [u8] {
+        match self {
+            ChangeKind::Put(value) | ChangeKind::Insert(value) | ChangeKind::PutEntry(value) => value,
+            ChangeKind::Delete | ChangeKind::SingleDelete => &[],
+        }
+    }
+}
+
 /// What a locking read of a key that does not exist keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnMissing {
@@ -214,6 +224,10 @@ pub struct Transaction {
     options: TransactionOptions,
     phase: TransactionPhase,
     pub(crate) batch: WriteBatch,
+    /// A large row's value waits in `batch` until its writer has freed its own copy.
+    spill_due: bool,
+    /// Bytes of the bound on memory that are taken for it.
+    large_bytes: u64,
     published: Published,
     undo: UndoPoints,
     snapshots: Snapshots,
@@ -235,6 +249,8 @@ impl Transaction {
             options: TransactionOptions::default(),
             phase: TransactionPhase::Idle,
             batch: WriteBatch::default(),
+            spill_due: false,
+            large_bytes: 0,
             published: Published::new(entry),
             undo: UndoPoints::default(),
             snapshots: Snapshots::default(),

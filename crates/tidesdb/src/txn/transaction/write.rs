@@ -102,21 +102,52 @@ impl Transaction {
     /// with the error; locks taken stay. [`Error::ReadOnly`] in a store that is open for reading.
     pub fn write(&mut self, changes: &[Change<'_>]) -> Result<(), (usize, Error)> {
         self.require_active().and_then(|()| self.store.check_mode()).map_err(|e| (0, e))?;
+        self.spill_rest().map_err(|e| (0, e))?;
+        let largest = changes.iter().map(|change| change.kind.value().len()).max().unwrap_or(0);
+        let is_large = largest > self.store.options.spill_bound();
+        if is_large {
+            self.large_bytes = self
+                .store
+                .large_rows
+                .take(largest, &self.store.options, &self.store.cache)
+                .map_err(|e| (0, e))?;
+        }
         let mark = self.batch.mark();
         for (index, change) in changes.iter().enumerate() {
             if let Err(error) = self.write_one(change) {
                 self.batch.cut_back(mark);
+                self.give_back_large();
                 self.changed();
                 return Err((index, error));
             }
         }
-        if let Err(error) = self.spill_if_large() {
+        if is_large {
+            self.changed();
+            self.spill_due = true;
+        } else if let Err(error) = self.spill_if_large() {
             self.batch.cut_back(mark);
             self.changed();
             return Err((changes.len().saturating_sub(1), error));
         }
         self.owner.set_written(self.batch.made());
         Ok(())
+    }
+
+    /// Writes the value of a row that alone is larger than the transaction's share of memory to a run. The caller
+    /// of [`Transaction::write`] frees its own copy first. The next change does it otherwise, or `prepare`.
+    pub fn spill_rest(&mut self) -> Result<()> {
+        if !self.spill_due {
+            return Ok(());
+        }
+        self.spill_if_large()?;
+        self.spill_due = false;
+        self.give_back_large();
+        Ok(())
+    }
+
+    pub(super) fn give_back_large(&mut self) {
+        let bytes = std::mem::take(&mut self.large_bytes);
+        self.store.large_rows.give_back(bytes, &self.store.options, &self.store.cache);
     }
 
     fn write_one(&mut self, change: &Change<'_>) -> Result<()> {
@@ -128,12 +159,13 @@ impl Transaction {
                 key.len()
             )));
         }
-        let (kind, value) = match change.kind {
-            // The kinds that need no proof; a proof below makes stronger ones of them.
-            ChangeKind::Put(value) | ChangeKind::Insert(value) | ChangeKind::PutEntry(value) => {
-                (Kind::PUT.marked_may_overwrite(), value)
+        let value = change.kind.value();
+        // The kinds that need no proof; a proof below makes stronger ones of them.
+        let kind = match change.kind {
+            ChangeKind::Put(_) | ChangeKind::Insert(_) | ChangeKind::PutEntry(_) => {
+                Kind::PUT.marked_may_overwrite()
             }
-            ChangeKind::Delete | ChangeKind::SingleDelete => (Kind::DELETE, &[][..]),
+            ChangeKind::Delete | ChangeKind::SingleDelete => Kind::DELETE,
         };
         let expires = change.expiry != 0 && !kind.is_tombstone();
         if expires {
