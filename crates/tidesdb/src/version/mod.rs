@@ -30,7 +30,7 @@ use crate::table::{SsTable, SsTableMeta};
 use crate::types::{FamilyId, FileNo, MemtableId, RowCount};
 
 use row_counts::RowCounts;
-use set::ObsoleteFiles;
+use set::obsolete::ObsoleteFiles;
 
 /// Families are spread over so many shards by their number, so that an edit copies this many pointers and
 /// the entries of the shards that it touches (40 each at 10,000 families).

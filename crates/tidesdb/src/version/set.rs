@@ -3,6 +3,11 @@
 //!
 //! One lock serialises edits and is held across their sync; readers never take it.
 
+mod manifests;
+pub(super) mod obsolete;
+mod plan;
+mod state;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,16 +20,15 @@ use crate::cache::{BlockCache, FileCache};
 use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::table::{next_table_offset, SsTable, SsTableMeta};
-use crate::types::{FamilyId, FileNo, LogSegment, Lsn, MemtableId, Seq};
+use crate::types::{FamilyId, FileNo, MemtableId};
 
-use super::edit::{Cut, Edit, NewFile, NewTable};
-use super::manifest::{self, ManifestWriter, Need};
-use super::{Change, LiveFile, TableHandle, Version};
+use self::obsolete::ObsoleteFiles;
+use self::plan::{plan, Opening, Plan, Replay};
+use super::edit::{Edit, NewFile};
+use super::manifest::{self, ManifestWriter};
+use super::{LiveFile, TableHandle, Version};
 
-/// A manifest is rewritten when it is longer than this and than `ROTATE_FACTOR` times its snapshot: rewriting
-/// then costs at most a quarter of what was appended.
-const ROTATE_LEN: u64 = 1 << 20;
-const ROTATE_FACTOR: u64 = 4;
+pub use self::state::StoreState;
 
 /// What a store is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,62 +41,6 @@ pub enum OpenFor {
     Write,
     /// Writing; a store is made if there is none.
     WriteOrCreate,
-}
-
-/// What the manifest says beside files and tables.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StoreState {
-    /// Number of openings for writing, this one included.
-    pub epoch: u64,
-    /// First live segment of the write-ahead log; recovery ignores lower ones.
-    pub first_live_segment: u32,
-    /// Joints between epochs of the log.
-    pub cuts: Vec<Cut>,
-    /// Segments of the log whose files exist, by id. None below the first live one.
-    pub log_segments: BTreeMap<u32, LogSegment>,
-    /// A position up to which the log was durable.
-    pub durable_upto: Lsn,
-    /// The newest commit that is in a table.
-    pub last_seq: Seq,
-    /// The newest generation whose tables are all named.
-    pub last_generation: MemtableId,
-    /// Transaction ids from here on were never given out.
-    pub transaction_ceiling: u64,
-    /// The second that the expiry clock has reached; `None`: no entry with an expiry was ever written.
-    pub expiry_clock: Option<u64>,
-    /// The second that the expiry clock did not pass; `None`: an earlier build said nothing.
-    pub expiry_reserved: Option<u64>,
-    /// The epoch from which on puts may be unmarked; `None`: every put is marked "may overwrite".
-    pub proven_from: Option<u64>,
-    /// Remembered options, by name.
-    pub options: BTreeMap<String, String>,
-}
-
-impl StoreState {
-    fn apply(&mut self, edit: &Edit) {
-        self.epoch = edit.epoch.unwrap_or(self.epoch);
-        self.first_live_segment = self.first_live_segment.max(edit.first_live_segment.unwrap_or(0));
-        let above = edit.log_forgotten_above.unwrap_or(u32::MAX);
-        self.log_segments.retain(|&id, _| id <= above);
-        self.log_segments.extend(edit.log_segments.iter().map(|segment| (segment.id, *segment)));
-        self.log_segments.retain(|&id, _| id >= self.first_live_segment);
-        self.cuts.retain(|cut| !edit.cuts_removed.contains(&cut.at.segment()));
-        self.cuts.extend(&edit.cuts);
-        self.durable_upto = self.durable_upto.max(edit.durable_upto.unwrap_or_default());
-        self.last_seq = self.last_seq.max(edit.last_seq.unwrap_or(0));
-        self.last_generation = self.last_generation.max(edit.last_generation.unwrap_or(0));
-        self.transaction_ceiling = self.transaction_ceiling.max(edit.transaction_ceiling.unwrap_or(0));
-        self.expiry_clock = self.expiry_clock.max(edit.expiry_clock);
-        self.expiry_reserved = edit.expiry_reserved.or(self.expiry_reserved);
-        self.proven_from = self.proven_from.or(edit.proven_from);
-        for (name, value) in &edit.options {
-            if value.is_empty() {
-                self.options.remove(name);
-            } else {
-                self.options.insert(name.clone(), value.clone());
-            }
-        }
-    }
 }
 
 /// How a file is used.
@@ -112,35 +60,6 @@ struct FileRecord {
     file: Arc<LiveFile>,
     /// Bytes of each family's table.
     tables: BTreeMap<FamilyId, u64>,
-}
-
-/// Files to unlink.
-#[derive(Default)]
-pub(super) struct ObsoleteFiles {
-    queue: Mutex<Vec<Obsolete>>,
-    /// Held while files are unlinked; the number of pauses.
-    pauses: Mutex<usize>,
-}
-
-#[derive(Clone, Copy)]
-enum Obsolete {
-    Table(FileNo),
-    Manifest(FileNo),
-}
-
-impl ObsoleteFiles {
-    pub(super) fn push_table(&self, number: FileNo) {
-        self.queue.lock().push(Obsolete::Table(number));
-    }
-}
-
-/// While it is held no file of the store is unlinked (a backup copies what a manifest names).
-pub struct DeletionPause(Arc<ObsoleteFiles>);
-
-impl Drop for DeletionPause {
-    fn drop(&mut self) {
-        *self.0.pauses.lock() -= 1;
-    }
 }
 
 struct Writer {
@@ -474,227 +393,6 @@ impl VersionSet {
         (files, writer.manifest.as_ref().map(ManifestWriter::number))
     }
 
-    /// Unlinks files that no version names any more; returns how many. For a background thread. A file that
-    /// cannot be unlinked is tried again at the next call.
-    pub fn delete_obsolete(&self) -> Result<usize> {
-        let pauses = self.obsolete.pauses.lock();
-        if *pauses > 0 || self.read_only {
-            return Ok(0);
-        }
-        let queue = std::mem::take(&mut *self.obsolete.queue.lock());
-        let tables = queue.iter().filter_map(|item| match item {
-            Obsolete::Table(number) => Some(*number),
-            Obsolete::Manifest(_) => None,
-        });
-        let mut tables: Vec<FileNo> = tables.collect();
-        tables.sort_unstable();
-        tables.iter().for_each(|&number| self.tables.forget(number));
-        self.cache.erase_files(&tables);
-        let mut failed = None;
-        let mut unlinked = 0;
-        for item in queue {
-            let path = match item {
-                Obsolete::Table(number) => self.tables.path(number),
-                Obsolete::Manifest(number) => self.dir.join(manifest::manifest_name(number)),
-            };
-            match self
-                .disk
-                .exists(&path)
-                .and_then(|exists| if exists { self.disk.remove(&path) } else { Ok(()) })
-            {
-                Ok(()) => unlinked += 1,
-                Err(error) => {
-                    self.obsolete.queue.lock().push(item);
-                    failed = Some(error);
-                }
-            }
-        }
-        failed.map_or(Ok(unlinked), Err)
-    }
-
-    /// Holds back all unlinking until the returned value is dropped.
-    pub fn pause_deletions(&self) -> DeletionPause {
-        *self.obsolete.pauses.lock() += 1;
-        DeletionPause(Arc::clone(&self.obsolete))
-    }
-
-    /// Unlinks tables and manifests that an earlier epoch left behind and nothing names; returns warnings: those that
-    /// cannot be unlinked, and those that stay. To be called once, after the log was replayed (`docs/protocols.md` 5.2);
-    /// `keep` are tables that the log names.
-    ///
-    /// No table goes while a named file is missing. The manifest's last edit may have rotted, where it looks like a torn
-    /// tail: if that was a merge, its inputs are gone and its outputs are unknown here.
-    pub fn remove_unknown_files(&self, keep: &HashSet<FileNo>) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if self.read_only {
-            return warnings;
-        }
-        let writer = self.writer.lock();
-        let in_force = writer.manifest.as_ref().map(ManifestWriter::number);
-        let is_whole = self.missing.lock().is_empty();
-        let names = self.disk.list(&self.dir).unwrap_or_else(|error| {
-            warnings.push(format!("files that nothing names stay: {error}"));
-            Vec::new()
-        });
-        for name in names {
-            let unknown = match (parse_table_name(&name), manifest::parse_manifest_name(&name)) {
-                (Some(n), _) => {
-                    n < self.first_new_file && !writer.files.contains_key(&n) && !keep.contains(&n)
-                }
-                (_, Some(n)) => n < self.first_new_file && in_force != Some(n),
-                _ => false,
-            };
-            if !unknown {
-                continue;
-            }
-            let path = self.dir.join(&name);
-            if !is_whole && parse_table_name(&name).is_some() {
-                warnings
-                    .push(format!("{} stays: nothing names it, and a named file is missing", path.display()));
-            } else if let Err(error) = self.disk.remove(&path) {
-                warnings.push(format!("a file that nothing names stays: {error}"));
-            }
-        }
-        warnings
-    }
-
-    /// Writes an edit so that it is durable on return. After an error nothing of it was written if there still
-    /// is a manifest to write to.
-    fn write(&self, writer: &mut Writer, edit: &Edit) -> Result<()> {
-        let full = |m: &ManifestWriter| m.bytes() > ROTATE_LEN.max(m.snapshot_bytes() * ROTATE_FACTOR);
-        if writer.manifest.as_ref().is_none_or(full) {
-            match self.begin_manifest(writer) {
-                // A long manifest is as good as a new one.
-                Err(error @ Error::DiskFull(_)) if writer.manifest.is_some() => {
-                    tracing::warn!(%error, "no room for a new manifest; the present one goes on");
-                }
-                done => done?,
-            }
-        }
-        // Edits that add nothing: an opening's epoch and cut, dropped families, released segments of the log. The
-        // count of a scan can wait, that of a flush comes with it. Seconds of the expiry clock can wait too.
-        let counted = !edit.row_counts.is_empty() && edit.last_generation.is_none();
-        let waits = counted || edit.expiry_reserved.is_some();
-        let adds = !edit.new_tables.is_empty() || !edit.new_files.is_empty() || waits;
-        let need = match (adds, edit.last_generation) {
-            (true, _) => Need::Ordinary,
-            (false, Some(_)) => Need::EmptyFlush,
-            (false, None) => Need::Urgent,
-        };
-        let manifest = writer.manifest.as_mut().expect("begin_manifest sets it or fails");
-        let done = manifest.append(edit, need);
-        if manifest.failed() {
-            writer.stale_manifests.push(manifest.number());
-            writer.manifest = None;
-        }
-        done
-    }
-
-    /// Writes the state, with the epoch of this opening, to a new manifest; without room for one, the epoch
-    /// goes after the edits of the manifest in force.
-    fn take_over(&self, writer: &mut Writer, current: Option<FileNo>) -> Result<()> {
-        let error = match (self.begin_manifest(writer), current) {
-            (Err(error @ Error::DiskFull(_)), Some(_)) => error,
-            (done, _) => return done,
-        };
-        if manifest::read_current(&*self.disk, &self.dir)? != current {
-            // The new one may be in force, now or after a power cut.
-            return Err(error);
-        }
-        let Some(number) = current else { return Err(error) };
-        tracing::warn!(%error, "no room for a new manifest; the one in force goes on");
-        let mut resumed = ManifestWriter::resume(&*self.disk, &self.dir, number)?;
-        let epoch = Edit { epoch: Some(writer.state.epoch), ..Edit::default() };
-        resumed.append(&epoch, Need::Urgent)?;
-        // What the attempt left takes up space; `CURRENT` names none of it.
-        for name in self.disk.list(&self.dir)? {
-            let attempt = manifest::parse_manifest_name(&name).is_some_and(|n| n >= self.first_new_file);
-            if attempt || name == manifest::CURRENT_TMP {
-                self.disk.remove(&self.dir.join(&name))?;
-            }
-        }
-        writer.stale_manifests.clear();
-        writer.manifest = Some(resumed);
-        Ok(())
-    }
-
-    /// Writes the state to a new manifest and puts it in force, durably. After `DiskFull` the manifest before
-    /// it is still the one to write to, if it was and `CURRENT` still names it.
-    fn begin_manifest(&self, writer: &mut Writer) -> Result<()> {
-        let number = self.new_file_number();
-        let snapshot = self.snapshot(writer);
-        let made = ManifestWriter::create(&*self.disk, &self.dir, number, &snapshot)
-            .and_then(|made| manifest::set_current(&*self.disk, &self.dir, number).map(|()| made));
-        let before = writer.manifest.take();
-        let manifest = match made {
-            Ok(manifest) => manifest,
-            Err(error @ Error::DiskFull(_)) if before.is_some() => {
-                let now = manifest::read_current(&*self.disk, &self.dir)?;
-                if now == before.as_ref().map(ManifestWriter::number) {
-                    self.obsolete.queue.lock().push(Obsolete::Manifest(number));
-                    writer.manifest = before;
-                } else {
-                    writer.stale_manifests.extend(before.map(|old| old.number()));
-                    writer.stale_manifests.push(number);
-                }
-                return Err(error);
-            }
-            Err(error) => {
-                // Out of force, this one too, at the next success.
-                writer.stale_manifests.extend(before.map(|old| old.number()));
-                writer.stale_manifests.push(number);
-                return Err(error);
-            }
-        };
-        writer.stale_manifests.extend(before.map(|old| old.number()));
-        let mut queue = self.obsolete.queue.lock();
-        queue.extend(writer.stale_manifests.drain(..).map(Obsolete::Manifest));
-        queue.extend(writer.limbo.drain(..).map(Obsolete::Table));
-        writer.manifest = Some(manifest);
-        Ok(())
-    }
-
-    /// The whole state as one edit.
-    fn snapshot(&self, writer: &Writer) -> Edit {
-        let version = self.current.load();
-        let state = &writer.state;
-        let mut edit = Edit {
-            epoch: Some(state.epoch),
-            next_file: Some(self.next_file.load(Ordering::Relaxed)),
-            first_live_segment: Some(state.first_live_segment),
-            cuts: state.cuts.clone(),
-            durable_upto: Some(state.durable_upto),
-            last_seq: Some(state.last_seq),
-            last_generation: Some(state.last_generation),
-            transaction_ceiling: Some(state.transaction_ceiling),
-            expiry_clock: state.expiry_clock,
-            expiry_reserved: state.expiry_reserved,
-            log_segments: state.log_segments.values().copied().collect(),
-            proven_from: state.proven_from,
-            options: state.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
-            counted_from: version.counted_from(),
-            row_counts: version.row_counts().collect(),
-            ..Edit::default()
-        };
-        edit.row_counts.sort_by_key(|(family, _)| *family);
-        for record in writer.files.values() {
-            edit.new_files.push(NewFile { number: record.file.number(), len: record.file.len() });
-        }
-        edit.new_files.sort_by_key(|file| file.number);
-        let mut families: Vec<_> = version.families().collect();
-        families.sort_by_key(|(id, _)| *id);
-        for (family, levels) in families {
-            for (level, table) in levels.tables() {
-                let meta = table.meta().clone();
-                let (file, generation) = (table.file.number(), table.generation);
-                edit.new_tables.push(NewTable { file, level, generation, meta });
-            }
-            let cursors = levels.cursors.iter().map(|(level, key)| (family, *level, key.clone()));
-            edit.cursors.extend(cursors);
-        }
-        edit
-    }
-
     fn plan(
         &self,
         current: &Version,
@@ -710,153 +408,6 @@ impl VersionSet {
 impl std::fmt::Debug for VersionSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "VersionSet({}, {:?})", self.dir.display(), self.load())
-    }
-}
-
-/// What an edit does to versions and files, checked and not yet done.
-struct Plan {
-    version: Version,
-    new_files: Vec<Arc<LiveFile>>,
-    /// Tables taken out of files, and put into them.
-    removed: Vec<(FileNo, FamilyId)>,
-    added: Vec<(FileNo, FamilyId, u64)>,
-    /// Files that have no live table afterwards.
-    dead: Vec<FileNo>,
-}
-
-impl Plan {
-    fn install(&self, files: &mut HashMap<FileNo, FileRecord>) {
-        for file in &self.new_files {
-            files.insert(file.number(), FileRecord { file: Arc::clone(file), tables: BTreeMap::new() });
-        }
-        for (number, family) in &self.removed {
-            if let Some(record) = files.get_mut(number) {
-                record.tables.remove(family);
-            }
-        }
-        for (number, family, len) in &self.added {
-            if let Some(record) = files.get_mut(number) {
-                record.tables.insert(*family, *len);
-            }
-        }
-        for number in &self.dead {
-            if let Some(record) = files.remove(number) {
-                record.file.set_obsolete();
-            }
-        }
-    }
-}
-
-/// What the files and tables that an edit adds are made with.
-struct Opening<'a> {
-    guests: &'a HashMap<FileNo, Arc<LiveFile>>,
-    tables: &'a Arc<FileCache>,
-    cache: &'a Arc<BlockCache>,
-    obsolete: &'a Arc<ObsoleteFiles>,
-}
-
-fn plan(
-    current: &Version,
-    files: &HashMap<FileNo, FileRecord>,
-    edit: &Edit,
-    open: &Opening<'_>,
-) -> std::result::Result<Plan, String> {
-    let mut changes: BTreeMap<FamilyId, Change> = BTreeMap::new();
-    let mut removed = Vec::new();
-    for &family in &edit.dropped_families {
-        changes.entry(family).or_default().dropped = true;
-        let levels = current.family(family);
-        let files = levels.iter().flat_map(|l| l.tables()).flat_map(|(_, table)| table.files());
-        removed.extend(files.map(|file| (file, family)));
-    }
-    for &(family, file) in &edit.removed_tables {
-        changes.entry(family).or_default().removed.push(file);
-        let levels = current.family(family);
-        let table = levels.iter().flat_map(|l| l.tables()).find(|(_, table)| table.file.number() == file);
-        match table {
-            Some((_, table)) => removed.extend(table.files().map(|file| (file, family))),
-            None => removed.push((file, family)),
-        }
-    }
-    let mut new_files = HashMap::new();
-    for file in &edit.new_files {
-        let guest = open.guests.get(&file.number).cloned();
-        let live = guest.unwrap_or_else(|| LiveFile::new(file.number, file.len, open.obsolete));
-        if files.contains_key(&file.number) || new_files.insert(file.number, live).is_some() {
-            return Err(format!("file {} is added twice", file.number));
-        }
-    }
-    let mut added = Vec::new();
-    for new in &edit.new_tables {
-        let file = |number: FileNo| {
-            let file = files.get(&number).map(|record| &record.file).or_else(|| new_files.get(&number));
-            file.cloned().ok_or_else(|| format!("there is no file {number}"))
-        };
-        let twin = Some(new.meta.twin).filter(|&twin| twin != 0).map(file).transpose()?;
-        let file = file(new.file)?;
-        if let Some(twin) = &twin {
-            if twin.len() != new.meta.len {
-                return Err(format!(
-                    "file {} is no copy of a table of family {}",
-                    twin.number(),
-                    new.meta.family
-                ));
-            }
-            added.push((twin.number(), new.meta.family, new.meta.len));
-        }
-        if new.meta.offset + new.meta.len > file.len() {
-            return Err(format!("a table of family {} ends behind file {}", new.meta.family, new.file));
-        }
-        let table =
-            SsTable::open(Arc::clone(open.tables), Arc::clone(open.cache), new.file, new.meta.clone());
-        added.push((new.file, new.meta.family, new.meta.len));
-        let change = changes.entry(new.meta.family).or_default();
-        change.added.push((new.level, TableHandle { table, file, twin, generation: new.generation }));
-    }
-    for (family, level, key) in &edit.cursors {
-        changes.entry(*family).or_default().cursors.push((*level, key.clone()));
-    }
-    let version = current.edited(changes, edit)?;
-
-    let mut live: HashMap<FileNo, i64> = HashMap::new();
-    removed.iter().for_each(|(file, _)| *live.entry(*file).or_default() -= 1);
-    added.iter().for_each(|(file, _, _)| *live.entry(*file).or_default() += 1);
-    let tables = |file: &FileNo| files.get(file).map_or(0, |record| record.tables.len() as i64);
-    let mut dead: Vec<FileNo> =
-        live.iter().filter(|(file, change)| tables(file) + **change <= 0).map(|(file, _)| *file).collect();
-    dead.sort_unstable();
-    Ok(Plan { version, new_files: new_files.into_values().collect(), removed, added, dead })
-}
-
-/// A manifest on its way to becoming the state of a version set.
-struct Replay<'a> {
-    version: Version,
-    state: StoreState,
-    files: HashMap<FileNo, FileRecord>,
-    next_file: FileNo,
-    tables: &'a Arc<FileCache>,
-    cache: &'a Arc<BlockCache>,
-    obsolete: &'a Arc<ObsoleteFiles>,
-}
-
-impl Replay<'_> {
-    fn apply(&mut self, edit: &Edit) -> std::result::Result<(), String> {
-        let (tables, cache, obsolete) = (self.tables, self.cache, self.obsolete);
-        let open = Opening { guests: &HashMap::new(), tables, cache, obsolete };
-        let plan = plan(&self.version, &self.files, edit, &open)?;
-        if plan.dead != edit.deleted_files {
-            return Err(format!("it deletes {:?} and leaves {:?} empty", edit.deleted_files, plan.dead));
-        }
-        // What an earlier epoch unlinked is not queued again: files are taken out before they are obsolete.
-        for number in &plan.dead {
-            self.files.remove(number);
-        }
-        plan.install(&mut self.files);
-        self.state.apply(edit);
-        self.next_file = self.next_file.max(edit.next_file.unwrap_or(0));
-        self.version = plan.version;
-        self.version.number = 0;
-        Ok(())
     }
 }
 

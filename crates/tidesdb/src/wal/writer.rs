@@ -129,11 +129,12 @@ impl Wal {
         disk.create_dir_all(&log_dir(&store))?;
         let files = Arc::new(Files::new(disk.clone(), store, epoch, first_segment, size, found));
         let mut capacity = 0;
+        let mut spare = Ok(());
         for n in 1..=2 {
             match files.prepare(n) {
                 Ok(_) => capacity += files.room_per_segment(),
                 Err(error @ Error::DiskFull(_)) if n > 1 => {
-                    tracing::warn!(%error, "no spare log segment");
+                    spare = Err(error);
                 }
                 Err(error) => return Err(error),
             }
@@ -187,6 +188,7 @@ impl Wal {
             counters: Counters::default(),
             options,
         });
+        core.tell_preparation(spare);
         let wal = Wal { core, thread: Mutex::new(None) };
         if wal.core.options.background {
             let core = wal.core.clone();

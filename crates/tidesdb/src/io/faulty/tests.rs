@@ -1,5 +1,7 @@
 use super::inode::PAGE;
 use super::*;
+use crate::error::Error;
+use crate::io::{File, OpenMode};
 
 fn disk() -> (FaultyDisk, PathBuf) {
     let disk = FaultyDisk::new(7);

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
+use crate::options::{LogLevel, LogSink};
 
 const FULL: [Failure; 2] = [Failure::Enospc, Failure::Edquot];
 
@@ -203,4 +204,56 @@ fn no_room_at_any_write_loses_nothing_and_writes_go_on() {
         }
     }
     assert!(stopped > 100, "{stopped}");
+}
+
+#[test]
+fn a_spare_segment_that_cannot_be_prepared_is_told_once_and_so_is_the_next_success() {
+    for failure in [Failure::Eio, Failure::Enospc, Failure::Edquot] {
+        let disk = FaultyDisk::new(1);
+        let (lines, log) = told();
+        let options = WalOptions { log: Some(log), ..options(4096) };
+        let wal = Wal::create(disk.shared(), store(), 1, 1, LogFiles::default(), options).unwrap();
+        for (round, half) in [2500, 4096].into_iter().enumerate() {
+            let seq = round as u64 + 1;
+            append(&wal, commit(seq, half)).unwrap();
+            wal.wait_durable(seq).unwrap();
+            disk.fail(Fault { op: Some(Op::Create), path: ".wal".into(), skip: 0, times: u64::MAX, failure });
+            (0..5).for_each(|_| wal.tick());
+            let found = std::mem::take(&mut *lines.lock());
+            let [(LogLevel::Error, line)] = &found[..] else { panic!("{failure:?}: {found:?}") };
+            for part in ["no spare segment", ".wal", "mend the disk or make room"] {
+                assert!(line.contains(part), "{line}");
+            }
+            disk.heal();
+            (0..5).for_each(|_| wal.tick());
+            let found = std::mem::take(&mut *lines.lock());
+            assert!(matches!(&found[..], [(LogLevel::Info, _)]), "{failure:?}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_log_that_begins_without_a_spare_segment_says_so() {
+    let disk = FaultyDisk::new(1);
+    // The first segment stands; the second finds no room.
+    disk.fail(Fault {
+        op: Some(Op::Create),
+        path: ".wal".into(),
+        skip: 1,
+        times: u64::MAX,
+        failure: Failure::Enospc,
+    });
+    let (lines, log) = told();
+    let options = WalOptions { log: Some(log), ..options(4096) };
+    let _wal = Wal::create(disk.shared(), store(), 1, 1, LogFiles::default(), options).unwrap();
+    assert!(matches!(&lines.lock()[..], [(LogLevel::Error, line)] if line.contains("no spare segment")));
+}
+
+type Lines = Arc<parking_lot::Mutex<Vec<(LogLevel, String)>>>;
+
+/// A sink, and what it is told.
+fn told() -> (Lines, LogSink) {
+    let lines = Lines::default();
+    let into = Arc::clone(&lines);
+    (lines, LogSink::new(move |level, line| into.lock().push((level, line.to_string()))))
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::shared::Core;
 use super::Ticket;
-use crate::error::{AbortOnPanic, Error};
+use crate::error::{AbortOnPanic, Error, Result};
+use crate::options::LogLevel;
 use crate::types::Lsn;
 use crate::wal::pending_writes::IfFull;
 use crate::wal::record::{Record, MAX_FIXED};
@@ -25,6 +26,8 @@ pub(super) struct Background {
     pub(super) work: bool,
     /// A sync that is due although nobody waits.
     pub(super) sync: bool,
+    /// A segment could not be prepared, and the error log says so.
+    pub(super) preparation_failed: bool,
     /// Last ticket at the tick before, to know when the log idles.
     pub(super) seen: Ticket,
     pub(super) last_sync_micros: u64,
@@ -64,9 +67,7 @@ impl Core {
         }
         let half = Lsn(self.written_lsn.load(Ordering::Acquire)).offset() > self.options.segment_size / 2;
         if half {
-            if let Err(error) = self.prepare(2) {
-                tracing::warn!(%error, "no further log segment prepared");
-            }
+            self.tell_preparation(self.prepare(2));
         }
         self.files.trim();
         let now = self.disk.now_micros();
@@ -91,6 +92,25 @@ impl Core {
             }
         } else if idle {
             self.mark();
+        }
+    }
+
+    /// The first failure to prepare a segment is in the error log, and the success after it. Nobody waits for a spare
+    /// segment: whoever needs it prepares it and meets the error.
+    pub(super) fn tell_preparation(&self, prepared: Result<()>) {
+        let failed = prepared.is_err();
+        if std::mem::replace(&mut self.background.lock().preparation_failed, failed) == failed {
+            return;
+        }
+        match prepared {
+            Err(error) => self.report(
+                LogLevel::Error,
+                &format!(
+                    "no spare segment of the write-ahead log ({error}): commits use the room that is left, and those \
+                     without any are refused; mend the disk or make room, no restart is needed"
+                ),
+            ),
+            Ok(()) => self.report(LogLevel::Info, "the write-ahead log has a spare segment again"),
         }
     }
 

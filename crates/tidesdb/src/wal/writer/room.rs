@@ -120,7 +120,7 @@ impl Core {
         self.log_room.changed.notify_all();
     }
 
-    fn report(&self, level: LogLevel, message: &str) {
+    pub(super) fn report(&self, level: LogLevel, message: &str) {
         if let Some(log) = &self.options.log {
             log.write(level, message);
         }

@@ -1,0 +1,126 @@
+//! Files that no version names any more, and those that nothing names: when they are unlinked.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{parse_table_name, VersionSet};
+use crate::error::Result;
+use crate::types::FileNo;
+use crate::version::manifest::{self, ManifestWriter};
+
+/// Files to unlink.
+#[derive(Default)]
+pub(in crate::version) struct ObsoleteFiles {
+    pub(super) queue: Mutex<Vec<Obsolete>>,
+    /// Held while files are unlinked; the number of pauses.
+    pauses: Mutex<usize>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Obsolete {
+    Table(FileNo),
+    Manifest(FileNo),
+}
+
+impl ObsoleteFiles {
+    pub(in crate::version) fn push_table(&self, number: FileNo) {
+        self.queue.lock().push(Obsolete::Table(number));
+    }
+}
+
+/// While it is held no file of the store is unlinked (a backup copies what a manifest names).
+pub struct DeletionPause(Arc<ObsoleteFiles>);
+
+impl Drop for DeletionPause {
+    fn drop(&mut self) {
+        *self.0.pauses.lock() -= 1;
+    }
+}
+
+impl VersionSet {
+    /// Unlinks files that no version names any more; returns how many. For a background thread. A file that
+    /// cannot be unlinked is tried again at the next call.
+    pub fn delete_obsolete(&self) -> Result<usize> {
+        let pauses = self.obsolete.pauses.lock();
+        if *pauses > 0 || self.read_only {
+            return Ok(0);
+        }
+        let queue = std::mem::take(&mut *self.obsolete.queue.lock());
+        let tables = queue.iter().filter_map(|item| match item {
+            Obsolete::Table(number) => Some(*number),
+            Obsolete::Manifest(_) => None,
+        });
+        let mut tables: Vec<FileNo> = tables.collect();
+        tables.sort_unstable();
+        tables.iter().for_each(|&number| self.tables.forget(number));
+        self.cache.erase_files(&tables);
+        let mut failed = None;
+        let mut unlinked = 0;
+        for item in queue {
+            let path = match item {
+                Obsolete::Table(number) => self.tables.path(number),
+                Obsolete::Manifest(number) => self.dir.join(manifest::manifest_name(number)),
+            };
+            match self
+                .disk
+                .exists(&path)
+                .and_then(|exists| if exists { self.disk.remove(&path) } else { Ok(()) })
+            {
+                Ok(()) => unlinked += 1,
+                Err(error) => {
+                    self.obsolete.queue.lock().push(item);
+                    failed = Some(error);
+                }
+            }
+        }
+        failed.map_or(Ok(unlinked), Err)
+    }
+
+    /// Holds back all unlinking until the returned value is dropped.
+    pub fn pause_deletions(&self) -> DeletionPause {
+        *self.obsolete.pauses.lock() += 1;
+        DeletionPause(Arc::clone(&self.obsolete))
+    }
+
+    /// Unlinks tables and manifests that an earlier epoch left behind and nothing names; returns warnings: those that
+    /// cannot be unlinked, and those that stay. To be called once, after the log was replayed (`docs/protocols.md` 5.2);
+    /// `keep` are tables that the log names.
+    ///
+    /// No table goes while a named file is missing. The manifest's last edit may have rotted, where it looks like a torn
+    /// tail: if that was a merge, its inputs are gone and its outputs are unknown here.
+    pub fn remove_unknown_files(&self, keep: &HashSet<FileNo>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.read_only {
+            return warnings;
+        }
+        let writer = self.writer.lock();
+        let in_force = writer.manifest.as_ref().map(ManifestWriter::number);
+        let is_whole = self.missing.lock().is_empty();
+        let names = self.disk.list(&self.dir).unwrap_or_else(|error| {
+            warnings.push(format!("files that nothing names stay: {error}"));
+            Vec::new()
+        });
+        for name in names {
+            let unknown = match (parse_table_name(&name), manifest::parse_manifest_name(&name)) {
+                (Some(n), _) => {
+                    n < self.first_new_file && !writer.files.contains_key(&n) && !keep.contains(&n)
+                }
+                (_, Some(n)) => n < self.first_new_file && in_force != Some(n),
+                _ => false,
+            };
+            if !unknown {
+                continue;
+            }
+            let path = self.dir.join(&name);
+            if !is_whole && parse_table_name(&name).is_some() {
+                warnings
+                    .push(format!("{} stays: nothing names it, and a named file is missing", path.display()));
+            } else if let Err(error) = self.disk.remove(&path) {
+                warnings.push(format!("a file that nothing names stays: {error}"));
+            }
+        }
+        warnings
+    }
+}

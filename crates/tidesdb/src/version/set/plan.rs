@@ -1,0 +1,159 @@
+//! What an edit does to versions and files, and the replay of a manifest's edits.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::obsolete::ObsoleteFiles;
+use super::{FileRecord, StoreState};
+use crate::cache::{BlockCache, FileCache};
+use crate::table::SsTable;
+use crate::types::{FamilyId, FileNo};
+use crate::version::edit::Edit;
+use crate::version::{Change, LiveFile, TableHandle, Version};
+
+/// What an edit does to versions and files, checked and not yet done.
+pub(super) struct Plan {
+    pub(super) version: Version,
+    new_files: Vec<Arc<LiveFile>>,
+    /// Tables taken out of files, and put into them.
+    removed: Vec<(FileNo, FamilyId)>,
+    added: Vec<(FileNo, FamilyId, u64)>,
+    /// Files that have no live table afterwards.
+    pub(super) dead: Vec<FileNo>,
+}
+
+impl Plan {
+    pub(super) fn install(&self, files: &mut HashMap<FileNo, FileRecord>) {
+        for file in &self.new_files {
+            files.insert(file.number(), FileRecord { file: Arc::clone(file), tables: BTreeMap::new() });
+        }
+        for (number, family) in &self.removed {
+            if let Some(record) = files.get_mut(number) {
+                record.tables.remove(family);
+            }
+        }
+        for (number, family, len) in &self.added {
+            if let Some(record) = files.get_mut(number) {
+                record.tables.insert(*family, *len);
+            }
+        }
+        for number in &self.dead {
+            if let Some(record) = files.remove(number) {
+                record.file.set_obsolete();
+            }
+        }
+    }
+}
+
+/// What the files and tables that an edit adds are made with.
+pub(super) struct Opening<'a> {
+    pub(super) guests: &'a HashMap<FileNo, Arc<LiveFile>>,
+    pub(super) tables: &'a Arc<FileCache>,
+    pub(super) cache: &'a Arc<BlockCache>,
+    pub(super) obsolete: &'a Arc<ObsoleteFiles>,
+}
+
+pub(super) fn plan(
+    current: &Version,
+    files: &HashMap<FileNo, FileRecord>,
+    edit: &Edit,
+    open: &Opening<'_>,
+) -> std::result::Result<Plan, String> {
+    let mut changes: BTreeMap<FamilyId, Change> = BTreeMap::new();
+    let mut removed = Vec::new();
+    for &family in &edit.dropped_families {
+        changes.entry(family).or_default().dropped = true;
+        let levels = current.family(family);
+        let files = levels.iter().flat_map(|l| l.tables()).flat_map(|(_, table)| table.files());
+        removed.extend(files.map(|file| (file, family)));
+    }
+    for &(family, file) in &edit.removed_tables {
+        changes.entry(family).or_default().removed.push(file);
+        let levels = current.family(family);
+        let table = levels.iter().flat_map(|l| l.tables()).find(|(_, table)| table.file.number() == file);
+        match table {
+            Some((_, table)) => removed.extend(table.files().map(|file| (file, family))),
+            None => removed.push((file, family)),
+        }
+    }
+    let mut new_files = HashMap::new();
+    for file in &edit.new_files {
+        let guest = open.guests.get(&file.number).cloned();
+        let live = guest.unwrap_or_else(|| LiveFile::new(file.number, file.len, open.obsolete));
+        if files.contains_key(&file.number) || new_files.insert(file.number, live).is_some() {
+            return Err(format!("file {} is added twice", file.number));
+        }
+    }
+    let mut added = Vec::new();
+    for new in &edit.new_tables {
+        let file = |number: FileNo| {
+            let file = files.get(&number).map(|record| &record.file).or_else(|| new_files.get(&number));
+            file.cloned().ok_or_else(|| format!("there is no file {number}"))
+        };
+        let twin = Some(new.meta.twin).filter(|&twin| twin != 0).map(file).transpose()?;
+        let file = file(new.file)?;
+        if let Some(twin) = &twin {
+            if twin.len() != new.meta.len {
+                return Err(format!(
+                    "file {} is no copy of a table of family {}",
+                    twin.number(),
+                    new.meta.family
+                ));
+            }
+            added.push((twin.number(), new.meta.family, new.meta.len));
+        }
+        if new.meta.offset + new.meta.len > file.len() {
+            return Err(format!("a table of family {} ends behind file {}", new.meta.family, new.file));
+        }
+        let table =
+            SsTable::open(Arc::clone(open.tables), Arc::clone(open.cache), new.file, new.meta.clone());
+        added.push((new.file, new.meta.family, new.meta.len));
+        let change = changes.entry(new.meta.family).or_default();
+        change.added.push((new.level, TableHandle { table, file, twin, generation: new.generation }));
+    }
+    for (family, level, key) in &edit.cursors {
+        changes.entry(*family).or_default().cursors.push((*level, key.clone()));
+    }
+    let version = current.edited(changes, edit)?;
+
+    let mut live: HashMap<FileNo, i64> = HashMap::new();
+    removed.iter().for_each(|(file, _)| *live.entry(*file).or_default() -= 1);
+    added.iter().for_each(|(file, _, _)| *live.entry(*file).or_default() += 1);
+    let tables = |file: &FileNo| files.get(file).map_or(0, |record| record.tables.len() as i64);
+    let mut dead: Vec<FileNo> =
+        live.iter().filter(|(file, change)| tables(file) + **change <= 0).map(|(file, _)| *file).collect();
+    dead.sort_unstable();
+    Ok(Plan { version, new_files: new_files.into_values().collect(), removed, added, dead })
+}
+
+/// A manifest on its way to becoming the state of a version set.
+pub(super) struct Replay<'a> {
+    pub(super) version: Version,
+    pub(super) state: StoreState,
+    pub(super) files: HashMap<FileNo, FileRecord>,
+    pub(super) next_file: FileNo,
+    pub(super) tables: &'a Arc<FileCache>,
+    pub(super) cache: &'a Arc<BlockCache>,
+    pub(super) obsolete: &'a Arc<ObsoleteFiles>,
+}
+
+impl Replay<'_> {
+    pub(super) fn apply(&mut self, edit: &Edit) -> std::result::Result<(), String> {
+        let (tables, cache, obsolete) = (self.tables, self.cache, self.obsolete);
+        let open = Opening { guests: &HashMap::new(), tables, cache, obsolete };
+        let plan = plan(&self.version, &self.files, edit, &open)?;
+        if plan.dead != edit.deleted_files {
+            return Err(format!("it deletes {:?} and leaves {:?} empty", edit.deleted_files, plan.dead));
+        }
+        // What an earlier epoch unlinked is not queued again: files are taken out before they are obsolete.
+        for number in &plan.dead {
+            self.files.remove(number);
+        }
+        plan.install(&mut self.files);
+        self.state.apply(edit);
+        self.next_file = self.next_file.max(edit.next_file.unwrap_or(0));
+        self.version = plan.version;
+        self.version.number = 0;
+        Ok(())
+    }
+}

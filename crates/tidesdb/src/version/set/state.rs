@@ -1,0 +1,62 @@
+//! What the manifest says beside files and tables.
+
+use std::collections::BTreeMap;
+
+use crate::types::{LogSegment, Lsn, MemtableId, Seq};
+use crate::version::edit::{Cut, Edit};
+
+/// What the manifest says beside files and tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreState {
+    /// Number of openings for writing, this one included.
+    pub epoch: u64,
+    /// First live segment of the write-ahead log; recovery ignores lower ones.
+    pub first_live_segment: u32,
+    /// Joints between epochs of the log.
+    pub cuts: Vec<Cut>,
+    /// Segments of the log whose files exist, by id. None below the first live one.
+    pub log_segments: BTreeMap<u32, LogSegment>,
+    /// A position up to which the log was durable.
+    pub durable_upto: Lsn,
+    /// The newest commit that is in a table.
+    pub last_seq: Seq,
+    /// The newest generation whose tables are all named.
+    pub last_generation: MemtableId,
+    /// Transaction ids from here on were never given out.
+    pub transaction_ceiling: u64,
+    /// The second that the expiry clock has reached; `None`: no entry with an expiry was ever written.
+    pub expiry_clock: Option<u64>,
+    /// The second that the expiry clock did not pass; `None`: an earlier build said nothing.
+    pub expiry_reserved: Option<u64>,
+    /// The epoch from which on puts may be unmarked; `None`: every put is marked "may overwrite".
+    pub proven_from: Option<u64>,
+    /// Remembered options, by name.
+    pub options: BTreeMap<String, String>,
+}
+
+impl StoreState {
+    pub(super) fn apply(&mut self, edit: &Edit) {
+        self.epoch = edit.epoch.unwrap_or(self.epoch);
+        self.first_live_segment = self.first_live_segment.max(edit.first_live_segment.unwrap_or(0));
+        let above = edit.log_forgotten_above.unwrap_or(u32::MAX);
+        self.log_segments.retain(|&id, _| id <= above);
+        self.log_segments.extend(edit.log_segments.iter().map(|segment| (segment.id, *segment)));
+        self.log_segments.retain(|&id, _| id >= self.first_live_segment);
+        self.cuts.retain(|cut| !edit.cuts_removed.contains(&cut.at.segment()));
+        self.cuts.extend(&edit.cuts);
+        self.durable_upto = self.durable_upto.max(edit.durable_upto.unwrap_or_default());
+        self.last_seq = self.last_seq.max(edit.last_seq.unwrap_or(0));
+        self.last_generation = self.last_generation.max(edit.last_generation.unwrap_or(0));
+        self.transaction_ceiling = self.transaction_ceiling.max(edit.transaction_ceiling.unwrap_or(0));
+        self.expiry_clock = self.expiry_clock.max(edit.expiry_clock);
+        self.expiry_reserved = edit.expiry_reserved.or(self.expiry_reserved);
+        self.proven_from = self.proven_from.or(edit.proven_from);
+        for (name, value) in &edit.options {
+            if value.is_empty() {
+                self.options.remove(name);
+            } else {
+                self.options.insert(name.clone(), value.clone());
+            }
+        }
+    }
+}
