@@ -15,6 +15,7 @@
 //! ```
 
 pub mod ceilings;
+pub mod confined;
 pub mod engine;
 pub mod iibench;
 pub mod sqlbench;
