@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::{posix_fadvise, Flock, FlockArg, PosixFadviseAdvice};
 use nix::unistd::geteuid;
 
 use super::engine::Engine;
@@ -195,6 +195,24 @@ pub(super) fn write_back(directory: &Path) -> Result<()> {
     let mut command = Command::new("sync");
     command.arg("--file-system").arg(directory);
     run_tool(command, "writing back", directory)
+}
+
+/// Takes a directory's files, which are written back, out of the page cache. Their pages are charged to the
+/// process that copied them, and a server in a group would read them for nothing.
+pub(super) fn forget_pages(directory: &Path) -> Result<()> {
+    for entry in fs::read_dir(directory).map_err(io_error("cannot read", directory))? {
+        let entry = entry.map_err(io_error("cannot read", directory))?;
+        let (path, kind) = (entry.path(), entry.file_type());
+        let kind = kind.map_err(io_error("cannot read", &path))?;
+        if kind.is_dir() {
+            forget_pages(&path)?;
+        } else if kind.is_file() {
+            let file = File::open(&path).map_err(io_error("cannot open", &path))?;
+            posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
+                .map_err(|errno| io_error("cannot forget the pages of", &path)(errno.into()))?;
+        }
+    }
+    Ok(())
 }
 
 fn run_tool(mut command: Command, what: &str, path: &Path) -> Result<()> {

@@ -38,8 +38,8 @@ use crate::interrupt::Interrupt;
 use allocator::Allocator;
 use client::Client;
 use directory::{
-    bring, copy_folder, empty, end_leftover, link_plugins, make_data_directory, move_folder, socket_path,
-    tail, write_back,
+    bring, copy_folder, empty, end_leftover, forget_pages, link_plugins, make_data_directory, move_folder,
+    socket_path, tail, write_back,
 };
 pub(crate) use directory::{end_leftovers_below, lock_directory};
 use engine::Engine;
@@ -173,6 +173,9 @@ impl Server {
         }
         if wanted.data != Data::Empty {
             write_back(&directory)?;
+        }
+        if !wanted.groups.is_empty() {
+            forget_pages(&directory)?;
         }
         let home = Home {
             installation,

@@ -27,10 +27,17 @@ const WATCHED_S: f64 = 30.0;
 /// The same for the steady disk, which has no burst to be found.
 const STEADY_WATCHED_S: f64 = 5.0;
 
-/// The settings of a server within a limit. TidesDB's own bound is its default, which follows the limit.
+/// The sizes that TidesDB reduces within its bound.
+const REDUCED: [&str; 2] = ["tidesdb_block_cache_size", "tidesdb_unified_memtable_write_buffer_size"];
+
+/// The settings of a server within a limit. TidesDB's own bound is its default, which follows the limit. It
+/// may reduce its cache and memtable to fit; the run keeps the sizes that it has.
 pub fn within_a_limit(engine: Engine, cache_mb: u64, connections: u32) -> Vec<Setting> {
     let mut all = ruled(&[COMPARISON, RULES], &[engine], cache_mb, connections);
     all.retain(|setting| setting.name != "tidesdb_max_memory_usage");
+    for setting in all.iter_mut().filter(|setting| REDUCED.contains(&setting.name.as_ref())) {
+        setting.exact = false;
+    }
     all
 }
 
