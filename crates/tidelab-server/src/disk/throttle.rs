@@ -30,8 +30,11 @@ impl Limits {
     }
 }
 
+/// The limit that a file holds.
+type Held = fn(Limits) -> u64;
+
 /// The files of v1.
-const V1: [(&str, fn(Limits) -> u64); 4] = [
+const V1: [(&str, Held); 4] = [
     ("blkio.throttle.read_bps_device", |limits| limits.bytes_per_s),
     ("blkio.throttle.write_bps_device", |limits| limits.bytes_per_s),
     ("blkio.throttle.read_iops_device", |limits| limits.iops),
