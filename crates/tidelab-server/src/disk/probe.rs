@@ -386,7 +386,8 @@ mod tests {
         let findings = probe.verify(&throttle, limits).unwrap().unwrap();
         assert_eq!(findings.len(), Access::ALL.len());
         for finding in findings {
-            assert!(finding.is_throttled(), "{finding}");
+            // In so short a time the throttle's first slice counts much; a disk without it is ten times as fast.
+            assert!(finding.at_a_tenth <= finding.access.limit(limits.tenth()) * 2.0, "{finding}");
         }
     }
 }
