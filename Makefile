@@ -45,7 +45,7 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup servers prefix engine library install uninstall plugin build-plugin links server stop shell restore test test-setup \
   test-engine test-mtr test-install test-suites \
-  test-suites-short test-orm test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-engine experiments \
+  test-suites-short test-orm test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments \
   engine-program results builds-to-compare compare-builds plugin-at plugin-pgo costs clean
 
 # A line for the person who waits: $(call say,text).
@@ -189,6 +189,8 @@ CONFIGS := crates/tidelab/configs
 WAREHOUSES ?= 40
 USERS ?= 8
 TPCC_ARGS ?=
+# make bench-memory measures the full size unless SIZE is named; make experiments the small one.
+MEMORY_SIZE := $(or $(SIZE),full)
 
 demo: plugin ## sysbench and TPC-C on TidesDB, InnoDB and MyRocks, compared in two tables
 	@$(call say,building the laboratory and comparing the engines (two minutes and seven))
@@ -208,6 +210,11 @@ bench-tpcc: plugin ## TPC-C, 40 warehouses, 64 MB caches and all in memory: [WAR
 	    $(TPCC_ARGS) || status=$$?; \
 	done; exit $$status
 
+bench-memory: plugin ## engines within equal memory on a steady disk, as root: about five hours, SIZE=small half an hour; goes on after a kill
+	@$(call say,measuring at equal memory (hours; SIZE=small half an hour; the run says how long it takes))
+	$(TIDELAB) run --prefix $(MARIADB_PREFIX) --plugin $(PLUGIN) --data $(BUILD)/experiments --out $(BUILD)/runs \
+	  --size $(MEMORY_SIZE) --resume experiments/equal-memory.toml
+
 COSTS_DATA := $(BUILD)/costs
 costs: links ## what the optimizer's accesses cost, beside InnoDB; two minutes: [ROWS=n] [ROUNDS=n]
 	@$(call say,measuring the optimizer's accesses (two minutes))
@@ -221,7 +228,7 @@ costs: links ## what the optimizer's accesses cost, beside InnoDB; two minutes: 
 EXPERIMENT ?=
 SIZE ?= small
 experiments: plugin engine-program builds-to-compare ## the experiments of experiments/, small: [EXPERIMENT=file] [SIZE=full]
-	@$(call say,running experiments (about two hours for all of them at SIZE=small))
+	@$(call say,running experiments (about two and a half hours for all of them at SIZE=small))
 	$(TIDELAB) run --prefix $(MARIADB_PREFIX) --plugin $(PLUGIN) --data $(BUILD)/experiments --out $(BUILD)/runs \
 	  $(if $(EXPERIMENT),--size $(SIZE) --resume $(EXPERIMENT),--all-small)
 

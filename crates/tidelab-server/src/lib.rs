@@ -6,12 +6,14 @@
 //! * [`server`] starts a server, reads back its settings, and runs statements on it.
 //! * [`workload`] holds the loads: sysbench, TPC-C, the insert benchmark, large copies, and the rule that
 //!   ends a warm-up.
+//! * [`disk`] is a disk in memory whose speed stays the same, for measurements.
 //! * [`telemetry`] reads the counters of machine and processes from `/proc` and `/sys`.
 //! * [`latency`], [`series`] and [`statistics`] hold figures: histograms, columns by second, ratios with
 //!   their intervals.
 //!
 //! Nothing here links the engine: a load gets the same as any client of the server.
 
+pub mod disk;
 pub mod error;
 pub mod interrupt;
 pub mod latency;

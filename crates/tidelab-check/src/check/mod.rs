@@ -263,6 +263,7 @@ impl Lab<'_> {
         Server::start(
             &Wanted {
                 allocator: None,
+                groups: &[],
                 prefix: self.prefix,
                 engines: &[engine],
                 plugin: Some(self.plugin),

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::{posix_fadvise, Flock, FlockArg, PosixFadviseAdvice};
 use nix::unistd::geteuid;
 
 use super::engine::Engine;
@@ -22,7 +22,7 @@ const MARKER: &str = "made-by-tidelab";
 const DATA_FOLDERS: [&str; 2] = ["data", "tidesdb_data"];
 
 /// One run at a time on a directory; the lock goes with the process.
-pub(super) fn lock_directory(directory: &Path) -> Result<Flock<File>> {
+pub(crate) fn lock_directory(directory: &Path) -> Result<Flock<File>> {
     let path = directory.join("lock");
     let file =
         OpenOptions::new().create(true).append(true).open(&path).map_err(io_error("cannot open", &path))?;
@@ -36,12 +36,21 @@ pub(super) fn lock_directory(directory: &Path) -> Result<Flock<File>> {
 
 /// Ends the server that a killed run left: the process whose command line names this option file.
 pub(super) fn end_leftover(options: &Path) -> Result<()> {
-    let argument = format!("--defaults-file={}", options.display());
+    end_leftovers(|named| named == options)
+}
+
+/// Ends the servers that a killed run left below a folder: those whose option file lies there.
+pub(crate) fn end_leftovers_below(folder: &Path) -> Result<()> {
+    end_leftovers(|named| named.starts_with(folder))
+}
+
+fn end_leftovers(is_left: impl Fn(&Path) -> bool) -> Result<()> {
     let processes = fs::read_dir("/proc").map_err(io_error("cannot read", "/proc"))?;
     for entry in processes.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        if command.split(|byte| *byte == 0).any(|word| word == argument.as_bytes()) {
+        let mut words = command.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        if words.any(|word| word.strip_prefix("--defaults-file=").is_some_and(|p| is_left(Path::new(p)))) {
             eprintln!("tidelab: ending the server that an earlier run left (process {pid})");
             end_process(pid, || !process_runs(pid));
         }
@@ -186,6 +195,24 @@ pub(super) fn write_back(directory: &Path) -> Result<()> {
     let mut command = Command::new("sync");
     command.arg("--file-system").arg(directory);
     run_tool(command, "writing back", directory)
+}
+
+/// Takes a directory's files, which are written back, out of the page cache. Their pages are charged to the
+/// process that copied them, and a server in a group would read them for nothing.
+pub(super) fn forget_pages(directory: &Path) -> Result<()> {
+    for entry in fs::read_dir(directory).map_err(io_error("cannot read", directory))? {
+        let entry = entry.map_err(io_error("cannot read", directory))?;
+        let (path, kind) = (entry.path(), entry.file_type());
+        let kind = kind.map_err(io_error("cannot read", &path))?;
+        if kind.is_dir() {
+            forget_pages(&path)?;
+        } else if kind.is_file() {
+            let file = File::open(&path).map_err(io_error("cannot open", &path))?;
+            posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
+                .map_err(|errno| io_error("cannot forget the pages of", &path)(errno.into()))?;
+        }
+    }
+    Ok(())
 }
 
 fn run_tool(mut command: Command, what: &str, path: &Path) -> Result<()> {

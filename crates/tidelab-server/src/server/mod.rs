@@ -15,6 +15,7 @@ mod directory;
 pub mod engine;
 pub mod existing;
 pub mod facts;
+pub mod group;
 pub mod release;
 pub mod session;
 pub mod settings;
@@ -24,7 +25,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -37,10 +38,12 @@ use crate::interrupt::Interrupt;
 use allocator::Allocator;
 use client::Client;
 use directory::{
-    bring, copy_folder, empty, end_leftover, link_plugins, lock_directory, make_data_directory, move_folder,
+    bring, copy_folder, empty, end_leftover, forget_pages, link_plugins, make_data_directory, move_folder,
     socket_path, tail, write_back,
 };
+pub(crate) use directory::{end_leftovers_below, lock_directory};
 use engine::Engine;
+use group::joined;
 use release::{Installation, Release};
 use settings::{Places, Setting};
 
@@ -68,6 +71,8 @@ pub struct Wanted<'a> {
     pub settings: &'a [Setting],
     /// Its allocator, where it is not the C library's.
     pub allocator: Option<Allocator>,
+    /// The groups that it joins before its first page, by their `cgroup.procs`.
+    pub groups: &'a [PathBuf],
 }
 
 /// The contents of a server's data directory at its start.
@@ -100,6 +105,7 @@ struct Home {
     socket: PathBuf,
     socket_outside: bool,
     allocator: Option<Allocator>,
+    groups: Vec<PathBuf>,
     /// Variables of the process, in addition to the laboratory's own.
     environment: Vec<(&'static str, PathBuf)>,
 }
@@ -125,7 +131,7 @@ impl Home {
         fs::write(&options, text).map_err(io_error("cannot write", &options))?;
         let output =
             || OpenOptions::new().create(true).append(true).open(&log).map_err(io_error("cannot open", &log));
-        let mut command = Command::new(&self.installation.server);
+        let mut command = joined(&self.groups, &self.installation.server);
         if let Some(allocator) = self.allocator {
             command.env("LD_PRELOAD", allocator.library()?);
         }
@@ -168,12 +174,16 @@ impl Server {
         if wanted.data != Data::Empty {
             write_back(&directory)?;
         }
+        if !wanted.groups.is_empty() {
+            forget_pages(&directory)?;
+        }
         let home = Home {
             installation,
             directory,
             socket,
             socket_outside,
             allocator: wanted.allocator,
+            groups: wanted.groups.to_vec(),
             environment: Vec::new(),
         };
         let engines = wanted.engines.to_vec();

@@ -134,6 +134,7 @@ pub(super) fn run(options: &Options, kind: &Kind) -> Result<bool> {
     let settings = settings::comparison(&design.engines, options.cache, design.load.threads + 20);
     let wanted = Wanted {
         allocator: None,
+        groups: &[],
         prefix,
         engines: &design.engines,
         plugin: Some(&options.places.plugin),

@@ -102,6 +102,7 @@ fn start(
     let settings = settings::of_server(&engines, options.cache, clients + 20);
     let wanted = Wanted {
         allocator: None,
+        groups: &[],
         prefix,
         engines: &engines,
         plugin: engines.contains(&Engine::TidesDb).then_some(options.plugin.as_path()),

@@ -149,6 +149,7 @@ pub(super) fn run(options: &Options) -> Result<bool> {
         prefix: &options.installed.prefix,
         plugin: &options.installed.plugin,
         allocator: None,
+        groups: &[],
         directory,
         kept: None,
     };

@@ -96,6 +96,7 @@ pub fn measure(
     settings.push(setting("max_heap_table_size", "1G"));
     let wanted = Wanted {
         allocator: None,
+        groups: &[],
         prefix,
         engines: &[Engine::InnoDb],
         plugin: None,

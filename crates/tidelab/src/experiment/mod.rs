@@ -15,7 +15,9 @@
 //! ```
 
 pub mod ceilings;
+pub mod confined;
 pub mod engine;
+pub mod equal;
 pub mod iibench;
 pub mod sqlbench;
 pub mod sweep;
@@ -133,13 +135,15 @@ pub fn open<'a>(table: toml::Table, paths: Paths<'a>, run: &mut Run) -> Result<B
             Ok(Box::new(iibench::Conductor::open(options(run, table)?, paths, run)?))
         }
         "engine" => Ok(Box::new(engine::open(&options(run, table)?, paths, run)?)),
+        "equal-memory" => Ok(Box::new(equal::Conductor::open(options(run, table)?, paths, run)?)),
         "matrix" => Ok(Box::new(Matrix::open(options(run, table)?, paths, run)?)),
         "sqlbench" => Ok(Box::new(sqlbench::Conductor::open(options(run, table)?, paths, run)?)),
         "sweep" => Ok(Box::new(sweep::Conductor::open(options(run, table)?, paths, run)?)),
         "sysbench" => Ok(Box::new(sysbench::Conductor::open(options(run, table)?, paths, run)?)),
         "tpcc" => Ok(Box::new(tpcc::Conductor::open(options(run, table)?, paths, run)?)),
         other => {
-            let known = "delete-regime, engine, iibench, matrix, sqlbench, sweep, sysbench, tpcc";
+            let known =
+                "delete-regime, engine, equal-memory, iibench, matrix, sqlbench, sweep, sysbench, tpcc";
             Err(Error::Usage(format!("there is no kind '{other}' of experiment: {known} are known")))
         }
     }

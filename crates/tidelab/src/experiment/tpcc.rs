@@ -233,6 +233,7 @@ impl run::Conductor for Conductor<'_> {
                 prefix: self.paths.prefix,
                 plugin: plugin.as_deref().unwrap_or(self.paths.plugin),
                 allocator: competitor.allocator,
+                groups: &[],
                 directory: &directory,
                 kept: Some(&making),
             };

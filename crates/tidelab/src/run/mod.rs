@@ -120,7 +120,8 @@ pub struct Run {
     /// A description in some sentences; empty for none.
     #[serde(default)]
     pub about: String,
-    /// The kind: `sysbench`, `tpcc`, `iibench`, `delete-regime`, `sweep`, `matrix`, `engine`, `import`.
+    /// The kind: `sysbench`, `tpcc`, `iibench`, `delete-regime`, `sweep`, `matrix`, `engine`,
+    /// `equal-memory`, `import`.
     pub kind: String,
     /// The laboratory's version; empty for results of others.
     pub tidelab: String,

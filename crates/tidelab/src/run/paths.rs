@@ -35,8 +35,20 @@ impl Paths<'_> {
 
     /// Starts a server with these engines and settings, in `server` below the data directory.
     pub fn start(&self, engines: &[Engine], settings: &[Setting], data: Data<'_>) -> Result<Server> {
+        self.start_in(engines, settings, data, &[])
+    }
+
+    /// The same in groups, by their `cgroup.procs`.
+    pub fn start_in(
+        &self,
+        engines: &[Engine],
+        settings: &[Setting],
+        data: Data<'_>,
+        groups: &[PathBuf],
+    ) -> Result<Server> {
         let wanted = Wanted {
             allocator: None,
+            groups,
             prefix: self.prefix,
             engines,
             plugin: Some(self.plugin),

@@ -152,6 +152,8 @@ pub struct Place<'a> {
     pub plugin: &'a Path,
     /// The servers' allocator, where it is not the C library's.
     pub allocator: Option<Allocator>,
+    /// The groups that servers join, by their `cgroup.procs`.
+    pub groups: &'a [PathBuf],
     /// The directory of servers and loaded data; each server is in `server` below it.
     pub directory: &'a Path,
     /// The folder of the one cell that is measured, which gets the server's option file, variables and
@@ -255,6 +257,7 @@ impl<'a> Experiment<'a> {
             data,
             settings: self.settings.get(&engine).unwrap_or(&none),
             allocator: self.place.allocator,
+            groups: self.place.groups,
         };
         Server::start(&wanted, self.interrupt)
     }
@@ -367,6 +370,7 @@ mod tests {
                 prefix: folder.path(),
                 plugin: folder.path(),
                 allocator: None,
+                groups: &[],
                 directory: folder.path(),
                 kept: None,
             };

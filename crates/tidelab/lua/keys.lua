@@ -1,0 +1,74 @@
+-- Random keys: one table of keys and values, every access by a key that is drawn evenly.
+--
+-- A loaded key is the scrambled number of its row, so neighbours in the order of loading are none in the table.
+-- Half of a value is random letters, the other half one letter: it can be compressed to about a half.
+
+if sysbench.cmdline.command == nil then
+   error("a command is required: prepare or run")
+end
+
+sysbench.cmdline.options = {
+   table_size = {"Rows that are loaded", 10000},
+   tables = {"Not used: there is one table", 1},
+   value_bytes = {"Bytes of a value", 100},
+   op = {"get, insert, update or upsert", "get"},
+   mysql_storage_engine = {"Storage engine", "innodb"}
+}
+
+local SPACE = 4294967296
+local GAP = 1000000
+local TABLE = "random_keys"
+local con
+
+-- One to one below SPACE; the product stays below 2^53 up to three million rows.
+local function key_of(row)
+   return ((row * 2654435761) % SPACE) * GAP
+end
+
+local function value()
+   local half = math.floor(sysbench.opt.value_bytes / 2)
+   return sysbench.rand.string(string.rep("@", half)) .. string.rep("x", sysbench.opt.value_bytes - half)
+end
+
+local function any_row(most)
+   return sysbench.rand.uniform(1, most)
+end
+
+function thread_init()
+   con = sysbench.sql.driver():connect()
+end
+
+function thread_done()
+   con:disconnect()
+end
+
+function event()
+   local rows, op = sysbench.opt.table_size, sysbench.opt.op
+   if op == "get" then
+      con:query(string.format("SELECT v FROM %s WHERE k = %.0f", TABLE, key_of(any_row(rows))))
+   elseif op == "update" then
+      con:query(string.format("UPDATE %s SET v = '%s' WHERE k = %.0f", TABLE, value(), key_of(any_row(rows))))
+   elseif op == "upsert" then
+      -- Every second key is there at first.
+      con:query(string.format("INSERT INTO %s VALUES (%.0f, '%s') ON DUPLICATE KEY UPDATE v = VALUES(v)", TABLE,
+                              key_of(any_row(2 * rows)), value()))
+   elseif op == "insert" then
+      -- A new key lies anywhere among the loaded ones: a million of free ones after each of them.
+      local key = sysbench.rand.uniform(0, 2147483646) * 2 * GAP + sysbench.rand.uniform(1, GAP - 1)
+      con:query(string.format("INSERT INTO %s VALUES (%.0f, '%s')", TABLE, key, value()))
+   else
+      error("there is no op " .. op)
+   end
+end
+
+function prepare()
+   con = sysbench.sql.driver():connect()
+   con:query(string.format("CREATE TABLE %s (k BIGINT NOT NULL PRIMARY KEY, v MEDIUMBLOB NOT NULL) ENGINE = %s", TABLE,
+                           sysbench.opt.mysql_storage_engine))
+   con:bulk_insert_init(string.format("INSERT INTO %s VALUES", TABLE))
+   for row = 1, sysbench.opt.table_size do
+      con:bulk_insert_next(string.format("(%.0f, '%s')", key_of(row), value()))
+   end
+   con:bulk_insert_done()
+   con:disconnect()
+end
