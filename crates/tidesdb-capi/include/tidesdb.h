@@ -488,7 +488,8 @@ typedef struct tidesdb_op {
  * index of the operation that failed. Locks taken stay. Writes are private until the commit. */
 int tidesdb_write(tidesdb_txn *txn, const tidesdb_op *ops, size_t count, size_t *failed);
 /* Writes a row of many megabytes, which tidesdb_write has taken, to a file of the transaction. A caller that has freed its
- * own copy first keeps the row once in memory. The next write or the commit does it otherwise. Nothing to do for others. */
+ * own copy first keeps the row once in memory. The next write or the commit does it otherwise. Nothing to do for others.
+ * On an error the row is still among the changes: undo the statement. */
 int tidesdb_txn_spill_rest(tidesdb_txn *txn);
 
 /* ---- reads ----------------------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ fn fill(cache: &Arc<BlockCache>, file: u64, size: usize) {
 }
 
 #[test]
-fn a_cache_takes_its_size_also_when_blocks_of_other_sizes_come() {
+fn a_cache_takes_its_size_also_when_blocks_of_other_sizes_come_or_it_shrinks() {
     let before = resident();
     let cache = BlockCache::new(CAPACITY);
     for (file, size) in [(1, 4200), (2, 5400), (3, 16_500), (4, 9000), (5, 4200)] {
@@ -46,4 +46,8 @@ fn a_cache_takes_its_size_also_when_blocks_of_other_sizes_come() {
         assert!(taken < CAPACITY + CAPACITY / 4, "{} MB with blocks of {size} bytes", taken / MB);
         assert!(cache.bytes() > CAPACITY / 2, "{} MB in use with blocks of {size} bytes", cache.bytes() / MB);
     }
+    cache.set_capacity(CAPACITY / 4);
+    let left = resident().saturating_sub(before);
+    assert!(cache.bytes() > CAPACITY / 8);
+    assert!(left < CAPACITY / 2, "{} MB stay of a cache that was made a quarter", left / MB);
 }

@@ -34,12 +34,12 @@ const RESIDENT_SHARE: usize = 2;
 /// use, once to evict, and once more for what is marked or released meanwhile.
 const ROUNDS: usize = 3;
 
-/// Part of the capacity that free slots among used ones may take: an eighth, and at least [`LEAST_SLACK`]. From half of it on
-/// blocks are moved together, beyond it they give way, so that the memory of one block size goes to another.
-const SLACK_SHARE: usize = 8;
+/// Part of the capacity that free slots among used ones may take: a sixteenth, and at least [`LEAST_SLACK`]. Beyond it blocks
+/// are moved together, so that the memory of one block size goes to another.
+const SLACK_SHARE: usize = 16;
 
 /// Each block size may have a slab that is not full.
-const LEAST_SLACK: usize = 8 << 20;
+const LEAST_SLACK: usize = 4 << 20;
 
 /// Capacities of all caches of the process, which share their slabs.
 static CAPACITIES: AtomicUsize = AtomicUsize::new(0);
@@ -48,7 +48,7 @@ static CAPACITIES: AtomicUsize = AtomicUsize::new(0);
 const MOST_OFFERED: usize = 1 << 20;
 
 /// Slots that an insertion looks at to move blocks together.
-const MOVED: usize = 16;
+const MOVED: usize = 12;
 
 /// How long a block that is inserted stays in the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,7 +121,7 @@ impl BlockCache {
     pub fn offer(&self, file: FileNo, offset: u64, payload: &[u8]) {
         // A copy of a large one costs more than it saves.
         if payload.len() <= MOST_OFFERED
-            && self.bytes() + payload.len() + FRAME_HEADER + ENTRY_OVERHEAD <= self.limit()
+            && self.bytes() + payload.len() + FRAME_HEADER + ENTRY_OVERHEAD <= self.capacity()
         {
             self.insert(file, offset, FrameBuf::copy_of(payload).freeze(), CachePriority::NoEvict);
         }
@@ -146,12 +146,12 @@ impl BlockCache {
     fn make_room(&self, charge: usize, home: usize) -> bool {
         let mut shard = home;
         let mut visited = 0;
-        if self.slack() > self.allowed_slack() / 2 {
+        if self.slack() > self.allowed_slack() {
             self.shards[home].move_together(MOVED);
         }
         loop {
             let Err(now) = self.take_free(charge) else { return true };
-            let capacity = self.limit();
+            let capacity = self.capacity();
             if charge > capacity || visited > ROUNDS * SHARDS {
                 return false;
             }
@@ -167,15 +167,9 @@ impl BlockCache {
 
     /// Adds `charge` to the used bytes if they fit as it is; otherwise says what is used.
     fn take_free(&self, charge: usize) -> Result<usize, usize> {
-        let capacity = self.limit();
+        let capacity = self.capacity();
         let add = |now: usize| now.checked_add(charge).filter(|&sum| sum <= capacity);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
-    }
-
-    /// The capacity without the free slots that no other block size can have.
-    fn limit(&self) -> usize {
-        let capacity = self.capacity();
-        capacity - self.slack().saturating_sub(self.allowed_slack()).min(capacity - capacity / SLACK_SHARE)
     }
 
     /// This cache's share of free slots in slabs that have used ones.
@@ -217,6 +211,12 @@ impl BlockCache {
                 // Every shard gives its part, so that what is used survives in all of them.
                 let excess = self.bytes().saturating_sub(bytes);
                 self.give_back(shard.evict(excess.div_ceil(SHARDS - at)));
+            }
+        }
+        // What is left lies in as many slabs as before: those go back to the kernel once they are empty.
+        for shard in &self.shards {
+            if bytes < before && self.slack() > self.allowed_slack() {
+                shard.move_together(usize::MAX);
             }
         }
     }

@@ -10,6 +10,7 @@
 //! takes so large ones from the kernel one by one. Regions stay; unused slabs beyond [`SPARE`] give their pages back.
 
 use std::alloc::{handle_alloc_error, GlobalAlloc, Layout, System};
+use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -30,6 +31,9 @@ pub(super) const LARGEST: usize = 32 << 10;
 /// Alignment of slots, and the smallest one.
 pub(super) const ALIGN: usize = 64;
 
+/// Slabs that the search for a fuller one looks at.
+const LOOKS: usize = 8;
+
 /// Slot sizes between one power of two and the next.
 const STEPS: usize = 16;
 
@@ -46,24 +50,28 @@ static SLABS: Slabs = Slabs::new();
 struct Slabs {
     by_class: [Mutex<Partial>; CLASSES],
     unused: Mutex<Unused>,
-    /// Bytes of slabs that a size uses.
-    taken: AtomicUsize,
+    /// Bytes of slots in slabs that a size uses.
+    taken: Counter,
     /// Bytes of slots that somebody uses.
-    used: AtomicUsize,
+    used: Counter,
 }
+
+/// A counter on a cache line of its own.
+#[repr(align(128))]
+struct Counter(AtomicUsize);
 
 impl Slabs {
     const fn new() -> Slabs {
         Slabs {
-            by_class: [const { Mutex::new(Partial { slabs: Vec::new() }) }; CLASSES],
+            by_class: [const { Mutex::new(Partial { slabs: Vec::new(), looked_at: 0 }) }; CLASSES],
             unused: Mutex::new(Unused { slabs: Vec::new(), without_pages: 0 }),
-            taken: AtomicUsize::new(0),
-            used: AtomicUsize::new(0),
+            taken: Counter(AtomicUsize::new(0)),
+            used: Counter(AtomicUsize::new(0)),
         }
     }
 
     fn slack(&self) -> usize {
-        self.taken.load(Ordering::Relaxed).saturating_sub(self.used.load(Ordering::Relaxed))
+        self.taken.0.load(Ordering::Relaxed).saturating_sub(self.used.0.load(Ordering::Relaxed))
     }
 }
 
@@ -123,6 +131,8 @@ fn give_pages_back(slab: NonNull<u8>) {
 /// Slabs of one size that have a free slot; the last one gives the next slot.
 struct Partial {
     slabs: Vec<NonNull<Slab>>,
+    /// Where the next search for a fuller slab begins.
+    looked_at: usize,
 }
 
 // SAFETY: a slab's fields are read and written under the lock around this list alone, but for those that never change.
@@ -132,8 +142,8 @@ impl Partial {
     fn remove(&mut self, place: usize) {
         self.slabs.swap_remove(place);
         if let Some(moved) = self.slabs.get_mut(place) {
-            // SAFETY: a slab in the list lives, and nobody else refers to its fields while this list is locked.
-            unsafe { moved.as_mut() }.place = Some(place);
+            // SAFETY: a slab in the list lives, and nobody else refers to its state while this list is locked.
+            unsafe { (*moved.as_ref().state.get()).place = Some(place) };
         }
     }
 }
@@ -142,6 +152,12 @@ impl Partial {
 pub(super) struct Slab {
     memory: NonNull<u8>,
     class: usize,
+    /// Under the lock of the class's list.
+    state: UnsafeCell<State>,
+}
+
+/// The part of a slab that changes.
+struct State {
     /// Slots that were given back.
     free: Vec<u16>,
     /// Slots from here on were never used: their pages are not touched.
@@ -229,81 +245,93 @@ impl Slabs {
         let (class, slot_size) = class_of(size);
         let mut partial = self.by_class[class].lock();
         // SAFETY: a slab with a used slot lives, so does one in the list, and this lock is around their fields.
-        let used = |slab: NonNull<Slab>| unsafe { slab.as_ref() }.used();
+        let used = |slab: NonNull<Slab>| unsafe { (*slab.as_ref().state.get()).used() };
         let of_from = used(from);
         if of_from * 4 >= SLAB / slot_size * 3 {
             return None;
         }
+        // A few tell enough: each move is to a fuller slab, and there may be tens of thousands.
+        let places = partial.slabs.len();
+        let start = partial.looked_at;
+        partial.looked_at = start.wrapping_add(LOOKS);
+        let candidates = (0..LOOKS.min(places)).map(|look| start.wrapping_add(look) % places);
         let (place, most) =
-            partial.slabs.iter().map(|&slab| used(slab)).enumerate().max_by_key(|&(_, used)| used)?;
+            candidates.map(|place| (place, used(partial.slabs[place]))).max_by_key(|&(_, used)| used)?;
         (most > of_from).then(|| self.take_slot(&mut partial, place))
     }
 
     /// A slot of the slab at `place`, which leaves the list when that was its last one.
     fn take_slot(&self, partial: &mut Partial, place: usize) -> (NonNull<u8>, NonNull<Slab>) {
-        let mut slab = partial.slabs[place];
-        // SAFETY: a slab in the list lives, and its changing fields are used under this lock alone.
-        let slab_mut = unsafe { slab.as_mut() };
-        let slot_size = slot_size_of(slab_mut.class);
-        self.used.fetch_add(slot_size, Ordering::Relaxed);
-        slab_mut.place = Some(place);
-        let slot = slab_mut.free.pop().map_or_else(
+        let slab = partial.slabs[place];
+        // SAFETY: a slab in the list lives.
+        let shared = unsafe { slab.as_ref() };
+        // SAFETY: the caller has locked the list, and has no other reference to the state.
+        let state = unsafe { &mut *shared.state.get() };
+        let slot_size = slot_size_of(shared.class);
+        self.used.0.fetch_add(slot_size, Ordering::Relaxed);
+        state.place = Some(place);
+        let slot = state.free.pop().map_or_else(
             || {
-                slab_mut.fresh += 1;
-                slab_mut.fresh - 1
+                state.fresh += 1;
+                state.fresh - 1
             },
             usize::from,
         );
-        if slab_mut.is_full() {
-            slab_mut.place = None;
+        if state.is_full(SLAB / slot_size) {
+            state.place = None;
             partial.remove(place);
         }
         // SAFETY: `slot` is below the number of slots, so that the whole slot lies in the slab's memory.
-        (unsafe { slab_mut.memory.add(slot * slot_size) }, slab)
+        (unsafe { shared.memory.add(slot * slot_size) }, slab)
     }
 
     /// # Safety
     /// As for [`free`], with the answer of [`Slabs::allocate`] of the same set.
-    unsafe fn free(&self, at: NonNull<u8>, mut slab: NonNull<Slab>) {
-        // SAFETY: a slab with a used slot lives; the class never changes.
-        let class = unsafe { (*slab.as_ptr()).class };
-        let slot_size = slot_size_of(class);
-        let mut partial = self.by_class[class].lock();
-        // SAFETY: as above, and the changing fields are used under this lock alone.
-        let slab_mut = unsafe { slab.as_mut() };
-        let slot = (at.as_ptr() as usize - slab_mut.memory.as_ptr() as usize) / slot_size;
-        slab_mut.free.push(u16::try_from(slot).expect("a slab has at most 4,096 slots"));
-        self.used.fetch_sub(slot_size, Ordering::Relaxed);
-        let place = *slab_mut.place.get_or_insert_with(|| {
+    unsafe fn free(&self, at: NonNull<u8>, slab: NonNull<Slab>) {
+        // SAFETY: a slab with a used slot lives.
+        let shared = unsafe { slab.as_ref() };
+        let slot_size = slot_size_of(shared.class);
+        let mut partial = self.by_class[shared.class].lock();
+        // SAFETY: the list is locked, and this is the only reference to the state.
+        let state = unsafe { &mut *shared.state.get() };
+        let slot = (at.as_ptr() as usize - shared.memory.as_ptr() as usize) / slot_size;
+        state.free.push(u16::try_from(slot).expect("a slab has at most 4,096 slots"));
+        self.used.0.fetch_sub(slot_size, Ordering::Relaxed);
+        let place = *state.place.get_or_insert_with(|| {
             partial.slabs.push(slab);
             partial.slabs.len() - 1
         });
         // One without a used slot stays while it is the only one: else each slot could cost a slab.
-        if slab_mut.free.len() < slab_mut.fresh || partial.slabs.len() == 1 {
+        if state.free.len() < state.fresh || partial.slabs.len() == 1 {
             return;
         }
         partial.remove(place);
         drop(partial);
         // SAFETY: `make_slab` made it of a box; nobody can reach it, because it has no used slot and is in no list.
         let slab = unsafe { Box::from_raw(slab.as_ptr()) };
-        self.taken.fetch_sub(SLAB, Ordering::Relaxed);
+        self.taken.0.fetch_sub(SLAB / slot_size * slot_size, Ordering::Relaxed);
         self.unused.lock().give(slab.memory);
     }
 
     fn make_slab(&self, class: usize) -> NonNull<Slab> {
         let memory = self.unused.lock().take();
-        self.taken.fetch_add(SLAB, Ordering::Relaxed);
-        NonNull::from(Box::leak(Box::new(Slab { memory, class, free: Vec::new(), fresh: 0, place: None })))
+        let slot_size = slot_size_of(class);
+        self.taken.0.fetch_add(SLAB / slot_size * slot_size, Ordering::Relaxed);
+        NonNull::from(Box::leak(Box::new(Slab {
+            memory,
+            class,
+            state: UnsafeCell::new(State { free: Vec::new(), fresh: 0, place: None }),
+        })))
     }
 }
 
-impl Slab {
+impl State {
     fn used(&self) -> usize {
         self.fresh - self.free.len()
     }
 
-    fn is_full(&self) -> bool {
-        self.free.is_empty() && self.fresh == SLAB / slot_size_of(self.class)
+    fn is_full(&self, slots: usize) -> bool {
+        self.free.is_empty() && self.fresh == slots
     }
 }
 
@@ -399,6 +427,7 @@ mod tests {
             let partial = OWN.by_class[class_of(size).0].lock();
             assert_eq!(partial.slabs.len(), 1, "one stays for the next slot");
         }
-        assert_eq!(OWN.slack(), SIZES.len() * SLAB, "those that stay");
+        let stay: usize = SIZES.map(|size| SLAB / slot_size(size) * slot_size(size)).iter().sum();
+        assert_eq!(OWN.slack(), stay);
     }
 }
