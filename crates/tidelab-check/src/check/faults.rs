@@ -12,7 +12,10 @@
 //!
 //! In some rounds the restart meets a fault as well; the next one without a fault must succeed. The rounds' seeds are
 //! the check's and the numbers after it: `--seed` with a later one goes on from there, and `--rounds 1` repeats one.
+//!
+//! After the rounds another server's store lies on a file system that fills up and then fails (`faults/disk.rs`).
 
+mod disk;
 pub(super) mod plan;
 
 use std::collections::BTreeMap;
@@ -45,8 +48,30 @@ struct Tally {
     seen: Counts,
 }
 
-/// Runs the check.
+/// Runs the check: the rounds, and then the file system, whatever they found.
 pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
+    // It would be in the way of the rounds' server, which empties the directory.
+    disk::clear(lab);
+    let rounds = part("rounds", run_rounds(lab))?;
+    let file_system = part("file system", disk::run(lab))?;
+    Ok(Verdict {
+        summary: format!("{}; then {}", rounds.summary, file_system.summary),
+        complaints: [rounds.complaints, file_system.complaints].concat(),
+    })
+}
+
+/// The verdict of a part; its error is a fault, so the other part is not lost with it. Errors: an interruption.
+fn part(name: &str, verdict: Result<Verdict>) -> Result<Verdict> {
+    match verdict {
+        Err(Error::Interrupted) => Err(Error::Interrupted),
+        Err(error) => {
+            Ok(Verdict { summary: format!("{name} cut short"), complaints: vec![format!("{name}: {error}")] })
+        }
+        done => done,
+    }
+}
+
+fn run_rounds(lab: &Lab<'_>) -> Result<Verdict> {
     let rounds = lab.rounds.unwrap_or(if lab.short { 8 } else { 100 });
     let mut bench = Bench::start(lab, false)?;
     let mut tally = Tally::default();

@@ -15,7 +15,7 @@ use super::{absolute, Installed};
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
     /// The checks: kill, crash, literal, counters, jobs, indexreads, replica, backup, history, commits,
-    /// large, definitions, killed, disk, damage, faults, powercut, formats, entries, iibench, sql, bound, memory, sensitivity
+    /// large, definitions, killed, damage, faults, powercut, formats, entries, iibench, sql, bound, memory, sensitivity
     /// [default: all but commits, large and sensitivity; in the short form all but bound, memory and
     /// sensitivity].
     #[arg(value_name = "NAME")]

@@ -1,4 +1,4 @@
-//! `disk`: the store on a small file system of its own that fills up, and then fails.
+//! The last part of `faults`: the store on a small file system of its own that fills up, and then fails.
 //!
 //! Full: statements that need space get 1021; reads and the server go on; a restart works too. With space
 //! given back, writes go on by themselves. Failed: the store takes no more writes and says that it needs
@@ -6,8 +6,7 @@
 //! After each of them, every acknowledged transaction is there, and none that got an error that says "no".
 //!
 //! The file system is an ext4 image, mounted with `mount -o loop` on the store's directory. It is made to
-//! fail by the ioctl with which file systems are tested. Where that is not permitted, the check says so
-//! and ends.
+//! fail by the ioctl with which file systems are tested. Where that is not permitted, the summary says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -19,12 +18,15 @@ use std::time::{Duration, Instant};
 
 use nix::sys::statvfs::statvfs;
 use tidelab_server::error::{io_error, Error, Result};
+use tidelab_server::server::engine::Engine;
 use tidelab_server::server::settings;
 use tidelab_server::server::Server;
 
-use super::session::{Failure, Session};
-use super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
+use super::super::session::{Failure, Session};
+use super::super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
 
+/// The store in a server's directory.
+const STORE: &str = "tidesdb_data";
 const WRITERS: i64 = 4;
 /// Rows of each transaction.
 const ROWS: i64 = 4;
@@ -128,16 +130,24 @@ struct Writer {
     complaint: Option<String>,
 }
 
-/// Runs the check.
-pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
+/// Unmounts a file system that a killed run left.
+pub(super) fn clear(lab: &Lab<'_>) {
+    // Most often there is none.
+    let _ = unmount(&directory(lab).join(STORE));
+}
+
+/// The directory of the server, within that of the rounds' server.
+fn directory(lab: &Lab<'_>) -> PathBuf {
+    lab.directory.join("file_system")
+}
+
+/// Runs the scenario.
+pub(super) fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let mut settings = settings::checks(true);
     settings.retain(|setting| setting.name != "tidesdb_block_cache_size");
     settings.push(settings::setting("tidesdb_block_cache_size", "64M"));
-    let store = lab.directory.join("tidesdb_data");
-    // One that a killed run left would be in the way.
-    let _ = unmount(&store);
-    let mut server = lab.start(&settings)?;
-    let store = server.directory().join("tidesdb_data");
+    let mut server = lab.start_in(&directory(lab), Engine::TidesDb, &settings)?;
+    let store = server.directory().join(STORE);
     let rows = format!("a BIGINT PRIMARY KEY, txn BIGINT NOT NULL, pad VARBINARY({ROW}) NOT NULL, KEY (txn)");
     let options = "ENGINE=TidesDB COMPRESSION='NONE' MIN_DISK_SPACE=0";
     let make = format!("CREATE TABLE disk.t ({rows}) {options}");
@@ -159,7 +169,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let disk = match SmallDisk::make(server.directory().join("disk.img"), &store)? {
         Ok(disk) => disk,
         Err(why) => {
-            let summary = format!("skipped: a file system cannot be mounted here ({why})");
+            let summary = format!("no full file system: one cannot be mounted here ({why})");
             return conclude(server, summary, Vec::new());
         }
     };
@@ -184,7 +194,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     complaints.extend(on_full_disk(&server, &writers)?);
     empty()?;
     complaints.extend(goes_on(&server, "with space again")?);
-    progress(Check::Disk, &format!("full, and space again: {} wrong", complaints.len()));
+    progress(Check::Faults, &format!("file system: full, and space again: {} wrong", complaints.len()));
 
     // Full, killed, started again while it is full; DROP TABLE gives space back.
     fill()?;
@@ -195,7 +205,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     complaints.extend(on_full_disk(&server, &writers)?);
     set_up(&mut connect(&server)?, &["DROP TABLE disk.other"])?;
     complaints.extend(goes_on(&server, "after a restart on the full disk")?);
-    progress(Check::Disk, &format!("restarted on the full disk: {} wrong", complaints.len()));
+    progress(Check::Faults, &format!("file system: restarted on the full disk: {} wrong", complaints.len()));
 
     // The file system fails under writers; it shall not be full as well.
     empty()?;
@@ -207,7 +217,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     writers.iter_mut().for_each(|writer| writer.acknowledged.clear());
     let failed = fail_under_writers(&server, &disk, &mut writers)?;
     complaints.extend(failed);
-    progress(Check::Disk, &format!("after the failure: {} wrong", complaints.len()));
+    progress(Check::Faults, &format!("file system: after the failure: {} wrong", complaints.len()));
     complaints.extend(ends_at_reset_master(&mut server)?);
     disk.repair()?;
     server.restart(&settings, lab.interrupt)?;
@@ -222,7 +232,10 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     server.restart(&settings, lab.interrupt)?;
     complaints.extend(compare(&mut connect(&server)?, &writers)?);
     complaints.extend(goes_on(&server, "after the shutdown")?);
-    progress(Check::Disk, &format!("after a shutdown with a failed log: {} wrong", complaints.len()));
+    progress(
+        Check::Faults,
+        &format!("file system: after a shutdown with a failed log: {} wrong", complaints.len()),
+    );
     let acknowledged = full + writers.iter().map(|writer| writer.acknowledged.len()).sum::<usize>();
     let in_doubt: usize = writers.iter().map(|writer| writer.in_doubt.len()).sum();
     let summary = format!(
