@@ -130,8 +130,7 @@ impl Transaction {
         self.end_snapshots();
         let spilled = self.batch.runs().has_files() | std::mem::take(&mut self.outcome.has_files);
         self.batch.clear();
-        self.spill_due = false;
-        self.give_back_large();
+        self.end_large_row();
         self.count(0);
         self.outcome.xid.clear();
         self.undo.clear();

@@ -224,10 +224,9 @@ pub struct Transaction {
     options: TransactionOptions,
     phase: TransactionPhase,
     pub(crate) batch: WriteBatch,
-    /// A large row's value waits in `batch` until its writer has freed its own copy.
-    spill_due: bool,
-    /// Bytes of the bound on memory that are taken for it.
-    large_bytes: u64,
+    /// A large row waits in `batch` until its writer has freed its own copy: bytes of the bound on memory that are
+    /// taken for it.
+    large_row: Option<u64>,
     published: Published,
     undo: UndoPoints,
     snapshots: Snapshots,
@@ -249,8 +248,7 @@ impl Transaction {
             options: TransactionOptions::default(),
             phase: TransactionPhase::Idle,
             batch: WriteBatch::default(),
-            spill_due: false,
-            large_bytes: 0,
+            large_row: None,
             published: Published::new(entry),
             undo: UndoPoints::default(),
             snapshots: Snapshots::default(),

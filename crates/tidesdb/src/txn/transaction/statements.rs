@@ -111,9 +111,8 @@ impl Transaction {
     /// Undoes the changes after `mark`.
     fn cut_back(&mut self, mark: Mark) {
         self.batch.cut_back(mark);
-        if self.spill_due && self.batch.size() <= self.store.options.spill_bound() {
-            self.spill_due = false;
-            self.give_back_large();
+        if self.batch.size() <= self.store.options.spill_bound() {
+            self.end_large_row();
         }
         self.owner.set_written(self.batch.made());
         self.changed();

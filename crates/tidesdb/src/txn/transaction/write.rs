@@ -106,24 +106,20 @@ impl Transaction {
         let largest = changes.iter().map(|change| change.kind.value().len()).max().unwrap_or(0);
         let is_large = largest > self.store.options.spill_bound();
         if is_large {
-            self.large_bytes = self
-                .store
-                .large_rows
-                .take(largest, &self.store.options, &self.store.cache)
-                .map_err(|e| (0, e))?;
+            let taken = self.store.large_rows.take(largest, &self.store.options, &self.store.cache);
+            self.large_row = Some(taken.map_err(|e| (0, e))?);
         }
         let mark = self.batch.mark();
         for (index, change) in changes.iter().enumerate() {
             if let Err(error) = self.write_one(change) {
                 self.batch.cut_back(mark);
-                self.give_back_large();
+                self.end_large_row();
                 self.changed();
                 return Err((index, error));
             }
         }
         if is_large {
             self.changed();
-            self.spill_due = true;
         } else if let Err(error) = self.spill_if_large() {
             self.batch.cut_back(mark);
             self.changed();
@@ -136,18 +132,18 @@ impl Transaction {
     /// Writes the value of a row that alone is larger than the transaction's share of memory to a run. The caller
     /// of [`Transaction::write`] frees its own copy first. The next change does it otherwise, or `prepare`.
     pub fn spill_rest(&mut self) -> Result<()> {
-        if !self.spill_due {
-            return Ok(());
+        if self.large_row.is_some() {
+            self.spill_if_large()?;
+            self.end_large_row();
         }
-        self.spill_if_large()?;
-        self.spill_due = false;
-        self.give_back_large();
         Ok(())
     }
 
-    pub(super) fn give_back_large(&mut self) {
-        let bytes = std::mem::take(&mut self.large_bytes);
-        self.store.large_rows.give_back(bytes, &self.store.options, &self.store.cache);
+    /// The batch has no large row any more: gives back what was taken for it.
+    pub(super) fn end_large_row(&mut self) {
+        if let Some(bytes) = self.large_row.take() {
+            self.store.large_rows.give_back(bytes, &self.store.options, &self.store.cache);
+        }
     }
 
     fn write_one(&mut self, change: &Change<'_>) -> Result<()> {
