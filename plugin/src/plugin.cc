@@ -13,6 +13,7 @@
 #include "ddl/tables.h"
 #include "i_s/tables.h"
 #include "status.h"
+#include "store/crashed_binary_log.h"
 #include "store/store.h"
 #include "sysvars.h"
 #include "txn/transactions.h"
@@ -83,7 +84,10 @@ int init(void *pointer) {
       HTON_SUPPORTS_EXTENDED_KEYS | HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE | HTON_REQUIRES_CLOSE_AFTER_TRUNCATE;
   register_transaction_calls(hton);
   ignore_db_dirs_append(INSIDE_DIRECTORY);
-  if (open_store()) return 1;
+  if (open_store()) {
+    keep_crashed_binary_log();
+    return 1;
+  }
   drop_temporary_tables();
   finish_drops();
   return 0;
