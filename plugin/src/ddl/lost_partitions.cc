@@ -130,12 +130,15 @@ class Definitions {
 };
 
 /* The one table without a .par file that lacks exactly what stands under the name `lost`, which has no .frm,
-   by the .par file there: where no identity tells. */
-std::string heir_of(const std::string &lost, const Definitions &definitions, const Partitions &all) {
+   by the .par file there: where no identity tells. Tables in `owners` have partitions by identity: a copy
+   that an ALTER has left would lack as well. */
+std::string heir_of(const std::string &lost, const Definitions &definitions, const Partitions &all,
+                    const std::set<std::string> &owners) {
   if (has_definition(lost)) return {};
   std::string heir;
   for (const std::string &table : definitions.tables()) {
-    if (is_there(path_of(table, PARTITION_FILE)) || missing_partitions(table, lost, all) != all.at(lost))
+    if (owners.count(table) || is_there(path_of(table, PARTITION_FILE)) ||
+        missing_partitions(table, lost, all) != all.at(lost))
       continue;
     if (!heir.empty()) return {};
     heir = table;
@@ -150,10 +153,12 @@ using Moves = std::map<std::pair<std::string, std::string>, std::string>;
    under its name, unless one of them belongs there. */
 Moves moves_to_owners(const Definitions &definitions, const Partitions &all) {
   Moves moves;
+  std::set<std::string> all_owners;
+  for (const auto &[table, partitions] : all) all_owners.merge(definitions.owners_of(table, partitions));
   for (const auto &[table, partitions] : all) {
     const std::set<std::string> owners = definitions.owners_of(table, partitions);
     std::string of_unknown;
-    if (owners.empty()) of_unknown = heir_of(table, definitions, all);
+    if (owners.empty()) of_unknown = heir_of(table, definitions, all, all_owners);
     if (owners.size() == 1) of_unknown = *owners.begin();
     for (const std::string &partition : partitions) {
       std::string owner = definitions.owner_of(table, partition);
