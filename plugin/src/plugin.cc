@@ -133,4 +133,5 @@ maria_declare_plugin(tidesdb){MYSQL_STORAGE_ENGINE_PLUGIN,
     INFORMATION_TABLE("TIDESDB_COMPACTIONS", init_compactions,
                       "Compactions of TidesDB that run, and the last that ran"),
     INFORMATION_TABLE("TIDESDB_METRICS", init_metrics,
-                      "Status variables of TidesDB with their meaning") maria_declare_plugin_end;
+                      "Status variables of TidesDB with their meaning"),
+    INFORMATION_TABLE("TIDESDB_MEMORY", init_memory, "Who holds the memory of TidesDB") maria_declare_plugin_end;

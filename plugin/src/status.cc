@@ -39,16 +39,25 @@ struct Variable {
   enum enum_mysql_show_type type;
   bool grows;
   const char *comment;
+  bool is_holder; /* of memory */
 };
 
 #define STAT(name, member, grows, comment) \
-  { name, offsetof(Shown, stats) + offsetof(tidesdb_stats, member), SHOW_ULONGLONG, grows, comment }
+  { name, offsetof(Shown, stats) + offsetof(tidesdb_stats, member), SHOW_ULONGLONG, grows, comment, false }
 #define COUNTER(name, member, comment) STAT(name, member, true, comment)
 #define GAUGE(name, member, comment) STAT(name, member, false, comment)
-#define ADMISSION(name, member, comment) \
-  { name, offsetof(Shown, admission) + offsetof(AdmissionFigures, member), SHOW_ULONGLONG, true, comment }
+#define HOLDER(member, comment)                                                                           \
+  {                                                                                                       \
+    "memory_" #member, offsetof(Shown, stats) + offsetof(tidesdb_stats, memory_##member), SHOW_ULONGLONG, \
+        false, comment, true                                                                              \
+  }
+#define ADMISSION(name, member, comment)                                                                  \
+  {                                                                                                       \
+    name, offsetof(Shown, admission) + offsetof(AdmissionFigures, member), SHOW_ULONGLONG, true, comment, \
+        false                                                                                             \
+  }
 #define OTHER(name, member, type, comment) \
-  { name, offsetof(Shown, member), type, false, comment }
+  { name, offsetof(Shown, member), type, false, comment, false }
 /* Files are local: nothing is there, and nothing is counted. */
 #define OBJECT_STORE(name) OTHER(name, zero, SHOW_ULONGLONG, "object store: not in this build")
 
@@ -61,8 +70,21 @@ constexpr Variable variables[] = {
     GAUGE("memtable_bytes", memtable_bytes, "bytes of all memtables"),
     GAUGE("txn_memory_bytes", txn_memory_bytes, "bytes of changes of open transactions"),
     GAUGE("memory_limit", memory_limit, "bound on the engine's memory in bytes"),
-    OTHER("memory_pressure", memory_pressure, SHOW_ULONGLONG,
-          "memtables, transactions and cache in percent of memory_limit"),
+    OTHER("memory_pressure", memory_pressure, SHOW_ULONGLONG, "memory_total in percent of memory_limit"),
+    GAUGE("memory_total", memory_total,
+          "bytes of the engine, with what its allocator keeps: the sum of these"),
+    HOLDER(block_cache, "blocks, index and filter partitions, free places between them"),
+    HOLDER(memtables, "rows that are not in files yet"),
+    HOLDER(spare_memtables, "memory that the next memtables take"),
+    HOLDER(transactions, "changes of transactions that have not ended"),
+    HOLDER(locks, "the lock table"),
+    HOLDER(read_ahead, "stretches of files ahead of scans and merges"),
+    HOLDER(table_writers, "blocks, indexes and filters of files under construction"),
+    HOLDER(rest, "holders without a figure, and what the allocator keeps"),
+    GAUGE("memory_shortage", memory_shortage,
+          "0: none; 1: the cache is smaller than set; 2: compactions wait, too; 3: writers, too"),
+    COUNTER("memory_background_waits", memory_background_waits, "times that a compaction waited for memory"),
+    COUNTER("memory_writer_waits", memory_writer_waits, "times that a writer waited for memory"),
     GAUGE("total_sstables", total_sstables, "table files"),
     GAUGE("open_sstables", open_sstables, "table files that are open"),
     GAUGE("data_size_bytes", data_size_bytes, "bytes of the table files"),
@@ -72,6 +94,7 @@ constexpr Variable variables[] = {
     GAUGE("compaction_queue", compaction_queue, "compactions that run"),
     GAUGE("cache_entries", cache_entries, "blocks in the cache"),
     GAUGE("cache_bytes", cache_bytes, "bytes in the cache"),
+    GAUGE("cache_capacity", cache_capacity, "bytes that the cache may have now"),
     COUNTER("cache_hits", cache_hits, "blocks found in the cache"),
     COUNTER("cache_misses", cache_misses, "blocks read from files"),
     OTHER("cache_hit_rate", cache_hit_rate, SHOW_DOUBLE, "hits of hits and misses, 0 to 1"),
@@ -138,8 +161,7 @@ Shown look(tidesdb_db *db) {
   shown.admission = admission_figures();
   shown.version = tidesdb_version();
   shown.version_hex = VERSION_HEX;
-  shown.memory_pressure = static_cast<ulonglong>(
-      100 * ratio(stats.memtable_bytes + stats.txn_memory_bytes + stats.cache_bytes, stats.memory_limit));
+  shown.memory_pressure = static_cast<ulonglong>(100 * ratio(stats.memory_total, stats.memory_limit));
   shown.cache_hit_rate = ratio(stats.cache_hits, stats.cache_hits + stats.cache_misses);
   shown.tombstone_ratio = ratio(stats.total_tombstones, stats.total_entries);
   shown.max_tombstone_density = static_cast<double>(stats.max_tombstones_per_million) / 1e6;
@@ -179,6 +201,19 @@ std::vector<MetricValue> metrics(tidesdb_db *db) {
     else if (variable.type == SHOW_DOUBLE)
       values.push_back(
           {variable.name, *reinterpret_cast<const double *>(at), variable.grows, variable.comment});
+  }
+  return values;
+}
+
+std::vector<MetricValue> memory_holders(tidesdb_db *db) {
+  const Shown shown = look(db);
+  std::vector<MetricValue> values;
+  for (const Variable &variable : variables) {
+    if (!variable.is_holder) continue;
+    const char *at = reinterpret_cast<const char *>(&shown) + variable.offset;
+    values.push_back({variable.name + strlen("memory_"),
+                      static_cast<double>(*reinterpret_cast<const ulonglong *>(at)), false,
+                      variable.comment});
   }
   return values;
 }

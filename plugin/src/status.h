@@ -1,6 +1,6 @@
 /*
   SHOW GLOBAL STATUS LIKE 'tidesdb%' and SHOW ENGINE TIDESDB STATUS; the figures of the former also for
-  INFORMATION_SCHEMA.TIDESDB_METRICS.
+  INFORMATION_SCHEMA.TIDESDB_METRICS and TIDESDB_MEMORY.
 */
 #ifndef TIDESDB_STATUS_H
 #define TIDESDB_STATUS_H
@@ -27,6 +27,9 @@ struct MetricValue {
 
 /* Every status variable that is a number. */
 std::vector<MetricValue> metrics(tidesdb_db *db);
+
+/* Who holds the engine's memory, in bytes: those among them that start with `memory_`, without that. */
+std::vector<MetricValue> memory_holders(tidesdb_db *db);
 
 }  // namespace tidesdb
 #endif

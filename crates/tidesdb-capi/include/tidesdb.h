@@ -489,7 +489,7 @@ typedef struct tidesdb_op {
 int tidesdb_write(tidesdb_txn *txn, const tidesdb_op *ops, size_t count, size_t *failed);
 /* Writes a row of many megabytes, which tidesdb_write has taken, to a file of the transaction. A caller that has freed its
  * own copy first keeps the row once in memory. The next write or the commit does it otherwise. Nothing to do for others.
- * On an error the row is still among the changes: undo the statement. */
+ * On an error the row is undone, as by tidesdb_write. */
 int tidesdb_txn_spill_rest(tidesdb_txn *txn);
 
 /* ---- reads ----------------------------------------------------------------------------------- */
@@ -646,6 +646,13 @@ typedef struct tidesdb_stats {
   uint64_t max_tombstones_level;       /* where it is */
   uint64_t expiry_clock_lag_seconds;   /* seconds by which the system's clock is behind the one of expiries */
   uint64_t wal_full;                   /* times that the log ran out of room */
+  /* Bytes by holder, which are together memory_total: of the whole library, with what its allocator keeps. memory_rest
+     has no figure of its own. */
+  uint64_t memory_total, memory_block_cache, memory_memtables, memory_spare_memtables, memory_transactions,
+      memory_locks, memory_read_ahead, memory_table_writers, memory_rest;
+  uint64_t memory_shortage; /* 0: none; 1: the cache is smaller than its option; 2: compactions wait, too; 3: writers, too */
+  uint64_t cache_capacity;  /* bytes that the cache may have now */
+  uint64_t memory_background_waits, memory_writer_waits; /* times that compactions, and writers, waited for memory */
 } tidesdb_stats;
 int tidesdb_get_stats(tidesdb_db *db, tidesdb_stats *stats);
 

@@ -6,6 +6,7 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use mimalloc::MiMalloc;
 
@@ -16,8 +17,33 @@ const MAPPED: usize = 16 << 20;
 /// The least page of any processor that the kernel runs on: no mapping is aligned to less.
 const PAGE: usize = 4096;
 
+/// Bytes of the mappings.
+static MAPPED_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" {
+    /// mimalloc's; a null pointer: not asked for.
+    fn mi_process_info(
+        elapsed_ms: *mut usize,
+        user_ms: *mut usize,
+        system_ms: *mut usize,
+        resident: *mut usize,
+        peak_resident: *mut usize,
+        committed: *mut usize,
+        peak_committed: *mut usize,
+        page_faults: *mut usize,
+    );
+}
+
 /// The allocator.
 pub struct Heap;
+
+/// Bytes that the heap has from the kernel: pieces in use, and free pages that mimalloc keeps.
+pub(crate) fn heap_bytes() -> u64 {
+    let (mut committed, none) = (0, ptr::null_mut());
+    // SAFETY: a place for the answer, which any thread may ask for.
+    unsafe { mi_process_info(none, none, none, none, none, &mut committed, none, none) };
+    (committed + MAPPED_BYTES.load(Relaxed)) as u64
+}
 
 fn is_mapped(size: usize, align: usize) -> bool {
     size >= MAPPED && align <= PAGE
@@ -31,6 +57,7 @@ fn map(size: usize) -> *mut u8 {
     if at == libc::MAP_FAILED {
         ptr::null_mut()
     } else {
+        MAPPED_BYTES.fetch_add(size, Relaxed);
         at.cast()
     }
 }
@@ -58,6 +85,7 @@ unsafe impl GlobalAlloc for Heap {
         if is_mapped(layout.size(), layout.align()) {
             // SAFETY: `map` or `mremap` made it with this size, and the caller no longer uses it.
             unsafe { libc::munmap(at.cast(), layout.size()) };
+            MAPPED_BYTES.fetch_sub(layout.size(), Relaxed);
             return;
         }
         // SAFETY: the caller's promise, and mimalloc made it.
@@ -74,6 +102,7 @@ unsafe impl GlobalAlloc for Heap {
                 if moved == libc::MAP_FAILED {
                     ptr::null_mut()
                 } else {
+                    MAPPED_BYTES.fetch_add(size.wrapping_sub(layout.size()), Relaxed);
                     moved.cast()
                 }
             }
@@ -101,6 +130,28 @@ mod tests {
         bytes.iter().enumerate().all(|(at, &byte)| byte == (at / 1000) as u8)
     }
 
+    /// What the heap says that it has is what the process grows and shrinks by.
+    fn pieces_of_threads_are_counted(resident: &dyn Fn() -> usize) {
+        let (before, counted) = (resident(), heap_bytes() as usize);
+        let both_grew =
+            || (resident().saturating_sub(before), (heap_bytes() as usize).saturating_sub(counted));
+        let pieces = |thread: usize| -> Vec<Vec<u8>> {
+            (0..16_000).map(|piece| vec![1; 500 + 97 * ((piece + thread) % 13)]).collect()
+        };
+        let mut threads: Vec<Vec<Vec<u8>>> = std::thread::scope(|scope| {
+            let running: Vec<_> = (0..4).map(|thread| scope.spawn(move || pieces(thread))).collect();
+            running.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        let (grew, told) = both_grew();
+        assert!(grew > 60 << 20, "{grew}");
+        assert!(told.abs_diff(grew) < grew / 10, "{told} told, {grew} resident");
+        threads.truncate(1);
+        let large = vec![1u8; 2 * MAPPED];
+        let (grew, told) = both_grew();
+        assert!(told + (8 << 20) > grew && told.abs_diff(grew) < 24 << 20, "{told} told, {grew} resident");
+        drop((threads, large));
+    }
+
     /// The test program has this heap as its own; one test, since it looks at the size of the process.
     #[test]
     fn content_stays_over_the_border_of_the_two_and_large_pieces_are_gone_once_freed() {
@@ -121,6 +172,8 @@ mod tests {
             let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
             statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number") * PAGE
         };
+        pieces_of_threads_are_counted(&resident);
+
         let before = resident();
         for _ in 0..4 {
             let piece = vec![1u8; 128 << 20];

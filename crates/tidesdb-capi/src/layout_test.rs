@@ -177,6 +177,19 @@ fn structs_agree_with_the_header() {
             max_tombstones_level,
             expiry_clock_lag_seconds,
             wal_full,
+            memory_total,
+            memory_block_cache,
+            memory_memtables,
+            memory_spare_memtables,
+            memory_transactions,
+            memory_locks,
+            memory_read_ahead,
+            memory_table_writers,
+            memory_rest,
+            memory_shortage,
+            cache_capacity,
+            memory_background_waits,
+            memory_writer_waits,
         ]
     );
     check!(c, rust, "tidesdb_key_part", KeyPartC, [bytes, size]);

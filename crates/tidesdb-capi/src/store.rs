@@ -147,6 +147,7 @@ unsafe fn options_of(c: &OptionsC) -> Result<Options, Error> {
         write_buffer_size: size(c.write_buffer_size),
         block_cache_size: size(c.block_cache_size),
         max_memory: c.max_memory,
+        heap_bytes: Some(crate::heap::heap_bytes),
         sync_mode: sync_mode(c.sync_mode)?,
         sync_interval_us: c.sync_interval_us,
         flush_threads: c.flush_threads as usize,

@@ -56,7 +56,7 @@
 //!
 //! # The rooms
 //!
-//! Each module uses only those before it in this list: `error`, `options`, `types`, `ttl`; `io` (the one trait to
+//! Each module uses only those before it in this list: `error`, `options`, `types`, `ttl`, `memory_gauge`; `io` (the one trait to
 //! the disk, and the faulty disk of the tests); `format`; `cache`; `iter` (merging, pruning); `memtable`; `wal`; `table`;
 //! `version` (manifest, live tables); `flush`, `compaction`; `lock`; `store` (shared by reads and commits); `txn`; `db`;
 //! `backup`; `api` (the types of this page). The module `internal` hands out the parts that the C interface, the tests
@@ -77,6 +77,7 @@ pub mod internal;
 mod io;
 mod iter;
 mod lock;
+mod memory_gauge;
 mod memtable;
 mod options;
 mod store;

@@ -104,8 +104,12 @@ pub struct Options {
     pub write_buffer_size: usize,
     /// The one cache of blocks, index and filter partitions.
     pub block_cache_size: usize,
-    /// Bound on the memory of memtables and cache together; 0: their sum. A sum above it is refused.
+    /// Bound on the memory of the store; 0: none. Memtables and cache together above it are refused; where others grow
+    /// into their room, the cache shrinks, then compactions wait, then writers.
     pub max_memory: u64,
+    /// Bytes that the program's allocator has from the kernel for this library, where somebody counts them; `None`: what
+    /// the store knows of itself is held against the bound.
+    pub heap_bytes: Option<fn() -> u64>,
     /// Size of a write-ahead log segment.
     pub wal_segment_size: u32,
     /// How far a commit is on disk before it is answered.
@@ -155,6 +159,7 @@ impl Default for Options {
             write_buffer_size: 64 << 20,
             block_cache_size: 64 << 20,
             max_memory: 0,
+            heap_bytes: None,
             wal_segment_size: 32 << 20,
             sync_mode: SyncMode::Full,
             sync_interval_us: 128_000,

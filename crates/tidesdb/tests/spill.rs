@@ -570,6 +570,33 @@ fn a_run_that_fails_leaves_no_file() {
     assert_eq!(rows(&db, &families[0]).expect("reads").len(), 60);
 }
 
+/// A row that alone is larger than the transaction's share of memory, and is refused where it cannot be written, is
+/// undone: its statement may be one of several whose failure somebody catches.
+#[test]
+fn a_large_row_that_cannot_be_written_is_undone() {
+    let disk = FaultyDisk::new(3);
+    let (db, families) = make(&disk, &Options { compaction_threads: 0, ..options() });
+    let mut txn = begin(&db);
+    txn.put(&families[0], &key(1), &[1; 50]).expect("there is room");
+    let full =
+        Fault { op: Some(Op::Write), path: ".sst".into(), skip: 0, times: 1, failure: Failure::Enospc };
+    let large = [2; 3 << 10];
+    for attempt in 0..2 {
+        txn.put(&families[0], &key(2), &large).expect("waits to be written");
+        disk.fail(full.clone());
+        let failed = txn.spill_rest();
+        assert!(matches!(failed, Err(Error::DiskFull(_))), "{failed:?}");
+        let seen = scan(&db, &mut txn, &families[0], &Asked::all(true)).expect("scans");
+        assert_eq!(seen, [(key(1), vec![1; 50])], "attempt {attempt}");
+    }
+    txn.spill_rest().expect("nothing waits");
+    txn.put(&families[0], &key(3), &large).expect("waits to be written");
+    txn.spill_rest().expect("there is room");
+    txn.commit().expect("commits");
+    let expected = [(key(1), vec![1; 50]), (key(3), large.to_vec())];
+    assert_eq!(rows(&db, &families[0]).expect("reads"), expected);
+}
+
 /// After a failed sync the bytes count as clean, and are not there: the next `prepare` writes them again.
 #[test]
 fn a_run_whose_sync_failed_is_written_again() {

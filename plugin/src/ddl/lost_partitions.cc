@@ -133,11 +133,11 @@ class Definitions {
    by the .par file there: where no identity tells. Tables in `owners` have partitions by identity: a copy
    that an ALTER has left would lack as well. */
 std::string heir_of(const std::string &lost, const Definitions &definitions, const Partitions &all,
-                    const std::set<std::string> &owners) {
+                    const std::set<std::string> &served) {
   if (has_definition(lost)) return {};
   std::string heir;
   for (const std::string &table : definitions.tables()) {
-    if (owners.count(table) || is_there(path_of(table, PARTITION_FILE)) ||
+    if (served.count(table) || is_there(path_of(table, PARTITION_FILE)) ||
         missing_partitions(table, lost, all) != all.at(lost))
       continue;
     if (!heir.empty()) return {};
@@ -153,12 +153,14 @@ using Moves = std::map<std::pair<std::string, std::string>, std::string>;
    under its name, unless one of them belongs there. */
 Moves moves_to_owners(const Definitions &definitions, const Partitions &all) {
   Moves moves;
-  std::set<std::string> all_owners;
-  for (const auto &[table, partitions] : all) all_owners.merge(definitions.owners_of(table, partitions));
+  std::set<std::string> served;
+  for (const auto &[table, partitions] : all)
+    for (const std::string &owner : definitions.owners_of(table, partitions))
+      if (owner != table) served.insert(owner);
   for (const auto &[table, partitions] : all) {
     const std::set<std::string> owners = definitions.owners_of(table, partitions);
     std::string of_unknown;
-    if (owners.empty()) of_unknown = heir_of(table, definitions, all, all_owners);
+    if (owners.empty()) of_unknown = heir_of(table, definitions, all, served);
     if (owners.size() == 1) of_unknown = *owners.begin();
     for (const std::string &partition : partitions) {
       std::string owner = definitions.owner_of(table, partition);

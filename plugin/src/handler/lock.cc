@@ -123,6 +123,7 @@ int ha_tidesdb::reset() {
   scan_.entries_only = false;
   cursors_.reset();
   if (row_reader_) row_reader_->release_large();
+  writer_.forget_large();
   writer_.reset_cursors();
   scan_.leave_statement();
   scan_.locked.forget();

@@ -39,4 +39,6 @@ int RowWriter::release_large(tidesdb_txn *txn, int status) {
   return row_value.release_beyond(LARGE_ROW) && status == TIDESDB_OK ? tidesdb_txn_spill_rest(txn) : status;
 }
 
+void RowWriter::forget_large() { row_value.release_beyond(LARGE_ROW); }
+
 }  // namespace tidesdb

@@ -57,6 +57,8 @@ class RowWriter {
   /* After the engine took the row with this status: frees the copy here of a large one, and lets the engine
      go on with its own. Returns the status of both. */
   int release_large(tidesdb_txn *txn, int status);
+  /* Of a row that came to nothing. */
+  void forget_large();
   uint index_of(size_t operation) const { return index_of_[operation]; }
 
   const std::vector<tidesdb_op> &ops() const { return ops_; }

@@ -22,6 +22,7 @@ int init_locks(void *schema);
 int init_trx(void *schema);
 int init_compactions(void *schema);
 int init_metrics(void *schema);
+int init_memory(void *schema);
 
 }  // namespace i_s
 

@@ -418,17 +418,25 @@ struct Output {
 }
 
 impl Output {
-    /// The lines with errors, or the last ones. Lines that several threads print alike stand only once.
+    /// The lines with errors, or the last ones; of each its beginning, since a statement may bring a value of kilobytes.
+    /// Lines that several threads print alike stand only once.
     fn complaint(&self) -> String {
         const LINES: usize = 6;
-        let mut fatal: Vec<&str> = Vec::new();
+        const CHARACTERS: usize = 200;
+        let beginning = |line: &'_ str| match line.char_indices().nth(CHARACTERS) {
+            Some((end, _)) => format!("{}...", &line[..end]),
+            None => line.to_string(),
+        };
+        let mut fatal: Vec<String> = Vec::new();
         for line in self.text.lines().filter(|l| l.contains("FATAL") || l.contains("rror")) {
+            let line = beginning(line);
             if !fatal.contains(&line) && !line.contains("ignored errors") {
                 fatal.push(line);
             }
         }
         if fatal.is_empty() {
-            let lines: Vec<&str> = self.text.lines().filter(|l| !l.trim().is_empty()).collect();
+            let lines: Vec<String> =
+                self.text.lines().filter(|l| !l.trim().is_empty()).map(beginning).collect();
             fatal = lines[lines.len().saturating_sub(LINES)..].to_vec();
         }
         fatal.truncate(LINES);
@@ -439,6 +447,15 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_complaint_has_the_beginning_of_each_line_once() {
+        let line = |value: &str| format!("FATAL: mysql error 2013 in 'INSERT INTO t VALUES ({value})'\n");
+        let text = line(&"ü".repeat(16_000)) + &line("1") + &line("1");
+        let complaint = Output { success: false, text }.complaint();
+        assert_eq!(complaint.matches("FATAL").count(), 2, "{complaint}");
+        assert!(complaint.chars().count() < 300 && complaint.contains("ü..."), "{complaint}");
+    }
 
     fn sysbench<'a>(interrupt: &'a Interrupt) -> Sysbench<'a> {
         let load = Load { tables: 2, rows: 500, threads: 8, warm_up_s: 2, time_s: 10 };

@@ -38,7 +38,7 @@ const ROUNDS: usize = 3;
 /// are moved together, so that the memory of one block size goes to another.
 const SLACK_SHARE: usize = 16;
 
-/// Each block size may have a slab that is not full.
+/// A small cache may have this much, for a few block sizes with a slab that is not full.
 const LEAST_SLACK: usize = 4 << 20;
 
 /// Capacities of all caches of the process, which share their slabs.
@@ -229,6 +229,17 @@ impl BlockCache {
     /// Bytes of the budget that are in use: frames with their headers and slots, and resident pieces.
     pub fn bytes(&self) -> usize {
         self.used.load(Ordering::Relaxed)
+    }
+
+    /// Bytes in use and those of free places between them.
+    pub fn footprint(&self) -> usize {
+        self.bytes() + self.slack()
+    }
+
+    /// Bytes of the memory from which the caches of this process take their frames, which is not the program's
+    /// allocator's. Larger frames and resident pieces are.
+    pub fn slab_bytes(&self) -> usize {
+        slab::resident()
     }
 
     /// Bytes of it that are resident pieces.

@@ -80,6 +80,12 @@ pub(super) fn slack() -> usize {
     SLABS.slack()
 }
 
+/// Bytes of all slabs that have pages.
+pub(super) fn resident() -> usize {
+    let unused = SLABS.unused.lock();
+    SLABS.taken.0.load(Ordering::Relaxed) + (unused.slabs.len() - unused.without_pages) * SLAB
+}
+
 /// Memory of slabs that nobody uses; the first `without_pages` have given their pages back.
 struct Unused {
     slabs: Vec<NonNull<u8>>,
@@ -120,12 +126,18 @@ impl Unused {
 
 /// Gives the pages of an unused slab back to the kernel, but for those at its ends that it shares.
 fn give_pages_back(slab: NonNull<u8>) {
-    const PAGE: usize = 4096;
-    let skip = slab.as_ptr().align_offset(PAGE);
-    if !cfg!(miri) {
-        // SAFETY: the range lies in the slab, which nobody uses; its content may become zeros.
-        unsafe { libc::madvise(slab.as_ptr().add(skip).cast(), SLAB - PAGE, libc::MADV_DONTNEED) };
+    let page = page_size();
+    let from = slab.as_ptr().addr().next_multiple_of(page);
+    let to = (slab.as_ptr().addr() + SLAB) / page * page;
+    if from < to && !cfg!(miri) {
+        // SAFETY: whole pages in the slab, which nobody uses; their content may become zeros.
+        unsafe { libc::madvise(slab.as_ptr().with_addr(from).cast(), to - from, libc::MADV_DONTNEED) };
     }
+}
+
+fn page_size() -> usize {
+    // SAFETY: any thread may ask at any time.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(SLAB)
 }
 
 /// Slabs of one size that have a free slot; the last one gives the next slot.

@@ -1,5 +1,5 @@
 //! Background work: one thread that flushes sealed memtables in their order, some that compact, one that
-//! reserves blocks of counters and seconds of the expiry clock.
+//! reserves blocks of counters and seconds of the expiry clock, one that measures memory where it is bounded.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -87,6 +87,11 @@ impl Background {
         start("tdb-flush", Box::new(move || flusher.flush_loop()))?;
         let reserver = maintenance.clone();
         start("tdb-counter", Box::new(move || reserver.reserve_loop()))?;
+        if maintenance.store.options.max_memory > 0 {
+            let measurer = maintenance.store.clone();
+            measurer.memory_bound.set_closing(false);
+            start("tdb-memory", Box::new(move || measurer.memory_loop()))?;
+        }
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         for _ in 0..maintenance.store.options.compaction_threads.min((cores / 2).max(1)) {
             let compactor = maintenance.clone();
@@ -105,6 +110,7 @@ impl Background {
         maintenance.store.memtables.changed.notify_all();
         maintenance.work_signal.call();
         maintenance.counter_refill.wake();
+        maintenance.store.memory_bound.set_closing(true);
         for thread in self.threads.lock().drain(..) {
             // A thread that panicked has aborted the process.
             let _ = thread.join();
@@ -259,6 +265,7 @@ impl Maintenance {
         let mut seen = 0;
         let mut pause = RETRY.0;
         while !self.closing.load(Ordering::Acquire) {
+            self.store.wait_for_memory(&self.closing);
             let result = self.compact_once();
             self.store.pressure.compacted(&result);
             match result {

@@ -253,6 +253,12 @@ impl Db {
         self.transactions.decide(xid, false)
     }
 
+    /// For tests that do its work themselves.
+    #[cfg(test)]
+    pub(crate) fn stop_background(&self) {
+        self.background.stop();
+    }
+
     /// The handle's store, for the C interface.
     #[doc(hidden)]
     pub fn store(&self) -> &Arc<Store> {

@@ -9,6 +9,7 @@ use crate::db::Db;
 use crate::error::Result;
 use crate::lock::LockStats;
 use crate::store::family::Family;
+use crate::store::memory::{MemoryUse, Shortage};
 use crate::txn::transaction_list::TransactionState;
 use crate::version::Totals;
 
@@ -43,6 +44,13 @@ pub struct StoreStats {
     pub memtable_bytes: u64,
     pub txn_memory_bytes: u64,
     pub memory_limit: u64,
+    pub memory: MemoryUse,
+    pub shortage: Shortage,
+    /// Size of the cache that is in force: at most its option's.
+    pub cache_capacity: u64,
+    /// Times that compactions, and writers, waited for memory.
+    pub memory_background_waits: u64,
+    pub memory_writer_waits: u64,
     pub total_sstables: u64,
     pub open_sstables: u64,
     pub data_size_bytes: u64,
@@ -144,12 +152,19 @@ impl Db {
             }
         }
         let (snapshots, _) = store.snapshots.oldest();
+        let locks = self.transactions.locks.stats();
+        let memory = self.memory(locks.bytes);
         StoreStats {
             column_families: store.catalog.len() as u64,
             global_sequence: store.pipeline.visible_seq(),
-            memtable_bytes: (view.active.bytes() + view.sealed_bytes()) as u64,
-            txn_memory_bytes: of(&store.stats.batch_bytes),
+            memtable_bytes: memory.memtables,
+            txn_memory_bytes: memory.transactions,
             memory_limit: store.options.memory_limit(),
+            memory,
+            shortage: store.memory_bound.shortage(),
+            cache_capacity: store.cache.capacity() as u64,
+            memory_background_waits: of(&store.memory_bound.background_waits),
+            memory_writer_waits: of(&store.memory_bound.writer_waits),
             total_sstables: files.len() as u64,
             open_sstables: store.versions.table_files().open_files() as u64,
             data_size_bytes: files.iter().map(|file| file.len).sum(),
@@ -166,7 +181,7 @@ impl Db {
             backpressure_waits: of(&store.stats.backpressure_waits),
             backpressure_wait_us: of(&store.stats.backpressure_wait_us),
             conflicts: of(&store.stats.conflicts),
-            locks: self.transactions.locks.stats(),
+            locks,
             wal_segment: store.wal.written_lsn().segment().into(),
             wal_bytes_written: store.wal.bytes_written(),
             flush_bytes_written: of(&store.stats.flush_bytes),
@@ -189,6 +204,12 @@ impl Db {
         }
     }
 
+    fn memory(&self, locks: u64) -> MemoryUse {
+        let mut memory = self.store().memory();
+        memory.add_locks(locks);
+        memory
+    }
+
     /// A readable report of the store.
     pub fn report(&self) -> String {
         let s = self.stats();
@@ -201,16 +222,7 @@ impl Db {
     fn write_report(&self, s: &StoreStats, out: &mut String) -> fmt::Result {
         let store = self.store();
         writeln!(out, "DATA DIRECTORY\n{}\nsequence {}\n", store.dir.display(), s.global_sequence)?;
-        writeln!(
-            out,
-            "MEMORY\nmemtables {} bytes ({} sealed), batches {} bytes, block cache {} of {} bytes, limit {}\n",
-            s.memtable_bytes,
-            s.immutable_memtables,
-            s.txn_memory_bytes,
-            s.cache_bytes,
-            store.options.block_cache_size,
-            s.memory_limit
-        )?;
+        self.write_memory(s, out)?;
         writeln!(
             out,
             "STORAGE\n{} families, {} files, {} bytes, {} open",
@@ -289,6 +301,21 @@ impl Db {
             s.locks, s.conflicts, s.snapshots
         )?;
         self.write_waits(out)
+    }
+
+    fn write_memory(&self, s: &StoreStats, out: &mut String) -> fmt::Result {
+        writeln!(out, "MEMORY\n{} bytes, limit {}", s.memory.total, s.memory_limit)?;
+        for (holder, bytes, _) in s.memory.holders() {
+            writeln!(out, "{holder} {bytes}")?;
+        }
+        writeln!(
+            out,
+            "block cache of {} bytes, {} now; waits for memory: {} of compactions, {} of writers\n",
+            self.store().options.block_cache_size,
+            s.cache_capacity,
+            s.memory_background_waits,
+            s.memory_writer_waits
+        )
     }
 
     /// Waiters and their blockers.

@@ -10,7 +10,7 @@ pub(crate) mod deleted_range_cache;
 
 pub mod family;
 pub(crate) mod heap_trim;
-pub(crate) mod large_rows;
+pub mod memory;
 pub mod memtables;
 pub mod pipeline;
 pub mod pressure;
@@ -37,7 +37,7 @@ use crate::memtable::ArenaPool;
 use crate::options::{FamilyOptions, LogLevel, Options, SyncMode};
 use crate::store::catalog::Catalog;
 use crate::store::heap_trim::HeapTrim;
-use crate::store::large_rows::LargeRows;
+use crate::store::memory::MemoryBound;
 use crate::store::memtables::Memtables;
 use crate::store::pipeline::Pipeline;
 use crate::store::pressure::Gauges;
@@ -79,7 +79,7 @@ pub struct Store {
     pub(crate) next_transaction: AtomicU64,
     pub(crate) pressure: Gauges,
     pub(crate) heap_trim: HeapTrim,
-    pub(crate) large_rows: LargeRows,
+    pub(crate) memory_bound: MemoryBound,
     pub(crate) stats: Stats,
     /// The manifest says that puts may be unmarked (`docs/protocols.md` 3.5).
     pub(crate) proves_inserts: AtomicBool,
@@ -142,7 +142,7 @@ impl Store {
             next_transaction: AtomicU64::new((state.epoch << 32).max(parts.newest_transaction + 1)),
             pressure: Gauges::default(),
             heap_trim: HeapTrim::new(),
-            large_rows: LargeRows::default(),
+            memory_bound: MemoryBound::default(),
             stats: Stats::default(),
             proves_inserts: AtomicBool::new(false),
             free_space: AtomicU64::new(u64::MAX),

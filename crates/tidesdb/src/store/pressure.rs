@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use crate::compaction::write_controller::{self, Cause, Delay, Pressure};
 use crate::error::{Error, Result};
 use crate::lock::LockOwner;
+use crate::store::memory::Shortage;
 use crate::store::memtables::Stuck;
 use crate::store::Store;
 
@@ -87,6 +88,11 @@ impl Store {
     /// Delays a statement while flush and compaction are behind; its transaction holds no lock. Errors
     /// after `max_wait`, on a kill, and when the disk is full or the log failed.
     pub(crate) fn throttle(&self, max_wait: Duration, owner: &LockOwner) -> Result<()> {
+        if self.memory_bound.shortage() == Shortage::Writers {
+            self.memory_bound.writer_waits.fetch_add(1, Relaxed);
+            let sleep = Duration::from_micros(write_controller::MAX_DELAY).min(max_wait);
+            self.stats.count_backpressure(|| std::thread::sleep(sleep));
+        }
         let bytes = self.mean_commit();
         let mut begun = None;
         loop {

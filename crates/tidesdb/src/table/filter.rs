@@ -187,6 +187,12 @@ impl FilterBuilder {
         }
     }
 
+    /// Bytes of hashes and finished partitions.
+    pub fn heap_bytes(&self) -> usize {
+        let finished: usize = self.partitions.iter().flatten().map(Vec::capacity).sum();
+        finished + self.hashes.capacity() * size_of::<u64>()
+    }
+
     /// Ends the current index partition.
     pub fn end_partition(&mut self) {
         if self.bits == 0 {

@@ -49,6 +49,11 @@ pub(super) struct KeyedBuilder {
 }
 
 impl KeyedBuilder {
+    /// Bytes of memory that it has.
+    pub fn capacity(&self) -> usize {
+        self.keys.capacity() + self.bodies.capacity() + self.slots.capacity() * size_of::<(usize, usize)>()
+    }
+
     /// Begins the next key; what is appended to [`KeyedBuilder::body`] until the next call belongs to it.
     pub fn push(&mut self, key: &[u8]) {
         self.prefix = self.prefix_with(key);

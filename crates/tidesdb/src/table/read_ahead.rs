@@ -6,14 +6,21 @@ use super::block::BlockHandle;
 use super::reader::SsTable;
 use crate::error::Result;
 use crate::io::File;
+use crate::memory_gauge::{HeldMemory, READ_AHEAD};
 
 /// A stretch of the file in memory.
-#[derive(Default)]
 pub(super) struct Window {
     file: Option<Arc<dyn File>>,
     bytes: Vec<u8>,
     /// Where it begins in the table.
     start: u64,
+    held: HeldMemory,
+}
+
+impl Default for Window {
+    fn default() -> Window {
+        Window { file: None, bytes: Vec::new(), start: 0, held: HeldMemory::none(&READ_AHEAD) }
+    }
 }
 
 impl Window {
@@ -32,6 +39,7 @@ impl Window {
                 let behind = usize::try_from(table.meta().len - handle.offset).unwrap_or(usize::MAX);
                 self.bytes.clear();
                 self.bytes.resize(len.max(ahead.min(behind)), 0);
+                self.held.set(self.bytes.capacity());
                 self.start = handle.offset;
                 let file = match &self.file {
                     Some(file) => file,

@@ -16,6 +16,7 @@ use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::coding::{put_varint, u64_at};
 use crate::io::File;
+use crate::memory_gauge::{HeldMemory, TABLE_WRITERS};
 use crate::options::Compression;
 use crate::types::{Entry, FamilyId, FileNo, Seq, MAX_KEY_LEN, MAX_SEQ};
 
@@ -72,6 +73,9 @@ pub struct SsTableWriter {
     payload: Vec<u8>,
     packed: Vec<u8>,
     separator: Vec<u8>,
+    /// Bytes of index partitions that are ended.
+    partition_bytes: usize,
+    held: HeldMemory,
 }
 
 impl SsTableWriter {
@@ -104,6 +108,8 @@ impl SsTableWriter {
             payload: Vec::new(),
             packed: Vec::new(),
             separator: Vec::new(),
+            partition_bytes: 0,
+            held: HeldMemory::none(&TABLE_WRITERS),
         }
     }
 
@@ -333,12 +339,21 @@ impl SsTableWriter {
         if next.is_some() && self.leaf.len_with(None, 0) >= PARTITION_SIZE {
             self.cut_partition();
         }
+        self.held.set(self.heap_bytes());
         Ok(())
+    }
+
+    /// Bytes of blocks, index and filter that are not in the file, and of scratch.
+    fn heap_bytes(&self) -> usize {
+        let scratch = self.payload.capacity() + self.packed.capacity();
+        let blocks = self.pending.capacity() + self.block.capacity() + self.leaf.capacity();
+        blocks + scratch + self.partition_bytes + self.filter.heap_bytes()
     }
 
     fn cut_partition(&mut self) {
         let mut payload = Vec::new();
         self.leaf.finish(0, &mut payload);
+        self.partition_bytes += payload.capacity();
         self.partitions.push(Partition {
             separator: self.separator.clone(),
             payload,

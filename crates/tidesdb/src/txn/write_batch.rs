@@ -65,6 +65,9 @@ fn prefix_of(key: &[u8]) -> u64 {
 }
 
 /// A point in the history of a batch: the ordinal of the last change before it. The default is the beginning.
+/// Memory of a batch beyond which a cut gives it back: more than changes below the bound take.
+const KEPT_AFTER_CUT: usize = 32 << 20;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
     ordinal: u64,
@@ -284,6 +287,10 @@ impl WriteBatch {
             self.changes.pop();
         }
         self.bytes.truncate(bytes);
+        if self.bytes.capacity() >= KEPT_AFTER_CUT {
+            // A large row is gone, and nobody counts its memory any more.
+            self.bytes.shrink_to(KEPT_AFTER_CUT / 2);
+        }
     }
 
     /// Forgets everything; memory beyond a megabyte is given back.
@@ -554,6 +561,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_large_row_that_is_cut_gives_its_memory_back() {
+        let mut batch = WriteBatch::default();
+        batch.push(1, b"a", Kind::PUT, b"small");
+        let mark = batch.mark();
+        batch.push(1, b"b", Kind::PUT, &vec![1; KEPT_AFTER_CUT + 1]);
+        assert!(batch.bytes.capacity() > KEPT_AFTER_CUT);
+        batch.cut_back(mark);
+        assert!(batch.bytes.capacity() <= KEPT_AFTER_CUT / 2);
+        assert_eq!(batch.get(1, b"a").map(|entry| entry.value), Some(&b"small"[..]));
+        assert!(batch.get(1, b"b").is_none());
+    }
 
     type Model = BTreeMap<(FamilyId, Vec<u8>), (Kind, Vec<u8>)>;
 

@@ -27,7 +27,7 @@ impl Transaction {
     /// The last step that may fail or wait. With an `xid` the changes are logged and synced as prepared.
     pub fn prepare(&mut self, xid: Option<&[u8]>) -> Result<()> {
         self.require_active()?;
-        self.spill_rest()?;
+        self.spill_large_row()?;
         if !self.batch.is_empty() {
             self.lock_rest()?;
             let mut prepared =
@@ -48,7 +48,7 @@ impl Transaction {
     /// the transaction is as before.
     pub fn prepare_xa(&mut self, xid: &[u8]) -> Result<()> {
         self.require_active()?;
-        self.spill_rest()?;
+        self.spill_large_row()?;
         if !self.batch.is_empty() {
             self.lock_rest()?;
             let xa_prepared = self.transactions.prepare_xa(&self.batch, xid, &self.owner, self.max_wait)?;

@@ -38,7 +38,7 @@ use crate::store::family::Family;
 use crate::store::Store;
 use crate::table::Hit;
 use crate::txn::commit::SPACE_WAIT;
-use crate::txn::write_batch::{OwnEntry, WriteBatch};
+use crate::txn::write_batch::{Mark, OwnEntry, WriteBatch};
 use crate::txn::Transactions;
 use crate::types::{Kind, Seq};
 
@@ -212,6 +212,15 @@ enum TransactionPhase {
     Prepared,
 }
 
+/// A row of many megabytes in the batch.
+#[derive(Debug)]
+struct LargeRow {
+    /// Bytes of the bound on memory that are taken for it.
+    taken: u64,
+    /// The batch before it.
+    mark: Mark,
+}
+
 /// A transaction; begun and ended many times. Used by one thread at a time.
 ///
 /// Idle, it has no changes, no locks and no snapshots. Prepared, it takes no more changes, and `outcome` has what its
@@ -224,9 +233,8 @@ pub struct Transaction {
     options: TransactionOptions,
     phase: TransactionPhase,
     pub(crate) batch: WriteBatch,
-    /// A large row waits in `batch` until its writer has freed its own copy: bytes of the bound on memory that are
-    /// taken for it.
-    large_row: Option<u64>,
+    /// A large row waits in `batch` until its writer has freed its own copy.
+    large_row: Option<LargeRow>,
     published: Published,
     undo: UndoPoints,
     snapshots: Snapshots,

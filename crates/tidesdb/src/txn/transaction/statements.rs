@@ -109,7 +109,7 @@ impl Transaction {
     }
 
     /// Undoes the changes after `mark`.
-    fn cut_back(&mut self, mark: Mark) {
+    pub(super) fn cut_back(&mut self, mark: Mark) {
         self.batch.cut_back(mark);
         if self.batch.size() <= self.store.options.spill_bound() {
             self.end_large_row();

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use super::{Change, ChangeKind, Transaction};
+use super::{Change, ChangeKind, LargeRow, Transaction};
 use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode};
 use crate::store::family::Family;
@@ -102,14 +102,14 @@ impl Transaction {
     /// with the error; locks taken stay. [`Error::ReadOnly`] in a store that is open for reading.
     pub fn write(&mut self, changes: &[Change<'_>]) -> Result<(), (usize, Error)> {
         self.require_active().and_then(|()| self.store.check_mode()).map_err(|e| (0, e))?;
-        self.spill_rest().map_err(|e| (0, e))?;
-        let largest = changes.iter().map(|change| change.kind.value().len()).max().unwrap_or(0);
-        let is_large = largest > self.store.options.spill_bound();
-        if is_large {
-            let taken = self.store.large_rows.take(largest, &self.store.options, &self.store.cache);
-            self.large_row = Some(taken.map_err(|e| (0, e))?);
-        }
+        self.spill_large_row().map_err(|e| (0, e))?;
+        let bytes = changes.iter().map(|change| change.kind.value().len()).sum();
         let mark = self.batch.mark();
+        let is_large = bytes > self.store.options.spill_bound();
+        if is_large {
+            let taken = self.store.take_for_row(bytes).map_err(|e| (0, e))?;
+            self.large_row = Some(LargeRow { taken, mark });
+        }
         for (index, change) in changes.iter().enumerate() {
             if let Err(error) = self.write_one(change) {
                 self.batch.cut_back(mark);
@@ -130,8 +130,19 @@ impl Transaction {
     }
 
     /// Writes the value of a row that alone is larger than the transaction's share of memory to a run. The caller
-    /// of [`Transaction::write`] frees its own copy first. The next change does it otherwise, or `prepare`.
+    /// of [`Transaction::write`] frees its own copy first. On failure the row is undone, as if `write` had failed. The
+    /// next change does it otherwise, or `prepare`.
     pub fn spill_rest(&mut self) -> Result<()> {
+        let Some(mark) = self.large_row.as_ref().map(|row| row.mark) else { return Ok(()) };
+        let spilled = self.spill_large_row();
+        if spilled.is_err() {
+            self.cut_back(mark);
+        }
+        spilled
+    }
+
+    /// As [`Transaction::spill_rest`] for a row that was answered: it stays where this fails.
+    pub(super) fn spill_large_row(&mut self) -> Result<()> {
         if self.large_row.is_some() {
             self.spill_if_large()?;
             self.end_large_row();
@@ -141,8 +152,8 @@ impl Transaction {
 
     /// The batch has no large row any more: gives back what was taken for it.
     pub(super) fn end_large_row(&mut self) {
-        if let Some(bytes) = self.large_row.take() {
-            self.store.large_rows.give_back(bytes, &self.store.options, &self.store.cache);
+        if let Some(row) = self.large_row.take() {
+            self.store.give_back_row(row.taken);
         }
     }
 

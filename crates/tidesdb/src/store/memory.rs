@@ -1,0 +1,275 @@
+//! The bound on a store's memory: who holds how much, and who gives way (`docs/protocols.md` 7.6).
+//!
+//! Memtables and transactions know their share before they take it. Index and filter blocks under construction,
+//! read-ahead, locks and what the allocator keeps are measured instead: a thread compares the sum with the bound
+//! ten times a second. The cache gives way first; then compaction waits, then writers do. The cache as the holder that
+//! pays for the others is after RocksDB's `CacheReservationManager`.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::{Error, Result};
+use crate::memory_gauge::{READ_AHEAD, TABLE_WRITERS};
+use crate::options::Options;
+use crate::store::Store;
+
+/// Times that a large row is in memory at once: in the transaction, as the file's block, and compressed.
+const COPIES: u64 = 3;
+
+/// The cache keeps this part of its size whatever others hold: a sixteenth, and at least [`LEAST_CACHE`].
+const CACHE_SHARE: u64 = 16;
+const LEAST_CACHE: u64 = 1 << 20;
+
+/// Bytes beyond the bound before work has to wait: a store has some that no option sizes.
+const ALLOWANCE: u64 = 16 << 20;
+
+/// Writers wait when the bound is passed by this part of it: a sixteenth.
+const WRITERS_SHARE: u64 = 16;
+
+/// Time between two measurements.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Longest wait of one compaction for memory: it is what lets writers go on.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// How far the store is from its bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Shortage {
+    /// All have what their options say.
+    #[default]
+    None = 0,
+    /// The cache is smaller than its option says.
+    Cache = 1,
+    /// Compactions wait as well.
+    Background = 2,
+    /// Writers wait as well.
+    Writers = 3,
+}
+
+/// Bytes by holder.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MemoryUse {
+    /// Of the whole library, with what its allocator keeps.
+    pub total: u64,
+    /// Blocks, index and filter partitions, with free places between blocks.
+    pub cache: u64,
+    /// The active memtable and those that wait for their flush.
+    pub memtables: u64,
+    /// Memory of earlier memtables that the next ones take.
+    pub spare_memtables: u64,
+    /// Changes of transactions.
+    pub transactions: u64,
+    /// The lock table.
+    pub locks: u64,
+    /// Read-ahead of scans and merges.
+    pub read_ahead: u64,
+    /// Tables that are being written.
+    pub table_writers: u64,
+}
+
+impl MemoryUse {
+    /// Bytes of holders that have no figure of their own, and of free memory that the allocator keeps.
+    pub fn rest(&self) -> u64 {
+        self.total.saturating_sub(self.known())
+    }
+
+    /// Each holder with its bytes and its meaning; together they are the total.
+    pub fn holders(&self) -> [(&'static str, u64, &'static str); 8] {
+        [
+            ("block cache", self.cache, "blocks, index and filter partitions, free places between them"),
+            ("memtables", self.memtables, "rows that are not in files yet"),
+            ("spare memtables", self.spare_memtables, "memory that the next memtables take"),
+            ("transactions", self.transactions, "changes of transactions that have not ended"),
+            ("locks", self.locks, "the lock table"),
+            ("read-ahead", self.read_ahead, "stretches of files ahead of scans and merges"),
+            ("table writers", self.table_writers, "blocks, indexes and filters of files under construction"),
+            ("rest", self.rest(), "holders without a figure, and what the allocator keeps"),
+        ]
+    }
+
+    /// The lock table has `bytes`, which only a heap that somebody counts contains already.
+    pub(crate) fn add_locks(&mut self, bytes: u64) {
+        self.locks = bytes;
+        self.total = self.total.max(self.known());
+    }
+
+    fn known(&self) -> u64 {
+        self.cache
+            + self.memtables
+            + self.spare_memtables
+            + self.transactions
+            + self.locks
+            + self.read_ahead
+            + self.table_writers
+    }
+}
+
+/// The state of the bound.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryBound {
+    /// Bytes taken for rows of many megabytes. Held while the cache's size changes.
+    rows: Mutex<u64>,
+    /// [`Shortage`] by number.
+    shortage: AtomicU8,
+    /// Times that a compaction waited for memory.
+    pub(crate) background_waits: AtomicU64,
+    /// Times that a writer did.
+    pub(crate) writer_waits: AtomicU64,
+    closing: Mutex<bool>,
+    closed: Condvar,
+}
+
+impl MemoryBound {
+    pub(crate) fn shortage(&self) -> Shortage {
+        match self.shortage.load(Relaxed) {
+            0 => Shortage::None,
+            1 => Shortage::Cache,
+            2 => Shortage::Background,
+            _ => Shortage::Writers,
+        }
+    }
+
+    /// Ends the loop of measurements, or lets it begin.
+    pub(crate) fn set_closing(&self, closing: bool) {
+        *self.closing.lock() = closing;
+        self.closed.notify_all();
+    }
+}
+
+impl Store {
+    /// Bytes by holder; those of locks are the caller's to add.
+    pub(crate) fn memory(&self) -> MemoryUse {
+        let view = self.view();
+        let mut memory = MemoryUse {
+            total: 0,
+            cache: self.cache.footprint() as u64,
+            memtables: (view.active.bytes() + view.sealed_bytes()) as u64,
+            spare_memtables: self.arenas.pooled_bytes() as u64,
+            transactions: self.stats.batch_bytes.load(Relaxed),
+            locks: 0,
+            read_ahead: READ_AHEAD.bytes() as u64,
+            table_writers: TABLE_WRITERS.bytes() as u64,
+        };
+        memory.total = match self.options.heap_bytes {
+            Some(heap_bytes) => heap_bytes() + self.cache.slab_bytes() as u64,
+            None => memory.known(),
+        };
+        memory
+    }
+
+    /// Measures, and sets the cache's size and what has to wait.
+    pub(crate) fn keep_memory_bound(&self) {
+        let memory = self.memory();
+        self.give_way(memory.total.saturating_sub(memory.cache));
+    }
+
+    /// All but the cache hold `others` bytes.
+    fn give_way(&self, others: u64) {
+        let rows = self.memory_bound.rows.lock();
+        let now = self.cache.capacity() as u64;
+        let wanted = cache_size(&self.options, *rows, others);
+        // Up in steps: a size that moves by a block with each measurement would help nobody.
+        let step = self.options.block_cache_size as u64 / CACHE_SHARE;
+        if wanted < now || wanted >= now + step || wanted == self.options.block_cache_size as u64 {
+            self.set_cache_size(wanted);
+        }
+        let shortage = shortage(&self.options, others, self.cache.capacity() as u64);
+        self.memory_bound.shortage.store(shortage as u8, Relaxed);
+    }
+
+    /// Measures until the store closes.
+    pub(crate) fn memory_loop(&self) {
+        let mut closing = self.memory_bound.closing.lock();
+        while !*closing {
+            parking_lot::MutexGuard::unlocked(&mut closing, || self.keep_memory_bound());
+            if !*closing {
+                self.memory_bound.closed.wait_for(&mut closing, INTERVAL);
+            }
+        }
+    }
+
+    /// Before a compaction: waits while memory is short, for a few seconds at most.
+    pub(crate) fn wait_for_memory(&self, closing: &AtomicBool) {
+        if self.memory_bound.shortage() < Shortage::Background {
+            return;
+        }
+        self.memory_bound.background_waits.fetch_add(1, Relaxed);
+        let begun = Instant::now();
+        while self.memory_bound.shortage() >= Shortage::Background
+            && begun.elapsed() < LONGEST_WAIT
+            && !closing.load(Relaxed)
+        {
+            std::thread::sleep(INTERVAL / 4);
+        }
+    }
+
+    /// Takes memory for the writing of a row of `len` bytes, and returns the bytes for [`Store::give_back_row`].
+    /// [`Error::TooLittleMemory`] where the bound, the write buffers and others' rows leave too little.
+    pub(crate) fn take_for_row(&self, len: usize) -> Result<u64> {
+        if self.options.max_memory == 0 {
+            return Ok(0);
+        }
+        let bytes = len as u64 * COPIES;
+        let mut rows = self.memory_bound.rows.lock();
+        let most = beside_write_buffers(&self.options);
+        if rows.saturating_add(bytes) > most {
+            return Err(Error::TooLittleMemory { len: len as u64, most: (most - *rows) / COPIES });
+        }
+        *rows += bytes;
+        self.set_cache_size(cache_size(&self.options, *rows, 0).min(self.cache.capacity() as u64));
+        Ok(bytes)
+    }
+
+    /// The row is in a file, or came to nothing.
+    pub(crate) fn give_back_row(&self, bytes: u64) {
+        if bytes > 0 {
+            *self.memory_bound.rows.lock() -= bytes;
+            self.keep_memory_bound();
+        }
+    }
+
+    fn set_cache_size(&self, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        if self.cache.capacity() != bytes {
+            self.cache.set_capacity(bytes);
+        }
+    }
+}
+
+/// Bytes of the bound that the write buffers leave to cache and rest.
+fn beside_write_buffers(options: &Options) -> u64 {
+    options.max_memory.saturating_sub(2 * options.write_buffer_size as u64)
+}
+
+fn least_cache(options: &Options) -> u64 {
+    let size = options.block_cache_size as u64;
+    (size / CACHE_SHARE).max(LEAST_CACHE).min(size)
+}
+
+/// The cache's size beside `rows` bytes for large rows, of which the memory may all be taken, and `others` bytes that
+/// are held by all but the cache.
+fn cache_size(options: &Options, rows: u64, others: u64) -> u64 {
+    let planned = beside_write_buffers(options).saturating_sub(rows);
+    let measured = options.max_memory.saturating_sub(others).max(least_cache(options));
+    (options.block_cache_size as u64).min(planned).min(measured)
+}
+
+fn shortage(options: &Options, others: u64, cache_size: u64) -> Shortage {
+    let bound = options.max_memory;
+    let over = (others + least_cache(options)).saturating_sub(bound + ALLOWANCE);
+    if over > bound / WRITERS_SHARE {
+        Shortage::Writers
+    } else if over > 0 {
+        Shortage::Background
+    } else if cache_size < options.block_cache_size as u64 {
+        Shortage::Cache
+    } else {
+        Shortage::None
+    }
+}
+
+#[cfg(test)]
+mod tests;

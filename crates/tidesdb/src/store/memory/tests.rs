@@ -1,0 +1,119 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::cache::{CachePriority, FrameBuf};
+use crate::db::Db;
+use crate::io::FaultyDisk;
+
+const MB: u64 = 1 << 20;
+
+fn options() -> Options {
+    Options {
+        max_memory: 100 * MB,
+        write_buffer_size: 20 * MB as usize,
+        block_cache_size: 40 * MB as usize,
+        ..Options::default()
+    }
+}
+
+fn open(options: Options) -> Db {
+    let disk = FaultyDisk::new(1);
+    let db = Db::open_on(disk.shared(), "/s", options, None).expect("opens");
+    // The tests measure themselves.
+    db.stop_background();
+    db
+}
+
+fn fill(store: &Store) {
+    for block in 0..10_000 {
+        let _ = store.cache.insert(1, block, FrameBuf::new(4096).freeze(), CachePriority::High);
+    }
+}
+
+#[test]
+fn the_cache_gives_way_to_large_rows_and_gets_its_size_back() {
+    let db = open(options());
+    let store = db.store();
+    let capacity = || store.cache.capacity() as u64;
+    fill(store);
+    assert!(store.cache.bytes() as u64 > 20 * MB);
+    let small = store.take_for_row(4 * MB as usize).expect("fits");
+    assert_eq!(capacity(), 40 * MB, "there is room beside it");
+    let large = store.take_for_row(13 * MB as usize).expect("fits");
+    assert_eq!(capacity(), 9 * MB);
+    assert!(store.cache.bytes() as u64 <= 9 * MB);
+    let error = store.take_for_row(4 * MB as usize).expect_err("too much").to_string();
+    assert!(error.contains("4194304") && error.contains("3145728"), "{error}");
+    store.give_back_row(large);
+    store.give_back_row(small);
+    assert_eq!(capacity(), 40 * MB);
+    assert!(store.take_for_row(21 * MB as usize).is_err(), "not even alone");
+    let unbounded = open(Options { max_memory: 0, ..options() });
+    assert_eq!(unbounded.store().take_for_row(1 << 30).expect("no bound"), 0);
+}
+
+#[test]
+fn the_cache_gives_way_to_others_then_compactions_wait_then_writers() {
+    let db = open(options());
+    let store = db.store();
+    fill(store);
+    let beside = |others: u64| {
+        store.give_way(others * MB);
+        (store.cache.capacity() as u64, store.memory_bound.shortage())
+    };
+    assert_eq!(beside(50), (40 * MB, Shortage::None));
+    assert_eq!(beside(80), (20 * MB, Shortage::Cache));
+    assert!(store.cache.bytes() as u64 <= 20 * MB);
+    assert_eq!(beside(79), (20 * MB, Shortage::Cache), "up in steps");
+    assert_eq!(beside(77), (23 * MB, Shortage::Cache));
+    let least = 40 * MB / CACHE_SHARE;
+    assert_eq!(beside(115), (least, Shortage::Background));
+    let begun = Instant::now();
+    store.wait_for_memory(&AtomicBool::new(true));
+    assert!(begun.elapsed() < LONGEST_WAIT, "a store that closes does not wait");
+    assert_eq!(store.memory_bound.background_waits.load(Relaxed), 1);
+    assert_eq!(beside(130), (least, Shortage::Writers));
+    assert_eq!(beside(40), (40 * MB, Shortage::None), "all of it comes back");
+    store.wait_for_memory(&AtomicBool::new(false));
+    assert_eq!(store.memory_bound.background_waits.load(Relaxed), 1);
+}
+
+#[test]
+fn a_store_measures_itself() {
+    let db = open(Options { heap_bytes: Some(|| 110 * MB), ..options() });
+    let memory = db.store().memory();
+    assert!(memory.total >= 110 * MB && memory.rest() >= 60 * MB, "{memory:?}");
+    db.store().keep_memory_bound();
+    assert!(db.store().memory_bound.shortage() >= Shortage::Cache);
+    assert!((db.store().cache.capacity() as u64) < 40 * MB);
+}
+
+#[test]
+fn the_sum_of_the_holders_is_the_total() {
+    let db = open(options());
+    fill(db.store());
+    let memory = db.store().memory();
+    assert_eq!(memory.total, memory.known());
+    assert_eq!(memory.rest(), 0);
+    assert!(memory.cache > 30 * MB);
+}
+
+proptest! {
+    #[test]
+    fn cache_and_others_stay_within_the_bound(
+        cache in 1u64..200, buffer in 1u64..50, bound in 1u64..400, rows in 0u64..100, others in 0u64..400,
+    ) {
+        let options = Options {
+            max_memory: bound * MB,
+            write_buffer_size: (buffer * MB) as usize,
+            block_cache_size: (cache * MB) as usize,
+            ..Options::default()
+        };
+        let size = cache_size(&options, rows * MB, others * MB);
+        prop_assert!(size <= cache * MB);
+        prop_assert!(size + others * MB <= options.max_memory || size <= least_cache(&options));
+        prop_assert!(size + rows * MB + 2 * buffer * MB <= options.max_memory || size == 0);
+        let waits = shortage(&options, others * MB, size) >= Shortage::Background;
+        prop_assert!(!waits || others + cache / 16 + 1 > bound, "nobody waits while all fits");
+    }
+}
