@@ -533,6 +533,9 @@ int tidesdb_cursor_open(tidesdb_family *family, tidesdb_cursor **cursor);
 void tidesdb_cursor_close(tidesdb_cursor *cursor);
 /* Gives back pins and snapshot references; call at the end of a statement. The cursor stays usable. */
 void tidesdb_cursor_reset(tidesdb_cursor *cursor);
+/* The caller has copied the value that it got last, or that of the row on which the cursor stands: one of many megabytes
+ * is freed. The cursor stands where it stood; pointers to key and value of the row are not valid any more. */
+void tidesdb_cursor_free_value(tidesdb_cursor *cursor);
 
 /* Point read. *value lives until the next call on this cursor. TIDESDB_NOT_FOUND when there is none (in
  * the locking modes the key is locked all the same). */
@@ -646,8 +649,7 @@ typedef struct tidesdb_stats {
   uint64_t max_tombstones_level;       /* where it is */
   uint64_t expiry_clock_lag_seconds;   /* seconds by which the system's clock is behind the one of expiries */
   uint64_t wal_full;                   /* times that the log ran out of room */
-  /* Bytes by holder, which are together memory_total: of the whole library, with what its allocator keeps. memory_rest
-     has no figure of its own. */
+  /* Bytes by holder, which are together memory_total: in use by the whole library. memory_rest has no figure of its own. */
   uint64_t memory_total, memory_block_cache, memory_memtables, memory_spare_memtables, memory_transactions,
       memory_locks, memory_read_ahead, memory_table_writers, memory_rest;
   uint64_t memory_shortage; /* 0: none; 1: the cache is smaller than its option; 2: compactions wait, too; 3: writers, too */

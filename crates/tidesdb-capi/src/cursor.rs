@@ -174,6 +174,23 @@ pub unsafe extern "C" fn tidesdb_cursor_reset(cursor: *mut CursorHandle) {
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn tidesdb_cursor_free_value(cursor: *mut CursorHandle) {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given_mut(cursor)? };
+        // A step that has no row leads to the engine, which goes on after this one.
+        if handle.count == 0 || handle.position + 1 == handle.count {
+            handle.inner.free_value(handle.position as usize);
+            let (direction, changes_seen) = (handle.direction, handle.changes_seen);
+            handle.show(true, true);
+            (handle.direction, handle.changes_seen) = (direction, changes_seen);
+        }
+        Ok(OK)
+    });
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn tidesdb_cursor_get(
     cursor: *mut CursorHandle,
     txn: *mut TxnHandle,

@@ -38,9 +38,12 @@ impl HeldMemory {
 
     /// The holder has `bytes` now.
     pub(crate) fn set(&mut self, bytes: usize) {
-        // Modulo the word: what is taken away was added before.
-        self.gauge.0.fetch_add(bytes.wrapping_sub(self.bytes), Relaxed);
-        self.bytes = bytes;
+        // Most holders of read-ahead never have any: they leave the shared line alone.
+        if bytes != self.bytes {
+            // Modulo the word: what is taken away was added before.
+            self.gauge.0.fetch_add(bytes.wrapping_sub(self.bytes), Relaxed);
+            self.bytes = bytes;
+        }
     }
 }
 

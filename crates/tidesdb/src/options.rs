@@ -107,8 +107,8 @@ pub struct Options {
     /// Bound on the memory of the store; 0: none. Memtables and cache together above it are refused; where others grow
     /// into their room, the cache shrinks, then compactions wait, then writers.
     pub max_memory: u64,
-    /// Bytes that the program's allocator has from the kernel for this library, where somebody counts them; `None`: what
-    /// the store knows of itself is held against the bound.
+    /// Bytes in use of the program's allocator, where somebody counts them; `None`: what the store knows of itself is held
+    /// against the bound.
     pub heap_bytes: Option<fn() -> u64>,
     /// Size of a write-ahead log segment.
     pub wal_segment_size: u32,

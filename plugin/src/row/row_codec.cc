@@ -228,16 +228,13 @@ ulonglong RowReader::layout_version(Slice value) {
   return read_varint(&from, value.data + value.size, &version) ? version : 0;
 }
 
-/* Bytes of BLOBs that a reader keeps room for between two statements. */
-static constexpr size_t LARGE_BLOBS = 1024 * 1024;
-
 bool RowReader::is_wanted(uint field_index) const {
   if (all_) return true;
   constexpr uint bits = 8 * sizeof(my_bitmap_map);
   return columns_[field_index / bits] >> (field_index % bits) & 1;
 }
 
-void RowReader::release_large() { blob_memory_.release_beyond(LARGE_BLOBS); }
+void RowReader::release_large() { blob_memory_.release_beyond(LARGE_ROW); }
 
 void RowReader::reserve_blobs(size_t size) {
   if (!blobs_) return;

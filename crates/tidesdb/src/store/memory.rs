@@ -1,7 +1,7 @@
 //! The bound on a store's memory: who holds how much, and who gives way (`docs/protocols.md` 7.6).
 //!
 //! Memtables and transactions know their share before they take it. Index and filter blocks under construction,
-//! read-ahead, locks and what the allocator keeps are measured instead: a thread compares the sum with the bound
+//! read-ahead, locks and whatever else is in use are measured instead: a thread compares the sum with the bound
 //! ten times a second. The cache gives way first; then compaction waits, then writers do. The cache as the holder that
 //! pays for the others is after RocksDB's `CacheReservationManager`.
 
@@ -52,7 +52,7 @@ pub enum Shortage {
 /// Bytes by holder.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryUse {
-    /// Of the whole library, with what its allocator keeps.
+    /// In use by the whole library.
     pub total: u64,
     /// Blocks, index and filter partitions, with free places between blocks.
     pub cache: u64,
@@ -71,7 +71,7 @@ pub struct MemoryUse {
 }
 
 impl MemoryUse {
-    /// Bytes of holders that have no figure of their own, and of free memory that the allocator keeps.
+    /// Bytes of holders that have no figure of their own.
     pub fn rest(&self) -> u64 {
         self.total.saturating_sub(self.known())
     }
@@ -86,7 +86,7 @@ impl MemoryUse {
             ("locks", self.locks, "the lock table"),
             ("read-ahead", self.read_ahead, "stretches of files ahead of scans and merges"),
             ("table writers", self.table_writers, "blocks, indexes and filters of files under construction"),
-            ("rest", self.rest(), "holders without a figure, and what the allocator keeps"),
+            ("rest", self.rest(), "holders without a figure"),
         ]
     }
 

@@ -10,7 +10,7 @@ use crate::types::{FamilyId, Seq};
 
 /// A merge over the transaction's own runs and those of a view of the store, and how far both are still current.
 ///
-/// `merge` and `view` are there together, from the first seek to a reset. The merge's first `own_iterators` are the
+/// `merge` and `view` are there together, from the first seek to a reset, but for the time after a row of many megabytes. The merge's first `own_iterators` are the
 /// transaction's own runs, so that they hide what is committed.
 pub(super) struct MergedView {
     pub(super) merge: Option<MergingIterator>,
@@ -91,7 +91,7 @@ impl MergedView {
                 let grown = self.absent_from > 0 && memtables_without(view, family) < self.absent_from;
                 !grown && txn.store.is_current(view)
             });
-        let has_all = has_committed && self.own_runs == txn.batch.runs().changes();
+        let has_all = self.merge.is_some() && has_committed && self.own_runs == txn.batch.runs().changes();
         if !has_all {
             self.open(txn, family, prefix, self.seq)?;
         }

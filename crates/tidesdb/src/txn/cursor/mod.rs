@@ -27,7 +27,7 @@ use self::bounds::ScanBounds;
 use self::deleted_run::DeletedRun;
 use self::merged_view::MergedView;
 use self::position::{Edge, Position};
-use self::row_batch::{RowBatch, Span};
+use self::row_batch::{RowBatch, Span, LARGE_BATCH};
 use self::row_locks::{Covered, GapCover, RowLocks};
 pub use self::scan::{Scan, Start};
 use crate::error::{Error, Result};
@@ -129,6 +129,14 @@ impl Cursor {
         self.merged.release();
         self.locks.newly_locked = None;
         self.batch.release();
+    }
+
+    /// The caller has copied the value that the last point read found, or that of the batch's row `position`: memory of
+    /// many megabytes is given back. The row stands alone in the batch then, with its key and without a value.
+    pub fn free_value(&mut self, position: usize) {
+        if self.batch.bytes.capacity() > LARGE_BATCH {
+            self.batch.keep_key(position);
+        }
     }
 
     /// Rows in the batch.
@@ -266,7 +274,18 @@ impl Cursor {
             Start::AtOrBefore => Edge::Open,
         };
         self.place(txn)?;
-        self.fill(txn)
+        self.fill_and_let_go(txn)
+    }
+
+    /// Fills the batch. The runs do not keep the block of a row of many megabytes alongside the batch's copy: the next
+    /// step opens them anew.
+    fn fill_and_let_go(&mut self, txn: &mut Transaction) -> Result<bool> {
+        let filled = self.fill(txn);
+        if self.batch.bytes.capacity() > LARGE_BATCH {
+            self.merged.release();
+            self.position.ahead = false;
+        }
+        filled
     }
 
     /// Steps from the row `position` of the batch: `true`, and the new batch's first row is the next one
@@ -289,7 +308,7 @@ impl Cursor {
         if leftover || turned || stale || !self.position.ahead {
             self.place(txn)?;
         }
-        self.fill(txn)
+        self.fill_and_let_go(txn)
     }
 
     /// What was read ahead of the batch's rows is old: the next step looks at all that is ordered by then. For a scan

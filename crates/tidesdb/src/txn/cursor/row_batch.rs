@@ -6,6 +6,9 @@ const MAX_BATCH: u32 = 32;
 /// Bytes at which a batch ends early.
 pub(super) const BATCH_BYTES: usize = 256 << 10;
 
+/// Memory of a batch with a row that alone is larger than many: it is not kept.
+pub(super) const LARGE_BATCH: usize = 1 << 20;
+
 /// Where a row of the batch lies in its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
@@ -40,6 +43,15 @@ impl RowBatch {
         if self.bytes.capacity() > BATCH_BYTES {
             self.bytes = Vec::new();
         }
+    }
+
+    /// Gives all memory back but that of one row's key, which is the only row then. After a point read: all.
+    pub(super) fn keep_key(&mut self, position: usize) {
+        let kept = self.spans.get(position).copied();
+        let key = kept.map_or_else(Vec::new, |span| self.key(span).to_vec());
+        self.spans.clear();
+        self.spans.extend(kept.map(|span| Span { key: 0, value: key.len(), end: key.len(), ..span }));
+        self.bytes = key;
     }
 
     /// Forgets the rows, to copy others.

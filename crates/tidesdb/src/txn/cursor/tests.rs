@@ -5,13 +5,14 @@ use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 use super::position::Edge;
+use super::row_batch::LARGE_BATCH;
 use super::{Cursor, Scan, Start};
 use crate::db::Db;
 use crate::io::FaultyDisk;
 use crate::options::{FamilyOptions, Options, SyncMode};
 use crate::store::deleted_range_cache::{Bounds, Seen};
 use crate::store::family::Family;
-use crate::txn::transaction::{Isolation, ReadMode, Transaction, TransactionOptions};
+use crate::txn::transaction::{Isolation, OnMissing, ReadMode, Transaction, TransactionOptions};
 use crate::types::{CountEffect, Kind, MAX_SEQ};
 
 fn begin(db: &Db) -> Transaction {
@@ -262,4 +263,64 @@ fn a_locking_scan_does_not_jump_over_what_died_after_it_was_placed() {
     }
     assert_eq!(seen, [20, 25, 30, 40]);
     drop(memtables);
+}
+
+/// Rows of many megabytes among small ones: a scan in any mode and direction sees all of them, keeps no block of a large
+/// one, and goes on from one whose value was freed.
+#[test]
+fn a_large_row_is_in_memory_once_and_a_scan_goes_on_after_it() {
+    let options = Options { sync_mode: SyncMode::None, ..Options::default() };
+    let db = Db::open_on(FaultyDisk::new(1).shared(), Path::new("/s"), options, None).expect("opens");
+    let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    let value = |key: u8| vec![key; if key % 3 == 1 { LARGE_BATCH + 1000 } else { 10 }];
+    let mut txn = begin(&db);
+    for key in 0..8u8 {
+        txn.put(&family, &[key], &value(key)).expect("writes");
+    }
+    txn.commit().expect("commits");
+    db.flush().expect("flushes");
+
+    let modes = [ReadMode::Snapshot, ReadMode::Latest, ReadMode::Shared, ReadMode::Exclusive];
+    for (mode, forward, own) in modes.into_iter().flat_map(|mode| {
+        [(true, false), (true, true), (false, false), (false, true)]
+            .map(|(forward, own)| (mode, forward, own))
+    }) {
+        let mut reader = begin(&db);
+        if own {
+            reader.put(&family, &[9], &value(10)).expect("writes");
+        }
+        let mut cursor = Cursor::new(family.clone());
+        let start = if forward { Start::First } else { Start::Last };
+        let mut found = cursor.seek(&mut reader, &Scan { start, mode, ..Scan::default() }).expect("seeks");
+        let mut seen = Vec::new();
+        while found {
+            for row in 0..cursor.len() {
+                let (key, bytes) = cursor.row(row);
+                assert_eq!(bytes, value(if key[0] == 9 { 10 } else { key[0] }), "{mode:?} {forward} {own}");
+                seen.push(key[0]);
+                let is_large = bytes.len() > LARGE_BATCH;
+                assert!(!is_large || row + 1 == cursor.len(), "it ends its batch");
+                if is_large {
+                    assert!(cursor.merged.merge.is_none(), "nothing holds its block");
+                    cursor.free_value(row);
+                    assert_eq!((cursor.len(), cursor.row(0)), (1, (&[seen[seen.len() - 1]][..], &[][..])));
+                    assert!(cursor.batch.bytes.capacity() < LARGE_BATCH);
+                    break;
+                }
+            }
+            found = cursor.fetch(&mut reader, cursor.len() - 1, forward).expect("steps");
+        }
+        let mut expected: Vec<u8> = (0..8).chain(own.then_some(9)).collect();
+        if !forward {
+            expected.reverse();
+        }
+        assert_eq!(seen, expected, "{mode:?} {forward} {own}");
+        assert_eq!(
+            cursor.get(&mut reader, &[1], mode, false, OnMissing::Keep).expect("reads"),
+            Some(&value(1)[..])
+        );
+        cursor.free_value(0);
+        assert!(cursor.is_empty() && cursor.batch.bytes.capacity() == 0);
+        reader.rollback().expect("ends");
+    }
 }
