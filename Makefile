@@ -153,14 +153,15 @@ test-orm: links ## SQLAlchemy's tests with InnoDB and with TidesDB: [TESTS="file
 	@$(call say,running SQLAlchemy's tests (20 MB by pip once; ten minutes))
 	@scripts/test/run-orm.sh $(BUILD)/orm plugin/test/orm.known $(TESTS)
 
-test-server: plugin ## servers under kills, lost-update and index-read checks; two minutes
+test-server: plugin ## servers under kills and in memory cgroups, lost-update and index-read checks; four minutes
 	@$(call say,checking servers under kills and faults (the laboratory's build and four minutes))
 	$(CHECK_SERVER) --short
 
-check-server: plugin ## the same in full, with memory: [CHECKS=names] [ROUNDS=kills] [SEED=n] [SECONDS_EACH=n] [COMMITS=n] [ROWS=n] [STATEMENTS=n]
+check-server: plugin ## the same in full: [CHECKS=names] [ROUNDS=kills] [SEED=n] [SECONDS_EACH=n] [COMMITS=n] [ROWS=n] [STATEMENTS=n] [PART=text]
 	@$(call say,checking servers in full (minutes for each check; an hour for all))
 	$(CHECK_SERVER) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED)) \
-	  $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) $(if $(COMMITS),--commits $(COMMITS)) $(if $(ROWS),--rows $(ROWS)) $(if $(STATEMENTS),--statements $(STATEMENTS)) $(CHECKS)
+	  $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) $(if $(COMMITS),--commits $(COMMITS)) $(if $(ROWS),--rows $(ROWS)) $(if $(STATEMENTS),--statements $(STATEMENTS)) \
+	  $(if $(PART),--part "$(PART)") $(CHECKS)
 
 crash-server: plugin ## TPC-C under kill -9 with the binary log on, tokens, conditions, indexes, replay: [ROUNDS=n]
 	@$(call say,killing servers under TPC-C (a third of a minute for each round))

@@ -8,7 +8,6 @@
 mod accounts;
 pub mod backup;
 mod binary_log;
-pub mod bound;
 pub mod commits;
 pub mod counters;
 pub mod crash;
@@ -95,9 +94,7 @@ pub enum Check {
     Iibench,
     /// Random tables and statements on InnoDB and TidesDB, every answer compared.
     Sql,
-    /// Growth under clients that want more memory of each kind than the bound allows.
-    Bound,
-    /// Resident memory under load and with ten thousand tables.
+    /// Servers alone in memory cgroups, large values, clients that want more than the bound, many tables.
     Memory,
     /// A delay that is planted in one of two equal tables is found and sized.
     Sensitivity,
@@ -105,7 +102,7 @@ pub enum Check {
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 23] = [
+    pub const ALL: [Check; 22] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
@@ -126,7 +123,6 @@ impl Check {
         Check::Entries,
         Check::Iibench,
         Check::Sql,
-        Check::Bound,
         Check::Memory,
         Check::Sensitivity,
     ];
@@ -154,7 +150,6 @@ impl Check {
             Check::Entries => "entries",
             Check::Iibench => "iibench",
             Check::Sql => "sql",
-            Check::Bound => "bound",
             Check::Memory => "memory",
             Check::Sensitivity => "sensitivity",
         }
@@ -182,7 +177,6 @@ impl Check {
             Check::Entries => entries::run(lab),
             Check::Iibench => iibench::run(lab),
             Check::Sql => sql::run(lab),
-            Check::Bound => bound::run(lab),
             Check::Memory => memory::run(lab),
             Check::Sensitivity => sensitivity::run(lab),
         }
@@ -226,10 +220,12 @@ pub struct Lab<'a> {
     pub rows: Option<u64>,
     /// Statements of `sql`; none: what the form has.
     pub statements: Option<u64>,
-    /// Engines of `history`, `commits` and `large`; empty: what the form has.
+    /// Engines of `history`, `commits`, `large` and `memory`; empty: what the form has.
     pub engines: &'a [Engine],
     /// Engines of `replica`; none: what the form has.
     pub pair: Option<replica::Pair>,
+    /// Parts of `memory` that have this in their name; none: all.
+    pub part: Option<&'a str>,
     /// The seed of all random choices.
     pub seed: u64,
     /// Whether it was named, and is not the clock's.

@@ -185,7 +185,8 @@ pub(super) fn move_folder(from: &Path, to: &Path) -> Result<()> {
 
 pub(super) fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     let mut command = Command::new("cp");
-    command.args(["-a", "--reflink=auto", "--sparse=always"]).arg(from).arg(to);
+    // The folder itself may be a link: its content is wanted.
+    command.args(["-a", "-H", "--reflink=auto", "--sparse=always"]).arg(from).arg(to);
     run_tool(command, "copying", from)
 }
 

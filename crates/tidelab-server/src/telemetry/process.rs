@@ -12,6 +12,10 @@ pub struct ProcessUse {
     pub cpu_s: f64,
     /// Resident memory in bytes.
     pub resident_bytes: u64,
+    /// The part of it without a file: heaps and stacks.
+    pub anonymous_bytes: u64,
+    /// Page faults that had to wait for a disk.
+    pub major_faults: u64,
     /// Bytes that it caused to be written to the device; 0 where that may not be read.
     pub written_bytes: u64,
 }
@@ -38,9 +42,12 @@ fn ticks() -> f64 {
 /// The resources that a process has used so far; zeros when it is gone.
 pub fn process_use(pid: u32) -> ProcessUse {
     let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let (stat, status) = (read("stat"), read("status"));
     ProcessUse {
-        cpu_s: cpu_ticks(&read("stat")) as f64 / ticks(),
-        resident_bytes: field(&read("status"), "VmRSS:") * 1024,
+        cpu_s: cpu_ticks(&stat) as f64 / ticks(),
+        resident_bytes: field(&status, "VmRSS:") * 1024,
+        anonymous_bytes: field(&status, "RssAnon:") * 1024,
+        major_faults: major_faults(&stat),
         written_bytes: field(&read("io"), "write_bytes:"),
     }
 }
@@ -53,6 +60,12 @@ pub fn now(server: u32) -> Moment {
         server: process_use(server),
         machine_cpu_s: machine_ticks(&stat) as f64 / ticks(),
     }
+}
+
+/// majflt of a `/proc/PID/stat`, field 12.
+fn major_faults(stat: &str) -> u64 {
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    after_name.split_whitespace().nth(9).and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
 /// utime + stime of a `/proc/PID/stat`; the program's name in it may hold anything.
@@ -85,9 +98,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_found_behind_any_name() {
-        let stat = "17 (a) b (c) S 1 17 17 0 -1 4194304 5 0 0 0 250 150 7 7 20 0 9 0 100 1 1";
+    fn times_and_faults_are_found_behind_any_name() {
+        let stat = "17 (a) b (c) S 1 17 17 0 -1 4194304 5 0 12 0 250 150 7 7 20 0 9 0 100 1 1";
         assert_eq!(cpu_ticks(stat), 400);
+        assert_eq!(major_faults(stat), 12);
+        assert_eq!(major_faults(""), 0);
         assert_eq!(cpu_ticks(""), 0);
     }
 
@@ -108,6 +123,7 @@ mod tests {
     fn this_process_uses_something() {
         let before = process_use(std::process::id());
         assert!(before.resident_bytes > 100_000);
+        assert!(before.anonymous_bytes > 0 && before.anonymous_bytes < before.resident_bytes);
         let mut sum = 0u64;
         let start = Instant::now();
         while start.elapsed().as_millis() < 100 {

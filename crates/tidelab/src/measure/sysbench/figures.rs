@@ -96,7 +96,12 @@ mod tests {
         let start = Instant::now();
         let moment = |s: f64, cpu: f64, machine: f64, resident: u64| Moment {
             at: start + Duration::from_secs_f64(s),
-            server: ProcessUse { cpu_s: cpu, resident_bytes: resident, written_bytes: (s * 1000.0) as u64 },
+            server: ProcessUse {
+                cpu_s: cpu,
+                resident_bytes: resident,
+                written_bytes: (s * 1000.0) as u64,
+                ..ProcessUse::default()
+            },
             machine_cpu_s: machine,
         };
         let counters = |until_s, statements, transactions| Counters {

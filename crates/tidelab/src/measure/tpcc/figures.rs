@@ -169,7 +169,12 @@ pub(super) mod tests {
         let start = Instant::now();
         let moment = |s: u64, cpu: f64, resident: u64| Moment {
             at: start + Duration::from_secs(s),
-            server: ProcessUse { cpu_s: cpu, resident_bytes: resident, written_bytes: s * 10 },
+            server: ProcessUse {
+                cpu_s: cpu,
+                resident_bytes: resident,
+                written_bytes: s * 10,
+                ..ProcessUse::default()
+            },
             machine_cpu_s: cpu + s as f64,
         };
         let second = |s: u64, cpu: f64, resident: u64| Second {

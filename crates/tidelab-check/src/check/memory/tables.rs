@@ -1,5 +1,5 @@
-//! `memory`: the resident size of a server with caches of 64 MB each, under sysbench and with ten
-//! thousand tables. The duration of its start with these tables counts too.
+//! The resident size of a server with caches of 64 MB each, under sysbench, with ten thousand tables, and
+//! with 512 connections. The duration of its start with these tables counts too.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tidelab_server::server::Server;
 use tidelab_server::telemetry::process::process_use;
 use tidelab_server::workload::sysbench::{Load, Sysbench, Workload};
 
-use super::session::Session;
-use super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
+use super::super::session::Session;
+use super::super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
+use super::MEGABYTE;
 
-const MEGABYTE: u64 = 1 << 20;
 /// Resident memory under load.
 const LOAD_LIMIT: u64 = 400 * MEGABYTE;
 /// Growth by the tables, after FLUSH TABLES.
@@ -21,12 +21,15 @@ const TABLES_LIMIT: u64 = 160 * MEGABYTE;
 /// How long the start with the tables may take.
 const START_LIMIT: Duration = Duration::from_secs(10);
 const TABLES: u32 = 10_000;
+/// Connections that have used a table and stay, and the memory of each: measured with the tables.
+const CONNECTIONS: u32 = 512;
+const CONNECTION_LIMIT: u64 = MEGABYTE;
 
 /// Runs the check.
-pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
+pub(super) fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let tables = if lab.short { TABLES / 20 } else { TABLES };
     let seconds = u32::try_from(lab.seconds.unwrap_or(if lab.short { 5 } else { 20 })).unwrap_or(u32::MAX);
-    let settings = settings::comparison(&[Engine::TidesDb], 64, 50);
+    let settings = settings::comparison(&[Engine::TidesDb], 64, CONNECTIONS + 50);
     let mut server = lab.start(&settings)?;
     let mut complaints = Vec::new();
 
@@ -73,11 +76,16 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
             complaints.push(format!("table {number} has the row {id}"));
         }
     }
+    let each = connections(&server)?;
+    if each >= CONNECTION_LIMIT {
+        complaints.push(format!("a connection costs {} KB", each / 1024));
+    }
     let summary = format!(
-        "{} MB under sysbench, {tables} tables cost {} MB, start with them in {:.1} s",
+        "{} MB under sysbench, {tables} tables cost {} MB, start with them in {:.1} s, each of {CONNECTIONS} connections {} KB",
         under_load / MEGABYTE,
         growth / MEGABYTE,
-        start.as_secs_f64()
+        start.as_secs_f64(),
+        each / 1024
     );
     conclude(server, summary, complaints)
 }
@@ -111,4 +119,25 @@ fn after_flush(server: &Server, session: &mut Session) -> Result<u64> {
     must("FLUSH TABLES", session.run("FLUSH TABLES"))?;
     std::thread::sleep(Duration::from_secs(2));
     Ok(process_use(server.pid()).resident_bytes)
+}
+
+/// Resident bytes for each of many connections that have read and written.
+fn connections(server: &Server) -> Result<u64> {
+    let before = process_use(server.pid()).resident_bytes;
+    let mut sessions = Vec::new();
+    for number in 0..CONNECTIONS {
+        let mut session = connect(server)?;
+        set_up(
+            &mut session,
+            &[
+                &format!("REPLACE INTO many.t1 VALUES ({number}, 'one row')"),
+                "SELECT COUNT(*) FROM many.t1",
+                "START TRANSACTION WITH CONSISTENT SNAPSHOT",
+                "SELECT COUNT(*) FROM many.t2",
+            ],
+        )?;
+        sessions.push(session);
+    }
+    let grown = process_use(server.pid()).resident_bytes.saturating_sub(before);
+    Ok(grown / u64::from(CONNECTIONS))
 }

@@ -1,4 +1,4 @@
-//! `bound`: the engine's counted memory (memtables, transactions, cache) stays within
+//! The engine's counted memory (memtables, transactions, cache) stays within
 //! `tidesdb_max_memory_usage` under any load.
 //!
 //! Clients read more than the cache holds, write more than is flushed, change more in transactions than
@@ -14,10 +14,10 @@ use tidelab_server::error::Result;
 use tidelab_server::server::settings::{self, setting};
 use tidelab_server::telemetry::process::process_use;
 
-use super::session::{Failure, Session};
-use super::{conclude, connect, progress, set_up, Check, Lab, Verdict};
+use super::super::session::{Failure, Session};
+use super::super::{conclude, connect, set_up, Lab, Verdict};
+use super::MEGABYTE;
 
-const MEGABYTE: u64 = 1 << 20;
 /// The bound, and the shares of the cache and of each of two write buffers.
 const BOUND: u64 = 128 * MEGABYTE;
 const CACHE: u64 = 48 * MEGABYTE;
@@ -31,7 +31,7 @@ const ROWS: u32 = 60_000;
 const ROW: u32 = 1000;
 
 /// Runs the check.
-pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
+pub(super) fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let seconds = lab.seconds.unwrap_or(if lab.short { 5 } else { 30 });
     let mut complaints = Vec::new();
     let mut settings = settings::checks(false);
@@ -107,7 +107,6 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
         .collect();
     let growth = format!("{} MB of growth under a bound of {} MB", grown / MEGABYTE, BOUND / MEGABYTE);
     let summary = format!("{}, {growth}, pressure {percent} %", counts.join(", "));
-    progress(Check::Bound, &summary);
     if grown >= GROWTH {
         complaints.push(growth);
     }
