@@ -50,7 +50,9 @@ static SLABS: Slabs = Slabs::new();
 struct Slabs {
     by_class: [Mutex<Partial>; CLASSES],
     unused: Mutex<Unused>,
-    /// Bytes of slots in slabs that a size uses.
+    /// Slabs that a size uses.
+    slabs: Counter,
+    /// Bytes of slots in them.
     taken: Counter,
     /// Bytes of slots that somebody uses.
     used: Counter,
@@ -65,6 +67,7 @@ impl Slabs {
         Slabs {
             by_class: [const { Mutex::new(Partial { slabs: Vec::new(), looked_at: 0 }) }; CLASSES],
             unused: Mutex::new(Unused { slabs: Vec::new(), without_pages: 0 }),
+            slabs: Counter(AtomicUsize::new(0)),
             taken: Counter(AtomicUsize::new(0)),
             used: Counter(AtomicUsize::new(0)),
         }
@@ -83,7 +86,7 @@ pub(super) fn slack() -> usize {
 /// Bytes of all slabs that have pages.
 pub(super) fn resident() -> usize {
     let unused = SLABS.unused.lock();
-    SLABS.taken.0.load(Ordering::Relaxed) + (unused.slabs.len() - unused.without_pages) * SLAB
+    (SLABS.slabs.0.load(Ordering::Relaxed) + unused.slabs.len() - unused.without_pages) * SLAB
 }
 
 /// Memory of slabs that nobody uses; the first `without_pages` have given their pages back.
@@ -321,6 +324,7 @@ impl Slabs {
         drop(partial);
         // SAFETY: `make_slab` made it of a box; nobody can reach it, because it has no used slot and is in no list.
         let slab = unsafe { Box::from_raw(slab.as_ptr()) };
+        self.slabs.0.fetch_sub(1, Ordering::Relaxed);
         self.taken.0.fetch_sub(SLAB / slot_size * slot_size, Ordering::Relaxed);
         self.unused.lock().give(slab.memory);
     }
@@ -328,6 +332,7 @@ impl Slabs {
     fn make_slab(&self, class: usize) -> NonNull<Slab> {
         let memory = self.unused.lock().take();
         let slot_size = slot_size_of(class);
+        self.slabs.0.fetch_add(1, Ordering::Relaxed);
         self.taken.0.fetch_add(SLAB / slot_size * slot_size, Ordering::Relaxed);
         NonNull::from(Box::leak(Box::new(Slab {
             memory,
