@@ -41,7 +41,7 @@ pub struct Heap;
 pub(crate) fn heap_bytes() -> u64 {
     let sum = IN_USE.iter().fold(0usize, |sum, counter| sum.wrapping_add(counter.0.load(Relaxed)));
     // Added up while pieces come and go, it may pass below zero.
-    sum.cast_signed().max(0) as u64
+    (sum as isize).max(0) as u64
 }
 
 fn is_mapped(size: usize, align: usize) -> bool {
