@@ -263,11 +263,14 @@ int ha_tidesdb::return_row(int status, int direction, uchar *buf, int none) {
         scan_.peek = Peek::PEEKED;
       else if (status != TIDESDB_OK)
         return fail(status);
-      const tidesdb_row &row = scan_.cursor->rows[scan_.cursor->position];
-      const int error = return_current_row(row, buf);
+      const int error = return_current_row(scan_.cursor->rows[scan_.cursor->position], buf);
       scan_.end_relocking();
       if (error != SKIP_ROW) {
-        if (error == 0 && scan_.outlives_statement) scan_.saved_key.assign({row.key, row.key_size});
+        if (error == 0 && scan_.outlives_statement) {
+          /* Another place than before where the value was freed. */
+          const tidesdb_row &row = scan_.cursor->rows[scan_.cursor->position];
+          scan_.saved_key.assign({row.key, row.key_size});
+        }
         return error;
       }
       if (thd_kill_level(table->in_use) >= THD_ABORT_SOFTLY) return HA_ERR_ABORTED_BY_USER;
