@@ -8,11 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the ground up.
-const ROOMS: [&str; 20] = [
+const ROOMS: [&str; 21] = [
     "error",
     "options",
     "types",
     "ttl",
+    "memory_gauge",
     "io",
     "format",
     "cache",
