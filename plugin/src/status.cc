@@ -194,25 +194,14 @@ std::vector<MetricValue> metrics(tidesdb_db *db) {
   std::vector<MetricValue> values;
   for (const Variable &variable : variables) {
     const char *at = reinterpret_cast<const char *>(&shown) + variable.offset;
+    double value;
     if (variable.type == SHOW_ULONGLONG)
-      values.push_back({variable.name, static_cast<double>(*reinterpret_cast<const ulonglong *>(at)),
-                        variable.grows, variable.comment});
+      value = static_cast<double>(*reinterpret_cast<const ulonglong *>(at));
     else if (variable.type == SHOW_DOUBLE)
-      values.push_back(
-          {variable.name, *reinterpret_cast<const double *>(at), variable.grows, variable.comment});
-  }
-  return values;
-}
-
-std::vector<MetricValue> memory_holders(tidesdb_db *db) {
-  const Shown shown = look(db);
-  std::vector<MetricValue> values;
-  for (const Variable &variable : variables) {
-    if (!variable.is_holder) continue;
-    const char *at = reinterpret_cast<const char *>(&shown) + variable.offset;
-    values.push_back({variable.name + strlen("memory_"),
-                      static_cast<double>(*reinterpret_cast<const ulonglong *>(at)), false,
-                      variable.comment});
+      value = *reinterpret_cast<const double *>(at);
+    else
+      continue;
+    values.push_back({variable.name, value, variable.grows, variable.comment, variable.is_holder});
   }
   return values;
 }

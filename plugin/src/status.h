@@ -23,13 +23,11 @@ struct MetricValue {
   double value;
   bool grows; /* counts from the start of the server on; else what there is now */
   const char *comment;
+  bool is_holder; /* of the engine's memory: its name is after `memory_` */
 };
 
 /* Every status variable that is a number. */
 std::vector<MetricValue> metrics(tidesdb_db *db);
-
-/* Who holds the engine's memory, in bytes: those among them that start with `memory_`, without that. */
-std::vector<MetricValue> memory_holders(tidesdb_db *db);
 
 }  // namespace tidesdb
 #endif

@@ -130,8 +130,8 @@ class Definitions {
 };
 
 /* The one table without a .par file that lacks exactly what stands under the name `lost`, which has no .frm,
-   by the .par file there: where no identity tells. Tables in `owners` have partitions by identity: a copy
-   that an ALTER has left would lack as well. */
+   by the .par file there: where no identity tells. Tables in `served` get partitions by identity: a copy that
+   an ALTER has left would fit as well. */
 std::string heir_of(const std::string &lost, const Definitions &definitions, const Partitions &all,
                     const std::set<std::string> &served) {
   if (has_definition(lost)) return {};
@@ -153,12 +153,13 @@ using Moves = std::map<std::pair<std::string, std::string>, std::string>;
    under its name, unless one of them belongs there. */
 Moves moves_to_owners(const Definitions &definitions, const Partitions &all) {
   Moves moves;
+  std::map<std::string, std::set<std::string>> owners_of;
   std::set<std::string> served;
   for (const auto &[table, partitions] : all)
-    for (const std::string &owner : definitions.owners_of(table, partitions))
+    for (const std::string &owner : owners_of[table] = definitions.owners_of(table, partitions))
       if (owner != table) served.insert(owner);
   for (const auto &[table, partitions] : all) {
-    const std::set<std::string> owners = definitions.owners_of(table, partitions);
+    const std::set<std::string> &owners = owners_of[table];
     std::string of_unknown;
     if (owners.empty()) of_unknown = heir_of(table, definitions, all, served);
     if (owners.size() == 1) of_unknown = *owners.begin();

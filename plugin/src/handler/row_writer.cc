@@ -1,13 +1,8 @@
 #include "handler/row_writer.h"
 
+#include "row/row_layout.h"
+
 namespace tidesdb {
-
-namespace {
-
-/* Bytes of a row from which on a copy counts. */
-constexpr size_t LARGE_ROW = 1024 * 1024;
-
-}  // namespace
 
 void RowWriter::log(const RowLog &row_log, Slice primary_key, uint index) {
   if (!log_) {

@@ -161,7 +161,7 @@ int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none, int flags) 
   if (!row_reader_->read(primary_key, value, buf)) return undecodable_row(value);
   remember_row_number(primary_key);
   note_expiry(cursor->expiry);
-  if (RowReader::is_large(value)) tidesdb_cursor_free_value(cursor);
+  if (value.size > LARGE_ROW) tidesdb_cursor_free_value(cursor);
   return 0;
 }
 
@@ -246,7 +246,7 @@ int ha_tidesdb::return_current_row(const tidesdb_row &row, uchar *buf) {
     return undecodable_row({row.value, row.value_size});
   remember_row_number(key);
   note_expiry(row.expiry);
-  if (RowReader::is_large({row.value, row.value_size})) tidesdb_cursor_free_value(scan_.cursor);
+  if (row.value_size > LARGE_ROW) tidesdb_cursor_free_value(scan_.cursor);
   return 0;
 }
 

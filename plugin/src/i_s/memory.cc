@@ -1,5 +1,5 @@
 /*
-  TIDESDB_MEMORY: who holds the engine's memory.
+  TIDESDB_MEMORY: who holds the engine's memory, of the status variables.
 */
 #include "key/sql_headers.h"
 
@@ -22,11 +22,11 @@ ST_FIELD_INFO columns[] = {Show::Column("HOLDER", Show::Name(), NOT_NULL),
 int fill(THD *thd, TABLE_LIST *tables, Item *) {
   Filling row(thd, tables);
   if (!row.may_read()) return row.refused();
-  const std::vector<MetricValue> holders = memory_holders(row.db());
-  for (const MetricValue &holder : holders) {
-    row.text(holder.name);
-    row.number(static_cast<uint64_t>(holder.value));
-    row.text(holder.comment);
+  for (const MetricValue &metric : metrics(row.db())) {
+    if (!metric.is_holder) continue;
+    row.text(metric.name + strlen("memory_"));
+    row.number(static_cast<uint64_t>(metric.value));
+    row.text(metric.comment);
     if (row.store()) break;
   }
   return row.result();

@@ -109,8 +109,6 @@ class RowReader {
   bool read(Slice key, Slice value, uchar *record);
   /* Gives the memory of large BLOBs back; the pointers to them end. */
   void release_large();
-  /* Whether a second copy of a row counts. */
-  static bool is_large(Slice value) { return value.size > LARGE_ROW; }
   /* The layout version that a row says it has; 0: it says none. */
   static ulonglong layout_version(Slice value);
 
@@ -126,9 +124,6 @@ class RowReader {
   void clear_variable(const RowCodec::VariableColumn &column, uchar *record) const;
   bool store_variable(const RowCodec::VariableColumn &column, const uchar *bytes, size_t size, uchar *record);
   void reserve_blobs(size_t size);
-
-  /* Bytes of BLOBs that a reader keeps room for between two statements. */
-  static constexpr size_t LARGE_ROW = 1024 * 1024;
 
   const RowCodec &codec_;
   bool chosen_ = false;

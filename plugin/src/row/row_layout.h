@@ -22,6 +22,8 @@ constexpr ulonglong FIRST_ROW_LAYOUT = 1;
 constexpr size_t MAX_OLDER_LAYOUTS = 64;
 /* Most bytes of a value that rows from before a column get for it; with more the table is copied. */
 constexpr size_t MAX_DEFAULT_SIZE = 4096;
+/* Bytes of a row beyond which a second copy of it counts: none is kept longer than it is needed. */
+constexpr size_t LARGE_ROW = 1024 * 1024;
 
 /* A column's place in a row. */
 struct LayoutColumn {

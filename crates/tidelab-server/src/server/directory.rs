@@ -208,12 +208,17 @@ pub(super) fn forget_pages(directory: &Path) -> Result<()> {
         if kind.is_dir() {
             forget_pages(&path)?;
         } else if kind.is_file() {
-            let file = File::open(&path).map_err(io_error("cannot open", &path))?;
-            posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
-                .map_err(|errno| io_error("cannot forget the pages of", &path)(errno.into()))?;
+            forget_file(&path)?;
         }
     }
     Ok(())
+}
+
+/// Takes a file, which is written back, out of the page cache: the next reader is charged for its pages.
+pub fn forget_file(path: &Path) -> Result<()> {
+    let file = File::open(path).map_err(io_error("cannot open", path))?;
+    posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
+        .map_err(|errno| io_error("cannot forget the pages of", path)(errno.into()))
 }
 
 fn run_tool(mut command: Command, what: &str, path: &Path) -> Result<()> {

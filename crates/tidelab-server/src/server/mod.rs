@@ -11,7 +11,7 @@ pub mod analyze;
 pub mod catalogue;
 pub mod client;
 pub mod cnf;
-mod directory;
+pub mod directory;
 pub mod engine;
 pub mod existing;
 pub mod facts;

@@ -14,6 +14,7 @@ use crate::flush::{self, FlushInput, FlushSource};
 use crate::iter::VersionIterator;
 use crate::memtable::Memtable;
 use crate::options::LogLevel;
+use crate::store::memory;
 use crate::store::memtables::{Sealed, Stuck};
 use crate::store::sealed_runs::CommittedRuns;
 use crate::store::view::Flushable;
@@ -88,8 +89,7 @@ impl Background {
         let reserver = maintenance.clone();
         start("tdb-counter", Box::new(move || reserver.reserve_loop()))?;
         if maintenance.store.options.max_memory > 0 {
-            let measurer = maintenance.store.clone();
-            measurer.memory_bound.set_closing(false);
+            let measurer = maintenance.clone();
             start("tdb-memory", Box::new(move || measurer.memory_loop()))?;
         }
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
@@ -110,8 +110,8 @@ impl Background {
         maintenance.store.memtables.changed.notify_all();
         maintenance.work_signal.call();
         maintenance.counter_refill.wake();
-        maintenance.store.memory_bound.set_closing(true);
         for thread in self.threads.lock().drain(..) {
+            thread.thread().unpark();
             // A thread that panicked has aborted the process.
             let _ = thread.join();
         }
@@ -257,6 +257,14 @@ impl Maintenance {
         self.store.memtables.changed.notify_all();
         self.store.wal.release_before(needed_from);
         Ok(())
+    }
+
+    /// Measures memory until the store closes.
+    fn memory_loop(&self) {
+        while !self.closing.load(Ordering::Acquire) {
+            self.store.keep_memory_bound();
+            std::thread::park_timeout(memory::INTERVAL);
+        }
     }
 
     /// Compacts what is due until the store closes.

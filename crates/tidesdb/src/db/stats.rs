@@ -153,7 +153,7 @@ impl Db {
         }
         let (snapshots, _) = store.snapshots.oldest();
         let locks = self.transactions.locks.stats();
-        let memory = self.memory(locks.bytes);
+        let memory = store.memory(locks.bytes);
         StoreStats {
             column_families: store.catalog.len() as u64,
             global_sequence: store.pipeline.visible_seq(),
@@ -202,12 +202,6 @@ impl Db {
             cancelled_pairs: of(&store.stats.cancelled_pairs),
             snapshots: snapshots as u64,
         }
-    }
-
-    fn memory(&self, locks: u64) -> MemoryUse {
-        let mut memory = self.store().memory();
-        memory.add_locks(locks);
-        memory
     }
 
     /// A readable report of the store.
@@ -305,7 +299,7 @@ impl Db {
 
     fn write_memory(&self, s: &StoreStats, out: &mut String) -> fmt::Result {
         writeln!(out, "MEMORY\n{} bytes, limit {}", s.memory.total, s.memory_limit)?;
-        for (holder, bytes, _) in s.memory.holders() {
+        for (holder, bytes) in s.memory.holders() {
             writeln!(out, "{holder} {bytes}")?;
         }
         writeln!(

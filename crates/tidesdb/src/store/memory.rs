@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::memory_gauge::{READ_AHEAD, TABLE_WRITERS};
@@ -29,7 +29,7 @@ const ALLOWANCE: u64 = 16 << 20;
 const WRITERS_SHARE: u64 = 16;
 
 /// Time between two measurements.
-const INTERVAL: Duration = Duration::from_millis(100);
+pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Longest wait of one compaction for memory: it is what lets writers go on.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
@@ -76,24 +76,18 @@ impl MemoryUse {
         self.total.saturating_sub(self.known())
     }
 
-    /// Each holder with its bytes and its meaning; together they are the total.
-    pub fn holders(&self) -> [(&'static str, u64, &'static str); 8] {
+    /// Each holder with its bytes; together they are the total.
+    pub fn holders(&self) -> [(&'static str, u64); 8] {
         [
-            ("block cache", self.cache, "blocks, index and filter partitions, free places between them"),
-            ("memtables", self.memtables, "rows that are not in files yet"),
-            ("spare memtables", self.spare_memtables, "memory that the next memtables take"),
-            ("transactions", self.transactions, "changes of transactions that have not ended"),
-            ("locks", self.locks, "the lock table"),
-            ("read-ahead", self.read_ahead, "stretches of files ahead of scans and merges"),
-            ("table writers", self.table_writers, "blocks, indexes and filters of files under construction"),
-            ("rest", self.rest(), "holders without a figure"),
+            ("block cache", self.cache),
+            ("memtables", self.memtables),
+            ("spare memtables", self.spare_memtables),
+            ("transactions", self.transactions),
+            ("locks", self.locks),
+            ("read-ahead", self.read_ahead),
+            ("table writers", self.table_writers),
+            ("rest", self.rest()),
         ]
-    }
-
-    /// The lock table has `bytes`, which only a heap that somebody counts contains already.
-    pub(crate) fn add_locks(&mut self, bytes: u64) {
-        self.locks = bytes;
-        self.total = self.total.max(self.known());
     }
 
     fn known(&self) -> u64 {
@@ -118,8 +112,6 @@ pub(crate) struct MemoryBound {
     pub(crate) background_waits: AtomicU64,
     /// Times that a writer did.
     pub(crate) writer_waits: AtomicU64,
-    closing: Mutex<bool>,
-    closed: Condvar,
 }
 
 impl MemoryBound {
@@ -131,17 +123,11 @@ impl MemoryBound {
             _ => Shortage::Writers,
         }
     }
-
-    /// Ends the loop of measurements, or lets it begin.
-    pub(crate) fn set_closing(&self, closing: bool) {
-        *self.closing.lock() = closing;
-        self.closed.notify_all();
-    }
 }
 
 impl Store {
-    /// Bytes by holder; those of locks are the caller's to add.
-    pub(crate) fn memory(&self) -> MemoryUse {
+    /// Bytes by holder, with `locks` bytes of the lock table, which transactions have.
+    pub(crate) fn memory(&self, locks: u64) -> MemoryUse {
         let view = self.view();
         let mut memory = MemoryUse {
             total: 0,
@@ -149,20 +135,19 @@ impl Store {
             memtables: (view.active.bytes() + view.sealed_bytes()) as u64,
             spare_memtables: self.arenas.pooled_bytes() as u64,
             transactions: self.stats.batch_bytes.load(Relaxed),
-            locks: 0,
+            locks,
             read_ahead: READ_AHEAD.bytes() as u64,
             table_writers: TABLE_WRITERS.bytes() as u64,
         };
-        memory.total = match self.options.heap_bytes {
-            Some(heap_bytes) => heap_bytes() + self.cache.slab_bytes() as u64,
-            None => memory.known(),
-        };
+        let counted = self.options.heap_bytes.map(|heap_bytes| heap_bytes() + self.cache.slab_bytes() as u64);
+        memory.total = counted.unwrap_or(0).max(memory.known());
         memory
     }
 
     /// Measures, and sets the cache's size and what has to wait.
     pub(crate) fn keep_memory_bound(&self) {
-        let memory = self.memory();
+        // The lock table is in a heap that somebody counts.
+        let memory = self.memory(0);
         self.give_way(memory.total.saturating_sub(memory.cache));
     }
 
@@ -178,17 +163,6 @@ impl Store {
         }
         let shortage = shortage(&self.options, others, self.cache.capacity() as u64);
         self.memory_bound.shortage.store(shortage as u8, Relaxed);
-    }
-
-    /// Measures until the store closes.
-    pub(crate) fn memory_loop(&self) {
-        let mut closing = self.memory_bound.closing.lock();
-        while !*closing {
-            parking_lot::MutexGuard::unlocked(&mut closing, || self.keep_memory_bound());
-            if !*closing {
-                self.memory_bound.closed.wait_for(&mut closing, INTERVAL);
-            }
-        }
     }
 
     /// Before a compaction: waits while memory is short, for a few seconds at most.

@@ -148,6 +148,8 @@ pub(super) struct FilterBuilder {
     ends: Vec<usize>,
     /// Finished partitions, once the table is too large for one filter.
     partitions: Option<Vec<Vec<u8>>>,
+    /// Bytes of them.
+    partition_bytes: usize,
     last_key: Option<u64>,
     last_prefix: Option<u64>,
 }
@@ -160,6 +162,7 @@ impl FilterBuilder {
             hashes: Vec::new(),
             ends: Vec::new(),
             partitions: None,
+            partition_bytes: 0,
             last_key: None,
             last_prefix: None,
         }
@@ -189,8 +192,7 @@ impl FilterBuilder {
 
     /// Bytes of hashes and finished partitions.
     pub fn heap_bytes(&self) -> usize {
-        let finished: usize = self.partitions.iter().flatten().map(Vec::capacity).sum();
-        finished + self.hashes.capacity() * size_of::<u64>()
+        self.partition_bytes + self.hashes.capacity() * size_of::<u64>()
     }
 
     /// Ends the current index partition.
@@ -201,7 +203,9 @@ impl FilterBuilder {
         self.last_key = None;
         self.last_prefix = None;
         if let Some(partitions) = &mut self.partitions {
-            partitions.push(build(&self.hashes, self.bits));
+            let partition = build(&self.hashes, self.bits);
+            self.partition_bytes += partition.len();
+            partitions.push(partition);
             self.hashes.clear();
             return;
         }
@@ -209,9 +213,10 @@ impl FilterBuilder {
         if self.hashes.len() > WHOLE_FILTER_MAX * 8 / self.bits as usize {
             let mut start = 0;
             let closed = self.ends.drain(..).map(|end| {
-                let payload = build(&self.hashes[start..end], self.bits);
+                let partition = build(&self.hashes[start..end], self.bits);
+                self.partition_bytes += partition.len();
                 start = end;
-                payload
+                partition
             });
             self.partitions = Some(closed.collect());
             self.hashes.clear();

@@ -63,6 +63,8 @@ pub struct SsTableWriter {
     leaf_before: u64,
     leaf_tombstones: u64,
     partitions: Vec<Partition>,
+    /// Bytes of their payloads.
+    partition_bytes: usize,
     filter: FilterBuilder,
     last_key: Vec<u8>,
     /// Entries with an expiry.
@@ -73,8 +75,6 @@ pub struct SsTableWriter {
     payload: Vec<u8>,
     packed: Vec<u8>,
     separator: Vec<u8>,
-    /// Bytes of index partitions that are ended.
-    partition_bytes: usize,
     held: HeldMemory,
 }
 
@@ -100,6 +100,7 @@ impl SsTableWriter {
             leaf_before: 0,
             leaf_tombstones: 0,
             partitions: Vec::new(),
+            partition_bytes: 0,
             filter,
             last_key: Vec::new(),
             expiring: 0,
@@ -108,7 +109,6 @@ impl SsTableWriter {
             payload: Vec::new(),
             packed: Vec::new(),
             separator: Vec::new(),
-            partition_bytes: 0,
             held: HeldMemory::none(&TABLE_WRITERS),
         }
     }
@@ -201,8 +201,8 @@ impl SsTableWriter {
 
     /// About how long the table would be if it were finished now, in bytes.
     pub fn estimated_len(&self) -> u64 {
-        let partitions: usize = self.partitions.iter().map(|partition| partition.payload.len()).sum();
-        let open = self.block.len_with(None, 0) + self.leaf.len_with(None, 0) + partitions + FOOTER_LEN;
+        let index = self.partition_bytes + self.leaf.len_with(None, 0);
+        let open = self.block.len_with(None, 0) + index + FOOTER_LEN;
         let filter = self.properties.keys * u64::from(self.options.bits_per_key) / 8;
         self.bytes_written() + open as u64 + filter
     }
@@ -353,7 +353,7 @@ impl SsTableWriter {
     fn cut_partition(&mut self) {
         let mut payload = Vec::new();
         self.leaf.finish(0, &mut payload);
-        self.partition_bytes += payload.capacity();
+        self.partition_bytes += payload.len();
         self.partitions.push(Partition {
             separator: self.separator.clone(),
             payload,

@@ -64,10 +64,10 @@ fn prefix_of(key: &[u8]) -> u64 {
     }
 }
 
-/// A point in the history of a batch: the ordinal of the last change before it. The default is the beginning.
 /// Memory of a batch beyond which a cut gives it back: more than changes below the bound take.
 const KEPT_AFTER_CUT: usize = 32 << 20;
 
+/// A point in the history of a batch: the ordinal of the last change before it. The default is the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
     ordinal: u64,

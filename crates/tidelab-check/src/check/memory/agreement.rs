@@ -162,13 +162,9 @@ fn disagreements(looks: &[Look]) -> Vec<String> {
         return vec!["no look at the server's memory".to_string()];
     }
     let complaint = |(name, _): Stretch| {
-        let of_stretch = looks.iter().filter(|look| look.stretch == name);
-        let (all, wrong): (usize, Vec<&Look>) = of_stretch.fold((0, Vec::new()), |(all, mut wrong), look| {
-            if !look.agrees() {
-                wrong.push(look);
-            }
-            (all + 1, wrong)
-        });
+        let of_stretch: Vec<&Look> = looks.iter().filter(|look| look.stretch == name).collect();
+        let (all, mut wrong) = (of_stretch.len(), of_stretch);
+        wrong.retain(|look| !look.agrees());
         let worst = wrong.iter().max_by_key(|look| look.difference())?;
         if wrong.len() * FURTHER_OFF <= all
             && wrong.iter().all(|look| look.difference() <= 2 * look.allowed())

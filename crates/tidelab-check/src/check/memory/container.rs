@@ -7,8 +7,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{posix_fadvise, PosixFadviseAdvice};
 use tidelab_server::error::{io_error, Error, Result};
+use tidelab_server::server::directory::forget_file;
 use tidelab_server::server::engine::Engine;
 use tidelab_server::server::group::MemoryGroup;
 use tidelab_server::server::release::Installation;
@@ -40,7 +40,7 @@ impl<'a> Container<'a> {
             fs::remove_dir_all(&folder).map_err(io_error("cannot remove", &folder))?;
         }
         let program = copied_prefix(lab.prefix, &folder)?;
-        fs::copy(lab.plugin, folder.join(PLUGIN)).map_err(io_error("cannot copy", lab.plugin))?;
+        copy_through(lab.plugin, &folder.join(PLUGIN))?;
         Ok(Container { lab, group, folder, program })
     }
 
@@ -66,8 +66,8 @@ impl<'a> Container<'a> {
         let plugin = self.folder.join(PLUGIN);
         let mut groups = further.to_vec();
         if let Ok(group) = &self.group {
-            forget(&self.program)?;
-            forget(&plugin)?;
+            forget_file(&self.program)?;
+            forget_file(&plugin)?;
             let refused = |message| Error::Load { what: "the limit of a memory group".to_string(), message };
             group.limit(Some(megabytes * MEGABYTE)).map_err(refused)?;
             groups.push(group.procs());
@@ -116,8 +116,14 @@ fn copied_prefix(prefix: &Path, folder: &Path) -> Result<PathBuf> {
     let copy = bin.join(server.file_name().unwrap_or_default());
     // `fs::copy` would write through the link.
     let _ = fs::remove_file(&copy);
-    fs::copy(&server, &copy).map_err(io_error("cannot copy", &server))?;
+    copy_through(&server, &copy)?;
     Ok(copy)
+}
+
+/// Copies a file to the disk: pages that are not written back stay in the page cache.
+fn copy_through(from: &Path, to: &Path) -> Result<()> {
+    fs::copy(from, to).map_err(io_error("cannot copy", from))?;
+    File::open(to).and_then(|file| file.sync_all()).map_err(io_error("cannot write back", to))
 }
 
 /// Links to each entry of a folder but those that are there already.
@@ -130,15 +136,6 @@ fn link_all(from: &Path, to: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Drops a file's pages from the page cache: the next reader is charged for them.
-fn forget(path: &Path) -> Result<()> {
-    let file = File::open(path).map_err(io_error("cannot open", path))?;
-    // Pages that are not written back stay.
-    file.sync_all().map_err(io_error("cannot write back", path))?;
-    posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
-        .map_err(|errno| io_error("cannot forget the pages of", path)(errno.into()))
 }
 
 #[cfg(test)]
@@ -160,7 +157,7 @@ mod tests {
     fn a_forgotten_file_keeps_its_content() {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), "content").unwrap();
-        forget(file.path()).unwrap();
+        forget_file(file.path()).unwrap();
         assert_eq!(fs::read(file.path()).unwrap(), b"content");
     }
 }

@@ -222,6 +222,11 @@ fn client(
     Ok(())
 }
 
+/// sysbench takes small seeds, and 0 for none.
+pub(super) fn sysbench_seed(lab: &Lab<'_>) -> u32 {
+    u32::try_from(lab.seed % 1_000_000).unwrap_or(1) + 1
+}
+
 fn sysbench(scene: &Scene<'_>, server: &Server, rows: u64) -> Result<Vec<Stretch>> {
     let engine = scene.engine;
     set_up(&mut connect(server)?, &[&format!("CREATE DATABASE {}", engine.database())])?;
@@ -232,7 +237,7 @@ fn sysbench(scene: &Scene<'_>, server: &Server, rows: u64) -> Result<Vec<Stretch
         load: Load { tables: 4, rows, threads: CLIENTS, warm_up_s: 0, time_s },
         interrupt: scene.lab.interrupt,
     };
-    let seed = u32::try_from(scene.lab.seed % 1_000_000).unwrap_or(1) + 1;
+    let seed = sysbench_seed(scene.lab);
     sysbench.prepare(engine, seed)?;
     let mut stretches = Vec::new();
     for (name, workload) in [

@@ -25,7 +25,7 @@ use container::Container;
 
 const MEGABYTE: u64 = 1 << 20;
 
-/// A part of the check beside the lines.
+/// A part of the check alongside the lines.
 struct Part {
     name: &'static str,
     /// Of the short form too.

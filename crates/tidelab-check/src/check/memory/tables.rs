@@ -12,7 +12,7 @@ use tidelab_server::workload::sysbench::{Load, Sysbench, Workload};
 
 use super::super::session::Session;
 use super::super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
-use super::MEGABYTE;
+use super::{loads, MEGABYTE};
 
 /// Resident memory under load.
 const LOAD_LIMIT: u64 = 400 * MEGABYTE;
@@ -100,7 +100,7 @@ fn load(lab: &Lab<'_>, server: &Server, seconds: u32) -> Result<u64> {
         load: Load { tables: 1, rows: 100_000, threads: 8, warm_up_s: 0, time_s: seconds },
         interrupt: lab.interrupt,
     };
-    let seed = u32::try_from(lab.seed % 1_000_000).unwrap_or(1) + 1;
+    let seed = loads::sysbench_seed(lab);
     sysbench.prepare(engine, seed)?;
     let mut most = process_use(server.pid()).resident_bytes;
     for workload in [Workload::ReadWrite, Workload::UpdateIndex, Workload::PointSelect] {

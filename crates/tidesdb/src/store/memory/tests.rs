@@ -81,7 +81,7 @@ fn the_cache_gives_way_to_others_then_compactions_wait_then_writers() {
 #[test]
 fn a_store_measures_itself() {
     let db = open(Options { heap_bytes: Some(|| 110 * MB), ..options() });
-    let memory = db.store().memory();
+    let memory = db.store().memory(0);
     assert!(memory.total >= 110 * MB && memory.rest() >= 60 * MB, "{memory:?}");
     db.store().keep_memory_bound();
     assert!(db.store().memory_bound.shortage() >= Shortage::Cache);
@@ -92,7 +92,7 @@ fn a_store_measures_itself() {
 fn the_sum_of_the_holders_is_the_total() {
     let db = open(options());
     fill(db.store());
-    let memory = db.store().memory();
+    let memory = db.store().memory(0);
     assert_eq!(memory.total, memory.known());
     assert_eq!(memory.rest(), 0);
     assert!(memory.cache > 30 * MB);

@@ -10,8 +10,8 @@ use crate::types::{FamilyId, Seq};
 
 /// A merge over the transaction's own runs and those of a view of the store, and how far both are still current.
 ///
-/// `merge` and `view` are there together, from the first seek to a reset, but for the time after a row of many megabytes. The merge's first `own_iterators` are the
-/// transaction's own runs, so that they hide what is committed.
+/// `merge` and `view` are there together, from the first seek to a reset, but for the time after a row of many megabytes.
+/// The merge's first `own_iterators` are the transaction's own runs, so that they hide what is committed.
 pub(super) struct MergedView {
     pub(super) merge: Option<MergingIterator>,
     /// What the merge was built over.
