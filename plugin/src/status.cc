@@ -79,6 +79,7 @@ constexpr Variable variables[] = {
     HOLDER(locks, "the lock table"),
     HOLDER(read_ahead, "stretches of files ahead of scans and merges"),
     HOLDER(table_writers, "blocks, indexes and filters of files under construction"),
+    HOLDER(sorts, "sorts of index builds"),
     HOLDER(rest, "holders without a figure"),
     GAUGE("memory_shortage", memory_shortage,
           "0: none; 1: the cache is smaller than set; 2: compactions wait, too; 3: writers, too"),

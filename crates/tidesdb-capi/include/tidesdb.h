@@ -184,6 +184,10 @@ typedef struct tidesdb_memory_plan {
  * kept while there is room, and reduced beyond. TIDESDB_INVALID for a set budget below what is set in it. */
 int tidesdb_plan_memory(tidesdb_memory_plan *plan);
 
+/* Adds to the memory that the program holds for sorts of what it will write, or takes away (below 0). It is a part of
+ * memory_total (tidesdb_get_stats), so that it counts in max_memory. In the whole process, from any thread. */
+void tidesdb_count_sort_memory(int64_t bytes);
+
 /* Opens or makes the store in `path`. An existing one is recovered first. *db is the caller's. */
 int tidesdb_open(const char *path, const tidesdb_options *options, tidesdb_db **db);
 /* Stops background work, syncs and closes. All transactions, cursors and families must be gone: the
@@ -651,7 +655,7 @@ typedef struct tidesdb_stats {
   uint64_t wal_full;                   /* times that the log ran out of room */
   /* Bytes by holder, which are together memory_total: in use by the whole library. memory_rest has no figure of its own. */
   uint64_t memory_total, memory_block_cache, memory_memtables, memory_spare_memtables, memory_transactions,
-      memory_locks, memory_read_ahead, memory_table_writers, memory_rest;
+      memory_locks, memory_read_ahead, memory_table_writers, memory_sorts, memory_rest;
   uint64_t memory_shortage; /* 0: none; 1: the cache is smaller than its option; 2: compactions wait, too; 3: writers, too */
   uint64_t cache_capacity;  /* bytes that the cache may have now */
   uint64_t memory_background_waits, memory_writer_waits; /* times that compactions, and writers, waited for memory */

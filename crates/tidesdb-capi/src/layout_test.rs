@@ -185,6 +185,7 @@ fn structs_agree_with_the_header() {
             memory_locks,
             memory_read_ahead,
             memory_table_writers,
+            memory_sorts,
             memory_rest,
             memory_shortage,
             cache_capacity,

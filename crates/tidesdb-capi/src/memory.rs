@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use tidesdb::internal::memory_gauge::SORTS;
 use tidesdb::internal::options::{available_memory, MemoryPlan, Size};
 
 use crate::error::{guard_shared, OK};
@@ -45,4 +46,10 @@ pub unsafe extern "C" fn tidesdb_plan_memory(plan: *mut MemoryPlanC) -> c_int {
         unsafe { answer(plan, decided) }?;
         Ok(OK)
     })
+}
+
+/// See the header.
+#[no_mangle]
+pub extern "C" fn tidesdb_count_sort_memory(bytes: i64) {
+    SORTS.add(bytes as isize);
 }

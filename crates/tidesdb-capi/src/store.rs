@@ -11,6 +11,7 @@ use tidesdb::{Error, Options, StoreIdentity, SyncMode};
 
 use crate::error::{fail, guard, guard_shared, OK};
 use crate::family::FamilyHandle;
+use crate::heap;
 use crate::{answer, bytes, given, null, Slice, Visit, NOT_FOUND};
 
 /// `tidesdb_log_fn`.
@@ -147,7 +148,7 @@ unsafe fn options_of(c: &OptionsC) -> Result<Options, Error> {
         write_buffer_size: size(c.write_buffer_size),
         block_cache_size: size(c.block_cache_size),
         max_memory: c.max_memory,
-        heap_bytes: Some(crate::heap::heap_bytes),
+        heap_bytes: Some(heap::heap_bytes),
         sync_mode: sync_mode(c.sync_mode)?,
         sync_interval_us: c.sync_interval_us,
         flush_threads: c.flush_threads as usize,
@@ -201,6 +202,7 @@ pub unsafe extern "C" fn tidesdb_open(
         // SAFETY: as above.
         let observer = unsafe { c.observer.as_ref() }
             .map(|observer| Arc::new(Observer(*observer)) as Arc<dyn WaitObserver>);
+        heap::give_back_soon();
         let disk = Arc::new(tidesdb::internal::io::RealDisk);
         let path = Path::new(OsStr::from_bytes(path.to_bytes()));
         let opened = Db::open_on(disk, path, options, observer)?;

@@ -10,7 +10,10 @@ pub(crate) static TABLE_WRITERS: MemoryGauge = MemoryGauge::new();
 
 /// Bytes that holders of one kind have now.
 #[derive(Debug)]
-pub(crate) struct MemoryGauge(AtomicUsize);
+pub struct MemoryGauge(AtomicUsize);
+
+/// Sorts of the program around, for the tables that it builds.
+pub static SORTS: MemoryGauge = MemoryGauge::new();
 
 impl MemoryGauge {
     const fn new() -> MemoryGauge {
@@ -20,6 +23,12 @@ impl MemoryGauge {
     /// Bytes now.
     pub(crate) fn bytes(&self) -> usize {
         self.0.load(Relaxed)
+    }
+
+    /// Adds `bytes`, or takes away what was added.
+    pub fn add(&self, bytes: isize) {
+        // Modulo the word: what is taken away was added before.
+        self.0.fetch_add(bytes as usize, Relaxed);
     }
 }
 
@@ -40,8 +49,7 @@ impl HeldMemory {
     pub(crate) fn set(&mut self, bytes: usize) {
         // Most holders of read-ahead never have any: they leave the shared line alone.
         if bytes != self.bytes {
-            // Modulo the word: what is taken away was added before.
-            self.gauge.0.fetch_add(bytes.wrapping_sub(self.bytes), Relaxed);
+            self.gauge.add(bytes.wrapping_sub(self.bytes) as isize);
             self.bytes = bytes;
         }
     }

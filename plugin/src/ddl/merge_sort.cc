@@ -14,6 +14,8 @@ constexpr size_t FAN_IN = 32;
 /* Least buffer of a file. */
 constexpr size_t LEAST_BUFFER = 64 * 1024;
 constexpr size_t HEAD_SIZE = 8;
+/* Memory is counted in steps of this. */
+constexpr size_t STEP = 256 * 1024;
 constexpr size_t BYTES_FOR_EACH_PLACE = sizeof(size_t);
 
 int compare(Slice a, Slice b) {
@@ -141,7 +143,12 @@ class MergeSort::Merge {
 
 MergeSort::MergeSort(size_t memory) : memory_(memory) {}
 
-MergeSort::~MergeSort() = default;
+MergeSort::~MergeSort() { hold(0); }
+
+void MergeSort::hold(size_t bytes) {
+  tidesdb_count_sort_memory(static_cast<int64_t>(bytes) - static_cast<int64_t>(held_));
+  held_ = bytes;
+}
 
 Slice MergeSort::key_at(size_t at) const {
   return {entries_.data() + at + HEAD_SIZE, uint4korr(entries_.data() + at)};
@@ -152,6 +159,7 @@ bool MergeSort::add(Slice key, Slice value) {
   if (!places_.empty() && taken + HEAD_SIZE + key.size + value.size > memory_ && !spill()) return false;
   places_.push_back(entries_.size());
   append_entry(&entries_, key, value);
+  if (taken >= held_ + STEP) hold(taken);
   return true;
 }
 
@@ -188,6 +196,8 @@ bool MergeSort::merge_last(size_t count) {
   runs_.resize(runs_.size() - count);
   std::unique_ptr<Run> merged(new Run);
   merged->level = last.front()->level + 1;
+  const size_t held = held_;
+  hold(held + memory_);
   Merge merge(memory_);
   if (!merged->open() || !merge.begin(std::move(last))) return false;
   for (;;) {
@@ -198,6 +208,7 @@ bool MergeSort::merge_last(size_t count) {
     if (!merged->write(key, value, LEAST_BUFFER)) return false;
   }
   if (!merged->flush()) return false;
+  hold(held);
   runs_.push_back(std::move(merged));
   return true;
 }
@@ -209,9 +220,12 @@ bool MergeSort::begin_reading() {
   }
   if (!places_.empty() && !spill()) return false;
   entries_ = ByteBuffer();
+  places_ = {};
+  hold(0);
   /* Of each level there are fewer than FAN_IN: more than two levels of them are merged once more. */
   while (runs_.size() > 2 * FAN_IN)
     if (!merge_last(FAN_IN)) return false;
+  hold(memory_);
   merge_.reset(new Merge(memory_));
   return merge_->begin(std::move(runs_));
 }

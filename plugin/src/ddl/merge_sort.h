@@ -18,7 +18,7 @@ namespace tidesdb {
 class MergeSort {
  public:
   /* `memory`: bytes that entries take at most before they go to a file; while runs are merged, as much again.
-   */
+     All of it is counted as the engine's. */
   explicit MergeSort(size_t memory);
   ~MergeSort();
   MergeSort(const MergeSort &) = delete;
@@ -35,12 +35,14 @@ class MergeSort {
   struct Run;
   class Merge;
 
+  void hold(size_t bytes);
   void sort_memory();
   bool spill();
   bool merge_last(size_t count);
   Slice key_at(size_t at) const;
 
   const size_t memory_;
+  size_t held_ = 0;            /* what tidesdb_count_sort_memory() knows */
   ByteBuffer entries_;         /* u32 size of the key, u32 size of the value, both */
   std::vector<size_t> places_; /* of the entries */
   size_t read_ = 0;            /* of places_, when all is in memory */

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-use crate::memory_gauge::{READ_AHEAD, TABLE_WRITERS};
+use crate::memory_gauge::{READ_AHEAD, SORTS, TABLE_WRITERS};
 use crate::options::Options;
 use crate::store::Store;
 
@@ -68,6 +68,8 @@ pub struct MemoryUse {
     pub read_ahead: u64,
     /// Tables that are being written.
     pub table_writers: u64,
+    /// Sorts of the program around, which it counts itself.
+    pub sorts: u64,
 }
 
 impl MemoryUse {
@@ -77,7 +79,7 @@ impl MemoryUse {
     }
 
     /// Each holder with its bytes; together they are the total.
-    pub fn holders(&self) -> [(&'static str, u64); 8] {
+    pub fn holders(&self) -> [(&'static str, u64); 9] {
         [
             ("block cache", self.cache),
             ("memtables", self.memtables),
@@ -86,6 +88,7 @@ impl MemoryUse {
             ("locks", self.locks),
             ("read-ahead", self.read_ahead),
             ("table writers", self.table_writers),
+            ("sorts", self.sorts),
             ("rest", self.rest()),
         ]
     }
@@ -98,6 +101,7 @@ impl MemoryUse {
             + self.locks
             + self.read_ahead
             + self.table_writers
+            + self.sorts
     }
 }
 
@@ -138,8 +142,10 @@ impl Store {
             locks,
             read_ahead: READ_AHEAD.bytes() as u64,
             table_writers: TABLE_WRITERS.bytes() as u64,
+            sorts: SORTS.bytes() as u64,
         };
-        let counted = self.options.heap_bytes.map(|heap_bytes| heap_bytes() + self.cache.slab_bytes() as u64);
+        let elsewhere = self.cache.slab_bytes() as u64 + memory.sorts;
+        let counted = self.options.heap_bytes.map(|heap_bytes| heap_bytes() + elsewhere);
         memory.total = counted.unwrap_or(0).max(memory.known());
         memory
     }
