@@ -38,6 +38,8 @@ pub enum Advice {
     WillNeed,
     /// Not needed again.
     DontNeed,
+    /// Written, and to go to the disk from now on: the sync at the end then has little left to write.
+    Written,
 }
 
 /// An open file. Positioned reads and writes; safe to share between threads.

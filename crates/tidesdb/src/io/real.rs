@@ -117,16 +117,25 @@ impl File for RealFile {
     }
 
     fn advise(&self, offset: u64, len: u64, advice: Advice) {
+        let (Ok(offset), Ok(len)) = (libc::off_t::try_from(offset), libc::off_t::try_from(len)) else {
+            return;
+        };
         let advice = match advice {
             Advice::Sequential => libc::POSIX_FADV_SEQUENTIAL,
             Advice::Random => libc::POSIX_FADV_RANDOM,
             Advice::WillNeed => libc::POSIX_FADV_WILLNEED,
             Advice::DontNeed => libc::POSIX_FADV_DONTNEED,
+            Advice::Written => {
+                // Without waiting it takes no error away from the sync that follows.
+                // SAFETY: the descriptor is open as long as `self`; no memory is passed. It may fail.
+                unsafe {
+                    libc::sync_file_range(self.file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE)
+                };
+                return;
+            }
         };
-        if let (Ok(offset), Ok(len)) = (libc::off_t::try_from(offset), libc::off_t::try_from(len)) {
-            // SAFETY: the descriptor is open as long as `self`; no memory is passed. Advice may fail.
-            unsafe { libc::posix_fadvise(self.file.as_raw_fd(), offset, len, advice) };
-        }
+        // SAFETY: the descriptor is open as long as `self`; no memory is passed. Advice may fail.
+        unsafe { libc::posix_fadvise(self.file.as_raw_fd(), offset, len, advice) };
     }
 }
 
@@ -351,6 +360,7 @@ mod tests {
         file.set_len(70_003).unwrap();
         assert_eq!(file.read_at(&mut buf, 69_998).unwrap(), 5);
         assert!(matches!(file.read_exact_at(&mut buf, 69_998), Err(Error::Corruption { .. })));
+        file.advise(0, 4096, Advice::Written);
         file.advise(0, 4096, Advice::DontNeed);
 
         disk.rename(&path, &dir.path().join("b")).unwrap();

@@ -15,6 +15,8 @@ pub struct MemoryFile {
     path: PathBuf,
     pub bytes: RwLock<Vec<u8>>,
     pub reads: AtomicU64,
+    /// Stretches that were to go to the disk early, offset and length.
+    pub written_early: Mutex<Vec<(u64, u64)>>,
 }
 
 impl File for MemoryFile {
@@ -55,7 +57,11 @@ impl File for MemoryFile {
         self.bytes.write().resize(len as usize, 0);
         Ok(())
     }
-    fn advise(&self, _offset: u64, _len: u64, _advice: Advice) {}
+    fn advise(&self, offset: u64, len: u64, advice: Advice) {
+        if advice == Advice::Written {
+            self.written_early.lock().push((offset, len));
+        }
+    }
 }
 
 #[derive(Debug, Default)]

@@ -8,6 +8,9 @@ use crate::error::Result;
 use crate::io::File;
 use crate::memory_gauge::{HeldMemory, READ_AHEAD};
 
+/// A buffer beyond it is given back when the next stretch needs less than half of it: a large value made it.
+const KEEP: usize = 1 << 20;
+
 /// A stretch of the file in memory.
 pub(super) struct Window {
     file: Option<Arc<dyn File>>,
@@ -37,8 +40,12 @@ impl Window {
             Some(range) => range,
             None => {
                 let behind = usize::try_from(table.meta().len - handle.offset).unwrap_or(usize::MAX);
+                let needed = len.max(ahead.min(behind));
+                if self.bytes.capacity() / 2 > needed.max(KEEP) {
+                    self.bytes = Vec::new();
+                }
                 self.bytes.clear();
-                self.bytes.resize(len.max(ahead.min(behind)), 0);
+                self.bytes.resize(needed, 0);
                 self.held.set(self.bytes.capacity());
                 self.start = handle.offset;
                 let file = match &self.file {
@@ -54,6 +61,12 @@ impl Window {
             }
         };
         Ok(&self.bytes[range])
+    }
+
+    /// Bytes of its buffer.
+    #[cfg(test)]
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// Gives back memory and file.

@@ -692,3 +692,41 @@ fn files_beyond_the_bound_are_closed_and_opened_again() {
     assert_eq!(disk.opens.load(Ordering::Relaxed), opens + 1);
     assert!(files.get(99).is_err());
 }
+
+/// The sync at the end finds little to write: each byte but the last few is on its way to the disk, once.
+#[test]
+fn a_table_goes_to_the_disk_while_it_is_written() {
+    let mut rng = StdRng::seed_from_u64(11);
+    let random = |rng: &mut StdRng| (0..10_000).map(|_| rng.gen()).collect::<Vec<u8>>();
+    let model: Model = (0..500u64)
+        .map(|key| ((key.to_be_bytes().to_vec(), Reverse(1)), (Kind::PUT, random(&mut rng))))
+        .collect();
+    let store = Store::new(1 << 20);
+    let meta = store.write(TABLE_ALIGN, &SsTableOptions::default(), &model).unwrap();
+    let file = store.file();
+    let early = file.written_early.lock();
+    let mut end = TABLE_ALIGN;
+    for &(offset, len) in early.iter() {
+        assert_eq!(offset, end, "{early:?}");
+        end += len;
+    }
+    assert!(early.len() >= 3, "{early:?}");
+    assert!(TABLE_ALIGN + meta.len - end < 2 << 20, "{early:?} of {}", meta.len);
+}
+
+#[test]
+fn read_ahead_gives_back_the_room_of_a_large_block() {
+    let large = vec![7u8; 8 << 20];
+    let options = SsTableOptions { compression: Compression::None, ..SsTableOptions::default() };
+    let model: Model = (1..=100u64)
+        .map(|key| (if key == 1 { large.clone() } else { vec![0; 1000] }, key))
+        .map(|(value, key)| ((key.to_be_bytes().to_vec(), Reverse(1)), (Kind::PUT, value)))
+        .collect();
+    let (_store, table) = table_of(&options, &model);
+    let mut window = super::read_ahead::Window::default();
+    let handle = |offset, len| super::block::BlockHandle { offset, len };
+    window.block(&table, handle(0, 8 << 20), 1 << 16).unwrap();
+    assert!(window.capacity() >= 8 << 20);
+    window.block(&table, handle(8 << 20, 4096), 1 << 16).unwrap();
+    assert!(window.capacity() < 1 << 20, "{}", window.capacity());
+}
