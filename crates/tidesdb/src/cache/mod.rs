@@ -72,7 +72,7 @@ pub struct BlockCache {
 }
 
 impl BlockCache {
-    /// A cache that holds at most `bytes`, headers included.
+    /// A cache that holds at most `bytes`, headers and free places between blocks included.
     pub fn new(bytes: usize) -> Arc<BlockCache> {
         CAPACITIES.fetch_add(bytes, Ordering::Relaxed);
         Arc::new(BlockCache {
@@ -151,11 +151,11 @@ impl BlockCache {
         }
         loop {
             let Err(now) = self.take_free(charge) else { return true };
-            let capacity = self.capacity();
-            if charge > capacity || visited > ROUNDS * SHARDS {
+            let room = self.room();
+            if charge > room || visited > ROUNDS * SHARDS {
                 return false;
             }
-            let excess = now.saturating_add(charge).saturating_sub(capacity);
+            let excess = now.saturating_add(charge).saturating_sub(room);
             let freed = self.shards[shard].evict(excess);
             self.give_back(freed);
             if freed < excess {
@@ -167,8 +167,8 @@ impl BlockCache {
 
     /// Adds `charge` to the used bytes if they fit as it is; otherwise says what is used.
     fn take_free(&self, charge: usize) -> Result<usize, usize> {
-        let capacity = self.capacity();
-        let add = |now: usize| now.checked_add(charge).filter(|&sum| sum <= capacity);
+        let room = self.room();
+        let add = |now: usize| now.checked_add(charge).filter(|&sum| sum <= room);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
     }
 
@@ -176,6 +176,12 @@ impl BlockCache {
     fn slack(&self) -> usize {
         let all = CAPACITIES.load(Ordering::Relaxed).max(1) as u128;
         (slab::slack() as u128 * self.capacity() as u128 / all) as usize
+    }
+
+    /// Bytes of the capacity that blocks may have: free slots among them are memory, too, up to their allowed part.
+    fn room(&self) -> usize {
+        let capacity = self.capacity();
+        capacity - self.slack().min(capacity / SLACK_SHARE)
     }
 
     fn allowed_slack(&self) -> usize {
@@ -209,7 +215,7 @@ impl BlockCache {
         for _ in 0..ROUNDS {
             for (at, shard) in self.shards.iter().enumerate() {
                 // Every shard gives its part, so that what is used survives in all of them.
-                let excess = self.bytes().saturating_sub(bytes);
+                let excess = self.bytes().saturating_sub(self.room());
                 self.give_back(shard.evict(excess.div_ceil(SHARDS - at)));
             }
         }

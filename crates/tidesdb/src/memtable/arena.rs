@@ -65,6 +65,8 @@ impl Drop for Block {
 struct Free {
     classes: [Vec<Block>; CLASSES],
     bytes: usize,
+    /// Bytes of chunks that arenas have.
+    lent: usize,
 }
 
 struct PoolInner {
@@ -79,7 +81,7 @@ pub struct ArenaPool {
 }
 
 impl ArenaPool {
-    /// A pool that keeps at most `limit` bytes of unused chunks.
+    /// A pool that keeps unused chunks as long as they and those of the arenas have at most `limit` bytes.
     pub fn new(limit: usize) -> ArenaPool {
         ArenaPool { inner: Arc::new(PoolInner { free: Mutex::default(), limit }) }
     }
@@ -89,23 +91,9 @@ impl ArenaPool {
         self.inner.free.lock().bytes
     }
 
-    /// Fills the pool with touched chunks until it holds `bytes` bytes or its limit, whichever is less.
-    /// Called by a background thread so that committers do not pay for the first touch of pages.
-    pub fn prefault(&self, bytes: usize) {
-        const PAGE: usize = 4096;
-        let goal = bytes.min(self.inner.limit);
-        while self.pooled_bytes() + LAST_CHUNK <= goal {
-            let block = Block::new(LAST_CHUNK);
-            for at in (0..LAST_CHUNK).step_by(PAGE) {
-                // SAFETY: `at` is inside the block, which nobody else knows yet.
-                unsafe { block.start.as_ptr().add(at).write_volatile(0) };
-            }
-            self.give(block);
-        }
-    }
-
     fn take(&self, class: usize) -> Block {
         let mut free = self.inner.free.lock();
+        free.lent += FIRST_CHUNK << class;
         if let Some(block) = free.classes[class].pop() {
             free.bytes -= block.size;
             return block;
@@ -114,14 +102,12 @@ impl ArenaPool {
         Block::new(FIRST_CHUNK << class)
     }
 
-    /// Keeps the block when it is of a chunk's size and there is room, else frees it.
-    fn give(&self, block: Block) {
+    /// Takes a chunk back, and keeps it when there is room, else frees it.
+    fn give_back(&self, block: Block) {
         let size = block.size;
-        if !(FIRST_CHUNK..=LAST_CHUNK).contains(&size) || !size.is_power_of_two() {
-            return;
-        }
         let mut free = self.inner.free.lock();
-        if free.bytes + size <= self.inner.limit {
+        free.lent -= size;
+        if free.bytes + free.lent + size <= self.inner.limit {
             free.bytes += size;
             free.classes[(size / FIRST_CHUNK).ilog2() as usize].push(block);
         }
@@ -251,7 +237,7 @@ impl Drop for Arena {
         for chunk in self.chunks.get_mut().all.drain(..) {
             // SAFETY: made by `Box::into_raw` in `open_chunk`, and `&mut self` says that nobody borrows.
             let chunk = unsafe { Box::from_raw(chunk) };
-            self.pool.give(chunk.block);
+            self.pool.give_back(chunk.block);
         }
     }
 }
@@ -283,12 +269,17 @@ mod tests {
     }
 
     #[test]
-    fn prefault_fills_up_to_the_limit() {
-        let pool = ArenaPool::new(LAST_CHUNK * 2 + 5);
-        pool.prefault(LAST_CHUNK * 10);
-        assert_eq!(pool.pooled_bytes(), LAST_CHUNK * 2);
-        pool.prefault(LAST_CHUNK);
-        assert_eq!(pool.pooled_bytes(), LAST_CHUNK * 2);
+    fn unused_chunks_and_those_of_arenas_have_the_limit_together() {
+        let pool = ArenaPool::new(5 * FIRST_CHUNK);
+        let (one, two) = (Arena::new(pool.clone()), Arena::new(pool.clone()));
+        for arena in [&one, &two] {
+            arena.alloc(8, 8);
+            arena.alloc(FIRST_CHUNK, 8);
+        }
+        drop(one);
+        assert_eq!(pool.pooled_bytes(), 2 * FIRST_CHUNK, "three are in use");
+        drop(two);
+        assert_eq!(pool.pooled_bytes(), 5 * FIRST_CHUNK);
     }
 
     #[test]
