@@ -1,6 +1,6 @@
-# Builds build/ha_tidesdb.so from plugin/src and the engine's C interface.
+# Builds $(BUILD)/ha_tidesdb.so from plugin/src and the engine's C interface.
 # Called by the Makefile above, which has run setup and knows the prefix:
-#   make -f plugin/build.mk -j2 PREFIX=DIR
+#   make -f plugin/build.mk -j2 PREFIX=DIR BUILD=build
 # Flags follow those of the server's own engines in a RelWithDebInfo build.
 
 ifndef PREFIX
@@ -13,11 +13,20 @@ PLUGIN := $(BUILD)/ha_tidesdb.so
 HEADERS := $(PREFIX)/include/server
 ENGINE := $(or $(CARGO_TARGET_DIR),target)/release/libtidesdb_capi.a
 
-SOURCES := $(sort $(shell find plugin/src -name '*.cc' 2>/dev/null))
+# plugin/src/server has a folder for each release of the server, all with the same files: this one's is taken.
+RELEASES := $(sort $(notdir $(wildcard plugin/src/server/*)))
+RELEASE := $(shell sed -n 's/^.define MYSQL_BASE_VERSION[[:space:]]*"mysqld-\(.*\)".*/\1/p' $(HEADERS)/generated/mysql_version.h)
+ifeq ($(filter $(RELEASE),$(RELEASES)),)
+$(error $(PREFIX) has MariaDB $(or $(RELEASE),of an unknown release): the plugin is for MariaDB $(subst $() $(), and ,$(RELEASES)))
+endif
+ROOM := plugin/src/server/$(RELEASE)
+
+SOURCES := $(sort $(shell find plugin/src -path plugin/src/server -prune -o -name '*.cc' -print 2>/dev/null) \
+  $(wildcard $(ROOM)/*.cc))
 OBJECTS := $(SOURCES:plugin/src/%.cc=$(OBJECTS_DIR)/%.o)
 
 CXX ?= g++
-PLUGIN_INCLUDES := -Iplugin/src -Icrates/tidesdb-capi/include \
+PLUGIN_INCLUDES := -Iplugin/src -I$(ROOM) -Icrates/tidesdb-capi/include \
   -isystem $(HEADERS)/wsrep-lib/include -isystem $(HEADERS)/wsrep-lib/wsrep-API/v26 \
   -isystem $(HEADERS)/generated -isystem $(HEADERS)/include/providers \
   -isystem $(HEADERS)/include -isystem $(HEADERS)/sql
@@ -32,12 +41,15 @@ LINK_FLAGS := -shared -Wl,-z,relro,-z,now -Wl,-Bsymbolic-functions -Wl,--gc-sect
 
 COMPILE := $(CXX) $(PLUGIN_FLAGS) $(CXXFLAGS) $(PLUGIN_DEFINES) $(PLUGIN_INCLUDES)
 
-.PHONY: all check-sources print-compile always
+.PHONY: all print-compile print-sources always
 all: $(PLUGIN)
 
 # What clang-tidy needs to read a file as the compiler does.
 print-compile:
 	@echo $(PLUGIN_FLAGS) $(PLUGIN_DEFINES) $(PLUGIN_INCLUDES)
+
+print-sources:
+	@echo $(SOURCES)
 
 $(PLUGIN): $(OBJECTS) $(ENGINE) plugin/exports.map $(OBJECTS_DIR)/flags
 	@test -n "$(OBJECTS)" || { echo "plugin/src holds no .cc file" >&2; exit 1; }

@@ -6,12 +6,12 @@
 #include <mysql/plugin.h>
 
 #include "log.h"
-#include "optimizer_costs.h"
 
 #include "backup/definitions.h"
 #include "ddl/lost_partitions.h"
 #include "ddl/tables.h"
 #include "i_s/tables.h"
+#include "server.h"
 #include "status.h"
 #include "store/crashed_binary_log.h"
 #include "store/store.h"
@@ -57,15 +57,6 @@ int ddl_recovery_done(handlerton *) {
   return 0;
 }
 
-/* Milliseconds for each row or key, as `make costs` measures it against InnoDB (docs/optimizer.md). */
-void update_costs(OPTIMIZER_COSTS *costs) {
-  costs->row_next_find_cost = 0.000074;
-  costs->row_lookup_cost = 0.000850;
-  costs->key_next_find_cost = 0.000104;
-  costs->key_lookup_cost = 0.000830;
-  costs->row_copy_cost = 0.00006087;
-}
-
 int init(void *pointer) {
   handlerton *hton = static_cast<handlerton *>(pointer);
   plugin.hton = hton;
@@ -76,12 +67,12 @@ int init(void *pointer) {
   hton->create_partitioning_metadata = partitioning_metadata_call;
   hton->signal_ddl_recovery_done = ddl_recovery_done;
   hton->show_status = show_engine_status;
-  hton->update_optimizer_costs = update_costs;
   hton->table_options = sysvars::table_options;
   hton->field_options = sysvars::field_options;
   hton->index_options = sysvars::index_options;
   hton->flags =
       HTON_SUPPORTS_EXTENDED_KEYS | HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE | HTON_REQUIRES_CLOSE_AFTER_TRUNCATE;
+  register_costs(hton);
   register_transaction_calls(hton);
   ignore_db_dirs_append(INSIDE_DIRECTORY);
   if (open_store()) {

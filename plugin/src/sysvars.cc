@@ -13,6 +13,7 @@
 #include "strfunc.h"
 
 #include "backup/online_backup.h"
+#include "server.h"
 #include "store/memory_sizes.h"
 
 namespace tidesdb {

@@ -5,7 +5,7 @@
 # (Docs/optimizer_costs.txt). The same table and the same six accesses run here on InnoDB and TidesDB in turns, everything in
 # memory, and ANALYZE FORMAT=JSON says how long each took in the table. An access that takes TidesDB r times as long
 # as InnoDB costs r times what it cost InnoDB there. From the first four follow the numbers of update_costs
-# (plugin/src/plugin.cc) by the formulas of Docs/optimizer_costs.txt; row_copy_cost stays the server's.
+# (plugin/src/server/11.8/costs.cc) by the formulas of Docs/optimizer_costs.txt; row_copy_cost stays the server's.
 use strict;
 use warnings;
 use JSON::PP;

@@ -7,6 +7,7 @@
 
 #include "ddl/expression_text.h"
 #include "ddl/tables.h"
+#include "server.h"
 
 namespace tidesdb {
 
@@ -105,7 +106,7 @@ class Planner {
   void find_renames() {
     List_iterator_fast<Create_field> fields(info_->alter_info->create_list);
     while (const Create_field *definition = fields++)
-      if (definition->field && !definition->field->field_name.streq(definition->field_name))
+      if (definition->field && !same_name(definition->field->field_name, definition->field_name))
         renames_[std::string(definition->field->field_name.str, definition->field->field_name.length)] =
             std::string(definition->field_name.str, definition->field_name.length);
   }
@@ -159,7 +160,7 @@ class Planner {
     for (size_t i = 0; i < info_->rename_keys.size(); i++)
       if (info_->rename_keys.at(i).old_key == before) name = info_->rename_keys.at(i).new_key->name;
     for (uint key = 0; key < altered_->s->keys; key++)
-      if (!is_added(key) && altered_->key_info[key].name.streq(name)) return key;
+      if (!is_added(key) && same_name(altered_->key_info[key].name, name)) return key;
     return MAX_KEY;
   }
 
@@ -174,7 +175,7 @@ class Planner {
     const uint keys = altered_->s->keys;
     if (info_->key_count != keys) return other_order;
     for (uint key = 0; key < keys; key++)
-      if (!altered_->key_info[key].name.streq(info_->key_info_buffer[key].name)) return other_order;
+      if (!same_name(altered_->key_info[key].name, info_->key_info_buffer[key].name)) return other_order;
 
     std::vector<IndexRecord> &indexes = plan_->record.indexes;
     indexes.assign(keys, IndexRecord());

@@ -6,6 +6,7 @@
 #include "sql_class.h"
 
 #include "row/row_ttl.h"
+#include "server.h"
 #include "sysvars.h"
 
 namespace tidesdb {
@@ -46,12 +47,11 @@ bool refuse_foreign_keys(THD *thd, const HA_CREATE_INFO *info) {
 
 bool refuse_indexes(const TABLE *form) {
   TABLE_SHARE *share = form->s;
-  if (share->hlindexes()) return refuse("VECTOR indexes");
+  if (has_vector_index(share)) return refuse("VECTOR indexes");
   for (uint number = 0; number < share->keys; number++) {
     const KEY &key = form->key_info[number];
     if (key.algorithm == HA_KEY_ALG_FULLTEXT) return refuse("FULLTEXT indexes");
-    if (key.algorithm == HA_KEY_ALG_RTREE || (key.flags & HA_SPATIAL_legacy))
-      return refuse("SPATIAL indexes");
+    if (key.algorithm == HA_KEY_ALG_RTREE || (key.flags & SPATIAL_KEY)) return refuse("SPATIAL indexes");
   }
   return false;
 }

@@ -6,6 +6,7 @@
 
 #include "ddl/table_path.h"
 #include "row/row_ttl.h"
+#include "server.h"
 #include "store/store.h"
 #include "sysvars.h"
 
@@ -95,7 +96,7 @@ void OpenTable::sort_indexes(const TABLE *table) {
   for (uint key = 0; key < table->s->keys; key++) {
     const LEX_CSTRING &name = table->key_info[key].name;
     for (const IndexRecord &index : record_.indexes)
-      if (system_charset_info->streq({index.name.data(), index.name.size()}, name)) {
+      if (same_name({index.name.data(), index.name.size()}, name)) {
         sorted.push_back(index);
         break;
       }

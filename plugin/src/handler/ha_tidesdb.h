@@ -16,6 +16,8 @@
     lock_choice.h  what reads lock      lifetimes.h  when written rows expire
     row_writer.h  a row's operations    read_buffers.h  bytes and facts of the last read
 
+  ServerHandler (server/) is the part that follows from the server's release.
+
   Layout: the primary family holds rows by the primary key's encoding or by a hidden 8-byte row number;
   each secondary index has a family of entries (key/key_codec.h).
 */
@@ -35,6 +37,7 @@
 #include "handler/row_writer.h"
 #include "handler/scan.h"
 #include "handler/table_cursors.h"
+#include "handler_base.h"
 #include "row/row_codec.h"
 #include "row/virtual_columns.h"
 #include "store/handles.h"
@@ -47,7 +50,7 @@ class DdlGroup;
 struct SampleSize;
 }  // namespace tidesdb
 
-class ha_tidesdb final : public handler {
+class ha_tidesdb final : public tidesdb::ServerHandler {
  public:
   ha_tidesdb(handlerton *hton, TABLE_SHARE *share);
   ~ha_tidesdb() override;
@@ -121,9 +124,6 @@ class ha_tidesdb final : public handler {
   int multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint count, uint mode,
                             HANDLER_BUFFER *buffer) override;
   int multi_range_read_next(range_id_t *range) override;
-  ha_rows multi_range_read_info_const(uint index, RANGE_SEQ_IF *ranges, void *parameter, uint count,
-                                      uint *buffer_size, uint *mode, ha_rows limit,
-                                      Cost_estimate *cost) override;
   ha_rows multi_range_read_info(uint index, uint count, uint rows, uint key_parts, uint *buffer_size,
                                 uint *mode, Cost_estimate *cost) override;
   int multi_range_read_explain_info(uint mode, char *text, size_t size) override;
@@ -147,6 +147,9 @@ class ha_tidesdb final : public handler {
   int check(THD *thd, HA_CHECK_OPT *options) override;
 
  protected:
+  /* --- pushdown.cc --- */
+  void prepare_ranges(uint index, uint *mode) override;
+
   /* --- alter.cc --- */
   bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
   bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
@@ -318,7 +321,6 @@ class ha_tidesdb final : public handler {
   tidesdb::TableCursors cursors_;
   tidesdb::ReadBuffers buffers_;
   tidesdb::LastRow last_row_;
-  DsMrr_impl ds_mrr_;
 
   /* --- of the row being written --- */
   tidesdb::RowWriter writer_;

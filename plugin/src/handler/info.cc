@@ -64,13 +64,11 @@ void ha_tidesdb::fill_variable_statistics(bool shown) {
   if (!stats.mean_rec_length) stats.mean_rec_length = table_share->reclength;
 }
 
-/* What an entry takes, for the cost of reading an index; the server would guess from the columns' widths. */
 void ha_tidesdb::fill_entry_sizes() {
   for (uint i = 0; i < table_share->keys; i++) {
     const tidesdb_family_stats entries =
         stats_of(is_primary(i) ? open_table_->primary() : open_table_->index(i));
-    if (entries.struct_size)
-      table->key_info[i].stat_storage_length = static_cast<size_t>(entries.mean_row_bytes);
+    if (entries.struct_size) set_entry_size(&table->key_info[i], static_cast<size_t>(entries.mean_row_bytes));
   }
 }
 

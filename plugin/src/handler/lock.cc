@@ -16,6 +16,7 @@
 
 #include "ddl/table_path.h"
 #include "handler/bulk_load.h"
+#include "server.h"
 #include "store/store.h"
 #include "sysvars.h"
 
@@ -142,18 +143,18 @@ int ha_tidesdb::extra(ha_extra_function operation) {
       scan_.columns_chosen = false;
       break;
     case HA_EXTRA_PREPARE_FOR_ALTER_TABLE: /* ALTER by copy, with IGNORE too */
-    case HA_EXTRA_BEGIN_ALTER_COPY:        /* and CREATE TABLE ... SELECT */
+    case EXTRA_BEGIN_COPY:                 /* and CREATE TABLE ... SELECT */
       if (bulk_ || is_sequence()) break;
       bulk_.reset(new (std::nothrow) BulkLoad(this));
       return bulk_ ? bulk_->begin() : HA_ERR_OUT_OF_MEM;
-    case HA_EXTRA_END_ALTER_COPY:
+    case EXTRA_END_COPY:
       if (bulk_) {
         const int error = bulk_->finish();
         bulk_.reset();
         return error;
       }
       break;
-    case HA_EXTRA_ABORT_ALTER_COPY:
+    case EXTRA_ABORT_COPY:
       bulk_.reset();
       break;
     default:

@@ -10,12 +10,13 @@
 #include "ddl/tables.h"
 #include "errors.h"
 #include "handler/bulk_load.h"
+#include "server.h"
 #include "store/store.h"
 #include "sysvars.h"
 
 using namespace tidesdb;
 
-ha_tidesdb::ha_tidesdb(handlerton *hton, TABLE_SHARE *share) : handler(hton, share) {}
+ha_tidesdb::ha_tidesdb(handlerton *hton, TABLE_SHARE *share) : ServerHandler(hton, share) {}
 
 ha_tidesdb::~ha_tidesdb() = default;
 
@@ -27,7 +28,7 @@ handler::Table_flags ha_tidesdb::table_flags() const {
       HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_CAN_SQL_HANDLER | HA_BINLOG_ROW_CAPABLE |
       HA_CAN_VIRTUAL_COLUMNS | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE | HA_CAN_SKIP_LOCKED |
       HA_CAN_TABLES_WITHOUT_ROLLBACK | HA_CAN_GEOMETRY | HA_CAN_ONLINE_BACKUPS;
-  const Table_flags flags = may_be_filled_beside_writers() ? always : always | HA_NO_ONLINE_ALTER;
+  const Table_flags flags = may_be_filled_beside_writers() ? always : always | NO_ONLINE_ALTER;
   /* Statements that are repeated see rows that have expired meanwhile, or not yet. */
   if (open_table_ && open_table_->rows_expire()) return flags;
   return locks_keep_statement_order() ? flags | HA_BINLOG_STMT_CAPABLE : flags;
@@ -65,7 +66,7 @@ bool ha_tidesdb::locks_keep_statement_order() const {
 ulong ha_tidesdb::index_flags(uint index, uint, bool) const {
   const ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
   if (!table_share) return flags | HA_KEYREAD_ONLY;
-  if (index == table_share->primary_key) return flags | HA_CLUSTERED_INDEX;
+  if (is_clustered(index)) return flags | HA_CLUSTERED_INDEX;
   if (table_share->key_info && (table_share->key_info[index].algorithm == HA_KEY_ALG_FULLTEXT ||
                                 table_share->key_info[index].algorithm == HA_KEY_ALG_RTREE))
     return 0;

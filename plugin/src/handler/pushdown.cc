@@ -28,17 +28,13 @@ bool ha_tidesdb::rowid_filter_push(Rowid_filter *filter) {
 
 /*
   A filter is filled by a scan of its own, which would lock rows that are not in the result until the
-  transaction ends: a statement that locks what it reads is offered none. The server looks at the copy of the
-  flags in the open table's keys.
+  transaction ends: a statement that locks what it reads is offered none.
 */
 void ha_tidesdb::offer_rowid_filters() {
   const bool offer = lock_choice_.locks_nothing();
   if (offer == rowid_filters_offered_) return;
   rowid_filters_offered_ = offer;
-  for (uint i = 0; i < table_share->keys; i++) {
-    ulong &flags = table->key_info[i].index_flags;
-    flags = (flags & ~HA_DO_RANGE_FILTER_PUSHDOWN) | (index_flags(i, 0, true) & HA_DO_RANGE_FILTER_PUSHDOWN);
-  }
+  index_flags_changed(HA_DO_RANGE_FILTER_PUSHDOWN);
 }
 
 /* Whether a row's reference is its key in the primary family, as it stands in the entry. */
@@ -106,18 +102,14 @@ int ha_tidesdb::multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uin
 
 int ha_tidesdb::multi_range_read_next(range_id_t *range) { return ds_mrr_.dsmrr_next(range); }
 
-ha_rows ha_tidesdb::multi_range_read_info_const(uint index, RANGE_SEQ_IF *ranges, void *parameter, uint count,
-                                                uint *buffer_size, uint *mode, ha_rows limit,
-                                                Cost_estimate *cost) {
+void ha_tidesdb::prepare_ranges(uint index, uint *mode) {
   ds_mrr_.init(this, table);
   if (!orders_ranges(index)) *mode |= HA_MRR_USE_DEFAULT_IMPL;
-  return ds_mrr_.dsmrr_info_const(index, ranges, parameter, count, buffer_size, mode, limit, cost);
 }
 
 ha_rows ha_tidesdb::multi_range_read_info(uint index, uint count, uint rows, uint key_parts,
                                           uint *buffer_size, uint *mode, Cost_estimate *cost) {
-  ds_mrr_.init(this, table);
-  if (!orders_ranges(index)) *mode |= HA_MRR_USE_DEFAULT_IMPL;
+  prepare_ranges(index, mode);
   return ds_mrr_.dsmrr_info(index, count, rows, key_parts, buffer_size, mode, cost);
 }
 

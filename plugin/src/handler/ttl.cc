@@ -19,6 +19,7 @@
 
 #include "ddl/table_path.h"
 #include "row/row_ttl.h"
+#include "server.h"
 #include "store/store.h"
 #include "sysvars.h"
 #include "txn/applier.h"
@@ -67,7 +68,7 @@ int ha_tidesdb::choose_expiry(const uchar *record) {
       return session_->refuse(text);
     }
   }
-  if (seconds != 0 && table_share->online_alter_binlog && !open_table_->rows_expire())
+  if (seconds != 0 && is_copied_beside_writers(table_share) && !open_table_->rows_expire())
     return session_->refuse(
         "tidesdb_ttl is set, and an ALTER that copies the table would not keep it; repeat the statement when "
         "that has ended");

@@ -14,6 +14,7 @@
 #include "sql_class.h"
 
 #include "handler/bulk_load.h"
+#include "server.h"
 #include "store/store.h"
 #include "sysvars.h"
 
@@ -105,7 +106,7 @@ bool ha_tidesdb::autoinc_lock_mode_stmt_unsafe() const {
   if (!number || lex->field_list.is_empty()) return true;
   List_iterator_fast<Item> named(lex->field_list);
   while (const Item *item = named++)
-    if (number->field_name.streq(item->name)) return true;
+    if (same_name(number->field_name, item->name)) return true;
   return false;
 }
 
@@ -172,7 +173,7 @@ int ha_tidesdb::write_sequence(const uchar *record, bool replaces) {
   optimistic transaction has none.
 */
 int ha_tidesdb::begin_change() {
-  if (table_share->online_alter_binlog && session_->optimistic())
+  if (is_copied_beside_writers(table_share) && session_->optimistic())
     return session_->refuse(
         "an ALTER copies the table, and an optimistic transaction cannot change it meanwhile; repeat the "
         "statement when that has ended, or set tidesdb_pessimistic_locking=ON");

@@ -5,6 +5,7 @@
 #include "sql_acl.h"
 #include "tztime.h"
 
+#include "server.h"
 #include "store/store.h"
 
 namespace tidesdb {
@@ -86,9 +87,9 @@ void Filling::name(const std::string &name) {
 
 void Filling::key(const tidesdb_key_part &key) {
   if (key.size == TIDESDB_UNKNOWN) return null();
-  /* With the zero byte that octet2hex() ends it with. */
+  /* With the zero byte that write_hex() ends it with. */
   std::string hex(2 * key.bytes.size + 1, '\0');
-  octet2hex(&hex[0], key.bytes.data, key.bytes.size);
+  write_hex(&hex[0], key.bytes.data, key.bytes.size);
   hex.pop_back();
   if (key.size > key.bytes.size) hex += "...";
   text(hex.data(), hex.size());

@@ -1,6 +1,7 @@
 #include "key/key_part.h"
 
 #include "key/units.h"
+#include "server.h"
 
 namespace tidesdb {
 
@@ -137,10 +138,9 @@ void compile_text(KeyPart *part) {
   const int space_size = cs->cset->wc_mb(cs, ' ', space, space + sizeof space);
   for (uint level = 0; level < MY_STRXFRM_NLEVELS; level++) {
     if (!(part->levels & (1U << level))) continue;
-    const my_strnxfrm_ret_t got =
-        cs->strnxfrm(weights, sizeof weights, UINT_MAX32, space, space_size > 0 ? space_size : 0,
-                     several ? MY_STRXFRM_LEVEL1 << level : 0);
-    const size_t size = got.m_result_length;
+    bool cut;
+    const size_t size = write_weights(cs, weights, sizeof weights, space, space_size > 0 ? space_size : 0,
+                                      several ? MY_STRXFRM_LEVEL1 << level : 0, &cut);
     if (level == 0) part->unit = (size >= 1 && size <= 4 && !all_at_once) ? static_cast<uchar>(size) : 1;
     if (all_at_once || size != part->unit) {
       /* No weight to pad with: order without padding; trailing spaces were cut off before. */
@@ -327,12 +327,11 @@ void append_string(const KeyPart &part, Slice text, ByteBuffer *out, ByteBuffer 
     size_t room = std::max<size_t>(part.charset->strnxfrmlen(text.size), 2 * text.size + 16);
     for (;;) {
       scratch->clear();
-      const my_strnxfrm_ret_t got =
-          part.charset->strnxfrm(scratch->reserve(room), room, UINT_MAX32, text.data, text.size,
-                                 several ? MY_STRXFRM_LEVEL1 << level : 0);
-      size = got.m_result_length;
+      bool cut;
+      size = write_weights(part.charset, scratch->reserve(room), room, text.data, text.size,
+                           several ? MY_STRXFRM_LEVEL1 << level : 0, &cut);
       /* strnxfrmlen() is a usual bound, not a proof: some characters expand to 18 weights. */
-      if (!(got.m_warnings & MY_STRNXFRM_TRUNCATED_WEIGHT_REAL_CHAR)) break;
+      if (!cut) break;
       room *= 2;
     }
     if (unlikely(part.ends_at_nul)) size = strnlen(reinterpret_cast<const char *>(scratch->data()), size);

@@ -13,6 +13,7 @@
 #include "log.h"
 #include "sql_class.h"
 
+#include "server.h"
 #include "store/store.h"
 #include "txn/copy_alter_guard.h"
 #include "txn/session.h"
@@ -222,21 +223,21 @@ void pre_shutdown() {
 }  // namespace
 
 void register_transaction_calls(handlerton *hton) {
-  hton->close_connection = close_connection;
-  hton->prepare = prepare;
-  hton->commit_ordered = commit_ordered;
-  hton->commit = commit;
-  hton->rollback = rollback;
+  hton->close_connection = hton_call<close_connection>;
+  hton->prepare = hton_call<prepare>;
+  hton->commit_ordered = hton_call<commit_ordered>;
+  hton->commit = hton_call<commit>;
+  hton->rollback = hton_call<rollback>;
   hton->savepoint_offset = Session::savepoint_size;
-  hton->savepoint_set = savepoint_set;
-  hton->savepoint_rollback = savepoint_rollback;
-  hton->savepoint_rollback_can_release_mdl = savepoint_rollback_can_release_mdl;
-  hton->savepoint_release = savepoint_release;
-  hton->start_consistent_snapshot = start_consistent_snapshot;
+  hton->savepoint_set = hton_call<savepoint_set>;
+  hton->savepoint_rollback = hton_call<savepoint_rollback>;
+  hton->savepoint_rollback_can_release_mdl = hton_call<savepoint_rollback_can_release_mdl>;
+  hton->savepoint_release = hton_call<savepoint_release>;
+  hton->start_consistent_snapshot = hton_call<start_consistent_snapshot>;
   hton->kill_query = kill_query;
-  hton->recover = recover;
-  hton->commit_by_xid = commit_by_xid;
-  hton->rollback_by_xid = rollback_by_xid;
+  hton->recover = hton_call<recover>;
+  hton->commit_by_xid = hton_call<commit_by_xid>;
+  hton->rollback_by_xid = hton_call<rollback_by_xid>;
   hton->commit_checkpoint_request = commit_checkpoint_request;
   hton->flush_logs = flush_logs;
   hton->pre_shutdown = pre_shutdown;

@@ -1,0 +1,56 @@
+/*
+  MariaDB 11.8 as the plugin uses it: names and calls that other releases have in another form.
+
+  Each folder of server/ has the same files for one release, and the build takes the folder of its prefix. The
+  rest of the plugin sees one server.
+*/
+#ifndef TIDESDB_SERVER_SERVER_H
+#define TIDESDB_SERVER_SERVER_H
+
+#include "key/sql_headers.h"
+
+#include "sql_string.h"
+
+namespace tidesdb {
+
+/* A call of ours as a member of the handlerton, which 11.8 does not pass. */
+template <auto CALL>
+constexpr auto hton_call = CALL;
+
+/* Whether the server takes both for one name of a column or an index. */
+inline bool same_name(const LEX_CSTRING &a, const LEX_CSTRING &b) { return Lex_ident_column(a).streq(b); }
+
+/* Writes the weights of a text and returns their bytes; `cut` tells that the room did not hold all. */
+inline size_t write_weights(const CHARSET_INFO *charset, uchar *to, size_t room, const uchar *text,
+                            size_t size, uint flags, bool *cut) {
+  const my_strnxfrm_ret_t got = charset->strnxfrm(to, room, UINT_MAX32, text, size, flags);
+  *cut = got.m_warnings & MY_STRNXFRM_TRUNCATED_WEIGHT_REAL_CHAR;
+  return got.m_result_length;
+}
+
+/* Two digits for each byte, and a zero byte. */
+inline void write_hex(char *to, const uchar *bytes, size_t size) { octet2hex(to, bytes, size); }
+
+/* Whether an ALTER copies the table while others write to it. */
+inline bool is_copied_beside_writers(const TABLE_SHARE *share) {
+  return share->online_alter_binlog != nullptr;
+}
+
+inline bool has_vector_index(TABLE_SHARE *share) { return share->hlindexes() != 0; }
+
+/* Flag of a key. */
+constexpr ulong SPATIAL_KEY = HA_SPATIAL_legacy;
+
+/* Flag of a table that no ALTER fills while others write to its source. */
+constexpr handler::Table_flags NO_ONLINE_ALTER = HA_NO_ONLINE_ALTER;
+
+/* Operations of handler::extra() around the copy of a table. */
+constexpr ha_extra_function EXTRA_BEGIN_COPY = HA_EXTRA_BEGIN_ALTER_COPY;
+constexpr ha_extra_function EXTRA_END_COPY = HA_EXTRA_END_ALTER_COPY;
+constexpr ha_extra_function EXTRA_ABORT_COPY = HA_EXTRA_ABORT_ALTER_COPY;
+
+/* Tells the server the costs of an access (costs.cc). */
+void register_costs(handlerton *hton);
+
+}  // namespace tidesdb
+#endif
