@@ -5,15 +5,21 @@
 .NOTPARALLEL:
 SHELL := /bin/bash
 
+# The release of MariaDB to build for, 10.11 or 11.8. The default has build/ and .run/ itself, each other one a
+# folder of its own in them: both stay built.
+SERVER := 11.8
+BUILD_FOLDER := build$(if $(filter-out 11.8,$(SERVER)),/$(SERVER))
+export TIDESDB_SERVER := $(SERVER)
+
 # Where setup put MariaDB; one place, shared by all clones (TIDESDB_CACHE moves it). Asked for when a recipe
 # runs, which is after setup: before the first one there is none.
-MARIADB_PREFIX = $(shell . scripts/setup/where.sh && echo "$$PREFIX")
+MARIADB_PREFIX = $(shell export TIDESDB_SERVER=$(SERVER); . scripts/setup/where.sh 2>/dev/null && echo "$$PREFIX")
 
-BUILD := $(CURDIR)/build
+BUILD := $(CURDIR)/$(BUILD_FOLDER)
 # The plugin that the servers load; another can stand in: make server PLUGIN=...
 PLUGIN ?= $(BUILD)/ha_tidesdb.so
 BASEDIR_OF_LINKS := $(BUILD)/basedir
-RESULTS := build/results
+RESULTS := $(BUILD_FOLDER)/results
 SUITE ?= tidesdb,tidesdb_rpl
 CHECKS ?=
 SUITES ?=
@@ -28,7 +34,7 @@ UPDATE ?=
 # Names in scripts/setup/servers.list; all of them when empty.
 SERVERS ?=
 
-DATA ?= .run/server
+DATA ?= .run/server$(if $(filter-out 11.8,$(SERVER)),-$(SERVER))
 CNF ?=
 PORT ?=
 FROM ?=
@@ -54,7 +60,7 @@ say = printf '==> make: %s\n' "$(1)" >&2
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
 
-setup: ## packages by apt, and a MariaDB 11.8 with all that belongs to it: [UPDATE=1] [TIDESDB_MARIADB_VERSION=version]
+setup: ## packages by apt, and a MariaDB 11.8 (SERVER=10.11: a 10.11) with all that belongs to it: [UPDATE=1] [TIDESDB_MARIADB_VERSION=version]
 	@UPDATE=$(UPDATE) scripts/setup/setup.sh
 
 servers: setup ## other servers for the laboratory, from Debian's suites: [SERVERS="names"]
@@ -82,14 +88,14 @@ install: ## header, libraries and pkg-config's file: [PREFIX=/usr/local] [DESTDI
 uninstall: ## remove them: [PREFIX=/usr/local] [DESTDIR=dir]
 	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/library/install.sh uninstall
 
-plugin: engine ## build/ha_tidesdb.so
+plugin: engine ## build/ha_tidesdb.so; with SERVER=10.11, as each target with a server takes it: build/10.11/ha_tidesdb.so
 	@$(call say,building the plugin (two minutes from nothing))
-	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(MARIADB_PREFIX)
+	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER)
 
 # For setup itself, which tries a server by building the plugin for it: MARIADB_PREFIX names it.
 build-plugin:
 	@cargo build --release -p tidesdb-capi -p tidesdb
-	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(MARIADB_PREFIX)
+	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER)
 
 # Only our own plugin is built for a server: one that stands in is taken as it is.
 links: $(if $(filter $(BUILD)/ha_tidesdb.so,$(PLUGIN)),plugin,setup)
@@ -176,8 +182,8 @@ lint: setup ## formats and lints of Rust and C++, changing nothing
 
 tidy: engine ## clang-tidy over the plugin; slow
 	@$(call say,running clang-tidy (nine minutes))
-	clang-tidy --quiet $$(find plugin/src -name '*.cc') -- -x c++ \
-	  $$($(MAKE) -s -f plugin/build.mk PREFIX=$(MARIADB_PREFIX) print-compile)
+	clang-tidy --quiet $$($(MAKE) -s -f plugin/build.mk PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER) print-sources) -- -x c++ \
+	  $$($(MAKE) -s -f plugin/build.mk PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER) print-compile)
 
 format: setup ## format Rust and C++
 	cargo fmt --all
@@ -234,7 +240,7 @@ experiments: plugin engine-program builds-to-compare ## the experiments of exper
 	  $(if $(EXPERIMENT),--size $(SIZE) --resume $(EXPERIMENT),--all-small)
 
 # RUN is a run's folder, NAME what it is called in docs/results.
-RUN ?= build/runs/latest
+RUN ?= $(BUILD_FOLDER)/runs/latest
 NAME ?=
 RESULTS_ARGS ?=
 results: ## put a run into docs/results, with charts: NAME=name [RUN=folder] [RESULTS_ARGS="--only axis=value"]

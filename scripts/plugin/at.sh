@@ -1,6 +1,7 @@
 #!/bin/bash
-# at.sh REVISION FOLDER: builds the plugin of another revision of this repository into FOLDER. The source is a
-# worktree next to it, FOLDER.src: this stays, so the next revision compiles less.
+# at.sh REVISION FOLDER: builds the plugin of another revision of this repository into FOLDER, for the server's release
+# TIDESDB_SERVER, which the revision must know. The source is a worktree next to it, FOLDER.src: this stays, so the next
+# revision compiles less.
 set -eu -o pipefail
 revision=${1:?'usage: make plugin-at REV=revision'} folder=$2
 cd "$(dirname "$0")/../.."
@@ -16,8 +17,9 @@ else
   git worktree add --quiet --detach "$source" "$commit"
 fi
 # Its own make, with nothing of the one that calls.
-env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u PREFIX make --no-print-directory -C "$source" plugin
+. scripts/setup/where.sh
+env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u PREFIX make --no-print-directory -C "$source" plugin SERVER="$SERIES"
 mkdir -p "$folder"
-cp "$source/build/ha_tidesdb.so" "$folder/ha_tidesdb.so"
+cp "$source/$BUILD_FOLDER/ha_tidesdb.so" "$folder/ha_tidesdb.so"
 echo "$commit" >"$folder/revision"
 echo "plugin-at: $folder/ha_tidesdb.so is of $commit"

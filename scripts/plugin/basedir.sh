@@ -19,8 +19,10 @@ if [ "$(cat "$base/made-from" 2>/dev/null)" != "$made_from" ]; then
   ln -s "$prefix/bin" "$prefix/sbin" "$base/"
   find "$prefix/lib/" -mindepth 1 -maxdepth 1 -name '*-linux-gnu*' -exec ln -s -t "$base/lib" {} +
   find "$prefix/lib/mysql/plugin/" -mindepth 1 -maxdepth 1 -exec ln -s -t "$base/lib/mysql/plugin" {} +
-  find "$prefix/share/mariadb/" -mindepth 1 -maxdepth 1 ! -name mariadb-test \
+  find "$prefix/share/mariadb/" -mindepth 1 -maxdepth 1 ! -name "*-test" \
     -exec ln -s -t "$base/share/mariadb" {} +
+  # Programs of 10.11 look in share/mysql.
+  [ ! -e "$prefix/share/mysql" ] || ln -s mariadb "$base/share/mysql"
   find "$prefix/$tests/" -mindepth 1 -maxdepth 1 ! -name suite ! -name var \
     -exec ln -s -t "$base/$tests" {} +
   find "$prefix/$tests/suite/" -mindepth 1 -maxdepth 1 -exec ln -s -t "$base/$tests/suite" {} +

@@ -1,8 +1,8 @@
 #!/bin/bash
 # make setup: build packages by apt, and a MariaDB with MyRocks, backup, test suite and
 # plugin headers in a prefix that all clones share (TIDESDB_CACHE, by default
-# ~/.cache/tidesdb). The choice of its version is made once and recorded there; UPDATE=1 makes
-# it again, TIDESDB_MARIADB_VERSION picks one. Safe to run twice, at once, and after a kill.
+# ~/.cache/tidesdb). TIDESDB_SERVER is its release series. The choice of its version is made once
+# for each series and recorded there; UPDATE=1 makes it again, TIDESDB_MARIADB_VERSION picks one. Safe to run twice, at once, and after a kill.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . ./where.sh
@@ -22,6 +22,7 @@ fetch_programs() {
 
 make_programs() {
   logged unpack "unpacking the packages" unpack_packages
+  name_share
   logged relink "pointing the programs to their libraries" relink_prefix usr/sbin/mariadbd
   link_programs
   logged template "making the template of a data directory" make_template
@@ -53,8 +54,8 @@ make_prefix() {
 # The plugin of this tree, built for the prefix, loaded by its server.
 try_plugin() {
   env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL \
-    make -C "$ROOT" --no-print-directory build-plugin MARIADB_PREFIX="$PREFIX"
-  ../plugin/loads.sh "$PREFIX" "$ROOT/build/ha_tidesdb.so"
+    make -C "$ROOT" --no-print-directory build-plugin SERVER="$SERIES" MARIADB_PREFIX="$PREFIX"
+  ../plugin/loads.sh "$PREFIX" "$ROOT/$BUILD_FOLDER/ha_tidesdb.so"
 }
 
 # A recorded prefix wins, unless it is not whole, or another version is asked for.
@@ -86,7 +87,7 @@ main() {
   fi
   case ${TIDESDB_MARIADB_VERSION:-$SERIES.}. in
     "$SERIES".* | *:"$SERIES".*) ;;
-    *) fail "TIDESDB_MARIADB_VERSION=$TIDESDB_MARIADB_VERSION: the plugin is for MariaDB $SERIES" ;;
+    *) fail "TIDESDB_MARIADB_VERSION=$TIDESDB_MARIADB_VERSION: with SERVER=$SERIES the plugin is for MariaDB $SERIES" ;;
   esac
   install_system_packages
   REASON=

@@ -32,6 +32,16 @@ unpack_packages() {
     "$PREFIX"/usr/bin/{mariadb-client-test-embedded,mariadb-test-embedded}
 }
 
+# Packages of 10.11 have share/mysql/mysql-test: the files get the later names, and the old ones lead there.
+name_share() {
+  local share=$PREFIX/usr/share
+  [ -d "$share/mysql/mysql-test" ] && [ ! -e "$share/mariadb" ] || return 0
+  mv "$share/mysql" "$share/mariadb"
+  ln -s mariadb "$share/mysql"
+  mv "$share/mariadb/mysql-test" "$share/mariadb/mariadb-test"
+  ln -s mariadb-test "$share/mariadb/mysql-test"
+}
+
 # bin/ has every program, the server too; lib and share make it a --basedir.
 link_programs() {
   local program

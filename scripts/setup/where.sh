@@ -2,8 +2,17 @@
 #
 # The record of the choice names the prefix. PREFIX is empty until setup has made one.
 
-SERIES=11.8   # the server's release series that the plugin is built for
-SUITE=trixie  # Debian's suite that has it
+# The server's release series that the plugin is built for, and Debian's suite that has it: one of two, beside each other.
+SERIES=${TIDESDB_SERVER:-11.8}
+BUILD_FOLDER=build/$SERIES # in the clone; the default series has build/ itself
+case $SERIES in
+  11.8) SUITE=trixie BUILD_FOLDER=build ;;
+  10.11) SUITE=bookworm ;;
+  *)
+    echo "==> setup: FAILED: SERVER=$SERIES: the plugin is for MariaDB 10.11 and 11.8" >&2
+    exit 1
+    ;;
+esac
 # Part of the prefix's name: raise it with any change to the contents of a prefix.
 PREFIX_RECIPE=1
 RUST_MINIMUM=1.85

@@ -96,13 +96,15 @@ class Maker:
 
     def _packages(self, version):
         server = self._compiled(upstream(version))
+        # As the packages of 10.11 have it.
+        tests = "mysql/mysql-test" if upstream(version).startswith("10.") else "mariadb/mariadb-test"
         contents = {
             "mariadb-server": {"usr/sbin/mariadbd": server, "usr/bin/mariadb-install-db": INSTALL_DB.encode()},
             "mariadb-client": {f"usr/bin/{name}": b"#!/bin/sh\n"
                                for name in ("mariadb", "mariadb-dump", "mariadb-binlog")},
             "mariadb-plugin-rocksdb": {"usr/lib/mysql/plugin/ha_rocksdb.so": b"none"},
             "mariadb-backup": {"usr/bin/mariadb-backup": b"#!/bin/sh\n"},
-            "mariadb-test": {"usr/share/mariadb/mariadb-test/mtr": b"#!/bin/sh\n"},
+            "mariadb-test": {f"usr/share/{tests}/mtr": b"#!/bin/sh\n"},
         }
         made = {}
         for name in PACKAGES:

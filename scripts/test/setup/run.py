@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[3]
 LISTED = "1:11.8.91+ds-0+deb13u1"
 NEWER = "1:11.8.92-0+deb13u1"
 OLDER = "1:11.8.60-0+deb13u1"
+OTHER_SERIES = "1:10.11.93-0+deb12u1"
 
 # The plugin of the test's tree: it stops the compiler for one version, and the loader for another.
 PLUGIN = """
@@ -31,9 +32,10 @@ PLUGIN = """
 #endif
 int plugin_entry%s;
 """
-MAKEFILE = """build-plugin:
-\tmkdir -p build
-\tgcc -shared -fPIC -I$(MARIADB_PREFIX)/include/server/sql -o build/ha_tidesdb.so plugin.c
+MAKEFILE = """BUILD := build$(if $(filter-out 11.8,$(SERVER)),/$(SERVER))
+build-plugin:
+\tmkdir -p $(BUILD)
+\tgcc -shared -fPIC -I$(MARIADB_PREFIX)/include/server/sql -o $(BUILD)/ha_tidesdb.so plugin.c
 """
 
 
@@ -85,10 +87,11 @@ class Setup(unittest.TestCase):
         self.assertIn("==> setup: FAILED: ", said.splitlines()[-1])
         return said
 
-    def taken(self):
+    def taken(self, **variables):
         """What where.sh reads, without a network: version, prefix, and the way that the record has."""
         read = 'cd scripts/setup && . ./where.sh && echo "$MARIADB_VERSION|$PREFIX|$(recorded way)"'
-        line = subprocess.check_output(["bash", "-euc", read], cwd=self.base / "tree", env=self.environment, text=True)
+        line = subprocess.check_output(["bash", "-euc", read], cwd=self.base / "tree",
+                                       env={**self.environment, **variables}, text=True)
         version, prefix, way = line.strip().split("|")
         if prefix:
             said = subprocess.check_output([f"{prefix}/bin/mariadbd", "--version"], text=True)
@@ -268,6 +271,32 @@ class Setup(unittest.TestCase):
         self.succeeds()
         self.assertEqual(self.taken(), ("11.8.91", "cache"))
         self.assertEqual(self.mirror.asked, [])
+
+    # --- the other series ---
+
+    def test_a_second_server_stands_beside_the_first(self):
+        for version, suite in ((LISTED, "trixie"), (OTHER_SERIES, "bookworm")):
+            self.archive.pool(version)
+            self.archive.suite(suite, [version], [version])
+        self.succeeds()
+        first = (self.base / "tree/build/ha_tidesdb.so").stat()
+        said = self.succeeds(TIDESDB_SERVER="10.11")
+        self.assertIn("MariaDB 10.11.93 is ready", said)
+        self.assertEqual(self.taken(TIDESDB_SERVER="10.11"), ("10.11.93", "listed"))
+        self.assertEqual(self.taken(), ("11.8.91", "listed"))
+        # Each has a plugin of its own.
+        self.assertTrue((self.base / "tree/build/10.11/ha_tidesdb.so").exists())
+        self.assertEqual((self.base / "tree/build/ha_tidesdb.so").stat().st_mtime_ns, first.st_mtime_ns)
+        # One place for the tests of both, and the one that the older programs know.
+        for path in ("bin/mtr", "share/mariadb/mariadb-test/mtr", "share/mysql/mysql-test/mtr"):
+            self.assertTrue((self.prefix("10.11.93") / path).exists(), path)
+        asked = len(self.mirror.asked)
+        self.assertIn("10.11.93 is ready", self.succeeds(TIDESDB_SERVER="10.11"))
+        self.assertIn("11.8.91 is ready", self.succeeds())
+        self.assertEqual(len(self.mirror.asked), asked)
+
+    def test_a_series_without_a_plugin_is_refused(self):
+        self.assertIn("SERVER=10.6: the plugin is for MariaDB 10.11 and 11.8", self.fails(TIDESDB_SERVER="10.6"))
 
     # --- faults ---
 
