@@ -298,6 +298,15 @@ class Setup(unittest.TestCase):
     def test_a_series_without_a_plugin_is_refused(self):
         self.assertIn("SERVER=10.6: the plugin is for MariaDB 10.11 and 11.8", self.fails(TIDESDB_SERVER="10.6"))
 
+    def test_a_prefix_of_another_series_does_not_build(self):
+        version = self.base / "other/include/server/generated/mysql_version.h"
+        version.parent.mkdir(parents=True)
+        version.write_text('#define MYSQL_BASE_VERSION\t\t"mysqld-11.4"\n')
+        built = subprocess.run(["make", "-C", ROOT, "-s", "-f", "plugin/build.mk", f"PREFIX={self.base}/other", "BUILD=build/none"],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.environment)
+        self.assertNotEqual(built.returncode, 0)
+        self.assertIn("has MariaDB 11.4: the plugin is for MariaDB 10.11 and 11.8", built.stdout)
+
     # --- faults ---
 
     def test_a_set_up_that_was_killed_is_made_whole(self):

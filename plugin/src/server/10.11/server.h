@@ -1,0 +1,80 @@
+/*
+  MariaDB 10.11 as the plugin uses it: names and calls that other releases have in another form.
+
+  Each folder of server/ has the same files for one release, and the build takes the folder of its prefix. The
+  rest of the plugin sees one server.
+*/
+#ifndef TIDESDB_SERVER_SERVER_H
+#define TIDESDB_SERVER_SERVER_H
+
+#include "key/sql_headers.h"
+
+#include "lex_string.h"
+#include "mysql_com.h"
+
+/* As in later releases, which have it in typelib.h. */
+#define CREATE_TYPELIB_FOR(names) \
+  { static_cast<unsigned int>(array_elements(names)) - 1, "", names, nullptr }
+
+namespace tidesdb {
+
+template <auto CALL>
+struct HtonCall;
+
+template <typename Result, typename... Arguments, Result (*CALL)(Arguments...)>
+struct HtonCall<CALL> {
+  static Result call(handlerton *, Arguments... arguments) { return CALL(arguments...); }
+};
+
+/* A call of ours as a member of the handlerton, which 10.11 passes first. */
+template <auto CALL>
+constexpr auto hton_call = HtonCall<CALL>::call;
+
+/* Whether the server takes both for one name of a column or an index. */
+inline bool same_name(const LEX_CSTRING &a, const LEX_CSTRING &b) {
+  return !lex_string_cmp(system_charset_info, &a, &b);
+}
+
+/*
+  Writes the weights of a text and returns their bytes; `cut` tells that the room did not hold all. 10.11 ends
+  before a weight that has no room, and does not say so: less is free then than the longest weight takes.
+*/
+inline size_t write_weights(const CHARSET_INFO *charset, uchar *to, size_t room, const uchar *text,
+                            size_t size, uint flags, bool *cut) {
+  constexpr size_t LONGEST_WEIGHT = 8;
+  const size_t got = charset->strnxfrm(to, room, UINT_MAX32, text, size, flags);
+  *cut = got + LONGEST_WEIGHT > room;
+  return got;
+}
+
+/* Two digits for each byte, and a zero byte. */
+inline void write_hex(char *to, const uchar *bytes, size_t size) {
+  octet2hex(to, reinterpret_cast<const char *>(bytes), size);
+}
+
+/* Whether an ALTER copies the table while others write to it; 10.11 lets nobody write. */
+inline bool is_copied_beside_writers(const TABLE_SHARE *) { return false; }
+
+/* 10.11 has no VECTOR indexes. */
+inline bool has_vector_index(TABLE_SHARE *) { return false; }
+
+/* Flag of a key. */
+constexpr ulong SPATIAL_KEY = HA_SPATIAL;
+
+/* Flag of a table that no ALTER fills while others write to its source: in 10.11 none does. */
+constexpr handler::Table_flags NO_ONLINE_ALTER = 0;
+
+/*
+  Operations of handler::extra() around the copy of a table. The begin of one with IGNORE is another
+  operation: an ALTER has asked for the load before, by HA_EXTRA_PREPARE_FOR_ALTER_TABLE, and CREATE TABLE ...
+  IGNORE SELECT writes its rows one by one.
+*/
+constexpr ha_extra_function EXTRA_BEGIN_COPY = HA_EXTRA_BEGIN_COPY;
+constexpr ha_extra_function EXTRA_END_COPY = HA_EXTRA_END_COPY;
+constexpr ha_extra_function EXTRA_ABORT_COPY = HA_EXTRA_ABORT_COPY;
+
+/* Tells the server the costs of an access (costs.cc). */
+void register_costs(handlerton *hton);
+
+}  // namespace tidesdb
+#endif
