@@ -15,14 +15,18 @@ flock 9
 made_from="$prefix $(stat -c %Y "$prefix/complete" 2>/dev/null || echo none)"
 if [ "$(cat "$base/made-from" 2>/dev/null)" != "$made_from" ]; then
   rm -rf "$base"
+  # Programs of 10.11 look in share/mysql, and its test runner takes the suites' names from paths through mysql-test.
+  if [ -e "$prefix/share/mysql" ]; then
+    mkdir -p "$base/share/mariadb/mysql-test"
+    ln -s mysql-test "$base/$tests"
+    ln -s mariadb "$base/share/mysql"
+  fi
   mkdir -p "$base/lib/mysql/plugin" "$base/$tests/suite"
   ln -s "$prefix/bin" "$prefix/sbin" "$base/"
   find "$prefix/lib/" -mindepth 1 -maxdepth 1 -name '*-linux-gnu*' -exec ln -s -t "$base/lib" {} +
   find "$prefix/lib/mysql/plugin/" -mindepth 1 -maxdepth 1 -exec ln -s -t "$base/lib/mysql/plugin" {} +
   find "$prefix/share/mariadb/" -mindepth 1 -maxdepth 1 ! -name "*-test" \
     -exec ln -s -t "$base/share/mariadb" {} +
-  # Programs of 10.11 look in share/mysql.
-  [ ! -e "$prefix/share/mysql" ] || ln -s mariadb "$base/share/mysql"
   find "$prefix/$tests/" -mindepth 1 -maxdepth 1 ! -name suite ! -name var \
     -exec ln -s -t "$base/$tests" {} +
   find "$prefix/$tests/suite/" -mindepth 1 -maxdepth 1 -exec ln -s -t "$base/$tests/suite" {} +

@@ -29,7 +29,8 @@ my ($prefix, $base, $work, $known_file, @suites) = @ARGV;
 die "usage: run-suites.pl PREFIX BASEDIR WORKDIR KNOWN [SUITE...]\n" unless $known_file;
 @suites = @SUITES unless @suites;
 my $only = $ENV{TESTS} || '';
-my $tests_dir = 'share/mariadb/mariadb-test';
+# For 10.11 the second is a link to the first (scripts/plugin/basedir.sh).
+my $tests_dir = 'share/mariadb/' . (-l "$base/share/mariadb/mariadb-test" ? 'mysql-test' : 'mariadb-test');
 my @columns = qw(pass fail skipped);
 
 # --- known differences: suite.test[,combination] [FROM..TO] : reason ---
@@ -113,7 +114,7 @@ sub make_tree {
   my ($tree, $folder) = @_;
   make_path("$work", "$tree");
   remove_tree("$tree/share");
-  my @way = ('share', 'mariadb', 'mariadb-test', split m{/}, $folder);
+  my @way = split m{/}, "$tests_dir/$folder";
   my $place = '';
   for my $next (@way) {
     make_path("$tree$place");
