@@ -1,0 +1,2 @@
+SET SESSION sql_log_bin=0;
+ALTER DATABASE test CHARACTER SET utf8mb4 COLLATE utf8mb4_uca1400_ai_ci;
