@@ -51,7 +51,7 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup servers prefix engine library install uninstall plugin build-plugin links server stop shell restore test test-setup \
   test-engine test-mtr test-install test-suites \
-  test-suites-short test-orm test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments \
+  test-suites-short test-orm test-upgrade test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments \
   engine-program results builds-to-compare compare-builds plugin-at plugin-pgo costs clean
 
 # A line for the person who waits: $(call say,text).
@@ -154,6 +154,10 @@ test-suites-short: links ## the quick ones of them, a minute
 	@$(call say,running two of the server's own suites (a minute))
 	@scripts/test/run-suites.pl $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/suites plugin/mysql-test/suites.known \
 	  handler engines/iuds
+
+test-upgrade: ## tables and a transaction of a 10.11 server, opened in place by 11.8, and replicated to it; three minutes
+	@$(call say,going from MariaDB 10.11 to 11.8 (both set up and built; a minute after that))
+	@scripts/test/upgrade.sh $(BUILD)/upgrade
 
 test-orm: links ## SQLAlchemy's tests with InnoDB and with TidesDB: [TESTS="files or -k patterns"]
 	@$(call say,running SQLAlchemy's tests (20 MB by pip once; ten minutes))
