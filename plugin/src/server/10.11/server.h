@@ -12,7 +12,7 @@
 #include "lex_string.h"
 #include "mysql_com.h"
 
-/* As in later releases, which have it in typelib.h. */
+/* As in the headers of later releases. */
 #define CREATE_TYPELIB_FOR(names) \
   { static_cast<unsigned int>(array_elements(names)) - 1, "", names, nullptr }
 
