@@ -281,6 +281,8 @@ def environment(base, mirror_url, keyring, archives=("",)):
     (base / "system.list").write_text("".join(f"deb {mirror_url}/debian {own}{part} main\n" for part in archives))
     (base / "apt.conf").write_text(f'Dir::Etc::sourcelist "{base}/system.list";\nDir::Etc::sourceparts "-";\n'
                                    'Acquire::http::Proxy "DIRECT";\n')
-    return {**os.environ, "APT_CONFIG": str(base / "apt.conf"), "TIDESDB_KEYRING": str(keyring),
+    # make test-setup SERVER=10.11 tests the same: each test names its series.
+    outer = {name: value for name, value in os.environ.items() if name != "TIDESDB_SERVER"}
+    return {**outer, "APT_CONFIG": str(base / "apt.conf"), "TIDESDB_KEYRING": str(keyring),
             "TIDESDB_CACHE": str(base / "cache"), "TIDESDB_RECORDED": str(base / "recorded"),
             "TIDESDB_NET_TIMEOUT": "1", "TEST_HEADERS_SECONDS": "0"}
