@@ -73,7 +73,7 @@ end_without_server() {
   for reason in "${REASONS[@]}"; do say "  $reason"; done
   [ -z "$before" ] || say "MariaDB $before, the recorded one, stays in use"
   fail "set TIDESDB_MARIADB_VERSION to a version that the mirror has with its source, or TIDESDB_SNAPSHOT_URL" \
-    "to a mirror as it was when $SUITE listed $(find "$RECORDED" -name "mariadb-*" -printf '%f ' | sed 's/mariadb-\([0-9.]*\)[^ ]*/\1/'); then make setup"
+    "to a mirror as it was when $SUITE listed $(find "$RECORDED" -name "mariadb-$SERIES.*" -printf '%f ' | sed 's/mariadb-\([0-9.]*\)[^ ]*/\1/'); then make setup"
 }
 
 main() {
