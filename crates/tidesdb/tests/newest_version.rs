@@ -1,20 +1,34 @@
 //! Transactions at REPEATABLE READ that take the newest version of a key though their snapshot does not show it.
 
 mod sim;
-mod spilled;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sim::{begin, begin_as, seeds, Rng};
-use spilled::{key, make, options};
 use tidesdb::internal::db::Db;
 use tidesdb::internal::io::FaultyDisk;
 use tidesdb::internal::store::family::Family;
 use tidesdb::internal::txn::cursor::{Scan, Start};
 use tidesdb::internal::txn::transaction::{Change, ChangeKind, ReadMode, Transaction};
-use tidesdb::{Error, Isolation, TransactionOptions};
+use tidesdb::{Error, Isolation, Options, SyncMode, TransactionOptions};
+
+/// A spill at about 25 changes.
+fn options() -> Options {
+    Options { write_buffer_size: 4 << 10, ..sim::tiny(SyncMode::None) }
+}
+
+fn key(n: u64) -> Vec<u8> {
+    format!("k{n:04}").into_bytes()
+}
+
+fn make(disk: &FaultyDisk) -> (Db, Arc<Family>) {
+    let db = sim::open(disk, &options()).expect("opens");
+    db.create_family(b"a", sim::tiny_family()).expect("creates");
+    let family = db.family(b"a").expect("there");
+    (db, family)
+}
 
 /// A transaction with a snapshot that is older than `later`.
 fn behind(db: &Db, family: &Arc<Family>, options: TransactionOptions, later: &[(&[u8], &[u8])]) -> Transaction {
@@ -37,8 +51,8 @@ fn put_one(db: &Db, family: &Arc<Family>, key: &[u8], value: &[u8]) {
 #[test]
 fn off_takes_the_newest_version_and_on_refuses_it() {
     let disk = FaultyDisk::new(1);
-    let (db, families) = make(&disk, &options());
-    let a = &families[0];
+    let (db, family) = make(&disk);
+    let a = &family;
     put_one(&db, a, b"a", b"1");
     put_one(&db, a, b"b", b"1");
     let mut txn = behind(&db, a, TransactionOptions::default(), &[(b"a", b"2"), (b"b", b"2"), (b"c", b"2")]);
@@ -66,8 +80,8 @@ fn off_takes_the_newest_version_and_on_refuses_it() {
 fn other_levels_and_optimistic_transactions_compare() {
     for (isolation, optimistic) in [(Isolation::Snapshot, false), (Isolation::RepeatableRead, true)] {
         let disk = FaultyDisk::new(2);
-        let (db, families) = make(&disk, &options());
-        let a = &families[0];
+        let (db, family) = make(&disk);
+        let a = &family;
         put_one(&db, a, b"a", b"1");
         let options = TransactionOptions { isolation, optimistic, ..TransactionOptions::default() };
         let mut txn = behind(&db, a, options, &[(b"a", b"2")]);
@@ -82,8 +96,8 @@ fn other_levels_and_optimistic_transactions_compare() {
 #[test]
 fn an_entry_that_is_kept_waits_for_nobody() {
     let disk = FaultyDisk::new(3);
-    let (db, families) = make(&disk, &options());
-    let a = &families[0];
+    let (db, family) = make(&disk);
+    let a = &family;
     put_one(&db, a, b"e", b"row");
     let mut reader = begin(&db);
     let mut cursor = db.cursor(a);
@@ -123,8 +137,8 @@ fn a_scan_gives_both_versions_of_a_key() {
     for seed in seeds("BOTH_VERSIONS", 60) {
         let mut rng = Rng(seed);
         let disk = FaultyDisk::new(seed);
-        let (db, families) = make(&disk, &options());
-        let a = &families[0];
+        let (db, family) = make(&disk);
+        let a = &family;
         let mut seen = BTreeMap::new();
         for n in 0..60 {
             if !rng.one_in(3) {

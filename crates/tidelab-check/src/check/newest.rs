@@ -27,14 +27,15 @@ const FACTOR: i64 = 100_003;
 /// Complaints of one part: the first ones tell.
 const COMPLAINTS_EACH: usize = 5;
 const ENGINES: [&str; 2] = ["InnoDB", "TidesDB"];
-const OFF: &str = "SET SESSION tidesdb_snapshot_isolation = OFF, innodb_snapshot_isolation = OFF, \
-                   TRANSACTION ISOLATION LEVEL REPEATABLE READ";
+const OFF: &str = "SET SESSION tidesdb_snapshot_isolation = OFF, innodb_snapshot_isolation = OFF";
+/// All rows, by the primary key.
+const ALL: &str = "SELECT id, k, u, v, LENGTH(pad) FROM {t} IGNORE INDEX (k, u)";
 
 type Answer<T> = std::result::Result<T, Failure>;
 
 /// Runs the check.
 pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
-    let seconds = lab.seconds.unwrap_or(if lab.short { 3 } else { 20 });
+    let seconds = lab.seconds.unwrap_or(if lab.short { 2 } else { 20 });
     let server = lab.start(&settings::checks(false))?;
     let mut session = connect(&server)?;
     set_up(&mut session, &["CREATE DATABASE newest"])?;
@@ -84,7 +85,6 @@ struct Program {
 
 impl Program {
     fn begin(server: &Server, seed: u64) -> Answer<Program> {
-        let mut random = StdRng::seed_from_u64(seed);
         let mut sessions = Vec::new();
         for engine in ENGINES {
             let (mut one, mut others) = (Session::open(server.socket())?, Session::open(server.socket())?);
@@ -97,14 +97,14 @@ impl Program {
             ))?;
             sessions.push((one, others));
         }
-        let mut program = Program { random: random.clone(), sessions, script: Vec::new(), newer: false };
+        let random = StdRng::seed_from_u64(seed);
+        let mut program = Program { random, sessions, script: Vec::new(), newer: false };
         for id in 1..=IDS {
-            if random.random_bool(0.7) {
-                let (k, u) = (random.random_range(0..50), id * 2);
+            if program.random.random_bool(0.7) {
+                let (k, u) = (program.random.random_range(0..50_i64), id * 2);
                 program.both(false, &format!("INSERT INTO {{t}} (id, k, u) VALUES ({id}, {k}, {u})"))?;
             }
         }
-        program.random = random;
         Ok(program)
     }
 
@@ -117,7 +117,11 @@ impl Program {
             let statement = statement.replace("{t}", &format!("newest.{engine}"));
             answers.push(match session.ask(&statement) {
                 Ok(reply) => {
-                    let mut rows = reply.rows;
+                    let text = |column: Option<Vec<u8>>| {
+                        column.map_or("NULL".to_string(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
+                    };
+                    let mut rows: Vec<Vec<String>> =
+                        reply.rows.into_iter().map(|row| row.into_iter().map(text).collect()).collect();
                     rows.sort();
                     Ok((reply.affected, rows))
                 }
@@ -139,6 +143,9 @@ impl Program {
                 return Ok(Some(wrong));
             }
         }
+        let all = ALL.replace("{t}", &format!("newest.{}", ENGINES[1]));
+        let (one, others) = &mut self.sessions[1];
+        self.newer = one.rows(&all)? != others.rows(&all)?;
         let mut savepoint = false;
         for _ in 0..self.random.random_range(2..15) {
             let statement = match self.random.random_range(0..12) {
@@ -150,7 +157,7 @@ impl Program {
                 // More than fits in memory.
                 2 if self.random.random_bool(0.3) => "UPDATE {t} SET pad = REPEAT('x', 30000)".to_string(),
                 3 => {
-                    let low = self.random.random_range(0..50);
+                    let low = self.random.random_range(0..50_i64);
                     let lock = *self.pick(&["FOR UPDATE", "LOCK IN SHARE MODE"]);
                     format!("SELECT id, k, u, v FROM {{t}} FORCE INDEX (k) WHERE k BETWEEN {low} AND {} {lock}", low + 9)
                 }
@@ -179,9 +186,9 @@ impl Program {
     /// A random change.
     fn change(&mut self) -> String {
         let random = &mut self.random;
-        let (id, k) = (random.random_range(1..=IDS), random.random_range(0..50));
-        let (low, length) = (random.random_range(0..50), random.random_range(0..8));
-        let u = if random.random_bool(0.1) { "NULL".to_string() } else { random.random_range(1..90).to_string() };
+        let (id, k) = (random.random_range(1..=IDS), random.random_range(0..50_i64));
+        let (low, length) = (random.random_range(0..50_i64), random.random_range(0..8_i64));
+        let u = if random.random_bool(0.1) { "NULL".to_string() } else { random.random_range(1..90_i64).to_string() };
         match random.random_range(0..14) {
             0 | 1 => format!("UPDATE {{t}} SET v = v + 1 WHERE id = {id}"),
             2 => format!("UPDATE {{t}} SET k = {k} WHERE id = {id}"),
@@ -204,12 +211,11 @@ impl Program {
 
     /// The transaction's plain reads: both engines have the same rows, and TidesDB by every index.
     fn reads_agree(&mut self) -> Answer<Option<String>> {
-        const ALL: &str = "SELECT id, k, u, v, LENGTH(pad) FROM {t} IGNORE INDEX (k, u)";
         if let Some(wrong) = self.both(true, ALL)? {
             return Ok(Some(wrong));
         }
         self.script.pop();
-        let low = self.random.random_range(0..90);
+        let low = self.random.random_range(0..90_i64);
         let session = &mut self.sessions[1].0;
         for columns in ["id, k", "id, k, u, v", "id, u"] {
             for (index, condition) in [
@@ -233,9 +239,6 @@ impl Program {
                 }
             }
         }
-        let (one, others) = &mut self.sessions[1];
-        let all = ALL.replace("{t}", &format!("newest.{}", ENGINES[1]));
-        self.newer |= one.rows(&all)? != others.rows(&all)?;
         Ok(None)
     }
 }
@@ -284,13 +287,13 @@ fn clients(
     stop: &AtomicBool,
     work: impl Fn(&mut Session, u64, &mut StdRng) -> Answer<Option<String>> + Sync,
 ) -> Result<Vec<String>> {
-    let start = Instant::now();
+    let (start, seed) = (Instant::now(), lab.seed);
     let complaints = thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 let work = &work;
                 scope.spawn(move || {
-                    let mut random = StdRng::seed_from_u64(lab.seed.wrapping_add(number));
+                    let mut random = StdRng::seed_from_u64(seed.wrapping_add(number));
                     let mut complaints = Vec::new();
                     let mut run = || -> Answer<()> {
                         let mut session = Session::open(server.socket())?;
@@ -340,7 +343,8 @@ fn move_keys(lab: &Lab<'_>, server: &Server, seconds: u64) -> Result<(u64, u64, 
         match worked {
             Ok(wrong) => {
                 session.run("COMMIT")?;
-                if number % 2 == 0 { &moves } else { &reads }.fetch_add(1, Ordering::Relaxed);
+                let counter = if number % 2 == 0 { &moves } else { &reads };
+                counter.fetch_add(1, Ordering::Relaxed);
                 Ok(wrong)
             }
             // A range is locked in another order than two rows.
