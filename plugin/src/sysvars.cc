@@ -402,8 +402,9 @@ void note_variables_without_effect() {
   note_backup_at_start("backup_dir", opt_backup_dir);
   note_backup_at_start("checkpoint_dir", opt_checkpoint_dir);
   if (!THDVAR(nullptr, snapshot_isolation) && !opt_pessimistic_locking)
-    sql_print_information("TidesDB: tidesdb_snapshot_isolation=OFF has no effect while "
-                          "tidesdb_pessimistic_locking is OFF");
+    sql_print_information(
+        "TidesDB: tidesdb_snapshot_isolation=OFF has no effect while "
+        "tidesdb_pessimistic_locking is OFF");
   const ulong threads = opt_max_concurrent_flushes ? std::min(opt_flush_threads, opt_max_concurrent_flushes)
                                                    : opt_flush_threads;
   if (threads > 1 && opt_flush_threads != 4)

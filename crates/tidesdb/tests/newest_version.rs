@@ -31,7 +31,12 @@ fn make(disk: &FaultyDisk) -> (Db, Arc<Family>) {
 }
 
 /// A transaction with a snapshot that is older than `later`.
-fn behind(db: &Db, family: &Arc<Family>, options: TransactionOptions, later: &[(&[u8], &[u8])]) -> Transaction {
+fn behind(
+    db: &Db,
+    family: &Arc<Family>,
+    options: TransactionOptions,
+    later: &[(&[u8], &[u8])],
+) -> Transaction {
     let mut txn = begin_as(db, options);
     txn.get(family, b"none", ReadMode::Snapshot).expect("reads");
     let mut other = begin(db);
@@ -147,7 +152,8 @@ fn a_scan_gives_both_versions_of_a_key() {
                 seen.insert(key(n), value);
             }
         }
-        let mut txn = behind(&db, a, TransactionOptions::default(), &[(&key(5), b"later"), (&key(61), b"later")]);
+        let mut txn =
+            behind(&db, a, TransactionOptions::default(), &[(&key(5), b"later"), (&key(61), b"later")]);
         txn.set_snapshot_isolation(false);
         let mut own = BTreeMap::new();
         for _ in 0..rng.below(150) {

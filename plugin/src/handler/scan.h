@@ -74,7 +74,8 @@ struct Scan {
   RangeEnd end;
   ByteBuffer search;
   ByteBuffer saved_key;
-  ByteBuffer given; /* reading over newer rows, a unique index: key and row of the last entry that was given */
+  ByteBuffer
+      given; /* reading over newer rows, a unique index: key and row of the last entry that was given */
 
   void begin(uint of_index) {
     index = of_index;

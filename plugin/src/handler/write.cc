@@ -240,8 +240,8 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
       bitmap_is_set(table->write_set, table->found_next_number_field->field_index))
     if (const int error = raise_auto_increment(new_record)) return error;
   if (const int error = choose_expiry(new_record)) return error;
-  /* The snapshot may not have the row's entries: its own ones count then, also where they do not change. Of a row
-     that expires each is checked (check_renewed_entry). */
+  /* The snapshot may not have the row's entries: its own ones count then, also where they do not change. Of a
+     row that expires each is checked (check_renewed_entry). */
   const bool keeps = session_->overtook();
   const bool renewed = writer_.expiry != last_row_.expiry || (keeps && last_row_.expiry != 0);
   unique_lookups_ = UniqueLookups::MADE; /* inserted_keys_ does not know the keys of this row */

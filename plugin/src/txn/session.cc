@@ -128,8 +128,8 @@ void Session::renew_kill() {
 }
 
 /*
-  Each statement goes by the variable as it is then, a statement of a function too: so does InnoDB. A table with
-  ISOLATION_LEVEL=SNAPSHOT asks for the comparison by name.
+  Each statement goes by the variable as it is then, a statement of a function too: so does InnoDB. A table
+  with ISOLATION_LEVEL=SNAPSHOT asks for the comparison by name.
 */
 void Session::set_snapshot_isolation(int level) {
   names_snapshot_ |= level == TIDESDB_SNAPSHOT;

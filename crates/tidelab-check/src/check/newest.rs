@@ -47,7 +47,8 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
         let seed = lab.seed.wrapping_add(programs);
         let mut program = must("begin a program", Program::begin(&server, seed))?;
         let wrong = must("run a program", program.run())?;
-        complaints.extend(wrong.map(|wrong| format!("program {seed}: {wrong}\n{}", program.script.join(";\n"))));
+        complaints
+            .extend(wrong.map(|wrong| format!("program {seed}: {wrong}\n{}", program.script.join(";\n"))));
         statements += program.script.len();
         newer += u64::from(program.newer);
         programs += 1;
@@ -118,7 +119,8 @@ impl Program {
             answers.push(match session.ask(&statement) {
                 Ok(reply) => {
                     let text = |column: Option<Vec<u8>>| {
-                        column.map_or("NULL".to_string(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
+                        column
+                            .map_or("NULL".to_string(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
                     };
                     let mut rows: Vec<Vec<String>> =
                         reply.rows.into_iter().map(|row| row.into_iter().map(text).collect()).collect();
@@ -159,7 +161,10 @@ impl Program {
                 3 => {
                     let low = self.random.random_range(0..50_i64);
                     let lock = *self.pick(&["FOR UPDATE", "LOCK IN SHARE MODE"]);
-                    format!("SELECT id, k, u, v FROM {{t}} FORCE INDEX (k) WHERE k BETWEEN {low} AND {} {lock}", low + 9)
+                    format!(
+                        "SELECT id, k, u, v FROM {{t}} FORCE INDEX (k) WHERE k BETWEEN {low} AND {} {lock}",
+                        low + 9
+                    )
                 }
                 _ => self.change(),
             };
@@ -188,7 +193,11 @@ impl Program {
         let random = &mut self.random;
         let (id, k) = (random.random_range(1..=IDS), random.random_range(0..50_i64));
         let (low, length) = (random.random_range(0..50_i64), random.random_range(0..8_i64));
-        let u = if random.random_bool(0.1) { "NULL".to_string() } else { random.random_range(1..90_i64).to_string() };
+        let u = if random.random_bool(0.1) {
+            "NULL".to_string()
+        } else {
+            random.random_range(1..90_i64).to_string()
+        };
         match random.random_range(0..14) {
             0 | 1 => format!("UPDATE {{t}} SET v = v + 1 WHERE id = {id}"),
             2 => format!("UPDATE {{t}} SET k = {k} WHERE id = {id}"),
@@ -264,7 +273,8 @@ fn count(lab: &Lab<'_>, server: &Server, seconds: u64) -> Result<(u64, Vec<Strin
         session.run(&format!("UPDATE newest.counter SET c = c + 1 WHERE id = {a}"))?;
         session.run(&format!("UPDATE newest.counter SET c = c + 1 WHERE id = {b}"))?;
         let mine = format!("FROM newest.counter FORCE INDEX (c) WHERE c > -1 AND id IN ({a}, {b})");
-        let locked = session.numbers(&format!("SELECT id, c FROM newest.counter WHERE id IN ({a}, {b}) FOR UPDATE"))?;
+        let locked = session
+            .numbers(&format!("SELECT id, c FROM newest.counter WHERE id IN ({a}, {b}) FOR UPDATE"))?;
         let mut seen = session.numbers(&format!("SELECT id, c {mine}"))?;
         seen.sort_unstable();
         session.run("COMMIT")?;
@@ -361,7 +371,8 @@ fn exchange(session: &mut Session, random: &mut StdRng) -> Answer<Option<String>
     let b = random.random_range(a + 1..MOVING);
     session.run("BEGIN")?;
     session.number("SELECT COUNT(*) FROM newest.moving")?;
-    let rows = session.numbers(&format!("SELECT k, u FROM newest.moving WHERE id IN ({a}, {b}) FOR UPDATE"))?;
+    let rows =
+        session.numbers(&format!("SELECT k, u FROM newest.moving WHERE id IN ({a}, {b}) FOR UPDATE"))?;
     let [one, two] = rows.as_slice() else { return Ok(Some(format!("row {a} or {b} is not there"))) };
     if random.random_bool(0.5) {
         for (id, k) in [(a, two[0]), (b, one[0])] {
@@ -397,6 +408,7 @@ fn range(session: &mut Session, random: &mut StdRng) -> Answer<Option<String>> {
     let rows = session.numbers(&select)?;
     let mut keys: Vec<i64> = rows.iter().map(|row| row[at]).collect();
     keys.sort_unstable();
-    let right = keys.into_iter().eq(low..low + length) && rows.iter().all(|row| row[3] == row[0] * FACTOR + row[1]);
+    let right =
+        keys.into_iter().eq(low..low + length) && rows.iter().all(|row| row[3] == row[0] * FACTOR + row[1]);
     Ok((!right).then(|| format!("{select}: {rows:?}")))
 }

@@ -139,8 +139,8 @@ impl Cursor {
     pub(super) fn fill(&mut self, txn: &mut Transaction) -> Result<bool> {
         self.batch.clear();
         self.locks.peeked = false;
-        let own_changes = self.merged.own.is_some()
-            || (!txn.batch.is_empty() && txn.batch.touches(self.family.id()));
+        let own_changes =
+            self.merged.own.is_some() || (!txn.batch.is_empty() && txn.batch.touches(self.family.id()));
         if self.gaps.kept || matches!(self.locks.mode, ReadMode::Shared | ReadMode::Exclusive) {
             return self.fill_locking(txn, own_changes);
         }
