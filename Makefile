@@ -51,7 +51,7 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup servers prefix engine library install uninstall plugin build-plugin links server stop shell restore test test-setup \
   test-engine test-mtr test-install test-suites \
-  test-suites-short test-orm test-upgrade test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments \
+  test-suites-short test-orm test-upgrade test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments bench-isolation \
   engine-program results builds-to-compare compare-builds plugin-at plugin-pgo costs clean
 
 # A line for the person who waits: $(call say,text).
@@ -288,6 +288,15 @@ engine-program: setup ## tidelab-engine with RocksDB: tidelab runs it for experi
 bench-engine: engine-program ## the bare engine beside RocksDB and LMDB: [ROUNDS=n] [ENGINE_ARGS="..."] [ROCKSDB=source]
 	@$(call say,measuring the bare engines (a quarter of an hour))
 	@target/release/tidelab-engine $(if $(ROUNDS),--rounds $(ROUNDS)) $(ENGINE_ARGS)
+
+ISOLATION_DATA := $(BUILD)/isolation
+
+bench-isolation: links ## a contended read_write with snapshot isolation ON and OFF, both engines: [ROUNDS=n] [SECONDS_EACH=n]
+	@scripts/setup/packages.sh sysbench
+	@printf '[mariadbd]\nloose-tidesdb_unified_memtable_sync_mode=NONE\nloose-tidesdb_default_sync_mode=NONE\ninnodb_flush_log_at_trx_commit=0\n' > $(BUILD)/isolation.cnf
+	@$(MAKE) --no-print-directory server DATA=$(ISOLATION_DATA) CNF=$(BUILD)/isolation.cnf
+	@DATA=$(ISOLATION_DATA) ROUNDS=$(ROUNDS) SECONDS_EACH=$(SECONDS_EACH) scripts/measure/snapshot-isolation.sh; \
+	  status=$$?; $(MAKE) --no-print-directory stop DATA=$(ISOLATION_DATA); exit $$status
 
 clean: ## remove what was built here; servers' data and the shared prefix stay
 	rm -rf build target

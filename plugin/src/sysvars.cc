@@ -224,6 +224,24 @@ static MYSQL_THDVAR_ENUM(
     "FOREIGN KEY in a table's definition: ERROR refuses it, WARN drops it with a warning", nullptr, nullptr,
     FOREIGN_KEYS_ERROR, &foreign_keys_type);
 
+/* As innodb_snapshot_isolation of the server that this is built for: it became ON with 11.6.2. */
+constexpr my_bool INNODB_SNAPSHOT_ISOLATION = MYSQL_VERSION_ID >= 110602;
+/* Optimistic transactions have no other way than to compare. */
+static int check_snapshot_isolation(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  my_bool *on = static_cast<my_bool *>(save);
+  if (!read_bool(value, on)) return 1;
+  if (!*on && !opt_pessimistic_locking)
+    push_warning(thd, Sql_condition::WARN_LEVEL_NOTE, ER_UNKNOWN_ERROR,
+                 "TidesDB: tidesdb_snapshot_isolation=OFF has no effect while tidesdb_pessimistic_locking is "
+                 "OFF");
+  return 0;
+}
+static MYSQL_THDVAR_BOOL(
+    snapshot_isolation, PLUGIN_VAR_OPCMDARG,
+    "At REPEATABLE READ a statement that locks or changes a row newer than the transaction's snapshot: ON: "
+    "gets 1020; OFF: takes the newest version, as with innodb_snapshot_isolation=OFF",
+    check_snapshot_isolation, nullptr, INNODB_SNAPSHOT_ISOLATION);
+
 static MYSQL_THDVAR_ENUM(default_compression, PLUGIN_VAR_RQCMDARG, "COMPRESSION of new tables", nullptr,
                          nullptr, TIDESDB_COMPRESSION_LZ4, &compression_type);
 static MYSQL_THDVAR_ULONGLONG(
@@ -309,6 +327,7 @@ struct st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(flush_threads),
                                         MYSQL_SYSVAR(backpressure_wait_timeout_ms),
                                         MYSQL_SYSVAR(lock_wait_timeout_ms),
                                         MYSQL_SYSVAR(foreign_keys),
+                                        MYSQL_SYSVAR(snapshot_isolation),
                                         MYSQL_SYSVAR(default_compression),
                                         MYSQL_SYSVAR(default_write_buffer_size),
                                         MYSQL_SYSVAR(default_bloom_filter),
@@ -383,6 +402,10 @@ void note_backup_at_start(const char *name, const char *value) {
 void note_variables_without_effect() {
   note_backup_at_start("backup_dir", opt_backup_dir);
   note_backup_at_start("checkpoint_dir", opt_checkpoint_dir);
+  if (!THDVAR(nullptr, snapshot_isolation) && !opt_pessimistic_locking)
+    sql_print_information(
+        "TidesDB: tidesdb_snapshot_isolation=OFF has no effect while "
+        "tidesdb_pessimistic_locking is OFF");
   const ulong threads = opt_max_concurrent_flushes ? std::min(opt_flush_threads, opt_max_concurrent_flushes)
                                                    : opt_flush_threads;
   if (threads > 1 && opt_flush_threads != 4)
@@ -450,6 +473,7 @@ bool skip_unique_check(THD *thd) { return THDVAR(thd, skip_unique_check); }
 bool single_delete_primary(THD *thd) { return THDVAR(thd, single_delete_primary); }
 ulonglong backpressure_wait_timeout_ms(THD *thd) { return THDVAR(thd, backpressure_wait_timeout_ms); }
 ulonglong lock_wait_timeout_ms(THD *thd) { return THDVAR(thd, lock_wait_timeout_ms); }
+bool snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
 ForeignKeys foreign_keys(THD *thd) { return static_cast<ForeignKeys>(THDVAR(thd, foreign_keys)); }
 
 }  // namespace sysvars

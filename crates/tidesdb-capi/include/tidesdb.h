@@ -370,6 +370,14 @@ int tidesdb_txn_take_snapshot(tidesdb_txn *txn);
 /* The same after everything that is ordered (START TRANSACTION WITH CONSISTENT SNAPSHOT, under the server's
  * order lock). Waits for nothing: the first read helps the commits in, and can be killed. */
 int tidesdb_txn_take_ordered_snapshot(tidesdb_txn *txn);
+/* 0: from now on locking reads and writes take the newest version of a key also where the transaction's snapshot does
+ * not show it, at TIDESDB_REPEATABLE_READ and unless it is optimistic. 1, as after tidesdb_txn_begin(): such a version is
+ * TIDESDB_CONFLICT. */
+void tidesdb_txn_set_snapshot_isolation(tidesdb_txn *txn, int on);
+/* Whether it has locked or changed such a version since it began. Its own rows may then stand over others than the
+ * snapshot has: write the entries of its rows that do not change too (TIDESDB_KEEP_ENTRY), and compare entries read at
+ * the snapshot with their rows. */
+int tidesdb_txn_overtook(const tidesdb_txn *txn);
 /* Whether it holds any lock, intentions on tables included. */
 int tidesdb_txn_holds_locks(const tidesdb_txn *txn);
 
@@ -467,8 +475,10 @@ enum {
   TIDESDB_SINGLE_DELETE = 3, /* as delete; where the engine can prove that the key has had one put since it last did
                                 not exist, a merge drops that put and the deletion together (needs TIDESDB_OP_LOCK) */
   TIDESDB_INSERT = 4,        /* put; TIDESDB_DUPLICATE when a live entry exists (needs TIDESDB_OP_LOCK) */
-  TIDESDB_PUT_ENTRY = 5      /* put, for an index entry whose row is locked: with TIDESDB_OP_LOCK it waits for
+  TIDESDB_PUT_ENTRY = 5,     /* put, for an index entry whose row is locked: with TIDESDB_OP_LOCK it waits for
                                 ranges of others like any, and is not checked against the snapshot */
+  TIDESDB_KEEP_ENTRY = 6     /* put, for an index entry that is committed like this, whose row is locked: it takes no lock
+                                (see tidesdb_txn_overtook) */
 };
 enum {
   TIDESDB_OP_LOCK = 1,       /* take an exclusive lock on the key first and check it against the snapshot */
@@ -502,11 +512,14 @@ enum {
   TIDESDB_READ_SNAPSHOT = 0,       /* as the isolation level says; at READ UNCOMMITTED the newest */
   TIDESDB_READ_LATEST = 1,         /* newest committed version, no lock */
   TIDESDB_READ_SHARED = 2,         /* locks, then reads the newest; TIDESDB_CONFLICT if newer than the */
-  TIDESDB_READ_EXCLUSIVE = 3,      /*   transaction's snapshot */
+  TIDESDB_READ_EXCLUSIVE = 3,      /*   transaction's snapshot (see tidesdb_txn_set_snapshot_isolation) */
   TIDESDB_READ_GAP = 4,            /* newest, no lock on keys; scans keep gaps: entries whose rows are locked */
   TIDESDB_READ_SKIP_LOCKED = 16,   /* flag: skip rows that others have locked */
   TIDESDB_READ_PEEK_LOCKED = 32,   /* flag: TIDESDB_PEEKED for rows that others have locked */
-  TIDESDB_READ_BY_ENTRY = 64       /* flag of tidesdb_cursor_get: the key comes from an index; a miss keeps no lock */
+  TIDESDB_READ_BY_ENTRY = 64,      /* flag of tidesdb_cursor_get: the key comes from an index; a miss keeps no lock */
+  TIDESDB_READ_BOTH_VERSIONS = 128 /* flag of tidesdb_cursor_seek, with SNAPSHOT: a key that the transaction has changed
+                                      is given as changed, then as the snapshot has it, each unless it does not exist
+                                      there: for unique indexes (see tidesdb_txn_overtook) */
 };
 /* Every read sees the transaction's own writes.
  * Scans in the modes SHARED, EXCLUSIVE and GAP keep others from inserting between the rows that they passed,

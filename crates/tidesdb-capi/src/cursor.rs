@@ -59,6 +59,7 @@ const SKIP_LOCKED: u32 = 16;
 const PEEK_LOCKED: u32 = 32;
 
 const BY_ENTRY: u32 = 64;
+const BOTH_VERSIONS: u32 = 128;
 
 /// Mode, and whether locked rows are skipped, and whether they are read without their locks.
 fn read_mode(mode: u32) -> Result<(ReadMode, bool, bool), Error> {
@@ -255,7 +256,9 @@ pub unsafe extern "C" fn tidesdb_cursor_seek(
             5 => Start::Last,
             other => return Err(Error::InvalidArgument(format!("{other} is no start of a scan"))),
         };
-        let (mode, skip_locked, peek_locked) = read_mode(c.mode.into())?;
+        let mode = u32::from(c.mode);
+        let both_versions = mode & BOTH_VERSIONS != 0;
+        let (mode, skip_locked, peek_locked) = read_mode(mode & !BOTH_VERSIONS)?;
         // SAFETY: as above.
         let (key, bound) = unsafe { (bytes(c.key, c.key_size), bytes(c.bound, c.bound_size)) };
         let scan = Scan {
@@ -266,6 +269,7 @@ pub unsafe extern "C" fn tidesdb_cursor_seek(
             mode,
             skip_locked,
             peek_locked,
+            both_versions,
             expect: c.batch_hint.into(),
         };
         let found = handle.inner.seek(txn, &scan)?;

@@ -188,6 +188,23 @@ pub unsafe extern "C" fn tidesdb_txn_take_ordered_snapshot(txn: *mut TxnHandle) 
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_set_snapshot_isolation(txn: *mut TxnHandle, on: c_int) {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.set_snapshot_isolation(on != 0);
+        Ok(OK)
+    });
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_overtook(txn: *const TxnHandle) -> c_int {
+    // SAFETY: the crate's contract.
+    c_int::from(unsafe { transaction(txn) }.is_ok_and(|txn| txn.overtook()))
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_holds_locks(txn: *const TxnHandle) -> c_int {
     // SAFETY: the crate's contract.
     c_int::from(unsafe { transaction(txn) }.is_ok_and(|txn| txn.holds_locks()))
@@ -435,6 +452,7 @@ unsafe fn change_of<'a>(handle: &TxnHandle, op: &'a OpC) -> Result<Change<'a>, E
         3 => ChangeKind::SingleDelete,
         4 => ChangeKind::Insert(value),
         5 => ChangeKind::PutEntry(value),
+        6 => ChangeKind::KeepEntry(value),
         other => return Err(Error::InvalidArgument(format!("{other} is no kind of change"))),
     };
     if op.flags > 3 {

@@ -207,6 +207,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler {
 
   /* scan.cc */
   bool reads_current_entries() const;
+  bool reads_over_newer() const;
+  bool entries_may_not_fit() const { return reads_current_entries() || reads_over_newer(); }
   bool computes_virtual_columns();
   int choose_columns();
   int cursor_of(uint index, tidesdb_cursor **cursor);
@@ -218,6 +220,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler {
   int return_row(int status, int direction, uchar *buf, int none);
   int return_current_row(const tidesdb_row &row, uchar *buf);
   void give_back_other_row();
+  bool fits_over_newer(Slice entry_key, Slice primary_key, uchar *buf);
   int return_entry(const tidesdb_row &entry, uchar *buf);
   /* Says in the error log why a row cannot be read. */
   int undecodable_row(Slice value) const;

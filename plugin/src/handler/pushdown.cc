@@ -94,7 +94,7 @@ bool ha_tidesdb::orders_ranges(uint index) const {
 
 int ha_tidesdb::multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint count, uint mode,
                                       HANDLER_BUFFER *buffer) {
-  if (reads_current_entries() || (active_index != MAX_KEY && !orders_ranges(active_index)))
+  if (entries_may_not_fit() || (active_index != MAX_KEY && !orders_ranges(active_index)))
     mode |= HA_MRR_USE_DEFAULT_IMPL;
   ds_mrr_.init(this, table);
   return ds_mrr_.dsmrr_init(this, ranges, parameter, count, mode, buffer);

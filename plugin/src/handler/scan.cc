@@ -62,6 +62,16 @@ bool ha_tidesdb::reads_current_entries() const {
 }
 
 /*
+  Plain reads of a transaction that has taken versions newer than its snapshot
+  (tidesdb_snapshot_isolation=OFF): a row of its own has its entries among its own changes, all of them
+  (update_row), and the snapshot may have others that lead to it. Those of a unique index may stand under its
+  own: one row's key is another row's now.
+*/
+bool ha_tidesdb::reads_over_newer() const {
+  return lock_choice_.locks_nothing() && !reads_latest() && session_->overtook();
+}
+
+/*
   With keyread on, the server leaves the index's virtual columns to us; so does its handler for partitions,
   which compares what it has read from each in buffers of its own.
 */
@@ -71,8 +81,8 @@ int ha_tidesdb::choose_columns() {
   if (scan_.columns_chosen) return 0;
   const bool by_entry = scan_.index != MAX_KEY && !is_primary(scan_.index);
   const bool computes = by_entry && computes_virtual_columns() && virtual_columns_.index_has_any(scan_.index);
-  const bool whole = changes_rows_ || computes || (by_entry && reads_current_entries());
-  if (!row_reader_->choose(whole ? nullptr : table->read_set)) return HA_ERR_OUT_OF_MEM;
+  scan_.whole_rows = changes_rows_ || computes || (by_entry && entries_may_not_fit());
+  if (!row_reader_->choose(scan_.whole_rows ? nullptr : table->read_set)) return HA_ERR_OUT_OF_MEM;
   scan_.columns_chosen = true;
   return 0;
 }
@@ -91,7 +101,13 @@ int ha_tidesdb::seek(uchar where, Slice key, size_t prefix) {
   }
   seek.where = where;
   if (scan_.peek == Peek::PEEKED) scan_.peek = Peek::RELOCKING;
-  seek.mode = static_cast<uint8_t>(rows ? read_mode() : entry_mode());
+  int mode = rows ? read_mode() : entry_mode();
+  scan_.both_versions = !rows && reads_over_newer() && index_codecs_[scan_.index]->is_unique();
+  if (scan_.both_versions) {
+    mode |= TIDESDB_READ_BOTH_VERSIONS;
+    scan_.given.clear();
+  }
+  seek.mode = static_cast<uint8_t>(mode);
   scan_.position = Position::CURSOR;
   scan_.prefix_bounded = prefix != 0;
   note_lock();
@@ -170,6 +186,19 @@ bool ha_tidesdb::entry_matches(const uchar *buf, Slice entry_key, Slice primary_
   return same_bytes(buffers_.entry_key.slice(), entry_key);
 }
 
+/* Whether the row has this entry, and was not given already: by its own entry under the same key of a unique
+   index. */
+bool ha_tidesdb::fits_over_newer(Slice entry_key, Slice primary_key, uchar *buf) {
+  virtual_columns_.complete(scan_.index, nullptr, buf);
+  if (!entry_matches(buf, entry_key, primary_key)) return false;
+  if (!scan_.both_versions) return true;
+  buffers_.entry_key.assign(entry_key);
+  buffers_.entry_key.append(primary_key.data, primary_key.size);
+  if (same_bytes(buffers_.entry_key.slice(), scan_.given.slice())) return false;
+  scan_.given.assign(buffers_.entry_key.slice());
+  return true;
+}
+
 /* The row of an entry was locked and has another entry now. What the scan has learned of it, that the one is
    gone, the range over the entry keeps where the level asks for it: no level needs the row's lock, and with
    it workers on one queue would stand in each other's way. */
@@ -190,8 +219,13 @@ int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
                     open_table_->name().c_str());
     return HA_ERR_CRASHED;
   }
-  const bool entry_is_enough = scan_.entries_only && lock_choice_.locks_nothing() && codec.is_covering() &&
-                               (!primary_codec_ || primary_codec_->is_covering());
+  const bool over_newer = reads_over_newer();
+  if (over_newer && !scan_.whole_rows) { /* since the scan began, by a function that changed another table */
+    if (!row_reader_->choose(nullptr)) return HA_ERR_OUT_OF_MEM;
+    scan_.whole_rows = true;
+  }
+  const bool entry_is_enough = scan_.entries_only && lock_choice_.locks_nothing() && !over_newer &&
+                               codec.is_covering() && (!primary_codec_ || primary_codec_->is_covering());
   const bool has_condition = has_pushed_condition();
   if (has_condition || entry_is_enough) {
     if ((entry_is_enough || judging_needs_columns()) &&
@@ -218,6 +252,8 @@ int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
   }
   const bool current_entry = reads_current_entries();
   const int error = read_by_key(primary_key, buf, SKIP_ROW, TIDESDB_READ_BY_ENTRY);
+  if (over_newer && (error == 0 || error == SKIP_ROW))
+    return error == 0 && fits_over_newer(key, primary_key, buf) ? 0 : SKIP_ROW;
   if (error == SKIP_ROW) {
     if (!current_entry) {
       sql_print_error("TidesDB: index %u of '%s' has an entry without a row; CHECK TABLE says more",
@@ -365,7 +401,9 @@ int ha_tidesdb::index_read_map(uchar *buf, const uchar *key, key_part_map map, h
   scan_.search.clear();
   const KeyCodec::Search search = codec.append_search(key, map, &scan_.search);
   scan_.point = (find == HA_READ_KEY_EXACT || find == HA_READ_PREFIX || find == HA_READ_PREFIX_LAST) &&
-                codec.is_unique() && search.all_columns && !search.has_null;
+                codec.is_unique() && search.all_columns && !search.has_null &&
+                /* Two entries may be under the key. */
+                (is_primary(scan_.index) || !reads_over_newer());
   if (scan_.point) {
     if (const int error = lock_for_read()) return error;
     return read_unique(buf, HA_ERR_KEY_NOT_FOUND);

@@ -65,6 +65,8 @@ struct Scan {
   bool prefix_bounded = false;     /* the cursor ends with the searched prefix */
   bool point = false;              /* at most one row matches */
   bool columns_chosen = false;     /* the row reader knows them */
+  bool whole_rows = false;         /* the row reader takes all columns */
+  bool both_versions = false;      /* the cursor was placed with TIDESDB_READ_BOTH_VERSIONS */
   bool entries_only = false;       /* HA_EXTRA_KEYREAD: the server wants no more than the entry has */
   bool outlives_statement = false; /* HANDLER: positions do */
   tidesdb_cursor *cursor = nullptr;
@@ -72,6 +74,8 @@ struct Scan {
   RangeEnd end;
   ByteBuffer search;
   ByteBuffer saved_key;
+  ByteBuffer
+      given; /* reading over newer rows, a unique index: key and row of the last entry that was given */
 
   void begin(uint of_index) {
     index = of_index;

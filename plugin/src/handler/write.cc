@@ -241,7 +241,10 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
       bitmap_is_set(table->write_set, table->found_next_number_field->field_index))
     if (const int error = raise_auto_increment(new_record)) return error;
   if (const int error = choose_expiry(new_record)) return error;
-  const bool renewed = writer_.expiry != last_row_.expiry;
+  /* The snapshot may not have the row's entries: its own ones count then, also where they do not change. Of a
+     row that expires each is checked (check_renewed_entry). */
+  const bool keeps = session_->overtook();
+  const bool renewed = writer_.expiry != last_row_.expiry || (keeps && last_row_.expiry != 0);
   unique_lookups_ = UniqueLookups::MADE; /* inserted_keys_ does not know the keys of this row */
 
   encode_primary(old_record, &writer_.old_primary);
@@ -265,7 +268,7 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
   for (uint i = 0; i < table_share->keys; i++) {
     if (is_primary(i)) continue;
     /* A primary key of other bytes but the same weights does not move, yet its entries hold those bytes. */
-    if (!moves && !renewed && !bitmap_is_overlapping(&index_columns_[i], table->write_set) &&
+    if (!moves && !renewed && !keeps && !bitmap_is_overlapping(&index_columns_[i], table->write_set) &&
         !(has_primary_key() &&
           bitmap_is_overlapping(&index_columns_[table_share->primary_key], table->write_set)))
       continue;
@@ -278,6 +281,9 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
       if (renewed || !same_bytes(entry.old_value.slice(), entry.new_value.slice()))
         add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
                   new_unique ? TIDESDB_PUT : TIDESDB_PUT_ENTRY, true, i, true);
+      else if (keeps)
+        add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(), TIDESDB_KEEP_ENTRY,
+                  false, i, true);
       continue;
     }
     add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, old_decides, i);

@@ -78,6 +78,7 @@ int Session::begin(int level) {
   /* Rows that the primary changed in time may have expired when the change arrives. */
   if (is_applier(thd_)) flags |= TIDESDB_TXN_ORDERED_WAITS | TIDESDB_TXN_SEES_EXPIRED;
   isolation_ = level;
+  names_snapshot_ = takes_newest_ = took_newest_ = false;
   ticket_.enter();
   const int status = tidesdb_txn_begin(txn(), level, flags);
   if (status != TIDESDB_OK) {
@@ -126,9 +127,23 @@ void Session::renew_kill() {
   if (thd_kill_level(thd_) != THD_IS_NOT_KILLED) tidesdb_txn_kill(txn());
 }
 
+/*
+  Each statement goes by the variable as it is then, a statement of a function too: so does InnoDB. A table
+  with ISOLATION_LEVEL=SNAPSHOT asks for the comparison by name.
+*/
+void Session::set_snapshot_isolation(int level) {
+  names_snapshot_ |= level == TIDESDB_SNAPSHOT;
+  const bool newest = !names_snapshot_ && !sysvars::snapshot_isolation(thd_);
+  if (newest == takes_newest_) return;
+  takes_newest_ = newest;
+  took_newest_ |= newest;
+  tidesdb_txn_set_snapshot_isolation(txn(), !newest);
+}
+
 int Session::enter_statement(int level, bool may_write) {
   if (state_ == State::ABORTED) return HA_ERR_ROLLBACK;
   if (statement_open_) {
+    set_snapshot_isolation(level);
     if (level == TIDESDB_SNAPSHOT && isolation_ == TIDESDB_REPEATABLE_READ)
       if (const int status = tidesdb_txn_take_snapshot(txn())) return fail(status);
     return 0;
@@ -139,6 +154,7 @@ int Session::enter_statement(int level, bool may_write) {
   if (state_ == State::IDLE)
     if (const int error = begin(level)) return error;
   set_lock_timeout();
+  set_snapshot_isolation(level);
   /* An applier that gave up would only be repeated, ten times, and then stop the replica. */
   const ulonglong patience =
       is_applier(thd_) ? TIDESDB_NO_TIMEOUT : sysvars::backpressure_wait_timeout_ms(thd_);

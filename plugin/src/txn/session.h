@@ -87,6 +87,9 @@ class Session {
   int savepoint_set(void *savepoint);
   int savepoint_rollback(const void *savepoint);
   void savepoint_release(const void *savepoint);
+  /* Whether a row of the transaction's own may not be the one that its snapshot's entries lead to
+     (tidesdb_txn_overtook). */
+  bool overtook() const { return took_newest_ && tidesdb_txn_overtook(txn()); }
   bool holds_locks() const { return is_active() && tidesdb_txn_holds_locks(txn()); }
 
   /* Key number of the last HA_ERR_FOUND_DUPP_KEY. */
@@ -151,6 +154,7 @@ class Session {
   void renew_kill();
   void report_conflict(int status);
   bool in_multi_statement_transaction() const;
+  void set_snapshot_isolation(int level);
 
   THD *thd_;
   AdmissionTicket ticket_;
@@ -158,6 +162,12 @@ class Session {
   State state_ = State::IDLE;
   bool statement_open_ = false;
   bool optimistic_ = false;
+  /* Of the transaction: it has used a table whose ISOLATION_LEVEL is SNAPSHOT. */
+  bool names_snapshot_ = false;
+  /* As the engine knows them, of the statement (tidesdb_snapshot_isolation=OFF) and of one in the
+   * transaction. */
+  bool takes_newest_ = false;
+  bool took_newest_ = false;
   uint definition_locks_ = 0;
   int isolation_ = TIDESDB_REPEATABLE_READ;
   ulonglong transaction_number_;

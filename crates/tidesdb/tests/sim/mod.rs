@@ -136,6 +136,7 @@ impl Asked {
             mode: self.mode,
             skip_locked: false,
             peek_locked: false,
+            both_versions: false,
             expect: self.expect,
         }
     }

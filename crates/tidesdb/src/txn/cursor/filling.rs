@@ -10,7 +10,25 @@ use crate::error::Result;
 use crate::iter::InternalIterator;
 use crate::ttl::{expiry_of, EXPIRY_LEN};
 use crate::txn::transaction::{ReadMode, Transaction};
-use crate::types::Seq;
+use crate::types::{Kind, Seq};
+
+/// The transaction's own latest change of a key.
+#[derive(Clone, Copy)]
+struct OwnChange<'a> {
+    key: &'a [u8],
+    kind: Kind,
+    value: &'a [u8],
+}
+
+impl OwnChange<'_> {
+    /// Whether a scan comes to `key` first.
+    fn is_behind(&self, key: &[u8], forward: bool) -> bool {
+        match forward {
+            true => key < self.key,
+            false => key > self.key,
+        }
+    }
+}
 
 impl Cursor {
     /// Copies the next key and its value, own or committed, after the batch's bytes. `None` at the end.
@@ -30,6 +48,14 @@ impl Cursor {
                 txn.batch.last_to(family, Some(&self.position.last), edge == Edge::Excluded)
             }
         };
+        let mut own = own.map(|own| OwnChange { key: own.key, kind: own.kind, value: own.value });
+        if let Some(runs) = &mut self.merged.own {
+            self.position.seek_own(runs)?;
+            if runs.valid() && own.is_none_or(|own| own.is_behind(runs.key(), self.position.forward)) {
+                let entry = runs.entry();
+                own = Some(OwnChange { key: runs.key(), kind: entry.kind, value: entry.value });
+            }
+        }
         let next = match (&own, merge.valid()) {
             (None, false) => return Ok(None),
             (Some(_), false) => Next::Own,
@@ -60,7 +86,9 @@ impl Cursor {
                 (entry.kind, value, entry.seq)
             }
         };
-        if next != Next::Own {
+        // The snapshot's version of the key comes next.
+        let is_first = self.merged.both_versions && next == Next::Both;
+        if next != Next::Own && !is_first {
             if self.position.forward {
                 merge.next()?;
             } else {
@@ -81,7 +109,7 @@ impl Cursor {
             let behind = self.batch.bytes.len().min(value + EXPIRY_LEN);
             self.batch.bytes.drain(value..behind);
         }
-        Ok(Some((next, Span { key, value, end: self.batch.bytes.len(), expiry }, state, seq)))
+        Ok(Some((next, Span { key, value, end: self.batch.bytes.len(), expiry, is_first }, state, seq)))
     }
 
     /// Copies live rows that do not expire after the batch's bytes, up to the first key that is something else, or
@@ -101,7 +129,7 @@ impl Cursor {
             bytes.extend_from_slice(at);
             let value = bytes.len();
             bytes.extend_from_slice(entry.value);
-            spans.push(Span { key, value, end: bytes.len(), expiry: 0 });
+            spans.push(Span { key, value, end: bytes.len(), expiry: 0, is_first: false });
             true
         })?;
         Ok(full)
@@ -111,7 +139,8 @@ impl Cursor {
     pub(super) fn fill(&mut self, txn: &mut Transaction) -> Result<bool> {
         self.batch.clear();
         self.locks.peeked = false;
-        let own_changes = !txn.batch.is_empty() && txn.batch.touches(self.family.id());
+        let own_changes =
+            self.merged.own.is_some() || (!txn.batch.is_empty() && txn.batch.touches(self.family.id()));
         if self.gaps.kept || matches!(self.locks.mode, ReadMode::Shared | ReadMode::Exclusive) {
             return self.fill_locking(txn, own_changes);
         }

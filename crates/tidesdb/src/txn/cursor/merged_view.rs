@@ -11,9 +11,13 @@ use crate::types::{FamilyId, Seq};
 /// A merge over the transaction's own runs and those of a view of the store, and how far both are still current.
 ///
 /// `merge` and `view` are there together, from the first seek to a reset, but for the time after a row of many megabytes.
-/// The merge's first `own_iterators` are the transaction's own runs, so that they hide what is committed.
+/// The merge's first `own_iterators` are the transaction's own runs, so that they hide what is committed. With
+/// `both_versions` they do not: there are none, and `own` has the runs, when there are any with the family.
 pub(super) struct MergedView {
     pub(super) merge: Option<MergingIterator>,
+    pub(super) own: Option<MergingIterator>,
+    /// See [`super::Scan::both_versions`].
+    pub(super) both_versions: bool,
     /// What the merge was built over.
     view: Option<Arc<ReadView>>,
     /// The sequence that it reads at.
@@ -41,6 +45,8 @@ impl MergedView {
     pub(super) fn new() -> MergedView {
         MergedView {
             merge: None,
+            own: None,
+            both_versions: false,
             view: None,
             seq: 0,
             own_iterators: 0,
@@ -54,6 +60,7 @@ impl MergedView {
     /// Gives back the runs.
     pub(super) fn release(&mut self) {
         self.merge = None;
+        self.own = None;
         self.view = None;
     }
 
@@ -68,6 +75,10 @@ impl MergedView {
         let view = txn.store.view();
         self.absent_from = memtables_without(&view, family);
         let mut iterators = txn.batch.runs().iterators(family, prefix)?;
+        self.own = None;
+        if self.both_versions && !iterators.is_empty() {
+            self.own = Some(MergingIterator::new(std::mem::take(&mut iterators)));
+        }
         self.own_iterators = iterators.len();
         self.own_runs = txn.batch.runs().changes();
         iterators.extend(view.iterators(family, seq, prefix)?);

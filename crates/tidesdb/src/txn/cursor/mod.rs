@@ -247,6 +247,8 @@ impl Cursor {
         let forward = scan.start.is_forward();
         self.bounds.set(&scan.key[..scan.prefix.min(scan.key.len())], scan.bound, forward);
         self.position.forward = forward;
+        self.position.again = false;
+        self.merged.both_versions = scan.both_versions && scan.mode == ReadMode::Snapshot;
         self.batch.expect(scan.expect);
         let seq = txn.read_seq(scan.mode)?;
         txn.check_family(&self.family, seq)?;
@@ -299,6 +301,7 @@ impl Cursor {
         let leftover = position + 1 < self.batch.spans.len();
         let turned = forward != self.position.forward;
         self.position.set(self.batch.key(span), Edge::Excluded);
+        self.position.again = span.is_first && !turned;
         self.position.forward = forward;
         if turned {
             self.batch.expect(1);

@@ -28,12 +28,14 @@ pub(super) struct Position {
     /// Direction of the batch, which may be the other one than the scan's.
     pub(super) forward: bool,
     pub(super) ahead: bool,
+    /// The snapshot's version of `last` was not given yet: the merge is placed on it, own changes after it.
+    pub(super) again: bool,
 }
 
 impl Position {
     /// At the front of a family.
     pub(super) fn new() -> Position {
-        Position { last: Vec::new(), edge: Edge::Open, forward: true, ahead: false }
+        Position { last: Vec::new(), edge: Edge::Open, forward: true, ahead: false, again: false }
     }
 
     /// Moves to the side `edge` of `key`.
@@ -42,11 +44,21 @@ impl Position {
         self.last.clear();
         self.last.extend_from_slice(key);
         self.edge = edge;
+        self.again = false;
     }
 
     /// Brings `merge` to the first key from here.
     pub(super) fn seek(&self, merge: &mut MergingIterator) -> Result<()> {
-        match (self.edge, self.forward) {
+        self.seek_from(if self.again { Edge::Included } else { self.edge }, merge)
+    }
+
+    /// Brings `changes`, the transaction's own, to the first key from here.
+    pub(super) fn seek_own(&self, changes: &mut MergingIterator) -> Result<()> {
+        self.seek_from(self.edge, changes)
+    }
+
+    fn seek_from(&self, edge: Edge, merge: &mut MergingIterator) -> Result<()> {
+        match (edge, self.forward) {
             (Edge::Open, true) => merge.seek_to_first(),
             (Edge::Open, false) => merge.seek_to_last(),
             (edge, true) => {

@@ -17,6 +17,8 @@ pub(super) struct Span {
     pub(super) end: usize,
     /// When the row expires; 0: never.
     pub(super) expiry: u64,
+    /// The snapshot's version of the key comes next, if there is one ([`super::Scan::both_versions`]).
+    pub(super) is_first: bool,
 }
 
 /// Keys and values one after the other, and where each row lies.

@@ -43,6 +43,11 @@ pub struct Scan<'a> {
     pub skip_locked: bool,
     /// Read rows that others have locked as they are committed, without a lock; see [`super::Cursor::is_peek`].
     pub peek_locked: bool,
+    /// In [`ReadMode::Snapshot`]: a key that the transaction has changed is given twice, first as changed, then as the
+    /// snapshot has it, each unless it does not exist there. For entries of a unique index, whose rows' keys are in
+    /// the values: a transaction that [overtook](crate::txn::transaction::Transaction::overtook) its snapshot may have
+    /// given one row's key to another that its snapshot shows elsewhere.
+    pub both_versions: bool,
     /// Rows that the caller expects to read; 0: unknown.
     pub expect: u32,
 }
@@ -58,6 +63,7 @@ impl Default for Scan<'_> {
             mode: ReadMode::Snapshot,
             skip_locked: false,
             peek_locked: false,
+            both_versions: false,
             expect: 0,
         }
     }

@@ -148,6 +148,10 @@ pub enum ChangeKind<'a> {
     /// As `Put`, for an entry of an index whose row is locked: a lock on it keeps it out of others' ranges
     /// and is not compared with the snapshot, as the row's was.
     PutEntry(&'a [u8]),
+    /// The value that the entry has already, committed: an entry of a row whose lock the transaction has. It takes no
+    /// lock, as nobody else changes the entry meanwhile. For a transaction that [overtook](Transaction::overtook) its
+    /// snapshot: its row stands under the entry, and the snapshot may not show it.
+    KeepEntry(&'a [u8]),
     /// The key does not exist.
     Delete,
     /// As `Delete`; a merge may drop the deletion together with the put that it deletes. That takes a proof, so a
@@ -160,7 +164,10 @@ impl<'a> ChangeKind<'a> {
     /// The value; empty of a deletion.
     fn value(self) -> &'a [u8] {
         match self {
-            ChangeKind::Put(value) | ChangeKind::Insert(value) | ChangeKind::PutEntry(value) => value,
+            ChangeKind::Put(value)
+            | ChangeKind::Insert(value)
+            | ChangeKind::PutEntry(value)
+            | ChangeKind::KeepEntry(value) => value,
             ChangeKind::Delete | ChangeKind::SingleDelete => &[],
         }
     }
@@ -273,6 +280,7 @@ impl Transaction {
             return Err(Error::InvalidArgument("the transaction is begun already".into()));
         }
         self.options = options;
+        self.snapshots.restart();
         self.max_wait = SPACE_WAIT;
         self.phase = TransactionPhase::Active;
         self.owner.restart(self.transactions.new_owner_id());

@@ -1,6 +1,6 @@
 //! The snapshots of a transaction: when each is taken, at which sequence reads read, and when it ends.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Isolation, ReadMode, Transaction};
 use crate::error::{Error, Result};
@@ -20,6 +20,19 @@ pub(super) struct Snapshots {
     pub(super) statement: Option<SnapshotSlot>,
     /// Snapshots that ended; cursors compare it.
     pub(super) ended: u64,
+    /// See [`Transaction::set_snapshot_isolation`].
+    takes_newest: bool,
+    /// The transaction locked, or wrote over, a version that its snapshot does not show. Stays to its end: a change
+    /// that is undone is not told from one that stands.
+    overtook: AtomicBool,
+}
+
+impl Snapshots {
+    /// Of a transaction that begins.
+    pub(super) fn restart(&mut self) {
+        self.takes_newest = false;
+        *self.overtook.get_mut() = false;
+    }
 }
 
 impl Transaction {
@@ -97,12 +110,36 @@ impl Transaction {
         }
     }
 
+    /// Off: locking reads and changes take the newest version of a key also where the snapshot does not show it, at
+    /// [`Isolation::RepeatableRead`] and unless the transaction is optimistic. On, as after the begin, such a version
+    /// is a conflict. Counts from now on, and not for what was locked before.
+    pub fn set_snapshot_isolation(&mut self, on: bool) {
+        self.snapshots.takes_newest = !on;
+    }
+
+    /// Whether a version newer than the snapshot is no conflict.
+    pub(super) fn takes_newest(&self) -> bool {
+        self.snapshots.takes_newest
+            && self.options.isolation == Isolation::RepeatableRead
+            && !self.options.optimistic
+    }
+
+    /// Whether the transaction has locked or changed a version that its snapshot does not show. Its own rows may then
+    /// stand over others than the snapshot has, and under other entries.
+    pub fn overtook(&self) -> bool {
+        self.snapshots.overtook.load(Ordering::Relaxed)
+    }
+
     /// Error when `seq` is newer than what the transaction has read at (`docs/protocols.md` 4.4).
     pub(crate) fn check_unchanged(&self, seq: Seq) -> Result<()> {
         if self.options.isolation < Isolation::RepeatableRead {
             return Ok(());
         }
         match &self.snapshots.transaction {
+            Some(slot) if seq > slot.seq() && self.takes_newest() => {
+                self.snapshots.overtook.store(true, Ordering::Relaxed);
+                Ok(())
+            }
             Some(slot) if seq > slot.seq() => {
                 self.locks.uncompared.store(true, Ordering::Relaxed);
                 self.store.stats.conflicts.fetch_add(1, Ordering::Relaxed);
@@ -114,7 +151,7 @@ impl Transaction {
 
     /// The sequence after which changes are conflicts for locking reads, if they are.
     pub(crate) fn conflicts_behind(&self) -> Option<Seq> {
-        let counts = self.options.isolation >= Isolation::RepeatableRead;
+        let counts = self.options.isolation >= Isolation::RepeatableRead && !self.takes_newest();
         self.snapshots.transaction.as_ref().filter(|_| counts).map(SnapshotSlot::seq)
     }
 

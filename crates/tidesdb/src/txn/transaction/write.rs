@@ -169,9 +169,10 @@ impl Transaction {
         let value = change.kind.value();
         // The kinds that need no proof; a proof below makes stronger ones of them.
         let kind = match change.kind {
-            ChangeKind::Put(_) | ChangeKind::Insert(_) | ChangeKind::PutEntry(_) => {
-                Kind::PUT.marked_may_overwrite()
-            }
+            ChangeKind::Put(_)
+            | ChangeKind::Insert(_)
+            | ChangeKind::PutEntry(_)
+            | ChangeKind::KeepEntry(_) => Kind::PUT.marked_may_overwrite(),
             ChangeKind::Delete | ChangeKind::SingleDelete => Kind::DELETE,
         };
         let expires = change.expiry != 0 && !kind.is_tombstone();
@@ -190,12 +191,20 @@ impl Transaction {
         let entry = matches!(change.kind, ChangeKind::PutEntry(_));
         // Of a large statement the entries are locked by the run that they go to, all at once.
         let later = entry && self.options.single_statement && !self.batch.runs().is_empty();
-        let lock = change.lock && !self.options.unlocked && !later;
+        let kept = matches!(change.kind, ChangeKind::KeepEntry(_));
+        let lock = change.lock && !self.options.unlocked && !later && !kept;
         if lock {
             let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;
             // A key under a lock on the table was not looked at when that was taken.
-            let compared =
-                granted == Some(Granted::AlreadyHeld) && !self.locks.uncompared.load(Ordering::Relaxed);
+            // Nor was one that was locked while versions newer than the snapshot were taken, or whose lock says so
+            // for an insertion that looks for no duplicate.
+            let looked_at = match self.takes_newest() {
+                true => change.count_unchanged || change.kind.value().is_empty(),
+                false => !self.overtook(),
+            };
+            let compared = granted == Some(Granted::AlreadyHeld)
+                && looked_at
+                && !self.locks.uncompared.load(Ordering::Relaxed);
             let unread = !compared && !entry && self.snapshots.transaction.is_some();
             let own = match insert || unread || single {
                 true => self.own(family.id(), key)?.map(|own| {
@@ -237,7 +246,7 @@ impl Transaction {
         let kind = proven.unwrap_or(kind);
         let kind = if expires { kind.with_expiry() } else { kind };
         // A range may have to keep it out; the row it overwrites keeps its own lock.
-        self.locks.unlocked_puts |= !lock && !self.options.unlocked && !kind.is_tombstone();
+        self.locks.unlocked_puts |= !lock && !kept && !self.options.unlocked && !kind.is_tombstone();
         let effect = if change.count_unchanged { CountEffect::Unchanged } else { CountEffect::Counts };
         match kind.has_expiry() {
             true => self.batch.push_expiring(family.id(), key, kind, change.expiry, value, effect),
