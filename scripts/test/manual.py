@@ -5,7 +5,7 @@ Fenced blocks of a page run in order, in a database `shop` of the page's own:
 
     ```sql                  statements by the client `mariadb`; without an expected output they must succeed
     ```sql,session=b        the same on another connection; `replica` is a second server
-    ```sql,background       the client does not wait for the end; the session's next block has the output of both
+    ```sql,background       goes on once the statement waits for a lock; the session's next block has the output of both
     ```sql,skip             not run
     ```sh,run               a shell with the server's programs; places such as /backups are the test's own
     ```ini,check            an option file: the server knows each name in it
@@ -194,6 +194,10 @@ class Manual:
             self.sessions[name] = Session(self.servers[server], "shop" if server == "main" else None)
         return self.sessions[name]
 
+    def lock_waits(self):
+        return int(self.servers["main"].query(
+            "SELECT COUNT(*) FROM information_schema.tidesdb_trx WHERE state = 'LOCK WAIT'"))
+
     def close_sessions(self):
         for session in self.sessions.values():
             session.close()
@@ -221,9 +225,12 @@ class Manual:
             lines = [line for line in done.stdout.splitlines(True) if not line.startswith("==> server: ")]
             return self.to_page("".join(lines)) + ("(status %d)\n" % done.returncode if done.returncode else "")
         session = self.session(options.get("session", "a"))
+        waits = self.lock_waits() if "background" in options else 0
         session.send(self.to_test(text))
         if "background" in options:
-            time.sleep(0.3)  # long enough that its statement waits before the next block
+            end = time.monotonic() + LIMIT
+            while self.lock_waits() == waits and time.monotonic() < end:
+                time.sleep(0.05)
             return None
         return self.to_page(session.output())
 
