@@ -51,7 +51,7 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup servers prefix engine library install uninstall plugin build-plugin links server stop shell restore test test-setup \
   test-engine test-mtr test-install test-suites \
-  test-suites-short test-orm test-upgrade test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments bench-isolation \
+  test-suites-short test-orm test-upgrade test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments bench-isolation test-manual manual \
   engine-program results builds-to-compare compare-builds plugin-at plugin-pgo costs clean
 
 # A line for the person who waits: $(call say,text).
@@ -113,7 +113,7 @@ shell: setup ## a client on it: [DATA=dir]
 restore: engine ## verify a backup and make a server's data of it: FROM=backup [DATA=dir]
 	@scripts/server/restore.sh
 
-test: test-setup test-engine test-report test-mtr test-install test-suites-short test-server ## all tests
+test: test-setup test-engine test-report test-mtr test-manual test-install test-suites-short test-server ## all tests
 
 test-setup: ## set-up against archives of every kind, mirrors on this machine; two minutes
 	@$(call say,testing make setup against archives of every kind (two minutes))
@@ -127,6 +127,11 @@ test-engine: setup ## the tests of the engine, the C interface and the laborator
 test-mtr: links ## the tests in SQL: [SUITE=name] [TESTS=names] [MTR_FLAGS=...]
 	@$(call say,running MariaDB's test runner over $(SUITE) (five minutes for all))
 	@scripts/test/run-mtr.sh $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr $(SUITE) $(TESTS)
+
+test-manual: links engine ## the examples of docs/manual on a server, its links, its dashboard: [TESTS="pages"]
+	@$(call say,running the manual's examples (fifteen seconds))
+	@scripts/setup/packages.sh python3
+	@MANUAL_WORK=$(BUILD)/manual-test scripts/test/manual.py $(TESTS)
 
 test-install: setup ## the library, installed and used by a C program in a directory of its own; half a minute once it is built
 	@$(call say,installing the library and building programs against it (half a minute))
@@ -176,6 +181,11 @@ check-server: plugin ## the same in full: [CHECKS=names] [ROUNDS=kills] [SEED=n]
 crash-server: plugin ## TPC-C under kill -9 with the binary log on, tokens, conditions, indexes, replay: [ROUNDS=n]
 	@$(call say,killing servers under TPC-C (a third of a minute for each round))
 	$(CHECK_SERVER) --rounds $(or $(ROUNDS),20) crash
+
+manual: setup ## the manual as a book, build/manual/index.html
+	@$(call say,making the manual (seconds; five minutes more the first time on a machine, for mdBook))
+	@scripts/setup/packages.sh python3
+	@scripts/manual/build.sh $(BUILD)/manual
 
 lint: setup ## formats and lints of Rust and C++, changing nothing
 	@$(call say,checking formats and lints (three minutes from nothing))
