@@ -64,12 +64,13 @@ class OpenTable : public Handler_share {
   /* Keeps the result of ANALYZE, durably. Status of the engine. */
   int set_statistics(uint64_t rows, RowsPerKey rows_per_key);
   /* The table has `rows` now, a tenth more or less than when its statistics were made, and the caller is to
-     make a sample: nobody else does until set_sample(). Of all time a twentieth at most goes into samples: in
-     a table that is small and changes fast, such as a queue, they may have many deleted rows to pass. */
-  bool begin_sample(uint64_t rows);
+     make a sample: nobody else does until set_sample(). Of all time a twentieth at most goes into samples for
+     plans: in a table that is small and changes fast, such as a queue, they may have many deleted rows to
+     pass. `for_display`: the client asks for the figures themselves, and waits for no next time. */
+  bool begin_sample(uint64_t rows, bool for_display);
   /* Keeps a sample in memory, as long as the table is open anywhere; an empty one: it could not be made, the
      next comes when the number of rows has changed again. */
-  void set_sample(uint64_t rows, RowsPerKey rows_per_key);
+  void set_sample(uint64_t rows, RowsPerKey rows_per_key, bool is_rough);
 
  private:
   void sort_indexes(const TABLE *table);
@@ -98,3 +99,5 @@ class OpenTable : public Handler_share {
 
 }  // namespace tidesdb
 #endif
+  /* The last sample was a small one of a larger table: enough for plans, not for display. */
+  std::atomic<bool> is_rough_{false};

@@ -280,7 +280,10 @@ class ha_tidesdb final : public handler {
   /* info.cc */
   void fill_variable_statistics(bool shown);
   void fill_entry_sizes();
-  void refresh_statistics();
+  void refresh_statistics(bool for_display);
+  void show_statistics();
+  bool keys_are_shown(uint flag) const;
+  bool is_largest_partition() const;
   int sample_indexes(tidesdb_txn *txn, uint64_t rows, const tidesdb::SampleSize &size,
                      tidesdb::RowsPerKey *rows_per_key);
 
