@@ -1,5 +1,7 @@
 #include "ddl/open_table.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -28,6 +30,13 @@ ulong guess_rows(const KEY &key, uint part) {
   for (uint missing = part + 1; missing < user_parts && rows < 1000000; missing++)
     rows *= ROWS_FOR_EACH_MISSING_COLUMN;
   return rows;
+}
+
+/* Of the table's definition: ALTER and RENAME make it anew, a restart does not. */
+time_t definition_time(const TABLE_SHARE *share) {
+  struct stat info;
+  const std::string file = std::string(share->normalized_path.str) + reg_ext;
+  return stat(file.c_str(), &info) == 0 ? info.st_ctime : 0;
 }
 
 }  // namespace
@@ -72,6 +81,9 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
     return refuse("it has %zu columns in the engine's dictionary and %u in the server's",
                   record_.columns.size(), share->fields);
   sort_indexes(table);
+  create_time_ = definition_time(share);
+  update_time_ =
+      is_temporary(name) ? std::make_shared<std::atomic<time_t>>(0) : update_time_of(record_.table_id);
   /* An index that came after ANALYZE has no statistics yet. */
   const auto is_analyzed = [](const IndexRecord &index) { return !index.rows_per_key.empty(); };
   sampled_rows_ =

@@ -249,6 +249,7 @@ class ha_tidesdb final : public handler {
   /* The row with this key changes: for an ALTER that builds indexes meanwhile. */
   void log_change(tidesdb::Slice primary_key);
   int apply_writes();
+  void note_changed_table();
   bool builds_beside_writers() const;
   void add_write(tidesdb_family *family, tidesdb::Slice key, tidesdb::Slice value, int kind, bool lock,
                  uint index, bool replaces = false);
@@ -314,6 +315,8 @@ class ha_tidesdb final : public handler {
   enum class UniqueLookups : uchar { UNDECIDED, MADE, SKIPPED };
   UniqueLookups unique_lookups_ = UniqueLookups::UNDECIDED;
   tidesdb::AscendingKeys inserted_keys_;
+  /* ChangedTables::epoch() when this table was added. */
+  ulonglong noted_change_ = 0;
   std::unique_ptr<tidesdb::BulkLoad> bulk_;
 
   /* --- of the scan --- */

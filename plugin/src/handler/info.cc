@@ -139,9 +139,10 @@ int ha_tidesdb::info(uint flag) {
   const bool plans = flag & HA_STATUS_VARIABLE && !(flag & HA_STATUS_CONST) && !is_shown(flag);
   if (plans && table_share->keys) refresh_statistics(false);
   if (keys_are_shown(flag) && table_share->keys) show_statistics();
+  if (flag & HA_STATUS_TIME) stats.update_time = open_table_->update_time()->load(std::memory_order_relaxed);
   if (flag & HA_STATUS_CONST) {
     stats.max_data_file_length = stats.max_index_file_length = ~0ULL >> 1;
-    stats.create_time = 0;
+    stats.create_time = open_table_->create_time();
     stats.mrr_length_per_rec = ref_length + sizeof(range_id_t);
     open_table_->fill_rows_per_key(table);
     fill_entry_sizes();
