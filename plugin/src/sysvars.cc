@@ -1,11 +1,14 @@
 /*
-  Definitions of the variables. A variable is here when its feature exists: the server refuses the names of
-  those that do not by itself. Names of the closed list of no effect are accepted and, when they are not at
-  their default, answered by a line in the error log (variables) or a note (table options).
+  Definitions of the variables, but for the defaults of table options (table_options.h) and for features that
+  are not there (unbuilt_features.h). A name is here when its feature exists, or when it stands on the closed
+  list of names without effect (names_without_effect.h).
 */
 #include "sysvars.h"
 
 #include <mysql/plugin.h>
+
+#include <algorithm>
+#include <iterator>
 
 #include "sql_class.h"
 #include "set_var.h"
@@ -13,27 +16,27 @@
 #include "strfunc.h"
 
 #include "backup/online_backup.h"
+#include "boolean_value.h"
+#include "names_without_effect.h"
 #include "server.h"
 #include "store/memory_sizes.h"
+#include "table_options.h"
+#include "unbuilt_features.h"
 
 namespace tidesdb {
 namespace sysvars {
 
+static const char *sync_mode_names[] = {"NONE", "INTERVAL", "FULL", NullS};
+TYPELIB sync_mode_type = CREATE_TYPELIB_FOR(sync_mode_names);
+
 namespace {
 
-const char *compression_names[] = {"NONE", "SNAPPY", "LZ4", "ZSTD", "LZ4_FAST", NullS};
-TYPELIB compression_type = CREATE_TYPELIB_FOR(compression_names);
-const char *sync_mode_names[] = {"NONE", "INTERVAL", "FULL", NullS};
-TYPELIB sync_mode_type = CREATE_TYPELIB_FOR(sync_mode_names);
-const char *isolation_names[] = {"READ_UNCOMMITTED", "READ_COMMITTED", "REPEATABLE_READ",
-                                 "SNAPSHOT",         "SERIALIZABLE",   NullS};
-TYPELIB isolation_type = CREATE_TYPELIB_FOR(isolation_names);
 const char *log_level_names[] = {"DEBUG", "INFO", "WARN", "ERROR", "FATAL", "NONE", NullS};
 TYPELIB log_level_type = CREATE_TYPELIB_FOR(log_level_names);
 const char *foreign_keys_names[] = {"ERROR", "WARN", NullS};
 TYPELIB foreign_keys_type = CREATE_TYPELIB_FOR(foreign_keys_names);
 
-constexpr ulonglong KB = 1024, MB = 1024 * KB, GB = 1024 * MB;
+constexpr ulonglong MB = 1024 * 1024;
 constexpr ulonglong NO_BOUND = ~0ULL;
 
 /* Variables set at start. */
@@ -48,7 +51,10 @@ my_bool opt_unified_memtable;
 ulonglong opt_unified_write_buffer_size;
 ulong opt_unified_sync_mode;
 ulonglong opt_unified_sync_interval;
-ulong opt_unified_skip_list_max_level, opt_unified_skip_list_probability;
+ulong opt_unified_skip_list_max_level;
+double opt_unified_skip_list_probability;
+ulonglong opt_multipart_threshold, opt_multipart_part_size, opt_local_cache_max;
+ulong opt_concurrent_uploads, opt_concurrent_downloads;
 char *opt_data_home_dir, *opt_replace_missing_store;
 my_bool opt_finish_compactions_on_close, opt_fast_shutdown;
 /* Variables changed at run time. */
@@ -56,22 +62,6 @@ my_bool opt_pessimistic_locking;
 my_bool opt_print_all_conflicts;
 ulong opt_procedure_concurrency;
 char *opt_backup_dir, *opt_checkpoint_dir;
-
-/* The server's own check of a BOOL value is in no header. False: it is none. */
-bool read_bool(st_mysql_value *value, my_bool *result) {
-  if (value->value_type(value) == MYSQL_VALUE_TYPE_STRING) {
-    char buffer[16];
-    int length = sizeof(buffer);
-    const char *text = value->val_str(value, buffer, &length);
-    const int found = text ? find_type(&bool_typelib, text, static_cast<size_t>(length), true) : 0;
-    *result = found == 2;
-    return found != 0;
-  }
-  longlong number;
-  if (value->val_int(value, &number) != 0 || number < 0 || number > 1) return false;
-  *result = number == 1;
-  return true;
-}
 
 /* For session variables that change how others are served: as the server checks its own ones. */
 int check_restricted_bool(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
@@ -134,11 +124,12 @@ static MYSQL_SYSVAR_ULONGLONG(
     "set explicitly plus a quarter where that is more",
     nullptr, nullptr, 0, 0, NO_BOUND, 0);
 static MYSQL_SYSVAR_BOOL(unified_memtable, opt_unified_memtable, PLUGIN_VAR_READONLY | PLUGIN_VAR_OPCMDARG,
-                         "One memtable for all column families", nullptr, nullptr, TRUE);
+                         "No effect: all column families have one memtable", nullptr, nullptr, TRUE);
 static MYSQL_SYSVAR_ULONGLONG(unified_memtable_write_buffer_size, opt_unified_write_buffer_size,
                               PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                              "Bytes of the memtable; changes of a transaction beyond half of it go to files",
-                              nullptr, nullptr, 256 * MB, 1 * MB, NO_BOUND, 0);
+                              "Bytes of the memtable; changes of a transaction beyond half of it go to "
+                              "files. 0: automatic, the default, which shrinks to fit",
+                              nullptr, nullptr, DEFAULT_WRITE_BUFFER_SIZE, 0, NO_BOUND, 0);
 static MYSQL_SYSVAR_ENUM(
     unified_memtable_sync_mode, opt_unified_sync_mode, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
     "When commits reach the disk: NONE (as the system likes), INTERVAL, FULL (before the answer)", nullptr,
@@ -149,9 +140,25 @@ static MYSQL_SYSVAR_ULONGLONG(unified_memtable_sync_interval, opt_unified_sync_i
 static MYSQL_SYSVAR_ULONG(unified_memtable_skip_list_max_level, opt_unified_skip_list_max_level,
                           PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
                           "No effect: the memtable is no skip list", nullptr, nullptr, 0, 0, 64, 0);
-static MYSQL_SYSVAR_ULONG(unified_memtable_skip_list_probability, opt_unified_skip_list_probability,
-                          PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                          "No effect: the memtable is no skip list", nullptr, nullptr, 0, 0, 100, 0);
+static MYSQL_SYSVAR_DOUBLE(unified_memtable_skip_list_probability, opt_unified_skip_list_probability,
+                           PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+                           "No effect: the memtable is no skip list. Percent, or a fraction of 1", nullptr,
+                           nullptr, 0, 0, 100, 0);
+static MYSQL_SYSVAR_ULONGLONG(s3_multipart_threshold, opt_multipart_threshold,
+                              PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+                              "No effect: there is no object store", nullptr, nullptr, 0, 0, NO_BOUND, 0);
+static MYSQL_SYSVAR_ULONGLONG(s3_multipart_part_size, opt_multipart_part_size,
+                              PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+                              "No effect: there is no object store", nullptr, nullptr, 0, 0, NO_BOUND, 0);
+static MYSQL_SYSVAR_ULONGLONG(objstore_local_cache_max, opt_local_cache_max,
+                              PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+                              "No effect: there is no object store", nullptr, nullptr, 0, 0, NO_BOUND, 0);
+static MYSQL_SYSVAR_ULONG(objstore_max_concurrent_uploads, opt_concurrent_uploads,
+                          PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG, "No effect: there is no object store",
+                          nullptr, nullptr, 0, 0, UINT_MAX32, 0);
+static MYSQL_SYSVAR_ULONG(objstore_max_concurrent_downloads, opt_concurrent_downloads,
+                          PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG, "No effect: there is no object store",
+                          nullptr, nullptr, 0, 0, UINT_MAX32, 0);
 static MYSQL_SYSVAR_STR(
     data_home_dir, opt_data_home_dir, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
     "Directory of the store; default: #tidesdb in the data directory where it exists, else "
@@ -242,156 +249,58 @@ static MYSQL_THDVAR_BOOL(
     "gets 1020; OFF: takes the newest version, as with innodb_snapshot_isolation=OFF",
     check_snapshot_isolation, nullptr, INNODB_SNAPSHOT_ISOLATION);
 
-static MYSQL_THDVAR_ENUM(default_compression, PLUGIN_VAR_RQCMDARG, "COMPRESSION of new tables", nullptr,
-                         nullptr, TIDESDB_COMPRESSION_LZ4, &compression_type);
-static MYSQL_THDVAR_ULONGLONG(
-    default_write_buffer_size, PLUGIN_VAR_RQCMDARG,
-    "WRITE_BUFFER_SIZE of new tables; no effect while tidesdb_unified_memtable is ON", nullptr, nullptr,
-    64 * MB, 64 * KB, NO_BOUND, 0);
-static MYSQL_THDVAR_BOOL(default_bloom_filter, PLUGIN_VAR_OPCMDARG, "BLOOM_FILTER of new tables", nullptr,
-                         nullptr, TRUE);
-static MYSQL_THDVAR_BOOL(default_use_btree, PLUGIN_VAR_OPCMDARG, "USE_BTREE of new tables", nullptr, nullptr,
-                         FALSE);
-static MYSQL_THDVAR_ENUM(default_sync_mode, PLUGIN_VAR_RQCMDARG, "SYNC_MODE of new tables", nullptr, nullptr,
-                         TIDESDB_SYNC_FULL, &sync_mode_type);
-static MYSQL_THDVAR_ULONGLONG(
-    default_sync_interval_us, PLUGIN_VAR_RQCMDARG,
-    "SYNC_INTERVAL_US of new tables: microseconds of SYNC_MODE=INTERVAL. The log is "
-    "one: the shortest interval of all tables counts for all",
-    nullptr, nullptr, 128000, 1, NO_BOUND, 0);
-static MYSQL_THDVAR_ULONGLONG(
-    default_min_disk_space, PLUGIN_VAR_RQCMDARG,
-    "MIN_DISK_SPACE of new tables: with fewer bytes free, statements that add rows or "
-    "change them fail with \"disk full\"",
-    nullptr, nullptr, 100 * MB, 0, NO_BOUND, 0);
-static MYSQL_THDVAR_ULONGLONG(default_bloom_fpr, PLUGIN_VAR_RQCMDARG,
-                              "BLOOM_FPR of new tables: false positives of a filter per 10,000", nullptr,
-                              nullptr, 100, 1, 10000, 0);
-static MYSQL_THDVAR_ULONGLONG(default_l0_queue_stall_threshold, PLUGIN_VAR_RQCMDARG,
-                              "L0_QUEUE_STALL_THRESHOLD of new tables: runs at which writers stop", nullptr,
-                              nullptr, 10, 1, 1024, 0);
-static MYSQL_THDVAR_ULONGLONG(default_l1_file_count_trigger, PLUGIN_VAR_RQCMDARG,
-                              "L1_FILE_COUNT_TRIGGER of new tables: runs at which they must be merged",
-                              nullptr, nullptr, 4, 1, 1024, 0);
-static MYSQL_THDVAR_ULONGLONG(default_level_size_ratio, PLUGIN_VAR_RQCMDARG, "LEVEL_SIZE_RATIO of new tables",
-                              nullptr, nullptr, 10, 2, 100, 0);
-static MYSQL_THDVAR_ULONGLONG(default_min_levels, PLUGIN_VAR_RQCMDARG, "MIN_LEVELS of new tables", nullptr,
-                              nullptr, 1, 1, 64, 0);
-static MYSQL_THDVAR_ULONGLONG(default_tombstone_density_trigger, PLUGIN_VAR_RQCMDARG,
-                              "TOMBSTONE_DENSITY_TRIGGER of new tables, per 10,000; 0: off", nullptr, nullptr,
-                              0, 0, 10000, 0);
-static MYSQL_THDVAR_ULONGLONG(default_tombstone_density_min_entries, PLUGIN_VAR_RQCMDARG,
-                              "TOMBSTONE_DENSITY_MIN_ENTRIES of new tables", nullptr, nullptr, 1024, 0,
-                              NO_BOUND, 0);
-static MYSQL_THDVAR_ENUM(default_isolation_level, PLUGIN_VAR_RQCMDARG,
-                         "ISOLATION_LEVEL of new tables: what REPEATABLE READ means for them", nullptr,
-                         nullptr, TIDESDB_REPEATABLE_READ, &isolation_type);
-static MYSQL_THDVAR_ULONGLONG(default_skip_list_max_level, PLUGIN_VAR_RQCMDARG,
-                              "No effect: the memtable is no skip list", nullptr, nullptr, 12, 1, 64, 0);
-static MYSQL_THDVAR_ULONGLONG(default_skip_list_probability, PLUGIN_VAR_RQCMDARG,
-                              "No effect: the memtable is no skip list", nullptr, nullptr, 25, 1, 100, 0);
-static MYSQL_THDVAR_ULONGLONG(default_index_sample_ratio, PLUGIN_VAR_RQCMDARG,
-                              "No effect: every block has its entry in the index", nullptr, nullptr, 1, 1,
-                              1000000, 0);
-static MYSQL_THDVAR_ULONGLONG(default_block_index_prefix_len, PLUGIN_VAR_RQCMDARG,
-                              "No effect: the block index keeps shortest separators", nullptr, nullptr, 16, 1,
-                              256, 0);
+namespace {
 
-struct st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(flush_threads),
-                                        MYSQL_SYSVAR(compaction_threads),
-                                        MYSQL_SYSVAR(max_concurrent_flushes),
-                                        MYSQL_SYSVAR(log_level),
-                                        MYSQL_SYSVAR(log_to_file),
-                                        MYSQL_SYSVAR(log_truncation_at),
-                                        MYSQL_SYSVAR(block_cache_size),
-                                        MYSQL_SYSVAR(max_open_sstables),
-                                        MYSQL_SYSVAR(max_memory_usage),
-                                        MYSQL_SYSVAR(unified_memtable),
-                                        MYSQL_SYSVAR(unified_memtable_write_buffer_size),
-                                        MYSQL_SYSVAR(unified_memtable_sync_mode),
-                                        MYSQL_SYSVAR(unified_memtable_sync_interval),
-                                        MYSQL_SYSVAR(unified_memtable_skip_list_max_level),
-                                        MYSQL_SYSVAR(unified_memtable_skip_list_probability),
-                                        MYSQL_SYSVAR(data_home_dir),
-                                        MYSQL_SYSVAR(replace_missing_store),
-                                        MYSQL_SYSVAR(finish_compactions_on_close),
-                                        MYSQL_SYSVAR(fast_shutdown),
-                                        MYSQL_SYSVAR(pessimistic_locking),
-                                        MYSQL_SYSVAR(print_all_conflicts),
-                                        MYSQL_SYSVAR(procedure_concurrency),
-                                        MYSQL_SYSVAR(backup_dir),
-                                        MYSQL_SYSVAR(checkpoint_dir),
-                                        MYSQL_SYSVAR(ttl),
-                                        MYSQL_SYSVAR(skip_unique_check),
-                                        MYSQL_SYSVAR(single_delete_primary),
-                                        MYSQL_SYSVAR(backpressure_wait_timeout_ms),
-                                        MYSQL_SYSVAR(lock_wait_timeout_ms),
-                                        MYSQL_SYSVAR(foreign_keys),
-                                        MYSQL_SYSVAR(snapshot_isolation),
-                                        MYSQL_SYSVAR(default_compression),
-                                        MYSQL_SYSVAR(default_write_buffer_size),
-                                        MYSQL_SYSVAR(default_bloom_filter),
-                                        MYSQL_SYSVAR(default_use_btree),
-                                        MYSQL_SYSVAR(default_sync_mode),
-                                        MYSQL_SYSVAR(default_sync_interval_us),
-                                        MYSQL_SYSVAR(default_min_disk_space),
-                                        MYSQL_SYSVAR(default_bloom_fpr),
-                                        MYSQL_SYSVAR(default_l0_queue_stall_threshold),
-                                        MYSQL_SYSVAR(default_l1_file_count_trigger),
-                                        MYSQL_SYSVAR(default_level_size_ratio),
-                                        MYSQL_SYSVAR(default_min_levels),
-                                        MYSQL_SYSVAR(default_tombstone_density_trigger),
-                                        MYSQL_SYSVAR(default_tombstone_density_min_entries),
-                                        MYSQL_SYSVAR(default_isolation_level),
-                                        MYSQL_SYSVAR(default_skip_list_max_level),
-                                        MYSQL_SYSVAR(default_skip_list_probability),
-                                        MYSQL_SYSVAR(default_index_sample_ratio),
-                                        MYSQL_SYSVAR(default_block_index_prefix_len),
-                                        nullptr};
+struct st_mysql_sys_var *own_variables[] = {MYSQL_SYSVAR(flush_threads),
+                                            MYSQL_SYSVAR(compaction_threads),
+                                            MYSQL_SYSVAR(max_concurrent_flushes),
+                                            MYSQL_SYSVAR(log_level),
+                                            MYSQL_SYSVAR(log_to_file),
+                                            MYSQL_SYSVAR(log_truncation_at),
+                                            MYSQL_SYSVAR(block_cache_size),
+                                            MYSQL_SYSVAR(max_open_sstables),
+                                            MYSQL_SYSVAR(max_memory_usage),
+                                            MYSQL_SYSVAR(unified_memtable),
+                                            MYSQL_SYSVAR(unified_memtable_write_buffer_size),
+                                            MYSQL_SYSVAR(unified_memtable_sync_mode),
+                                            MYSQL_SYSVAR(unified_memtable_sync_interval),
+                                            MYSQL_SYSVAR(unified_memtable_skip_list_max_level),
+                                            MYSQL_SYSVAR(unified_memtable_skip_list_probability),
+                                            MYSQL_SYSVAR(data_home_dir),
+                                            MYSQL_SYSVAR(replace_missing_store),
+                                            MYSQL_SYSVAR(finish_compactions_on_close),
+                                            MYSQL_SYSVAR(fast_shutdown),
+                                            MYSQL_SYSVAR(pessimistic_locking),
+                                            MYSQL_SYSVAR(print_all_conflicts),
+                                            MYSQL_SYSVAR(procedure_concurrency),
+                                            MYSQL_SYSVAR(backup_dir),
+                                            MYSQL_SYSVAR(checkpoint_dir),
+                                            MYSQL_SYSVAR(ttl),
+                                            MYSQL_SYSVAR(skip_unique_check),
+                                            MYSQL_SYSVAR(single_delete_primary),
+                                            MYSQL_SYSVAR(backpressure_wait_timeout_ms),
+                                            MYSQL_SYSVAR(lock_wait_timeout_ms),
+                                            MYSQL_SYSVAR(foreign_keys),
+                                            MYSQL_SYSVAR(s3_multipart_threshold),
+                                            MYSQL_SYSVAR(s3_multipart_part_size),
+                                            MYSQL_SYSVAR(objstore_local_cache_max),
+                                            MYSQL_SYSVAR(objstore_max_concurrent_uploads),
+                                            MYSQL_SYSVAR(objstore_max_concurrent_downloads)};
 
-ha_create_table_option table_options[] = {
-    HA_TOPTION_SYSVAR("COMPRESSION", compression, default_compression),
-    HA_TOPTION_SYSVAR("WRITE_BUFFER_SIZE", write_buffer_size, default_write_buffer_size),
-    HA_TOPTION_SYSVAR("BLOOM_FILTER", bloom_filter, default_bloom_filter),
-    HA_TOPTION_SYSVAR("USE_BTREE", use_btree, default_use_btree),
-    HA_TOPTION_SYSVAR("SYNC_MODE", sync_mode, default_sync_mode),
-    HA_TOPTION_SYSVAR("BLOOM_FPR", bloom_fpr, default_bloom_fpr),
-    HA_TOPTION_SYSVAR("L0_QUEUE_STALL_THRESHOLD", l0_queue_stall_threshold, default_l0_queue_stall_threshold),
-    HA_TOPTION_SYSVAR("L1_FILE_COUNT_TRIGGER", l1_file_count_trigger, default_l1_file_count_trigger),
-    HA_TOPTION_SYSVAR("LEVEL_SIZE_RATIO", level_size_ratio, default_level_size_ratio),
-    HA_TOPTION_SYSVAR("MIN_LEVELS", min_levels, default_min_levels),
-    HA_TOPTION_SYSVAR("TOMBSTONE_DENSITY_TRIGGER", tombstone_density_trigger,
-                      default_tombstone_density_trigger),
-    HA_TOPTION_SYSVAR("TOMBSTONE_DENSITY_MIN_ENTRIES", tombstone_density_min_entries,
-                      default_tombstone_density_min_entries),
-    HA_TOPTION_SYSVAR("ISOLATION_LEVEL", isolation_level, default_isolation_level),
-    HA_TOPTION_SYSVAR("SKIP_LIST_MAX_LEVEL", skip_list_max_level, default_skip_list_max_level),
-    HA_TOPTION_SYSVAR("SKIP_LIST_PROBABILITY", skip_list_probability, default_skip_list_probability),
-    HA_TOPTION_SYSVAR("INDEX_SAMPLE_RATIO", index_sample_ratio, default_index_sample_ratio),
-    HA_TOPTION_SYSVAR("BLOCK_INDEX_PREFIX_LEN", block_index_prefix_len, default_block_index_prefix_len),
-    HA_TOPTION_SYSVAR("MIN_DISK_SPACE", min_disk_space, default_min_disk_space),
-    HA_TOPTION_SYSVAR("SYNC_INTERVAL_US", sync_interval_us, default_sync_interval_us),
-    HA_TOPTION_NUMBER("TTL", ttl, 0, 0, MAX_TTL, 1),
-    HA_TOPTION_END};
+}  // namespace
 
-ha_create_table_option field_options[] = {HA_FOPTION_BOOL("TTL", ttl, FALSE), HA_FOPTION_END};
-
-ha_create_table_option index_options[] = {HA_IOPTION_BOOL("USE_BTREE", use_btree, FALSE), HA_IOPTION_END};
-
-bool option_has_no_effect(const LEX_CSTRING &name) {
-  static const char *const names[] = {"SKIP_LIST_MAX_LEVEL", "SKIP_LIST_PROBABILITY", "INDEX_SAMPLE_RATIO",
-                                      "BLOCK_INDEX_PREFIX_LEN", "WRITE_BUFFER_SIZE"};
-  for (const char *known : names)
-    if (name.length == strlen(known) && !strncasecmp(name.str, known, name.length)) return true;
-  return false;
-}
+struct st_mysql_sys_var *variables[std::size(own_variables) + TABLE_VARIABLES + unbuilt::VARIABLES + 1];
 
 namespace {
 
-void note_no_effect(const char *name, ulonglong value, ulonglong standard) {
-  if (value != standard)
-    sql_print_information("TidesDB: tidesdb_%s=%llu has no effect in this design", name, value);
+/* The server takes one list. */
+bool join_variables() {
+  st_mysql_sys_var **next = std::copy(std::begin(own_variables), std::end(own_variables), variables);
+  for (size_t number = 0; number < TABLE_VARIABLES; number++) *next++ = table_variable(number);
+  for (size_t number = 0; number < unbuilt::VARIABLES; number++) *next++ = unbuilt::variable(number);
+  return true;
 }
+const bool variables_joined = join_variables();
 
 void note_backup_at_start(const char *name, const char *value) {
   if (value && *value)
@@ -408,28 +317,29 @@ void note_variables_without_effect() {
         "tidesdb_pessimistic_locking is OFF");
   const ulong threads = opt_max_concurrent_flushes ? std::min(opt_flush_threads, opt_max_concurrent_flushes)
                                                    : opt_flush_threads;
-  if (threads > 1 && opt_flush_threads != 4)
+  if (threads > 1 && (opt_flush_threads != 4 || opt_max_concurrent_flushes > 1))
     sql_print_information(
         "TidesDB: tidesdb_flush_threads=%lu allows %lu flushes at a time; with tidesdb_unified_memtable=ON "
         "there is "
         "never more than one",
         opt_flush_threads, threads);
-  note_no_effect("unified_memtable_skip_list_max_level", opt_unified_skip_list_max_level, 0);
-  note_no_effect("unified_memtable_skip_list_probability", opt_unified_skip_list_probability, 0);
-  note_no_effect("default_skip_list_max_level", THDVAR(nullptr, default_skip_list_max_level), 12);
-  note_no_effect("default_skip_list_probability", THDVAR(nullptr, default_skip_list_probability), 25);
-  note_no_effect("default_index_sample_ratio", THDVAR(nullptr, default_index_sample_ratio), 1);
-  note_no_effect("default_block_index_prefix_len", THDVAR(nullptr, default_block_index_prefix_len), 16);
-  note_no_effect("default_write_buffer_size", THDVAR(nullptr, default_write_buffer_size), 64 * MB);
+  note_no_effect(UNIFIED_MEMTABLE, opt_unified_memtable, static_cast<my_bool>(TRUE));
+  note_no_effect(UNIFIED_SKIP_LIST_MAX_LEVEL, opt_unified_skip_list_max_level, 0UL);
+  if (opt_unified_skip_list_probability < 1) opt_unified_skip_list_probability *= 100;
+  note_no_effect(UNIFIED_SKIP_LIST_PROBABILITY, opt_unified_skip_list_probability, 0.0);
+  note_no_effect(MULTIPART_THRESHOLD, opt_multipart_threshold, 0ULL);
+  note_no_effect(MULTIPART_PART_SIZE, opt_multipart_part_size, 0ULL);
+  note_no_effect(LOCAL_CACHE_MAX, opt_local_cache_max, 0ULL);
+  note_no_effect(CONCURRENT_UPLOADS, opt_concurrent_uploads, 0UL);
+  note_no_effect(CONCURRENT_DOWNLOADS, opt_concurrent_downloads, 0UL);
+  note_table_variables();
 }
 
 }  // namespace
 
 bool fill_store_options(tidesdb_options *options) {
-  if (!opt_unified_memtable) {
-    sql_print_error("TidesDB: tidesdb_unified_memtable=OFF is not built yet");
-    return true;
-  }
+  const bool refused = unbuilt::refuse_variables();
+  if (refuse_table_variables() || refused) return true;
   note_variables_without_effect();
   /* The variable keeps its 0; the status variable memory_limit has the bound in force. */
   ulonglong budget = opt_max_memory_usage;

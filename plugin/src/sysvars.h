@@ -21,17 +21,24 @@ struct ha_table_option_struct {
   ulonglong tombstone_density_trigger;
   ulonglong tombstone_density_min_entries;
   ulonglong skip_list_max_level;
-  ulonglong skip_list_probability;
   ulonglong index_sample_ratio;
   ulonglong block_index_prefix_len;
+  ulonglong klog_value_threshold;
+  ulonglong dividing_level_offset;
   ulonglong min_disk_space;
   ulonglong sync_interval_us;
   ulonglong ttl; /* seconds; 0: rows do not expire */
+  ulonglong encryption_key_id;
+  char *skip_list_probability; /* percent, or a fraction of 1 */
   uint compression;
   uint sync_mode;
   uint isolation_level;
   bool bloom_filter;
   bool use_btree;
+  bool block_indexes;
+  bool object_lazy_compaction;
+  bool object_prefetch_compaction;
+  bool encrypted;
 };
 
 struct ha_index_option_struct {
@@ -47,6 +54,7 @@ namespace sysvars {
 
 enum ForeignKeys { FOREIGN_KEYS_ERROR = 0, FOREIGN_KEYS_WARN = 1 };
 
+/* Filled when the library is loaded. */
 extern struct st_mysql_sys_var *variables[];
 extern ha_create_table_option table_options[];
 extern ha_create_table_option index_options[];
@@ -55,8 +63,14 @@ extern ha_create_table_option field_options[];
 /* Most seconds that a row may be given to live, by whatever says so. */
 constexpr ulonglong MAX_TTL = UINT_MAX32;
 
-/* Options of a table that are accepted and have no effect in this design (the closed list). */
-bool option_has_no_effect(const LEX_CSTRING &name);
+/* Whether the option of this name is on the closed list of those without effect, and not at its default in
+   `options`. */
+bool option_has_no_effect(const LEX_CSTRING &name, const ha_table_option_struct &options);
+/* The error log's line for it; there is one for each name, at the first time. */
+void log_option_without_effect(const LEX_CSTRING &name);
+
+/* Percent of a probability that is given in percent or as a fraction of 1; negative: it is neither. */
+double probability_percent(const char *text);
 
 /* Reads the variables set at start into the store's options. true: they contradict each other, or ask for
    what is not there; the error log says which. */

@@ -8,6 +8,7 @@
 #include "row/row_ttl.h"
 #include "server.h"
 #include "sysvars.h"
+#include "unbuilt_features.h"
 
 namespace tidesdb {
 
@@ -56,6 +57,16 @@ bool refuse_indexes(const TABLE *form) {
   return false;
 }
 
+bool refuse_options(const TABLE_SHARE *share) {
+  const ha_table_option_struct *options = share->option_struct;
+  if (!options) return false;
+  if (const char *feature = unbuilt::refused_option(*options)) return refuse(feature);
+  const char *probability = options->skip_list_probability;
+  if (!probability || sysvars::probability_percent(probability) > 0) return false;
+  my_error(ER_BAD_OPTION_VALUE, MYF(0), probability, "SKIP_LIST_PROBABILITY");
+  return true;
+}
+
 bool refuse_lifetime(const TABLE *form) {
   const Field *first = nullptr;
   for (Field **f = form->field; *f; f++) {
@@ -81,10 +92,14 @@ void note(THD *thd, const std::string &what) {
 
 void note_without_effect(THD *thd, const char *option) { note(thd, option + std::string(" has no effect")); }
 
-void note_options_without_effect(THD *thd, const HA_CREATE_INFO *info) {
-  for (const engine_option_value *option = info->option_list; option; option = option->next)
-    if (option->value.str && sysvars::option_has_no_effect(option->name))
-      note_without_effect(thd, option->name.str);
+void note_options_without_effect(THD *thd, const TABLE_SHARE *share, const HA_CREATE_INFO *info) {
+  for (const engine_option_value *option = info->option_list; option; option = option->next) {
+    if (!option->value.str || !share->option_struct ||
+        !sysvars::option_has_no_effect(option->name, *share->option_struct))
+      continue;
+    sysvars::log_option_without_effect(option->name);
+    note_without_effect(thd, option->name.str);
+  }
   if (info->used_fields & HA_CREATE_USED_ROW_FORMAT) note_without_effect(thd, "ROW_FORMAT");
   if (info->used_fields & HA_CREATE_USED_KEY_BLOCK_SIZE && info->key_block_size)
     note_without_effect(thd, "KEY_BLOCK_SIZE");
@@ -114,9 +129,9 @@ bool refuse_definition(THD *thd, const TABLE *form, const HA_CREATE_INFO *info) 
   if (info->data_file_name) return refuse("DATA DIRECTORY");
   if (info->index_file_name) return refuse("INDEX DIRECTORY");
   if (form->s->versioned == VERS_TRX_ID) return refuse("system versioning by transaction id");
-  if (refuse_lifetime(form)) return true;
+  if (refuse_options(form->s) || refuse_lifetime(form)) return true;
   if (refuse_indexes(form) || refuse_foreign_keys(thd, info)) return true;
-  note_options_without_effect(thd, info);
+  note_options_without_effect(thd, form->s, info);
   note_weak_sync_mode(thd, form->s);
   return false;
 }

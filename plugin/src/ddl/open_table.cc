@@ -1,5 +1,8 @@
 #include "ddl/open_table.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <cmath>
 
 #include "log.h"
@@ -28,6 +31,13 @@ ulong guess_rows(const KEY &key, uint part) {
   for (uint missing = part + 1; missing < user_parts && rows < 1000000; missing++)
     rows *= ROWS_FOR_EACH_MISSING_COLUMN;
   return rows;
+}
+
+/* Of the table's definition: ALTER and RENAME make it anew, a restart does not. */
+time_t definition_time(const TABLE_SHARE *share) {
+  struct stat info;
+  const std::string file = std::string(share->normalized_path.str) + reg_ext;
+  return stat(file.c_str(), &info) == 0 ? info.st_ctime : 0;
 }
 
 }  // namespace
@@ -72,8 +82,15 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
     return refuse("it has %zu columns in the engine's dictionary and %u in the server's",
                   record_.columns.size(), share->fields);
   sort_indexes(table);
-  if (!record_.indexes.empty() && !record_.indexes[0].rows_per_key.empty())
-    sampled_rows_ = record_.analyzed_rows;
+  create_time_ = definition_time(share);
+  update_time_ =
+      is_temporary(name) ? std::make_shared<std::atomic<time_t>>(0) : update_time_of(record_.table_id);
+  /* An index that came after ANALYZE has no statistics yet. */
+  const auto is_analyzed = [](const IndexRecord &index) { return !index.rows_per_key.empty(); };
+  sampled_rows_ =
+      !record_.indexes.empty() && std::all_of(record_.indexes.begin(), record_.indexes.end(), is_analyzed)
+          ? record_.analyzed_rows
+          : NEVER;
   indexes_.resize(share->keys);
   for (uint key = 0; key < share->keys; key++) {
     if (key == share->primary_key) continue;
@@ -123,22 +140,25 @@ void OpenTable::fill_rows_per_key(TABLE *table) {
   }
 }
 
-bool OpenTable::begin_sample(uint64_t rows) {
+bool OpenTable::begin_sample(uint64_t rows, bool for_display) {
   const uint64_t known = sampled_rows_.load(std::memory_order_relaxed);
   const uint64_t change = rows < known ? known - rows : rows - known;
-  if (known == NEVER ? rows == 0 : change <= known / 10 + 16) return false;
+  const bool is_due = known == NEVER ? rows != 0 : change > known / 10 + 16;
+  if (!is_due && !(for_display && is_rough_.load(std::memory_order_relaxed))) return false;
   const ulonglong now = my_interval_timer();
-  if (now < next_sample_.load(std::memory_order_relaxed) || samples_.exchange(true)) return false;
+  if (!for_display && now < next_sample_.load(std::memory_order_relaxed)) return false;
+  if (samples_.exchange(true)) return false;
   sample_began_ = now;
   return true;
 }
 
-void OpenTable::set_sample(uint64_t rows, RowsPerKey rows_per_key) {
+void OpenTable::set_sample(uint64_t rows, RowsPerKey rows_per_key, bool is_rough) {
   if (!rows_per_key.empty()) {
     std::lock_guard<std::mutex> guard(record_mutex_);
     sample_ = std::move(rows_per_key);
   }
   sampled_rows_ = rows;
+  is_rough_ = is_rough;
   const ulonglong now = my_interval_timer();
   next_sample_ = now + 20 * (now - sample_began_);
   samples_ = false;
@@ -160,6 +180,7 @@ int OpenTable::set_statistics(uint64_t rows, RowsPerKey rows_per_key) {
   record_.indexes = std::move(changed.indexes);
   sample_.clear();
   sampled_rows_ = rows;
+  is_rough_ = false;
   return status;
 }
 

@@ -14,6 +14,7 @@
 #include "ddl/table_record.h"
 #include "key/sql_headers.h"
 #include "store/handles.h"
+#include "txn/changed_tables.h"
 
 namespace tidesdb {
 
@@ -51,6 +52,10 @@ class OpenTable : public Handler_share {
   /* Family of a secondary index, by the server's key number. */
   tidesdb_family *index(uint key) const { return indexes_[key].get(); }
 
+  /* The second in which the .frm was written, as InnoDB has it for CREATE_TIME; 0: a TEMPORARY table. */
+  time_t create_time() const { return create_time_; }
+  const UpdateTime &update_time() const { return update_time_; }
+
   /* Open while an ALTER builds indexes alongside writers. */
   RowLog &row_log() { return row_log_; }
 
@@ -64,12 +69,13 @@ class OpenTable : public Handler_share {
   /* Keeps the result of ANALYZE, durably. Status of the engine. */
   int set_statistics(uint64_t rows, RowsPerKey rows_per_key);
   /* The table has `rows` now, a tenth more or less than when its statistics were made, and the caller is to
-     make a sample: nobody else does until set_sample(). Of all time a twentieth at most goes into samples: in
-     a table that is small and changes fast, such as a queue, they may have many deleted rows to pass. */
-  bool begin_sample(uint64_t rows);
+     make a sample: nobody else does until set_sample(). Of all time a twentieth at most goes into samples for
+     plans: in a table that is small and changes fast, such as a queue, they may have many deleted rows to
+     pass. `for_display`: the client asks for the figures themselves, and waits for no next time. */
+  bool begin_sample(uint64_t rows, bool for_display);
   /* Keeps a sample in memory, as long as the table is open anywhere; an empty one: it could not be made, the
      next comes when the number of rows has changed again. */
-  void set_sample(uint64_t rows, RowsPerKey rows_per_key);
+  void set_sample(uint64_t rows, RowsPerKey rows_per_key, bool is_rough);
 
  private:
   void sort_indexes(const TABLE *table);
@@ -81,6 +87,8 @@ class OpenTable : public Handler_share {
   ulonglong min_disk_space_ = 0;
   ulonglong ttl_ = 0;
   int ttl_column_ = -1;
+  time_t create_time_ = 0;
+  UpdateTime update_time_;
   FamilyHandle primary_;
   std::vector<FamilyHandle> indexes_;
   RowLog row_log_;
@@ -92,6 +100,8 @@ class OpenTable : public Handler_share {
   static constexpr uint64_t NEVER = ~0ULL;
   std::atomic<uint64_t> sampled_rows_{NEVER};
   std::atomic<bool> samples_{false};
+  /* The last sample was a small one of a larger table: enough for plans, not for display. */
+  std::atomic<bool> is_rough_{false};
   /* By my_interval_timer(), in nanoseconds. */
   std::atomic<ulonglong> sample_began_{0}, next_sample_{0};
 };

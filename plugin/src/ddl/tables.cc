@@ -16,6 +16,7 @@
 #include "errors.h"
 #include "store/handles.h"
 #include "store/store.h"
+#include "txn/changed_tables.h"
 
 namespace tidesdb {
 
@@ -159,7 +160,10 @@ int drop_table(const char *path) {
   const std::string table = canonical_table(path);
   /* A live table's partition is no table. */
   if (!partition_suffix(table).empty() && is_named_by_file(current_thd, table)) return HA_ERR_NO_SUCH_TABLE;
+  TableRecord record;
+  const bool has_record = read_record(table, &record);
   int status = change_table(table, drop_family);
+  if (has_record && status == TIDESDB_OK) forget_update_time(record.table_id);
   /* Of partitions that the server has forgotten (ddl/lost_partitions.h) DROP TABLE names the table. Other
      statements take back what they have not made. */
   THD *thd = current_thd;

@@ -18,8 +18,6 @@ using namespace tidesdb;
 
 namespace {
 
-/* What ANALYZE reads of an index. */
-constexpr SampleSize ANALYZE_SAMPLE{20000, 100};
 /* Rows between two looks at KILL: with EXTENDED each takes a search in every index. */
 constexpr uint64_t ROWS_BETWEEN_LOOKS = 128;
 
@@ -81,7 +79,7 @@ int ha_tidesdb::analyze(THD *thd, HA_CHECK_OPT *) {
   uint64_t rows = 0;
   if (status == TIDESDB_OK) status = tidesdb_count_rows(open_table_->primary(), session_->txn(), &rows);
   RowsPerKey result;
-  if (status == TIDESDB_OK) status = sample_indexes(reader.txn(), rows, ANALYZE_SAMPLE, &result);
+  if (status == TIDESDB_OK) status = sample_indexes(reader.txn(), rows, LARGE_SAMPLE, &result);
   if (status == TIDESDB_INTERRUPTED) return HA_ADMIN_FAILED;
   if (status == TIDESDB_OK) status = open_table_->set_statistics(rows, std::move(result));
   if (status != TIDESDB_OK) {

@@ -97,6 +97,8 @@ int BulkLoad::finish() {
   reset_cursors();
   int status = load_.finish();
   const std::string &name = handler_->open_table_->name();
+  if (status == TIDESDB_OK && !is_renamed_when_filled(name))
+    set_update_time(handler_->open_table_->update_time());
   if (status == TIDESDB_OK && !is_temporary(name) && !is_renamed_when_filled(name))
     status = keep_older_snapshots_out(name);
   return status == TIDESDB_OK ? 0 : handler_->fail(status);

@@ -255,6 +255,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler {
   /* The row with this key changes: for an ALTER that builds indexes meanwhile. */
   void log_change(tidesdb::Slice primary_key);
   int apply_writes();
+  void note_changed_table();
   bool builds_beside_writers() const;
   void add_write(tidesdb_family *family, tidesdb::Slice key, tidesdb::Slice value, int kind, bool lock,
                  uint index, bool replaces = false);
@@ -286,7 +287,10 @@ class ha_tidesdb final : public tidesdb::ServerHandler {
   /* info.cc */
   void fill_variable_statistics(bool shown);
   void fill_entry_sizes();
-  void refresh_statistics();
+  void refresh_statistics(bool for_display);
+  void show_statistics();
+  bool keys_are_shown(uint flag) const;
+  bool is_largest_partition() const;
   int sample_indexes(tidesdb_txn *txn, uint64_t rows, const tidesdb::SampleSize &size,
                      tidesdb::RowsPerKey *rows_per_key);
 
@@ -317,6 +321,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler {
   enum class UniqueLookups : uchar { UNDECIDED, MADE, SKIPPED };
   UniqueLookups unique_lookups_ = UniqueLookups::UNDECIDED;
   tidesdb::AscendingKeys inserted_keys_;
+  /* ChangedTables::epoch() when this table was added. */
+  ulonglong noted_change_ = 0;
   std::unique_ptr<tidesdb::BulkLoad> bulk_;
 
   /* --- of the scan --- */

@@ -24,6 +24,9 @@ struct SampleSize {
   uint places;
 };
 
+/* What ANALYZE reads of an index, and SHOW INDEX where the last sample was smaller. */
+constexpr SampleSize LARGE_SAMPLE{20000, 100};
+
 struct SampledIndex {
   tidesdb_family *family;
   /* The columns of an entry: those of the index, then, unless null, those of the primary key. */

@@ -5,11 +5,13 @@
 */
 #include "handler/ha_tidesdb.h"
 
+#include "ha_partition.h"
 #include "sql_class.h"
 
 #include "ddl/table_path.h"
 #include "handler/index_sample.h"
 #include "handler/snapshot_reader.h"
+#include "store/store.h"
 
 using namespace tidesdb;
 
@@ -92,28 +94,53 @@ int ha_tidesdb::sample_indexes(tidesdb_txn *txn, uint64_t rows, const SampleSize
   too. The statement that finds it so does it: less than a millisecond for an index in memory, and 20 blocks
   to read for one that is not.
 */
-void ha_tidesdb::refresh_statistics() {
-  if (!open_table_->begin_sample(stats.records)) return;
+void ha_tidesdb::refresh_statistics(bool for_display) {
+  if (!open_table_->begin_sample(stats.records, for_display)) return;
+  const bool is_partition = !partition_suffix(open_table_->name()).empty();
+  const SampleSize size = for_display ? LARGE_SAMPLE : is_partition ? PARTITION_SAMPLE : SMALL_SAMPLE;
   SnapshotReader reader;
   RowsPerKey sample;
-  const bool is_partition = !partition_suffix(open_table_->name()).empty();
   int status = reader.begin();
-  if (status == TIDESDB_OK)
-    status =
-        sample_indexes(reader.txn(), stats.records, is_partition ? PARTITION_SAMPLE : SMALL_SAMPLE, &sample);
+  if (status == TIDESDB_OK) status = sample_indexes(reader.txn(), stats.records, size, &sample);
   if (status != TIDESDB_OK) sample.clear();
-  open_table_->set_sample(stats.records, std::move(sample));
+  const bool is_rough = !for_display && stats.records > size.entries;
+  open_table_->set_sample(stats.records, std::move(sample), is_rough);
+  if (is_largest_partition()) open_table_->fill_rows_per_key(table);
+}
+
+/* For SHOW INDEX. */
+void ha_tidesdb::show_statistics() {
+  if (!is_largest_partition()) return;
+  refresh_statistics(true);
   open_table_->fill_rows_per_key(table);
+}
+
+/* SHOW INDEX asks so. Of a partitioned table, the partitions are asked for the time alone, after they were
+   asked for their rows. */
+bool ha_tidesdb::keys_are_shown(uint flag) const {
+  if (!(flag & HA_STATUS_TIME) || flag & HA_STATUS_VARIABLE_EXTRA) return false;
+  return flag & HA_STATUS_VARIABLE || table->part_info;
+}
+
+/* The partitions of a table have one place for rows of a value: the largest one's stand there. */
+bool ha_tidesdb::is_largest_partition() const {
+  if (!table->part_info || table->file->ht == plugin.hton) return true;
+  handler **partitions = static_cast<ha_partition *>(table->file)->get_child_handlers();
+  for (; *partitions; partitions++)
+    if ((*partitions)->stats.records > stats.records) return false;
+  return true;
 }
 
 int ha_tidesdb::info(uint flag) {
   if (flag & HA_STATUS_VARIABLE) fill_variable_statistics(is_shown(flag));
   /* Who opens a table may want to show it, and calls with CONST. */
   const bool plans = flag & HA_STATUS_VARIABLE && !(flag & HA_STATUS_CONST) && !is_shown(flag);
-  if (plans && table_share->keys) refresh_statistics();
+  if (plans && table_share->keys) refresh_statistics(false);
+  if (keys_are_shown(flag) && table_share->keys) show_statistics();
+  if (flag & HA_STATUS_TIME) stats.update_time = open_table_->update_time()->load(std::memory_order_relaxed);
   if (flag & HA_STATUS_CONST) {
     stats.max_data_file_length = stats.max_index_file_length = ~0ULL >> 1;
-    stats.create_time = 0;
+    stats.create_time = open_table_->create_time();
     stats.mrr_length_per_rec = ref_length + sizeof(range_id_t);
     open_table_->fill_rows_per_key(table);
     fill_entry_sizes();

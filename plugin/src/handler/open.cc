@@ -74,11 +74,12 @@ ulong ha_tidesdb::index_flags(uint index, uint, bool) const {
          (rowid_filters_offered_ ? HA_DO_RANGE_FILTER_PUSHDOWN : 0);
 }
 
-/* What SHOW INDEX says. UNIQUE over long columns keeps hashes; a key that is asked for USING HASH has that
-   name, as with InnoDB. */
+/* The type in SHOW INDEX is InnoDB's: applications look for BTREE, and pass over an index of a name that they
+   do not know. UNIQUE over long columns keeps hashes; a key that is asked for USING HASH has that name too.
+ */
 const char *ha_tidesdb::index_type(uint index) {
   const ha_key_alg algorithm = table->key_info[index].algorithm;
-  return algorithm == HA_KEY_ALG_HASH || algorithm == HA_KEY_ALG_LONG_HASH ? "HASH" : "LSM";
+  return algorithm == HA_KEY_ALG_HASH || algorithm == HA_KEY_ALG_LONG_HASH ? "HASH" : "BTREE";
 }
 
 OpenTable *ha_tidesdb::find_open_table(const char *name, int *error) {

@@ -126,12 +126,23 @@ void ha_tidesdb::log_change(Slice primary_key) {
 int ha_tidesdb::apply_writes() {
   size_t failed = 0;
   const int status = writer_.apply(session_->txn(), &failed);
-  if (status == TIDESDB_OK) return 0;
+  if (status == TIDESDB_OK) {
+    note_changed_table();
+    return 0;
+  }
   if (status == TIDESDB_DUPLICATE) {
     session_->set_duplicate_key(writer_.index_of(failed));
     return HA_ERR_FOUND_DUPP_KEY;
   }
   return fail(status);
+}
+
+/* Once for each transaction, unless a rollback takes it back. */
+void ha_tidesdb::note_changed_table() {
+  ChangedTables &changed = session_->changed_tables();
+  if (noted_change_ == changed.epoch()) return;
+  changed.add(open_table_->update_time());
+  noted_change_ = changed.epoch();
 }
 
 /*
@@ -161,6 +172,7 @@ int ha_tidesdb::write_sequence(const uchar *record, bool replaces) {
   if (status == TIDESDB_OK) {
     tidesdb_txn_statement_end(txn.get());
     status = tidesdb_txn_commit(txn.get());
+    if (status == TIDESDB_OK) set_update_time(open_table_->update_time());
   } else {
     tidesdb_txn_rollback(txn.get());
   }

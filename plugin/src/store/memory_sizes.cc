@@ -11,6 +11,8 @@ namespace tidesdb {
 namespace {
 
 constexpr ulonglong MB = 1024 * 1024;
+/* Below it a transaction's part of the write buffer holds too few rows. */
+constexpr ulonglong LEAST_WRITE_BUFFER = 1 * MB;
 
 /* Whether somebody gave the variable its value, in an option file or on the command line. */
 bool is_set(const char *name) {
@@ -53,13 +55,20 @@ void report(const tidesdb_memory_plan &wanted, const tidesdb_memory_plan &plan) 
 
 bool choose_memory_sizes(ulonglong *max_memory_usage, ulonglong *block_cache_size,
                          ulonglong *write_buffer_size) {
+  const bool automatic = *write_buffer_size == 0;
+  if (automatic) *write_buffer_size = DEFAULT_WRITE_BUFFER_SIZE;
+  if (*write_buffer_size < LEAST_WRITE_BUFFER) {
+    sql_print_warning("TidesDB: tidesdb_unified_memtable_write_buffer_size=%llu is raised to %llu",
+                      *write_buffer_size, LEAST_WRITE_BUFFER);
+    *write_buffer_size = LEAST_WRITE_BUFFER;
+  }
   tidesdb_memory_plan wanted{};
   wanted.max_memory = *max_memory_usage;
   wanted.block_cache_size = *block_cache_size;
   wanted.write_buffer_size = *write_buffer_size;
   wanted.max_memory_is_set = *max_memory_usage != 0;
   wanted.block_cache_is_set = is_set("tidesdb_block_cache_size");
-  wanted.write_buffer_is_set = is_set("tidesdb_unified_memtable_write_buffer_size");
+  wanted.write_buffer_is_set = !automatic && is_set("tidesdb_unified_memtable_write_buffer_size");
   tidesdb_memory_plan plan = wanted;
   if (tidesdb_plan_memory(&plan) != TIDESDB_OK) {
     sql_print_error(

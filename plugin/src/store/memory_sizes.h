@@ -8,9 +8,12 @@
 
 namespace tidesdb {
 
-/* Decides the three sizes, given as set or as their defaults. Those that nobody set shrink to fit; set ones
-   are reduced where there is no room for them, with a warning. true: a budget that is set is below sizes that
-   are set; the error log says so. */
+/* Size of the write buffer that nobody set. */
+constexpr ulonglong DEFAULT_WRITE_BUFFER_SIZE = 256ULL << 20;
+
+/* Decides the three sizes, given as set or as their defaults. Those that nobody set shrink to fit, and so
+   does a write buffer that is set to 0; set ones are reduced where there is no room for them, with a warning.
+   true: a budget that is set is below sizes that are set; the error log says so. */
 bool choose_memory_sizes(ulonglong *max_memory_usage, ulonglong *block_cache_size,
                          ulonglong *write_buffer_size);
 

@@ -21,16 +21,19 @@ namespace tidesdb {
 /* Transactions of one connection: its first number has so many zero bits at the end. */
 constexpr int TRANSACTION_NUMBER_BITS = 40;
 
-Session::Session(THD *thd) : thd_(thd), ticket_(thd) {
+static ulonglong first_number_of_a_session() {
   static std::atomic<ulonglong> sessions{0};
-  transaction_number_ = (sessions.fetch_add(1, std::memory_order_relaxed) + 1) << TRANSACTION_NUMBER_BITS;
+  return (sessions.fetch_add(1, std::memory_order_relaxed) + 1) << TRANSACTION_NUMBER_BITS;
 }
+
+Session::Session(THD *thd, ulonglong first_number)
+    : thd_(thd), ticket_(thd), transaction_number_(first_number), changed_tables_(first_number) {}
 
 Session *Session::find(const THD *thd) { return static_cast<Session *>(thd_get_ha_data(thd, plugin.hton)); }
 
 Session *Session::get(THD *thd) {
   if (Session *session = find(thd)) return session;
-  std::unique_ptr<Session> session(new (std::nothrow) Session(thd));
+  std::unique_ptr<Session> session(new (std::nothrow) Session(thd, first_number_of_a_session()));
   if (!session || create_txn(plugin.db, &session->txn_) != TIDESDB_OK) return nullptr;
   tidesdb_txn_set_cookie(session->txn(), thd);
   tidesdb_txn_set_session(session->txn(), thd_get_thread_id(thd));
@@ -162,6 +165,7 @@ int Session::enter_statement(int level, bool may_write) {
   const int status = tidesdb_txn_statement_begin(txn(), may_write && !is_in_turn(thd_), patience);
   if (status != TIDESDB_OK) return fail(status);
   statement_open_ = true;
+  changed_tables_.begin_statement();
   if (level == TIDESDB_SNAPSHOT && isolation_ == TIDESDB_REPEATABLE_READ)
     if (const int error = tidesdb_txn_take_snapshot(txn())) return fail(error);
   return 0;
@@ -208,16 +212,20 @@ int Session::savepoint_set(void *savepoint) {
   if (state_ != State::ACTIVE) return HA_ERR_ROLLBACK;
   uint64_t id = 0;
   const int status = tidesdb_txn_savepoint_set(txn(), &id);
-  memcpy(savepoint, &id, sizeof id);
+  const uint64_t parts[] = {id, changed_tables_.mark()};
+  static_assert(sizeof parts == savepoint_size);
+  memcpy(savepoint, parts, sizeof parts);
   return status == TIDESDB_OK ? 0 : fail(status);
 }
 
 int Session::savepoint_rollback(const void *savepoint) {
   if (state_ != State::ACTIVE) return HA_ERR_ROLLBACK;
-  uint64_t id = 0;
-  memcpy(&id, savepoint, sizeof id);
-  const int status = tidesdb_txn_savepoint_rollback(txn(), id);
-  return status == TIDESDB_OK ? 0 : fail(status);
+  uint64_t parts[2];
+  memcpy(parts, savepoint, sizeof parts);
+  const int status = tidesdb_txn_savepoint_rollback(txn(), parts[0]);
+  if (status != TIDESDB_OK) return fail(status);
+  changed_tables_.cut(parts[1]);
+  return 0;
 }
 
 void Session::savepoint_release(const void *savepoint) {
@@ -274,6 +282,7 @@ int Session::prepare_xa() {
   encode_session_xid(thd_, &xid);
   const int status = tidesdb_txn_prepare_dormant(txn(), xid.bytes, xid.size);
   if (status != TIDESDB_OK) return commit_failed(status);
+  changed_tables_.prepare(xid.bytes, xid.size);
   state_ = State::XA_PREPARED;
   return 0;
 }
@@ -301,6 +310,7 @@ int Session::commit(bool real) {
       /* Only the binary log decides after a crash: tc.log is written and never looked up
          (docs/server-contract.md 3). */
       status = tidesdb_txn_finish(txn(), !thd_->is_current_stmt_binlog_disabled());
+      if (status == TIDESDB_OK) changed_tables_.commit();
       end();
       return status == TIDESDB_OK ? 0 : commit_failed(status);
     case State::ACTIVE:
@@ -327,6 +337,7 @@ int Session::commit(bool real) {
   tidesdb_txn_order(txn());
   thd_wakeup_subsequent_commits(thd_, 0);
   status = tidesdb_txn_finish(txn(), 0);
+  if (status == TIDESDB_OK) changed_tables_.commit();
   end();
   return status == TIDESDB_OK ? 0 : commit_failed(status);
 }
@@ -345,6 +356,7 @@ int Session::resume_xa() {
   std::swap(txn_, fresh);
   mysql_mutex_unlock(&thd_->LOCK_thd_data);
   lock_timeout_ms_ = ~0ULL - 1;
+  changed_tables_.leave_prepared();
   end();
   return error;
 }
@@ -360,6 +372,7 @@ int Session::rollback(bool real) {
   if (real) return rollback_all();
   if (state_ == State::ABORTED || !statement_open_) return 0;
   const int status = tidesdb_txn_statement_rollback(txn());
+  changed_tables_.undo_statement();
   end_statement();
   return status == TIDESDB_OK ? 0 : fail(status);
 }

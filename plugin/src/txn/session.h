@@ -21,6 +21,7 @@
 #include "key/sql_headers.h"
 #include "store/handles.h"
 #include "txn/admission.h"
+#include "txn/changed_tables.h"
 #include "txn/copy_alter_guard.h"
 
 namespace tidesdb {
@@ -83,7 +84,7 @@ class Session {
   }
 
   /* `savepoint` is the server's storage of savepoint_size bytes. */
-  static constexpr uint savepoint_size = sizeof(uint64_t);
+  static constexpr uint savepoint_size = 2 * sizeof(uint64_t);
   int savepoint_set(void *savepoint);
   int savepoint_rollback(const void *savepoint);
   void savepoint_release(const void *savepoint);
@@ -128,18 +129,21 @@ class Session {
     return first;
   }
 
+  ChangedTables &changed_tables() { return changed_tables_; }
+
   /* Statements of those that the last wait of this session waited for (tidesdb_print_all_conflicts). */
   void remember_holder(std::string statement) { holder_statement_ = std::move(statement); }
 
  private:
   enum class State { IDLE, ACTIVE, PREPARED, XA_PREPARED, ORDERED, ABORTED };
 
-  explicit Session(THD *thd);
+  Session(THD *thd, ulonglong first_number);
   int begin(int level);
   void end() {
     state_ = State::IDLE;
     statement_open_ = false;
     copy_guard_.clear();
+    changed_tables_.clear();
     ticket_.leave();
   }
   void end_statement();
@@ -176,6 +180,7 @@ class Session {
   CopiedRow copied_row_;
   query_id_t noted_ = 0;
   CopyAlterGuard copy_guard_;
+  ChangedTables changed_tables_;
   std::string error_text_;
   std::string holder_statement_;
 };

@@ -141,15 +141,17 @@ int commit_by_xid(XID *xid) {
   EncodedXid encoded;
   encode_xid(*xid, &encoded);
   note_decision(encoded.bytes, encoded.size);
-  return xa_answer(tidesdb_commit_by_xid(plugin.db, encoded.bytes, encoded.size),
-                   "commit of a prepared transaction");
+  const int status = tidesdb_commit_by_xid(plugin.db, encoded.bytes, encoded.size);
+  if (status == TIDESDB_OK) ChangedTables::commit_prepared(encoded.bytes, encoded.size);
+  return xa_answer(status, "commit of a prepared transaction");
 }
 
 int rollback_by_xid(XID *xid) {
   EncodedXid encoded;
   encode_xid(*xid, &encoded);
-  return xa_answer(tidesdb_rollback_by_xid(plugin.db, encoded.bytes, encoded.size),
-                   "rollback of a prepared transaction");
+  const int status = tidesdb_rollback_by_xid(plugin.db, encoded.bytes, encoded.size);
+  if (status == TIDESDB_OK) ChangedTables::forget_prepared(encoded.bytes, encoded.size);
+  return xa_answer(status, "rollback of a prepared transaction");
 }
 
 /* --- durability --- */
