@@ -33,16 +33,8 @@ fn rows(db: &Db, family: &Arc<Family>, forward: bool) -> Vec<(Vec<u8>, Vec<u8>)>
 
 fn rows_in(db: &Db, txn: &mut Transaction, family: &Arc<Family>, forward: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut cursor = db.cursor(family);
-    let scan = Scan {
-        start: if forward { Start::First } else { Start::Last },
-        key: &[],
-        prefix: 0,
-        bound: None,
-        mode: ReadMode::Snapshot,
-        skip_locked: false,
-        peek_locked: false,
-        expect: 0,
-    };
+    let start = if forward { Start::First } else { Start::Last };
+    let scan = Scan { start, ..Scan::default() };
     let mut out = Vec::new();
     let mut found = cursor.seek(txn, &scan).expect("seeks");
     while found {
