@@ -231,8 +231,6 @@ static MYSQL_THDVAR_ENUM(
     "FOREIGN KEY in a table's definition: ERROR refuses it, WARN drops it with a warning", nullptr, nullptr,
     FOREIGN_KEYS_ERROR, &foreign_keys_type);
 
-/* As innodb_snapshot_isolation of the server that this is built for: it became ON with 11.6.2. */
-constexpr my_bool INNODB_SNAPSHOT_ISOLATION = MYSQL_VERSION_ID >= 110602;
 /* Optimistic transactions have no other way than to compare. */
 static int check_snapshot_isolation(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
   my_bool *on = static_cast<my_bool *>(save);
@@ -314,8 +312,7 @@ void note_variables_without_effect() {
   note_backup_at_start("checkpoint_dir", opt_checkpoint_dir);
   if (!THDVAR(nullptr, snapshot_isolation) && !opt_pessimistic_locking)
     sql_print_information(
-        "TidesDB: tidesdb_snapshot_isolation=OFF has no effect while "
-        "tidesdb_pessimistic_locking is OFF");
+        "TidesDB: tidesdb_snapshot_isolation=OFF has no effect while tidesdb_pessimistic_locking is OFF");
   const ulong threads = opt_max_concurrent_flushes ? std::min(opt_flush_threads, opt_max_concurrent_flushes)
                                                    : opt_flush_threads;
   if (threads > 1 && (opt_flush_threads != 4 || opt_max_concurrent_flushes > 1))

@@ -27,7 +27,7 @@ pub enum OpenMode {
     Create,
 }
 
-/// The reader's plan for a range of a file.
+/// The plan for a range of a file: of its reader, or of its writer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Advice {
     /// Read in order, soon.

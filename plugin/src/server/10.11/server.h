@@ -76,5 +76,8 @@ constexpr ha_extra_function EXTRA_ABORT_COPY = HA_EXTRA_ABORT_COPY;
 /* Tells the server the costs of an access (costs.cc). */
 void register_costs(handlerton *hton);
 
+/* Default of innodb_snapshot_isolation, and so of ours. */
+constexpr my_bool INNODB_SNAPSHOT_ISOLATION = FALSE;
+
 }  // namespace tidesdb
 #endif
