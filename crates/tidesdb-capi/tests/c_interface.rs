@@ -19,21 +19,17 @@ fn run(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// Builds the static library, once; its path. A dependent's test only makes the rlib.
-fn library() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let test = std::env::current_exe().expect("the test's own path");
-        let profile = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST").to_path_buf();
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "-q", "-p", "tidesdb-capi", "--target-dir"]);
-        build.arg(profile.parent().expect("a profile's directory lies in the target's"));
-        if profile.ends_with("release") {
-            build.arg("--release");
-        }
-        run(build.current_dir(env!("CARGO_MANIFEST_DIR")));
-        profile.join("libtidesdb_capi.a")
-    })
+/// The static library that cargo made along with the one this test is linked to. Other features have
+/// another file in the same directory: the newest is of this build.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("the test's own path");
+    let built = test.parent().expect("target/PROFILE/deps").read_dir().expect("reads the directory");
+    let libraries = built.map(|entry| entry.expect("an entry").path()).filter(|path| {
+        let name = path.file_name().expect("a name").to_string_lossy();
+        name.starts_with("libtidesdb_capi-") && name.ends_with(".a")
+    });
+    let made = |path: &PathBuf| path.metadata().and_then(|data| data.modified()).expect("its time");
+    libraries.max_by_key(made).expect("the static library lies where the test does")
 }
 
 /// Compiles and links `source`; the program's path.
