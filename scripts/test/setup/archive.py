@@ -77,22 +77,35 @@ class Maker:
     def __init__(self, folder):
         self.folder = Path(folder)
         self.made = {}
+        self.lock = threading.RLock()
 
     def files_of(self, version):
         """{name: bytes} of the packages, and of the source's three files."""
-        if version not in self.made:
-            self.made[version] = (self._packages(version), self._source(version))
-        return self.made[version]
+        with self.lock:
+            if version not in self.made:
+                self.made[version] = (self._packages(version), self._source(version))
+            return self.made[version]
 
     def libraries(self):
         """The C library, of which this system's stands in."""
-        if "libc6" not in self.made:
-            library = f"usr/lib/{MULTIARCH}"
-            loader = subprocess.check_output(["patchelf", "--print-interpreter", "/bin/true"], text=True).strip()
-            files = {f"{library}/libc.so.6": Path(f"/lib/{MULTIARCH}/libc.so.6").read_bytes(),
-                     f"{library}/{Path(loader).name}": Path(loader).read_bytes()}
-            self.made["libc6"] = self._deb("libc6", "2.99-1", files, "", "glibc")
-        return self.made["libc6"]
+        with self.lock:
+            if "libc6" not in self.made:
+                self.made["libc6"] = self._library()
+            return self.made["libc6"]
+
+    def _library(self):
+        library = f"usr/lib/{MULTIARCH}"
+        loader = subprocess.check_output(["patchelf", "--print-interpreter", "/bin/true"], text=True).strip()
+        files = {f"{library}/libc.so.6": Path(f"/lib/{MULTIARCH}/libc.so.6").read_bytes(),
+                 f"{library}/{Path(loader).name}": Path(loader).read_bytes()}
+        return self._deb("libc6", "2.99-1", files, "", "glibc")
+
+    def control_of(self, data):
+        """The control file of a package."""
+        with self.lock:
+            one = self.folder / "one.deb"
+            one.write_bytes(data)
+            return subprocess.check_output(["dpkg-deb", "-f", one], text=True)
 
     def _packages(self, version):
         server = self._compiled(upstream(version))
@@ -229,9 +242,7 @@ class Archive:
         (self.folder / path).write_bytes(data)
 
     def _paragraph(self, deb, data, path):
-        (self.maker.folder / "one.deb").write_bytes(data)
-        control = subprocess.check_output(["dpkg-deb", "-f", self.maker.folder / "one.deb"], text=True)
-        return f"{control}Filename: {path}\nSize: {len(data)}\nSHA256: {sha256(data)}\n\n"
+        return f"{self.maker.control_of(data)}Filename: {path}\nSize: {len(data)}\nSHA256: {sha256(data)}\n\n"
 
 
 class Mirror(socketserver.ThreadingMixIn, http.server.HTTPServer):

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from archive import ARCH, Archive, Keys, Maker, Mirror, environment
@@ -347,14 +348,29 @@ class Setup(unittest.TestCase):
         self.assertFalse((self.base / "cache").exists())
 
 
+def run(test):
+    result = unittest.TestResult()
+    start = time.monotonic()
+    test.run(result)
+    faults = [text for _, text in result.failures + result.errors]
+    print(f"{test.id().split('.')[-1]} ... {'FAILED' if faults else 'ok'} ({time.monotonic() - start:.0f} s)",
+          *faults, sep="\n", flush=True)
+    return not faults
+
+
 def main():
-    suite = unittest.defaultTestLoader.loadTestsFromTestCase(Setup)
+    tests = list(unittest.defaultTestLoader.loadTestsFromTestCase(Setup))
     if len(sys.argv) > 1:
-        suite = unittest.TestSuite(test for test in suite if test.id().split(".")[-1] in sys.argv[1:])
-    result = unittest.TextTestRunner(verbosity=2, stream=sys.stdout).run(suite)
-    failed = len(result.failures) + len(result.errors)
-    print(f"setup: {result.testsRun - failed} passed, {failed} failed", flush=True)
-    sys.exit(0 if result.testsRun and not failed else 1)
+        tests = [test for test in tests if test.id().split(".")[-1] in sys.argv[1:]]
+    Setup.setUpClass()
+    try:
+        # Tests wait for the disk and for each other's locks as often as for a processor.
+        with ThreadPoolExecutor(3) as pool:
+            passed = list(pool.map(run, tests))
+    finally:
+        Setup.tearDownClass()
+    print(f"setup: {sum(passed)} passed, {len(passed) - sum(passed)} failed", flush=True)
+    sys.exit(0 if passed and all(passed) else 1)
 
 
 if __name__ == "__main__":
