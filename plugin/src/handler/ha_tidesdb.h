@@ -276,6 +276,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler {
   /* ttl.cc */
   void enter_expiry(THD *thd);
   int choose_expiry(const uchar *record);
+  int find_other_owner(uint index, Slice key, Slice primary_key, bool *is_others);
   int check_renewed_entry(uint index, Slice primary_key);
   /* A row, or an entry that is enough for the server, was read. */
   void note_expiry(uint64_t expiry) {

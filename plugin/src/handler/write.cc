@@ -298,7 +298,11 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
                   false, i, true);
       continue;
     }
-    add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, old_decides, i);
+    bool is_others = false;
+    if (old_decides)
+      if (const int error = find_other_owner(i, entry.old_key.slice(), old_key, &is_others)) return error;
+    if (!is_others)
+      add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, old_decides, i);
     add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
               new_unique ? TIDESDB_INSERT : TIDESDB_PUT_ENTRY, true, i);
   }
@@ -318,7 +322,13 @@ int ha_tidesdb::delete_row(const uchar *record) {
     if (is_primary(i)) continue;
     RowWriter::EntryBuffers &entry = writer_.entries[i];
     const bool unique = make_entry(i, record, writer_.old_primary.slice(), &entry.old_key, &entry.old_value);
-    add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, unique, i);
+    bool is_others = false;
+    if (unique)
+      if (const int error =
+              find_other_owner(i, entry.old_key.slice(), writer_.old_primary.slice(), &is_others))
+        return error;
+    if (!is_others)
+      add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, unique, i);
   }
   log_change(writer_.old_primary.slice());
   return apply_writes();
