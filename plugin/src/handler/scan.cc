@@ -252,8 +252,11 @@ int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
   }
   const bool current_entry = reads_current_entries();
   const int error = read_by_key(primary_key, buf, SKIP_ROW, TIDESDB_READ_BY_ENTRY);
-  if (over_newer && (error == 0 || error == SKIP_ROW))
-    return error == 0 && fits_over_newer(key, primary_key, buf) ? 0 : SKIP_ROW;
+  if (over_newer && (error == 0 || error == SKIP_ROW)) {
+    if (error == SKIP_ROW || !fits_over_newer(key, primary_key, buf)) return SKIP_ROW;
+    /* The entry was the snapshot's: the row's own one may have other bytes of the same weights. */
+    return has_condition && check_pushed_condition(primary_key, buf) != CHECK_POS ? SKIP_ROW : 0;
+  }
   if (error == SKIP_ROW) {
     if (!current_entry) {
       sql_print_error("TidesDB: index %u of '%s' has an entry without a row; CHECK TABLE says more",
