@@ -126,12 +126,20 @@ TableRecord OpenTable::record() {
   return record_;
 }
 
+/* Statistics of a table that had `known` rows say little of one with `rows`. */
+static bool differs(uint64_t known, uint64_t rows) {
+  return (rows < known ? known - rows : rows - known) > known / 10 + 16;
+}
+
 void OpenTable::fill_rows_per_key(TABLE *table) {
   std::lock_guard<std::mutex> guard(record_mutex_);
+  /* ANALYZE reads more than a sample for plans, which a new index has made necessary. */
+  const bool holds = !differs(record_.analyzed_rows, sampled_rows_.load(std::memory_order_relaxed));
   for (uint number = 0; number < table->s->keys; number++) {
     KEY &key = table->key_info[number];
+    const std::vector<uint64_t> &analyzed = record_.indexes[number].rows_per_key;
     const std::vector<uint64_t> &known =
-        sample_.empty() ? record_.indexes[number].rows_per_key : sample_[number];
+        sample_.empty() || (holds && !analyzed.empty()) ? analyzed : sample_[number];
     for (uint part = 0; part < key.ext_key_parts; part++) {
       ulong rows = guess_rows(key, part);
       if (part < known.size()) rows = static_cast<ulong>(std::max<uint64_t>(1, (known[part] + 50) / 100));
@@ -142,8 +150,7 @@ void OpenTable::fill_rows_per_key(TABLE *table) {
 
 bool OpenTable::begin_sample(uint64_t rows, bool for_display) {
   const uint64_t known = sampled_rows_.load(std::memory_order_relaxed);
-  const uint64_t change = rows < known ? known - rows : rows - known;
-  const bool is_due = known == NEVER ? rows != 0 : change > known / 10 + 16;
+  const bool is_due = known == NEVER ? rows != 0 : differs(known, rows);
   if (!is_due && !(for_display && is_rough_.load(std::memory_order_relaxed))) return false;
   const ulonglong now = my_interval_timer();
   if (!for_display && now < next_sample_.load(std::memory_order_relaxed)) return false;
@@ -156,9 +163,9 @@ void OpenTable::set_sample(uint64_t rows, RowsPerKey rows_per_key, bool is_rough
   if (!rows_per_key.empty()) {
     std::lock_guard<std::mutex> guard(record_mutex_);
     sample_ = std::move(rows_per_key);
+    sampled_rows_ = rows;
+    is_rough_ = is_rough;
   }
-  sampled_rows_ = rows;
-  is_rough_ = is_rough;
   const ulonglong now = my_interval_timer();
   next_sample_ = now + 20 * (now - sample_began_);
   samples_ = false;

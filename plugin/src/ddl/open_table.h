@@ -63,8 +63,8 @@ class OpenTable : public Handler_share {
   const RowHistory &history() const { return record_.history; }
   TableRecord record();
 
-  /* Writes the statistics into the TABLE_SHARE's keys: those of ANALYZE or of the last sample, whichever came
-     later; guesses where there are none. */
+  /* Writes the statistics into the TABLE_SHARE's keys: those of ANALYZE while the table has about
+     as many rows, then of the last sample; guesses where there are none. */
   void fill_rows_per_key(TABLE *table);
   /* Keeps the result of ANALYZE, durably. Status of the engine. */
   int set_statistics(uint64_t rows, RowsPerKey rows_per_key);
@@ -73,8 +73,8 @@ class OpenTable : public Handler_share {
      plans: in a table that is small and changes fast, such as a queue, they may have many deleted rows to
      pass. `for_display`: the client asks for the figures themselves, and waits for no next time. */
   bool begin_sample(uint64_t rows, bool for_display);
-  /* Keeps a sample in memory, as long as the table is open anywhere; an empty one: it could not be made, the
-     next comes when the number of rows has changed again. */
+  /* Keeps a sample in memory, as long as the table is open anywhere; an empty one: it could not be made, a
+     later statement tries again. */
   void set_sample(uint64_t rows, RowsPerKey rows_per_key, bool is_rough);
 
  private:
