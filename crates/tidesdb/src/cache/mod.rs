@@ -121,7 +121,7 @@ impl BlockCache {
     pub fn offer(&self, file: FileNo, offset: u64, payload: &[u8]) {
         // A copy of a large one costs more than it saves.
         if payload.len() <= MOST_OFFERED
-            && self.bytes() + payload.len() + FRAME_HEADER + ENTRY_OVERHEAD <= self.capacity()
+            && self.bytes() + payload.len() + FRAME_HEADER + ENTRY_OVERHEAD <= self.room()
         {
             self.insert(file, offset, FrameBuf::copy_of(payload).freeze(), CachePriority::NoEvict);
         }
@@ -181,7 +181,7 @@ impl BlockCache {
     /// Bytes of the capacity that blocks may have: free slots among them are memory, too, up to their allowed part.
     fn room(&self) -> usize {
         let capacity = self.capacity();
-        capacity - self.slack().min(capacity / SLACK_SHARE)
+        capacity - self.slack().min(self.allowed_slack()).min(capacity / 2)
     }
 
     fn allowed_slack(&self) -> usize {
