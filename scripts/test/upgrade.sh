@@ -43,6 +43,22 @@ SELECT b FROM hidden ORDER BY b;
 SELECT * FROM xa ORDER BY id;
 SQL
 }
+# A line for each collation: a sum of the weights that it gives to single characters and to pairs. Keys hold weights.
+weights() {
+  local queries
+  sql "$1" <<'SQL'
+CREATE TABLE IF NOT EXISTS points (seq INT PRIMARY KEY, t VARCHAR(3) CHARACTER SET utf8mb4) ENGINE=InnoDB;
+INSERT IGNORE INTO points SELECT seq, CHAR(seq USING utf32) FROM seq_32_to_12543;
+INSERT IGNORE INTO points SELECT 20000 + seq, CHAR(19968 + 7 * seq USING utf32) FROM seq_0_to_2000;
+INSERT IGNORE INTO points SELECT 30000 + 128 * a.seq + b.seq, CONCAT(CHAR(a.seq USING utf32), CHAR(b.seq USING utf32))
+  FROM seq_65_to_122 a, seq_32_to_122 b;
+INSERT IGNORE INTO points SELECT 50000 + seq, CONCAT('a', CHAR(768 + seq USING utf32)) FROM seq_0_to_111;
+SQL
+  queries=$(sql "$1" -e "SELECT CONCAT('SELECT ''', full_collation_name, ''', SUM(CRC32(CONCAT(seq, HEX(WEIGHT_STRING(CONVERT(t USING ',
+    character_set_name, ') COLLATE ', full_collation_name, '))))) FROM points;')
+    FROM information_schema.collation_character_set_applicability WHERE character_set_name <> 'binary'")
+  sql "$1" <<<"$queries" | sort -k 1,1
+}
 check() { sql "$1" -e "CHECK TABLE texts, kinds, parts, longs, hidden, xa, $2 EXTENDED" | awk '{ print $1, $3, $4 }'; }
 
 rm -rf "$work"
@@ -81,12 +97,16 @@ INSERT INTO xa VALUES (1);
 XA START 'kept'; INSERT INTO xa VALUES (2); XA END 'kept'; XA PREPARE 'kept';
 SQL
 before=$(contents "$data")
+weights "$data" >"$work/weights-10.11"
 is "10.11 finds its own tables whole" "$(printf 'test.%s status OK\n' texts kinds parts longs hidden xa versioned)" "$(check "$data" versioned)"
 
 # --- in place ---
 run stop SERVER=10.11 DATA="$data"
 cp -a "$data" "$work/kept"
 run server SERVER=11.8 DATA="$data" CNF="$work/primary.cnf"
+weights "$data" | join - "$work/weights-10.11" >"$work/weights"
+is "the weights of a text are the same in each collation" "" "$(awk '$2 != $3' "$work/weights")"
+is "in some hundred of them" yes "$([ "$(wc -l <"$work/weights")" -gt 200 ] && echo yes || wc -l <"$work/weights")"
 is "11.8 finds the rows of 10.11, by each index" "$before" "$(contents "$data")"
 "$new/bin/mariadb-upgrade" --no-defaults --skip-ssl -uroot -S "$data/mysqld.sock" >>"$work/log" 2>&1
 is "11.8 finds the transaction that 10.11 prepared" kept "$(sql "$data" -e 'XA RECOVER' | cut -f4)"
