@@ -17,7 +17,7 @@ namespace tidesdb {
 namespace {
 
 /* Part of the write buffer that the entries of all indexes take in memory while they are sorted. */
-constexpr ulonglong SORTS_IN_WRITE_BUFFER = 8;
+constexpr ulonglong SORTS_IN_WRITE_BUFFER = 16;
 constexpr ulonglong LEAST_SORT_MEMORY = 1024 * 1024;
 /* Entries that go to the engine in one call; one is read again where it may be a duplicate. */
 constexpr size_t ENTRIES_OF_A_WRITE = 32;

@@ -11,12 +11,11 @@ namespace {
 
 /* Runs of one size that are merged into one. */
 constexpr size_t FAN_IN = 32;
-/* Least buffer of a file. */
-constexpr size_t LEAST_BUFFER = 64 * 1024;
+/* Buffer of a file. */
+constexpr size_t BUFFER = 128 * 1024;
 constexpr size_t HEAD_SIZE = 8;
 /* Memory is counted in steps of this. */
 constexpr size_t STEP = 256 * 1024;
-constexpr size_t BYTES_FOR_EACH_PLACE = sizeof(size_t);
 
 int compare(Slice a, Slice b) {
   const int bytes = memcmp(a.data, b.data, std::min(a.size, b.size));
@@ -24,13 +23,13 @@ int compare(Slice a, Slice b) {
   return a.size < b.size ? -1 : a.size > b.size;
 }
 
-void append_entry(ByteBuffer *to, Slice key, Slice value) {
-  uchar head[HEAD_SIZE];
-  int4store(head, static_cast<uint32>(key.size));
-  int4store(head + 4, static_cast<uint32>(value.size));
-  to->append(head, HEAD_SIZE);
-  to->append(key);
-  to->append(value);
+size_t entry_size(Slice key, Slice value) { return HEAD_SIZE + key.size + value.size; }
+
+void write_entry(uchar *to, Slice key, Slice value) {
+  int4store(to, static_cast<uint32>(key.size));
+  int4store(to + 4, static_cast<uint32>(value.size));
+  memcpy(to + HEAD_SIZE, key.data, key.size);
+  if (value.size) memcpy(to + HEAD_SIZE + key.size, value.data, value.size);
 }
 
 }  // namespace
@@ -55,9 +54,12 @@ struct MergeSort::Run {
                             MYF(MY_WME | MY_TEMPORARY));
     return file >= 0;
   }
-  bool write(Slice entry_key, Slice entry_value, size_t buffer_size) {
-    append_entry(&buffer, entry_key, entry_value);
-    return buffer.size() < buffer_size || flush();
+  bool write(Slice entry_key, Slice entry_value) {
+    const size_t bytes = entry_size(entry_key, entry_value);
+    if (buffer.size() + bytes > BUFFER && !flush()) return false;
+    write_entry(buffer.reserve(bytes), entry_key, entry_value);
+    buffer.grow_by(bytes);
+    return true;
   }
   bool flush() {
     if (!buffer.empty() && my_pwrite(file, buffer.data(), buffer.size(), size, MYF(MY_WME | MY_NABP)))
@@ -67,26 +69,26 @@ struct MergeSort::Run {
     return true;
   }
   /* Makes `bytes` after `at` be in the buffer, if the file has them. */
-  bool fill(size_t bytes, size_t buffer_size) {
+  bool fill(size_t bytes) {
     if (buffer.size() - at >= bytes) return true;
     const size_t rest = buffer.size() - at;
     if (rest != 0) memmove(buffer.data(), buffer.data() + at, rest);
     buffer.truncate(rest);
     at = 0;
     const size_t wanted =
-        static_cast<size_t>(std::min<my_off_t>(std::max(bytes, buffer_size) - rest, size - read));
+        static_cast<size_t>(std::min<my_off_t>(std::max(bytes, BUFFER) - rest, size - read));
     if (wanted == 0) return true;
     if (my_pread(file, buffer.reserve(wanted), wanted, read, MYF(MY_WME | MY_NABP))) return false;
     buffer.grow_by(wanted);
     read += wanted;
     return true;
   }
-  bool advance(size_t buffer_size, bool *found) {
-    if (!fill(HEAD_SIZE, buffer_size)) return false;
+  bool advance(bool *found) {
+    if (!fill(HEAD_SIZE)) return false;
     *found = buffer.size() - at >= HEAD_SIZE;
     if (!*found) return true;
     const size_t key_size = uint4korr(buffer.data() + at), value_size = uint4korr(buffer.data() + at + 4);
-    if (!fill(HEAD_SIZE + key_size + value_size, buffer_size)) return false;
+    if (!fill(HEAD_SIZE + key_size + value_size)) return false;
     const uchar *entry = buffer.data() + at + HEAD_SIZE;
     key = {entry, key_size};
     value = {entry + key_size, value_size};
@@ -98,14 +100,11 @@ struct MergeSort::Run {
 /* Reads several runs in the order of their keys. */
 class MergeSort::Merge {
  public:
-  explicit Merge(size_t memory) : memory_(memory) {}
-
   bool begin(std::vector<std::unique_ptr<Run>> runs) {
-    buffer_size_ = std::max(LEAST_BUFFER, memory_ / std::max<size_t>(1, runs.size()));
     runs_ = std::move(runs);
     for (const std::unique_ptr<Run> &run : runs_) {
       bool found;
-      if (!run->advance(buffer_size_, &found)) return false;
+      if (!run->advance(&found)) return false;
       if (found) heap_.push_back(run.get());
     }
     std::make_heap(heap_.begin(), heap_.end(), behind);
@@ -114,7 +113,7 @@ class MergeSort::Merge {
   bool next(Slice *key, Slice *value, bool *found) {
     if (given_) {
       bool more;
-      if (!given_->advance(buffer_size_, &more)) return false;
+      if (!given_->advance(&more)) return false;
       if (more) {
         heap_.push_back(given_);
         std::push_heap(heap_.begin(), heap_.end(), behind);
@@ -134,8 +133,6 @@ class MergeSort::Merge {
  private:
   static bool behind(const Run *a, const Run *b) { return compare(a->key, b->key) > 0; }
 
-  const size_t memory_;
-  size_t buffer_size_ = LEAST_BUFFER;
   std::vector<std::unique_ptr<Run>> runs_;
   std::vector<Run *> heap_;
   Run *given_ = nullptr; /* whose entry was given last */
@@ -151,20 +148,29 @@ void MergeSort::hold(size_t bytes) {
 }
 
 Slice MergeSort::key_at(size_t at) const {
-  return {entries_.data() + at + HEAD_SIZE, uint4korr(entries_.data() + at)};
+  const uchar *entry = entries_.at(at);
+  return {entry + HEAD_SIZE, uint4korr(entry)};
+}
+
+Slice MergeSort::value_at(size_t at) const {
+  const uchar *entry = entries_.at(at);
+  return {entry + HEAD_SIZE + uint4korr(entry), uint4korr(entry + 4)};
 }
 
 bool MergeSort::add(Slice key, Slice value) {
-  const size_t taken = entries_.size() + places_.size() * BYTES_FOR_EACH_PLACE;
-  if (!places_.empty() && taken + HEAD_SIZE + key.size + value.size > memory_ && !spill()) return false;
-  places_.push_back(entries_.size());
-  append_entry(&entries_, key, value);
-  if (taken >= held_ + STEP) hold(taken);
+  const size_t bytes = entry_size(key, value);
+  if (!entries_.has_room(bytes)) {
+    if (entries_.count() && !spill()) return false;
+    if (!entries_.has_room(bytes) && !entries_.make(std::max(memory_, bytes + sizeof(size_t)))) return false;
+  }
+  write_entry(entries_.add(bytes), key, value);
+  if (entries_.taken() >= held_ + STEP) hold(entries_.taken());
   return true;
 }
 
 void MergeSort::sort_memory() {
-  std::sort(places_.begin(), places_.end(),
+  size_t *places = entries_.places();
+  std::sort(places, places + entries_.count(),
             [this](size_t a, size_t b) { return compare(key_at(a), key_at(b)) < 0; });
 }
 
@@ -172,14 +178,11 @@ bool MergeSort::spill() {
   sort_memory();
   std::unique_ptr<Run> run(new Run);
   if (!run->open()) return false;
-  for (const size_t at : places_) {
-    const Slice key = key_at(at);
-    const Slice value{key.data + key.size, uint4korr(entries_.data() + at + 4)};
-    if (!run->write(key, value, LEAST_BUFFER)) return false;
-  }
+  const size_t *places = entries_.places();
+  for (size_t i = 0; i < entries_.count(); i++)
+    if (!run->write(key_at(places[i]), value_at(places[i]))) return false;
   if (!run->flush()) return false;
   entries_.clear();
-  places_.clear();
   runs_.push_back(std::move(run));
   for (;;) {
     const uint level = runs_.back()->level;
@@ -197,15 +200,15 @@ bool MergeSort::merge_last(size_t count) {
   std::unique_ptr<Run> merged(new Run);
   merged->level = last.front()->level + 1;
   const size_t held = held_;
-  hold(held + memory_);
-  Merge merge(memory_);
+  hold(held + count * BUFFER);
+  Merge merge;
   if (!merged->open() || !merge.begin(std::move(last))) return false;
   for (;;) {
     Slice key, value;
     bool found;
     if (!merge.next(&key, &value, &found)) return false;
     if (!found) break;
-    if (!merged->write(key, value, LEAST_BUFFER)) return false;
+    if (!merged->write(key, value)) return false;
   }
   if (!merged->flush()) return false;
   hold(held);
@@ -218,25 +221,24 @@ bool MergeSort::begin_reading() {
     sort_memory();
     return true;
   }
-  if (!places_.empty() && !spill()) return false;
-  entries_ = ByteBuffer();
-  places_ = {};
+  if (entries_.count() && !spill()) return false;
+  entries_.release();
   hold(0);
   /* Of each level there are fewer than FAN_IN: more than two levels of them are merged once more. */
   while (runs_.size() > 2 * FAN_IN)
     if (!merge_last(FAN_IN)) return false;
-  hold(memory_);
-  merge_.reset(new Merge(memory_));
+  hold(runs_.size() * BUFFER);
+  merge_.reset(new Merge);
   return merge_->begin(std::move(runs_));
 }
 
 bool MergeSort::next(Slice *key, Slice *value, bool *found) {
   if (merge_) return merge_->next(key, value, found);
-  *found = read_ < places_.size();
+  *found = read_ < entries_.count();
   if (!*found) return true;
-  const size_t at = places_[read_++];
+  const size_t at = entries_.places()[read_++];
   *key = key_at(at);
-  *value = {key->data + key->size, uint4korr(entries_.data() + at + 4)};
+  *value = value_at(at);
   return true;
 }
 

@@ -11,20 +11,21 @@
 #include <memory>
 #include <vector>
 
+#include "ddl/sort_memory.h"
 #include "key/bytes.h"
 
 namespace tidesdb {
 
 class MergeSort {
  public:
-  /* `memory`: bytes that entries take at most before they go to a file; while runs are merged, as much again.
+  /* `memory`: bytes that entries take at most before they go to a file. Merging runs takes 128 KB for each.
      All of it is counted as the engine's. */
   explicit MergeSort(size_t memory);
   ~MergeSort();
   MergeSort(const MergeSort &) = delete;
   MergeSort &operator=(const MergeSort &) = delete;
 
-  /* false: a temporary file failed, and the client has been told. */
+  /* false: memory or a temporary file failed, and the client has been told. */
   bool add(Slice key, Slice value);
   /* After the last add(): the entries in order of their keys. */
   bool begin_reading();
@@ -40,12 +41,12 @@ class MergeSort {
   bool spill();
   bool merge_last(size_t count);
   Slice key_at(size_t at) const;
+  Slice value_at(size_t at) const;
 
   const size_t memory_;
-  size_t held_ = 0;            /* what tidesdb_count_sort_memory() knows */
-  ByteBuffer entries_;         /* u32 size of the key, u32 size of the value, both */
-  std::vector<size_t> places_; /* of the entries */
-  size_t read_ = 0;            /* of places_, when all is in memory */
+  size_t held_ = 0;    /* what tidesdb_count_sort_memory() knows */
+  SortMemory entries_; /* u32 size of the key, u32 size of the value, both */
+  size_t read_ = 0;    /* of the entries, when all are in memory */
   std::vector<std::unique_ptr<Run>> runs_;
   std::unique_ptr<Merge> merge_;
 };

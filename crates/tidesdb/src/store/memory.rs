@@ -22,6 +22,11 @@ const COPIES: u64 = 3;
 const CACHE_SHARE: u64 = 16;
 const LEAST_CACHE: u64 = 1 << 20;
 
+/// The cache leaves this part of the bound for what others take until the next measurement: an eighth, and at most
+/// [`MOST_HEADROOM`].
+const HEADROOM_SHARE: u64 = 8;
+const MOST_HEADROOM: u64 = 32 << 20;
+
 /// Bytes beyond the bound before work has to wait: a store has some that no option sizes.
 const ALLOWANCE: u64 = 16 << 20;
 
@@ -233,7 +238,8 @@ fn least_cache(options: &Options) -> u64 {
 /// are held by all but the cache.
 fn cache_size(options: &Options, rows: u64, others: u64) -> u64 {
     let planned = beside_write_buffers(options).saturating_sub(rows);
-    let measured = options.max_memory.saturating_sub(others).max(least_cache(options));
+    let headroom = (options.max_memory / HEADROOM_SHARE).min(MOST_HEADROOM);
+    let measured = options.max_memory.saturating_sub(others + headroom).max(least_cache(options));
     (options.block_cache_size as u64).min(planned).min(measured)
 }
 
