@@ -364,21 +364,30 @@ fn pick_level0(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets, scor
         return None;
     }
     // The newest runs that nobody holds; one that is large against those before it ends them.
-    let newest = shape.l0.iter().skip_while(|run| run.busy);
     let skipped = shape.l0.iter().take_while(|run| run.busy).count();
-    let free = newest.clone().take_while(|run| !run.busy).count() as u64;
+    let free = shape.l0[skipped..].iter().take_while(|run| !run.busy).count() as u64;
     let piled = free >= bounds.trigger || shape.l0.len() as u64 >= bounds.trigger * 2;
-    let mut sum = 0;
     // Where many have piled up their length does not matter: writers are about to stop, perhaps for as long as a merge
     // of the whole family takes.
     let limit = if piled { u64::MAX } else { bounds.target_file_size * 2 };
-    let fits = |run: &&TableShape<'_>| {
-        let fits = !run.busy && sum + run.len <= limit && (sum == 0 || run.len <= sum * 2 + bounds.small_run);
-        sum += run.len;
-        fits
-    };
-    let len = newest.take_while(fits).count();
-    (len > 1).then(|| within_level0(&shape.l0[skipped..skipped + len], Reason::Level0Waiting, score))
+    for from in skipped..shape.l0.len() {
+        let mut sum = 0;
+        let fits = |run: &&TableShape<'_>| {
+            let fits =
+                !run.busy && sum + run.len <= limit && (sum == 0 || run.len <= sum * 2 + bounds.small_run);
+            sum += run.len;
+            fits
+        };
+        let len = shape.l0[from..].iter().take_while(fits).count();
+        if len > 1 {
+            return Some(within_level0(&shape.l0[from..from + len], Reason::Level0Waiting, score));
+        }
+        // One tiny run before large ones, of a spilled commit, say, must not stop writers.
+        if !piled || shape.l0[from].busy {
+            break;
+        }
+    }
+    None
 }
 
 /// Merges neighbouring runs of level 0 into one.

@@ -169,6 +169,7 @@ fn level_0_beside_running_jobs() {
             // Long runs wait, as long as they are few; before they stop writers they merge too.
             "L0 8:a-f=30 7:a-f=30 6:a-f=30 5:a-f=30!\nL6 4:a-k=50!",
             "L0 9:a-f=30 8:a-f=30 7:a-f=30 6:a-f=30 5:a-f=30!\nL6 4:a-k=50!",
+            "L0 10:a-f=1 9:a-f=30 8:a-f=30 7:a-f=30 6:a-f=30 5:a-f=30!\nL6 4:a-k=50!",
         ],
         expect![[r#"
             L0 6:a-f=9 5:a-f=9 4:a-b=8 3:a-c=10! 2:a-f=10! | L6 7:a-k=50!
@@ -187,6 +188,8 @@ fn level_0_beside_running_jobs() {
                 nothing
             L0 9:a-f=30 8:a-f=30 7:a-f=30 6:a-f=30 5:a-f=30! | L6 4:a-k=50!
                 Level0Waiting 1200: merge L0 [9, 8, 7, 6] to L0 [a..f]
+            L0 10:a-f=1 9:a-f=30 8:a-f=30 7:a-f=30 6:a-f=30 5:a-f=30! | L6 4:a-k=50!
+                Level0Waiting 1250: merge L0 [9, 8, 7, 6] to L0 [a..f]
         "#]],
     );
 }
