@@ -512,3 +512,36 @@ fn merges_that_find_no_space_leave_nothing_behind() {
     assert!(left <= 3, "{left} files after {} attempts", failed());
     disk.heal();
 }
+
+/// An edit whose manifest could not be begun is in none: its tables, and what there is of the manifest, go at once.
+#[test]
+fn a_manifest_that_cannot_be_begun_leaves_no_files() {
+    let disk = FaultyDisk::new(3);
+    let db = open(&disk, &options()).expect("opens");
+    let t = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    let put = |n: u8| {
+        let mut txn = begin(&db);
+        txn.put(&t, &[n], &[n; 300]).expect("puts");
+        txn.commit().expect("commits");
+    };
+    let fault = |op, times, failure| {
+        disk.fail(Fault { op: Some(op), path: "MANIFEST".into(), skip: 0, times, failure });
+    };
+    put(1);
+    fault(Op::Sync, 1, Failure::Eio);
+    db.flush().expect_err("the manifest's sync fails");
+    fault(Op::Write, u64::MAX, Failure::Enospc);
+    let _ = db.flush();
+    let before = disk.files().len();
+    for _ in 0..10 {
+        db.flush().expect_err("there is no room for a new manifest");
+    }
+    assert!(disk.files().len() <= before + 2, "{before} files before: {:?}", disk.files());
+    disk.heal();
+    db.flush().expect("flushes");
+    put(2);
+    drop(t);
+    db.close().expect("closes");
+    let db = open(&disk, &options()).expect("opens");
+    assert_eq!(rows(&db, &db.family(b"t").expect("there")).expect("reads").len(), 2);
+}

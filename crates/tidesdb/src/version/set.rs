@@ -75,6 +75,13 @@ struct Writer {
     stale_manifests: Vec<FileNo>,
 }
 
+/// A file that transactions keep until an edit names it. A prepare that is refused and tried again keeps it twice.
+#[derive(Debug)]
+struct Guest {
+    file: Arc<LiveFile>,
+    keepers: u32,
+}
+
 /// The versions of a store. Shared by all threads.
 pub struct VersionSet {
     disk: Arc<dyn Disk>,
@@ -87,7 +94,7 @@ pub struct VersionSet {
     first_new_file: FileNo,
     obsolete: Arc<ObsoleteFiles>,
     /// Files that stay although no version names them: an edit will, or their maker gives them up.
-    guests: Mutex<HashMap<FileNo, Arc<LiveFile>>>,
+    guests: Mutex<HashMap<FileNo, Guest>>,
     /// `None`: open for reading.
     writer: Mutex<Writer>,
     /// Files that manifest or log name and that were not there when the store was opened, with the families of their
@@ -236,15 +243,21 @@ impl VersionSet {
     }
 
     /// From now on the file stays, whoever drops it, until an edit names it (its life is then that of its
-    /// tables) or [`VersionSet::give_up_file`].
+    /// tables) or each call of this has its [`VersionSet::give_up_file`].
     pub fn keep_file(&self, file: &Arc<LiveFile>) {
         file.set_kept();
-        self.guests.lock().insert(file.number(), Arc::clone(file));
+        let mut guests = self.guests.lock();
+        let guest = guests.entry(file.number());
+        guest.or_insert_with(|| Guest { file: Arc::clone(file), keepers: 0 }).keepers += 1;
     }
 
-    /// A file that was kept, and that no edit named, is unlinked when the last handle to it is gone.
+    /// A file that nobody keeps any more, and that no edit named, is unlinked when the last handle to it is gone.
     pub fn give_up_file(&self, file: &Arc<LiveFile>) {
-        if self.guests.lock().remove(&file.number()).is_some() {
+        let mut guests = self.guests.lock();
+        let Some(guest) = guests.get_mut(&file.number()) else { return };
+        guest.keepers -= 1;
+        if guest.keepers == 0 {
+            guests.remove(&file.number());
             file.set_obsolete();
         }
     }
@@ -309,7 +322,8 @@ impl VersionSet {
         }
         let writer = &mut *self.writer.lock();
         edit.next_file = Some(self.next_file.load(Ordering::Relaxed));
-        let guests = self.guests.lock().clone();
+        let guests: HashMap<FileNo, Arc<LiveFile>> =
+            self.guests.lock().iter().map(|(&number, guest)| (number, Arc::clone(&guest.file))).collect();
         // Guests outlive a failure: the same files are offered again.
         let offered: Vec<FileNo> =
             edit.new_files.iter().map(|file| file.number).filter(|n| !guests.contains_key(n)).collect();
@@ -335,14 +349,13 @@ impl VersionSet {
             }
         };
         edit.deleted_files = plan.dead.clone();
-        if let Err(error) = self.write(writer, &edit) {
-            if writer.manifest.is_some() {
-                // Nothing of the edit was written, so no manifest names the files.
-                offered.iter().for_each(|&number| self.obsolete.push_table(number));
-            } else {
-                writer.limbo.extend(offered);
+        if let Err(failure) = self.write(writer, &edit) {
+            match failure.begun {
+                true => writer.limbo.extend(offered),
+                // No manifest names the files.
+                false => offered.iter().for_each(|&number| self.obsolete.push_table(number)),
             }
-            return Err(error);
+            return Err(failure.error);
         }
 
         writer.state.apply(&edit);
@@ -352,7 +365,7 @@ impl VersionSet {
         for number in hosted {
             let guest = self.guests.lock().remove(&number);
             if let Some(guest) = guest.filter(|_| !named.contains(&number)) {
-                guest.set_obsolete();
+                guest.file.set_obsolete();
             }
         }
         let next = Arc::new(plan.version);

@@ -14,10 +14,16 @@ use crate::version::manifest::{self, ManifestWriter, Need};
 const ROTATE_LEN: u64 = 1 << 20;
 const ROTATE_FACTOR: u64 = 4;
 
+/// An edit that was not written as a whole.
+pub(super) struct WriteError {
+    pub error: Error,
+    /// A manifest may hold it all the same.
+    pub begun: bool,
+}
+
 impl VersionSet {
-    /// Writes an edit so that it is durable on return. After an error nothing of it was written if there still
-    /// is a manifest to write to.
-    pub(super) fn write(&self, writer: &mut Writer, edit: &Edit) -> Result<()> {
+    /// Writes an edit so that it is durable on return.
+    pub(super) fn write(&self, writer: &mut Writer, edit: &Edit) -> std::result::Result<(), WriteError> {
         let full = |m: &ManifestWriter| m.bytes() > ROTATE_LEN.max(m.snapshot_bytes() * ROTATE_FACTOR);
         if writer.manifest.as_ref().is_none_or(full) {
             match self.begin_manifest(writer) {
@@ -25,7 +31,7 @@ impl VersionSet {
                 Err(error @ Error::DiskFull(_)) if writer.manifest.is_some() => {
                     tracing::warn!(%error, "no room for a new manifest; the present one goes on");
                 }
-                done => done?,
+                done => done.map_err(|error| WriteError { error, begun: false })?,
             }
         }
         // Edits that add nothing: an opening's epoch and cut, dropped families, released segments of the log. The
@@ -40,11 +46,12 @@ impl VersionSet {
         };
         let manifest = writer.manifest.as_mut().expect("begin_manifest sets it or fails");
         let done = manifest.append(edit, need);
-        if manifest.failed() {
+        let begun = manifest.failed();
+        if begun {
             writer.stale_manifests.push(manifest.number());
             writer.manifest = None;
         }
-        done
+        done.map_err(|error| WriteError { error, begun })
     }
 
     /// Writes the state, with the epoch of this opening, to a new manifest; without room for one, the epoch
@@ -80,8 +87,10 @@ impl VersionSet {
     fn begin_manifest(&self, writer: &mut Writer) -> Result<()> {
         let number = self.new_file_number();
         let snapshot = self.snapshot(writer);
-        let made = ManifestWriter::create(&*self.disk, &self.dir, number, &snapshot)
-            .and_then(|made| manifest::set_current(&*self.disk, &self.dir, number).map(|()| made));
+        let created = ManifestWriter::create(&*self.disk, &self.dir, number, &snapshot);
+        let is_unnamed = created.is_err();
+        let made =
+            created.and_then(|made| manifest::set_current(&*self.disk, &self.dir, number).map(|()| made));
         let before = writer.manifest.take();
         let manifest = match made {
             Ok(manifest) => manifest,
@@ -97,9 +106,12 @@ impl VersionSet {
                 return Err(error);
             }
             Err(error) => {
-                // Out of force, this one too, at the next success.
+                // Out of force, this one too, at the next success; what `CURRENT` never named goes at once.
                 writer.stale_manifests.extend(before.map(|old| old.number()));
-                writer.stale_manifests.push(number);
+                match is_unnamed {
+                    true => self.obsolete.queue.lock().push(Obsolete::Manifest(number)),
+                    false => writer.stale_manifests.push(number),
+                }
                 return Err(error);
             }
         };
