@@ -26,7 +26,8 @@ use tidesdb::internal::io::FaultyDisk;
 use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
 use tidesdb::{Error, SyncMode, TransactionOptions};
 use world::{
-    family, key, new_store, observe, put, recovers, rows_of, small, started, Step, World, LARGE_KEYS,
+    family, key, new_store, observe, put, recovers, rows_of, small, started, Step, World, FAMILY, LARGE,
+    LARGE_KEYS,
 };
 
 #[test]
@@ -282,4 +283,46 @@ fn a_rolled_back_prepare_leaves_no_files() {
     let recovered = tables(&disk);
     world.step(Step::ByXid("x", false)).expect("rolls back");
     assert!(tables(&disk) < recovered, "{} of {recovered} tables", tables(&disk));
+}
+
+/// A rollback that was written and not synced is read by an opening, and gone for the next one after a power cut:
+/// until the first has made its own state durable, the runs stay.
+#[test]
+fn a_rollback_that_no_sync_has_seen_unlinks_no_runs() {
+    let options = small(SyncMode::Full);
+    let disk = new_store(19, &options);
+    let mut world = World::new(disk.clone(), options.clone()).expect("opens");
+    world.run(&[Step::XaPrepared("x", LARGE_KEYS), Step::Leave("x")]).expect("runs");
+    let xid = world.db().prepared();
+    assert_eq!(xid.len(), 1);
+    let (prepared, xid) = (disk.crash(Crash::Kill), &xid[0]);
+    let mut undecided = 0;
+    for call in 1..8 {
+        let disk = prepared.crash(Crash::Kill);
+        let db = open(&disk, &options).expect("opens");
+        disk.crash_at(disk.calls() + call);
+        let _ = db.rollback_by_xid(xid);
+        drop(db);
+        let found = disk.crash(Crash::Kill);
+        let dry = found.crash(Crash::Kill);
+        drop(open(&dry, &options).expect("opens"));
+        for n in (1..=dry.calls()).filter(|&n| dry.history()[n as usize - 1].changes()) {
+            let again = found.crash(Crash::Kill);
+            again.crash_at(n);
+            drop(open(&again, &options));
+            let db = open(&again.crash(Crash::Drop), &options).expect("opens after two crashes");
+            if db.prepared().contains(xid) {
+                undecided += 1;
+                let context = format!("rollback at call {call}, opening at call {n}");
+                assert!(db.commit_by_xid(xid).unwrap_or_else(|e| panic!("{context}: {e}")), "{context}");
+                db.flush().unwrap_or_else(|e| panic!("{context}: {e}"));
+                let found = |name: &[u8]| {
+                    let family = db.family(name).expect("there");
+                    sim::rows(&db, &family).unwrap_or_else(|e| panic!("{context}: {e}")).len()
+                };
+                assert_eq!(found(LARGE[0]) + found(FAMILY), rows_of(LARGE_KEYS).len(), "{context}");
+            }
+        }
+    }
+    assert!(undecided > 20, "{undecided}");
 }

@@ -121,19 +121,18 @@ impl SealedRuns {
         out
     }
 
+    /// The files of a run names record.
+    pub(crate) fn named_files(names: &[u8]) -> Result<impl Iterator<Item = FileNo>> {
+        let (_, files) = read_files(&mut Reader { rest: names })?;
+        Ok(files.into_iter().map(|(number, _)| number))
+    }
+
     /// Reads a run names record; the files are kept as those that the log names.
     pub(crate) fn decode(versions: &VersionSet, names: &[u8]) -> Result<SealedRuns> {
-        let damage = |what: &str| Error::corruption("wal", 0, format!("a record of run names: {what}"));
         let mut cursor = Reader { rest: names };
-        let version = cursor.u8().map_err(damage)?;
-        if ![NAMES_WITHOUT_ROWS, NAMES_VERSION].contains(&version) {
-            return Err(Error::later_version("wal", "a record of run names"));
-        }
-        let mut sealed = SealedRuns { files: Vec::new(), tables: Vec::new() };
-        for _ in 0..cursor.varint().map_err(damage)? {
-            let (number, len) = (cursor.varint().map_err(damage)?, cursor.varint().map_err(damage)?);
-            sealed.files.push(versions.private_file(number, len));
-        }
+        let (version, files) = read_files(&mut cursor)?;
+        let files = files.into_iter().map(|(number, len)| versions.private_file(number, len)).collect();
+        let mut sealed = SealedRuns { files, tables: Vec::new() };
         // Until all is read nothing of it may be unlinked.
         sealed.keep(versions);
         for _ in 0..cursor.varint().map_err(damage)? {
@@ -250,4 +249,20 @@ impl CommittedRuns {
         }
         edit
     }
+}
+fn damage(what: &str) -> Error {
+    Error::corruption("wal", 0, format!("a record of run names: {what}"))
+}
+
+/// Version, and numbers and lengths of files, at the begin of a run names record.
+fn read_files(cursor: &mut Reader<'_>) -> Result<(u8, Vec<(FileNo, u64)>)> {
+    let version = cursor.u8().map_err(damage)?;
+    if ![NAMES_WITHOUT_ROWS, NAMES_VERSION].contains(&version) {
+        return Err(Error::later_version("wal", "a record of run names"));
+    }
+    let mut files = Vec::new();
+    for _ in 0..cursor.varint().map_err(damage)? {
+        files.push((cursor.varint().map_err(damage)?, cursor.varint().map_err(damage)?));
+    }
+    Ok((version, files))
 }

@@ -9,7 +9,7 @@
 //! A read-only opening does the same over an [`OverlayDisk`]: files, edit and log of the new epoch are in memory, and
 //! the directory keeps every byte. So it needs no clean close before it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use crate::store::view::{Flushable, ReadView};
 use crate::store::{Store, StoreParts};
 use crate::txn::prepared::{prepare_bytes, BatchRoom};
 use crate::txn::Transactions;
-use crate::types::{LogSegment, Seq, DICTIONARY};
+use crate::types::{FileNo, LogSegment, Seq, DICTIONARY};
 use crate::version::manifest::parse_manifest_name;
 use crate::version::reservations::CompactionReservations;
 use crate::version::restoring::check_restored;
@@ -139,10 +139,15 @@ impl<'a> Recovery<'a> {
         self.newest =
             replayed.newest.max(summary.max_seq_seen).max(full_disk::newest_of_cuts(&self.state.cuts));
         // What the log does not name either takes up space that the flush may need.
-        for warning in self.versions.remove_unknown_files(&replayed.run_files) {
+        self.remove_files_but(&replayed.run_files | &replayed.rolled_back_files);
+        Ok((replayed, summary))
+    }
+
+    /// Removes files that neither the manifest nor `named` has.
+    fn remove_files_but(&self, named: HashSet<FileNo>) {
+        for warning in self.versions.remove_unknown_files(&named) {
             self.options.log(LogLevel::Warn, &warning);
         }
-        Ok((replayed, summary))
     }
 
     /// Everything that was replayed goes to files at once: the old epoch's log is not needed any more then.
@@ -231,6 +236,9 @@ impl<'a> Recovery<'a> {
         let held_from = if installed { first_segment } else { self.first_live_segment() };
         if installed {
             wal.release_before(first_segment);
+            if !replayed.rolled_back_files.is_empty() {
+                self.remove_files_but(replayed.run_files);
+            }
         } else {
             full_disk::cut_log(&*self.disk, self.dir, &self.versions, summary, self.newest, listed)?;
             sealed = full_disk::seal(&replayed.flushables, held_from, &memtables);

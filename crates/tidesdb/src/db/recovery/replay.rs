@@ -57,6 +57,9 @@ pub(crate) struct Replayed {
     pub prepared: Vec<ReplayedPrepare>,
     /// Files that belong to `flushables` and `prepared`.
     pub run_files: HashSet<FileNo>,
+    /// Files of transactions whose rollback was read: it may be in the page cache alone until this opening's own
+    /// edit is durable, and another opening would need them.
+    pub rolled_back_files: HashSet<FileNo>,
 }
 
 /// What replay collects.
@@ -73,6 +76,8 @@ pub(crate) struct Replay {
     pending: BTreeMap<u64, Pending>,
     /// Names of runs by transaction, until it is decided.
     names: BTreeMap<u64, Vec<u8>>,
+    /// Those of transactions that were rolled back.
+    rolled_back_names: Vec<Vec<u8>>,
     /// One decision counts for every copy of a batch, before or after it.
     decided: HashMap<u64, Decision>,
 }
@@ -95,6 +100,7 @@ impl Replay {
             pieces: Vec::new(),
             pending: BTreeMap::new(),
             names: BTreeMap::new(),
+            rolled_back_names: Vec::new(),
             decided: HashMap::new(),
         }
     }
@@ -166,7 +172,7 @@ impl Replay {
             }
             RecordRef::Rollback { txn } => {
                 self.pending.remove(&txn);
-                self.names.remove(&txn);
+                self.rolled_back_names.extend(self.names.remove(&txn));
                 self.decided.insert(txn, Decision::RolledBack);
             }
             RecordRef::RunNames { txn, names } => match self.decided.get(&txn) {
@@ -178,7 +184,8 @@ impl Replay {
                     let what = format!("the runs of commit {seq} are named behind it");
                     return Err(Error::corruption("wal", 0, what));
                 }
-                Some(Decision::Committed | Decision::RolledBack) => {}
+                Some(Decision::RolledBack) => self.rolled_back_names.push(names.to_vec()),
+                Some(Decision::Committed) => {}
             },
             RecordRef::DurableMark | RecordRef::Cut(_) => {}
             RecordRef::Ceiling { .. } => {
@@ -217,7 +224,19 @@ impl Replay {
             let batch = CommitBatch::from_body(pending.body).map_err(malformed)?.with_runs(runs);
             prepared.push((txn, head, Arc::new(batch)));
         }
-        Ok(Replayed { newest, newest_transaction, next_memtable_id, flushables, prepared, run_files })
+        let mut rolled_back_files = HashSet::new();
+        for names in &self.rolled_back_names {
+            rolled_back_files.extend(SealedRuns::named_files(names)?);
+        }
+        Ok(Replayed {
+            newest,
+            newest_transaction,
+            next_memtable_id,
+            flushables,
+            prepared,
+            run_files,
+            rolled_back_files,
+        })
     }
 
     /// A batch, or another copy of one.
