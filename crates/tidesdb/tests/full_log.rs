@@ -180,6 +180,63 @@ fn a_prepare_without_room_is_refused_and_undone() {
     assert!(refused >= 6, "{refused}");
 }
 
+/// A transaction whose prepare is refused may try again, with the same runs.
+#[test]
+fn a_prepare_that_is_tried_again_keeps_its_runs() {
+    let mut refused = 0;
+    for keys in 20..400_u16 {
+        let disk = FaultyDisk::new(u64::from(keys));
+        let options = options(SyncMode::None);
+        let db = open(&disk, &options).expect("opens");
+        let t = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+        let mut txn = begin(&db);
+        for n in 0..keys {
+            txn.put(&t, &[b"x", &n.to_be_bytes()[..]].concat(), &[n as u8; 100]).expect("puts");
+        }
+        fill(&disk, 0, Failure::Enospc);
+        // One without runs may find room in memory.
+        let Err(error) = txn.prepare(Some(b"xid")) else { continue };
+        refused += 1;
+        assert!(matches!(error, Error::DiskFull(_)), "{keys} keys: {error}");
+        disk.heal();
+        txn.prepare(Some(b"xid")).unwrap_or_else(|error| panic!("{keys} keys, with room: {error}"));
+        txn.commit().unwrap_or_else(|error| panic!("{keys} keys, with room: {error}"));
+        db.flush().unwrap_or_else(|error| panic!("{keys} keys: {error}"));
+        put(&db, 1).expect("commits");
+        db.flush().unwrap_or_else(|error| panic!("{keys} keys: {error}"));
+        drop((txn, t));
+        db.close().unwrap_or_else(|error| panic!("{keys} keys: {error}"));
+        let db = open(&disk, &options).unwrap_or_else(|error| panic!("{keys} keys: {error}"));
+        let found = rows(&db, &db.family(b"t").expect("there"));
+        assert_eq!(found.map(|rows| rows.len() as u64).expect("reads"), u64::from(keys) + 1);
+    }
+    assert!(refused > 50, "{refused}");
+}
+
+/// A flush that waits for the log writes no table each time that it tries.
+#[test]
+fn a_flush_without_room_in_the_log_leaves_no_tables() {
+    let disk = FaultyDisk::new(1);
+    let db = open(&disk, &options(SyncMode::Full)).expect("opens");
+    db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    put(&db, 1).expect("commits");
+    let tables = || disk.files().iter().filter(|p| p.extension().is_some_and(|e| e == "sst")).count();
+    fill(&disk, 0, Failure::Enospc);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| put(&db, 2));
+        until("the commit waits", || db.stats().wal_is_full);
+        let before = tables();
+        let flushes: Vec<_> = (0..10).map(|_| db.flush()).collect();
+        let after = tables();
+        disk.heal();
+        assert!(flushes.iter().all(|flush| matches!(flush, Err(Error::DiskFull(_)))), "{flushes:?}");
+        assert!(after <= before + 1, "{after} tables, {before} before");
+        waits.join().expect("no panic").expect("commits");
+    });
+    db.flush().expect("flushes");
+    assert_eq!(rows(&db, &db.family(b"t").expect("there")).expect("reads"), [row(1), row(2)]);
+}
+
 /// Whoever waits for room when the store closes hears that only a restart knows.
 #[test]
 fn a_close_ends_the_waits_for_room() {

@@ -181,6 +181,8 @@ impl Maintenance {
     /// Writes sealed memtables, oldest first, to one file and makes it part of the version.
     fn flush_sealed(&self, sealed: &[Sealed]) -> Result<()> {
         let Some(last) = sealed.last() else { return Ok(()) };
+        // Before a table is written that would have to wait for the log.
+        self.store.wal.check_room()?;
         self.store.pipeline.help_until(last.last_seq, self.store.snapshots.oldest_snapshot());
         let snapshots = self.store.live_snapshots(self.store.pipeline.visible_seq());
         let begun = Instant::now();
@@ -203,6 +205,11 @@ impl Maintenance {
         self.store.stats.flushes.fetch_add(1, Ordering::Relaxed);
         self.store.stats.flush_bytes.fetch_add(flushed.bytes_written, Ordering::Relaxed);
         self.store.stats.cancelled_pairs.fetch_add(flushed.counts.cancelled, Ordering::Relaxed);
+        if let Err(error) = self.log_before_install(last.flushable.id()) {
+            // The next attempt writes another: these would fill the disk.
+            flushed.edit.new_files.iter().for_each(|file| self.store.versions.discard_file(file.number));
+            return Err(error);
+        }
         self.install_sealed(flushed.edit.clone(), last.flushable.id(), last.last_seq)?;
         let memory: usize = memtables_of(sealed).map(|memtable| memtable.bytes()).sum();
         if memory >= self.store.options.write_buffer_size / 8 {
@@ -224,14 +231,14 @@ impl Maintenance {
     /// Makes the runs of a commit part of the version: runs of level 0. Everything older is in it.
     pub(crate) fn install_runs(&self, runs: &CommittedRuns) -> Result<()> {
         let live = |family| self.store.catalog.is_live(family);
+        self.log_before_install(runs.id())?;
         self.install_sealed(runs.edit(&live), runs.id(), runs.seq())?;
         self.shape_changed();
         Ok(())
     }
 
-    /// Makes what was sealed up to memtable `upto`, whose last commit is `last_seq`, part of the version,
-    /// and lets go of the log that it held. All older memtables are in the version.
-    pub(crate) fn install_sealed(&self, mut edit: Edit, upto: MemtableId, last_seq: Seq) -> Result<()> {
+    /// Makes the log durable that an edit up to memtable `upto` relies on, and copies what it would release.
+    fn log_before_install(&self, upto: MemtableId) -> Result<()> {
         // Before anything is copied that would wait.
         self.store.wal.check_room()?;
         // What the edit makes reachable must be in the log first (`docs/protocols.md` 1.6).
@@ -241,6 +248,13 @@ impl Maintenance {
         if self.transactions.give_up_withdrawn() {
             self.store.unlink_unused();
         }
+        Ok(())
+    }
+
+    /// Makes what was sealed up to memtable `upto`, whose last commit is `last_seq`, part of the version,
+    /// and lets go of the log that it held. All older memtables are in the version, and the log is as
+    /// [`Maintenance::log_before_install`] leaves it.
+    fn install_sealed(&self, mut edit: Edit, upto: MemtableId, last_seq: Seq) -> Result<()> {
         edit.last_seq = Some(last_seq);
         edit.expiry_clock = self.store.ttl_clock.is_used().then(|| self.store.expiry_second());
         edit.last_generation = Some(upto);
