@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::iter::merge::MergingIterator;
 use crate::store::view::ReadView;
+use crate::store::Store;
 use crate::txn::transaction::{ReadMode, Transaction};
 use crate::types::{FamilyId, Seq};
 
@@ -38,6 +39,16 @@ pub(super) struct MergedView {
 /// may bring their first ones into it after that.
 fn memtables_without(view: &ReadView, family: FamilyId) -> usize {
     view.memtables().filter(|memtable| memtable.tree(family).is_none()).count()
+}
+
+/// Whether `view` alone keeps a memtable: it is in a file by now, where a snapshot finds the same versions.
+fn keeps_flushed_memtable(store: &Store, view: &Arc<ReadView>) -> bool {
+    if store.is_current(view) {
+        return false;
+    }
+    let current = store.view();
+    let is_current = |memtable| current.memtables().any(|other| Arc::ptr_eq(memtable, other));
+    !view.memtables().all(is_current)
 }
 
 impl MergedView {
@@ -88,8 +99,9 @@ impl MergedView {
         Ok(())
     }
 
-    /// Builds the merge anew if it lacks a run that there is now and that a scan in `mode` is to see. Returns
-    /// whether it did.
+    /// Builds the merge anew if it lacks a run that there is now and that a scan in `mode` is to see, or keeps memory
+    /// of a snapshot's memtables that are in files. Returns whether it did. A scan of hours, of an index build, kept two
+    /// write buffers (as RocksDB's `auto_refresh_iterator_with_snapshot`).
     pub(super) fn refresh(
         &mut self,
         txn: &Transaction,
@@ -97,11 +109,14 @@ impl MergedView {
         prefix: &[u8],
         mode: ReadMode,
     ) -> Result<bool> {
-        let has_committed = mode == ReadMode::Snapshot
-            || self.view.as_ref().is_some_and(|view| {
-                let grown = self.absent_from > 0 && memtables_without(view, family) < self.absent_from;
-                !grown && txn.store.is_current(view)
-            });
+        let is_right = |view: &Arc<ReadView>| {
+            if mode == ReadMode::Snapshot {
+                return !keeps_flushed_memtable(&txn.store, view);
+            }
+            let grown = self.absent_from > 0 && memtables_without(view, family) < self.absent_from;
+            !grown && txn.store.is_current(view)
+        };
+        let has_committed = self.view.as_ref().is_some_and(is_right);
         let has_all = self.merge.is_some() && has_committed && self.own_runs == txn.batch.runs().changes();
         if !has_all {
             self.open(txn, family, prefix, self.seq)?;

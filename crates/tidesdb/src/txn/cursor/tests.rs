@@ -324,3 +324,39 @@ fn a_large_row_is_in_memory_once_and_a_scan_goes_on_after_it() {
         reader.rollback().expect("ends");
     }
 }
+
+/// A scan of a snapshot lets go of memtables that are in files by now, and reads the same rows there.
+#[test]
+fn a_long_scan_of_a_snapshot_keeps_no_flushed_memtable() {
+    let options = Options { sync_mode: SyncMode::None, write_buffer_size: 4 << 20, ..Options::default() };
+    let db = Db::open_on(FaultyDisk::new(1).shared(), Path::new("/s"), options, None).expect("opens");
+    let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    let put = |value: u8| {
+        let mut txn = begin(&db);
+        for key in 0..=255u8 {
+            txn.put(&family, &[key], &[value; 200]).expect("puts");
+        }
+        txn.commit().expect("commits");
+    };
+    put(1);
+    let mut reader = db.transaction();
+    reader.begin(TransactionOptions::default()).expect("begins");
+    let mut cursor = Cursor::new(family.clone());
+    let scan = Scan { start: Start::First, ..Scan::default() };
+    assert!(cursor.seek(&mut reader, &scan).expect("seeks"));
+    put(2);
+    let spare = || db.store().arenas.pooled_bytes();
+    let before = spare();
+    db.flush().expect("flushes");
+    assert_eq!(spare(), before, "the scan has the memtable");
+    let mut rows = 0;
+    while {
+        for at in 0..cursor.len() {
+            assert_eq!(cursor.row(at), (&[rows as u8][..], &[1; 200][..]));
+            rows += 1;
+        }
+        cursor.fetch(&mut reader, cursor.len() - 1, true).expect("steps")
+    } {}
+    assert_eq!(rows, 256);
+    assert!(spare() > before, "and has let go of it");
+}
