@@ -178,10 +178,11 @@ impl BlockCache {
         (slab::slack() as u128 * self.capacity() as u128 / all) as usize
     }
 
-    /// Bytes of the capacity that blocks may have: free slots among them are memory, too, up to their allowed part.
+    /// Bytes of the capacity that blocks may have: free slots among them are memory, too, up to a sixteenth. In a cache of
+    /// less than 64 MB they may be more, up to [`LEAST_SLACK`], on top.
     fn room(&self) -> usize {
         let capacity = self.capacity();
-        capacity - self.slack().min(self.allowed_slack()).min(capacity / 2)
+        capacity - self.slack().min(capacity / SLACK_SHARE)
     }
 
     fn allowed_slack(&self) -> usize {
