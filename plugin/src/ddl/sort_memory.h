@@ -25,7 +25,6 @@ class SortMemory {
   void clear() { used_ = count_ = 0; }
 
   size_t count() const { return count_; }
-  size_t capacity() const { return capacity_; }
   /* Bytes of the entries and their places. */
   size_t taken() const { return used_ + count_ * sizeof(size_t); }
   bool has_room(size_t bytes) const { return capacity_ - taken() >= bytes + sizeof(size_t); }

@@ -253,6 +253,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler {
   int next_row_number();
   int raise_auto_increment(const uchar *record);
   /* The row with this key changes: for an ALTER that builds indexes meanwhile. */
+  int delete_entry(uint index, bool decides, tidesdb::Slice primary_key);
   void log_change(tidesdb::Slice primary_key);
   int apply_writes();
   void note_changed_table();

@@ -119,6 +119,17 @@ void ha_tidesdb::add_write(tidesdb_family *family, Slice key, Slice value, int k
   writer_.add(family, key, value, kind, flags, index);
 }
 
+/* The row's old entry in an index, unless it is another row's by now. `decides`: the entry's key is unique.
+ */
+int ha_tidesdb::delete_entry(uint index, bool decides, Slice primary_key) {
+  const Slice key = writer_.entries[index].old_key.slice();
+  bool is_others = false;
+  if (decides)
+    if (const int error = find_other_owner(index, key, primary_key, &is_others)) return error;
+  if (!is_others) add_write(open_table_->index(index), key, {nullptr, 0}, TIDESDB_DELETE, decides, index);
+  return 0;
+}
+
 void ha_tidesdb::log_change(Slice primary_key) {
   writer_.log(open_table_->row_log(), primary_key, table_share->primary_key);
 }
@@ -298,11 +309,7 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
                   false, i, true);
       continue;
     }
-    bool is_others = false;
-    if (old_decides)
-      if (const int error = find_other_owner(i, entry.old_key.slice(), old_key, &is_others)) return error;
-    if (!is_others)
-      add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, old_decides, i);
+    if (const int error = delete_entry(i, old_decides, old_key)) return error;
     add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
               new_unique ? TIDESDB_INSERT : TIDESDB_PUT_ENTRY, true, i);
   }
@@ -322,13 +329,7 @@ int ha_tidesdb::delete_row(const uchar *record) {
     if (is_primary(i)) continue;
     RowWriter::EntryBuffers &entry = writer_.entries[i];
     const bool unique = make_entry(i, record, writer_.old_primary.slice(), &entry.old_key, &entry.old_value);
-    bool is_others = false;
-    if (unique)
-      if (const int error =
-              find_other_owner(i, entry.old_key.slice(), writer_.old_primary.slice(), &is_others))
-        return error;
-    if (!is_others)
-      add_write(open_table_->index(i), entry.old_key.slice(), {nullptr, 0}, TIDESDB_DELETE, unique, i);
+    if (const int error = delete_entry(i, unique, writer_.old_primary.slice())) return error;
   }
   log_change(writer_.old_primary.slice());
   return apply_writes();
