@@ -482,8 +482,8 @@ fn names_of_tables() -> Vec<String> {
 
 /// A table is made, filled so that the memtable is flushed, and dropped.
 fn flushes(session: &mut Session) -> Result<Option<String>> {
-    let count = "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'tidesdb_flush_count'";
-    let before = must(count, session.number(count))?;
+    let count = "tidesdb_flush_count";
+    let before = must(count, session.status(count))?;
     let table = format!("{DATABASE}.filler");
     set_up(
         session,
@@ -495,7 +495,7 @@ fn flushes(session: &mut Session) -> Result<Option<String>> {
     let start = Instant::now();
     let mut flushed = false;
     while !flushed && start.elapsed() < QUIET_WITHIN {
-        flushed = must(count, session.number(count))? > before;
+        flushed = must(count, session.status(count))? > before;
         if !flushed {
             thread::sleep(Duration::from_millis(20));
         }

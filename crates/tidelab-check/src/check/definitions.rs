@@ -374,9 +374,8 @@ fn whole(session: &mut Session, name: &str, table: &Table) -> Result<Vec<String>
 /// Leftovers of no table: column families, and definitions in the server's folder.
 fn left_behind(session: &mut Session, server: &Server, there: &Tables) -> Result<Vec<String>> {
     let mut complaints = Vec::new();
-    let select = "SELECT variable_value FROM information_schema.global_status
-                  WHERE variable_name = 'tidesdb_column_families'";
-    let families = must(select, session.number(select))?;
+    let count = "tidesdb_column_families";
+    let families = must(count, session.status(count))?;
     let expected: usize = there.values().map(Table::families).sum();
     if usize::try_from(families) != Ok(expected) {
         complaints

@@ -262,9 +262,8 @@ fn kill_once(
     delay: Duration,
 ) -> Result<Option<Duration>> {
     let runs = |killer: &mut Session| {
-        let question = "SELECT variable_value FROM information_schema.global_status \
-                        WHERE variable_name = 'tidesdb_spilled_runs'";
-        must(question, killer.number(question))
+        let count = "tidesdb_spilled_runs";
+        must(count, killer.status(count))
     };
     let before = runs(killer)?;
     let (killed_at, answered_at, answer) = thread::scope(|scope| {

@@ -167,6 +167,13 @@ impl Session {
             None => Err(Failure::Lost(format!("{statement}: no row"))),
         }
     }
+
+    /// A status variable of the server that is a number.
+    pub fn status(&mut self, name: &str) -> Result<i64, Failure> {
+        self.number(&format!(
+            "SELECT variable_value FROM information_schema.global_status WHERE variable_name = '{name}'"
+        ))
+    }
 }
 
 fn text(value: &Value) -> String {

@@ -68,7 +68,9 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let (most, pressure) = (AtomicU64::new(0), AtomicU64::new(0));
     let kinds = ["reads", "writes", "large", "locks"];
     let done = kinds.map(|_| AtomicU64::new(0));
-    let mut told = [0; 2];
+    let mut engine = 0;
+    let mut status =
+        |name| session.status(name).ok().and_then(|value| u64::try_from(value).ok()).unwrap_or(0);
     let failures: Vec<String> = thread::scope(|scope| {
         let mut clients = Vec::new();
         for number in 0..CLIENTS {
@@ -85,9 +87,9 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Verdict> {
             thread::sleep(Duration::from_millis(50));
             let anonymous = process_use(server.pid()).anonymous_bytes;
             if most.fetch_max(anonymous, Ordering::Relaxed) < anonymous {
-                told = ["tidesdb_memory_total", "memory_used"].map(|name| status(&mut session, name));
+                engine = status("tidesdb_memory_total");
             }
-            pressure.fetch_max(status(&mut session, "tidesdb_memory_pressure"), Ordering::Relaxed);
+            pressure.fetch_max(status("tidesdb_memory_pressure"), Ordering::Relaxed);
         }
         stop.store(true, Ordering::Relaxed);
         clients.into_iter().filter_map(|client| client.join().expect("a client does not panic")).collect()
@@ -107,11 +109,10 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Verdict> {
         .map(|(kind, done)| format!("{} {kind}", done.load(Ordering::Relaxed)))
         .collect();
     let growth = format!(
-        "{} MB of growth under a bound of {} MB (the engine counts {}, the server {})",
+        "{} MB of growth under a bound of {} MB (the engine counts {})",
         grown / MEGABYTE,
         BOUND / MEGABYTE,
-        told[0] / MEGABYTE,
-        told[1] / MEGABYTE
+        engine / MEGABYTE
     );
     let summary = format!("{}, {growth}, pressure {percent} %", counts.join(", "));
     if grown >= GROWTH {
@@ -121,13 +122,6 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Verdict> {
         complaints.push(format!("the engine took {percent} % of the bound"));
     }
     conclude(server, summary, complaints)
-}
-
-/// A status variable; 0 when it cannot be read.
-fn status(session: &mut Session, name: &str) -> u64 {
-    let query =
-        format!("SELECT variable_value FROM information_schema.global_status WHERE variable_name = '{name}'");
-    session.number(&query).ok().and_then(|value| u64::try_from(value).ok()).unwrap_or(0)
 }
 
 /// Transactions of one kind until the end.
