@@ -479,7 +479,7 @@ fn merges_that_find_no_space_leave_nothing_behind() {
     let db = open(&disk, &options).expect("opens");
     let t = db.create_family(b"merged", sim::tiny_family()).expect("creates");
     db.flush().expect("flushes");
-    let tables = || disk.files().iter().filter(|path| path.extension().is_some_and(|e| e == "sst")).count();
+    let tables = || sim::tables(&disk);
     let before = tables();
     let put = |n: u32| {
         let mut txn = begin(&db);

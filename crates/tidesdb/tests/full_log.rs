@@ -168,7 +168,7 @@ fn a_prepare_without_room_is_refused_and_undone() {
             { txn }.commit().unwrap_or_else(|error| panic!("{context}, with room: {error}"));
             assert!(there(&db) && db.prepared().is_empty(), "{context}");
             db.flush().unwrap_or_else(|error| panic!("{context}: {error}"));
-            let tables = || disk.files().iter().filter(|p| p.extension().is_some_and(|e| e == "sst")).count();
+            let tables = || sim::tables(&disk);
             let with_runs = tables();
             drop(t);
             db.close().unwrap_or_else(|error| panic!("{context}: {error}"));
@@ -220,7 +220,7 @@ fn a_flush_without_room_in_the_log_leaves_no_tables() {
     let db = open(&disk, &options(SyncMode::Full)).expect("opens");
     db.create_family(b"t", FamilyOptions::default()).expect("creates");
     put(&db, 1).expect("commits");
-    let tables = || disk.files().iter().filter(|p| p.extension().is_some_and(|e| e == "sst")).count();
+    let tables = || sim::tables(&disk);
     fill(&disk, 0, Failure::Enospc);
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| put(&db, 2));

@@ -20,9 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use programs::programs;
-use sim::{begin, env, open};
+use sim::{begin, env, open, tables};
 use tidesdb::internal::io::faulty::Crash;
-use tidesdb::internal::io::FaultyDisk;
 use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
 use tidesdb::{Error, SyncMode, TransactionOptions};
 use world::{
@@ -262,9 +261,6 @@ fn a_full_disk_keeps_prepared_transactions_decidable() {
 /// The space of a spilled transaction that is rolled back is there again with the answer.
 #[test]
 fn a_rolled_back_prepare_leaves_no_files() {
-    let tables = |disk: &FaultyDisk| {
-        disk.files().iter().filter(|path| path.extension().is_some_and(|e| e == "sst")).count()
-    };
     let options = small(SyncMode::None);
     let disk = new_store(18, &options);
     let mut world = World::new(disk.clone(), options).expect("opens");

@@ -250,6 +250,7 @@ impl CommittedRuns {
         edit
     }
 }
+
 fn damage(what: &str) -> Error {
     Error::corruption("wal", 0, format!("a record of run names: {what}"))
 }

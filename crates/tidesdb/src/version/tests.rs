@@ -6,6 +6,7 @@ use super::*;
 use crate::compaction::test_store::{open, TestStore, DIR};
 use crate::error::Error;
 use crate::io::faulty::{Crash, Failure, Fault, FaultyDisk, Op};
+use crate::io::OpenMode;
 use crate::iter::VersionIterator;
 use crate::types::MAX_SEQ;
 
@@ -180,6 +181,23 @@ fn a_file_is_unlinked_only_after_the_last_version_that_names_it_is_dropped() {
     drop(pause);
     assert_eq!(store.versions.delete_obsolete().unwrap(), 1);
     assert!(!store.disk.files().contains(&PathBuf::from(format!("{DIR}/{path:08}.sst"))));
+}
+
+/// A prepare that is refused and tried again keeps a file twice, and its first attempt gives it up later.
+#[test]
+fn a_file_that_is_kept_twice_stays_until_both_have_given_it_up() {
+    let store = TestStore::new(FaultyDisk::new(6));
+    for (times, unlinked) in [(1, 0), (2, 1)] {
+        let number = store.versions.new_file_number();
+        let path = PathBuf::from(format!("{DIR}/{number:08}.sst"));
+        drop(store.disk.shared().open(&path, OpenMode::Create).unwrap());
+        let file = store.versions.private_file(number, 0);
+        (0..2).for_each(|_| store.versions.keep_file(&file));
+        (0..times).for_each(|_| store.versions.give_up_file(&file));
+        drop(file);
+        assert_eq!(store.versions.delete_obsolete().unwrap(), unlinked, "given up {times} times");
+        assert_eq!(store.disk.files().contains(&path), unlinked == 0);
+    }
 }
 
 #[test]

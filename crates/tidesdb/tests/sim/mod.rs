@@ -17,6 +17,11 @@ use tidesdb::{Compression, FamilyOptions, Options, Result, SyncMode, Transaction
 /// Where the store lies on a faulty disk.
 pub const DIR: &str = "/store";
 
+/// How many table files a disk has.
+pub fn tables(disk: &FaultyDisk) -> usize {
+    disk.files().iter().filter(|path| path.extension().is_some_and(|e| e == "sst")).count()
+}
+
 pub type Row = (Vec<u8>, Vec<u8>);
 
 /// splitmix64.
