@@ -418,7 +418,7 @@ int tidesdb_lock_key(tidesdb_txn *txn, tidesdb_family *family, const uint8_t *ke
 int tidesdb_txn_prepare(tidesdb_txn *txn, const uint8_t *xid, size_t xid_size);
 /* Prepares for somebody outside who decides perhaps much later (XA PREPARE): synced in every mode, with the
  * table locks; from then on it holds its locks and nothing else. TIDESDB_TOO_LARGE when such transactions
- * would take more than a quarter of the log. resume takes what order needs; it may wait and fail, and then
+ * would take more than a quarter of the log, TIDESDB_INVALID when one of this xid waits already. resume takes what order needs; it may wait and fail, and then
  * the transaction is still prepared. The end of such a transaction is durable in every mode. */
 int tidesdb_txn_prepare_dormant(tidesdb_txn *txn, const uint8_t *xid, size_t xid_size);
 int tidesdb_txn_resume(tidesdb_txn *txn);

@@ -138,6 +138,28 @@ fn a_prepared_transaction_waits_for_its_decision_over_a_crash() {
 }
 
 #[test]
+fn an_xid_has_one_prepared_transaction() {
+    let dir = tempfile::tempdir().expect("directory");
+    let db = Db::open(dir.path(), options()).expect("opens");
+    let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    let mut first = begin(&db);
+    first.put(&family, b"a", b"1").expect("puts");
+    first.prepare_xa(b"xid").expect("prepares");
+    let mut second = begin(&db);
+    second.put(&family, b"b", b"2").expect("puts");
+    assert!(matches!(second.prepare_xa(b"xid"), Err(Error::InvalidArgument(_))), "its owner is there");
+    drop(first);
+    assert!(matches!(second.prepare_xa(b"xid"), Err(Error::InvalidArgument(_))), "it has no owner");
+    assert!(matches!(second.prepare(Some(b"xid")), Err(Error::InvalidArgument(_))), "in one phase more");
+    assert_eq!(rows(&db, &family, true), vec![], "nothing is decided");
+    assert!(db.commit_by_xid(b"xid").expect("commits"));
+    second.prepare_xa(b"xid").expect("the xid is free again");
+    drop(second);
+    assert!(db.commit_by_xid(b"xid").expect("commits"));
+    assert_eq!(rows(&db, &family, true).len(), 2);
+}
+
+#[test]
 fn many_overwrites_flush_compact_and_read_back() {
     let dir = tempfile::tempdir().expect("directory");
     let mut model = std::collections::BTreeMap::new();

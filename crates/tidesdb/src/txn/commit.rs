@@ -13,7 +13,7 @@ use crate::store::memtables::Sealed;
 use crate::store::pipeline::CommitPlace;
 use crate::store::sealed_runs::SealedRuns;
 use crate::store::view::Flushable;
-use crate::txn::prepared::{prepare_bytes, BatchRoom, XaPrepared, DECISION_BYTES};
+use crate::txn::prepared::{prepare_bytes, BatchRoom, NotAdmitted, XaPrepared, DECISION_BYTES};
 use crate::txn::prepared_locks;
 use crate::txn::write_batch::WriteBatch;
 use crate::txn::Transactions;
@@ -69,6 +69,11 @@ impl PreparedCommit {
     }
 }
 
+/// A second transaction of one xid: a decision could not tell which it is for.
+fn same_xid() -> Error {
+    Error::InvalidArgument("another prepared transaction has this xid: decide that one first".into())
+}
+
 impl Transactions {
     /// The last step of a commit that may fail, wait (for space, `max_wait` at most) or be killed. With an xid
     /// it is two-phase: the batch is logged and synced as prepared, with the owner's table locks.
@@ -91,6 +96,9 @@ impl Transactions {
             None => self.prepare_batch(batch, None, sync, &until_killed),
             Some(xid) => {
                 self.store.check_writable()?;
+                if self.recovered.lock().contains_key(xid) {
+                    return Err(same_xid());
+                }
                 let id = self.store.new_transaction_id();
                 let mut prepared =
                     self.reserve(batch.clone(), Form::Marker(id), true, sync, &until_killed)?;
@@ -243,10 +251,14 @@ impl Transactions {
         let room = self.batch_room(size, &batch, wait_limit)?;
         let segment = self.store.wal.written_lsn().segment();
         let admitted = self.prepared.insert_prepared(id, segment, (head.clone(), batch.clone()), bound);
-        if let Err(others) = admitted {
-            let (size, bound) = (size as u64, bound.unwrap_or_default());
-            let variable = self.store.options.write_buffer_variable;
-            return Err(Error::PreparedTooLarge { size, others, bound, variable });
+        match admitted {
+            Ok(()) => {}
+            Err(NotAdmitted::TooLarge(others)) => {
+                let (size, bound) = (size as u64, bound.unwrap_or_default());
+                let variable = self.store.options.write_buffer_variable;
+                return Err(Error::PreparedTooLarge { size, others, bound, variable });
+            }
+            Err(NotAdmitted::SameXid) => return Err(same_xid()),
         }
         let ticket =
             self.log_batch(id, room, &batch, Record::Prepared { txn: id, head, batch: batch.clone() });

@@ -113,6 +113,15 @@ pub(crate) struct XaPrepared {
     pub batch: Arc<CommitBatch>,
 }
 
+/// Why a prepare with a bound is not admitted.
+#[derive(Debug)]
+pub(super) enum NotAdmitted {
+    /// Together with the bytes of the others, given here, it would pass the bound.
+    TooLarge(u64),
+    /// An undecided one has its xid.
+    SameXid,
+}
+
 /// Bytes that a prepare takes in the log, as reservations count them.
 pub(crate) fn prepare_bytes(head: &PreparedHead, batch: &CommitBatch) -> usize {
     batch.body().len() + head.xid.len() + head.locks.len() + DECISION_BYTES
@@ -126,27 +135,33 @@ impl PreparedTransactions {
     }
 
     /// A prepare is about to be logged, or was found by recovery, at or after `segment`. With a bound it will
-    /// be XA-prepared; where it would pass the bound with the others, nothing changes and their bytes are the error.
+    /// be XA-prepared, and is admitted or changes nothing.
     pub(super) fn insert_prepared(
         &self,
         id: u64,
         segment: u32,
         (head, batch): (Arc<PreparedHead>, Arc<CommitBatch>),
         xa_prepared_bound: Option<u64>,
-    ) -> Result<(), u64> {
+    ) -> Result<(), NotAdmitted> {
         let xa_prepared = xa_prepared_bound.is_some();
         let copy = Copy { head, batch, xa_prepared, room: None, decision: None };
-        let bytes = copy.bytes() as u64;
-        let entry = Entry { segment, decided: false, in_the_way: false, copy: Some(copy) };
         let mut entries = self.entries.lock();
         if let Some(bound) = xa_prepared_bound {
-            let xa_prepared =
-                entries.values().filter_map(|entry| entry.copy.as_ref()).filter(|c| c.xa_prepared);
-            let others: u64 = xa_prepared.map(|copy| copy.bytes() as u64).sum();
-            if others + bytes > bound {
-                return Err(others);
+            let mut others = 0;
+            for (other, decided) in entries.values().filter_map(|e| Some((e.copy.as_ref()?, e.decided))) {
+                if !other.xa_prepared {
+                    continue;
+                }
+                if !decided && other.head.xid == copy.head.xid {
+                    return Err(NotAdmitted::SameXid);
+                }
+                others += other.bytes() as u64;
+            }
+            if others + copy.bytes() as u64 > bound {
+                return Err(NotAdmitted::TooLarge(others));
             }
         }
+        let entry = Entry { segment, decided: false, in_the_way: false, copy: Some(copy) };
         entries.insert(id, entry);
         Ok(())
     }
