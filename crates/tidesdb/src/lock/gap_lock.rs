@@ -11,7 +11,7 @@ use super::owner::{FamilyUse, Holdings, LockOwner};
 use super::shard::{FamilyLocks, TABLE_SHARD};
 use super::wait::{grant_waiters, Waits, Wakes, Wanted};
 use super::{Policy, Range};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::types::FamilyId;
 
 /// Ranges of owners that hold something already which may be published over one waiting exclusive lock.
@@ -84,6 +84,10 @@ impl LockManager {
     ) -> Result<()> {
         let mut free_from = from.to_vec();
         loop {
+            // The keys of others that are not confirmed may be a million.
+            if owner.is_killed() {
+                return Err(Error::Interrupted);
+            }
             while let Some(key) = find(owner, locks, from, to, Look::Granted) {
                 self.wait(owner, wanted(locks, &key, Mask::GAP), policy)?;
             }
