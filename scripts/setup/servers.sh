@@ -104,7 +104,7 @@ bring() {
   entry "$name"
   if [ "${PACKAGES[0]}" = - ]; then
     # A process of its own: it has globals, and a lock, of its own.
-    ./setup.sh
+    TIDESDB_SERVER=$SERIES ./setup.sh
     return
   fi
   exec 9>"$CACHE/$name.lock"

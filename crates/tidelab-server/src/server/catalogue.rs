@@ -9,6 +9,8 @@ use std::process::Command;
 use super::release::Version;
 use crate::error::{io_error, Error, Result};
 
+/// The name of the default server of `make setup`.
+const DEFAULT: &str = "default";
 const LIST: &str = include_str!("../../../../scripts/setup/servers.list");
 
 /// A server that can be brought.
@@ -60,12 +62,38 @@ pub fn cache() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(".cache/tidesdb"))
 }
 
-/// The finished prefix of the server of `make setup`, which the plugin is built for; none where there is none.
+/// The servers of `make setup`, which plugins are built for: the default one first.
+pub fn setup_entries() -> impl Iterator<Item = Entry> {
+    entries().into_iter().filter(|entry| entry.by_setup)
+}
+
+/// The finished prefix of the default server of `make setup`; none where there is none.
 pub fn setup_prefix(cache: &Path) -> Option<PathBuf> {
-    entries().into_iter().find(|entry| entry.by_setup)?.prefix(cache)
+    setup_entries().next()?.prefix(cache)
 }
 
 impl Entry {
+    /// The plugin that `make plugin` builds for it, by that of the default server: `build/ha_tidesdb.so` has
+    /// `build/10.11/ha_tidesdb.so` below it. None: no plugin is built for it.
+    pub fn plugin(&self, of_default: &Path) -> Option<PathBuf> {
+        if !self.by_setup {
+            return None;
+        }
+        if self.name == DEFAULT {
+            return Some(of_default.to_path_buf());
+        }
+        Some(of_default.parent()?.join(self.series).join(of_default.file_name()?))
+    }
+
+    /// How setup is asked for it.
+    pub fn make_argument(&self) -> String {
+        if self.name == DEFAULT {
+            String::new()
+        } else {
+            format!(" SERVER={}", self.series)
+        }
+    }
+
     /// Its finished prefix in a cache; none where it was not brought. For the server of `make setup` the one that
     /// setup recorded as its choice, for the others the newest.
     pub fn prefix(&self, cache: &Path) -> Option<PathBuf> {
@@ -170,6 +198,10 @@ mod tests {
         assert_eq!(names, ["default", "mariadb-10.5", "mariadb-10.11", "mariadb-11.8", "mysql-9.7"]);
         assert_eq!(entry("mysql-9.7").unwrap().suite, "sid");
         assert!(entry("default").unwrap().by_setup && !entry("mariadb-10.5").unwrap().by_setup);
+        let plugin = |name: &str| entry(name).unwrap().plugin(Path::new("/b/ha_tidesdb.so"));
+        assert_eq!(plugin("default").unwrap(), Path::new("/b/ha_tidesdb.so"));
+        assert_eq!(plugin("mariadb-10.11").unwrap(), Path::new("/b/10.11/ha_tidesdb.so"));
+        assert_eq!(plugin("mariadb-11.8"), None, "a newer one than that of setup");
         assert!(entry("mysql-5.7").unwrap_err().to_string().contains("mariadb-10.11"));
     }
 
@@ -196,5 +228,8 @@ mod tests {
         assert_eq!(find("default"), at("mariadb-11.8.7-amd64-1"));
         assert_eq!(find("mariadb-10.5"), at("lab-mariadb-10.5.23-amd64-1"));
         assert_eq!(find("mysql-9.7"), None);
+        make(cache.path(), "mariadb-10.11.18-amd64-1", None, true);
+        assert_eq!(find("mariadb-10.11"), at("mariadb-10.11.18-amd64-1"));
+        assert_eq!(setup_prefix(cache.path()), at("mariadb-11.8.7-amd64-1"), "the default one");
     }
 }

@@ -30,7 +30,7 @@ use super::figures::metrics;
 use super::progression;
 use crate::run::bound::{Driven, Unbounded};
 use crate::run::{Conductor, Folder, Group, Paths, Run};
-use lacks::{lacks, lacks_by_name};
+use lacks::{lacks, lacks_by_name, setup_server};
 
 /// The largest share of the machine's memory that a tier may have.
 const MEMORY_SHARE: f64 = 0.8;
@@ -132,10 +132,7 @@ impl<'a> Matrix<'a> {
                 let tier = &part.tier;
                 return Err(Error::Usage(format!("the tier {tier} does not fit: this machine has {has} MB")));
             }
-            if part.competitor.engine == Engine::TidesDb && !self.paths.plugin.is_file() {
-                let what = self.paths.plugin.display().to_string();
-                return Err(Error::Missing { what, remedy: "make plugin builds it".to_string() });
-            }
+            self.plugin(&part.competitor)?;
         }
         for (name, source) in &self.sources {
             if !self.found.contains_key(name) {
@@ -161,6 +158,24 @@ impl<'a> Matrix<'a> {
     pub fn aligned(&self, part: &Part) -> Result<Aligned> {
         let release = self.server(&part.competitor)?.release();
         self.alignment.apply(&self.design.situation(release, part.competitor.engine, part.memory))
+    }
+
+    /// The plugin that the competitor's server loads. Errors: it is TidesDB's and is not built.
+    fn plugin(&self, competitor: &Competitor) -> Result<PathBuf> {
+        let source = self.sources.iter().find(|(name, _)| *name == competitor.server).map(|(_, source)| source);
+        let entry = match (source, self.found.get(&competitor.server)) {
+            _ if competitor.engine != Engine::TidesDb => None,
+            (Some(Source::Debian(entry)), _) => Some(catalogue::entry(entry)?),
+            (_, Some(FoundServer::Installed(installation))) => setup_server(installation)?,
+            _ => None,
+        };
+        let built = entry.and_then(|entry| Some((entry.plugin(self.paths.plugin)?, entry.make_argument())));
+        let Some((plugin, argument)) = built else { return Ok(self.paths.plugin.to_path_buf()) };
+        if !plugin.is_file() {
+            let remedy = format!("make plugin{argument} builds it");
+            return Err(Error::Missing { what: plugin.display().to_string(), remedy });
+        }
+        Ok(plugin)
     }
 
     fn server(&self, competitor: &Competitor) -> Result<&FoundServer> {
@@ -272,7 +287,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::default();
         let mut design = parsed(TEXT).unwrap();
-        design.servers = ["mariadb-10.5", "mysql-9.7", "default"]
+        design.servers = ["mariadb-10.5", "mariadb-10.11", "mysql-9.7", "default"]
             .map(|name| crate::matrix::design::Named::Source(name.to_string()))
             .to_vec();
         design.engines = vec![Engine::InnoDb, Engine::TidesDb, Engine::RocksDb];
@@ -283,6 +298,9 @@ mod tests {
             [
                 "mariadb-10.5 InnoDB",
                 "mariadb-10.5 ROCKSDB",
+                "mariadb-10.11 InnoDB",
+                "mariadb-10.11 TidesDB",
+                "mariadb-10.11 ROCKSDB",
                 "mysql-9.7 InnoDB",
                 "default InnoDB",
                 "default TidesDB",
@@ -290,9 +308,9 @@ mod tests {
             ]
         );
         assert!(run.notes.iter().any(|n| n.starts_with("mysql-9.7 without ROCKSDB")), "{:?}", run.notes);
-        assert_eq!(matrix.groups().len(), 6 * 2 * 2);
+        assert_eq!(matrix.groups().len(), 9 * 2 * 2);
         let error = matrix.look(&run).unwrap_err();
-        assert!(error.to_string().contains("make plugin"), "{error}");
+        assert!(error.to_string().contains("make plugin SERVER=10.11 builds"), "{error}");
 
         design.engines = vec![Engine::InnoDb];
         let mut matrix = Matrix::open(design.clone(), paths(folder.path(), &interrupt), &mut run).unwrap();

@@ -11,12 +11,25 @@ use super::super::measured_server::{connect, rows_of};
 /// Why an engine cannot be measured on a server from Debian's suites; none: it can.
 pub(super) fn lacks_by_name(entry: &Entry, engine: Engine) -> Option<String> {
     match engine {
-        Engine::TidesDb if !entry.by_setup => Some(
-            "its plugin is for the server of make setup ('default') and is refused by any other".to_string(),
-        ),
+        Engine::TidesDb if !entry.by_setup => {
+            let names: Vec<&str> = catalogue::setup_entries().map(|entry| entry.name).collect();
+            Some(format!("its plugin is for {} and is refused by any other", names.join(" and ")))
+        }
         Engine::RocksDb if entry.family == "mysql" => Some("Debian's MySQL has no MyRocks".to_string()),
         _ => None,
     }
+}
+
+/// The server of `make setup` that has this one's release: a plugin built for that one is taken by this one.
+pub(super) fn setup_server(installation: &Installation) -> Result<Option<Entry>> {
+    let cache = catalogue::cache();
+    for entry in catalogue::setup_entries() {
+        let Some(prefix) = entry.prefix(&cache) else { continue };
+        if Installation::at(&prefix)?.release == installation.release {
+            return Ok(Some(entry));
+        }
+    }
+    Ok(None)
 }
 
 /// Why an engine cannot be measured on a server; none: it can.
@@ -24,14 +37,8 @@ pub(super) fn lacks(server: &FoundServer, engine: Engine) -> Result<Option<Strin
     match (server, engine) {
         (FoundServer::Installed(_), Engine::InnoDb) => Ok(None),
         (FoundServer::Installed(installation), Engine::TidesDb) => {
-            let built_for = match catalogue::setup_prefix(&catalogue::cache()) {
-                Some(prefix) => Installation::at(&prefix)?.release,
-                None => {
-                    return Ok(Some("make setup has brought no server that its plugin is for".to_string()))
-                }
-            };
-            Ok((installation.release != built_for)
-                .then(|| format!("its plugin is for {built_for} and is refused by any other")))
+            let found = setup_server(installation)?.is_some();
+            Ok((!found).then(|| "its plugin is for the servers of make setup and is refused by any other".to_string()))
         }
         (FoundServer::Installed(installation), Engine::RocksDb) => {
             let plugin = engine.plugin().unwrap_or_default();

@@ -126,7 +126,8 @@ impl Matrix<'_> {
     }
 
     fn start(&self, part: &Part, prefix: &Path, data: Data<'_>, settings: &[Setting]) -> Result<Server> {
-        Paths { prefix, ..self.paths }.start(&[part.competitor.engine], settings, data)
+        let plugin = self.plugin(&part.competitor)?;
+        Paths { prefix, plugin: &plugin, ..self.paths }.start(&[part.competitor.engine], settings, data)
     }
 
     /// The server of a part, with its tables, as it is measured.
