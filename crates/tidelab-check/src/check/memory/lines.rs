@@ -22,9 +22,8 @@ const FAULTS: f64 = 10.0;
 
 /// Resident bytes beyond cache, write buffers and the server without the engine.
 ///
-/// Measured on 2026-11-25: 50 MB and less, and 74 MB on the slow disk while the scan of an index build kept memtables
-/// that were in files, which it does no more. InnoDB's pool has 52 MB beyond it under the same load.
-const BEYOND: i64 = 80 * MEGABYTE as i64;
+/// Measured on 2026-11-25: 50 MB and less, 45 MB on the slow disk. InnoDB's pool has 52 MB beyond it under the same load.
+const BEYOND: i64 = 60 * MEGABYTE as i64;
 
 /// A server alone in a container.
 #[derive(Debug)]
