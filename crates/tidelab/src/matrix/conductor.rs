@@ -162,7 +162,8 @@ impl<'a> Matrix<'a> {
 
     /// The plugin that the competitor's server loads. Errors: it is TidesDB's and is not built.
     fn plugin(&self, competitor: &Competitor) -> Result<PathBuf> {
-        let source = self.sources.iter().find(|(name, _)| *name == competitor.server).map(|(_, source)| source);
+        let source =
+            self.sources.iter().find(|(name, _)| *name == competitor.server).map(|(_, source)| source);
         let entry = match (source, self.found.get(&competitor.server)) {
             _ if competitor.engine != Engine::TidesDb => None,
             (Some(Source::Debian(entry)), _) => Some(catalogue::entry(entry)?),

@@ -38,7 +38,9 @@ pub(super) fn lacks(server: &FoundServer, engine: Engine) -> Result<Option<Strin
         (FoundServer::Installed(_), Engine::InnoDb) => Ok(None),
         (FoundServer::Installed(installation), Engine::TidesDb) => {
             let found = setup_server(installation)?.is_some();
-            Ok((!found).then(|| "its plugin is for the servers of make setup and is refused by any other".to_string()))
+            Ok((!found).then(|| {
+                "its plugin is for the servers of make setup and is refused by any other".to_string()
+            }))
         }
         (FoundServer::Installed(installation), Engine::RocksDb) => {
             let plugin = engine.plugin().unwrap_or_default();
