@@ -50,7 +50,7 @@ JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup servers prefix engine library install uninstall plugin build-plugin links server stop shell restore test test-setup \
-  test-engine test-mtr test-install test-suites \
+  test-engine test-mtr test-short test-install test-suites \
   test-suites-short test-orm test-upgrade test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments bench-isolation test-manual manual \
   engine-program results builds-to-compare compare-builds plugin-at plugin-pgo costs clean
 
@@ -127,6 +127,14 @@ test-engine: setup ## the tests of the engine, the C interface and the laborator
 test-mtr: links ## the tests in SQL: [SUITE=name] [TESTS=names] [MTR_FLAGS=...]
 	@$(call say,running MariaDB's test runner over $(SUITE) (five minutes for all))
 	@scripts/test/run-mtr.sh $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr $(SUITE) $(TESTS)
+
+# The tests that have results of their own on 10.11: the servers differ there.
+DIFFERING_TESTS = $(sort $(foreach result,$(wildcard plugin/mysql-test/suite/*/r/*$(comma)mariadb_10.rdiff),\
+  $(notdir $(patsubst %/r/,%,$(dir $(result)))).$(firstword $(subst $(comma), ,$(notdir $(result))))))
+comma := ,
+test-short: links ## the tests in SQL in which the servers differ; CI runs it with SERVER=10.11: a minute
+	@$(call say,running the tests in which MariaDB's releases differ on $(SERVER) (a minute))
+	@scripts/test/run-mtr.sh $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr-short $(SUITE) $(DIFFERING_TESTS)
 
 test-manual: links engine ## the examples of docs/manual on a server, its links, its dashboard: [TESTS="pages"]
 	@$(call say,running the manual's examples (fifteen seconds))
