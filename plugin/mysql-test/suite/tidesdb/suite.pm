@@ -8,6 +8,7 @@ use File::Basename qw(dirname);
 # MariaDB 10.11 runs with the defaults of 11.8 that the tests rely on, as a combination of its own: results that differ all the
 # same are in r/TEST,mariadb_10.rdiff. 11.8 has no combination. (The runner makes the database `test` in latin1.)
 my @LATER_DEFAULTS = qw(--character-set-server=utf8mb4 --collation-server=utf8mb4_uca1400_ai_ci --innodb-snapshot-isolation=ON
+  --loose-tidesdb-snapshot-isolation=ON
   --optimizer-switch=hash_join_cardinality=on,cset_narrowing=on);
 push @LATER_DEFAULTS, '--init-file=' . abs_path(dirname(__FILE__) . '/include/test_database.sql');
 
