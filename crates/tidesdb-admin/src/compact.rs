@@ -1,0 +1,120 @@
+//! Merging of families while no server runs.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{json, Value};
+use tidesdb::internal::store::family::Family;
+use tidesdb::{Db, Error, Options};
+
+use crate::output::{check_store, with_remedy, Failure, Out};
+use crate::DONE;
+
+/// How to merge in a store in use.
+const IN_USE: &str = "stop that server first; while it runs, OPTIMIZE TABLE merges a table";
+
+/// Between two looks at the figures for the line of progress.
+const PACE: Duration = Duration::from_millis(200);
+
+/// Tables and bytes of a family.
+#[derive(Clone, Copy)]
+struct Size {
+    tables: usize,
+    bytes: u64,
+}
+
+impl Size {
+    fn of(db: &Db, family: &Family) -> Size {
+        let tables = db.engine().tables();
+        let own = tables.iter().filter(|table| table.family == family.id());
+        Size { tables: own.clone().count(), bytes: own.map(|table| table.bytes).sum() }
+    }
+
+    fn json(self) -> Value {
+        json!({ "tables": self.tables, "bytes": self.bytes })
+    }
+}
+
+/// Merges one family. On a terminal a line on `err` tells how far it is.
+fn merge(db: &Db, family: &Family, name: &str, err: &mut dyn Write) -> tidesdb::Result<()> {
+    if !std::io::stderr().is_terminal() {
+        return db.engine().compact(family);
+    }
+    let (done, begun) = (AtomicBool::new(false), Instant::now());
+    std::thread::scope(|scope| {
+        let work = scope.spawn(|| {
+            let result = db.engine().compact(family);
+            done.store(true, Ordering::Release);
+            result
+        });
+        while !done.load(Ordering::Acquire) && !work.is_finished() {
+            let stats = db.engine().stats();
+            let megabytes = |bytes: u64| bytes >> 20;
+            let _ = write!(
+                err,
+                "\r\x1b[K'{name}': {} MB read, {} MB written, {} s",
+                megabytes(stats.compaction_bytes_read),
+                megabytes(stats.compaction_bytes_written),
+                begun.elapsed().as_secs()
+            );
+            let _ = err.flush();
+            std::thread::park_timeout(PACE);
+        }
+        let _ = write!(err, "\r\x1b[K");
+        work.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Opens the store alone and merges the family, or all of them.
+pub fn run(
+    store: &Path,
+    family: Option<&str>,
+    out: &mut Out<'_>,
+    err: &mut dyn Write,
+) -> Result<u8, Failure> {
+    check_store(store)?;
+    // Nothing is merged but what is asked for.
+    let options = Options {
+        create_if_missing: false,
+        compaction_threads: 0,
+        flush_on_close: true,
+        ..Options::default()
+    };
+    let db = Db::open(store, options).map_err(|error| with_remedy(error, IN_USE))?;
+    let families = match family {
+        None => db.engine().families().into_iter().map(|info| info.family).collect(),
+        Some(name) => match db.engine().family(name.as_bytes()) {
+            Ok(family) => vec![family],
+            Err(Error::NoSuchFamily(name)) => {
+                let what = format!(
+                    "there is no family '{name}' in {}; `tidesdb-admin stats` lists them",
+                    store.display()
+                );
+                return Err(Failure::Other(what));
+            }
+            Err(error) => return Err(error.into()),
+        },
+    };
+    let mut listed = Vec::new();
+    for family in &families {
+        let name = String::from_utf8_lossy(&family.name()).into_owned();
+        // The log's part is in tables too when the sizes are compared.
+        db.flush()?;
+        let (before, begun) = (Size::of(&db, family), Instant::now());
+        merge(&db, family, &name, err)?;
+        let (after, seconds) = (Size::of(&db, family), begun.elapsed().as_secs_f64());
+        out.line(format_args!(
+            "'{name}': {} tables of {} bytes before, {} of {} after, {seconds:.1} s",
+            before.tables, before.bytes, after.tables, after.bytes
+        ))?;
+        listed.push(json!({
+            "name": name, "before": before.json(), "after": after.json(), "seconds": seconds,
+        }));
+    }
+    out.document(&json!({ "store": store.to_string_lossy(), "families": listed }))?;
+    drop(families);
+    db.close()?;
+    Ok(DONE)
+}
