@@ -39,7 +39,7 @@ pub enum Command {
     /// Merge all runs of a family, or of every family, into its last level; the server is down
     Compact {
         store: PathBuf,
-        /// Name of the family, as `stats` shows it; all families if left out
+        /// Name of the family, as `stats` shows it, or a server's table as DATABASE/TABLE; all families if left out
         family: Option<String>,
     },
     /// Show a file of a store record by record

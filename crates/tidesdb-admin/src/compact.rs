@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{json, Value};
 use tidesdb::internal::store::family::Family;
-use tidesdb::{Db, Error, Options};
+use tidesdb::{Db, Options};
 
-use crate::output::{check_store, with_remedy, Failure, Out};
+use crate::output::{check_store, shown_name, with_remedy, Failure, Out};
 use crate::DONE;
 
 /// How to merge in a store in use.
@@ -67,6 +67,12 @@ fn merge(db: &Db, family: &Family, name: &str, err: &mut dyn Write) -> tidesdb::
     })
 }
 
+/// Whether `wanted` is a family's name as it is shown, or the table that the plugin's family belongs to.
+fn is_meant(name: &[u8], wanted: &str) -> bool {
+    let is_of_table = |rest: &[u8]| rest.first() == Some(&0);
+    shown_name(name) == wanted || name.strip_prefix(wanted.as_bytes()).is_some_and(is_of_table)
+}
+
 /// Opens the store alone and merges the family, or all of them.
 pub fn run(
     store: &Path,
@@ -83,23 +89,20 @@ pub fn run(
         ..Options::default()
     };
     let db = Db::open(store, options).map_err(|error| with_remedy(error, IN_USE))?;
-    let families = match family {
-        None => db.engine().families().into_iter().map(|info| info.family).collect(),
-        Some(name) => match db.engine().family(name.as_bytes()) {
-            Ok(family) => vec![family],
-            Err(Error::NoSuchFamily(name)) => {
-                let what = format!(
-                    "there is no family '{name}' in {}; `tidesdb-admin stats` lists them",
-                    store.display()
-                );
-                return Err(Failure::Other(what));
-            }
-            Err(error) => return Err(error.into()),
-        },
-    };
+    let mut families: Vec<_> = db.engine().families().into_iter().map(|info| info.family).collect();
+    if let Some(wanted) = family {
+        families.retain(|family| is_meant(&family.name(), wanted));
+        if families.is_empty() {
+            let what = format!(
+                "there is no family '{wanted}' in {}; `tidesdb-admin stats` lists them",
+                store.display()
+            );
+            return Err(Failure::Other(what));
+        }
+    }
     let mut listed = Vec::new();
     for family in &families {
-        let name = String::from_utf8_lossy(&family.name()).into_owned();
+        let name = shown_name(&family.name());
         // The log's part is in tables too when the sizes are compared.
         db.flush()?;
         let (before, begun) = (Size::of(&db, family), Instant::now());
@@ -117,4 +120,16 @@ pub fn run(
     drop(families);
     db.close()?;
     Ok(DONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_is_named_as_it_is_shown_or_by_its_table() {
+        assert!(is_meant(b"fruit", "fruit") && !is_meant(b"fruits", "fruit"));
+        assert!(is_meant(b"shop/item\0p", "shop/item") && is_meant(b"shop/item\0p", "shop/item\\0p"));
+        assert!(!is_meant(b"shop/items\0p", "shop/item") && !is_meant(b"shop/item", "shop/item\\0p"));
+    }
 }

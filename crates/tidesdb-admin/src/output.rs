@@ -136,6 +136,24 @@ impl Form {
     }
 }
 
+/// A family's name in one line: the plugin's names hold a NUL, shown as `\0`. Control characters and bytes that are no
+/// UTF-8 are `\x` and two digits.
+pub fn shown_name(name: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in name.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\0' => text += "\\0",
+                '\\' => text += "\\\\",
+                c if c.is_ascii_control() => text += &format!("\\x{:02x}", u32::from(c)),
+                c => text.push(c),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| text += &format!("\\x{byte:02x}"));
+    }
+    text
+}
+
 /// Hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -255,6 +273,12 @@ mod tests {
             assert_eq!(form.bytes(bytes), expected);
         }
         assert_eq!(Form { hex: true, width: 0 }.bytes(b"ab"), "0x6162");
+    }
+
+    #[test]
+    fn names_are_shown_in_one_line() {
+        assert_eq!(shown_name("shop/größe\0p".as_bytes()), "shop/größe\\0p");
+        assert_eq!(shown_name(b"a\\b\n\xff"), "a\\\\b\\x0a\\xff");
     }
 
     #[test]

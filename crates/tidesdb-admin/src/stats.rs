@@ -13,7 +13,7 @@ use tidesdb::internal::version::{OpenFor, VersionSet};
 use tidesdb::{Db, Options};
 
 use crate::moment;
-use crate::output::{check_store, put_bytes, with_remedy, Failure, Form, Out};
+use crate::output::{check_store, put_bytes, shown_name, with_remedy, Failure, Form, Out};
 use crate::{DAMAGED, DONE};
 
 /// How to see the figures of a store in use.
@@ -171,7 +171,7 @@ pub fn run(disk: &Arc<dyn Disk>, store: &Path, out: &mut Out<'_>) -> Result<u8, 
     let stats = db.engine().stats();
     let mut families = vec![(DICTIONARY, "(dictionary)".to_string(), None)];
     for info in db.engine().families() {
-        let name = String::from_utf8_lossy(&info.family.name()).into_owned();
+        let name = shown_name(&info.family.name());
         families.push((info.family.id(), name, Some(info.stats)));
     }
     let (form, now) = (Form { hex: false, width: 32 }, moment::now());

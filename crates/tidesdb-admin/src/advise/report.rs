@@ -81,10 +81,13 @@ impl Report {
                 notes.push("there is not enough disk for the largest table: make room first".into());
             }
             notes.push(format!(
-                "time: about {} for all, at {} MB a second (--rate); a table of an older server, or with TTL, takes no \
-                 writes meanwhile",
+                "time: about {} for all, at {} MB a second (--rate); {}",
                 moment::length(self.seconds(all)),
-                self.rate
+                self.rate,
+                match facts.copies_online() {
+                    true => "most tables take writes meanwhile",
+                    false => "a table takes no writes meanwhile",
+                }
             ));
         }
         if facts.binary_log {
@@ -107,6 +110,7 @@ impl Report {
              does)"
                 .into(),
         );
+        notes.push("tables that the user may not see are not in this list".into());
         notes.push(format!(
             "the {} tables of mysql, sys and performance_schema keep their engines; temporary tables end with their sessions",
             facts.system_tables

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, Row, Value};
-use tidesdb::internal::io::{Disk, RealDisk};
+use tidesdb::internal::io::RealDisk;
 
 use super::table::{quoted, ForeignKey, Sort, Table};
 use crate::cli::Advise;
@@ -39,6 +39,14 @@ pub struct Facts {
     pub refuses_unknown_engines: bool,
     /// Tables of the server's own databases.
     pub system_tables: u64,
+}
+
+impl Facts {
+    /// ALTER by copy lets others write since 11.2.
+    pub fn copies_online(&self) -> bool {
+        let mut parts = self.version.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
+        (parts.next(), parts.next()) >= (Some(11), Some(2))
+    }
 }
 
 /// A connection.
@@ -339,6 +347,13 @@ fn names_directory(sql: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        let online = |version: &str| Facts { version: version.into(), ..Facts::default() }.copies_online();
+        assert!(online("11.8.6-MariaDB-log") && online("11.10.1-MariaDB") && online("12.0.2"));
+        assert!(!online("10.11.6-MariaDB-0+deb12u1") && !online("11.1.9-MariaDB"));
+    }
 
     #[test]
     fn directories_are_found_outside_of_texts() {

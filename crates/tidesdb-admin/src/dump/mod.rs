@@ -14,7 +14,7 @@ use tidesdb::internal::io::{DirectoryLock, Disk};
 use tidesdb::internal::types::{FamilyId, DICTIONARY};
 
 use crate::cli::{Dump, Shown};
-use crate::output::{Failure, Form, Out};
+use crate::output::{shown_name, Failure, Form, Out};
 use crate::{DAMAGED, DONE};
 
 impl Shown {
@@ -45,7 +45,10 @@ impl Around {
             }
         };
         let names = match &lock {
-            Some(_) => family_names(disk, dir).unwrap_or_default(),
+            Some(_) => {
+                let names = family_names(disk, dir).unwrap_or_default();
+                names.into_iter().map(|(id, name)| (id, shown_name(name.as_bytes()))).collect()
+            }
             None => BTreeMap::new(),
         };
         Around { dir: Some(dir.to_path_buf()), names, _lock: lock }

@@ -97,8 +97,8 @@ impl SsTable {
                 found.damage.push(damage(upto.saturating_sub(FOOTER_LEN as u64 * u64::from(is_last)), what));
                 break;
             };
-            let Some(start) = end.checked_sub(footer.table_len).filter(|start| start % TABLE_ALIGN == 0)
-            else {
+            let is_place = |start: &u64| start % TABLE_ALIGN == 0 && footer.table_len >= FOOTER_LEN as u64;
+            let Some(start) = end.checked_sub(footer.table_len).filter(is_place) else {
                 found
                     .damage
                     .push(damage(end - FOOTER_LEN as u64, "the footer's table begins where none can"));
