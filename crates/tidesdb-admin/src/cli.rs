@@ -120,7 +120,7 @@ pub enum Dump {
         #[command(flatten)]
         shown: Shown,
     },
-    /// The records of the write-ahead log: of a store those that recovery applies, of a file wal/... all of it
+    /// The records of the write-ahead log: of a store those that recovery reads, of a file wal/... all of it
     Wal {
         /// A store, or a file of its log
         path: PathBuf,

@@ -1,6 +1,6 @@
 //! Merging of families while no server runs.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -37,11 +37,9 @@ impl Size {
     }
 }
 
-/// Merges one family. On a terminal a line on `err` tells how far it is.
-fn merge(db: &Db, family: &Family, name: &str, err: &mut dyn Write) -> tidesdb::Result<()> {
-    if !std::io::stderr().is_terminal() {
-        return db.engine().compact(family);
-    }
+/// Merges one family. A line on `progress` tells how far it is.
+fn merge(db: &Db, family: &Family, name: &str, progress: &mut Option<&mut dyn Write>) -> tidesdb::Result<()> {
+    let Some(err) = progress else { return db.engine().compact(family) };
     let (done, begun) = (AtomicBool::new(false), Instant::now());
     std::thread::scope(|scope| {
         let work = scope.spawn(|| {
@@ -78,7 +76,7 @@ pub fn run(
     store: &Path,
     family: Option<&str>,
     out: &mut Out<'_>,
-    err: &mut dyn Write,
+    mut progress: Option<&mut dyn Write>,
 ) -> Result<u8, Failure> {
     check_store(store)?;
     // Nothing is merged but what is asked for.
@@ -106,7 +104,7 @@ pub fn run(
         // The log's part is in tables too when the sizes are compared.
         db.flush()?;
         let (before, begun) = (Size::of(&db, family), Instant::now());
-        merge(&db, family, &name, err)?;
+        merge(&db, family, &name, &mut progress)?;
         let (after, seconds) = (Size::of(&db, family), begun.elapsed().as_secs_f64());
         out.line(format_args!(
             "'{name}': {} tables of {} bytes before, {} of {} after, {seconds:.1} s",

@@ -38,8 +38,14 @@ pub const REFUSED: u8 = 2;
 /// Of `verify` and `repair`: the store is damaged, or the copy lacks something.
 pub const LEFT_OUT: u8 = 3;
 
-/// Runs the program with the words of its command line, its name left out. Returns the exit status.
-pub fn run(words: impl IntoIterator<Item = OsString>, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+/// Runs the program with the words of its command line, its name left out. On a terminal `err` gets lines of progress.
+/// Returns the exit status.
+pub fn run(
+    words: impl IntoIterator<Item = OsString>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+    on_terminal: bool,
+) -> u8 {
     let words = std::iter::once(OsString::from("tidesdb-admin")).chain(words);
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
@@ -55,7 +61,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>, out: &mut dyn Write, err: 
     };
     let older = cli.command.has_older_statuses();
     let mut out = Out::new(out, cli.json);
-    match execute(cli.command, &mut out, err) {
+    match execute(cli.command, &mut out, err, on_terminal) {
         Ok(status) => status,
         Err(Failure::ReaderGone) => DONE,
         Err(failure) => {
@@ -69,7 +75,12 @@ pub fn run(words: impl IntoIterator<Item = OsString>, out: &mut dyn Write, err: 
     }
 }
 
-fn execute(command: Command, out: &mut Out<'_>, err: &mut dyn Write) -> Result<u8, Failure> {
+fn execute(
+    command: Command,
+    out: &mut Out<'_>,
+    err: &mut dyn Write,
+    on_terminal: bool,
+) -> Result<u8, Failure> {
     let disk = RealDisk::shared();
     match command {
         Command::Verify { store } => stores::verify(&disk, &store, out),
@@ -77,7 +88,10 @@ fn execute(command: Command, out: &mut Out<'_>, err: &mut dyn Write) -> Result<u
         Command::Log(cli::Log::GiveUp { store }) => stores::give_up_log(disk, &store, out),
         Command::Backup(command) => backups::run(&disk, command, out),
         Command::Stats { store } => stats::run(&disk, &store, out),
-        Command::Compact { store, family } => compact::run(&store, family.as_deref(), out, err),
+        Command::Compact { store, family } => {
+            let progress = on_terminal.then_some(err);
+            compact::run(&store, family.as_deref(), out, progress)
+        }
         Command::Dump(command) => dump::run(&disk, command, out, err),
         Command::Advise(options) => advise::run(&options, out),
         Command::Completions { shell } => install::completions(shell, out),

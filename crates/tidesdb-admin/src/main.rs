@@ -1,11 +1,12 @@
 //! `tidesdb-admin`: see the library of this crate.
 
-use std::io::{stderr, stdout, BufWriter, Write};
+use std::io::{stderr, stdout, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut out = BufWriter::new(stdout().lock());
-    let status = tidesdb_admin::run(std::env::args_os().skip(1), &mut out, &mut stderr());
+    let status =
+        tidesdb_admin::run(std::env::args_os().skip(1), &mut out, &mut stderr(), stderr().is_terminal());
     // A reader that went away has what it wanted.
     let _ = out.flush();
     ExitCode::from(status)

@@ -328,6 +328,9 @@ mod tests {
         assert_eq!(plain.back(), "ALTER TABLE `shop`.`it``em` ENGINE=InnoDB;");
     }
 
+    /// Facts, a change of a plain table, and parts of what stands against it and of what it takes.
+    type Case<'a> = (&'a Facts, Box<dyn FnOnce(&mut Table)>, &'a str, &'a str);
+
     #[test]
     fn each_hindrance_is_named_with_what_it_takes() {
         let key = ForeignKey {
@@ -342,11 +345,10 @@ mod tests {
         let encrypted = Facts { encrypts_tables: true, ..Facts::default() };
         let galera = Facts { galera: true, ..Facts::default() };
         let plain = Facts::default();
-        for (facts, change, against, takes) in [
+        let cases: [Case<'_>; 11] = [
             (
                 &plain,
-                Box::new(|t: &mut Table| t.indexes.push(("words".into(), "FULLTEXT".into())))
-                    as Box<dyn FnOnce(&mut Table)>,
+                Box::new(|t: &mut Table| t.indexes.push(("words".into(), "FULLTEXT".into()))),
                 "FULLTEXT index `words`",
                 "DROP INDEX `words`",
             ),
@@ -376,7 +378,8 @@ mod tests {
             ),
             (&encrypted, Box::new(|_: &mut Table| ()), "encrypted", "encrypted file system"),
             (&galera, Box::new(|_: &mut Table| ()), "Galera", "outside"),
-        ] {
+        ];
+        for (facts, change, against, takes) in cases {
             let verdict = table(change).judge(facts);
             assert_eq!(verdict.state, State::Cannot, "{verdict:?}");
             assert!(verdict.against[0].contains(against), "{verdict:?}");

@@ -38,7 +38,7 @@ pub fn lock_for_reading(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Box<dyn Dire
     disk.lock_shared(&dir.join(LOCK))
 }
 
-/// Visits the records of the log that recovery would apply, in order, with their segment where the manifest lists it.
+/// Visits the records of the log that recovery reads, in order, with their segment where the manifest lists it.
 /// `Interrupted` from `visit` ends the reading without an error.
 ///
 /// # Errors
