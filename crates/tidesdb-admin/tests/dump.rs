@@ -42,6 +42,11 @@ impl Store {
         files
     }
 
+    fn manifest(&self) -> PathBuf {
+        let is_manifest = |path: &PathBuf| path.to_string_lossy().contains("MANIFEST-");
+        self.files("", "").into_iter().find(is_manifest).expect("a manifest")
+    }
+
     /// The table file that holds the bytes.
     fn table_with(&self, bytes: &[u8]) -> PathBuf {
         let has =
@@ -268,16 +273,7 @@ fn a_manifest_is_told_in_words() {
     let edits = lines.iter().filter(|line| line.get("edit").is_some()).count();
     assert_eq!(json_lines(&["dump", "manifest", store.path(), "--from", "1", "--limit", "1"]).len(), 2);
 
-    let file = store.path.join("MANIFEST-00000001");
-    let file = if file.exists() {
-        file
-    } else {
-        store
-            .files("", "")
-            .into_iter()
-            .find(|p| p.to_string_lossy().contains("MANIFEST-"))
-            .expect("a manifest")
-    };
+    let file = store.manifest();
     let mut bytes = fs::read(&file).expect("reads");
     let end = lines.last().expect("the end")["end"].as_u64().expect("a number") as usize;
     bytes[end - 1] ^= 1;
@@ -321,7 +317,7 @@ fn a_store_in_use_is_refused_to_writers_with_path_and_process() {
     for words in [["compact", store.path()], ["stats", store.path()]] {
         let (status, text, err) = admin(&words);
         assert_eq!((status, text.as_str()), (2, ""));
-        let process = format!("process {}", std::process::id());
+        let process = format!("process ({})", std::process::id());
         assert!(err.contains(store.path()) && err.contains(&process), "{err}");
         assert!(err.contains("server"), "a remedy in {err}");
     }
@@ -436,9 +432,7 @@ fn whole(kind: &str) -> Vec<u8> {
     let path = match kind {
         "table" => store.table_with(b"value042"),
         "wal" => log_with(&store, b"key102").0,
-        _ => {
-            store.files("", "").into_iter().find(|p| p.to_string_lossy().contains("MANIFEST-")).expect("one")
-        }
+        _ => store.manifest(),
     };
     let mut bytes = fs::read(path).expect("reads");
     // What comes after the records is long and empty.
