@@ -40,7 +40,7 @@ admin=$work/dest/opt/tides/bin/tidesdb-admin
 [ "$("$admin" --version)" = "tidesdb-admin 0.1.0" ] || fail "tidesdb-admin does not say its version"
 share=$work/dest/opt/tides/share
 for page in tidesdb-admin tidesdb-admin-dump-wal tidesdb-admin-advise; do
-  grep -q "$page" "$share/man/man1/$page.1" || fail "there is no man page $page.1"
+  grep -q '^\.SH OPTIONS' "$share/man/man1/$page.1" || fail "there is no man page $page.1"
 done
 # Each shell that is here reads its file.
 bash -c '. "$1" && complete -p tidesdb-admin' - "$share/bash-completion/completions/tidesdb-admin" >/dev/null ||
