@@ -46,6 +46,10 @@ TIDESDB_ADMIN := $(RELEASE)/tidesdb-admin
 TOOLS := $(BUILD)/tools
 export MARIADB_PREFIX DATA CNF PORT BASEDIR_OF_LINKS FROM TIDESDB_ADMIN
 
+# Always these together: by itself each would have other features in its crates, and the engine would be built twice.
+BUILD_ENGINE = cargo build --release -p tidesdb-capi -p tidesdb-admin
+BUILD_TOOLS = scripts/library/tools.sh $(TIDESDB_ADMIN) $(TOOLS)
+
 # Two compilers at once, unless make was told otherwise.
 JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
@@ -72,19 +76,18 @@ prefix: setup ## print the directory of that MariaDB; its bin/ has the programs
 
 engine: setup ## the engine's library for C and C++, and tidesdb-admin
 	@$(call say,building the engine (three minutes from nothing))
-	@cargo build --release -p tidesdb-capi -p tidesdb
-	@$(MAKE) --no-print-directory tools
+	@$(BUILD_ENGINE)
+	@$(BUILD_TOOLS)
 
 # For programs that embed the engine: cargo and a C compiler are enough. These need no server, and no setup.
 tools library install uninstall: MARIADB_PREFIX :=
-# By itself: together with others its crates would give the engine's crates other features, and the plugin another engine.
 tools: ## tidesdb-admin, its man pages and completions, in build/tools
-	@cargo build --release -p tidesdb-admin
-	@scripts/library/tools.sh $(TIDESDB_ADMIN) $(TOOLS)
+	@$(BUILD_ENGINE)
+	@$(BUILD_TOOLS)
 
 library: ## libtidesdb.so.0 and libtidesdb.a for programs in C and C++, in build/lib
 	@$(call say,building the library (two minutes from nothing))
-	@cargo build --release -p tidesdb-capi
+	@$(BUILD_ENGINE)
 	@scripts/library/build.sh $(RELEASE)/libtidesdb_capi.a $(BUILD)/lib
 
 # Under sudo there may be no cargo, and files of root in target would be in the way later: what is built is installed.
@@ -102,7 +105,7 @@ plugin: engine ## build/ha_tidesdb.so; with SERVER=10.11, as each target with a 
 
 # For setup itself, which tries a server by building the plugin for it: MARIADB_PREFIX names it.
 build-plugin:
-	@cargo build --release -p tidesdb-capi -p tidesdb
+	@$(BUILD_ENGINE)
 	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER)
 
 # Only our own plugin is built for a server: one that stands in is taken as it is.
