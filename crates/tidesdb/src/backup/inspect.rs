@@ -1,23 +1,29 @@
-//! A store for those that look at its files (`tidesdb-admin dump`): its log record by record, the names of its families,
-//! the tables that the manifest knows in a file. Changes nothing.
+//! A store for programs that show its files (`tidesdb-admin dump`): its log record by record, the names of its families,
+//! the tables that the manifest knows in a file. Changes nothing. Memory holds the manifest, the dictionary and one record,
+//! however large the store is.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::repair::Survey;
 use super::verify::open_versions;
-use super::Watch;
+use crate::db::dictionary::{self, FamilyEntry};
+use crate::db::recovery::damaged_dictionary::certain_entries;
 use crate::db::recovery::open::cuts_of;
 use crate::db::LOCK;
 use crate::error::{Error, Result};
 use crate::io::{DirectoryLock, Disk};
+use crate::memtable::{ArenaPool, Memtable};
+use crate::store::view::ReadView;
 use crate::table::SsTableMeta;
-use crate::types::{FamilyId, FileNo, LogSegment, Lsn};
+use crate::types::{FamilyId, FileNo, LogSegment, Lsn, DICTIONARY};
 use crate::version::OpenFor;
-use crate::wal::{self, RecordRef};
+use crate::wal::{self, BatchReader, RecordRef};
 
-/// What was read of a log.
+/// Gets a record of a log with its position, and its segment where the manifest lists that.
+pub type RecordVisitor<'a> = dyn FnMut(Option<&LogSegment>, Lsn, RecordRef<'_>) -> Result<()> + 'a;
+
+/// The outcome of reading a log.
 #[derive(Debug)]
 pub struct LogRead {
     /// End of the last record, where no valid one follows, and why. `None`: damage, or the visitor, ended the reading.
@@ -38,16 +44,11 @@ pub fn lock_for_reading(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Box<dyn Dire
     disk.lock_shared(&dir.join(LOCK))
 }
 
-/// Visits the records of the log that recovery reads, in order, with their segment where the manifest lists it.
-/// `Interrupted` from `visit` ends the reading without an error.
+/// Visits the records of the log that recovery reads, in order. `Interrupted` from `visit` ends the reading without an error.
 ///
 /// # Errors
 /// Of manifest and `CURRENT`; I/O; the visitor's.
-pub fn read_log(
-    disk: &Arc<dyn Disk>,
-    dir: &Path,
-    visit: &mut dyn FnMut(Option<&LogSegment>, Lsn, RecordRef<'_>) -> Result<()>,
-) -> Result<LogRead> {
+pub fn read_log(disk: &Arc<dyn Disk>, dir: &Path, visit: &mut RecordVisitor<'_>) -> Result<LogRead> {
     let state = open_versions(disk, dir, OpenFor::Read)?.state();
     let (first, cuts) = (state.first_live_segment.max(1), cuts_of(&state));
     let mut read = LogRead { end: None, is_torn: false, discarded: 0, damage: Vec::new() };
@@ -78,13 +79,36 @@ fn note(read: &mut LogRead, error: Error) -> Result<()> {
     Ok(())
 }
 
-/// The families' names, those in the log included.
+/// The families' names, as far as dictionary and log tell them: damage of either hides names, and is no error here.
 ///
 /// # Errors
-/// As [`super::verify_store`].
-pub fn family_names(disk: &Arc<dyn Disk>, dir: &Path) -> Result<BTreeMap<FamilyId, String>> {
-    let survey = Survey::of(disk, dir, Watch::NONE)?;
-    Ok(survey.names.iter().map(|(family, (name, _))| (*family, name.clone())).collect())
+/// Of manifest and `CURRENT`; I/O.
+pub fn family_names(disk: &Arc<dyn Disk>, dir: &Path) -> Result<BTreeMap<FamilyId, Vec<u8>>> {
+    let versions = open_versions(disk, dir, OpenFor::Read)?;
+    let active = Arc::new(Memtable::new(0, ArenaPool::new(0)));
+    let (mut entries, _) =
+        certain_entries(&ReadView { active, sealed: Vec::new(), version: versions.current() })?;
+    read_log(disk, dir, &mut |_, _, record| {
+        let (RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. }) = record else {
+            return Ok(());
+        };
+        let Ok(reader) = BatchReader::new(batch) else { return Ok(()) };
+        for entry in reader.map_while(std::result::Result::ok).filter(|entry| entry.family == DICTIONARY) {
+            // The log may begin before the newest table.
+            if entries.get(entry.key).is_none_or(|(known, ..)| *known <= seq) {
+                entries.insert(entry.key.to_vec(), (seq, entry.kind, entry.value.to_vec()));
+            }
+        }
+        Ok(())
+    })?;
+    let mut names = BTreeMap::new();
+    for (key, (_, kind, value)) in &entries {
+        let name = dictionary::family_name(key).filter(|_| !kind.is_tombstone());
+        if let Some((name, Ok(entry))) = name.map(|name| (name, FamilyEntry::decode(value))) {
+            names.insert(entry.id, name.to_vec());
+        }
+    }
+    Ok(names)
 }
 
 /// The tables that the manifest has in the file `number`, with their levels, by place. Of a second copy too, as if it

@@ -126,11 +126,11 @@ pub fn repair(disk: &Arc<dyn Disk>, from: &Path, to: &Path, watch: Watch<'_>) ->
 }
 
 /// A store as it can be read.
-pub(super) struct Survey {
+struct Survey {
     versions: VersionSet,
     /// What is wrong with the file that names the manifest.
     lost_name: Option<String>,
-    pub(super) names: HashMap<FamilyId, (String, FamilyOptions)>,
+    names: HashMap<FamilyId, (String, FamilyOptions)>,
     /// `None`: no part of the log can be used.
     replayed: Option<Replayed>,
     log_damage: Option<Error>,
@@ -138,7 +138,7 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    pub(super) fn of(disk: &Arc<dyn Disk>, dir: &Path, watch: Watch<'_>) -> Result<Survey> {
+    fn of(disk: &Arc<dyn Disk>, dir: &Path, watch: Watch<'_>) -> Result<Survey> {
         if !disk.exists(dir)? {
             return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
         }

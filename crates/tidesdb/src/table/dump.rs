@@ -184,7 +184,7 @@ impl SsTable {
     pub fn each_block(&self, visit: &mut dyn FnMut(Result<BlockFacts>) -> bool) {
         let walk = || -> Result<Vec<(IndexEntry, Vec<u8>)>> {
             let opened = self.opened()?;
-            self.index_entries(&*self.load_top(opened)?, opened.footer.top)
+            self.index_entries(&self.load_top(opened)?, opened.footer.top)
         };
         let index_levels = self.opened().map_or(1, |opened| opened.footer.index_levels);
         let facts = |(entry, separator): (IndexEntry, Vec<u8>)| BlockFacts {
