@@ -8,7 +8,8 @@ use clap_complete::Shell;
 use crate::output::Key;
 
 const STATUSES: &str = "\
-Exit status: 0 done; 1 damage found; 2 a wrong command line, or a store or server that cannot be opened.
+Exit status: 0 done; 1 damage found; 2 a wrong command line, a store, file or server that cannot be opened, or output that \
+cannot be written.
 Of `verify` and `repair`: 3 the store is damaged or the copy lacks something, 1 it cannot be done.
 Of `backup` and `log`: 1 it failed, or the backup is not whole.";
 
@@ -26,18 +27,26 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Read the whole store in the directory STORE, whose server is down, and list what is damaged
-    Verify { store: PathBuf },
+    Verify {
+        /// The store's directory
+        store: PathBuf,
+    },
     /// Make a store of all that can be read of STORE, which it does not change; list what it leaves out
     Repair {
+        /// The damaged store's directory
         store: PathBuf,
         /// The new store's directory, empty or not there yet
         #[arg(long, value_name = "NEWDIR")]
         to: PathBuf,
     },
     /// Figures of a store that no server holds: files, entries, tombstones, key ranges and ages by family and level
-    Stats { store: PathBuf },
+    Stats {
+        /// The store's directory
+        store: PathBuf,
+    },
     /// Merge all runs of a family, or of every family, into its last level; the server is down
     Compact {
+        /// The store's directory
         store: PathBuf,
         /// Name of the family, as `stats` shows it, or a server's table as DATABASE/TABLE; all families if left out
         family: Option<String>,
@@ -54,14 +63,28 @@ pub enum Command {
     /// List for each table of a running server whether it can become TidesDB, and print the statements
     Advise(Advise),
     /// Print completions for a shell
-    Completions { shell: Shell },
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
     /// Write man pages into a directory
     #[command(hide = true)]
-    Man { directory: PathBuf },
+    Man {
+        /// The directory, which is made where it is missing
+        directory: PathBuf,
+    },
 }
 
 impl Command {
-    /// Commands of before there were others: 1 says that they failed, 3 that something is damaged.
+    /// Whether the command does nothing but print. Others go on when the reader of their output goes away.
+    pub fn only_prints(&self) -> bool {
+        matches!(
+            self,
+            Command::Stats { .. } | Command::Dump(_) | Command::Advise(_) | Command::Completions { .. }
+        )
+    }
+
+    /// The oldest commands: 1 says that they failed, 3 that something is damaged.
     pub fn has_older_statuses(&self) -> bool {
         matches!(self, Command::Verify { .. } | Command::Repair { .. } | Command::Backup(_) | Command::Log(_))
     }
@@ -70,12 +93,19 @@ impl Command {
 #[derive(Debug, Subcommand)]
 pub enum Backup {
     /// Print what a backup says of itself
-    Show { dir: PathBuf },
+    Show {
+        /// The backup's directory
+        dir: PathBuf,
+    },
     /// Read the whole backup and check every checksum
-    Verify { dir: PathBuf },
+    Verify {
+        /// The backup's directory
+        dir: PathBuf,
+    },
     /// Verify a backup, then make a store of it and put the definitions of its tables into a data directory
     #[command(group = ArgGroup::new("place").required(true).multiple(true))]
     Restore {
+        /// The backup's directory
         dir: PathBuf,
         /// The store's directory; by default the one of a server without `tidesdb_data_home_dir`: '#tidesdb' in DATA
         /// where that exists, else 'tidesdb_data' next to DATA
@@ -91,20 +121,23 @@ pub enum Backup {
 pub enum Log {
     /// End the log of a stopped server's store before its first missing file. Commits in the log after it are lost;
     /// later files are renamed. Without a missing file it changes nothing
-    GiveUp { store: PathBuf },
+    GiveUp {
+        /// The store's directory
+        store: PathBuf,
+    },
 }
 
 /// Options of every dump.
 #[derive(Args, Debug)]
 pub struct Shown {
     /// Most records
-    #[arg(long)]
+    #[arg(long, value_name = "NUMBER")]
     pub limit: Option<u64>,
     /// Show keys and values in hexadecimal digits always
     #[arg(long)]
     pub hex: bool,
     /// Most bytes of a key or value in text; 0: all
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
     pub width: usize,
 }
 
@@ -115,7 +148,7 @@ pub enum Dump {
         /// A store, or a manifest
         path: PathBuf,
         /// Number of the first edit
-        #[arg(long, default_value_t = 0)]
+        #[arg(long, value_name = "NUMBER", default_value_t = 0)]
         from: u64,
         #[command(flatten)]
         shown: Shown,
@@ -132,6 +165,7 @@ pub enum Dump {
     },
     /// The tables in a file ...sst: footer, properties, index, and entries in order
     Table {
+        /// A table's file
         file: PathBuf,
         /// First key: text, or 0x and hexadecimal digits
         #[arg(long, value_name = "KEY")]
@@ -152,28 +186,29 @@ pub enum Dump {
 
 #[derive(Args, Debug)]
 pub struct Advise {
-    /// The server's socket
-    #[arg(long, conflicts_with_all = ["host", "port"])]
+    /// The server's socket; by default that of Debian's server
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["host", "port"])]
     pub socket: Option<PathBuf>,
     /// The server's host, for TCP
-    #[arg(long)]
+    #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
     /// Its port
-    #[arg(long, default_value_t = 3306)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 3306, requires = "host")]
     pub port: u16,
-    #[arg(long, default_value = "root")]
+    /// The user
+    #[arg(long, value_name = "NAME", default_value = "root")]
     pub user: String,
     /// A file whose first line is the password
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
     /// Only tables of this database; may be given again
-    #[arg(long)]
+    #[arg(long, value_name = "NAME")]
     pub database: Vec<String>,
     /// Print the statements alone, ready for a client; with `back` those that undo them
     #[arg(long, value_name = "forth|back", num_args = 0..=1, default_missing_value = "forth", require_equals = true)]
     pub sql: Option<Direction>,
     /// Megabytes that the server copies in a second, for the time in the report
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, value_name = "MEGABYTES", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     pub rate: u64,
 }
 
@@ -234,6 +269,10 @@ mod tests {
             "dump table /s --from 0xabc",
             "compact /s a b",
             "advise --socket /s --host h",
+            "advise --port 3307",
+            "advise --host h --port 70000",
+            "advise --rate 0",
+            "advise --sql=sideways",
         ] {
             let error = parse(line).expect_err(line);
             assert_eq!(error.exit_code(), 2, "{line}");

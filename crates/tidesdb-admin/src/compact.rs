@@ -1,6 +1,7 @@
 //! Merging of families while no server runs.
 
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -71,6 +72,20 @@ fn is_meant(name: &[u8], wanted: &str) -> bool {
     shown_name(name) == wanted || name.strip_prefix(wanted.as_bytes()).is_some_and(is_of_table)
 }
 
+/// Refuses another user's store: the server could not read the files that this program makes.
+fn check_owner(store: &Path) -> Result<(), Failure> {
+    // The directory of a process belongs to the user that it acts for.
+    let user = |path: &Path| std::fs::metadata(path).ok().map(|meta| meta.uid());
+    match (user(&store.join("CURRENT")), user(Path::new("/proc/self"))) {
+        (Some(owner), Some(own)) if owner != own => Err(Failure::Other(format!(
+            "{} belongs to the user number {owner}, whose server could not read files of the user number {own}: run this as \
+             `sudo -u '#{owner}' tidesdb-admin compact ...`",
+            store.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Opens the store alone and merges the family, or all of them.
 pub fn run(
     store: &Path,
@@ -79,6 +94,7 @@ pub fn run(
     mut progress: Option<&mut dyn Write>,
 ) -> Result<u8, Failure> {
     check_store(store)?;
+    check_owner(store)?;
     // Nothing is merged but what is asked for.
     let options = Options {
         create_if_missing: false,
@@ -110,6 +126,8 @@ pub fn run(
             "'{name}': {} tables of {} bytes before, {} of {} after, {seconds:.1} s",
             before.tables, before.bytes, after.tables, after.bytes
         ))?;
+        // The next family may take hours.
+        out.flush()?;
         listed.push(json!({
             "name": name, "before": before.json(), "after": after.json(), "seconds": seconds,
         }));

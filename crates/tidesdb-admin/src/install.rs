@@ -4,6 +4,7 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use clap_complete::Shell;
+use serde_json::json;
 
 use crate::cli::Cli;
 use crate::output::{Failure, Out};
@@ -11,6 +12,10 @@ use crate::DONE;
 
 /// Prints the completions for a shell.
 pub fn completions(shell: Shell, out: &mut Out<'_>) -> Result<u8, Failure> {
+    if out.is_json() {
+        let what = "completions are a script for the shell, in no other form: leave out --json";
+        return Err(Failure::Other(what.into()));
+    }
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "tidesdb-admin", &mut script);
     out.raw(&script)?;
@@ -25,5 +30,6 @@ pub fn man_pages(directory: &Path, out: &mut Out<'_>) -> Result<u8, Failure> {
     std::fs::create_dir_all(directory).map_err(failed)?;
     clap_mangen::generate_to(Cli::command(), directory).map_err(failed)?;
     out.line(format_args!("man pages are in {}", directory.display()))?;
+    out.document(&json!({ "directory": directory.to_string_lossy() }))?;
     Ok(DONE)
 }

@@ -31,9 +31,9 @@ use output::{Failure, Out};
 
 /// Done; nothing is damaged.
 pub const DONE: u8 = 0;
-/// Damage was found. Of the commands for backups and the log: it failed.
+/// Damage was found. Of `verify`, `repair`, `backup` and `log`: the command failed.
 pub const DAMAGED: u8 = 1;
-/// A command line that is none, or a store or server that cannot be opened.
+/// A wrong command line; a store, a file or a server that cannot be opened; output that cannot be written.
 pub const REFUSED: u8 = 2;
 /// Of `verify` and `repair`: the store is damaged, or the copy lacks something.
 pub const LEFT_OUT: u8 = 3;
@@ -60,8 +60,14 @@ pub fn run(
         }
     };
     let older = cli.command.has_older_statuses();
-    let mut out = Out::new(out, cli.json);
-    match execute(cli.command, &mut out, err, on_terminal) {
+    let mut out = Out::new(out, cli.json, cli.command.only_prints());
+    let executed = execute(cli.command, &mut out, err, on_terminal);
+    // A full disk shows here at the latest. A reader that went away changes no status.
+    let flushed = match out.flush() {
+        Ok(()) | Err(Failure::ReaderGone) => Ok(()),
+        failed => failed,
+    };
+    match executed.and_then(|status| flushed.map(|()| status)) {
         Ok(status) => status,
         Err(Failure::ReaderGone) => DONE,
         Err(failure) => {

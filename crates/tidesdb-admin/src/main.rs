@@ -1,13 +1,11 @@
 //! `tidesdb-admin`: see the library of this crate.
 
-use std::io::{stderr, stdout, BufWriter, IsTerminal, Write};
+use std::io::{stderr, stdout, BufWriter, IsTerminal};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut out = BufWriter::new(stdout().lock());
     let status =
         tidesdb_admin::run(std::env::args_os().skip(1), &mut out, &mut stderr(), stderr().is_terminal());
-    // A reader that went away has what it wanted.
-    let _ = out.flush();
     ExitCode::from(status)
 }

@@ -6,8 +6,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use serde_json::{json, Map, Value};
-use tidesdb::internal::types::Op;
-use tidesdb::internal::types::{CountEffect, Kind};
+use tidesdb::internal::types::{CountEffect, Kind, Op};
 use tidesdb::Error;
 
 /// Why the program ends early.
@@ -70,11 +69,33 @@ pub fn check_store(path: &Path) -> Result<(), Failure> {
 pub struct Out<'a> {
     to: &'a mut dyn Write,
     json: bool,
+    /// Without a reader the command has nothing left to do.
+    only_prints: bool,
+    is_reader_gone: bool,
 }
 
 impl<'a> Out<'a> {
-    pub fn new(to: &'a mut dyn Write, json: bool) -> Out<'a> {
-        Out { to, json }
+    /// `only_prints`: a reader that goes away ends the command. Others do their work without one.
+    pub fn new(to: &'a mut dyn Write, json: bool, only_prints: bool) -> Out<'a> {
+        Out { to, json, only_prints, is_reader_gone: false }
+    }
+
+    fn write(&mut self, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+        if self.is_reader_gone {
+            return Ok(());
+        }
+        match put(self.to) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe && !self.only_prints => {
+                self.is_reader_gone = true;
+                Ok(())
+            }
+            done => Ok(done?),
+        }
+    }
+
+    /// Hands on what is buffered.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        self.write(|to| to.flush())
     }
 
     pub fn is_json(&self) -> bool {
@@ -86,7 +107,7 @@ impl<'a> Out<'a> {
         if self.json {
             return Ok(());
         }
-        Ok(writeln!(self.to, "{text}")?)
+        self.write(|to| writeln!(to, "{text}"))
     }
 
     /// An object on a line of its own; in text nothing.
@@ -94,7 +115,35 @@ impl<'a> Out<'a> {
         if !self.json {
             return Ok(());
         }
-        Ok(writeln!(self.to, "{object}")?)
+        self.write(|to| writeln!(to, "{object}"))
+    }
+
+    /// Begins an object on a line of its own, whose last field is a list: [`Out::item`] adds to it, and [`Out::end_list`]
+    /// ends both. So a list of any length is never in memory as a whole.
+    pub fn begin_list(&mut self, fields: Map<String, Value>, name: &str) -> Result<(), Failure> {
+        if !self.json {
+            return Ok(());
+        }
+        let text = Value::Object(fields).to_string();
+        let open = text.strip_suffix('}').unwrap_or(&text);
+        let comma = if open.len() > 1 { "," } else { "" };
+        self.write(|to| write!(to, "{open}{comma}{}:[", Value::from(name)))
+    }
+
+    /// Adds to the list.
+    pub fn item(&mut self, item: &Value, is_first: bool) -> Result<(), Failure> {
+        if !self.json {
+            return Ok(());
+        }
+        self.write(|to| write!(to, "{}{item}", if is_first { "" } else { "," }))
+    }
+
+    /// Ends the list and its object.
+    pub fn end_list(&mut self) -> Result<(), Failure> {
+        if !self.json {
+            return Ok(());
+        }
+        self.write(|to| writeln!(to, "]}}"))
     }
 
     /// The one document; in text nothing.
@@ -102,12 +151,12 @@ impl<'a> Out<'a> {
         if !self.json {
             return Ok(());
         }
-        Ok(writeln!(self.to, "{document:#}")?)
+        self.write(|to| writeln!(to, "{document:#}"))
     }
 
     /// Bytes as they are, whatever the form.
     pub fn raw(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        Ok(self.to.write_all(bytes)?)
+        self.write(|to| to.write_all(bytes))
     }
 }
 
@@ -273,6 +322,23 @@ mod tests {
             assert_eq!(form.bytes(bytes), expected);
         }
         assert_eq!(Form { hex: true, width: 0 }.bytes(b"ab"), "0x6162");
+    }
+
+    #[test]
+    fn a_list_in_pieces_is_one_object() {
+        for count in 0..3 {
+            let mut bytes = Vec::new();
+            let mut out = Out::new(&mut bytes, true, true);
+            let fields = if count == 0 { Map::new() } else { Map::from_iter([("a".into(), json!("}"))]) };
+            out.begin_list(fields, "list").expect("writes");
+            for n in 0..count {
+                out.item(&json!({ "n": n }), n == 0).expect("writes");
+            }
+            out.end_list().expect("writes");
+            let read: Value = serde_json::from_slice(&bytes).expect("JSON");
+            assert_eq!(read["list"].as_array().map(Vec::len), Some(count));
+            assert_eq!(read.get("a").is_some(), count > 0);
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! A store's figures by family and level, from a read-only opening: the log's part counts as tables in memory.
+//! A store's figures by family and level, from a read-only opening. Rows in the log alone count as tables in memory, which
+//! need as much memory as the store's server has for its memtables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -132,11 +133,14 @@ impl Sums {
     }
 }
 
-/// The files that the manifest names, and those of them that are missing.
-fn files_of(disk: &Arc<dyn Disk>, store: &Path) -> Result<(BTreeSet<FileNo>, BTreeSet<FileNo>), Failure> {
+/// The files that the manifest names with their lengths, and those of them that are missing.
+fn files_of(
+    disk: &Arc<dyn Disk>,
+    store: &Path,
+) -> Result<(BTreeMap<FileNo, u64>, BTreeSet<FileNo>), Failure> {
     let (files, cache) = (FileCache::new(disk.clone(), store, OPEN_FILES), BlockCache::new(CACHE));
     let versions = VersionSet::open(disk.clone(), store, files, cache, OpenFor::Read)?;
-    let named = versions.live_files().0.iter().map(|file| file.number).collect();
+    let named = versions.live_files().0.iter().map(|file| (file.number, file.len)).collect();
     Ok((named, versions.missing().into_keys().collect()))
 }
 
@@ -158,15 +162,11 @@ pub fn run(disk: &Arc<dyn Disk>, store: &Path, out: &mut Out<'_>) -> Result<u8, 
     };
     let mut levels: BTreeMap<(u32, u8), Sums> = BTreeMap::new();
     let mut totals = Sums::default();
-    let mut file_bytes: BTreeMap<FileNo, u64> = BTreeMap::new();
     for table in db.engine().tables() {
-        let on_disk = named.contains(&table.file);
+        let on_disk = named.contains_key(&table.file);
         let at = written(table.file).filter(|_| on_disk);
         levels.entry((table.family, table.level)).or_default().add(&table, at, on_disk);
         totals.add(&table, at, on_disk);
-        if on_disk {
-            file_bytes.insert(table.file, table.file_bytes);
-        }
     }
     let stats = db.engine().stats();
     let mut families = vec![(DICTIONARY, "(dictionary)".to_string(), None)];
@@ -175,11 +175,14 @@ pub fn run(disk: &Arc<dyn Disk>, store: &Path, out: &mut Out<'_>) -> Result<u8, 
         families.push((info.family.id(), name, Some(info.stats)));
     }
     let (form, now) = (Form { hex: false, width: 32 }, moment::now());
-    let (disk_bytes, log) = (file_bytes.values().sum::<u64>(), log_bytes(store));
+    let (file_bytes, log) = (named.values().sum::<u64>(), log_bytes(store));
     out.line(format_args!("store: {}", store.display()))?;
     out.line(format_args!("sequence: {}", stats.global_sequence))?;
     out.line(format_args!("families: {}", families.len() - 1))?;
-    out.line(format_args!("files: {}, {disk_bytes} bytes; log: {log} bytes", file_bytes.len()))?;
+    out.line(format_args!(
+        "files: {}, {file_bytes} bytes, the dictionary's second copy included; log: {log} bytes",
+        named.len()
+    ))?;
     out.line(format_args!("all: {}", totals.text(form, now)))?;
     let mut listed = Vec::new();
     for (id, name, stats) in &families {
@@ -207,7 +210,8 @@ pub fn run(disk: &Arc<dyn Disk>, store: &Path, out: &mut Out<'_>) -> Result<u8, 
         out.line(format_args!("damage: {} is missing", table_path(store, *file).display()))?;
     }
     let mut all = totals.fields();
-    all.insert("file_bytes".into(), disk_bytes.into());
+    all.insert("files".into(), named.len().into());
+    all.insert("file_bytes".into(), file_bytes.into());
     all.insert("log_bytes".into(), log.into());
     out.document(&json!({
         "store": store.to_string_lossy(),

@@ -289,25 +289,78 @@ fn a_manifest_is_told_in_words() {
     assert!(text.contains("damage: ") && text.contains("offset 24"), "{text}");
 }
 
+/// Two runs of 'fruit' with the same 1000 keys, too large for a flush to make one of them; the second deletes one. And a
+/// family 'other' of one row, which is in the log.
+fn store_with_two_runs() -> Store {
+    let directory = tempfile::tempdir().expect("directory");
+    let path = directory.path().join("store");
+    let db = Db::open(&path, Options { write_buffer_size: 1 << 20, ..options() }).expect("opens");
+    let plain = FamilyOptions { compression: Compression::None, ..FamilyOptions::default() };
+    let fruit = db.family_with("fruit", plain).expect("makes");
+    for round in 0..2 {
+        for n in 0..1000 {
+            fruit.put(format!("key{n:03}"), format!("{round}{:0100}", n)).expect("puts");
+        }
+        if round == 1 {
+            fruit.delete("key007").expect("deletes");
+        }
+        db.flush().expect("flushes");
+    }
+    db.family("other").expect("makes").put("a", "b").expect("puts");
+    drop(fruit);
+    db.close().expect("closes");
+    Store { _directory: directory, path }
+}
+
 #[test]
 fn a_family_is_compacted_and_keeps_its_rows() {
-    let store = store();
+    let store = store_with_two_runs();
     let (status, text, err) = admin(&["compact", store.path(), "nothing"]);
     assert_eq!((status, text.as_str()), (2, ""));
     assert!(err.contains("no family 'nothing'") && err.contains("stats"), "{err}");
     let (status, text, err) = admin(&["compact", store.path(), "fruit"]);
     assert_eq!((status, err.as_str()), (0, ""), "{text}");
-    assert!(text.contains("'fruit': 2 tables of "), "{text}");
+    assert!(text.starts_with("'fruit': 2 tables of ") && text.contains(" before, 1 of "), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
     let (_, text, _) = admin(&["stats", store.path()]);
-    assert!(text.contains("102 entries, 0 tombstones"), "{text}");
+    assert!(text.contains("999 entries, 0 tombstones"), "{text}");
     let db = Db::open(&store.path, options()).expect("opens");
     let fruit = db.find_family("fruit").expect("reads").expect("there");
-    assert_eq!(fruit.iter().count(), 102);
+    let rows: Vec<_> = fruit.iter().map(|row| row.expect("reads")).collect();
+    assert_eq!(rows.len(), 999);
+    assert!(rows.iter().all(|(key, value)| key.as_slice() != b"key007" && value[0] == b'1'));
     drop(fruit);
     db.close().expect("closes");
     let (status, out, _) = admin(&["compact", store.path(), "--json"]);
     let all: Value = serde_json::from_str(&out).expect("JSON");
-    assert_eq!((status, all["families"].as_array().map(Vec::len)), (0, Some(1)));
+    assert_eq!((status, all["families"].as_array().map(Vec::len)), (0, Some(2)));
+}
+
+#[test]
+fn a_compaction_without_a_reader_merges_every_family() {
+    let store = store_with_two_runs();
+    let words = ["compact", store.path()];
+    let mut err = Vec::new();
+    let status = tidesdb_admin::run(words.iter().map(OsString::from), &mut Pipe(0), &mut err, false);
+    assert_eq!((status, err.len()), (0, 0));
+    let (_, out, _) = admin(&["stats", store.path(), "--json"]);
+    let stats: Value = serde_json::from_str(&out).expect("JSON");
+    for family in stats["families"].as_array().expect("families").iter().skip(1) {
+        let levels = family["levels"].as_array().expect("levels");
+        assert!(levels.len() == 1 && levels[0]["level"] != 0, "{family}");
+    }
+}
+
+#[test]
+fn another_users_store_is_not_compacted() {
+    let store = store();
+    // Only root may give files away, and tests run as others too.
+    if std::os::unix::fs::chown(store.path.join("CURRENT"), Some(12_345), None).is_err() {
+        return;
+    }
+    let (status, text, err) = admin(&["compact", store.path()]);
+    assert_eq!((status, text.as_str()), (2, ""));
+    assert!(err.contains(store.path()) && err.contains("sudo -u '#12345' tidesdb-admin compact"), "{err}");
 }
 
 #[test]
@@ -325,6 +378,7 @@ fn a_store_in_use_is_refused_to_writers_with_path_and_process() {
     let (status, text, err) = admin(&["dump", "manifest", store.path()]);
     assert_eq!(status, 0, "{text}");
     assert!(err.contains("note: ") && err.contains("in use"), "{err}");
+    assert!(text.contains("'fruit' (1)"), "{text}");
     drop(db);
 }
 
@@ -344,6 +398,11 @@ fn what_is_no_store_and_no_file_is_refused() {
         &["dump", "manifest", other],
         &["dump", "table", other],
         &["dump", "table", "/nowhere/00000001.sst"],
+        &["dump", "wal", "/nowhere/wal/000001.wal"],
+        &["dump", "manifest", "/nowhere/MANIFEST-00000001"],
+        &["dump", "table", empty],
+        &["completions", "bash", "--json"],
+        &["man", other],
         &["advise", "--socket", "/nowhere/socket"],
     ] {
         let (status, text, err) = admin(words);
@@ -397,6 +456,33 @@ fn a_reader_that_goes_away_ends_it_without_a_word() {
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("ends");
     assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
+}
+
+/// A disk without room.
+struct Full;
+
+impl Write for Full {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let store = store();
+    let buffered: [&mut dyn Write; 2] = [&mut Full, &mut io::BufWriter::with_capacity(1 << 20, Full)];
+    for out in buffered {
+        let mut err = Vec::new();
+        let words = ["stats", store.path()];
+        let status = tidesdb_admin::run(words.iter().map(OsString::from), out, &mut err, false);
+        let err = String::from_utf8(err).expect("text");
+        assert_eq!(status, 2);
+        assert!(err.contains("cannot write the output"), "{err}");
+    }
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl Report {
             (0..tables.len()).filter(|at| tables[*at].1.state == State::Can).collect();
         // An interruption after the small ones leaves little to do again; the large ones come when it is known to work.
         order.sort_by_key(|at| (tables[*at].0.bytes, *at));
-        Report { facts, tables, order, rate: rate.max(1) }
+        Report { facts, tables, order, rate }
     }
 
     fn seconds(&self, bytes: u64) -> u64 {
@@ -61,8 +61,8 @@ impl Report {
         }
         if !facts.refuses_unknown_engines {
             notes.push(
-                "sql_mode lacks NO_ENGINE_SUBSTITUTION: a server without the plugin makes another engine's table of the \
-                 statements, with a warning alone"
+                "sql_mode lacks NO_ENGINE_SUBSTITUTION: without the plugin this server makes tables of another engine from \
+                 ENGINE=TidesDB, with a warning alone. The statements set the mode for themselves"
                     .into(),
             );
         }
@@ -126,6 +126,17 @@ impl Report {
             Direction::Back => self.ordered().rev().collect(),
         };
         let mut statements = Vec::new();
+        if tables.is_empty() {
+            return statements;
+        }
+        if !tables.iter().all(|table| table.schema.is_ascii() && table.name.is_ascii()) {
+            // The client's character set may be another.
+            statements.push("SET NAMES utf8mb4;".to_string());
+        }
+        if !self.facts.refuses_unknown_engines {
+            statements
+                .push("SET SESSION sql_mode=CONCAT(@@sql_mode, ',NO_ENGINE_SUBSTITUTION');".to_string());
+        }
         if tables.iter().any(|table| table.sort == Sort::Versioned) {
             statements.push("SET SESSION system_versioning_alter_history=KEEP;".to_string());
         }
@@ -224,5 +235,45 @@ impl Report {
             "statements": forth,
             "statements_back": back,
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::tests::table;
+    use super::*;
+
+    fn report(facts: Facts, tables: Vec<Table>) -> Report {
+        Report::new(facts, tables, 20)
+    }
+
+    fn sized(name: &str, bytes: u64) -> Table {
+        table(|table| (table.name, table.bytes) = (name.into(), bytes))
+    }
+
+    #[test]
+    fn small_tables_come_first_and_go_back_last() {
+        let facts = Facts { refuses_unknown_engines: true, ..Facts::default() };
+        let done = table(|table| table.engine = Some("TidesDB".into()));
+        let report = report(facts, vec![sized("large", 300), sized("small", 1), done, sized("middle", 20)]);
+        let to = |name: &str, engine: &str| format!("ALTER TABLE `shop`.`{name}` ENGINE={engine};");
+        let forth = ["small", "middle", "large"].map(|name| to(name, "TidesDB"));
+        let back = ["large", "middle", "small"].map(|name| to(name, "InnoDB"));
+        assert_eq!(report.statements(Direction::Forth), forth);
+        assert_eq!(report.statements(Direction::Back), back);
+    }
+
+    #[test]
+    fn settings_come_before_the_statements_that_need_them() {
+        let versioned = table(|table| (table.name, table.sort) = ("größe".into(), Sort::Versioned));
+        let statements = report(Facts::default(), vec![versioned]).statements(Direction::Forth);
+        let starts =
+            ["SET NAMES utf8mb4;", "SET SESSION sql_mode=", "SET SESSION system_versioning", "ALTER "];
+        assert_eq!(statements.len(), starts.len());
+        for (statement, start) in statements.iter().zip(starts) {
+            assert!(statement.starts_with(start), "{statement}");
+        }
+        // Nothing to convert, nothing to set.
+        assert!(report(Facts::default(), Vec::new()).statements(Direction::Forth).is_empty());
     }
 }

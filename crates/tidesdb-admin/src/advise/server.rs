@@ -34,6 +34,7 @@ pub struct Facts {
     pub is_replica: Option<bool>,
     pub gtid_pos_engines: String,
     pub encrypts_tables: bool,
+    pub encrypts_aria: bool,
     pub galera: bool,
     /// `sql_mode` has NO_ENGINE_SUBSTITUTION.
     pub refuses_unknown_engines: bool,
@@ -49,10 +50,13 @@ impl Facts {
     }
 }
 
-/// A connection.
+/// A connection. Nothing but SELECT and SHOW goes through it.
 pub struct Server {
     connection: Conn,
+    /// Socket, or host and port.
     place: String,
+    /// The server runs on this machine.
+    is_here: bool,
 }
 
 type Columns = Vec<String>;
@@ -117,7 +121,7 @@ impl Server {
                 options.user
             ))
         })?;
-        Ok(Server { connection, place })
+        Ok(Server { connection, place, is_here: socket.is_some() })
     }
 
     fn rows(&mut self, statement: &str) -> Result<Vec<Columns>, Failure> {
@@ -131,7 +135,7 @@ impl Server {
         let variables: BTreeMap<String, String> = self
             .rows(
                 "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'datadir', 'log_bin', \
-                 'gtid_pos_auto_engines', 'innodb_encrypt_tables', 'wsrep_on', 'sql_mode', 'tidesdb_data_home_dir')",
+                 'gtid_pos_auto_engines', 'innodb_encrypt_tables', 'aria_encrypt_tables', 'wsrep_on', 'sql_mode', 'tidesdb_data_home_dir')",
             )?
             .into_iter()
             .map(|row| (row[0].to_ascii_lowercase(), row[1].clone()))
@@ -151,7 +155,7 @@ impl Server {
             home => home,
         };
         // A path on this machine is the server's only when it comes by a socket.
-        let is_here = self.place.starts_with('/') && Path::new(&home).is_dir();
+        let is_here = self.is_here && Path::new(&home).is_dir();
         let free = is_here.then(|| RealDisk::shared().free_space(Path::new(&home)).ok()).flatten();
         let is_on = |name: &str| matches!(of(name).as_str(), "ON" | "FORCE" | "1");
         Ok(Facts {
@@ -163,6 +167,7 @@ impl Server {
             is_replica,
             gtid_pos_engines: of("gtid_pos_auto_engines"),
             encrypts_tables: is_on("innodb_encrypt_tables"),
+            encrypts_aria: is_on("aria_encrypt_tables"),
             galera: is_on("wsrep_on"),
             refuses_unknown_engines: of("sql_mode").contains("NO_ENGINE_SUBSTITUTION"),
             system_tables: system.first().map_or(0, |row| number(&row[0])),
@@ -222,9 +227,11 @@ impl Server {
             {
                 let shown = self.rows(&format!("SHOW CREATE TABLE {}", table.quoted()));
                 // Without the privilege for it the statement itself will tell.
-                table.has_directory = shown.is_ok_and(|rows| {
-                    rows.first().and_then(|row| row.get(1)).is_some_and(|sql| names_directory(sql))
-                });
+                let rows = shown.unwrap_or_default();
+                let definition =
+                    rows.first().and_then(|row| row.get(1)).map_or_else(String::new, |sql| bare(sql));
+                table.has_directory = names_directory(&definition);
+                table.by_transaction_id = is_by_transaction_id(&definition);
             }
         }
         Ok(found.into_values().collect())
@@ -292,16 +299,11 @@ impl Server {
             .map(|row| (name_of(&row), row[2].clone()))
             .collect();
         for row in self.rows(
-            "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, EXTRA, GENERATION_EXPRESSION, DATA_TYPE \
-             FROM information_schema.COLUMNS WHERE EXTRA LIKE '%auto_increment%' OR GENERATION_EXPRESSION = 'ROW START'",
+            "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS \
+             WHERE EXTRA LIKE '%auto_increment%'",
         )? {
             let Some(table) = found.get_mut(&name_of(&row)) else { continue };
-            if row[3].contains("auto_increment") && !first.contains(&(name_of(&row), row[2].clone())) {
-                table.counter_begins_no_index = true;
-            }
-            if row[4] == "ROW START" && row[5] == "bigint" {
-                table.by_transaction_id = true;
-            }
+            table.counter_begins_no_index = !first.contains(&(name_of(&row), row[2].clone()));
         }
         Ok(())
     }
@@ -329,8 +331,8 @@ fn plain_table(row: &Columns, sort: Sort) -> Table {
     }
 }
 
-/// Whether a table's definition has DATA DIRECTORY or INDEX DIRECTORY, outside of names and texts.
-fn names_directory(sql: &str) -> bool {
+/// A definition without its names and texts.
+fn bare(sql: &str) -> String {
     let mut bare = String::new();
     let mut inside: Option<char> = None;
     for c in sql.chars() {
@@ -341,7 +343,18 @@ fn names_directory(sql: &str) -> bool {
             None => bare.push(c),
         }
     }
+    bare
+}
+
+/// Whether a definition has DATA DIRECTORY or INDEX DIRECTORY.
+fn names_directory(bare: &str) -> bool {
     bare.contains("DATA DIRECTORY") || bare.contains("INDEX DIRECTORY")
+}
+
+/// Whether a definition's history counts transactions instead of seconds. 10.11 tells so nowhere else.
+fn is_by_transaction_id(bare: &str) -> bool {
+    bare.lines()
+        .any(|line| line.contains("GENERATED ALWAYS AS ROW START") && line.trim_start().starts_with("bigint"))
 }
 
 #[cfg(test)]
@@ -357,8 +370,19 @@ mod tests {
 
     #[test]
     fn directories_are_found_outside_of_texts() {
-        assert!(names_directory("CREATE TABLE `t` (a INT) ENGINE=InnoDB DATA DIRECTORY='/x'"));
-        assert!(names_directory("... PARTITION `p` ... INDEX DIRECTORY = '/x' ENGINE = MyISAM"));
-        assert!(!names_directory("CREATE TABLE `DATA DIRECTORY` (a INT COMMENT 'it''s INDEX DIRECTORY')"));
+        let names = |sql: &str| names_directory(&bare(sql));
+        assert!(names("CREATE TABLE `t` (a INT) ENGINE=InnoDB DATA DIRECTORY='/x'"));
+        assert!(names("... PARTITION `p` ... INDEX DIRECTORY = '/x' ENGINE = MyISAM"));
+        assert!(!names("CREATE TABLE `DATA DIRECTORY` (a INT COMMENT 'it''s INDEX DIRECTORY')"));
+    }
+
+    #[test]
+    fn history_by_transaction_id_is_told_from_history_by_time() {
+        let by_id = |column: &str| {
+            is_by_transaction_id(&bare(&format!("CREATE TABLE `t` (\n  {column},\n  `b` bigint(20)\n)")))
+        };
+        assert!(by_id("`s` bigint(20) unsigned GENERATED ALWAYS AS ROW START"));
+        assert!(!by_id("`s` timestamp(6) GENERATED ALWAYS AS ROW START"));
+        assert!(!by_id("`a` int(11) COMMENT 'bigint GENERATED ALWAYS AS ROW START'"));
     }
 }

@@ -139,7 +139,11 @@ impl Table {
 
     /// Whether its rows are encrypted on disk.
     fn is_encrypted(&self, facts: &Facts) -> bool {
-        let by_default = self.engine.as_deref() == Some("InnoDB") && facts.encrypts_tables;
+        let by_default = match self.engine.as_deref() {
+            Some("InnoDB") => facts.encrypts_tables,
+            Some("Aria") => facts.encrypts_aria,
+            _ => false,
+        };
         !self.has_option("ENCRYPTED=NO") && (by_default || self.has_option("ENCRYPTED=YES"))
     }
 
@@ -246,7 +250,10 @@ impl Table {
         if self.is_encrypted(facts) {
             against(
                 "its rows are encrypted on disk, and TidesDB does not encrypt".into(),
-                "an encrypted file system for the store, and ENCRYPTED=NO here".into(),
+                format!(
+                    "an encrypted file system for the store, and ALTER TABLE {} ENCRYPTED=NO;",
+                    self.quoted()
+                ),
             );
         }
         if facts.galera {
@@ -293,10 +300,11 @@ impl Table {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn table(change: impl FnOnce(&mut Table)) -> Table {
+    /// A plain table of InnoDB with a primary key.
+    pub fn table(change: impl FnOnce(&mut Table)) -> Table {
         let mut table = Table {
             schema: "shop".into(),
             name: "it`em".into(),

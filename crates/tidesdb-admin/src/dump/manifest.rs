@@ -10,7 +10,7 @@ use tidesdb::internal::types::Lsn;
 use tidesdb::internal::version::manifest::{dump, manifest_name, read_current};
 use tidesdb::internal::version::{Edit, NewTable};
 
-use super::{conclude, directory_of, Around};
+use super::{check_file, directory_of, Around, Damage};
 use crate::cli::Shown;
 use crate::moment::utc;
 use crate::output::{check_store, put_bytes, Failure, Form, Out};
@@ -236,14 +236,22 @@ pub fn run(
             let number = read_current(&**disk, path)?.unwrap_or(0);
             (path.to_path_buf(), path.join(manifest_name(number)))
         }
-        false => (directory_of(path), path.to_path_buf()),
+        false => {
+            check_file(path)?;
+            (directory_of(path), path.to_path_buf())
+        }
     };
     let around = Around::of(disk, &dir, err);
     let dumped = dump(&**disk, &file)?;
     out.line(format_args!("manifest: {}", file.display()))?;
-    let limit = shown.limit.unwrap_or(u64::MAX);
+    let mut left = shown.limit.unwrap_or(u64::MAX);
     let wanted = dumped.edits.iter().zip(0..).skip_while(|(_, number)| *number < from);
-    for ((offset, edit), number) in wanted.take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+    for ((offset, edit), number) in wanted {
+        if left == 0 {
+            out.line("more edits follow; the limit is reached")?;
+            break;
+        }
+        left -= 1;
         let mut teller = Teller { around: &around, form: shown.form(), told: Vec::new() };
         teller.edit(edit);
         let what = if number == 0 { "edit 0, the snapshot," } else { &format!("edit {number}") };
@@ -256,8 +264,9 @@ pub fn run(
             out.object(&json!({ "edit": number, "offset": offset, "changes": changes }))?;
         }
     }
-    let damage: Vec<_> = dumped.damage.iter().map(ToString::to_string).collect();
-    if damage.is_empty() {
+    let mut damage = Damage::default();
+    dumped.damage.iter().for_each(|error| damage.add(error.to_string()));
+    if dumped.damage.is_none() {
         out.line(match dumped.is_torn {
             true => {
                 format!("torn tail at {}: an edit whose write was interrupted; recovery drops it", dumped.end)
@@ -266,5 +275,5 @@ pub fn run(
         })?;
         out.object(&json!({ "end": dumped.end, "bytes": dumped.len, "torn_tail": dumped.is_torn }))?;
     }
-    conclude(&damage, out)
+    damage.conclude(out)
 }

@@ -32,7 +32,7 @@ struct Around {
 }
 
 impl Around {
-    /// The store in `dir`, if there is one. One in use is noted on `err`.
+    /// The store in `dir`, if there is one. A store that cannot be locked is noted on `err`.
     fn of(disk: &Arc<dyn Disk>, dir: &Path, err: &mut dyn Write) -> Around {
         if !dir.join("CURRENT").is_file() {
             return Around { dir: None, names: BTreeMap::new(), _lock: None };
@@ -40,17 +40,13 @@ impl Around {
         let lock = match lock_for_reading(disk, dir) {
             Ok(lock) => Some(lock),
             Err(error) => {
-                let _ = writeln!(err, "tidesdb-admin: note: {error}; what is read changes meanwhile");
+                let _ = writeln!(err, "tidesdb-admin: note: {error}; the store may change during the dump");
                 None
             }
         };
-        let names = match &lock {
-            Some(_) => {
-                let names = family_names(disk, dir).unwrap_or_default();
-                names.into_iter().map(|(id, name)| (id, shown_name(name.as_bytes()))).collect()
-            }
-            None => BTreeMap::new(),
-        };
+        // Without them the numbers do.
+        let names = family_names(disk, dir).unwrap_or_default();
+        let names = names.into_iter().map(|(id, name)| (id, shown_name(&name))).collect();
         Around { dir: Some(dir.to_path_buf()), names, _lock: lock }
     }
 
@@ -76,13 +72,55 @@ fn directory_of(file: &Path) -> PathBuf {
     }
 }
 
-/// Tells damage, and the exit status.
-fn conclude(damage: &[String], out: &mut Out<'_>) -> Result<u8, Failure> {
-    for line in damage {
-        out.line(format_args!("damage: {line}"))?;
-        out.object(&serde_json::json!({ "damage": line }))?;
+/// Refuses a path that is no file, before its name is looked at.
+fn check_file(path: &Path) -> Result<(), Failure> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() => Ok(()),
+        Ok(_) => Err(Failure::Other(format!("{} is not a file", path.display()))),
+        Err(error) => Err(Failure::Other(format!("{}: {error}", path.display()))),
     }
-    Ok(if damage.is_empty() { DONE } else { DAMAGED })
+}
+
+/// Places of damage that are listed. A file may have one in each of its blocks.
+const MOST_LISTED: usize = 1000;
+
+/// Damage, listed at a dump's end.
+#[derive(Default)]
+struct Damage {
+    listed: Vec<String>,
+    /// Places beyond [`MOST_LISTED`].
+    more: u64,
+}
+
+impl Damage {
+    /// Adds a place. The same one again does not count.
+    fn add(&mut self, what: String) {
+        if self.listed.contains(&what) {
+            return;
+        }
+        match self.listed.len() < MOST_LISTED {
+            true => self.listed.push(what),
+            false => self.more += 1,
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.listed.len() as u64 + self.more
+    }
+
+    /// Tells damage, and the exit status.
+    fn conclude(self, out: &mut Out<'_>) -> Result<u8, Failure> {
+        for line in &self.listed {
+            out.line(format_args!("damage: {line}"))?;
+            out.object(&serde_json::json!({ "damage": line }))?;
+        }
+        if self.more > 0 {
+            let line = format!("{} more places", self.more);
+            out.line(format_args!("damage: {line}"))?;
+            out.object(&serde_json::json!({ "damage": line }))?;
+        }
+        Ok(if self.listed.is_empty() { DONE } else { DAMAGED })
+    }
 }
 
 /// Runs a command.
@@ -100,5 +138,25 @@ pub fn run(
             let parts = table::Parts { index: !no_index, entries: !no_entries };
             table::run(disk, &file, &bounds, parts, &shown, out, err)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_is_listed_once_and_its_list_is_bounded() {
+        let mut damage = Damage::default();
+        for n in 0..MOST_LISTED + 2 {
+            damage.add(format!("place {n}"));
+            damage.add("place 0".into());
+        }
+        let mut bytes = Vec::new();
+        assert_eq!(damage.count(), MOST_LISTED as u64 + 2);
+        let status = damage.conclude(&mut Out::new(&mut bytes, false, true)).expect("writes");
+        let text = String::from_utf8(bytes).expect("text");
+        assert_eq!((status, text.lines().count()), (DAMAGED, MOST_LISTED + 1));
+        assert!(text.ends_with("damage: 2 more places\n"), "{text}");
     }
 }

@@ -12,7 +12,7 @@ use tidesdb::internal::iter::VersionIterator;
 use tidesdb::internal::table::SsTable;
 use tidesdb::Error;
 
-use super::{conclude, directory_of, Around};
+use super::{check_file, directory_of, Around, Damage};
 use crate::cli::Shown;
 use crate::moment::utc;
 use crate::output::{put_bytes, Change, Failure, Form, Out};
@@ -30,7 +30,7 @@ pub struct Bounds {
     pub to: Option<Vec<u8>>,
 }
 
-/// What is shown beside footer and properties.
+/// Parts that are shown after footer and properties.
 #[derive(Clone, Copy)]
 pub struct Parts {
     pub index: bool,
@@ -58,7 +58,7 @@ fn places(
     disk: &Arc<dyn Disk>,
     file: &Path,
     around: &Around,
-    damage: &mut Vec<String>,
+    damage: &mut Damage,
 ) -> Result<Vec<Place>, Failure> {
     let number = number_of(file)?;
     let (files, cache) =
@@ -70,7 +70,7 @@ fn places(
         None => Vec::new(),
     };
     if listed.is_empty() {
-        damage.extend(found.damage.iter().map(ToString::to_string));
+        found.damage.iter().for_each(|error| damage.add(error.to_string()));
         return Ok(found.tables.into_iter().map(|table| Place { table, level: None }).collect());
     }
     let open = |(level, meta)| Place {
@@ -87,10 +87,11 @@ fn places(
 }
 
 struct Printer<'a, 'o> {
+    file: &'a Path,
     around: &'a Around,
     form: Form,
     out: &'a mut Out<'o>,
-    damage: Vec<String>,
+    damage: Damage,
     left: u64,
 }
 
@@ -99,10 +100,7 @@ impl Printer<'_, '_> {
     fn note(&mut self, error: Error) -> Result<(), Failure> {
         match error {
             Error::Corruption { .. } => {
-                let text = error.to_string();
-                if !self.damage.contains(&text) {
-                    self.damage.push(text);
-                }
+                self.damage.add(error.to_string());
                 Ok(())
             }
             other => Err(other.into()),
@@ -236,7 +234,11 @@ impl Printer<'_, '_> {
                 self.note(error)?;
                 in_a_row += 1;
                 if in_a_row > MOST_IN_A_ROW {
-                    self.damage.push(format!("{table:?}: the rest of the table is given up"));
+                    self.damage.add(format!(
+                        "damage in {}: {in_a_row} places in a row; the rest of the table at offset {} is left out",
+                        self.file.display(),
+                        table.meta().offset
+                    ));
                     return Ok(());
                 }
                 step = iter.skip();
@@ -280,30 +282,31 @@ pub fn run(
     out: &mut Out<'_>,
     err: &mut dyn Write,
 ) -> Result<u8, Failure> {
+    check_file(file)?;
     number_of(file)?;
     let around = Around::of(disk, &directory_of(file), err);
-    let mut damage = Vec::new();
+    let mut damage = Damage::default();
     let places = places(disk, file, &around, &mut damage)?;
     let left = shown.limit.unwrap_or(u64::MAX);
-    let mut printer = Printer { around: &around, form: shown.form(), out, damage, left };
+    let mut printer = Printer { file, around: &around, form: shown.form(), out, damage, left };
     printer.out.line(format_args!("file: {}, {} tables", file.display(), places.len()))?;
     for place in &places {
         printer.head(place)?;
         if parts.index {
             printer.index(&place.table)?;
         }
-        let known = printer.damage.len();
+        let known = printer.damage.count();
         if parts.entries {
             printer.entries(&place.table, bounds)?;
         }
         // A reading of everything, in which nothing was damaged, has not seen the filters and not compared the counts.
         let is_all = parts.entries && shown.limit.is_none() && bounds.from.is_none() && bounds.to.is_none();
-        if is_all && printer.damage.len() == known {
+        if is_all && printer.damage.count() == known {
             if let Err(error) = place.table.verify() {
                 printer.note(error)?;
             }
         }
     }
     let damage = std::mem::take(&mut printer.damage);
-    conclude(&damage, printer.out)
+    damage.conclude(printer.out)
 }

@@ -12,7 +12,7 @@ use tidesdb::internal::types::{LogSegment, Lsn, Seq};
 use tidesdb::internal::wal::{dump_segment, BatchReader, Ddl, RecordRef};
 use tidesdb::Error;
 
-use super::{conclude, directory_of, Around};
+use super::{check_file, directory_of, Around, Damage};
 use crate::cli::Shown;
 use crate::output::{check_store, put_bytes, Change, Failure, Form, Out};
 
@@ -49,7 +49,7 @@ struct Printer<'a, 'o> {
     left: u64,
     segment: u32,
     failure: Option<Failure>,
-    damage: Vec<String>,
+    damage: Damage,
     is_cut: bool,
 }
 
@@ -76,7 +76,7 @@ fn name_of(record: &RecordRef<'_>) -> &'static str {
     }
 }
 
-/// What a record says beside its changes, in words and as fields.
+/// A record without its changes, in words and as fields.
 fn head_of(record: &RecordRef<'_>, form: Form) -> (String, Map<String, Value>) {
     let mut text = name_of(record).to_string();
     let mut fields = Map::new();
@@ -167,28 +167,23 @@ impl Printer<'_, '_> {
             fields.insert("epoch".into(), segment.epoch.into());
             fields.insert("file".into(), segment.file.into());
         }
-        let mut changes = Vec::new();
+        self.out.begin_list(fields, "changes")?;
         if let Some(batch) = record.batch() {
-            if let Err(what) = self.changes(batch, &mut changes)? {
+            if let Err(what) = self.changes(batch)? {
                 let file = segment.map_or_else(String::new, |s| format!(" of wal/{:06}.wal", s.file));
-                self.damage.push(format!("the batch at {place}{file} does not decode: {what}"));
+                self.damage.add(format!("the batch at {place}{file} does not decode: {what}"));
             }
         }
-        fields.insert("changes".into(), changes.into());
-        self.out.object(&Value::Object(fields))
+        self.out.end_list()
     }
 
     /// Shows the changes of a batch, up to the first that does not decode.
-    fn changes(
-        &mut self,
-        batch: &[u8],
-        listed: &mut Vec<Value>,
-    ) -> Result<Result<(), &'static str>, Failure> {
+    fn changes(&mut self, batch: &[u8]) -> Result<Result<(), &'static str>, Failure> {
         let reader = match BatchReader::new(batch) {
             Ok(reader) => reader,
             Err(what) => return Ok(Err(what)),
         };
-        for entry in reader {
+        for (at, entry) in reader.enumerate() {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(what) => return Ok(Err(what)),
@@ -204,7 +199,7 @@ impl Printer<'_, '_> {
                     fields.insert("family_name".into(), name.into());
                 }
                 change.fields(&mut fields);
-                listed.push(Value::Object(fields));
+                self.out.item(&Value::Object(fields), at == 0)?;
             }
         }
         Ok(Ok(()))
@@ -238,8 +233,9 @@ pub fn run(
     err: &mut dyn Write,
 ) -> Result<u8, Failure> {
     let is_store = path.is_dir();
-    if is_store {
-        check_store(path)?;
+    match is_store {
+        true => check_store(path)?,
+        false => check_file(path)?,
     }
     let dir = if is_store { path.to_path_buf() } else { directory_of(&directory_of(path)) };
     let around = Around::of(disk, &dir, err);
@@ -251,7 +247,7 @@ pub fn run(
         left: shown.limit.unwrap_or(u64::MAX),
         segment: 0,
         failure: None,
-        damage: Vec::new(),
+        damage: Damage::default(),
         is_cut: false,
     };
     if is_store {
@@ -262,7 +258,7 @@ pub fn run(
         if let Some((end, stop, why)) = read.end {
             printer.end(end, &(stop, why), read.is_torn, read.discarded)?;
         }
-        printer.damage.extend(read.damage.iter().map(ToString::to_string));
+        read.damage.iter().for_each(|error| printer.damage.add(error.to_string()));
     } else {
         let read =
             dump_segment(disk, path, &mut |segment, at, record| printer.record(Some(segment), at, record));
@@ -280,11 +276,11 @@ pub fn run(
                         dumped.stop.1,
                         dumped.behind
                     );
-                    printer.damage.push(what);
+                    printer.damage.add(what);
                 }
             }
             Err(Error::Interrupted) => {}
-            Err(error @ Error::Corruption { .. }) => printer.damage.push(error.to_string()),
+            Err(error @ Error::Corruption { .. }) => printer.damage.add(error.to_string()),
             Err(error) => return Err(error.into()),
         }
     }
@@ -292,7 +288,7 @@ pub fn run(
         printer.out.line("more records follow; the limit is reached")?;
     }
     let damage = std::mem::take(&mut printer.damage);
-    conclude(&damage, printer.out)
+    damage.conclude(printer.out)
 }
 
 #[cfg(test)]
