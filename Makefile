@@ -82,6 +82,7 @@ engine: setup ## the engine's library for C and C++, and tidesdb-admin
 # For programs that embed the engine: cargo and a C compiler are enough. These need no server, and no setup.
 tools library install uninstall: MARIADB_PREFIX :=
 tools: ## tidesdb-admin, its man pages and completions, in build/tools
+	@$(call say,building tidesdb-admin (three minutes from nothing))
 	@$(BUILD_ENGINE)
 	@$(BUILD_TOOLS)
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs the library and tidesdb-admin into a directory of its own and builds the C example against it as a stranger does: in an empty
-# directory, by pkg-config, with the shared library and with the static one; as C and as C++.
+# Installs the library and tidesdb-admin into a directory of its own and builds the C example against it as a stranger does:
+# in an empty directory, by pkg-config, with the shared library and with the static one; as C and as C++.
 # install.sh: called by make test-install.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
