@@ -7,15 +7,16 @@ use clap_complete::Shell;
 
 use crate::output::Key;
 
-const STATUSES: &str = "\
-Exit status: 0 done; 1 damage found; 2 a wrong command line, a store, file or server that cannot be opened, or output that \
+/// Exit statuses, a line each, without characters that a man page reads as commands.
+pub const STATUSES: &str = "\
+0 done; 1 damage found; 2 a wrong command line, a store, file or server that cannot be opened, or output that \
 cannot be written.
-Of `verify` and `repair`: 3 the store is damaged or the copy lacks something, 1 it cannot be done.
-Of `backup` and `log`: 1 it failed, or the backup is not whole.";
+Of verify and repair: 3 the store is damaged or the copy lacks something, 1 it cannot be done.
+Of backup and log: 1 it failed, or the backup is not whole.";
 
 /// Work on stores and backups of TidesDB without a server, and advice to a server about its tables
 #[derive(Debug, Parser)]
-#[command(name = "tidesdb-admin", version, after_help = STATUSES, arg_required_else_help = true)]
+#[command(name = "tidesdb-admin", version, after_help = format!("Exit status:\n{STATUSES}"), arg_required_else_help = true)]
 pub struct Cli {
     /// Print JSON: one document, or of `dump` a line for each record
     #[arg(long, global = true)]

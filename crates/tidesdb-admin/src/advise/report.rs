@@ -265,7 +265,9 @@ mod tests {
 
     #[test]
     fn settings_come_before_the_statements_that_need_them() {
-        let versioned = table(|table| (table.name, table.sort) = ("größe".into(), Sort::Versioned));
+        let versioned = table(|table| {
+            (table.name, table.sort, table.engine) = ("größe".into(), Sort::Versioned, Some("Aria".into()));
+        });
         let statements = report(Facts::default(), vec![versioned]).statements(Direction::Forth);
         let starts =
             ["SET NAMES utf8mb4;", "SET SESSION sql_mode=", "SET SESSION system_versioning", "ALTER "];

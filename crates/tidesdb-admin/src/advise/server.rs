@@ -69,12 +69,25 @@ fn text(value: Value) -> String {
     }
 }
 
+/// An error without the names of the library's types.
+fn in_words(error: &mysql::Error) -> String {
+    match error {
+        mysql::Error::DriverError(inner) => inner.to_string(),
+        mysql::Error::MySqlError(inner) => inner.to_string(),
+        mysql::Error::IoError(inner) => inner.to_string(),
+        other => other.to_string(),
+    }
+}
+
 fn number(text: &str) -> u64 {
     text.parse().unwrap_or(0)
 }
 
 /// A name as information_schema's tables have it: database and table.
 type Name = (String, String);
+
+/// Foreign keys by table and name.
+type ForeignKeys = BTreeMap<(Name, String), ForeignKey>;
 
 /// Takes the next two columns as a name.
 fn name_of(columns: &[String]) -> Name {
@@ -117,8 +130,9 @@ impl Server {
         };
         let connection = Conn::new(builder).map_err(|error| {
             Failure::Other(format!(
-                "cannot connect to {place} as {}: {error}; see --socket, --host, --user, --password-file",
-                options.user
+                "cannot connect to {place} as {}: {}; see --socket, --host, --user, --password-file",
+                options.user,
+                in_words(&error)
             ))
         })?;
         Ok(Server { connection, place, is_here: socket.is_some() })
@@ -126,7 +140,8 @@ impl Server {
 
     fn rows(&mut self, statement: &str) -> Result<Vec<Columns>, Failure> {
         let rows: Result<Vec<Row>, _> = self.connection.query(statement);
-        let rows = rows.map_err(|error| Failure::Other(format!("{}: {error} in {statement}", self.place)))?;
+        let told = |error| Failure::Other(format!("{}: {} in {statement}", self.place, in_words(&error)));
+        let rows = rows.map_err(told)?;
         Ok(rows.into_iter().map(|row| row.unwrap().into_iter().map(text).collect()).collect())
     }
 
@@ -187,6 +202,7 @@ impl Server {
                 && (databases.is_empty() || databases.iter().any(|name| name == schema))
         };
         let mut found: BTreeMap<Name, Table> = BTreeMap::new();
+        let mut merges: Vec<Name> = Vec::new();
         for row in self.rows(
             "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, ROW_FORMAT, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH, \
              CREATE_OPTIONS, TABLE_COMMENT FROM information_schema.TABLES",
@@ -199,6 +215,9 @@ impl Server {
                 // TEMPORARY: of this connection, which has none.
                 _ => continue,
             };
+            if row[3].eq_ignore_ascii_case("MRG_MyISAM") {
+                merges.push(name_of(&row));
+            }
             if wanted(&row[0]) {
                 found.insert(name_of(&row), plain_table(&row, sort));
             }
@@ -212,8 +231,8 @@ impl Server {
             }
         }
         self.read_indexes(&mut found)?;
-        self.read_foreign_keys(&mut found)?;
         self.read_columns(&mut found)?;
+        self.read_merges(&merges, &mut found);
         for row in self.rows(
             "SELECT TABLE_SCHEMA, TABLE_NAME, COUNT(*) FROM information_schema.PARTITIONS \
              WHERE PARTITION_NAME IS NOT NULL GROUP BY TABLE_SCHEMA, TABLE_NAME",
@@ -222,18 +241,9 @@ impl Server {
                 table.partitions = number(&row[2]);
             }
         }
-        for table in found.values_mut() {
-            if table.engine.is_some() && matches!(table.sort, Sort::Table | Sort::Versioned) && !facts.galera
-            {
-                let shown = self.rows(&format!("SHOW CREATE TABLE {}", table.quoted()));
-                // Without the privilege for it the statement itself will tell.
-                let rows = shown.unwrap_or_default();
-                let definition =
-                    rows.first().and_then(|row| row.get(1)).map_or_else(String::new, |sql| bare(sql));
-                table.has_directory = names_directory(&definition);
-                table.by_transaction_id = is_by_transaction_id(&definition);
-            }
-        }
+        // A Galera node's tables stay, whatever their definitions say.
+        let keys = if facts.galera { BTreeMap::new() } else { self.read_definitions(&mut found) };
+        self.read_foreign_keys(keys, &mut found)?;
         Ok(found.into_values().collect())
     }
 
@@ -249,8 +259,33 @@ impl Server {
         Ok(())
     }
 
-    fn read_foreign_keys(&mut self, found: &mut BTreeMap<Name, Table>) -> Result<(), Failure> {
-        let mut keys: BTreeMap<(Name, String), ForeignKey> = BTreeMap::new();
+    /// Reads what information_schema does not tell. Answers the foreign keys.
+    fn read_definitions(&mut self, found: &mut BTreeMap<Name, Table>) -> ForeignKeys {
+        let mut keys = ForeignKeys::new();
+        for (name, table) in found {
+            if table.engine.is_none() || !matches!(table.sort, Sort::Table | Sort::Versioned) {
+                continue;
+            }
+            // Without the privilege for it the statement itself will tell.
+            let rows = self.rows(&format!("SHOW CREATE TABLE {}", table.quoted())).unwrap_or_default();
+            let Some(sql) = rows.first().and_then(|row| row.get(1)) else { continue };
+            let bare = bare(sql);
+            table.has_directory = names_directory(&bare);
+            table.by_transaction_id = is_by_transaction_id(&bare);
+            for key in sql.lines().filter_map(|line| foreign_key_of(line, &table.schema)) {
+                keys.insert((name.clone(), key.name.clone()), key);
+            }
+        }
+        keys
+    }
+
+    /// Adds the keys that information_schema shows, those of other databases' tables too, and gives all to their tables.
+    fn read_foreign_keys(
+        &mut self,
+        mut keys: ForeignKeys,
+        found: &mut BTreeMap<Name, Table>,
+    ) -> Result<(), Failure> {
+        let mut others = ForeignKeys::new();
         for row in self.rows(
             "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME, \
              UPDATE_RULE, DELETE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS",
@@ -264,18 +299,21 @@ impl Server {
                 on_update: row[5].clone(),
                 on_delete: row[6].clone(),
             };
-            keys.insert((name_of(&row), row[2].clone()), key);
+            if !keys.contains_key(&(name_of(&row), row[2].clone())) {
+                others.insert((name_of(&row), row[2].clone()), key);
+            }
         }
         for row in self.rows(
             "SELECT TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, REFERENCED_COLUMN_NAME \
              FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME IS NOT NULL \
              ORDER BY TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION",
         )? {
-            if let Some(key) = keys.get_mut(&(name_of(&row), row[2].clone())) {
+            if let Some(key) = others.get_mut(&(name_of(&row), row[2].clone())) {
                 key.columns.push(row[3].clone());
                 key.parent_columns.push(row[4].clone());
             }
         }
+        keys.append(&mut others);
         for (((schema, child), _), key) in keys {
             let parent = (key.parent_schema.clone(), key.parent.clone());
             let is_own = parent == (schema.clone(), child.clone());
@@ -287,6 +325,20 @@ impl Server {
             }
         }
         Ok(())
+    }
+
+    /// Tables of a MERGE table have to be MyISAM.
+    fn read_merges(&mut self, merges: &[Name], found: &mut BTreeMap<Name, Table>) {
+        for (schema, name) in merges {
+            let merge = format!("{}.{}", quoted(schema), quoted(name));
+            let rows = self.rows(&format!("SHOW CREATE TABLE {merge}")).unwrap_or_default();
+            for part in rows.first().and_then(|row| row.get(1)).map_or_else(Vec::new, |sql| union_of(sql)) {
+                let part = (part.0.unwrap_or_else(|| schema.clone()), part.1);
+                if let Some(table) = found.get_mut(&part) {
+                    table.merged_in.push(merge.clone());
+                }
+            }
+        }
     }
 
     fn read_columns(&mut self, found: &mut BTreeMap<Name, Table>) -> Result<(), Failure> {
@@ -325,10 +377,82 @@ fn plain_table(row: &Columns, sort: Sort) -> Table {
         indexes: Vec::new(),
         foreign_keys: Vec::new(),
         referred_by: Vec::new(),
+        merged_in: Vec::new(),
         by_transaction_id: false,
         has_directory: false,
         counter_begins_no_index: false,
     }
+}
+
+/// The quoted name at a text's begin, and the rest of the text.
+fn identifier(text: &str) -> Option<(String, &str)> {
+    let quote = text.chars().next().filter(|c| matches!(c, '`' | '"'))?;
+    let (mut name, mut chars) = (String::new(), text[1..].chars());
+    while let Some(c) = chars.next() {
+        if c == quote {
+            match chars.as_str().strip_prefix(quote) {
+                Some(more) => chars = more.chars(),
+                None => return Some((name, chars.as_str())),
+            }
+        }
+        name.push(c);
+    }
+    None
+}
+
+/// The name of a table at a text's begin, with its database if that is told, and the rest of the text.
+fn table_name(text: &str) -> Option<(Option<String>, String, &str)> {
+    let (first, rest) = identifier(text)?;
+    match rest.strip_prefix('.') {
+        Some(rest) => identifier(rest).map(|(name, rest)| (Some(first), name, rest)),
+        None => Some((None, first, rest)),
+    }
+}
+
+/// The names of a list of columns that begins with a parenthesis, and the rest of the text after it.
+fn column_names(text: &str) -> Option<(Vec<String>, &str)> {
+    let (mut names, mut rest) = (Vec::new(), text.strip_prefix('(')?);
+    loop {
+        let (name, after) = identifier(rest)?;
+        names.push(name);
+        match after.strip_prefix(')') {
+            Some(after) => return Some((names, after)),
+            None => rest = after.strip_prefix(", ")?,
+        }
+    }
+}
+
+/// The tables that a MERGE table's definition names in UNION, each with its database if that is another.
+fn union_of(sql: &str) -> Vec<(Option<String>, String)> {
+    let (mut names, mut rest) = (Vec::new(), sql.rsplit_once("UNION=(").map_or("", |(_, list)| list));
+    while let Some((schema, name, after)) = table_name(rest) {
+        names.push((schema, name));
+        rest = after.strip_prefix(',').unwrap_or_default();
+    }
+    names
+}
+
+/// The foreign key in a line of a definition of a table in the database `schema`. information_schema shows keys only to
+/// users with more privileges than SELECT.
+fn foreign_key_of(line: &str, schema: &str) -> Option<ForeignKey> {
+    let (name, rest) = identifier(line.trim_start().strip_prefix("CONSTRAINT ")?)?;
+    let (columns, rest) = column_names(rest.strip_prefix(" FOREIGN KEY ")?)?;
+    let (parent_schema, parent, rest) = table_name(rest.strip_prefix(" REFERENCES ")?)?;
+    let (parent_columns, rules) = column_names(rest.strip_prefix(' ')?)?;
+    let after = |event: &str| {
+        let told = rules.split_once(event).map_or("", |(_, rule)| rule);
+        let mut known = ["CASCADE", "SET NULL", "SET DEFAULT", "NO ACTION"].into_iter();
+        known.find(|rule| told.starts_with(rule)).unwrap_or("RESTRICT").to_string()
+    };
+    Some(ForeignKey {
+        name,
+        columns,
+        parent_schema: parent_schema.unwrap_or_else(|| schema.to_string()),
+        parent,
+        parent_columns,
+        on_update: after(" ON UPDATE "),
+        on_delete: after(" ON DELETE "),
+    })
 }
 
 /// A definition without its names and texts.
@@ -374,6 +498,45 @@ mod tests {
         assert!(names("CREATE TABLE `t` (a INT) ENGINE=InnoDB DATA DIRECTORY='/x'"));
         assert!(names("... PARTITION `p` ... INDEX DIRECTORY = '/x' ENGINE = MyISAM"));
         assert!(!names("CREATE TABLE `DATA DIRECTORY` (a INT COMMENT 'it''s INDEX DIRECTORY')"));
+    }
+
+    #[test]
+    fn the_parts_of_a_merge_are_named() {
+        let names = |sql: &str| -> Vec<String> {
+            let of =
+                |(schema, name): (Option<String>, String)| format!("{}/{name}", schema.unwrap_or_default());
+            union_of(sql).into_iter().map(of).collect()
+        };
+        let sql =
+            "CREATE TABLE `u` (`a` int) ENGINE=MRG_MyISAM COMMENT='UNION=(`x`)' UNION=(`a,```,`d.b`.`c)`)";
+        assert_eq!(names(sql), ["/a,`", "d.b/c)"]);
+        for none in ["CREATE TABLE `u` (`a` int) ENGINE=MRG_MyISAM", "... UNION=(", "... UNION=(`"] {
+            assert!(names(none).is_empty(), "{none}");
+        }
+    }
+
+    #[test]
+    fn foreign_keys_are_read_from_definitions() {
+        let line = "  CONSTRAINT `f``k` FOREIGN KEY (`a`, `b)`) REFERENCES `o.`.`p` (`x`, `y`) ON DELETE SET NULL ON UPDATE CASCADE,";
+        let key = foreign_key_of(line, "shop").expect("a key");
+        assert_eq!((key.name.as_str(), key.parent_schema.as_str(), key.parent.as_str()), ("f`k", "o.", "p"));
+        assert_eq!(
+            (key.columns, key.parent_columns),
+            (vec!["a".into(), "b)".into()], vec!["x".into(), "y".into()])
+        );
+        assert_eq!((key.on_delete.as_str(), key.on_update.as_str()), ("SET NULL", "CASCADE"));
+        let key =
+            foreign_key_of("  CONSTRAINT `k` FOREIGN KEY (`a`) REFERENCES `p` (`x`)", "shop").expect("a key");
+        assert_eq!((key.parent_schema.as_str(), key.on_delete.as_str()), ("shop", "RESTRICT"));
+        for none in [
+            "",
+            "  CONSTRAINT `c` CHECK (`a` > 1)",
+            "  CONSTRAINT `k",
+            "  CONSTRAINT `k` FOREIGN KEY (`a`",
+            "é",
+        ] {
+            assert!(foreign_key_of(none, "shop").is_none(), "{none}");
+        }
     }
 
     #[test]

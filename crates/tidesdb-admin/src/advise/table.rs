@@ -63,6 +63,8 @@ pub struct Table {
     pub foreign_keys: Vec<ForeignKey>,
     /// Tables whose foreign keys refer to it, with the keys' names.
     pub referred_by: Vec<(String, String)>,
+    /// MERGE tables that it is a part of.
+    pub merged_in: Vec<String>,
     /// History by transaction id.
     pub by_transaction_id: bool,
     /// DATA DIRECTORY or INDEX DIRECTORY.
@@ -225,6 +227,14 @@ impl Table {
                 format!("ALTER TABLE {child} DROP FOREIGN KEY {};", quoted(key)),
             );
         }
+        for merge in &self.merged_in {
+            against(
+                format!("the MERGE table {merge} reads it, and takes MyISAM alone"),
+                format!(
+                    "DROP TABLE {merge}, which has no rows of its own; a view with UNION ALL in its place"
+                ),
+            );
+        }
         if self.counter_begins_no_index {
             against(
                 "its AUTO_INCREMENT column begins no index, so that numbers are counted within a prefix"
@@ -238,7 +248,21 @@ impl Table {
         if self.by_transaction_id {
             against(
                 "system versioning by transaction id".into(),
-                "versioning by timestamp: row start and row end of the type TIMESTAMP(6)".into(),
+                "a new table with ENGINE=TidesDB, its row start and row end of the type TIMESTAMP(6), filled by INSERT ... \
+                 SELECT: rows of the past have no times to take along"
+                    .into(),
+            );
+        }
+        let is_innodb = self.engine.as_deref().is_some_and(|engine| engine.eq_ignore_ascii_case("InnoDB"));
+        if self.sort == Sort::Versioned && is_innodb && !self.by_transaction_id {
+            let name = self.quoted();
+            against(
+                "system versioning in InnoDB, whose engine the server does not let ALTER TABLE change".into(),
+                format!(
+                    "a new table with ENGINE=TidesDB WITH SYSTEM VERSIONING, filled with its history: SET SESSION \
+                     system_versioning_insert_history=ON, then INSERT ... SELECT columns, row_start, row_end FROM {name} \
+                     FOR SYSTEM_TIME ALL. Or ALTER TABLE {name} DROP SYSTEM VERSIONING; and no more history"
+                ),
             );
         }
         if self.has_directory {
@@ -283,6 +307,9 @@ impl Table {
             Some("MyISAM" | "Aria" | "ARCHIVE" | "CSV") => {
                 notes.push("it becomes transactional: statements take row locks, not a table lock".into());
             }
+            Some(engine) if engine.eq_ignore_ascii_case("ROCKSDB") => notes.push(
+                "comments that MyRocks reads have no effect: TTL=seconds and COMPRESSION='...' take their place".into(),
+            ),
             Some("MEMORY") => notes.push("its rows will survive a restart, and each change is logged".into()),
             _ => {}
         }
@@ -319,6 +346,7 @@ pub mod tests {
             indexes: vec![("PRIMARY".into(), "BTREE".into())],
             foreign_keys: Vec::new(),
             referred_by: Vec::new(),
+            merged_in: Vec::new(),
             by_transaction_id: false,
             has_directory: false,
             counter_begins_no_index: false,
@@ -353,7 +381,7 @@ pub mod tests {
         let encrypted = Facts { encrypts_tables: true, ..Facts::default() };
         let galera = Facts { galera: true, ..Facts::default() };
         let plain = Facts::default();
-        let cases: [Case<'_>; 11] = [
+        let cases: [Case<'_>; 13] = [
             (
                 &plain,
                 Box::new(|t: &mut Table| t.indexes.push(("words".into(), "FULLTEXT".into()))),
@@ -373,9 +401,11 @@ pub mod tests {
                 "the foreign key `fk` of `shop`.`c`",
                 "ALTER TABLE `shop`.`c` DROP FOREIGN KEY `fk`",
             ),
+            (&plain, Box::new(|t: &mut Table| t.merged_in.push("`shop`.`u`".into())), "MERGE table `shop`.`u`", "DROP TABLE `shop`.`u`"),
             (&plain, Box::new(|t: &mut Table| t.engine = Some("SPIDER".into())), "SPIDER", "INSERT ... SELECT"),
             (&plain, Box::new(|t: &mut Table| t.engine = None), "cannot open", "repair"),
             (&plain, Box::new(|t: &mut Table| t.by_transaction_id = true), "transaction id", "TIMESTAMP(6)"),
+            (&plain, Box::new(|t: &mut Table| t.sort = Sort::Versioned), "versioning in InnoDB", "row_start, row_end"),
             (&plain, Box::new(|t: &mut Table| t.has_directory = true), "DIRECTORY", "tidesdb_data_home_dir"),
             (&plain, Box::new(|t: &mut Table| t.counter_begins_no_index = true), "AUTO_INCREMENT", "index"),
             (
@@ -405,7 +435,9 @@ pub mod tests {
         assert!(notes(|t| t.partitions = 3).contains("3 partitions"));
         assert!(notes(|t| t.engine = Some("MyISAM".into())).contains("transactional"));
         assert!(notes(|t| t.indexes.clear()).contains("primary key"));
-        assert!(notes(|t| t.sort = Sort::Versioned).contains("KEEP"));
+        assert!(notes(|t| t.engine = Some("ROCKSDB".into())).contains("TTL=seconds"));
+        let old = |t: &mut Table| (t.sort, t.engine) = (Sort::Versioned, Some("Aria".into()));
+        assert!(notes(old).contains("KEEP"));
         assert_eq!(table(|t| t.sort = Sort::View).judge(&Facts::default()).state, State::View);
         assert_eq!(
             table(|t| t.engine = Some("TidesDB".into())).judge(&Facts::default()).state,
