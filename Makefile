@@ -1,5 +1,5 @@
 # The targets that people and scripts use. `make` alone lists them.
-# Each one but library, install and uninstall runs setup first; that takes half a second when there is nothing to do.
+# Each one but tools, library, install and uninstall runs setup first; that takes half a second when there is nothing to do.
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -43,13 +43,18 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 RELEASE := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
 TIDESDB_ADMIN := $(RELEASE)/tidesdb-admin
+TOOLS := $(BUILD)/tools
 export MARIADB_PREFIX DATA CNF PORT BASEDIR_OF_LINKS FROM TIDESDB_ADMIN
+
+# Always these together: by itself each would have other features in its crates, and the engine would be built twice.
+BUILD_ENGINE = cargo build --release -p tidesdb-capi -p tidesdb-admin
+BUILD_TOOLS = scripts/library/tools.sh $(TIDESDB_ADMIN) $(TOOLS)
 
 # Two compilers at once, unless make was told otherwise.
 JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
-.PHONY: help setup servers prefix engine library install uninstall plugin build-plugin links server stop shell restore test test-setup \
+.PHONY: help setup servers prefix engine tools library install uninstall plugin build-plugin links server stop shell restore test test-setup \
   test-engine test-mtr test-short test-install test-suites \
   test-suites-short test-orm test-upgrade test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments bench-isolation test-manual manual \
   engine-program results builds-to-compare compare-builds plugin-at plugin-pgo costs clean
@@ -70,20 +75,27 @@ prefix: setup ## print the directory of that MariaDB; its bin/ has the programs
 	@echo $(MARIADB_PREFIX)
 
 engine: setup ## the engine's library for C and C++, and tidesdb-admin
-	@$(call say,building the engine (two minutes from nothing))
-	@cargo build --release -p tidesdb-capi -p tidesdb
+	@$(call say,building the engine (three minutes from nothing))
+	@$(BUILD_ENGINE)
+	@$(BUILD_TOOLS)
 
 # For programs that embed the engine: cargo and a C compiler are enough. These need no server, and no setup.
-library install uninstall: MARIADB_PREFIX :=
+tools library install uninstall: MARIADB_PREFIX :=
+tools: ## tidesdb-admin, its man pages and completions, in build/tools
+	@$(call say,building tidesdb-admin (three minutes from nothing))
+	@$(BUILD_ENGINE)
+	@$(BUILD_TOOLS)
+
 library: ## libtidesdb.so.0 and libtidesdb.a for programs in C and C++, in build/lib
 	@$(call say,building the library (two minutes from nothing))
-	@cargo build --release -p tidesdb-capi
+	@$(BUILD_ENGINE)
 	@scripts/library/build.sh $(RELEASE)/libtidesdb_capi.a $(BUILD)/lib
 
 # Under sudo there may be no cargo, and files of root in target would be in the way later: what is built is installed.
-install: ## header, libraries and pkg-config's file: [PREFIX=/usr/local] [DESTDIR=dir]
+install: ## header, libraries, pkg-config's file, and tidesdb-admin: [PREFIX=/usr/local] [DESTDIR=dir]
 	@if [ -z "$$SUDO_USER" ] || [ ! -e $(BUILD)/lib/libtidesdb.a ]; then $(MAKE) --no-print-directory library; fi
-	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/library/install.sh install $(BUILD)/lib
+	@if [ -z "$$SUDO_USER" ] || [ ! -e $(TOOLS)/bin/tidesdb-admin ]; then $(MAKE) --no-print-directory tools; fi
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/library/install.sh install $(BUILD)/lib $(TOOLS)
 
 uninstall: ## remove them: [PREFIX=/usr/local] [DESTDIR=dir]
 	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/library/install.sh uninstall
@@ -94,7 +106,7 @@ plugin: engine ## build/ha_tidesdb.so; with SERVER=10.11, as each target with a 
 
 # For setup itself, which tries a server by building the plugin for it: MARIADB_PREFIX names it.
 build-plugin:
-	@cargo build --release -p tidesdb-capi -p tidesdb
+	@$(BUILD_ENGINE)
 	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER)
 
 # Only our own plugin is built for a server: one that stands in is taken as it is.

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs the library into a directory of its own and builds the C example against it as a stranger does: in an empty
-# directory, by pkg-config, with the shared library and with the static one; as C and as C++.
+# Installs the library and tidesdb-admin into a directory of its own and builds the C example against it as a stranger does:
+# in an empty directory, by pkg-config, with the shared library and with the static one; as C and as C++.
 # install.sh: called by make test-install.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -36,6 +36,20 @@ done
 readelf -d "$lib/libtidesdb.so" | grep -q 'SONAME.*\[libtidesdb\.so\.0\]' || fail "the soname is not libtidesdb.so.0"
 pass "the soname is libtidesdb.so.0"
 
+admin=$work/dest/opt/tides/bin/tidesdb-admin
+[ "$("$admin" --version)" = "tidesdb-admin 0.1.0" ] || fail "tidesdb-admin does not say its version"
+share=$work/dest/opt/tides/share
+for page in tidesdb-admin tidesdb-admin-dump-wal tidesdb-admin-advise; do
+  grep -q '^\.SH OPTIONS' "$share/man/man1/$page.1" || fail "there is no man page $page.1"
+done
+# Each shell that is here reads its file.
+bash -c '. "$1" && complete -p tidesdb-admin' - "$share/bash-completion/completions/tidesdb-admin" >/dev/null ||
+  fail "bash does not take the completions"
+grep -q '#compdef tidesdb-admin' "$share/zsh/site-functions/_tidesdb-admin" || fail "there are no completions for zsh"
+grep -q 'complete -c tidesdb-admin' "$share/fish/vendor_completions.d/tidesdb-admin.fish" ||
+  fail "there are no completions for fish"
+pass "tidesdb-admin has its man pages and completions"
+
 mkdir "$work/fresh"
 cp crates/tidesdb-capi/examples/quickstart.c "$work/fresh"
 cd "$work/fresh"
@@ -53,6 +67,9 @@ for program in shared shared-cxx static; do
   [ "$(tail -n 1 "$program.out")" = closed ] || fail "$program printed: $(cat "$program.out")"
   pass "the program $program runs in a directory of its own"
 done
+"$admin" stats "$work/fresh/store" >stats.out || fail "tidesdb-admin stats: $(cat stats.out)"
+grep -q "^family '" stats.out || fail "tidesdb-admin stats printed: $(cat stats.out)"
+pass "tidesdb-admin reads the store that these programs wrote"
 
 cd - >/dev/null
 make --no-print-directory uninstall DESTDIR="$work/dest" PREFIX=/opt/tides

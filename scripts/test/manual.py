@@ -145,7 +145,7 @@ class Manual:
         self.sessions = {}
         main = self.servers["main"]
         # The places that the manual names, and where the test has them.
-        self.places = [("/var/lib/mysql", main.data + "/data"), ("/var/lib/tidesdb_data", main.data + "/tidesdb_data"),
+        self.places = [("/run/mysqld/mysqld.sock", main.socket), ("/var/lib/mysql", main.data + "/data"), ("/var/lib/tidesdb_data", main.data + "/tidesdb_data"),
                        ("/backups", WORK + "/backups"), ("MASTER_HOST='primary'", "MASTER_HOST='127.0.0.1'"),
                        ("MASTER_PORT=3306", "MASTER_PORT=%d" % main.port)]
         self.bin = os.path.join(WORK, "bin")

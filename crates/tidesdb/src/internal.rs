@@ -11,7 +11,8 @@ pub mod api {
 #[doc(hidden)]
 pub mod backup {
     pub use crate::backup::{
-        repair, restore, verify, verify_store, Backup, BackupInfo, BackupOptions, StoreCheck, Watch, INFO,
+        family_names, lock_for_reading, read_log, repair, restore, tables_of_file, verify, verify_store,
+        Backup, BackupInfo, BackupOptions, LogRead, StoreCheck, Watch, INFO,
     };
 }
 
@@ -102,7 +103,9 @@ pub mod store {
 
 #[doc(hidden)]
 pub mod table {
-    pub use crate::table::{hash_key, SsTable, SsTableOptions, SsTableWriter};
+    pub use crate::table::{
+        hash_key, BlockFacts, FoundTables, SsTable, SsTableMeta, SsTableOptions, SsTableWriter, TableFacts,
+    };
 }
 
 #[doc(hidden)]
@@ -125,10 +128,20 @@ pub mod txn {
 
 #[doc(hidden)]
 pub mod types {
-    pub use crate::types::{Entry, FamilyId, Kind, MAX_SEQ};
+    pub use crate::types::{
+        CountEffect, Entry, FamilyId, FileNo, Kind, LogSegment, Lsn, Op, Seq, DICTIONARY, MAX_SEQ,
+    };
 }
 
 #[doc(hidden)]
 pub mod version {
-    pub use crate::version::{OpenFor, VersionSet};
+    pub use crate::version::{Edit, NewTable, OpenFor, VersionSet};
+    pub mod manifest {
+        pub use crate::version::manifest::{dump, manifest_name, read_current, ManifestDump};
+    }
+}
+
+#[doc(hidden)]
+pub mod wal {
+    pub use crate::wal::{dump_segment, BatchReader, Ddl, RecordRef, SegmentDump};
 }

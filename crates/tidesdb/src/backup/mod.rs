@@ -29,6 +29,7 @@
 
 mod copy;
 pub mod info;
+mod inspect;
 mod point;
 mod repair;
 mod restore;
@@ -42,6 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::info::{BackupFile, BackupInfo, INFO};
+pub use self::inspect::{family_names, lock_for_reading, read_log, tables_of_file, LogRead};
 pub use self::repair::{repair, verify_store, StoreCheck};
 pub use self::restore::restore;
 pub use self::verify::verify;

@@ -26,8 +26,12 @@ use shared_file::{SharedFile, TableRules};
 
 /// Runs of level 0 are merged into a flush while they and the new entries are below this together: small
 /// families stay one run in a shared file. Less where the write buffer is small, so that a flush does not
-/// write much more than it was given.
+/// write much more than it was given. None in a store opened for reading: its flush after recovery goes to memory, and
+/// what is on the disk is to be shown as it is.
 pub fn small_runs_bound(options: &Options) -> u64 {
+    if options.read_only {
+        return 0;
+    }
     (1 << 20).min(options.write_buffer_size as u64 / 16)
 }
 

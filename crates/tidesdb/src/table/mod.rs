@@ -10,6 +10,7 @@
 
 mod block;
 mod data_block;
+mod dump;
 mod estimate;
 mod filter;
 mod footer;
@@ -25,6 +26,7 @@ mod verify;
 mod version_iterator;
 mod writer;
 
+pub use dump::{BlockFacts, FoundTables, TableFacts};
 pub use filter::{bits_per_key, hash_key};
 pub use iterator::SsTableIterator;
 pub use meta::{Expiries, SsTableMeta};

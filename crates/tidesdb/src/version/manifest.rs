@@ -255,10 +255,45 @@ pub fn read_manifest(disk: &dyn Disk, dir: &Path, number: FileNo) -> Result<Vec<
     Ok(parse(&path, number, &bytes)?.edits)
 }
 
-/// What the bytes of a manifest hold.
+/// A manifest as far as it can be read, for those that look at one.
 #[derive(Debug)]
+pub struct ManifestDump {
+    /// Its edits in order, each with the offset of its first byte; the first is a snapshot.
+    pub edits: Vec<(u64, Edit)>,
+    /// Where the last of them ends.
+    pub end: u64,
+    /// Bytes of the file.
+    pub len: u64,
+    /// Bytes other than zeros follow: of an edit whose write was interrupted.
+    pub is_torn: bool,
+    /// The damage that ended the reading.
+    pub damage: Option<Error>,
+}
+
+/// Reads the manifest at `path`, whole or not.
+///
+/// # Errors
+/// `InvalidArgument` for a file with another name; I/O.
+pub fn dump(disk: &dyn Disk, path: &Path) -> Result<ManifestDump> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let Some(number) = name.and_then(parse_manifest_name) else {
+        let what = format!("{} has not the name of a manifest, MANIFEST-00000001", path.display());
+        return Err(Error::InvalidArgument(what));
+    };
+    let bytes = read_all(disk, path)?;
+    let (found, damage) = scan(path, number, &bytes);
+    let is_torn = damage.is_none() && bytes[found.end..].iter().any(|byte| *byte != 0);
+    let starts = found.starts.iter().map(|start| *start as u64);
+    let (len, end) = (bytes.len() as u64, found.end as u64);
+    Ok(ManifestDump { edits: starts.zip(found.edits).collect(), end, len, is_torn, damage })
+}
+
+/// What the bytes of a manifest hold.
+#[derive(Debug, Default)]
 struct Parsed {
     edits: Vec<Edit>,
+    /// Where each begins.
+    starts: Vec<usize>,
     /// Where the snapshot ends, and the last valid edit.
     snapshot_end: usize,
     end: usize,
@@ -272,7 +307,21 @@ fn read_all(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>> {
 }
 
 fn parse(path: &Path, number: FileNo, bytes: &[u8]) -> Result<Parsed> {
-    let damage = |at: usize, what: String| Error::corruption(path, at as u64, what);
+    match scan(path, number, bytes) {
+        (parsed, None) => Ok(parsed),
+        (_, Some(error)) => Err(error),
+    }
+}
+
+/// The edits before the first damage, and that.
+fn scan(path: &Path, number: FileNo, bytes: &[u8]) -> (Parsed, Option<Error>) {
+    let mut found = Parsed::default();
+    let damage = check_header(path, number, bytes).and_then(|()| scan_edits(path, number, bytes, &mut found));
+    (found, damage.err())
+}
+
+fn check_header(path: &Path, number: FileNo, bytes: &[u8]) -> Result<()> {
+    let damage = |at: u64, what: String| Error::corruption(path, at, what);
     if bytes.len() < HEADER_LEN || &bytes[..8] != HEADER_MAGIC {
         return Err(damage(0, "this is not a manifest".into()));
     }
@@ -290,34 +339,40 @@ fn parse(path: &Path, number: FileNo, bytes: &[u8]) -> Result<Parsed> {
     if u64::from_le_bytes(array(&bytes[12..20])) != number {
         return Err(damage(12, "the header has the number of another manifest".into()));
     }
-    let mut edits = Vec::new();
-    let mut at = HEADER_LEN;
-    let mut snapshot_end = at;
-    while let Some(payload) = edit_at(bytes, at, number, edits.len() as u32) {
-        let start = at + EDIT_HEADER_LEN;
-        edits.push(Edit::decode(payload).map_err(|e| match e.later {
+    Ok(())
+}
+
+fn scan_edits(path: &Path, number: FileNo, bytes: &[u8], found: &mut Parsed) -> Result<()> {
+    let damage = |at: usize, what: String| Error::corruption(path, at as u64, what);
+    found.end = HEADER_LEN;
+    while let Some(payload) = edit_at(bytes, found.end, number, found.edits.len() as u32) {
+        let start = found.end + EDIT_HEADER_LEN;
+        let edit = Edit::decode(payload).map_err(|e| match e.later {
             true => Error::later_version(path, e.what),
             false => damage(start + e.at, e.what),
-        })?);
-        at = start + payload.len();
-        if edits.len() == 1 {
-            snapshot_end = at;
+        })?;
+        found.edits.push(edit);
+        found.starts.push(found.end);
+        found.end = start + payload.len();
+        if found.edits.len() == 1 {
+            found.snapshot_end = found.end;
         }
     }
-    if edits.is_empty() {
+    if found.edits.is_empty() {
         return Err(damage(HEADER_LEN, "the snapshot at the manifest's begin is not valid".into()));
     }
     // A torn tail unless a whole edit of this manifest stands behind it.
+    let (at, known) = (found.end, found.edits.len());
     for behind in at + 1..bytes.len().saturating_sub(EDIT_HEADER_LEN - 1) {
         if &bytes[behind..behind + 4] != EDIT_MAGIC {
             continue;
         }
         let ordinal = u32::from_le_bytes(array(&bytes[behind + 4..behind + 8]));
-        if ordinal > edits.len() as u32 && edit_at(bytes, behind, number, ordinal).is_some() {
-            return Err(damage(at, format!("edit {} is not valid, but edit {ordinal} is", edits.len())));
+        if ordinal > known as u32 && edit_at(bytes, behind, number, ordinal).is_some() {
+            return Err(damage(at, format!("edit {known} is not valid, but edit {ordinal} is")));
         }
     }
-    Ok(Parsed { edits, snapshot_end, end: at })
+    Ok(())
 }
 
 /// The payload of the valid edit `ordinal` that begins at `at`.
@@ -413,6 +468,29 @@ mod tests {
         assert_eq!(parsed(&bytes).unwrap().len(), 5);
         bytes.extend_from_slice(&other[ends[3]..]);
         assert_eq!(parsed(&bytes).unwrap().len(), 5);
+    }
+
+    #[test]
+    fn a_dump_has_the_edits_before_damage_with_their_places() {
+        let disk = crate::io::FaultyDisk::new(1);
+        let path = Path::new("/m/MANIFEST-00000007");
+        let dumped = |bytes: &[u8]| {
+            disk.create_dir_all(Path::new("/m")).unwrap();
+            disk.open(path, OpenMode::Create).unwrap().write_at(bytes, 0).unwrap();
+            dump(&disk, path).unwrap()
+        };
+        let (mut bytes, ends) = manifest(7, &edits());
+        let whole = dumped(&bytes);
+        assert!(whole.damage.is_none() && !whole.is_torn && whole.edits.len() == 5);
+        assert_eq!(whole.edits[1].0, ends[0] as u64);
+        assert_eq!(whole.end, ends[4] as u64);
+        let torn = dumped(&bytes[..ends[4] - 1]);
+        assert!(torn.damage.is_none() && torn.is_torn && torn.edits.len() == 4);
+        bytes[ends[2] + 20] ^= 1;
+        let damaged = dumped(&bytes);
+        assert_eq!((damaged.edits.len(), damaged.is_torn), (3, false));
+        assert!(damaged.damage.unwrap().to_string().contains(&format!("offset {}", ends[2])));
+        assert!(dump(&disk, Path::new("/m/other")).is_err());
     }
 
     #[test]

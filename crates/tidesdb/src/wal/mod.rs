@@ -31,7 +31,7 @@ pub use self::batch::{BatchBuilder, BatchReader};
 pub use self::files::{ListSegment, RecyclingHold};
 pub use self::listed::check_listed;
 pub(crate) use self::listed::{last_segment, missing, set_aside};
-pub use self::reader::{recover, RecoveredSummary};
+pub use self::reader::{dump_segment, has_torn_tail, recover, RecoveredSummary, SegmentDump};
 pub use self::record::{Ddl, PreparedHead, Record, RecordRef, WalBytes};
 pub(crate) use self::segment::{file_path as segment_path, log_dir};
 pub use self::writer::{LogSpace, Purpose, Ticket, WaitLimit, Wal, WalOptions};

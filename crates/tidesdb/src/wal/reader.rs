@@ -4,10 +4,13 @@
 //! [`recover`] changes nothing on the disk; called again it gives the same answer. It streams: one
 //! record and [`CHUNK`] bytes of log are in memory at a time.
 
+mod dump;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use self::dump::{dump_segment, has_torn_tail, SegmentDump};
 use super::files::LogFiles;
 use super::record::{is_later, peek, RecordRef};
 use super::segment::{
@@ -41,6 +44,8 @@ pub struct RecoveredSummary {
     pub discarded: u64,
     /// The log's files, for [`super::Wal::create`].
     pub files: LogFiles,
+    /// Where no valid record follows, and why.
+    pub stop: (Lsn, String),
 }
 
 impl RecoveredSummary {
@@ -85,6 +90,7 @@ pub fn recover(
         records: 0,
         discarded: 0,
         files: LogFiles::default(),
+        stop: (Lsn::ZERO, String::new()),
     };
     if let Some((last, _)) = found.segments.last_key_value() {
         let next = last.checked_add(1).ok_or_else(|| Error::ReadOnly("segment ids are used up".into()))?;
@@ -101,6 +107,7 @@ pub fn recover(
         let stop = reader.read_epoch(first, log_epoch, cut, &mut summary, visit)?;
         let Some(cut) = cut else {
             reader.judge_end(log_epoch, &stop, &mut summary)?;
+            summary.stop = (stop.at, stop.why);
             match before {
                 // An epoch that wrote nothing: the log still ends where the one before it was cut.
                 Some(end) if known == (summary.records, summary.discarded) => {

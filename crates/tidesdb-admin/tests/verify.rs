@@ -1,4 +1,4 @@
-//! The program `tidesdb-admin`: its exit status and its lines, on a real directory.
+//! `verify` and `repair`: exit status and lines, on a real directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};

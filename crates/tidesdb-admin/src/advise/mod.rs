@@ -1,0 +1,30 @@
+//! Advice to a running server: which of its tables can become TidesDB, what stands against the others, what it takes, and
+//! the statements in a safe order. Nothing on the server changes.
+//!
+//! - `server`: reads information_schema
+//! - `table`: a table as it was read, and the judgement
+//! - `report`: text, JSON and SQL
+
+mod report;
+mod server;
+mod table;
+
+use crate::cli::Advise;
+use crate::output::{Failure, Out};
+use crate::DONE;
+
+use report::Report;
+use server::Server;
+
+/// Reads the server and prints the advice.
+pub fn run(options: &Advise, out: &mut Out<'_>) -> Result<u8, Failure> {
+    let mut server = Server::connect(options)?;
+    let facts = server.facts()?;
+    let tables = server.tables(&facts, &options.database)?;
+    let report = Report::new(facts, tables, options.rate);
+    match options.sql {
+        Some(direction) => report.sql(direction, out)?,
+        None => report.print(out)?,
+    }
+    Ok(DONE)
+}

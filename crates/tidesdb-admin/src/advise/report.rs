@@ -1,0 +1,281 @@
+//! The advice as text, as JSON, and as statements.
+
+use serde_json::{json, Value};
+
+use super::server::Facts;
+use super::table::{Sort, State, Table, Verdict};
+use crate::cli::Direction;
+use crate::moment;
+use crate::output::{Failure, Out};
+
+/// Judged tables.
+pub struct Report {
+    facts: Facts,
+    /// By name.
+    tables: Vec<(Table, Verdict)>,
+    /// Places in `tables` of those that are converted, smallest first.
+    order: Vec<usize>,
+    /// Megabytes a second.
+    rate: u64,
+}
+
+/// Bytes, rounded up to megabytes.
+fn megabytes(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 20)
+}
+
+impl Report {
+    pub fn new(facts: Facts, tables: Vec<Table>, rate: u64) -> Report {
+        let tables: Vec<_> = tables
+            .into_iter()
+            .map(|table| {
+                let verdict = table.judge(&facts);
+                (table, verdict)
+            })
+            .collect();
+        let mut order: Vec<usize> =
+            (0..tables.len()).filter(|at| tables[*at].1.state == State::Can).collect();
+        // An interruption after the small ones leaves little to do again; the large ones come when it is known to work.
+        order.sort_by_key(|at| (tables[*at].0.bytes, *at));
+        Report { facts, tables, order, rate }
+    }
+
+    fn seconds(&self, bytes: u64) -> u64 {
+        megabytes(bytes).div_ceil(self.rate)
+    }
+
+    fn ordered(&self) -> impl DoubleEndedIterator<Item = &Table> {
+        self.order.iter().map(|at| &self.tables[*at].0)
+    }
+
+    /// What concerns the server as a whole.
+    fn notes(&self) -> Vec<String> {
+        let facts = &self.facts;
+        let mut notes = Vec::new();
+        if !facts.has_engine {
+            notes.push(
+                "the plugin is not loaded: INSTALL SONAME 'ha_tidesdb', or plugin_load_add=ha_tidesdb in an option file, \
+                 before the statements"
+                    .into(),
+            );
+        }
+        if !facts.refuses_unknown_engines {
+            notes.push(
+                "sql_mode lacks NO_ENGINE_SUBSTITUTION: without the plugin this server makes tables of another engine from \
+                 ENGINE=TidesDB, with a warning alone. The statements set the mode for themselves"
+                    .into(),
+            );
+        }
+        let largest = self.ordered().map(|table| table.bytes).max().unwrap_or(0);
+        let all: u64 = self.ordered().map(|table| table.bytes).sum();
+        if !self.order.is_empty() {
+            let free = match facts.free {
+                Some(free) => format!("{} MB are free now", megabytes(free)),
+                None => "free space was not read: this program is not on the server's machine".into(),
+            };
+            notes.push(format!(
+                "disk: a table and its copy are there together, so up to {} MB more for a while; {free}",
+                megabytes(largest)
+            ));
+            if facts.free.is_some_and(|free| free < largest) {
+                notes.push("there is not enough disk for the largest table: make room first".into());
+            }
+            notes.push(format!(
+                "time: about {} for all, at {} MB a second (--rate); {}",
+                moment::length(self.seconds(all)),
+                self.rate,
+                match facts.copies_online() {
+                    true => "most tables take writes meanwhile",
+                    false => "a table takes no writes meanwhile",
+                }
+            ));
+        }
+        if facts.binary_log {
+            notes.push(
+                "the binary log is on: replicas run the statements too. Install the plugin there first, or convert each \
+                 server by itself after SET SESSION sql_log_bin=0"
+                    .into(),
+            );
+        }
+        if facts.is_replica == Some(true) && !facts.gtid_pos_engines.to_ascii_lowercase().contains("tidesdb")
+        {
+            notes.push(
+                "this server is a replica: SET GLOBAL gtid_pos_auto_engines='innodb,tidesdb' keeps its position in the \
+                 engine of the rows, and saves a sync between two engines for each transaction"
+                    .into(),
+            );
+        }
+        notes.push(
+            "a backup before it: mariadb-backup does not copy TidesDB tables afterwards (SET GLOBAL tidesdb_backup_dir \
+             does)"
+                .into(),
+        );
+        notes.push("tables that the user may not see are not in this list".into());
+        notes.push(format!(
+            "the {} tables of mysql, sys and performance_schema keep their engines; temporary tables end with their sessions",
+            facts.system_tables
+        ));
+        notes
+    }
+
+    /// The statements, in order.
+    fn statements(&self, direction: Direction) -> Vec<String> {
+        // Going back, the last that was converted is the first.
+        let tables: Vec<&Table> = match direction {
+            Direction::Forth => self.ordered().collect(),
+            Direction::Back => self.ordered().rev().collect(),
+        };
+        let mut statements = Vec::new();
+        if tables.is_empty() {
+            return statements;
+        }
+        if !tables.iter().all(|table| table.schema.is_ascii() && table.name.is_ascii()) {
+            // The client's character set may be another.
+            statements.push("SET NAMES utf8mb4;".to_string());
+        }
+        if !self.facts.refuses_unknown_engines {
+            statements
+                .push("SET SESSION sql_mode=CONCAT(@@sql_mode, ',NO_ENGINE_SUBSTITUTION');".to_string());
+        }
+        if tables.iter().any(|table| table.sort == Sort::Versioned) {
+            statements.push("SET SESSION system_versioning_alter_history=KEEP;".to_string());
+        }
+        statements.extend(tables.iter().map(|table| match direction {
+            Direction::Forth => table.forth(),
+            Direction::Back => table.back(),
+        }));
+        statements
+    }
+
+    /// The statements alone.
+    pub fn sql(&self, direction: Direction, out: &mut Out<'_>) -> Result<(), Failure> {
+        let statements = self.statements(direction);
+        out.document(&json!(statements))?;
+        statements.iter().try_for_each(|statement| out.line(statement))
+    }
+
+    fn table_json(&self, table: &Table, verdict: &Verdict) -> Value {
+        let against: Vec<_> = verdict
+            .against
+            .iter()
+            .zip(&verdict.takes)
+            .map(|(what, takes)| json!({ "what": what, "takes": takes }))
+            .collect();
+        json!({
+            "database": table.schema,
+            "table": table.name,
+            "kind": match table.sort {
+                Sort::Table => "table",
+                Sort::Versioned => "system versioned table",
+                Sort::Sequence => "sequence",
+                Sort::View => "view",
+            },
+            "engine": table.engine,
+            "verdict": match verdict.state {
+                State::Already => "already",
+                State::Can => "can",
+                State::Cannot => "cannot",
+                State::View => "view",
+            },
+            "against": against,
+            "notes": verdict.notes,
+            "rows": table.rows,
+            "bytes": table.bytes,
+            "seconds": self.seconds(table.bytes),
+        })
+    }
+
+    /// The whole report.
+    pub fn print(&self, out: &mut Out<'_>) -> Result<(), Failure> {
+        out.line(format_args!("server: {}, data in {}", self.facts.version, self.facts.data_directory))?;
+        for (table, verdict) in &self.tables {
+            let engine = match (&table.engine, table.sort) {
+                (_, Sort::View) => String::new(),
+                (Some(engine), _) => {
+                    format!(" ({engine}, {} rows, {} MB)", table.rows, megabytes(table.bytes))
+                }
+                (None, _) => " (no engine)".into(),
+            };
+            out.line(format_args!("{}{engine} {}", table.quoted(), verdict.state.name()))?;
+            for (what, takes) in verdict.against.iter().zip(&verdict.takes) {
+                out.line(format_args!("  against it: {what}"))?;
+                out.line(format_args!("  it takes: {takes}"))?;
+            }
+            for note in &verdict.notes {
+                out.line(format_args!("  note: {note}"))?;
+            }
+        }
+        let notes = self.notes();
+        out.line("")?;
+        for note in &notes {
+            out.line(format_args!("-- {note}"))?;
+        }
+        let (forth, back) = (self.statements(Direction::Forth), self.statements(Direction::Back));
+        for (head, statements) in [("the statements, smallest table first", &forth), ("the way back", &back)]
+        {
+            out.line(format_args!("\n-- {head}:"))?;
+            if statements.is_empty() {
+                out.line("-- none")?;
+            }
+            statements.iter().try_for_each(|statement| out.line(statement))?;
+        }
+        let tables: Vec<_> =
+            self.tables.iter().map(|(table, verdict)| self.table_json(table, verdict)).collect();
+        out.document(&json!({
+            "server": {
+                "version": self.facts.version,
+                "data_directory": self.facts.data_directory,
+                "plugin_is_loaded": self.facts.has_engine,
+                "free_bytes": self.facts.free,
+                "binary_log": self.facts.binary_log,
+                "is_replica": self.facts.is_replica,
+            },
+            "tables": tables,
+            "notes": notes,
+            "statements": forth,
+            "statements_back": back,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::tests::table;
+    use super::*;
+
+    fn report(facts: Facts, tables: Vec<Table>) -> Report {
+        Report::new(facts, tables, 20)
+    }
+
+    fn sized(name: &str, bytes: u64) -> Table {
+        table(|table| (table.name, table.bytes) = (name.into(), bytes))
+    }
+
+    #[test]
+    fn small_tables_come_first_and_go_back_last() {
+        let facts = Facts { refuses_unknown_engines: true, ..Facts::default() };
+        let done = table(|table| table.engine = Some("TidesDB".into()));
+        let report = report(facts, vec![sized("large", 300), sized("small", 1), done, sized("middle", 20)]);
+        let to = |name: &str, engine: &str| format!("ALTER TABLE `shop`.`{name}` ENGINE={engine};");
+        let forth = ["small", "middle", "large"].map(|name| to(name, "TidesDB"));
+        let back = ["large", "middle", "small"].map(|name| to(name, "InnoDB"));
+        assert_eq!(report.statements(Direction::Forth), forth);
+        assert_eq!(report.statements(Direction::Back), back);
+    }
+
+    #[test]
+    fn settings_come_before_the_statements_that_need_them() {
+        let versioned = table(|table| {
+            (table.name, table.sort, table.engine) = ("größe".into(), Sort::Versioned, Some("Aria".into()));
+        });
+        let statements = report(Facts::default(), vec![versioned]).statements(Direction::Forth);
+        let starts =
+            ["SET NAMES utf8mb4;", "SET SESSION sql_mode=", "SET SESSION system_versioning", "ALTER "];
+        assert_eq!(statements.len(), starts.len());
+        for (statement, start) in statements.iter().zip(starts) {
+            assert!(statement.starts_with(start), "{statement}");
+        }
+        // Nothing to convert, nothing to set.
+        assert!(report(Facts::default(), Vec::new()).statements(Direction::Forth).is_empty());
+    }
+}

@@ -1,0 +1,551 @@
+//! What the adviser reads of a server.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mysql::prelude::Queryable;
+use mysql::{Conn, OptsBuilder, Row, Value};
+use tidesdb::internal::io::RealDisk;
+
+use super::table::{quoted, ForeignKey, Sort, Table};
+use crate::cli::Advise;
+use crate::output::Failure;
+
+/// Where Debian's server has its socket.
+const DEBIAN: &str = "/run/mysqld/mysqld.sock";
+
+/// information_schema opens every table for its sizes.
+const ANSWER_LIMIT: Duration = Duration::from_secs(3600);
+
+/// Databases of the server itself.
+pub const SYSTEM: [&str; 4] = ["mysql", "sys", "information_schema", "performance_schema"];
+
+/// What counts for all tables.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    pub version: String,
+    /// The plugin is loaded.
+    pub has_engine: bool,
+    pub data_directory: String,
+    /// Bytes that are free there, where this program can look.
+    pub free: Option<u64>,
+    pub binary_log: bool,
+    pub is_replica: Option<bool>,
+    pub gtid_pos_engines: String,
+    pub encrypts_tables: bool,
+    pub encrypts_aria: bool,
+    pub galera: bool,
+    /// `sql_mode` has NO_ENGINE_SUBSTITUTION.
+    pub refuses_unknown_engines: bool,
+    /// Tables of the server's own databases.
+    pub system_tables: u64,
+}
+
+impl Facts {
+    /// ALTER by copy lets others write since 11.2.
+    pub fn copies_online(&self) -> bool {
+        let mut parts = self.version.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
+        (parts.next(), parts.next()) >= (Some(11), Some(2))
+    }
+}
+
+/// A connection. Nothing but SELECT and SHOW goes through it.
+pub struct Server {
+    connection: Conn,
+    /// Socket, or host and port.
+    place: String,
+    /// The server runs on this machine.
+    is_here: bool,
+}
+
+type Columns = Vec<String>;
+
+fn text(value: Value) -> String {
+    match value {
+        Value::NULL => String::new(),
+        Value::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        other => other.as_sql(true),
+    }
+}
+
+/// An error without the names of the library's types.
+fn in_words(error: &mysql::Error) -> String {
+    match error {
+        mysql::Error::DriverError(inner) => inner.to_string(),
+        mysql::Error::MySqlError(inner) => inner.to_string(),
+        mysql::Error::IoError(inner) => inner.to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().unwrap_or(0)
+}
+
+/// A name as information_schema's tables have it: database and table.
+type Name = (String, String);
+
+/// Foreign keys by table and name.
+type ForeignKeys = BTreeMap<(Name, String), ForeignKey>;
+
+/// Takes the next two columns as a name.
+fn name_of(columns: &[String]) -> Name {
+    (columns[0].clone(), columns[1].clone())
+}
+
+impl Server {
+    /// Connects as the options say.
+    pub fn connect(options: &Advise) -> Result<Server, Failure> {
+        let password = match &options.password_file {
+            None => None,
+            Some(file) => {
+                let text = std::fs::read_to_string(file)
+                    .map_err(|error| Failure::Other(format!("cannot read {}: {error}", file.display())))?;
+                Some(text.lines().next().unwrap_or_default().to_string())
+            }
+        };
+        let socket = match (&options.socket, &options.host) {
+            (Some(socket), _) => Some(socket.clone()),
+            (None, Some(_)) => None,
+            (None, None) if Path::new(DEBIAN).exists() => Some(PathBuf::from(DEBIAN)),
+            (None, None) => {
+                let what = format!("no server is named: --socket FILE or --host NAME (there is no {DEBIAN})");
+                return Err(Failure::Other(what));
+            }
+        };
+        let place = match &socket {
+            Some(socket) => socket.display().to_string(),
+            None => format!("{}:{}", options.host.as_deref().unwrap_or_default(), options.port),
+        };
+        let builder = OptsBuilder::new()
+            .user(Some(options.user.as_str()))
+            .pass(password)
+            .prefer_socket(false)
+            .read_timeout(Some(ANSWER_LIMIT))
+            .write_timeout(Some(ANSWER_LIMIT));
+        let builder = match &socket {
+            Some(socket) => builder.socket(Some(socket.to_string_lossy())),
+            None => builder.ip_or_hostname(options.host.clone()).tcp_port(options.port),
+        };
+        let connection = Conn::new(builder).map_err(|error| {
+            Failure::Other(format!(
+                "cannot connect to {place} as {}: {}; see --socket, --host, --user, --password-file",
+                options.user,
+                in_words(&error)
+            ))
+        })?;
+        Ok(Server { connection, place, is_here: socket.is_some() })
+    }
+
+    fn rows(&mut self, statement: &str) -> Result<Vec<Columns>, Failure> {
+        let rows: Result<Vec<Row>, _> = self.connection.query(statement);
+        let told = |error| Failure::Other(format!("{}: {} in {statement}", self.place, in_words(&error)));
+        let rows = rows.map_err(told)?;
+        Ok(rows.into_iter().map(|row| row.unwrap().into_iter().map(text).collect()).collect())
+    }
+
+    /// Reads what counts for all tables.
+    pub fn facts(&mut self) -> Result<Facts, Failure> {
+        let variables: BTreeMap<String, String> = self
+            .rows(
+                "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'datadir', 'log_bin', \
+                 'gtid_pos_auto_engines', 'innodb_encrypt_tables', 'aria_encrypt_tables', 'wsrep_on', 'sql_mode', 'tidesdb_data_home_dir')",
+            )?
+            .into_iter()
+            .map(|row| (row[0].to_ascii_lowercase(), row[1].clone()))
+            .collect();
+        let of = |name: &str| variables.get(name).cloned().unwrap_or_default();
+        let engines = self.rows(
+            "SELECT ENGINE FROM information_schema.ENGINES WHERE ENGINE = 'TidesDB' AND SUPPORT IN ('YES', 'DEFAULT')",
+        )?;
+        // Not everybody may ask.
+        let is_replica = self.rows("SHOW ALL SLAVES STATUS").ok().map(|rows| !rows.is_empty());
+        let system = self.rows(
+            "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA IN ('mysql', 'sys', \
+             'performance_schema') AND TABLE_TYPE <> 'VIEW'",
+        )?;
+        let home = match of("tidesdb_data_home_dir") {
+            home if home.is_empty() => of("datadir"),
+            home => home,
+        };
+        // A path on this machine is the server's only when it comes by a socket.
+        let is_here = self.is_here && Path::new(&home).is_dir();
+        let free = is_here.then(|| RealDisk::shared().free_space(Path::new(&home)).ok()).flatten();
+        let is_on = |name: &str| matches!(of(name).as_str(), "ON" | "FORCE" | "1");
+        Ok(Facts {
+            version: of("version"),
+            has_engine: !engines.is_empty(),
+            data_directory: of("datadir"),
+            free,
+            binary_log: is_on("log_bin"),
+            is_replica,
+            gtid_pos_engines: of("gtid_pos_auto_engines"),
+            encrypts_tables: is_on("innodb_encrypt_tables"),
+            encrypts_aria: is_on("aria_encrypt_tables"),
+            galera: is_on("wsrep_on"),
+            refuses_unknown_engines: of("sql_mode").contains("NO_ENGINE_SUBSTITUTION"),
+            system_tables: system.first().map_or(0, |row| number(&row[0])),
+        })
+    }
+
+    /// Reads the tables of the databases, of all but the server's own where none is named.
+    pub fn tables(&mut self, facts: &Facts, databases: &[String]) -> Result<Vec<Table>, Failure> {
+        for name in databases {
+            if SYSTEM.iter().any(|system| system.eq_ignore_ascii_case(name)) {
+                let what = format!("{name} is the server's own database: its tables keep their engine");
+                return Err(Failure::Other(what));
+            }
+        }
+        let wanted = |schema: &str| {
+            !SYSTEM.iter().any(|system| system.eq_ignore_ascii_case(schema))
+                && (databases.is_empty() || databases.iter().any(|name| name == schema))
+        };
+        let mut found: BTreeMap<Name, Table> = BTreeMap::new();
+        let mut merges: Vec<Name> = Vec::new();
+        for row in self.rows(
+            "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, ROW_FORMAT, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH, \
+             CREATE_OPTIONS, TABLE_COMMENT FROM information_schema.TABLES",
+        )? {
+            let sort = match row[2].as_str() {
+                "BASE TABLE" => Sort::Table,
+                "SYSTEM VERSIONED" => Sort::Versioned,
+                "SEQUENCE" => Sort::Sequence,
+                "VIEW" => Sort::View,
+                // TEMPORARY: of this connection, which has none.
+                _ => continue,
+            };
+            if row[3].eq_ignore_ascii_case("MRG_MyISAM") {
+                merges.push(name_of(&row));
+            }
+            if wanted(&row[0]) {
+                found.insert(name_of(&row), plain_table(&row, sort));
+            }
+        }
+        for name in databases {
+            if !found.keys().any(|(schema, _)| schema == name) {
+                return Err(Failure::Other(format!(
+                    "{}: the database {name} has no tables, or is not there",
+                    self.place
+                )));
+            }
+        }
+        self.read_indexes(&mut found)?;
+        self.read_columns(&mut found)?;
+        self.read_merges(&merges, &mut found);
+        for row in self.rows(
+            "SELECT TABLE_SCHEMA, TABLE_NAME, COUNT(*) FROM information_schema.PARTITIONS \
+             WHERE PARTITION_NAME IS NOT NULL GROUP BY TABLE_SCHEMA, TABLE_NAME",
+        )? {
+            if let Some(table) = found.get_mut(&name_of(&row)) {
+                table.partitions = number(&row[2]);
+            }
+        }
+        // A Galera node's tables stay, whatever their definitions say.
+        let keys = if facts.galera { BTreeMap::new() } else { self.read_definitions(&mut found) };
+        self.read_foreign_keys(keys, &mut found)?;
+        Ok(found.into_values().collect())
+    }
+
+    fn read_indexes(&mut self, found: &mut BTreeMap<Name, Table>) -> Result<(), Failure> {
+        for row in self.rows(
+            "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, INDEX_TYPE FROM information_schema.STATISTICS \
+             WHERE SEQ_IN_INDEX = 1 ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME",
+        )? {
+            if let Some(table) = found.get_mut(&name_of(&row)) {
+                table.indexes.push((row[2].clone(), row[3].clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what information_schema does not tell. Answers the foreign keys.
+    fn read_definitions(&mut self, found: &mut BTreeMap<Name, Table>) -> ForeignKeys {
+        let mut keys = ForeignKeys::new();
+        for (name, table) in found {
+            if table.engine.is_none() || !matches!(table.sort, Sort::Table | Sort::Versioned) {
+                continue;
+            }
+            // Without the privilege for it the statement itself will tell.
+            let rows = self.rows(&format!("SHOW CREATE TABLE {}", table.quoted())).unwrap_or_default();
+            let Some(sql) = rows.first().and_then(|row| row.get(1)) else { continue };
+            let bare = bare(sql);
+            table.has_directory = names_directory(&bare);
+            table.by_transaction_id = is_by_transaction_id(&bare);
+            for key in sql.lines().filter_map(|line| foreign_key_of(line, &table.schema)) {
+                keys.insert((name.clone(), key.name.clone()), key);
+            }
+        }
+        keys
+    }
+
+    /// Adds the keys that information_schema shows, those of other databases' tables too, and gives all to their tables.
+    fn read_foreign_keys(
+        &mut self,
+        mut keys: ForeignKeys,
+        found: &mut BTreeMap<Name, Table>,
+    ) -> Result<(), Failure> {
+        let mut others = ForeignKeys::new();
+        for row in self.rows(
+            "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME, \
+             UPDATE_RULE, DELETE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS",
+        )? {
+            let key = ForeignKey {
+                name: row[2].clone(),
+                columns: Vec::new(),
+                parent_schema: row[3].clone(),
+                parent: row[4].clone(),
+                parent_columns: Vec::new(),
+                on_update: row[5].clone(),
+                on_delete: row[6].clone(),
+            };
+            if !keys.contains_key(&(name_of(&row), row[2].clone())) {
+                others.insert((name_of(&row), row[2].clone()), key);
+            }
+        }
+        for row in self.rows(
+            "SELECT TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, REFERENCED_COLUMN_NAME \
+             FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME IS NOT NULL \
+             ORDER BY TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION",
+        )? {
+            if let Some(key) = others.get_mut(&(name_of(&row), row[2].clone())) {
+                key.columns.push(row[3].clone());
+                key.parent_columns.push(row[4].clone());
+            }
+        }
+        keys.append(&mut others);
+        for (((schema, child), _), key) in keys {
+            let parent = (key.parent_schema.clone(), key.parent.clone());
+            let is_own = parent == (schema.clone(), child.clone());
+            if let Some(table) = found.get_mut(&parent).filter(|_| !is_own) {
+                table.referred_by.push((format!("{}.{}", quoted(&schema), quoted(&child)), key.name.clone()));
+            }
+            if let Some(table) = found.get_mut(&(schema, child)) {
+                table.foreign_keys.push(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tables of a MERGE table have to be MyISAM.
+    fn read_merges(&mut self, merges: &[Name], found: &mut BTreeMap<Name, Table>) {
+        for (schema, name) in merges {
+            let merge = format!("{}.{}", quoted(schema), quoted(name));
+            let rows = self.rows(&format!("SHOW CREATE TABLE {merge}")).unwrap_or_default();
+            for part in rows.first().and_then(|row| row.get(1)).map_or_else(Vec::new, |sql| union_of(sql)) {
+                let part = (part.0.unwrap_or_else(|| schema.clone()), part.1);
+                if let Some(table) = found.get_mut(&part) {
+                    table.merged_in.push(merge.clone());
+                }
+            }
+        }
+    }
+
+    fn read_columns(&mut self, found: &mut BTreeMap<Name, Table>) -> Result<(), Failure> {
+        let first: BTreeSet<(Name, String)> = self
+            .rows(
+                "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.STATISTICS \
+                 WHERE SEQ_IN_INDEX = 1",
+            )?
+            .into_iter()
+            .map(|row| (name_of(&row), row[2].clone()))
+            .collect();
+        for row in self.rows(
+            "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS \
+             WHERE EXTRA LIKE '%auto_increment%'",
+        )? {
+            let Some(table) = found.get_mut(&name_of(&row)) else { continue };
+            table.counter_begins_no_index = !first.contains(&(name_of(&row), row[2].clone()));
+        }
+        Ok(())
+    }
+}
+
+/// A table of a row of information_schema.TABLES; the rest is not read yet.
+fn plain_table(row: &Columns, sort: Sort) -> Table {
+    Table {
+        schema: row[0].clone(),
+        name: row[1].clone(),
+        sort,
+        engine: Some(row[3].clone()).filter(|engine| !engine.is_empty()),
+        comment: row[9].clone(),
+        row_format: row[4].clone(),
+        options: row[8].clone(),
+        rows: number(&row[5]),
+        bytes: number(&row[6]) + number(&row[7]),
+        partitions: 0,
+        indexes: Vec::new(),
+        foreign_keys: Vec::new(),
+        referred_by: Vec::new(),
+        merged_in: Vec::new(),
+        by_transaction_id: false,
+        has_directory: false,
+        counter_begins_no_index: false,
+    }
+}
+
+/// The quoted name at a text's begin, and the rest of the text.
+fn identifier(text: &str) -> Option<(String, &str)> {
+    let quote = text.chars().next().filter(|c| matches!(c, '`' | '"'))?;
+    let (mut name, mut chars) = (String::new(), text[1..].chars());
+    while let Some(c) = chars.next() {
+        if c == quote {
+            match chars.as_str().strip_prefix(quote) {
+                Some(more) => chars = more.chars(),
+                None => return Some((name, chars.as_str())),
+            }
+        }
+        name.push(c);
+    }
+    None
+}
+
+/// The name of a table at a text's begin, with its database if that is told, and the rest of the text.
+fn table_name(text: &str) -> Option<(Option<String>, String, &str)> {
+    let (first, rest) = identifier(text)?;
+    match rest.strip_prefix('.') {
+        Some(rest) => identifier(rest).map(|(name, rest)| (Some(first), name, rest)),
+        None => Some((None, first, rest)),
+    }
+}
+
+/// The names of a list of columns that begins with a parenthesis, and the rest of the text after it.
+fn column_names(text: &str) -> Option<(Vec<String>, &str)> {
+    let (mut names, mut rest) = (Vec::new(), text.strip_prefix('(')?);
+    loop {
+        let (name, after) = identifier(rest)?;
+        names.push(name);
+        match after.strip_prefix(')') {
+            Some(after) => return Some((names, after)),
+            None => rest = after.strip_prefix(", ")?,
+        }
+    }
+}
+
+/// The tables that a MERGE table's definition names in UNION, each with its database if that is another.
+fn union_of(sql: &str) -> Vec<(Option<String>, String)> {
+    let (mut names, mut rest) = (Vec::new(), sql.rsplit_once("UNION=(").map_or("", |(_, list)| list));
+    while let Some((schema, name, after)) = table_name(rest) {
+        names.push((schema, name));
+        rest = after.strip_prefix(',').unwrap_or_default();
+    }
+    names
+}
+
+/// The foreign key in a line of a definition of a table in the database `schema`. information_schema shows keys only to
+/// users with more privileges than SELECT.
+fn foreign_key_of(line: &str, schema: &str) -> Option<ForeignKey> {
+    let (name, rest) = identifier(line.trim_start().strip_prefix("CONSTRAINT ")?)?;
+    let (columns, rest) = column_names(rest.strip_prefix(" FOREIGN KEY ")?)?;
+    let (parent_schema, parent, rest) = table_name(rest.strip_prefix(" REFERENCES ")?)?;
+    let (parent_columns, rules) = column_names(rest.strip_prefix(' ')?)?;
+    let after = |event: &str| {
+        let told = rules.split_once(event).map_or("", |(_, rule)| rule);
+        let mut known = ["CASCADE", "SET NULL", "SET DEFAULT", "NO ACTION"].into_iter();
+        known.find(|rule| told.starts_with(rule)).unwrap_or("RESTRICT").to_string()
+    };
+    Some(ForeignKey {
+        name,
+        columns,
+        parent_schema: parent_schema.unwrap_or_else(|| schema.to_string()),
+        parent,
+        parent_columns,
+        on_update: after(" ON UPDATE "),
+        on_delete: after(" ON DELETE "),
+    })
+}
+
+/// A definition without its names and texts.
+fn bare(sql: &str) -> String {
+    let mut bare = String::new();
+    let mut inside: Option<char> = None;
+    for c in sql.chars() {
+        match inside {
+            Some(end) if c == end => inside = None,
+            Some(_) => {}
+            None if matches!(c, '`' | '\'' | '"') => inside = Some(c),
+            None => bare.push(c),
+        }
+    }
+    bare
+}
+
+/// Whether a definition has DATA DIRECTORY or INDEX DIRECTORY.
+fn names_directory(bare: &str) -> bool {
+    bare.contains("DATA DIRECTORY") || bare.contains("INDEX DIRECTORY")
+}
+
+/// Whether a definition's history counts transactions instead of seconds. 10.11 tells so nowhere else.
+fn is_by_transaction_id(bare: &str) -> bool {
+    bare.lines()
+        .any(|line| line.contains("GENERATED ALWAYS AS ROW START") && line.trim_start().starts_with("bigint"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        let online = |version: &str| Facts { version: version.into(), ..Facts::default() }.copies_online();
+        assert!(online("11.8.6-MariaDB-log") && online("11.10.1-MariaDB") && online("12.0.2"));
+        assert!(!online("10.11.6-MariaDB-0+deb12u1") && !online("11.1.9-MariaDB"));
+    }
+
+    #[test]
+    fn directories_are_found_outside_of_texts() {
+        let names = |sql: &str| names_directory(&bare(sql));
+        assert!(names("CREATE TABLE `t` (a INT) ENGINE=InnoDB DATA DIRECTORY='/x'"));
+        assert!(names("... PARTITION `p` ... INDEX DIRECTORY = '/x' ENGINE = MyISAM"));
+        assert!(!names("CREATE TABLE `DATA DIRECTORY` (a INT COMMENT 'it''s INDEX DIRECTORY')"));
+    }
+
+    #[test]
+    fn the_parts_of_a_merge_are_named() {
+        let names = |sql: &str| -> Vec<String> {
+            let of =
+                |(schema, name): (Option<String>, String)| format!("{}/{name}", schema.unwrap_or_default());
+            union_of(sql).into_iter().map(of).collect()
+        };
+        let sql =
+            "CREATE TABLE `u` (`a` int) ENGINE=MRG_MyISAM COMMENT='UNION=(`x`)' UNION=(`a,```,`d.b`.`c)`)";
+        assert_eq!(names(sql), ["/a,`", "d.b/c)"]);
+        for none in ["CREATE TABLE `u` (`a` int) ENGINE=MRG_MyISAM", "... UNION=(", "... UNION=(`"] {
+            assert!(names(none).is_empty(), "{none}");
+        }
+    }
+
+    #[test]
+    fn foreign_keys_are_read_from_definitions() {
+        let line = "  CONSTRAINT `f``k` FOREIGN KEY (`a`, `b)`) REFERENCES `o.`.`p` (`x`, `y`) ON DELETE SET NULL ON UPDATE CASCADE,";
+        let key = foreign_key_of(line, "shop").expect("a key");
+        assert_eq!((key.name.as_str(), key.parent_schema.as_str(), key.parent.as_str()), ("f`k", "o.", "p"));
+        assert_eq!(
+            (key.columns, key.parent_columns),
+            (vec!["a".into(), "b)".into()], vec!["x".into(), "y".into()])
+        );
+        assert_eq!((key.on_delete.as_str(), key.on_update.as_str()), ("SET NULL", "CASCADE"));
+        let key =
+            foreign_key_of("  CONSTRAINT `k` FOREIGN KEY (`a`) REFERENCES `p` (`x`)", "shop").expect("a key");
+        assert_eq!((key.parent_schema.as_str(), key.on_delete.as_str()), ("shop", "RESTRICT"));
+        for none in [
+            "",
+            "  CONSTRAINT `c` CHECK (`a` > 1)",
+            "  CONSTRAINT `k",
+            "  CONSTRAINT `k` FOREIGN KEY (`a`",
+            "é",
+        ] {
+            assert!(foreign_key_of(none, "shop").is_none(), "{none}");
+        }
+    }
+
+    #[test]
+    fn history_by_transaction_id_is_told_from_history_by_time() {
+        let by_id = |column: &str| {
+            is_by_transaction_id(&bare(&format!("CREATE TABLE `t` (\n  {column},\n  `b` bigint(20)\n)")))
+        };
+        assert!(by_id("`s` bigint(20) unsigned GENERATED ALWAYS AS ROW START"));
+        assert!(!by_id("`s` timestamp(6) GENERATED ALWAYS AS ROW START"));
+        assert!(!by_id("`a` int(11) COMMENT 'bigint GENERATED ALWAYS AS ROW START'"));
+    }
+}

@@ -1,0 +1,282 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::output::Key;
+
+/// Exit statuses, a line each, without characters that a man page reads as commands.
+pub const STATUSES: &str = "\
+0 done; 1 damage found; 2 a wrong command line, a store, file or server that cannot be opened, or output that \
+cannot be written.
+Of verify and repair: 3 the store is damaged or the copy lacks something, 1 it cannot be done.
+Of backup and log: 1 it failed, or the backup is not whole.";
+
+/// Work on stores and backups of TidesDB without a server, and advice to a server about its tables
+#[derive(Debug, Parser)]
+#[command(name = "tidesdb-admin", version, after_help = format!("Exit status:\n{STATUSES}"), arg_required_else_help = true)]
+pub struct Cli {
+    /// Print JSON: one document, or of `dump` a line for each record
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Read the whole store in the directory STORE, whose server is down, and list what is damaged
+    Verify {
+        /// The store's directory
+        store: PathBuf,
+    },
+    /// Make a store of all that can be read of STORE, which it does not change; list what it leaves out
+    Repair {
+        /// The damaged store's directory
+        store: PathBuf,
+        /// The new store's directory, empty or not there yet
+        #[arg(long, value_name = "NEWDIR")]
+        to: PathBuf,
+    },
+    /// Figures of a store that no server holds: files, entries, tombstones, key ranges and ages by family and level
+    Stats {
+        /// The store's directory
+        store: PathBuf,
+    },
+    /// Merge all runs of a family, or of every family, into its last level; the server is down
+    Compact {
+        /// The store's directory
+        store: PathBuf,
+        /// Name of the family, as `stats` shows it, or a server's table as DATABASE/TABLE; all families if left out
+        family: Option<String>,
+    },
+    /// Show a file of a store record by record
+    #[command(subcommand)]
+    Dump(Dump),
+    /// Show, verify and restore backups
+    #[command(subcommand)]
+    Backup(Backup),
+    /// Work on a store's log
+    #[command(subcommand)]
+    Log(Log),
+    /// List for each table of a running server whether it can become TidesDB, and print the statements
+    Advise(Advise),
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write man pages into a directory
+    #[command(hide = true)]
+    Man {
+        /// The directory, which is made where it is missing
+        directory: PathBuf,
+    },
+}
+
+impl Command {
+    /// Whether the command does nothing but print. Others go on when the reader of their output goes away.
+    pub fn only_prints(&self) -> bool {
+        matches!(
+            self,
+            Command::Stats { .. } | Command::Dump(_) | Command::Advise(_) | Command::Completions { .. }
+        )
+    }
+
+    /// The oldest commands: 1 says that they failed, 3 that something is damaged.
+    pub fn has_older_statuses(&self) -> bool {
+        matches!(self, Command::Verify { .. } | Command::Repair { .. } | Command::Backup(_) | Command::Log(_))
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Backup {
+    /// Print what a backup says of itself
+    Show {
+        /// The backup's directory
+        dir: PathBuf,
+    },
+    /// Read the whole backup and check every checksum
+    Verify {
+        /// The backup's directory
+        dir: PathBuf,
+    },
+    /// Verify a backup, then make a store of it and put the definitions of its tables into a data directory
+    #[command(group = ArgGroup::new("place").required(true).multiple(true))]
+    Restore {
+        /// The backup's directory
+        dir: PathBuf,
+        /// The store's directory; by default the one of a server without `tidesdb_data_home_dir`: '#tidesdb' in DATA
+        /// where that exists, else 'tidesdb_data' next to DATA
+        #[arg(long, group = "place")]
+        store: Option<PathBuf>,
+        /// Data directory of a server that is down
+        #[arg(long = "data-dir", value_name = "DATA", group = "place")]
+        data_dir: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Log {
+    /// End the log of a stopped server's store before its first missing file. Commits in the log after it are lost;
+    /// later files are renamed. Without a missing file it changes nothing
+    GiveUp {
+        /// The store's directory
+        store: PathBuf,
+    },
+}
+
+/// Options of every dump.
+#[derive(Args, Debug)]
+pub struct Shown {
+    /// Most records
+    #[arg(long, value_name = "NUMBER")]
+    pub limit: Option<u64>,
+    /// Show keys and values in hexadecimal digits always
+    #[arg(long)]
+    pub hex: bool,
+    /// Most bytes of a key or value in text; 0: all
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    pub width: usize,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Dump {
+    /// The edits of a manifest: a store's, or the file MANIFEST-...
+    Manifest {
+        /// A store, or a manifest
+        path: PathBuf,
+        /// Number of the first edit
+        #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+        from: u64,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// The records of the write-ahead log: of a store those that recovery reads, of a file wal/... all of it
+    Wal {
+        /// A store, or a file of its log
+        path: PathBuf,
+        /// First sequence number, or first position as SEGMENT:OFFSET
+        #[arg(long, value_name = "SEQUENCE|POSITION")]
+        from: Option<crate::dump::wal::From>,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// The tables in a file ...sst: footer, properties, index, and entries in order
+    Table {
+        /// A table's file
+        file: PathBuf,
+        /// First key: text, or 0x and hexadecimal digits
+        #[arg(long, value_name = "KEY")]
+        from: Option<Key>,
+        /// Key after the last one
+        #[arg(long, value_name = "KEY")]
+        to: Option<Key>,
+        /// Leave out the entries
+        #[arg(long)]
+        no_entries: bool,
+        /// Leave out the index
+        #[arg(long)]
+        no_index: bool,
+        #[command(flatten)]
+        shown: Shown,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct Advise {
+    /// The server's socket; by default that of Debian's server
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["host", "port"])]
+    pub socket: Option<PathBuf>,
+    /// The server's host, for TCP
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// Its port
+    #[arg(long, value_name = "NUMBER", default_value_t = 3306, requires = "host")]
+    pub port: u16,
+    /// The user
+    #[arg(long, value_name = "NAME", default_value = "root")]
+    pub user: String,
+    /// A file whose first line is the password
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Only tables of this database; may be given again
+    #[arg(long, value_name = "NAME")]
+    pub database: Vec<String>,
+    /// Print the statements alone, ready for a client; with `back` those that undo them
+    #[arg(long, value_name = "forth|back", num_args = 0..=1, default_missing_value = "forth", require_equals = true)]
+    pub sql: Option<Direction>,
+    /// Megabytes that the server copies in a second, for the time in the report
+    #[arg(long, value_name = "MEGABYTES", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    pub rate: u64,
+}
+
+/// Which statements `advise --sql` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Direction {
+    Forth,
+    Back,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(line: &str) -> Result<Command, clap::Error> {
+        Cli::try_parse_from(format!("tidesdb-admin {line}").split(' ')).map(|cli| cli.command)
+    }
+
+    #[test]
+    fn the_commands_agree_with_each_other() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn command_lines_are_understood_or_refused_as_a_whole() {
+        assert!(matches!(parse("verify /s"), Ok(Command::Verify { store }) if store == PathBuf::from("/s")));
+        assert!(
+            matches!(parse("repair /s --to /t"), Ok(Command::Repair { to, .. }) if to == PathBuf::from("/t"))
+        );
+        assert!(matches!(parse("backup show /b"), Ok(Command::Backup(Backup::Show { .. }))));
+        assert!(matches!(parse("backup verify /b"), Ok(Command::Backup(Backup::Verify { .. }))));
+        assert!(matches!(parse("log give-up /s"), Ok(Command::Log(Log::GiveUp { .. }))));
+        let Ok(Command::Backup(Backup::Restore { dir, store, data_dir })) =
+            parse("backup restore /b --store /s --data-dir /d")
+        else {
+            panic!("restore is understood")
+        };
+        assert_eq!((dir, store, data_dir), ("/b".into(), Some("/s".into()), Some("/d".into())));
+        assert!(parse("backup restore /b --data-dir /d").is_ok());
+        for line in [
+            "backup",
+            "verify",
+            "verify /s /t",
+            "repair /s",
+            "repair /s --to",
+            "repair /s /t",
+            "backup verify",
+            "backup verify /b /c",
+            "backup restore /b",
+            "backup restore /b --store",
+            "backup restore /b --where /s",
+            "backup restore --store /s",
+            "log give-up --store",
+            "dump",
+            "dump wal",
+            "dump wal /s --from x",
+            "dump table /s --from 0xabc",
+            "compact /s a b",
+            "advise --socket /s --host h",
+            "advise --port 3307",
+            "advise --host h --port 70000",
+            "advise --rate 0",
+            "advise --sql=sideways",
+        ] {
+            let error = parse(line).expect_err(line);
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+    }
+}

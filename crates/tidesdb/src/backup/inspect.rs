@@ -1,0 +1,130 @@
+//! A store for programs that show its files (`tidesdb-admin dump`): its log record by record, the names of its families,
+//! the tables that the manifest knows in a file. Changes nothing. Memory holds the manifest, the dictionary and one record,
+//! however large the store is.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::verify::open_versions;
+use crate::db::dictionary::{self, FamilyEntry};
+use crate::db::recovery::damaged_dictionary::certain_entries;
+use crate::db::recovery::open::cuts_of;
+use crate::db::LOCK;
+use crate::error::{Error, Result};
+use crate::io::{DirectoryLock, Disk};
+use crate::memtable::{ArenaPool, Memtable};
+use crate::store::view::ReadView;
+use crate::table::SsTableMeta;
+use crate::types::{FamilyId, FileNo, LogSegment, Lsn, DICTIONARY};
+use crate::version::OpenFor;
+use crate::wal::{self, BatchReader, RecordRef};
+
+/// Gets a record of a log with its position, and its segment where the manifest lists that.
+pub type RecordVisitor<'a> = dyn FnMut(Option<&LogSegment>, Lsn, RecordRef<'_>) -> Result<()> + 'a;
+
+/// The outcome of reading a log.
+#[derive(Debug)]
+pub struct LogRead {
+    /// End of the last record, where no valid one follows, and why. `None`: damage, or the visitor, ended the reading.
+    pub end: Option<(Lsn, Lsn, String)>,
+    /// Something that is no record follows the end: an interrupted write, or what the file held before.
+    pub is_torn: bool,
+    /// Valid records after the end, which recovery discards.
+    pub discarded: u64,
+    /// What is damaged.
+    pub damage: Vec<Error>,
+}
+
+/// Keeps writers from the store in `dir`, as every reader does.
+///
+/// # Errors
+/// `Busy` with path and process while a writer has it.
+pub fn lock_for_reading(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Box<dyn DirectoryLock>> {
+    disk.lock_shared(&dir.join(LOCK))
+}
+
+/// Visits the records of the log that recovery reads, in order. `Interrupted` from `visit` ends the reading without an error.
+///
+/// # Errors
+/// Of manifest and `CURRENT`; I/O; the visitor's.
+pub fn read_log(disk: &Arc<dyn Disk>, dir: &Path, visit: &mut RecordVisitor<'_>) -> Result<LogRead> {
+    let state = open_versions(disk, dir, OpenFor::Read)?.state();
+    let (first, cuts) = (state.first_live_segment.max(1), cuts_of(&state));
+    let mut read = LogRead { end: None, is_torn: false, discarded: 0, damage: Vec::new() };
+    if let Err(error) = wal::check_listed(disk, dir, state.log_segments.values()) {
+        note(&mut read, error)?;
+    }
+    let found = wal::recover(disk, dir, first, &cuts, state.durable_upto, &mut |at, record| {
+        visit(state.log_segments.get(&at.segment()), at, record)
+    });
+    match found {
+        Ok(summary) => {
+            read.is_torn = wal::has_torn_tail(disk, dir, &summary)?;
+            read.discarded = summary.discarded;
+            read.end = Some((summary.end, summary.stop.0, summary.stop.1));
+        }
+        Err(Error::Interrupted) => {}
+        Err(error) => note(&mut read, error)?,
+    }
+    Ok(read)
+}
+
+/// Damage is a part of what was read; another error is the answer.
+fn note(read: &mut LogRead, error: Error) -> Result<()> {
+    match error.is_damage() {
+        true => read.damage.push(error),
+        false => return Err(error),
+    }
+    Ok(())
+}
+
+/// The families' names, as far as dictionary and log tell them: damage of either hides names, and is no error here.
+///
+/// # Errors
+/// Of manifest and `CURRENT`; I/O.
+pub fn family_names(disk: &Arc<dyn Disk>, dir: &Path) -> Result<BTreeMap<FamilyId, Vec<u8>>> {
+    let versions = open_versions(disk, dir, OpenFor::Read)?;
+    let active = Arc::new(Memtable::new(0, ArenaPool::new(0)));
+    let (mut entries, _) =
+        certain_entries(&ReadView { active, sealed: Vec::new(), version: versions.current() })?;
+    read_log(disk, dir, &mut |_, _, record| {
+        let (RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. }) = record else {
+            return Ok(());
+        };
+        let Ok(reader) = BatchReader::new(batch) else { return Ok(()) };
+        for entry in reader.map_while(std::result::Result::ok).filter(|entry| entry.family == DICTIONARY) {
+            // The log may begin before the newest table.
+            if entries.get(entry.key).is_none_or(|(known, ..)| *known <= seq) {
+                entries.insert(entry.key.to_vec(), (seq, entry.kind, entry.value.to_vec()));
+            }
+        }
+        Ok(())
+    })?;
+    let mut names = BTreeMap::new();
+    for (key, (_, kind, value)) in &entries {
+        let name = dictionary::family_name(key).filter(|_| !kind.is_tombstone());
+        if let Some((name, Ok(entry))) = name.map(|name| (name, FamilyEntry::decode(value))) {
+            names.insert(entry.id, name.to_vec());
+        }
+    }
+    Ok(names)
+}
+
+/// The tables that the manifest has in the file `number`, with their levels, by place. Of a second copy too, as if it
+/// were the first.
+pub fn tables_of_file(disk: &Arc<dyn Disk>, dir: &Path, number: FileNo) -> Result<Vec<(u8, SsTableMeta)>> {
+    let versions = open_versions(disk, dir, OpenFor::Read)?;
+    let version = versions.current();
+    let mut tables = Vec::new();
+    for (level, table) in version.families().flat_map(|(_, levels)| levels.tables()) {
+        let meta = SsTableMeta { twin: 0, ..table.meta().clone() };
+        if table.file.number() == number {
+            tables.push((level, meta));
+        } else if table.meta().twin == number {
+            tables.push((level, SsTableMeta { offset: 0, ..meta }));
+        }
+    }
+    tables.sort_by_key(|(_, meta)| meta.offset);
+    Ok(tables)
+}

@@ -1,0 +1,128 @@
+//! The log for those that look at it: one segment by itself, as far as its records verify, and whether a log's tail is
+//! torn. Changes nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{
+    all_zero, file_number, log_dir, record_start, search, survey, BadHeader, Found, LogEpoch, LogReader,
+    OpenSegment, RecordRef, RecoveredSummary, SegmentHeader, Step, Stop, SEGMENT_HEADER,
+};
+use crate::error::{Error, Result};
+use crate::io::{Disk, OpenMode};
+use crate::types::{LogSegment, Lsn};
+
+/// What a segment's file holds.
+#[derive(Clone, Debug)]
+pub struct SegmentDump {
+    /// Id, epoch and number of the file.
+    pub segment: LogSegment,
+    /// Bytes of the segment.
+    pub size: u32,
+    /// End of the last record that verifies.
+    pub end: Lsn,
+    /// Where no valid record follows, and why.
+    pub stop: (Lsn, String),
+    /// The tail is torn: bytes stand there that are no record of this segment. An interrupted write leaves such bytes,
+    /// and so does an earlier segment in the same file.
+    pub is_torn: bool,
+    /// Records that verify after the stop. Not 0: the stop is damage.
+    pub behind: u64,
+}
+
+/// Visits the records of the one segment in the file at `path`, durable marks left out. A record that began in the segment
+/// before is skipped; one that goes on in the next is the stop.
+///
+/// # Errors
+/// `InvalidArgument` for a file with another name; `Corruption` for a damaged header, and for a record that verifies and
+/// does not decode; `LaterVersion`; I/O; the visitor's.
+pub fn dump_segment(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+    visit: &mut dyn FnMut(&LogSegment, Lsn, RecordRef<'_>) -> Result<()>,
+) -> Result<SegmentDump> {
+    let Some(number) = path.file_name().and_then(|name| name.to_str()).and_then(file_number) else {
+        let what = format!("{} has not the name of a file of the log, 000001.wal", path.display());
+        return Err(Error::InvalidArgument(what));
+    };
+    let file = disk.open(path, OpenMode::Read)?;
+    let mut bytes = [0; SEGMENT_HEADER as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    let header = SegmentHeader::decode(&bytes).map_err(|bad| match bad {
+        BadHeader::Invalid => Error::corruption(path, 0, "the segment's header does not verify"),
+        BadHeader::Unknown(what) => Error::later_version(path, what),
+    })?;
+    let log_epoch = LogEpoch { epoch: header.epoch, first: header.first };
+    let segment = LogSegment { id: header.id, epoch: header.epoch, file: number };
+    let open = OpenSegment { header, path: path.to_path_buf(), file, buffer: Vec::new(), start: u64::MAX };
+    let found = Found { segments: [(header.id, (number, header))].into(), headless: Vec::new() };
+    let mut reader = LogReader { disk, store: path, found: &found, open: Some(open) };
+    let mut end = Lsn::new(header.id, SEGMENT_HEADER);
+    let mut scratch = Vec::new();
+    let first = match header.first < header.id {
+        true => reader.skip_tail(header.id, Some(log_epoch))?,
+        false => Ok(end),
+    };
+    let stop = match first {
+        Err(stop) => stop,
+        Ok(at) => {
+            end = at;
+            loop {
+                match reader.next_record(end, Some(log_epoch), &mut scratch)? {
+                    Step::Stop(stop) => break stop,
+                    Step::Record(start, after) => {
+                        let (_, record) = RecordRef::decode(&scratch).map_err(|what| {
+                            let what = format!("a record that verifies does not decode: {what}");
+                            Error::corruption(path, start.offset().into(), what)
+                        })?;
+                        if record != RecordRef::DurableMark {
+                            visit(&segment, start, record)?;
+                        }
+                        end = after;
+                    }
+                }
+            }
+        }
+    };
+    let is_torn = reader.is_torn(end, &stop, log_epoch)?;
+    let behind = match reader.enter(header.id, Some(log_epoch))? {
+        Some(open) if stop.at.segment() == header.id => {
+            search(open, stop.at.offset().max(SEGMENT_HEADER))?.records
+        }
+        _ => 0,
+    };
+    Ok(SegmentDump { segment, size: header.size, end, stop: (stop.at, stop.why), is_torn, behind })
+}
+
+/// Whether something that is no record follows the end of the log of `store`: see [`SegmentDump::is_torn`].
+pub fn has_torn_tail(disk: &Arc<dyn Disk>, store: &Path, summary: &RecoveredSummary) -> Result<bool> {
+    if !disk.exists(&log_dir(store))? {
+        return Ok(false);
+    }
+    let found = survey(disk, store)?;
+    let Some((_, header)) = found.segments.get(&summary.end.segment()) else { return Ok(false) };
+    let log_epoch = LogEpoch { epoch: header.epoch, first: header.first };
+    let stop = Stop { at: summary.stop.0, why: String::new() };
+    LogReader { disk, store, found: &found, open: None }.is_torn(summary.end, &stop, log_epoch)
+}
+
+impl LogReader<'_> {
+    /// Whether parts of a record, or bytes that are none, stand between the end of the last record and the stop, or there.
+    fn is_torn(&mut self, end: Lsn, stop: &Stop, log_epoch: LogEpoch) -> Result<bool> {
+        let size = match self.enter(end.segment(), Some(log_epoch))? {
+            Some(open) => open.header.size,
+            None => return Ok(false),
+        };
+        let next = match record_start(end.offset(), size) {
+            Some(offset) => Lsn::new(end.segment(), offset),
+            None => Lsn::new(end.segment() + 1, SEGMENT_HEADER),
+        };
+        if stop.at != next {
+            return Ok(stop.at > next);
+        }
+        Ok(match self.enter(next.segment(), Some(log_epoch))? {
+            Some(open) if next.offset() < open.header.size => !all_zero(open.rest_of_frame(next.offset())?),
+            _ => false,
+        })
+    }
+}
