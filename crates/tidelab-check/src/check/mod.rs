@@ -26,6 +26,7 @@ mod killing;
 pub mod large;
 pub mod literal;
 pub mod memory;
+pub mod newest;
 pub mod planted;
 pub mod powercut;
 mod preloaded;
@@ -65,6 +66,8 @@ pub enum Check {
     Jobs,
     /// Reads through indexes alongside writers: complete, and nothing that does not match.
     IndexReads,
+    /// REPEATABLE READ with `tidesdb_snapshot_isolation=OFF`: as InnoDB, no update lost, indexes right.
+    Newest,
     /// Random transactions at every level: the level's promise judges the clients' reads.
     History,
     /// Read, write the literal, commit, very often, on few rows: no commit is lost.
@@ -102,13 +105,14 @@ pub enum Check {
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 22] = [
+    pub const ALL: [Check; 23] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
         Check::Counters,
         Check::Jobs,
         Check::IndexReads,
+        Check::Newest,
         Check::Replica,
         Check::History,
         Check::Commits,
@@ -136,6 +140,7 @@ impl Check {
             Check::Counters => "counters",
             Check::Jobs => "jobs",
             Check::IndexReads => "indexreads",
+            Check::Newest => "newest",
             Check::History => "history",
             Check::Commits => "commits",
             Check::Replica => "replica",
@@ -163,6 +168,7 @@ impl Check {
             Check::Counters => counters::run(lab),
             Check::Jobs => jobs::run(lab),
             Check::IndexReads => indexreads::run(lab),
+            Check::Newest => newest::run(lab),
             Check::History => history::run(lab),
             Check::Commits => commits::run(lab),
             Check::Replica => replica::run(lab),
