@@ -98,7 +98,8 @@ main() {
   fi
   [ -z "$REASON" ] || say "making a server's prefix: $REASON"
   say "bringing a MariaDB $SERIES into $CACHE (230 MB to fetch; about seven minutes with the plugin's build)"
-  before=$(! prefix_is_whole || recorded version)
+  # A cache of an earlier revision has a prefix and no record.
+  before=$(! prefix_is_whole || recorded version || true)
   choose_server
   [ -n "$TAKEN" ] || end_without_server "$before"
   say "MariaDB $MARIADB_VERSION is ready in $PREFIX after $((SECONDS - start)) s ($(recorded way): $(recorded package))"

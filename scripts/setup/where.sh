@@ -22,7 +22,8 @@ ARCH=$(dpkg --print-architecture)
 MULTIARCH=$(gcc -print-multiarch 2>/dev/null || echo "$(uname -m)-linux-gnu")
 DOWNLOADS=$CACHE/downloads-$SERIES-$ARCH
 LOGS=$CACHE/logs
-RECORD=$CACHE/server-$SERIES-$ARCH-$PREFIX_RECIPE
+# TIDESDB_CHOICE: another record, for a server that is not the one to work with (scripts/package/servers.sh).
+RECORD=${TIDESDB_CHOICE:-$CACHE/server-$SERIES-$ARCH-$PREFIX_RECIPE}
 
 recorded() { sed -n "s/^$1=//p" "$RECORD" 2>/dev/null; }
 
