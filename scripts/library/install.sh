@@ -1,17 +1,24 @@
 #!/bin/bash
-# make install, make uninstall: header, libraries, pkg-config's file, and tidesdb-admin with man pages and completions.
-# install.sh install DIRECTORY-OF-LIBRARIES DIRECTORY-OF-TOOLS, or install.sh uninstall. PREFIX and DESTDIR are in the environment.
+# make install, make uninstall: header, libraries, files of pkg-config and CMake, and tidesdb-admin with man pages and
+# completions.
+# install.sh install DIRECTORY-OF-LIBRARIES DIRECTORY-OF-TOOLS, or install.sh uninstall. PREFIX, LIBDIR and DESTDIR are in the
+# environment.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 prefix=${PREFIX:-/usr/local}
-case $prefix in
-/*) ;;
-*)
-  echo "PREFIX=$prefix is not an absolute path" >&2
-  exit 2
-  ;;
-esac
+libdir=${LIBDIR:-$prefix/lib}
+for path in "PREFIX=$prefix" "LIBDIR=$libdir"; do
+  case ${path#*=} in
+  /*) ;;
+  *)
+    echo "$path is not an absolute path" >&2
+    exit 2
+    ;;
+  esac
+done
 root=${DESTDIR:-}$prefix
+include=$root/include
+lib=${DESTDIR:-}$libdir
 interface=crates/tidesdb-capi
 version=$(sed -n 's/^Version: //p' "$interface/tidesdb.pc")
 # Where each shell looks for them, below share.
@@ -22,15 +29,24 @@ case ${1-} in
 install)
   built=$2
   tools=$3
-  install -d "$root/include" "$root/lib/pkgconfig"
-  install -m 644 "$interface/include/tidesdb.h" "$root/include/"
-  install -m 644 "$interface/tidesdb.pc" "$root/lib/pkgconfig/"
-  install -m 644 "$built/libtidesdb.a" "$root/lib/"
+  install -d "$include" "$lib/pkgconfig" "$lib/cmake/tidesdb"
+  install -m 644 "$interface/include/tidesdb.h" "$include/"
+  # Relative paths: the installation may be moved as a whole.
+  back=$(realpath -ms --relative-to="$libdir/pkgconfig" "$prefix")
+  sed -e "s|^prefix=.*|prefix=\${pcfiledir}/$back|" \
+    -e "s|^libdir=.*|libdir=\${prefix}/$(realpath -ms --relative-to="$prefix" "$libdir")|" \
+    "$interface/tidesdb.pc" >"$lib/pkgconfig/tidesdb.pc"
+  for file in tidesdb-config tidesdb-config-version; do
+    sed -e "s|@INCLUDE@|$(realpath -ms --relative-to="$libdir" "$prefix/include")|" -e "s|@VERSION@|$version|" \
+      "$interface/cmake/$file.cmake" >"$lib/cmake/tidesdb/$file.cmake"
+  done
+  chmod 644 "$lib/pkgconfig/tidesdb.pc" "$lib"/cmake/tidesdb/*
+  install -m 644 "$built/libtidesdb.a" "$lib/"
   # A new file takes the name of the old one: programs that run keep theirs.
-  install -m 755 "$built/libtidesdb.so.$version" "$root/lib/libtidesdb.so.$version.new"
-  mv -f "$root/lib/libtidesdb.so.$version.new" "$root/lib/libtidesdb.so.$version"
-  ln -sfn "libtidesdb.so.$version" "$root/lib/libtidesdb.so.0"
-  ln -sfn libtidesdb.so.0 "$root/lib/libtidesdb.so"
+  install -m 755 "$built/libtidesdb.so.$version" "$lib/libtidesdb.so.$version.new"
+  mv -f "$lib/libtidesdb.so.$version.new" "$lib/libtidesdb.so.$version"
+  ln -sfn "libtidesdb.so.$version" "$lib/libtidesdb.so.0"
+  ln -sfn libtidesdb.so.0 "$lib/libtidesdb.so"
   install -d "$root/bin" "$root/share/man/man1"
   install -m 755 "$tools/bin/tidesdb-admin" "$root/bin/tidesdb-admin.new"
   mv -f "$root/bin/tidesdb-admin.new" "$root/bin/tidesdb-admin"
@@ -40,8 +56,9 @@ install)
   done
   ;;
 uninstall)
-  rm -f "$root/include/tidesdb.h" "$root/lib/pkgconfig/tidesdb.pc" "$root/lib/libtidesdb.a" \
-    "$root/lib/libtidesdb.so" "$root/lib/libtidesdb.so.0" "$root/lib/libtidesdb.so.$version" "$root/bin/tidesdb-admin" \
+  rm -f "$include/tidesdb.h" "$lib/pkgconfig/tidesdb.pc" "$lib/libtidesdb.a" \
+    "$lib"/cmake/tidesdb/tidesdb-config{,-version}.cmake \
+    "$lib/libtidesdb.so" "$lib/libtidesdb.so.0" "$lib/libtidesdb.so.$version" "$root/bin/tidesdb-admin" \
     "$root"/share/man/man1/tidesdb-admin*.1
   for file in $completions; do rm -f "$root/share/$file"; done
   ;;

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs the library and tidesdb-admin into a directory of its own and builds the C example against it as a stranger does:
-# in an empty directory, by pkg-config, with the shared library and with the static one; as C and as C++.
+# in an empty directory, by pkg-config and by CMake, with the shared library and with the static one; as C and as C++.
 # install.sh: called by make test-install.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -59,9 +59,22 @@ cd "$work/fresh"
   c++ -std=c++17 -Wall -Wextra -Werror -x c++ quickstart.c $(pkg-config --cflags --libs tidesdb) -o shared-cxx
   cc -std=c11 -Wall -Wextra -Werror quickstart.c -static $(pkg-config --static --cflags --libs tidesdb) -o static
 }
+cat >CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.18)
+project(fresh C)
+find_package(tidesdb 0.1 CONFIG REQUIRED)
+add_executable(cmake-shared quickstart.c)
+target_link_libraries(cmake-shared tidesdb::tidesdb)
+add_executable(cmake-static quickstart.c)
+target_link_libraries(cmake-static tidesdb::tidesdb-static)
+CMAKE
+{ cmake -DCMAKE_PREFIX_PATH="$work/dest/opt/tides" -S . -B cmake && cmake --build cmake; } >cmake.log 2>&1 ||
+  { cat cmake.log >&2; fail "CMake does not build with the installed files"; }
+cp cmake/cmake-shared cmake/cmake-static .
+if readelf -d cmake-static | grep -q 'NEEDED.*tidesdb'; then fail "the static program of CMake asks for the shared library"; fi
 readelf -d shared | grep -q 'NEEDED.*\[libtidesdb\.so\.0\]' || fail "the program does not ask for libtidesdb.so.0"
 if readelf -d static 2>/dev/null | grep -q NEEDED; then fail "the static program asks for shared libraries"; fi
-for program in shared shared-cxx static; do
+for program in shared shared-cxx static cmake-shared cmake-static; do
   # One store for all of them: each but the first meets the rows of the one before.
   LD_LIBRARY_PATH=$lib "./$program" "$work/fresh/store" >"$program.out" || fail "$program failed"
   [ "$(tail -n 1 "$program.out")" = closed ] || fail "$program printed: $(cat "$program.out")"
@@ -76,4 +89,15 @@ make --no-print-directory uninstall DESTDIR="$work/dest" PREFIX=/opt/tides
 left=$(find "$work/dest" ! -type d)
 [ -z "$left" ] || fail "uninstall left $left"
 pass "uninstall leaves no file"
+
+# As a distribution has it: libraries in a folder of the architecture.
+arch=/usr/lib/x86_64-linux-gnu
+make --no-print-directory install DESTDIR="$work/arch" PREFIX=/usr LIBDIR=$arch
+flags=$(PKG_CONFIG_PATH=$work/arch$arch/pkgconfig pkg-config --cflags --libs tidesdb)
+cd "$work/fresh"
+# shellcheck disable=SC2086  # a list of words
+cc -std=c11 quickstart.c $flags -o arch || fail "pkg-config's file does not find the folder of an architecture"
+cmake -DCMAKE_PREFIX_PATH="$work/arch/usr" -Dtidesdb_DIR="$work/arch$arch/cmake/tidesdb" -S . -B cmake-arch >cmake.log 2>&1 &&
+  cmake --build cmake-arch >>cmake.log 2>&1 || { cat cmake.log >&2; fail "CMake's file does not find the folder of an architecture"; }
+pass "LIBDIR names the folder of the libraries"
 echo "install: $passed passed"
