@@ -40,6 +40,7 @@ PORT ?=
 FROM ?=
 # Of make install.
 PREFIX ?= /usr/local
+LIBDIR ?=
 DESTDIR ?=
 RELEASE := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
 TIDESDB_ADMIN := $(RELEASE)/tidesdb-admin
@@ -54,8 +55,8 @@ BUILD_TOOLS = scripts/library/tools.sh $(TIDESDB_ADMIN) $(TOOLS)
 JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
-.PHONY: help setup servers prefix engine tools library install uninstall plugin build-plugin links server stop shell restore test test-setup \
-  test-engine test-mtr test-short test-install test-suites \
+.PHONY: help setup servers prefix engine tools library install uninstall deb plugin build-plugin links server stop shell restore test test-setup \
+  test-engine test-mtr test-short test-install test-deb test-suites \
   test-suites-short test-orm test-upgrade test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments bench-isolation test-manual manual \
   engine-program results builds-to-compare compare-builds plugin-at plugin-pgo costs clean
 
@@ -92,13 +93,24 @@ library: ## libtidesdb.so.0 and libtidesdb.a for programs in C and C++, in build
 	@scripts/library/build.sh $(RELEASE)/libtidesdb_capi.a $(BUILD)/lib
 
 # Under sudo there may be no cargo, and files of root in target would be in the way later: what is built is installed.
-install: ## header, libraries, pkg-config's file, and tidesdb-admin: [PREFIX=/usr/local] [DESTDIR=dir]
+install: ## header, libraries, files of pkg-config and CMake, tidesdb-admin: [PREFIX=/usr/local] [LIBDIR=PREFIX/lib] [DESTDIR=dir]
 	@if [ -z "$$SUDO_USER" ] || [ ! -e $(BUILD)/lib/libtidesdb.a ]; then $(MAKE) --no-print-directory library; fi
 	@if [ -z "$$SUDO_USER" ] || [ ! -e $(TOOLS)/bin/tidesdb-admin ]; then $(MAKE) --no-print-directory tools; fi
-	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/library/install.sh install $(BUILD)/lib $(TOOLS)
+	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" DESTDIR="$(DESTDIR)" scripts/library/install.sh install $(BUILD)/lib $(TOOLS)
 
-uninstall: ## remove them: [PREFIX=/usr/local] [DESTDIR=dir]
-	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/library/install.sh uninstall
+uninstall: ## remove them: [PREFIX=/usr/local] [LIBDIR=PREFIX/lib] [DESTDIR=dir]
+	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" DESTDIR="$(DESTDIR)" scripts/library/install.sh uninstall
+
+# Of one build on the oldest Debian, for all: the libraries of later ones have its symbols.
+deb: engine ## Debian packages of plugin, tools and library for Debian 12 and 13, in build/deb: [UPDATE=1] [DBGSYM=1]
+	@$(call say,making Debian packages (four minutes for each server's plugin the first time))
+	@scripts/setup/packages.sh debhelper lintian
+	@UPDATE=$(UPDATE) scripts/package/servers.sh build/deb/servers
+	@cargo build --release -p tidelab
+	@scripts/library/build.sh $(RELEASE)/libtidesdb_capi.a build/lib
+	@scripts/library/tools.sh $(TIDESDB_ADMIN) build/tools
+	@JOBS=$(JOBS) scripts/package/plugins.sh build/deb/servers build/deb/plugin
+	@DBGSYM=$(DBGSYM) scripts/package/deb.sh build $(RELEASE)
 
 plugin: engine ## build/ha_tidesdb.so; with SERVER=10.11, as each target with a server takes it: build/10.11/ha_tidesdb.so
 	@$(call say,building the plugin (two minutes from nothing))
@@ -179,6 +191,12 @@ test-suites-short: links ## the quick ones of them, a minute
 	@$(call say,running two of the server's own suites (a minute))
 	@scripts/test/run-suites.pl $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/suites plugin/mysql-test/suites.known \
 	  handler engines/iuds
+
+# In chroots: as root.
+test-deb: deb ## the packages in chroots of Debian 12 and 13: install, use, upgrade, remove, purge: [SUITES="bookworm trixie"]
+	@$(call say,installing the packages in chroots of Debian 12 and 13 (ten minutes))
+	@scripts/setup/packages.sh mmdebstrap dpkg-dev
+	@scripts/test/packages.sh build/deb build/deb-test $(SUITES)
 
 test-upgrade: ## tables and a transaction of a 10.11 server, opened in place by 11.8, and replicated to it; three minutes
 	@$(call say,going from MariaDB 10.11 to 11.8 (both set up and built; a minute after that))
