@@ -197,6 +197,7 @@ test-deb: deb ## the packages in chroots of Debian 12 and 13: install, use, upgr
 	@$(call say,installing the packages in chroots of Debian 12 and 13 (ten minutes))
 	@scripts/setup/packages.sh mmdebstrap dpkg-dev
 	@scripts/test/packages.sh build/deb build/deb-test $(SUITES)
+	@cargo package --quiet --locked --allow-dirty -p tidesdb
 
 test-upgrade: ## tables and a transaction of a 10.11 server, opened in place by 11.8, and replicated to it; three minutes
 	@$(call say,going from MariaDB 10.11 to 11.8 (both set up and built; a minute after that))
