@@ -230,7 +230,7 @@ libraries() {
   apt install --no-install-recommends libtidesdb-dev tidesdb-tools gcc libc6-dev pkgconf
   has "tidesdb-admin runs" "verify" "$(tidesdb-admin --help 2>&1)"
   has "tidelab runs" "Usage" "$(tidelab --help 2>&1)"
-  printf '#include <tidesdb.h>\n#include <stdio.h>\nint main(void) { printf("%%s\\n", TIDESDB_OK == 0 ? "ok" : "no"); return 0; }\n' >/tmp/t.c
+  printf '#include <tidesdb.h>\n#include <stdio.h>\nint main(void) { puts(tidesdb_version()); return 0; }\n' >/tmp/t.c
   # shellcheck disable=SC2046  # a list of words
   has "a program is built with the library" '^[0-9]+\.[0-9]' "$(cc /tmp/t.c -o /tmp/t $(pkg-config --cflags --libs tidesdb) 2>&1 && /tmp/t)"
 }
