@@ -31,7 +31,7 @@ impl Expiries {
 pub struct SsTableMeta {
     /// The column family.
     pub family: FamilyId,
-    /// Where it begins in its file, in bytes; a multiple of [`super::TABLE_ALIGN`].
+    /// Where it begins in its file, in bytes; a multiple of `TABLE_ALIGN`.
     pub offset: u64,
     /// Length in bytes, footer included.
     pub len: u64,

@@ -151,7 +151,7 @@ impl fmt::Debug for Record {
     }
 }
 
-/// A record that was read, borrowed. Fields as in [`Record`].
+/// A record that was read, borrowed. Fields as in `Record`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)] // documented at `Record`
 pub enum RecordRef<'a> {
