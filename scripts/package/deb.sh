@@ -9,7 +9,7 @@ deb=$(realpath "$1")/deb
 
 # The crates in the built files, with their licences, for each package's copyright.
 mkdir -p "$deb/doc"
-cargo tree --locked -e normal -p tidesdb-capi -p tidelab --prefix none -f '{p} {l}' | sed 's/ ([^)]*)//g' | sort -u >"$deb/doc/crates"
+cargo tree --locked -e normal -p tidesdb-capi -p tidesdb-admin -p tidelab --prefix none -f '{p} {l}' | sed 's/ ([^)]*)//g' | sort -u >"$deb/doc/crates"
 sed -E 's/ - / no build: /; s/ \/.*/ has a build/' "$deb/servers" >"$deb/doc/servers"
 
 # The packaging works in a copy: dpkg's tools write next to it, and into it.
