@@ -44,12 +44,12 @@ LIBDIR ?=
 DESTDIR ?=
 RELEASE := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
 TIDESDB_ADMIN := $(RELEASE)/tidesdb-admin
-TOOLS := $(BUILD)/tools
+# Of no server: one for all of them.
+TOOLS := $(CURDIR)/build/tools
 export MARIADB_PREFIX DATA CNF PORT BASEDIR_OF_LINKS FROM TIDESDB_ADMIN
 
 # Always these together: by itself each would have other features in its crates, and the engine would be built twice.
 BUILD_ENGINE = cargo build --release -p tidesdb-capi -p tidesdb-admin
-BUILD_TOOLS = scripts/library/tools.sh $(TIDESDB_ADMIN) $(TOOLS)
 
 # Two compilers at once, unless make was told otherwise.
 JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
@@ -75,17 +75,14 @@ servers: setup ## other servers for the laboratory, from Debian's suites: [SERVE
 prefix: setup ## print the directory of that MariaDB; its bin/ has the programs
 	@echo $(MARIADB_PREFIX)
 
-engine: setup ## the engine's library for C and C++, and tidesdb-admin
-	@$(call say,building the engine (three minutes from nothing))
-	@$(BUILD_ENGINE)
-	@$(BUILD_TOOLS)
+engine: setup tools ## the engine's library for C and C++, and tidesdb-admin
 
 # For programs that embed the engine: cargo and a C compiler are enough. These need no server, and no setup.
 tools library install uninstall: MARIADB_PREFIX :=
 tools: ## tidesdb-admin, its man pages and completions, in build/tools
-	@$(call say,building tidesdb-admin (three minutes from nothing))
+	@$(call say,building the engine and tidesdb-admin (three minutes from nothing))
 	@$(BUILD_ENGINE)
-	@$(BUILD_TOOLS)
+	@scripts/library/tools.sh $(TIDESDB_ADMIN) $(TOOLS)
 
 library: ## libtidesdb.so.0 and libtidesdb.a for programs in C and C++, in build/lib
 	@$(call say,building the library (two minutes from nothing))
@@ -108,7 +105,6 @@ deb: engine ## Debian packages of plugin, tools and library for Debian 12 and 13
 	@UPDATE=$(UPDATE) scripts/package/servers.sh build/deb/servers
 	@cargo build --release -p tidelab
 	@scripts/library/build.sh $(RELEASE)/libtidesdb_capi.a build/lib
-	@scripts/library/tools.sh $(TIDESDB_ADMIN) build/tools
 	@JOBS=$(JOBS) scripts/package/plugins.sh build/deb/servers build/deb/plugin
 	@DBGSYM=$(DBGSYM) scripts/package/deb.sh build $(RELEASE)
 

@@ -109,7 +109,7 @@ impl Program {
         Ok(program)
     }
 
-    /// Runs a statement on both engines, in the transaction or beside it. The difference, if there is one.
+    /// Runs a statement on both engines, in the transaction or in the others' session. The difference, if there is one.
     fn both(&mut self, inside: bool, statement: &str) -> Answer<Option<String>> {
         self.script.push(format!("{}{statement}", if inside { "" } else { "/* others */ " }));
         let mut answers = Vec::new();

@@ -373,14 +373,7 @@ fn plain_table(row: &Columns, sort: Sort) -> Table {
         options: row[8].clone(),
         rows: number(&row[5]),
         bytes: number(&row[6]) + number(&row[7]),
-        partitions: 0,
-        indexes: Vec::new(),
-        foreign_keys: Vec::new(),
-        referred_by: Vec::new(),
-        merged_in: Vec::new(),
-        by_transaction_id: false,
-        has_directory: false,
-        counter_begins_no_index: false,
+        ..Table::default()
     }
 }
 

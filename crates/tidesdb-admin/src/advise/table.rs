@@ -3,8 +3,9 @@
 use super::server::Facts;
 
 /// What a name in information_schema.TABLES stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
+    #[default]
     Table,
     /// WITH SYSTEM VERSIONING.
     Versioned,
@@ -42,7 +43,7 @@ impl ForeignKey {
 }
 
 /// A table as information_schema shows it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Table {
     pub schema: String,
     pub name: String,
@@ -335,21 +336,12 @@ pub mod tests {
         let mut table = Table {
             schema: "shop".into(),
             name: "it`em".into(),
-            sort: Sort::Table,
             engine: Some("InnoDB".into()),
-            comment: String::new(),
             row_format: "Dynamic".into(),
-            options: String::new(),
             rows: 10,
             bytes: 1000,
-            partitions: 0,
             indexes: vec![("PRIMARY".into(), "BTREE".into())],
-            foreign_keys: Vec::new(),
-            referred_by: Vec::new(),
-            merged_in: Vec::new(),
-            by_transaction_id: false,
-            has_directory: false,
-            counter_begins_no_index: false,
+            ..Table::default()
         };
         change(&mut table);
         table

@@ -110,12 +110,8 @@ impl Damage {
 
     /// Tells damage, and the exit status.
     fn conclude(self, out: &mut Out<'_>) -> Result<u8, Failure> {
-        for line in &self.listed {
-            out.line(format_args!("damage: {line}"))?;
-            out.object(&serde_json::json!({ "damage": line }))?;
-        }
-        if self.more > 0 {
-            let line = format!("{} more places", self.more);
+        let more = (self.more > 0).then(|| format!("{} more places", self.more));
+        for line in self.listed.iter().chain(&more) {
             out.line(format_args!("damage: {line}"))?;
             out.object(&serde_json::json!({ "damage": line }))?;
         }
