@@ -139,19 +139,29 @@ impl File for RealFile {
     }
 }
 
-/// Holds the `flock`; closing the descriptor gives it back. `None`: there was no file to lock.
+/// Holds the `flock` until it is dropped. `None`: there was no file to lock.
 #[derive(Debug)]
 struct RealLock {
-    _descriptor: Option<OwnedFd>,
+    descriptor: Option<OwnedFd>,
 }
 
 impl DirectoryLock for RealLock {}
+
+impl Drop for RealLock {
+    /// Unlocks rather than close alone: a process that another thread has just forked holds the descriptor, and with it the
+    /// lock, until it executes its program.
+    fn drop(&mut self) {
+        let Some(descriptor) = &self.descriptor else { return };
+        // SAFETY: the descriptor is open; no memory is passed. Closing it, which follows, unlocks should this fail.
+        unsafe { libc::flock(descriptor.as_raw_fd(), libc::LOCK_UN) };
+    }
+}
 
 /// Takes the `flock` on an open file. `Error::Busy` names the process that has it.
 fn flock(file: fs::File, path: &Path, kind: libc::c_int) -> Result<Box<dyn DirectoryLock>> {
     // SAFETY: the descriptor is open; no memory is passed.
     match retry(|| unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) }) {
-        Ok(()) => Ok(Box::new(RealLock { _descriptor: Some(file.into()) })),
+        Ok(()) => Ok(Box::new(RealLock { descriptor: Some(file.into()) })),
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
             let by = match lock_holder(&file) {
                 Some(pid) if pid == std::process::id() => format!("this process ({pid})"),
@@ -305,7 +315,7 @@ impl Disk for RealDisk {
     fn lock_shared(&self, path: &Path) -> Result<Box<dyn DirectoryLock>> {
         match fs::File::open(path) {
             Ok(file) => flock(file, path, libc::LOCK_SH),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Box::new(RealLock { _descriptor: None })),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Box::new(RealLock { descriptor: None })),
             Err(e) => Err(Error::io("open", path, e)),
         }
     }
@@ -384,6 +394,17 @@ mod tests {
         assert_eq!(holder_of(&line.replace("FLOCK ", "-> FLOCK "), (0xfe, 10), 1234), None);
         assert_eq!(holder_of(&line.replace("4711", "0"), (0xfe, 10), 1234), None, "of another container");
         assert_eq!(holder_of("", (0xfe, 10), 1234), None);
+    }
+
+    /// A process that is being started has copies of all descriptors until it executes its program.
+    #[test]
+    fn a_lock_ends_though_a_starting_process_has_its_descriptor() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let file = fs::File::create(&path).unwrap();
+        let _of_the_process = file.try_clone().unwrap();
+        drop(flock(file, &path, libc::LOCK_EX).unwrap());
+        RealDisk.lock(&path).unwrap();
     }
 
     #[test]
