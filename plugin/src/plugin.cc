@@ -10,6 +10,7 @@
 #include "backup/definitions.h"
 #include "ddl/lost_partitions.h"
 #include "ddl/tables.h"
+#include "foreign/registry.h"
 #include "i_s/tables.h"
 #include "server.h"
 #include "status.h"
@@ -80,11 +81,17 @@ int init(void *pointer) {
     return 1;
   }
   drop_temporary_tables();
+  if (foreign::load() != TIDESDB_OK) {
+    sql_print_error("TidesDB: cannot read the foreign keys of the store: %s", tidesdb_last_error());
+    close_store();
+    return 1;
+  }
   finish_drops();
   return 0;
 }
 
 int deinit(void *) {
+  foreign::clear();
   close_store();
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <mutex>
 
+#include "foreign/declaration.h"
 #include "store/store.h"
 #include "txn/admission.h"
 
@@ -212,9 +213,11 @@ bool show_engine_status(handlerton *, THD *thd, stat_print_fn *print, ha_stat_ty
   char *text = nullptr;
   if (tidesdb_status_text(plugin.db, &text) != TIDESDB_OK) return false;
   static const char engine[] = "TidesDB";
-  const bool failed = print(thd, engine, sizeof(engine) - 1, "", 0, text, strlen(text));
+  std::string all = text;
   tidesdb_free_text(text);
-  return failed;
+  const std::string error = foreign::latest_error();
+  if (!error.empty()) all += "\n------------------------\nLATEST FOREIGN KEY ERROR\n------------------------\n" + error + "\n";
+  return print(thd, engine, sizeof(engine) - 1, "", 0, all.c_str(), all.size());
 }
 
 }  // namespace tidesdb

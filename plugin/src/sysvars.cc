@@ -33,7 +33,7 @@ namespace {
 
 const char *log_level_names[] = {"DEBUG", "INFO", "WARN", "ERROR", "FATAL", "NONE", NullS};
 TYPELIB log_level_type = CREATE_TYPELIB_FOR(log_level_names);
-const char *foreign_keys_names[] = {"ERROR", "WARN", NullS};
+const char *foreign_keys_names[] = {"ERROR", "WARN", "ENFORCE", NullS};
 TYPELIB foreign_keys_type = CREATE_TYPELIB_FOR(foreign_keys_names);
 
 constexpr ulonglong MB = 1024 * 1024;
@@ -228,8 +228,9 @@ static MYSQL_THDVAR_ULONGLONG(lock_wait_timeout_ms, PLUGIN_VAR_RQCMDARG,
                               nullptr, nullptr, 50000, 0, 3600000, 0);
 static MYSQL_THDVAR_ENUM(
     foreign_keys, PLUGIN_VAR_RQCMDARG,
-    "FOREIGN KEY in a table's definition: ERROR refuses it, WARN drops it with a warning", nullptr, nullptr,
-    FOREIGN_KEYS_ERROR, &foreign_keys_type);
+    "FOREIGN KEY in a table's definition: ENFORCE keeps it and checks rows, WARN drops it with a warning, ERROR "
+    "refuses it",
+    nullptr, nullptr, FOREIGN_KEYS_ENFORCE, &foreign_keys_type);
 
 /* Optimistic transactions have no other way than to compare. */
 static int check_snapshot_isolation(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {

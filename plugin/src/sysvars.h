@@ -52,7 +52,7 @@ struct ha_field_option_struct {
 namespace tidesdb {
 namespace sysvars {
 
-enum ForeignKeys { FOREIGN_KEYS_ERROR = 0, FOREIGN_KEYS_WARN = 1 };
+enum ForeignKeys { FOREIGN_KEYS_ERROR = 0, FOREIGN_KEYS_WARN = 1, FOREIGN_KEYS_ENFORCE = 2 };
 
 /* Filled when the library is loaded. */
 extern struct st_mysql_sys_var *variables[];

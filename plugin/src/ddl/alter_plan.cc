@@ -26,6 +26,9 @@ constexpr alter_table_operations INDEX_CHANGES = ALTER_ADD_NON_UNIQUE_NON_PRIM_I
                                                  ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX |
                                                  ALTER_ADD_UNIQUE_INDEX | ALTER_DROP_UNIQUE_INDEX;
 
+/* foreign::plan_keys() decides on them. */
+constexpr alter_table_operations FOREIGN_KEYS = ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY;
+
 const char *reason_of(alter_table_operations flags) {
   if (flags & (ALTER_STORED_COLUMN_TYPE | ALTER_VIRTUAL_COLUMN_TYPE))
     return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_COLUMN_TYPE);
@@ -60,7 +63,7 @@ class Planner {
 
   /* nullptr, or why there is no plan. */
   const char *make(const TableRecord &record) {
-    alter_table_operations others = info_->handler_flags & ~(INSTANT_CHANGES | INDEX_CHANGES);
+    alter_table_operations others = info_->handler_flags & ~(INSTANT_CHANGES | INDEX_CHANGES | FOREIGN_KEYS);
     /* The server's handler for partitions says so of every ALTER; where the partitions themselves change, the
        server does not ask. */
     if (table_->part_info && altered_->part_info) others &= ~ALTER_PARTITIONED;
@@ -271,9 +274,11 @@ class Planner {
 
 }  // namespace
 
-bool plan_alter(TABLE *table, TABLE *altered, const Alter_inplace_info *info, const TableRecord &record,
-                AlterPlan *plan, const char **reason) {
+bool plan_alter(TABLE *table, TABLE *altered, const Alter_inplace_info *info, const std::string &name,
+                const TableRecord &record, AlterPlan *plan, const char **reason) {
   *reason = Planner(table, altered, info, plan).make(record);
+  if (!*reason)
+    *reason = foreign::plan_keys(table, altered, info, name, &plan->record, &plan->renamed_columns);
   return *reason == nullptr;
 }
 

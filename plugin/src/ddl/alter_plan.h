@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ddl/table_record.h"
+#include "foreign/alter.h"
 #include "key/sql_headers.h"
 
 namespace tidesdb {
@@ -26,13 +27,14 @@ struct AlterPlan {
   std::vector<uint32_t> dropped;
   std::vector<AddedIndex> added;
   std::vector<const Field *> new_columns; /* of the new definition, that rows have a place for */
+  foreign::RenamedColumns renamed_columns;
   bool new_layout = false;
   bool new_options = false;
 };
 
-/* false: the table must be copied; *reason is why, for the client. `record`: of the table as it is. */
-bool plan_alter(TABLE *table, TABLE *altered, const Alter_inplace_info *info, const TableRecord &record,
-                AlterPlan *plan, const char **reason);
+/* false: the table must be copied; *reason is why, for the client. `record`: of the table `name` as it is. */
+bool plan_alter(TABLE *table, TABLE *altered, const Alter_inplace_info *info, const std::string &name,
+                const TableRecord &record, AlterPlan *plan, const char **reason);
 
 /* Puts the values into plan->record that rows from before the new columns have from now on: the columns'
    defaults, as of this statement. Uses the record of `altered`. nullptr; or why the table must be copied, or

@@ -23,7 +23,7 @@ std::string quoted(const LEX_CSTRING &name) { return "`" + std::string(name.str,
 
 /* The server parses foreign keys and leaves them to the engine, whether it knows of them or not. */
 bool refuse_foreign_keys(THD *thd, const HA_CREATE_INFO *info) {
-  if (!info->alter_info) return false;
+  if (!info->alter_info || sysvars::foreign_keys(thd) == sysvars::FOREIGN_KEYS_ENFORCE) return false;
   std::string names;
   List_iterator_fast<Key> keys(info->alter_info->key_list);
   while (Key *key = keys++) {
@@ -37,12 +37,12 @@ bool refuse_foreign_keys(THD *thd, const HA_CREATE_INFO *info) {
     names += "REFERENCES " + quoted(foreign->ref_table);
   }
   if (names.empty()) return false;
-  if (sysvars::foreign_keys(thd) == sysvars::FOREIGN_KEYS_ERROR &&
-      !thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS))
+  if (sysvars::foreign_keys(thd) == sysvars::FOREIGN_KEYS_ERROR)
     return refuse("FOREIGN KEY: " + names +
-                  " (tidesdb_foreign_keys=WARN or foreign_key_checks=0 drops foreign keys with a warning)");
+                  " (tidesdb_foreign_keys=ERROR refuses foreign keys; ENFORCE keeps them, WARN drops them with a "
+                  "warning)");
   push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR,
-                      "TidesDB: foreign keys are not supported and were dropped: %s", names.c_str());
+                      "TidesDB: foreign keys were dropped, as tidesdb_foreign_keys=WARN asks: %s", names.c_str());
   return false;
 }
 

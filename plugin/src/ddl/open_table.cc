@@ -8,6 +8,8 @@
 #include "log.h"
 
 #include "ddl/table_path.h"
+#include "ddl/tables.h"
+#include "foreign/registry.h"
 #include "row/row_ttl.h"
 #include "server.h"
 #include "store/store.h"
@@ -122,8 +124,21 @@ void OpenTable::sort_indexes(const TABLE *table) {
 }
 
 TableRecord OpenTable::record() {
+  TableRecord now, copy;
+  const bool is_read = read_record(name_, &now);
   std::lock_guard<std::mutex> guard(record_mutex_);
-  return record_;
+  copy = record_;
+  if (is_read) copy.take_links(now);
+  return copy;
+}
+
+bool OpenTable::is_referenced() const {
+  const uint64_t generation = foreign::generation();
+  if (referenced_at_.load(std::memory_order_acquire) != generation) {
+    referenced_.store(!foreign::keys_to(name_).empty(), std::memory_order_relaxed);
+    referenced_at_.store(generation, std::memory_order_release);
+  }
+  return referenced_.load(std::memory_order_relaxed);
 }
 
 /* Statistics of a table that had `known` rows say little of one with `rows`. */
@@ -172,8 +187,12 @@ void OpenTable::set_sample(uint64_t rows, RowsPerKey rows_per_key, bool is_rough
 }
 
 int OpenTable::set_statistics(uint64_t rows, RowsPerKey rows_per_key) {
+  const std::lock_guard<std::mutex> others(records_of_others());
+  TableRecord now;
+  const bool is_read = read_record(name_, &now);
   std::lock_guard<std::mutex> guard(record_mutex_);
   TableRecord changed = record_;
+  if (is_read) changed.take_links(now);
   changed.analyzed_rows = rows;
   for (size_t i = 0; i < changed.indexes.size(); i++)
     changed.indexes[i].rows_per_key = std::move(rows_per_key[i]);

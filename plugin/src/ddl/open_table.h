@@ -61,7 +61,10 @@ class OpenTable : public Handler_share {
 
   /* How rows look; does not change while the table is open. */
   const RowHistory &history() const { return record_.history; }
+  /* With the foreign keys that the dictionary has now: statements on the other side change them. */
   TableRecord record();
+  /* Whether a foreign key refers to the table. */
+  bool is_referenced() const;
 
   /* Writes the statistics into the TABLE_SHARE's keys: those of ANALYZE while the table has about
      as many rows, then of the last sample; guesses where there are none. */
@@ -82,6 +85,9 @@ class OpenTable : public Handler_share {
   int refuse(const char *format, ...) const ATTRIBUTE_FORMAT(printf, 2, 3);
 
   std::string name_;
+  /* What is_referenced() has found out, and at which foreign::generation(). */
+  mutable std::atomic<uint64_t> referenced_at_{0};
+  mutable std::atomic<bool> referenced_{false};
   uint truncations_ = 0;
   int isolation_level_ = TIDESDB_REPEATABLE_READ;
   ulonglong min_disk_space_ = 0;

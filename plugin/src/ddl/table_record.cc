@@ -5,12 +5,14 @@ namespace tidesdb {
 namespace {
 
 constexpr uint8_t FLAG_PRIMARY_KEY = 1;
+constexpr uint8_t FLAG_PARENT = 2;
 constexpr uint8_t FLAG_UNIQUE = 1;
 constexpr uint8_t FLAG_NULLABLE = 1;
 constexpr uint8_t FLAG_NULL = 1;
 
 /* Without column numbers and history: there was no instant ALTER. */
 constexpr uint8_t VERSION_WITHOUT_HISTORY = 1;
+constexpr uint8_t VERSION_WITHOUT_FOREIGN_KEYS = 2;
 
 class Writer {
  public:
@@ -71,8 +73,9 @@ class Reader {
 std::vector<uint8_t> TableRecord::encode() const {
   std::vector<uint8_t> bytes;
   Writer out(&bytes);
-  out.number(TABLE_RECORD_VERSION, 1);
-  out.number(has_primary_key ? FLAG_PRIMARY_KEY : 0, 1);
+  const bool is_linked = is_parent || !foreign_keys.empty();
+  out.number(is_linked ? TABLE_RECORD_VERSION : VERSION_WITHOUT_FOREIGN_KEYS, 1);
+  out.number((has_primary_key ? FLAG_PRIMARY_KEY : 0) | (is_parent ? FLAG_PARENT : 0), 1);
   out.number(table_id, 8);
   out.number(create_id, 8);
   out.number(history.version, 8);
@@ -115,16 +118,33 @@ std::vector<uint8_t> TableRecord::encode() const {
     out.number(value.null ? FLAG_NULL : 0, 1);
     out.text(value.value);
   }
+  if (!is_linked) return bytes;
+  out.number(foreign_keys.size(), 2);
+  for (const ForeignKeyRecord &key : foreign_keys) {
+    out.text(key.name);
+    out.number(key.number, 8);
+    out.text(key.parent_database);
+    out.text(key.parent_table);
+    out.number(key.on_delete, 1);
+    out.number(key.on_update, 1);
+    out.number(key.columns.size(), 2);
+    for (const ForeignKeyRecord::Column &column : key.columns) {
+      out.number(column.id, 4);
+      out.text(column.referenced);
+    }
+  }
   return bytes;
 }
 
 bool TableRecord::decode(const std::vector<uint8_t> &bytes) {
   Reader in(bytes);
   const uint64_t version = in.number(1);
-  if (version != TABLE_RECORD_VERSION && version != VERSION_WITHOUT_HISTORY) return false;
-  const bool has_history = version != VERSION_WITHOUT_HISTORY;
+  if (version < VERSION_WITHOUT_HISTORY || version > TABLE_RECORD_VERSION) return false;
+  const bool has_history = version > VERSION_WITHOUT_HISTORY;
   *this = TableRecord();
-  has_primary_key = in.number(1) & FLAG_PRIMARY_KEY;
+  const uint64_t flags = in.number(1);
+  has_primary_key = flags & FLAG_PRIMARY_KEY;
+  is_parent = flags & FLAG_PARENT;
   table_id = in.number(8);
   create_id = in.number(8);
   history.version = in.number(8);
@@ -173,6 +193,24 @@ bool TableRecord::decode(const std::vector<uint8_t> &bytes) {
       value.null = in.number(1) & FLAG_NULL;
       value.value = in.text();
       history.defaults.push_back(std::move(value));
+    });
+  }
+  if (version > VERSION_WITHOUT_FOREIGN_KEYS) {
+    in.list([&] {
+      ForeignKeyRecord key;
+      key.name = in.text();
+      key.number = in.number(8);
+      key.parent_database = in.text();
+      key.parent_table = in.text();
+      key.on_delete = static_cast<uint8_t>(in.number(1));
+      key.on_update = static_cast<uint8_t>(in.number(1));
+      in.list([&] {
+        ForeignKeyRecord::Column column;
+        column.id = static_cast<uint32_t>(in.number(4));
+        column.referenced = in.text();
+        key.columns.push_back(std::move(column));
+      });
+      foreign_keys.push_back(std::move(key));
     });
   }
   for (const RowLayout &layout : history.older)

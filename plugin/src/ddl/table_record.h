@@ -15,8 +15,9 @@
 
 namespace tidesdb {
 
-/* The version that is written; older ones are read. */
-constexpr uint8_t TABLE_RECORD_VERSION = 2;
+/* The newest version. It is written of tables with foreign keys, so that a build that knows none refuses them; of
+   others version 2 is. Older ones are read. */
+constexpr uint8_t TABLE_RECORD_VERSION = 3;
 
 /* Counters of the primary family. */
 constexpr uint32_t COUNTER_AUTO_INCREMENT = 0;
@@ -38,6 +39,20 @@ struct ColumnRecord {
   bool nullable = false;
 };
 
+/* A foreign key, with its child. */
+struct ForeignKeyRecord {
+  struct Column {
+    uint32_t id = 0;        /* of the child's column */
+    std::string referenced; /* name of the parent's */
+  };
+
+  std::string name;    /* of the constraint */
+  uint64_t number = 0; /* given once and never again; stays over copies and renames of both tables */
+  std::string parent_database, parent_table;
+  uint8_t on_delete = 0, on_update = 0; /* enum_fk_option */
+  std::vector<Column> columns;
+};
+
 struct TableRecord {
   uint64_t table_id = 0;
   uint64_t create_id = 0;
@@ -49,11 +64,18 @@ struct TableRecord {
   std::vector<ColumnRecord> columns; /* in the order of the server's fields */
   RowHistory history;
   std::vector<IndexRecord> indexes; /* in the order of the server's keys */
+  std::vector<ForeignKeyRecord> foreign_keys; /* by name */
+  bool is_parent = false; /* a foreign key has referred to the table since it was made */
 
   std::vector<uint8_t> encode() const;
   /* false: damaged, or of a newer version. */
   bool decode(const std::vector<uint8_t> &bytes);
 
+  /* Takes the foreign keys, and whether the table is a parent, of another record of the table. */
+  void take_links(const TableRecord &other) {
+    foreign_keys = other.foreign_keys;
+    is_parent = other.is_parent;
+  }
   /* Takes names, columns and identity of the server's definition. */
   void set_definition(const TABLE *form);
 };

@@ -14,6 +14,9 @@
 #include "ddl/table_path.h"
 #include "ddl/table_record.h"
 #include "errors.h"
+#include "foreign/declaration.h"
+#include "foreign/registry.h"
+#include "foreign/rename.h"
 #include "store/handles.h"
 #include "store/store.h"
 #include "txn/changed_tables.h"
@@ -125,7 +128,9 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
   const std::string table = canonical_table(path);
   if (refuse_path(thd, path)) return HA_ERR_GENERIC;
   const TABLE_SHARE *share = form->s;
-  const TableRecord record = describe(form);
+  TableRecord record = describe(form);
+  foreign::Declared declared;
+  if (const int error = foreign::declare(thd, table, form, info, &record, &declared)) return error;
   if (thd_sql_command(thd) == SQLCOM_CREATE_TABLE && has_strays(table, record.definition)) {
     my_printf_error(ER_TABLE_EXISTS_ERROR,
                     "TidesDB: partitions of a dropped table stand under the name '%s' still: a DROP TABLE "
@@ -152,7 +157,10 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
   }
   if (status == TIDESDB_OK && info->auto_increment_value > 1)
     status = group.set_counter(primary_family(table), COUNTER_AUTO_INCREMENT, info->auto_increment_value);
+  const std::lock_guard<std::mutex> others(records_of_others());
+  if (status == TIDESDB_OK) status = foreign::mark_parents(&group, table, record);
   if (status == TIDESDB_OK) status = group.commit();
+  if (status == TIDESDB_OK) foreign::enter(table, record, declared);
   return status == TIDESDB_OK ? 0 : plain_error(status, "CREATE TABLE");
 }
 
@@ -160,10 +168,12 @@ int drop_table(const char *path) {
   const std::string table = canonical_table(path);
   /* A live table's partition is no table. */
   if (!partition_suffix(table).empty() && is_named_by_file(current_thd, table)) return HA_ERR_NO_SUCH_TABLE;
+  if (foreign::refuses_drop(current_thd, table)) return HA_ERR_ROW_IS_REFERENCED;
   TableRecord record;
   const bool has_record = read_record(table, &record);
   int status = change_table(table, drop_family);
   if (has_record && status == TIDESDB_OK) forget_update_time(record.table_id);
+  if (status == TIDESDB_OK) foreign::leave(table);
   /* Of partitions that the server has forgotten (ddl/lost_partitions.h) DROP TABLE names the table. Other
      statements take back what they have not made. */
   THD *thd = current_thd;
@@ -184,14 +194,19 @@ int rename_table(const char *from_path, const char *to_path) {
     /* An ALTER filled it in pieces while snapshots were taken. */
     const bool is_new = is_renamed_when_filled(from);
     const std::string definition = other_definition(from, to);
+    const std::lock_guard<std::mutex> others(records_of_others());
+    foreign::Rename links(current_thd, from, to);
+    if (const int error = links.check()) return error;
     status = change_table(from, [&](DdlGroup *group, const std::string &name) {
       const std::string renamed = to + name.substr(from.size());
       int done = group->rename(name, renamed);
+      if (done == TIDESDB_OK && name == primary_family(from)) done = links.add(group);
       if (done == TIDESDB_OK && is_new) done = group->bump(renamed);
       if (done == TIDESDB_OK && !definition.empty() && name == primary_family(from))
         done = set_identity(group, from, renamed, definition);
       return done;
     });
+    if (status == TIDESDB_OK) links.enter();
     return table_error(status, "RENAME TABLE");
   }
   std::vector<std::string> names;
@@ -229,6 +244,11 @@ void drop_temporary_tables() {
   const int status = change_families(TEMPORARY_TABLES, drop_family);
   if (status != TIDESDB_OK && status != TIDESDB_NOT_FOUND)
     sql_print_error("TidesDB: temporary tables of an earlier process stay: %s", tidesdb_last_error());
+}
+
+std::mutex &records_of_others() {
+  static std::mutex mutex;
+  return mutex;
 }
 
 bool read_record(const std::string &table, TableRecord *record) {
@@ -278,10 +298,15 @@ int check_definition(const char *path, const LEX_CUSTRING *definition) {
 }
 
 void drop_database(const char *path) {
-  const int status = change_families(canonical_database(path), [](DdlGroup *group, const std::string &name) {
+  std::vector<std::string> dropped;
+  const int status = change_families(canonical_database(path), [&](DdlGroup *group, const std::string &name) {
     /* A directory may have the name that stands for TEMPORARY tables, whose families are no database's. */
-    return is_temporary(name) ? static_cast<int>(TIDESDB_OK) : group->drop(name);
+    if (is_temporary(name)) return static_cast<int>(TIDESDB_OK);
+    dropped.push_back(table_of_family(name));
+    return group->drop(name);
   });
+  if (status == TIDESDB_OK)
+    for (const std::string &table : dropped) foreign::leave(table);
   if (status != TIDESDB_OK && status != TIDESDB_NOT_FOUND)
     sql_print_error("TidesDB: DROP DATABASE %s: %s", path, tidesdb_last_error());
 }

@@ -21,6 +21,8 @@
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
 #include "errors.h"
+#include "foreign/registry.h"
+#include "foreign/rename.h"
 #include "store/store.h"
 
 using namespace tidesdb;
@@ -84,7 +86,7 @@ enum_alter_inplace_result ha_tidesdb::check_if_supported_inplace_alter(TABLE *al
                                                                        Alter_inplace_info *info) {
   AlterPlan plan;
   const char *reason = nullptr;
-  if (plan_alter(table, altered, info, open_table_->record(), &plan, &reason))
+  if (plan_alter(table, altered, info, open_table_->name(), open_table_->record(), &plan, &reason))
     reason = take_defaults(altered, &plan);
   if (table->in_use->is_error()) return HA_ALTER_ERROR;
   if (reason) {
@@ -116,7 +118,7 @@ bool ha_tidesdb::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   if (!context) return failed(HA_ERR_OUT_OF_MEM);
   info->handler_ctx = context;
   const char *reason = nullptr;
-  if (plan_alter(table, altered, info, open_table_->record(), &context->plan, &reason))
+  if (plan_alter(table, altered, info, open_table_->name(), open_table_->record(), &context->plan, &reason))
     reason = take_defaults(altered, &context->plan);
   if (reason) {
     if (!thd->is_error())
@@ -178,6 +180,7 @@ bool ha_tidesdb::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *
   int error = 0;
   for (AlterContext *context : contexts)
     if (!error) error = context->handler->finish_indexes(context);
+  const std::unique_lock<std::mutex> others(records_of_others());
   DdlGroup group;
   if (!error) {
     const int status = group.begin(plugin.db);
@@ -193,7 +196,10 @@ bool ha_tidesdb::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *
   }
   if (!error) {
     /* The server still keeps everybody out, and a RENAME in the same statement takes the table's lock. */
-    for (AlterContext *context : contexts) context->lock.release_autonomous_lock();
+    for (AlterContext *context : contexts) {
+      context->lock.release_autonomous_lock();
+      context->handler->leave_old_definition(*context);
+    }
     return false;
   }
   if (!table->in_use->is_error()) print_error(error, MYF(0));
@@ -225,7 +231,10 @@ int ha_tidesdb::add_alter(AlterContext *context, TABLE *altered, const HA_CREATE
                           DdlGroup *group) {
   const AlterPlan &plan = context->plan;
   const std::string &name = open_table_->name();
-  int status = group->set_record(primary_family(name), plan.record.encode());
+  TableRecord record = plan.record;
+  int status = foreign::rename_columns(group, name, plan.renamed_columns, &record);
+  if (status == TIDESDB_OK) status = foreign::mark_parents(group, name, record);
+  if (status == TIDESDB_OK) status = group->set_record(primary_family(name), record.encode());
   if (context->followed && status == TIDESDB_OK) status = group->drop(changes_family(context->shadow));
   for (const uint32_t id : plan.dropped)
     if (status == TIDESDB_OK) status = group->drop(index_family(name, id));
@@ -256,6 +265,15 @@ int ha_tidesdb::add_alter(AlterContext *context, TABLE *altered, const HA_CREATE
     if (next != 0) status = group->set_counter(primary_family(name), COUNTER_AUTO_INCREMENT, next);
   }
   return status == TIDESDB_OK ? 0 : plain_error(status, "ALTER TABLE");
+}
+
+/* Foreign keys go by the new one. */
+void ha_tidesdb::leave_old_definition(const AlterContext &context) {
+  const std::string &name = open_table_->name();
+  foreign::read_table(name);
+  if (!context.plan.renamed_columns.empty())
+    for (const auto &key : foreign::keys_to(name)) foreign::read_table(key->child);
+  if (foreign::is_linked(name)) foreign::touch();
 }
 
 /* AUTO_INCREMENT = wanted: not below what stands in the table. 0 in *next: there is no such column. */

@@ -86,6 +86,7 @@ int BulkLoad::write(const uchar *record) {
     handler.add_write(handler.open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
                       TIDESDB_PUT, false, i);
   }
+  if (const int error = handler.check_filled_row(txn(), record)) return error;
   const int status = handler.writer_.release_large(
       txn(), load_.write(handler.writer_.ops().data(), handler.writer_.ops().size()));
   if (status != TIDESDB_OK) return handler.fail(status);

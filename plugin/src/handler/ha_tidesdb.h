@@ -7,6 +7,7 @@
     write.cc  insert, update, delete, counters      lock.cc   statements, lock modes, table locks
     info.cc   statistics and costs                  admin.cc  CHECK, ANALYZE, OPTIMIZE
     index_sample.cc  rows of a value of an index    snapshot_reader.cc  one snapshot, for these
+    foreign.cc  foreign keys, as the server asks for them, and on a row's way
     ttl.cc     how long rows live, on their way through writes and copies
     bulk_load.cc  loading a table that nobody sees  alter.cc  ALTER without a copy
     pushdown.cc  conditions on entries, multi-range read
@@ -28,6 +29,7 @@
 #include <vector>
 
 #include "ddl/open_table.h"
+#include "foreign/row_checks.h"
 #include "key/ascending_keys.h"
 #include "key/key_codec.h"
 #include "key/sql_headers.h"
@@ -76,6 +78,14 @@ class ha_tidesdb final : public tidesdb::ServerHandler {
   bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
   bool get_error_message(int error, String *text) override;
   void print_error(int error, myf flags) override;
+
+  /* --- foreign.cc --- */
+  char *get_foreign_key_create_info() override;
+  void free_foreign_key_create_info(char *text) override;
+  int get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) override;
+  int get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) override;
+  bool referenced_by_foreign_key() const noexcept override;
+  bool can_switch_engines() override;
 
   /* --- alter.cc --- */
   enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
@@ -179,6 +189,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler {
   int add_alter(tidesdb::AlterContext *context, TABLE *altered, const HA_CREATE_INFO *info,
                 tidesdb::DdlGroup *group);
   void roll_back_alter(tidesdb::AlterContext *context);
+  void leave_old_definition(const tidesdb::AlterContext &context);
   int next_automatic_value(ulonglong wanted, ulonglong *next);
 
   /* lock.cc */
@@ -263,6 +274,12 @@ class ha_tidesdb final : public tidesdb::ServerHandler {
   int write_row_now(const uchar *record);
   int write_sequence(const uchar *record, bool replaces);
 
+  /* foreign.cc */
+  int enter_foreign_keys();
+  bool checks_foreign_keys() const;
+  int check_foreign_keys(const uchar *old_record, const uchar *new_record);
+  int check_filled_row(tidesdb_txn *txn, const uchar *record);
+
   /* unique_lookups.cc */
   int decide_unique_lookups();
   int is_empty(bool *empty);
@@ -307,6 +324,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler {
   std::unique_ptr<tidesdb::RowCodec> row_codec_;
   std::unique_ptr<tidesdb::RowReader> row_reader_;
   tidesdb::VirtualColumns virtual_columns_;
+  std::unique_ptr<tidesdb::RowChecks> row_checks_; /* none: the table has had no foreign key since it was opened */
   /* Of each index: its columns, and those that its virtual columns are computed from. */
   std::vector<MY_BITMAP> index_columns_;
   std::vector<my_bitmap_map> index_columns_memory_;

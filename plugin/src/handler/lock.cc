@@ -52,6 +52,8 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   const int level = lifetimes_.copies_rows() ? TIDESDB_READ_COMMITTED : Session::level_for(thd, of_table);
   if (const int error = session_->enter_statement(level, may_write)) return error;
   if (may_write || command != SQLCOM_SELECT) enter_expiry(thd);
+  if (may_write)
+    if (const int error = enter_foreign_keys()) return error;
   scan_.outlives_statement = command == SQLCOM_HA_READ;
   changes_rows_ = may_write && command != SQLCOM_SELECT;
   /* SERIALIZABLE of the session, or of this table at REPEATABLE READ. */
@@ -126,6 +128,7 @@ int ha_tidesdb::reset() {
   if (row_reader_) row_reader_->release_large();
   writer_.forget_large();
   writer_.reset_cursors();
+  if (row_checks_) row_checks_->reset();
   scan_.leave_statement();
   scan_.locked.forget();
   scan_.peek = Peek::NONE;

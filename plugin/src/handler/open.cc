@@ -159,6 +159,7 @@ int ha_tidesdb::close() {
   index_codecs_.clear();
   primary_codec_.reset();
   virtual_columns_.clear();
+  row_checks_.reset();
   open_table_ = nullptr;
   return 0;
 }
@@ -234,6 +235,10 @@ void ha_tidesdb::print_error(int error, myf flags) {
 }
 
 bool ha_tidesdb::get_error_message(int error, String *text) {
+  if ((error == HA_ERR_NO_REFERENCED_ROW || error == HA_ERR_ROW_IS_REFERENCED) && row_checks_) {
+    const std::string &message = row_checks_->violation();
+    text->copy(message.data(), message.size(), system_charset_info);
+  }
   if (error == ERROR_WITH_TEXT && session_) {
     const std::string &message = session_->error_text();
     text->copy(message.data(), message.size(), system_charset_info);

@@ -68,6 +68,9 @@ int ha_tidesdb::choose_expiry(const uchar *record) {
       return session_->refuse(text);
     }
   }
+  if (seconds != 0 && referenced_by_foreign_key())
+    return session_->refuse(
+        "tidesdb_ttl is set, and foreign keys refer to the table: its rows cannot go by themselves");
   if (seconds != 0 && is_copied_beside_writers(table_share) && !open_table_->rows_expire())
     return session_->refuse(
         "tidesdb_ttl is set, and an ALTER that copies the table would not keep it; repeat the statement when "

@@ -162,17 +162,20 @@ void compile_text(KeyPart *part) {
 }  // namespace
 
 KeyPart compile_key_part(TABLE *table, const KEY_PART_INFO &key_part) {
-  KeyPart part{};
   /* Parts over a prefix have a shortened copy in key_part.field; the column itself is meant here.
    */
-  Field *field = table->field[key_part.fieldnr - 1];
+  return compile_key_part(table->field[key_part.fieldnr - 1], table->record[0], key_part);
+}
+
+KeyPart compile_key_part(Field *field, const uchar *record, const KEY_PART_INFO &key_part) {
+  KeyPart part{};
   part.field = field;
   part.field_index = field->field_index;
   part.charset = field->charset();
-  part.record_offset = static_cast<uint>(field->ptr - table->record[0]);
+  part.record_offset = static_cast<uint>(field->ptr - record);
   part.nullable = field->real_maybe_null();
   part.null_bit = field->null_bit;
-  part.null_offset = part.nullable ? static_cast<uint>(field->null_ptr - table->record[0]) : 0;
+  part.null_offset = part.nullable ? static_cast<uint>(field->null_ptr - record) : 0;
   part.descending = key_part.key_part_flag & HA_REVERSE_SORT;
   part.part_length = key_part.length;
   part.image_size = key_part.store_length;
@@ -383,7 +386,11 @@ void encode_fixed(const KeyPart &part, const uchar *value, uchar *to) {
   }
 }
 
-/* `value`: of a column that is not NULL; a string's is cut to the part already. */
+void append_null(const KeyPart &part, ByteBuffer *out) { out->append_byte(NULL_MARK ^ mask_of(part)); }
+
+}  // namespace
+
+/* A string's value is cut to the part already. */
 void append_value(const KeyPart &part, Slice value, ByteBuffer *out, ByteBuffer *scratch) {
   const size_t start = out->size();
   if (part.nullable) out->append_byte(NOT_NULL_MARK);
@@ -397,10 +404,6 @@ void append_value(const KeyPart &part, Slice value, ByteBuffer *out, ByteBuffer 
   if (part.descending)
     for (uchar *at = out->data() + start, *end = out->data() + out->size(); at < end; at++) *at ^= 0xff;
 }
-
-void append_null(const KeyPart &part, ByteBuffer *out) { out->append_byte(NULL_MARK ^ mask_of(part)); }
-
-}  // namespace
 
 Slice record_value(const KeyPart &part, const uchar *record) {
   return cut_to_part(part, record_string(part, record));
@@ -426,6 +429,25 @@ bool append_image_part(const KeyPart &part, const uchar *image, ByteBuffer *out,
     value = {image + HA_KEY_BLOB_LENGTH, std::min<size_t>(uint2korr(image), part.part_length)};
   append_value(part, is_string(part) ? cut_to_part(part, value) : value, out, scratch);
   return false;
+}
+
+bool can_stand_for(const KeyPart &of, const KeyPart &in, KeyPart *as) {
+  if (of.prefix || in.prefix || is_string(of) != is_string(in)) return false;
+  if (is_string(of)) {
+    if (of.charset != in.charset) return false;
+    *as = in;
+    as->field = of.field;
+    return true;
+  }
+  if (of.kind != in.kind || of.width != in.width || of.sort_size != in.sort_size) return false;
+  const bool same_type = of.field->real_type() == in.field->real_type() &&
+                         of.field->decimals() == in.field->decimals() &&
+                         of.field->type_handler() == in.field->type_handler();
+  if (!same_type && of.kind != KeyPart::Kind::UNSIGNED && of.kind != KeyPart::Kind::SIGNED) return false;
+  *as = of;
+  as->nullable = in.nullable;
+  as->descending = in.descending;
+  return true;
 }
 
 /* ---- walking and decoding ---- */

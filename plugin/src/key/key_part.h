@@ -64,14 +64,22 @@ bool column_can_cover(const Field *field);
 
 /* `key_part` as it stands in the open table's key. */
 KeyPart compile_key_part(TABLE *table, const KEY_PART_INFO &key_part);
+/* The same of a column whose value stands in `record`. */
+KeyPart compile_key_part(Field *field, const uchar *record, const KEY_PART_INFO &key_part);
 
 /* The value's bytes in a record (strings: cut to the part, trailing spaces as stored). */
 Slice record_value(const KeyPart &part, const uchar *record);
 
 /* Appends the part's bytes for a row, NULL byte included. `scratch` holds weight strings. */
 void append_part(const KeyPart &part, const uchar *record, ByteBuffer *out, ByteBuffer *scratch);
+/* The same of a value that is given, and not NULL. */
+void append_value(const KeyPart &part, Slice value, ByteBuffer *out, ByteBuffer *scratch);
 /* The same for the part's place in a key image. Returns whether it is NULL. */
 bool append_image_part(const KeyPart &part, const uchar *image, ByteBuffer *out, ByteBuffer *scratch);
+
+/* Whether values of both are the same bytes in keys for all that the collations find equal, save for the
+   byte of NULL, the order and the length. Sets *as: how a value of `of` is encoded at the place of `in`. */
+bool can_stand_for(const KeyPart &of, const KeyPart &in, KeyPart *as);
 
 /* Moves *at after the part; false: damaged. *is_null is set to whether it is NULL. */
 bool skip_part(const KeyPart &part, const uchar **at, const uchar *end, bool *is_null);

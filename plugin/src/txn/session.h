@@ -88,6 +88,22 @@ class Session {
   int savepoint_set(void *savepoint);
   int savepoint_rollback(const void *savepoint);
   void savepoint_release(const void *savepoint);
+  /* While one lives, locking reads take the newest version, whether the snapshot has it or not: checks of foreign
+     keys, which never answer 1020. */
+  class NewestReads {
+   public:
+    explicit NewestReads(Session *session) : session_(session->takes_newest_ ? nullptr : session) {
+      if (session_) tidesdb_txn_set_snapshot_isolation(session_->txn(), 0);
+    }
+    ~NewestReads() {
+      if (session_) tidesdb_txn_set_snapshot_isolation(session_->txn(), 1);
+    }
+    NewestReads(const NewestReads &) = delete;
+    NewestReads &operator=(const NewestReads &) = delete;
+
+   private:
+    Session *session_;
+  };
   /* Whether a row of the transaction's own may not be the one that its snapshot's entries lead to
      (tidesdb_txn_overtook). */
   bool overtook() const { return took_newest_ && tidesdb_txn_overtook(txn()); }

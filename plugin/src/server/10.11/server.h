@@ -9,6 +9,7 @@
 
 #include "key/sql_headers.h"
 
+#include "sql_class.h"
 #include "lex_string.h"
 #include "mysql_com.h"
 
@@ -45,6 +46,14 @@ inline size_t write_weights(const CHARSET_INFO *charset, uchar *to, size_t room,
   const size_t got = charset->strnxfrm(to, room, UINT_MAX32, text, size, flags);
   *cut = got + LONGEST_WEIGHT > room;
   return got;
+}
+
+/* Name of what an ALTER drops. */
+inline LEX_CSTRING name_of(const Alter_drop &drop) { return {drop.name, strlen(drop.name)}; }
+
+/* A share of one's own, to read a table's definition into; `path` goes on to live. */
+inline void init_private_share(THD *thd, TABLE_SHARE *share, const char *path) {
+  init_tmp_table_share(thd, share, "", 0, "", path);
 }
 
 /* Two digits for each byte, and a zero byte. */

@@ -9,6 +9,7 @@
 
 #include "key/sql_headers.h"
 
+#include "sql_class.h"
 #include "sql_string.h"
 
 namespace tidesdb {
@@ -26,6 +27,14 @@ inline size_t write_weights(const CHARSET_INFO *charset, uchar *to, size_t room,
   const my_strnxfrm_ret_t got = charset->strnxfrm(to, room, UINT_MAX32, text, size, flags);
   *cut = got.m_warnings & MY_STRNXFRM_TRUNCATED_WEIGHT_REAL_CHAR;
   return got.m_result_length;
+}
+
+/* Name of what an ALTER drops. */
+inline LEX_CSTRING name_of(const Alter_drop &drop) { return drop.name; }
+
+/* A share of one's own, to read a table's definition into; `path` goes on to live. */
+inline void init_private_share(THD *thd, TABLE_SHARE *share, const char *path) {
+  init_tmp_table_share(thd, share, "", 0, "", path, false);
 }
 
 /* Two digits for each byte, and a zero byte. */

@@ -1,0 +1,180 @@
+#include "foreign/alter.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "sql_class.h"
+#include "sql_table.h"
+
+#include "foreign/declaration.h"
+#include "foreign/registry.h"
+#include "foreign/table_definition.h"
+#include "server.h"
+#include "sysvars.h"
+
+namespace tidesdb {
+namespace foreign {
+
+namespace {
+
+constexpr const char REFUSED[] = "TidesDB: a foreign key needs it";
+
+bool is_named(const std::string &name, const LEX_CSTRING &other) {
+  return same_name({name.data(), name.size()}, other);
+}
+
+class Plan {
+ public:
+  Plan(TABLE *table, TABLE *altered, const Alter_inplace_info *info, const std::string &name,
+       TableRecord *record)
+      : table_(table), altered_(altered), info_(info), name_(name), record_(record) {}
+
+  const char *make(RenamedColumns *renamed) {
+    List<Create_field> columns(info_->alter_info->create_list);
+    List_iterator_fast<Create_field> definitions(columns);
+    while (const Create_field *definition = definitions++) {
+      if (!definition->field) continue;
+      const LEX_CSTRING before = definition->field->field_name, after = definition->field_name;
+      kept_[text(before)] = text(after);
+      if (text(before) != text(after)) (*renamed)[text(before)] = text(after);
+    }
+    drop_keys();
+    const Columns columns_after(*altered_);
+    for (const ForeignKeyRecord &key : record_->foreign_keys)
+      if (!keep_child(key, columns_after)) return REFUSED;
+    for (const auto &key : keys_to(name_))
+      if (!is_dropped(*key) && !keep_parent(*key, columns_after)) return REFUSED;
+    if (!(info_->handler_flags & ALTER_ADD_FOREIGN_KEY) ||
+        sysvars::foreign_keys(thd()) != sysvars::FOREIGN_KEYS_ENFORCE)
+      return nullptr;
+    if (!thd_test_options(thd(), OPTION_NO_FOREIGN_KEY_CHECKS))
+      return "TidesDB: each row is looked up in the referenced table";
+    if (const int error = declare_in_place(thd(), name_, altered_, info_->create_info, record_)) {
+      if (!thd()->is_error()) table_->file->print_error(error, MYF(0));
+      return REFUSED;
+    }
+    return nullptr;
+  }
+
+ private:
+  static std::string text(const LEX_CSTRING &name) { return std::string(name.str, name.length); }
+  THD *thd() const { return table_->in_use; }
+
+  void drop_keys() {
+    List<Alter_drop> drops(info_->alter_info->drop_list);
+    List_iterator_fast<Alter_drop> all(drops);
+    while (const Alter_drop *drop = all++) {
+      if (drop->type != Alter_drop::FOREIGN_KEY) continue;
+      const LEX_CSTRING name = name_of(*drop);
+      std::vector<ForeignKeyRecord> &keys = record_->foreign_keys;
+      keys.erase(std::remove_if(keys.begin(), keys.end(),
+                                [&](const ForeignKeyRecord &key) { return is_named(key.name, name); }),
+                 keys.end());
+    }
+  }
+
+  bool is_dropped(const ForeignKey &key) const {
+    return key.child == name_ &&
+           std::none_of(record_->foreign_keys.begin(), record_->foreign_keys.end(),
+                        [&](const ForeignKeyRecord &kept) { return kept.number == key.number; });
+  }
+
+  /* The columns that the key needs are not all there. As InnoDB has it, the index counts more than the column where
+     both go. */
+  bool refuse_column(const std::vector<const Field *> &before, const std::function<void()> &otherwise) {
+    const Columns columns(*table_);
+    bool prefix;
+    const uint index = columns.find_index(before, &prefix);
+    for (uint i = 0; index != MAX_KEY && i < altered_->s->keys; i++)
+      if (same_name(altered_->key_info[i].name, columns.key(index).name)) {
+        otherwise();
+        return false;
+      }
+    return refuse_index(before);
+  }
+
+  /* The index that the columns have now, and do not have any more. */
+  bool refuse_index(const std::vector<const Field *> &before) {
+    const Columns columns(*table_);
+    bool prefix;
+    const uint index = columns.find_index(before, &prefix);
+    my_error(ER_DROP_INDEX_FK, MYF(0), index == MAX_KEY ? "" : columns.key(index).name.str);
+    return false;
+  }
+
+  bool keep_child(const ForeignKeyRecord &key, const Columns &after) {
+    std::vector<const Field *> fields, before;
+    const Field *gone = nullptr;
+    for (const ForeignKeyRecord::Column &column : key.columns) {
+      const auto &ids = record_->history.column_ids;
+      const size_t place = static_cast<size_t>(std::find(ids.begin(), ids.end(), column.id) - ids.begin());
+      if (const Field *old = old_column(column.id)) {
+        before.push_back(old);
+        if (place >= ids.size()) gone = old;
+      }
+      if (place < ids.size()) fields.push_back(altered_->field[place]);
+    }
+    if (gone)
+      return refuse_column(before, [&] {
+        my_error(ER_FK_COLUMN_CANNOT_DROP, MYF(0), gone->field_name.str, key.name.c_str());
+      });
+    bool prefix;
+    return after.find_index(fields, &prefix) != MAX_KEY || refuse_index(before);
+  }
+
+  bool keep_parent(const ForeignKey &key, const Columns &after) {
+    const Columns columns(*table_);
+    std::vector<const Field *> fields, before;
+    const Field *gone = nullptr;
+    for (const ForeignKey::Column &column : key.columns) {
+      const Field *old = columns.find(column.parent);
+      if (!old) return true; /* made without it, with foreign_key_checks=0 */
+      const auto kept = kept_.find(text(old->field_name));
+      const Field *field = kept == kept_.end() ? nullptr : after.find(kept->second);
+      if (!field) gone = old;
+      fields.push_back(field);
+      before.push_back(old);
+    }
+    if (gone)
+      return refuse_column(before, [&] {
+        my_error(ER_FK_COLUMN_CANNOT_DROP_CHILD, MYF(0), gone->field_name.str, key.name.c_str(),
+                 (key.child_database + "." + key.child_table).c_str());
+      });
+    bool prefix;
+    if (after.find_index(fields, &prefix) != MAX_KEY || thd_test_options(thd(), OPTION_NO_FOREIGN_KEY_CHECKS))
+      return true;
+    return columns.find_index(before, &prefix) == MAX_KEY || refuse_index(before);
+  }
+
+  /* Of the table as it is: new numbers are above all that it has had. */
+  const Field *old_column(uint32_t id) const {
+    for (const auto &known : keys_of(name_))
+      for (size_t i = 0; i < known->columns.size(); i++) {
+        const Field *field = Columns(*table_).find(known->columns[i].name);
+        if (field && number_of(*known, i) == id) return field;
+      }
+    return nullptr;
+  }
+
+  uint32_t number_of(const ForeignKey &key, size_t column) const {
+    for (const ForeignKeyRecord &record : record_->foreign_keys)
+      if (record.number == key.number && column < record.columns.size()) return record.columns[column].id;
+    return 0;
+  }
+
+  TABLE *table_, *altered_;
+  const Alter_inplace_info *info_;
+  const std::string &name_;
+  TableRecord *record_;
+  RenamedColumns kept_; /* all columns that stay, old to new */
+};
+
+}  // namespace
+
+const char *plan_keys(TABLE *table, TABLE *altered, const Alter_inplace_info *info, const std::string &name,
+                      TableRecord *record, RenamedColumns *renamed) {
+  return Plan(table, altered, info, name, record).make(renamed);
+}
+
+}  // namespace foreign
+}  // namespace tidesdb

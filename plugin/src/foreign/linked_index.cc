@@ -1,0 +1,131 @@
+#include "foreign/linked_index.h"
+
+#include "ddl/table_path.h"
+#include "ddl/tables.h"
+#include "store/store.h"
+
+namespace tidesdb {
+
+namespace {
+
+/* CHAR stands filled up with spaces in a record, which are not part of its value. */
+Slice value_of(const KeyPart &part, const uchar *record) {
+  Slice value = record_value(part, record);
+  if (part.storage == KeyPart::Storage::CHAR)
+    value.size = part.charset->lengthsp(reinterpret_cast<const char *>(value.data), value.size);
+  return value;
+}
+
+}  // namespace
+
+void append_values(const std::vector<KeyPart> &as, const std::vector<KeyPart> &own, const uchar *record,
+                   ByteBuffer *out, ByteBuffer *scratch) {
+  for (size_t i = 0; i < as.size(); i++) append_value(as[i], value_of(own[i], record), out, scratch);
+}
+
+std::unique_ptr<LinkedIndex> LinkedIndex::find(THD *thd, const std::string &other,
+                                               const std::vector<std::string> &columns,
+                                               const std::vector<KeyPart> &own) {
+  TableDefinition definition;
+  if (definition.read(thd, other) != TableDefinition::Read::DONE) return nullptr;
+  TableRecord record;
+  if (!read_record(other, &record) || record.definition != definition.identity()) return nullptr;
+  const Columns there(definition);
+  std::vector<const Field *> fields;
+  for (const std::string &name : columns) {
+    const Field *field = there.find(name);
+    if (!field) return nullptr;
+    fields.push_back(field);
+  }
+  bool prefix;
+  const uint key = there.find_index(fields, &prefix);
+  if (key == MAX_KEY || key >= record.indexes.size()) return nullptr;
+
+  std::unique_ptr<LinkedIndex> found(new LinkedIndex);
+  found->parts_ = there.parts(key);
+  for (size_t i = 0; i < own.size(); i++) {
+    KeyPart as, plain;
+    if (!can_stand_for(own[i], found->parts_[i], &as)) return nullptr;
+    found->as_.push_back(as);
+    plain = as;
+    plain.nullable = plain.descending = false;
+    found->plain_.push_back(plain);
+  }
+  const bool is_primary = key == definition.share().primary_key;
+  found->unique_ = there.key(key).flags & HA_NOSAME;
+  found->whole_ = found->unique_ && own.size() == found->parts_.size();
+  if (open_family(plugin.db, primary_family(other), &found->rows_) != TIDESDB_OK) return nullptr;
+  if (!is_primary) {
+    const std::string family = index_family(other, record.indexes[key].id);
+    if (open_family(plugin.db, family, &found->index_) != TIDESDB_OK) return nullptr;
+    tidesdb_family_attach(found->index_.get(), found->rows_.get());
+  }
+  /* The definition's columns go with it. */
+  for (KeyPart &part : found->parts_) part.field = nullptr;
+  if (open_cursor(found->searched(), &found->cursor_) != TIDESDB_OK) return nullptr;
+  return found;
+}
+
+void LinkedIndex::make_search(const std::vector<KeyPart> &own, const uchar *record, ByteBuffer *search) {
+  search->clear();
+  append_values(as_, own, record, search, &scratch_);
+}
+
+bool LinkedIndex::row_key(const tidesdb_row &entry, ByteBuffer *key) const {
+  key->clear();
+  if (!index_) {
+    key->append(entry.key, entry.key_size);
+    return true;
+  }
+  const uchar *at = entry.key, *const end = entry.key + entry.key_size;
+  bool alone = unique_;
+  for (const KeyPart &part : parts_) {
+    bool is_null;
+    if (!skip_part(part, &at, end, &is_null)) return false;
+    if (is_null) alone = false;
+  }
+  if (!alone) {
+    key->append(at, static_cast<size_t>(end - at));
+    return true;
+  }
+  const uchar *from = entry.value, *const value_end = entry.value + entry.value_size;
+  ulonglong size;
+  if (!read_varint(&from, value_end, &size) || static_cast<size_t>(value_end - from) < size) return false;
+  key->append(from, static_cast<size_t>(size));
+  return true;
+}
+
+int LinkedIndex::look(tidesdb_txn *txn, Slice search, int mode, ByteBuffer *key) {
+  if (whole_ && !key) {
+    Slice value;
+    return tidesdb_cursor_get(cursor_.get(), txn, search.data, search.size, mode, &value);
+  }
+  tidesdb_seek seek{};
+  seek.key = search.data;
+  seek.key_size = seek.prefix_size = search.size;
+  seek.where = TIDESDB_SEEK_AT_OR_AFTER;
+  seek.mode = static_cast<uint8_t>(mode);
+  seek.batch_hint = 1;
+  const int status = tidesdb_cursor_seek(cursor_.get(), txn, &seek);
+  if (status != TIDESDB_OK || !key) return status;
+  return row_key(cursor_->rows[cursor_->position], key) ? static_cast<int>(TIDESDB_OK)
+                                                        : static_cast<int>(TIDESDB_CORRUPTION);
+}
+
+int LinkedIndex::lock_row(tidesdb_txn *txn, Slice key) {
+  if (!row_cursor_) {
+    const int status = open_cursor(rows_.get(), &row_cursor_);
+    if (status != TIDESDB_OK) return status;
+  }
+  int status = tidesdb_lock_table(txn, rows_.get(), TIDESDB_LOCK_INTENT_SHARED);
+  if (status != TIDESDB_OK) return status;
+  Slice value;
+  status = tidesdb_cursor_get(row_cursor_.get(), txn, key.data, key.size,
+                              TIDESDB_READ_SHARED | TIDESDB_READ_BY_ENTRY, &value);
+  tidesdb_cursor_reset(row_cursor_.get());
+  return status;
+}
+
+void LinkedIndex::reset() { tidesdb_cursor_reset(cursor_.get()); }
+
+}  // namespace tidesdb

@@ -1,0 +1,50 @@
+/*
+  All foreign keys of the store, by child and by parent: a picture of the dictionary's records in memory, made when
+  the store is opened and brought up to date by each change of a definition.
+
+  Changes of one table come one after the other, under the server's lock on its name; readers are any. What a reader
+  gets does not change any more.
+*/
+#ifndef TIDESDB_FOREIGN_REGISTRY_H
+#define TIDESDB_FOREIGN_REGISTRY_H
+
+#include <cstdint>
+#include <string>
+
+#include "foreign/foreign_key.h"
+
+namespace tidesdb {
+namespace foreign {
+
+/* Reads the records of all tables. Status of the engine. */
+int load();
+void clear();
+
+/* The dictionary's record of the table is another now, or gone. `keys`: those of the table, from keys_in_record(). */
+void set_table(const std::string &table, ForeignKeys keys);
+/* The same, read from the dictionary. */
+void read_table(const std::string &table);
+/* Definitions or indexes of a linked table are others: who has links looks again. */
+void touch();
+
+/* Grows with each change: what was found out before may be wrong. */
+uint64_t generation();
+/* Of the table as child, by name. */
+ForeignKeys keys_of(const std::string &table);
+/* Of the table as parent, by child and name; tables in the making left out. */
+ForeignKeys keys_to(const std::string &table);
+/* Whether the table is a child or a parent. */
+bool is_linked(const std::string &table);
+/* The key of this name in the database (a canonical `db/`), in whatever case; nullptr: there is none. Tables in the
+   making left out. */
+std::shared_ptr<const ForeignKey> find(const std::string &database, const std::string &name);
+
+/* The family, without entries, in which transactions lock the values that they refer to or take away. nullptr: no
+   table has had a foreign key yet. It stays open until clear(). */
+tidesdb_family *guards();
+/* Makes it, when it is not there. Status of the engine. */
+int make_guards();
+
+}  // namespace foreign
+}  // namespace tidesdb
+#endif

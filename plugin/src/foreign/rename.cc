@@ -1,0 +1,148 @@
+#include "foreign/rename.h"
+
+#include "sql_class.h"
+
+#include "ddl/table_path.h"
+#include "ddl/tables.h"
+#include "foreign/registry.h"
+#include "foreign/table_definition.h"
+#include "store/store.h"
+
+namespace tidesdb {
+namespace foreign {
+
+namespace {
+
+int set_record(DdlGroup *group, const std::string &table, const TableRecord &record) {
+  return group->set_record(primary_family(table), record.encode());
+}
+
+/* The server does not say that it goes on with what a crash interrupted. */
+bool recovers() { return !plugin.ddl_recovery_done; }
+
+}  // namespace
+
+int mark_parents(DdlGroup *group, const std::string &table, const TableRecord &record) {
+  for (const auto &key : keys_in_record(table, record)) {
+    TableRecord parent;
+    if (key->refers_to_itself() || !read_record(key->parent, &parent) || parent.is_parent) continue;
+    parent.is_parent = true;
+    if (const int status = set_record(group, key->parent, parent)) return status;
+  }
+  return TIDESDB_OK;
+}
+
+void enter(const std::string &table, const TableRecord &record, const Declared &declared) {
+  ForeignKeys keys;
+  for (const auto &key : keys_in_record(table, record)) {
+    auto own = std::make_shared<ForeignKey>(*key);
+    own->is_new = declared.count(own->number) != 0;
+    keys.push_back(std::move(own));
+  }
+  set_table(table, std::move(keys));
+  /* It may be the parent that others wait for. */
+  if (!keys_to(table).empty()) touch();
+}
+
+void leave(const std::string &table) {
+  set_table(table, {});
+  if (!keys_to(table).empty()) touch();
+}
+
+bool refuses_drop(THD *thd, const std::string &table) {
+  if (!thd || recovers() || is_intermediate(table) || thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS))
+    return false;
+  const std::string database = table.substr(0, table.find('/') + 1);
+  const bool with_database = thd_sql_command(thd) == SQLCOM_DROP_DB;
+  for (const auto &key : keys_to(table)) {
+    if (key->refers_to_itself()) continue;
+    if (with_database && !key->child.compare(0, database.size(), database)) continue;
+    return true;
+  }
+  return false;
+}
+
+Rename::Rename(THD *thd, const std::string &from, const std::string &to) : thd_(thd), from_(from), to_(to) {
+  if (is_intermediate(to_)) return;
+  if (!is_intermediate(from_)) {
+    old_name_ = from_;
+  } else if (thd_ && !recovers()) {
+    const std::string home = altered_table(thd_);
+    if (home != to_ && thd_sql_command(thd_) == SQLCOM_ALTER_TABLE) old_name_ = home;
+  }
+}
+
+int Rename::check() const {
+  if (!thd_ || recovers() || !is_intermediate(from_) || is_intermediate(to_)) return 0;
+  const std::string &name = old_name_.empty() ? to_ : old_name_;
+  if (keys_to(name).empty()) return 0;
+  TableDefinition definition;
+  if (definition.read(thd_, from_) != TableDefinition::Read::DONE) return 0;
+  return check_parent(thd_, name, Columns(definition));
+}
+
+/* The record with the new name where it has the old one: of the table in `is_own`, whose keys without a name of their
+   own are called after it, or of another that refers to it. */
+TableRecord Rename::renamed(const TableRecord &record, bool is_own) const {
+  TableRecord changed = record;
+  std::string database, table, new_database, new_table;
+  split_canonical(old_name_, &database, &table);
+  split_canonical(to_, &new_database, &new_table);
+  const std::string start = table + "_ibfk_";
+  for (ForeignKeyRecord &key : changed.foreign_keys) {
+    if (canonical_name(key.parent_database, key.parent_table) == old_name_) {
+      key.parent_database = new_database;
+      key.parent_table = new_table;
+    }
+    if (is_own && !key.name.compare(0, start.size(), start))
+      key.name = new_table + "_ibfk_" + key.name.substr(start.size());
+  }
+  return changed;
+}
+
+int Rename::add(DdlGroup *group) {
+  if (old_name_.empty()) return TIDESDB_OK;
+  TableRecord own;
+  if (read_record(from_, &own) && !own.foreign_keys.empty())
+    if (const int status = set_record(group, to_, renamed(own, true))) return status;
+  for (const auto &key : keys_to(old_name_)) {
+    TableRecord child;
+    if (key->child == from_ || children_.count(key->child) || !read_record(key->child, &child)) continue;
+    child = renamed(child, false);
+    if (const int status = set_record(group, key->child, child)) return status;
+    children_.emplace(key->child, std::move(child));
+  }
+  return TIDESDB_OK;
+}
+
+void Rename::enter() const {
+  set_table(from_, {});
+  read_table(to_);
+  for (const auto &[child, record] : children_) set_table(child, keys_in_record(child, record));
+  if (is_linked(from_) || is_linked(to_)) touch();
+}
+
+int rename_columns(DdlGroup *group, const std::string &parent, const std::map<std::string, std::string> &names,
+                   TableRecord *own) {
+  const auto rename = [&](TableRecord *record) {
+    for (ForeignKeyRecord &key : record->foreign_keys) {
+      if (canonical_name(key.parent_database, key.parent_table) != parent) continue;
+      for (ForeignKeyRecord::Column &column : key.columns)
+        if (const auto name = names.find(column.referenced); name != names.end())
+          column.referenced = name->second;
+    }
+  };
+  rename(own);
+  std::string last;
+  for (const auto &key : keys_to(parent)) {
+    TableRecord child;
+    if (key->child == parent || key->child == last || !read_record(key->child, &child)) continue;
+    last = key->child;
+    rename(&child);
+    if (const int status = set_record(group, key->child, child)) return status;
+  }
+  return TIDESDB_OK;
+}
+
+}  // namespace foreign
+}  // namespace tidesdb

@@ -1,0 +1,88 @@
+/*
+  Foreign keys of one open table, checked row by row: that what a row refers to is there, and that no row refers to
+  what goes.
+
+  Both read what is committed now, and the transaction's own changes. In between nobody else may change the answer:
+  - who makes a reference locks the value shared, as a guard (foreign/registry.h), then looks for the parent;
+  - who takes a referenced value away locks it exclusively, then looks for children.
+  Both keep the guard to the transaction's end. So of two transactions that disagree one waits for the other's end and
+  sees what it did. The number of the foreign key is part of the guard's name, and is the same on both sides whatever
+  ALTER and RENAME make of the tables. An UPDATE that leaves the referenced columns takes no guard, and references
+  share theirs (as FOR KEY SHARE does in PostgreSQL).
+
+  A parent that is not there may be on its way: whoever inserts it has its key locked, and is waited for. A child that
+  is there may be going: its row is locked, and looked for once more.
+
+  Used by one handler.
+*/
+#ifndef TIDESDB_FOREIGN_ROW_CHECKS_H
+#define TIDESDB_FOREIGN_ROW_CHECKS_H
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "foreign/linked_index.h"
+#include "foreign/registry.h"
+#include "txn/session.h"
+
+namespace tidesdb {
+
+class RowChecks {
+ public:
+  /* `name`: canonical, of `table`. */
+  RowChecks(TABLE *table, const std::string &name);
+
+  /* Definitions may have changed since: looks, at the begin of a statement. */
+  void refresh();
+  bool has_references() const { return !references_.empty(); }
+  bool is_referenced() const { return !referrers_.empty(); }
+
+  /*
+    What the row refers to is there. `old_record`: of an UPDATE, whose other values are left out; else nullptr.
+    `txn`: the one whose changes count; another than the session's where a table is filled that nobody sees.
+    Returns 0, HA_ERR_NO_REFERENCED_ROW (violation() says which key), or another error of the server's.
+  */
+  int check_references(Session *session, tidesdb_txn *txn, const uchar *old_record, const uchar *record);
+  /* No row refers to what goes with a DELETE, or an UPDATE to `new_record`. HA_ERR_ROW_IS_REFERENCED as above. */
+  int check_referrers(Session *session, const uchar *record, const uchar *new_record);
+
+  /* Text for the last error of both: "`db`.`child`, CONSTRAINT ...". */
+  const std::string &violation() const { return violation_; }
+  /* At the end of a statement. */
+  void reset();
+
+ private:
+  /* One foreign key, seen from this table. */
+  struct Link {
+    std::shared_ptr<const ForeignKey> key;
+    std::vector<Field *> fields;
+    std::vector<KeyPart> own;   /* the columns here */
+    std::vector<KeyPart> plain; /* how guards are named by them; as a parent: of `other` */
+    std::unique_ptr<LinkedIndex> other;
+    bool is_sought = false; /* `other` was looked for */
+
+    bool has_null(const uchar *record) const;
+    bool differs(const uchar *a, const uchar *b) const;
+  };
+
+  bool make_link(const std::shared_ptr<const ForeignKey> &key, bool is_child, Link *link) const;
+  LinkedIndex *other_side(Link *link, bool is_child);
+  void forget_other(Link *link);
+  int guard(Session *session, const Link &link, const uchar *record, int mode);
+  bool is_own(const ForeignKey &key) const;
+  bool refers_to_own_row(const Link &link, const uchar *record);
+  int look_for_parent(Session *session, tidesdb_txn *txn, Link *link, const uchar *record, bool *found);
+  int look_for_child(Session *session, Link *link, const uchar *record, bool *found);
+  int violated(const Link &link, int error);
+
+  TABLE *table_;
+  std::string name_;
+  uint64_t generation_ = 0;
+  std::vector<Link> references_, referrers_;
+  std::string violation_;
+  ByteBuffer search_, guard_, key_, last_key_, scratch_;
+};
+
+}  // namespace tidesdb
+#endif
