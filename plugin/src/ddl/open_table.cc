@@ -85,6 +85,7 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
                   record_.columns.size(), share->fields);
   sort_indexes(table);
   create_time_ = definition_time(share);
+  row_log_ = row_log_of(record_.table_id);
   update_time_ =
       is_temporary(name) ? std::make_shared<std::atomic<time_t>>(0) : update_time_of(record_.table_id);
   /* An index that came after ANALYZE has no statistics yet. */

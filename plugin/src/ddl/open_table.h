@@ -57,7 +57,7 @@ class OpenTable : public Handler_share {
   const UpdateTime &update_time() const { return update_time_; }
 
   /* Open while an ALTER builds indexes alongside writers. */
-  RowLog &row_log() { return row_log_; }
+  RowLog &row_log() { return *row_log_; }
 
   /* How rows look; does not change while the table is open. */
   const RowHistory &history() const { return record_.history; }
@@ -97,7 +97,7 @@ class OpenTable : public Handler_share {
   UpdateTime update_time_;
   FamilyHandle primary_;
   std::vector<FamilyHandle> indexes_;
-  RowLog row_log_;
+  std::shared_ptr<RowLog> row_log_;
   std::mutex record_mutex_;
   TableRecord record_;
   /* Guarded by the mutex. */

@@ -10,6 +10,7 @@
 #define TIDESDB_DDL_ROW_LOG_H
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 
@@ -47,6 +48,10 @@ class RowLog {
   mutable std::mutex mutex_;
   Family family_;
 };
+
+/* The row log of a table, by the id in its record: whoever has the table open by a definition of its own has the same.
+ */
+std::shared_ptr<RowLog> row_log_of(uint64_t table_id);
 
 }  // namespace tidesdb
 #endif

@@ -49,13 +49,21 @@ int drop_families(DdlGroup *group, const std::vector<std::string> &names) {
   return TIDESDB_OK;
 }
 
-/* Does `change` with all families of a table, under the table's lock in the engine. Nobody else uses the
+/* Does `change` with all families of a table, under the table's lock in the engine and `mutex`, if any. Nobody else uses the
    table that an ALTER fills, and it must go also when the ALTER is killed. */
 template <class Change>
-int change_table(const std::string &table, Change change) {
+int change_table(const std::string &table, std::mutex *mutex, Change change) {
   ExclusiveTable exclusive;
   const int status = is_intermediate(table) ? TIDESDB_OK : exclusive.lock(current_thd, table);
-  return status == TIDESDB_OK ? change_families(families_of(table), change) : status;
+  if (status != TIDESDB_OK) return status;
+  /* The table's lock may be waited for. */
+  const std::unique_lock<std::mutex> guard = mutex ? std::unique_lock<std::mutex>(*mutex) : std::unique_lock<std::mutex>();
+  return change_families(families_of(table), change);
+}
+
+template <class Change>
+int change_table(const std::string &table, Change change) {
+  return change_table(table, nullptr, change);
 }
 
 /* Whether partitions stand under the table's name, or that of the table of which it is a partition, that were
@@ -194,10 +202,9 @@ int rename_table(const char *from_path, const char *to_path) {
     /* An ALTER filled it in pieces while snapshots were taken. */
     const bool is_new = is_renamed_when_filled(from);
     const std::string definition = other_definition(from, to);
-    const std::lock_guard<std::mutex> others(records_of_others());
     foreign::Rename links(current_thd, from, to);
     if (const int error = links.check()) return error;
-    status = change_table(from, [&](DdlGroup *group, const std::string &name) {
+    status = change_table(from, &records_of_others(), [&](DdlGroup *group, const std::string &name) {
       const std::string renamed = to + name.substr(from.size());
       int done = group->rename(name, renamed);
       if (done == TIDESDB_OK && name == primary_family(from)) done = links.add(group);

@@ -84,6 +84,12 @@ class Declaration {
     }
     if (const int error = take_columns(declared, &key)) return error;
     if (const int error = find_parent(&key)) return error;
+    for (const enum_fk_option option : {declared.delete_opt, declared.update_opt})
+      if (option == FK_OPTION_SET_NULL)
+        for (size_t i = 0; i < own_.size(); i++)
+          if (!own_[i].nullable)
+            return refuse("You have defined a SET NULL condition but column '" + names_[i] +
+                          "' is defined as NOT NULL.");
     if (is_taken(key.name)) return refuse_name(key);
     added_.insert(key.number);
     record_->foreign_keys.push_back(std::move(key));
@@ -135,8 +141,6 @@ class Declaration {
 
   static const char *unsupported(const Foreign_key &key) {
     for (const enum_fk_option option : {key.delete_opt, key.update_opt}) {
-      if (option == FK_OPTION_CASCADE) return "FOREIGN KEY ... CASCADE";
-      if (option == FK_OPTION_SET_NULL) return "FOREIGN KEY ... SET NULL";
       if (option == FK_OPTION_SET_DEFAULT) return "FOREIGN KEY ... SET DEFAULT";
     }
     if (key.match_opt == Foreign_key::FK_MATCH_FULL) return "FOREIGN KEY ... MATCH FULL";
@@ -221,6 +225,7 @@ class Declaration {
     List<Key_part_spec> children(declared.columns), parents(declared.ref_columns);
     List_iterator_fast<Key_part_spec> child(children), parent(parents);
     own_.clear();
+    names_.clear();
     std::vector<const Field *> fields;
     while (const Key_part_spec *column = child++) {
       const Key_part_spec *referenced = parent++;
@@ -313,6 +318,10 @@ class Declaration {
     if (parent.find_index(fields, &prefix) == MAX_KEY) return checks_ ? no_index(prefix) : 0;
     for (size_t i = 0; i < fields.size(); i++) {
       KeyPart as;
+      if (thd_->is_strict_mode() && key->on_update == FK_OPTION_CASCADE && !own_[i].nullable &&
+          fields[i]->real_maybe_null())
+        return refuse("ON UPDATE CASCADE would put NULL of the column '" + text_of(fields[i]->field_name) +
+                      "' into '" + names_[i] + "', which is defined as NOT NULL.");
       if (can_stand_for(own_[i], parent.whole(fields[i]), &as)) continue;
       if (!checks_) return 0;
       return refuse("Field type or character set for column '" + names_[i] +

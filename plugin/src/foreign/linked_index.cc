@@ -112,6 +112,13 @@ int LinkedIndex::look(tidesdb_txn *txn, Slice search, int mode, ByteBuffer *key)
                                                         : static_cast<int>(TIDESDB_CORRUPTION);
 }
 
+int LinkedIndex::look_on(ByteBuffer *key) {
+  const int status = tidesdb_cursor_next(cursor_.get());
+  if (status != TIDESDB_OK) return status;
+  return row_key(cursor_->rows[cursor_->position], key) ? static_cast<int>(TIDESDB_OK)
+                                                        : static_cast<int>(TIDESDB_CORRUPTION);
+}
+
 int LinkedIndex::lock_row(tidesdb_txn *txn, Slice key) {
   if (!row_cursor_) {
     const int status = open_cursor(rows_.get(), &row_cursor_);

@@ -36,6 +36,8 @@ class LinkedIndex {
   /* A row that has them, in the transaction and a mode of reads. TIDESDB_OK, TIDESDB_NOT_FOUND, or another status.
      `key`: of the row in rows(); nullptr: it is not asked for. Lives until the next call. */
   int look(tidesdb_txn *txn, Slice search, int mode, ByteBuffer *key);
+  /* The next one after look() with `key`. */
+  int look_on(ByteBuffer *key);
   /* Whether the row with this key is there, once it is locked shared. */
   int lock_row(tidesdb_txn *txn, Slice key);
   tidesdb_family *rows() const { return rows_.get(); }

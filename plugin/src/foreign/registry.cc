@@ -28,8 +28,9 @@ struct Registry {
 
 Registry registry;
 
+/* The order in which InnoDB goes through them: by the child's database and the name. */
 bool precedes(const std::shared_ptr<const ForeignKey> &a, const std::shared_ptr<const ForeignKey> &b) {
-  return a->child != b->child ? a->child < b->child : a->name < b->name;
+  return a->child_database != b->child_database ? a->child_database < b->child_database : a->name < b->name;
 }
 
 void remove_child(const std::string &table) {

@@ -31,7 +31,7 @@ void touch();
 uint64_t generation();
 /* Of the table as child, by name. */
 ForeignKeys keys_of(const std::string &table);
-/* Of the table as parent, by child and name; tables in the making left out. */
+/* Of the table as parent, by the child's database and name; tables in the making left out. */
 ForeignKeys keys_to(const std::string &table);
 /* Whether the table is a child or a parent. */
 bool is_linked(const std::string &table);

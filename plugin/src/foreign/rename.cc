@@ -1,5 +1,7 @@
 #include "foreign/rename.h"
 
+#include <set>
+
 #include "sql_class.h"
 
 #include "ddl/table_path.h"
@@ -133,11 +135,10 @@ int rename_columns(DdlGroup *group, const std::string &parent, const std::map<st
     }
   };
   rename(own);
-  std::string last;
+  std::set<std::string> done{parent};
   for (const auto &key : keys_to(parent)) {
     TableRecord child;
-    if (key->child == parent || key->child == last || !read_record(key->child, &child)) continue;
-    last = key->child;
+    if (!done.insert(key->child).second || !read_record(key->child, &child)) continue;
     rename(&child);
     if (const int status = set_record(group, key->child, child)) return status;
   }

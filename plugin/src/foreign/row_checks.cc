@@ -49,9 +49,9 @@ bool RowChecks::make_link(const std::shared_ptr<const ForeignKey> &key, bool is_
   return true;
 }
 
-void RowChecks::refresh() {
+bool RowChecks::refresh() {
   const uint64_t generation = foreign::generation();
-  if (generation_ == generation) return;
+  if (generation_ == generation) return false;
   generation_ = generation;
   references_.clear();
   referrers_.clear();
@@ -64,6 +64,7 @@ void RowChecks::refresh() {
     Link link;
     if (make_link(key, false, &link)) referrers_.push_back(std::move(link));
   }
+  return true;
 }
 
 LinkedIndex *RowChecks::other_side(Link *link, bool is_child) {
@@ -178,18 +179,19 @@ int RowChecks::look_for_child(Session *session, Link *link, const uchar *record,
   return 0;
 }
 
-int RowChecks::violated(const Link &link, int error) {
+int RowChecks::violated(Session *session, const Link &link, int error) {
   THD *thd = table_->in_use;
   const ForeignKey &key = *link.key;
   std::string child = key.child_table;
   if (error == HA_ERR_NO_REFERENCED_ROW) child = table_->s->table_name.str;
-  violation_ = quoted_table(thd, key.child_database, child) + ", " + describe_key(thd, key);
+  session->cascade().violation =
+      quoted_table(thd, key.child_database, child) + ", " + describe_key(thd, key);
   return error;
 }
 
 int RowChecks::check_references(Session *session, tidesdb_txn *txn, const uchar *old_record,
                                 const uchar *record) {
-  violation_.clear();
+  session->cascade().violation.clear();
   const bool is_filled = is_intermediate(name_);
   for (Link &link : references_) {
     if (link.has_null(record) || (old_record && !link.differs(old_record, record))) continue;
@@ -199,21 +201,56 @@ int RowChecks::check_references(Session *session, tidesdb_txn *txn, const uchar 
       if (const int error = guard(session, link, record, TIDESDB_LOCK_SHARED)) return error;
     bool found;
     if (const int error = look_for_parent(session, txn, &link, record, &found)) return error;
-    if (!found) return violated(link, HA_ERR_NO_REFERENCED_ROW);
+    if (!found) return violated(session, link, HA_ERR_NO_REFERENCED_ROW);
   }
   return 0;
 }
 
-int RowChecks::check_referrers(Session *session, const uchar *record, const uchar *new_record) {
-  violation_.clear();
+bool RowChecks::has_actions(const uchar *record, const uchar *new_record) const {
+  for (const Link &link : referrers_)
+    if (fk_modifies_child(link.action(new_record)) && !link.has_null(record) &&
+        (!new_record || link.differs(record, new_record)))
+      return true;
+  return false;
+}
+
+/* Each child's row once, in the order of the index: changes of this transaction are seen as they come. */
+int RowChecks::act_on_children(Session *session, Link *link, const uchar *record, const uchar *new_record,
+                               ReferrerActions *actions) {
+  LinkedIndex *child = other_side(link, false);
+  /* Levels below use the handler's other buffers; of this link there is one at a time. */
+  ByteBuffer search, key;
+  child->make_search(link->own, record, &search);
+  Session::NewestReads newest(session);
+  newest.allow_changes();
+  int status = child->look(session->txn(), search.slice(), TIDESDB_READ_LATEST, &key);
+  while (status == TIDESDB_OK) {
+    if (thd_killed(table_->in_use)) return HA_ERR_ABORTED_BY_USER;
+    bool done;
+    const int error = actions->act(*link->key, link->fields, new_record, key.slice(), search.slice(), &done);
+    if (error == HA_ERR_ROW_IS_REFERENCED && session->cascade().violation.empty())
+      return violated(session, *link, error);
+    if (error) return error;
+    status = child->look_on(&key);
+  }
+  return status == TIDESDB_NOT_FOUND ? 0 : session->fail(status);
+}
+
+int RowChecks::check_referrers(Session *session, const uchar *record, const uchar *new_record,
+                               ReferrerActions *actions) {
+  session->cascade().violation.clear();
   for (Link &link : referrers_) {
     if (link.has_null(record) || (new_record && !link.differs(record, new_record))) continue;
     /* It says how the guard is named. */
     if (!other_side(&link, false)) continue;
     if (const int error = guard(session, link, record, TIDESDB_LOCK_EXCLUSIVE)) return error;
+    if (fk_modifies_child(link.action(new_record))) {
+      if (const int error = act_on_children(session, &link, record, new_record, actions)) return error;
+      continue;
+    }
     bool found;
     if (const int error = look_for_child(session, &link, record, &found)) return error;
-    if (found) return violated(link, HA_ERR_ROW_IS_REFERENCED);
+    if (found) return violated(session, link, HA_ERR_ROW_IS_REFERENCED);
   }
   return 0;
 }

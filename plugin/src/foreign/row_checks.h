@@ -28,27 +28,39 @@
 
 namespace tidesdb {
 
+/* What changes children along with their parent. */
+class ReferrerActions {
+ public:
+  virtual ~ReferrerActions() = default;
+  /* The row of the key's child under `row_key`, whose columns had the values that `search` encodes, follows the parent
+     row: `fields` are the parent's columns, `new_record` is nullptr of a DELETE. Sets *done to false where the row was
+     not there any more. 0 or an error of the server's. */
+  virtual int act(const ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record, Slice row_key,
+                  Slice search, bool *done) = 0;
+};
+
 class RowChecks {
  public:
   /* `name`: canonical, of `table`. */
   RowChecks(TABLE *table, const std::string &name);
 
-  /* Definitions may have changed since: looks, at the begin of a statement. */
-  void refresh();
+  /* Definitions may have changed since: looks, at the begin of a statement. Returns whether they have. */
+  bool refresh();
   bool has_references() const { return !references_.empty(); }
   bool is_referenced() const { return !referrers_.empty(); }
 
   /*
     What the row refers to is there. `old_record`: of an UPDATE, whose other values are left out; else nullptr.
     `txn`: the one whose changes count; another than the session's where a table is filled that nobody sees.
-    Returns 0, HA_ERR_NO_REFERENCED_ROW (violation() says which key), or another error of the server's.
+    Returns 0, HA_ERR_NO_REFERENCED_ROW (Session::cascade() says which key), or another error of the server's.
   */
   int check_references(Session *session, tidesdb_txn *txn, const uchar *old_record, const uchar *record);
-  /* No row refers to what goes with a DELETE, or an UPDATE to `new_record`. HA_ERR_ROW_IS_REFERENCED as above. */
-  int check_referrers(Session *session, const uchar *record, const uchar *new_record);
+  /* Whether a DELETE, or an UPDATE to `new_record`, changes rows that refer to this one. */
+  bool has_actions(const uchar *record, const uchar *new_record) const;
+  /* No row refers to what goes with a DELETE, or an UPDATE to `new_record`, or it follows: then the row is changed
+     already. HA_ERR_ROW_IS_REFERENCED as above. */
+  int check_referrers(Session *session, const uchar *record, const uchar *new_record, ReferrerActions *actions);
 
-  /* Text for the last error of both: "`db`.`child`, CONSTRAINT ...". */
-  const std::string &violation() const { return violation_; }
   /* At the end of a statement. */
   void reset();
 
@@ -62,6 +74,9 @@ class RowChecks {
     std::unique_ptr<LinkedIndex> other;
     bool is_sought = false; /* `other` was looked for */
 
+    enum_fk_option action(const uchar *new_record) const {
+      return new_record ? key->on_update : key->on_delete;
+    }
     bool has_null(const uchar *record) const;
     bool differs(const uchar *a, const uchar *b) const;
   };
@@ -74,13 +89,14 @@ class RowChecks {
   bool refers_to_own_row(const Link &link, const uchar *record);
   int look_for_parent(Session *session, tidesdb_txn *txn, Link *link, const uchar *record, bool *found);
   int look_for_child(Session *session, Link *link, const uchar *record, bool *found);
-  int violated(const Link &link, int error);
+  int act_on_children(Session *session, Link *link, const uchar *record, const uchar *new_record,
+                      ReferrerActions *actions);
+  int violated(Session *session, const Link &link, int error);
 
   TABLE *table_;
   std::string name_;
   uint64_t generation_ = 0;
   std::vector<Link> references_, referrers_;
-  std::string violation_;
   ByteBuffer search_, guard_, key_, last_key_, scratch_;
 };
 

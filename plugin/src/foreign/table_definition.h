@@ -26,6 +26,7 @@ class TableDefinition {
   Read read(THD *thd, const std::string &table);
 
   const TABLE_SHARE &share() const { return share_; }
+  TABLE_SHARE *own_share() { return &share_; }
   /* Identity of the definition, as in TableRecord. */
   std::string identity() const;
 

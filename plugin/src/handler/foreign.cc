@@ -93,7 +93,7 @@ int ha_tidesdb::enter_foreign_keys() {
     row_checks_.reset(new (std::nothrow) RowChecks(table, open_table_->name()));
     if (!row_checks_) return HA_ERR_OUT_OF_MEM;
   }
-  row_checks_->refresh();
+  if (row_checks_->refresh()) child_tables_.clear();
   return 0;
 }
 
@@ -102,16 +102,21 @@ bool ha_tidesdb::checks_foreign_keys() const {
 }
 
 /*
-  What a row that is about to be written, in the writer, means for foreign keys. A duplicate key comes before them, as
-  in InnoDB: what ON DUPLICATE KEY UPDATE and IGNORE go by.
+  Writes the row in the writer as its foreign keys allow it, and changes what refers to it.
+
+  A duplicate key comes before a missing parent, as in InnoDB: ON DUPLICATE KEY UPDATE and IGNORE go by it. Actions come
+  after the row's own change, so that rows that refer to each other see it; all of them are undone with it.
 */
-int ha_tidesdb::check_foreign_keys(const uchar *old_record, const uchar *new_record) {
-  if (!checks_foreign_keys()) return 0;
+int ha_tidesdb::apply_checked(const uchar *old_record, const uchar *new_record) {
+  if (!checks_foreign_keys()) return apply_writes();
   int error = 0;
   if (new_record && row_checks_->has_references())
     error = row_checks_->check_references(session_, session_->txn(), old_record, new_record);
-  if (!error && old_record && row_checks_->is_referenced())
-    error = row_checks_->check_referrers(session_, old_record, new_record);
+  const bool may_refer = old_record && row_checks_->is_referenced();
+  if (!error && may_refer && row_checks_->has_actions(old_record, new_record))
+    return apply_with_actions(old_record, new_record);
+  if (!error && may_refer) error = row_checks_->check_referrers(session_, old_record, new_record, this);
+  if (!error) return apply_writes();
   if (!new_record || (error != HA_ERR_NO_REFERENCED_ROW && error != HA_ERR_ROW_IS_REFERENCED)) return error;
   uint64_t before;
   int status = tidesdb_txn_savepoint_set(session_->txn(), &before);
@@ -122,6 +127,80 @@ int ha_tidesdb::check_foreign_keys(const uchar *old_record, const uchar *new_rec
   tidesdb_txn_savepoint_release(session_->txn(), before);
   if (written && written != HA_ERR_FOUND_DUPP_KEY) return written;
   return status == TIDESDB_OK ? error : fail(status);
+}
+
+int ha_tidesdb::apply_with_actions(const uchar *old_record, const uchar *new_record) {
+  Session::Cascade &cascade = session_->cascade();
+  /* The statement's row undoes what is below it. */
+  const bool is_top = cascade.levels.empty();
+  uint64_t before = 0;
+  int status = is_top ? tidesdb_txn_savepoint_set(session_->txn(), &before) : TIDESDB_OK;
+  if (status != TIDESDB_OK) return fail(status);
+  if (is_top) cascade.levels.push_back({open_table_->name(), new_record != nullptr});
+  int error = apply_writes();
+  if (!error) error = row_checks_->check_referrers(session_, old_record, new_record, this);
+  if (!is_top) return error;
+  cascade.levels.clear();
+  if (error) status = tidesdb_txn_savepoint_rollback(session_->txn(), before);
+  tidesdb_txn_savepoint_release(session_->txn(), before);
+  return error || status == TIDESDB_OK ? error : fail(status);
+}
+
+int ha_tidesdb::child_table(const ForeignKey &key, ChildTable **child) {
+  std::unique_ptr<ChildTable> &known = child_tables_[key.number];
+  int error = 0;
+  if (!known) known = ChildTable::open(table->in_use, key, &error);
+  *child = known.get();
+  return known ? 0 : error ? error : HA_ERR_NO_SUCH_TABLE;
+}
+
+int ha_tidesdb::act(const ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record,
+                    Slice row_key, Slice search, bool *done) {
+  *done = false;
+  Session::Cascade &cascade = session_->cascade();
+  if (cascade.levels.size() >= Session::Cascade::DEEPEST) return HA_ERR_FK_DEPTH_EXCEEDED;
+  const enum_fk_option action = new_record ? key.on_update : key.on_delete;
+  const bool removes = action == FK_OPTION_CASCADE && !new_record;
+  /* Nobody knows where a ring of updates would end. */
+  if (!removes && cascade.updates(key.child)) return HA_ERR_ROW_IS_REFERENCED;
+  ChildTable *child;
+  if (const int error = child_table(key, &child)) return error;
+  if (const int error = child->begin(table->in_use)) return error;
+  int error = child->read(row_key);
+  if (error == HA_ERR_KEY_NOT_FOUND) return 0;
+  if (error) return error;
+  if (!child->has_values(search)) return 0;
+  *done = true;
+  cascade.levels.push_back({key.child, !removes});
+  if (removes)
+    error = child->remove();
+  else if (action == FK_OPTION_SET_NULL)
+    error = child->set_null();
+  else
+    error = child->follow(fields, new_record);
+  cascade.levels.pop_back();
+  if (error != HA_ERR_FOUND_DUPP_KEY) return error;
+  cascade.duplicate_table = key.child_table;
+  cascade.duplicate_key = child->duplicate_key();
+  return HA_ERR_FOREIGN_DUPLICATE_KEY;
+}
+
+int ha_tidesdb::read_for_action(Slice primary_key, uchar *buf) {
+  if (!row_reader_->choose(nullptr)) return HA_ERR_OUT_OF_MEM;
+  scan_.columns_chosen = false;
+  if (const int error = lock_for_read()) return error;
+  scan_.point = true;
+  const int error = read_by_key(primary_key, buf, HA_ERR_KEY_NOT_FOUND, TIDESDB_READ_BY_ENTRY);
+  scan_.point = false;
+  return error;
+}
+
+bool ha_tidesdb::get_foreign_dup_key(char *child_table, uint child_table_size, char *child_key,
+                                     uint child_key_size) {
+  if (!session_) return false;
+  strmake(child_table, session_->cascade().duplicate_table.c_str(), child_table_size - 1);
+  strmake(child_key, session_->cascade().duplicate_key.c_str(), child_key_size - 1);
+  return true;
 }
 
 int ha_tidesdb::check_filled_row(tidesdb_txn *txn, const uchar *record) {

@@ -25,6 +25,7 @@
 #ifndef TIDESDB_HANDLER_HA_TIDESDB_H
 #define TIDESDB_HANDLER_HA_TIDESDB_H
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -33,6 +34,7 @@
 #include "key/ascending_keys.h"
 #include "key/key_codec.h"
 #include "key/sql_headers.h"
+#include "handler/child_table.h"
 #include "handler/lifetimes.h"
 #include "handler/lock_choice.h"
 #include "handler/read_buffers.h"
@@ -52,7 +54,7 @@ class DdlGroup;
 struct SampleSize;
 }  // namespace tidesdb
 
-class ha_tidesdb final : public tidesdb::ServerHandler {
+class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::ReferrerActions {
  public:
   ha_tidesdb(handlerton *hton, TABLE_SHARE *share);
   ~ha_tidesdb() override;
@@ -86,6 +88,12 @@ class ha_tidesdb final : public tidesdb::ServerHandler {
   int get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) override;
   bool referenced_by_foreign_key() const noexcept override;
   bool can_switch_engines() override;
+  bool get_foreign_dup_key(char *child_table, uint child_table_size, char *child_key,
+                           uint child_key_size) override;
+  /* Of a child: locks and reads the row with this key, all that is stored of it. */
+  int read_for_action(tidesdb::Slice primary_key, uchar *buf);
+  /* Key number of the last HA_ERR_FOUND_DUPP_KEY. */
+  uint duplicate_key() const { return session_->duplicate_key(); }
 
   /* --- alter.cc --- */
   enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
@@ -277,7 +285,11 @@ class ha_tidesdb final : public tidesdb::ServerHandler {
   /* foreign.cc */
   int enter_foreign_keys();
   bool checks_foreign_keys() const;
-  int check_foreign_keys(const uchar *old_record, const uchar *new_record);
+  int apply_checked(const uchar *old_record, const uchar *new_record);
+  int apply_with_actions(const uchar *old_record, const uchar *new_record);
+  int child_table(const tidesdb::ForeignKey &key, tidesdb::ChildTable **child);
+  int act(const tidesdb::ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record,
+          Slice row_key, Slice search, bool *done) override;
   int check_filled_row(tidesdb_txn *txn, const uchar *record);
 
   /* unique_lookups.cc */
@@ -324,6 +336,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler {
   std::unique_ptr<tidesdb::RowCodec> row_codec_;
   std::unique_ptr<tidesdb::RowReader> row_reader_;
   tidesdb::VirtualColumns virtual_columns_;
+  std::map<uint64_t, std::unique_ptr<tidesdb::ChildTable>> child_tables_; /* by number of the foreign key */
   std::unique_ptr<tidesdb::RowChecks> row_checks_; /* none: the table has had no foreign key since it was opened */
   /* Of each index: its columns, and those that its virtual columns are computed from. */
   std::vector<MY_BITMAP> index_columns_;

@@ -159,6 +159,7 @@ int ha_tidesdb::close() {
   index_codecs_.clear();
   primary_codec_.reset();
   virtual_columns_.clear();
+  child_tables_.clear();
   row_checks_.reset();
   open_table_ = nullptr;
   return 0;
@@ -235,8 +236,8 @@ void ha_tidesdb::print_error(int error, myf flags) {
 }
 
 bool ha_tidesdb::get_error_message(int error, String *text) {
-  if ((error == HA_ERR_NO_REFERENCED_ROW || error == HA_ERR_ROW_IS_REFERENCED) && row_checks_) {
-    const std::string &message = row_checks_->violation();
+  if ((error == HA_ERR_NO_REFERENCED_ROW || error == HA_ERR_ROW_IS_REFERENCED) && session_) {
+    const std::string &message = session_->cascade().violation;
     text->copy(message.data(), message.size(), system_charset_info);
   }
   if (error == ERROR_WITH_TEXT && session_) {

@@ -232,8 +232,7 @@ int ha_tidesdb::write_row_now(const uchar *record) {
               unique ? insertion(i, entry.new_key.slice()) : TIDESDB_PUT_ENTRY, true, i);
   }
   log_change(writer_.new_primary.slice());
-  if (const int error = check_foreign_keys(nullptr, record)) return error;
-  return apply_writes();
+  return apply_checked(nullptr, record);
 }
 
 /*
@@ -316,8 +315,7 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
   }
   log_change(old_key);
   if (moves) log_change(new_key);
-  if (const int error = check_foreign_keys(old_record, new_record)) return error;
-  return apply_writes();
+  return apply_checked(old_record, new_record);
 }
 
 int ha_tidesdb::delete_row(const uchar *record) {
@@ -334,6 +332,5 @@ int ha_tidesdb::delete_row(const uchar *record) {
     if (const int error = delete_entry(i, unique, writer_.old_primary.slice())) return error;
   }
   log_change(writer_.old_primary.slice());
-  if (const int error = check_foreign_keys(record, nullptr)) return error;
-  return apply_writes();
+  return apply_checked(record, nullptr);
 }

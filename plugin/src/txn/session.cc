@@ -140,6 +140,7 @@ void Session::set_snapshot_isolation(int level) {
   if (newest == takes_newest_) return;
   takes_newest_ = newest;
   took_newest_ |= newest;
+  if (newest_reads_ != 0) return;
   tidesdb_txn_set_snapshot_isolation(txn(), !newest);
 }
 

@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include "errors.h"
 #include "key/sql_headers.h"
@@ -92,18 +93,45 @@ class Session {
      keys, which never answer 1020. */
   class NewestReads {
    public:
-    explicit NewestReads(Session *session) : session_(session->takes_newest_ ? nullptr : session) {
-      if (session_) tidesdb_txn_set_snapshot_isolation(session_->txn(), 0);
+    explicit NewestReads(Session *session) : session_(session) {
+      if (session_->newest_reads_++ == 0 && !session_->takes_newest_)
+        tidesdb_txn_set_snapshot_isolation(session_->txn(), 0);
     }
     ~NewestReads() {
-      if (session_) tidesdb_txn_set_snapshot_isolation(session_->txn(), 1);
+      if (--session_->newest_reads_ == 0 && !session_->takes_newest_)
+        tidesdb_txn_set_snapshot_isolation(session_->txn(), 1);
     }
     NewestReads(const NewestReads &) = delete;
     NewestReads &operator=(const NewestReads &) = delete;
 
+    /* Rows that were read so are changed, too. */
+    void allow_changes() { session_->took_newest_ = true; }
+
    private:
     Session *session_;
   };
+
+  /* Actions of foreign keys that are under way: tables below each other. */
+  struct Cascade {
+    /* Below the statement's row, as InnoDB counts. */
+    static constexpr size_t DEEPEST = 15;
+    struct Level {
+      std::string table; /* canonical */
+      bool is_update;
+    };
+    std::vector<Level> levels;
+    /* Text for HA_ERR_NO_REFERENCED_ROW and HA_ERR_ROW_IS_REFERENCED: "`db`.`child`, CONSTRAINT ..." */
+    std::string violation;
+    /* For HA_ERR_FOREIGN_DUPLICATE_KEY. */
+    std::string duplicate_table, duplicate_key;
+
+    bool updates(const std::string &table) const {
+      for (const Level &level : levels)
+        if (level.is_update && level.table == table) return true;
+      return false;
+    }
+  };
+  Cascade &cascade() { return cascade_; }
   /* Whether a row of the transaction's own may not be the one that its snapshot's entries lead to
      (tidesdb_txn_overtook). */
   bool overtook() const { return took_newest_ && tidesdb_txn_overtook(txn()); }
@@ -193,6 +221,8 @@ class Session {
   ulonglong transaction_number_;
   ulonglong lock_timeout_ms_ = ~0ULL - 1;
   uint duplicate_key_ = MAX_KEY;
+  uint newest_reads_ = 0;
+  Cascade cascade_;
   CopiedRow copied_row_;
   query_id_t noted_ = 0;
   CopyAlterGuard copy_guard_;

@@ -1,0 +1,68 @@
+/*
+  A table whose rows change along with those of another that they refer to: ON DELETE and ON UPDATE with CASCADE or SET
+  NULL.
+
+  The server may have no TABLE of it, and changes through the server's functions would be logged, which replicas repeat.
+  So it has a TABLE and a handler of its own here, by the definition on disk, and its handler's functions are called as
+  they are: index entries, row logs, further foreign keys and lifetimes are theirs.
+
+  Belongs to the handler of the other table, and lives no longer than its definition.
+*/
+#ifndef TIDESDB_HANDLER_CHILD_TABLE_H
+#define TIDESDB_HANDLER_CHILD_TABLE_H
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "foreign/foreign_key.h"
+#include "foreign/table_definition.h"
+#include "key/bytes.h"
+#include "key/sql_headers.h"
+
+class ha_tidesdb;
+
+namespace tidesdb {
+
+class ChildTable {
+ public:
+  ~ChildTable();
+  ChildTable(const ChildTable &) = delete;
+  ChildTable &operator=(const ChildTable &) = delete;
+
+  /* nullptr: it cannot be opened; *error is for the server. */
+  static std::unique_ptr<ChildTable> open(THD *thd, const ForeignKey &key, int *error);
+
+  /* All return 0 or an error of the server's. */
+  /* At the first use in a statement. */
+  int begin(THD *thd);
+  /* Locks and reads the row with this key. HA_ERR_KEY_NOT_FOUND: it has gone. */
+  int read(Slice key);
+  /* Whether the columns of the foreign key have, in the row that was read, the values that keys of the index begin with
+     which begin with `search`. */
+  bool has_values(Slice search);
+  /* Of the row that was read. */
+  int remove();
+  int set_null();
+  /* `fields`: of the parent, with `record` as its row. */
+  int follow(const std::vector<Field *> &fields, const uchar *record);
+  /* After HA_ERR_FOUND_DUPP_KEY. */
+  const char *duplicate_key() const;
+  const TABLE &table() const { return table_; }
+
+ private:
+  ChildTable() = default;
+  int update();
+
+  TableDefinition definition_;
+  TABLE table_{};
+  bool is_open_ = false, is_begun_ = false;
+  query_id_t statement_ = 0;
+  ha_tidesdb *handler_ = nullptr;
+  std::vector<Field *> fields_;
+  std::vector<KeyPart> parts_; /* of the index that is searched, as many as there are fields */
+  ByteBuffer values_, scratch_;
+};
+
+}  // namespace tidesdb
+#endif
