@@ -407,6 +407,13 @@ int tidesdb_lock_table(tidesdb_txn *txn, tidesdb_family *family, int mode);
 /* Locks a key exclusively, until the transaction ends, whether there is something at it or not. A restart of a
  * prepared transaction locks what was written: this lock does not outlive the process. */
 int tidesdb_lock_key(tidesdb_txn *txn, tidesdb_family *family, const uint8_t *key, size_t key_size);
+/* An advisory lock: on a key of a family that has no entries and gets none, TIDESDB_LOCK_SHARED or
+ * TIDESDB_LOCK_EXCLUSIVE, until the transaction ends. A shared one may be raised. Rollbacks of statements and to
+ * savepoints keep it, and so does a restart of a prepared transaction with writes. It is a lock in every transaction:
+ * also in TIDESDB_TXN_OPTIMISTIC, where it may wait, and in TIDESDB_TXN_UNLOCKED. The key is copied.
+ * TIDESDB_DEADLOCK (roll the transaction back), TIDESDB_LOCK_TIMEOUT, TIDESDB_INTERRUPTED, TIDESDB_TOO_MANY_LOCKS;
+ * TIDESDB_INVALID for other modes. */
+int tidesdb_lock_advisory(tidesdb_txn *txn, tidesdb_family *family, const uint8_t *key, size_t key_size, int mode);
 
 /* Commit in three calls; tidesdb_txn_commit() is all of them.
  * prepare: the last that may fail, wait or be killed. With `xid` (1 to TIDESDB_MAX_XID_SIZE bytes) the batch is written

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidesdb::internal::db::Db;
-use tidesdb::internal::lock::{LockOwner, TableMode};
+use tidesdb::internal::lock::{LockOwner, Mode, TableMode};
 use tidesdb::internal::txn::transaction::{Change, ChangeKind, SavepointId, Transaction};
 use tidesdb::{Error, Isolation, TransactionOptions};
 
@@ -316,6 +316,30 @@ pub unsafe extern "C" fn tidesdb_lock_key(
         handle.check_store(family)?;
         // SAFETY: as above.
         unsafe { handle.txn() }.lock(&family.family, key)?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_lock_advisory(
+    txn: *mut TxnHandle,
+    family: *mut FamilyHandle,
+    key: *const u8,
+    key_size: usize,
+    mode: c_int,
+) -> c_int {
+    guard(|| {
+        let mode = match mode {
+            2 => Mode::Shared,
+            3 => Mode::Exclusive,
+            other => return Err(Error::InvalidArgument(format!("{other} is no mode of an advisory lock"))),
+        };
+        // SAFETY: the crate's contract.
+        let (family, handle, key) = unsafe { (given(family)?, given(txn)?, bytes(key, key_size)) };
+        handle.check_store(family)?;
+        // SAFETY: as above.
+        unsafe { handle.txn() }.lock_advisory(&family.family, key, mode)?;
         Ok(OK)
     })
 }

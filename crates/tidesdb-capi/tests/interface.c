@@ -567,6 +567,34 @@ static void own_writes(void) {
   OK(tidesdb_close(db));
 }
 
+static int advise(tidesdb_txn *txn, tidesdb_family *family, const char *key, int mode) {
+  return tidesdb_lock_advisory(txn, family, (const uint8_t *)key, strlen(key), mode);
+}
+
+/* Advisory locks of two transactions without any. */
+static void advisory_locks(tidesdb_db *db, tidesdb_txn *a, tidesdb_txn *b) {
+  tidesdb_family *guards = make_family(db, "guards");
+  for (unsigned flags = 0; flags <= TIDESDB_TXN_OPTIMISTIC; flags++) {
+    OK(tidesdb_txn_begin(a, TIDESDB_REPEATABLE_READ, flags));
+    OK(tidesdb_txn_begin(b, TIDESDB_READ_COMMITTED, flags));
+    tidesdb_txn_set_lock_timeout(a, TIDESDB_NO_WAIT);
+    tidesdb_txn_set_lock_timeout(b, TIDESDB_NO_WAIT);
+    OK(advise(a, guards, "k", TIDESDB_LOCK_SHARED));
+    OK(advise(b, guards, "k", TIDESDB_LOCK_SHARED));
+    IS(TIDESDB_LOCK_TIMEOUT, advise(b, guards, "k", TIDESDB_LOCK_EXCLUSIVE));
+    OK(advise(b, guards, "other", TIDESDB_LOCK_EXCLUSIVE));
+    CHECK(!tidesdb_txn_has_writes(a) && tidesdb_txn_holds_locks(a));
+    OK(tidesdb_txn_rollback(a));
+    OK(advise(b, guards, "k", TIDESDB_LOCK_EXCLUSIVE));
+    OK(tidesdb_txn_begin(a, TIDESDB_SERIALIZABLE, flags));
+    IS(TIDESDB_LOCK_TIMEOUT, advise(a, guards, "k", TIDESDB_LOCK_SHARED));
+    OK(tidesdb_txn_rollback(b));
+    OK(advise(a, guards, "k", TIDESDB_LOCK_SHARED));
+    OK(tidesdb_txn_rollback(a));
+  }
+  tidesdb_family_close(guards);
+}
+
 static void lock_waits(void) {
   tidesdb_db *db = open_at(path);
   tidesdb_family *family = make_family(db, "f");
@@ -665,6 +693,8 @@ static void lock_waits(void) {
   OK(tidesdb_txn_rollback(a));
   OK(put(b, family, "nothing", "2"));
   OK(tidesdb_txn_rollback(b));
+
+  advisory_locks(db, a, b);
 
   tidesdb_cursor_close(cursor);
   tidesdb_txn_free(a);
@@ -1287,6 +1317,7 @@ static void misuse(void) {
   IS(TIDESDB_INVALID, tidesdb_txn_statement_rollback(NULL));
   IS(TIDESDB_INVALID, tidesdb_lock_table(NULL, family, TIDESDB_LOCK_SHARED));
   IS(TIDESDB_INVALID, tidesdb_lock_key(NULL, family, (const uint8_t *)"k", 1));
+  IS(TIDESDB_INVALID, tidesdb_lock_advisory(NULL, family, (const uint8_t *)"k", 1, TIDESDB_LOCK_SHARED));
   IS(TIDESDB_INVALID, tidesdb_txn_prepare(NULL, NULL, 0));
   tidesdb_txn_order(NULL);
   IS(TIDESDB_INVALID, tidesdb_txn_finish(NULL, 0));
@@ -1338,6 +1369,7 @@ static void misuse(void) {
   IS(TIDESDB_INVALID, tidesdb_txn_statement_begin(txn, 1, 1));
   IS(TIDESDB_INVALID, tidesdb_lock_table(txn, family, TIDESDB_LOCK_SHARED));
   IS(TIDESDB_INVALID, tidesdb_lock_key(txn, family, (const uint8_t *)"k", 1));
+  IS(TIDESDB_INVALID, tidesdb_lock_advisory(txn, family, (const uint8_t *)"k", 1, TIDESDB_LOCK_SHARED));
   IS(TIDESDB_INVALID, tidesdb_txn_prepare(txn, NULL, 0));
   IS(TIDESDB_INVALID, tidesdb_txn_take_snapshot(txn));
   IS(TIDESDB_INVALID, tidesdb_txn_finish(txn, 0));
@@ -1357,6 +1389,11 @@ static void misuse(void) {
   IS(TIDESDB_INVALID, tidesdb_txn_prepare(txn, (const uint8_t *)xid, sizeof xid));
   IS(TIDESDB_INVALID, tidesdb_lock_table(txn, family, 9));
   IS(TIDESDB_INVALID, tidesdb_lock_key(txn, NULL, (const uint8_t *)"k", 1));
+  IS(TIDESDB_INVALID, tidesdb_lock_advisory(txn, NULL, (const uint8_t *)"k", 1, TIDESDB_LOCK_SHARED));
+  IS(TIDESDB_INVALID, tidesdb_lock_advisory(txn, family, (const uint8_t *)"k", 1, TIDESDB_LOCK_INTENT_SHARED));
+  IS(TIDESDB_INVALID, tidesdb_lock_advisory(txn, family, (const uint8_t *)"k", 1, TIDESDB_LOCK_INTENT_EXCLUSIVE));
+  IS(TIDESDB_INVALID, tidesdb_lock_advisory(txn, family, (const uint8_t *)"k", 1, 4));
+  IS(TIDESDB_INVALID, tidesdb_lock_advisory(txn, family, (const uint8_t *)"k", 1, -1));
 
   /* Numbers that stand for nothing. */
   memset(&op, 0, sizeof op);
@@ -1406,6 +1443,7 @@ static void misuse(void) {
   IS(TIDESDB_INVALID, put(theirs, family, "k", "v"));
   IS(TIDESDB_INVALID, tidesdb_lock_table(theirs, family, TIDESDB_LOCK_SHARED));
   IS(TIDESDB_INVALID, tidesdb_lock_key(theirs, family, (const uint8_t *)"k", 1));
+  IS(TIDESDB_INVALID, tidesdb_lock_advisory(theirs, family, (const uint8_t *)"k", 1, TIDESDB_LOCK_SHARED));
   tidesdb_txn_free(theirs);
   OK(tidesdb_close(second));
 

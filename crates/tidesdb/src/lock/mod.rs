@@ -34,6 +34,7 @@
 //! # Ok::<(), tidesdb::Error>(())
 //! ```
 
+mod advisory;
 mod deadlock;
 mod dump;
 mod escalation;
@@ -53,6 +54,8 @@ mod slab;
 mod wait;
 mod wait_cell;
 
+#[cfg(test)]
+mod advisory_test;
 #[cfg(test)]
 mod deadlock_test;
 #[cfg(test)]
@@ -114,6 +117,17 @@ pub struct Range {
     pub from: Vec<u8>,
     /// The first key after it.
     pub to: Option<Vec<u8>>,
+}
+
+/// An advisory lock of one owner.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AdvisoryLock {
+    /// The family.
+    pub family: FamilyId,
+    /// The strongest mode that the owner has on the key.
+    pub mode: Mode,
+    /// The key.
+    pub key: Vec<u8>,
 }
 
 /// A lock that the owner has after the call.

@@ -1,13 +1,13 @@
 //! What tests of the lock manager are written in: scripts with what they print.
 //!
-//! A line is `tN COMMAND ...`: `lock KEY S|X [POLICY]`, `table IS|IX|S|X [POLICY]`, `intent KEY
-//! [POLICY]`, `range FROM TO [POLICY]` and `gap KEY FROM TO` (`.` for an open end), `unlock KEY S|X`, `unlock_all`,
-//! `kill`, `clear_kill`, `written N`, `prefer N`, `holds`, `locked KEY S|X`, `store KEY...` (locks these keys, and
-//! those stored before, without entries, and gives the entries back), `announce KEY...` (says that they will be) and
-//! `confirm KEY...` (waits for them); or `advance MILLISECONDS` (the clock), `show` (the table), `stats`. POLICY is
-//! `wait` (the default), `wait=MILLISECONDS`, `nowait` or `skip`. Keys are in family 1 unless written `FAMILY/KEY`; a
-//! table is `FAMILY:MODE` or a mode of family 1. A call that waits prints `waits`; what it comes to is printed under
-//! the line that ended it.
+//! A line is `tN COMMAND ...`: `lock KEY S|X [POLICY]`, `advisory KEY S|X [POLICY]`, `advises` (its advisory
+//! locks), `table IS|IX|S|X [POLICY]`, `intent KEY [POLICY]`, `range FROM TO [POLICY]` and `gap KEY FROM TO` (`.`
+//! for an open end), `unlock KEY S|X`, `unlock_all`, `kill`, `clear_kill`, `written N`, `prefer N`, `holds`,
+//! `locked KEY S|X`, `store KEY...` (locks these keys, and those stored before, without entries, and gives the
+//! entries back), `announce KEY...` (says that they will be) and `confirm KEY...` (waits for them); or `advance
+//! MILLISECONDS` (the clock), `show` (the table), `stats`. POLICY is `wait` (the default), `wait=MILLISECONDS`,
+//! `nowait` or `skip`. Keys are in family 1 unless written `FAMILY/KEY`; a table is `FAMILY:MODE` or a mode of
+//! family 1. A call that waits prints `waits`; what it comes to is printed under the line that ended it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -174,6 +174,20 @@ impl Script {
             ["lock", k, m, p @ ..] => {
                 let ((family, key), mode, policy) = (key(k), mode(m), policy(p.first()));
                 self.call(who, policy, move || answer(locks.lock_point(&owner, family, &key, mode, policy)))
+            }
+            ["advisory", k, m, p @ ..] => {
+                let ((family, key), mode, policy) = (key(k), mode(m), policy(p.first()));
+                self.call(who, policy, move || {
+                    let done = locks.lock_advisory(&owner, family, &key, mode, policy);
+                    done.map_or_else(|e| answer(Err(e)), |()| "locked".into())
+                })
+            }
+            ["advises"] => {
+                let one = |lock: AdvisoryLock| {
+                    let mode = if lock.mode == Mode::Shared { "S" } else { "X" };
+                    format!("{}/{}:{mode}", lock.family, lock.key.escape_ascii())
+                };
+                locks.advisory_locks(&owner).into_iter().map(one).collect::<Vec<_>>().join(" ")
             }
             ["intent", k, p @ ..] => {
                 let ((family, key), policy) = (key(k), policy(p.first()));

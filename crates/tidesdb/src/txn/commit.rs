@@ -14,7 +14,7 @@ use crate::store::pipeline::CommitPlace;
 use crate::store::sealed_runs::SealedRuns;
 use crate::store::view::Flushable;
 use crate::txn::prepared::{prepare_bytes, BatchRoom, NotAdmitted, XaPrepared, DECISION_BYTES};
-use crate::txn::prepared_locks;
+use crate::txn::prepared_locks::{self, PreparedLocks};
 use crate::txn::write_batch::WriteBatch;
 use crate::txn::Transactions;
 use crate::wal::{Ddl, LogSpace, PreparedHead, Purpose, Record, Ticket, WaitLimit};
@@ -230,7 +230,8 @@ impl Transactions {
             false => Vec::new(),
         };
         let tables = self.locks.table_locks(owner);
-        let locks = prepared_locks::encode(&tables, &ranges);
+        let advisory = self.locks.advisory_locks(owner);
+        let locks = prepared_locks::encode(&PreparedLocks { tables, ranges, advisory });
         Arc::new(PreparedHead { xid: xid.to_vec(), locks })
     }
 

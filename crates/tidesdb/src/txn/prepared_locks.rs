@@ -7,7 +7,7 @@
 
 use crate::format::coding::put_varint;
 use crate::format::reader::{Malformed, Reader};
-use crate::lock::{Range, TableMode};
+use crate::lock::{AdvisoryLock, Mode, Range, TableMode};
 use crate::types::FamilyId;
 
 /// The version of the encoding.
@@ -20,19 +20,34 @@ const TABLES: u8 = 1;
 /// first key after it.
 const RANGES: u8 = 2;
 
+/// Advisory locks: for each the family as a varint, the mode in one byte, and the key.
+const ADVISORY: u8 = 3;
+
+const SHARED: u8 = 4;
+const EXCLUSIVE: u8 = 8;
+
 const MODES: [(TableMode, u8); 4] = [
     (TableMode::IntentShared, 1),
     (TableMode::IntentExclusive, 2),
-    (TableMode::Shared, 4),
-    (TableMode::Exclusive, 8),
+    (TableMode::Shared, SHARED),
+    (TableMode::Exclusive, EXCLUSIVE),
 ];
 
-/// Table locks and ranges.
-pub(crate) type Held = (Vec<(FamilyId, TableMode)>, Vec<Range>);
+/// The locks of a prepared transaction besides its written keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PreparedLocks {
+    /// Table locks, one for each mode.
+    pub tables: Vec<(FamilyId, TableMode)>,
+    /// Ranges that it has read.
+    pub ranges: Vec<Range>,
+    /// Locks on keys that nothing written tells of.
+    pub advisory: Vec<AdvisoryLock>,
+}
 
 /// The bytes that tell these locks; empty when there is none.
-pub(super) fn encode(tables: &[(FamilyId, TableMode)], ranges: &[Range]) -> Vec<u8> {
-    if tables.is_empty() && ranges.is_empty() {
+pub(super) fn encode(locks: &PreparedLocks) -> Vec<u8> {
+    let PreparedLocks { tables, ranges, advisory } = locks;
+    if tables.is_empty() && ranges.is_empty() && advisory.is_empty() {
         return Vec::new();
     }
     let mut families: Vec<(FamilyId, u8)> = Vec::new();
@@ -64,6 +79,16 @@ pub(super) fn encode(tables: &[(FamilyId, TableMode)], ranges: &[Range]) -> Vec<
         out.push(RANGES);
         put_key(&mut out, &section);
     }
+    if !advisory.is_empty() {
+        section.clear();
+        for lock in advisory {
+            put_varint(&mut section, lock.family.into());
+            section.push(if lock.mode == Mode::Exclusive { EXCLUSIVE } else { SHARED });
+            put_key(&mut section, &lock.key);
+        }
+        out.push(ADVISORY);
+        put_key(&mut out, &section);
+    }
     out
 }
 
@@ -72,11 +97,11 @@ fn put_key(out: &mut Vec<u8>, key: &[u8]) {
     out.extend_from_slice(key);
 }
 
-/// The table locks and ranges that `bytes` tell.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Held, Malformed> {
-    let (mut tables, mut ranges) = (Vec::new(), Vec::new());
+/// The locks that `bytes` tell.
+pub(crate) fn decode(bytes: &[u8]) -> Result<PreparedLocks, Malformed> {
+    let mut locks = PreparedLocks::default();
     if bytes.is_empty() {
-        return Ok((tables, ranges));
+        return Ok(locks);
     }
     let mut cursor = Reader { rest: bytes };
     if cursor.u8()? != VERSION {
@@ -88,71 +113,111 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Held, Malformed> {
             TABLES => {
                 let mut section = Reader { rest: section };
                 while !section.rest.is_empty() {
-                    let family = section.varint()?;
-                    let family = FamilyId::try_from(family).map_err(|_| "a family number is too big")?;
+                    let family = family(&mut section)?;
                     let bits = section.u8()?;
                     if bits & !15 != 0 {
                         return Err("a mode of a table lock that this build does not know");
                     }
                     let modes = MODES.iter().filter(|(_, bit)| bits & bit != 0);
-                    tables.extend(modes.map(|(mode, _)| (family, *mode)));
+                    locks.tables.extend(modes.map(|(mode, _)| (family, *mode)));
                 }
             }
             RANGES => {
                 let mut section = Reader { rest: section };
                 while !section.rest.is_empty() {
-                    let family = section.varint()?;
-                    let family = FamilyId::try_from(family).map_err(|_| "a family number is too big")?;
+                    let family = family(&mut section)?;
                     let from = section.bytes()?.to_vec();
                     let to = match section.u8()? {
                         0 => None,
                         1 => Some(section.bytes()?.to_vec()),
                         _ => return Err("an end of a range that this build does not know"),
                     };
-                    ranges.push(Range { family, from, to });
+                    locks.ranges.push(Range { family, from, to });
+                }
+            }
+            ADVISORY => {
+                let mut section = Reader { rest: section };
+                while !section.rest.is_empty() {
+                    let family = family(&mut section)?;
+                    let mode = match section.u8()? {
+                        SHARED => Mode::Shared,
+                        EXCLUSIVE => Mode::Exclusive,
+                        _ => return Err("a mode of an advisory lock that this build does not know"),
+                    };
+                    locks.advisory.push(AdvisoryLock { family, mode, key: section.bytes()?.to_vec() });
                 }
             }
             _ => return Err("locks of a kind that this build does not know"),
         }
     }
-    Ok((tables, ranges))
+    Ok(locks)
+}
+
+fn family(section: &mut Reader<'_>) -> Result<FamilyId, Malformed> {
+    FamilyId::try_from(section.varint()?).map_err(|_| "a family number is too big")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn tables(tables: &[(FamilyId, TableMode)]) -> PreparedLocks {
+        PreparedLocks { tables: tables.to_vec(), ..PreparedLocks::default() }
+    }
+
     #[test]
     fn ranges_come_back() {
-        let ranges = [
+        let ranges = vec![
             Range { family: 7, from: Vec::new(), to: None },
             Range { family: 300, from: b"a".to_vec(), to: Some(b"bc".to_vec()) },
         ];
-        let bytes = encode(&[(7, TableMode::IntentShared)], &ranges);
+        let locks = PreparedLocks { ranges: ranges.clone(), ..tables(&[(7, TableMode::IntentShared)]) };
+        let bytes = encode(&locks);
         assert_eq!(bytes, b"\x01\x01\x02\x07\x01\x02\x0b\x07\x00\x00\xac\x02\x01a\x01\x02bc");
-        let (tables, seen) = decode(&bytes).expect("decodes");
-        assert_eq!((tables.len(), &seen[..]), (1, &ranges[..]));
-        assert_eq!(decode(&encode(&[], &ranges)).expect("decodes").1, ranges);
+        assert_eq!(decode(&bytes), Ok(locks));
+        let alone = PreparedLocks { ranges, ..PreparedLocks::default() };
+        assert_eq!(decode(&encode(&alone)), Ok(alone));
+    }
+
+    #[test]
+    fn advisory_locks_come_back_in_their_modes() {
+        let advisory = vec![
+            AdvisoryLock { family: 7, mode: Mode::Shared, key: b"ab".to_vec() },
+            AdvisoryLock { family: 300, mode: Mode::Exclusive, key: Vec::new() },
+        ];
+        let locks = PreparedLocks { advisory, ..tables(&[(7, TableMode::IntentShared)]) };
+        let bytes = encode(&locks);
+        assert_eq!(bytes, b"\x01\x01\x02\x07\x01\x03\x09\x07\x04\x02ab\xac\x02\x08\x00");
+        assert_eq!(decode(&bytes), Ok(locks));
+        for cut in 1..9 {
+            // A cut leaves whole entries only at the end of the first one.
+            let mut torn = bytes[..bytes.len() - cut].to_vec();
+            torn[6] = 9 - cut as u8;
+            assert_eq!(decode(&torn).is_ok(), cut == 4, "{cut}: {torn:?}");
+        }
+        for mode in [0, 1, 2, 12, 16] {
+            assert!(decode(&[1, 3, 3, 7, mode, 0]).is_err(), "mode {mode}");
+        }
     }
 
     #[test]
     fn table_locks_come_back_and_the_unknown_is_refused() {
-        assert_eq!(encode(&[], &[]), Vec::<u8>::new());
-        let tables = [
+        assert_eq!(encode(&PreparedLocks::default()), Vec::<u8>::new());
+        let locks = tables(&[
             (7, TableMode::IntentShared),
             (300, TableMode::Exclusive),
             (7, TableMode::IntentExclusive),
             (9, TableMode::Shared),
-        ];
-        let bytes = encode(&tables, &[]);
+        ]);
+        let bytes = encode(&locks);
         assert_eq!(bytes, [1, 1, 7, 7, 3, 0xac, 2, 8, 9, 4]);
-        let mut seen = decode(&bytes).expect("decodes").0;
-        let mut all = tables.to_vec();
+        let mut seen = decode(&bytes).expect("decodes").tables;
+        let mut all = locks.tables;
         for list in [&mut seen, &mut all] {
             list.sort_by_key(|(family, mode)| (*family, format!("{mode:?}")));
         }
         assert_eq!(seen, all);
-        assert_eq!(decode(&[]), Ok((vec![], vec![])));
+        assert_eq!(decode(&[]), Ok(PreparedLocks::default()));
         for bad in [
             &[2u8][..],
             &[1, 2, 1, 7],

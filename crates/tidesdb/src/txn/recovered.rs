@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::lock::{LockOwner, Mode, Policy, TableMode};
+use crate::lock::{AdvisoryLock, LockOwner, Mode, Policy, TableMode};
 use crate::options::LogLevel;
 use crate::store::commit_batch::CommitBatch;
 use crate::txn::prepared::{prepare_bytes, XaPrepared, DECISION_BYTES};
@@ -44,10 +44,10 @@ impl Transactions {
         for (id, head, batch) in prepared {
             let owner = LockOwner::new(self.new_owner_id());
             owner.set_unbounded(true);
-            let (tables, ranges) = prepared_locks::decode(&head.locks).map_err(|what| {
+            let locks = prepared_locks::decode(&head.locks).map_err(|what| {
                 Error::corruption("wal", 0, format!("the locks of prepared transaction {id}: {what}"))
             })?;
-            for &(family, mode) in &tables {
+            for &(family, mode) in &locks.tables {
                 self.locks.lock_table(&owner, family, mode, Policy::NoWait)?;
             }
             if let Some(runs) = batch.runs() {
@@ -58,7 +58,10 @@ impl Transactions {
             for (family, key) in batch.keys() {
                 self.locks.lock_point(&owner, family, key, Mode::Exclusive, Policy::NoWait)?;
             }
-            adopted.push((id, head, batch, owner, ranges));
+            for AdvisoryLock { family, mode, key } in &locks.advisory {
+                self.locks.lock_advisory(&owner, *family, key, *mode, Policy::NoWait)?;
+            }
+            adopted.push((id, head, batch, owner, locks.ranges));
         }
         for (id, head, batch, owner, ranges) in adopted {
             // After the points of all: those look into the runs of others, and a run that cannot be read would keep the

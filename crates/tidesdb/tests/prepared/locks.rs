@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tidesdb::internal::io::faulty::Crash;
-use tidesdb::internal::lock::TableMode;
+use tidesdb::internal::lock::{Mode, TableMode};
 use tidesdb::internal::txn::cursor::{Scan, Start};
 use tidesdb::internal::txn::transaction::{Change, ChangeKind, ReadMode};
 use tidesdb::{Error, Isolation, Options, SyncMode, TransactionOptions};
@@ -66,6 +66,70 @@ fn table_locks_come_back_with_a_prepared_transaction() {
     let mut txn = started(&db);
     txn.lock_table(&one, TableMode::Exclusive).expect("free");
     txn.put(&other, b"k", b"v").expect("free");
+}
+
+/// Two prepared transactions share a key, and go on sharing it; also after a second restart, which finds the copies of
+/// their records.
+#[test]
+fn advisory_locks_come_back_with_a_prepared_transaction() {
+    let options = small(SyncMode::Full);
+    let disk = new_store(24, &options);
+    let db = open(&disk, &options).expect("opens");
+    let guards = db.create_family(b"guards", tiny_family()).expect("creates");
+    let mut a = started(&db);
+    a.put(&family(&db), &key(100), b"v").expect("puts");
+    a.statement_end();
+    let savepoint = a.savepoint_set().expect("sets");
+    a.lock_advisory(&guards, b"shared", Mode::Shared).expect("locks");
+    a.lock_advisory(&guards, b"raised", Mode::Shared).expect("locks");
+    a.lock_advisory(&guards, b"raised", Mode::Exclusive).expect("raises");
+    a.savepoint_rollback(savepoint).expect("rolls back");
+    a.statement_rollback();
+    a.prepare_xa(b"a").expect("prepares");
+    let mut b = begin_as(&db, TransactionOptions { optimistic: true, ..TransactionOptions::default() });
+    b.put(&family(&db), &key(101), b"v").expect("puts");
+    b.lock_advisory(&guards, b"shared", Mode::Shared).expect("shares");
+    b.lock_advisory(&guards, b"alone", Mode::Exclusive).expect("locks");
+    b.prepare(Some(b"b")).expect("prepares");
+    let mut nothing = started(&db);
+    nothing.lock_advisory(&guards, b"nothing", Mode::Exclusive).expect("locks");
+    nothing.prepare_xa(b"nothing").expect("prepares");
+    let mut found = disk.crash(Crash::Drop);
+    disk.crash_at(0);
+    drop((a, b, nothing, guards, db));
+    for _ in 0..2 {
+        let db = open(&found, &options).expect("opens");
+        let guards = db.family(b"guards").expect("there");
+        let mut other = started(&db);
+        other.lock_advisory(&guards, b"shared", Mode::Shared).expect("goes on being shared");
+        other.lock_advisory(&guards, b"nothing", Mode::Exclusive).expect("its owner wrote nothing");
+        for (key, mode) in [
+            (&b"shared"[..], Mode::Exclusive),
+            (b"raised", Mode::Shared),
+            (b"raised", Mode::Exclusive),
+            (b"alone", Mode::Shared),
+        ] {
+            let refused = other.lock_advisory(&guards, key, mode);
+            assert!(matches!(refused, Err(Error::LockTimeout)), "{key:?} {mode:?}: {refused:?}");
+        }
+        let again = found.crash(Crash::Drop);
+        found.crash_at(0);
+        drop((other, guards, db));
+        found = again;
+    }
+    let db = open(&found, &options).expect("opens");
+    let guards = db.family(b"guards").expect("there");
+    let mut other = started(&db);
+    assert!(db.commit_by_xid(b"a").expect("commits"));
+    other.lock_advisory(&guards, b"raised", Mode::Exclusive).expect("is free");
+    let shared = other.lock_advisory(&guards, b"shared", Mode::Exclusive);
+    assert!(matches!(shared, Err(Error::LockTimeout)), "the other one has it: {shared:?}");
+    assert!(db.rollback_by_xid(b"b").expect("rolls back"));
+    for key in [&b"shared"[..], b"alone"] {
+        other.lock_advisory(&guards, key, Mode::Exclusive).expect("is free");
+    }
+    other.rollback().expect("rolls back");
+    assert_eq!(db.stats().locks.held, 0);
 }
 
 /// SERIALIZABLE: what a prepared transaction has read stays as it is over a restart, however it was locked.

@@ -65,6 +65,17 @@ impl Transaction {
         Ok(())
     }
 
+    /// Takes an advisory lock on a key of a family without entries, until the transaction ends. A shared one may be
+    /// raised. Undoing a statement or to a savepoint keeps it, and so does a restart of a prepared transaction.
+    ///
+    /// It is a lock in every transaction, optimistic and unlocked ones too, and is not compared with the snapshot. A
+    /// write under it is not compared either: nothing may be written to such a family. Errors: those of a wait for a lock.
+    pub fn lock_advisory(&mut self, family: &Family, key: &[u8], mode: Mode) -> Result<()> {
+        self.require_active()?;
+        family.check_live()?;
+        self.transactions.locks.lock_advisory(&self.owner, family.id(), key, mode, self.policy(false))
+    }
+
     pub(super) fn policy(&self, skip: bool) -> Policy {
         match self.locks.timeout {
             _ if skip => Policy::Skip,

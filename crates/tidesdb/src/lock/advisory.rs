@@ -1,0 +1,75 @@
+//! Advisory locks: point locks on keys of families without entries. The caller gives the keys a meaning, and everybody
+//! who acts on that meaning takes the lock first. They are granted, waited for, dumped, escalated and released as other
+//! point locks are.
+//!
+//! An owner's grants remember that they are advisory, as nothing written tells of them: the prepare record lists them,
+//! and a restart takes them again (`docs/protocols.md` 4.14).
+
+use std::sync::Arc;
+
+use super::key::Probe;
+use super::manager::LockManager;
+use super::mode::Mask;
+use super::owner::LockOwner;
+use super::shard::TABLE_SHARD;
+use super::{AdvisoryLock, Granted, Mode, Policy};
+use crate::error::{Error, Result};
+use crate::types::FamilyId;
+
+impl LockManager {
+    /// Takes an advisory lock on a key, and before it the intention lock on its table. A shared one that the owner
+    /// holds may be raised. Only [`LockManager::unlock_all`] gives it back.
+    ///
+    /// # Errors
+    /// As [`LockManager::lock_point`], and `LockTimeout` where `policy` is `Skip`.
+    pub fn lock_advisory(
+        &self,
+        owner: &Arc<LockOwner>,
+        family: FamilyId,
+        key: &[u8],
+        mode: Mode,
+        policy: Policy,
+    ) -> Result<()> {
+        match self.lock_point(owner, family, key, mode, policy)? {
+            None => Err(Error::LockTimeout),
+            // The table's lock is listed as such.
+            Some(Granted::ByTable) => Ok(()),
+            Some(Granted::New | Granted::AlreadyHeld) => {
+                self.make_advisory(owner, family, key);
+                Ok(())
+            }
+        }
+    }
+
+    /// Marks the owner's grant on a key. A key without an entry is locked by being written, and comes back as that.
+    fn make_advisory(&self, owner: &LockOwner, family: FamilyId, key: &[u8]) {
+        let mut holdings = owner.holdings.lock();
+        let at = self.family_use(&mut holdings, family);
+        let family = &mut holdings.families[at];
+        let probe = Probe::new(key);
+        let mut shard = family.locks.latch(family.locks.shard_of(&probe));
+        if let Some(id) = shard.find(&probe) {
+            family.has_advisory |= shard.queue_mut(id).make_advisory(owner);
+        }
+    }
+
+    /// The advisory locks that the owner holds, each in its strongest mode. Those that an escalation made a table lock
+    /// of are not among them.
+    pub fn advisory_locks(&self, owner: &LockOwner) -> Vec<AdvisoryLock> {
+        let holdings = owner.holdings.lock();
+        let mut out = Vec::new();
+        for held in holdings.held.iter().filter(|held| held.shard != TABLE_SHARD) {
+            let family = &holdings.families[held.family as usize];
+            if !family.has_advisory {
+                continue;
+            }
+            let shard = family.locks.latch(held.shard);
+            if let Some(mask) = shard.queue(held.id).advisory_of(owner) {
+                let mode = if mask.meets(Mask::X) { Mode::Exclusive } else { Mode::Shared };
+                let key = shard.key(held.id).to_vec();
+                out.push(AdvisoryLock { family: family.locks.family, mode, key });
+            }
+        }
+        out
+    }
+}
