@@ -228,7 +228,8 @@ int RowChecks::act_on_children(Session *session, Link *link, const uchar *record
     if (thd_killed(table_->in_use)) return HA_ERR_ABORTED_BY_USER;
     bool done;
     const int error = actions->act(*link->key, link->fields, new_record, key.slice(), search.slice(), &done);
-    if (error == HA_ERR_ROW_IS_REFERENCED && session->cascade().violation.empty())
+    const bool names_key = error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_FK_DEPTH_EXCEEDED;
+    if (names_key && session->cascade().violation.empty())
       return violated(session, *link, error);
     if (error) return error;
     status = child->look_on(&key);

@@ -17,7 +17,10 @@ TableDefinition::Read TableDefinition::read(THD *thd, const std::string &table) 
   is_made_ = false;
   path_ = "./" + table;
   if (my_access((path_ + reg_ext).c_str(), F_OK) != 0) return Read::MISSING;
-  init_private_share(thd, &share_, path_.c_str());
+  std::string database, name;
+  split_canonical(table, &database, &name);
+  key_ = database + '\0' + name + '\0';
+  init_private_share(thd, &share_, key_, path_.c_str());
   is_made_ = true;
   Dummy_error_handler silence;
   thd->push_internal_handler(&silence);

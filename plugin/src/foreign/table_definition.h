@@ -31,7 +31,7 @@ class TableDefinition {
   std::string identity() const;
 
  private:
-  std::string path_;
+  std::string key_, path_;
   TABLE_SHARE share_;
   bool is_made_ = false;
 };

@@ -236,7 +236,8 @@ void ha_tidesdb::print_error(int error, myf flags) {
 }
 
 bool ha_tidesdb::get_error_message(int error, String *text) {
-  if ((error == HA_ERR_NO_REFERENCED_ROW || error == HA_ERR_ROW_IS_REFERENCED) && session_) {
+  if (session_ && (error == HA_ERR_NO_REFERENCED_ROW || error == HA_ERR_ROW_IS_REFERENCED ||
+                   error == HA_ERR_FK_DEPTH_EXCEEDED)) {
     const std::string &message = session_->cascade().violation;
     text->copy(message.data(), message.size(), system_charset_info);
   }
