@@ -5,8 +5,7 @@
 # error. The last line is "orm: N passed, M failed, K skipped".
 #
 # SQLAlchemy, its driver and pytest are installed by pip into an environment of their own in the cache; the tests come
-# from SQLAlchemy's source package. For TidesDB they are copied with the word InnoDB changed into TidesDB. FOREIGN KEY
-# is dropped with a warning there (tidesdb_foreign_keys=WARN), so that the rest of a test is run.
+# from SQLAlchemy's source package. For TidesDB they are copied with the word InnoDB changed into TidesDB.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . scripts/setup/where.sh
@@ -94,7 +93,6 @@ innodb-buffer-pool-size = 128M
 innodb-flush-log-at-trx-commit = 0
 innodb-flush-method = nosync
 tidesdb-unified-memtable-sync-mode = NONE
-tidesdb-foreign-keys = WARN
 max-connections = 300
 CNF
 rm -f "$work"/*.xml

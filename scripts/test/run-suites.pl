@@ -7,8 +7,7 @@
 # as it is; where its result differs from the file, which was recorded with another engine, it is recorded anew:
 # InnoDB's answer is the one that counts. Then the word InnoDB becomes TidesDB in tests, results and options, and the
 # copy runs once more. Tests that are of another engine by their name are left out, and so are differences in what is
-# not part of an answer: plans, and how many rows an ALTER copied. Foreign keys are dropped with a warning, so that the rest of
-# a test is run. `storage_engine` is a suite for any engine, given one by an overlay (its define_engine.inc): ours is written into
+# not part of an answer: plans, and how many rows an ALTER copied. `storage_engine` is a suite for any engine, given one by an overlay (its define_engine.inc): ours is written into
 # the copy. Of `main` those tests are run that name no other engine, and are not about FULLTEXT or foreign keys by their name.
 use strict;
 use warnings;
@@ -229,7 +228,6 @@ sub run_once {
     "--vardir=$work/var", "--client-bindir=$prefix/bin", '--force', '--max-test-fail=0', '--retry=0',
     '--testcase-timeout=3', '--mysqld=--innodb', '--mysqld=--plugin-load-add=ha_tidesdb',
     '--mysqld=--plugin-maturity=experimental', '--mysqld=--tidesdb-data-home-dir=#tidesdb',
-    '--mysqld=--tidesdb-foreign-keys=WARN',
     "--mysqld=--default-storage-engine=$engine", ($> == 0 ? '--user=root' : ()), @options, @$tests);
   my $pid = fork;
   die "fork: $!\n" unless defined $pid;
@@ -273,7 +271,6 @@ sub answers {
   my $text = do { local $/; <$in> };
   # Notes that ROW_FORMAT and KEY_BLOCK_SIZE have no effect, alone or among other warnings.
   $text =~ s/^Note\t1478\tTidesDB: \w+ has no effect\n//gm;
-  $text =~ s/^Warning\t1105\tTidesDB: foreign keys are not supported and were dropped: .*\n//gm;
   $text =~ s/^Warnings:\n(?!Warning\t|Note\t|Error\t)//gm;
   $text =~ s/^\S+\toptimize\tnote\tTable does not support optimize.*\n//gm;
   $text =~ s/^\S+\.ibd\n//gm;

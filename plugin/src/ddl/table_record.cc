@@ -73,7 +73,7 @@ class Reader {
 std::vector<uint8_t> TableRecord::encode() const {
   std::vector<uint8_t> bytes;
   Writer out(&bytes);
-  const bool is_linked = is_parent || !foreign_keys.empty();
+  const bool is_linked = is_parent || !foreign_keys.empty() || !home.empty();
   out.number(is_linked ? TABLE_RECORD_VERSION : VERSION_WITHOUT_FOREIGN_KEYS, 1);
   out.number((has_primary_key ? FLAG_PRIMARY_KEY : 0) | (is_parent ? FLAG_PARENT : 0), 1);
   out.number(table_id, 8);
@@ -133,6 +133,7 @@ std::vector<uint8_t> TableRecord::encode() const {
       out.text(column.referenced);
     }
   }
+  out.text(home);
   return bytes;
 }
 
@@ -212,6 +213,7 @@ bool TableRecord::decode(const std::vector<uint8_t> &bytes) {
       });
       foreign_keys.push_back(std::move(key));
     });
+    home = in.text();
   }
   for (const RowLayout &layout : history.older)
     for (const LayoutColumn &column : layout.columns)

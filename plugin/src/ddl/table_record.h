@@ -66,6 +66,9 @@ struct TableRecord {
   std::vector<IndexRecord> indexes; /* in the order of the server's keys */
   std::vector<ForeignKeyRecord> foreign_keys; /* by name */
   bool is_parent = false; /* a foreign key has referred to the table since it was made */
+  /* Of a table that an ALTER by copy makes, with foreign keys or to which some refer: the canonical name of the one
+     whose place it takes. */
+  std::string home;
 
   std::vector<uint8_t> encode() const;
   /* false: damaged, or of a newer version. */

@@ -49,21 +49,19 @@ int drop_families(DdlGroup *group, const std::vector<std::string> &names) {
   return TIDESDB_OK;
 }
 
-/* Does `change` with all families of a table, under the table's lock in the engine and `mutex`, if any. Nobody else uses the
-   table that an ALTER fills, and it must go also when the ALTER is killed. */
-template <class Change>
-int change_table(const std::string &table, std::mutex *mutex, Change change) {
+/* Does `change` with all families of a table, under the table's lock in the engine, then `after` when that is
+   committed; both under records_of_others(). Nobody else uses the table that an ALTER fills, and it must go also when
+   the ALTER is killed. */
+template <class Change, class After>
+int change_table(const std::string &table, Change change, After after) {
   ExclusiveTable exclusive;
-  const int status = is_intermediate(table) ? TIDESDB_OK : exclusive.lock(current_thd, table);
+  int status = is_intermediate(table) ? TIDESDB_OK : exclusive.lock(current_thd, table);
   if (status != TIDESDB_OK) return status;
-  /* The table's lock may be waited for. */
-  const std::unique_lock<std::mutex> guard = mutex ? std::unique_lock<std::mutex>(*mutex) : std::unique_lock<std::mutex>();
-  return change_families(families_of(table), change);
-}
-
-template <class Change>
-int change_table(const std::string &table, Change change) {
-  return change_table(table, nullptr, change);
+  /* The table's lock may be waited for; nothing is while this is held. */
+  const std::lock_guard<std::mutex> others(records_of_others());
+  status = change_families(families_of(table), change);
+  if (status == TIDESDB_OK) after();
+  return status;
 }
 
 /* Whether partitions stand under the table's name, or that of the table of which it is a partition, that were
@@ -147,6 +145,16 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
     return HA_ERR_TABLE_EXIST;
   }
 
+  for (const uint64_t number : declared)
+    if (const int status = foreign::make_guards(number)) return plain_error(status, "CREATE TABLE");
+  /* Before the group, which is one at a time. */
+  std::unique_lock<std::mutex> others(records_of_others(), std::defer_lock);
+  if (!is_temporary(table)) {
+    others.lock();
+    const std::string &home = record.home.empty() ? table : record.home;
+    foreign::renew(&record, home);
+    if (foreign::names_are_taken(record, home)) return HA_ERR_FOUND_DUPP_KEY;
+  }
   DdlGroup group;
   int status = group.begin(plugin.db);
   if (status == TIDESDB_OK && is_intermediate(table)) {
@@ -165,7 +173,6 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
   }
   if (status == TIDESDB_OK && info->auto_increment_value > 1)
     status = group.set_counter(primary_family(table), COUNTER_AUTO_INCREMENT, info->auto_increment_value);
-  const std::lock_guard<std::mutex> others(records_of_others());
   if (status == TIDESDB_OK) status = foreign::mark_parents(&group, table, record);
   if (status == TIDESDB_OK) status = group.commit();
   if (status == TIDESDB_OK) foreign::enter(table, record, declared);
@@ -179,9 +186,8 @@ int drop_table(const char *path) {
   if (foreign::refuses_drop(current_thd, table)) return HA_ERR_ROW_IS_REFERENCED;
   TableRecord record;
   const bool has_record = read_record(table, &record);
-  int status = change_table(table, drop_family);
+  int status = change_table(table, drop_family, [&] { foreign::leave(table); });
   if (has_record && status == TIDESDB_OK) forget_update_time(record.table_id);
-  if (status == TIDESDB_OK) foreign::leave(table);
   /* Of partitions that the server has forgotten (ddl/lost_partitions.h) DROP TABLE names the table. Other
      statements take back what they have not made. */
   THD *thd = current_thd;
@@ -204,7 +210,7 @@ int rename_table(const char *from_path, const char *to_path) {
     const std::string definition = other_definition(from, to);
     foreign::Rename links(current_thd, from, to);
     if (const int error = links.check()) return error;
-    status = change_table(from, &records_of_others(), [&](DdlGroup *group, const std::string &name) {
+    const auto change = [&](DdlGroup *group, const std::string &name) {
       const std::string renamed = to + name.substr(from.size());
       int done = group->rename(name, renamed);
       if (done == TIDESDB_OK && name == primary_family(from)) done = links.add(group);
@@ -212,8 +218,8 @@ int rename_table(const char *from_path, const char *to_path) {
       if (done == TIDESDB_OK && !definition.empty() && name == primary_family(from))
         done = set_identity(group, from, renamed, definition);
       return done;
-    });
-    if (status == TIDESDB_OK) links.enter();
+    };
+    status = change_table(from, change, [&] { links.enter(); });
     return table_error(status, "RENAME TABLE");
   }
   std::vector<std::string> names;
@@ -234,7 +240,7 @@ int keep_older_snapshots_out(const std::string &table) {
 
 int truncate_table(const char *path) {
   const int status = change_table(
-      canonical_table(path), [](DdlGroup *group, const std::string &name) { return group->truncate(name); });
+      canonical_table(path), [](DdlGroup *group, const std::string &name) { return group->truncate(name); }, [] {});
   return table_error(status, "TRUNCATE TABLE");
 }
 
@@ -306,6 +312,7 @@ int check_definition(const char *path, const LEX_CUSTRING *definition) {
 
 void drop_database(const char *path) {
   std::vector<std::string> dropped;
+  const std::lock_guard<std::mutex> others(records_of_others());
   const int status = change_families(canonical_database(path), [&](DdlGroup *group, const std::string &name) {
     /* A directory may have the name that stands for TEMPORARY tables, whose families are no database's. */
     if (is_temporary(name)) return static_cast<int>(TIDESDB_OK);

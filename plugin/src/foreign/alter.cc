@@ -39,6 +39,10 @@ class Plan {
       if (text(before) != text(after)) (*renamed)[text(before)] = text(after);
     }
     drop_keys();
+    if (!keys_to(name_).empty() && rows_may_expire(altered_)) {
+      my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), "TTL of a table that foreign keys refer to");
+      return REFUSED;
+    }
     const Columns columns_after(*altered_);
     for (const ForeignKeyRecord &key : record_->foreign_keys)
       if (!keep_child(key, columns_after)) return REFUSED;

@@ -13,7 +13,9 @@
 #include "foreign/table_definition.h"
 #include "row/row_ttl.h"
 #include "server.h"
+#include "store/store.h"
 #include "sysvars.h"
+#include "txn/autonomous_lock.h"
 
 namespace tidesdb {
 namespace foreign {
@@ -39,6 +41,16 @@ int refuse_text(THD *thd, const std::string &text) {
   push_warning(thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_CANNOT_ADD_FOREIGN, text.c_str());
   remember(thd, text);
   return HA_ERR_CANNOT_ADD_FOREIGN;
+}
+
+/* (The options of an unopened definition are text.) */
+bool names_ttl(const engine_option_value *option) {
+  for (; option; option = option->next)
+    if (option->value.str && option->name.length == 3 && !strncasecmp(option->name.str, "TTL", 3) &&
+        strcmp(option->value.str, "0") && strcasecmp(option->value.str, "NO") &&
+        strcasecmp(option->value.str, "OFF"))
+      return true;
+  return false;
 }
 
 class Declaration {
@@ -122,8 +134,8 @@ class Declaration {
     /* When the copy takes the old table's place, that is looked at again. */
     if (is_parent && !is_copy_)
       if (const int error = check_parent(thd_, table_, columns_)) return error;
-    const int status = added_.empty() ? TIDESDB_OK : make_guards();
-    return status == TIDESDB_OK ? 0 : plain_error(status, "FOREIGN KEY");
+    if (is_copy_ && (is_parent || !record_->foreign_keys.empty())) record_->home = home_;
+    return keep_parents(thd_, home_, *record_, added_);
   }
 
   Declared *added() { return &added_; }
@@ -283,39 +295,16 @@ class Declaration {
                   " expire (TTL), and nothing refers to a row that goes by itself.");
   }
 
-  static bool rows_may_expire(const TABLE *form) {
-    return (form->s->option_struct && form->s->option_struct->ttl != 0) || lifetime_column(form) >= 0;
-  }
-
-  /* (The options of an unopened definition are text.) */
-  static bool share_expires(const TABLE_SHARE &share) {
-    const auto names_ttl = [](const engine_option_value *option) {
-      for (; option; option = option->next)
-        if (option->value.str && option->value.length && !strncasecmp(option->name.str, "TTL", 3) &&
-            option->name.length == 3 && strcmp(option->value.str, "0") && strcasecmp(option->value.str, "NO") &&
-            strcasecmp(option->value.str, "OFF"))
-          return true;
-      return false;
-    };
-    if (names_ttl(share.option_list)) return true;
-    for (Field **field = share.field; *field; field++)
-      if (names_ttl((*field)->option_list)) return true;
-    return false;
-  }
-
   int compare(const Columns &parent, ForeignKeyRecord *key) {
     std::vector<const Field *> fields;
     for (ForeignKeyRecord::Column &column : key->columns) {
       const Field *field = parent.find(column.referenced);
-      if (!field) {
-        if (!checks_) return 0;
-        return refuse("Column " + column.referenced + " was not found.", "");
-      }
+      if (!field) return refuse("Column " + column.referenced + " was not found.", "");
       column.referenced = text_of(field->field_name);
       fields.push_back(field);
     }
     bool prefix;
-    if (parent.find_index(fields, &prefix) == MAX_KEY) return checks_ ? no_index(prefix) : 0;
+    if (parent.find_index(fields, &prefix) == MAX_KEY) return no_index(prefix);
     for (size_t i = 0; i < fields.size(); i++) {
       KeyPart as;
       if (thd_->is_strict_mode() && key->on_update == FK_OPTION_CASCADE && !own_[i].nullable &&
@@ -323,7 +312,6 @@ class Declaration {
         return refuse("ON UPDATE CASCADE would put NULL of the column '" + text_of(fields[i]->field_name) +
                       "' into '" + names_[i] + "', which is defined as NOT NULL.");
       if (can_stand_for(own_[i], parent.whole(fields[i]), &as)) continue;
-      if (!checks_) return 0;
       return refuse("Field type or character set for column '" + names_[i] +
                     "' does not match referenced column '" + text_of(fields[i]->field_name) + "'.");
     }
@@ -345,6 +333,17 @@ class Declaration {
 };
 
 }  // namespace
+
+bool rows_may_expire(const TABLE *form) {
+  return (form->s->option_struct && form->s->option_struct->ttl != 0) || lifetime_column(form) >= 0;
+}
+
+bool share_expires(const TABLE_SHARE &share) {
+  if (names_ttl(share.option_list)) return true;
+  for (Field **field = share.field; *field; field++)
+    if (names_ttl((*field)->option_list)) return true;
+  return false;
+}
 
 /* The server does not say which table an ALTER makes anew: the statement names it first. */
 std::string altered_table(THD *thd) {
@@ -368,6 +367,45 @@ int declare_in_place(THD *thd, const std::string &table, const TABLE *form, cons
   Declaration declaration(thd, table, form, record);
   if (const int error = declaration.add_all(*info->alter_info, false)) return error;
   return declaration.finish();
+}
+
+void renew(TableRecord *record, const std::string &home) {
+  for (const auto &now : keys_of(home))
+    for (ForeignKeyRecord &key : record->foreign_keys) {
+      if (key.number != now->number || key.columns.size() != now->columns.size()) continue;
+      key.parent_database = now->parent_database;
+      key.parent_table = now->parent_table;
+      for (size_t i = 0; i < key.columns.size(); i++) key.columns[i].referenced = now->columns[i].parent;
+    }
+  record->is_parent = record->is_parent || !keys_to(home).empty();
+}
+
+bool names_are_taken(const TableRecord &record, const std::string &home) {
+  for (const ForeignKeyRecord &key : record.foreign_keys) {
+    const auto found = find(home.substr(0, home.find('/') + 1), key.name);
+    if (found && found->child != home && found->number != key.number) return true;
+  }
+  return false;
+}
+
+int keep_parents(THD *thd, const std::string &table, const TableRecord &record, const Declared &declared) {
+  for (const ForeignKeyRecord &key : record.foreign_keys) {
+    if (!declared.count(key.number)) continue;
+    const std::string parent = canonical_name(key.parent_database, key.parent_table);
+    if (parent == table) continue;
+    MDL_request request;
+    MDL_REQUEST_INIT(&request, MDL_key::TABLE, key.parent_database.c_str(), key.parent_table.c_str(),
+                     MDL_SHARED_NO_WRITE, MDL_TRANSACTION);
+    if (thd->mdl_context.acquire_lock(&request, static_cast<double>(thd->variables.lock_wait_timeout)))
+      return HA_ERR_LOCK_WAIT_TIMEOUT;
+    FamilyHandle rows;
+    if (open_family(plugin.db, primary_family(parent), &rows) != TIDESDB_OK) continue;
+    TxnHandle txn;
+    const int status = autonomous_lock(thd, rows.get(), TIDESDB_LOCK_SHARED, &txn);
+    if (txn) tidesdb_txn_rollback(txn.get());
+    if (status != TIDESDB_OK) return plain_error(status, "FOREIGN KEY");
+  }
+  return 0;
 }
 
 int check_parent(THD *thd, const std::string &name, const Columns &parent) {

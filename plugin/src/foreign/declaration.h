@@ -21,6 +21,10 @@ namespace foreign {
 /* Numbers of the keys that a statement gives a table which has not had them before. */
 using Declared = std::set<uint64_t>;
 
+/* Whether rows of the table expire: nothing can refer to them. */
+bool rows_may_expire(const TABLE *form);
+bool share_expires(const TABLE_SHARE &share);
+
 /* The canonical name of the table that an ALTER TABLE is about. */
 std::string altered_table(THD *thd);
 
@@ -34,6 +38,17 @@ int declare(THD *thd, const std::string &table, const TABLE *form, const HA_CREA
 /* The same of an ALTER in place of `table`, whose record has the keys that stay. */
 int declare_in_place(THD *thd, const std::string &table, const TABLE *form, const HA_CREATE_INFO *info,
                      TableRecord *record);
+
+/*
+  Under records_of_others(), before the record is written: what statements on other tables have made of the keys that
+  stay since, and whether others refer to the table now.
+*/
+void renew(TableRecord *record, const std::string &home);
+/* Whether a table of the database of `home` other than that has a constraint of one of these names; under the same. */
+bool names_are_taken(const TableRecord &record, const std::string &home);
+/* Waits until no transaction, nor a prepared one without a connection, has changes of the tables that new keys refer to,
+   and keeps them away to the statement's end: nobody has locked what such a transaction takes away. */
+int keep_parents(THD *thd, const std::string &table, const TableRecord &record, const Declared &declared);
 
 /*
   Whether the definition of a table has what foreign keys that refer to it need; `name` is the table's name from now on.

@@ -98,7 +98,9 @@ bool LinkedIndex::row_key(const tidesdb_row &entry, ByteBuffer *key) const {
 int LinkedIndex::look(tidesdb_txn *txn, Slice search, int mode, ByteBuffer *key) {
   if (whole_ && !key) {
     Slice value;
-    return tidesdb_cursor_get(cursor_.get(), txn, search.data, search.size, mode, &value);
+    const int status = tidesdb_cursor_get(cursor_.get(), txn, search.data, search.size, mode, &value);
+    expires_ = status == TIDESDB_OK && cursor_->expiry != 0;
+    return status;
   }
   tidesdb_seek seek{};
   seek.key = search.data;
@@ -107,6 +109,7 @@ int LinkedIndex::look(tidesdb_txn *txn, Slice search, int mode, ByteBuffer *key)
   seek.mode = static_cast<uint8_t>(mode);
   seek.batch_hint = 1;
   const int status = tidesdb_cursor_seek(cursor_.get(), txn, &seek);
+  expires_ = status == TIDESDB_OK && cursor_->rows[cursor_->position].expiry != 0;
   if (status != TIDESDB_OK || !key) return status;
   return row_key(cursor_->rows[cursor_->position], key) ? static_cast<int>(TIDESDB_OK)
                                                         : static_cast<int>(TIDESDB_CORRUPTION);

@@ -38,6 +38,8 @@ class LinkedIndex {
   int look(tidesdb_txn *txn, Slice search, int mode, ByteBuffer *key);
   /* The next one after look() with `key`. */
   int look_on(ByteBuffer *key);
+  /* Whether what look() without a key has found expires. */
+  bool expires() const { return expires_; }
   /* Whether the row with this key is there, once it is locked shared. */
   int lock_row(tidesdb_txn *txn, Slice key);
   tidesdb_family *rows() const { return rows_.get(); }
@@ -51,7 +53,7 @@ class LinkedIndex {
 
   FamilyHandle rows_, index_; /* no index: the rows are in the order of the columns */
   CursorHandle cursor_, row_cursor_;
-  bool unique_ = false;
+  bool unique_ = false, expires_ = false;
   bool whole_ = false;         /* the columns are all of a unique index */
   std::vector<KeyPart> parts_; /* of the index */
   std::vector<KeyPart> as_;    /* how own values stand there */

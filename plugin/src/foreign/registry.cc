@@ -5,6 +5,8 @@
 #include <map>
 #include <mutex>
 
+#include "log.h"
+
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
 #include "store/handles.h"
@@ -15,15 +17,16 @@ namespace foreign {
 
 namespace {
 
-/* No table has such a name: it holds no `/`. */
-constexpr char GUARDS[] = "#foreign-key-guards";
+/* No table has such a name: it holds no `/`. The key's number follows. */
+constexpr char GUARDS[] = "#foreign-key-guards-";
+
+std::string guards_name(uint64_t number) { return GUARDS + std::to_string(number); }
 
 struct Registry {
   std::mutex mutex;
   std::map<std::string, ForeignKeys> by_child, by_parent;
   std::atomic<uint64_t> generation{1};
-  FamilyHandle guards;
-  std::atomic<tidesdb_family *> open_guards{nullptr};
+  std::map<uint64_t, Guards> guards;
 };
 
 Registry registry;
@@ -58,51 +61,73 @@ bool same_case_folded(const std::string &a, const std::string &b) {
       reinterpret_cast<const uchar *>(b.data()), b.size(), false);
 }
 
-int open_guards() {
-  FamilyHandle family;
-  const int status = open_family(plugin.db, GUARDS, &family);
-  if (status != TIDESDB_OK) return status;
-  std::lock_guard<std::mutex> guard(registry.mutex);
-  if (registry.guards) return TIDESDB_OK;
-  registry.guards = std::move(family);
-  registry.open_guards = registry.guards.get();
-  return TIDESDB_OK;
+/* Whether a table, in the making or not, has the key. Under the mutex. */
+bool is_known(uint64_t number) {
+  for (const auto &[table, keys] : registry.by_child)
+    for (const auto &key : keys)
+      if (key->number == number) return true;
+  return false;
+}
+
+/* Nobody locks in them any more. What a crash leaves, load() finds. */
+void drop_guards(const std::vector<uint64_t> &numbers) {
+  for (const uint64_t number : numbers) {
+    DdlGroup group;
+    int status = group.begin(plugin.db);
+    if (status == TIDESDB_OK) status = group.drop(guards_name(number));
+    if (status == TIDESDB_OK) status = group.commit();
+    if (status != TIDESDB_OK && status != TIDESDB_NO_SUCH_FAMILY)
+      sql_print_warning("TidesDB: the locks' family of a foreign key stays in the store: %s", tidesdb_last_error());
+  }
 }
 
 }  // namespace
 
 int load() {
   std::vector<std::string> families;
-  int status = list_families(plugin.db, {}, &families);
+  const int status = list_families(plugin.db, {}, &families);
   if (status != TIDESDB_OK) return status;
+  std::vector<uint64_t> unused;
   for (const std::string &family : families) {
     const std::string table = table_of_family(family);
     if (family == primary_family(table)) read_table(table);
   }
-  status = open_guards();
-  return status == TIDESDB_NO_SUCH_FAMILY ? static_cast<int>(TIDESDB_OK) : status;
+  for (const std::string &family : families) {
+    if (family.compare(0, sizeof(GUARDS) - 1, GUARDS)) continue;
+    const uint64_t number = strtoull(family.c_str() + sizeof(GUARDS) - 1, nullptr, 10);
+    if (!is_known(number)) unused.push_back(number);
+  }
+  drop_guards(unused);
+  return TIDESDB_OK;
 }
 
 void clear() {
   std::lock_guard<std::mutex> guard(registry.mutex);
   registry.by_child.clear();
   registry.by_parent.clear();
-  registry.open_guards = nullptr;
-  registry.guards.reset();
+  registry.guards.clear();
   registry.generation++;
 }
 
 void set_table(const std::string &table, ForeignKeys keys) {
-  std::lock_guard<std::mutex> guard(registry.mutex);
-  if (keys.empty() && !registry.by_child.count(table)) return;
-  remove_child(table);
-  for (const auto &key : keys) {
-    if (is_intermediate(table)) continue;
-    ForeignKeys &parent = registry.by_parent[key->parent];
-    parent.insert(std::upper_bound(parent.begin(), parent.end(), key, precedes), key);
+  std::vector<uint64_t> gone;
+  {
+    std::lock_guard<std::mutex> guard(registry.mutex);
+    const auto before = registry.by_child.find(table);
+    if (keys.empty() && before == registry.by_child.end()) return;
+    if (before != registry.by_child.end())
+      for (const auto &key : before->second) gone.push_back(key->number);
+    remove_child(table);
+    for (const auto &key : keys) {
+      ForeignKeys &parent = registry.by_parent[key->parent];
+      parent.insert(std::upper_bound(parent.begin(), parent.end(), key, precedes), key);
+    }
+    if (!keys.empty()) registry.by_child[table] = std::move(keys);
+    registry.generation++;
+    gone.erase(std::remove_if(gone.begin(), gone.end(), is_known), gone.end());
+    for (const uint64_t number : gone) registry.guards.erase(number);
   }
-  if (!keys.empty()) registry.by_child[table] = std::move(keys);
-  registry.generation++;
+  drop_guards(gone);
 }
 
 void read_table(const std::string &table) {
@@ -110,18 +135,33 @@ void read_table(const std::string &table) {
   set_table(table, read_record(table, &record) ? keys_in_record(table, record) : ForeignKeys());
 }
 
-void touch() { registry.generation++; }
+void touch(const std::string &table) {
+  ForeignKeys linked = keys_of(table);
+  for (const auto &key : all_keys_to(table))
+    if (key->child != table) linked.push_back(key);
+  std::lock_guard<std::mutex> guard(registry.mutex);
+  for (const auto &key : linked) {
+    auto again = std::make_shared<const ForeignKey>(*key);
+    for (auto *keys : {&registry.by_child[key->child], &registry.by_parent[key->parent]})
+      std::replace(keys->begin(), keys->end(), key, again);
+  }
+  if (!linked.empty()) registry.generation++;
+}
 
 uint64_t generation() { return registry.generation.load(std::memory_order_acquire); }
 
 ForeignKeys keys_of(const std::string &table) { return found(registry.by_child, table); }
 
-ForeignKeys keys_to(const std::string &table) { return found(registry.by_parent, table); }
+ForeignKeys all_keys_to(const std::string &table) { return found(registry.by_parent, table); }
 
-bool is_linked(const std::string &table) {
-  std::lock_guard<std::mutex> guard(registry.mutex);
-  return registry.by_child.count(table) || registry.by_parent.count(table);
+ForeignKeys keys_to(const std::string &table) {
+  ForeignKeys keys = all_keys_to(table);
+  keys.erase(std::remove_if(keys.begin(), keys.end(), [](const auto &key) { return is_intermediate(key->child); }),
+             keys.end());
+  return keys;
 }
+
+bool is_linked(const std::string &table) { return !keys_of(table).empty() || !keys_to(table).empty(); }
 
 std::shared_ptr<const ForeignKey> find(const std::string &database, const std::string &name) {
   std::lock_guard<std::mutex> guard(registry.mutex);
@@ -134,18 +174,29 @@ std::shared_ptr<const ForeignKey> find(const std::string &database, const std::s
   return nullptr;
 }
 
-tidesdb_family *guards() { return registry.open_guards.load(std::memory_order_acquire); }
+Guards guards_of(uint64_t number) {
+  {
+    std::lock_guard<std::mutex> guard(registry.mutex);
+    const auto known = registry.guards.find(number);
+    if (known != registry.guards.end()) return known->second;
+    if (!is_known(number)) return nullptr;
+  }
+  FamilyHandle family;
+  if (open_family(plugin.db, guards_name(number), &family) != TIDESDB_OK) return nullptr;
+  std::lock_guard<std::mutex> guard(registry.mutex);
+  if (!is_known(number)) return nullptr;
+  Guards &known = registry.guards[number];
+  if (!known) known = std::move(family);
+  return known;
+}
 
-int make_guards() {
-  if (guards()) return TIDESDB_OK;
+int make_guards(uint64_t number) {
   DdlGroup group;
   tidesdb_family_options options;
   tidesdb_family_options_init(&options);
   int status = group.begin(plugin.db);
-  if (status == TIDESDB_OK) status = group.create(GUARDS, options, {});
-  if (status == TIDESDB_OK) status = group.commit();
-  if (status != TIDESDB_OK && status != TIDESDB_FAMILY_EXISTS) return status;
-  return open_guards();
+  if (status == TIDESDB_OK) status = group.create(guards_name(number), options, {});
+  return status == TIDESDB_OK ? group.commit() : status;
 }
 
 }  // namespace foreign

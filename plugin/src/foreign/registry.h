@@ -24,26 +24,34 @@ void clear();
 void set_table(const std::string &table, ForeignKeys keys);
 /* The same, read from the dictionary. */
 void read_table(const std::string &table);
-/* Definitions or indexes of a linked table are others: who has links looks again. */
-void touch();
+/* Definition or indexes of a table are others, if it is linked: who has links to it looks again. */
+void touch(const std::string &table);
 
-/* Grows with each change: what was found out before may be wrong. */
+/* Grows with each change: what was found out before may be wrong. Keys that have not changed, and whose tables have
+   not, are the same objects as before. */
 uint64_t generation();
 /* Of the table as child, by name. */
 ForeignKeys keys_of(const std::string &table);
 /* Of the table as parent, by the child's database and name; tables in the making left out. */
 ForeignKeys keys_to(const std::string &table);
+/* The same with those of tables in the making, whose records follow renames, too. */
+ForeignKeys all_keys_to(const std::string &table);
 /* Whether the table is a child or a parent. */
 bool is_linked(const std::string &table);
 /* The key of this name in the database (a canonical `db/`), in whatever case; nullptr: there is none. Tables in the
    making left out. */
 std::shared_ptr<const ForeignKey> find(const std::string &database, const std::string &name);
 
-/* The family, without entries, in which transactions lock the values that they refer to or take away. nullptr: no
-   table has had a foreign key yet. It stays open until clear(). */
-tidesdb_family *guards();
-/* Makes it, when it is not there. Status of the engine. */
-int make_guards();
+/*
+  The families, without entries, in which transactions lock the values that they refer to or take away: one for each
+  foreign key, so that a transaction with very many locks, which the engine makes one of the family, is in nobody
+  else's way.
+*/
+using Guards = std::shared_ptr<tidesdb_family>;
+/* nullptr: the key is gone. */
+Guards guards_of(uint64_t number);
+/* Makes that of a new key. Status of the engine. */
+int make_guards(uint64_t number);
 
 }  // namespace foreign
 }  // namespace tidesdb

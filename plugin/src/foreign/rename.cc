@@ -8,6 +8,7 @@
 #include "ddl/tables.h"
 #include "foreign/registry.h"
 #include "foreign/table_definition.h"
+#include "server.h"
 #include "store/store.h"
 
 namespace tidesdb {
@@ -43,12 +44,12 @@ void enter(const std::string &table, const TableRecord &record, const Declared &
   }
   set_table(table, std::move(keys));
   /* It may be the parent that others wait for. */
-  if (!keys_to(table).empty()) touch();
+  touch(table);
 }
 
 void leave(const std::string &table) {
   set_table(table, {});
-  if (!keys_to(table).empty()) touch();
+  touch(table);
 }
 
 bool refuses_drop(THD *thd, const std::string &table) {
@@ -68,18 +69,30 @@ Rename::Rename(THD *thd, const std::string &from, const std::string &to) : thd_(
   if (is_intermediate(to_)) return;
   if (!is_intermediate(from_)) {
     old_name_ = from_;
-  } else if (thd_ && !recovers()) {
-    const std::string home = altered_table(thd_);
-    if (home != to_ && thd_sql_command(thd_) == SQLCOM_ALTER_TABLE) old_name_ = home;
+    return;
   }
+  TableRecord record;
+  if (read_record(from_, &record) && !record.home.empty() && record.home != to_) old_name_ = record.home;
 }
 
 int Rename::check() const {
-  if (!thd_ || recovers() || !is_intermediate(from_) || is_intermediate(to_)) return 0;
-  const std::string &name = old_name_.empty() ? to_ : old_name_;
+  if (!thd_ || recovers() || is_intermediate(to_)) return 0;
+  const bool is_moved = !is_intermediate(from_);
+  if (is_moved && partition_suffix(from_).empty() != partition_suffix(to_).empty()) {
+    if (!is_linked(from_) && !is_linked(to_)) return 0;
+    my_error(ER_FEATURE_NOT_SUPPORTED_WITH_PARTITIONING, MYF(0), "FOREIGN KEY");
+    return HA_ERR_CANNOT_ADD_FOREIGN;
+  }
+  TableRecord own;
+  if (is_moved && read_record(from_, &own) && names_are_taken(renamed(own, true), to_)) return HA_ERR_FOUND_DUPP_KEY;
+  /* Keys that wait for the new name, or have the old one. */
+  const std::string &name = is_moved || old_name_.empty() ? to_ : old_name_;
   if (keys_to(name).empty()) return 0;
   TableDefinition definition;
-  if (definition.read(thd_, from_) != TableDefinition::Read::DONE) return 0;
+  const TableDefinition::Read read = definition.read(thd_, from_);
+  if (read == TableDefinition::Read::MISSING) return 0;
+  if (read != TableDefinition::Read::DONE || share_expires(definition.share()) || definition.share().versioned)
+    return HA_ERR_CANNOT_ADD_FOREIGN;
   return check_parent(thd_, name, Columns(definition));
 }
 
@@ -103,11 +116,16 @@ TableRecord Rename::renamed(const TableRecord &record, bool is_own) const {
 }
 
 int Rename::add(DdlGroup *group) {
-  if (old_name_.empty()) return TIDESDB_OK;
+  if (is_intermediate(to_)) return TIDESDB_OK;
   TableRecord own;
-  if (read_record(from_, &own) && !own.foreign_keys.empty())
-    if (const int status = set_record(group, to_, renamed(own, true))) return status;
-  for (const auto &key : keys_to(old_name_)) {
+  const bool is_read = read_record(from_, &own);
+  if (is_read && (!own.home.empty() || !own.foreign_keys.empty())) {
+    own = old_name_.empty() ? own : renamed(own, !is_intermediate(from_));
+    own.home.clear();
+    if (const int status = set_record(group, to_, own)) return status;
+  }
+  if (old_name_.empty()) return TIDESDB_OK;
+  for (const auto &key : all_keys_to(old_name_)) {
     TableRecord child;
     if (key->child == from_ || children_.count(key->child) || !read_record(key->child, &child)) continue;
     child = renamed(child, false);
@@ -118,10 +136,12 @@ int Rename::add(DdlGroup *group) {
 }
 
 void Rename::enter() const {
-  set_table(from_, {});
+  /* The new name first: the keys are known all the time. */
   read_table(to_);
+  set_table(from_, {});
   for (const auto &[child, record] : children_) set_table(child, keys_in_record(child, record));
-  if (is_linked(from_) || is_linked(to_)) touch();
+  touch(from_);
+  touch(to_);
 }
 
 int rename_columns(DdlGroup *group, const std::string &parent, const std::map<std::string, std::string> &names,
@@ -130,13 +150,16 @@ int rename_columns(DdlGroup *group, const std::string &parent, const std::map<st
     for (ForeignKeyRecord &key : record->foreign_keys) {
       if (canonical_name(key.parent_database, key.parent_table) != parent) continue;
       for (ForeignKeyRecord::Column &column : key.columns)
-        if (const auto name = names.find(column.referenced); name != names.end())
-          column.referenced = name->second;
+        for (const auto &[before, after] : names)
+          if (same_name({column.referenced.data(), column.referenced.size()}, {before.data(), before.size()})) {
+            column.referenced = after;
+            break;
+          }
     }
   };
   rename(own);
   std::set<std::string> done{parent};
-  for (const auto &key : keys_to(parent)) {
+  for (const auto &key : all_keys_to(parent)) {
     TableRecord child;
     if (!done.insert(key->child).second || !read_record(key->child, &child)) continue;
     rename(&child);

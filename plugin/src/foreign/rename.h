@@ -32,7 +32,7 @@ bool refuses_drop(THD *thd, const std::string &table);
 class Rename {
  public:
   Rename(THD *thd, const std::string &from, const std::string &to);
-  /* 0, or HA_ERR_CANNOT_ADD_FOREIGN: an ALTER made the table without an index that others refer to. */
+  /* 0, or an error of the server's: others cannot refer to what has the name then. Before the mutex. */
   int check() const;
   /* Records of both sides, in the group that renames the table's families. Status of the engine. */
   int add(DdlGroup *group);

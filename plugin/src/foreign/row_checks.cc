@@ -1,5 +1,7 @@
 #include "foreign/row_checks.h"
 
+#include <algorithm>
+
 #include "sql_class.h"
 
 #include "ddl/table_path.h"
@@ -9,9 +11,30 @@ namespace tidesdb {
 
 namespace {
 
-/* The definition that an ALTER is about to put in place does not fit the store's for a moment. */
-constexpr int TRIES = 100;
-constexpr ulong MICROSECONDS_BETWEEN = 10000;
+/* The server's lock on a table's name, for a look at its definition: a change of it that is under way comes to its end
+   first. */
+class NameLock {
+ public:
+  NameLock(THD *thd, const std::string &database, const std::string &table) : thd_(thd) {
+    MDL_REQUEST_INIT(&request_, MDL_key::TABLE, database.c_str(), table.c_str(), MDL_SHARED, MDL_EXPLICIT);
+  }
+  ~NameLock() {
+    if (request_.ticket) thd_->mdl_context.release_lock(request_.ticket);
+  }
+  NameLock(const NameLock &) = delete;
+  NameLock &operator=(const NameLock &) = delete;
+
+  /* 0, or an error of the server's that the client has been told. */
+  int take() {
+    const ulonglong seconds = std::min<ulonglong>(Session::lock_timeout_ms(thd_) / 1000 + 1,
+                                                  thd_->variables.lock_wait_timeout);
+    return thd_->mdl_context.acquire_lock(&request_, static_cast<double>(seconds)) ? HA_ERR_LOCK_WAIT_TIMEOUT : 0;
+  }
+
+ private:
+  THD *thd_;
+  MDL_request request_;
+};
 
 }  // namespace
 
@@ -53,40 +76,59 @@ bool RowChecks::refresh() {
   const uint64_t generation = foreign::generation();
   if (generation_ == generation) return false;
   generation_ = generation;
-  references_.clear();
-  referrers_.clear();
   const bool is_filled = is_intermediate(name_);
-  for (const auto &key : foreign::keys_of(name_)) {
-    Link link;
-    if ((!is_filled || key->is_new) && make_link(key, true, &link)) references_.push_back(std::move(link));
-  }
-  for (const auto &key : foreign::keys_to(name_)) {
-    Link link;
-    if (make_link(key, false, &link)) referrers_.push_back(std::move(link));
-  }
-  return true;
+  bool changed = false;
+  const auto take = [&](std::vector<Link> *links, const ForeignKeys &keys, bool is_child) {
+    std::vector<Link> before;
+    before.swap(*links);
+    for (const auto &key : keys) {
+      if (is_child && is_filled && !key->is_new) continue;
+      const auto known = std::find_if(before.begin(), before.end(), [&](const Link &link) { return link.key == key; });
+      if (known != before.end()) {
+        links->push_back(std::move(*known));
+        continue;
+      }
+      changed = true;
+      Link link;
+      /* (A parent without the columns has no rows that others refer to.) */
+      if (make_link(key, is_child, &link)) links->push_back(std::move(link));
+    }
+    changed = changed || before.size() != links->size();
+  };
+  take(&references_, foreign::keys_of(name_), true);
+  take(&referrers_, foreign::keys_to(name_), false);
+  return changed;
 }
 
-LinkedIndex *RowChecks::other_side(Link *link, bool is_child) {
-  if (link->is_sought) return link->other.get();
-  const ForeignKey &key = *link->key;
+std::unique_ptr<LinkedIndex> RowChecks::find_other(const Link &link, bool is_child) const {
+  const ForeignKey &key = *link.key;
   std::vector<std::string> columns;
   for (const ForeignKey::Column &column : key.columns)
     columns.push_back(is_child ? column.parent : column.name);
   const std::string &other = !is_child ? key.child : is_own(key) ? name_ : key.parent;
-  THD *thd = table_->in_use;
-  for (int tries = 0; tries < TRIES && !link->other; tries++) {
-    if (tries != 0) {
-      if (thd_killed(thd)) return nullptr;
-      my_sleep(MICROSECONDS_BETWEEN);
+  return LinkedIndex::find(table_->in_use, other, columns, link.own);
+}
+
+/* *other: nullptr where the other table is not there, or has no such index. */
+int RowChecks::other_side(Link *link, bool is_child, LinkedIndex **other) {
+  if (!link->is_sought) {
+    link->other = find_other(*link, is_child);
+    if (!link->other) {
+      const ForeignKey before = *link->key;
+      NameLock lock(table_->in_use, is_child ? before.parent_database : before.child_database,
+                    is_child ? before.parent_table : before.child_table);
+      if (!is_child || !is_own(before))
+        if (const int error = lock.take()) return error;
+      /* The statement may have waited long: names may be others since it began. */
+      for (const auto &now : is_child ? foreign::keys_of(name_) : foreign::keys_to(name_))
+        if (now->number == before.number) link->key = now;
+      link->other = find_other(*link, is_child);
     }
-    TableDefinition definition;
-    if (definition.read(thd, other) != TableDefinition::Read::DONE) break;
-    link->other = LinkedIndex::find(thd, other, columns, link->own);
+    link->is_sought = true;
+    if (link->other && !is_child) link->plain = link->other->plain();
   }
-  link->is_sought = true;
-  if (link->other && !is_child) link->plain = link->other->plain();
-  return link->other.get();
+  *other = link->other.get();
+  return 0;
 }
 
 void RowChecks::forget_other(Link *link) {
@@ -94,16 +136,14 @@ void RowChecks::forget_other(Link *link) {
   link->is_sought = false;
 }
 
-int RowChecks::guard(Session *session, const Link &link, const uchar *record, int mode) {
-  tidesdb_family *guards = foreign::guards();
-  if (!guards) return HA_ERR_INTERNAL_ERROR;
+int RowChecks::guard(Session *session, Link *link, const uchar *record, int mode) {
+  if (!link->guards) link->guards = foreign::guards_of(link->key->number);
+  if (!link->guards) return HA_ERR_TABLE_DEF_CHANGED;
   guard_.clear();
-  uchar *to = guard_.reserve(8);
-  mi_int8store(to, link.key->number);
-  guard_.grow_by(8);
-  append_values(link.plain, link.own, record, &guard_, &scratch_);
+  append_values(link->plain, link->own, record, &guard_, &scratch_);
   const Slice name = guard_.slice();
-  const int status = tidesdb_lock_advisory(session->txn(), guards, name.data, name.size, mode);
+  const int status =
+      tidesdb_lock_advisory(session->txn(), link->guards.get(), name.data, name.size, mode);
   return status == TIDESDB_OK ? 0 : session->fail(status);
 }
 
@@ -136,7 +176,8 @@ int RowChecks::look_for_parent(Session *session, tidesdb_txn *txn, Link *link, c
   *found = false;
   /* Twice: the table may have been made anew since it was looked for. */
   for (int tries = 0; tries < 2; tries++) {
-    LinkedIndex *parent = other_side(link, true);
+    LinkedIndex *parent;
+    if (const int error = other_side(link, true, &parent)) return error;
     if (!parent) return 0;
     parent->make_search(link->own, record, &search_);
     /* Who fills a table has its rows in a transaction of its own. */
@@ -148,6 +189,9 @@ int RowChecks::look_for_parent(Session *session, tidesdb_txn *txn, Link *link, c
       if (status == TIDESDB_OK) status = parent->look(txn, search_.slice(), TIDESDB_READ_SHARED, nullptr);
     }
     *found = status == TIDESDB_OK;
+    if (*found && parent->expires())
+      return session->refuse("a foreign key refers to a row of " + link->key->parent_table +
+                             " that expires (tidesdb_ttl); write that row anew without it");
     if (status == TIDESDB_OK || status == TIDESDB_NOT_FOUND) return 0;
     if (status != TIDESDB_NO_SUCH_FAMILY) return session->fail(status);
     forget_other(link);
@@ -159,7 +203,8 @@ int RowChecks::look_for_child(Session *session, Link *link, const uchar *record,
   *found = false;
   tidesdb_txn *txn = session->txn();
   for (int tries = 0; tries < 2; tries++) {
-    LinkedIndex *child = other_side(link, false);
+    LinkedIndex *child;
+    if (const int error = other_side(link, false, &child)) return error;
     if (!child) return 0;
     child->make_search(link->own, record, &search_);
     int status = child->look(txn, search_.slice(), TIDESDB_READ_LATEST, &key_);
@@ -198,7 +243,7 @@ int RowChecks::check_references(Session *session, tidesdb_txn *txn, const uchar 
     if (refers_to_own_row(link, record)) continue;
     /* Of a table that an ALTER fills the server keeps writers of the parent out. */
     if (!is_filled)
-      if (const int error = guard(session, link, record, TIDESDB_LOCK_SHARED)) return error;
+      if (const int error = guard(session, &link, record, TIDESDB_LOCK_SHARED)) return error;
     bool found;
     if (const int error = look_for_parent(session, txn, &link, record, &found)) return error;
     if (!found) return violated(session, link, HA_ERR_NO_REFERENCED_ROW);
@@ -217,7 +262,7 @@ bool RowChecks::has_actions(const uchar *record, const uchar *new_record) const 
 /* Each child's row once, in the order of the index: changes of this transaction are seen as they come. */
 int RowChecks::act_on_children(Session *session, Link *link, const uchar *record, const uchar *new_record,
                                ReferrerActions *actions) {
-  LinkedIndex *child = other_side(link, false);
+  LinkedIndex *child = link->other.get();
   /* Levels below use the handler's other buffers; of this link there is one at a time. */
   ByteBuffer search, key;
   child->make_search(link->own, record, &search);
@@ -242,9 +287,11 @@ int RowChecks::check_referrers(Session *session, const uchar *record, const ucha
   session->cascade().violation.clear();
   for (Link &link : referrers_) {
     if (link.has_null(record) || (new_record && !link.differs(record, new_record))) continue;
-    /* It says how the guard is named. */
-    if (!other_side(&link, false)) continue;
-    if (const int error = guard(session, link, record, TIDESDB_LOCK_EXCLUSIVE)) return error;
+    /* It says how the guard is named. Rows of a child that cannot be searched may refer to this one. */
+    LinkedIndex *child;
+    if (const int error = other_side(&link, false, &child)) return error;
+    if (!child) return violated(session, link, HA_ERR_ROW_IS_REFERENCED);
+    if (const int error = guard(session, &link, record, TIDESDB_LOCK_EXCLUSIVE)) return error;
     if (fk_modifies_child(link.action(new_record))) {
       if (const int error = act_on_children(session, &link, record, new_record, actions)) return error;
       continue;

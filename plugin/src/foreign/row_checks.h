@@ -44,7 +44,7 @@ class RowChecks {
   /* `name`: canonical, of `table`. */
   RowChecks(TABLE *table, const std::string &name);
 
-  /* Definitions may have changed since: looks, at the begin of a statement. Returns whether they have. */
+  /* Foreign keys may have changed since: looks, at the begin of a statement. Returns whether they have. */
   bool refresh();
   bool has_references() const { return !references_.empty(); }
   bool is_referenced() const { return !referrers_.empty(); }
@@ -72,6 +72,7 @@ class RowChecks {
     std::vector<KeyPart> own;   /* the columns here */
     std::vector<KeyPart> plain; /* how guards are named by them; as a parent: of `other` */
     std::unique_ptr<LinkedIndex> other;
+    foreign::Guards guards;
     bool is_sought = false; /* `other` was looked for */
 
     enum_fk_option action(const uchar *new_record) const {
@@ -82,9 +83,10 @@ class RowChecks {
   };
 
   bool make_link(const std::shared_ptr<const ForeignKey> &key, bool is_child, Link *link) const;
-  LinkedIndex *other_side(Link *link, bool is_child);
+  std::unique_ptr<LinkedIndex> find_other(const Link &link, bool is_child) const;
+  int other_side(Link *link, bool is_child, LinkedIndex **other);
   void forget_other(Link *link);
-  int guard(Session *session, const Link &link, const uchar *record, int mode);
+  int guard(Session *session, Link *link, const uchar *record, int mode);
   bool is_own(const ForeignKey &key) const;
   bool refers_to_own_row(const Link &link, const uchar *record);
   int look_for_parent(Session *session, tidesdb_txn *txn, Link *link, const uchar *record, bool *found);

@@ -180,6 +180,8 @@ bool ha_tidesdb::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *
   int error = 0;
   for (AlterContext *context : contexts)
     if (!error) error = context->handler->finish_indexes(context);
+  for (AlterContext *context : contexts)
+    if (!error) error = context->handler->make_guards_of_new_keys(context->plan);
   const std::unique_lock<std::mutex> others(records_of_others());
   DdlGroup group;
   if (!error) {
@@ -232,6 +234,7 @@ int ha_tidesdb::add_alter(AlterContext *context, TABLE *altered, const HA_CREATE
   const AlterPlan &plan = context->plan;
   const std::string &name = open_table_->name();
   TableRecord record = plan.record;
+  foreign::renew(&record, name);
   int status = foreign::rename_columns(group, name, plan.renamed_columns, &record);
   if (status == TIDESDB_OK) status = foreign::mark_parents(group, name, record);
   if (status == TIDESDB_OK) status = group->set_record(primary_family(name), record.encode());
@@ -267,13 +270,20 @@ int ha_tidesdb::add_alter(AlterContext *context, TABLE *altered, const HA_CREATE
   return status == TIDESDB_OK ? 0 : plain_error(status, "ALTER TABLE");
 }
 
+int ha_tidesdb::make_guards_of_new_keys(const AlterPlan &plan) {
+  for (const ForeignKeyRecord &key : plan.record.foreign_keys)
+    if (!foreign::guards_of(key.number))
+      if (const int status = foreign::make_guards(key.number)) return plain_error(status, "ALTER TABLE");
+  return 0;
+}
+
 /* Foreign keys go by the new one. */
 void ha_tidesdb::leave_old_definition(const AlterContext &context) {
   const std::string &name = open_table_->name();
   foreign::read_table(name);
   if (!context.plan.renamed_columns.empty())
-    for (const auto &key : foreign::keys_to(name)) foreign::read_table(key->child);
-  if (foreign::is_linked(name)) foreign::touch();
+    for (const auto &key : foreign::all_keys_to(name)) foreign::read_table(key->child);
+  foreign::touch(name);
 }
 
 /* AUTO_INCREMENT = wanted: not below what stands in the table. 0 in *next: there is no such column. */

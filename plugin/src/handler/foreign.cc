@@ -15,15 +15,21 @@ LEX_CSTRING *copied(THD *thd, const std::string &text) {
   return thd_make_lex_string(thd, nullptr, text.c_str(), text.size(), 1);
 }
 
+/* Of the parent: its index that the key refers to, and columns that may be NULL. */
+struct Parent {
+  std::string index; /* empty: it has none, or is not there */
+  std::vector<bool> nullable;
+};
+
 /* Appends one to the server's list, in memory of the statement. */
-void append_key(THD *thd, const ForeignKey &key, const std::string &parent_index, List<FOREIGN_KEY_INFO> *list) {
+void append_key(THD *thd, const ForeignKey &key, const Parent &parent, List<FOREIGN_KEY_INFO> *list) {
   FOREIGN_KEY_INFO info;
   info.foreign_id = copied(thd, key.name);
   info.foreign_db = copied(thd, key.child_database);
   info.foreign_table = copied(thd, key.child_table);
   info.referenced_db = copied(thd, key.parent_database);
   info.referenced_table = copied(thd, key.parent_table);
-  info.referenced_key_name = parent_index.empty() ? nullptr : copied(thd, parent_index);
+  info.referenced_key_name = parent.index.empty() ? nullptr : copied(thd, parent.index);
   info.update_method = key.on_update;
   info.delete_method = key.on_delete;
   const uint count = static_cast<uint>(key.columns.size());
@@ -31,25 +37,28 @@ void append_key(THD *thd, const ForeignKey &key, const std::string &parent_index
     info.foreign_fields.push_back(copied(thd, key.columns[i].name));
     info.referenced_fields.push_back(copied(thd, key.columns[i].parent));
     if (key.columns[i].nullable) info.set_nullable(thd, false, i, count);
+    if (i < parent.nullable.size() && parent.nullable[i]) info.set_nullable(thd, true, i, count);
   }
   void *kept = thd_memdup(thd, &info, sizeof(info));
   if (kept) list->push_back(static_cast<FOREIGN_KEY_INFO *>(kept));
 }
 
-/* The parent's index that the key refers to; empty: it has none, or is not there. */
-std::string parent_index(THD *thd, const ForeignKey &key) {
+Parent parent_of(THD *thd, const ForeignKey &key) {
+  Parent parent;
   TableDefinition definition;
-  if (definition.read(thd, key.parent) != TableDefinition::Read::DONE) return "";
-  const Columns parent(definition);
+  if (definition.read(thd, key.parent) != TableDefinition::Read::DONE) return parent;
+  const Columns columns(definition);
   std::vector<const Field *> fields;
   for (const ForeignKey::Column &column : key.columns) {
-    const Field *field = parent.find(column.parent);
-    if (!field) return "";
+    const Field *field = columns.find(column.parent);
+    if (!field) return Parent();
     fields.push_back(field);
+    parent.nullable.push_back(field->real_maybe_null());
   }
   bool prefix;
-  const uint index = parent.find_index(fields, &prefix);
-  return index == MAX_KEY ? "" : std::string(parent.key(index).name.str, parent.key(index).name.length);
+  const uint index = columns.find_index(fields, &prefix);
+  if (index != MAX_KEY) parent.index.assign(columns.key(index).name.str, columns.key(index).name.length);
+  return parent;
 }
 
 }  // namespace
@@ -68,13 +77,13 @@ void ha_tidesdb::free_foreign_key_create_info(char *text) { delete[] text; }
 
 int ha_tidesdb::get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) {
   for (const auto &key : foreign::keys_of(open_table_->name()))
-    append_key(thd, *key, parent_index(thd, *key), list);
+    append_key(thd, *key, parent_of(thd, *key), list);
   return 0;
 }
 
 int ha_tidesdb::get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) {
   for (const auto &key : foreign::keys_to(open_table_->name()))
-    append_key(thd, *key, parent_index(thd, *key), list);
+    append_key(thd, *key, parent_of(thd, *key), list);
   return 0;
 }
 
@@ -89,7 +98,12 @@ bool ha_tidesdb::can_switch_engines() { return !foreign::is_linked(open_table_->
 int ha_tidesdb::enter_foreign_keys() {
   if (is_temporary_ || is_sequence()) return 0;
   if (!row_checks_) {
-    if (!foreign::is_linked(open_table_->name())) return 0;
+    const uint64_t generation = foreign::generation();
+    if (unlinked_at_ == generation) return 0;
+    if (!foreign::is_linked(open_table_->name()) && foreign::keys_of(open_table_->name()).empty()) {
+      unlinked_at_ = generation;
+      return 0;
+    }
     row_checks_.reset(new (std::nothrow) RowChecks(table, open_table_->name()));
     if (!row_checks_) return HA_ERR_OUT_OF_MEM;
   }

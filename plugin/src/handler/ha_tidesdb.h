@@ -49,6 +49,7 @@
 
 namespace tidesdb {
 class AlterContext;
+struct AlterPlan;
 class BulkLoad;
 class DdlGroup;
 struct SampleSize;
@@ -197,6 +198,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int add_alter(tidesdb::AlterContext *context, TABLE *altered, const HA_CREATE_INFO *info,
                 tidesdb::DdlGroup *group);
   void roll_back_alter(tidesdb::AlterContext *context);
+  int make_guards_of_new_keys(const tidesdb::AlterPlan &plan);
   void leave_old_definition(const tidesdb::AlterContext &context);
   int next_automatic_value(ulonglong wanted, ulonglong *next);
 
@@ -337,6 +339,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   std::unique_ptr<tidesdb::RowReader> row_reader_;
   tidesdb::VirtualColumns virtual_columns_;
   std::map<uint64_t, std::unique_ptr<tidesdb::ChildTable>> child_tables_; /* by number of the foreign key */
+  uint64_t unlinked_at_ = 0; /* foreign::generation() at which the table had no foreign keys, nor others to it */
   std::unique_ptr<tidesdb::RowChecks> row_checks_; /* none: the table has had no foreign key since it was opened */
   /* Of each index: its columns, and those that its virtual columns are computed from. */
   std::vector<MY_BITMAP> index_columns_;
