@@ -135,7 +135,7 @@ class Declaration {
     if (is_parent && !is_copy_)
       if (const int error = check_parent(thd_, table_, columns_)) return error;
     if (is_copy_ && (is_parent || !record_->foreign_keys.empty())) record_->home = home_;
-    return keep_parents(thd_, home_, *record_, added_);
+    return 0;
   }
 
   Declared *added() { return &added_; }
@@ -265,6 +265,7 @@ class Declaration {
       if (rows_may_expire(form_)) return expires(key);
       return compare(columns_, key);
     }
+    if (const int error = keep_parent(*key, parent)) return error;
     TableDefinition definition;
     switch (definition.read(thd_, parent)) {
       case TableDefinition::Read::DONE:
@@ -287,6 +288,22 @@ class Declaration {
       return HA_ERR_UNSUPPORTED;
     }
     return compare(Columns(definition), key);
+  }
+
+  /* Waits until no transaction, nor a prepared one without a connection, has changes of the parent, and keeps them and
+     other definitions of it away to the statement's end: nobody has locked what such a transaction takes away. */
+  int keep_parent(const ForeignKeyRecord &key, const std::string &parent) {
+    MDL_request request;
+    MDL_REQUEST_INIT(&request, MDL_key::TABLE, key.parent_database.c_str(), key.parent_table.c_str(),
+                     MDL_SHARED_NO_WRITE, MDL_TRANSACTION);
+    if (thd_->mdl_context.acquire_lock(&request, static_cast<double>(thd_->variables.lock_wait_timeout)))
+      return HA_ERR_LOCK_WAIT_TIMEOUT;
+    FamilyHandle rows;
+    if (open_family(plugin.db, primary_family(parent), &rows) != TIDESDB_OK) return 0;
+    TxnHandle txn;
+    const int status = autonomous_lock(thd_, rows.get(), TIDESDB_LOCK_SHARED, &txn);
+    if (txn) tidesdb_txn_rollback(txn.get());
+    return status == TIDESDB_OK ? 0 : plain_error(status, "FOREIGN KEY");
   }
 
   int expires(const ForeignKeyRecord *key) {
@@ -386,26 +403,6 @@ bool names_are_taken(const TableRecord &record, const std::string &home) {
     if (found && found->child != home && found->number != key.number) return true;
   }
   return false;
-}
-
-int keep_parents(THD *thd, const std::string &table, const TableRecord &record, const Declared &declared) {
-  for (const ForeignKeyRecord &key : record.foreign_keys) {
-    if (!declared.count(key.number)) continue;
-    const std::string parent = canonical_name(key.parent_database, key.parent_table);
-    if (parent == table) continue;
-    MDL_request request;
-    MDL_REQUEST_INIT(&request, MDL_key::TABLE, key.parent_database.c_str(), key.parent_table.c_str(),
-                     MDL_SHARED_NO_WRITE, MDL_TRANSACTION);
-    if (thd->mdl_context.acquire_lock(&request, static_cast<double>(thd->variables.lock_wait_timeout)))
-      return HA_ERR_LOCK_WAIT_TIMEOUT;
-    FamilyHandle rows;
-    if (open_family(plugin.db, primary_family(parent), &rows) != TIDESDB_OK) continue;
-    TxnHandle txn;
-    const int status = autonomous_lock(thd, rows.get(), TIDESDB_LOCK_SHARED, &txn);
-    if (txn) tidesdb_txn_rollback(txn.get());
-    if (status != TIDESDB_OK) return plain_error(status, "FOREIGN KEY");
-  }
-  return 0;
 }
 
 int check_parent(THD *thd, const std::string &name, const Columns &parent) {

@@ -46,10 +46,6 @@ int declare_in_place(THD *thd, const std::string &table, const TABLE *form, cons
 void renew(TableRecord *record, const std::string &home);
 /* Whether a table of the database of `home` other than that has a constraint of one of these names; under the same. */
 bool names_are_taken(const TableRecord &record, const std::string &home);
-/* Waits until no transaction, nor a prepared one without a connection, has changes of the tables that new keys refer to,
-   and keeps them away to the statement's end: nobody has locked what such a transaction takes away. */
-int keep_parents(THD *thd, const std::string &table, const TableRecord &record, const Declared &declared);
-
 /*
   Whether the definition of a table has what foreign keys that refer to it need; `name` is the table's name from now on.
   foreign_key_checks=0 lets it miss anything. Returns 0 or HA_ERR_CANNOT_ADD_FOREIGN.
