@@ -3,8 +3,10 @@
 //!
 //! - `server`: reads information_schema
 //! - `table`: a table as it was read, and the judgement
+//! - `family`: tables that foreign keys link
 //! - `report`: text, JSON and SQL
 
+mod family;
 mod report;
 mod server;
 mod table;

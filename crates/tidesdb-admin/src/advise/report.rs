@@ -2,6 +2,7 @@
 
 use serde_json::{json, Value};
 
+use super::family;
 use super::server::Facts;
 use super::table::{Sort, State, Table, Verdict};
 use crate::cli::Direction;
@@ -13,8 +14,8 @@ pub struct Report {
     facts: Facts,
     /// By name.
     tables: Vec<(Table, Verdict)>,
-    /// Places in `tables` of those that are converted, smallest first.
-    order: Vec<usize>,
+    /// Families that are converted, smallest first, each by the places of its tables in `tables`, smallest first.
+    order: Vec<Vec<usize>>,
     /// Megabytes a second.
     rate: u64,
 }
@@ -26,17 +27,24 @@ fn megabytes(bytes: u64) -> u64 {
 
 impl Report {
     pub fn new(facts: Facts, tables: Vec<Table>, rate: u64) -> Report {
-        let tables: Vec<_> = tables
+        let mut tables: Vec<_> = tables
             .into_iter()
             .map(|table| {
                 let verdict = table.judge(&facts);
                 (table, verdict)
             })
             .collect();
-        let mut order: Vec<usize> =
-            (0..tables.len()).filter(|at| tables[*at].1.state == State::Can).collect();
+        family::judge(&mut tables);
+        let mut order = family::families(&tables);
+        for members in &mut order {
+            members.retain(|at| tables[*at].1.state == State::Can);
+            members.sort_by_key(|at| (tables[*at].0.bytes, *at));
+        }
+        order.retain(|members| !members.is_empty());
         // An interruption after the small ones leaves little to do again; the large ones come when it is known to work.
-        order.sort_by_key(|at| (tables[*at].0.bytes, *at));
+        order.sort_by_key(|members| {
+            (members.iter().map(|at| tables[*at].0.bytes).sum::<u64>(), members.first().copied())
+        });
         Report { facts, tables, order, rate }
     }
 
@@ -44,8 +52,12 @@ impl Report {
         megabytes(bytes).div_ceil(self.rate)
     }
 
-    fn ordered(&self) -> impl DoubleEndedIterator<Item = &Table> {
-        self.order.iter().map(|at| &self.tables[*at].0)
+    fn ordered(&self) -> impl Iterator<Item = &Table> {
+        self.order.iter().flatten().map(|at| &self.tables[*at].0)
+    }
+
+    fn has_keys(&self) -> bool {
+        self.ordered().any(|table| !table.foreign_keys.is_empty())
     }
 
     /// What concerns the server as a whole.
@@ -67,7 +79,9 @@ impl Report {
             );
         }
         let largest = self.ordered().map(|table| table.bytes).max().unwrap_or(0);
-        let all: u64 = self.ordered().map(|table| table.bytes).sum();
+        // Keys that are added look each row up, in a copy.
+        let copies = |table: &Table| if table.foreign_keys.is_empty() { 1 } else { 2 };
+        let all: u64 = self.ordered().map(|table| table.bytes * copies(table)).sum();
         if !self.order.is_empty() {
             let free = match facts.free {
                 Some(free) => format!("{} MB are free now", megabytes(free)),
@@ -89,6 +103,14 @@ impl Report {
                     false => "a table takes no writes meanwhile",
                 }
             ));
+        }
+        if self.has_keys() {
+            notes.push(
+                "foreign keys are dropped, and added again when all tables they link are converted: stop writers of these \
+                 tables meanwhile, and keep the statements (--sql > FILE). A run that stops in between is finished by the \
+                 rest of that file: the keys are in no table then"
+                    .into(),
+            );
         }
         if facts.binary_log {
             notes.push(
@@ -121,10 +143,13 @@ impl Report {
     /// The statements, in order.
     fn statements(&self, direction: Direction) -> Vec<String> {
         // Going back, the last that was converted is the first.
-        let tables: Vec<&Table> = match direction {
-            Direction::Forth => self.ordered().collect(),
-            Direction::Back => self.ordered().rev().collect(),
-        };
+        let mut families: Vec<Vec<&Table>> =
+            self.order.iter().map(|family| family.iter().map(|at| &self.tables[*at].0).collect()).collect();
+        if matches!(direction, Direction::Back) {
+            families.reverse();
+            families.iter_mut().for_each(|family| family.reverse());
+        }
+        let tables: Vec<&Table> = families.iter().flatten().copied().collect();
         let mut statements = Vec::new();
         if tables.is_empty() {
             return statements;
@@ -140,10 +165,12 @@ impl Report {
         if tables.iter().any(|table| table.sort == Sort::Versioned) {
             statements.push("SET SESSION system_versioning_alter_history=KEEP;".to_string());
         }
-        statements.extend(tables.iter().map(|table| match direction {
-            Direction::Forth => table.forth(),
-            Direction::Back => table.back(),
-        }));
+        for family in &families {
+            statements.extend(family::statements(family, |table| match direction {
+                Direction::Forth => table.forth(),
+                Direction::Back => table.back(),
+            }));
+        }
         statements
     }
 
@@ -211,7 +238,8 @@ impl Report {
             out.line(format_args!("-- {note}"))?;
         }
         let (forth, back) = (self.statements(Direction::Forth), self.statements(Direction::Back));
-        for (head, statements) in [("the statements, smallest table first", &forth), ("the way back", &back)]
+        for (head, statements) in
+            [("the statements, smallest table or family first", &forth), ("the way back", &back)]
         {
             out.line(format_args!("\n-- {head}:"))?;
             if statements.is_empty() {
@@ -240,7 +268,7 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::tests::table;
+    use super::super::table::tests::{key_to, table};
     use super::*;
 
     fn report(facts: Facts, tables: Vec<Table>) -> Report {
@@ -261,6 +289,48 @@ mod tests {
         let back = ["large", "middle", "small"].map(|name| to(name, "InnoDB"));
         assert_eq!(report.statements(Direction::Forth), forth);
         assert_eq!(report.statements(Direction::Back), back);
+    }
+
+    #[test]
+    fn a_family_is_one_step_by_the_size_of_all() {
+        let facts = Facts { refuses_unknown_engines: true, ..Facts::default() };
+        let child = table(|table| {
+            (table.name, table.bytes, table.foreign_keys) = ("child".into(), 1, vec![key_to("parent")]);
+        });
+        let report =
+            report(facts, vec![child, sized("middle", 200), sized("parent", 300), sized("small", 2)]);
+        let starts = |direction| -> Vec<String> {
+            let statements = report.statements(direction);
+            statements
+                .iter()
+                .map(|text| text.split(' ').skip(2).take(2).collect::<Vec<_>>().join(" "))
+                .collect()
+        };
+        let of = |name: &str, what: &str| format!("`shop`.`{name}` {what}");
+        let (forth, back) = ("ENGINE=TidesDB;", "ENGINE=InnoDB;");
+        assert_eq!(
+            starts(Direction::Forth),
+            [
+                of("small", forth),
+                of("middle", forth),
+                of("child", "DROP"),
+                of("child", forth),
+                of("parent", forth),
+                of("child", "ADD"),
+            ]
+        );
+        assert_eq!(
+            starts(Direction::Back),
+            [
+                of("child", "DROP"),
+                of("parent", back),
+                of("child", back),
+                of("child", "ADD"),
+                of("middle", back),
+                of("small", back),
+            ]
+        );
+        assert!(report.notes().iter().any(|note| note.contains("keep the statements")));
     }
 
     #[test]
