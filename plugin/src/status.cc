@@ -216,7 +216,8 @@ bool show_engine_status(handlerton *, THD *thd, stat_print_fn *print, ha_stat_ty
   std::string all = text;
   tidesdb_free_text(text);
   const std::string error = foreign::latest_error();
-  if (!error.empty()) all += "\n------------------------\nLATEST FOREIGN KEY ERROR\n------------------------\n" + error + "\n";
+  if (!error.empty())
+    all += "\n------------------------\nLATEST FOREIGN KEY ERROR\n------------------------\n" + error + "\n";
   return print(thd, engine, sizeof(engine) - 1, "", 0, all.c_str(), all.size());
 }
 

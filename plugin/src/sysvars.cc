@@ -226,11 +226,11 @@ static MYSQL_THDVAR_ULONGLONG(lock_wait_timeout_ms, PLUGIN_VAR_RQCMDARG,
                               "Milliseconds to wait for a lock; 0: no limit. lock_wait_timeout and "
                               "innodb_lock_wait_timeout count too where they are shorter",
                               nullptr, nullptr, 50000, 0, 3600000, 0);
-static MYSQL_THDVAR_ENUM(
-    foreign_keys, PLUGIN_VAR_RQCMDARG,
-    "FOREIGN KEY in a table's definition: ENFORCE keeps it and checks rows, WARN drops it with a warning, ERROR "
-    "refuses it",
-    nullptr, nullptr, FOREIGN_KEYS_ENFORCE, &foreign_keys_type);
+static MYSQL_THDVAR_ENUM(foreign_keys, PLUGIN_VAR_RQCMDARG,
+                         "FOREIGN KEY in a table's definition: ENFORCE keeps it and checks rows, WARN drops "
+                         "it with a warning, ERROR "
+                         "refuses it",
+                         nullptr, nullptr, FOREIGN_KEYS_ENFORCE, &foreign_keys_type);
 
 /* Optimistic transactions have no other way than to compare. */
 static int check_snapshot_isolation(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {

@@ -38,11 +38,13 @@ bool refuse_foreign_keys(THD *thd, const HA_CREATE_INFO *info) {
   }
   if (names.empty()) return false;
   if (sysvars::foreign_keys(thd) == sysvars::FOREIGN_KEYS_ERROR)
-    return refuse("FOREIGN KEY: " + names +
-                  " (tidesdb_foreign_keys=ERROR refuses foreign keys; ENFORCE keeps them, WARN drops them with a "
-                  "warning)");
+    return refuse(
+        "FOREIGN KEY: " + names +
+        " (tidesdb_foreign_keys=ERROR refuses foreign keys; ENFORCE keeps them, WARN drops them with a "
+        "warning)");
   push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR,
-                      "TidesDB: foreign keys were dropped, as tidesdb_foreign_keys=WARN asks: %s", names.c_str());
+                      "TidesDB: foreign keys were dropped, as tidesdb_foreign_keys=WARN asks: %s",
+                      names.c_str());
   return false;
 }
 

@@ -49,7 +49,8 @@ class RowLog {
   Family family_;
 };
 
-/* The row log of a table, by the id in its record: whoever has the table open by a definition of its own has the same.
+/* The row log of a table, by the id in its record: whoever has the table open by a definition of its own has
+ * the same.
  */
 std::shared_ptr<RowLog> row_log_of(uint64_t table_id);
 

@@ -15,8 +15,8 @@
 
 namespace tidesdb {
 
-/* The newest version. It is written of tables with foreign keys, so that a build that knows none refuses them; of
-   others version 2 is. Older ones are read. */
+/* The newest version. It is written of tables with foreign keys, so that a build that knows none refuses
+   them; of others version 2 is. Older ones are read. */
 constexpr uint8_t TABLE_RECORD_VERSION = 3;
 
 /* Counters of the primary family. */
@@ -63,11 +63,11 @@ struct TableRecord {
   std::string definition;
   std::vector<ColumnRecord> columns; /* in the order of the server's fields */
   RowHistory history;
-  std::vector<IndexRecord> indexes; /* in the order of the server's keys */
+  std::vector<IndexRecord> indexes;           /* in the order of the server's keys */
   std::vector<ForeignKeyRecord> foreign_keys; /* by name */
-  bool is_parent = false; /* a foreign key has referred to the table since it was made */
-  /* Of a table that an ALTER by copy makes, with foreign keys or to which some refer: the canonical name of the one
-     whose place it takes. */
+  bool is_parent = false;                     /* a foreign key has referred to the table since it was made */
+  /* Of a table that an ALTER by copy makes, with foreign keys or to which some refer: the canonical name of
+     the one whose place it takes. */
   std::string home;
 
   std::vector<uint8_t> encode() const;

@@ -50,8 +50,8 @@ int drop_families(DdlGroup *group, const std::vector<std::string> &names) {
 }
 
 /* Does `change` with all families of a table, under the table's lock in the engine, then `after` when that is
-   committed; both under records_of_others(). Nobody else uses the table that an ALTER fills, and it must go also when
-   the ALTER is killed. */
+   committed; both under records_of_others(). Nobody else uses the table that an ALTER fills, and it must go
+   also when the ALTER is killed. */
 template <class Change, class After>
 int change_table(const std::string &table, Change change, After after) {
   ExclusiveTable exclusive;
@@ -240,7 +240,8 @@ int keep_older_snapshots_out(const std::string &table) {
 
 int truncate_table(const char *path) {
   const int status = change_table(
-      canonical_table(path), [](DdlGroup *group, const std::string &name) { return group->truncate(name); }, [] {});
+      canonical_table(path), [](DdlGroup *group, const std::string &name) { return group->truncate(name); },
+      [] {});
   return table_error(status, "TRUNCATE TABLE");
 }
 

@@ -31,8 +31,8 @@ int set_auto_increment(const char *path, ulonglong next);
 /* The record that the dictionary has of a table. False: there is no such table, or its record is not known
  * here. */
 bool read_record(const std::string &table, TableRecord *record);
-/* To be held by who reads a record and writes it changed, without the server's lock on the name that keeps everybody
-   else from it: statistics, and what DDL says of the other side of a foreign key. */
+/* To be held by who reads a record and writes it changed, without the server's lock on the name that keeps
+   everybody else from it: statistics, and what DDL says of the other side of a foreign key. */
 std::mutex &records_of_others();
 /* Whether the table, or partition, was last written with the server's definition of this identity. */
 bool was_written_with(const std::string &table, const std::string &definition);

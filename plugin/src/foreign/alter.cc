@@ -83,8 +83,8 @@ class Plan {
                         [&](const ForeignKeyRecord &kept) { return kept.number == key.number; });
   }
 
-  /* The columns that the key needs are not all there. As InnoDB has it, the index counts more than the column where
-     both go. */
+  /* The columns that the key needs are not all there. As InnoDB has it, the index counts more than the column
+     where both go. */
   bool refuse_column(const std::vector<const Field *> &before, const std::function<void()> &otherwise) {
     const Columns columns(*table_);
     bool prefix;

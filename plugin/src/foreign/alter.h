@@ -1,5 +1,6 @@
 /*
-  ALTER TABLE without a copy of a table with foreign keys: which keys it has afterwards, and what it must not take away.
+  ALTER TABLE without a copy of a table with foreign keys: which keys it has afterwards, and what it must not
+  take away.
 */
 #ifndef TIDESDB_FOREIGN_ALTER_H
 #define TIDESDB_FOREIGN_ALTER_H
@@ -16,8 +17,8 @@ namespace foreign {
 /* Old names of columns that get new ones. */
 using RenamedColumns = std::map<std::string, std::string>;
 
-/* Puts the foreign keys of the table as it will be into `record`, which has those it has and its new columns. nullptr, or
-   why the table must be copied; an error of the THD: the statement is refused. */
+/* Puts the foreign keys of the table as it will be into `record`, which has those it has and its new columns.
+   nullptr, or why the table must be copied; an error of the THD: the statement is refused. */
 const char *plan_keys(TABLE *table, TABLE *altered, const Alter_inplace_info *info, const std::string &name,
                       TableRecord *record, RenamedColumns *renamed);
 

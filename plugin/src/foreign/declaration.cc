@@ -290,8 +290,9 @@ class Declaration {
     return compare(Columns(definition), key);
   }
 
-  /* Waits until no transaction, nor a prepared one without a connection, has changes of the parent, and keeps them and
-     other definitions of it away to the statement's end: nobody has locked what such a transaction takes away. */
+  /* Waits until no transaction, nor a prepared one without a connection, has changes of the parent, and keeps
+     them and other definitions of it away to the statement's end: nobody has locked what such a transaction
+     takes away. */
   int keep_parent(const ForeignKeyRecord &key, const std::string &parent) {
     MDL_request request;
     MDL_REQUEST_INIT(&request, MDL_key::TABLE, key.parent_database.c_str(), key.parent_table.c_str(),

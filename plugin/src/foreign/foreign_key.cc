@@ -81,7 +81,8 @@ std::string describe_key(THD *thd, const ForeignKey &key) {
     children += (children.empty() ? "" : ", ") + quoted_name(thd, column.name);
     parents += (parents.empty() ? "" : ", ") + quoted_name(thd, column.parent);
   }
-  std::string text = "CONSTRAINT " + quoted_name(thd, key.name) + " FOREIGN KEY (" + children + ") REFERENCES ";
+  std::string text =
+      "CONSTRAINT " + quoted_name(thd, key.name) + " FOREIGN KEY (" + children + ") REFERENCES ";
   text += key.parent_database == key.child_database
               ? quoted_name(thd, key.parent_table)
               : quoted_table(thd, key.parent_database, key.parent_table);

@@ -1,6 +1,7 @@
 /*
-  A foreign key: columns of a table (the child) whose values, where none is NULL, stand in columns of another (the
-  parent). Its definition is in the child's dictionary record; the parent is known by name and may be missing.
+  A foreign key: columns of a table (the child) whose values, where none is NULL, stand in columns of another
+  (the parent). Its definition is in the child's dictionary record; the parent is known by name and may be
+  missing.
 */
 #ifndef TIDESDB_FOREIGN_FOREIGN_KEY_H
 #define TIDESDB_FOREIGN_FOREIGN_KEY_H
@@ -44,8 +45,8 @@ std::string canonical_name(const std::string &database, const std::string &table
 /* The names that users see of a canonical one. */
 void split_canonical(const std::string &table, std::string *database_name, std::string *table_name);
 
-/* "CONSTRAINT `c` FOREIGN KEY (`a`) REFERENCES `p` (`x`) ON DELETE ...", as in SHOW CREATE TABLE. The parent's
-   database is named where it is not the child's. */
+/* "CONSTRAINT `c` FOREIGN KEY (`a`) REFERENCES `p` (`x`) ON DELETE ...", as in SHOW CREATE TABLE. The
+   parent's database is named where it is not the child's. */
 std::string describe_key(THD *thd, const ForeignKey &key);
 /* The table in the server's quotes, with its database. */
 std::string quoted_table(THD *thd, const std::string &database, const std::string &table);

@@ -1,8 +1,8 @@
 /*
   The index of the other table of a foreign key, searched for values of this one.
 
-  It is used without the server's lock on the other table: its families may go at any time, which the engine says
-  (TIDESDB_NO_SUCH_FAMILY).
+  It is used without the server's lock on the other table: its families may go at any time, which the engine
+  says (TIDESDB_NO_SUCH_FAMILY).
 */
 #ifndef TIDESDB_FOREIGN_LINKED_INDEX_H
 #define TIDESDB_FOREIGN_LINKED_INDEX_H
@@ -21,8 +21,8 @@ namespace tidesdb {
 
 class LinkedIndex {
  public:
-  /* The index of `other` (canonical) over its `columns`, to be searched for values of `own` columns, which are parts
-     of the table that searches. nullptr: there is none now. */
+  /* The index of `other` (canonical) over its `columns`, to be searched for values of `own` columns, which
+     are parts of the table that searches. nullptr: there is none now. */
   static std::unique_ptr<LinkedIndex> find(THD *thd, const std::string &other,
                                            const std::vector<std::string> &columns,
                                            const std::vector<KeyPart> &own);
@@ -33,8 +33,8 @@ class LinkedIndex {
   /* Sets `search` to the bytes that the keys of rows begin with which have the values of `record`. */
   void make_search(const std::vector<KeyPart> &own, const uchar *record, ByteBuffer *search);
 
-  /* A row that has them, in the transaction and a mode of reads. TIDESDB_OK, TIDESDB_NOT_FOUND, or another status.
-     `key`: of the row in rows(); nullptr: it is not asked for. Lives until the next call. */
+  /* A row that has them, in the transaction and a mode of reads. TIDESDB_OK, TIDESDB_NOT_FOUND, or another
+     status. `key`: of the row in rows(); nullptr: it is not asked for. Lives until the next call. */
   int look(tidesdb_txn *txn, Slice search, int mode, ByteBuffer *key);
   /* The next one after look() with `key`. */
   int look_on(ByteBuffer *key);

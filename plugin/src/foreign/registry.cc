@@ -56,9 +56,9 @@ ForeignKeys found(const std::map<std::string, ForeignKeys> &all, const std::stri
 }
 
 bool same_case_folded(const std::string &a, const std::string &b) {
-  return !system_charset_info->coll->strnncoll(
-      system_charset_info, reinterpret_cast<const uchar *>(a.data()), a.size(),
-      reinterpret_cast<const uchar *>(b.data()), b.size(), false);
+  return !system_charset_info->coll->strnncoll(system_charset_info, reinterpret_cast<const uchar *>(a.data()),
+                                               a.size(), reinterpret_cast<const uchar *>(b.data()), b.size(),
+                                               false);
 }
 
 /* Whether a table, in the making or not, has the key. Under the mutex. */
@@ -77,7 +77,8 @@ void drop_guards(const std::vector<uint64_t> &numbers) {
     if (status == TIDESDB_OK) status = group.drop(guards_name(number));
     if (status == TIDESDB_OK) status = group.commit();
     if (status != TIDESDB_OK && status != TIDESDB_NO_SUCH_FAMILY)
-      sql_print_warning("TidesDB: the locks' family of a foreign key stays in the store: %s", tidesdb_last_error());
+      sql_print_warning("TidesDB: the locks' family of a foreign key stays in the store: %s",
+                        tidesdb_last_error());
   }
 }
 
@@ -156,8 +157,9 @@ ForeignKeys all_keys_to(const std::string &table) { return found(registry.by_par
 
 ForeignKeys keys_to(const std::string &table) {
   ForeignKeys keys = all_keys_to(table);
-  keys.erase(std::remove_if(keys.begin(), keys.end(), [](const auto &key) { return is_intermediate(key->child); }),
-             keys.end());
+  keys.erase(
+      std::remove_if(keys.begin(), keys.end(), [](const auto &key) { return is_intermediate(key->child); }),
+      keys.end());
   return keys;
 }
 

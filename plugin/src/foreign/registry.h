@@ -1,9 +1,9 @@
 /*
-  All foreign keys of the store, by child and by parent: a picture of the dictionary's records in memory, made when
-  the store is opened and brought up to date by each change of a definition.
+  All foreign keys of the store, by child and by parent: a picture of the dictionary's records in memory, made
+  when the store is opened and brought up to date by each change of a definition.
 
-  Changes of one table come one after the other, under the server's lock on its name; readers are any. What a reader
-  gets does not change any more.
+  Changes of one table come one after the other, under the server's lock on its name; readers are any. What a
+  reader gets does not change any more.
 */
 #ifndef TIDESDB_FOREIGN_REGISTRY_H
 #define TIDESDB_FOREIGN_REGISTRY_H
@@ -20,15 +20,16 @@ namespace foreign {
 int load();
 void clear();
 
-/* The dictionary's record of the table is another now, or gone. `keys`: those of the table, from keys_in_record(). */
+/* The dictionary's record of the table is another now, or gone. `keys`: those of the table, from
+ * keys_in_record(). */
 void set_table(const std::string &table, ForeignKeys keys);
 /* The same, read from the dictionary. */
 void read_table(const std::string &table);
 /* Definition or indexes of a table are others, if it is linked: who has links to it looks again. */
 void touch(const std::string &table);
 
-/* Grows with each change: what was found out before may be wrong. Keys that have not changed, and whose tables have
-   not, are the same objects as before. */
+/* Grows with each change: what was found out before may be wrong. Keys that have not changed, and whose
+   tables have not, are the same objects as before. */
 uint64_t generation();
 /* Of the table as child, by name. */
 ForeignKeys keys_of(const std::string &table);
@@ -38,14 +39,14 @@ ForeignKeys keys_to(const std::string &table);
 ForeignKeys all_keys_to(const std::string &table);
 /* Whether the table is a child or a parent. */
 bool is_linked(const std::string &table);
-/* The key of this name in the database (a canonical `db/`), in whatever case; nullptr: there is none. Tables in the
-   making left out. */
+/* The key of this name in the database (a canonical `db/`), in whatever case; nullptr: there is none. Tables
+   in the making left out. */
 std::shared_ptr<const ForeignKey> find(const std::string &database, const std::string &name);
 
 /*
-  The families, without entries, in which transactions lock the values that they refer to or take away: one for each
-  foreign key, so that a transaction with very many locks, which the engine makes one of the family, is in nobody
-  else's way.
+  The families, without entries, in which transactions lock the values that they refer to or take away: one
+  for each foreign key, so that a transaction with very many locks, which the engine makes one of the family,
+  is in nobody else's way.
 */
 using Guards = std::shared_ptr<tidesdb_family>;
 /* nullptr: the key is gone. */

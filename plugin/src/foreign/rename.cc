@@ -84,20 +84,22 @@ int Rename::check() const {
     return HA_ERR_CANNOT_ADD_FOREIGN;
   }
   TableRecord own;
-  if (is_moved && read_record(from_, &own) && names_are_taken(renamed(own, true), to_)) return HA_ERR_FOUND_DUPP_KEY;
+  if (is_moved && read_record(from_, &own) && names_are_taken(renamed(own, true), to_))
+    return HA_ERR_FOUND_DUPP_KEY;
   /* Keys that wait for the new name, or have the old one. */
   const std::string &name = is_moved || old_name_.empty() ? to_ : old_name_;
   if (keys_to(name).empty()) return 0;
   TableDefinition definition;
   const TableDefinition::Read read = definition.read(thd_, from_);
   if (read == TableDefinition::Read::MISSING) return 0;
-  if (read != TableDefinition::Read::DONE || share_expires(definition.share()) || definition.share().versioned)
+  if (read != TableDefinition::Read::DONE || share_expires(definition.share()) ||
+      definition.share().versioned)
     return HA_ERR_CANNOT_ADD_FOREIGN;
   return check_parent(thd_, name, Columns(definition));
 }
 
-/* The record with the new name where it has the old one: of the table in `is_own`, whose keys without a name of their
-   own are called after it, or of another that refers to it. */
+/* The record with the new name where it has the old one: of the table in `is_own`, whose keys without a name
+   of their own are called after it, or of another that refers to it. */
 TableRecord Rename::renamed(const TableRecord &record, bool is_own) const {
   TableRecord changed = record;
   std::string database, table, new_database, new_table;
@@ -144,14 +146,15 @@ void Rename::enter() const {
   touch(to_);
 }
 
-int rename_columns(DdlGroup *group, const std::string &parent, const std::map<std::string, std::string> &names,
-                   TableRecord *own) {
+int rename_columns(DdlGroup *group, const std::string &parent,
+                   const std::map<std::string, std::string> &names, TableRecord *own) {
   const auto rename = [&](TableRecord *record) {
     for (ForeignKeyRecord &key : record->foreign_keys) {
       if (canonical_name(key.parent_database, key.parent_table) != parent) continue;
       for (ForeignKeyRecord::Column &column : key.columns)
         for (const auto &[before, after] : names)
-          if (same_name({column.referenced.data(), column.referenced.size()}, {before.data(), before.size()})) {
+          if (same_name({column.referenced.data(), column.referenced.size()},
+                        {before.data(), before.size()})) {
             column.referenced = after;
             break;
           }

@@ -11,8 +11,8 @@ namespace tidesdb {
 
 namespace {
 
-/* The server's lock on a table's name, for a look at its definition: a change of it that is under way comes to its end
-   first. */
+/* The server's lock on a table's name, for a look at its definition: a change of it that is under way comes
+   to its end first. */
 class NameLock {
  public:
   NameLock(THD *thd, const std::string &database, const std::string &table) : thd_(thd) {
@@ -26,9 +26,10 @@ class NameLock {
 
   /* 0, or an error of the server's that the client has been told. */
   int take() {
-    const ulonglong seconds = std::min<ulonglong>(Session::lock_timeout_ms(thd_) / 1000 + 1,
-                                                  thd_->variables.lock_wait_timeout);
-    return thd_->mdl_context.acquire_lock(&request_, static_cast<double>(seconds)) ? HA_ERR_LOCK_WAIT_TIMEOUT : 0;
+    const ulonglong seconds =
+        std::min<ulonglong>(Session::lock_timeout_ms(thd_) / 1000 + 1, thd_->variables.lock_wait_timeout);
+    return thd_->mdl_context.acquire_lock(&request_, static_cast<double>(seconds)) ? HA_ERR_LOCK_WAIT_TIMEOUT
+                                                                                   : 0;
   }
 
  private:
@@ -83,7 +84,8 @@ bool RowChecks::refresh() {
     before.swap(*links);
     for (const auto &key : keys) {
       if (is_child && is_filled && !key->is_new) continue;
-      const auto known = std::find_if(before.begin(), before.end(), [&](const Link &link) { return link.key == key; });
+      const auto known =
+          std::find_if(before.begin(), before.end(), [&](const Link &link) { return link.key == key; });
       if (known != before.end()) {
         links->push_back(std::move(*known));
         continue;
@@ -142,14 +144,14 @@ int RowChecks::guard(Session *session, Link *link, const uchar *record, int mode
   guard_.clear();
   append_values(link->plain, link->own, record, &guard_, &scratch_);
   const Slice name = guard_.slice();
-  const int status =
-      tidesdb_lock_advisory(session->txn(), link->guards.get(), name.data, name.size, mode);
+  const int status = tidesdb_lock_advisory(session->txn(), link->guards.get(), name.data, name.size, mode);
   return status == TIDESDB_OK ? 0 : session->fail(status);
 }
 
 /* Whether the key refers to this table, which may be one that an ALTER makes to take its place. */
 bool RowChecks::is_own(const ForeignKey &key) const {
-  return key.parent == name_ || (is_intermediate(name_) && key.parent == foreign::altered_table(table_->in_use));
+  return key.parent == name_ ||
+         (is_intermediate(name_) && key.parent == foreign::altered_table(table_->in_use));
 }
 
 /* A row that comes with the value it refers to. */
@@ -229,8 +231,7 @@ int RowChecks::violated(Session *session, const Link &link, int error) {
   const ForeignKey &key = *link.key;
   std::string child = key.child_table;
   if (error == HA_ERR_NO_REFERENCED_ROW) child = table_->s->table_name.str;
-  session->cascade().violation =
-      quoted_table(thd, key.child_database, child) + ", " + describe_key(thd, key);
+  session->cascade().violation = quoted_table(thd, key.child_database, child) + ", " + describe_key(thd, key);
   return error;
 }
 
@@ -274,8 +275,7 @@ int RowChecks::act_on_children(Session *session, Link *link, const uchar *record
     bool done;
     const int error = actions->act(*link->key, link->fields, new_record, key.slice(), search.slice(), &done);
     const bool names_key = error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_FK_DEPTH_EXCEEDED;
-    if (names_key && session->cascade().violation.empty())
-      return violated(session, *link, error);
+    if (names_key && session->cascade().violation.empty()) return violated(session, *link, error);
     if (error) return error;
     status = child->look_on(&key);
   }

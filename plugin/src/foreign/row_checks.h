@@ -1,17 +1,18 @@
 /*
-  Foreign keys of one open table, checked row by row: that what a row refers to is there, and that no row refers to
-  what goes.
+  Foreign keys of one open table, checked row by row: that what a row refers to is there, and that no row
+  refers to what goes.
 
-  Both read what is committed now, and the transaction's own changes. In between nobody else may change the answer:
+  Both read what is committed now, and the transaction's own changes. In between nobody else may change the
+  answer:
   - who makes a reference locks the value shared, as a guard (foreign/registry.h), then looks for the parent;
   - who takes a referenced value away locks it exclusively, then looks for children.
-  Both keep the guard to the transaction's end. So of two transactions that disagree one waits for the other's end and
-  sees what it did. The number of the foreign key is part of the guard's name, and is the same on both sides whatever
-  ALTER and RENAME make of the tables. An UPDATE that leaves the referenced columns takes no guard, and references
-  share theirs (as FOR KEY SHARE does in PostgreSQL).
+  Both keep the guard to the transaction's end. So of two transactions that disagree one waits for the other's
+  end and sees what it did. The number of the foreign key is part of the guard's name, and is the same on both
+  sides whatever ALTER and RENAME make of the tables. An UPDATE that leaves the referenced columns takes no
+  guard, and references share theirs (as FOR KEY SHARE does in PostgreSQL).
 
-  A parent that is not there may be on its way: whoever inserts it has its key locked, and is waited for. A child that
-  is there may be going: its row is locked, and looked for once more.
+  A parent that is not there may be on its way: whoever inserts it has its key locked, and is waited for. A
+  child that is there may be going: its row is locked, and looked for once more.
 
   Used by one handler.
 */
@@ -32,11 +33,11 @@ namespace tidesdb {
 class ReferrerActions {
  public:
   virtual ~ReferrerActions() = default;
-  /* The row of the key's child under `row_key`, whose columns had the values that `search` encodes, follows the parent
-     row: `fields` are the parent's columns, `new_record` is nullptr of a DELETE. Sets *done to false where the row was
-     not there any more. 0 or an error of the server's. */
-  virtual int act(const ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record, Slice row_key,
-                  Slice search, bool *done) = 0;
+  /* The row of the key's child under `row_key`, whose columns had the values that `search` encodes, follows
+     the parent row: `fields` are the parent's columns, `new_record` is nullptr of a DELETE. Sets *done to
+     false where the row was not there any more. 0 or an error of the server's. */
+  virtual int act(const ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record,
+                  Slice row_key, Slice search, bool *done) = 0;
 };
 
 class RowChecks {
@@ -50,16 +51,18 @@ class RowChecks {
   bool is_referenced() const { return !referrers_.empty(); }
 
   /*
-    What the row refers to is there. `old_record`: of an UPDATE, whose other values are left out; else nullptr.
-    `txn`: the one whose changes count; another than the session's where a table is filled that nobody sees.
-    Returns 0, HA_ERR_NO_REFERENCED_ROW (Session::cascade() says which key), or another error of the server's.
+    What the row refers to is there. `old_record`: of an UPDATE, whose other values are left out; else
+    nullptr. `txn`: the one whose changes count; another than the session's where a table is filled that
+    nobody sees. Returns 0, HA_ERR_NO_REFERENCED_ROW (Session::cascade() says which key), or another error of
+    the server's.
   */
   int check_references(Session *session, tidesdb_txn *txn, const uchar *old_record, const uchar *record);
   /* Whether a DELETE, or an UPDATE to `new_record`, changes rows that refer to this one. */
   bool has_actions(const uchar *record, const uchar *new_record) const;
-  /* No row refers to what goes with a DELETE, or an UPDATE to `new_record`, or it follows: then the row is changed
-     already. HA_ERR_ROW_IS_REFERENCED as above. */
-  int check_referrers(Session *session, const uchar *record, const uchar *new_record, ReferrerActions *actions);
+  /* No row refers to what goes with a DELETE, or an UPDATE to `new_record`, or it follows: then the row is
+     changed already. HA_ERR_ROW_IS_REFERENCED as above. */
+  int check_referrers(Session *session, const uchar *record, const uchar *new_record,
+                      ReferrerActions *actions);
 
   /* At the end of a statement. */
   void reset();

@@ -1,6 +1,6 @@
 /*
-  The server's definition of a table that nobody has opened, read from its .frm: the columns and indexes of the other
-  side of a foreign key.
+  The server's definition of a table that nobody has opened, read from its .frm: the columns and indexes of
+  the other side of a foreign key.
 */
 #ifndef TIDESDB_FOREIGN_TABLE_DEFINITION_H
 #define TIDESDB_FOREIGN_TABLE_DEFINITION_H
@@ -36,8 +36,8 @@ class TableDefinition {
   bool is_made_ = false;
 };
 
-/* What is to be known of a definition, of a table that is open or one that is being made as well. `record` is the
-   buffer in which the fields of the share stand. */
+/* What is to be known of a definition, of a table that is open or one that is being made as well. `record` is
+   the buffer in which the fields of the share stand. */
 class Columns {
  public:
   Columns(const TABLE_SHARE &share, Field **fields, const uchar *record, const KEY *keys)
@@ -54,8 +54,8 @@ class Columns {
   /* All parts of an index. */
   std::vector<KeyPart> parts(uint key) const;
   /*
-    An index that begins with these columns, in this order and with all of each; the primary key, then unique ones
-    of these alone, then others. MAX_KEY: none. `prefix`: there is one over prefixes.
+    An index that begins with these columns, in this order and with all of each; the primary key, then unique
+    ones of these alone, then others. MAX_KEY: none. `prefix`: there is one over prefixes.
   */
   uint find_index(const std::vector<const Field *> &columns, bool *prefix) const;
   const KEY &key(uint number) const { return keys_[number]; }

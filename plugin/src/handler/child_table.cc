@@ -8,10 +8,12 @@ namespace tidesdb {
 
 namespace {
 
-/* What is stored in a child's column is the parent's value or nothing: the server's checks of it have no say. */
+/* What is stored in a child's column is the parent's value or nothing: the server's checks of it have no say.
+ */
 class Unchecked {
  public:
-  explicit Unchecked(THD *thd) : thd_(thd), counted_(thd->count_cuted_fields), aborts_(thd->abort_on_warning) {
+  explicit Unchecked(THD *thd)
+      : thd_(thd), counted_(thd->count_cuted_fields), aborts_(thd->abort_on_warning) {
     thd->count_cuted_fields = CHECK_FIELD_IGNORE;
     thd->abort_on_warning = false;
   }
@@ -32,7 +34,8 @@ class Unchecked {
 bool is_equal(Field &child, Field &parent) {
   if (!(parent.flags & BLOB_FLAG) && parent.cmp_type() == STRING_RESULT) {
     char own_bytes[MAX_FIELD_WIDTH], other_bytes[MAX_FIELD_WIDTH];
-    String own(own_bytes, sizeof(own_bytes), child.charset()), other(other_bytes, sizeof(other_bytes), parent.charset());
+    String own(own_bytes, sizeof(own_bytes), child.charset()),
+        other(other_bytes, sizeof(other_bytes), parent.charset());
     const String *a = child.val_str(&own), *b = parent.val_str(&other);
     return a && b && !sortcmp(a, b, child.charset());
   }

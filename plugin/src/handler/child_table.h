@@ -1,10 +1,11 @@
 /*
-  A table whose rows change along with those of another that they refer to: ON DELETE and ON UPDATE with CASCADE or SET
-  NULL.
+  A table whose rows change along with those of another that they refer to: ON DELETE and ON UPDATE with
+  CASCADE or SET NULL.
 
-  The server may have no TABLE of it, and changes through the server's functions would be logged, which replicas repeat.
-  So it has a TABLE and a handler of its own here, by the definition on disk, and its handler's functions are called as
-  they are: index entries, row logs, further foreign keys and lifetimes are theirs.
+  The server may have no TABLE of it, and changes through the server's functions would be logged, which
+  replicas repeat. So it has a TABLE and a handler of its own here, by the definition on disk, and its
+  handler's functions are called as they are: index entries, row logs, further foreign keys and lifetimes are
+  theirs.
 
   Belongs to the handler of the other table, and lives no longer than its definition.
 */
@@ -38,8 +39,8 @@ class ChildTable {
   int begin(THD *thd);
   /* Locks and reads the row with this key. HA_ERR_KEY_NOT_FOUND: it has gone. */
   int read(Slice key);
-  /* Whether the columns of the foreign key have, in the row that was read, the values that keys of the index begin with
-     which begin with `search`. */
+  /* Whether the columns of the foreign key have, in the row that was read, the values that keys of the index
+     begin with which begin with `search`. */
   bool has_values(Slice search);
   /* Of the row that was read. */
   int remove();

@@ -118,8 +118,9 @@ bool ha_tidesdb::checks_foreign_keys() const {
 /*
   Writes the row in the writer as its foreign keys allow it, and changes what refers to it.
 
-  A duplicate key comes before a missing parent, as in InnoDB: ON DUPLICATE KEY UPDATE and IGNORE go by it. Actions come
-  after the row's own change, so that rows that refer to each other see it; all of them are undone with it.
+  A duplicate key comes before a missing parent, as in InnoDB: ON DUPLICATE KEY UPDATE and IGNORE go by it.
+  Actions come after the row's own change, so that rows that refer to each other see it; all of them are
+  undone with it.
 */
 int ha_tidesdb::apply_checked(const uchar *old_record, const uchar *new_record) {
   if (!checks_foreign_keys()) return apply_writes();

@@ -339,8 +339,10 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   std::unique_ptr<tidesdb::RowReader> row_reader_;
   tidesdb::VirtualColumns virtual_columns_;
   std::map<uint64_t, std::unique_ptr<tidesdb::ChildTable>> child_tables_; /* by number of the foreign key */
-  uint64_t unlinked_at_ = 0; /* foreign::generation() at which the table had no foreign keys, nor others to it */
-  std::unique_ptr<tidesdb::RowChecks> row_checks_; /* none: the table has had no foreign key since it was opened */
+  uint64_t unlinked_at_ =
+      0; /* foreign::generation() at which the table had no foreign keys, nor others to it */
+  std::unique_ptr<tidesdb::RowChecks>
+      row_checks_; /* none: the table has had no foreign key since it was opened */
   /* Of each index: its columns, and those that its virtual columns are computed from. */
   std::vector<MY_BITMAP> index_columns_;
   std::vector<my_bitmap_map> index_columns_memory_;

@@ -89,8 +89,8 @@ class Session {
   int savepoint_set(void *savepoint);
   int savepoint_rollback(const void *savepoint);
   void savepoint_release(const void *savepoint);
-  /* While one lives, locking reads take the newest version, whether the snapshot has it or not: checks of foreign
-     keys, which never answer 1020. */
+  /* While one lives, locking reads take the newest version, whether the snapshot has it or not: checks of
+     foreign keys, which never answer 1020. */
   class NewestReads {
    public:
     explicit NewestReads(Session *session) : session_(session) {

@@ -53,11 +53,11 @@ inline size_t write_weights(const CHARSET_INFO *charset, uchar *to, size_t room,
 /* Name of what an ALTER drops. */
 inline LEX_CSTRING name_of(const Alter_drop &drop) { return {drop.name, strlen(drop.name)}; }
 
-/* A share of one's own, to read a table's definition into. `key` is the database, a zero byte and the table, and ends
-   with another; key and path live as long. */
+/* A share of one's own, to read a table's definition into. `key` is the database, a zero byte and the table,
+   and ends with another; key and path live as long. */
 inline void init_private_share(THD *thd, TABLE_SHARE *share, const std::string &key, const char *path) {
-  init_tmp_table_share(thd, share, key.c_str(), static_cast<uint>(key.size()), key.c_str() + strlen(key.c_str()) + 1,
-                       path);
+  init_tmp_table_share(thd, share, key.c_str(), static_cast<uint>(key.size()),
+                       key.c_str() + strlen(key.c_str()) + 1, path);
 }
 
 /* Two digits for each byte, and a zero byte. */
