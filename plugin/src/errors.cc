@@ -49,6 +49,11 @@ int plain_error(int status, const char *what) {
     my_printf_error(ER_UNKNOWN_ERROR, "TidesDB: %s: %s", MYF(0), what, tidesdb_last_error());
     return HA_ERR_GENERIC;
   }
+  if (status == TIDESDB_READ_ONLY) {
+    /* The server's own text would be "Table 't' is read only", without the cause and the way out. */
+    my_printf_error(ER_OPEN_AS_READONLY, "TidesDB: %s: %s", MYF(0), what, tidesdb_last_error());
+    return HA_ERR_GENERIC;
+  }
   if (status == TIDESDB_CORRUPTION) sql_print_error("TidesDB: %s: %s", what, tidesdb_last_error());
   return code;
 }

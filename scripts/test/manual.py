@@ -7,6 +7,7 @@ Fenced blocks of a page run in order, in a database `shop` of the page's own:
     ```sql,session=b        the same on another connection; `replica` is a second server
     ```sql,background       goes on once the statement waits for a lock; the session's next block has the output of both
     ```sql,skip             not run
+    ```sql,server=11.8      run on this server alone; a `text` with it is compared there alone
     ```sh,run               a shell with the server's programs; places such as /backups are the test's own
     ```ini,check            an option file: the server knows each name in it
     ```text                 the output of the block before; `...` stands for any text, alone on a line for any lines
@@ -29,11 +30,14 @@ REPO = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MANUAL = os.path.join(REPO, "docs", "manual")
 PREFIX = os.environ["MARIADB_PREFIX"]
 WORK = os.environ["MANUAL_WORK"]
-BLOCK = re.compile(r"^```(\w+)((?:,[\w=]+)*)\n(.*?)^```\n", re.M | re.S)
+RELEASE = os.environ.get("TIDESDB_SERVER", "11.8")
+BLOCK = re.compile(r"^```(\w+)((?:,[\w=.]+)*)\n(.*?)^```\n", re.M | re.S)
 LIMIT = 20  # seconds for one block
 OPTIONS = """[mariadbd]
 log_bin = mariadb-bin
 server_id = %d
+character_set_server = utf8mb4
+collation_server = utf8mb4_uca1400_ai_ci
 innodb_buffer_pool_size = 32M
 tidesdb_block_cache_size = 32M
 tidesdb_unified_memtable_write_buffer_size = 32M
@@ -134,6 +138,10 @@ def matches(expected, output):
         else:
             pattern.append(".*?".join(re.escape(part.rstrip()) for part in line.split("...")) + r"[ ]*\n")
     return re.fullmatch("".join(pattern), output.rstrip("\n") + "\n") is not None
+
+
+def options_of(block):
+    return {option.split("=")[0]: option.split("=")[-1] for option in block.group(2).split(",")[1:]}
 
 
 class Manual:
@@ -243,7 +251,9 @@ class Manual:
         blocks, written, end = list(BLOCK.finditer(source)), [], 0
         for i, block in enumerate(blocks):
             kind = block.group(1)
-            options = {option.split("=")[0]: option.split("=")[-1] for option in block.group(2).split(",")[1:]}
+            options = options_of(block)
+            if options.get("server", RELEASE) != RELEASE:
+                continue
             if not (kind == "sql" and "skip" not in options or kind == "sh" and "run" in options
                     or kind == "ini" and "check" in options):
                 continue
@@ -254,6 +264,8 @@ class Manual:
             expected = None
             if following and following.group(1) == "text" and not source[block.end():following.start()].strip():
                 expected = following
+                if options_of(following).get("server", RELEASE) != RELEASE:
+                    continue
             line = source.count("\n", 0, block.start()) + 1
             where = "docs/manual/%s:%d" % (name, line)
             if expected is None:

@@ -53,9 +53,21 @@ versions() { apt-cache madison mariadb-server | awk -F'|' '{ gsub(/ /, "", $2); 
 with_build() { for v in $(versions "$1"); do if [ -e "/usr/lib/tidesdb/plugin/$(upstream "$v")" ]; then echo "$v" && break; fi; done; }
 without_build() { for v in $(versions "$1"); do if [ ! -e "/usr/lib/tidesdb/plugin/$(upstream "$v")" ]; then echo "$v" && break; fi; done; }
 
+# site COMMAND...: of the site in Django that scripts/test/site holds. What it complains of is in the log.
+site() { (cd /site && PYTHONDONTWRITEBYTECODE=1 python3 "$@"); }
+# site_does WHAT COMMAND...
+site_does() {
+  local what=$1
+  shift
+  said=$(site "$@" 2>&1)
+  is "$what" 0 $?
+  printf '%s\n' "$said" >&2
+}
+
 engine_is_there() {
   is "$1: the engine is there" 1 "$(engine)"
   is "$1: each row is there" "$rows" "$(contents)"
+  is "$1: the site has its rows" "$pages" "$(site use.py read)"
   is "$1: the tables are whole" "status OK" "$(sql 'CHECK TABLE sbtest1, sbtest2, fruit EXTENDED' | awk '{ print $3, $4 }' | sort -u)"
 }
 
@@ -63,6 +75,23 @@ engine_is_missing() {
   is "$1: the server answers" 1 "$(sql 'SELECT 1')"
   is "$1: it has no engine TidesDB" 0 "$(engine)"
   has "$1: opening a table says what is missing" "ERROR 1286.*Unknown storage engine 'TidesDB'" "$(sql 'SELECT * FROM fruit')"
+  has "$1: so does the site" "1286.*Unknown storage engine 'TidesDB'" "$(site use.py read 2>&1)"
+}
+
+# A site on the server: its first tables, rows, tables changed by a migration, its pages.
+application() {
+  mariadb -e "CREATE DATABASE site CHARACTER SET utf8mb4; CREATE USER site@localhost IDENTIFIED BY 'x'; GRANT ALL ON site.* TO site@localhost"
+  say "Django $(site -m django --version)"
+  site_does "a site in Django makes its tables" manage.py migrate --no-color library 0001
+  site_does "and fills them" use.py fill
+  site_does "a migration changes tables with rows" manage.py migrate --no-color
+  site_does "the tables are those of its models" manage.py makemigrations --check --dry-run
+  is "all of them are TidesDB's" TidesDB "$(sql "SELECT DISTINCT engine FROM information_schema.tables WHERE table_schema = 'site'")"
+  is "an index that a migration removes is gone" "" "$(sql "SHOW INDEX FROM site.library_book WHERE key_name LIKE 'library_book_title%'")"
+  site_does "its pages, transactions and locks do as they should" use.py change
+  is "its tables are whole" "" "$(mariadb-check --extended --silent site 2>&1)"
+  pages=$(site use.py read)
+  has "it has rows" '^library.Book 465 ' "$pages"
 }
 
 prepare() {
@@ -109,6 +138,7 @@ install() {
   is "its tables are TidesDB's" 3 "$(sql "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'test' AND engine = 'TidesDB'")"
   rows=$(contents)
   has "its tables have rows" '^1000[[:space:]]500500$' "$rows"
+  application
   [ "$(engine)" = 1 ] || { echo "packages: FAILED: $suite: ended: nothing to go on with" && exit 1; }
   restart
   engine_is_there "after a restart"
@@ -209,7 +239,7 @@ removal() {
   is "and all files of the package" "" "$(find /etc/mysql /usr/lib/mysql/plugin /usr/lib/tidesdb /var/lib/mysql -name '*tidesdb*' 2>/dev/null)"
   restart
   engine_is_missing "purged"
-  is "its tables are dropped then" "" "$(sql 'DROP TABLE fruit, sbtest1, sbtest2')"
+  is "its tables are dropped then" "" "$(sql 'DROP TABLE fruit, sbtest1, sbtest2; DROP DATABASE site')"
 }
 
 # A new release of Debian, with a server of another series.
@@ -224,6 +254,7 @@ full_upgrade() {
   is "the system is Debian 13" 13 "$(. /etc/os-release && echo "$VERSION_ID")"
   is "the server is $known" "$(upstream "$known")" "$(server)"
   engine_is_there "a server of the next series"
+  site_does "a later Django has nothing to change" manage.py migrate --no-color --check
 }
 
 libraries() {

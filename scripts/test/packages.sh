@@ -24,15 +24,18 @@ flock 7
 )
 [ -s "$work/bookworm.list" ] || { echo "packages: this system's apt configuration names no mirror of Debian" >&2; exit 1; }
 
-# A system with the dependencies of what is tested, made once: rm -r to make it anew.
+# The dependencies of what is tested.
+packages=ca-certificates,debconf,procps,sysbench,galera-4,lsof,socat,rsync,psmisc,iproute2,libdbi-perl,libdbd-mariadb-perl
+packages+=,python3-django,python3-mysqldb
+
+# A system with them, made once: rm -r to make it anew.
 base_of() {
   local suite=$1 base=$work/$1.tar
-  [ -e "$base" ] && return
+  [ ! -e "$base" ] || [ "$(cat "$base.packages" 2>/dev/null)" != "$packages" ] || return 0
   echo "packages: making a Debian $suite (two minutes)" >&2
-  mmdebstrap --quiet --variant=minbase \
-    --include=ca-certificates,debconf,procps,sysbench,galera-4,lsof,socat,rsync,psmisc,iproute2,libdbi-perl,libdbd-mariadb-perl \
-    "$suite" "$work/new.tar" "$work/$suite.list"
+  mmdebstrap --quiet --variant=minbase --include="$packages" "$suite" "$work/new.tar" "$work/$suite.list"
   mv "$work/new.tar" "$base"
+  echo "$packages" >"$base.packages"
 }
 
 # fetch_servers SERIES: the server's packages that the tree records, from the pool.
@@ -76,6 +79,7 @@ run_inside() {
   cp -a "$work/archive" "$root/archive"
   cp "$work"/*.list "$root/archive/"
   cp scripts/test/packages-inside.sh "$root/"
+  cp -r scripts/test/site "$root/site"
   # Processes end with their namespace, and so do mounts.
   unshare --mount --pid --fork --uts --kill-child bash -euc '
     mount -t proc proc "$1/proc"

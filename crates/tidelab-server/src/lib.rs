@@ -10,9 +10,11 @@
 //! * [`telemetry`] reads the counters of machine and processes from `/proc` and `/sys`.
 //! * [`latency`], [`series`] and [`statistics`] hold figures: histograms, columns by second, ratios with
 //!   their intervals.
+//! * [`calendar`] has the dates of moments.
 //!
 //! Nothing here links the engine: a load gets the same as any client of the server.
 
+pub mod calendar;
 pub mod disk;
 pub mod error;
 pub mod interrupt;

@@ -120,6 +120,7 @@ pub(super) fn settings() -> Vec<Setting> {
         }
     }
     all.push(setting("innodb_flush_log_at_trx_commit", "0"));
+    all.extend(settings::snapshot_isolation());
     all
 }
 

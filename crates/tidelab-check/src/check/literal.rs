@@ -35,7 +35,9 @@ struct Tally {
 /// Runs the check.
 pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let seconds = lab.seconds.unwrap_or(if lab.short { 3 } else { 10 });
-    let server = lab.start(&settings::checks(false))?;
+    let mut settings = settings::checks(false);
+    settings.extend(settings::snapshot_isolation());
+    let server = lab.start(&settings)?;
     let mut complaints = Vec::new();
     let mut lines = Vec::new();
     for pessimistic in [true, false] {

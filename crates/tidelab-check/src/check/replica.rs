@@ -318,11 +318,12 @@ fn twins_differ(session: &mut Session, when: &str) -> Result<Vec<String>> {
 
 /// The error that stopped the replica's applier or receiver.
 fn applier_error(session: &mut Session) -> Result<Option<String>> {
-    let status =
-        "SELECT LAST_SQL_ERRNO, LAST_SQL_ERROR, SLAVE_SQL_RUNNING FROM information_schema.SLAVE_STATUS";
-    let rows = must(status, session.rows(status))?;
-    let stopped = rows.first().is_some_and(|row| row[0] != "0");
-    Ok(stopped.then(|| format!("the replica stopped: {}", rows.concat().join(" "))))
+    // 10.11 has no information_schema.SLAVE_STATUS, and columns at other places than 11.8.
+    let show = "SHOW SLAVE STATUS";
+    let Some(status) = must(show, session.named(show))? else { return Ok(None) };
+    let [number, text, running] = ["Last_SQL_Errno", "Last_SQL_Error", "Slave_SQL_Running"]
+        .map(|name| status.get(name).map_or("", String::as_str));
+    Ok((number != "0").then(|| format!("the replica stopped: {number} {text} {running}")))
 }
 
 fn retries(session: &mut Session) -> Result<i64> {

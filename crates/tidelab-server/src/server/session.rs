@@ -1,6 +1,7 @@
 //! One connection of the laboratory's own client, for checks and TPC-C. Statements go as text over the
 //! socket, rows come as text. Failures are told apart: the server refused, or it is gone.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -125,6 +126,15 @@ impl Session {
     pub fn rows(&mut self, statement: &str) -> Result<Vec<Columns>, Failure> {
         let rows: Vec<Row> = self.0.query(statement)?;
         Ok(rows.into_iter().map(|row| row.unwrap().iter().map(text).collect()).collect())
+    }
+
+    /// Runs a statement and returns its first row by the columns' names.
+    pub fn named(&mut self, statement: &str) -> Result<Option<BTreeMap<String, String>>, Failure> {
+        let row: Option<Row> = self.0.query_first(statement)?;
+        Ok(row.map(|row| {
+            let names: Vec<String> = row.columns_ref().iter().map(|c| c.name_str().into_owned()).collect();
+            names.into_iter().zip(row.unwrap().iter().map(text)).collect()
+        }))
     }
 
     /// Runs a statement and returns all that it was answered with.

@@ -9,6 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
+use tidelab_server::calendar::Utc;
 use tidelab_server::error::{io_error, Error, Result};
 
 use super::{now_unix_s, Cell, CellId, Run, SCHEMA_VERSION};
@@ -161,18 +162,8 @@ pub fn write_json<T: serde::Serialize>(path: &Path, value: &T) -> Result<()> {
 
 /// `20261122-014509`, in UTC.
 fn clock(unix_s: u64) -> String {
-    let (days, s) = ((unix_s / 86_400) as i64, unix_s % 86_400);
-    // Days since 0000-03-01, by eras of 400 years (Howard Hinnant, "chrono-compatible date algorithms").
-    let z = days + 719_468;
-    let era = z.div_euclid(146_097);
-    let day_of_era = z.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}{month:02}{day:02}-{:02}{:02}{:02}", s / 3600, s / 60 % 60, s % 60)
+    let Utc { year, month, day, hour, minute, second } = Utc::of(unix_s);
+    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
 }
 
 #[cfg(test)]

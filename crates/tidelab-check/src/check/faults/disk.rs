@@ -413,6 +413,23 @@ fn fail_under_writers(server: &Server, disk: &SmallDisk, writers: &mut [Writer])
     {
         complaints.push(format!("two changes on the failed disk: {answers:?}"));
     }
+    // Definitions too name cause and remedy.
+    for statement in [
+        "CREATE TABLE disk.late (a INT PRIMARY KEY) ENGINE=TidesDB",
+        "ALTER TABLE disk.small ADD KEY late (b)",
+        "TRUNCATE TABLE disk.small",
+    ] {
+        match session.run(statement) {
+            Err(Failure::Sql { code: 1036, message }) if message.contains("restart to recover") => {}
+            other => complaints.push(format!("{statement} on the failed disk: {other:?}")),
+        }
+    }
+    let log = server.directory().join("error.log");
+    let text = fs::read(&log).map_err(io_error("cannot read", &log))?;
+    let line = "the store takes no changes: mend the disk, restart to recover";
+    if !String::from_utf8_lossy(&text).contains(line) {
+        complaints.push(format!("the error log does not say: {line}"));
+    }
     match session.number(read) {
         Ok(80) => {}
         other => complaints.push(format!("{read} on the failed disk: {other:?}")),

@@ -4,6 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mysql::Value;
 
+use crate::calendar::Utc;
+
 /// A duration as Go writes it: `20m`, `1h30m`, `1.5s`, `250ms`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is no duration: 20m, 10s, 1h30m, 250ms");
@@ -49,31 +51,16 @@ pub fn now_us() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Year, month, day, hour, minute, second of a moment, UTC.
-fn calendar(unix_s: u64) -> (u64, u64, u64, u64, u64, u64) {
-    let (days, of_day) = (unix_s / 86_400, unix_s % 86_400);
-    // Days since 0000-03-01: years that begin in March have their leap day at the end.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    (year, month, day, of_day / 3600, of_day / 60 % 60, of_day % 60)
-}
-
 /// A moment as a value of a DATETIME(6).
 pub fn datetime(us: u64) -> Value {
-    let (year, month, day, hour, minute, second) = calendar(us / 1_000_000);
+    let utc = Utc::of(us / 1_000_000);
     Value::Date(
-        year as u16,
-        month as u8,
-        day as u8,
-        hour as u8,
-        minute as u8,
-        second as u8,
+        utc.year as u16,
+        utc.month as u8,
+        utc.day as u8,
+        utc.hour as u8,
+        utc.minute as u8,
+        utc.second as u8,
         (us % 1_000_000) as u32,
     )
 }
@@ -104,12 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn days_are_those_of_the_calendar() {
-        assert_eq!(calendar(0), (1970, 1, 1, 0, 0, 0));
-        assert_eq!(calendar(951_782_400), (2000, 2, 29, 0, 0, 0));
-        assert_eq!(calendar(1_709_251_199), (2024, 2, 29, 23, 59, 59));
-        assert_eq!(calendar(4_107_542_400), (2100, 3, 1, 0, 0, 0));
-        assert_eq!(calendar(1_795_312_507), (2026, 11, 22, 1, 55, 7));
+    fn a_moment_is_a_datetime_with_its_microseconds() {
         assert_eq!(datetime(951_782_400_000_017), Value::Date(2000, 2, 29, 0, 0, 0, 17));
     }
 }

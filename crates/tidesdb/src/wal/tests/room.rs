@@ -249,6 +249,35 @@ fn a_log_that_begins_without_a_spare_segment_says_so() {
     assert!(matches!(&lines.lock()[..], [(LogLevel::Error, line)] if line.contains("no spare segment")));
 }
 
+#[test]
+fn a_log_that_fails_says_so_once() {
+    for op in [Op::Write, Op::Sync] {
+        let disk = FaultyDisk::new(1);
+        let (lines, log) = told();
+        let options = WalOptions { log: Some(log), ..options(4096) };
+        let wal = Wal::create(disk.shared(), store(), 1, 1, LogFiles::default(), options).unwrap();
+        disk.fail(Fault {
+            op: Some(op),
+            path: ".wal".into(),
+            skip: 0,
+            times: u64::MAX,
+            failure: Failure::Eio,
+        });
+        for seq in 1..=2 {
+            // The second may be refused at once.
+            if append(&wal, commit(seq, 10)).is_ok() {
+                assert!(wal.wait_durable(seq).is_err(), "{op:?}");
+            }
+        }
+        wal.tick();
+        let found = lines.lock();
+        let [(LogLevel::Error, line)] = &found[..] else { panic!("{op:?}: {found:?}") };
+        for part in ["the write-ahead log failed", ".wal", "mend the disk, restart to recover"] {
+            assert!(line.contains(part), "{line}");
+        }
+    }
+}
+
 type Lines = Arc<parking_lot::Mutex<Vec<(LogLevel, String)>>>;
 
 /// A sink, and what it is told.

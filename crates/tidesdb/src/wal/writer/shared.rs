@@ -18,6 +18,7 @@ use super::sync::Callback;
 use super::{Ticket, WalOptions};
 use crate::error::Error;
 use crate::io::Disk;
+use crate::options::LogLevel;
 use crate::wal::files::Files;
 use crate::wal::leader_queue::LeaderQueue;
 use crate::wal::pending_writes::PendingWrites;
@@ -81,15 +82,24 @@ impl Core {
         }
     }
 
+    /// The first failure is in the error log: changes are refused from here on, and nobody may ask for any.
     pub(super) fn fail(&self, error: &Error) {
-        {
+        let told = {
             let mut reason = self.reason.lock();
-            if reason.is_none() {
-                tracing::error!(%error, "the write-ahead log failed; the store is read-only");
-                *reason = Some(format!("the write-ahead log failed: {error}"));
-            }
-        }
+            let first = reason.is_none();
+            reason.get_or_insert_with(|| format!("the write-ahead log failed: {error}"));
+            !first
+        };
         self.failed.store(true, Ordering::SeqCst);
+        if !told {
+            self.report(
+                LogLevel::Error,
+                &format!(
+                    "the write-ahead log failed: {error}; the store takes no changes: mend the disk, restart to \
+                     recover"
+                ),
+            );
+        }
         self.pending_writes.stop();
         self.syncs.stop();
         let queue = self.queue.lock();
