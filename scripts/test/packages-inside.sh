@@ -34,6 +34,11 @@ restart() {
   say "restart"
   /etc/init.d/mariadb restart >&2 2>&1
 }
+# What Debian does in the background after the start of another server. Tables without an engine are no success.
+upgrade_tables() {
+  say "mariadb-upgrade"
+  mariadb-upgrade --force >&2 2>&1 || true
+}
 # apt ARGUMENT...: what it says is kept in $said too.
 apt() {
   say "apt-get $*"
@@ -75,7 +80,8 @@ engine_is_missing() {
   is "$1: the server answers" 1 "$(sql 'SELECT 1')"
   is "$1: it has no engine TidesDB" 0 "$(engine)"
   has "$1: opening a table says what is missing" "ERROR 1286.*Unknown storage engine 'TidesDB'" "$(sql 'SELECT * FROM fruit')"
-  has "$1: so does the site" "1286.*Unknown storage engine 'TidesDB'" "$(site use.py read 2>&1)"
+  # Its first statement sets the engine of new tables and a variable of the engine: neither is there.
+  has "$1: the site's error names the engine" "1286.*'TidesDB'|1193.*'tidesdb_foreign_keys'" "$(site use.py read 2>&1)"
 }
 
 # A site on the server: its first tables, rows, tables changed by a migration, its pages.
@@ -189,6 +195,8 @@ change_server() {
   has "the error log says what to install" "TidesDB: the engine is not there.*Install a mariadb-plugin-tidesdb" "$(log_since "$before")"
   restart
   engine_is_missing "the same, after a restart"
+  upgrade_tables
+  is "mariadb-upgrade without the engine leaves the store alone" yes "$([ -e '/var/lib/mysql/#tidesdb/OWNER' ] && echo yes)"
   [ ! -d /usr/lib/tidesdb/hidden ] || mv /usr/lib/tidesdb/hidden "/usr/lib/tidesdb/plugin/$(upstream "$known")"
   pin "$known"
   apt full-upgrade --reinstall mariadb-server-core mariadb-server
@@ -230,6 +238,9 @@ removal() {
   apt purge mariadb-plugin-tidesdb
   has "a purge keeps the tables by default" "the tables in .* are kept" "$said"
   is "the store is there" yes "$([ -e "$store/OWNER" ] && echo yes)"
+  restart
+  upgrade_tables
+  is "without our option file mariadb-upgrade renames it" yes "$([ -e /var/lib/mysql/@0023tidesdb/OWNER ] && echo yes)"
   apt install mariadb-plugin-tidesdb
   restart
   engine_is_there "installed after a purge"

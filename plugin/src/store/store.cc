@@ -49,6 +49,29 @@ std::string directory_beside(const std::string &data_directory) {
   return data_directory.substr(0, slash == std::string::npos ? 0 : slash) + "/" + BESIDE_DIRECTORY;
 }
 
+/* mariadb-upgrade renames directories that look like databases of an old release, and the store's looks so to
+   a server without the engine. It gets its name back, and loses the file that the server put into it. */
+void take_back_renamed(const std::string &data_directory) {
+  const std::string inside = directory_inside(data_directory);
+  const std::string renamed = data_directory + "/" + RENAMED_DIRECTORY;
+  const std::string configured = configured_home(data_directory);
+  struct stat info;
+  if ((!configured.empty() && configured != inside) || lstat(inside.c_str(), &info) == 0) return;
+  /* The mark of a store: a database of a user has no such file. */
+  if (access((renamed + "/OWNER").c_str(), F_OK) != 0 || access((renamed + "/CURRENT").c_str(), F_OK) != 0)
+    return;
+  if (rename(renamed.c_str(), inside.c_str()) != 0) {
+    sql_print_error("TidesDB: the store '%s' was renamed to '%s', and cannot be renamed back: %s",
+                    inside.c_str(), renamed.c_str(), strerror(errno));
+    return;
+  }
+  unlink((inside + "/db.opt").c_str());
+  sql_print_warning(
+      "TidesDB: '%s' is the store's directory, renamed by mariadb-upgrade on a server without the engine: "
+      "it is '%s' again",
+      renamed.c_str(), inside.c_str());
+}
+
 /* Where the store is, if there is one. */
 std::string find_home(const std::string &data_directory) {
   const std::string configured = configured_home(data_directory);
@@ -82,6 +105,7 @@ std::string make_home(const std::string &data_directory) {
 
 bool open_store() {
   const std::string data_directory = real_path(mysql_real_data_home);
+  take_back_renamed(data_directory);
   plugin.home = find_home(data_directory);
 
   tidesdb_options options;
