@@ -123,7 +123,8 @@ class Plan {
         my_error(ER_FK_COLUMN_CANNOT_DROP, MYF(0), gone->field_name.str, key.name.c_str());
       });
     bool prefix;
-    return after.find_index(fields, &prefix) != MAX_KEY || refuse_index(before);
+    return after.find_index(fields, &prefix) != MAX_KEY ||
+           thd_test_options(thd(), OPTION_NO_FOREIGN_KEY_CHECKS) || refuse_index(before);
   }
 
   bool keep_parent(const ForeignKey &key, const Columns &after) {

@@ -96,12 +96,7 @@ class Declaration {
     }
     if (const int error = take_columns(declared, &key)) return error;
     if (const int error = find_parent(&key)) return error;
-    for (const enum_fk_option option : {declared.delete_opt, declared.update_opt})
-      if (option == FK_OPTION_SET_NULL)
-        for (size_t i = 0; i < own_.size(); i++)
-          if (!own_[i].nullable)
-            return refuse("You have defined a SET NULL condition but column '" + names_[i] +
-                          "' is defined as NOT NULL.");
+    if (const int error = check_set_null(key)) return error;
     if (is_taken(key.name)) return refuse_name(key);
     added_.insert(key.number);
     record_->foreign_keys.push_back(std::move(key));
@@ -192,6 +187,7 @@ class Declaration {
       key.on_update = static_cast<uint8_t>(known->on_update);
       text_ = shown(declared);
       if (const int error = take_columns(declared, &key)) return error;
+      if (const int error = check_set_null(key)) return error;
       record_->foreign_keys.push_back(std::move(key));
       return 0;
     }
@@ -250,7 +246,18 @@ class Declaration {
                               text_of(referenced ? referenced->field_name : column->field_name)});
     }
     bool prefix;
-    if (columns_.find_index(fields, &prefix) == MAX_KEY) return no_index(prefix);
+    /* Of a key that stays, foreign_key_checks=0 lets it go. */
+    if (columns_.find_index(fields, &prefix) == MAX_KEY && (checks_ || !declared.old))
+      return no_index(prefix);
+    return 0;
+  }
+
+  int check_set_null(const ForeignKeyRecord &key) {
+    if (key.on_delete != FK_OPTION_SET_NULL && key.on_update != FK_OPTION_SET_NULL) return 0;
+    for (size_t i = 0; i < own_.size(); i++)
+      if (!own_[i].nullable)
+        return refuse("You have defined a SET NULL condition but column '" + names_[i] +
+                      "' is defined as NOT NULL.");
     return 0;
   }
 
