@@ -131,5 +131,7 @@ maria_declare_plugin(tidesdb){MYSQL_STORAGE_ENGINE_PLUGIN,
     INFORMATION_TABLE("TIDESDB_COMPACTIONS", init_compactions,
                       "Compactions of TidesDB that run, and the last that ran"),
     INFORMATION_TABLE("TIDESDB_METRICS", init_metrics, "Status variables of TidesDB with their meaning"),
-    INFORMATION_TABLE("TIDESDB_MEMORY", init_memory,
-                      "Who holds the memory of TidesDB") maria_declare_plugin_end;
+    INFORMATION_TABLE("TIDESDB_MEMORY", init_memory, "Who holds the memory of TidesDB"),
+    INFORMATION_TABLE("TIDESDB_FOREIGN_KEYS", init_foreign_keys,
+                      "Foreign keys of TidesDB tables, and the index of the parent that each goes by")
+        maria_declare_plugin_end;

@@ -25,6 +25,7 @@ std::string guards_name(uint64_t number) { return GUARDS + std::to_string(number
 struct Registry {
   std::mutex mutex;
   std::map<std::string, ForeignKeys> by_child, by_parent;
+  std::map<std::string, std::string> aside; /* to the old name */
   std::atomic<uint64_t> generation{1};
   std::map<uint64_t, Guards> guards;
 };
@@ -136,6 +137,23 @@ void read_table(const std::string &table) {
   set_table(table, read_record(table, &record) ? keys_in_record(table, record) : ForeignKeys());
 }
 
+void put_aside(const std::string &table, const std::string &aside) {
+  std::lock_guard<std::mutex> guard(registry.mutex);
+  if (registry.by_child.count(table)) registry.aside[aside] = table;
+}
+
+void end_aside(const std::string &aside) {
+  std::string table;
+  {
+    std::lock_guard<std::mutex> guard(registry.mutex);
+    const auto known = registry.aside.find(aside);
+    if (known == registry.aside.end()) return;
+    table = known->second;
+    registry.aside.erase(known);
+  }
+  read_table(table);
+}
+
 void touch(const std::string &table) {
   ForeignKeys linked = keys_of(table);
   for (const auto &key : all_keys_to(table))
@@ -161,6 +179,14 @@ ForeignKeys keys_to(const std::string &table) {
       std::remove_if(keys.begin(), keys.end(), [](const auto &key) { return is_intermediate(key->child); }),
       keys.end());
   return keys;
+}
+
+ForeignKeys all_keys() {
+  std::lock_guard<std::mutex> guard(registry.mutex);
+  ForeignKeys all;
+  for (const auto &[table, keys] : registry.by_child)
+    if (!is_intermediate(table)) all.insert(all.end(), keys.begin(), keys.end());
+  return all;
 }
 
 bool is_linked(const std::string &table) { return !keys_of(table).empty() || !keys_to(table).empty(); }

@@ -25,6 +25,12 @@ void clear();
 void set_table(const std::string &table, ForeignKeys keys);
 /* The same, read from the dictionary. */
 void read_table(const std::string &table);
+/* An ALTER by copy puts a table aside, under a name of its own, and the new one in its place: until that is
+   there the keys stay with the old name, at which the server lets nobody in. */
+void put_aside(const std::string &table, const std::string &aside);
+/* The table under that name is gone, or has its name back: the keys are those that the dictionary has. */
+void end_aside(const std::string &aside);
+
 /* Definition or indexes of a table are others, if it is linked: who has links to it looks again. */
 void touch(const std::string &table);
 
@@ -37,6 +43,8 @@ ForeignKeys keys_of(const std::string &table);
 ForeignKeys keys_to(const std::string &table);
 /* The same with those of tables in the making, whose records follow renames, too. */
 ForeignKeys all_keys_to(const std::string &table);
+/* Of all tables that are not in the making, by child. */
+ForeignKeys all_keys();
 /* Whether the table is a child or a parent. */
 bool is_linked(const std::string &table);
 /* The key of this name in the database (a canonical `db/`), in whatever case; nullptr: there is none. Tables

@@ -49,6 +49,7 @@ void enter(const std::string &table, const TableRecord &record, const Declared &
 
 void leave(const std::string &table) {
   set_table(table, {});
+  end_aside(table);
   touch(table);
 }
 
@@ -138,8 +139,13 @@ int Rename::add(DdlGroup *group) {
 }
 
 void Rename::enter() const {
+  if (is_intermediate(to_) && !is_intermediate(from_)) {
+    put_aside(from_, to_);
+    return;
+  }
   /* The new name first: the keys are known all the time. */
   read_table(to_);
+  end_aside(from_);
   set_table(from_, {});
   for (const auto &[child, record] : children_) set_table(child, keys_in_record(child, record));
   touch(from_);

@@ -107,13 +107,21 @@ std::unique_ptr<LinkedIndex> RowChecks::find_other(const Link &link, bool is_chi
   std::vector<std::string> columns;
   for (const ForeignKey::Column &column : key.columns)
     columns.push_back(is_child ? column.parent : column.name);
-  const std::string &other = !is_child ? key.child : is_own(key) ? name_ : key.parent;
-  return LinkedIndex::find(table_->in_use, other, columns, link.own);
+  THD *thd = table_->in_use;
+  std::unique_ptr<LinkedIndex> other =
+      LinkedIndex::find(thd, is_child ? key.parent : key.child, columns, link.own);
+  /* An ALTER fills a table that refers to itself: the old one has all rows, unless its columns are others. */
+  if (!other && is_child && is_own(key)) other = LinkedIndex::find(thd, name_, columns, link.own);
+  return other;
 }
 
 /* *other: nullptr where the other table is not there, or has no such index. */
 int RowChecks::other_side(Link *link, bool is_child, LinkedIndex **other) {
+  /* A statement may run long: what it found first may have been replaced. */
+  const uint64_t generation = foreign::generation();
+  if (link->is_sought && link->sought_at != generation) forget_other(link);
   if (!link->is_sought) {
+    link->sought_at = generation;
     link->other = find_other(*link, is_child);
     if (!link->other) {
       const ForeignKey before = *link->key;
@@ -263,7 +271,9 @@ bool RowChecks::has_actions(const uchar *record, const uchar *new_record) const 
 /* Each child's row once, in the order of the index: changes of this transaction are seen as they come. */
 int RowChecks::act_on_children(Session *session, Link *link, const uchar *record, const uchar *new_record,
                                ReferrerActions *actions) {
-  LinkedIndex *child = link->other.get();
+  LinkedIndex *child;
+  if (const int error = other_side(link, false, &child)) return error;
+  if (!child) return HA_ERR_ROW_IS_REFERENCED;
   /* Levels below use the handler's other buffers; of this link there is one at a time. */
   ByteBuffer search, key;
   child->make_search(link->own, record, &search);
@@ -301,6 +311,23 @@ int RowChecks::check_referrers(Session *session, const uchar *record, const ucha
     if (found) return violated(session, link, HA_ERR_ROW_IS_REFERENCED);
   }
   return 0;
+}
+
+int RowChecks::resolve_reference(size_t number, bool *is_there) {
+  LinkedIndex *parent;
+  const int error = other_side(&references_[number], true, &parent);
+  *is_there = parent != nullptr;
+  return error;
+}
+
+int RowChecks::is_orphan(size_t number, tidesdb_txn *txn, const uchar *record, bool *orphan) {
+  Link &link = references_[number];
+  *orphan = false;
+  if (!link.other || link.has_null(record) || refers_to_own_row(link, record)) return TIDESDB_OK;
+  link.other->make_search(link.own, record, &search_);
+  const int status = link.other->look(txn, search_.slice(), TIDESDB_READ_SNAPSHOT, nullptr);
+  *orphan = status == TIDESDB_NOT_FOUND;
+  return *orphan ? static_cast<int>(TIDESDB_OK) : status;
 }
 
 void RowChecks::reset() {

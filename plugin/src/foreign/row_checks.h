@@ -64,6 +64,17 @@ class RowChecks {
   int check_referrers(Session *session, const uchar *record, const uchar *new_record,
                       ReferrerActions *actions);
 
+  /* For CHECK TABLE: each foreign key of the table as child, by number. */
+  size_t reference_count() const { return references_.size(); }
+  const ForeignKey &reference(size_t number) const { return *references_[number].key; }
+  /* Columns of the table. */
+  const std::vector<Field *> &reference_fields(size_t number) const { return references_[number].fields; }
+  /* *is_there: the parent has been found, with an index of the columns. 0 or an error of the server's. */
+  int resolve_reference(size_t number, bool *is_there);
+  /* Whether `record`, a row of the transaction's snapshot, refers to one that is not there. Status of the
+   * engine. */
+  int is_orphan(size_t number, tidesdb_txn *txn, const uchar *record, bool *orphan);
+
   /* At the end of a statement. */
   void reset();
 
@@ -76,7 +87,8 @@ class RowChecks {
     std::vector<KeyPart> plain; /* how guards are named by them; as a parent: of `other` */
     std::unique_ptr<LinkedIndex> other;
     foreign::Guards guards;
-    bool is_sought = false; /* `other` was looked for */
+    bool is_sought = false; /* `other` was looked for, at this generation */
+    uint64_t sought_at = 0;
 
     enum_fk_option action(const uchar *new_record) const {
       return new_record ? key->on_update : key->on_delete;

@@ -123,9 +123,71 @@ int ha_tidesdb::check(THD *thd, HA_CHECK_OPT *options) {
   SnapshotReader reader;
   if (reader.begin() != TIDESDB_OK) return damaged("snapshot");
   thd_progress_init(thd, 1 + table_share->keys);
-  const int result = compare_with_indexes(thd, reader.txn(), (options->flags & T_EXTEND) != 0);
+  const bool is_extended = options->flags & T_EXTEND;
+  int result = compare_with_indexes(thd, reader.txn(), is_extended);
+  if (result == HA_ADMIN_OK && is_extended) result = list_orphans(thd, reader.txn());
   thd_progress_end(thd);
   return result;
+}
+
+/*
+  Rows that refer to none: foreign_key_checks=0 lets them be written, and nobody looks at them later. They are
+  no damage: the table is OK. Of each key the first are named, and all are counted.
+*/
+int ha_tidesdb::list_orphans(THD *thd, tidesdb_txn *txn) {
+  constexpr ulonglong MOST_NAMED = 20;
+  if (is_temporary_ || foreign::keys_of(open_table_->name()).empty()) return HA_ADMIN_OK;
+  RowChecks checks(table, open_table_->name());
+  checks.refresh();
+  const size_t count = checks.reference_count();
+  std::vector<ulonglong> orphans(count);
+  for (size_t i = 0; i < count; i++) {
+    bool is_there;
+    if (checks.resolve_reference(i, &is_there)) return HA_ADMIN_FAILED;
+    if (is_there) continue;
+    const ForeignKey &key = checks.reference(i);
+    const std::string parent = quoted_table(thd, key.parent_database, key.parent_table);
+    TableDefinition definition;
+    const bool is_others = definition.read(thd, key.parent) == TableDefinition::Read::OF_OTHER_ENGINE;
+    say(thd, table, "check", "warning", "foreign key %s: the table %s %s", key.name.c_str(), parent.c_str(),
+        is_others ? "has another engine: each new reference to it is refused"
+                  : "is not there, or has no index of the columns: each new reference to it is refused");
+  }
+  RowReader whole_rows(*row_codec_);
+  if (!whole_rows.choose(nullptr)) return HA_ADMIN_INTERNAL_ERROR;
+  CursorHandle rows;
+  uint64_t steps = 0;
+  int status = open_cursor(open_table_->primary(), &rows);
+  if (status == TIDESDB_OK) status = seek_snapshot(rows.get(), txn, {nullptr, 0}, TIDESDB_SEEK_FIRST);
+  for (; status == TIDESDB_OK; status = tidesdb_cursor_next(rows.get())) {
+    if (++steps % ROWS_BETWEEN_LOOKS == 0 && thd_kill_level(thd) >= THD_ABORT_SOFTLY) return HA_ADMIN_FAILED;
+    const tidesdb_row &row = rows->rows[rows->position];
+    if (!whole_rows.read({row.key, row.key_size}, {row.value, row.value_size}, table->record[0]))
+      return HA_ADMIN_CORRUPT;
+    for (size_t i = 0; i < count; i++) {
+      bool orphan;
+      status = checks.is_orphan(i, txn, table->record[0], &orphan);
+      if (status != TIDESDB_OK) break;
+      if (!orphan || ++orphans[i] > MOST_NAMED) continue;
+      std::string values;
+      for (Field *field : checks.reference_fields(i)) {
+        String text;
+        field->val_str(&text);
+        values += (values.empty() ? "" : ", ") + std::string(text.ptr(), text.length());
+      }
+      const ForeignKey &key = checks.reference(i);
+      say(thd, table, "check", "warning", "foreign key %s: a row refers to (%s), which %s does not have",
+          key.name.c_str(), values.c_str(), quoted_table(thd, key.parent_database, key.parent_table).c_str());
+    }
+    if (status != TIDESDB_OK) break;
+  }
+  for (size_t i = 0; i < count; i++)
+    if (orphans[i] > MOST_NAMED)
+      say(thd, table, "check", "warning", "foreign key %s: %llu rows refer to what is not there",
+          checks.reference(i).name.c_str(), orphans[i]);
+  if (status == TIDESDB_NOT_FOUND) return HA_ADMIN_OK;
+  say(thd, table, "check", "error", "foreign keys: %s", tidesdb_last_error());
+  return HA_ADMIN_FAILED;
 }
 
 int ha_tidesdb::compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry) {

@@ -5,6 +5,7 @@
 
 #include "sql_class.h"
 
+#include "foreign/parent.h"
 #include "foreign/registry.h"
 
 using namespace tidesdb;
@@ -15,14 +16,8 @@ LEX_CSTRING *copied(THD *thd, const std::string &text) {
   return thd_make_lex_string(thd, nullptr, text.c_str(), text.size(), 1);
 }
 
-/* Of the parent: its index that the key refers to, and columns that may be NULL. */
-struct Parent {
-  std::string index; /* empty: it has none, or is not there */
-  std::vector<bool> nullable;
-};
-
 /* Appends one to the server's list, in memory of the statement. */
-void append_key(THD *thd, const ForeignKey &key, const Parent &parent, List<FOREIGN_KEY_INFO> *list) {
+void append_key(THD *thd, const ForeignKey &key, const ParentIndex &parent, List<FOREIGN_KEY_INFO> *list) {
   FOREIGN_KEY_INFO info;
   info.foreign_id = copied(thd, key.name);
   info.foreign_db = copied(thd, key.child_database);
@@ -43,24 +38,6 @@ void append_key(THD *thd, const ForeignKey &key, const Parent &parent, List<FORE
   if (kept) list->push_back(static_cast<FOREIGN_KEY_INFO *>(kept));
 }
 
-Parent parent_of(THD *thd, const ForeignKey &key) {
-  Parent parent;
-  TableDefinition definition;
-  if (definition.read(thd, key.parent) != TableDefinition::Read::DONE) return parent;
-  const Columns columns(definition);
-  std::vector<const Field *> fields;
-  for (const ForeignKey::Column &column : key.columns) {
-    const Field *field = columns.find(column.parent);
-    if (!field) return Parent();
-    fields.push_back(field);
-    parent.nullable.push_back(field->real_maybe_null());
-  }
-  bool prefix;
-  const uint index = columns.find_index(fields, &prefix);
-  if (index != MAX_KEY) parent.index.assign(columns.key(index).name.str, columns.key(index).name.length);
-  return parent;
-}
-
 }  // namespace
 
 char *ha_tidesdb::get_foreign_key_create_info() {
@@ -77,13 +54,13 @@ void ha_tidesdb::free_foreign_key_create_info(char *text) { delete[] text; }
 
 int ha_tidesdb::get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) {
   for (const auto &key : foreign::keys_of(open_table_->name()))
-    append_key(thd, *key, parent_of(thd, *key), list);
+    append_key(thd, *key, parent_index_of(thd, *key), list);
   return 0;
 }
 
 int ha_tidesdb::get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) {
   for (const auto &key : foreign::keys_to(open_table_->name()))
-    append_key(thd, *key, parent_of(thd, *key), list);
+    append_key(thd, *key, parent_index_of(thd, *key), list);
   return 0;
 }
 

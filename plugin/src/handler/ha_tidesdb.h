@@ -225,6 +225,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
 
   /* admin.cc */
   int compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry);
+  int list_orphans(THD *thd, tidesdb_txn *txn);
 
   /* scan.cc */
   bool reads_current_entries() const;

@@ -23,6 +23,7 @@ int init_trx(void *schema);
 int init_compactions(void *schema);
 int init_metrics(void *schema);
 int init_memory(void *schema);
+int init_foreign_keys(void *schema);
 
 }  // namespace i_s
 
