@@ -15,6 +15,7 @@ pub mod damage;
 pub mod definitions;
 mod entries;
 pub mod faults;
+pub mod foreign;
 pub mod formats;
 pub mod history;
 pub mod iibench;
@@ -80,6 +81,8 @@ pub enum Check {
     Definitions,
     /// Backups under load, restored into another server and continued from the binary log.
     Backup,
+    /// Random writers on tables with foreign keys, definitions, KILL and restarts: no child without its parent.
+    Foreign,
     /// KILL QUERY ends every kind of statement within 100 ms.
     Killed,
     /// Files are flipped, cut, removed and exchanged: each costs what it touched, and says so.
@@ -105,7 +108,7 @@ pub enum Check {
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 23] = [
+    pub const ALL: [Check; 24] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
@@ -119,6 +122,7 @@ impl Check {
         Check::Large,
         Check::Definitions,
         Check::Backup,
+        Check::Foreign,
         Check::Killed,
         Check::Damage,
         Check::Faults,
@@ -147,6 +151,7 @@ impl Check {
             Check::Large => "large",
             Check::Definitions => "definitions",
             Check::Backup => "backup",
+            Check::Foreign => "foreign",
             Check::Killed => "killed",
             Check::Damage => "damage",
             Check::Faults => "faults",
@@ -175,6 +180,7 @@ impl Check {
             Check::Large => large::run(lab),
             Check::Definitions => definitions::run(lab),
             Check::Backup => backup::run(lab),
+            Check::Foreign => foreign::run(lab),
             Check::Killed => killed::run(lab),
             Check::Damage => damage::run(lab),
             Check::Faults => faults::run(lab),

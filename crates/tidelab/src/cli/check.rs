@@ -15,7 +15,7 @@ use super::{absolute, Installed};
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
     /// The checks: kill, crash, literal, counters, jobs, indexreads, newest, replica, backup, history, commits,
-    /// large, definitions, killed, damage, faults, powercut, formats, entries, iibench, sql, memory, sensitivity
+    /// large, definitions, foreign, killed, damage, faults, powercut, formats, entries, iibench, sql, memory, sensitivity
     /// [default: all but commits, large and sensitivity; in the short form all but sensitivity].
     #[arg(value_name = "NAME")]
     names: Vec<Check>,
