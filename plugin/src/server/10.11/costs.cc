@@ -8,8 +8,10 @@ namespace tidesdb {
 
 namespace {
 
-/* The milliseconds of server/11.8/costs.cc in that unit, which is 0.00168 of them: converted, not measured.
- */
+/* make costs SERVER=10.11, on a million narrow rows, says 0.07 for the next row and 0.10 for the next entry
+   (medians of five rounds that differ by a half), with 0.00136 ms for the unit. An entry stays below a row
+   here all the same: rows are wider than entries elsewhere, and plans of an index that covers a query would
+   be given up for them. */
 constexpr double NEXT_ROW = 0.08;
 constexpr double NEXT_ENTRY = 0.06;
 
