@@ -312,6 +312,7 @@ class Declaration {
     const int status = autonomous_lock(thd_, rows.get(), TIDESDB_LOCK_SHARED, &txn);
     if (txn) tidesdb_txn_rollback(txn.get());
     if (status == TIDESDB_LOCK_TIMEOUT) my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
+    if (status == TIDESDB_INTERRUPTED) thd_->send_kill_message();
     return status == TIDESDB_OK ? 0 : plain_error(status, "FOREIGN KEY");
   }
 
