@@ -5,6 +5,7 @@
 
 #include "key/sql_headers.h"
 #include "mysqld.h"
+#include "sql_table.h"
 
 namespace tidesdb {
 
@@ -35,6 +36,12 @@ std::string canonical_database(const char *path) {
   std::string database = canonical_table(path);
   if (database.empty() || database.back() != '/') database += '/';
   return database;
+}
+
+std::string decoded_name(const std::string &file_name) {
+  char name[NAME_LEN + MYSQL50_TABLE_NAME_PREFIX_LENGTH + 1];
+  const uint size = filename_to_tablename(file_name.c_str(), name, sizeof(name), true);
+  return std::string(name, size);
 }
 
 std::string index_family(const std::string &table, uint32_t index_id) {

@@ -31,6 +31,9 @@ inline std::string table_of_family(const std::string &family) { return family.su
 /* Where an ALTER keeps which rows change meanwhile. */
 std::string changes_family(const std::string &table);
 
+/* The name that users see of a part of such a path. */
+std::string decoded_name(const std::string &file_name);
+
 /* What stands for the database of all TEMPORARY tables, and what their names begin with. A directory of a
    database may have the first, by `#mysql50##temporary`; a table of it is not called as the second. */
 constexpr char TEMPORARY_SCHEMA[] = "#temporary/";

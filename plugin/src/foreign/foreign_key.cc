@@ -6,17 +6,12 @@
 #include "sql_show.h"
 #include "sql_table.h"
 
+#include "ddl/table_path.h"
 #include "server.h"
 
 namespace tidesdb {
 
 namespace {
-
-std::string decoded(const std::string &file_name) {
-  char name[NAME_LEN + MYSQL50_TABLE_NAME_PREFIX_LENGTH + 1];
-  const uint size = filename_to_tablename(file_name.c_str(), name, sizeof(name), true);
-  return std::string(name, size);
-}
 
 std::string encoded(const std::string &name) {
   char file[FN_REFLEN];
@@ -37,8 +32,8 @@ std::string canonical_name(const std::string &database, const std::string &table
 
 void split_canonical(const std::string &table, std::string *database_name, std::string *table_name) {
   const size_t slash = table.find('/');
-  *database_name = decoded(table.substr(0, slash));
-  *table_name = slash == std::string::npos ? std::string() : decoded(table.substr(slash + 1));
+  *database_name = decoded_name(table.substr(0, slash));
+  *table_name = slash == std::string::npos ? std::string() : decoded_name(table.substr(slash + 1));
 }
 
 ForeignKeys keys_in_record(const std::string &table, const TableRecord &record) {

@@ -71,28 +71,31 @@ void LinkedIndex::make_search(const std::vector<KeyPart> &own, const uchar *reco
   append_values(as_, own, record, search, &scratch_);
 }
 
-bool LinkedIndex::row_key(const tidesdb_row &entry, ByteBuffer *key) const {
+/* Of the row on which the cursor stands. */
+int LinkedIndex::row_key(ByteBuffer *key) const {
+  const tidesdb_row &entry = cursor_->rows[cursor_->position];
   key->clear();
   if (!index_) {
     key->append(entry.key, entry.key_size);
-    return true;
+    return TIDESDB_OK;
   }
   const uchar *at = entry.key, *const end = entry.key + entry.key_size;
   bool alone = unique_;
   for (const KeyPart &part : parts_) {
     bool is_null;
-    if (!skip_part(part, &at, end, &is_null)) return false;
+    if (!skip_part(part, &at, end, &is_null)) return TIDESDB_CORRUPTION;
     if (is_null) alone = false;
   }
   if (!alone) {
     key->append(at, static_cast<size_t>(end - at));
-    return true;
+    return TIDESDB_OK;
   }
   const uchar *from = entry.value, *const value_end = entry.value + entry.value_size;
   ulonglong size;
-  if (!read_varint(&from, value_end, &size) || static_cast<size_t>(value_end - from) < size) return false;
+  if (!read_varint(&from, value_end, &size) || static_cast<size_t>(value_end - from) < size)
+    return TIDESDB_CORRUPTION;
   key->append(from, static_cast<size_t>(size));
-  return true;
+  return TIDESDB_OK;
 }
 
 int LinkedIndex::look(tidesdb_txn *txn, Slice search, int mode, ByteBuffer *key) {
@@ -111,15 +114,13 @@ int LinkedIndex::look(tidesdb_txn *txn, Slice search, int mode, ByteBuffer *key)
   const int status = tidesdb_cursor_seek(cursor_.get(), txn, &seek);
   expires_ = status == TIDESDB_OK && cursor_->rows[cursor_->position].expiry != 0;
   if (status != TIDESDB_OK || !key) return status;
-  return row_key(cursor_->rows[cursor_->position], key) ? static_cast<int>(TIDESDB_OK)
-                                                        : static_cast<int>(TIDESDB_CORRUPTION);
+  return row_key(key);
 }
 
 int LinkedIndex::look_on(ByteBuffer *key) {
   const int status = tidesdb_cursor_next(cursor_.get());
   if (status != TIDESDB_OK) return status;
-  return row_key(cursor_->rows[cursor_->position], key) ? static_cast<int>(TIDESDB_OK)
-                                                        : static_cast<int>(TIDESDB_CORRUPTION);
+  return row_key(key);
 }
 
 int LinkedIndex::lock_row(tidesdb_txn *txn, Slice key) {

@@ -48,7 +48,7 @@ class LinkedIndex {
 
  private:
   LinkedIndex() = default;
-  bool row_key(const tidesdb_row &entry, ByteBuffer *key) const;
+  int row_key(ByteBuffer *key) const;
   tidesdb_family *searched() const { return index_ ? index_.get() : rows_.get(); }
 
   FamilyHandle rows_, index_; /* no index: the rows are in the order of the columns */

@@ -9,6 +9,7 @@
 
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
+#include "server.h"
 #include "store/handles.h"
 #include "store/store.h"
 
@@ -54,12 +55,6 @@ ForeignKeys found(const std::map<std::string, ForeignKeys> &all, const std::stri
   std::lock_guard<std::mutex> guard(registry.mutex);
   const auto at = all.find(table);
   return at == all.end() ? ForeignKeys() : at->second;
-}
-
-bool same_case_folded(const std::string &a, const std::string &b) {
-  return !system_charset_info->coll->strnncoll(system_charset_info, reinterpret_cast<const uchar *>(a.data()),
-                                               a.size(), reinterpret_cast<const uchar *>(b.data()), b.size(),
-                                               false);
 }
 
 /* Whether a table, in the making or not, has the key. Under the mutex. */
@@ -197,7 +192,7 @@ std::shared_ptr<const ForeignKey> find(const std::string &database, const std::s
        child != registry.by_child.end() && !child->first.compare(0, database.size(), database); ++child) {
     if (is_intermediate(child->first)) continue;
     for (const auto &key : child->second)
-      if (same_case_folded(key->name, name)) return key;
+      if (same_name({key->name.data(), key->name.size()}, {name.data(), name.size()})) return key;
   }
   return nullptr;
 }

@@ -282,8 +282,7 @@ int RowChecks::act_on_children(Session *session, Link *link, const uchar *record
   int status = child->look(session->txn(), search.slice(), TIDESDB_READ_LATEST, &key);
   while (status == TIDESDB_OK) {
     if (thd_killed(table_->in_use)) return HA_ERR_ABORTED_BY_USER;
-    bool done;
-    const int error = actions->act(*link->key, link->fields, new_record, key.slice(), search.slice(), &done);
+    const int error = actions->act(*link->key, link->fields, new_record, key.slice(), search.slice());
     const bool names_key = error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_FK_DEPTH_EXCEEDED;
     if (names_key && session->cascade().violation.empty()) return violated(session, *link, error);
     if (error) return error;

@@ -34,10 +34,10 @@ class ReferrerActions {
  public:
   virtual ~ReferrerActions() = default;
   /* The row of the key's child under `row_key`, whose columns had the values that `search` encodes, follows
-     the parent row: `fields` are the parent's columns, `new_record` is nullptr of a DELETE. Sets *done to
-     false where the row was not there any more. 0 or an error of the server's. */
+     the parent row: `fields` are the parent's columns, `new_record` is nullptr of a DELETE. A row that
+     is not there any more is done with. 0 or an error of the server's. */
   virtual int act(const ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record,
-                  Slice row_key, Slice search, bool *done) = 0;
+                  Slice row_key, Slice search) = 0;
 };
 
 class RowChecks {

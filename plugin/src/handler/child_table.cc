@@ -80,8 +80,8 @@ std::unique_ptr<ChildTable> ChildTable::open(THD *thd, const ForeignKey &key, in
 
 int ChildTable::begin(THD *thd) {
   if (statement_ == thd->query_id && table_.in_use == thd) return 0;
+  end();
   table_.in_use = thd;
-  handler_->reset();
   table_.use_all_columns();
   /* The stored columns are read; what is computed from them is not. */
   bitmap_clear_all(&table_.tmp_set);
@@ -91,6 +91,11 @@ int ChildTable::begin(THD *thd) {
   if (const int error = handler_->external_lock(thd, F_WRLCK)) return error;
   statement_ = thd->query_id;
   return 0;
+}
+
+void ChildTable::end() {
+  if (statement_ != 0) handler_->reset();
+  statement_ = 0;
 }
 
 int ChildTable::read(Slice key) { return handler_->read_for_action(key, table_.record[0]); }

@@ -37,6 +37,8 @@ class ChildTable {
   /* All return 0 or an error of the server's. */
   /* At the first use in a statement. */
   int begin(THD *thd);
+  /* At the end of one: gives back what its cursors hold. */
+  void end();
   /* Locks and reads the row with this key. HA_ERR_KEY_NOT_FOUND: it has gone. */
   int read(Slice key);
   /* Whether the columns of the foreign key have, in the row that was read, the values that keys of the index
@@ -49,7 +51,6 @@ class ChildTable {
   int follow(const std::vector<Field *> &fields, const uchar *record);
   /* After HA_ERR_FOUND_DUPP_KEY. */
   const char *duplicate_key() const;
-  const TABLE &table() const { return table_; }
 
  private:
   ChildTable() = default;
@@ -57,7 +58,7 @@ class ChildTable {
 
   TableDefinition definition_;
   TABLE table_{};
-  bool is_open_ = false, is_begun_ = false;
+  bool is_open_ = false;
   query_id_t statement_ = 0;
   ha_tidesdb *handler_ = nullptr;
   std::vector<Field *> fields_;

@@ -77,7 +77,7 @@ int ha_tidesdb::enter_foreign_keys() {
   if (!row_checks_) {
     const uint64_t generation = foreign::generation();
     if (unlinked_at_ == generation) return 0;
-    if (!foreign::is_linked(open_table_->name()) && foreign::keys_of(open_table_->name()).empty()) {
+    if (!foreign::is_linked(open_table_->name())) {
       unlinked_at_ = generation;
       return 0;
     }
@@ -147,8 +147,7 @@ int ha_tidesdb::child_table(const ForeignKey &key, ChildTable **child) {
 }
 
 int ha_tidesdb::act(const ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record,
-                    Slice row_key, Slice search, bool *done) {
-  *done = false;
+                    Slice row_key, Slice search) {
   Session::Cascade &cascade = session_->cascade();
   if (cascade.levels.size() >= Session::Cascade::DEEPEST) return HA_ERR_FK_DEPTH_EXCEEDED;
   const enum_fk_option action = new_record ? key.on_update : key.on_delete;
@@ -162,7 +161,6 @@ int ha_tidesdb::act(const ForeignKey &key, const std::vector<Field *> &fields, c
   if (error == HA_ERR_KEY_NOT_FOUND) return 0;
   if (error) return error;
   if (!child->has_values(search)) return 0;
-  *done = true;
   cascade.levels.push_back({key.child, !removes});
   if (removes)
     error = child->remove();

@@ -129,6 +129,8 @@ int ha_tidesdb::reset() {
   writer_.forget_large();
   writer_.reset_cursors();
   if (row_checks_) row_checks_->reset();
+  for (const auto &[number, child] : child_tables_)
+    if (child) child->end();
   scan_.leave_statement();
   scan_.locked.forget();
   scan_.peek = Peek::NONE;

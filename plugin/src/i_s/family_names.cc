@@ -20,12 +20,6 @@ constexpr uint32_t PRIMARY = 0;
 /* What the server puts between the names of a partition and its part. */
 constexpr char SUBPARTITION_MARK[] = "#SP#";
 
-std::string decoded(const std::string &file_name) {
-  char name[NAME_LEN + MYSQL50_TABLE_NAME_PREFIX_LENGTH + 1];
-  const uint size = filename_to_tablename(file_name.c_str(), name, sizeof(name), true);
-  return std::string(name, size);
-}
-
 /* Splits `db/file` into schema, table and partition. */
 void split_table(const std::string &table, FamilyName *name) {
   const size_t slash = table.find('/');
@@ -36,16 +30,16 @@ void split_table(const std::string &table, FamilyName *name) {
     name->table = file;
     return;
   }
-  if (slash != std::string::npos) name->schema = decoded(table.substr(0, slash));
+  if (slash != std::string::npos) name->schema = decoded_name(table.substr(0, slash));
   const size_t mark = file.find(PARTITION_MARK);
   if (mark != std::string::npos) {
     std::string partition = file.substr(mark + sizeof(PARTITION_MARK) - 1);
     const size_t sub = partition.find(SUBPARTITION_MARK);
     if (sub != std::string::npos) partition = partition.substr(sub + sizeof(SUBPARTITION_MARK) - 1);
-    name->partition = decoded(partition);
+    name->partition = decoded_name(partition);
     file.resize(mark);
   }
-  name->table = decoded(file);
+  name->table = decoded_name(file);
 }
 
 }  // namespace

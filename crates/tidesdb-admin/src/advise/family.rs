@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::server::Facts;
 use super::table::{quoted, State, Table, Verdict};
 
 /// A key's table and its name, for messages and statements.
@@ -85,8 +86,19 @@ fn judge_outside(tables: &mut [(Table, Verdict)]) {
     }
 }
 
+/// Each table with its verdict: its own, then that of its family.
+pub fn judged(tables: Vec<Table>, facts: &Facts) -> Vec<(Table, Verdict)> {
+    let verdict_of = |table: Table| {
+        let verdict = table.judge(facts);
+        (table, verdict)
+    };
+    let mut tables: Vec<_> = tables.into_iter().map(verdict_of).collect();
+    judge(&mut tables);
+    tables
+}
+
 /// A member that stays keeps the others.
-pub fn judge(tables: &mut [(Table, Verdict)]) {
+fn judge(tables: &mut [(Table, Verdict)]) {
     judge_outside(tables);
     let links = links(tables);
     for family in families(tables) {
@@ -161,7 +173,6 @@ pub fn statements(family: &[&Table], convert: impl Fn(&Table) -> String) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use super::super::server::Facts;
     use super::super::table::tests::{key_to, table};
     use super::*;
 
@@ -173,16 +184,7 @@ mod tests {
     }
 
     fn judged(tables: Vec<Table>) -> Vec<(Table, Verdict)> {
-        let facts = Facts::default();
-        let mut tables: Vec<_> = tables
-            .into_iter()
-            .map(|table| {
-                let verdict = table.judge(&facts);
-                (table, verdict)
-            })
-            .collect();
-        judge(&mut tables);
-        tables
+        super::judged(tables, &Facts::default())
     }
 
     fn states(tables: &[(Table, Verdict)]) -> Vec<State> {

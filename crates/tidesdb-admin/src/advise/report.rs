@@ -27,14 +27,7 @@ fn megabytes(bytes: u64) -> u64 {
 
 impl Report {
     pub fn new(facts: Facts, tables: Vec<Table>, rate: u64) -> Report {
-        let mut tables: Vec<_> = tables
-            .into_iter()
-            .map(|table| {
-                let verdict = table.judge(&facts);
-                (table, verdict)
-            })
-            .collect();
-        family::judge(&mut tables);
+        let tables = family::judged(tables, &facts);
         let mut order = family::families(&tables);
         for members in &mut order {
             members.retain(|at| tables[*at].1.state == State::Can);
