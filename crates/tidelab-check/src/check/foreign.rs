@@ -284,9 +284,10 @@ fn kill(scene: &Scene, mut random: StdRng, done: &mut Others) -> std::result::Re
         ))?;
         let Some(id) = found.first().map(|row| row[0]) else { continue };
         let what = if random.random_bool(0.75) { "QUERY" } else { "CONNECTION" };
-        match line.session.run(&format!("KILL {what} {id}")) {
+        let kill = scene::kill_note(what, id);
+        match line.session.run(&kill) {
             Ok(_) => {
-                scene.notes.add(&format!("KILL {what} {id}"));
+                scene.notes.add(&kill);
                 done.kills += 1;
             }
             // It ended by itself.

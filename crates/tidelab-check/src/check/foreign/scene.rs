@@ -44,7 +44,12 @@ pub(super) struct Scene {
 /// The last definitions and kills: what a fault may come from.
 pub(super) struct Notes {
     start: Instant,
-    last: Mutex<VecDeque<String>>,
+    last: Mutex<VecDeque<(Duration, String)>>,
+}
+
+/// The note of a KILL.
+pub(super) fn kill_note(what: &str, connection: i64) -> String {
+    format!("KILL {what} {connection}")
 }
 
 impl Notes {
@@ -57,14 +62,27 @@ impl Notes {
         if last.len() == NOTES {
             last.pop_front();
         }
-        last.push_back(format!("{:.4} {what}", self.start.elapsed().as_secs_f64()));
+        last.push_back((self.now(), what.to_string()));
+    }
+
+    /// The time now, as that of notes.
+    pub(super) fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Whether a connection's statement was killed at `since` or later. A note comes after its KILL.
+    pub(super) fn has_kill(&self, connection: i64, since: Duration) -> bool {
+        thread::sleep(Duration::from_millis(50));
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.iter().any(|(at, what)| *at >= since && *what == kill_note("QUERY", connection))
     }
 
     /// The last ones before now.
     pub(super) fn show(&self) -> String {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: Vec<&str> = last.iter().map(String::as_str).collect();
-        format!("at {:.4} s after {}", self.start.elapsed().as_secs_f64(), all.join(" / "))
+        let all: Vec<String> =
+            last.iter().map(|(at, what)| format!("{:.4} {what}", at.as_secs_f64())).collect();
+        format!("at {:.4} s after {}", self.now().as_secs_f64(), all.join(" / "))
     }
 }
 
