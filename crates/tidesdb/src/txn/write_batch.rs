@@ -16,8 +16,8 @@ use crate::txn::spill::runs::{self, Runs};
 use crate::types::{CountEffect, Entry, FamilyId, Kind};
 
 /// Changes in one chunk of a family's order; a full chunk is split in two. Bounds the memory moved by an
-/// insertion in the middle to 4 KiB.
-const CHUNK: usize = 256;
+/// insertion in the middle to 4 KiB. Tests get to splits and emptied chunks with few keys.
+const CHUNK: usize = if cfg!(test) { 4 } else { 256 };
 
 /// No entry.
 const NONE: u32 = u32::MAX;
@@ -37,9 +37,13 @@ struct Change {
 }
 
 /// The changes of one family in the order of their keys, in chunks.
-#[derive(Debug, Default)]
+///
+/// Invariant: no chunk is empty, and `firsts` has the prefix of the first change in each. A search goes through it
+/// without a look at the chunks.
+#[derive(Debug)]
 struct Order {
     family: FamilyId,
+    firsts: Vec<u64>,
     chunks: Vec<Vec<ChangePlace>>,
 }
 
@@ -218,19 +222,25 @@ impl WriteBatch {
         self.bytes.extend_from_slice(value);
         let order = self.order_of(family);
         let (chunk, place) = self.search(order, key);
-        let chunks = &mut self.orders[order].chunks;
+        let Order { firsts, chunks, .. } = &mut self.orders[order];
         let replaced = match place {
             Ok(at) => std::mem::replace(&mut chunks[chunk][at].id, id),
             Err(at) => {
+                let prefix = prefix_of(key);
                 if chunks.is_empty() {
                     chunks.push(self.spare.pop().unwrap_or_default());
+                    firsts.push(prefix);
                 }
-                chunks[chunk].insert(at, ChangePlace { prefix: prefix_of(key), id });
+                chunks[chunk].insert(at, ChangePlace { prefix, id });
+                if at == 0 {
+                    firsts[chunk] = prefix;
+                }
                 if chunks[chunk].len() > CHUNK {
                     // A batch in key order leaves full chunks behind; any other splits in the middle.
                     let cut = if at == CHUNK { CHUNK } else { CHUNK / 2 };
                     let mut right = self.spare.pop().unwrap_or_default();
                     right.extend(chunks[chunk].drain(cut..));
+                    firsts.insert(chunk + 1, right[0].prefix);
                     chunks.insert(chunk + 1, right);
                 }
                 NONE
@@ -273,12 +283,15 @@ impl WriteBatch {
                 self.search(order, key)
             };
             if let Ok(at) = place {
-                let chunks = &mut self.orders[order].chunks;
+                let Order { firsts, chunks, .. } = &mut self.orders[order];
                 if change.replaced == NONE {
                     chunks[chunk].remove(at);
-                    if chunks[chunk].is_empty() {
-                        let empty = chunks.remove(chunk);
-                        self.spare.push(empty);
+                    match chunks[chunk].first() {
+                        Some(first) => firsts[chunk] = first.prefix,
+                        None => {
+                            firsts.remove(chunk);
+                            self.spare.push(chunks.remove(chunk));
+                        }
                     }
                 } else {
                     chunks[chunk][at].id = change.replaced;
@@ -432,7 +445,7 @@ impl WriteBatch {
         match self.orders.iter().position(|order| order.family == family) {
             Some(at) => at,
             None => {
-                self.orders.push(Order { family, chunks: Vec::new() });
+                self.orders.push(Order { family, firsts: Vec::new(), chunks: Vec::new() });
                 self.orders.len() - 1
             }
         }
@@ -440,22 +453,29 @@ impl WriteBatch {
 
     /// The chunk where `key` is or belongs, and its place there.
     fn search(&self, order: usize, key: &[u8]) -> (usize, Result<usize, usize>) {
-        let chunks = &self.orders[order].chunks;
+        let Order { firsts, chunks, .. } = &self.orders[order];
         let prefix = prefix_of(key);
         let compare =
             |place: &ChangePlace| place.prefix.cmp(&prefix).then_with(|| self.key(place.id).cmp(key));
-        let above = |chunk: &Vec<ChangePlace>| chunk.first().is_none_or(|first| compare(first).is_gt());
-        // Batches are mostly made in key order: look at the end first.
-        let chunk = match chunks.last() {
-            Some(last) if !above(last) => chunks.len() - 1,
-            _ => chunks.partition_point(|chunk| !above(chunk)).saturating_sub(1),
+        let above = |chunk: usize| match firsts[chunk].cmp(&prefix) {
+            Ordering::Equal => compare(&chunks[chunk][0]).is_gt(),
+            order => order.is_gt(),
         };
-        let place = match chunks.get(chunk) {
-            None => Err(0),
-            Some(places) => match places.last().map(compare) {
-                Some(Ordering::Less) => Err(places.len()),
-                _ => places.binary_search_by(compare),
-            },
+        let Some(last) = chunks.len().checked_sub(1) else { return (0, Err(0)) };
+        // Batches are mostly made in key order: look at the end first.
+        let mut chunk = last;
+        if above(last) {
+            let mut end = last;
+            chunk = 0;
+            while end - chunk > 1 {
+                let middle = (chunk + end) / 2;
+                *(if above(middle) { &mut end } else { &mut chunk }) = middle;
+            }
+        }
+        let places = &chunks[chunk];
+        let place = match places.last().map(compare) {
+            Some(Ordering::Less) => Err(places.len()),
+            _ => places.binary_search_by(compare),
         };
         (chunk, place)
     }
@@ -587,6 +607,10 @@ mod tests {
             })
             .collect();
         assert_eq!(&seen, model);
+        for order in &batch.orders {
+            let firsts = order.chunks.iter().map(|chunk| chunk[0].prefix);
+            assert!(firsts.eq(order.firsts.iter().copied()));
+        }
         for probe in 0..40u8 {
             for family in 1..3 {
                 let key = vec![probe; 2];
