@@ -2,12 +2,11 @@
 //! who acts on that meaning takes the lock first. They are granted, waited for, dumped, escalated and released as other
 //! point locks are.
 //!
-//! An owner's grants remember that they are advisory, as nothing written tells of them: the prepare record lists them,
-//! and a restart takes them again (`docs/protocols.md` 4.14).
+//! Of an owner's use of a family it is noted that its locks are advisory, as nothing written tells of them: the prepare
+//! record lists them, and a restart takes them again (`docs/protocols.md` 4.14).
 
 use std::sync::Arc;
 
-use super::key::Probe;
 use super::manager::LockManager;
 use super::mode::Mask;
 use super::owner::LockOwner;
@@ -35,21 +34,11 @@ impl LockManager {
             // The table's lock is listed as such.
             Some(Granted::ByTable) => Ok(()),
             Some(Granted::New | Granted::AlreadyHeld) => {
-                self.make_advisory(owner, family, key);
+                let mut holdings = owner.holdings.lock();
+                let at = self.family_use(&mut holdings, family);
+                holdings.families[at].is_advisory = true;
                 Ok(())
             }
-        }
-    }
-
-    /// Marks the owner's grant on a key. A key without an entry is locked by being written, and comes back as that.
-    fn make_advisory(&self, owner: &LockOwner, family: FamilyId, key: &[u8]) {
-        let mut holdings = owner.holdings.lock();
-        let at = self.family_use(&mut holdings, family);
-        let family = &mut holdings.families[at];
-        let probe = Probe::new(key);
-        let mut shard = family.locks.latch(family.locks.shard_of(&probe));
-        if let Some(id) = shard.find(&probe) {
-            family.has_advisory |= shard.queue_mut(id).make_advisory(owner);
         }
     }
 
@@ -60,11 +49,11 @@ impl LockManager {
         let mut out = Vec::new();
         for held in holdings.held.iter().filter(|held| held.shard != TABLE_SHARD) {
             let family = &holdings.families[held.family as usize];
-            if !family.has_advisory {
+            if !family.is_advisory {
                 continue;
             }
             let shard = family.locks.latch(held.shard);
-            if let Some(mask) = shard.queue(held.id).advisory_of(owner) {
+            if let Some(mask) = shard.queue(held.id).mask_of(owner) {
                 let mode = if mask.meets(Mask::X) { Mode::Exclusive } else { Mode::Shared };
                 let key = shard.key(held.id).to_vec();
                 out.push(AdvisoryLock { family: family.locks.family, mode, key });

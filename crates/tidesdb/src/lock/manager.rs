@@ -240,7 +240,7 @@ impl LockManager {
         for family in &mut holdings.families {
             family.mask = Mask::NONE;
             family.points = 0;
-            family.has_advisory = false;
+            family.is_advisory = false;
         }
         while owner.pins.load(Acquire) != 0 {
             std::thread::yield_now();
@@ -413,7 +413,7 @@ impl LockManager {
             points: 0,
             spans: 0,
             unsettled: false,
-            has_advisory: false,
+            is_advisory: false,
         });
         at
     }

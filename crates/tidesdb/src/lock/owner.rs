@@ -76,8 +76,8 @@ pub(super) struct FamilyUse {
     pub(super) spans: usize,
     /// A wait for the holders of locks in such an interval failed: they have to be looked for anew.
     pub(super) unsettled: bool,
-    /// Some of the locks may be advisory ones.
-    pub(super) has_advisory: bool,
+    /// The locks on keys are advisory ones: the family has no entries.
+    pub(super) is_advisory: bool,
 }
 
 /// A grant in an owner's list.

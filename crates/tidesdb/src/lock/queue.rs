@@ -19,8 +19,6 @@ pub(super) struct Hold {
     pub(super) intent: bool,
     /// Somebody relies on its being here: it does not become one without an entry.
     pinned: bool,
-    /// Nothing written tells of it: it is an advisory lock.
-    advisory: bool,
     /// How often the owner took S and X here and did not give it back.
     taken: [u16; 2],
 }
@@ -161,7 +159,6 @@ impl Queue {
                     mask: Mask::NONE,
                     intent: false,
                     pinned: false,
-                    advisory: false,
                     taken: [0; 2],
                 });
                 (self.granted.len() - 1, true)
@@ -195,20 +192,12 @@ impl Queue {
     /// Whether the owner has the exclusive lock, and nobody waits for it or relies on its being here.
     pub(super) fn may_be_implicit(&self, owner: &LockOwner) -> bool {
         let hold = self.hold_of(owner).map(|at| &self.granted[at]);
-        self.waiting.is_empty()
-            && hold.is_some_and(|hold| hold.mask.meets(Mask::X) && !hold.pinned && !hold.advisory)
+        self.waiting.is_empty() && hold.is_some_and(|hold| hold.mask.meets(Mask::X) && !hold.pinned)
     }
 
-    /// Says that the owner's grant is an advisory lock. False: it has none.
-    pub(super) fn make_advisory(&mut self, owner: &LockOwner) -> bool {
-        let hold = self.hold_of(owner).map(|at| &mut self.granted[at]);
-        hold.map(|hold| hold.advisory = true).is_some()
-    }
-
-    /// What the owner holds here, if that is an advisory lock.
-    pub(super) fn advisory_of(&self, owner: &LockOwner) -> Option<Mask> {
-        let hold = &self.granted[self.hold_of(owner)?];
-        hold.advisory.then_some(hold.mask)
+    /// All that the owner holds here.
+    pub(super) fn mask_of(&self, owner: &LockOwner) -> Option<Mask> {
+        self.hold_of(owner).map(|at| self.granted[at].mask)
     }
 
     /// Takes `want` (one mode) for `owner` if nobody stands in the way.
@@ -242,7 +231,7 @@ impl Queue {
                 taken[slot] = 1;
             }
             let owner = owner.clone();
-            let hold = Hold { owner, mask: want, intent, pinned: false, advisory: false, taken };
+            let hold = Hold { owner, mask: want, intent, pinned: false, taken };
             self.granted.push(hold);
             for bit in 0..Mask::BITS {
                 self.count[bit] = u32::from(want.has_bit(bit));
