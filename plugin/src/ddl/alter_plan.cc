@@ -278,7 +278,7 @@ bool plan_alter(TABLE *table, TABLE *altered, const Alter_inplace_info *info, co
                 const TableRecord &record, AlterPlan *plan, const char **reason) {
   *reason = Planner(table, altered, info, plan).make(record);
   if (!*reason)
-    *reason = foreign::plan_keys(table, altered, info, name, &plan->record, &plan->renamed_columns);
+    *reason = foreign::plan_keys(table, altered, info, name, &plan->record, &plan->keys);
   return *reason == nullptr;
 }
 

@@ -27,7 +27,7 @@ struct AlterPlan {
   std::vector<uint32_t> dropped;
   std::vector<AddedIndex> added;
   std::vector<const Field *> new_columns; /* of the new definition, that rows have a place for */
-  foreign::RenamedColumns renamed_columns;
+  foreign::KeyPlan keys;
   bool new_layout = false;
   bool new_options = false;
 };

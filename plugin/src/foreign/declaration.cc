@@ -390,10 +390,12 @@ int declare(THD *thd, const std::string &table, const TABLE *form, const HA_CREA
 }
 
 int declare_in_place(THD *thd, const std::string &table, const TABLE *form, const HA_CREATE_INFO *info,
-                     TableRecord *record) {
+                     TableRecord *record, Declared *declared) {
   Declaration declaration(thd, table, form, record);
   if (const int error = declaration.add_all(*info->alter_info, false)) return error;
-  return declaration.finish();
+  if (const int error = declaration.finish()) return error;
+  declared->swap(*declaration.added());
+  return 0;
 }
 
 void renew(TableRecord *record, const std::string &home) {

@@ -37,7 +37,7 @@ int declare(THD *thd, const std::string &table, const TABLE *form, const HA_CREA
             TableRecord *record, Declared *declared);
 /* The same of an ALTER in place of `table`, whose record has the keys that stay. */
 int declare_in_place(THD *thd, const std::string &table, const TABLE *form, const HA_CREATE_INFO *info,
-                     TableRecord *record);
+                     TableRecord *record, Declared *declared);
 
 /*
   Under records_of_others(), before the record is written: what statements on other tables have made of the

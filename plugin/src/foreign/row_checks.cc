@@ -6,38 +6,9 @@
 
 #include "ddl/table_path.h"
 #include "foreign/declaration.h"
+#include "foreign/name_lock.h"
 
 namespace tidesdb {
-
-namespace {
-
-/* The server's lock on a table's name, for a look at its definition: a change of it that is under way comes
-   to its end first. */
-class NameLock {
- public:
-  NameLock(THD *thd, const std::string &database, const std::string &table) : thd_(thd) {
-    MDL_REQUEST_INIT(&request_, MDL_key::TABLE, database.c_str(), table.c_str(), MDL_SHARED, MDL_EXPLICIT);
-  }
-  ~NameLock() {
-    if (request_.ticket) thd_->mdl_context.release_lock(request_.ticket);
-  }
-  NameLock(const NameLock &) = delete;
-  NameLock &operator=(const NameLock &) = delete;
-
-  /* 0, or an error of the server's that the client has been told. */
-  int take() {
-    const ulonglong seconds =
-        std::min<ulonglong>(Session::lock_timeout_ms(thd_) / 1000 + 1, thd_->variables.lock_wait_timeout);
-    return thd_->mdl_context.acquire_lock(&request_, static_cast<double>(seconds)) ? HA_ERR_LOCK_WAIT_TIMEOUT
-                                                                                   : 0;
-  }
-
- private:
-  THD *thd_;
-  MDL_request request_;
-};
-
-}  // namespace
 
 bool RowChecks::Link::has_null(const uchar *record) const {
   for (const KeyPart &part : own)
@@ -102,6 +73,14 @@ bool RowChecks::refresh() {
   return changed;
 }
 
+bool RowChecks::add_reference(const std::shared_ptr<const ForeignKey> &key) {
+  generation_ = foreign::generation();
+  Link link;
+  if (!make_link(key, true, &link)) return false;
+  references_.push_back(std::move(link));
+  return true;
+}
+
 std::unique_ptr<LinkedIndex> RowChecks::find_other(const Link &link, bool is_child) const {
   const ForeignKey &key = *link.key;
   std::vector<std::string> columns;
@@ -146,11 +125,16 @@ void RowChecks::forget_other(Link *link) {
   link->is_sought = false;
 }
 
-int RowChecks::guard(Session *session, Link *link, const uchar *record, int mode) {
+/* Sets guard_ to the name of the guard for the row's value. */
+void RowChecks::name_guard(const Link &link, const uchar *record) {
+  guard_.clear();
+  append_values(link.plain, link.own, record, &guard_, &scratch_);
+}
+
+/* Locks what name_guard() named. */
+int RowChecks::guard(Session *session, Link *link, int mode) {
   if (!link->guards) link->guards = foreign::guards_of(link->key->number);
   if (!link->guards) return HA_ERR_TABLE_DEF_CHANGED;
-  guard_.clear();
-  append_values(link->plain, link->own, record, &guard_, &scratch_);
   const Slice name = guard_.slice();
   const int status = tidesdb_lock_advisory(session->txn(), link->guards.get(), name.data, name.size, mode);
   return status == TIDESDB_OK ? 0 : session->fail(status);
@@ -247,15 +231,20 @@ int RowChecks::check_references(Session *session, tidesdb_txn *txn, const uchar 
                                 const uchar *record) {
   session->cascade().violation.clear();
   const bool is_filled = is_intermediate(name_);
+  const CheckedValues::Moment now{session->transaction_number(),
+                                  static_cast<ulonglong>(table_->in_use->query_id), session->removals()};
   for (Link &link : references_) {
     if (link.has_null(record) || (old_record && !link.differs(old_record, record))) continue;
     if (refers_to_own_row(link, record)) continue;
+    name_guard(link, record);
+    if (link.checked.has(now, guard_.slice())) continue;
     /* Of a table that an ALTER fills the server keeps writers of the parent out. */
     if (!is_filled)
-      if (const int error = guard(session, &link, record, TIDESDB_LOCK_SHARED)) return error;
+      if (const int error = guard(session, &link, TIDESDB_LOCK_SHARED)) return error;
     bool found;
     if (const int error = look_for_parent(session, txn, &link, record, &found)) return error;
     if (!found) return violated(session, link, HA_ERR_NO_REFERENCED_ROW);
+    link.checked.add(now, guard_.slice());
   }
   return 0;
 }
@@ -294,13 +283,15 @@ int RowChecks::act_on_children(Session *session, Link *link, const uchar *record
 int RowChecks::check_referrers(Session *session, const uchar *record, const uchar *new_record,
                                ReferrerActions *actions) {
   session->cascade().violation.clear();
+  session->note_removal();
   for (Link &link : referrers_) {
     if (link.has_null(record) || (new_record && !link.differs(record, new_record))) continue;
     /* It says how the guard is named. Rows of a child that cannot be searched may refer to this one. */
     LinkedIndex *child;
     if (const int error = other_side(&link, false, &child)) return error;
     if (!child) return violated(session, link, HA_ERR_ROW_IS_REFERENCED);
-    if (const int error = guard(session, &link, record, TIDESDB_LOCK_EXCLUSIVE)) return error;
+    name_guard(link, record);
+    if (const int error = guard(session, &link, TIDESDB_LOCK_EXCLUSIVE)) return error;
     if (fk_modifies_child(link.action(new_record))) {
       if (const int error = act_on_children(session, &link, record, new_record, actions)) return error;
       continue;

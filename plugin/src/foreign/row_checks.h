@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "foreign/checked_values.h"
 #include "foreign/linked_index.h"
 #include "foreign/registry.h"
 #include "txn/session.h"
@@ -47,6 +48,9 @@ class RowChecks {
 
   /* Foreign keys may have changed since: looks, at the begin of a statement. Returns whether they have. */
   bool refresh();
+  /* One more foreign key of the table as child, which it does not have yet, instead of refresh(). False: a
+     column is missing. */
+  bool add_reference(const std::shared_ptr<const ForeignKey> &key);
   bool has_references() const { return !references_.empty(); }
   bool is_referenced() const { return !referrers_.empty(); }
 
@@ -87,6 +91,7 @@ class RowChecks {
     std::vector<KeyPart> plain; /* how guards are named by them; as a parent: of `other` */
     std::unique_ptr<LinkedIndex> other;
     foreign::Guards guards;
+    CheckedValues checked;
     bool is_sought = false; /* `other` was looked for, at this generation */
     uint64_t sought_at = 0;
 
@@ -101,7 +106,8 @@ class RowChecks {
   std::unique_ptr<LinkedIndex> find_other(const Link &link, bool is_child) const;
   int other_side(Link *link, bool is_child, LinkedIndex **other);
   void forget_other(Link *link);
-  int guard(Session *session, Link *link, const uchar *record, int mode);
+  void name_guard(const Link &link, const uchar *record);
+  int guard(Session *session, Link *link, int mode);
   bool is_own(const ForeignKey &key) const;
   bool refers_to_own_row(const Link &link, const uchar *record);
   int look_for_parent(Session *session, tidesdb_txn *txn, Link *link, const uchar *record, bool *found);

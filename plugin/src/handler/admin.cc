@@ -153,21 +153,11 @@ int ha_tidesdb::list_orphans(THD *thd, tidesdb_txn *txn) {
         is_others ? "has another engine: each new reference to it is refused"
                   : "is not there, or has no index of the columns: each new reference to it is refused");
   }
-  RowReader whole_rows(*row_codec_);
-  if (!whole_rows.choose(nullptr)) return HA_ADMIN_INTERNAL_ERROR;
-  CursorHandle rows;
-  uint64_t steps = 0;
-  int status = open_cursor(open_table_->primary(), &rows);
-  if (status == TIDESDB_OK) status = seek_snapshot(rows.get(), txn, {nullptr, 0}, TIDESDB_SEEK_FIRST);
-  for (; status == TIDESDB_OK; status = tidesdb_cursor_next(rows.get())) {
-    if (++steps % ROWS_BETWEEN_LOOKS == 0 && thd_kill_level(thd) >= THD_ABORT_SOFTLY) return HA_ADMIN_FAILED;
-    const tidesdb_row &row = rows->rows[rows->position];
-    if (!whole_rows.read({row.key, row.key_size}, {row.value, row.value_size}, table->record[0]))
-      return HA_ADMIN_CORRUPT;
+  const int status = look_at_rows(txn, [&] {
     for (size_t i = 0; i < count; i++) {
       bool orphan;
-      status = checks.is_orphan(i, txn, table->record[0], &orphan);
-      if (status != TIDESDB_OK) break;
+      const int looked = checks.is_orphan(i, txn, table->record[0], &orphan);
+      if (looked != TIDESDB_OK) return looked;
       if (!orphan || ++orphans[i] > MOST_NAMED) continue;
       std::string values;
       for (Field *field : checks.reference_fields(i)) {
@@ -179,15 +169,34 @@ int ha_tidesdb::list_orphans(THD *thd, tidesdb_txn *txn) {
       say(thd, table, "check", "warning", "foreign key %s: a row refers to (%s), which %s does not have",
           key.name.c_str(), values.c_str(), quoted_table(thd, key.parent_database, key.parent_table).c_str());
     }
-    if (status != TIDESDB_OK) break;
-  }
+    return static_cast<int>(TIDESDB_OK);
+  });
   for (size_t i = 0; i < count; i++)
     if (orphans[i] > MOST_NAMED)
       say(thd, table, "check", "warning", "foreign key %s: %llu rows refer to what is not there",
           checks.reference(i).name.c_str(), orphans[i]);
-  if (status == TIDESDB_NOT_FOUND) return HA_ADMIN_OK;
-  say(thd, table, "check", "error", "foreign keys: %s", tidesdb_last_error());
-  return HA_ADMIN_FAILED;
+  if (status == TIDESDB_OK) return HA_ADMIN_OK;
+  if (status != TIDESDB_INTERRUPTED)
+    say(thd, table, "check", "error", "foreign keys: %s", tidesdb_last_error());
+  return status == TIDESDB_CORRUPTION ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
+}
+
+int ha_tidesdb::look_at_rows(tidesdb_txn *txn, const std::function<int()> &look) {
+  RowReader whole_rows(*row_codec_);
+  if (!whole_rows.choose(nullptr)) return TIDESDB_NO_MEMORY;
+  CursorHandle rows;
+  uint64_t steps = 0;
+  int status = open_cursor(open_table_->primary(), &rows);
+  if (status == TIDESDB_OK) status = seek_snapshot(rows.get(), txn, {nullptr, 0}, TIDESDB_SEEK_FIRST);
+  for (; status == TIDESDB_OK; status = tidesdb_cursor_next(rows.get())) {
+    if (++steps % ROWS_BETWEEN_LOOKS == 0 && thd_kill_level(ha_thd()) >= THD_ABORT_SOFTLY)
+      return TIDESDB_INTERRUPTED;
+    const tidesdb_row &row = rows->rows[rows->position];
+    if (!whole_rows.read({row.key, row.key_size}, {row.value, row.value_size}, table->record[0]))
+      return TIDESDB_CORRUPTION;
+    if (const int looked = look()) return looked;
+  }
+  return status == TIDESDB_NOT_FOUND ? static_cast<int>(TIDESDB_OK) : status;
 }
 
 int ha_tidesdb::compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry) {

@@ -93,6 +93,10 @@ enum_alter_inplace_result ha_tidesdb::check_if_supported_inplace_alter(TABLE *al
     info->unsupported_reason = reason;
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   }
+  if (!plan.keys.to_check.empty()) {
+    info->unsupported_reason = "TidesDB looks each row up in the referenced table";
+    return HA_ALTER_INPLACE_NOCOPY_LOCK;
+  }
   if (plan.added.empty()) return HA_ALTER_INPLACE_INSTANT;
   info->unsupported_reason = "TidesDB reads the table to build an index";
   if (builds_beside_writers()) return HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
@@ -132,7 +136,8 @@ bool ha_tidesdb::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info 
 
   /* Prepared transactions without a connection are not kept out by the server's lock. */
   int status = TIDESDB_OK;
-  const bool beside_writers = context->builds && builds_beside_writers();
+  const bool beside_writers =
+      context->builds && builds_beside_writers() && context->plan.keys.to_check.empty();
   if (beside_writers)
     status = context->lock.take_autonomous_lock(thd, open_table_->primary());
   else if (session_ && session_->is_active())
@@ -160,8 +165,8 @@ bool ha_tidesdb::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info 
 
 bool ha_tidesdb::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
   AlterContext *context = static_cast<AlterContext *>(info->handler_ctx);
-  if (!context->builds) return false;
-  const int error = context->build->run();
+  int error = check_new_keys(context->plan, altered);
+  if (!error && context->builds) error = context->build->run();
   if (error == 0) return false;
   if (!table->in_use->is_error()) print_error(error, MYF(0));
   return true;
@@ -235,7 +240,7 @@ int ha_tidesdb::add_alter(AlterContext *context, TABLE *altered, const HA_CREATE
   const std::string &name = open_table_->name();
   TableRecord record = plan.record;
   foreign::renew(&record, name);
-  int status = foreign::rename_columns(group, name, plan.renamed_columns, &record);
+  int status = foreign::rename_columns(group, name, plan.keys.renamed, &record);
   if (status == TIDESDB_OK) status = foreign::mark_parents(group, name, record);
   if (status == TIDESDB_OK) status = group->set_record(primary_family(name), record.encode());
   if (context->followed && status == TIDESDB_OK) status = group->drop(changes_family(context->shadow));
@@ -281,7 +286,7 @@ int ha_tidesdb::make_guards_of_new_keys(const AlterPlan &plan) {
 void ha_tidesdb::leave_old_definition(const AlterContext &context) {
   const std::string &name = open_table_->name();
   foreign::read_table(name);
-  if (!context.plan.renamed_columns.empty())
+  if (!context.plan.keys.renamed.empty())
     for (const auto &key : foreign::all_keys_to(name)) foreign::read_table(key->child);
   foreign::touch(name);
 }

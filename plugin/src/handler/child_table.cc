@@ -4,6 +4,8 @@
 
 #include "sql_class.h"
 
+#include "foreign/registry.h"
+
 namespace tidesdb {
 
 namespace {
@@ -51,6 +53,7 @@ ChildTable::~ChildTable() {
 std::unique_ptr<ChildTable> ChildTable::open(THD *thd, const ForeignKey &key, int *error) {
   std::unique_ptr<ChildTable> child(new ChildTable);
   *error = HA_ERR_NO_SUCH_TABLE;
+  child->generation_ = foreign::generation();
   if (child->definition_.read(thd, key.child) != TableDefinition::Read::DONE) return nullptr;
   const LEX_CSTRING alias{key.child_table.c_str(), key.child_table.size()};
   if (open_table_from_share(thd, child->definition_.own_share(), &alias, HA_OPEN_KEYFILE, EXTRA_RECORD,
@@ -78,8 +81,9 @@ std::unique_ptr<ChildTable> ChildTable::open(THD *thd, const ForeignKey &key, in
   return child;
 }
 
+bool ChildTable::has_begun(THD *thd) const { return statement_ == thd->query_id && table_.in_use == thd; }
+
 int ChildTable::begin(THD *thd) {
-  if (statement_ == thd->query_id && table_.in_use == thd) return 0;
   end();
   table_.in_use = thd;
   table_.use_all_columns();

@@ -34,8 +34,13 @@ class ChildTable {
   /* nullptr: it cannot be opened; *error is for the server. */
   static std::unique_ptr<ChildTable> open(THD *thd, const ForeignKey &key, int *error);
 
+  /* The moment of the definition that it was opened by: foreign::generation(). */
+  uint64_t generation() const { return generation_; }
+  /* Whether begin() was called in the statement. */
+  bool has_begun(THD *thd) const;
+
   /* All return 0 or an error of the server's. */
-  /* At the first use in a statement. */
+  /* At the first use in a statement, whose transaction has the lock on the table's name. */
   int begin(THD *thd);
   /* At the end of one: gives back what its cursors hold. */
   void end();
@@ -59,6 +64,7 @@ class ChildTable {
   TableDefinition definition_;
   TABLE table_{};
   bool is_open_ = false;
+  uint64_t generation_ = 0;
   query_id_t statement_ = 0;
   ha_tidesdb *handler_ = nullptr;
   std::vector<Field *> fields_;

@@ -5,8 +5,12 @@
 
 #include "sql_class.h"
 
+#include "ddl/alter_plan.h"
+#include "errors.h"
+#include "foreign/name_lock.h"
 #include "foreign/parent.h"
 #include "foreign/registry.h"
+#include "handler/snapshot_reader.h"
 
 using namespace tidesdb;
 
@@ -100,7 +104,10 @@ bool ha_tidesdb::checks_foreign_keys() const {
   undone with it.
 */
 int ha_tidesdb::apply_checked(const uchar *old_record, const uchar *new_record) {
-  if (!checks_foreign_keys()) return apply_writes();
+  if (!checks_foreign_keys()) {
+    if (row_checks_ && old_record) session_->note_removal();
+    return apply_writes();
+  }
   int error = 0;
   if (new_record && row_checks_->has_references())
     error = row_checks_->check_references(session_, session_->txn(), old_record, new_record);
@@ -115,6 +122,7 @@ int ha_tidesdb::apply_checked(const uchar *old_record, const uchar *new_record) 
   if (status != TIDESDB_OK) return fail(status);
   const int written = apply_writes();
   if (written == HA_ERR_FOUND_DUPP_KEY) error = written;
+  session_->note_removal();
   status = tidesdb_txn_savepoint_rollback(session_->txn(), before);
   tidesdb_txn_savepoint_release(session_->txn(), before);
   if (written && written != HA_ERR_FOUND_DUPP_KEY) return written;
@@ -133,17 +141,29 @@ int ha_tidesdb::apply_with_actions(const uchar *old_record, const uchar *new_rec
   if (!error) error = row_checks_->check_referrers(session_, old_record, new_record, this);
   if (!is_top) return error;
   cascade.levels.clear();
-  if (error) status = tidesdb_txn_savepoint_rollback(session_->txn(), before);
+  if (error) {
+    session_->note_removal();
+    status = tidesdb_txn_savepoint_rollback(session_->txn(), before);
+  }
   tidesdb_txn_savepoint_release(session_->txn(), before);
   return error || status == TIDESDB_OK ? error : fail(status);
 }
 
+/* Ready to be changed in this statement. */
 int ha_tidesdb::child_table(const ForeignKey &key, ChildTable **child) {
   std::unique_ptr<ChildTable> &known = child_tables_[key.number];
-  int error = 0;
-  if (!known) known = ChildTable::open(table->in_use, key, &error);
+  THD *thd = table->in_use;
+  if (!known || !known->has_begun(thd)) {
+    if (const int error = lock_name_for_changes(thd, key.child_database, key.child_table)) return error;
+    /* Its definition may have changed since the statement began. */
+    if (known && known->generation() != foreign::generation()) known.reset();
+    int error = 0;
+    if (!known) known = ChildTable::open(thd, key, &error);
+    if (!known) return error ? error : HA_ERR_NO_SUCH_TABLE;
+    if ((error = known->begin(thd))) return error;
+  }
   *child = known.get();
-  return known ? 0 : error ? error : HA_ERR_NO_SUCH_TABLE;
+  return 0;
 }
 
 int ha_tidesdb::act(const ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record,
@@ -156,7 +176,6 @@ int ha_tidesdb::act(const ForeignKey &key, const std::vector<Field *> &fields, c
   if (!removes && cascade.updates(key.child)) return HA_ERR_ROW_IS_REFERENCED;
   ChildTable *child;
   if (const int error = child_table(key, &child)) return error;
-  if (const int error = child->begin(table->in_use)) return error;
   int error = child->read(row_key);
   if (error == HA_ERR_KEY_NOT_FOUND) return 0;
   if (error) return error;
@@ -196,4 +215,51 @@ bool ha_tidesdb::get_foreign_dup_key(char *child_table, uint child_table_size, c
 int ha_tidesdb::check_filled_row(tidesdb_txn *txn, const uchar *record) {
   if (!checks_foreign_keys() || !row_checks_->has_references()) return 0;
   return row_checks_->check_references(session_, txn, nullptr, record);
+}
+
+/*
+  ADD FOREIGN KEY in place: every row has its parent. Writers of this table are kept away, and so are those of
+  the parent, who would not know of the key yet.
+*/
+int ha_tidesdb::check_new_keys(const AlterPlan &plan, const TABLE *altered) {
+  const ForeignKeys &keys = plan.keys.to_check;
+  if (keys.empty()) return 0;
+  THD *thd = ha_thd();
+  RowChecks checks(table, open_table_->name());
+  for (size_t i = 0; i < keys.size(); i++) {
+    bool is_there = false;
+    if (checks.add_reference(keys[i]))
+      if (const int error = checks.resolve_reference(i, &is_there)) return error;
+    if (!is_there) return HA_ERR_CANNOT_ADD_FOREIGN;
+  }
+  SnapshotReader reader;
+  int status = reader.begin();
+  size_t violated = keys.size();
+  MY_BITMAP *const columns = table->read_set;
+  table->use_all_columns();
+  if (status == TIDESDB_OK)
+    status = look_at_rows(reader.txn(), [&] {
+      for (size_t i = 0; i < keys.size(); i++) {
+        bool orphan;
+        const int looked = checks.is_orphan(i, reader.txn(), table->record[0], &orphan);
+        if (looked != TIDESDB_OK) return looked;
+        if (!orphan) continue;
+        violated = i;
+        return static_cast<int>(TIDESDB_NOT_FOUND);
+      }
+      return static_cast<int>(TIDESDB_OK);
+    });
+  table->read_set = columns;
+  if (violated == keys.size()) {
+    if (status == TIDESDB_INTERRUPTED) thd->send_kill_message();
+    return status == TIDESDB_OK ? 0 : plain_error(status, "ADD FOREIGN KEY");
+  }
+  /* As of the copy that the server would make. */
+  for (const auto &key : keys_in_record(open_table_->name(), plan.record))
+    if (key->number == keys[violated]->number)
+      my_error(ER_NO_REFERENCED_ROW_2, MYF(0),
+               (quoted_table(thd, key->child_database, altered->s->table_name.str) + ", " +
+                describe_key(thd, *key))
+                   .c_str());
+  return HA_ERR_NO_REFERENCED_ROW;
 }

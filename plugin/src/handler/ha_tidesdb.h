@@ -25,6 +25,7 @@
 #ifndef TIDESDB_HANDLER_HA_TIDESDB_H
 #define TIDESDB_HANDLER_HA_TIDESDB_H
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -199,6 +200,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
                 tidesdb::DdlGroup *group);
   void roll_back_alter(tidesdb::AlterContext *context);
   int make_guards_of_new_keys(const tidesdb::AlterPlan &plan);
+  int check_new_keys(const tidesdb::AlterPlan &plan, const TABLE *altered);
   void leave_old_definition(const tidesdb::AlterContext &context);
   int next_automatic_value(ulonglong wanted, ulonglong *next);
 
@@ -226,6 +228,9 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* admin.cc */
   int compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry);
   int list_orphans(THD *thd, tidesdb_txn *txn);
+  /* Calls `look` for each row of the snapshot, which is in record[0] then, until it returns another status than
+     TIDESDB_OK. TIDESDB_INTERRUPTED: the statement was killed. */
+  int look_at_rows(tidesdb_txn *txn, const std::function<int()> &look);
 
   /* scan.cc */
   bool reads_current_entries() const;

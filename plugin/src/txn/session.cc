@@ -223,6 +223,7 @@ int Session::savepoint_rollback(const void *savepoint) {
   if (state_ != State::ACTIVE) return HA_ERR_ROLLBACK;
   uint64_t parts[2];
   memcpy(parts, savepoint, sizeof parts);
+  note_removal();
   const int status = tidesdb_txn_savepoint_rollback(txn(), parts[0]);
   if (status != TIDESDB_OK) return fail(status);
   changed_tables_.cut(parts[1]);
@@ -372,6 +373,7 @@ int Session::rollback(bool real) {
   if (state_ == State::IDLE) return 0;
   if (real) return rollback_all();
   if (state_ == State::ABORTED || !statement_open_) return 0;
+  note_removal();
   const int status = tidesdb_txn_statement_rollback(txn());
   changed_tables_.undo_statement();
   end_statement();

@@ -132,6 +132,10 @@ class Session {
     }
   };
   Cascade &cascade() { return cascade_; }
+  /* A row that others may refer to goes, or its insertion may be undone: what a statement found there counts no
+     more. */
+  void note_removal() { removals_++; }
+  ulonglong removals() const { return removals_; }
   /* Whether a row of the transaction's own may not be the one that its snapshot's entries lead to
      (tidesdb_txn_overtook). */
   bool overtook() const { return took_newest_ && tidesdb_txn_overtook(txn()); }
@@ -223,6 +227,7 @@ class Session {
   uint duplicate_key_ = MAX_KEY;
   uint newest_reads_ = 0;
   Cascade cascade_;
+  ulonglong removals_ = 0;
   CopiedRow copied_row_;
   query_id_t noted_ = 0;
   CopyAlterGuard copy_guard_;

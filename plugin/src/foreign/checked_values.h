@@ -1,0 +1,62 @@
+/*
+  Values of which a statement knows that a parent has them.
+
+  Rows of one statement refer to few parents over and over: lines of an order, rows with a status. Each value
+  is guarded to the transaction's end, so only the transaction itself can take the parent away (or undo its
+  insertion); who does says so to the session, and everything here is forgotten.
+
+  Of values that share a slot the last one is known.
+*/
+#ifndef TIDESDB_FOREIGN_CHECKED_VALUES_H
+#define TIDESDB_FOREIGN_CHECKED_VALUES_H
+
+#include <array>
+#include <memory>
+
+#include "key/bytes.h"
+
+namespace tidesdb {
+
+class CheckedValues {
+ public:
+  /* The moment that values are known for: a statement, and how often its transaction has taken rows away. */
+  struct Moment {
+    ulonglong transaction, statement, removals;
+    bool operator==(const Moment &other) const {
+      return transaction == other.transaction && statement == other.statement && removals == other.removals;
+    }
+  };
+
+  bool has(const Moment &moment, Slice value) const {
+    return slots_ && value.size && moment == moment_ && same_bytes((*slots_)[slot_of(value)].slice(), value);
+  }
+
+  void add(const Moment &moment, Slice value) {
+    if (value.size > LONGEST) return;
+    if (!slots_) slots_.reset(new (std::nothrow) Slots);
+    if (!slots_) return;
+    if (!(moment == moment_)) {
+      for (ByteBuffer &slot : *slots_) slot.clear();
+      moment_ = moment;
+    }
+    (*slots_)[slot_of(value)].assign(value);
+  }
+
+ private:
+  /* Memory of a handler: at most 16 KiB for each foreign key. */
+  static constexpr size_t SLOTS = 64, LONGEST = 256;
+  using Slots = std::array<ByteBuffer, SLOTS>;
+
+  /* FNV-1a. */
+  static size_t slot_of(Slice value) {
+    uint32_t hash = 2166136261U;
+    for (size_t i = 0; i < value.size; i++) hash = (hash ^ value.data[i]) * 16777619U;
+    return (hash ^ (hash >> 16)) % SLOTS;
+  }
+
+  std::unique_ptr<Slots> slots_;
+  Moment moment_{0, 0, 0};
+};
+
+}  // namespace tidesdb
+#endif

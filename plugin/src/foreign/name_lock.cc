@@ -1,0 +1,43 @@
+#include "foreign/name_lock.h"
+
+#include <algorithm>
+
+#include "sql_class.h"
+
+#include "txn/session.h"
+
+namespace tidesdb {
+
+namespace {
+
+int acquire(THD *thd, MDL_request *request) {
+  const ulonglong seconds =
+      std::min<ulonglong>(Session::lock_timeout_ms(thd) / 1000 + 1, thd->variables.lock_wait_timeout);
+  if (!thd->mdl_context.acquire_lock(request, static_cast<double>(seconds))) return 0;
+  const Diagnostics_area *told = thd->get_stmt_da();
+  if (!told->is_error() || told->sql_errno() != ER_LOCK_DEADLOCK) return HA_ERR_LOCK_WAIT_TIMEOUT;
+  /* The others go on when the locks of its earlier statements are gone, too. */
+  thd->mark_transaction_to_rollback(true);
+  return HA_ERR_LOCK_DEADLOCK;
+}
+
+}  // namespace
+
+int lock_name_for_changes(THD *thd, const std::string &database, const std::string &table) {
+  MDL_request request;
+  MDL_REQUEST_INIT(&request, MDL_key::TABLE, database.c_str(), table.c_str(), MDL_SHARED_WRITE,
+                   MDL_TRANSACTION);
+  return acquire(thd, &request);
+}
+
+NameLock::NameLock(THD *thd, const std::string &database, const std::string &table) : thd_(thd) {
+  MDL_REQUEST_INIT(&request_, MDL_key::TABLE, database.c_str(), table.c_str(), MDL_SHARED, MDL_EXPLICIT);
+}
+
+NameLock::~NameLock() {
+  if (request_.ticket) thd_->mdl_context.release_lock(request_.ticket);
+}
+
+int NameLock::take() { return acquire(thd_, &request_); }
+
+}  // namespace tidesdb
