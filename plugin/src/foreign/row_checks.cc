@@ -231,6 +231,7 @@ int RowChecks::look_for_child(Session *session, Link *link, const uchar *record,
     if (status != TIDESDB_NO_SUCH_FAMILY) return session->fail(status);
     forget_other(link);
   }
+  *found = true; /* its rows cannot be searched */
   return 0;
 }
 
