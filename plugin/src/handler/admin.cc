@@ -186,6 +186,7 @@ int ha_tidesdb::list_orphans(THD *thd, tidesdb_txn *txn) {
       say(thd, table, "check", "warning", "foreign key %s: %llu rows refer to what is not there",
           checks.reference(i).name.c_str(), orphans[i]);
   if (status == TIDESDB_NOT_FOUND) return HA_ADMIN_OK;
+  if (status == TIDESDB_INTERRUPTED) return HA_ADMIN_FAILED;
   say(thd, table, "check", "error", "foreign keys: %s", tidesdb_last_error());
   return HA_ADMIN_FAILED;
 }
