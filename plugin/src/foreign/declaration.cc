@@ -118,10 +118,6 @@ class Declaration {
               [](const ForeignKeyRecord &a, const ForeignKeyRecord &b) { return a.name < b.name; });
     const bool is_parent = !keys_to(home_).empty();
     record_->is_parent = record_->is_parent || is_parent;
-    if ((is_parent || !record_->foreign_keys.empty()) && form_->versioned()) {
-      my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), "FOREIGN KEY of a table with system versioning");
-      return HA_ERR_UNSUPPORTED;
-    }
     if (is_parent && rows_may_expire(form_)) {
       my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), "TTL of a table that foreign keys refer to");
       return HA_ERR_UNSUPPORTED;
@@ -239,6 +235,9 @@ class Declaration {
       const Key_part_spec *referenced = parent++;
       const Field *field = columns_.find(text_of(column->field_name));
       if (!field) return refuse("Column " + text_of(column->field_name) + " was not found.", "");
+      /* (InnoDB lets it be, and an action then moves a row into the past.) */
+      if (field->vers_sys_field())
+        return refuse("Column '" + text_of(field->field_name) + "' is the start or the end of a row's time.");
       fields.push_back(field);
       own_.push_back(columns_.whole(field));
       names_.push_back(text_of(field->field_name));
@@ -290,10 +289,6 @@ class Declaration {
         return HA_ERR_CANNOT_ADD_FOREIGN;
     }
     if (share_expires(definition.share())) return expires(key);
-    if (definition.share().versioned) {
-      my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), "FOREIGN KEY that refers to a table with system versioning");
-      return HA_ERR_UNSUPPORTED;
-    }
     return compare(Columns(definition), key);
   }
 

@@ -1,5 +1,7 @@
 #include "foreign/linked_index.h"
 
+#include <mysql/plugin.h>
+
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
 #include "store/store.h"
@@ -26,11 +28,11 @@ void append_values(const std::vector<KeyPart> &as, const std::vector<KeyPart> &o
 std::unique_ptr<LinkedIndex> LinkedIndex::find(THD *thd, const std::string &other,
                                                const std::vector<std::string> &columns,
                                                const std::vector<KeyPart> &own) {
-  TableDefinition definition;
-  if (definition.read(thd, other) != TableDefinition::Read::DONE) return nullptr;
+  std::unique_ptr<TableDefinition> definition(new TableDefinition);
+  if (definition->read(thd, other) != TableDefinition::Read::DONE) return nullptr;
   TableRecord record;
-  if (!read_record(other, &record) || record.definition != definition.identity()) return nullptr;
-  const Columns there(definition);
+  if (!read_record(other, &record) || record.definition != definition->identity()) return nullptr;
+  const Columns there(*definition);
   std::vector<const Field *> fields;
   for (const std::string &name : columns) {
     const Field *field = there.find(name);
@@ -51,7 +53,7 @@ std::unique_ptr<LinkedIndex> LinkedIndex::find(THD *thd, const std::string &othe
     plain.nullable = plain.descending = false;
     found->plain_.push_back(plain);
   }
-  const bool is_primary = key == definition.share().primary_key;
+  const bool is_primary = key == definition->share().primary_key;
   found->unique_ = there.key(key).flags & HA_NOSAME;
   found->whole_ = found->unique_ && own.size() == found->parts_.size();
   if (open_family(plugin.db, primary_family(other), &found->rows_) != TIDESDB_OK) return nullptr;
@@ -63,6 +65,10 @@ std::unique_ptr<LinkedIndex> LinkedIndex::find(THD *thd, const std::string &othe
   /* The definition's columns go with it. */
   for (KeyPart &part : found->parts_) part.field = nullptr;
   if (open_cursor(found->searched(), &found->cursor_) != TIDESDB_OK) return nullptr;
+  if (!definition->share().versioned) return found;
+  found->current_rows_ = CurrentRows::make(thd, std::move(definition), key, record.history);
+  if (!found->current_rows_) return nullptr;
+  found->whole_ = found->unique_ && found->current_rows_->end_follows(own.size());
   return found;
 }
 
@@ -98,37 +104,99 @@ int LinkedIndex::row_key(ByteBuffer *key) const {
   return TIDESDB_OK;
 }
 
-int LinkedIndex::look(tidesdb_txn *txn, Slice search, int mode, ByteBuffer *key) {
-  if (whole_ && !key) {
-    Slice value;
-    const int status = tidesdb_cursor_get(cursor_.get(), txn, search.data, search.size, mode, &value);
-    expires_ = status == TIDESDB_OK && cursor_->expiry != 0;
-    return status;
+int LinkedIndex::get(tidesdb_txn *txn, Slice search, int mode) {
+  Slice value;
+  const int status = tidesdb_cursor_get(cursor_.get(), txn, search.data, search.size, mode, &value);
+  expires_ = status == TIDESDB_OK && cursor_->expiry != 0;
+  return status;
+}
+
+int LinkedIndex::get_current(tidesdb_txn *txn, Slice search, int mode) {
+  int status = TIDESDB_NOT_FOUND;
+  for (const bool before_2106 : {false, true}) {
+    if (status != TIDESDB_NOT_FOUND) break;
+    exact_.assign(search);
+    current_rows_->append_end(before_2106, &exact_, &scratch_);
+    status = get(txn, exact_.slice(), mode);
   }
+  return status;
+}
+
+int LinkedIndex::look(tidesdb_txn *txn, Slice search, int mode, ByteBuffer *key) {
+  if (whole_ && !key) return current_rows_ ? get_current(txn, search, mode) : get(txn, search, mode);
   tidesdb_seek seek{};
   seek.key = search.data;
   seek.key_size = seek.prefix_size = search.size;
   seek.where = TIDESDB_SEEK_AT_OR_AFTER;
   seek.mode = static_cast<uint8_t>(mode);
   seek.batch_hint = 1;
-  const int status = tidesdb_cursor_seek(cursor_.get(), txn, &seek);
+  int status = tidesdb_cursor_seek(cursor_.get(), txn, &seek);
+  if (status == TIDESDB_OK && current_rows_)
+    status = skip_history(txn, mode, key ? key : &found_key_);
+  else if (status == TIDESDB_OK && key)
+    status = row_key(key);
   expires_ = status == TIDESDB_OK && cursor_->rows[cursor_->position].expiry != 0;
-  if (status != TIDESDB_OK || !key) return status;
-  return row_key(key);
+  return status;
 }
 
-int LinkedIndex::look_on(ByteBuffer *key) {
+int LinkedIndex::look_on(tidesdb_txn *txn, int mode, ByteBuffer *key) {
   const int status = tidesdb_cursor_next(cursor_.get());
   if (status != TIDESDB_OK) return status;
-  return row_key(key);
+  return current_rows_ ? skip_history(txn, mode, key) : row_key(key);
+}
+
+/* From the row on which the cursor stands to the first current one. */
+int LinkedIndex::skip_history(tidesdb_txn *txn, int mode, ByteBuffer *key) {
+  int status;
+  do {
+    status = row_key(key);
+    bool current = false;
+    if (status == TIDESDB_OK) status = is_current(txn, mode, key->slice(), &current);
+    if (status != TIDESDB_OK || current) return status;
+    if (thd_killed(current_thd)) return TIDESDB_INTERRUPTED;
+    status = tidesdb_cursor_next(cursor_.get());
+  } while (status == TIDESDB_OK);
+  return status;
+}
+
+int LinkedIndex::is_current(tidesdb_txn *txn, int mode, Slice row_key, bool *current) {
+  using Answer = CurrentRows::Answer;
+  const tidesdb_row &entry = cursor_->rows[cursor_->position];
+  Answer answer = current_rows_->by_entry({entry.key, entry.key_size});
+  if (answer == Answer::IN_ROW) answer = current_rows_->by_row_key(row_key);
+  if (answer == Answer::IN_ROW && !index_) {
+    answer = current_rows_->by_row(row_key, {entry.value, entry.value_size});
+    if (answer == Answer::IN_ROW) return TIDESDB_NO_SUCH_FAMILY;
+  }
+  if (answer == Answer::IN_ROW) {
+    /* A lock on the entry is enough: a row of the past does not become current, and a current one goes under
+       a guard. */
+    int status = open_row_cursor();
+    if (status != TIDESDB_OK) return status;
+    Slice value;
+    const int row_mode = mode == TIDESDB_READ_SNAPSHOT ? TIDESDB_READ_SNAPSHOT : TIDESDB_READ_LATEST;
+    status = tidesdb_cursor_get(row_cursor_.get(), txn, row_key.data, row_key.size, row_mode, &value);
+    if (status == TIDESDB_OK) answer = current_rows_->by_row(row_key, value);
+    tidesdb_cursor_reset(row_cursor_.get());
+    if (status == TIDESDB_NOT_FOUND)
+      answer = Answer::HISTORY; /* it has gone since */
+    else if (status != TIDESDB_OK)
+      return status;
+    if (answer == Answer::IN_ROW) return TIDESDB_NO_SUCH_FAMILY;
+  }
+  if (answer == Answer::DAMAGED) return TIDESDB_CORRUPTION;
+  *current = answer == Answer::CURRENT;
+  return TIDESDB_OK;
+}
+
+int LinkedIndex::open_row_cursor() {
+  return row_cursor_ ? static_cast<int>(TIDESDB_OK) : open_cursor(rows_.get(), &row_cursor_);
 }
 
 int LinkedIndex::lock_row(tidesdb_txn *txn, Slice key) {
-  if (!row_cursor_) {
-    const int status = open_cursor(rows_.get(), &row_cursor_);
-    if (status != TIDESDB_OK) return status;
-  }
-  int status = tidesdb_lock_table(txn, rows_.get(), TIDESDB_LOCK_INTENT_SHARED);
+  int status = open_row_cursor();
+  if (status != TIDESDB_OK) return status;
+  status = tidesdb_lock_table(txn, rows_.get(), TIDESDB_LOCK_INTENT_SHARED);
   if (status != TIDESDB_OK) return status;
   Slice value;
   status = tidesdb_cursor_get(row_cursor_.get(), txn, key.data, key.size,

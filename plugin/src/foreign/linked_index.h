@@ -2,7 +2,9 @@
   The index of the other table of a foreign key, searched for values of this one.
 
   It is used without the server's lock on the other table: its families may go at any time, which the engine
-  says (TIDESDB_NO_SUCH_FAMILY).
+  says (TIDESDB_NO_SUCH_FAMILY). A row that a later definition has written is answered so, too.
+
+  Of a table with system versioning it finds current rows only.
 */
 #ifndef TIDESDB_FOREIGN_LINKED_INDEX_H
 #define TIDESDB_FOREIGN_LINKED_INDEX_H
@@ -11,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "foreign/current_rows.h"
 #include "foreign/foreign_key.h"
 #include "foreign/table_definition.h"
 #include "key/bytes.h"
@@ -37,7 +40,7 @@ class LinkedIndex {
      status. `key`: of the row in rows(); nullptr: it is not asked for. Lives until the next call. */
   int look(tidesdb_txn *txn, Slice search, int mode, ByteBuffer *key);
   /* The next one after look() with `key`. */
-  int look_on(ByteBuffer *key);
+  int look_on(tidesdb_txn *txn, int mode, ByteBuffer *key);
   /* Whether what look() without a key has found expires. */
   bool expires() const { return expires_; }
   /* Whether the row with this key is there, once it is locked shared. */
@@ -49,16 +52,22 @@ class LinkedIndex {
  private:
   LinkedIndex() = default;
   int row_key(ByteBuffer *key) const;
+  int get(tidesdb_txn *txn, Slice search, int mode);
+  int get_current(tidesdb_txn *txn, Slice search, int mode);
+  int skip_history(tidesdb_txn *txn, int mode, ByteBuffer *key);
+  int is_current(tidesdb_txn *txn, int mode, Slice row_key, bool *current);
+  int open_row_cursor();
   tidesdb_family *searched() const { return index_ ? index_.get() : rows_.get(); }
 
   FamilyHandle rows_, index_; /* no index: the rows are in the order of the columns */
   CursorHandle cursor_, row_cursor_;
   bool unique_ = false, expires_ = false;
-  bool whole_ = false;         /* the columns are all of a unique index */
+  bool whole_ = false;         /* the columns are all of a unique index, but for the end of a row */
   std::vector<KeyPart> parts_; /* of the index */
   std::vector<KeyPart> as_;    /* how own values stand there */
   std::vector<KeyPart> plain_;
-  ByteBuffer scratch_;
+  std::unique_ptr<CurrentRows> current_rows_; /* nullptr: all rows count */
+  ByteBuffer scratch_, exact_, found_key_;
 };
 
 /* The bytes of values, each as the part says. */

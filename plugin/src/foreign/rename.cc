@@ -93,8 +93,7 @@ int Rename::check() const {
   TableDefinition definition;
   const TableDefinition::Read read = definition.read(thd_, from_);
   if (read == TableDefinition::Read::MISSING) return 0;
-  if (read != TableDefinition::Read::DONE || share_expires(definition.share()) ||
-      definition.share().versioned)
+  if (read != TableDefinition::Read::DONE || share_expires(definition.share()))
     return HA_ERR_CANNOT_ADD_FOREIGN;
   return check_parent(thd_, name, Columns(definition));
 }

@@ -7,6 +7,7 @@
 #include "ddl/table_path.h"
 #include "foreign/declaration.h"
 #include "foreign/name_lock.h"
+#include "row/row_end.h"
 
 namespace tidesdb {
 
@@ -165,6 +166,10 @@ bool RowChecks::refers_to_own_row(const Link &link, const uchar *record) {
   return true;
 }
 
+const uchar *RowChecks::current(const uchar *record) const {
+  return record && !is_history_row(table_, record) ? record : nullptr;
+}
+
 int RowChecks::look_for_parent(Session *session, tidesdb_txn *txn, Link *link, const uchar *record,
                                bool *found) {
   *found = false;
@@ -215,6 +220,7 @@ int RowChecks::look_for_child(Session *session, Link *link, const uchar *record,
     if (status != TIDESDB_NO_SUCH_FAMILY) return session->fail(status);
     forget_other(link);
   }
+  *found = true; /* its rows cannot be searched */
   return 0;
 }
 
@@ -275,7 +281,7 @@ int RowChecks::act_on_children(Session *session, Link *link, const uchar *record
     const bool names_key = error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_FK_DEPTH_EXCEEDED;
     if (names_key && session->cascade().violation.empty()) return violated(session, *link, error);
     if (error) return error;
-    status = child->look_on(&key);
+    status = child->look_on(session->txn(), TIDESDB_READ_LATEST, &key);
   }
   return status == TIDESDB_NOT_FOUND ? 0 : session->fail(status);
 }
@@ -313,7 +319,8 @@ int RowChecks::resolve_reference(size_t number, bool *is_there) {
 int RowChecks::is_orphan(size_t number, tidesdb_txn *txn, const uchar *record, bool *orphan) {
   Link &link = references_[number];
   *orphan = false;
-  if (!link.other || link.has_null(record) || refers_to_own_row(link, record)) return TIDESDB_OK;
+  if (!link.other || !current(record) || link.has_null(record) || refers_to_own_row(link, record))
+    return TIDESDB_OK;
   link.other->make_search(link.own, record, &search_);
   const int status = link.other->look(txn, search_.slice(), TIDESDB_READ_SNAPSHOT, nullptr);
   *orphan = status == TIDESDB_NOT_FOUND;

@@ -53,6 +53,10 @@ class RowChecks {
   bool add_reference(const std::shared_ptr<const ForeignKey> &key);
   bool has_references() const { return !references_.empty(); }
   bool is_referenced() const { return !referrers_.empty(); }
+  /* The row if it is current; nullptr if system versioning keeps it as one of the past. Such rows refer to
+     nothing, and nothing refers to them. The checks below take current rows: a row that goes into the past
+     counts as deleted. */
+  const uchar *current(const uchar *record) const;
 
   /*
     What the row refers to is there. `old_record`: of an UPDATE, whose other values are left out; else

@@ -58,6 +58,12 @@ std::vector<KeyPart> Columns::parts(uint number) const {
   return parts;
 }
 
+/* The server appends the column to each unique key. */
+bool Columns::ends_with_row_end(const KEY &key, size_t columns) const {
+  return share_.versioned && key.user_defined_key_parts == columns + 1 &&
+         key.key_part[columns].fieldnr == share_.vers.end_fieldno + 1U;
+}
+
 uint Columns::find_index(const std::vector<const Field *> &columns, bool *prefix) const {
   uint best = MAX_KEY, best_rank = UINT_MAX;
   *prefix = false;
@@ -77,7 +83,8 @@ uint Columns::find_index(const std::vector<const Field *> &columns, bool *prefix
       *prefix = true;
       continue;
     }
-    const bool alone = candidate.user_defined_key_parts == columns.size();
+    const bool alone =
+        candidate.user_defined_key_parts == columns.size() || ends_with_row_end(candidate, columns.size());
     const uint rank = number == share_.primary_key ? 0 : alone && (candidate.flags & HA_NOSAME) ? 1 : 2;
     if (rank < best_rank) {
       best = number;

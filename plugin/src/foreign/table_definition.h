@@ -55,13 +55,16 @@ class Columns {
   std::vector<KeyPart> parts(uint key) const;
   /*
     An index that begins with these columns, in this order and with all of each; the primary key, then unique
-    ones of these alone, then others. MAX_KEY: none. `prefix`: there is one over prefixes.
+    ones of these alone (and the end of a row's time), then others. MAX_KEY: none. `prefix`: there is one over
+    prefixes.
   */
   uint find_index(const std::vector<const Field *> &columns, bool *prefix) const;
   const KEY &key(uint number) const { return keys_[number]; }
   const TABLE_SHARE &share() const { return share_; }
 
  private:
+  bool ends_with_row_end(const KEY &key, size_t columns) const;
+
   const TABLE_SHARE &share_;
   Field **fields_;
   const uchar *record_;

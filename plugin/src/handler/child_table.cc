@@ -5,6 +5,8 @@
 #include "sql_class.h"
 
 #include "foreign/registry.h"
+#include "row/row_end.h"
+#include "txn/applier.h"
 
 namespace tidesdb {
 
@@ -110,23 +112,86 @@ bool ChildTable::has_values(Slice search) {
   return same_bytes(values_.slice(), search);
 }
 
-int ChildTable::remove() { return handler_->delete_row(table_.record[0]); }
+bool ChildTable::is_current() const { return !is_history_row(&table_, table_.record[0]); }
 
-int ChildTable::update() {
-  const int error = handler_->update_row(table_.record[1], table_.record[0]);
-  return error == HA_ERR_RECORD_IS_THE_SAME ? 0 : error;
+/*
+  The time of the change of the row in record[1].
+
+  Logged rows carry seconds alone. A row that begins in the second of its change would seem to begin later,
+  and would leave no history. Such a row changes a microsecond after its begin, so a replica keeps the same
+  rows of the past as its primary.
+*/
+void ChildTable::choose_moment(const uchar *given) {
+  THD *thd = table_.in_use;
+  if (given) {
+    memcpy(moment_, given, ROW_END_SIZE);
+    return;
+  }
+  mi_int4store(moment_, static_cast<uint32>(thd->query_start()));
+  mi_int3store(moment_ + 4, thd->query_start_sec_part());
+  if (!applies_rows(thd)) return;
+  const uchar *begin = table_.record[1] + table_.vers_start_field()->offset(table_.record[0]);
+  const uint32 fraction = mi_uint3korr(begin + 4);
+  if (memcmp(begin, moment_, 4) || memcmp(begin, moment_, ROW_END_SIZE) < 0 ||
+      fraction >= TIME_MAX_SECOND_PART)
+    return;
+  mi_int3store(moment_ + 4, fraction + 1);
 }
 
-int ChildTable::set_null() {
+/* Writes the moment as the start or the end of the row in record[0]. Negative, 0, positive: the row then
+   starts before, at, after its end. */
+int ChildTable::store_moment(Field *field) {
+  memcpy(field->ptr, moment_, ROW_END_SIZE);
+  if (table_.vfield) table_.update_virtual_fields(handler_, VCOL_UPDATE_FOR_WRITE);
+  return memcmp(table_.vers_start_field()->ptr, table_.vers_end_field()->ptr, ROW_END_SIZE);
+}
+
+/* Follows TABLE::delete_row(): no row of the past ends before it begins, and of several that end at one time
+   the first one stays. */
+int ChildTable::remove(const uchar *moment) {
+  if (!table_.versioned()) return handler_->delete_row(table_.record[0]);
+  store_record(&table_, record[1]);
+  choose_moment(moment);
+  int error = HA_ERR_FOUND_DUPP_KEY;
+  if (store_moment(table_.vers_end_field()) <= 0)
+    error = handler_->update_row(table_.record[1], table_.record[0]);
+  return error == HA_ERR_FOUND_DUPP_KEY ? handler_->delete_row(table_.record[1]) : error;
+}
+
+/* Columns may be WITHOUT SYSTEM VERSIONING. */
+bool ChildTable::changes_versioned_columns() const {
+  const my_ptrdiff_t before = table_.record[1] - table_.record[0];
+  for (Field *field : fields_) {
+    if (field->vers_update_unversioned()) continue;
+    if (field->is_real_null() || field->is_real_null(before) || field->cmp_binary_offset(before)) return true;
+  }
+  return false;
+}
+
+/* As the server's UPDATE does it: the row begins anew, and what it was is written as another row. */
+int ChildTable::update(const uchar *moment) {
+  const bool keeps_history = table_.versioned() && changes_versioned_columns();
+  if (keeps_history) {
+    choose_moment(moment);
+    store_moment(table_.vers_start_field());
+  }
+  const int error = handler_->update_row(table_.record[1], table_.record[0]);
+  if (error == HA_ERR_RECORD_IS_THE_SAME) return 0;
+  if (error || !keeps_history) return error;
+  restore_record(&table_, record[1]);
+  return store_moment(table_.vers_end_field()) < 0 ? handler_->write_row(table_.record[0]) : 0;
+}
+
+int ChildTable::set_null(const uchar *moment) {
   store_record(&table_, record[1]);
   for (Field *field : fields_) {
     if (!field->real_maybe_null()) return HA_ERR_ROW_IS_REFERENCED;
     field->set_null();
   }
-  return update();
+  return update(moment);
 }
 
-int ChildTable::follow(const std::vector<Field *> &fields, const uchar *record) {
+int ChildTable::follow(const std::vector<Field *> &fields, const uchar *record, const uchar *moment) {
   store_record(&table_, record[1]);
   const Unchecked unchecked(table_.in_use);
   for (size_t i = 0; i < fields_.size(); i++) {
@@ -145,7 +210,7 @@ int ChildTable::follow(const std::vector<Field *> &fields, const uchar *record) 
     from->move_field_offset(-distance);
     if (!fits) return HA_ERR_ROW_IS_REFERENCED;
   }
-  return update();
+  return update(moment);
 }
 
 const char *ChildTable::duplicate_key() const {

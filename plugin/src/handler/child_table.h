@@ -20,6 +20,7 @@
 #include "foreign/table_definition.h"
 #include "key/bytes.h"
 #include "key/sql_headers.h"
+#include "row/row_end.h"
 
 class ha_tidesdb;
 
@@ -49,17 +50,24 @@ class ChildTable {
   /* Whether the columns of the foreign key have, in the row that was read, the values that keys of the index
      begin with which begin with `search`. */
   bool has_values(Slice search);
-  /* Of the row that was read. */
-  int remove();
-  int set_null();
+  /* Whether it is not one of the past. */
+  bool is_current() const;
+  /* Of the row that was read. With system versioning what it was stays as a row of the past, which is not the
+     server's work here. `moment`: when the row that it refers to was changed, as in a record; nullptr: its
+     table has no versions, and the statement's time counts. */
+  int remove(const uchar *moment);
+  int set_null(const uchar *moment);
   /* `fields`: of the parent, with `record` as its row. */
-  int follow(const std::vector<Field *> &fields, const uchar *record);
+  int follow(const std::vector<Field *> &fields, const uchar *record, const uchar *moment);
   /* After HA_ERR_FOUND_DUPP_KEY. */
   const char *duplicate_key() const;
 
  private:
   ChildTable() = default;
-  int update();
+  int update(const uchar *moment);
+  bool changes_versioned_columns() const;
+  void choose_moment(const uchar *given);
+  int store_moment(Field *field);
 
   TableDefinition definition_;
   TABLE table_{};
@@ -70,6 +78,7 @@ class ChildTable {
   std::vector<Field *> fields_;
   std::vector<KeyPart> parts_; /* of the index that is searched, as many as there are fields */
   ByteBuffer values_, scratch_;
+  uchar moment_[ROW_END_SIZE]; /* of the change, as in a record */
 };
 
 }  // namespace tidesdb

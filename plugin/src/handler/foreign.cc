@@ -11,6 +11,7 @@
 #include "foreign/parent.h"
 #include "foreign/registry.h"
 #include "handler/snapshot_reader.h"
+#include "row/row_end.h"
 
 using namespace tidesdb;
 
@@ -102,6 +103,8 @@ bool ha_tidesdb::checks_foreign_keys() const {
   A duplicate key comes before a missing parent, as in InnoDB: ON DUPLICATE KEY UPDATE and IGNORE go by it.
   Actions come after the row's own change, so that rows that refer to each other see it; all of them are
   undone with it.
+
+  With system versioning the server deletes a row by an UPDATE that makes it one of the past.
 */
 int ha_tidesdb::apply_checked(const uchar *old_record, const uchar *new_record) {
   if (!checks_foreign_keys()) {
@@ -109,12 +112,15 @@ int ha_tidesdb::apply_checked(const uchar *old_record, const uchar *new_record) 
     return apply_writes();
   }
   int error = 0;
-  if (new_record && row_checks_->has_references())
-    error = row_checks_->check_references(session_, session_->txn(), old_record, new_record);
-  const bool may_refer = old_record && row_checks_->is_referenced();
-  if (!error && may_refer && row_checks_->has_actions(old_record, new_record))
-    return apply_with_actions(old_record, new_record);
-  if (!error && may_refer) error = row_checks_->check_referrers(session_, old_record, new_record, this);
+  const uchar *referred = row_checks_->current(old_record), *referring = row_checks_->current(new_record);
+  if (referring && row_checks_->has_references())
+    error = row_checks_->check_references(session_, session_->txn(), referred, referring);
+  const bool may_refer = referred && row_checks_->is_referenced();
+  if (!error && may_refer && row_checks_->has_actions(referred, referring)) {
+    moment_of_change_ = moment_of_change(table, old_record, new_record);
+    return apply_with_actions(referred, referring);
+  }
+  if (!error && may_refer) error = row_checks_->check_referrers(session_, referred, referring, this);
   if (!error) return apply_writes();
   if (!new_record || (error != HA_ERR_NO_REFERENCED_ROW && error != HA_ERR_ROW_IS_REFERENCED)) return error;
   uint64_t before;
@@ -179,14 +185,14 @@ int ha_tidesdb::act(const ForeignKey &key, const std::vector<Field *> &fields, c
   int error = child->read(row_key);
   if (error == HA_ERR_KEY_NOT_FOUND) return 0;
   if (error) return error;
-  if (!child->has_values(search)) return 0;
+  if (!child->is_current() || !child->has_values(search)) return 0;
   cascade.levels.push_back({key.child, !removes});
   if (removes)
-    error = child->remove();
+    error = child->remove(moment_of_change_);
   else if (action == FK_OPTION_SET_NULL)
-    error = child->set_null();
+    error = child->set_null(moment_of_change_);
   else
-    error = child->follow(fields, new_record);
+    error = child->follow(fields, new_record, moment_of_change_);
   cascade.levels.pop_back();
   if (error != HA_ERR_FOUND_DUPP_KEY) return error;
   cascade.duplicate_table = key.child_table;
@@ -213,7 +219,7 @@ bool ha_tidesdb::get_foreign_dup_key(char *child_table, uint child_table_size, c
 }
 
 int ha_tidesdb::check_filled_row(tidesdb_txn *txn, const uchar *record) {
-  if (!checks_foreign_keys() || !row_checks_->has_references()) return 0;
+  if (!checks_foreign_keys() || !row_checks_->has_references() || !row_checks_->current(record)) return 0;
   return row_checks_->check_references(session_, txn, nullptr, record);
 }
 

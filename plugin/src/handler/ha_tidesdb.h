@@ -377,6 +377,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
 
   /* --- of the row being written --- */
   tidesdb::RowWriter writer_;
+  const uchar *moment_of_change_ = nullptr; /* for actions: as in row/row_end.h */
 };
 
 #endif

@@ -8,6 +8,11 @@ namespace tidesdb {
 
 bool is_applier(const THD *thd) { return thd->rgi_slave != nullptr; }
 
+bool applies_rows(const THD *thd) {
+  const rpl_group_info *group = thd->rgi_slave ? thd->rgi_slave : thd->rgi_fake;
+  return group && group->tables_to_lock;
+}
+
 int survival_wish(const THD *thd) {
   constexpr ulonglong range = 1U << 30;
   return static_cast<int>(range - thd->rgi_slave->gtid_sub_id % range);

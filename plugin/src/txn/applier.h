@@ -15,6 +15,10 @@ namespace tidesdb {
 /* Whether the connection applies what a primary logged. */
 bool is_applier(const THD *thd);
 
+/* Whether the statement applies logged rows, a BINLOG statement's too. Their time has no fractions of
+ * seconds. */
+bool applies_rows(const THD *thd);
+
 /* Wish of an applier's transaction to survive a deadlock: above that of any client, the earlier the more. */
 int survival_wish(const THD *thd);
 
