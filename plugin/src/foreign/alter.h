@@ -5,17 +5,17 @@
 #ifndef TIDESDB_FOREIGN_ALTER_H
 #define TIDESDB_FOREIGN_ALTER_H
 
-#include <map>
 #include <string>
 
 #include "ddl/table_record.h"
+#include "foreign/dropped_keys.h"
 #include "key/sql_headers.h"
 
 namespace tidesdb {
 namespace foreign {
 
 /* Old names of columns that get new ones. */
-using RenamedColumns = std::map<std::string, std::string>;
+using RenamedColumns = KeptColumns;
 
 /* Puts the foreign keys of the table as it will be into `record`, which has those it has and its new columns.
    nullptr, or why the table must be copied; an error of the THD: the statement is refused. */
