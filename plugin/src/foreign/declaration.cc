@@ -10,6 +10,7 @@
 #include "ddl/tables.h"
 #include "errors.h"
 #include "foreign/dropped_keys.h"
+#include "foreign/key_columns.h"
 #include "foreign/registry.h"
 #include "foreign/table_definition.h"
 #include "row/row_ttl.h"
@@ -477,15 +478,13 @@ int check_parent(THD *thd, const std::string &name, const Columns &parent) {
     TableDefinition definition;
     if (key->refers_to_itself() || definition.read(thd, key->child) != TableDefinition::Read::DONE) continue;
     const Columns child(definition);
-    std::vector<const Field *> referenced;
-    bool fits = true;
-    for (const ForeignKey::Column &column : key->columns) {
-      const Field *field = parent.find(column.parent), *own = child.find(column.name);
+    const std::vector<const Field *> own = child_columns(*key, child),
+                                     referenced = parent_columns(*key, parent);
+    bool fits = !own.empty() && !referenced.empty(), prefix;
+    for (size_t i = 0; fits && i < own.size(); i++) {
       KeyPart as;
-      fits = fits && field && own && can_stand_for(child.whole(own), parent.whole(field), &as);
-      if (fits) referenced.push_back(field);
+      fits = can_stand_for(child.whole(own[i]), parent.whole(referenced[i]), &as);
     }
-    bool prefix;
     if (fits && parent.find_index(referenced, &prefix) != MAX_KEY) continue;
     return refuse_text(thd, "Table " + quoted_table(thd, key->parent_database, key->parent_table) +
                                 " has no index, with columns of the same types, that the foreign key " +
