@@ -1,6 +1,7 @@
 #include "errors.h"
 
 #include "log.h"
+#include "sql_class.h"
 
 namespace tidesdb {
 
@@ -56,6 +57,13 @@ int plain_error(int status, const char *what) {
   }
   if (status == TIDESDB_CORRUPTION) sql_print_error("TidesDB: %s: %s", what, tidesdb_last_error());
   return code;
+}
+
+void note_once(THD *thd, uint code, const std::string &text) {
+  auto conditions = thd->get_stmt_da()->sql_conditions();
+  while (const Sql_condition *known = conditions++)
+    if (text == known->get_message_text()) return;
+  push_warning(thd, Sql_condition::WARN_LEVEL_NOTE, code, text.c_str());
 }
 
 }  // namespace tidesdb

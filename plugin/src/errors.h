@@ -39,5 +39,9 @@ MappedError map_status(int status, bool optimistic);
 /* For calls outside of any transaction (DDL, admin): the code; unexpected ones go to the error log. */
 int plain_error(int status, const char *what);
 
+/* A note for the client, given once in a statement, in which the server calls more than once for one thing.
+ */
+void note_once(THD *thd, uint code, const std::string &text);
+
 }  // namespace tidesdb
 #endif

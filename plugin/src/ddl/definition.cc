@@ -5,6 +5,7 @@
 #include "create_options.h"
 #include "sql_class.h"
 
+#include "errors.h"
 #include "row/row_ttl.h"
 #include "server.h"
 #include "sysvars.h"
@@ -83,13 +84,8 @@ bool refuse_lifetime(const TABLE *form) {
   return false;
 }
 
-/* The statement's note, given once: the server defines each partition by a call of its own. */
 void note(THD *thd, const std::string &what) {
-  const std::string text = "TidesDB: " + what;
-  auto conditions = thd->get_stmt_da()->sql_conditions();
-  while (const Sql_condition *known = conditions++)
-    if (text == known->get_message_text()) return;
-  push_warning(thd, Sql_condition::WARN_LEVEL_NOTE, ER_ILLEGAL_HA_CREATE_OPTION, text.c_str());
+  note_once(thd, ER_ILLEGAL_HA_CREATE_OPTION, "TidesDB: " + what);
 }
 
 void note_without_effect(THD *thd, const char *option) { note(thd, option + std::string(" has no effect")); }

@@ -6,6 +6,7 @@ namespace {
 
 constexpr uint8_t FLAG_PRIMARY_KEY = 1;
 constexpr uint8_t FLAG_PARENT = 2;
+constexpr uint8_t FLAG_DROPPED_KEYS = 4;
 constexpr uint8_t FLAG_UNIQUE = 1;
 constexpr uint8_t FLAG_NULLABLE = 1;
 constexpr uint8_t FLAG_NULL = 1;
@@ -68,14 +69,53 @@ class Reader {
   bool good_ = true;
 };
 
+void write_keys(const std::vector<ForeignKeyRecord> &keys, Writer *out) {
+  out->number(keys.size(), 2);
+  for (const ForeignKeyRecord &key : keys) {
+    out->text(key.name);
+    out->number(key.number, 8);
+    out->text(key.parent_database);
+    out->text(key.parent_table);
+    out->number(key.on_delete, 1);
+    out->number(key.on_update, 1);
+    out->number(key.columns.size(), 2);
+    for (const ForeignKeyRecord::Column &column : key.columns) {
+      out->number(column.id, 4);
+      out->text(column.referenced);
+    }
+  }
+}
+
+void read_keys(Reader *in, std::vector<ForeignKeyRecord> *keys) {
+  in->list([&] {
+    ForeignKeyRecord key;
+    key.name = in->text();
+    key.number = in->number(8);
+    key.parent_database = in->text();
+    key.parent_table = in->text();
+    key.on_delete = static_cast<uint8_t>(in->number(1));
+    key.on_update = static_cast<uint8_t>(in->number(1));
+    in->list([&] {
+      ForeignKeyRecord::Column column;
+      column.id = static_cast<uint32_t>(in->number(4));
+      column.referenced = in->text();
+      key.columns.push_back(std::move(column));
+    });
+    keys->push_back(std::move(key));
+  });
+}
+
 }  // namespace
 
 std::vector<uint8_t> TableRecord::encode() const {
   std::vector<uint8_t> bytes;
   Writer out(&bytes);
-  const bool is_linked = is_parent || !foreign_keys.empty() || !home.empty();
-  out.number(is_linked ? TABLE_RECORD_VERSION : VERSION_WITHOUT_FOREIGN_KEYS, 1);
-  out.number((has_primary_key ? FLAG_PRIMARY_KEY : 0) | (is_parent ? FLAG_PARENT : 0), 1);
+  const bool has_dropped_keys = !dropped_keys.empty();
+  const bool has_links = is_parent || !foreign_keys.empty() || has_dropped_keys || !home.empty();
+  out.number(has_links ? TABLE_RECORD_VERSION : VERSION_WITHOUT_FOREIGN_KEYS, 1);
+  out.number((has_primary_key ? FLAG_PRIMARY_KEY : 0) | (is_parent ? FLAG_PARENT : 0) |
+                 (has_dropped_keys ? FLAG_DROPPED_KEYS : 0),
+             1);
   out.number(table_id, 8);
   out.number(create_id, 8);
   out.number(history.version, 8);
@@ -118,22 +158,10 @@ std::vector<uint8_t> TableRecord::encode() const {
     out.number(value.null ? FLAG_NULL : 0, 1);
     out.text(value.value);
   }
-  if (!is_linked) return bytes;
-  out.number(foreign_keys.size(), 2);
-  for (const ForeignKeyRecord &key : foreign_keys) {
-    out.text(key.name);
-    out.number(key.number, 8);
-    out.text(key.parent_database);
-    out.text(key.parent_table);
-    out.number(key.on_delete, 1);
-    out.number(key.on_update, 1);
-    out.number(key.columns.size(), 2);
-    for (const ForeignKeyRecord::Column &column : key.columns) {
-      out.number(column.id, 4);
-      out.text(column.referenced);
-    }
-  }
+  if (!has_links) return bytes;
+  write_keys(foreign_keys, &out);
   out.text(home);
+  if (has_dropped_keys) write_keys(dropped_keys, &out);
   return bytes;
 }
 
@@ -197,23 +225,9 @@ bool TableRecord::decode(const std::vector<uint8_t> &bytes) {
     });
   }
   if (version > VERSION_WITHOUT_FOREIGN_KEYS) {
-    in.list([&] {
-      ForeignKeyRecord key;
-      key.name = in.text();
-      key.number = in.number(8);
-      key.parent_database = in.text();
-      key.parent_table = in.text();
-      key.on_delete = static_cast<uint8_t>(in.number(1));
-      key.on_update = static_cast<uint8_t>(in.number(1));
-      in.list([&] {
-        ForeignKeyRecord::Column column;
-        column.id = static_cast<uint32_t>(in.number(4));
-        column.referenced = in.text();
-        key.columns.push_back(std::move(column));
-      });
-      foreign_keys.push_back(std::move(key));
-    });
+    read_keys(&in, &foreign_keys);
     home = in.text();
+    if (flags & FLAG_DROPPED_KEYS) read_keys(&in, &dropped_keys);
   }
   for (const RowLayout &layout : history.older)
     for (const LayoutColumn &column : layout.columns)

@@ -46,8 +46,9 @@ struct ForeignKeyRecord {
     std::string referenced; /* name of the parent's */
   };
 
-  std::string name;    /* of the constraint */
-  uint64_t number = 0; /* given once and never again; stays over copies and renames of both tables */
+  std::string name; /* of the constraint */
+  /* Given once and never again; stays over copies and renames of both tables. 0: of a dropped key. */
+  uint64_t number = 0;
   std::string parent_database, parent_table;
   uint8_t on_delete = 0, on_update = 0; /* enum_fk_option */
   std::vector<Column> columns;
@@ -65,7 +66,10 @@ struct TableRecord {
   RowHistory history;
   std::vector<IndexRecord> indexes;           /* in the order of the server's keys */
   std::vector<ForeignKeyRecord> foreign_keys; /* by name */
-  bool is_parent = false;                     /* a foreign key has referred to the table since it was made */
+  /* Those that tidesdb_foreign_keys=WARN has dropped (foreign/dropped_keys.h), by name; none has the name of
+     one of the table's keys. */
+  std::vector<ForeignKeyRecord> dropped_keys;
+  bool is_parent = false; /* a foreign key has referred to the table since it was made */
   /* Of a table that an ALTER by copy makes, with foreign keys or to which some refer: the canonical name of
      the one whose place it takes. */
   std::string home;
@@ -77,6 +81,7 @@ struct TableRecord {
   /* Takes the foreign keys, and whether the table is a parent, of another record of the table. */
   void take_links(const TableRecord &other) {
     foreign_keys = other.foreign_keys;
+    dropped_keys = other.dropped_keys;
     is_parent = other.is_parent;
   }
   /* Takes names, columns and identity of the server's definition. */

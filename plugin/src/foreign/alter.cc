@@ -20,10 +20,6 @@ namespace {
 
 constexpr const char REFUSED[] = "TidesDB: a foreign key needs it";
 
-bool is_named(const std::string &name, const LEX_CSTRING &other) {
-  return same_name({name.data(), name.size()}, other);
-}
-
 /* What stands against a key is said by the copy; that a lock was waited for too long is said here. */
 class Unsaid final : public Internal_error_handler {
  public:
@@ -40,14 +36,10 @@ class Plan {
       : table_(table), altered_(altered), info_(info), name_(name), record_(record) {}
 
   const char *make(KeyPlan *plan) {
-    List<Create_field> columns(info_->alter_info->create_list);
-    List_iterator_fast<Create_field> definitions(columns);
-    while (const Create_field *definition = definitions++) {
-      if (!definition->field) continue;
-      const LEX_CSTRING before = definition->field->field_name, after = definition->field_name;
-      kept_[text(before)] = text(after);
-      before_[text(after)] = text(before);
-      if (text(before) != text(after)) plan->renamed[text(before)] = text(after);
+    kept_ = kept_columns(*info_->alter_info);
+    for (const auto &[before, after] : kept_) {
+      before_[after] = before;
+      if (before != after) plan->renamed[before] = after;
     }
     drop_keys();
     if (!keys_to(name_).empty() && rows_may_expire(altered_)) {
@@ -59,9 +51,11 @@ class Plan {
       if (!keep_child(key, columns_after)) return REFUSED;
     for (const auto &key : keys_to(name_))
       if (!is_dropped(*key) && !keep_parent(*key, columns_after)) return REFUSED;
-    if (!(info_->handler_flags & ALTER_ADD_FOREIGN_KEY) ||
-        sysvars::foreign_keys(thd()) != sysvars::FOREIGN_KEYS_ENFORCE)
+    if (!(info_->handler_flags & ALTER_ADD_FOREIGN_KEY)) return nullptr;
+    if (sysvars::foreign_keys(thd()) != sysvars::FOREIGN_KEYS_ENFORCE) {
+      keep_dropped(thd(), name_, altered_, info_->create_info, record_);
       return nullptr;
+    }
     if (!thd_test_options(thd(), OPTION_NO_FOREIGN_KEY_CHECKS))
       return add_checked(&plan->to_check) ? nullptr
              : thd()->is_error()          ? REFUSED
@@ -112,16 +106,12 @@ class Plan {
   }
 
   void drop_keys() {
-    List<Alter_drop> drops(info_->alter_info->drop_list);
-    List_iterator_fast<Alter_drop> all(drops);
-    while (const Alter_drop *drop = all++) {
-      if (drop->type != Alter_drop::FOREIGN_KEY) continue;
-      const LEX_CSTRING name = name_of(*drop);
-      std::vector<ForeignKeyRecord> &keys = record_->foreign_keys;
-      keys.erase(std::remove_if(keys.begin(), keys.end(),
-                                [&](const ForeignKeyRecord &key) { return is_named(key.name, name); }),
-                 keys.end());
-    }
+    std::vector<ForeignKeyRecord> &keys = record_->foreign_keys;
+    keys.erase(
+        std::remove_if(keys.begin(), keys.end(),
+                       [&](const ForeignKeyRecord &key) { return drops_key(*info_->alter_info, key.name); }),
+        keys.end());
+    end_dropped_keys(thd(), *info_->alter_info, record_);
   }
 
   bool is_dropped(const ForeignKey &key) const {
@@ -218,7 +208,8 @@ class Plan {
   const Alter_inplace_info *info_;
   const std::string &name_;
   TableRecord *record_;
-  RenamedColumns kept_, before_; /* all columns that stay, old to new, and new to old */
+  KeptColumns kept_;
+  std::map<std::string, std::string> before_; /* the same, new to old */
 };
 
 }  // namespace

@@ -5,10 +5,10 @@
 #ifndef TIDESDB_FOREIGN_ALTER_H
 #define TIDESDB_FOREIGN_ALTER_H
 
-#include <map>
 #include <string>
 
 #include "ddl/table_record.h"
+#include "foreign/dropped_keys.h"
 #include "foreign/foreign_key.h"
 #include "key/sql_headers.h"
 
@@ -16,7 +16,7 @@ namespace tidesdb {
 namespace foreign {
 
 /* Old names of columns that get new ones. */
-using RenamedColumns = std::map<std::string, std::string>;
+using RenamedColumns = KeptColumns;
 
 struct KeyPlan {
   RenamedColumns renamed;

@@ -9,6 +9,8 @@
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
 #include "errors.h"
+#include "foreign/dropped_keys.h"
+#include "foreign/key_columns.h"
 #include "foreign/registry.h"
 #include "foreign/table_definition.h"
 #include "row/row_ttl.h"
@@ -83,39 +85,46 @@ class Declaration {
       my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), what);
       return HA_ERR_UNSUPPORTED;
     }
-    ForeignKeyRecord key;
-    name_key(declared, &key);
+    ForeignKeyRecord key = as_declared(declared);
     key.number = new_id();
-    key.on_delete = static_cast<uint8_t>(action(declared.delete_opt));
-    key.on_update = static_cast<uint8_t>(action(declared.update_opt));
-    key.parent_database = declared.ref_db.str ? text_of(declared.ref_db) : database_;
-    key.parent_table = text_of(declared.ref_table);
-    if (lower_case_table_names) {
-      lower(&key.parent_database);
-      lower(&key.parent_table);
-    }
     if (const int error = take_columns(declared, &key)) return error;
     if (const int error = find_parent(&key)) return error;
     if (const int error = check_set_null(key)) return error;
     if (is_taken(key.name)) return refuse_name(key);
     added_.insert(key.number);
+    forget_dropped_key(record_, key.name);
     record_->foreign_keys.push_back(std::move(key));
     return 0;
   }
 
   int add_all(const Alter_info &statement, bool old) {
-    if (!old && sysvars::foreign_keys(thd_) != sysvars::FOREIGN_KEYS_ENFORCE) return 0;
+    const bool keeps = old || sysvars::foreign_keys(thd_) == sysvars::FOREIGN_KEYS_ENFORCE;
     List<Key> declared(statement.key_list);
     List_iterator_fast<Key> keys(declared);
-    while (const Key *key = keys++)
-      if (key->type == Key::FOREIGN_KEY && key->old == old)
-        if (const int error = add(*static_cast<const Foreign_key *>(key))) return error;
+    while (const Key *key = keys++) {
+      if (key->type != Key::FOREIGN_KEY || key->old != old) continue;
+      const Foreign_key &foreign = *static_cast<const Foreign_key *>(key);
+      if (!keeps)
+        drop(foreign);
+      else if (const int error = add(foreign))
+        return error;
+    }
     return 0;
   }
 
+  /* An ALTER by copy makes the table. */
+  void copy_dropped(const Alter_info &statement) {
+    if (is_copy_ && !form_->part_info) copy_dropped_keys(thd_, statement, home_, record_);
+  }
+
+  void sort() {
+    for (std::vector<ForeignKeyRecord> *keys : {&record_->foreign_keys, &record_->dropped_keys})
+      std::sort(keys->begin(), keys->end(),
+                [](const ForeignKeyRecord &a, const ForeignKeyRecord &b) { return a.name < b.name; });
+  }
+
   int finish() {
-    std::sort(record_->foreign_keys.begin(), record_->foreign_keys.end(),
-              [](const ForeignKeyRecord &a, const ForeignKeyRecord &b) { return a.name < b.name; });
+    sort();
     const bool is_parent = !keys_to(home_).empty();
     record_->is_parent = record_->is_parent || is_parent;
     if (is_parent && rows_may_expire(form_)) {
@@ -132,6 +141,34 @@ class Declaration {
   Declared *added() { return &added_; }
 
  private:
+  /* Without columns and number. */
+  ForeignKeyRecord as_declared(const Foreign_key &declared) const {
+    ForeignKeyRecord key;
+    name_key(declared, &key);
+    key.on_delete = static_cast<uint8_t>(action(declared.delete_opt));
+    key.on_update = static_cast<uint8_t>(action(declared.update_opt));
+    key.parent_database = declared.ref_db.str ? text_of(declared.ref_db) : database_;
+    key.parent_table = text_of(declared.ref_table);
+    if (lower_case_table_names) {
+      lower(&key.parent_database);
+      lower(&key.parent_table);
+    }
+    return key;
+  }
+
+  /* tidesdb_foreign_keys=WARN: the definition stays without an effect. InnoDB takes none for a partitioned or
+     temporary table either. */
+  void drop(const Foreign_key &declared) {
+    if (is_temporary(table_) || form_->part_info) return;
+    ForeignKeyRecord key = as_declared(declared);
+    if (has_key(key.name)) return;
+    text_ = shown(declared);
+    std::vector<const Field *> fields;
+    if (find_columns(declared, &key, &fields)) key.columns.clear();
+    forget_dropped_key(record_, key.name);
+    record_->dropped_keys.push_back(std::move(key));
+  }
+
   static enum_fk_option action(enum_fk_option declared) {
     return declared == FK_OPTION_UNDEF ? FK_OPTION_RESTRICT : declared;
   }
@@ -190,14 +227,19 @@ class Declaration {
     return 0;
   }
 
-  bool is_taken(const std::string &name) const {
+  bool has_key(const std::string &name) const {
     for (const ForeignKeyRecord &key : record_->foreign_keys)
       if (same_name({key.name.data(), key.name.size()}, {name.data(), name.size()})) return true;
+    return false;
+  }
+
+  bool is_taken(const std::string &name) const {
+    if (has_key(name)) return true;
     const auto found = find(home_.substr(0, home_.find('/') + 1), name);
     return found && found->child != home_;
   }
 
-  void name_key(const Foreign_key &declared, ForeignKeyRecord *key) {
+  void name_key(const Foreign_key &declared, ForeignKeyRecord *key) const {
     if (declared.constraint_name.str) {
       key->name = text_of(declared.constraint_name);
       return;
@@ -209,6 +251,7 @@ class Declaration {
       highest = std::max<ulonglong>(highest, strtoull(name.c_str() + start.size(), nullptr, 10));
     };
     for (const ForeignKeyRecord &known : record_->foreign_keys) count(known.name);
+    for (const ForeignKeyRecord &known : record_->dropped_keys) count(known.name);
     for (const auto &known : keys_of(home_)) count(known->name);
     key->name = start + std::to_string(highest + 1);
   }
@@ -226,11 +269,20 @@ class Declaration {
   }
 
   int take_columns(const Foreign_key &declared, ForeignKeyRecord *key) {
+    std::vector<const Field *> fields;
+    if (const int error = find_columns(declared, key, &fields)) return error;
+    bool prefix;
+    /* Of a key that stays, foreign_key_checks=0 lets it go. */
+    if (columns_.find_index(fields, &prefix) == MAX_KEY && (checks_ || !declared.old))
+      return no_index(prefix);
+    return 0;
+  }
+
+  int find_columns(const Foreign_key &declared, ForeignKeyRecord *key, std::vector<const Field *> *fields) {
     List<Key_part_spec> children(declared.columns), parents(declared.ref_columns);
     List_iterator_fast<Key_part_spec> child(children), parent(parents);
     own_.clear();
     names_.clear();
-    std::vector<const Field *> fields;
     while (const Key_part_spec *column = child++) {
       const Key_part_spec *referenced = parent++;
       const Field *field = columns_.find(text_of(column->field_name));
@@ -238,16 +290,12 @@ class Declaration {
       /* (InnoDB lets it be, and an action then moves a row into the past.) */
       if (field->vers_sys_field())
         return refuse("Column '" + text_of(field->field_name) + "' is the start or the end of a row's time.");
-      fields.push_back(field);
+      fields->push_back(field);
       own_.push_back(columns_.whole(field));
       names_.push_back(text_of(field->field_name));
       key->columns.push_back({record_->history.column_ids[field->field_index],
                               text_of(referenced ? referenced->field_name : column->field_name)});
     }
-    bool prefix;
-    /* Of a key that stays, foreign_key_checks=0 lets it go. */
-    if (columns_.find_index(fields, &prefix) == MAX_KEY && (checks_ || !declared.old))
-      return no_index(prefix);
     return 0;
   }
 
@@ -377,6 +425,7 @@ int declare(THD *thd, const std::string &table, const TABLE *form, const HA_CREA
             TableRecord *record, Declared *declared) {
   if (!info->alter_info || form->s->table_type == TABLE_TYPE_SEQUENCE) return 0;
   Declaration declaration(thd, table, form, record);
+  declaration.copy_dropped(*info->alter_info);
   if (const int error = declaration.add_all(*info->alter_info, true)) return error;
   if (const int error = declaration.add_all(*info->alter_info, false)) return error;
   if (const int error = declaration.finish()) return error;
@@ -391,6 +440,14 @@ int declare_in_place(THD *thd, const std::string &table, const TABLE *form, cons
   if (const int error = declaration.finish()) return error;
   declared->swap(*declaration.added());
   return 0;
+}
+
+void keep_dropped(THD *thd, const std::string &table, const TABLE *form, const HA_CREATE_INFO *info,
+                  TableRecord *record) {
+  Declaration declaration(thd, table, form, record);
+  /* Nothing of it is refused. */
+  (void)declaration.add_all(*info->alter_info, false);
+  declaration.sort();
 }
 
 void renew(TableRecord *record, const std::string &home) {
@@ -418,15 +475,13 @@ int check_parent(THD *thd, const std::string &name, const Columns &parent) {
     TableDefinition definition;
     if (key->refers_to_itself() || definition.read(thd, key->child) != TableDefinition::Read::DONE) continue;
     const Columns child(definition);
-    std::vector<const Field *> referenced;
-    bool fits = true;
-    for (const ForeignKey::Column &column : key->columns) {
-      const Field *field = parent.find(column.parent), *own = child.find(column.name);
+    const std::vector<const Field *> own = child_columns(*key, child),
+                                     referenced = parent_columns(*key, parent);
+    bool fits = !own.empty() && !referenced.empty(), prefix;
+    for (size_t i = 0; fits && i < own.size(); i++) {
       KeyPart as;
-      fits = fits && field && own && can_stand_for(child.whole(own), parent.whole(field), &as);
-      if (fits) referenced.push_back(field);
+      fits = can_stand_for(child.whole(own[i]), parent.whole(referenced[i]), &as);
     }
-    bool prefix;
     if (fits && parent.find_index(referenced, &prefix) != MAX_KEY) continue;
     return refuse_text(thd, "Table " + quoted_table(thd, key->parent_database, key->parent_table) +
                                 " has no index, with columns of the same types, that the foreign key " +

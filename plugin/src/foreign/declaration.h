@@ -39,6 +39,10 @@ int declare(THD *thd, const std::string &table, const TABLE *form, const HA_CREA
 int declare_in_place(THD *thd, const std::string &table, const TABLE *form, const HA_CREATE_INFO *info,
                      TableRecord *record, Declared *declared);
 
+/* ALTER in place under tidesdb_foreign_keys=WARN: the record keeps the names of the keys that it drops. */
+void keep_dropped(THD *thd, const std::string &table, const TABLE *form, const HA_CREATE_INFO *info,
+                  TableRecord *record);
+
 /*
   Under records_of_others(), before the record is written: what statements on other tables have made of the
   keys that stay since, and whether others refer to the table now.

@@ -24,6 +24,29 @@ void append_action(std::string *text, const char *event, enum_fk_option action) 
   *text += std::string(event) + std::string(name->str, name->length);
 }
 
+/* Without columns where not all of them are there. */
+std::shared_ptr<ForeignKey> described(const std::string &table, const TableRecord &record,
+                                      const ForeignKeyRecord &entry) {
+  auto key = std::make_shared<ForeignKey>();
+  key->name = entry.name;
+  key->number = entry.number;
+  key->child = table;
+  split_canonical(table, &key->child_database, &key->child_table);
+  key->parent_database = entry.parent_database;
+  key->parent_table = entry.parent_table;
+  key->parent = canonical_name(entry.parent_database, entry.parent_table);
+  key->on_delete = static_cast<enum_fk_option>(entry.on_delete);
+  key->on_update = static_cast<enum_fk_option>(entry.on_update);
+  for (const ForeignKeyRecord::Column &column : entry.columns) {
+    const auto &ids = record.history.column_ids;
+    const size_t place = static_cast<size_t>(std::find(ids.begin(), ids.end(), column.id) - ids.begin());
+    if (place >= record.columns.size()) break;
+    key->columns.push_back({record.columns[place].name, column.referenced, record.columns[place].nullable});
+  }
+  if (key->columns.size() != entry.columns.size()) key->columns.clear();
+  return key;
+}
+
 }  // namespace
 
 std::string canonical_name(const std::string &database, const std::string &table) {
@@ -39,24 +62,15 @@ void split_canonical(const std::string &table, std::string *database_name, std::
 ForeignKeys keys_in_record(const std::string &table, const TableRecord &record) {
   ForeignKeys keys;
   for (const ForeignKeyRecord &entry : record.foreign_keys) {
-    auto key = std::make_shared<ForeignKey>();
-    key->name = entry.name;
-    key->number = entry.number;
-    key->child = table;
-    split_canonical(table, &key->child_database, &key->child_table);
-    key->parent_database = entry.parent_database;
-    key->parent_table = entry.parent_table;
-    key->parent = canonical_name(entry.parent_database, entry.parent_table);
-    key->on_delete = static_cast<enum_fk_option>(entry.on_delete);
-    key->on_update = static_cast<enum_fk_option>(entry.on_update);
-    for (const ForeignKeyRecord::Column &column : entry.columns) {
-      const auto &ids = record.history.column_ids;
-      const size_t place = static_cast<size_t>(std::find(ids.begin(), ids.end(), column.id) - ids.begin());
-      if (place >= record.columns.size()) break;
-      key->columns.push_back({record.columns[place].name, column.referenced, record.columns[place].nullable});
-    }
+    std::shared_ptr<ForeignKey> key = described(table, record, entry);
     if (key->columns.size() == entry.columns.size()) keys.push_back(std::move(key));
   }
+  return keys;
+}
+
+ForeignKeys dropped_keys_in_record(const std::string &table, const TableRecord &record) {
+  ForeignKeys keys;
+  for (const ForeignKeyRecord &entry : record.dropped_keys) keys.push_back(described(table, record, entry));
   return keys;
 }
 

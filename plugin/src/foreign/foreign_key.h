@@ -39,6 +39,9 @@ using ForeignKeys = std::vector<std::shared_ptr<const ForeignKey>>;
 
 /* The foreign keys in a table's record, by name. `table` is canonical. */
 ForeignKeys keys_in_record(const std::string &table, const TableRecord &record);
+/* Those that were dropped (foreign/dropped_keys.h). One without columns has lost one of them, or none are
+   known. */
+ForeignKeys dropped_keys_in_record(const std::string &table, const TableRecord &record);
 
 /* The canonical name of a table, as users name it: in lower case where the server compares names so. */
 std::string canonical_name(const std::string &database, const std::string &table);

@@ -1,5 +1,7 @@
 #include "foreign/parent.h"
 
+#include "foreign/key_columns.h"
+
 namespace tidesdb {
 
 ParentIndex parent_index_of(THD *thd, const ForeignKey &key) {
@@ -8,10 +10,8 @@ ParentIndex parent_index_of(THD *thd, const ForeignKey &key) {
   parent.read = definition.read(thd, key.parent);
   if (parent.read != TableDefinition::Read::DONE) return parent;
   const Columns columns(definition);
-  std::vector<const Field *> fields;
-  for (const ForeignKey::Column &column : key.columns)
-    if (const Field *field = columns.find(column.parent)) fields.push_back(field);
-  if (fields.size() != key.columns.size()) return parent;
+  const std::vector<const Field *> fields = parent_columns(key, columns);
+  if (fields.empty()) return parent;
   for (const Field *field : fields) parent.nullable.push_back(field->real_maybe_null());
   bool prefix;
   const uint index = columns.find_index(fields, &prefix);

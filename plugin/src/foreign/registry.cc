@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "log.h"
 
@@ -26,6 +27,7 @@ std::string guards_name(uint64_t number) { return GUARDS + std::to_string(number
 struct Registry {
   std::mutex mutex;
   std::map<std::string, ForeignKeys> by_child, by_parent;
+  std::set<std::string> with_dropped_keys;
   std::map<std::string, std::string> aside; /* to the old name */
   std::atomic<uint64_t> generation{1};
   std::map<uint64_t, Guards> guards;
@@ -102,6 +104,7 @@ void clear() {
   std::lock_guard<std::mutex> guard(registry.mutex);
   registry.by_child.clear();
   registry.by_parent.clear();
+  registry.with_dropped_keys.clear();
   registry.guards.clear();
   registry.generation++;
 }
@@ -129,7 +132,9 @@ void set_table(const std::string &table, ForeignKeys keys) {
 
 void read_table(const std::string &table) {
   TableRecord record;
-  set_table(table, read_record(table, &record) ? keys_in_record(table, record) : ForeignKeys());
+  const bool is_read = read_record(table, &record);
+  set_table(table, is_read ? keys_in_record(table, record) : ForeignKeys());
+  note_dropped_keys(table, record);
 }
 
 void put_aside(const std::string &table, const std::string &aside) {
@@ -182,6 +187,19 @@ ForeignKeys all_keys() {
   for (const auto &[table, keys] : registry.by_child)
     if (!is_intermediate(table)) all.insert(all.end(), keys.begin(), keys.end());
   return all;
+}
+
+std::vector<std::string> tables_with_dropped_keys() {
+  std::lock_guard<std::mutex> guard(registry.mutex);
+  return {registry.with_dropped_keys.begin(), registry.with_dropped_keys.end()};
+}
+
+void note_dropped_keys(const std::string &table, const TableRecord &record) {
+  std::lock_guard<std::mutex> guard(registry.mutex);
+  if (record.dropped_keys.empty())
+    registry.with_dropped_keys.erase(table);
+  else
+    registry.with_dropped_keys.insert(table);
 }
 
 bool is_linked(const std::string &table) { return !keys_of(table).empty() || !keys_to(table).empty(); }

@@ -45,6 +45,10 @@ ForeignKeys keys_to(const std::string &table);
 ForeignKeys all_keys_to(const std::string &table);
 /* Of all tables that are not in the making, by child. */
 ForeignKeys all_keys();
+/* Tables whose records may keep keys that were dropped (foreign/dropped_keys.h); the records tell. */
+std::vector<std::string> tables_with_dropped_keys();
+/* Keeps in mind whether `record`, the table's in the dictionary, has some. */
+void note_dropped_keys(const std::string &table, const TableRecord &record);
 /* Whether the table is a child or a parent. */
 bool is_linked(const std::string &table);
 /* The key of this name in the database (a canonical `db/`), in whatever case; nullptr: there is none. Tables

@@ -43,12 +43,14 @@ void enter(const std::string &table, const TableRecord &record, const Declared &
     keys.push_back(std::move(own));
   }
   set_table(table, std::move(keys));
+  note_dropped_keys(table, record);
   /* It may be the parent that others wait for. */
   touch(table);
 }
 
 void leave(const std::string &table) {
   set_table(table, {});
+  note_dropped_keys(table, TableRecord());
   end_aside(table);
   touch(table);
 }
@@ -106,14 +108,18 @@ TableRecord Rename::renamed(const TableRecord &record, bool is_own) const {
   split_canonical(old_name_, &database, &table);
   split_canonical(to_, &new_database, &new_table);
   const std::string start = table + "_ibfk_";
-  for (ForeignKeyRecord &key : changed.foreign_keys) {
-    if (canonical_name(key.parent_database, key.parent_table) == old_name_) {
-      key.parent_database = new_database;
-      key.parent_table = new_table;
+  const auto rename = [&](ForeignKeyRecord *key) {
+    if (canonical_name(key->parent_database, key->parent_table) == old_name_) {
+      key->parent_database = new_database;
+      key->parent_table = new_table;
     }
-    if (is_own && !key.name.compare(0, start.size(), start))
-      key.name = new_table + "_ibfk_" + key.name.substr(start.size());
-  }
+    if (is_own && !key->name.compare(0, start.size(), start))
+      key->name = new_table + "_ibfk_" + key->name.substr(start.size());
+  };
+  for (ForeignKeyRecord &key : changed.foreign_keys) rename(&key);
+  /* Nothing links a dropped key with its parent: of others it keeps the name that was declared. */
+  if (is_own)
+    for (ForeignKeyRecord &key : changed.dropped_keys) rename(&key);
   return changed;
 }
 
@@ -121,7 +127,7 @@ int Rename::add(DdlGroup *group) {
   if (is_intermediate(to_)) return TIDESDB_OK;
   TableRecord own;
   const bool is_read = read_record(from_, &own);
-  if (is_read && (!own.home.empty() || !own.foreign_keys.empty())) {
+  if (is_read && (!own.home.empty() || !own.foreign_keys.empty() || !own.dropped_keys.empty())) {
     own = old_name_.empty() ? own : renamed(own, !is_intermediate(from_));
     own.home.clear();
     if (const int status = set_record(group, to_, own)) return status;
@@ -146,6 +152,7 @@ void Rename::enter() const {
   read_table(to_);
   end_aside(from_);
   set_table(from_, {});
+  note_dropped_keys(from_, TableRecord());
   for (const auto &[child, record] : children_) set_table(child, keys_in_record(child, record));
   touch(from_);
   touch(to_);

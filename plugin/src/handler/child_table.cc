@@ -4,6 +4,7 @@
 
 #include "sql_class.h"
 
+#include "foreign/key_columns.h"
 #include "foreign/registry.h"
 #include "row/row_end.h"
 #include "txn/applier.h"
@@ -67,13 +68,9 @@ std::unique_ptr<ChildTable> ChildTable::open(THD *thd, const ForeignKey &key, in
   TABLE &table = child->table_;
   child->handler_ = static_cast<ha_tidesdb *>(table.file);
   const Columns columns(table);
-  std::vector<const Field *> fields;
-  for (const ForeignKey::Column &column : key.columns) {
-    const Field *field = columns.find(column.name);
-    if (!field) return nullptr;
-    fields.push_back(field);
-    child->fields_.push_back(table.field[field->field_index]);
-  }
+  const std::vector<const Field *> fields = child_columns(key, columns);
+  if (fields.empty()) return nullptr;
+  for (const Field *field : fields) child->fields_.push_back(table.field[field->field_index]);
   bool prefix;
   const uint index = columns.find_index(fields, &prefix);
   if (index == MAX_KEY) return nullptr;

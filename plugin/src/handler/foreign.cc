@@ -6,7 +6,9 @@
 #include "sql_class.h"
 
 #include "ddl/alter_plan.h"
+#include "ddl/tables.h"
 #include "errors.h"
+#include "foreign/dropped_keys.h"
 #include "foreign/name_lock.h"
 #include "foreign/parent.h"
 #include "foreign/registry.h"
@@ -49,6 +51,11 @@ char *ha_tidesdb::get_foreign_key_create_info() {
   std::string text;
   for (const auto &key : foreign::keys_of(open_table_->name()))
     text += ",\n  " + describe_key(table->in_use, *key);
+  /* CREATE TABLE ... SELECT is logged by this text. A replica gets the keys as the statement has them. */
+  TableRecord record;
+  if (thd_sql_command(table->in_use) == SQLCOM_CREATE_TABLE && read_record(open_table_->name(), &record))
+    for (const auto &key : dropped_keys_in_record(open_table_->name(), record))
+      if (!key->columns.empty()) text += ",\n  " + describe_key(table->in_use, *key);
   if (text.empty()) return nullptr;
   char *copy = new (std::nothrow) char[text.size() + 1];
   if (copy) memcpy(copy, text.c_str(), text.size() + 1);
@@ -60,6 +67,8 @@ void ha_tidesdb::free_foreign_key_create_info(char *text) { delete[] text; }
 int ha_tidesdb::get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) {
   for (const auto &key : foreign::keys_of(open_table_->name()))
     append_key(thd, *key, parent_index_of(thd, *key), list);
+  for (const auto &key : foreign::dropped_keys_to_end(thd, table, open_table_->name()))
+    append_key(thd, *key, ParentIndex(), list);
   return 0;
 }
 

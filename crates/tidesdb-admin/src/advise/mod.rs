@@ -21,8 +21,11 @@ use server::Server;
 /// Reads the server and prints the advice.
 pub fn run(options: &Advise, out: &mut Out<'_>) -> Result<u8, Failure> {
     let mut server = Server::connect(options)?;
-    let facts = server.facts()?;
-    let tables = server.tables(&facts, &options.database)?;
+    let mut facts = server.facts()?;
+    let mut tables = server.tables(&facts, &options.database)?;
+    if facts.has_engine {
+        facts.unread_keys = server.read_dropped_keys(&mut tables).err();
+    }
     let report = Report::new(facts, tables, options.rate);
     match options.sql {
         Some(direction) => report.sql(direction, out)?,

@@ -20,6 +20,9 @@ pub struct Report {
     rate: u64,
 }
 
+/// For names with other letters than ASCII: the client's character set may be another.
+const SET_NAMES: &str = "SET NAMES utf8mb4;";
+
 /// Bytes, rounded up to megabytes.
 fn megabytes(bytes: u64) -> u64 {
     bytes.div_ceil(1 << 20)
@@ -125,6 +128,12 @@ impl Report {
              does)"
                 .into(),
         );
+        if let Some(why) = &facts.unread_keys {
+            notes.push(format!(
+                "foreign keys that tidesdb_foreign_keys=WARN dropped are not in this list; reading them takes the PROCESS \
+                 privilege: {why}"
+            ));
+        }
         notes.push("tables that the user may not see are not in this list".into());
         notes.push(format!(
             "the {} tables of mysql, sys and performance_schema keep their engines; temporary tables end with their sessions",
@@ -148,8 +157,7 @@ impl Report {
             return statements;
         }
         if !tables.iter().all(|table| table.schema.is_ascii() && table.name.is_ascii()) {
-            // The client's character set may be another.
-            statements.push("SET NAMES utf8mb4;".to_string());
+            statements.push(SET_NAMES.into());
         }
         if !self.facts.refuses_unknown_engines {
             statements
@@ -165,6 +173,22 @@ impl Report {
             }));
         }
         statements
+    }
+
+    /// Statements that add foreign keys that were dropped.
+    fn additions(&self) -> Vec<String> {
+        let tables = self.tables.iter().map(|(table, _)| table);
+        let mut additions: Vec<String> = tables
+            .flat_map(|table| table.dropped_keys.iter().filter_map(|key| table.adds(key).ok()))
+            .collect();
+        if !additions.is_empty() {
+            let mut settings = vec!["SET SESSION tidesdb_foreign_keys='ENFORCE';".to_string()];
+            if !additions.iter().all(|statement| statement.is_ascii()) {
+                settings.insert(0, SET_NAMES.into());
+            }
+            additions.splice(0..0, settings);
+        }
+        additions
     }
 
     /// The statements alone.
@@ -240,6 +264,13 @@ impl Report {
             }
             statements.iter().try_for_each(|statement| out.line(statement))?;
         }
+        let additions = self.additions();
+        if !additions.is_empty() {
+            out.line(
+                "\n-- foreign keys that were dropped, when the tables they link are TidesDB; 1452 tells that a row has no parent:",
+            )?;
+            additions.iter().try_for_each(|statement| out.line(statement))?;
+        }
         let tables: Vec<_> =
             self.tables.iter().map(|(table, verdict)| self.table_json(table, verdict)).collect();
         out.document(&json!({
@@ -255,6 +286,7 @@ impl Report {
             "notes": notes,
             "statements": forth,
             "statements_back": back,
+            "statements_for_dropped_keys": additions,
         }))
     }
 }
@@ -262,6 +294,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::super::table::tests::{key_to, table};
+    use super::super::table::ForeignKey;
     use super::*;
 
     fn report(facts: Facts, tables: Vec<Table>) -> Report {
@@ -324,6 +357,34 @@ mod tests {
             ]
         );
         assert!(report.notes().iter().any(|note| note.contains("keep the statements")));
+    }
+
+    #[test]
+    fn dropped_keys_are_added_by_statements_of_their_own() {
+        let ready = table(|table| {
+            (table.name, table.engine) = ("größe".into(), Some("TidesDB".into()));
+            let lost = ForeignKey { name: "lost".into(), columns: Vec::new(), ..key_to("p") };
+            let other = ForeignKey { name: "other".into(), on_update: "SET DEFAULT".into(), ..key_to("p") };
+            table.dropped_keys = vec![key_to("p"), lost, other];
+        });
+        let report = report(Facts::default(), vec![ready]);
+        assert!(report.statements(Direction::Forth).is_empty());
+        assert_eq!(
+            report.additions(),
+            [
+                "SET NAMES utf8mb4;",
+                "SET SESSION tidesdb_foreign_keys='ENFORCE';",
+                "ALTER TABLE `shop`.`größe` ADD CONSTRAINT `to_p` FOREIGN KEY (`a`, `b`) REFERENCES `shop`.`p` (`x`, `y`) \
+                 ON DELETE RESTRICT ON UPDATE CASCADE;",
+            ]
+        );
+        let notes = &report.tables[0].1.notes;
+        for (note, part) in
+            notes.iter().zip(["`to_p` to `shop`.`p` was", "a column of it is gone", "SET DEFAULT"])
+        {
+            assert!(note.contains(part), "{note}");
+        }
+        assert_eq!(notes.len(), 3);
     }
 
     #[test]

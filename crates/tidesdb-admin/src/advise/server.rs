@@ -40,6 +40,8 @@ pub struct Facts {
     pub refuses_unknown_engines: bool,
     /// Tables of the server's own databases.
     pub system_tables: u64,
+    /// Why dropped foreign keys were not read, where they were not.
+    pub unread_keys: Option<String>,
 }
 
 impl Facts {
@@ -85,6 +87,11 @@ fn number(text: &str) -> u64 {
 
 /// A name as information_schema's tables have it: database and table.
 type Name = (String, String);
+
+/// Foreign keys that `tidesdb_foreign_keys=WARN` dropped. The view takes the PROCESS privilege.
+const DROPPED_KEYS: &str = "SELECT TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, COLUMNS, REFERENCED_TABLE_SCHEMA, \
+     REFERENCED_TABLE_NAME, REFERENCED_COLUMNS, UPDATE_RULE, DELETE_RULE FROM information_schema.TIDESDB_FOREIGN_KEYS \
+     WHERE STATE = 'DROPPED' ORDER BY TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME";
 
 /// Foreign keys by table and name.
 type ForeignKeys = BTreeMap<(Name, String), ForeignKey>;
@@ -186,6 +193,7 @@ impl Server {
             galera: is_on("wsrep_on"),
             refuses_unknown_engines: of("sql_mode").contains("NO_ENGINE_SUBSTITUTION"),
             system_tables: system.first().map_or(0, |row| number(&row[0])),
+            unread_keys: None,
         })
     }
 
@@ -245,6 +253,18 @@ impl Server {
         let keys = if facts.galera { BTreeMap::new() } else { self.read_definitions(&mut found) };
         self.read_foreign_keys(keys, &mut found)?;
         Ok(found.into_values().collect())
+    }
+
+    /// Gives their dropped foreign keys to the tables. `Err`: why they cannot be read.
+    pub fn read_dropped_keys(&mut self, tables: &mut [Table]) -> Result<(), String> {
+        let rows = self.rows(DROPPED_KEYS).map_err(|failure| failure.to_string())?;
+        for row in rows {
+            let mut own = tables.iter_mut();
+            if let Some(table) = own.find(|table| table.schema == row[0] && table.name == row[1]) {
+                table.dropped_keys.push(dropped_key(&row));
+            }
+        }
+        Ok(())
     }
 
     fn read_indexes(&mut self, found: &mut BTreeMap<Name, Table>) -> Result<(), Failure> {
@@ -374,6 +394,20 @@ fn plain_table(row: &Columns, sort: Sort) -> Table {
         rows: number(&row[5]),
         bytes: number(&row[6]) + number(&row[7]),
         ..Table::default()
+    }
+}
+
+/// A foreign key of a row of `DROPPED_KEYS`.
+fn dropped_key(row: &Columns) -> ForeignKey {
+    let list = |text: &str| column_names(&format!("({text})")).map_or_else(Vec::new, |(names, _)| names);
+    ForeignKey {
+        name: row[2].clone(),
+        columns: list(&row[3]),
+        parent_schema: row[4].clone(),
+        parent: row[5].clone(),
+        parent_columns: list(&row[6]),
+        on_update: row[7].clone(),
+        on_delete: row[8].clone(),
     }
 }
 
@@ -530,6 +564,21 @@ mod tests {
         ] {
             assert!(foreign_key_of(none, "shop").is_none(), "{none}");
         }
+    }
+
+    #[test]
+    fn dropped_keys_are_read_from_the_engines_view() {
+        let row = |columns: &str| {
+            ["shop", "c", "k", columns, "far", "p", "`x`, `y`", "CASCADE", "RESTRICT"]
+                .map(str::to_string)
+                .to_vec()
+        };
+        let key = dropped_key(&row("`a`, `b``)`"));
+        assert_eq!((key.name.as_str(), key.parent_schema.as_str(), key.parent.as_str()), ("k", "far", "p"));
+        assert_eq!(key.columns, ["a", "b`)"]);
+        assert_eq!(key.parent_columns, ["x", "y"]);
+        assert_eq!((key.on_update.as_str(), key.on_delete.as_str()), ("CASCADE", "RESTRICT"));
+        assert!(dropped_key(&row("")).columns.is_empty());
     }
 
     #[test]

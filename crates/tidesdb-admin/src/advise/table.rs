@@ -62,6 +62,8 @@ pub struct Table {
     pub indexes: Vec<(String, String)>,
     /// Foreign keys of the table.
     pub foreign_keys: Vec<ForeignKey>,
+    /// Foreign keys that `tidesdb_foreign_keys=WARN` dropped.
+    pub dropped_keys: Vec<ForeignKey>,
     /// Tables whose foreign keys refer to it, with the keys' names.
     pub referred_by: Vec<(String, String)>,
     /// MERGE tables that it is a part of.
@@ -160,6 +162,7 @@ impl Table {
         }
         if self.engine.as_deref().is_some_and(|engine| engine.eq_ignore_ascii_case("TidesDB")) {
             verdict.state = State::Already;
+            self.note_dropped_keys(&mut verdict.notes);
             return verdict;
         }
         let mut against = |what: String, takes: String| {
@@ -175,6 +178,28 @@ impl Table {
         }
         self.note(&mut verdict.notes);
         verdict
+    }
+
+    /// The statement that adds a dropped key, or why there is none.
+    pub fn adds(&self, key: &ForeignKey) -> Result<String, &'static str> {
+        if key.columns.is_empty() {
+            return Err("its definition is lost: a column of it is gone");
+        }
+        if [&key.on_delete, &key.on_update].iter().any(|rule| *rule == "SET DEFAULT") {
+            return Err("TidesDB has no SET DEFAULT: it takes another action");
+        }
+        Ok(format!("ALTER TABLE {} {};", self.quoted(), key.definition()))
+    }
+
+    fn note_dropped_keys(&self, notes: &mut Vec<String>) {
+        for key in &self.dropped_keys {
+            let parent = format!("{}.{}", quoted(&key.parent_schema), quoted(&key.parent));
+            let why = self.adds(key).err().map_or(String::new(), |why| format!("; {why}"));
+            notes.push(format!(
+                "foreign key {} to {parent} was dropped (tidesdb_foreign_keys=WARN), and nothing checks it{why}",
+                quoted(&key.name)
+            ));
+        }
     }
 
     fn judge_engine(&self, against: &mut dyn FnMut(String, String)) {
