@@ -100,7 +100,7 @@ mod tests {
 
     fn killed_in_rename(there: impl Fn(&mut Linked)) -> (u64, usize) {
         let mut linker = Linker::new(0);
-        let mut named = |name: &str| {
+        let named = |name: &str| {
             let mut tables = linker.now.clone();
             tables.parent = Some(Table { name: name.to_string(), column: "id", more: false, rows: 9 });
             tables
