@@ -67,6 +67,15 @@ bool is_known(uint64_t number) {
   return false;
 }
 
+/* False: the table's record cannot be read, and its keys are not known. */
+bool read_keys(const std::string &table) {
+  TableRecord record;
+  const bool is_read = read_record(table, &record);
+  set_table(table, is_read ? keys_in_record(table, record) : ForeignKeys());
+  note_dropped_keys(table, record);
+  return is_read;
+}
+
 /* Nobody locks in them any more. What a crash leaves, load() finds. */
 void drop_guards(const std::vector<uint64_t> &numbers) {
   for (const uint64_t number : numbers) {
@@ -87,10 +96,13 @@ int load() {
   const int status = list_families(plugin.db, {}, &families);
   if (status != TIDESDB_OK) return status;
   std::vector<uint64_t> unused;
+  bool all_known = true;
   for (const std::string &family : families) {
     const std::string table = table_of_family(family);
-    if (family == primary_family(table)) read_table(table);
+    if (family == primary_family(table)) all_known &= read_keys(table);
   }
+  /* A record of a later version may have the key that no other one has. */
+  if (!all_known) return TIDESDB_OK;
   for (const std::string &family : families) {
     if (family.compare(0, sizeof(GUARDS) - 1, GUARDS)) continue;
     const uint64_t number = strtoull(family.c_str() + sizeof(GUARDS) - 1, nullptr, 10);
@@ -130,12 +142,7 @@ void set_table(const std::string &table, ForeignKeys keys) {
   drop_guards(gone);
 }
 
-void read_table(const std::string &table) {
-  TableRecord record;
-  const bool is_read = read_record(table, &record);
-  set_table(table, is_read ? keys_in_record(table, record) : ForeignKeys());
-  note_dropped_keys(table, record);
-}
+void read_table(const std::string &table) { read_keys(table); }
 
 void put_aside(const std::string &table, const std::string &aside) {
   std::lock_guard<std::mutex> guard(registry.mutex);

@@ -5,6 +5,14 @@
 //! After the restart each client's tables are those of its answered statements, or those with the one
 //! whose answer did not come. Each table is whole, and the store has the column families of these tables
 //! and no others.
+//!
+//! Further clients ([`linker`]) change tables with foreign keys ([`linked`], [`changes`]). After the restart both sides of
+//! each key are known alike by SHOW CREATE TABLE and information_schema, and act so ([`conduct`]).
+
+mod changes;
+mod conduct;
+mod linked;
+mod linker;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,11 +25,14 @@ use tidelab_server::error::{io_error, Result};
 use tidelab_server::server::settings;
 use tidelab_server::server::Server;
 
+use self::linker::{Done, Linker};
 use super::killing::{load_until_killed, Killed};
 use super::session::{Failure, Session};
 use super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
 
 const CLIENTS: usize = 3;
+/// Clients with linked tables.
+const LINKERS: usize = 2;
 /// Names that a client's tables take turns on.
 const NAMES: usize = 4;
 
@@ -97,12 +108,16 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     )?;
     let mut clients: Vec<Client> =
         (0..CLIENTS).map(|number| Client { number, ..Client::default() }).collect();
+    let mut linkers: Vec<Linker> = (0..LINKERS).map(Linker::new).collect();
+    for linker in &linkers {
+        set_up(&mut connect(&server)?, &linker.databases().each_ref().map(String::as_str))?;
+    }
     let mut complaints = Vec::new();
     let (mut in_doubt, mut happened) = (0, 0);
     for round in 1..=rounds {
         lab.interrupt.check()?;
         let delay = Duration::from_millis(random.random_range(100..700));
-        load(&mut server, &mut clients, delay, &mut random)?;
+        load(&mut server, &mut clients, &mut linkers, delay, &mut random)?;
         let took = server.restart(&settings, lab.interrupt)?;
         let mut session = connect(&server)?;
         let mut wrong: Vec<String> = clients.iter_mut().filter_map(|c| c.complaint.take()).collect();
@@ -114,7 +129,17 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
         for (name, table) in &there {
             wrong.extend(whole(&mut session, name, table)?);
         }
-        wrong.extend(left_behind(&mut session, &server, &there)?);
+        for linker in &mut linkers {
+            wrong.extend(linker.complaint.take());
+            let shown = must("look at linked tables", linked::read(&mut session, linker.number))?;
+            linker.settle(&shown, &mut wrong);
+        }
+        wrong.extend(left_behind(&mut session, &server, &there, &linkers)?);
+        if wrong.is_empty() {
+            for linker in &linkers {
+                wrong.extend(must("linked tables", conduct::faults(&mut session, &linker.now))?);
+            }
+        }
         progress(
             Check::Definitions,
             &format!(
@@ -142,28 +167,73 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
             complaints.push(format!("no {kind} was answered"));
         }
     }
+    let linked = linked_done(&linkers);
+    for kind in changes::KINDS {
+        if complaints.is_empty() && !lab.short && !linked.contains_key(kind) {
+            complaints.push(format!("no {kind} was answered"));
+        }
+    }
     let done: Vec<String> = done.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-    let summary =
-        format!("{rounds} kills, {}; {in_doubt} in doubt of which {happened} happened", done.join(", "));
+    let told: Vec<String> = linked
+        .iter()
+        .map(|(kind, done)| {
+            format!("{} {kind} ({} killed, {} happened)", done.answered, done.killed, done.happened)
+        })
+        .collect();
+    progress(Check::Definitions, &format!("linked tables: {}", told.join(", ")));
+    let sum = |of: fn(&Done) -> u64| linked.values().map(of).sum::<u64>();
+    let summary = format!(
+        "{rounds} kills, {}; {in_doubt} in doubt of which {happened} happened; of linked tables {} changes, {} in doubt of \
+         which {} happened",
+        done.join(", "),
+        sum(|done| done.answered),
+        sum(|done| done.killed),
+        sum(|done| done.happened)
+    );
     conclude(server, summary, complaints)
 }
 
+fn linked_done(linkers: &[Linker]) -> BTreeMap<&'static str, Done> {
+    let mut all: BTreeMap<&str, Done> = BTreeMap::new();
+    for (kind, done) in linkers.iter().flat_map(|linker| &linker.done) {
+        let sum = all.entry(kind).or_default();
+        sum.answered += done.answered;
+        sum.killed += done.killed;
+        sum.happened += done.happened;
+    }
+    all
+}
+
 /// Puts all clients on the server and kills it after a while.
-fn load(server: &mut Server, clients: &mut [Client], delay: Duration, random: &mut StdRng) -> Result<()> {
+fn load(
+    server: &mut Server,
+    clients: &mut [Client],
+    linkers: &mut [Linker],
+    delay: Duration,
+    random: &mut StdRng,
+) -> Result<()> {
     let socket = server.socket().to_path_buf();
-    let clients = clients.iter_mut().map(|client| {
-        let (socket, random) = (&socket, StdRng::seed_from_u64(random.random()));
-        move |killed: &Killed| {
-            if let Some(failure) = killed.unexplained(client.work(socket, random)) {
-                let statement = client.in_doubt.take().map(|(statement, _)| statement);
-                client.complaint = Some(format!("client {}: {failure}: {statement:?}", client.number));
-            }
-        }
-    });
-    load_until_killed(server, delay, clients)
+    let socket = &socket;
+    let mut all: Vec<Box<dyn FnOnce(&Killed) + Send + '_>> = Vec::new();
+    for client in clients {
+        let random = StdRng::seed_from_u64(random.random());
+        all.push(Box::new(move |killed| client.load(socket, random, killed)));
+    }
+    for linker in linkers {
+        let random = StdRng::seed_from_u64(random.random());
+        all.push(Box::new(move |killed| linker.load(socket, random, killed)));
+    }
+    load_until_killed(server, delay, all.into_iter())
 }
 
 impl Client {
+    fn load(&mut self, socket: &Path, random: StdRng, killed: &Killed) {
+        if let Some(failure) = killed.unexplained(self.work(socket, random)) {
+            let statement = self.in_doubt.take().map(|(statement, _)| statement);
+            self.complaint = Some(format!("client {}: {failure}: {statement:?}", self.number));
+        }
+    }
+
     /// Changes definitions until the server is gone.
     fn work(&mut self, socket: &Path, mut random: StdRng) -> std::result::Result<(), Failure> {
         let mut session = Session::open(socket)?;
@@ -371,32 +441,58 @@ fn whole(session: &mut Session, name: &str, table: &Table) -> Result<Vec<String>
     Ok(complaints)
 }
 
-/// Leftovers of no table: column families, and definitions in the server's folder.
-fn left_behind(session: &mut Session, server: &Server, there: &Tables) -> Result<Vec<String>> {
+/// Leftovers of no table: column families, and definitions in the server's folders.
+fn left_behind(
+    session: &mut Session,
+    server: &Server,
+    there: &Tables,
+    linkers: &[Linker],
+) -> Result<Vec<String>> {
     let mut complaints = Vec::new();
     let count = "tidesdb_column_families";
     let families = must(count, session.status(count))?;
-    let expected: usize = there.values().map(Table::families).sum();
+    let expected = there.values().map(Table::families).sum::<usize>()
+        + linkers.iter().map(|linker| linker.now.families()).sum::<usize>();
     if usize::try_from(families) != Ok(expected) {
         complaints
             .push(format!("the store has {families} column families, the tables {expected}: {there:?}"));
     }
-    let folder = server.directory().join("data/ddl");
+    let is_innodb = |table: &str| there.get(table).is_some_and(|table| !table.tidesdb);
+    complaints.extend(strangers(server, "ddl", |table| there.contains_key(table), is_innodb)?);
+    for linker in linkers {
+        for away in (0..2).filter(|away| linker.now.databases[*away]) {
+            let database = linked::database(linker.number, away);
+            let known = linker.now.tables_in(&database);
+            complaints.extend(strangers(server, &database, |table| known.contains(table), |_| false)?);
+        }
+    }
+    Ok(complaints)
+}
+
+/// Files of a database's folder that belong to no table.
+fn strangers(
+    server: &Server,
+    database: &str,
+    is_known: impl Fn(&str) -> bool,
+    is_innodb: impl Fn(&str) -> bool,
+) -> Result<Vec<String>> {
+    let mut complaints = Vec::new();
+    let folder = server.directory().join("data").join(database);
     for entry in fs::read_dir(&folder).map_err(io_error("cannot read", &folder))?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let table = name.split('.').next().unwrap_or_default();
         // InnoDB's own data files may stay when it is killed while it drops one. A later ALTER to InnoDB
         // that is killed as well would lose its table to that file.
         if name.ends_with(".ibd") {
-            if there.get(table).is_none_or(|table| table.tidesdb) {
+            if !is_innodb(table) {
                 fs::remove_file(entry.path()).map_err(io_error("cannot remove", &entry.path()))?;
             }
             continue;
         }
         // The server forgets .par files when it is killed in RENAME or ALTER of a partitioned table, with
         // any engine; a CREATE writes them anew.
-        if name != "db.opt" && !name.ends_with(".par") && !there.contains_key(table) {
-            complaints.push(format!("the file {name} belongs to no table"));
+        if name != "db.opt" && !name.ends_with(".par") && !is_known(table) {
+            complaints.push(format!("the file {name} of {database} belongs to no table"));
         }
     }
     Ok(complaints)

@@ -2,6 +2,9 @@
 //! refused by table and version, never misread, and the rest goes on. With today's bytes put back, every
 //! row is there. A record of the first version is read like today's.
 //!
+//! Tables with foreign keys have a version that builds without foreign keys do not know, on both sides of a key. Such a
+//! build refuses them as this one refuses the later version: no row of either side changes, and no column.
+//!
 //! The engine itself changes the bytes while the server is down, so the checksums are right.
 
 use std::fs;
@@ -21,17 +24,21 @@ const ROW_LAYOUT_AT: usize = 18;
 /// The row of the integer key 2 (`docs/format/rows.md`).
 const KEY_2: [u8; 4] = [0x80, 0, 0, 2];
 /// Today's version of a record without foreign keys, and that of the rows of a table that no instant ALTER has changed.
-const TODAY: Versions = Versions { record: 2, layout: 1 };
+const TODAY: Versions = Versions { record: 2, layout: 1, linked: 3 };
 /// Versions that do not exist yet.
-const LATER: Versions = Versions { record: 4, layout: 3 };
+const LATER: Versions = Versions { record: 4, layout: 3, linked: 4 };
 /// Tables of the check.
 const TABLES: [&str; 5] = ["record", "layout", "one_row", "fine", "first"];
+/// Both sides of a foreign key, and a table that was a parent.
+const LINKED: [&str; 3] = ["child", "parent", "was_parent"];
 
 /// A change of the store.
 #[derive(Clone, Copy)]
 struct Versions {
     record: u8,
     layout: u8,
+    /// Of the records of tables with foreign keys.
+    linked: u8,
 }
 
 /// Runs the check.
@@ -49,13 +56,19 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
             ],
         )?;
     }
+    set_up(&mut session, &LINKED_STATEMENTS)?;
     drop(session);
     let store = server.directory().join("tidesdb_data");
     server.shut_down()?;
-    change_store(&store, |db| write_versions(db, LATER).and_then(|()| write_first_record(db)))?;
+    let mut found = Vec::new();
+    change_store(&store, |db| {
+        found = record_versions(db)?;
+        write_versions(db, LATER).and_then(|()| write_first_record(db))
+    })?;
     server.restart(&settings, lab.interrupt)?;
     let mut session = connect(&server)?;
-    let mut complaints = refusals(&mut session);
+    let mut complaints = wrong_versions(&found);
+    complaints.extend(refusals(&mut session));
     let log = server.directory().join("error.log");
     let text = fs::read_to_string(&log).map_err(io_error("cannot read", &log))?;
     for line in [
@@ -84,9 +97,53 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
             complaints.push(format!("CHECK TABLE {table}: {}", check.concat().join(" ")));
         }
     }
-    let summary =
-        "a record, a layout and a row of a later version refused by name, the rest read".to_string();
+    for (statement, code) in [
+        ("INSERT INTO formats.child VALUES (9, 9)", 1452),
+        ("DELETE FROM formats.parent WHERE a = 1", 1451),
+        ("DROP TABLE formats.parent", 1451),
+    ] {
+        match session.rows(statement) {
+            Err(Failure::Sql { code: got, .. }) if got == code => {}
+            other => complaints
+                .push(format!("{statement}: {other:?}, not error {code} when today's bytes are back")),
+        }
+    }
+    let summary = "a record, a layout, a row and a foreign key's two tables of a later version refused by name, the rest \
+                   read"
+        .to_string();
     conclude(server, summary, complaints)
+}
+
+/// The tables of a foreign key, and one that was a parent.
+const LINKED_STATEMENTS: [&str; 7] = [
+    "CREATE TABLE parent (a INT PRIMARY KEY) ENGINE=TidesDB",
+    "CREATE TABLE child (a INT PRIMARY KEY, b INT, FOREIGN KEY (b) REFERENCES parent (a)) ENGINE=TidesDB",
+    "INSERT INTO parent VALUES (1), (2)",
+    "INSERT INTO child VALUES (1, 1)",
+    "CREATE TABLE was_parent LIKE parent",
+    "CREATE TABLE was_child (a INT PRIMARY KEY, CONSTRAINT gone FOREIGN KEY (a) REFERENCES was_parent (a)) ENGINE=TidesDB",
+    "ALTER TABLE was_child DROP FOREIGN KEY gone",
+];
+
+/// The versions of all tables' records.
+fn record_versions(db: &Db) -> tidesdb::Result<Vec<(&'static str, u8)>> {
+    let mut found = Vec::new();
+    for table in TABLES.into_iter().chain(LINKED).chain(["was_child"]) {
+        let family = db.family(format!("formats/{table}\0p").as_bytes())?;
+        found.push((table, family.record().first().copied().unwrap_or_default()));
+    }
+    Ok(found)
+}
+
+/// Tables whose record has another version than builds without foreign keys go by.
+fn wrong_versions(found: &[(&str, u8)]) -> Vec<String> {
+    let expected = |table| if LINKED.contains(&table) { TODAY.linked } else { TODAY.record };
+    let wrong = found.iter().filter(|(table, version)| *version != expected(table));
+    wrong
+        .map(|(table, version)| {
+            format!("the record of {table} has version {version}, not {}", expected(table))
+        })
+        .collect()
 }
 
 /// The answers that statements on the tables must give while later versions stand in them.
@@ -102,6 +159,19 @@ fn refusals(session: &mut Session) -> Vec<String> {
             let rest = if statement.starts_with("INSERT") { " VALUES (4, 40)" } else { "" };
             refused(&format!("{statement}{table}{rest}"), 1105, part);
             refused(&format!("{statement}{table}{rest}"), 1105, &named);
+        }
+    }
+    for table in LINKED {
+        let named = format!("'formats/{table}' cannot be used");
+        for statement in [
+            format!("SELECT * FROM formats.{table}"),
+            format!("INSERT INTO formats.{table} (a) VALUES (4)"),
+            format!("DELETE FROM formats.{table}"),
+            format!("TRUNCATE TABLE formats.{table}"),
+            format!("ALTER TABLE formats.{table} FORCE"),
+            format!("ALTER TABLE formats.{table} ADD COLUMN c INT, ALGORITHM=INSTANT"),
+        ] {
+            refused(&statement, 1105, &named);
         }
     }
     for statement in [
@@ -133,12 +203,14 @@ fn refusals(session: &mut Session) -> Vec<String> {
 /// Writes versions into a record, into the layout that another record names, and into one row.
 fn write_versions(db: &Db, versions: Versions) -> tidesdb::Result<()> {
     let mut ddl = db.ddl()?;
-    for (name, at, version) in
-        [(b"formats/record\0p", 0, versions.record), (b"formats/layout\0p", ROW_LAYOUT_AT, versions.layout)]
+    let linked = LINKED.map(|table| (table, 0, versions.linked));
+    for (table, at, version) in
+        linked.into_iter().chain([("record", 0, versions.record), ("layout", ROW_LAYOUT_AT, versions.layout)])
     {
-        let mut record = db.family(name)?.record().to_vec();
+        let name = format!("formats/{table}\0p").into_bytes();
+        let mut record = db.family(&name)?.record().to_vec();
         record[at] = version;
-        ddl.set_record(name, &record)?;
+        ddl.set_record(&name, &record)?;
     }
     ddl.commit()?;
     let family = db.family(b"formats/one_row\0p")?;
