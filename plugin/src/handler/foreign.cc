@@ -95,21 +95,22 @@ bool ha_tidesdb::checks_foreign_keys() const {
 /*
   Writes the row in the writer as its foreign keys allow it, and changes what refers to it.
 
-  A duplicate key comes before a missing parent, as in InnoDB: ON DUPLICATE KEY UPDATE and IGNORE go by it.
+  As in InnoDB rows that refer to what goes come before a duplicate key, and this before a missing parent: ON
+  DUPLICATE KEY UPDATE and IGNORE go by it.
   Actions come after the row's own change, so that rows that refer to each other see it; all of them are
   undone with it.
 */
 int ha_tidesdb::apply_checked(const uchar *old_record, const uchar *new_record) {
   if (!checks_foreign_keys()) return apply_writes();
+  const bool may_refer = old_record && row_checks_->is_referenced();
+  const bool acts = may_refer && row_checks_->has_actions(old_record, new_record);
+  if (may_refer && !acts)
+    if (const int error = row_checks_->check_referrers(session_, old_record, new_record, this)) return error;
   int error = 0;
   if (new_record && row_checks_->has_references())
     error = row_checks_->check_references(session_, session_->txn(), old_record, new_record);
-  const bool may_refer = old_record && row_checks_->is_referenced();
-  if (!error && may_refer && row_checks_->has_actions(old_record, new_record))
-    return apply_with_actions(old_record, new_record);
-  if (!error && may_refer) error = row_checks_->check_referrers(session_, old_record, new_record, this);
-  if (!error) return apply_writes();
-  if (!new_record || (error != HA_ERR_NO_REFERENCED_ROW && error != HA_ERR_ROW_IS_REFERENCED)) return error;
+  if (!error) return acts ? apply_with_actions(old_record, new_record) : apply_writes();
+  if (error != HA_ERR_NO_REFERENCED_ROW) return error;
   uint64_t before;
   int status = tidesdb_txn_savepoint_set(session_->txn(), &before);
   if (status != TIDESDB_OK) return fail(status);
