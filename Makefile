@@ -23,6 +23,7 @@ RESULTS := $(BUILD_FOLDER)/results
 SUITE ?= tidesdb,tidesdb_rpl
 CHECKS ?=
 SUITES ?=
+SCHEMAS ?=
 ROUNDS ?=
 SECONDS_EACH ?=
 SEED ?=
@@ -57,7 +58,7 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup servers prefix engine tools library install uninstall deb plugin build-plugin links server stop shell restore test test-setup \
   test-engine test-mtr test-short test-install test-deb test-suites \
-  test-suites-short test-orm test-upgrade test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments bench-isolation test-manual manual \
+  test-suites-short test-orm test-schemas test-upgrade test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments bench-isolation test-manual manual \
   engine-program results builds-to-compare compare-builds plugin-at plugin-pgo costs clean
 
 # A line for the person who waits: $(call say,text).
@@ -179,7 +180,7 @@ CHECK_SERVER = cargo test --workspace --test report --no-run && $${CARGO_TARGET_
   --prefix $(MARIADB_PREFIX) --plugin $(PLUGIN) --data $(BUILD)/check
 
 test-suites: links ## the server's own suites with InnoDB and with TidesDB: [SUITES=names] [TESTS=pattern]
-	@$(call say,running the server's own suites with InnoDB and with TidesDB (minutes each; 45 for all))
+	@$(call say,running the server's own suites with InnoDB and with TidesDB (minutes each; 50 for all))
 	@TESTS="$(TESTS)" scripts/test/run-suites.pl $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/suites \
 	  plugin/mysql-test/suites.known $(SUITES)
 
@@ -202,6 +203,11 @@ test-upgrade: ## tables and a transaction of a 10.11 server, opened in place by 
 test-orm: links ## SQLAlchemy's tests with InnoDB and with TidesDB: [TESTS="files or -k patterns"]
 	@$(call say,running SQLAlchemy's tests (20 MB by pip once; ten minutes))
 	@scripts/test/run-orm.sh $(BUILD)/orm plugin/test/orm.known $(TESTS)
+
+test-schemas: links ## schemas of applications with foreign keys, with InnoDB and with TidesDB: [SCHEMAS="zabbix kea"]
+	@$(call say,running statements on schemas of Debian's packages (20 MB once; eight minutes))
+	@scripts/setup/packages.sh python3
+	@scripts/test/run-schemas.sh $(BUILD)/schemas plugin/test/schemas.known $(SCHEMAS)
 
 test-server: plugin ## servers under kills and in memory cgroups, lost-update and index-read checks; four minutes
 	@$(call say,checking servers under kills and faults (the laboratory's build and four minutes))

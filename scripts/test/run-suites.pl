@@ -8,7 +8,8 @@
 # InnoDB's answer is the one that counts. Then the word InnoDB becomes TidesDB in tests, results and options, and the
 # copy runs once more. Tests that are of another engine by their name are left out, and so are differences in what is
 # not part of an answer: plans, and how many rows an ALTER copied. `storage_engine` is a suite for any engine, given one by an overlay (its define_engine.inc): ours is written into
-# the copy. Of `main` those tests are run that name no other engine, and are not about FULLTEXT or foreign keys by their name.
+# the copy. Of `main` those tests are run that name no other engine, and are not about FULLTEXT by their name; of `innodb`,
+# `rpl` and `binlog` those with foreign keys.
 use strict;
 use warnings;
 use Cwd qw(abs_path);
@@ -18,7 +19,11 @@ use File::Find qw(find);
 use File::Path qw(make_path remove_tree);
 
 my @SUITES = qw(storage_engine storage_engine/trx storage_engine/parts gcol vcol type_* sql_sequence period versioning parts
-  handler json engines/funcs engines/iuds main);
+  handler json engines/funcs engines/iuds innodb rpl binlog main);
+# Run for their foreign keys alone: the rest of them is about InnoDB's files, or about the server.
+my %FOREIGN_ONLY = map { $_ => 1 } qw(innodb rpl binlog);
+# The first hangs with InnoDB itself as the default engine; the second waits for what InnoDB's views show.
+my $HANGS = qr/^(innodb_mysql|innodb_i_s_innodb_trx)$/;
 my $OTHERS = qr/myisam|maria|aria|archive|memory|blackhole|heap|merge|csv|rocksdb/i;
 # In the text of a test of `main`: other engines, and what is about a program or a build and not about tables.
 my $NOT_NEUTRAL = qr/myisam|\baria|memory|archive|blackhole|\bheap\b|\bcsv\b|federated|rocksdb|perfschema|have_debug|big_test|valgrind
@@ -188,10 +193,11 @@ sub with_tidesdb {
 sub tests_of {
   my ($folder, $suite, $mtr_suite, $pattern) = @_;
   my @files = glob("$folder/*.test $folder/t/*.test");
-  @files = grep { basename($_) !~ /^(type_|fulltext|foreign_key)/ && neutral($_) } @files if $suite eq 'main';
+  @files = grep { basename($_) !~ /^(type_|fulltext)/ && neutral($_) } @files if $suite eq 'main';
+  @files = grep { has_foreign_keys($_) } @files if $FOREIGN_ONLY{$suite};
   my @names = map { basename($_, '.test') } @files;
   @names = grep { /$pattern/ } @names if $pattern;
-  @names = grep { $_ !~ $OTHERS } @names;
+  @names = grep { $_ !~ $OTHERS && $_ !~ $HANGS } @names;
   @names = grep { /$only/ } @names if $only;
   return map { "$mtr_suite.$_" } sort @names;
 }
@@ -200,6 +206,15 @@ sub neutral {
   my ($file) = @_;
   open(my $in, '<:raw', $file) or die "$file: $!\n";
   return !grep { !/^\s*#/ && $_ =~ $NOT_NEUTRAL } <$in>;
+}
+
+# In the text of the test. A build for debugging is not ours; the sizes of pages, and tablespaces, are InnoDB's.
+sub has_foreign_keys {
+  my ($file) = @_;
+  open(my $in, '<:raw', $file) or die "$file: $!\n";
+  my $text = do { local $/; <$in> };
+  return $text =~ /\bforeign\s+key|\breferences\s+[`\w]+\s*\(/i
+    && $text !~ m{have_debug(_sync)?\.inc|include/innodb_page_size|\b(import|discard)\s+tablespace}i;
 }
 
 # What became of each test: pass, fail, skipped. Tests that a runner which ended early has left are run by another.

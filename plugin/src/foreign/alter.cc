@@ -182,6 +182,14 @@ class Plan {
         my_error(ER_FK_COLUMN_CANNOT_DROP_CHILD, MYF(0), gone->field_name.str, key.name.c_str(),
                  (key.child_database + "." + key.child_table).c_str());
       });
+    /* Of a copy the server looks itself. */
+    const bool follows = key.on_update == FK_OPTION_CASCADE && thd()->is_strict_mode();
+    for (size_t i = 0; follows && i < fields.size(); i++)
+      if (fields[i]->maybe_null() && !before[i]->maybe_null() && !key.columns[i].nullable) {
+        my_error(ER_FK_COLUMN_CANNOT_CHANGE_CHILD, MYF(0), before[i]->field_name.str, key.name.c_str(),
+                 (key.child_database + "." + key.child_table).c_str());
+        return false;
+      }
     bool prefix;
     if (after.find_index(fields, &prefix) != MAX_KEY || thd_test_options(thd(), OPTION_NO_FOREIGN_KEY_CHECKS))
       return true;

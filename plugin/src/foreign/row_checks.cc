@@ -45,6 +45,20 @@ bool RowChecks::make_link(const std::shared_ptr<const ForeignKey> &key, bool is_
   return true;
 }
 
+/* The first of the table's indexes that begins with the columns; the primary key is the first of all. */
+uint RowChecks::index_of(const Link &link) const {
+  for (uint number = 0; number < table_->s->keys; number++) {
+    const KEY &key = table_->key_info[number];
+    size_t same = 0;
+    while (same < link.fields.size() && same < key.user_defined_key_parts &&
+           !(key.key_part[same].key_part_flag & HA_PART_KEY_SEG) &&
+           key.key_part[same].fieldnr == link.fields[same]->field_index + 1U)
+      same++;
+    if (same == link.fields.size()) return number;
+  }
+  return MAX_KEY;
+}
+
 bool RowChecks::refresh() {
   const uint64_t generation = foreign::generation();
   if (generation_ == generation) return false;
@@ -71,6 +85,10 @@ bool RowChecks::refresh() {
   };
   take(&references_, foreign::keys_of(name_), true);
   take(&referrers_, foreign::keys_to(name_), false);
+  /* As InnoDB goes through them, so that a CASCADE may come before a RESTRICT of the same child: by the index
+     of the columns, then by name. */
+  std::stable_sort(referrers_.begin(), referrers_.end(),
+                   [this](const Link &a, const Link &b) { return index_of(a) < index_of(b); });
   return changed;
 }
 

@@ -109,7 +109,8 @@ bool ha_tidesdb::checks_foreign_keys() const {
 /*
   Writes the row in the writer as its foreign keys allow it, and changes what refers to it.
 
-  A duplicate key comes before a missing parent, as in InnoDB: ON DUPLICATE KEY UPDATE and IGNORE go by it.
+  As in InnoDB rows that refer to what goes come before a duplicate key, and this before a missing parent: ON
+  DUPLICATE KEY UPDATE and IGNORE go by it.
   Actions come after the row's own change, so that rows that refer to each other see it; all of them are
   undone with it.
 
@@ -120,18 +121,20 @@ int ha_tidesdb::apply_checked(const uchar *old_record, const uchar *new_record) 
     if (row_checks_ && old_record) session_->note_removal();
     return apply_writes();
   }
-  int error = 0;
   const uchar *referred = row_checks_->current(old_record), *referring = row_checks_->current(new_record);
+  const bool may_refer = referred && row_checks_->is_referenced();
+  const bool acts = may_refer && row_checks_->has_actions(referred, referring);
+  if (may_refer && !acts)
+    if (const int error = row_checks_->check_referrers(session_, referred, referring, this)) return error;
+  int error = 0;
   if (referring && row_checks_->has_references())
     error = row_checks_->check_references(session_, session_->txn(), referred, referring);
-  const bool may_refer = referred && row_checks_->is_referenced();
-  if (!error && may_refer && row_checks_->has_actions(referred, referring)) {
+  if (!error && acts) {
     moment_of_change_ = moment_of_change(table, old_record, new_record);
     return apply_with_actions(referred, referring);
   }
-  if (!error && may_refer) error = row_checks_->check_referrers(session_, referred, referring, this);
   if (!error) return apply_writes();
-  if (!new_record || (error != HA_ERR_NO_REFERENCED_ROW && error != HA_ERR_ROW_IS_REFERENCED)) return error;
+  if (error != HA_ERR_NO_REFERENCED_ROW) return error;
   uint64_t before;
   int status = tidesdb_txn_savepoint_set(session_->txn(), &before);
   if (status != TIDESDB_OK) return fail(status);

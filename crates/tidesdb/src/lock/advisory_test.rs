@@ -173,7 +173,27 @@ fn an_owner_names_its_advisory_locks_and_no_others() {
          t1 unlock_all
          t1 lock 2/b S
          t1 advises",
-        expect![[r#""#]],
+        expect![[r#"
+            t1 lock 1/row X: new
+            t1 advisory 2/a S: locked
+            t1 advisory 3/d S: locked
+            t1 advisory 3/e S: locked
+            t1 advisory 3/d X: locked
+            t2 lock 2/b S: new
+            show
+            1/table  t1:IX
+            1/row    t1:X
+            2/table  t1:IS t2:IS
+            2/a      t1:S
+            2/b      t2:S
+            3/table  t1:IX
+            3/d      t1:X
+            3/e      t1:S
+            t1 advises: 2/a:S 3/d:X 3/e:S
+            t1 unlock_all
+            t1 lock 2/b S: new
+            t1 advises
+        "#]],
     );
 }
 
