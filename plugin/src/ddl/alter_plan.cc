@@ -277,8 +277,7 @@ class Planner {
 bool plan_alter(TABLE *table, TABLE *altered, const Alter_inplace_info *info, const std::string &name,
                 const TableRecord &record, AlterPlan *plan, const char **reason) {
   *reason = Planner(table, altered, info, plan).make(record);
-  if (!*reason)
-    *reason = foreign::plan_keys(table, altered, info, name, &plan->record, &plan->keys);
+  if (!*reason) *reason = foreign::plan_keys(table, altered, info, name, &plan->record, &plan->keys);
   return *reason == nullptr;
 }
 

@@ -228,8 +228,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* admin.cc */
   int compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry);
   int list_orphans(THD *thd, tidesdb_txn *txn);
-  /* Calls `look` for each row of the snapshot, which is in record[0] then, until it returns another status than
-     TIDESDB_OK. TIDESDB_INTERRUPTED: the statement was killed. */
+  /* Calls `look` for each row of the snapshot, which is in record[0] then, until it returns another status
+     than TIDESDB_OK. TIDESDB_INTERRUPTED: the statement was killed. */
   int look_at_rows(tidesdb_txn *txn, const std::function<int()> &look);
 
   /* scan.cc */
