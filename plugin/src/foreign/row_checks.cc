@@ -37,6 +37,20 @@ class NameLock {
   MDL_request request_;
 };
 
+/* The first index that begins with the columns, whole; past the last one if none does. */
+uint index_of(const TABLE &table, const std::vector<Field *> &fields) {
+  for (uint i = 0; i < table.s->keys; i++) {
+    const KEY &key = table.key_info[i];
+    if (key.user_defined_key_parts < fields.size()) continue;
+    size_t same = 0;
+    while (same < fields.size() && key.key_part[same].field->field_index == fields[same]->field_index &&
+           !(key.key_part[same].key_part_flag & HA_PART_KEY_SEG))
+      same++;
+    if (same == fields.size()) return i;
+  }
+  return table.s->keys;
+}
+
 }  // namespace
 
 bool RowChecks::Link::has_null(const uchar *record) const {
@@ -99,6 +113,11 @@ bool RowChecks::refresh() {
   };
   take(&references_, foreign::keys_of(name_), true);
   take(&referrers_, foreign::keys_to(name_), false);
+  /* InnoDB asks for children index by index of the parent, and by name where several have one. */
+  const auto precedes = [&](const Link &a, const Link &b) {
+    return index_of(*table_, a.fields) < index_of(*table_, b.fields);
+  };
+  std::stable_sort(referrers_.begin(), referrers_.end(), precedes);
   return changed;
 }
 
