@@ -18,11 +18,33 @@ Slice value_of(const KeyPart &part, const uchar *record) {
   return value;
 }
 
+/* The value as it stands in a CHAR that is compared with the spaces that fill it up. */
+void fill_up(const KeyPart &part, Slice value, ByteBuffer *out) {
+  CHARSET_INFO *cs = part.charset;
+  const char *begin = reinterpret_cast<const char *>(value.data);
+  const size_t most = part.characters ? part.characters : part.width;
+  const size_t there = part.characters ? cs->numchars(begin, begin + value.size) : value.size;
+  out->append(value.data, value.size);
+  if (there >= most) return;
+  const size_t size = (most - there) * cs->mbminlen;
+  cs->fill(reinterpret_cast<char *>(out->reserve(size)), size, ' ');
+  out->grow_by(size);
+}
+
 }  // namespace
 
 void append_values(const std::vector<KeyPart> &as, const std::vector<KeyPart> &own, const uchar *record,
                    ByteBuffer *out, ByteBuffer *scratch) {
-  for (size_t i = 0; i < as.size(); i++) append_value(as[i], value_of(own[i], record), out, scratch);
+  for (size_t i = 0; i < as.size(); i++) {
+    const Slice value = value_of(own[i], record);
+    if (!as[i].filled) {
+      append_value(as[i], value, out, scratch);
+      continue;
+    }
+    ByteBuffer filled;
+    fill_up(as[i], value, &filled);
+    append_value(as[i], filled.slice(), out, scratch);
+  }
 }
 
 std::unique_ptr<LinkedIndex> LinkedIndex::find(THD *thd, const std::string &other,

@@ -204,6 +204,9 @@ fn linked_done(linkers: &[Linker]) -> BTreeMap<&'static str, Done> {
     all
 }
 
+/// What a client does until the server is gone.
+type Work<'a> = Box<dyn FnOnce(&Killed) + Send + 'a>;
+
 /// Puts all clients on the server and kills it after a while.
 fn load(
     server: &mut Server,
@@ -214,7 +217,7 @@ fn load(
 ) -> Result<()> {
     let socket = server.socket().to_path_buf();
     let socket = &socket;
-    let mut all: Vec<Box<dyn FnOnce(&Killed) + Send + '_>> = Vec::new();
+    let mut all: Vec<Work<'_>> = Vec::new();
     for client in clients {
         let random = StdRng::seed_from_u64(random.random());
         all.push(Box::new(move |killed| client.load(socket, random, killed)));

@@ -2,17 +2,19 @@
 
 use super::dice::Dice;
 use super::kinds::Kind;
+use super::link::{is_parent, linked_columns};
 use super::marks::{list, maybe};
 use super::program::{Sort, Step};
 use super::schema::{Column, Key, Table};
 
 /// An ALTER of one to three actions, or another statement on the definition.
-pub(super) fn alter(dice: &mut Dice, table: &Table) -> (Step, Table) {
+pub(super) fn alter(dice: &mut Dice, table: &Table, tables: &[Table]) -> (Step, Table) {
     let mut after = table.clone();
     if table.partitions.is_some() && dice.one_in(3) {
         return partitions(dice, after);
     }
-    let mut used = Vec::new();
+    // Columns of foreign keys have definitions of their own (`link_change`).
+    let mut used = linked_columns(table, tables);
     let actions: Vec<String> =
         (0..*dice.pick(&[1, 1, 1, 2, 3])).filter_map(|_| action(dice, &mut after, &mut used)).collect();
     if actions.is_empty() {
@@ -28,8 +30,9 @@ pub(super) fn alter(dice: &mut Dice, table: &Table) -> (Step, Table) {
 }
 
 /// TRUNCATE, or a new name and back.
-pub(super) fn empty(dice: &mut Dice, table: &Table) -> Step {
-    let how = if dice.one_in(2) { "TRUNCATE TABLE" } else { "DELETE FROM" };
+pub(super) fn empty(dice: &mut Dice, table: &Table, tables: &[Table]) -> Step {
+    // Whether children let all of a table's rows go depends on their order.
+    let how = if dice.one_in(2) || is_parent(table, tables) { "TRUNCATE TABLE" } else { "DELETE FROM" };
     Step::new(Sort::Definition, format!("{how} {}", table.name))
 }
 
@@ -270,7 +273,7 @@ fn drop_column(t: &mut Table, name: &str) {
     }
 }
 
-fn rename_column(t: &mut Table, old: &str, new: &str) {
+pub(super) fn rename_column(t: &mut Table, old: &str, new: &str) {
     for column in &mut t.columns {
         if column.name == old {
             column.name = new.to_string();
@@ -281,6 +284,9 @@ fn rename_column(t: &mut Table, old: &str, new: &str) {
         if let Some(check) = &mut column.check {
             *check = rename_word(check, old, new);
         }
+    }
+    for column in t.links.iter_mut().flat_map(|link| &mut link.columns).filter(|column| *column == old) {
+        *column = new.to_string();
     }
     for part in t.keys.iter_mut().flat_map(|k| &mut k.parts).chain(t.primary.iter_mut().flatten()) {
         if part.column == old {
@@ -339,7 +345,7 @@ mod tests {
         for seed in 0..3000 {
             let mut dice = Dice::new(seed);
             let table = Table::random(&mut dice, "t");
-            let (step, after) = alter(&mut dice, &table);
+            let (step, after) = alter(&mut dice, &table, &[]);
             let text = plain(&step.text);
             for part in after.keys.iter().flat_map(|k| &k.parts).chain(after.primary.iter().flatten()) {
                 assert!(after.column(&part.column).is_some(), "{text}: {part:?}");

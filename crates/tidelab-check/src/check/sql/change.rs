@@ -2,10 +2,11 @@
 //!
 //! A statement that stops in the middle, or passes over a row with IGNORE, depends on the order of the
 //! rows. Such a statement gets a total order. It is one that concerns a unique key with a value that is
-//! not one constant, or one with a LIMIT.
+//! not one constant, one with a LIMIT, or one on rows that others refer to.
 
 use super::condition::{alike, condition, joining_for_change};
 use super::dice::Dice;
+use super::link::{by_link, is_parent, meets_itself, reached, renews_a_link, without_links};
 use super::marks::{list, maybe};
 use super::program::{Sort, Step};
 use super::schema::{Column, Table};
@@ -19,15 +20,20 @@ pub(super) fn change(dice: &mut Dice, tables: &[Table], level: &str) -> Step {
             insert(dice, &t, rows, level)
         }
         7 => insert_select(dice, &t, tables, level),
-        8..=13 => update(dice, &t),
-        14..=16 => delete(dice, &t),
-        17 => update_two(dice, &t, tables).unwrap_or_else(|| update(dice, &t)),
-        18 => delete_two(dice, &t, tables).unwrap_or_else(|| delete(dice, &t)),
+        8..=13 => update(dice, &t, tables),
+        14..=16 => delete(dice, &t, tables),
+        17 => update_two(dice, &t, tables).unwrap_or_else(|| update(dice, &t, tables)),
+        18 => delete_two(dice, &t, tables).unwrap_or_else(|| delete(dice, &t, tables)),
         _ => {
             let rows = dice.count(1, 3);
             insert(dice, &t, rows, level)
         }
     }
+}
+
+/// A row of it can meet another one by another key than the primary, and lack its parent.
+fn is_unique_child(t: &Table) -> bool {
+    !t.links.is_empty() && t.keys.iter().any(|key| key.unique)
 }
 
 /// REPLACE in a table with a key that is unique by a hash is a special case of InnoDB.
@@ -38,6 +44,10 @@ pub(super) fn change(dice: &mut Dice, tables: &[Table], level: &str) -> Step {
 fn may_replace(t: &Table, level: &str, of_query: bool) -> bool {
     let below = ["READ UNCOMMITTED", "READ COMMITTED"].contains(&level);
     let numbered = of_query && t.columns.iter().any(|column| column.auto_increment);
+    // The server makes an UPDATE of it, which looks for the parent in InnoDB alone (`settable`).
+    if t.orphans && is_unique_child(t) {
+        return false;
+    }
     !t.keys.iter().any(|key| key.hash) || !(below || numbered)
 }
 
@@ -66,7 +76,8 @@ fn insert(dice: &mut Dice, t: &Table, rows: usize, level: &str) -> Step {
     let verb = if verb == "REPLACE" && !may_replace(t, level, false) { "INSERT" } else { verb };
     let mut text = values(dice, verb, t, &columns, rows);
     // Of two keys that a row meets, the engines find one by a hash of the whole value first or last.
-    if verb != "REPLACE" && !t.keys.iter().any(|k| k.hash) && dice.one_in(4) {
+    // Of a row that meets another one and lacks its parent InnoDB tells of the first by the primary key only.
+    if verb != "REPLACE" && !is_unique_child(t) && !t.keys.iter().any(|k| k.hash) && dice.one_in(4) {
         let target = dice.pick(&settable(t)).clone();
         let value = match dice.number(0, 2) {
             0 => format!("VALUES({})", target.name),
@@ -118,7 +129,10 @@ fn insert_select(dice: &mut Dice, t: &Table, tables: &[Table], level: &str) -> S
         expressions.push(t.tagged(&target.name, &expression));
     }
     let verb = dice.word(&["INSERT", "INSERT IGNORE", "INSERT IGNORE", "REPLACE"]);
-    let verb = if verb == "REPLACE" && !may_replace(t, level, true) { "INSERT" } else { verb };
+    // What REPLACE does to the rows of its query depends on when they are read.
+    let reads_changes = source.name != t.name && reached(t, tables).contains(&source.name);
+    let refused = reads_changes || !may_replace(t, level, true);
+    let verb = if verb == "REPLACE" && refused { "INSERT" } else { verb };
     let filter = maybe(&format!(" WHERE {}", condition(dice, &source.without_virtual_in_keys(), "")));
     let text = format!(
         "{verb} INTO {} ({}) SELECT {} FROM {}{filter} ORDER BY {} LIMIT {}",
@@ -155,9 +169,14 @@ fn new_value(dice: &mut Dice, t: &Table, column: &Column) -> (String, bool) {
 
 /// Columns that are changed, without those of AUTO_INCREMENT. TidesDB does not hand out again a number
 /// that an UPDATE gave to a row. InnoDB does when the statement fails or the table has partitions.
+///
+/// Of a row without its parent InnoDB looks for the parent again when another column of the key's index changes, or the
+/// primary key. TidesDB does when the foreign key's own columns change.
 fn settable(t: &Table) -> Vec<Column> {
     let base = t.base();
-    let others: Vec<Column> = base.iter().filter(|c| !c.auto_increment).cloned().collect();
+    let looks_again = |c: &&Column| t.orphans && renews_a_link(t, &c.name);
+    let others: Vec<Column> =
+        base.iter().filter(|c| !c.auto_increment).filter(|c| !looks_again(c)).cloned().collect();
     if others.is_empty() {
         base
     } else {
@@ -165,12 +184,14 @@ fn settable(t: &Table) -> Vec<Column> {
     }
 }
 
-fn update(dice: &mut Dice, t: &Table) -> Step {
+fn update(dice: &mut Dice, t: &Table, tables: &[Table]) -> Step {
     let ignore = if dice.one_in(5) { " IGNORE" } else { "" };
-    let base = settable(t);
+    // A row that refers to itself, and that gets a new key without that reference, is 1451 in InnoDB alone.
+    let seen = without_links(t);
+    let base = settable(&seen);
     let n = dice.count(1, 3);
     let mut settings = Vec::new();
-    let mut needs_order = false;
+    let mut needs_order = is_parent(t, tables);
     for column in dice.some(&base, n) {
         let (value, constant) = new_value(dice, t, &column);
         needs_order |= t.decides_uniqueness(&column.name) && (!constant || !ignore.is_empty());
@@ -205,19 +226,34 @@ fn limit(dice: &mut Dice, t: &Table, most: i64) -> String {
     format!(" LIMIT {}", dice.number(1, most))
 }
 
-fn delete(dice: &mut Dice, t: &Table) -> Step {
-    let filter = maybe(&format!(" WHERE {}", condition(dice, t, "")));
-    let ordered = dice.one_in(2);
-    let mut text = format!("DELETE FROM {}{filter}", t.name);
+fn delete(dice: &mut Dice, t: &Table, tables: &[Table]) -> Step {
+    let filter = maybe(&format!(" WHERE {}", condition(dice, &without_links(t), "")));
+    let parent = is_parent(t, tables);
+    let ordered = parent || dice.one_in(2);
+    let ignore = if parent && dice.one_in(4) { " IGNORE" } else { "" };
+    let mut text = format!("DELETE{ignore} FROM {}{filter}", t.name);
     if ordered {
-        text.push_str(&format!(" ORDER BY {}{}", t.total_order(dice, ""), limit(dice, t, 8)));
+        text.push_str(&format!(" ORDER BY {}", t.total_order(dice, "")));
+        // Rows that an action took count for a LIMIT if they were collected before.
+        if !meets_itself(t) {
+            text.push_str(&limit(dice, t, 8));
+        }
     }
     text.push_str(&returning(dice, t, 5));
     Step::new(Sort::Change, text).ordered(ordered)
 }
 
+/// Whether a change of rows of one table cannot change those of the other. A join reads rows before the others change,
+/// or after, as the plan says.
+fn are_apart(t: &Table, u: &Table, tables: &[Table]) -> bool {
+    !reached(t, tables).contains(&u.name) && !reached(u, tables).contains(&t.name)
+}
+
 fn update_two(dice: &mut Dice, t: &Table, tables: &[Table]) -> Option<Step> {
     let u = dice.pick(tables).clone();
+    if !are_apart(t, &u, tables) {
+        return None;
+    }
     let on = joining_for_change(dice, t, "x.", &u, "y.")?;
     // Neither the joining column nor a column that it is made of. Whether the other table is looked up by
     // the old or the new value depends on the plan.
@@ -251,8 +287,18 @@ fn update_two(dice: &mut Dice, t: &Table, tables: &[Table]) -> Option<Step> {
 
 fn delete_two(dice: &mut Dice, t: &Table, tables: &[Table]) -> Option<Step> {
     let u = dice.pick(tables).clone();
-    let on = joining_for_change(dice, t, "x.", &u, "y.")?;
-    let from = if u.name != t.name && dice.one_in(3) { "x, y" } else { "x" };
+    let below = reached(t, tables);
+    // A parent goes with its own children, and with none of another parent.
+    let linked = by_link(t, &u).filter(|_| u.name != t.name && below == [u.name.clone()]);
+    let apart = are_apart(t, &u, tables) && below.len() <= 1;
+    let on = match linked {
+        Some(on) => on,
+        None if apart => joining_for_change(dice, t, "x.", &u, "y.")?,
+        None => return None,
+    };
+    // The order in which the tables lose their rows depends on the plan.
+    let both = u.name != t.name && !is_parent(t, tables) && !is_parent(&u, tables);
+    let from = if both && dice.one_in(3) { "x, y" } else { "x" };
     let text = format!(
         "DELETE {from} FROM {} x JOIN {} y ON {on} WHERE {}",
         t.name,
@@ -263,12 +309,12 @@ fn delete_two(dice: &mut Dice, t: &Table, tables: &[Table]) -> Option<Step> {
 }
 
 /// A change within PREPARE and EXECUTE, which is done twice.
-pub(super) fn prepared(dice: &mut Dice, t: &Table, level: &str) -> Vec<Step> {
+pub(super) fn prepared(dice: &mut Dice, t: &Table, tables: &[Table], level: &str) -> Vec<Step> {
     let inner = if dice.one_in(2) {
         let rows = dice.count(1, 2);
         insert(dice, t, rows, level)
     } else {
-        update(dice, t)
+        update(dice, t, tables)
     };
     let execute = || Step::new(Sort::Change, "EXECUTE p").ordered(inner.ordered);
     vec![

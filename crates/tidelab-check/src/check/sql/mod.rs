@@ -2,7 +2,7 @@
 //! same, and after every so many statements the whole state.
 //!
 //! A program is written from a seed of its own ([`writer`]), over tables of its own ([`schema`],
-//! [`kinds`]), with statements that have one right answer ([`query`], [`change`], [`alter`]). [`pair`]
+//! [`kinds`], [`link`]), with statements that have one right answer ([`query`], [`change`], [`alter`], [`link_change`]). [`pair`]
 //! runs it, [`answer`] compares two answers, [`known`] lists the differences that have a reason. A
 //! program that differs is shrunk ([`shrink`]) to a script, by means of the marks in its statements
 //! ([`marks`]). At the end ALTERs run alongside other clients ([`concurrent`]).
@@ -15,6 +15,8 @@ mod condition;
 mod dice;
 mod kinds;
 mod known;
+mod link;
+mod link_change;
 mod marks;
 mod pair;
 mod program;

@@ -314,7 +314,10 @@ fn told(
 fn opening(database: &str, engine: &str) -> Vec<String> {
     vec![
         "SET NAMES utf8mb4".to_string(),
+        // A database goes as a whole with DROP DATABASE alone: here its foreign keys would stand up for their parents.
+        "SET foreign_key_checks = 0".to_string(),
         format!("CREATE OR REPLACE DATABASE {database} CHARACTER SET utf8mb4"),
+        "SET foreign_key_checks = 1".to_string(),
         format!("USE {database}"),
         format!("SET default_storage_engine = {engine}, max_error_count = 65535, time_zone = '+00:00'"),
     ]

@@ -5,6 +5,7 @@
 
 use super::dice::Dice;
 use super::kinds::{Family, Kind};
+use super::link::Link;
 use super::marks::{list, maybe, of};
 
 /// A column.
@@ -184,6 +185,10 @@ pub(super) struct Table {
     pub(super) columns: Vec<Column>,
     pub(super) primary: Option<Vec<Part>>,
     pub(super) keys: Vec<Key>,
+    /// Its foreign keys.
+    pub(super) links: Vec<Link>,
+    /// Rows may be without their parents, after statements without checks.
+    pub(super) orphans: bool,
     pub(super) partitions: Option<String>,
     pub(super) versioned: bool,
     /// Names of columns and keys that were given, so that none comes twice.
@@ -198,6 +203,8 @@ impl Table {
             columns: Vec::new(),
             primary: None,
             keys: Vec::new(),
+            links: Vec::new(),
+            orphans: false,
             partitions: None,
             versioned: dice.one_in(25),
             names: 0,
@@ -322,7 +329,7 @@ impl Table {
     pub(super) fn random_key(&mut self, dice: &mut Dice) -> Option<Key> {
         let unique = dice.one_in(4) && self.partitions.is_none();
         let name = self.fresh("k");
-        if unique && dice.one_in(5) {
+        if unique && dice.one_in(5) && self.links.is_empty() {
             let long: Vec<&Column> =
                 self.columns.iter().filter(|c| c.is_base() && c.kind.needs_prefix()).collect();
             if !long.is_empty() {
@@ -426,11 +433,12 @@ impl Table {
     }
 
     /// Rows may be refused only for a number of AUTO_INCREMENT that was given before. TidesDB does not
-    /// give again a number of a row that is refused for another key; InnoDB does.
+    /// give again a number of a row that is refused for another key or a foreign key; InnoDB does.
     pub(super) fn may_number(&self) -> bool {
         let numbered =
             |parts: &[Part]| parts.iter().any(|p| self.column(&p.column).is_some_and(|c| c.auto_increment));
-        self.primary.as_deref().is_none_or(numbered)
+        self.links.is_empty()
+            && self.primary.as_deref().is_none_or(numbered)
             && self.keys.iter().all(|k| !k.unique || numbered(&k.parts))
     }
 
@@ -448,6 +456,7 @@ impl Table {
             items.push(format!("PRIMARY KEY ({})", self.parts_sql(parts)));
         }
         items.extend(self.keys.iter().map(|key| self.key_sql(key)));
+        items.extend(self.links.iter().map(|link| link.sql(self)));
         let versioned = if self.versioned { " WITH SYSTEM VERSIONING" } else { "" };
         let partitions = self.partitions.as_ref().map(|p| maybe(&format!(" {p}"))).unwrap_or_default();
         format!(

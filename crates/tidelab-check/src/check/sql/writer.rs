@@ -10,6 +10,8 @@ use super::alter::{alter, empty};
 use super::change::{change, fill, prepared};
 use super::condition::every_row;
 use super::dice::Dice;
+use super::link::{link_up, may_be_linked};
+use super::link_change::{change_links, Defined};
 use super::marks::{list, HINT};
 use super::program::{Sort, Step};
 use super::query::{query, with_parameter};
@@ -18,15 +20,15 @@ use super::schema::Table;
 /// Statements between two looks at the state.
 const LOOK_AFTER: u32 = 40;
 
-/// A table as it is when a definition is accepted, and its index.
-type Pending = Option<(usize, Table)>;
+/// Tables as they are when a definition is accepted, with their indexes.
+type Pending = Vec<(usize, Table)>;
 
 /// The author of one program.
 #[derive(Debug)]
 pub(super) struct Writer {
     dice: Dice,
     tables: Vec<Table>,
-    /// Steps to hand out; with a definition, what the table of that index becomes when it is accepted.
+    /// Steps to hand out; with a definition, what tables become when it is accepted.
     waiting: VecDeque<(Step, Pending)>,
     /// The same of the step that was handed out last.
     pending: Pending,
@@ -40,6 +42,10 @@ pub(super) struct Writer {
     transaction_level: &'static str,
     locked: bool,
     ended: bool,
+    /// Whether the tables have foreign keys.
+    linked: bool,
+    /// `foreign_key_checks`.
+    checks: bool,
 }
 
 impl Writer {
@@ -63,13 +69,14 @@ impl Writer {
         ]);
         let settings =
             [format!("SET sql_mode = '{mode}'"), format!("SET SESSION TRANSACTION ISOLATION LEVEL {level}")];
-        let waiting = settings.into_iter().map(|text| (Step::new(Sort::Control, text), None)).collect();
+        let waiting = settings.into_iter().map(|text| (Step::new(Sort::Control, text), Vec::new())).collect();
+        let linked = dice.one_in(2);
         Writer {
-            to_make: dice.count(2, 3),
+            to_make: if linked { dice.count(2, 4) } else { dice.count(2, 3) },
             dice,
             tables: Vec::new(),
             waiting,
-            pending: None,
+            pending: Vec::new(),
             statements: 0,
             limit: statements,
             in_transaction: false,
@@ -77,6 +84,8 @@ impl Writer {
             transaction_level: level,
             locked: false,
             ended: false,
+            linked,
+            checks: true,
         }
     }
 
@@ -110,14 +119,21 @@ impl Writer {
 
     /// Whether the statement that was handed out last was accepted.
     pub(super) fn answered(&mut self, accepted: bool) {
-        let Some((index, table)) = self.pending.take() else { return };
+        let pending = std::mem::take(&mut self.pending);
         if !accepted {
             return;
         }
-        if index < self.tables.len() {
-            self.tables[index] = table;
-            return;
+        for (index, table) in pending {
+            if index < self.tables.len() {
+                self.tables[index] = table;
+            } else {
+                self.made(table);
+            }
         }
+    }
+
+    /// A new table gets rows.
+    fn made(&mut self, table: Table) {
         self.to_make -= 1;
         let rows = *self.dice.pick(&[0, 3, 10, 20, 40, 40, 120, 300]);
         for from in (0..rows).step_by(40) {
@@ -132,14 +148,25 @@ impl Writer {
 
     fn make_table(&mut self) -> Step {
         let index = self.tables.len();
-        let table = Table::random(&mut self.dice, &format!("t{index}"));
+        let name = format!("t{index}");
+        let mut table = Table::random(&mut self.dice, &name);
+        if self.linked {
+            // The first one must be fit for a parent.
+            while index == 0 && !(may_be_linked(&table) && table.primary.is_some()) {
+                table = Table::random(&mut self.dice, &name);
+            }
+            link_up(&mut self.dice, &mut table, &self.tables);
+        }
         let step = Step::new(Sort::Definition, table.create());
-        self.pending = Some((index, table));
+        self.pending = vec![(index, table)];
         step
     }
 
     fn write(&mut self) {
         let level = self.level_now();
+        if self.linked && self.dice.one_in(14) {
+            return self.links();
+        }
         let step = match self.dice.number(0, 99) {
             0..=40 => query(&mut self.dice, &self.tables),
             41..=80 => change(&mut self.dice, &self.tables, level),
@@ -153,7 +180,7 @@ impl Writer {
             }
             92 | 93 => {
                 let table = self.dice.pick(&self.tables).clone();
-                let steps = prepared(&mut self.dice, &table, level);
+                let steps = prepared(&mut self.dice, &table, &self.tables, level);
                 self.put_all(steps);
                 return;
             }
@@ -173,17 +200,37 @@ impl Writer {
             96 if self.dice.one_in(4) => {
                 let table = self.dice.pick(&self.tables).clone();
                 self.definition_begins();
-                empty(&mut self.dice, &table)
+                empty(&mut self.dice, &table, &self.tables)
             }
             _ => {
                 let index = self.dice.count(0, self.tables.len() - 1);
-                let (step, after) = alter(&mut self.dice, &self.tables[index]);
+                let (mut step, after) = alter(&mut self.dice, &self.tables[index], &self.tables);
+                // A copy looks each child's parent up, and one engine copies where the other does not.
+                if after.orphans && !after.links.is_empty() {
+                    step.text.insert_str(0, "SET STATEMENT foreign_key_checks = 0 FOR ");
+                }
                 self.definition_begins();
-                self.waiting.push_back((step, Some((index, after))));
+                self.waiting.push_back((step, vec![(index, after)]));
                 return;
             }
         };
         self.put(step);
+    }
+
+    /// Foreign keys come, go and change, or are not checked for a while.
+    fn links(&mut self) {
+        if self.dice.one_in(if self.checks { 6 } else { 2 }) {
+            self.checks = !self.checks;
+            self.tables.iter_mut().for_each(|table| table.orphans |= !self.checks);
+            let text = format!("SET foreign_key_checks = {}", u8::from(self.checks));
+            return self.put(Step::new(Sort::Control, text));
+        }
+        let index = self.dice.count(0, self.tables.len() - 1);
+        let defined: Vec<Defined> = change_links(&mut self.dice, &self.tables, index, self.checks);
+        if !defined.is_empty() {
+            self.definition_begins();
+            self.waiting.extend(defined);
+        }
     }
 
     fn level_now(&self) -> &'static str {
@@ -195,11 +242,11 @@ impl Writer {
     }
 
     fn put(&mut self, step: Step) {
-        self.waiting.push_back((step, None));
+        self.waiting.push_back((step, Vec::new()));
     }
 
     fn put_all(&mut self, steps: impl IntoIterator<Item = Step>) {
-        self.waiting.extend(steps.into_iter().map(|step| (step, None)));
+        self.waiting.extend(steps.into_iter().map(|step| (step, Vec::new())));
     }
 
     /// Definitions end transactions; under LOCK TABLES they would ask for locks of their own.
@@ -329,6 +376,9 @@ impl Writer {
                     steps.push(Step::new(Sort::Query, text));
                 }
             }
+            if !table.links.is_empty() {
+                steps.push(Step::new(Sort::Look, links_of(name)));
+            }
             if !self.in_transaction && !self.locked {
                 steps.push(Step::new(Sort::Look, format!("CHECK TABLE {name} EXTENDED")));
                 steps.push(Step::new(Sort::Look, format!("SHOW CREATE TABLE {name}")));
@@ -337,6 +387,17 @@ impl Writer {
             self.put_all(steps.into_iter().map(|step| step.keys(keys.clone()).look()));
         }
     }
+}
+
+/// The query for a table's foreign keys in information_schema.
+fn links_of(table: &str) -> String {
+    format!(
+        "SELECT k.constraint_name, column_name, k.referenced_table_name, referenced_column_name, delete_rule, update_rule \
+         FROM information_schema.key_column_usage k JOIN information_schema.referential_constraints r \
+         ON r.constraint_schema = k.constraint_schema AND r.constraint_name = k.constraint_name \
+         AND r.table_name = k.table_name WHERE k.table_schema = DATABASE() AND k.table_name = '{table}' \
+         ORDER BY k.constraint_name, ordinal_position"
+    )
 }
 
 #[cfg(test)]
@@ -398,6 +459,12 @@ mod tests {
             "COMPRESSED",
             "FOR UPDATE",
             "LIKE",
+            "FOREIGN KEY",
+            "ON DELETE CASCADE",
+            "ON UPDATE SET NULL",
+            "DELETE IGNORE",
+            "DROP FOREIGN KEY",
+            "foreign_key_checks = 0",
         ] {
             assert!(all.iter().any(|t| t.contains(word)), "no statement with {word}");
         }

@@ -1,0 +1,324 @@
+//! Foreign keys of random tables, and which of the tables an action reaches.
+//!
+//! A table refers to itself and to those before it, so that no ring is longer than one table. Rows of a statement meet
+//! each other by actions too: where that can be, statements have a total order ([`reached`], [`meets_itself`]).
+
+use super::dice::Dice;
+use super::kinds::Kind;
+use super::marks::list;
+use super::schema::{Column, Key, Part, Table};
+
+const ACTIONS: [&str; 6] = ["", "RESTRICT", "NO ACTION", "CASCADE", "CASCADE", "SET NULL"];
+
+/// A foreign key of a table.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    pub(super) name: String,
+    pub(super) columns: Vec<String>,
+    pub(super) parent: String,
+    pub(super) referred: Vec<String>,
+    delete: &'static str,
+    update: &'static str,
+}
+
+impl Link {
+    /// Its definition, in CREATE TABLE of `child` and after ADD.
+    pub(super) fn sql(&self, child: &Table) -> String {
+        let action = |event: &str, action: &str| match action {
+            "" => String::new(),
+            action => format!(" ON {event} {action}"),
+        };
+        format!(
+            "CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({}){}{}",
+            self.name,
+            list(", ", self.columns.iter().map(|c| child.tagged(c, c))),
+            self.parent,
+            list(", ", self.referred.iter().cloned()),
+            action("DELETE", self.delete),
+            action("UPDATE", self.update)
+        )
+    }
+
+    fn random(dice: &mut Dice, t: &mut Table, parent: &Table, referred: Vec<String>) -> Link {
+        let number = t.fresh("fk");
+        Link {
+            name: format!("{}_{number}", t.name),
+            columns: Vec::new(),
+            parent: parent.name.clone(),
+            referred,
+            delete: dice.word(&ACTIONS),
+            update: dice.word(&ACTIONS),
+        }
+    }
+}
+
+/// Tables with partitions or history have no foreign keys, and are not referred to. Nor are those with a key that is
+/// unique by a hash: InnoDB refuses there to change a part of the primary key that nothing refers to (1451).
+pub(super) fn may_be_linked(t: &Table) -> bool {
+    t.partitions.is_none() && !t.versioned && !t.keys.iter().any(|key| key.hash)
+}
+
+/// Types on which both engines have foreign keys. Without those that InnoDB compares byte by byte, and equal values of
+/// which may have other bytes.
+fn may_refer(column: &Column) -> bool {
+    column.is_base() && !column.compressed && !column.kind.needs_prefix() && column.kind.keyable()
+}
+
+/// The columns of a key that a foreign key can refer to: its first ones, as many as are whole.
+fn leading(t: &Table, parts: &[Part]) -> Vec<String> {
+    parts
+        .iter()
+        .take_while(|part| part.length.is_none() && t.column(&part.column).is_some_and(may_refer))
+        .map(|part| part.column.clone())
+        .collect()
+}
+
+/// Columns that a foreign key can refer to together.
+///
+/// Of its own only those of the primary key: InnoDB looks for a row's parent before the entries of further keys are
+/// there, and refuses a row that refers to itself by one of them.
+fn referable(dice: &mut Dice, t: &Table, own: bool) -> Option<Vec<String>> {
+    let keys = t.keys.iter().filter(|key| !own && !key.hash && !key.ignored).map(|key| &key.parts);
+    let all: Vec<Vec<String>> =
+        keys.chain(&t.primary).map(|parts| leading(t, parts)).filter(|columns| !columns.is_empty()).collect();
+    if all.is_empty() {
+        return None;
+    }
+    let mut columns = dice.pick(&all).clone();
+    columns.truncate(dice.count(1, columns.len()));
+    Some(columns)
+}
+
+/// Gives a new table foreign keys to `others` and to itself.
+pub(super) fn link_up(dice: &mut Dice, t: &mut Table, others: &[Table]) {
+    if !may_be_linked(t) {
+        return;
+    }
+    for _ in 0..dice.count(if others.is_empty() { 0 } else { 1 }, 2) {
+        let parents: Vec<&Table> = others.iter().filter(|p| may_be_linked(p)).collect();
+        let own = parents.is_empty() || dice.one_in(6);
+        // Rows of a table that refers to itself are told apart by a key that no action changes. It does so once: with a
+        // second way InnoDB finds a row in a ring that is going already, and refuses (1451).
+        if own && (t.primary.is_none() || meets_itself(t)) {
+            continue;
+        }
+        let parent = if own { t.clone() } else { (*dice.pick(&parents)).clone() };
+        let Some(referred) = referable(dice, &parent, own) else { continue };
+        let mut link = Link::random(dice, t, &parent, referred);
+        for name in &link.referred {
+            let Some(column) = parent.column(name) else { continue };
+            link.columns.push(child_column(dice, t, column, &link.columns, own));
+        }
+        if !dice.one_in(4) {
+            let part =
+                |column: &String| Part { column: column.clone(), length: None, descending: dice.one_in(8) };
+            let parts = link.columns.iter().map(part).collect();
+            let name = t.fresh("k");
+            t.keys.push(Key { name, unique: dice.one_in(8), parts, hash: false, ignored: false });
+        }
+        t.links.push(link);
+    }
+    // InnoDB gives numbers of rows that lack their parents once more, when an ALTER in place has read the table anew.
+    if !t.links.is_empty() {
+        t.columns.iter_mut().for_each(|column| column.auto_increment = false);
+    }
+}
+
+/// A column for references to `parent`: mostly a new one, now and then one that is there. It may be NULL where its parent
+/// may, or is its own table: ON UPDATE CASCADE could bring NULL, which TidesDB always refuses, and InnoDB mostly.
+fn child_column(dice: &mut Dice, t: &mut Table, parent: &Column, used: &[String], own: bool) -> String {
+    let fits =
+        |c: &&Column| may_hold(t, c, parent) && !used.contains(&c.name) && (c.null || !(own || parent.null));
+    let fitting: Vec<&Column> = t.columns.iter().filter(fits).collect();
+    if !fitting.is_empty() && dice.one_in(3) {
+        return dice.pick(&fitting).name.clone();
+    }
+    let name = t.fresh("f");
+    t.columns.push(Column {
+        name: name.clone(),
+        // Now and then shorter than its parent's.
+        kind: match &parent.kind {
+            Kind::Varchar(n, collation) if dice.one_in(4) => Kind::Varchar(n.div_ceil(2).max(1), collation),
+            kind => kind.clone(),
+        },
+        null: own || parent.null || !dice.one_in(6),
+        default: None,
+        generated: None,
+        invisible: false,
+        compressed: false,
+        auto_increment: false,
+        check: None,
+    });
+    name
+}
+
+/// Whether the column of a table can be of a foreign key that refers to `parent`.
+fn may_hold(t: &Table, column: &Column, parent: &Column) -> bool {
+    let in_primary = t.primary.iter().flatten().any(|part| part.column == column.name);
+    may_refer(column) && column.kind == parent.kind && !column.auto_increment && !in_primary
+}
+
+/// A foreign key over columns that the table has, for ADD. Without the word RESTRICT, which InnoDB keeps as NO ACTION when
+/// it adds in place.
+pub(super) fn new_link(dice: &mut Dice, t: &mut Table, tables: &[Table], index: usize) -> Option<Link> {
+    let parents: Vec<&Table> = tables.iter().take(index).filter(|p| may_be_linked(p)).collect();
+    let numbered = t.columns.iter().any(|column| column.auto_increment);
+    if parents.is_empty() || numbered || !may_be_linked(t) {
+        return None;
+    }
+    let parent = (*dice.pick(&parents)).clone();
+    let referred = referable(dice, &parent, false)?;
+    let mut link = Link::random(dice, t, &parent, referred);
+    for action in [&mut link.delete, &mut link.update].into_iter().filter(|action| **action == "RESTRICT") {
+        *action = "";
+    }
+    for name in &link.referred {
+        let wanted = parent.column(name)?;
+        let free = |c: &&Column| may_hold(t, c, wanted) && !link.columns.contains(&c.name);
+        let fits = |c: &&Column| free(c) && (c.null || !wanted.null);
+        let fitting: Vec<&Column> = t.columns.iter().filter(fits).collect();
+        if fitting.is_empty() {
+            return None;
+        }
+        let column = dice.pick(&fitting).name.clone();
+        link.columns.push(column);
+    }
+    Some(link)
+}
+
+/// Whether other tables, or itself, refer to the table.
+pub(super) fn is_parent(t: &Table, tables: &[Table]) -> bool {
+    tables.iter().chain([t]).any(|child| child.links.iter().any(|link| link.parent == t.name))
+}
+
+/// Names of the tables whose rows an action can change when rows of `t` go or change, with `t` where it refers to itself.
+pub(super) fn reached(t: &Table, tables: &[Table]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut from = vec![t.name.clone()];
+    while let Some(parent) = from.pop() {
+        for child in tables.iter().filter(|c| c.links.iter().any(|link| link.parent == parent)) {
+            if !found.contains(&child.name) {
+                found.push(child.name.clone());
+                from.push(child.name.clone());
+            }
+        }
+    }
+    found
+}
+
+/// An action of one row can change another one of the same table.
+pub(super) fn meets_itself(t: &Table) -> bool {
+    t.links.iter().any(|link| link.parent == t.name)
+}
+
+/// Columns of foreign keys of the table, and those that others refer to.
+pub(super) fn linked_columns(t: &Table, tables: &[Table]) -> Vec<String> {
+    let own = t.links.iter().flat_map(|link| link.columns.clone());
+    let others = tables
+        .iter()
+        .chain([t])
+        .flat_map(|child| &child.links)
+        .filter(|link| link.parent == t.name)
+        .flat_map(|link| link.referred.clone());
+    let mut columns: Vec<String> = own.chain(others).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    columns
+}
+
+/// Whether an index of one of the table's foreign keys gets another entry with another value of the column, which is none
+/// of the foreign key's own.
+pub(super) fn renews_a_link(t: &Table, column: &str) -> bool {
+    let has = |parts: &[Part], name: &str| parts.iter().any(|part| part.column == name);
+    let linked = |name: &str| t.links.iter().any(|link| link.columns.iter().any(|c| c == name));
+    let beside = |parts: &[Part]| has(parts, column) && parts.iter().any(|part| linked(&part.column));
+    let primary = t.primary.as_deref().is_some_and(|parts| has(parts, column));
+    !t.links.is_empty() && !linked(column) && (primary || t.keys.iter().any(|key| beside(&key.parts)))
+}
+
+/// The table as conditions see it that may not look at what actions change of the table itself.
+pub(super) fn without_links(t: &Table) -> Table {
+    let mut seen = t.clone();
+    if meets_itself(t) {
+        let changed: Vec<&String> = t.links.iter().flat_map(|link| &link.columns).collect();
+        let is_made = |c: &Column| changed.iter().any(|name| c.name == **name || c.is_made_of(name));
+        seen.columns.retain(|c| !is_made(c));
+    }
+    seen
+}
+
+/// The join of a child and its parent by a foreign key over one column that is unique there.
+pub(super) fn by_link(t: &Table, u: &Table) -> Option<String> {
+    let unique = |name: &String| {
+        let whole =
+            |parts: &[Part]| parts.len() == 1 && parts[0].column == *name && parts[0].length.is_none();
+        t.primary.as_deref().is_some_and(whole)
+            || t.keys.iter().any(|k| k.unique && !k.hash && whole(&k.parts))
+    };
+    let link = u.links.iter().find(|link| link.parent == t.name && link.columns.len() == 1)?;
+    let is_alone = u.links.iter().filter(|other| other.parent == t.name).count() == 1;
+    (is_alone && unique(&link.referred[0])).then(|| format!("x.{} = y.{}", link.referred[0], link.columns[0]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::marks::plain;
+    use super::*;
+
+    fn family(seed: u64) -> Vec<Table> {
+        let mut dice = Dice::new(seed);
+        let mut tables = Vec::new();
+        for index in 0..4 {
+            let mut table = Table::random(&mut dice, &format!("t{index}"));
+            link_up(&mut dice, &mut table, &tables);
+            tables.push(table);
+        }
+        tables
+    }
+
+    #[test]
+    fn foreign_keys_refer_to_columns_of_their_own_types() {
+        let (mut links, mut own, mut several) = (0, 0, 0);
+        for seed in 0..300 {
+            let tables = family(seed);
+            for (at, child) in tables.iter().enumerate() {
+                for link in &child.links {
+                    let parent = tables[..=at].iter().find(|t| t.name == link.parent).unwrap();
+                    assert_eq!(link.columns.len(), link.referred.len());
+                    for (column, referred) in link.columns.iter().zip(&link.referred) {
+                        let (c, p) = (child.column(column).unwrap(), parent.column(referred).unwrap());
+                        let same = std::mem::discriminant(&c.kind) == std::mem::discriminant(&p.kind);
+                        assert!(same && c.is_base() && p.is_base(), "{}", plain(&child.create()));
+                    }
+                    links += 1;
+                    own += u32::from(link.parent == child.name);
+                    several += u32::from(link.columns.len() > 1);
+                }
+            }
+        }
+        assert!(
+            links > 300 && own > 20 && several > 20,
+            "{links} links, {own} to itself, {several} of several"
+        );
+    }
+
+    #[test]
+    fn what_actions_reach_is_known_over_generations() {
+        let mut deep = 0;
+        for seed in 0..300 {
+            let tables = family(seed);
+            for t in &tables {
+                let below = reached(t, &tables);
+                assert_eq!(below.is_empty(), !is_parent(t, &tables));
+                assert_eq!(below.contains(&t.name), meets_itself(t));
+                deep += u32::from(below.len() > 1);
+                if meets_itself(t) {
+                    let seen = without_links(t);
+                    let hidden = |link: &Link| link.columns.iter().all(|c| seen.column(c).is_none());
+                    assert!(t.links.iter().all(hidden));
+                }
+            }
+        }
+        assert!(deep > 30);
+    }
+}
