@@ -22,8 +22,8 @@ int ExclusiveTable::lock(THD *thd, const std::string &table) {
   return session->lock_definition(family.get());
 }
 
-int ExclusiveTable::take_autonomous_lock(THD *thd, tidesdb_family *family) {
-  return tidesdb::autonomous_lock(thd, family, TIDESDB_LOCK_EXCLUSIVE, &autonomous_);
+int ExclusiveTable::take_autonomous_lock(THD *thd, tidesdb_family *family, int mode) {
+  return tidesdb::autonomous_lock(thd, family, mode, &autonomous_);
 }
 
 void ExclusiveTable::release_autonomous_lock() {

@@ -33,7 +33,7 @@ class ExclusiveTable {
   int lock(THD *thd, const std::string &table);
   /* The same in a transaction of its own, where the connection's one holds no locks and the server lets
      nobody else begin: waits for prepared transactions without a connection. */
-  int take_autonomous_lock(THD *thd, tidesdb_family *family);
+  int take_autonomous_lock(THD *thd, tidesdb_family *family, int mode = TIDESDB_LOCK_EXCLUSIVE);
   void release_autonomous_lock();
 
  private:

@@ -136,13 +136,15 @@ bool ha_tidesdb::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info 
 
   /* Prepared transactions without a connection are not kept out by the server's lock. */
   int status = TIDESDB_OK;
-  const bool beside_writers =
-      context->builds && builds_beside_writers() && context->plan.keys.to_check.empty();
-  if (beside_writers)
+  const bool checks = !context->plan.keys.to_check.empty();
+  const bool beside_writers = context->builds && !checks && builds_beside_writers();
+  if (checks && builds_beside_writers()) /* To the end, and readers that lock rows go on. */
+    status = context->lock.take_autonomous_lock(thd, open_table_->primary(), TIDESDB_LOCK_SHARED);
+  else if (beside_writers)
     status = context->lock.take_autonomous_lock(thd, open_table_->primary());
   else if (session_ && session_->is_active())
     status = tidesdb_lock_table(session_->txn(), open_table_->primary(),
-                                context->builds ? TIDESDB_LOCK_SHARED : TIDESDB_LOCK_EXCLUSIVE);
+                                context->builds || checks ? TIDESDB_LOCK_SHARED : TIDESDB_LOCK_EXCLUSIVE);
   else
     status = context->lock.lock(thd, open_table_->name());
   if (status != TIDESDB_OK) return failed(plain_error(status, "ALTER TABLE"));
@@ -159,7 +161,7 @@ bool ha_tidesdb::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   context->build.reset(new IndexBuild(thd, altered, open_table_->primary(), context->plan, context->shadow));
   RowLog *log = beside_writers ? &open_table_->row_log() : nullptr;
   if (const int error = context->build->prepare(info->create_info, log)) return failed(error);
-  context->lock.release_autonomous_lock();
+  if (beside_writers) context->lock.release_autonomous_lock();
   return false;
 }
 
