@@ -23,8 +23,7 @@ int RowWriter::apply(tidesdb_txn *txn, size_t *failed) {
       ops_.resize(ops_.size() - logged_);
       status = tidesdb_write(txn, ops_.data(), ops_.size(), failed);
     }
-    logged_ = 0;
-    log_.reset();
+    end_log();
   }
   *failed = status == TIDESDB_OK ? 0 : *failed;
   return release_large(txn, status);

@@ -40,9 +40,11 @@ class RowWriter {
     for (EntryBuffers &entry : entries) entry.cursor.reset();
   }
 
+  /* A row before may have been refused between log() and apply(). */
   void begin() {
     ops_.clear();
     index_of_.clear();
+    end_log();
   }
   /* `index`: the key number that a duplicate is said to be of. */
   void add(tidesdb_family *family, Slice key, Slice value, int kind, int flags, uint index) {
@@ -69,6 +71,11 @@ class RowWriter {
   /* The row log of the last `logged_` operations; it may go away meanwhile, but not its handle. */
   RowLog::Family log_;
   size_t logged_ = 0;
+
+  void end_log() {
+    logged_ = 0;
+    log_.reset();
+  }
 };
 
 }  // namespace tidesdb
