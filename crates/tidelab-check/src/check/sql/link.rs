@@ -232,7 +232,11 @@ pub(super) fn renews_a_link(t: &Table, column: &str) -> bool {
     let has = |parts: &[Part], name: &str| parts.iter().any(|part| part.column == name);
     let linked = |name: &str| t.links.iter().any(|link| link.columns.iter().any(|c| c == name));
     let beside = |parts: &[Part]| has(parts, column) && parts.iter().any(|part| linked(&part.column));
-    let primary = t.primary.as_deref().is_some_and(|parts| has(parts, column));
+    // Without a primary key a unique one over NOT NULL columns is InnoDB's.
+    let primary = match &t.primary {
+        Some(parts) => has(parts, column),
+        None => t.keys.iter().any(|key| key.unique && has(&key.parts, column)),
+    };
     !t.links.is_empty() && !linked(column) && (primary || t.keys.iter().any(|key| beside(&key.parts)))
 }
 
