@@ -277,6 +277,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* The entry of a secondary index for a row that is written; returns whether its key decides uniqueness. */
   bool make_entry(uint index, const uchar *record, Slice primary_key, ByteBuffer *key, ByteBuffer *value);
   bool is_same_row(const uchar *old_record, const uchar *new_record) const;
+  bool may_change(uint index, const uchar *old_record, const uchar *new_record) const;
   int next_row_number();
   int raise_auto_increment(const uchar *record);
   /* The row with this key changes: for an ALTER that builds indexes meanwhile. */
