@@ -222,8 +222,10 @@ impl Definer {
                 1025 if message.contains("interrupted") => Err(Failure::Sql { code: 1317, message }),
                 // Waits for the table, or for rows while they are mended.
                 1205 | 1213 | 1020 => self.did_not(code),
-                // A prepared transaction that came meanwhile has the table.
-                1025 if message.contains("Lock timed out") => self.did_not(code),
+                // A prepared transaction that came meanwhile has the table, or one that looked for a parent there.
+                1025 if message.contains("Lock timed out") || message.contains("Lock deadlock") => {
+                    self.did_not(code)
+                }
                 1105 if message.contains("a prepared XA transaction") => self.did_not(code),
                 1452 if kind == "ADD FOREIGN KEY" => self.did_not(code),
                 1062 | 1451 if kind == "mend" => self.did_not(code),
