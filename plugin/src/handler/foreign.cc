@@ -124,7 +124,7 @@ bool ha_tidesdb::checks_foreign_keys() const {
 
   With system versioning the server deletes a row by an UPDATE that makes it one of the past.
 */
-int ha_tidesdb::apply_checked(const uchar *old_record, const uchar *new_record) {
+int ha_tidesdb::apply_checked(const uchar *old_record, const uchar *new_record, bool moves) {
   if (!checks_foreign_keys()) {
     if (row_checks_ && old_record) session_->note_removal();
     return apply_writes();
@@ -136,7 +136,8 @@ int ha_tidesdb::apply_checked(const uchar *old_record, const uchar *new_record) 
     if (const int error = row_checks_->check_referrers(session_, referred, referring, this)) return error;
   int error = 0;
   if (referring && row_checks_->has_references())
-    error = row_checks_->check_references(session_, session_->txn(), referred, referring);
+    /* A row that moves is a new one to who looks for children at the time, and has passed its place. */
+    error = row_checks_->check_references(session_, session_->txn(), moves ? nullptr : referred, referring);
   if (!error && acts) {
     moment_of_change_ = moment_of_change(table, old_record, new_record);
     return apply_with_actions(referred, referring);

@@ -294,7 +294,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* foreign.cc */
   int enter_foreign_keys();
   bool checks_foreign_keys() const;
-  int apply_checked(const uchar *old_record, const uchar *new_record);
+  /* `moves`: an UPDATE gives the row another primary key. */
+  int apply_checked(const uchar *old_record, const uchar *new_record, bool moves = false);
   int apply_with_actions(const uchar *old_record, const uchar *new_record);
   int child_table(const tidesdb::ForeignKey &key, tidesdb::ChildTable **child);
   int act(const tidesdb::ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record,

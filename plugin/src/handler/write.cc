@@ -334,7 +334,7 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
   }
   log_change(old_key);
   if (moves) log_change(new_key);
-  return apply_checked(old_record, new_record);
+  return apply_checked(old_record, new_record, moves);
 }
 
 int ha_tidesdb::delete_row(const uchar *record) {
