@@ -176,16 +176,29 @@ int ha_tidesdb::apply_with_actions(const uchar *old_record, const uchar *new_rec
   return error || status == TIDESDB_OK ? error : fail(status);
 }
 
-/* Ready to be changed in this statement. */
+/* Ready to be changed in this statement. A child that was renamed since it began is locked by its name of
+ * now. */
 int ha_tidesdb::child_table(const ForeignKey &key, ChildTable **child) {
   std::unique_ptr<ChildTable> &known = child_tables_[key.number];
   THD *thd = table->in_use;
   if (!known || !known->has_begun(thd)) {
-    if (const int error = lock_name_for_changes(thd, key.child_database, key.child_table)) return error;
+    const auto find = [&] {
+      std::shared_ptr<const ForeignKey> found;
+      for (const auto &now : foreign::keys_to(open_table_->name()))
+        if (now->number == key.number) found = now;
+      return found;
+    };
+    std::shared_ptr<const ForeignKey> now = find(), locked;
+    while (now && (!locked || locked->child != now->child)) {
+      if (const int error = lock_name_for_changes(thd, now->child_database, now->child_table)) return error;
+      locked = now;
+      now = find();
+    }
+    if (!now) return HA_ERR_TABLE_DEF_CHANGED;
     /* Its definition may have changed since the statement began. */
     if (known && known->generation() != foreign::generation()) known.reset();
     int error = 0;
-    if (!known) known = ChildTable::open(thd, key, &error);
+    if (!known) known = ChildTable::open(thd, *now, &error);
     if (!known) return error ? error : HA_ERR_NO_SUCH_TABLE;
     if ((error = known->begin(thd))) return error;
   }
