@@ -235,6 +235,20 @@ int ha_tidesdb::write_row_now(const uchar *record) {
   return apply_checked(nullptr, record);
 }
 
+namespace {
+
+/* Whether a stored column has the same value in the records at these distances from its table's. */
+bool has_same_value(const Field *field, my_ptrdiff_t to_old, my_ptrdiff_t to_new) {
+  const bool null = field->is_real_null(to_new);
+  if (null != field->is_real_null(to_old)) return false;
+  if (null) return true;
+  /* Bits may stand beside the NULLs, where cmp_binary does not look. */
+  if (field->type() == MYSQL_TYPE_BIT) return to_new == 0 && !const_cast<Field *>(field)->cmp_offset(to_old);
+  return !field->cmp_binary(field->ptr + to_new, field->ptr + to_old);
+}
+
+}  // namespace
+
 /*
   Every stored column has the same value in both records. The bytes of a record also hold what is not part of
   the row: virtual columns, pointers to blobs, what a longer text left behind a shorter one.
@@ -242,17 +256,8 @@ int ha_tidesdb::write_row_now(const uchar *record) {
 bool ha_tidesdb::is_same_row(const uchar *old_record, const uchar *new_record) const {
   if (new_record != table->record[0]) return false;
   const my_ptrdiff_t offset = old_record - new_record;
-  for (Field **f = table->field; *f; f++) {
-    Field *field = *f;
-    if (!field->stored_in_db()) continue;
-    const bool null = field->is_real_null();
-    if (null != field->is_real_null(offset)) return false;
-    if (null) continue;
-    /* Bits may stand beside the NULLs, where cmp_binary does not look. */
-    if (field->type() == MYSQL_TYPE_BIT ? field->cmp_offset(offset)
-                                        : field->cmp_binary(field->ptr, field->ptr + offset))
-      return false;
-  }
+  for (Field **field = table->field; *field; field++)
+    if ((*field)->stored_in_db() && !has_same_value(*field, offset, 0)) return false;
   return true;
 }
 
@@ -268,12 +273,7 @@ bool ha_tidesdb::may_change(uint index, const uchar *old_record, const uchar *ne
   const KEY &key = table->key_info[index];
   for (uint part = 0; part < key.user_defined_key_parts; part++) {
     const Field *field = table->field[key.key_part[part].fieldnr - 1];
-    if (!field->stored_in_db()) continue;
-    const bool null = field->is_real_null(to_new);
-    if (null != field->is_real_null(to_old)) return true;
-    if (null) continue;
-    if (field->type() == MYSQL_TYPE_BIT || field->cmp_binary(field->ptr + to_new, field->ptr + to_old))
-      return true;
+    if (field->stored_in_db() && !has_same_value(field, to_old, to_new)) return true;
   }
   return false;
 }
