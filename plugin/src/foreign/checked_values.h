@@ -13,7 +13,7 @@
 #include <array>
 #include <memory>
 
-#include "key/bytes.h"
+#include "key/hash.h"
 
 namespace tidesdb {
 
@@ -47,12 +47,7 @@ class CheckedValues {
   static constexpr size_t SLOTS = 64, LONGEST = 256;
   using Slots = std::array<ByteBuffer, SLOTS>;
 
-  /* FNV-1a. */
-  static size_t slot_of(Slice value) {
-    uint32_t hash = 2166136261U;
-    for (size_t i = 0; i < value.size; i++) hash = (hash ^ value.data[i]) * 16777619U;
-    return (hash ^ (hash >> 16)) % SLOTS;
-  }
+  static size_t slot_of(Slice value) { return mix_hash(hash_of(value, 0)) % SLOTS; }
 
   std::unique_ptr<Slots> slots_;
   Moment moment_{0, 0, 0};

@@ -11,6 +11,7 @@
 
 #include "errors.h"
 #include "handler/index_sample.h"
+#include "key/hash.h"
 #include "handler/snapshot_reader.h"
 #include "store/store.h"
 
@@ -42,30 +43,14 @@ void say(THD *thd, const TABLE *table, const char *operation, const char *level,
   protocol->write();
 }
 
-/* Entries of an index, in any order: how many, and the sum of their hashes (after splitmix64). */
+/* Entries of an index, in any order: how many, and the sum of their hashes. */
 struct EntrySum {
   uint64_t entries = 0;
   uint64_t hashes = 0;
 
   void add(Slice key, Slice value) {
-    hashes += mix(hash_of(value, mix(hash_of(key, 0))));
+    hashes += mix_hash(hash_of(value, mix_hash(hash_of(key, 0))));
     entries++;
-  }
-
- private:
-  static uint64_t mix(uint64_t hash) {
-    hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebULL;
-    return hash ^ (hash >> 31);
-  }
-  static uint64_t hash_of(Slice bytes, uint64_t hash) {
-    hash += bytes.size;
-    for (size_t at = 0; at < bytes.size; at += 8) {
-      uint64_t word = 0;
-      memcpy(&word, bytes.data + at, std::min<size_t>(8, bytes.size - at));
-      hash = mix(hash ^ word) + 0x9e3779b97f4a7c15ULL;
-    }
-    return hash;
   }
 };
 
