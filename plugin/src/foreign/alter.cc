@@ -37,10 +37,8 @@ class Plan {
 
   const char *make(KeyPlan *plan) {
     kept_ = kept_columns(*info_->alter_info);
-    for (const auto &[before, after] : kept_) {
-      before_[after] = before;
+    for (const auto &[before, after] : kept_)
       if (before != after) plan->renamed[before] = after;
-    }
     drop_keys();
     if (!keys_to(name_).empty() && rows_may_expire(altered_)) {
       my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), "TTL of a table that foreign keys refer to");
@@ -84,6 +82,8 @@ class Plan {
       thd()->pop_internal_handler();
       if (error) return false;
     }
+    std::map<std::string, std::string> names_before;
+    for (const auto &[before, after] : kept_) names_before[after] = before;
     const Columns columns(*table_);
     for (const auto &declared : keys_in_record(name_, record)) {
       if (!added.count(declared->number)) continue;
@@ -91,8 +91,8 @@ class Plan {
       std::vector<std::string> parents;
       std::vector<KeyPart> own;
       for (ForeignKey::Column &column : key->columns) {
-        const auto before = before_.find(column.name);
-        const Field *field = before == before_.end() ? nullptr : columns.find(before->second);
+        const auto before = names_before.find(column.name);
+        const Field *field = before == names_before.end() ? nullptr : columns.find(before->second);
         if (!field || !field->stored_in_db()) return false;
         column.name = before->second;
         parents.push_back(column.parent);
@@ -217,7 +217,6 @@ class Plan {
   const std::string &name_;
   TableRecord *record_;
   KeptColumns kept_;
-  std::map<std::string, std::string> before_; /* the same, new to old */
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "ddl/table_path.h"
 #include "foreign/declaration.h"
+#include "foreign/key_columns.h"
 #include "foreign/name_lock.h"
 #include "row/row_end.h"
 
@@ -33,16 +34,15 @@ RowChecks::RowChecks(TABLE *table, const std::string &name) : table_(table), nam
 bool RowChecks::make_link(const std::shared_ptr<const ForeignKey> &key, bool is_child, Link *link) const {
   const Columns columns(*table_);
   link->key = key;
-  for (const ForeignKey::Column &column : key->columns) {
-    const Field *field = columns.find(is_child ? column.name : column.parent);
-    if (!field) return false;
+  const std::vector<const Field *> fields = key_columns(*key, is_child, columns);
+  for (const Field *field : fields) {
     link->fields.push_back(table_->field[field->field_index]);
     link->own.push_back(columns.whole(field));
     KeyPart plain = link->own.back();
     plain.nullable = plain.descending = false;
     link->plain.push_back(plain);
   }
-  return true;
+  return !fields.empty();
 }
 
 /* The first of the table's indexes that begins with the columns; the primary key is the first of all. */
