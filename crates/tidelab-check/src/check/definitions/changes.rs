@@ -207,12 +207,7 @@ fn parent_alone(client: usize, now: &Linked, parent: &Table, random: &mut StdRng
         4 | 5 => {
             kind = "RENAME COLUMN of parent";
             changed.column = if parent.column == "id" { "nr" } else { "id" };
-            format!(
-                "ALTER TABLE {name} RENAME COLUMN {} TO {}, {}",
-                parent.column,
-                changed.column,
-                in_place(random)
-            )
+            rename_column(parent, changed.column, random)
         }
         6 => {
             kind = "TRUNCATE parent";
@@ -247,12 +242,7 @@ fn child_alone(client: usize, now: &Linked, child: &Table, random: &mut StdRng) 
         3 | 4 => {
             kind = "RENAME COLUMN of child";
             changed.column = if child.column == "ref" { "link" } else { "ref" };
-            format!(
-                "ALTER TABLE {name} RENAME COLUMN {} TO {}, {}",
-                child.column,
-                changed.column,
-                in_place(random)
-            )
+            rename_column(child, changed.column, random)
         }
         5 if random.random_bool(0.3) => {
             kind = "TRUNCATE child";
@@ -265,6 +255,11 @@ fn child_alone(client: usize, now: &Linked, child: &Table, random: &mut StdRng) 
     checks &= !now.is_referenced() || now.has_no_orphans();
     after.child = Some(changed);
     Change { kind, checks, statement, after, between: Vec::new() }
+}
+
+/// The column of a table gets another name.
+fn rename_column(table: &Table, to: &str, random: &mut StdRng) -> String {
+    format!("ALTER TABLE {} RENAME COLUMN {} TO {to}, {}", table.name, table.column, in_place(random))
 }
 
 fn in_place(random: &mut StdRng) -> &'static str {
