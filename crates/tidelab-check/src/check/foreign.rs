@@ -341,8 +341,17 @@ fn look(
         definer.compare(&definitions::read(session)?);
         wrong.append(&mut definer.complaints);
         wrong.extend(faults(session, &definer.definitions)?);
+        forget_history(session, &definer.definitions)?;
     }
     Ok(wrong)
+}
+
+/// History would grow without bound, and copies of tables with it.
+fn forget_history(session: &mut Session, definitions: &Definitions) -> std::result::Result<(), Failure> {
+    for (table, _) in TABLES.iter().filter(|(table, _)| definitions.is_versioned(table)) {
+        session.run(&format!("DELETE HISTORY FROM {}", definitions.name(table)))?;
+    }
+    Ok(())
 }
 
 /// Writers decide their prepared transactions and compare their rows. Their table's name may be another one.

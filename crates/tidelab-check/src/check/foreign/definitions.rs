@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
+use rand::RngExt;
 
 use super::super::session::{Failure, Session};
 
@@ -104,13 +105,17 @@ pub(super) struct Definitions {
     pub(super) tables: BTreeMap<&'static str, Shape>,
     /// The actions of each of [`KEYS`]; none: it is dropped at the moment.
     pub(super) keys: [Option<Actions>; KEYS.len()],
+    /// Tables WITH SYSTEM VERSIONING, which they stay.
+    versioned: BTreeSet<&'static str>,
 }
 
 impl Definitions {
     pub(super) fn draw(random: &mut StdRng) -> Definitions {
+        let share = if random.random_bool(0.5) { 0.5 } else { 0.0 };
         Definitions {
             tables: TABLES.iter().map(|(name, _)| (*name, Shape::default())).collect(),
             keys: std::array::from_fn(|key| Some(Actions::draw(key, random))),
+            versioned: TABLES.iter().map(|(name, _)| *name).filter(|_| random.random_bool(share)).collect(),
         }
     }
 
@@ -124,7 +129,8 @@ impl Definitions {
                     text.push_str(&format!(", {}", self.clause(key, actions)));
                 }
             }
-            statements.push(format!("{text}) ENGINE=TidesDB"));
+            let versioning = if self.is_versioned(name) { " WITH SYSTEM VERSIONING" } else { "" };
+            statements.push(format!("{text}) ENGINE=TidesDB{versioning}"));
         }
         statements
     }
@@ -145,6 +151,11 @@ impl Definitions {
             Some(Shape { renamed: true, .. }) => format!("{table}_else"),
             _ => table.to_string(),
         }
+    }
+
+    /// Whether the table keeps its history.
+    pub(super) fn is_versioned(&self, table: &str) -> bool {
+        self.versioned.contains(table)
     }
 
     /// Whether a foreign key refers to the table.

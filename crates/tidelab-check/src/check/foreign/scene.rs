@@ -178,10 +178,15 @@ impl Line {
     }
 }
 
-/// The settings of every client: nobody waits long for a lock.
+/// The settings of every client: nobody waits long for a lock, and definitions of tables with history change.
 pub(super) fn prepare(session: &mut Session) -> Result<(), Failure> {
     session.run(&format!("USE {DATABASE}"))?;
-    session.run("SET SESSION lock_wait_timeout = 3, tidesdb_lock_wait_timeout_ms = 400").map(|_| ())
+    session
+        .run(
+            "SET SESSION lock_wait_timeout = 3, tidesdb_lock_wait_timeout_ms = 400, \
+             system_versioning_alter_history = KEEP",
+        )
+        .map(|_| ())
 }
 
 /// Waits until a query counts nothing.
