@@ -49,7 +49,9 @@ bool is_equal(Field &child, Field &parent) {
 
 }  // namespace
 
+/* The server counts what a closed table's statement has read. The session may be another's, or gone. */
 ChildTable::~ChildTable() {
+  table_.in_use = nullptr;
   if (is_open_) closefrm(&table_);
 }
 
@@ -99,6 +101,7 @@ int ChildTable::begin(THD *thd) {
 void ChildTable::end() {
   if (statement_ != 0) handler_->reset();
   statement_ = 0;
+  table_.in_use = nullptr;
 }
 
 int ChildTable::read(Slice key) { return handler_->read_for_action(key, table_.record[0]); }
