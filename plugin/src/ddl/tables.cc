@@ -241,9 +241,10 @@ int keep_older_snapshots_out(const std::string &table) {
 }
 
 int truncate_table(const char *path) {
+  const std::string table = canonical_table(path);
   const int status = change_table(
-      canonical_table(path), [](DdlGroup *group, const std::string &name) { return group->truncate(name); },
-      [] {});
+      table, [](DdlGroup *group, const std::string &name) { return group->truncate(name); },
+      [&] { foreign::touch(table); });
   return table_error(status, "TRUNCATE TABLE");
 }
 

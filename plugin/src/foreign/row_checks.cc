@@ -9,6 +9,7 @@
 #include "foreign/key_columns.h"
 #include "foreign/name_lock.h"
 #include "row/row_end.h"
+#include "txn/applier.h"
 
 namespace tidesdb {
 
@@ -144,6 +145,20 @@ void RowChecks::forget_other(Link *link) {
   link->is_sought = false;
 }
 
+/* Whether the key of a referrer was dropped since the statement began. UPDATE has no lock on children's
+ * names. */
+bool RowChecks::is_gone(const Link &link) const {
+  for (const auto &key : foreign::keys_to(name_))
+    if (key->number == link.key->number) return false;
+  return true;
+}
+
+/* Optimistic transactions of sessions fail where others wait. An applier's wait: the order is the primary's.
+ */
+bool RowChecks::waits(const Session &session) const {
+  return !session.optimistic() || is_applier(table_->in_use);
+}
+
 /* Sets guard_ to the name of the guard for the row's value. */
 void RowChecks::name_guard(const Link &link, const uchar *record) {
   guard_.clear();
@@ -156,6 +171,7 @@ int RowChecks::guard(Session *session, Link *link, int mode) {
   if (!link->guards) return HA_ERR_TABLE_DEF_CHANGED;
   const Slice name = guard_.slice();
   const int status = tidesdb_lock_advisory(session->txn(), link->guards.get(), name.data, name.size, mode);
+  if (status == TIDESDB_NO_SUCH_FAMILY) return HA_ERR_TABLE_DEF_CHANGED;
   return status == TIDESDB_OK ? 0 : session->fail(status);
 }
 
@@ -200,7 +216,7 @@ int RowChecks::look_for_parent(Session *session, tidesdb_txn *txn, Link *link, c
     /* Who fills a table has its rows in a transaction of its own. */
     tidesdb_txn *reader = is_own(*link->key) ? txn : session->txn();
     int status = parent->look(reader, search_.slice(), TIDESDB_READ_LATEST, nullptr);
-    if (status == TIDESDB_NOT_FOUND && txn == session->txn() && !session->optimistic()) {
+    if (status == TIDESDB_NOT_FOUND && txn == session->txn() && waits(*session)) {
       const Session::NewestReads newest(session);
       status = tidesdb_lock_table(txn, parent->rows(), TIDESDB_LOCK_INTENT_SHARED);
       if (status == TIDESDB_OK) status = parent->look(txn, search_.slice(), TIDESDB_READ_SHARED, nullptr);
@@ -225,7 +241,7 @@ int RowChecks::look_for_child(Session *session, Link *link, const uchar *record,
     if (!child) return 0;
     child->make_search(link->own, record, &search_);
     int status = child->look(txn, search_.slice(), TIDESDB_READ_LATEST, &key_);
-    while (status == TIDESDB_OK && !session->optimistic()) {
+    while (status == TIDESDB_OK && waits(*session)) {
       const Session::NewestReads newest(session);
       status = child->lock_row(txn, key_.slice());
       if (status != TIDESDB_OK && status != TIDESDB_NOT_FOUND) break;
@@ -313,11 +329,24 @@ int RowChecks::check_referrers(Session *session, const uchar *record, const ucha
     /* It says how the guard is named. Rows of a child that cannot be searched may refer to this one. */
     LinkedIndex *child;
     if (const int error = other_side(&link, false, &child)) return error;
-    if (!child) return violated(session, link, HA_ERR_ROW_IS_REFERENCED);
+    const bool acts = child && fk_modifies_child(link.action(new_record));
+    if (acts) {
+      bool gone;
+      if (const int error = actions->open_child(*link.key, &gone)) return error;
+      if (gone) continue;
+      /* Who had the name may have made the table anew. */
+      if (const int error = other_side(&link, false, &child)) return error;
+    }
+    if (!child) {
+      if (is_gone(link)) continue;
+      return violated(session, link, HA_ERR_ROW_IS_REFERENCED);
+    }
     name_guard(link, record);
-    if (const int error = guard(session, &link, TIDESDB_LOCK_EXCLUSIVE)) return error;
-    if (fk_modifies_child(link.action(new_record))) {
-      if (const int error = act_on_children(session, &link, record, new_record, actions)) return error;
+    const int error = guard(session, &link, TIDESDB_LOCK_EXCLUSIVE);
+    if (error == HA_ERR_TABLE_DEF_CHANGED && is_gone(link)) continue;
+    if (error) return error;
+    if (acts) {
+      if (const int acted = act_on_children(session, &link, record, new_record, actions)) return acted;
       continue;
     }
     /* Where other keys have actions, a row that refers to itself is gone already. InnoDB finds it still. */
@@ -326,7 +355,8 @@ int RowChecks::check_referrers(Session *session, const uchar *record, const ucha
     bool found = !new_record && reference != references_.end() && !reference->has_null(record) &&
                  refers_to_own_row(*reference, record);
     if (!found)
-      if (const int error = look_for_child(session, &link, record, &found)) return error;
+      if (const int looked = look_for_child(session, &link, record, &found)) return looked;
+    if (found && is_gone(link)) continue;
     if (found) return violated(session, link, HA_ERR_ROW_IS_REFERENCED);
   }
   return 0;

@@ -34,6 +34,9 @@ namespace tidesdb {
 class ReferrerActions {
  public:
   virtual ~ReferrerActions() = default;
+  /* Before the first search for children in a statement: locks the child's name, so that its definition and
+     its rows' keys stay as they are to the transaction's end. *gone: there is no such key any more. */
+  virtual int open_child(const ForeignKey &key, bool *gone) = 0;
   /* The row of the key's child under `row_key`, whose columns had the values that `search` encodes, follows
      the parent row: `fields` are the parent's columns, `new_record` is nullptr of a DELETE. A row that
      is not there any more is done with. 0 or an error of the server's. */
@@ -111,6 +114,8 @@ class RowChecks {
   std::unique_ptr<LinkedIndex> find_other(const Link &link, bool is_child) const;
   int other_side(Link *link, bool is_child, LinkedIndex **other);
   void forget_other(Link *link);
+  bool is_gone(const Link &link) const;
+  bool waits(const Session &session) const;
   void name_guard(const Link &link, const uchar *record);
   int guard(Session *session, Link *link, int mode);
   bool is_own(const ForeignKey &key) const;

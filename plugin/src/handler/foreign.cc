@@ -176,9 +176,10 @@ int ha_tidesdb::apply_with_actions(const uchar *old_record, const uchar *new_rec
   return error || status == TIDESDB_OK ? error : fail(status);
 }
 
-/* Ready to be changed in this statement. A child that was renamed since it began is locked by its name of
- * now. */
+/* Ready to be changed in this statement; nullptr: the key is gone. A child that was renamed since the
+   statement began is locked by its name of now. */
 int ha_tidesdb::child_table(const ForeignKey &key, ChildTable **child) {
+  *child = nullptr;
   std::unique_ptr<ChildTable> &known = child_tables_[key.number];
   THD *thd = table->in_use;
   if (!known || !known->has_begun(thd)) {
@@ -194,7 +195,7 @@ int ha_tidesdb::child_table(const ForeignKey &key, ChildTable **child) {
       locked = now;
       now = find();
     }
-    if (!now) return HA_ERR_TABLE_DEF_CHANGED;
+    if (!now) return 0;
     /* Its definition may have changed since the statement began. */
     if (known && known->generation() != foreign::generation()) known.reset();
     int error = 0;
@@ -204,6 +205,13 @@ int ha_tidesdb::child_table(const ForeignKey &key, ChildTable **child) {
   }
   *child = known.get();
   return 0;
+}
+
+int ha_tidesdb::open_child(const ForeignKey &key, bool *gone) {
+  ChildTable *child;
+  const int error = child_table(key, &child);
+  *gone = !error && !child;
+  return error;
 }
 
 int ha_tidesdb::act(const ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record,
@@ -216,6 +224,7 @@ int ha_tidesdb::act(const ForeignKey &key, const std::vector<Field *> &fields, c
   if (!removes && cascade.updates(key.child)) return HA_ERR_ROW_IS_REFERENCED;
   ChildTable *child;
   if (const int error = child_table(key, &child)) return error;
+  if (!child) return HA_ERR_TABLE_DEF_CHANGED;
   int error = child->read(row_key);
   if (error == HA_ERR_KEY_NOT_FOUND) return 0;
   if (error) return error;

@@ -298,6 +298,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int apply_checked(const uchar *old_record, const uchar *new_record, bool moves = false);
   int apply_with_actions(const uchar *old_record, const uchar *new_record);
   int child_table(const tidesdb::ForeignKey &key, tidesdb::ChildTable **child);
+  int open_child(const tidesdb::ForeignKey &key, bool *gone) override;
   int act(const tidesdb::ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record,
           Slice row_key, Slice search) override;
   int check_filled_row(tidesdb_txn *txn, const uchar *record);
