@@ -27,7 +27,7 @@ struct Case<'a> {
     tidesdb: &'a Answer,
 }
 
-const ALL: [Known; 9] = [
+const ALL: [Known; 11] = [
     Known {
     ends: false,
     reason: "a row that a join meets twice is set at once or collected first, as the plan says: it warns twice or once",
@@ -117,7 +117,35 @@ const ALL: [Known; 9] = [
             case.statement.contains("RENAME COLUMN") && one.is_some_and(|(code, _)| *code == 1054)
         },
     },
+    Known {
+        ends: true,
+        reason: "InnoDB lets an index of a foreign key go where another one and its hidden columns of the primary key \
+                 serve (TidesDB: 1553)",
+        applies: |case| {
+            let refused = case.tidesdb.error.as_ref().is_some_and(|(code, _)| *code == 1553);
+            refused && case.innodb.error.is_none() && case.statement.contains(" DROP KEY ")
+        },
+    },
+    Known {
+        ends: true,
+        reason: "InnoDB's copy of a table begins AUTO_INCREMENT after the largest number; TidesDB keeps what was given out",
+        applies: |case| {
+            let one = |answer: &Answer| numbered(answer.rows.first()?.get(1)?.as_deref()?);
+            case.statement.starts_with("SHOW CREATE TABLE")
+                && one(case.innodb)
+                    .zip(one(case.tidesdb))
+                    .is_some_and(|((a, less), (b, more))| a == b && less < more)
+        },
+    },
 ];
+
+/// A table's definition without its AUTO_INCREMENT, and that.
+fn numbered(definition: &[u8]) -> Option<(String, u64)> {
+    let text = String::from_utf8_lossy(definition);
+    let (before, after) = text.split_once(" AUTO_INCREMENT=")?;
+    let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+    Some((format!("{before}{}", &after[end..]), after[..end].parse().ok()?))
+}
 
 /// The text before the number of warnings.
 fn matched_and_changed(info: &str) -> String {
@@ -143,6 +171,19 @@ mod tests {
         assert!(reason(&step, "UPDATE t x JOIN u y ON 1 SET x.a = 1", &one, &two).is_some());
         assert!(reason(&step, "UPDATE t SET a = 1", &one, &two).is_none());
         assert!(reason(&step, "UPDATE t x JOIN u y ON 1 SET x.a = 1", &one, &of(2, &two.info)).is_none());
+    }
+
+    #[test]
+    fn a_later_number_is_known_and_another_definition_is_not() {
+        let step = Step::new(Sort::Look, "");
+        let of = |text: &str| Answer {
+            rows: vec![vec![Some(b"t".to_vec()), Some(text.as_bytes().to_vec())]],
+            ..Answer::default()
+        };
+        let (two, three) = (of("(a) ENGINE AUTO_INCREMENT=2 X"), of("(a) ENGINE AUTO_INCREMENT=3 X"));
+        assert!(reason(&step, "SHOW CREATE TABLE t", &two, &three).is_some());
+        assert!(reason(&step, "SHOW CREATE TABLE t", &three, &two).is_none());
+        assert!(reason(&step, "SHOW CREATE TABLE t", &two, &of("(b) ENGINE AUTO_INCREMENT=3 X")).is_none());
     }
 
     #[test]

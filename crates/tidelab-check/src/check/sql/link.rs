@@ -58,6 +58,24 @@ pub(super) fn may_be_linked(t: &Table) -> bool {
     t.partitions.is_none() && !t.versioned && !t.keys.iter().any(|key| key.hash)
 }
 
+/// Whether rows may refer to the table. In one with an index over a virtual column InnoDB refuses to change a part of the
+/// primary key that nothing refers to (1451).
+fn may_be_parent(t: &Table) -> bool {
+    let is_virtual =
+        |name: &String| t.column(name).is_some_and(|c| c.generated.as_ref().is_some_and(|g| !g.stored));
+    let parts_of_primary = t.primary.as_ref().map_or(0, Vec::len);
+    let indexed = t.keys.iter().any(|key| key.parts.iter().any(|part| is_virtual(&part.column)));
+    may_be_linked(t) && (parts_of_primary < 2 || !indexed)
+}
+
+/// Whether the table has a foreign key over one of the columns to the same ones. The action of one would change the row
+/// that the other looks at, in another order in InnoDB (1452).
+fn is_twin(link: &Link, t: &Table) -> bool {
+    t.links.iter().any(|other| {
+        other.parent == link.parent && other.columns.iter().any(|column| link.columns.contains(column))
+    })
+}
+
 /// Types on which both engines have foreign keys. Without those that InnoDB compares byte by byte, and equal values of
 /// which may have other bytes.
 fn may_refer(column: &Column) -> bool {
@@ -95,7 +113,7 @@ pub(super) fn link_up(dice: &mut Dice, t: &mut Table, others: &[Table]) {
         return;
     }
     for _ in 0..dice.count(if others.is_empty() { 0 } else { 1 }, 2) {
-        let parents: Vec<&Table> = others.iter().filter(|p| may_be_linked(p)).collect();
+        let parents: Vec<&Table> = others.iter().filter(|p| may_be_parent(p)).collect();
         let own = parents.is_empty() || dice.one_in(6);
         // Rows of a table that refers to itself are told apart by a key that no action changes. It does so once: with a
         // second way InnoDB finds a row in a ring that is going already, and refuses (1451).
@@ -108,6 +126,9 @@ pub(super) fn link_up(dice: &mut Dice, t: &mut Table, others: &[Table]) {
         for name in &link.referred {
             let Some(column) = parent.column(name) else { continue };
             link.columns.push(child_column(dice, t, column, &link.columns, own));
+        }
+        if is_twin(&link, t) {
+            continue;
         }
         if !dice.one_in(4) {
             let part =
@@ -161,7 +182,7 @@ fn may_hold(t: &Table, column: &Column, parent: &Column) -> bool {
 /// A foreign key over columns that the table has, for ADD. Without the word RESTRICT, which InnoDB keeps as NO ACTION when
 /// it adds in place.
 pub(super) fn new_link(dice: &mut Dice, t: &mut Table, tables: &[Table], index: usize) -> Option<Link> {
-    let parents: Vec<&Table> = tables.iter().take(index).filter(|p| may_be_linked(p)).collect();
+    let parents: Vec<&Table> = tables.iter().take(index).filter(|p| may_be_parent(p)).collect();
     let numbered = t.columns.iter().any(|column| column.auto_increment);
     if parents.is_empty() || numbered || !may_be_linked(t) {
         return None;
@@ -183,7 +204,7 @@ pub(super) fn new_link(dice: &mut Dice, t: &mut Table, tables: &[Table], index: 
         let column = dice.pick(&fitting).name.clone();
         link.columns.push(column);
     }
-    Some(link)
+    (!is_twin(&link, t)).then_some(link)
 }
 
 /// Whether other tables, or itself, refer to the table.
