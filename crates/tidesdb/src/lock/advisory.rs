@@ -2,14 +2,18 @@
 //! who acts on that meaning takes the lock first. They are granted, waited for, dumped, escalated and released as other
 //! point locks are.
 //!
+//! Very many shared ones of an owner become a lock on the family ([`super::LockOptions::max_advisory`]).
+//!
 //! Of an owner's use of a family it is noted that its locks are advisory, as nothing written tells of them: the prepare
 //! record lists them, and a restart takes them again (`docs/protocols.md` 4.14).
 
 use std::sync::Arc;
 
+use parking_lot::MutexGuard;
+
 use super::manager::LockManager;
 use super::mode::Mask;
-use super::owner::LockOwner;
+use super::owner::{Holdings, LockOwner};
 use super::shard::TABLE_SHARD;
 use super::{AdvisoryLock, Granted, Mode, Policy};
 use crate::error::{Error, Result};
@@ -36,7 +40,32 @@ impl LockManager {
             Some(Granted::New | Granted::AlreadyHeld) => {
                 let mut holdings = owner.holdings.lock();
                 let at = self.family_use(&mut holdings, family);
-                holdings.families[at].is_advisory = true;
+                let family = &mut holdings.families[at];
+                family.is_advisory = true;
+                let many = self.options.max_advisory;
+                // A raised one goes with an intention that a shared lock on the family cannot replace.
+                if many > 0 && family.points > 0 && family.points % many == 0 && !family.mask.meets(Mask::IX)
+                {
+                    self.lock_whole_family(owner, holdings, at as u32)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes the shared locks in the family at place `at` of the owner's list one on the family. Where others have a
+    /// stronger lock there, all stays as it is.
+    fn lock_whole_family(
+        &self,
+        owner: &Arc<LockOwner>,
+        holdings: MutexGuard<'_, Holdings>,
+        at: u32,
+    ) -> Result<()> {
+        match self.table(owner, holdings, at, Mask::S, Policy::NoWait) {
+            Err(Error::LockTimeout) => Ok(()),
+            Err(e) => Err(e),
+            Ok((mut holdings, _)) => {
+                self.give_back_points(owner, &mut holdings, at);
                 Ok(())
             }
         }

@@ -226,3 +226,65 @@ fn beyond_the_bound_they_become_a_table_lock() {
         "#]],
     );
 }
+
+#[test]
+fn very_many_shared_ones_become_a_lock_on_the_family() {
+    check_with(
+        LockOptions { max_locks: 0, max_total: 0, max_advisory: 3, escalate: true, shards: 2 },
+        "t1 advisory a S
+         t1 advisory b S
+         t2 advisory c S
+         t1 advisory c S
+         show
+         t1 advisory d S
+         t1 advises
+         t3 advisory z X nowait
+         t2 unlock_all
+         t1 unlock_all
+         t3 advisory z X
+         t1 advisory a S
+         t1 advisory b S
+         t1 advisory c S
+         show
+         t3 unlock_all
+         t1 unlock_all
+         t1 advisory a X
+         t1 advisory b S
+         t1 advisory c S
+         show",
+        expect![[r#"
+            t1 advisory a S: locked
+            t1 advisory b S: locked
+            t2 advisory c S: locked
+            t1 advisory c S: locked
+            show
+            1/table  t1:S t2:IS
+            1/c      t2:S
+            t1 advisory d S: locked
+            t1 advises
+            t3 advisory z X nowait: TIMEOUT
+            t2 unlock_all
+            t1 unlock_all
+            t3 advisory z X: locked
+            t1 advisory a S: locked
+            t1 advisory b S: locked
+            t1 advisory c S: locked
+            show
+            1/table  t3:IX t1:IS
+            1/a      t1:S
+            1/b      t1:S
+            1/c      t1:S
+            1/z      t3:X
+            t3 unlock_all
+            t1 unlock_all
+            t1 advisory a X: locked
+            t1 advisory b S: locked
+            t1 advisory c S: locked
+            show
+            1/table  t1:IX
+            1/a      t1:X
+            1/b      t1:S
+            1/c      t1:S
+        "#]],
+    );
+}

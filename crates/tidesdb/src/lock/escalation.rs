@@ -78,15 +78,20 @@ impl LockManager {
             Err(Error::LockTimeout) => return Err(too_many()),
             other => other?.0,
         };
+        self.give_back_points(owner, &mut holdings, table);
+        Ok(holdings)
+    }
+
+    /// Gives back the point locks and ranges that the owner's new lock on the table at that place covers.
+    pub(super) fn give_back_points(&self, owner: &Arc<LockOwner>, holdings: &mut Holdings, table: u32) {
         self.counters.escalations.fetch_add(1, Relaxed);
         let Holdings { families, held, points, .. } = &mut *holdings;
         self.release(owner, families, held, |h| {
             h.shard != TABLE_SHARD && families[h.family as usize].table == table
         });
         self.take_back_ranges(owner, families, |f| f.table == table);
-        *points -= std::mem::take(&mut families[at].points);
-        self.untell(&mut holdings);
-        Ok(holdings)
+        *points -= std::mem::take(&mut families[table as usize].points);
+        self.untell(holdings);
     }
 
     /// Takes from the manager's sum what the owner does not hold any more.

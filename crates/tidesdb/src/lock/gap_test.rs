@@ -507,7 +507,7 @@ fn a_lock_on_the_table_makes_ranges_needless() {
 #[test]
 fn ranges_count_and_go_with_an_escalation() {
     check_with(
-        LockOptions { max_locks: 3, max_total: 0, escalate: true, shards: 2 },
+        LockOptions { max_locks: 3, max_total: 0, max_advisory: 0, escalate: true, shards: 2 },
         "t1 range a b
          t1 range c d
          t1 lock a S
@@ -606,7 +606,7 @@ fn a_kill_ends_the_wait_of_a_range() {
 
 #[test]
 fn many_locks_of_all_owners_escalate_where_that_needs_no_wait() {
-    let options = LockOptions { max_locks: 0, max_total: 1500, escalate: true, shards: 2 };
+    let options = LockOptions { max_locks: 0, max_total: 1500, max_advisory: 0, escalate: true, shards: 2 };
     let locks = LockManager::with_options(None, Arc::new(MonotonicClock::default()), options);
     let (small, large, third) = (LockOwner::new(1), LockOwner::new(2), LockOwner::new(3));
     let lock = |owner: &Arc<LockOwner>, family, i: u32| {

@@ -642,7 +642,7 @@ fn what_cannot_be_read_is_an_error_and_counts_as_locked() {
 
 #[test]
 fn entries_given_back_make_room_for_others() {
-    let options = LockOptions { max_locks: 0, max_total: 3000, escalate: true, shards: 2 };
+    let options = LockOptions { max_locks: 0, max_total: 3000, max_advisory: 0, escalate: true, shards: 2 };
     let locks = LockManager::with_options(None, Arc::new(MonotonicClock::default()), options);
     let (large, other) = (LockOwner::new(1), LockOwner::new(2));
     locks.lock_point(&other, 1, b"x", Mode::Exclusive, Policy::NoWait).unwrap();

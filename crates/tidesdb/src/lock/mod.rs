@@ -195,6 +195,9 @@ pub struct LockOptions {
     /// Point locks and ranges of all owners together, those with few left out, above which an owner that
     /// has many escalates where it can do so at once; above twice as many as at `max_locks`. 0: no bound.
     pub max_total: usize,
+    /// Shared advisory locks of one owner in one family after which they become a lock on the family, where that needs
+    /// no wait; 0: no bound. In a statement that takes very many, finding them again costs more than they are worth.
+    pub max_advisory: usize,
     /// At a bound: `true` trades the point locks under one table for a lock on that table, `false`
     /// fails with `Error::TooManyLocks`.
     pub escalate: bool,
@@ -206,7 +209,7 @@ impl Default for LockOptions {
     /// No bound; two shards for each core, so that two running threads seldom meet.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, |n| n.get());
-        LockOptions { max_locks: 0, max_total: 0, escalate: true, shards: cores * 2 }
+        LockOptions { max_locks: 0, max_total: 0, max_advisory: 10_000, escalate: true, shards: cores * 2 }
     }
 }
 

@@ -106,7 +106,7 @@ fn locks_of_an_index_come_under_the_lock_of_its_table() {
 #[test]
 fn row_locks_escalate_to_a_table_lock() {
     check_with(
-        LockOptions { max_locks: 3, max_total: 0, escalate: true, shards: 2 },
+        LockOptions { max_locks: 3, max_total: 0, max_advisory: 0, escalate: true, shards: 2 },
         "attach 2 1
          t1 lock a X
          t1 lock 2/b S
@@ -163,7 +163,7 @@ fn row_locks_escalate_to_a_table_lock() {
         "#]],
     );
     check_with(
-        LockOptions { max_locks: 2, max_total: 0, escalate: true, shards: 2 },
+        LockOptions { max_locks: 2, max_total: 0, max_advisory: 0, escalate: true, shards: 2 },
         "t1 lock a S
          t1 lock b S
          t2 lock x X
@@ -187,7 +187,7 @@ fn row_locks_escalate_to_a_table_lock() {
         "#]],
     );
     check_with(
-        LockOptions { max_locks: 2, max_total: 0, escalate: false, shards: 2 },
+        LockOptions { max_locks: 2, max_total: 0, max_advisory: 0, escalate: false, shards: 2 },
         "t1 lock a S
          t1 lock b X
          t1 lock b X
