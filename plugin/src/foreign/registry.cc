@@ -67,10 +67,18 @@ bool is_known(uint64_t number) {
   return false;
 }
 
+/* Whether an ALTER by copy has put the table aside, and the new one is not in its place yet. */
+bool is_put_aside(const std::string &table) {
+  std::lock_guard<std::mutex> guard(registry.mutex);
+  return std::any_of(registry.aside.begin(), registry.aside.end(),
+                     [&](const auto &names) { return names.second == table; });
+}
+
 /* False: the table's record cannot be read, and its keys are not known. */
 bool read_keys(const std::string &table) {
   TableRecord record;
   const bool is_read = read_record(table, &record);
+  if (!is_read && is_put_aside(table)) return false;
   set_table(table, is_read ? keys_in_record(table, record) : ForeignKeys());
   note_dropped_keys(table, record);
   return is_read;

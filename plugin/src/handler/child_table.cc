@@ -82,11 +82,16 @@ std::unique_ptr<ChildTable> ChildTable::open(THD *thd, const ForeignKey &key, in
   return child;
 }
 
-bool ChildTable::has_begun(THD *thd) const { return statement_ == thd->query_id && table_.in_use == thd; }
-
-int ChildTable::begin(THD *thd) {
+void ChildTable::note_lock(THD *thd) {
   end();
   table_.in_use = thd;
+  locked_in_ = thd->query_id;
+}
+
+bool ChildTable::is_locked(THD *thd) const { return locked_in_ == thd->query_id && table_.in_use == thd; }
+
+int ChildTable::begin(THD *thd) {
+  if (begun_in_ == thd->query_id) return 0;
   table_.use_all_columns();
   /* The stored columns are read; what is computed from them is not. */
   bitmap_clear_all(&table_.tmp_set);
@@ -94,13 +99,13 @@ int ChildTable::begin(THD *thd) {
     if ((*field)->stored_in_db()) bitmap_set_bit(&table_.tmp_set, (*field)->field_index);
   table_.read_set = &table_.tmp_set;
   if (const int error = handler_->external_lock(thd, F_WRLCK)) return error;
-  statement_ = thd->query_id;
+  begun_in_ = thd->query_id;
   return 0;
 }
 
 void ChildTable::end() {
-  if (statement_ != 0) handler_->reset();
-  statement_ = 0;
+  if (begun_in_ != 0) handler_->reset();
+  locked_in_ = begun_in_ = 0;
   table_.in_use = nullptr;
 }
 

@@ -37,11 +37,12 @@ class ChildTable {
 
   /* The moment of the definition that it was opened by: foreign::generation(). */
   uint64_t generation() const { return generation_; }
-  /* Whether begin() was called in the statement. */
-  bool has_begun(THD *thd) const;
+  /* In a statement, from the lock on the table's name on. */
+  void note_lock(THD *thd);
+  bool is_locked(THD *thd) const;
 
   /* All return 0 or an error of the server's. */
-  /* At the first use in a statement, whose transaction has the lock on the table's name. */
+  /* Before the statement's first row. */
   int begin(THD *thd);
   /* At the end of one: gives back what its cursors hold. */
   void end();
@@ -73,7 +74,7 @@ class ChildTable {
   TABLE table_{};
   bool is_open_ = false;
   uint64_t generation_ = 0;
-  query_id_t statement_ = 0;
+  query_id_t locked_in_ = 0, begun_in_ = 0;
   ha_tidesdb *handler_ = nullptr;
   std::vector<Field *> fields_;
   std::vector<KeyPart> parts_; /* of the index that is searched, as many as there are fields */

@@ -176,13 +176,13 @@ int ha_tidesdb::apply_with_actions(const uchar *old_record, const uchar *new_rec
   return error || status == TIDESDB_OK ? error : fail(status);
 }
 
-/* Ready to be changed in this statement; nullptr: the key is gone. A child that was renamed since the
-   statement began is locked by its name of now. */
+/* Open, with its name locked to the transaction's end; nullptr: the key is gone. A child that was renamed
+   since the statement began is locked by its name of now. */
 int ha_tidesdb::child_table(const ForeignKey &key, ChildTable **child) {
   *child = nullptr;
   std::unique_ptr<ChildTable> &known = child_tables_[key.number];
   THD *thd = table->in_use;
-  if (!known || !known->has_begun(thd)) {
+  if (!known || !known->is_locked(thd)) {
     const auto find = [&] {
       std::shared_ptr<const ForeignKey> found;
       for (const auto &now : foreign::keys_to(open_table_->name()))
@@ -201,7 +201,7 @@ int ha_tidesdb::child_table(const ForeignKey &key, ChildTable **child) {
     int error = 0;
     if (!known) known = ChildTable::open(thd, *now, &error);
     if (!known) return error ? error : HA_ERR_NO_SUCH_TABLE;
-    if ((error = known->begin(thd))) return error;
+    known->note_lock(thd);
   }
   *child = known.get();
   return 0;
@@ -225,7 +225,8 @@ int ha_tidesdb::act(const ForeignKey &key, const std::vector<Field *> &fields, c
   ChildTable *child;
   if (const int error = child_table(key, &child)) return error;
   if (!child) return HA_ERR_TABLE_DEF_CHANGED;
-  int error = child->read(row_key);
+  int error = child->begin(table->in_use);
+  if (!error) error = child->read(row_key);
   if (error == HA_ERR_KEY_NOT_FOUND) return 0;
   if (error) return error;
   if (!child->is_current() || !child->has_values(search)) return 0;

@@ -14,7 +14,7 @@ use parking_lot::MutexGuard;
 use super::manager::LockManager;
 use super::mode::Mask;
 use super::owner::{Holdings, LockOwner};
-use super::shard::TABLE_SHARD;
+use super::shard::{TABLE_ENTRY, TABLE_SHARD};
 use super::{AdvisoryLock, Granted, Mode, Policy};
 use crate::error::{Error, Result};
 use crate::types::FamilyId;
@@ -43,9 +43,10 @@ impl LockManager {
                 let family = &mut holdings.families[at];
                 family.is_advisory = true;
                 let many = self.options.max_advisory;
-                // A raised one goes with an intention that a shared lock on the family cannot replace.
-                if many > 0 && family.points > 0 && family.points % many == 0 && !family.mask.meets(Mask::IX)
-                {
+                // A raised one goes with an intention that a shared lock on the family cannot replace. Recovery takes what
+                // was there: others had their exclusive ones alongside.
+                let may = many > 0 && !owner.is_unbounded() && !family.mask.meets(Mask::IX);
+                if may && family.points > 0 && family.points % many == 0 {
                     self.lock_whole_family(owner, holdings, at as u32)?;
                 }
                 Ok(())
@@ -54,13 +55,17 @@ impl LockManager {
     }
 
     /// Makes the shared locks in the family at place `at` of the owner's list one on the family. Where others have a
-    /// stronger lock there, all stays as it is.
+    /// stronger lock there, or wait for one, all stays as it is.
     fn lock_whole_family(
         &self,
         owner: &Arc<LockOwner>,
         holdings: MutexGuard<'_, Holdings>,
         at: u32,
     ) -> Result<()> {
+        let family = &holdings.families[at as usize];
+        if family.locks.latch(TABLE_SHARD).queue(TABLE_ENTRY).has_waiters() {
+            return Ok(());
+        }
         match self.table(owner, holdings, at, Mask::S, Policy::NoWait) {
             Err(Error::LockTimeout) => Ok(()),
             Err(e) => Err(e),

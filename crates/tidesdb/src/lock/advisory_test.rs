@@ -288,3 +288,34 @@ fn very_many_shared_ones_become_a_lock_on_the_family() {
         "#]],
     );
 }
+
+#[test]
+fn a_lock_on_the_family_goes_after_who_waits_there() {
+    check_with(
+        LockOptions { max_locks: 0, max_total: 0, max_advisory: 2, escalate: true, shards: 2 },
+        "t1 advisory a S
+         t1 advisory b S
+         t2 advisory z X
+         t3 advisory c S
+         t3 advisory d S
+         show
+         t1 unlock_all
+         t2 unlock_all
+         t3 unlock_all",
+        expect![[r#"
+            t1 advisory a S: locked
+            t1 advisory b S: locked
+            t2 advisory z X: waits
+            t3 advisory c S: locked
+            t3 advisory d S: locked
+            show
+            1/table  t1:S t3:IS | t2:IX
+            1/c      t3:S
+            1/d      t3:S
+            t1 unlock_all
+                t2: locked
+            t2 unlock_all
+            t3 unlock_all
+        "#]],
+    );
+}

@@ -133,6 +133,36 @@ fn advisory_locks_come_back_with_a_prepared_transaction() {
 }
 
 /// SERIALIZABLE: what a prepared transaction has read stays as it is over a restart, however it was locked.
+/// Each of the two would get in the way of a lock on the family in place of the other's.
+#[test]
+fn very_many_advisory_locks_come_back_alongside_anothers() {
+    let options = Options { compaction_threads: 0, ..normal(SyncMode::Full) };
+    let disk = new_store(14, &options);
+    let db = open(&disk, &options).expect("opens");
+    let guards = db.create_family(b"guards", tiny_family()).expect("creates");
+    let mut many = started(&db);
+    let mut one = started(&db);
+    one.lock_advisory(&guards, b"one", Mode::Exclusive).expect("locks");
+    for i in 0..10_001_u32 {
+        many.lock_advisory(&guards, &i.to_be_bytes(), Mode::Shared).expect("locks");
+    }
+    many.put(&family(&db), &key(100), b"v").expect("puts");
+    one.put(&family(&db), &key(101), b"v").expect("puts");
+    many.prepare_xa(b"many").expect("prepares");
+    one.prepare_xa(b"one").expect("prepares");
+    let found = disk.crash(Crash::Drop);
+    disk.crash_at(0);
+    drop((many, one, guards, db));
+    let db = open(&found, &options).expect("opens");
+    let guards = db.family(b"guards").expect("there");
+    let mut other = started(&db);
+    other.lock_advisory(&guards, b"two", Mode::Exclusive).expect("nobody has it");
+    assert!(matches!(other.lock_advisory(&guards, b"one", Mode::Shared), Err(Error::LockTimeout)));
+    let refused = other.lock_advisory(&guards, &7_u32.to_be_bytes(), Mode::Exclusive);
+    assert!(matches!(refused, Err(Error::LockTimeout)));
+    assert!(db.commit_by_xid(b"many").expect("commits") && db.commit_by_xid(b"one").expect("commits"));
+}
+
 #[test]
 fn rows_read_for_update_stay_as_they_are_over_a_restart() {
     for mode in [ReadMode::Shared, ReadMode::Exclusive] {
