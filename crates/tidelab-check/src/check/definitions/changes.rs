@@ -266,7 +266,9 @@ fn in_place(random: &mut StdRng) -> &'static str {
     ["ALGORITHM=INSTANT", "ALGORITHM=INPLACE"].choose(random).copied().unwrap_or("ALGORITHM=INSTANT")
 }
 
-/// An ALTER by copy, of one column in place, or of one with a new name of the table.
+/// An ALTER by copy, of one column in place, or of one in place with a new name of the table. Not by copy with a new name:
+/// where others refer to the table the server keeps a backup, of which its recovery knows nothing (11.8.6,
+/// `DDL_ALTER_TABLE_PHASE_OLD_RENAMED`). A kill leaves that as `#sql-backup-*`, with every engine.
 fn more(
     client: usize,
     letter: &str,
@@ -288,7 +290,7 @@ fn more(
         *kind = in_place;
         "INSTANT"
     };
-    if random.random_bool(0.3) {
+    if algorithm != "COPY" && random.random_bool(0.7) {
         *kind = "RENAME and more";
         table.name = free(client, letter, &name, random);
         return format!("ALTER TABLE {name} {column}, RENAME TO {}, ALGORITHM={algorithm}", table.name);
