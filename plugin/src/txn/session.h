@@ -132,8 +132,8 @@ class Session {
     }
   };
   Cascade &cascade() { return cascade_; }
-  /* A row that others may refer to goes, or its insertion may be undone: what a statement found there counts no
-     more. */
+  /* A row that others may refer to goes, or its insertion may be undone: what a statement found there counts
+     no more. */
   void note_removal() { removals_++; }
   ulonglong removals() const { return removals_; }
   /* Whether a row of the transaction's own may not be the one that its snapshot's entries lead to
