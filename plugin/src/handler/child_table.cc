@@ -137,7 +137,7 @@ void ChildTable::choose_moment(const uchar *given) {
   if (!applies_rows(thd)) return;
   const uchar *begin = table_.record[1] + table_.vers_start_field()->offset(table_.record[0]);
   const uint32 fraction = mi_uint3korr(begin + 4);
-  if (memcmp(begin, moment_, 4) || memcmp(begin, moment_, ROW_END_SIZE) < 0 ||
+  if (memcmp(begin, moment_, 4) != 0 || memcmp(begin, moment_, ROW_END_SIZE) < 0 ||
       fraction >= TIME_MAX_SECOND_PART)
     return;
   mi_int3store(moment_ + 4, fraction + 1);
