@@ -19,15 +19,14 @@ bool RowChecks::Link::has_null(const uchar *record) const {
   return false;
 }
 
+bool RowChecks::Link::part_differs(const KeyPart &part, const uchar *a, const uchar *b) const {
+  const bool null = part.is_null(a);
+  if (null != part.is_null(b)) return true;
+  return !null && !same_bytes(record_value(part, a), record_value(part, b));
+}
+
 bool RowChecks::Link::differs(const uchar *a, const uchar *b) const {
-  for (size_t i = 0; i < own.size(); i++) {
-    const KeyPart &part = own[i];
-    const bool null = part.is_null(a);
-    if (null != part.is_null(b)) return true;
-    if (null) continue;
-    if (!same_bytes(record_value(part, a), record_value(part, b))) return true;
-  }
-  return false;
+  return std::any_of(own.begin(), own.end(), [&](const KeyPart &part) { return part_differs(part, a, b); });
 }
 
 RowChecks::RowChecks(TABLE *table, const std::string &name) : table_(table), name_(name) {}
@@ -306,12 +305,16 @@ int RowChecks::act_on_children(Session *session, Link *link, const uchar *record
   /* Levels below use the handler's other buffers; of this link there is one at a time. */
   ByteBuffer search, key;
   child->make_search(link->own, record, &search);
+  /* A child may have another value that is equal to one that stays: it keeps that. */
+  std::vector<Field *> changed = link->fields;
+  for (size_t i = 0; new_record && i < changed.size(); i++)
+    if (!link->part_differs(link->own[i], record, new_record)) changed[i] = nullptr;
   Session::NewestReads newest(session);
   newest.allow_changes();
   int status = child->look(session->txn(), search.slice(), TIDESDB_READ_LATEST, &key);
   while (status == TIDESDB_OK) {
     if (thd_killed(table_->in_use)) return HA_ERR_ABORTED_BY_USER;
-    const int error = actions->act(*link->key, link->fields, new_record, key.slice(), search.slice());
+    const int error = actions->act(*link->key, changed, new_record, key.slice(), search.slice());
     const bool names_key = error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_FK_DEPTH_EXCEEDED;
     if (names_key && session->cascade().violation.empty()) return violated(session, *link, error);
     if (error) return error;

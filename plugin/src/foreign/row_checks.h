@@ -38,8 +38,9 @@ class ReferrerActions {
      its rows' keys stay as they are to the transaction's end. *gone: there is no such key any more. */
   virtual int open_child(const ForeignKey &key, bool *gone) = 0;
   /* The row of the key's child under `row_key`, whose columns had the values that `search` encodes, follows
-     the parent row: `fields` are the parent's columns, `new_record` is nullptr of a DELETE. A row that
-     is not there any more is done with. 0 or an error of the server's. */
+     the parent row: `fields` are the parent's columns, nullptr in place of those that stay as they are;
+     `new_record` is nullptr of a DELETE. A row that is not there any more is done with. 0 or an error of the
+     server's. */
   virtual int act(const ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record,
                   Slice row_key, Slice search) = 0;
 };
@@ -107,6 +108,7 @@ class RowChecks {
     }
     bool has_null(const uchar *record) const;
     bool differs(const uchar *a, const uchar *b) const;
+    bool part_differs(const KeyPart &part, const uchar *a, const uchar *b) const;
   };
 
   bool make_link(const std::shared_ptr<const ForeignKey> &key, bool is_child, Link *link) const;

@@ -201,6 +201,7 @@ int ChildTable::follow(const std::vector<Field *> &fields, const uchar *record, 
   const Unchecked unchecked(table_.in_use);
   for (size_t i = 0; i < fields_.size(); i++) {
     Field *from = fields[i], *to = fields_[i];
+    if (!from) continue;
     const my_ptrdiff_t distance = record - from->table->record[0];
     from->move_field_offset(distance);
     bool fits = true;

@@ -58,7 +58,7 @@ class ChildTable {
      table has no versions, and the statement's time counts. */
   int remove(const uchar *moment);
   int set_null(const uchar *moment);
-  /* `fields`: of the parent, with `record` as its row. */
+  /* `fields`: of the parent, with `record` as its row; nullptr: it has not changed. */
   int follow(const std::vector<Field *> &fields, const uchar *record, const uchar *moment);
   /* After HA_ERR_FOUND_DUPP_KEY. */
   const char *duplicate_key() const;
