@@ -173,7 +173,9 @@ fn shrunk(
             // It died while the databases were made anew: what was asked last killed it.
             Err(_) => return Ok(None),
         };
-        Ok(result.map(|difference| {
+        // Without some pieces another thing may differ, and hide the one that was found.
+        let same = result.filter(|difference| difference.step == found.step && difference.what == found.what);
+        Ok(same.map(|difference| {
             let at = difference.step;
             smallest = *difference;
             at
