@@ -128,7 +128,10 @@ const ALL: [Known; 13] = [
     Known {
         ends: true,
         reason: "InnoDB gives up actions that are more than 15 deep (152)",
-        applies: |case| case.innodb.error.as_ref().is_some_and(|(code, _)| *code == 152),
+        applies: |case| {
+            let is_refused = case.innodb.error.as_ref().is_some_and(|(code, _)| *code == 152);
+            is_refused || case.innodb.warnings.iter().any(|(_, code)| *code == 152)
+        },
     },
     Known {
         ends: true,
