@@ -59,6 +59,12 @@ void split_canonical(const std::string &table, std::string *database_name, std::
   *table_name = slash == std::string::npos ? std::string() : decoded_name(table.substr(slash + 1));
 }
 
+std::shared_ptr<const ForeignKey> with_number(const ForeignKeys &keys, uint64_t number) {
+  for (const auto &key : keys)
+    if (key->number == number) return key;
+  return nullptr;
+}
+
 ForeignKeys keys_in_record(const std::string &table, const TableRecord &record) {
   ForeignKeys keys;
   for (const ForeignKeyRecord &entry : record.foreign_keys) {

@@ -37,6 +37,9 @@ struct ForeignKey {
 
 using ForeignKeys = std::vector<std::shared_ptr<const ForeignKey>>;
 
+/* The one of that number; nullptr: there is none. */
+std::shared_ptr<const ForeignKey> with_number(const ForeignKeys &keys, uint64_t number);
+
 /* The foreign keys in a table's record, by name. `table` is canonical. */
 ForeignKeys keys_in_record(const std::string &table, const TableRecord &record);
 /* Those that were dropped (foreign/dropped_keys.h). One without columns has lost one of them, or none are

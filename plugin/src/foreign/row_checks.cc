@@ -128,8 +128,9 @@ int RowChecks::other_side(Link *link, bool is_child, LinkedIndex **other) {
       if (!is_child || !is_own(before))
         if (const int error = lock.take()) return error;
       /* The statement may have waited long: names may be others since it began. */
-      for (const auto &now : is_child ? foreign::keys_of(name_) : foreign::keys_to(name_))
-        if (now->number == before.number) link->key = now;
+      if (const auto now =
+              with_number(is_child ? foreign::keys_of(name_) : foreign::keys_to(name_), before.number))
+        link->key = now;
       link->other = find_other(*link, is_child);
     }
     link->is_sought = true;
@@ -147,9 +148,7 @@ void RowChecks::forget_other(Link *link) {
 /* Whether the key of a referrer was dropped since the statement began. UPDATE has no lock on children's
  * names. */
 bool RowChecks::is_gone(const Link &link) const {
-  for (const auto &key : foreign::keys_to(name_))
-    if (key->number == link.key->number) return false;
-  return true;
+  return !with_number(foreign::keys_to(name_), link.key->number);
 }
 
 /* Optimistic transactions of sessions fail where others wait. An applier's wait: the order is the primary's.

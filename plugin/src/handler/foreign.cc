@@ -183,12 +183,7 @@ int ha_tidesdb::child_table(const ForeignKey &key, ChildTable **child) {
   std::unique_ptr<ChildTable> &known = child_tables_[key.number];
   THD *thd = table->in_use;
   if (!known || !known->is_locked(thd)) {
-    const auto find = [&] {
-      std::shared_ptr<const ForeignKey> found;
-      for (const auto &now : foreign::keys_to(open_table_->name()))
-        if (now->number == key.number) found = now;
-      return found;
-    };
+    const auto find = [&] { return with_number(foreign::keys_to(open_table_->name()), key.number); };
     std::shared_ptr<const ForeignKey> now = find(), locked;
     while (now && (!locked || locked->child != now->child)) {
       if (const int error = lock_name_for_changes(thd, now->child_database, now->child_table)) return error;
