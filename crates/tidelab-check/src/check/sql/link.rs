@@ -61,14 +61,11 @@ pub(super) fn may_be_linked(t: &Table) -> bool {
 /// Whether rows may refer to the table. In one with an index over a virtual column InnoDB refuses to change a part of the
 /// primary key that nothing refers to (1451).
 fn may_be_parent(t: &Table) -> bool {
-    let is_virtual =
-        |name: &String| t.column(name).is_some_and(|c| c.generated.as_ref().is_some_and(|g| !g.stored));
     let parts_of_primary = t.primary.as_ref().map_or(0, Vec::len);
-    let indexed = t.keys.iter().any(|key| key.parts.iter().any(|part| is_virtual(&part.column)));
-    may_be_linked(t) && (parts_of_primary < 2 || !indexed)
+    may_be_linked(t) && (parts_of_primary < 2 || !t.columns.iter().any(|c| t.has_virtual_in_key(&c.name)))
 }
 
-/// Whether the table has a foreign key over one of the columns to the same ones. The action of one would change the row
+/// Whether the table has a foreign key over one of the columns to the same table. The action of one would change the row
 /// that the other looks at, in another order in InnoDB (1452).
 fn is_twin(link: &Link, t: &Table) -> bool {
     t.links.iter().any(|other| {
