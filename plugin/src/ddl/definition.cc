@@ -6,6 +6,7 @@
 #include "sql_class.h"
 
 #include "errors.h"
+#include "foreign/mode.h"
 #include "row/row_ttl.h"
 #include "server.h"
 #include "sysvars.h"
@@ -24,7 +25,7 @@ std::string quoted(const LEX_CSTRING &name) { return "`" + std::string(name.str,
 
 /* The server parses foreign keys and leaves them to the engine, whether it knows of them or not. */
 bool refuse_foreign_keys(THD *thd, const HA_CREATE_INFO *info) {
-  if (!info->alter_info || sysvars::foreign_keys(thd) == sysvars::FOREIGN_KEYS_ENFORCE) return false;
+  if (!info->alter_info || foreign::mode(thd) == sysvars::FOREIGN_KEYS_ENFORCE) return false;
   std::string names;
   List_iterator_fast<Key> keys(info->alter_info->key_list);
   while (Key *key = keys++) {
@@ -38,7 +39,7 @@ bool refuse_foreign_keys(THD *thd, const HA_CREATE_INFO *info) {
     names += "REFERENCES " + quoted(foreign->ref_table);
   }
   if (names.empty()) return false;
-  if (sysvars::foreign_keys(thd) == sysvars::FOREIGN_KEYS_ERROR)
+  if (foreign::mode(thd) == sysvars::FOREIGN_KEYS_ERROR)
     return refuse(
         "FOREIGN KEY: " + names +
         " (tidesdb_foreign_keys=ERROR refuses foreign keys; ENFORCE keeps them, WARN drops them with a "
@@ -46,6 +47,7 @@ bool refuse_foreign_keys(THD *thd, const HA_CREATE_INFO *info) {
   push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR,
                       "TidesDB: foreign keys were dropped, as tidesdb_foreign_keys=WARN asks: %s",
                       names.c_str());
+  foreign::log_warn_mode(thd);
   return false;
 }
 

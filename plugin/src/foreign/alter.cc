@@ -8,10 +8,10 @@
 
 #include "foreign/declaration.h"
 #include "foreign/linked_index.h"
+#include "foreign/mode.h"
 #include "foreign/registry.h"
 #include "foreign/table_definition.h"
 #include "server.h"
-#include "sysvars.h"
 
 namespace tidesdb {
 namespace foreign {
@@ -50,7 +50,7 @@ class Plan {
     for (const auto &key : keys_to(name_))
       if (!is_dropped(*key) && !keep_parent(*key, columns_after)) return REFUSED;
     if (!(info_->handler_flags & ALTER_ADD_FOREIGN_KEY)) return nullptr;
-    if (sysvars::foreign_keys(thd()) != sysvars::FOREIGN_KEYS_ENFORCE) {
+    if (mode(thd()) != sysvars::FOREIGN_KEYS_ENFORCE) {
       keep_dropped(thd(), name_, altered_, info_->create_info, record_);
       return nullptr;
     }

@@ -11,12 +11,12 @@
 #include "errors.h"
 #include "foreign/dropped_keys.h"
 #include "foreign/key_columns.h"
+#include "foreign/mode.h"
 #include "foreign/registry.h"
 #include "foreign/table_definition.h"
 #include "row/row_ttl.h"
 #include "server.h"
 #include "store/store.h"
-#include "sysvars.h"
 #include "txn/autonomous_lock.h"
 
 namespace tidesdb {
@@ -98,7 +98,7 @@ class Declaration {
   }
 
   int add_all(const Alter_info &statement, bool old) {
-    const bool keeps = old || sysvars::foreign_keys(thd_) == sysvars::FOREIGN_KEYS_ENFORCE;
+    const bool keeps = old || mode(thd_) == sysvars::FOREIGN_KEYS_ENFORCE;
     List<Key> declared(statement.key_list);
     List_iterator_fast<Key> keys(declared);
     while (const Key *key = keys++) {

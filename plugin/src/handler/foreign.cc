@@ -9,6 +9,7 @@
 #include "ddl/tables.h"
 #include "errors.h"
 #include "foreign/dropped_keys.h"
+#include "foreign/mode.h"
 #include "foreign/name_lock.h"
 #include "foreign/parent.h"
 #include "foreign/registry.h"
@@ -64,7 +65,9 @@ char *ha_tidesdb::get_foreign_key_create_info() {
 
 void ha_tidesdb::free_foreign_key_create_info(char *text) { delete[] text; }
 
+/* (An ALTER TABLE asks first of all.) */
 int ha_tidesdb::get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) {
+  foreign::log_warn_mode_of_alter(thd);
   for (const auto &key : foreign::keys_of(open_table_->name()))
     append_key(thd, *key, parent_index_of(thd, *key), list);
   for (const auto &key : foreign::dropped_keys_to_end(thd, table, open_table_->name()))
