@@ -67,9 +67,10 @@ std::unique_ptr<LinkedIndex> LinkedIndex::find(THD *thd, const std::string &othe
 
   std::unique_ptr<LinkedIndex> found(new LinkedIndex);
   found->parts_ = there.parts(key);
+  const std::vector<KeyPart> searched = there.first_parts(key, own.size());
   for (size_t i = 0; i < own.size(); i++) {
     KeyPart as, plain;
-    if (!can_stand_for(own[i], found->parts_[i], &as)) return nullptr;
+    if (!can_stand_for(own[i], searched[i], &as)) return nullptr;
     found->as_.push_back(as);
     plain = as;
     plain.nullable = plain.descending = false;

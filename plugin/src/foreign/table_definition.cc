@@ -51,11 +51,31 @@ KeyPart Columns::whole(const Field *field) const {
 }
 
 std::vector<KeyPart> Columns::parts(uint number) const {
+  return compiled(number, keys_[number].user_defined_key_parts);
+}
+
+std::vector<KeyPart> Columns::first_parts(uint number, size_t count) const { return compiled(number, count); }
+
+std::vector<KeyPart> Columns::compiled(uint number, size_t count) const {
   std::vector<KeyPart> parts;
-  const KEY &key = keys_[number];
-  for (uint i = 0; i < key.user_defined_key_parts; i++)
-    parts.push_back(compile_key_part(fields_[key.key_part[i].fieldnr - 1], record_, key.key_part[i]));
+  for (size_t i = 0; i < count; i++) {
+    const KEY_PART_INFO &part = entry_part(number, i);
+    parts.push_back(compile_key_part(fields_[part.fieldnr - 1], record_, part));
+  }
   return parts;
+}
+
+/* Entries of an index that is not unique go on with the row's key. */
+size_t Columns::entry_parts(uint number) const {
+  const KEY &key = keys_[number];
+  const bool goes_on = !(key.flags & HA_NOSAME) && share_.primary_key != MAX_KEY;
+  return key.user_defined_key_parts + (goes_on ? keys_[share_.primary_key].user_defined_key_parts : 0);
+}
+
+const KEY_PART_INFO &Columns::entry_part(uint number, size_t place) const {
+  const KEY &key = keys_[number];
+  if (place < key.user_defined_key_parts) return key.key_part[place];
+  return keys_[share_.primary_key].key_part[place - key.user_defined_key_parts];
 }
 
 /* The server appends the column to each unique key. */
@@ -70,11 +90,11 @@ uint Columns::find_index(const std::vector<const Field *> &columns, bool *prefix
   for (uint number = 0; number < share_.keys; number++) {
     const KEY &candidate = keys_[number];
     if (candidate.algorithm == HA_KEY_ALG_LONG_HASH || candidate.algorithm == HA_KEY_ALG_FULLTEXT ||
-        candidate.algorithm == HA_KEY_ALG_RTREE || candidate.user_defined_key_parts < columns.size())
+        candidate.algorithm == HA_KEY_ALG_RTREE || entry_parts(number) < columns.size())
       continue;
     bool fits = true, cut = false;
     for (size_t i = 0; fits && i < columns.size(); i++) {
-      const KEY_PART_INFO &part = candidate.key_part[i];
+      const KEY_PART_INFO &part = entry_part(number, i);
       fits = part.fieldnr == columns[i]->field_index + 1U;
       cut = cut || (fits && part.length != columns[i]->key_length());
     }
@@ -85,7 +105,11 @@ uint Columns::find_index(const std::vector<const Field *> &columns, bool *prefix
     }
     const bool alone =
         candidate.user_defined_key_parts == columns.size() || ends_with_row_end(candidate, columns.size());
-    const uint rank = number == share_.primary_key ? 0 : alone && (candidate.flags & HA_NOSAME) ? 1 : 2;
+    const bool shorter = candidate.user_defined_key_parts < columns.size();
+    const uint rank = number == share_.primary_key                ? 0
+                      : alone && (candidate.flags & HA_NOSAME) ? 1
+                      : shorter                                   ? 3
+                                                                  : 2;
     if (rank < best_rank) {
       best = number;
       best_rank = rank;

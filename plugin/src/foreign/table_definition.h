@@ -53,16 +53,21 @@ class Columns {
   KeyPart whole(const Field *field) const;
   /* All parts of an index. */
   std::vector<KeyPart> parts(uint key) const;
+  /* The first `count` parts of an index that find_index() found for so many columns. */
+  std::vector<KeyPart> first_parts(uint key, size_t count) const;
   /*
     An index that begins with these columns, in this order and with all of each; the primary key, then unique
-    ones of these alone (and the end of a row's time), then others. MAX_KEY: none. `prefix`: there is one over
-    prefixes.
+    ones of these alone (and the end of a row's time), then others, then those that come to them with the
+    primary key at their end. MAX_KEY: none. `prefix`: there is one over prefixes.
   */
   uint find_index(const std::vector<const Field *> &columns, bool *prefix) const;
   const KEY &key(uint number) const { return keys_[number]; }
   const TABLE_SHARE &share() const { return share_; }
 
  private:
+  std::vector<KeyPart> compiled(uint key, size_t count) const;
+  size_t entry_parts(uint key) const;
+  const KEY_PART_INFO &entry_part(uint key, size_t place) const;
   bool ends_with_row_end(const KEY &key, size_t columns) const;
 
   const TABLE_SHARE &share_;

@@ -76,8 +76,7 @@ std::unique_ptr<ChildTable> ChildTable::open(THD *thd, const ForeignKey &key, in
   bool prefix;
   const uint index = columns.find_index(fields, &prefix);
   if (index == MAX_KEY) return nullptr;
-  child->parts_ = columns.parts(index);
-  child->parts_.resize(fields.size());
+  child->parts_ = columns.first_parts(index, fields.size());
   *error = 0;
   return child;
 }
