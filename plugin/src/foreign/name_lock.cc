@@ -21,13 +21,20 @@ int acquire(THD *thd, MDL_request *request) {
   return HA_ERR_LOCK_DEADLOCK;
 }
 
+int acquire_to_end(THD *thd, const std::string &database, const std::string &table, enum_mdl_type type) {
+  MDL_request request;
+  MDL_REQUEST_INIT(&request, MDL_key::TABLE, database.c_str(), table.c_str(), type, MDL_TRANSACTION);
+  return acquire(thd, &request);
+}
+
 }  // namespace
 
 int lock_name_for_changes(THD *thd, const std::string &database, const std::string &table) {
-  MDL_request request;
-  MDL_REQUEST_INIT(&request, MDL_key::TABLE, database.c_str(), table.c_str(), MDL_SHARED_WRITE,
-                   MDL_TRANSACTION);
-  return acquire(thd, &request);
+  return acquire_to_end(thd, database, table, MDL_SHARED_WRITE);
+}
+
+int lock_name_for_reads(THD *thd, const std::string &database, const std::string &table) {
+  return acquire_to_end(thd, database, table, MDL_SHARED_READ);
 }
 
 NameLock::NameLock(THD *thd, const std::string &database, const std::string &table) : thd_(thd) {

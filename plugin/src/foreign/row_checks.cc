@@ -215,6 +215,9 @@ int RowChecks::look_for_parent(Session *session, tidesdb_txn *txn, Link *link, c
     tidesdb_txn *reader = is_own(*link->key) ? txn : session->txn();
     int status = parent->look(reader, search_.slice(), TIDESDB_READ_LATEST, nullptr);
     if (status == TIDESDB_NOT_FOUND && txn == session->txn() && waits(*session)) {
+      const ForeignKey &key = *link->key;
+      if (const int error = lock_name_for_reads(table_->in_use, key.parent_database, key.parent_table))
+        return error;
       const Session::NewestReads newest(session);
       status = tidesdb_lock_table(txn, parent->rows(), TIDESDB_LOCK_INTENT_SHARED);
       if (status == TIDESDB_OK) status = parent->look(txn, search_.slice(), TIDESDB_READ_SHARED, nullptr);
@@ -239,6 +242,11 @@ int RowChecks::look_for_child(Session *session, Link *link, const uchar *record,
     if (!child) return 0;
     child->make_search(link->own, record, &search_);
     int status = child->look(txn, search_.slice(), TIDESDB_READ_LATEST, &key_);
+    if (status == TIDESDB_OK && waits(*session)) {
+      const ForeignKey &key = *link->key;
+      if (const int error = lock_name_for_reads(table_->in_use, key.child_database, key.child_table))
+        return error;
+    }
     while (status == TIDESDB_OK && waits(*session)) {
       const Session::NewestReads newest(session);
       status = child->lock_row(txn, key_.slice());

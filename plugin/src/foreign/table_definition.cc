@@ -106,10 +106,10 @@ uint Columns::find_index(const std::vector<const Field *> &columns, bool *prefix
     const bool alone =
         candidate.user_defined_key_parts == columns.size() || ends_with_row_end(candidate, columns.size());
     const bool shorter = candidate.user_defined_key_parts < columns.size();
-    const uint rank = number == share_.primary_key                ? 0
+    const uint rank = number == share_.primary_key             ? 0
                       : alone && (candidate.flags & HA_NOSAME) ? 1
-                      : shorter                                   ? 3
-                                                                  : 2;
+                      : shorter                                ? 3
+                                                               : 2;
     if (rank < best_rank) {
       best = number;
       best_rank = rank;
