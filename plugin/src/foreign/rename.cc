@@ -87,8 +87,10 @@ int Rename::check() const {
     return HA_ERR_CANNOT_ADD_FOREIGN;
   }
   TableRecord own;
-  if (is_moved && read_record(from_, &own) && names_are_taken(renamed(own, true), to_))
-    return HA_ERR_FOUND_DUPP_KEY;
+  if (is_moved && read_record(from_, &own) && names_are_taken(renamed(own, true), to_)) {
+    my_error(ER_TABLE_EXISTS_ERROR, MYF(0), ("./" + to_).c_str());
+    return HA_ERR_GENERIC;
+  }
   /* Keys that wait for the new name, or have the old one. */
   const std::string &name = is_moved || old_name_.empty() ? to_ : old_name_;
   if (keys_to(name).empty()) return 0;

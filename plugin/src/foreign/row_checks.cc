@@ -202,6 +202,11 @@ const uchar *RowChecks::current(const uchar *record) const {
   return record && !is_history_row(table_, record) ? record : nullptr;
 }
 
+static int refuse_parent(Session *session, const ForeignKey &key) {
+  return session->refuse("a foreign key refers to a row of " + key.parent_table +
+                         " that expires (tidesdb_ttl); write that row anew without it");
+}
+
 int RowChecks::look_for_parent(Session *session, tidesdb_txn *txn, Link *link, const uchar *record,
                                bool *found) {
   *found = false;
@@ -223,9 +228,7 @@ int RowChecks::look_for_parent(Session *session, tidesdb_txn *txn, Link *link, c
       if (status == TIDESDB_OK) status = parent->look(txn, search_.slice(), TIDESDB_READ_SHARED, nullptr);
     }
     *found = status == TIDESDB_OK;
-    if (*found && parent->expires())
-      return session->refuse("a foreign key refers to a row of " + link->key->parent_table +
-                             " that expires (tidesdb_ttl); write that row anew without it");
+    if (*found && parent->expires()) return refuse_parent(session, *link->key);
     if (status == TIDESDB_OK || status == TIDESDB_NOT_FOUND) return 0;
     if (status != TIDESDB_NO_SUCH_FAMILY) return session->fail(status);
     forget_other(link);
@@ -388,6 +391,11 @@ int RowChecks::is_orphan(size_t number, tidesdb_txn *txn, const uchar *record, b
   const int status = link.other->look(txn, search_.slice(), TIDESDB_READ_SNAPSHOT, nullptr);
   *orphan = status == TIDESDB_NOT_FOUND;
   return *orphan ? static_cast<int>(TIDESDB_OK) : status;
+}
+
+int RowChecks::refuse_expiring(Session *session, size_t number) const {
+  const Link &link = references_[number];
+  return link.other && link.other->expires() ? refuse_parent(session, *link.key) : 0;
 }
 
 void RowChecks::reset() {

@@ -86,6 +86,9 @@ class RowChecks {
   /* Whether `record`, a row of the transaction's snapshot, refers to one that is not there. Status of the
    * engine. */
   int is_orphan(size_t number, tidesdb_txn *txn, const uchar *record, bool *orphan);
+  /* Refuses the row that is_orphan() found last as a parent, where it expires. 0 or an error of the
+     server's. */
+  int refuse_expiring(Session *session, size_t number) const;
 
   /* At the end of a statement. */
   void reset();

@@ -281,7 +281,7 @@ int ha_tidesdb::check_new_keys(const AlterPlan &plan, const TABLE *altered) {
     if (!is_there) return HA_ERR_CANNOT_ADD_FOREIGN;
   }
   SnapshotReader reader;
-  int status = reader.begin();
+  int status = reader.begin(), refused = 0;
   size_t violated = keys.size();
   MY_BITMAP *const columns = table->read_set;
   table->use_all_columns();
@@ -291,13 +291,14 @@ int ha_tidesdb::check_new_keys(const AlterPlan &plan, const TABLE *altered) {
         bool orphan;
         const int looked = checks.is_orphan(i, reader.txn(), table->record[0], &orphan);
         if (looked != TIDESDB_OK) return looked;
-        if (!orphan) continue;
+        if (!orphan && !(refused = checks.refuse_expiring(session_, i))) continue;
         violated = i;
         return static_cast<int>(TIDESDB_NOT_FOUND);
       }
       return static_cast<int>(TIDESDB_OK);
     });
   table->read_set = columns;
+  if (refused) return refused;
   if (violated == keys.size()) {
     if (status == TIDESDB_INTERRUPTED) thd->send_kill_message();
     return status == TIDESDB_OK ? 0 : plain_error(status, "ADD FOREIGN KEY");
