@@ -135,8 +135,8 @@ const ALL: [Known; 13] = [
     },
     Known {
         ends: true,
-        reason: "InnoDB lets an index of a foreign key go where another one and its hidden columns of the primary key \
-                 serve (TidesDB: 1553)",
+        reason: "InnoDB lets an index of a foreign key go where a unique one, or one with columns of the primary key, \
+                 serves together with the rest of that (TidesDB: 1553)",
         applies: |case| {
             let refused = case.tidesdb.error.as_ref().is_some_and(|(code, _)| *code == 1553);
             refused && case.innodb.error.is_none() && case.statement.contains(" DROP KEY ")

@@ -58,11 +58,10 @@ pub(super) fn may_be_linked(t: &Table) -> bool {
     t.partitions.is_none() && !t.versioned && !t.keys.iter().any(|key| key.hash)
 }
 
-/// Whether rows may refer to the table. In one with an index over a virtual column InnoDB refuses to change a part of the
-/// primary key that nothing refers to (1451).
+/// Whether rows may refer to the table. In one with an index over a virtual column InnoDB takes that for another column,
+/// and refuses to change what nothing refers to (1451).
 fn may_be_parent(t: &Table) -> bool {
-    let parts_of_primary = t.primary.as_ref().map_or(0, Vec::len);
-    may_be_linked(t) && (parts_of_primary < 2 || !t.columns.iter().any(|c| t.has_virtual_in_key(&c.name)))
+    may_be_linked(t) && !t.columns.iter().any(|c| t.has_virtual_in_key(&c.name))
 }
 
 /// Whether the table has a foreign key over one of the columns to the same table. The action of one would change the row
