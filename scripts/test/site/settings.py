@@ -18,8 +18,7 @@ DATABASES = {
         "ATOMIC_REQUESTS": True,
         "OPTIONS": {
             "charset": "utf8mb4",
-            # Foreign keys, which the engine has not, are left out with a warning: Django checks its own deletions.
-            "init_command": "SET default_storage_engine = TidesDB, tidesdb_foreign_keys = WARN",
+            "init_command": "SET default_storage_engine = TidesDB",
         },
     }
 }

@@ -148,7 +148,8 @@ fn note(tables: &mut [(Table, Verdict)], family: &[usize]) {
         }
         if !table.foreign_keys.is_empty() {
             verdict.notes.push(
-                "its foreign keys are dropped before, and added afterwards, which copies it once more".into(),
+                "its foreign keys are dropped before, and added afterwards, which looks up each row's parent"
+                    .into(),
             );
         }
     }

@@ -75,9 +75,9 @@ impl Report {
             );
         }
         let largest = self.ordered().map(|table| table.bytes).max().unwrap_or(0);
-        // Keys that are added look each row up, in a copy.
-        let copies = |table: &Table| if table.foreign_keys.is_empty() { 1 } else { 2 };
-        let all: u64 = self.ordered().map(|table| table.bytes * copies(table)).sum();
+        // Keys that are added read the table once more, and look each row up.
+        let passes = |table: &Table| if table.foreign_keys.is_empty() { 1 } else { 2 };
+        let all: u64 = self.ordered().map(|table| table.bytes * passes(table)).sum();
         if !self.order.is_empty() {
             let free = match facts.free {
                 Some(free) => format!("{} MB are free now", megabytes(free)),
