@@ -17,6 +17,7 @@
 #include "foreign/declaration.h"
 #include "foreign/registry.h"
 #include "foreign/rename.h"
+#include "foreign/table_definition.h"
 #include "store/handles.h"
 #include "store/store.h"
 #include "txn/changed_tables.h"
@@ -92,6 +93,29 @@ std::string identity_of(const std::string &table) {
    definition that it belongs to then. Empty: it stays what it is. */
 std::string other_definition(const std::string &from, const std::string &to) {
   return partition_suffix(from).empty() == partition_suffix(to).empty() ? std::string() : identity_of(to);
+}
+
+/* Rows have no place for a VIRTUAL column. The server compares the types of columns, and takes one side's
+   expressions for the other's. (During its recovery both have been compared.) */
+bool refuse_other_rows(THD *thd, const std::string &from, const std::string &to) {
+  if (!thd || !plugin.ddl_recovery_done || partition_suffix(from).empty() == partition_suffix(to).empty())
+    return false;
+  TableDefinition before, after;
+  for (const auto &[definition, table] : {std::pair(&before, from), std::pair(&after, to)})
+    switch (definition->read(thd, whole_table(table))) {
+      case TableDefinition::Read::DONE:
+      case TableDefinition::Read::PARTITIONED:
+        break;
+      default:
+        return false;
+    }
+  const uint fields = std::min(before.share().fields, after.share().fields);
+  for (uint i = 0; i < fields; i++)
+    if (before.share().field[i]->stored_in_db() != after.share().field[i]->stored_in_db()) {
+      my_error(ER_TABLES_DIFFERENT_METADATA, MYF(0));
+      return true;
+    }
+  return false;
 }
 
 int set_identity(DdlGroup *group, const std::string &table, const std::string &family,
@@ -202,7 +226,7 @@ int drop_table(const char *path) {
 int rename_table(const char *from_path, const char *to_path) {
   const std::string from = canonical_table(from_path), to = canonical_table(to_path);
   if (!partition_suffix(from).empty() && is_named_by_file(current_thd, from)) return HA_ERR_NO_SUCH_TABLE;
-  if (refuse_path(current_thd, to_path)) return HA_ERR_GENERIC;
+  if (refuse_path(current_thd, to_path) || refuse_other_rows(current_thd, from, to)) return HA_ERR_GENERIC;
   std::vector<std::string> targets;
   int status = list_families(plugin.db, families_of(to), &targets);
   if (status != TIDESDB_OK) return plain_error(status, "RENAME TABLE");
