@@ -481,11 +481,12 @@ enum {
   TIDESDB_DELETE = 2,
   TIDESDB_SINGLE_DELETE = 3, /* as delete; where the engine can prove that the key has had one put since it last did
                                 not exist, a merge drops that put and the deletion together (needs TIDESDB_OP_LOCK) */
-  TIDESDB_INSERT = 4,        /* put; TIDESDB_DUPLICATE when a live entry exists (needs TIDESDB_OP_LOCK) */
+  TIDESDB_INSERT = 4,        /* put; TIDESDB_DUPLICATE when a live entry exists (needs TIDESDB_OP_LOCK, unless the family
+                                is nobody else's) */
   TIDESDB_PUT_ENTRY = 5,     /* put, for an index entry whose row is locked: with TIDESDB_OP_LOCK it waits for
                                 ranges of others like any, and is not checked against the snapshot */
-  TIDESDB_KEEP_ENTRY = 6     /* put, for an index entry that is committed like this, whose row is locked: it takes no lock
-                                (see tidesdb_txn_overtook) */
+  TIDESDB_KEEP_ENTRY = 6     /* put that takes no lock, at the commit either: of an index entry that is committed like this,
+                                whose row is locked (see tidesdb_txn_overtook), and of keys that no scan locks */
 };
 enum {
   TIDESDB_OP_LOCK = 1,       /* take an exclusive lock on the key first and check it against the snapshot */

@@ -97,7 +97,8 @@ fn other_levels_and_optimistic_transactions_compare() {
     }
 }
 
-/// Others keep the gap around an entry, and wait for its row: to put it again must not wait for them.
+/// Others keep the gap around an entry, and wait for its row: to put it again must not wait for them. Nor must the
+/// commit where the transaction also inserts without a lock, into a family that is its own.
 #[test]
 fn an_entry_that_is_kept_waits_for_nobody() {
     let disk = FaultyDisk::new(3);
@@ -112,6 +113,15 @@ fn an_entry_that_is_kept_waits_for_nobody() {
     txn.set_lock_timeout(Some(Duration::ZERO));
     let change = |kind| Change { family: a, key: b"e", kind, lock: false, count_unchanged: true, expiry: 0 };
     txn.write(&[change(ChangeKind::KeepEntry(b"row"))]).expect("writes");
+    let own = db.create_family(b"own", sim::tiny_family()).expect("creates");
+    let insert = Change {
+        family: &own,
+        kind: ChangeKind::Insert(b""),
+        count_unchanged: false,
+        ..change(ChangeKind::Delete)
+    };
+    txn.write(&[insert]).expect("inserts");
+    assert!(matches!(txn.write(&[insert]), Err((0, Error::Duplicate))));
     assert_eq!(txn.get(a, b"e", ReadMode::Snapshot).expect("reads").as_deref(), Some(&b"row"[..]));
     txn.commit().expect("commits without the lock");
     reader.rollback().expect("rolls back");

@@ -9,8 +9,8 @@ void RowWriter::log(const RowLog &row_log, Slice primary_key, uint index) {
     log_ = row_log.family();
     if (!log_) return;
   }
-  /* It outlives the row. */
-  ops_.push_back({log_.get(), primary_key, {nullptr, 0}, TIDESDB_PUT, 0, 0});
+  /* It outlives the row, whose lock is its own. */
+  ops_.push_back({log_.get(), primary_key, {nullptr, 0}, TIDESDB_KEEP_ENTRY, 0, 0});
   index_of_.push_back(index);
   logged_++;
 }

@@ -114,7 +114,10 @@ bool ha_tidesdb::autoinc_lock_mode_stmt_unsafe() const {
  */
 void ha_tidesdb::add_write(tidesdb_family *family, Slice key, Slice value, int kind, bool lock, uint index,
                            bool replaces) {
-  if (is_temporary_) lock = false;
+  if (is_temporary_) {
+    lock = false;
+    if (kind == TIDESDB_PUT || kind == TIDESDB_PUT_ENTRY) kind = TIDESDB_KEEP_ENTRY;
+  }
   const int flags = (lock ? TIDESDB_OP_LOCK : 0) | (replaces ? TIDESDB_OP_NEUTRAL : 0);
   writer_.add(family, key, value, kind, flags, index);
 }

@@ -216,7 +216,9 @@ impl Transaction {
             if own.is_none() {
                 let newest = self.store.newest(family.id(), key, MAX_SEQ, None)?;
                 if let Some((seq, kind)) = newest.filter(|_| insert || unread) {
-                    let unchanged = self.check_unchanged(seq);
+                    // Those who made the family wrote the rest. What it was made from has been compared.
+                    let made = seq <= family.created_seq();
+                    let unchanged = if made { Ok(()) } else { self.check_unchanged(seq) };
                     if insert && self.is_taken(family.id(), key, kind)? {
                         return Err(Error::Duplicate);
                     }
@@ -245,8 +247,10 @@ impl Transaction {
         }
         let kind = proven.unwrap_or(kind);
         let kind = if expires { kind.with_expiry() } else { kind };
-        // A range may have to keep it out; the row it overwrites keeps its own lock.
-        self.locks.unlocked_puts |= !lock && !kept && !self.options.unlocked && !kind.is_tombstone();
+        // A range may have to keep it out; the row it overwrites keeps its own lock. A kept entry waits for no range
+        // (`docs/protocols.md` 4.13), and an insertion without a lock is into a family that is nobody else's.
+        self.locks.unlocked_puts |=
+            !lock && !kept && !insert && !self.options.unlocked && !kind.is_tombstone();
         let effect = if change.count_unchanged { CountEffect::Unchanged } else { CountEffect::Counts };
         match kind.has_expiry() {
             true => self.batch.push_expiring(family.id(), key, kind, change.expiry, value, effect),
