@@ -263,3 +263,33 @@ fn merging_and_verifying_end_when_they_are_interrupted() {
     db.verify_unless(&family, &|| false).expect("verifies");
     assert_eq!(rows(&db, &family, true).len(), 1500);
 }
+
+/// A scan reads the files as they were, or anew where its memtable has been written to one. A family that is gone by then
+/// is an error, and not the end of its rows.
+#[test]
+fn a_scan_does_not_end_where_its_family_is_dropped() {
+    let dir = tempfile::tempdir().expect("directory");
+    let db = Db::open(dir.path(), options()).expect("opens");
+    let family = db.create_family(b"f", FamilyOptions::default()).expect("creates");
+    let mut txn = begin(&db);
+    for n in 0..5000u32 {
+        txn.put(&family, &n.to_be_bytes(), &[7; 20]).expect("puts");
+    }
+    txn.commit().expect("commits");
+    let mut txn = begin(&db);
+    let mut cursor = db.cursor(&family);
+    assert!(cursor.seek(&mut txn, &Scan::default()).expect("seeks"));
+    let mut found = cursor.len();
+    db.flush().expect("flushes");
+    let mut ddl = db.ddl().expect("begins");
+    ddl.drop_family(b"f").and_then(|()| ddl.commit()).expect("drops");
+    db.flush().expect("flushes");
+    let ended = loop {
+        match cursor.fetch(&mut txn, cursor.len() - 1, true) {
+            Ok(true) => found += cursor.len(),
+            Ok(false) => break Ok(found),
+            Err(error) => break Err(error),
+        }
+    };
+    assert!(matches!(ended, Ok(5000) | Err(Error::NoSuchFamily(_))), "{ended:?}");
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::iter::merge::MergingIterator;
+use crate::store::family::Family;
 use crate::store::view::ReadView;
 use crate::store::Store;
 use crate::txn::transaction::{ReadMode, Transaction};
@@ -75,15 +76,13 @@ impl MergedView {
         self.view = None;
     }
 
-    /// Builds the merge over the runs as they are now.
-    pub(super) fn open(
-        &mut self,
-        txn: &Transaction,
-        family: FamilyId,
-        prefix: &[u8],
-        seq: Seq,
-    ) -> Result<()> {
+    /// Builds the merge over the runs as they are now. [`Error::NoSuchFamily`](crate::error::Error::NoSuchFamily)
+    /// where the family has gone.
+    pub(super) fn open(&mut self, txn: &Transaction, family: &Family, prefix: &[u8], seq: Seq) -> Result<()> {
         let view = txn.store.view();
+        // Asked after: a drop marks the family before its tables go from the view.
+        family.check_live()?;
+        let family = family.id();
         self.absent_from = memtables_without(&view, family);
         let mut iterators = txn.batch.runs().iterators(family, prefix)?;
         self.own = None;
@@ -105,7 +104,7 @@ impl MergedView {
     pub(super) fn refresh(
         &mut self,
         txn: &Transaction,
-        family: FamilyId,
+        family: &Family,
         prefix: &[u8],
         mode: ReadMode,
     ) -> Result<bool> {
@@ -113,7 +112,7 @@ impl MergedView {
             if mode == ReadMode::Snapshot {
                 return !keeps_flushed_memtable(&txn.store, view);
             }
-            let grown = self.absent_from > 0 && memtables_without(view, family) < self.absent_from;
+            let grown = self.absent_from > 0 && memtables_without(view, family.id()) < self.absent_from;
             !grown && txn.store.is_current(view)
         };
         let has_committed = self.view.as_ref().is_some_and(is_right);

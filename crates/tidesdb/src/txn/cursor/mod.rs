@@ -253,7 +253,7 @@ impl Cursor {
         let seq = txn.read_seq(scan.mode)?;
         txn.check_family(&self.family, seq)?;
         self.ended_snapshots = txn.ended_snapshots();
-        self.merged.open(txn, self.family.id(), &self.bounds.prefix, seq)?;
+        self.merged.open(txn, &self.family, &self.bounds.prefix, seq)?;
         let last = &mut self.position.last;
         self.position.edge = match scan.start {
             Start::First | Start::Last => Edge::Open,
@@ -324,7 +324,7 @@ impl Cursor {
     /// Builds the merge anew if it lacks a run that there is now and that the scan is to see. Returns whether
     /// it did.
     fn refresh(&mut self, txn: &Transaction) -> Result<bool> {
-        self.merged.refresh(txn, self.family.id(), &self.bounds.prefix, self.locks.mode)
+        self.merged.refresh(txn, &self.family, &self.bounds.prefix, self.locks.mode)
     }
 
     /// Brings the merge to the first key to look at.

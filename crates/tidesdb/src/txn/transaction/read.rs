@@ -59,7 +59,11 @@ impl Transaction {
         }
         let mut expiry = 0;
         let live = match self.store.newest(family.id(), key, seq, Some(out))? {
-            None => false,
+            None => {
+                // A drop since the check above has marked the family, and then taken its tables away.
+                family.check_live()?;
+                false
+            }
             Some((seq, kind)) => {
                 if locking {
                     self.check_unchanged(seq)?;
