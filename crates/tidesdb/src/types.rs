@@ -288,6 +288,13 @@ pub struct Entry<'a> {
     pub value: &'a [u8],
 }
 
+/// Whether an unmarked put of this sequence proves that its key does not exist right below it. Those up to
+/// `unproven_upto` do not, in a store that lost what was below some of them. One without a sequence does: a merge has
+/// taken that away where no lower run has the key (`docs/design/0020-single-deletes.md`).
+pub const fn proves(put: Seq, unproven_upto: Seq) -> bool {
+    put == 0 || put > unproven_upto
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

@@ -25,7 +25,7 @@ use crate::memtable::{ArenaPool, Memtable};
 use crate::options::{FamilyOptions, Options};
 use crate::store::view::{Flushable, ReadView};
 use crate::table::{SsTable, SsTableMeta, SsTableOptions, SsTableWriter};
-use crate::types::{FamilyId, FileNo, RowCount, DICTIONARY};
+use crate::types::{FamilyId, FileNo, RowCount, Seq, DICTIONARY};
 use crate::version::manifest::{self, ManifestWriter};
 use crate::version::reservations::CompactionReservations;
 use crate::version::restoring::{check_restored, RESTORING};
@@ -186,6 +186,11 @@ impl Survey {
         self.replayed.as_ref().map_or(&[], |replayed| &replayed.flushables)
     }
 
+    /// Sequence number of the newest commit that could be read.
+    fn newest(&self) -> Seq {
+        self.replayed.as_ref().map_or(0, |replayed| replayed.newest).max(self.versions.state().last_seq)
+    }
+
     fn name(&self, family: FamilyId) -> String {
         match self.names.get(&family) {
             Some((name, _)) => format!("'{name}'"),
@@ -310,6 +315,10 @@ impl StoreCopy<'_> {
         nameless.dedup();
         check.damage.extend(nameless.into_iter().map(|family| survey.name(family)));
         edit.new_files.sort_by_key(|file| file.number);
+        if !check.damage.is_empty() {
+            // A lost tombstone may have stood below any put that is there.
+            edit.unproven_upto = Some(survey.newest());
+        }
         Ok(edit)
     }
 

@@ -79,6 +79,8 @@ pub struct LiveSnapshots {
     pub held: Vec<Seq>,
     /// Entries that expire at this second or before have expired for everybody, now and later; 0: none.
     pub expired_at: u64,
+    /// Puts up to this sequence prove nothing, in a store that lost what was below some; 0: all are good.
+    pub unproven_upto: Seq,
 }
 
 impl LiveSnapshots {

@@ -16,7 +16,7 @@
 use crate::error::Result;
 use crate::iter::{LiveSnapshots, VersionIterator};
 use crate::ttl::buried;
-use crate::types::{Entry, Kind, Op, Seq};
+use crate::types::{proves, Entry, Kind, Op, Seq};
 
 /// Entries between two calls of [`Rewrite::tick`].
 pub const TICK: u64 = 256;
@@ -91,7 +91,10 @@ pub fn rewrite(iter: &mut dyn VersionIterator, live: &LiveSnapshots, to: &mut dy
         if let (true, false, Some((seq, kind))) = (same_key, dropped, &mut pending) {
             if live.hidden(entry.seq, newer) {
                 dropped = true;
-                if *seq <= oldest_snapshot && kind.cancels(entry.kind) {
+                if *seq <= oldest_snapshot
+                    && kind.cancels(entry.kind)
+                    && proves(entry.seq, live.unproven_upto)
+                {
                     counts.cancelled += 1;
                     cancelled = true;
                     pending = None;
@@ -213,7 +216,8 @@ mod tests {
             (b"k".to_vec(), number.parse().unwrap(), kind, value)
         });
         let mut kept = Kept { below, ..Kept::default() };
-        let live = LiveSnapshots { scan_bound, held: held.to_vec(), expired_at: EXPIRED_AT };
+        let live =
+            LiveSnapshots { scan_bound, held: held.to_vec(), expired_at: EXPIRED_AT, unproven_upto: 0 };
         rewrite(&mut VecVersionIterator::new(entries.collect()), &live, &mut kept).unwrap();
         let words = kept.entries.iter().map(|(_, seq, kind, _)| {
             let letter = match kind.op() {

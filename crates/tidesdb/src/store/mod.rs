@@ -83,6 +83,8 @@ pub struct Store {
     pub(crate) stats: Stats,
     /// The manifest says that puts may be unmarked (`docs/protocols.md` 3.5).
     pub(crate) proves_inserts: AtomicBool,
+    /// See [`crate::iter::LiveSnapshots`].
+    pub(crate) unproven_upto: Seq,
     /// Bytes free on the file system of the store, and the time of that answer in microseconds of the disk's clock.
     free_space: AtomicU64,
     free_space_at: AtomicU64,
@@ -145,6 +147,7 @@ impl Store {
             memory_bound: MemoryBound::default(),
             stats: Stats::default(),
             proves_inserts: AtomicBool::new(false),
+            unproven_upto: state.unproven_upto,
             free_space: AtomicU64::new(u64::MAX),
             free_space_at: AtomicU64::new(0),
             opened_at: parts.newest,

@@ -96,7 +96,11 @@ impl Store {
 
     /// What a flush or a merge that begins now must keep.
     pub(crate) fn live_snapshots(&self, visible_seq: Seq) -> LiveSnapshots {
-        LiveSnapshots { expired_at: self.expired_at(), ..self.snapshots.capture(visible_seq) }
+        LiveSnapshots {
+            expired_at: self.expired_at(),
+            unproven_upto: self.unproven_upto,
+            ..self.snapshots.capture(visible_seq)
+        }
     }
 
     /// The first entry with an expiry is about to be written: the manifest says so before anything else on disk

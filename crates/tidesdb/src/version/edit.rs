@@ -88,6 +88,8 @@ pub struct Edit {
     pub expiry_reserved: Option<u64>,
     /// The epoch from which on puts may be unmarked (`docs/protocols.md` 3.5); the first that is said counts.
     pub proven_from: Option<u64>,
+    /// Puts up to this sequence prove nothing, as what was below them may be lost; never goes back.
+    pub unproven_upto: Option<Seq>,
     /// Options to remember, by name; an empty value forgets one.
     pub options: Vec<(String, String)>,
     /// What is added to the counts of families' rows; of one family several parts add up.
@@ -123,6 +125,7 @@ mod tag {
     pub const LOG_SEGMENT: u64 = 24;
     pub const LOG_FORGOTTEN: u64 = 25;
     pub const TABLE_TWIN: u64 = 26;
+    pub const UNPROVEN_UPTO: u64 = 27;
 }
 
 impl Edit {
@@ -151,6 +154,7 @@ impl Edit {
             (tag::PROVEN_FROM, self.proven_from),
             (tag::EXPIRY_RESERVED, self.expiry_reserved),
             (tag::LOG_FORGOTTEN, self.log_forgotten_above.map(u64::from)),
+            (tag::UNPROVEN_UPTO, self.unproven_upto),
         ] {
             if let Some(value) = value {
                 field(tag, &numbers(&[value]));
@@ -297,6 +301,7 @@ impl Edit {
             tag::EXPIRY_CLOCK => self.expiry_clock = Some(body.varint()?),
             tag::PROVEN_FROM => self.proven_from = Some(body.varint()?),
             tag::EXPIRY_RESERVED => self.expiry_reserved = Some(body.varint()?),
+            tag::UNPROVEN_UPTO => self.unproven_upto = Some(body.varint()?),
             tag::LOG_FORGOTTEN => self.log_forgotten_above = Some(body.u32("segment")?),
             tag::LOG_SEGMENT => self.log_segments.push(LogSegment {
                 id: body.u32("segment")?,
@@ -543,6 +548,7 @@ mod tests {
                 LogSegment { id: 18, epoch: 3, file: 1 },
             ],
             proven_from: Some(4),
+            unproven_upto: Some(900),
             options: vec![("comparator".into(), "bytes".into()), ("gone".into(), String::new())],
             row_counts: vec![
                 (7, RowCount { rows: -3, uncounted: 1 }),
@@ -588,6 +594,7 @@ mod tests {
             proven_from: Some(4),
             expiry_reserved: Some(360),
             log_forgotten_above: Some(16),
+            unproven_upto: Some(300),
             log_segments: vec![LogSegment { id: 17, epoch: 3, file: 2 }],
             new_tables: vec![NewTable { file: 9, level: 0, generation: 3, meta }],
             ..Edit::default()
@@ -597,6 +604,7 @@ mod tests {
             &[22, 1, 4],
             &[23, 2, 0xe8, 2],
             &[25, 1, 16],
+            &[27, 2, 0xac, 2],
             &[24, 3, 17, 3, 2],
             &[11, 16, 9, 0, 0, 3, 0, 100, 5, 6, 2, 0, 2, 30, 1, b'a', 1, b'b'],
             &[21, 5, 9, 0, 7, 8, 1],

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use tidesdb::internal::backup::{repair, verify_store, StoreCheck, Watch};
 use tidesdb::internal::io::faulty::Crash;
+use tidesdb::internal::txn::transaction::Transaction;
 
 const COPY: &str = "/copy";
 
@@ -78,6 +79,53 @@ fn one_damaged_block_costs_its_rows() {
     assert_eq!(copied_rows(&db, b"good"), good_rows);
     fill(&db, &db.family(b"bad").expect("there"), 0, 12_000);
     assert_eq!(copied_rows(&db, b"bad"), bad_rows);
+    db.close().expect("closes");
+}
+
+/// Rows, their deletions above them, the same rows again above those. A lost block of deletions makes no old row come
+/// back when the new ones go, by single deletes and merges.
+#[test]
+fn a_lost_deletion_brings_no_row_back() {
+    let disk = FaultyDisk::new(1);
+    let db = open(&disk, &options()).expect("opens");
+    let family = db.create_family(b"bad", sim::tiny_family()).expect("creates");
+    // Long: a flush would merge a small run with the next.
+    let key = |n: u32| [&n.to_be_bytes()[..], &[b'k'; 120]].concat();
+    let change = |db: &Db, what: &dyn Fn(&mut Transaction, &[u8])| {
+        let mut txn = begin(db);
+        txn.statement_begin(true, Duration::from_secs(20)).expect("statement");
+        (0..12_000).for_each(|n| what(&mut txn, &key(n)));
+        txn.commit().expect("commits");
+        db.flush().expect("flushes");
+    };
+    change(&db, &|txn, key| txn.insert(&family, key, b"old").expect("inserts"));
+    db.compact(&family).expect("merges");
+    let before = files(&disk);
+    change(&db, &|txn, key| txn.delete(&family, key).expect("deletes"));
+    let deletions = files(&disk).into_iter().find(|file| !before.contains(file)).expect("a new file");
+    change(&db, &|txn, key| txn.insert(&family, key, b"new").expect("inserts"));
+    assert!(disk.exists(&deletions).expect("exists"));
+    drop(family);
+    db.close().expect("closes");
+    let middle = disk.contents(&deletions).expect("there").len() as u64 / 2;
+    assert!(disk.flip_bit(&deletions, middle, 3));
+    assert_eq!(repaired(&disk).len(), 1);
+    // The second opening reads its own manifest.
+    open_copy(&disk).close().expect("closes");
+    let db = open_copy(&disk);
+    let family = db.family(b"bad").expect("there");
+    assert_eq!(copied_rows(&db, b"bad").len(), 12_000);
+    change(&db, &|txn, key| txn.single_delete(&family, key).expect("deletes"));
+    assert_eq!(copied_rows(&db, b"bad"), []);
+    db.compact(&family).expect("merges");
+    assert_eq!(copied_rows(&db, b"bad"), [], "merged");
+    // Proofs made after the repair are good.
+    change(&db, &|txn, key| txn.insert(&family, key, b"newer").expect("inserts"));
+    change(&db, &|txn, key| txn.single_delete(&family, key).expect("deletes"));
+    db.compact(&family).expect("merges");
+    assert!(db.report().contains("single deletes merged away with their put: 12000\n"), "{}", db.report());
+    assert_eq!(copied_rows(&db, b"bad"), []);
+    drop(family);
     db.close().expect("closes");
 }
 

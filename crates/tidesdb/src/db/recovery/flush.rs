@@ -66,7 +66,8 @@ fn flush_flushables(
         return Ok(());
     }
     let RecoveryFlush { edit, flushed } = into;
-    let live = LiveSnapshots { scan_bound: newest, ..LiveSnapshots::default() };
+    let unproven_upto = versions.state().unproven_upto;
+    let live = LiveSnapshots { scan_bound: newest, unproven_upto, ..LiveSnapshots::default() };
     let family_options = ReplayedOptions::read(versions, flushables)?;
     let mut rest = flushables;
     while let Some(first) = rest.first() {

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode};
 use crate::store::family::Family;
 use crate::ttl::EXPIRY_LEN;
-use crate::types::{CountEffect, FamilyId, Kind, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
+use crate::types::{proves, CountEffect, FamilyId, Kind, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
 
 /// Part of half a write buffer that a transaction may take in memory while all together take a whole one, and of the
 /// bound on locks.
@@ -225,7 +225,11 @@ impl Transaction {
                     unchanged?;
                 }
                 if self.store.proves_inserts.load(Ordering::Acquire) {
-                    proven = proven_kind(change.kind, newest.map(|(_, kind)| kind));
+                    let newest = newest.map(|(seq, kind)| match proves(seq, self.store.unproven_upto) {
+                        true => kind,
+                        false => kind.marked_may_overwrite(),
+                    });
+                    proven = proven_kind(change.kind, newest);
                 }
             } else if insert && own == Some(true) {
                 return Err(Error::Duplicate);

@@ -140,6 +140,7 @@ impl VersionSet {
             expiry_reserved: state.expiry_reserved,
             log_segments: state.log_segments.values().copied().collect(),
             proven_from: state.proven_from,
+            unproven_upto: Some(state.unproven_upto).filter(|&seq| seq != 0),
             options: state.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             counted_from: version.counted_from(),
             row_counts: version.row_counts().collect(),

@@ -30,6 +30,8 @@ pub struct StoreState {
     pub expiry_reserved: Option<u64>,
     /// The epoch from which on puts may be unmarked; `None`: every put is marked "may overwrite".
     pub proven_from: Option<u64>,
+    /// Puts up to this sequence prove nothing; 0 in a store that was never repaired.
+    pub unproven_upto: Seq,
     /// Remembered options, by name.
     pub options: BTreeMap<String, String>,
 }
@@ -51,6 +53,7 @@ impl StoreState {
         self.expiry_clock = self.expiry_clock.max(edit.expiry_clock);
         self.expiry_reserved = edit.expiry_reserved.or(self.expiry_reserved);
         self.proven_from = self.proven_from.or(edit.proven_from);
+        self.unproven_upto = self.unproven_upto.max(edit.unproven_upto.unwrap_or(0));
         for (name, value) in &edit.options {
             if value.is_empty() {
                 self.options.remove(name);
