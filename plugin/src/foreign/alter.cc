@@ -126,12 +126,12 @@ class Plan {
     const Columns columns(*table_);
     bool prefix;
     const uint index = columns.find_index(before, &prefix);
-    for (uint i = 0; index != MAX_KEY && i < altered_->s->keys; i++)
-      if (same_name(altered_->key_info[i].name, columns.key(index).name)) {
-        otherwise();
-        return false;
-      }
-    return refuse_index(before);
+    bool stays = index == MAX_KEY;
+    for (uint i = 0; !stays && i < altered_->s->keys; i++)
+      stays = same_name(altered_->key_info[i].name, columns.key(index).name);
+    if (!stays) return refuse_index(before);
+    otherwise();
+    return false;
   }
 
   /* The index that the columns have now, and do not have any more. */
@@ -180,7 +180,7 @@ class Plan {
     if (gone)
       return refuse_column(before, [&] {
         my_error(ER_FK_COLUMN_CANNOT_DROP_CHILD, MYF(0), gone->field_name.str, key.name.c_str(),
-                 (key.child_database + "." + key.child_table).c_str());
+                 quoted_table(thd(), key.child_database, key.child_table).c_str());
       });
     /* Of a copy the server looks itself. */
     const bool follows = key.on_update == FK_OPTION_CASCADE && thd()->is_strict_mode();

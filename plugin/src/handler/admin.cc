@@ -139,6 +139,7 @@ int ha_tidesdb::list_orphans(THD *thd, tidesdb_txn *txn) {
                   : "is not there, or has no index of the columns: each new reference to it is refused");
   }
   const int status = look_at_rows(txn, [&] {
+    for (uint key = 0; key < table_share->keys; key++) compute_indexed_columns(key, table->record[0]);
     for (size_t i = 0; i < count; i++) {
       bool orphan;
       const int looked = checks.is_orphan(i, txn, table->record[0], &orphan);

@@ -76,6 +76,7 @@ std::unique_ptr<ChildTable> ChildTable::open(THD *thd, const ForeignKey &key, in
   bool prefix;
   const uint index = columns.find_index(fields, &prefix);
   if (index == MAX_KEY) return nullptr;
+  child->index_ = index;
   child->parts_ = columns.first_parts(index, fields.size());
   *error = 0;
   return child;
@@ -112,6 +113,7 @@ int ChildTable::read(Slice key) { return handler_->read_for_action(key, table_.r
 
 bool ChildTable::has_values(Slice search) {
   values_.clear();
+  handler_->compute_indexed_columns(index_, table_.record[0]);
   for (const KeyPart &part : parts_) append_part(part, table_.record[0], &values_, &scratch_);
   return same_bytes(values_.slice(), search);
 }

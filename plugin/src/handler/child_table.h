@@ -77,7 +77,8 @@ class ChildTable {
   query_id_t locked_in_ = 0, begun_in_ = 0;
   ha_tidesdb *handler_ = nullptr;
   std::vector<Field *> fields_;
-  std::vector<KeyPart> parts_; /* of the index that is searched, as many as there are fields */
+  uint index_ = 0;             /* the one that is searched */
+  std::vector<KeyPart> parts_; /* of it, as many as there are fields */
   ByteBuffer values_, scratch_;
   uchar moment_[ROW_END_SIZE]; /* of the change, as in a record */
 };

@@ -94,6 +94,10 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
                            uint child_key_size) override;
   /* Of a child: locks and reads the row with this key, all that is stored of it. */
   int read_for_action(tidesdb::Slice primary_key, uchar *buf);
+  /* The virtual columns of an index, from the stored ones in `record`. */
+  void compute_indexed_columns(uint index, uchar *record) {
+    virtual_columns_.complete(index, nullptr, record);
+  }
   /* Key number of the last HA_ERR_FOUND_DUPP_KEY. */
   uint duplicate_key() const { return session_->duplicate_key(); }
 
