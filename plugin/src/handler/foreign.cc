@@ -137,14 +137,16 @@ int ha_tidesdb::apply_checked(const uchar *old_record, const uchar *new_record, 
   const bool acts = may_refer && row_checks_->has_actions(referred, referring);
   if (may_refer && !acts)
     if (const int error = row_checks_->check_referrers(session_, referred, referring, this)) return error;
-  int error = 0;
-  if (referring && row_checks_->has_references())
-    /* A row that moves is a new one to who looks for children at the time, and has passed its place. */
-    error = row_checks_->check_references(session_, session_->txn(), moves ? nullptr : referred, referring);
-  if (!error && acts) {
+  /* A row that moves is a new one to who looks for children at the time, and has passed its place. */
+  const auto check_references = [&] {
+    if (!referring || !row_checks_->has_references()) return 0;
+    return row_checks_->check_references(session_, session_->txn(), moves ? nullptr : referred, referring);
+  };
+  if (acts) {
     moment_of_change_ = moment_of_change(table, old_record, new_record);
-    return apply_with_actions(referred, referring);
+    return apply_with_actions(referred, referring, check_references);
   }
+  int error = check_references();
   if (!error) return apply_writes();
   if (error != HA_ERR_NO_REFERENCED_ROW) return error;
   uint64_t before;
@@ -159,7 +161,8 @@ int ha_tidesdb::apply_checked(const uchar *old_record, const uchar *new_record, 
   return status == TIDESDB_OK ? error : fail(status);
 }
 
-int ha_tidesdb::apply_with_actions(const uchar *old_record, const uchar *new_record) {
+int ha_tidesdb::apply_with_actions(const uchar *old_record, const uchar *new_record,
+                                   const std::function<int()> &check_references) {
   Session::Cascade &cascade = session_->cascade();
   /* The statement's row undoes what is below it. */
   const bool is_top = cascade.levels.empty();
@@ -169,6 +172,8 @@ int ha_tidesdb::apply_with_actions(const uchar *old_record, const uchar *new_rec
   if (is_top) cascade.levels.push_back({open_table_->name(), new_record != nullptr});
   int error = apply_writes();
   if (!error) error = row_checks_->check_referrers(session_, old_record, new_record, this);
+  /* Afterwards: in a ring the actions make the parent. */
+  if (!error) error = check_references();
   if (!is_top) return error;
   cascade.levels.clear();
   if (error) {

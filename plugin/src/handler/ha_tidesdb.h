@@ -300,7 +300,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   bool checks_foreign_keys() const;
   /* `moves`: an UPDATE gives the row another primary key. */
   int apply_checked(const uchar *old_record, const uchar *new_record, bool moves = false);
-  int apply_with_actions(const uchar *old_record, const uchar *new_record);
+  int apply_with_actions(const uchar *old_record, const uchar *new_record,
+                         const std::function<int()> &check_references);
   int child_table(const tidesdb::ForeignKey &key, tidesdb::ChildTable **child);
   int open_child(const tidesdb::ForeignKey &key, bool *gone) override;
   int act(const tidesdb::ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record,
