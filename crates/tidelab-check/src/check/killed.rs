@@ -97,6 +97,22 @@ fn kinds(rows: u64, file: &Path) -> Vec<Kind> {
             after: &["DROP INDEX IF EXISTS extra ON killed.t"],
             ..Kind::new("CREATE INDEX", "CREATE INDEX extra ON killed.t (pad, b)")
         },
+        Kind { before: &["BEGIN"], ..Kind::new("DELETE with CASCADE", "DELETE FROM killed.parent WHERE id = 1") },
+        Kind {
+            before: &["BEGIN"],
+            ..Kind::new("UPDATE with CASCADE", "UPDATE killed.parent SET id = 7 WHERE id = 1")
+        },
+        Kind {
+            other: &["BEGIN", "DELETE FROM killed.parent WHERE id = 2"],
+            ..Kind::new("a reference to a row that goes", "INSERT INTO killed.child VALUES (0, 2)")
+        },
+        Kind {
+            after: &["ALTER TABLE killed.child DROP FOREIGN KEY IF EXISTS extra"],
+            ..Kind::new(
+                "ADD FOREIGN KEY",
+                "ALTER TABLE killed.child ADD CONSTRAINT extra FOREIGN KEY (p) REFERENCES killed.parent (id), ALGORITHM=NOCOPY",
+            )
+        },
         Kind::new("CHECK TABLE", "CHECK TABLE killed.t EXTENDED"),
         Kind {
             // Something to merge.
@@ -186,6 +202,11 @@ fn make_tables(server: &Server, rows: u64, file: &Path) -> Result<()> {
             "CREATE TABLE deleted LIKE t",
             &format!("INSERT INTO deleted SELECT * FROM t WHERE a <= {}", rows / 5),
             "CREATE TABLE prepared LIKE t",
+            "CREATE TABLE parent (id INT PRIMARY KEY) ENGINE=TidesDB",
+            "CREATE TABLE child (a INT PRIMARY KEY, p INT, KEY (p), CONSTRAINT of_parent FOREIGN KEY (p) REFERENCES parent (id) \
+             ON DELETE CASCADE ON UPDATE CASCADE) ENGINE=TidesDB",
+            "INSERT INTO parent VALUES (1), (2)",
+            "INSERT INTO child SELECT a, 1 FROM t",
             "CREATE TABLE flooded (a INT PRIMARY KEY, pad VARCHAR(1000) CHARACTER SET latin1 NOT NULL) \
              ENGINE=TidesDB L0_QUEUE_STALL_THRESHOLD=1 COMPRESSION='NONE'",
             "INSERT INTO flooded SELECT seq, REPEAT('a', 1000) FROM seq_0_to_29999",
@@ -209,6 +230,10 @@ fn look(session: &mut Session) -> Result<Vec<Columns>> {
         "SELECT COUNT(*), SUM(CRC32(pad)) FROM killed.t FORCE INDEX (pad) WHERE pad >= ''",
         "SELECT COUNT(*) FROM killed.empty",
         "SELECT COUNT(*) FROM killed.prepared",
+        "SELECT COUNT(*), SUM(a), SUM(p) FROM killed.child IGNORE INDEX (p)",
+        "SELECT COUNT(*), SUM(p) FROM killed.child FORCE INDEX (p) WHERE p >= 0",
+        "SELECT SUM(id) FROM killed.parent",
+        "SELECT constraint_name FROM information_schema.tidesdb_foreign_keys",
         "SELECT index_name FROM information_schema.statistics WHERE table_schema = 'killed' AND table_name = 't'",
     ];
     questions.iter().map(|question| Ok(must(question, session.rows(question))?.concat())).collect()
