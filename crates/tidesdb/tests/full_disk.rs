@@ -463,6 +463,8 @@ fn writers_that_wait_for_a_merge_without_room_are_told_that_the_disk_is_full() {
     let begun = Instant::now();
     assert!(matches!(refused, Some(Error::DiskFull(_))), "{refused:?}");
     disk.set_capacity(None);
+    // The answer of a second ago is asked for again.
+    disk.advance_clock(2_000_000);
     while let Err(error) = put(100) {
         assert!(matches!(error, Error::DiskFull(_)), "{error}");
         assert!(begun.elapsed() < Duration::from_secs(30), "there is space, and writers are still refused");
@@ -511,6 +513,57 @@ fn merges_that_find_no_space_leave_nothing_behind() {
     let left = tables() - before;
     assert!(left <= 3, "{left} files after {} attempts", failed());
     disk.heal();
+}
+
+/// The most urgent merge wants more space than there is. It fills the disk once, and a smaller one of another family that
+/// gives space back has its turn.
+#[test]
+fn a_merge_that_cannot_fit_keeps_no_other_away() {
+    let disk = FaultyDisk::new(79);
+    let quiet = Options { compaction_threads: 0, ..sim::normal(SyncMode::None) };
+    let db = open(&disk, &quiet).expect("opens");
+    let [large, small] =
+        [&b"large"[..], b"small"].map(|name| db.create_family(name, sim::tiny_family()).expect("creates"));
+    let (large_id, small_id) = (large.id(), small.id());
+    for n in 0..12u32 {
+        let mut txn = begin(&db);
+        for key in [0, 1 + n, 1000] {
+            txn.put(&large, &key.to_be_bytes(), &vec![n as u8; 60_000]).expect("puts");
+            if n < 5 {
+                txn.put(&small, &key.to_be_bytes(), &[n as u8; 100]).expect("puts");
+            }
+        }
+        txn.commit().expect("commits");
+        db.flush().expect("flushes");
+    }
+    drop((large, small));
+    db.close().expect("closes");
+    let used: u64 = disk.files().iter().map(|path| disk.contents(path).expect("there").len() as u64).sum();
+    disk.set_capacity(Some(used + 400_000));
+    let db = open(&disk, &Options { compaction_threads: 1, ..quiet }).expect("opens");
+    let of = |family, outcome| {
+        db.compactions().iter().filter(|job| job.family == Some(family) && job.outcome == outcome).count()
+    };
+    let begun = Instant::now();
+    while of(small_id, Outcome::Done) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", db.compactions());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(
+        (of(large_id, Outcome::Failed), of(large_id, Outcome::Done)),
+        (1, 0),
+        "{:?}",
+        db.compactions()
+    );
+    disk.set_capacity(None);
+    // The answer of a second ago is asked for again.
+    disk.advance_clock(2_000_000);
+    let begun = Instant::now();
+    while of(large_id, Outcome::Done) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", db.compactions());
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// An edit whose manifest could not be begun is in none: its tables, and what there is of the manifest, go at once.

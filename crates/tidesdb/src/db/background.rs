@@ -289,7 +289,10 @@ impl Maintenance {
         while !self.closing.load(Ordering::Acquire) {
             self.store.wait_for_memory(&self.closing);
             let result = self.compact_once();
-            self.store.pressure.compacted(&result);
+            // Writers that wait for a merge without room are told so, whichever others come through.
+            if !(matches!(result, Ok(true)) && self.unfitting.any()) {
+                self.store.pressure.compacted(&result);
+            }
             match result {
                 Ok(true) => {
                     pause = RETRY.0;

@@ -20,7 +20,11 @@ const BUSY_PAUSE: Duration = Duration::from_millis(5);
 impl Maintenance {
     /// Options of a family that merges do not pass over.
     fn options_of_merged(&self, family: FamilyId) -> Option<FamilyOptions> {
-        self.store.family_options(family).filter(|_| !self.reservations.set_aside().holds_family(family))
+        let waits = || {
+            self.reservations.set_aside().holds_family(family)
+                || self.unfitting.holds(family, || self.store.free_space())
+        };
+        self.store.family_options(family).filter(|_| !waits())
     }
 
     /// Sets aside what made a merge of `files` fail: the file that the error names, or the whole family. A full disk and
@@ -100,6 +104,7 @@ impl Maintenance {
         if let Some(picked) = picked {
             let now = self.store.versions.disk().now_micros();
             let told = self.history.begin(picked.family, &picked.task, now);
+            let free = self.store.free_space();
             let done = self.with_context(&|| false, told, |context| {
                 job::compact(
                     context,
@@ -111,7 +116,11 @@ impl Maintenance {
                 )
             });
             let files = picked.task.held().files;
-            let done = done.inspect_err(|error| self.note_failed(picked.family, &files, error))?;
+            let done = done.inspect_err(|error| match error {
+                Error::DiskFull(_) => self.unfitting.note(picked.family, picked.task.bytes, free),
+                error => self.note_failed(picked.family, &files, error),
+            })?;
+            self.unfitting.forget(picked.family);
             self.account(&done);
             self.store.install(done.edit)?;
             if !picked.task.moves {

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use crate::compaction::history::History;
 use crate::db::background::WorkSignal;
 use crate::db::counters::CounterRefill;
+use crate::db::unfitting::Unfitting;
 use crate::error::Result;
 use crate::store::Store;
 use crate::txn::Transactions;
@@ -24,6 +25,7 @@ pub(crate) struct Maintenance {
     pub ddl_lock: Arc<Mutex<()>>,
     pub next_family: AtomicU32,
     pub reservations: Arc<CompactionReservations>,
+    pub unfitting: Unfitting,
     pub history: History,
     pub work_signal: WorkSignal,
     pub counter_refill: CounterRefill,
@@ -43,6 +45,7 @@ impl Maintenance {
             ddl_lock: Arc::new(Mutex::new(())),
             next_family: AtomicU32::new(DICTIONARY + 1),
             reservations,
+            unfitting: Unfitting::default(),
             history: History::default(),
             work_signal: WorkSignal::default(),
             counter_refill: CounterRefill::default(),

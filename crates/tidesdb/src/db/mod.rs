@@ -11,6 +11,7 @@ pub mod introspection;
 pub(crate) mod maintenance;
 pub(crate) mod recovery;
 pub mod stats;
+mod unfitting;
 
 use std::path::Path;
 use std::sync::Arc;
