@@ -47,7 +47,10 @@ bool refuse_foreign_keys(THD *thd, const HA_CREATE_INFO *info) {
   push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR,
                       "TidesDB: foreign keys were dropped, as tidesdb_foreign_keys=WARN asks: %s",
                       names.c_str());
-  foreign::log_warn_mode(thd);
+  if (!foreign::log_warn_mode(thd))
+    return refuse("FOREIGN KEY: " + names +
+                  " (replicas cannot be told that tidesdb_foreign_keys=WARN drops it with "
+                  "binlog_alter_two_phase=ON and another engine before; SET binlog_alter_two_phase=OFF)");
   return false;
 }
 

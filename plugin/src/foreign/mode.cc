@@ -1,6 +1,5 @@
 #include "foreign/mode.h"
 
-#include <cstring>
 #include <string>
 
 #include "log.h"
@@ -13,16 +12,27 @@ namespace foreign {
 
 namespace {
 
-/* The parser of a server that passes over the comment writes a space for the '!'. */
-constexpr char STARTS[][4] = {"/*!", "/* "};
-constexpr char REST[] = "999999 tidesdb_foreign_keys=WARN */ ";
+/* A parser that passes over the comment writes a space for the '!', and clients cut out what is left. */
+constexpr char START[] = "/*!", PASSED_START[] = "/* ";
+constexpr char REST[] = "999999 tidesdb_foreign_keys=WARN */";
+constexpr size_t START_SIZE = sizeof(START) - 1, REST_SIZE = sizeof(REST) - 1;
 
-bool has_comment(const THD *thd) {
-  constexpr size_t start = sizeof(STARTS[0]) - 1, rest = sizeof(REST) - 1;
-  const char *text = thd->query();
-  if (!text || thd->query_length() < start + rest || strncmp(text + start, REST, rest)) return false;
-  return !strncmp(text, STARTS[0], start) || !strncmp(text, STARTS[1], start);
+bool begins_with(const std::string &text, const char *start) {
+  return !text.compare(0, START_SIZE, start) && !text.compare(START_SIZE, REST_SIZE, REST);
 }
+
+std::string text_of(const THD *thd) {
+  return thd->query() ? std::string(thd->query(), thd->query_length()) : std::string();
+}
+
+/* CREATE TABLE ... SELECT is logged with a text of the server's, and the comment among the keys. Texts of the
+   statement itself have no line ends that are not escaped. */
+bool has_comment_among_keys(const std::string &text) {
+  const size_t at = text.find(std::string("\n  ") + START + REST);
+  return at != std::string::npos || text.find(std::string("\n  ") + PASSED_START + REST) != std::string::npos;
+}
+
+bool comes_from_a_log(const THD *thd) { return is_applier(thd) || thd->variables.pseudo_slave_mode; }
 
 bool declares_keys(const Alter_info &statement) {
   List<Key> declared(statement.key_list);
@@ -32,26 +42,38 @@ bool declares_keys(const Alter_info &statement) {
   return false;
 }
 
-}  // namespace
-
-sysvars::ForeignKeys mode(THD *thd) {
-  if (has_comment(thd)) return sysvars::FOREIGN_KEYS_WARN;
-  if (is_applier(thd) || thd->variables.pseudo_slave_mode) return sysvars::FOREIGN_KEYS_ENFORCE;
-  return sysvars::foreign_keys(thd);
-}
-
-void log_warn_mode(THD *thd) {
-  if (!mysql_bin_log.is_open() || !thd->query() || has_comment(thd)) return;
-  const std::string text = std::string(STARTS[0]) + REST + std::string(thd->query(), thd->query_length());
+void set_comment(THD *thd) {
+  std::string text = text_of(thd);
+  if (!mysql_bin_log.is_open() || text.empty() || begins_with(text, START)) return;
+  const bool is_passed_on = begins_with(text, PASSED_START);
+  text = is_passed_on ? START + text.substr(START_SIZE) : std::string(START) + REST + " " + text;
   char *copy = thd->strmake(text.data(), text.size());
   if (copy) thd->set_query(copy, text.size(), thd->query_charset());
 }
 
+}  // namespace
+
+std::string comment_among_keys() { return std::string("\n  ") + START + REST; }
+
+sysvars::ForeignKeys mode(THD *thd) {
+  const std::string text = text_of(thd);
+  if (begins_with(text, START) || begins_with(text, PASSED_START)) return sysvars::FOREIGN_KEYS_WARN;
+  if (!comes_from_a_log(thd)) return sysvars::foreign_keys(thd);
+  return has_comment_among_keys(text) ? sysvars::FOREIGN_KEYS_WARN : sysvars::FOREIGN_KEYS_ENFORCE;
+}
+
+bool log_warn_mode(THD *thd) {
+  const bool is_logged = mysql_bin_log.is_open() && (thd->variables.option_bits & OPTION_BIN_LOG);
+  const bool is_begun = thd->lex->sql_command == SQLCOM_ALTER_TABLE && thd->variables.binlog_alter_two_phase;
+  if (is_logged && is_begun && !comes_from_a_log(thd) && !begins_with(text_of(thd), START)) return false;
+  set_comment(thd);
+  return true;
+}
+
 void log_warn_mode_of_alter(THD *thd) {
-  if (thd->lex->sql_command != SQLCOM_ALTER_TABLE ||
-      (thd->lex->create_info.used_fields & HA_CREATE_USED_ENGINE))
-    return;
-  if (declares_keys(thd->lex->alter_info) && mode(thd) == sysvars::FOREIGN_KEYS_WARN) log_warn_mode(thd);
+  if (thd->lex->sql_command == SQLCOM_ALTER_TABLE && declares_keys(thd->lex->alter_info) &&
+      mode(thd) == sysvars::FOREIGN_KEYS_WARN)
+    set_comment(thd);
 }
 
 }  // namespace foreign

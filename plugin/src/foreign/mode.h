@@ -9,6 +9,8 @@
 #ifndef TIDESDB_FOREIGN_MODE_H
 #define TIDESDB_FOREIGN_MODE_H
 
+#include <string>
+
 #include "key/sql_headers.h"
 #include "sysvars.h"
 
@@ -19,11 +21,13 @@ namespace foreign {
    the session's. */
 sysvars::ForeignKeys mode(THD *thd);
 
-/* The running statement drops foreign keys, as WARN asks: its text gets the comment, before it is logged. */
-void log_warn_mode(THD *thd);
-/* The same for an ALTER of a TidesDB table, before the server notes the text for its recovery after a crash.
- */
+/* The running statement drops foreign keys, as WARN asks: its text gets the comment, before it is logged.
+   False: it is too late, as the log has the begin of an ALTER in two phases. */
+bool log_warn_mode(THD *thd);
+/* The same for an ALTER of a TidesDB table, before the server logs or notes any text of it. */
 void log_warn_mode_of_alter(THD *thd);
+/* For the list of keys in a text that the server makes of a definition, where that has dropped ones. */
+std::string comment_among_keys();
 
 }  // namespace foreign
 }  // namespace tidesdb

@@ -47,14 +47,11 @@ bool RowChecks::make_link(const std::shared_ptr<const ForeignKey> &key, bool is_
 
 /* The first of the table's indexes that begins with the columns; the primary key is the first of all. */
 uint RowChecks::index_of(const Link &link) const {
+  const Columns columns(*table_);
+  const std::vector<const Field *> fields(link.fields.begin(), link.fields.end());
   for (uint number = 0; number < table_->s->keys; number++) {
-    const KEY &key = table_->key_info[number];
-    size_t same = 0;
-    while (same < link.fields.size() && same < key.user_defined_key_parts &&
-           !(key.key_part[same].key_part_flag & HA_PART_KEY_SEG) &&
-           key.key_part[same].fieldnr == link.fields[same]->field_index + 1U)
-      same++;
-    if (same == link.fields.size()) return number;
+    bool cut;
+    if (columns.begin_with(number, fields, &cut) && !cut) return number;
   }
   return MAX_KEY;
 }
@@ -113,25 +110,32 @@ std::unique_ptr<LinkedIndex> RowChecks::find_other(const Link &link, bool is_chi
   return other;
 }
 
+/* By the name that the key says now. The statement may have waited long, and others renamed the table since
+   it began, and gave its name to another. Such a swap moves the generation. */
+void RowChecks::find_by_name(Link *link, bool is_child) {
+  do {
+    link->sought_at = foreign::generation();
+    if (const auto now =
+            with_number(is_child ? foreign::keys_of(name_) : foreign::keys_to(name_), link->key->number))
+      link->key = now;
+    link->other = find_other(*link, is_child);
+  } while (link->sought_at != foreign::generation());
+}
+
 /* *other: nullptr where the other table is not there, or has no such index. */
 int RowChecks::other_side(Link *link, bool is_child, LinkedIndex **other) {
   /* A statement may run long: what it found first may have been replaced. */
   const uint64_t generation = foreign::generation();
   if (link->is_sought && link->sought_at != generation) forget_other(link);
   if (!link->is_sought) {
-    link->sought_at = generation;
-    link->other = find_other(*link, is_child);
+    find_by_name(link, is_child);
     if (!link->other) {
       const ForeignKey before = *link->key;
       NameLock lock(table_->in_use, is_child ? before.parent_database : before.child_database,
                     is_child ? before.parent_table : before.child_table);
       if (!is_child || !is_own(before))
         if (const int error = lock.take()) return error;
-      /* The statement may have waited long: names may be others since it began. */
-      if (const auto now =
-              with_number(is_child ? foreign::keys_of(name_) : foreign::keys_to(name_), before.number))
-        link->key = now;
-      link->other = find_other(*link, is_child);
+      find_by_name(link, is_child);
     }
     link->is_sought = true;
     if (link->other && !is_child) link->plain = link->other->plain();

@@ -117,6 +117,7 @@ class RowChecks {
   bool make_link(const std::shared_ptr<const ForeignKey> &key, bool is_child, Link *link) const;
   uint index_of(const Link &link) const;
   std::unique_ptr<LinkedIndex> find_other(const Link &link, bool is_child) const;
+  void find_by_name(Link *link, bool is_child);
   int other_side(Link *link, bool is_child, LinkedIndex **other);
   void forget_other(Link *link);
   bool is_gone(const Link &link) const;

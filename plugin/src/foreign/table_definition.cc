@@ -84,21 +84,27 @@ bool Columns::ends_with_row_end(const KEY &key, size_t columns) const {
          key.key_part[columns].fieldnr == share_.vers.end_fieldno + 1U;
 }
 
+bool Columns::begin_with(uint number, const std::vector<const Field *> &columns, bool *cut) const {
+  const KEY &key = keys_[number];
+  *cut = false;
+  if (key.algorithm == HA_KEY_ALG_LONG_HASH || key.algorithm == HA_KEY_ALG_FULLTEXT ||
+      key.algorithm == HA_KEY_ALG_RTREE || entry_parts(number) < columns.size())
+    return false;
+  for (size_t i = 0; i < columns.size(); i++) {
+    const KEY_PART_INFO &part = entry_part(number, i);
+    if (part.fieldnr != columns[i]->field_index + 1U) return false;
+    *cut = *cut || part.length != columns[i]->key_length();
+  }
+  return true;
+}
+
 uint Columns::find_index(const std::vector<const Field *> &columns, bool *prefix) const {
   uint best = MAX_KEY, best_rank = UINT_MAX;
   *prefix = false;
   for (uint number = 0; number < share_.keys; number++) {
     const KEY &candidate = keys_[number];
-    if (candidate.algorithm == HA_KEY_ALG_LONG_HASH || candidate.algorithm == HA_KEY_ALG_FULLTEXT ||
-        candidate.algorithm == HA_KEY_ALG_RTREE || entry_parts(number) < columns.size())
-      continue;
-    bool fits = true, cut = false;
-    for (size_t i = 0; fits && i < columns.size(); i++) {
-      const KEY_PART_INFO &part = entry_part(number, i);
-      fits = part.fieldnr == columns[i]->field_index + 1U;
-      cut = cut || (fits && part.length != columns[i]->key_length());
-    }
-    if (!fits) continue;
+    bool cut;
+    if (!begin_with(number, columns, &cut)) continue;
     if (cut) {
       *prefix = true;
       continue;

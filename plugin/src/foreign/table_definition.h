@@ -53,6 +53,8 @@ class Columns {
   KeyPart whole(const Field *field) const;
   /* All parts of an index. */
   std::vector<KeyPart> parts(uint key) const;
+  /* Whether these columns begin the entries of an index, in this order. `cut`: not with all of each. */
+  bool begin_with(uint key, const std::vector<const Field *> &columns, bool *cut) const;
   /* The first `count` parts of an index that find_index() found for so many columns. */
   std::vector<KeyPart> first_parts(uint key, size_t count) const;
   /*

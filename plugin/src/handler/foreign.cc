@@ -54,9 +54,11 @@ char *ha_tidesdb::get_foreign_key_create_info() {
     text += ",\n  " + describe_key(table->in_use, *key);
   /* CREATE TABLE ... SELECT is logged by this text. A replica gets the keys as the statement has them. */
   TableRecord record;
-  if (thd_sql_command(table->in_use) == SQLCOM_CREATE_TABLE && read_record(open_table_->name(), &record))
+  if (thd_sql_command(table->in_use) == SQLCOM_CREATE_TABLE && read_record(open_table_->name(), &record)) {
     for (const auto &key : dropped_keys_in_record(open_table_->name(), record))
       if (!key->columns.empty()) text += ",\n  " + describe_key(table->in_use, *key);
+    if (!record.dropped_keys.empty() && !text.empty()) text += foreign::comment_among_keys();
+  }
   if (text.empty()) return nullptr;
   char *copy = new (std::nothrow) char[text.size() + 1];
   if (copy) memcpy(copy, text.c_str(), text.size() + 1);
