@@ -246,9 +246,13 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int row_cursor(tidesdb_cursor **cursor);
   int seek(uchar where, Slice key, size_t prefix);
   int step(int direction);
+  int step_past_value(int direction);
   void note_lock();
   bool scans_rows() const { return scan_.index == MAX_KEY || is_primary(scan_.index); }
-  int return_row(int status, int direction, uchar *buf, int none);
+  void keep_record(const uchar *buf);
+  void bring_record_back(uchar *buf);
+  int judge(tidesdb::Slice primary_key, const uchar *buf);
+  int return_row(int status, int direction, uchar *buf, int none, bool past_value = false);
   int return_current_row(const tidesdb_row &row, uchar *buf);
   void give_back_other_row();
   bool fits_over_newer(Slice entry_key, Slice primary_key, uchar *buf);

@@ -15,6 +15,7 @@ struct ReadBuffers {
   ByteBuffer entry_key;
   ByteBuffer entry_value;
   ByteBuffer row_key;
+  ByteBuffer kept_record;      /* the record before a row that may not belong to the result */
   ByteBuffer condition_record; /* of record[0] while a condition looks at another row there */
 };
 

@@ -231,20 +231,9 @@ int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
     if ((entry_is_enough || judging_needs_columns()) &&
         !codec.decode_entry(key, value, has_condition ? condition_columns() : table->read_set, buf))
       return HA_ERR_CRASHED;
-    switch (has_condition ? check_pushed_condition(primary_key, buf) : CHECK_POS) {
-      case CHECK_POS:
-        break;
-      case CHECK_NEG:
-        unlock_row();
-        return SKIP_ROW;
-      case CHECK_OUT_OF_RANGE:
-        unlock_row();
-        return HA_ERR_END_OF_FILE;
-      case CHECK_ABORTED_BY_USER:
-        return HA_ERR_ABORTED_BY_USER;
-      default:
-        return HA_ERR_INTERNAL_ERROR;
-    }
+    const int judged = has_condition ? judge(primary_key, buf) : 0;
+    if (judged == SKIP_ROW || judged == HA_ERR_END_OF_FILE) unlock_row();
+    if (judged) return judged;
     if (entry_is_enough) {
       remember_row_number(primary_key);
       return 0;
@@ -275,7 +264,32 @@ int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
     tidesdb_cursor_look_again(scan_.cursor);
     return SKIP_ROW;
   }
+  /* The entry was judged before the row was locked, which has other bytes of the same weights by now. */
+  if (error == 0 && current_entry && has_condition && !same_bytes(buffers_.entry_value.slice(), value)) {
+    const int judged = judge(primary_key, buf);
+    if (judged == SKIP_ROW || judged == HA_ERR_END_OF_FILE) {
+      give_back_other_row();
+      return SKIP_ROW;
+    }
+    return judged;
+  }
   return error;
+}
+
+/* What the pushed condition says of the row or entry in `buf`: 0, SKIP_ROW, or an error. */
+int ha_tidesdb::judge(Slice primary_key, const uchar *buf) {
+  switch (check_pushed_condition(primary_key, buf)) {
+    case CHECK_POS:
+      return 0;
+    case CHECK_NEG:
+      return SKIP_ROW;
+    case CHECK_OUT_OF_RANGE:
+      return HA_ERR_END_OF_FILE;
+    case CHECK_ABORTED_BY_USER:
+      return HA_ERR_ABORTED_BY_USER;
+    default:
+      return HA_ERR_INTERNAL_ERROR;
+  }
 }
 
 int ha_tidesdb::return_current_row(const tidesdb_row &row, uchar *buf) {
@@ -289,11 +303,34 @@ int ha_tidesdb::return_current_row(const tidesdb_row &row, uchar *buf) {
   return 0;
 }
 
+/* A step of index_next() and index_prev(): beyond the rows of the value that was searched, too. */
+int ha_tidesdb::step_past_value(int direction) {
+  const int status = step(direction);
+  if (status != TIDESDB_NOT_FOUND || !scan_.prefix_bounded) return status;
+  return seek(direction > 0 ? TIDESDB_SEEK_AFTER : TIDESDB_SEEK_BEFORE, scan_.search.slice(), 0);
+}
+
+/* Before a row is read that may not belong to the result: the server goes on with the one before it where
+   there is no other (QUICK_GROUP_MIN_MAX_SELECT). */
+void ha_tidesdb::keep_record(const uchar *buf) {
+  buffers_.kept_record.clear();
+  if (scan_.index != MAX_KEY && !is_primary(scan_.index) && entries_may_not_fit())
+    buffers_.kept_record.assign({buf, table_share->reclength});
+}
+
+void ha_tidesdb::bring_record_back(uchar *buf) {
+  if (buffers_.kept_record.size() == 0) return;
+  memcpy(buf, buffers_.kept_record.data(), table_share->reclength);
+  buffers_.kept_record.clear();
+}
+
 /* Turns the status of a seek or step into the row it stands on, or the next one that belongs to the result.
  */
-int ha_tidesdb::return_row(int status, int direction, uchar *buf, int none) {
+int ha_tidesdb::return_row(int status, int direction, uchar *buf, int none, bool past_value) {
+  bool is_kept = false;
   for (;;) {
     if (status == TIDESDB_NOT_FOUND) {
+      if (is_kept) bring_record_back(buf);
       if (scan_.outlives_statement) scan_.position = direction > 0 ? Position::END : Position::START;
       return none;
     }
@@ -302,6 +339,8 @@ int ha_tidesdb::return_row(int status, int direction, uchar *buf, int none) {
         scan_.peek = Peek::PEEKED;
       else if (status != TIDESDB_OK)
         return fail(status);
+      if (!is_kept) keep_record(buf);
+      is_kept = true;
       const int error = return_current_row(scan_.cursor->rows[scan_.cursor->position], buf);
       scan_.end_relocking();
       if (error != SKIP_ROW) {
@@ -314,7 +353,7 @@ int ha_tidesdb::return_row(int status, int direction, uchar *buf, int none) {
       }
       if (thd_kill_level(table->in_use) >= THD_ABORT_SOFTLY) return HA_ERR_ABORTED_BY_USER;
     }
-    status = step(direction);
+    status = past_value ? step_past_value(direction) : step(direction);
   }
 }
 
@@ -393,8 +432,10 @@ int ha_tidesdb::read_unique(uchar *buf, int none) {
                                         read_mode(), &value);
   if (status == TIDESDB_NOT_FOUND || status == TIDESDB_SKIPPED) return none;
   if (status != TIDESDB_OK) return fail(status);
+  keep_record(buf);
   const int error = return_entry(
       {scan_.search.data(), value.data, scan_.search.size(), value.size, scan_.cursor->expiry}, buf);
+  if (error == SKIP_ROW) bring_record_back(buf);
   return error == SKIP_ROW ? none : error;
 }
 
@@ -457,10 +498,7 @@ int ha_tidesdb::index_read_map(uchar *buf, const uchar *key, key_part_map map, h
 int ha_tidesdb::index_next(uchar *buf) {
   if (const int error = choose_columns()) return error;
   scan_.point = false;
-  int status = step(1);
-  if (status == TIDESDB_NOT_FOUND && scan_.prefix_bounded)
-    status = seek(TIDESDB_SEEK_AFTER, scan_.search.slice(), 0);
-  return return_row(status, 1, buf, HA_ERR_END_OF_FILE);
+  return return_row(step_past_value(1), 1, buf, HA_ERR_END_OF_FILE, true);
 }
 
 int ha_tidesdb::index_next_same(uchar *buf, const uchar *key, uint length) {
@@ -480,10 +518,7 @@ int ha_tidesdb::index_next_same(uchar *buf, const uchar *key, uint length) {
 int ha_tidesdb::index_prev(uchar *buf) {
   if (const int error = choose_columns()) return error;
   scan_.point = false;
-  int status = step(-1);
-  if (status == TIDESDB_NOT_FOUND && scan_.prefix_bounded)
-    status = seek(TIDESDB_SEEK_BEFORE, scan_.search.slice(), 0);
-  return return_row(status, -1, buf, HA_ERR_END_OF_FILE);
+  return return_row(step_past_value(-1), -1, buf, HA_ERR_END_OF_FILE, true);
 }
 
 int ha_tidesdb::index_first(uchar *buf) {
