@@ -293,6 +293,8 @@ sub answers {
   $text =~ s/^Warnings:\n(?!Warning\t|Note\t|Error\t)//gm;
   $text =~ s/^\S+\toptimize\tnote\tTable does not support optimize.*\n//gm;
   $text =~ s/^\S+\.ibd\n//gm;
+  # A note that the server writes at some time after a change of the log's file.
+  $text =~ s/^# at \S+\n#.*\tBinlog checkpoint .*\n//gm;
   # SHOW PROCESSLIST: numbers of connections, and seconds.
   $text =~ s/^\d+(\troot\tlocalhost\S*\t\S*\t\S+\t)\d+\t/#$1#\t/gm;
   $text =~ s/^(affected rows: |info: Records: ).*\n//gm;
