@@ -68,7 +68,9 @@ class Planner {
        server does not ask. */
     if (table_->part_info && altered_->part_info) others &= ~ALTER_PARTITIONED;
     if (others) return reason_of(others);
-    if (table_->s->table_type == TABLE_TYPE_SEQUENCE) return "TidesDB: sequences are copied";
+    /* The copy looks whether the one row is that of a sequence. */
+    for (const TABLE *side : {table_, altered_})
+      if (side->s->table_type == TABLE_TYPE_SEQUENCE) return "TidesDB: sequences are copied";
     if (table_->versioned() != altered_->versioned()) return "TidesDB: rows of the past come or go by copy";
     old_ = &record;
     plan_->record = record;
@@ -285,9 +287,15 @@ const char *take_defaults(TABLE *altered, AlterPlan *plan) {
   if (plan->new_columns.empty()) return nullptr;
   RowHistory &history = plan->record.history;
   restore_record(altered, s->default_values);
+  /* One that does not fit is a warning here. The copy answers by the mode. */
+  THD *thd = altered->in_use;
+  const enum_check_fields counted = thd->count_cuted_fields;
   for (const Field *column : plan->new_columns) {
     Field *field = altered->field[column->field_index];
-    if (field->set_default() && altered->in_use->is_error()) return "the default cannot be computed";
+    thd->count_cuted_fields = CHECK_FIELD_IGNORE;
+    const bool fits = !field->set_default();
+    thd->count_cuted_fields = counted;
+    if (!fits) return "the default cannot be computed, or does not fit";
     ColumnDefault value = take_default(field, history.column_ids[field->field_index]);
     if (value.value.size() > MAX_DEFAULT_SIZE) return "TidesDB: the default is too long";
     history.defaults.push_back(std::move(value));
