@@ -57,6 +57,12 @@ class RowChecks {
   bool add_reference(const std::shared_ptr<const ForeignKey> &key);
   bool has_references() const { return !references_.empty(); }
   bool is_referenced() const { return !referrers_.empty(); }
+  /* Whether ON UPDATE CASCADE may give rows of the table other values. */
+  bool may_follow() const {
+    for (const Link &link : references_)
+      if (link.key->on_update == FK_OPTION_CASCADE) return true;
+    return false;
+  }
   /* The row if it is current; nullptr if system versioning keeps it as one of the past. Such rows refer to
      nothing, and nothing refers to them. The checks below take current rows: a row that goes into the past
      counts as deleted. */

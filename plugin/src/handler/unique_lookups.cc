@@ -18,7 +18,8 @@
 
 using namespace tidesdb;
 
-/* Of the statements that insert rows, those that write to the table through one handler. */
+/* Of the statements that insert rows, those that write to the table through one handler. (Actions of foreign
+   keys have handlers of their own.) */
 static bool only_inserts(int command) {
   return command == SQLCOM_INSERT || command == SQLCOM_INSERT_SELECT || command == SQLCOM_REPLACE ||
          command == SQLCOM_REPLACE_SELECT || command == SQLCOM_LOAD;
@@ -51,6 +52,10 @@ int ha_tidesdb::decide_unique_lookups() {
   if (!sysvars::skip_unique_check(thd) || !only_inserts(thd_sql_command(thd)) || is_applier(thd)) return 0;
   if (session_->optimistic()) {
     note_unique_lookups("an optimistic transaction does not lock it (tidesdb_pessimistic_locking)");
+    return 0;
+  }
+  if (row_checks_ && row_checks_->may_follow()) {
+    note_unique_lookups("a foreign key with ON UPDATE CASCADE may change its rows");
     return 0;
   }
   bool empty;
