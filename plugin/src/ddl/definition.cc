@@ -25,7 +25,8 @@ std::string quoted(const LEX_CSTRING &name) { return "`" + std::string(name.str,
 
 /* The server parses foreign keys and leaves them to the engine, whether it knows of them or not. */
 bool refuse_foreign_keys(THD *thd, const HA_CREATE_INFO *info) {
-  if (!info->alter_info || foreign::mode(thd) == sysvars::FOREIGN_KEYS_ENFORCE) return false;
+  const sysvars::ForeignKeys mode = foreign::mode(thd);
+  if (!info->alter_info || mode == sysvars::FOREIGN_KEYS_ENFORCE) return false;
   std::string names;
   List_iterator_fast<Key> keys(info->alter_info->key_list);
   while (Key *key = keys++) {
@@ -39,7 +40,7 @@ bool refuse_foreign_keys(THD *thd, const HA_CREATE_INFO *info) {
     names += "REFERENCES " + quoted(foreign->ref_table);
   }
   if (names.empty()) return false;
-  if (foreign::mode(thd) == sysvars::FOREIGN_KEYS_ERROR)
+  if (mode == sysvars::FOREIGN_KEYS_ERROR)
     return refuse(
         "FOREIGN KEY: " + names +
         " (tidesdb_foreign_keys=ERROR refuses foreign keys; ENFORCE keeps them, WARN drops them with a "

@@ -114,12 +114,7 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
 void OpenTable::sort_indexes(const TABLE *table) {
   std::vector<IndexRecord> sorted;
   for (uint key = 0; key < table->s->keys; key++) {
-    const LEX_CSTRING &name = table->key_info[key].name;
-    for (const IndexRecord &index : record_.indexes)
-      if (same_name({index.name.data(), index.name.size()}, name)) {
-        sorted.push_back(index);
-        break;
-      }
+    if (const IndexRecord *index = index_named(record_, table->key_info[key].name)) sorted.push_back(*index);
   }
   if (sorted.size() == record_.indexes.size()) record_.indexes = std::move(sorted);
 }

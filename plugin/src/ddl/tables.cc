@@ -18,6 +18,7 @@
 #include "foreign/registry.h"
 #include "foreign/rename.h"
 #include "foreign/table_definition.h"
+#include "server.h"
 #include "store/handles.h"
 #include "store/store.h"
 #include "txn/changed_tables.h"
@@ -297,6 +298,12 @@ bool read_record(const std::string &table, TableRecord *record) {
   std::vector<uint8_t> bytes;
   return open_family(plugin.db, primary_family(table), &family) == TIDESDB_OK &&
          family_record(family.get(), &bytes) == TIDESDB_OK && record->decode(bytes);
+}
+
+const IndexRecord *index_named(const TableRecord &record, const LEX_CSTRING &name) {
+  for (const IndexRecord &index : record.indexes)
+    if (same_name({index.name.data(), index.name.size()}, name)) return &index;
+  return nullptr;
 }
 
 bool was_written_with(const std::string &table, const std::string &definition) {

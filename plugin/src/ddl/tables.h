@@ -31,6 +31,8 @@ int set_auto_increment(const char *path, ulonglong next);
 /* The record that the dictionary has of a table. False: there is no such table, or its record is not known
  * here. */
 bool read_record(const std::string &table, TableRecord *record);
+/* Its index of this name, or nullptr. EXCHANGE PARTITION leaves indexes in an order of their own. */
+const IndexRecord *index_named(const TableRecord &record, const LEX_CSTRING &name);
 /* To be held by who reads a record and writes it changed, without the server's lock on the name that keeps
    everybody else from it: statistics, and what DDL says of the other side of a foreign key. */
 std::mutex &records_of_others();

@@ -1,12 +1,9 @@
 #include "foreign/linked_index.h"
 
-#include <algorithm>
-
 #include <mysql/plugin.h>
 
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
-#include "server.h"
 #include "store/store.h"
 
 namespace tidesdb {
@@ -67,12 +64,8 @@ std::unique_ptr<LinkedIndex> LinkedIndex::find(THD *thd, const std::string &othe
   bool prefix;
   const uint key = there.find_index(fields, &prefix);
   if (key == MAX_KEY) return nullptr;
-  /* EXCHANGE PARTITION leaves the record's indexes in an order of their own. */
-  const auto entry =
-      std::find_if(record.indexes.begin(), record.indexes.end(), [&](const IndexRecord &index) {
-        return same_name({index.name.data(), index.name.size()}, there.key(key).name);
-      });
-  if (entry == record.indexes.end()) return nullptr;
+  const IndexRecord *index = index_named(record, there.key(key).name);
+  if (!index) return nullptr;
 
   std::unique_ptr<LinkedIndex> found(new LinkedIndex);
   found->parts_ = there.parts(key);
@@ -90,7 +83,7 @@ std::unique_ptr<LinkedIndex> LinkedIndex::find(THD *thd, const std::string &othe
   found->whole_ = found->unique_ && own.size() == found->parts_.size();
   if (open_family(plugin.db, primary_family(other), &found->rows_) != TIDESDB_OK) return nullptr;
   if (!is_primary) {
-    const std::string family = index_family(other, entry->id);
+    const std::string family = index_family(other, index->id);
     if (open_family(plugin.db, family, &found->index_) != TIDESDB_OK) return nullptr;
     tidesdb_family_attach(found->index_.get(), found->rows_.get());
   }

@@ -27,9 +27,11 @@ std::string text_of(const THD *thd) {
 
 /* CREATE TABLE ... SELECT is logged with a text of the server's, and the comment among the keys. Texts of the
    statement itself have no line ends that are not escaped. */
+std::string among_keys(const char *start) { return std::string("\n  ") + start + REST; }
+
 bool has_comment_among_keys(const std::string &text) {
-  const size_t at = text.find(std::string("\n  ") + START + REST);
-  return at != std::string::npos || text.find(std::string("\n  ") + PASSED_START + REST) != std::string::npos;
+  return text.find(among_keys(START)) != std::string::npos ||
+         text.find(among_keys(PASSED_START)) != std::string::npos;
 }
 
 bool comes_from_a_log(const THD *thd) { return is_applier(thd) || thd->variables.pseudo_slave_mode; }
@@ -53,7 +55,7 @@ void set_comment(THD *thd) {
 
 }  // namespace
 
-std::string comment_among_keys() { return std::string("\n  ") + START + REST; }
+std::string comment_among_keys() { return among_keys(START); }
 
 sysvars::ForeignKeys mode(THD *thd) {
   const std::string text = text_of(thd);

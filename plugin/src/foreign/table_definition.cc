@@ -51,12 +51,10 @@ KeyPart Columns::whole(const Field *field) const {
 }
 
 std::vector<KeyPart> Columns::parts(uint number) const {
-  return compiled(number, keys_[number].user_defined_key_parts);
+  return first_parts(number, keys_[number].user_defined_key_parts);
 }
 
-std::vector<KeyPart> Columns::first_parts(uint number, size_t count) const { return compiled(number, count); }
-
-std::vector<KeyPart> Columns::compiled(uint number, size_t count) const {
+std::vector<KeyPart> Columns::first_parts(uint number, size_t count) const {
   std::vector<KeyPart> parts;
   for (size_t i = 0; i < count; i++) {
     const KEY_PART_INFO &part = entry_part(number, i);

@@ -67,7 +67,6 @@ class Columns {
   const TABLE_SHARE &share() const { return share_; }
 
  private:
-  std::vector<KeyPart> compiled(uint key, size_t count) const;
   size_t entry_parts(uint key) const;
   const KEY_PART_INFO &entry_part(uint key, size_t place) const;
   bool ends_with_row_end(const KEY &key, size_t columns) const;

@@ -314,8 +314,7 @@ int ha_tidesdb::step_past_value(int direction) {
    there is no other (QUICK_GROUP_MIN_MAX_SELECT). */
 void ha_tidesdb::keep_record(const uchar *buf) {
   buffers_.kept_record.clear();
-  if (scan_.index != MAX_KEY && !is_primary(scan_.index) && entries_may_not_fit())
-    buffers_.kept_record.assign({buf, table_share->reclength});
+  if (!scans_rows() && entries_may_not_fit()) buffers_.kept_record.assign({buf, table_share->reclength});
 }
 
 void ha_tidesdb::bring_record_back(uchar *buf) {
@@ -327,10 +326,10 @@ void ha_tidesdb::bring_record_back(uchar *buf) {
 /* Turns the status of a seek or step into the row it stands on, or the next one that belongs to the result.
  */
 int ha_tidesdb::return_row(int status, int direction, uchar *buf, int none, bool past_value) {
-  bool is_kept = false;
+  keep_record(buf);
   for (;;) {
     if (status == TIDESDB_NOT_FOUND) {
-      if (is_kept) bring_record_back(buf);
+      bring_record_back(buf);
       if (scan_.outlives_statement) scan_.position = direction > 0 ? Position::END : Position::START;
       return none;
     }
@@ -339,8 +338,6 @@ int ha_tidesdb::return_row(int status, int direction, uchar *buf, int none, bool
         scan_.peek = Peek::PEEKED;
       else if (status != TIDESDB_OK)
         return fail(status);
-      if (!is_kept) keep_record(buf);
-      is_kept = true;
       const int error = return_current_row(scan_.cursor->rows[scan_.cursor->position], buf);
       scan_.end_relocking();
       if (error != SKIP_ROW) {

@@ -27,10 +27,10 @@ impl Maintenance {
         self.store.family_options(family).filter(|_| !waits())
     }
 
-    /// Sets aside what made a merge of `files` fail: the file that the error names, or the whole family. A full disk and
-    /// the end of the store are nobody's fault.
+    /// Sets aside what made a merge of `files` fail: the file that the error names, or the whole family. The end of the
+    /// store is nobody's fault.
     fn note_failed(&self, family: FamilyId, files: &[FileNo], error: &Error) {
-        if matches!(error, Error::DiskFull(_) | Error::Interrupted) {
+        if matches!(error, Error::Interrupted) {
             return;
         }
         match self.store.versions.unreadable_input(error, files) {

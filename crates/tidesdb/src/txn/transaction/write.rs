@@ -216,7 +216,7 @@ impl Transaction {
             if own.is_none() {
                 let newest = self.store.newest(family.id(), key, MAX_SEQ, None)?;
                 if let Some((seq, kind)) = newest.filter(|_| insert || unread) {
-                    // Those who made the family wrote the rest. What it was made from has been compared.
+                    // The entries of a new index are as old as the rows it was made from, and those have been compared.
                     let made = seq <= family.created_seq();
                     let unchanged = if made { Ok(()) } else { self.check_unchanged(seq) };
                     if insert && self.is_taken(family.id(), key, kind)? {
