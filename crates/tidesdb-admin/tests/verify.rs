@@ -71,3 +71,37 @@ fn the_exit_status_says_whether_something_is_damaged() {
         assert!(text(&refused).contains("MANIFEST-"), "{}", text(&refused));
     }
 }
+
+/// Builds before 26 November 2026 never came to the end of opening this store, and neither did these commands.
+#[test]
+fn a_store_with_a_long_prepared_transaction_is_served_within_a_minute() {
+    let directory = tempfile::tempdir().expect("directory");
+    let packed =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../tidesdb/tests/fixtures/long_prepare/store.tar.gz");
+    let unpacked = Command::new("tar").arg("-xzf").arg(packed).arg("-C").arg(directory.path()).status();
+    assert!(unpacked.expect("tar runs").success());
+    let (store, copy) = (&directory.path().join("store"), &directory.path().join("copy"));
+    let commands: [&[&Path]; 6] = [
+        &["verify".as_ref(), store],
+        &["repair".as_ref(), store, "--to".as_ref(), copy],
+        &["stats".as_ref(), copy],
+        &["stats".as_ref(), store],
+        &["compact".as_ref(), store],
+        &["verify".as_ref(), store],
+    ];
+    for words in commands {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tidesdb-admin")).args(words).spawn().expect("runs");
+        let begun = std::time::Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().expect("waits") {
+                break status;
+            }
+            if begun.elapsed().as_secs() >= 60 {
+                child.kill().expect("kills");
+                panic!("{words:?} has not ended");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        };
+        assert_eq!(status.code(), Some(0), "{words:?}");
+    }
+}

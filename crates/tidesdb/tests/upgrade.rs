@@ -10,6 +10,8 @@ mod sim;
 
 #[path = "upgrade/content.rs"]
 mod content;
+#[path = "upgrade/long_prepare.rs"]
+mod long_prepare;
 #[path = "upgrade/v1.rs"]
 mod v1;
 #[path = "upgrade/v2.rs"]
@@ -228,19 +230,47 @@ fn rows_of_an_earlier_build_are_counted_by_a_scan() {
     }
 }
 
+/// Logging a prepared transaction again ends, whatever its length: also with segments that take it whole.
+#[test]
+fn a_store_with_a_long_prepared_transaction_is_opened() {
+    for options in ways_to_open() {
+        let directory = tempfile::tempdir().expect("directory");
+        tar(&["-xzf"], &packed("long_prepare"), directory.path());
+        let store = directory.path().join("store");
+        for _life in 0..2 {
+            let db = tidesdb::internal::db::Db::open(&store, options.clone()).expect("opens");
+            assert_eq!(db.prepared().len(), 1);
+            db.close().expect("closes");
+        }
+        opens(&store, long_prepare::content(), &options);
+    }
+}
+
+/// Packs the store that `make` leaves, in place of the one of that name.
+fn pack(name: &str, make: impl FnOnce(&Path, &dyn Fn(&Path))) {
+    let directory = tempfile::tempdir().expect("directory");
+    make(&directory.path().join("live"), &|live| copy(live, &directory.path().join("store")));
+    tar(
+        &["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "-czf"],
+        &packed(name),
+        directory.path(),
+    );
+    let bytes = fs::metadata(packed(name)).expect("there").len();
+    assert!(bytes < 300_000, "{bytes} bytes are too many for the repository");
+}
+
 /// Writes the packed store of the newest version anew.
 #[test]
 #[ignore = "makes a file of the repository"]
 fn make() {
-    let directory = tempfile::tempdir().expect("directory");
-    v3::make(&directory.path().join("live"), |live| copy(live, &directory.path().join("store")));
-    tar(
-        &["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "-czf"],
-        &packed("v3"),
-        directory.path(),
-    );
-    let bytes = fs::metadata(packed("v3")).expect("there").len();
-    assert!(bytes < 300_000, "{bytes} bytes are too many for the repository");
+    pack("v3", |live, killed| v3::make(live, killed));
+}
+
+/// The same of the long prepared transaction.
+#[test]
+#[ignore = "makes a file of the repository"]
+fn make_long_prepare() {
+    pack("long_prepare", |live, killed| long_prepare::make(live, killed));
 }
 
 /// The files of a directory and of those in it.

@@ -15,7 +15,14 @@
 mod primitives {
     pub(super) use parking_lot::{Mutex, MutexGuard};
     pub(super) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-    pub(super) use std::thread::{current, park, Thread};
+    pub(super) use std::thread::{current, Thread};
+
+    /// Longest sleep between two looks at a shutdown.
+    const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
+
+    pub(super) fn park() {
+        std::thread::park_timeout(LOOK);
+    }
 
     pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         mutex.lock()
@@ -96,8 +103,9 @@ impl LeaderQueue {
         }
     }
 
-    /// Waits until `ticket` is done or it is the caller's turn to lead.
-    pub(super) fn wait(&self, ticket: u64) -> Turn {
+    /// Waits until `ticket` is done or it is the caller's turn to lead. Calls `look` after each sleep: it may stop the
+    /// queue.
+    pub(super) fn wait(&self, ticket: u64, mut look: impl FnMut()) -> Turn {
         let mut id = None;
         loop {
             if let Some(turn) = self.settled(ticket) {
@@ -122,6 +130,7 @@ impl LeaderQueue {
             state.sleepers.push(sleeper);
             drop(state);
             park();
+            look();
         }
     }
 
@@ -189,7 +198,7 @@ mod tests {
                     for _ in 0..2000 {
                         let ticket = tickets.fetch_add(1, Ordering::SeqCst) + 1;
                         loop {
-                            match handover.wait(ticket) {
+                            match handover.wait(ticket, || {}) {
                                 Turn::Done => break,
                                 Turn::Stopped => panic!("nobody stops"),
                                 Turn::Lead => {
@@ -211,10 +220,10 @@ mod tests {
     #[test]
     fn a_stop_keeps_what_was_done() {
         let handover = LeaderQueue::new();
-        assert_eq!(handover.wait(3), Turn::Lead);
+        assert_eq!(handover.wait(3, || {}), Turn::Lead);
         handover.finish(3);
         handover.stop();
-        assert_eq!((handover.wait(3), handover.wait(4)), (Turn::Done, Turn::Stopped));
+        assert_eq!((handover.wait(3, || {}), handover.wait(4, || {})), (Turn::Done, Turn::Stopped));
     }
 }
 
@@ -234,7 +243,7 @@ mod loom_tests {
                 let (handover, tickets, leaders) = shared;
                 let ticket = tickets.fetch_add(1, Ordering::AcqRel) + 1;
                 loop {
-                    match handover.wait(ticket) {
+                    match handover.wait(ticket, || {}) {
                         Turn::Done => {
                             assert!(handover.done() >= ticket);
                             return;

@@ -31,8 +31,11 @@ mod primitives {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Longest sleep between two looks at a shutdown.
+    const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
+
     pub(super) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        condvar.wait(guard).unwrap_or_else(PoisonError::into_inner)
+        condvar.wait_timeout(guard, LOOK).unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
@@ -82,6 +85,16 @@ pub(super) trait WriteToken {
 
     /// Waits before a further attempt at a log write without room, longer after several.
     fn nap(&self, attempts: u32);
+
+    /// The time that a waiting thread has seen nothing move.
+    type Stall: Default;
+
+    /// Looks, between two sleeps, whether the wait has to end; then it has called [`PendingWrites::stop`].
+    fn look(&self, stall: &mut Self::Stall);
+
+    /// A record was enqueued, and neither it nor a log write with it is left: no thread will ever write it. Calls
+    /// [`PendingWrites::stop`].
+    fn lost(&self, ticket: Ticket);
 
     /// Every log write that found no room is in the file.
     fn has_room(&self);
@@ -180,6 +193,7 @@ impl<S: LogWrite> PendingWrites<S> {
     {
         let mut patience = false;
         let mut attempts = 0;
+        let mut stall = P::Stall::default();
         loop {
             if let Some(outcome) = self.outcome(ticket) {
                 return outcome;
@@ -204,7 +218,14 @@ impl<S: LogWrite> PendingWrites<S> {
                 continue;
             }
             // Either another thread is writing what this one waits for, or it is serialising it.
-            patience = !self.write_again(token);
+            let nothing_left = !self.write_again(token);
+            if nothing_left && patience && self.outcome(ticket).is_none() {
+                // This thread had the end of the log to itself after the record was queued, and all log writes that were
+                // made of the queue are settled.
+                token.lost(ticket);
+            }
+            patience = nothing_left;
+            token.look(&mut stall);
         }
     }
 
@@ -356,6 +377,8 @@ mod test_log {
         fails: Ticket,
         /// Writes that find no room before there is some.
         no_room: AtomicU64,
+        /// From this ticket on no log write carries any; 0: all do.
+        forgets: Ticket,
     }
 
     impl Log {
@@ -369,7 +392,13 @@ mod test_log {
                 small,
                 fails,
                 no_room: AtomicU64::new(0),
+                forgets: 0,
             }
+        }
+
+        /// From `ticket` on log writes carry none, as those of records that end before their tickets are counted.
+        pub(super) fn forgetting(self, ticket: Ticket) -> Log {
+            Log { forgets: ticket, ..self }
         }
 
         /// So many writes find no room.
@@ -401,13 +430,24 @@ mod test_log {
 
     impl WriteToken for Log {
         type LogWrite = Line;
+        type Stall = ();
+
+        fn look(&self, _stall: &mut ()) {}
+
+        fn lost(&self, ticket: Ticket) {
+            assert!(ticket >= self.forgets && self.forgets > 0, "ticket {ticket} is lost");
+            self.pending_writes.stop();
+        }
 
         fn serialise(&self, patience: bool) {
             let guard = if patience { Some(lock(&self.end)) } else { self.end.try_lock().ok() };
             let Some(mut end) = guard else { return };
             let last = self.queued.load(Ordering::Acquire);
             if last > *end {
-                self.pending_writes.push(Line { first: *end + 1, last, small: self.small });
+                let carried = if self.forgets > 0 { last.min(self.forgets - 1) } else { last };
+                if carried > *end {
+                    self.pending_writes.push(Line { first: *end + 1, last: carried, small: self.small });
+                }
                 *end = last;
             }
         }
@@ -483,6 +523,25 @@ mod tests {
             assert!(!log.pending_writes.is_full() && log.pending_writes.is_empty());
             assert_eq!((log.pending_writes.done(), log.published()), (701, 701));
             assert_eq!(log.append(IfFull::Leave), Outcome::Written);
+        }
+    }
+
+    #[test]
+    fn a_wait_for_a_record_that_nobody_will_write_stops_the_log() {
+        for small in [true, false] {
+            let log = Log::new(small, 0, 4000).forgetting(500);
+            let written = AtomicU64::new(0);
+            std::thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| {
+                        while log.commit() == Outcome::Written {
+                            written.fetch_add(1, Ordering::Relaxed);
+                        }
+                    });
+                }
+            });
+            assert_eq!(written.load(Ordering::Relaxed), 499);
+            assert_eq!(log.commit(), Outcome::Stopped);
         }
     }
 
@@ -567,6 +626,23 @@ mod loom_tests {
         full(true, 1);
         full(true, 2);
         full(false, 1);
+    }
+
+    #[test]
+    fn loom_a_wait_for_what_nobody_writes_ends() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        for small in [true, false] {
+            model.check(move || {
+                let log = Arc::new(Log::new(small, 0, 2).forgetting(2));
+                let other = {
+                    let log = log.clone();
+                    thread::spawn(move || log.commit())
+                };
+                let outcomes = [log.commit(), other.join().expect("committer")];
+                assert!(outcomes.contains(&Outcome::Stopped));
+            });
+        }
     }
 
     #[test]

@@ -17,9 +17,11 @@ use crate::io::{Disk, RealDisk};
 use crate::options::SyncMode;
 use crate::types::{Lsn, Seq};
 
+mod blocked_disk;
 mod crashes;
 mod damage;
 mod epochs;
+mod large;
 mod room;
 mod threads;
 

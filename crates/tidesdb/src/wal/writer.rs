@@ -10,6 +10,7 @@
 //! - `group`: who writes what is queued, and up to where it is written
 //! - `log_end`: records to bytes, segment after segment
 //! - `room`: a disk without room for what is queued
+//! - `shutdown`: the end of waits where nothing moves
 //! - `sync`: who syncs, and who is told
 //! - `background`: segments prepared ahead, syncs at intervals, marks
 //! - `shared`: what all of them share, and failure
@@ -19,6 +20,7 @@ mod group;
 mod log_end;
 mod room;
 mod shared;
+mod shutdown;
 mod space;
 mod sync;
 
@@ -67,6 +69,8 @@ pub struct WalOptions {
     /// Bytes of reservations and queued records beyond which [`Wal::reserve`] waits. One larger
     /// record is let through when nothing else is outstanding.
     pub max_outstanding: u64,
+    /// Serialised bytes after which they are written, so that a large record or group needs no buffer of its size.
+    pub write_at: usize,
     /// Have a background thread. Without one the owner calls [`Wal::tick`] (deterministic tests).
     pub background: bool,
     /// Receiver of lines for the error log.
@@ -80,6 +84,7 @@ impl Default for WalOptions {
             sync_mode: SyncMode::Full,
             sync_interval: Duration::from_millis(128),
             max_outstanding: 256 << 20,
+            write_at: 1 << 20,
             background: true,
             log: None,
         }

@@ -52,6 +52,7 @@ fn many_committers_lose_nothing_and_keep_their_order() {
             sync_mode: SyncMode::Interval,
             sync_interval: Duration::from_millis(1),
             max_outstanding: 200_000,
+            write_at: 1 << 20,
             background,
             log: None,
         };

@@ -10,6 +10,7 @@ use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 
 use super::log_end::{LogEnd, Written};
 use super::shared::Core;
+use super::shutdown::Stall;
 use super::Ticket;
 use crate::error::{AbortOnPanic, Error, Result};
 use crate::types::{Lsn, Seq};
@@ -76,6 +77,7 @@ impl Core {
             }
             end.ticket += 1;
             end.seq = record.borrow().seq().unwrap_or(end.seq);
+            self.write_if_long(end);
         }
         end.taken = taken;
         result?;
@@ -98,6 +100,7 @@ impl Core {
 
 impl WriteToken for Core {
     type LogWrite = Written;
+    type Stall = Stall;
 
     fn serialise(&self, patience: bool) {
         let _guard = AbortOnPanic::new();
@@ -134,6 +137,18 @@ impl WriteToken for Core {
 
     fn nap(&self, attempts: u32) {
         self.nap_for_room(attempts);
+    }
+
+    fn look(&self, stall: &mut Stall) {
+        self.end_if_stuck(stall);
+    }
+
+    fn lost(&self, ticket: Ticket) {
+        let last = self.pending_writes.done();
+        self.fail(&Error::ReadOnly(format!(
+            "record {ticket} is neither queued nor under way, and the last written one is {last}: this is a fault of \
+             TidesDB, please report it"
+        )));
     }
 
     fn has_room(&self) {

@@ -12,10 +12,6 @@ use crate::wal::pending_writes::LogWrite;
 use crate::wal::record::Record;
 use crate::wal::segment::{frame_end, record_start, Part, Seal, FRAGMENT_HEADER, SEGMENT_HEADER};
 
-/// Bytes after which what is serialised so far is written, so that a large record needs no buffer of its
-/// size.
-const FLUSH_AT: usize = 1 << 20;
-
 /// Stretches up to this are written again rather than waited for.
 const SMALL: usize = 64 << 10;
 
@@ -116,7 +112,16 @@ impl Core {
         }
     }
 
-    /// Serialises a record after what is there, going on to the next segments as needed.
+    /// Writes what is serialised so far, if that is much.
+    pub(super) fn write_if_long(&self, end: &mut LogEnd) {
+        if end.buffer.len() >= self.options.write_at {
+            self.cut(end);
+            self.pending_writes.write_all(self);
+        }
+    }
+
+    /// Serialises a record after what is there, going on to the next segments as needed. The record's last bytes stay in
+    /// the buffer: the caller counts its ticket up, then cuts.
     pub(super) fn append(&self, end: &mut LogEnd, record: &Record, durable: Lsn) -> Result<()> {
         let size = self.options.segment_size;
         match record_start(end.offset, size) {
@@ -143,13 +148,11 @@ impl Core {
             rest = more;
             let done = first_rest.is_empty() && rest.is_empty();
             end.fragment(Part::new(first, done), a, b);
-            if end.buffer.len() >= FLUSH_AT {
-                self.cut(end);
-                self.pending_writes.write_all(self);
-            }
             if done {
                 break;
             }
+            // Only where the record goes on: the log write that has a record's last byte carries its ticket.
+            self.write_if_long(end);
             first = false;
         }
         end.head = head;

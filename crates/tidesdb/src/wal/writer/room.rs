@@ -68,7 +68,7 @@ impl Core {
 
     /// A call on the log found no room; false when nobody waits for room any more.
     pub(super) fn note_no_room(&self, what: &str) -> bool {
-        if self.log_room.waits_end.load(Ordering::SeqCst) {
+        if self.waits_end() {
             return false;
         }
         let mut want = self.log_room.want.lock();
@@ -101,11 +101,16 @@ impl Core {
     /// Waits for a change, at most for a pause that grows with the attempts.
     pub(super) fn nap_for_room(&self, attempts: u32) {
         let mut want = self.log_room.want.lock();
-        let ends = || self.log_room.waits_end.load(Ordering::SeqCst) || self.has_failed();
+        let ends = || self.waits_end() || self.has_failed();
         if self.is_full() && !ends() {
             let pause = (PAUSE.0 * 2u32.pow(attempts.min(GROWS))).min(PAUSE.1);
             self.log_room.changed.wait_for(&mut want, pause);
         }
+    }
+
+    /// Whether the owner closes the log, or its server shuts down.
+    pub(super) fn waits_end(&self) -> bool {
+        self.log_room.waits_end.load(Ordering::SeqCst)
     }
 
     /// Nobody waits for room from now on: a write that finds none is a failure of the log.

@@ -6,6 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use super::shared::Core;
+use super::shutdown::Stall;
 use super::Ticket;
 use crate::error::{AbortOnPanic, Error, Result};
 use crate::wal::leader_queue::Turn;
@@ -15,12 +16,13 @@ pub(super) type Callback = Box<dyn FnOnce(Result<()>) + Send>;
 
 impl Core {
     pub(super) fn wait_durable(&self, ticket: Ticket, if_full: IfFull) -> Result<()> {
+        let mut stall = Stall::default();
         loop {
             // Nobody waits for room as the leader: others have records that are written, and wait for their sync.
             if self.is_full() {
                 self.wait_written(ticket, if_full)?;
             }
-            match self.syncs.wait(ticket) {
+            match self.syncs.wait(ticket, || self.end_if_stuck(&mut stall)) {
                 Turn::Done => return Ok(()),
                 Turn::Stopped => return Err(self.lost(ticket)),
                 Turn::Lead => self.lead_sync(),

@@ -1,0 +1,38 @@
+//! The end of waits at a shutdown: a commit cannot be killed, so a log in which nothing moves any more would keep
+//! the server from its end. Each thread that waits looks from time to time; the first one that has seen nothing
+//! move for [`LONGEST`] after [`Core::end_waits`] stops the log, and all waits end with its failure.
+
+use super::shared::Core;
+use super::Ticket;
+use crate::error::Error;
+
+/// Longest time without progress at a shutdown, in microseconds. A disk that recovers from an error may take half of it.
+const LONGEST: u64 = 60_000_000;
+
+/// How far a waiting thread has seen the log come, and since when.
+#[derive(Default)]
+pub(super) struct Stall {
+    seen: Option<((Ticket, Ticket), u64)>,
+}
+
+impl Core {
+    /// Stops the log if waits are to end and nothing moves.
+    pub(super) fn end_if_stuck(&self, stall: &mut Stall) {
+        if !self.waits_end() || self.has_failed() {
+            return;
+        }
+        let now = self.disk.now_micros();
+        let place = (self.pending_writes.done(), self.syncs.done());
+        match stall.seen {
+            Some((seen, since)) if seen == place => {
+                if now.saturating_sub(since) >= LONGEST {
+                    self.fail(&Error::ReadOnly(format!(
+                        "nothing was written or synced for {} s at a shutdown",
+                        LONGEST / 1_000_000
+                    )));
+                }
+            }
+            _ => stall.seen = Some((place, now)),
+        }
+    }
+}
