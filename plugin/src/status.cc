@@ -22,6 +22,7 @@ struct Shown {
   const char *version;
   ulonglong version_hex;
   ulonglong memory_pressure;
+  ulonglong passed_entries;
   double cache_hit_rate;
   double tombstone_ratio;
   double max_tombstone_density;
@@ -59,6 +60,8 @@ struct Variable {
   }
 #define OTHER(name, member, type, comment) \
   { name, offsetof(Shown, member), type, false, comment, false }
+#define PLUGIN_COUNTER(name, member, comment) \
+  { name, offsetof(Shown, member), SHOW_ULONGLONG, true, comment, false }
 /* Files are local: nothing is there, and nothing is counted. */
 #define OBJECT_STORE(name) OTHER(name, zero, SHOW_ULONGLONG, "object store: not in this build")
 
@@ -122,6 +125,8 @@ constexpr Variable variables[] = {
     GAUGE("lock_waiting", lock_waiting, "transactions that wait for a lock now"),
     COUNTER("lock_escalations", lock_escalations, "times a transaction's locks became a lock on the table"),
     COUNTER("conflicts", conflicts, "rows found newer than the snapshot of who wanted to change them"),
+    PLUGIN_COUNTER("virtual_index_passed_entries", passed_entries,
+                   "entries of indexes over virtual columns without a row, passed over"),
     GAUGE("open_snapshots", snapshots, "snapshots that are open"),
     OTHER("unified_memtable_enabled", one, SHOW_ULONGLONG, "1: one memtable for all tables"),
     GAUGE("unified_memtable_bytes", memtable_bytes, "as memtable_bytes"),
@@ -160,6 +165,7 @@ Shown look(tidesdb_db *db) {
   if (db) tidesdb_get_stats(db, &shown.stats);
   const tidesdb_stats &stats = shown.stats;
   shown.admission = admission_figures();
+  shown.passed_entries = passed_index_entries();
   shown.version = tidesdb_version();
   shown.version_hex = VERSION_HEX;
   shown.memory_pressure = static_cast<ulonglong>(100 * ratio(stats.memory_total, stats.memory_limit));

@@ -26,6 +26,9 @@ struct MetricValue {
   bool is_holder; /* of the engine's memory: its name is after `memory_` */
 };
 
+/* Entries of indexes over virtual columns that reads have passed over, since they lead to no row. */
+ulonglong passed_index_entries();
+
 /* Every status variable that is a number. */
 std::vector<MetricValue> metrics(tidesdb_db *db);
 

@@ -217,6 +217,7 @@ class Planner {
       indexes[key].id = plan_->record.next_index_id++;
       indexes[key].unique = added.flags & HA_NOSAME;
       indexes[key].name.assign(added.name.str, added.name.length);
+      take_settings(altered_, key, &indexes[key]);
       plan_->added.push_back({key, indexes[key].id});
     }
     return nullptr;

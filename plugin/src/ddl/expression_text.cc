@@ -6,12 +6,6 @@ namespace tidesdb {
 
 namespace {
 
-std::string text_of(const Virtual_column_info *expression) {
-  StringBuffer<256> text;
-  expression->expr->print_for_table_def(&text);
-  return std::string(text.ptr(), text.length());
-}
-
 /* Where the quoted word that begins at `from` ends: after its closing mark. Doubled marks belong to it, and
    so does what a backslash stands before in a string. */
 size_t end_of_quoted(const std::string &text, size_t from) {
@@ -67,6 +61,12 @@ std::string renamed(const std::string &text, const Renames &renames) {
 
 }  // namespace
 
+std::string expression_text(const Virtual_column_info *expression) {
+  StringBuffer<256> text;
+  expression->expr->print_for_table_def(&text);
+  return std::string(text.ptr(), text.length());
+}
+
 bool reads_column(const Virtual_column_info *expression, const Field *field) {
   List<Item_field> columns;
   expression->expr->walk(&Item::collect_item_field_processor, false, &columns);
@@ -85,8 +85,8 @@ bool is_checked(const TABLE *table, const Field *field) {
 
 bool same_expression(const Virtual_column_info *before, const Virtual_column_info *after,
                      const Renames &renames) {
-  const std::string old_text = text_of(before);
-  return (renames.empty() ? old_text : renamed(old_text, renames)) == text_of(after);
+  const std::string old_text = expression_text(before);
+  return (renames.empty() ? old_text : renamed(old_text, renames)) == expression_text(after);
 }
 
 }  // namespace tidesdb

@@ -18,6 +18,9 @@ namespace tidesdb {
 /* New names by old ones, of columns that are called otherwise now. */
 using Renames = std::map<std::string, std::string>;
 
+/* As it stands in the definition. */
+std::string expression_text(const Virtual_column_info *expression);
+
 bool same_expression(const Virtual_column_info *before, const Virtual_column_info *after,
                      const Renames &renames);
 

@@ -99,7 +99,12 @@ int IndexBuild::make_codecs() {
   row_codec_ = RowCodec::make(altered_, primary_codec_.get(), plan_.record.history);
   if (!row_codec_) return HA_ERR_OUT_OF_MEM;
   reader_.reset(new RowReader(*row_codec_));
-  if (!virtual_columns_.compile(altered_)) return HA_ERR_OUT_OF_MEM;
+  if (!virtual_columns_.compile(altered_, plan_.record.indexes)) return HA_ERR_OUT_OF_MEM;
+  std::string why;
+  if (!virtual_columns_.prepare(thd_, &why)) {
+    my_printf_error(ER_UNKNOWN_ERROR, "TidesDB: %s", MYF(0), why.c_str());
+    return HA_ERR_GENERIC;
+  }
   const ulonglong memory =
       std::max(LEAST_SORT_MEMORY, sysvars::write_buffer_size() / SORTS_IN_WRITE_BUFFER / plan_.added.size());
   for (const AlterPlan::AddedIndex &index : plan_.added) {
@@ -179,12 +184,16 @@ int IndexBuild::read_rows() {
       if (!sorts_[i]->add(key.slice(), value.slice())) return HA_ERR_GENERIC;
     }
   }
+  /* An expression may have ended with NULL because of that. */
+  if (virtual_columns_.has_any() && killed()) return HA_ERR_ABORTED_BY_USER;
   return status == TIDESDB_NOT_FOUND ? 0 : fail(status);
 }
 
 bool IndexBuild::make_entry(size_t place, Slice primary_key, ByteBuffer *key, ByteBuffer *value) {
-  virtual_columns_.complete(plan_.added[place].key, nullptr, altered_->record[0]);
-  return codecs_[place]->make_entry(altered_->record[0], primary_key, key, value);
+  const uint number = plan_.added[place].key;
+  const uchar *row = altered_->record[0];
+  if (virtual_columns_.index_has_any(number)) row = virtual_columns_.row_with(number, row);
+  return codecs_[place]->make_entry(row, primary_key, key, value);
 }
 
 int IndexBuild::write_entries(size_t index) {
@@ -260,7 +269,7 @@ int IndexBuild::duplicate(size_t index, Slice key, Slice value) {
   if (status != TIDESDB_OK) return fail(status);
   if (!reader_->read(primary_key, row, altered_->record[0])) return HA_ERR_CRASHED;
   const uint number = plan_.added[index].key;
-  virtual_columns_.complete(number, nullptr, altered_->record[0]);
+  virtual_columns_.complete(number, altered_->record[0]);
   print_keydup_error(altered_, &altered_->key_info[number], MYF(0));
   return HA_ERR_FOUND_DUPP_KEY;
 }

@@ -7,6 +7,7 @@
 
 #include "log.h"
 
+#include "ddl/index_rebuild.h"
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
 #include "foreign/registry.h"
@@ -86,6 +87,7 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
   sort_indexes(table);
   create_time_ = definition_time(share);
   row_log_ = row_log_of(record_.table_id);
+  rebuild_indexes(table);
   update_time_ =
       is_temporary(name) ? std::make_shared<std::atomic<time_t>>(0) : update_time_of(record_.table_id);
   /* An index that came after ANALYZE has no statistics yet. */
@@ -117,6 +119,20 @@ void OpenTable::sort_indexes(const TABLE *table) {
     if (const IndexRecord *index = index_named(record_, table->key_info[key].name)) sorted.push_back(*index);
   }
   if (sorted.size() == record_.indexes.size()) record_.indexes = std::move(sorted);
+}
+
+/* Where nobody else has the table open: the row log would be theirs, too. What cannot be rebuilt now is
+   hidden from the optimizer, and the next opening tries again. */
+void OpenTable::rebuild_indexes(const TABLE *table) {
+  if (is_temporary(name_) || !plugin.ddl_recovery_done || row_log_.use_count() != 1 ||
+      !has_stale_indexes(table, record_))
+    return;
+  rebuild_stale_indexes(table->in_use, const_cast<TABLE *>(table), name_, primary_.get(), &record_);
+}
+
+std::vector<IndexRecord> OpenTable::indexes() {
+  std::lock_guard<std::mutex> guard(record_mutex_);
+  return record_.indexes;
 }
 
 TableRecord OpenTable::record() {

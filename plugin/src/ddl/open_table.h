@@ -61,6 +61,8 @@ class OpenTable : public Handler_share {
 
   /* How rows look; does not change while the table is open. */
   const RowHistory &history() const { return record_.history; }
+  /* By key number. */
+  std::vector<IndexRecord> indexes();
   /* With the foreign keys that the dictionary has now: statements on the other side change them. */
   TableRecord record();
   /* Whether a foreign key refers to the table. */
@@ -82,6 +84,7 @@ class OpenTable : public Handler_share {
 
  private:
   void sort_indexes(const TABLE *table);
+  void rebuild_indexes(const TABLE *table);
   int refuse(const char *format, ...) const ATTRIBUTE_FORMAT(printf, 2, 3);
 
   std::string name_;

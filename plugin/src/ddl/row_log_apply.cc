@@ -98,6 +98,7 @@ int IndexBuild::Follower::pass(bool adding) {
     if (status != TIDESDB_OK) return build_.fail(status);
   }
   for (const CursorHandle &check : checks_) tidesdb_cursor_reset(check.get());
+  if (build_.virtual_columns_.has_any() && build_.killed()) return HA_ERR_ABORTED_BY_USER;
   if (status == TIDESDB_NOT_FOUND) status = load_->finish();
   return status == TIDESDB_OK ? 0 : build_.fail(status);
 }
@@ -177,6 +178,7 @@ int IndexBuild::Follower::add(size_t index, Slice primary_key, bool replaces) {
     if (other && has_expired(fresh_.expiry, expiry_second())) return 0;
     if (other) {
       /* The record still holds the row. */
+      build_.virtual_columns_.complete(build_.plan_.added[index].key, build_.altered_->record[0]);
       print_keydup_error(build_.altered_, &build_.altered_->key_info[build_.plan_.added[index].key], MYF(0));
       return HA_ERR_FOUND_DUPP_KEY;
     }

@@ -1,5 +1,9 @@
 #include "ddl/table_record.h"
 
+#include <algorithm>
+
+#include "row/virtual_columns.h"
+
 namespace tidesdb {
 
 namespace {
@@ -14,6 +18,7 @@ constexpr uint8_t FLAG_NULL = 1;
 /* Without column numbers and history: there was no instant ALTER. */
 constexpr uint8_t VERSION_WITHOUT_HISTORY = 1;
 constexpr uint8_t VERSION_WITHOUT_FOREIGN_KEYS = 2;
+constexpr uint8_t VERSION_WITHOUT_SETTINGS = 3;
 
 class Writer {
  public:
@@ -86,6 +91,48 @@ void write_keys(const std::vector<ForeignKeyRecord> &keys, Writer *out) {
   }
 }
 
+void write_settings(const std::vector<IndexRecord> &indexes, Writer *out) {
+  const auto has_settings = [](const IndexRecord &index) { return index.has_settings; };
+  out->number(static_cast<uint64_t>(std::count_if(indexes.begin(), indexes.end(), has_settings)), 2);
+  for (const IndexRecord &index : indexes) {
+    if (!index.has_settings) continue;
+    const ExpressionSettings &settings = index.settings;
+    out->number(index.id, 4);
+    out->text(settings.zone);
+    out->number(settings.zone_rules, 8);
+    out->number(settings.sql_mode, 8);
+    out->number(settings.old_mode, 8);
+    out->number(settings.regex_flags, 8);
+    out->number(settings.division, 4);
+    out->number(settings.packet, 8);
+    out->number(static_cast<uint64_t>(settings.moment), 8);
+    out->number(settings.day, 4);
+    out->text(settings.collations);
+  }
+}
+
+void read_settings(Reader *in, std::vector<IndexRecord> *indexes) {
+  in->list([&] {
+    const uint32_t id = static_cast<uint32_t>(in->number(4));
+    ExpressionSettings settings;
+    settings.zone = in->text();
+    settings.zone_rules = in->number(8);
+    settings.sql_mode = in->number(8);
+    settings.old_mode = in->number(8);
+    settings.regex_flags = in->number(8);
+    settings.division = static_cast<uint32_t>(in->number(4));
+    settings.packet = in->number(8);
+    settings.moment = static_cast<int64_t>(in->number(8));
+    settings.day = static_cast<uint32_t>(in->number(4));
+    settings.collations = in->text();
+    for (IndexRecord &index : *indexes) {
+      if (index.id != id) continue;
+      index.has_settings = true;
+      index.settings = settings;
+    }
+  });
+}
+
 void read_keys(Reader *in, std::vector<ForeignKeyRecord> *keys) {
   in->list([&] {
     ForeignKeyRecord key;
@@ -111,8 +158,14 @@ std::vector<uint8_t> TableRecord::encode() const {
   std::vector<uint8_t> bytes;
   Writer out(&bytes);
   const bool has_dropped_keys = !dropped_keys.empty();
-  const bool has_links = is_parent || !foreign_keys.empty() || has_dropped_keys || !home.empty();
-  out.number(has_links ? TABLE_RECORD_VERSION : VERSION_WITHOUT_FOREIGN_KEYS, 1);
+  const bool has_settings = std::any_of(indexes.begin(), indexes.end(),
+                                        [](const IndexRecord &index) { return index.has_settings; });
+  const bool has_links =
+      is_parent || !foreign_keys.empty() || has_dropped_keys || !home.empty() || has_settings;
+  out.number(has_settings ? TABLE_RECORD_VERSION
+             : has_links  ? VERSION_WITHOUT_SETTINGS
+                          : VERSION_WITHOUT_FOREIGN_KEYS,
+             1);
   out.number((has_primary_key ? FLAG_PRIMARY_KEY : 0) | (is_parent ? FLAG_PARENT : 0) |
                  (has_dropped_keys ? FLAG_DROPPED_KEYS : 0),
              1);
@@ -162,6 +215,7 @@ std::vector<uint8_t> TableRecord::encode() const {
   write_keys(foreign_keys, &out);
   out.text(home);
   if (has_dropped_keys) write_keys(dropped_keys, &out);
+  if (has_settings) write_settings(indexes, &out);
   return bytes;
 }
 
@@ -229,6 +283,7 @@ bool TableRecord::decode(const std::vector<uint8_t> &bytes) {
     home = in.text();
     if (flags & FLAG_DROPPED_KEYS) read_keys(&in, &dropped_keys);
   }
+  if (version > VERSION_WITHOUT_SETTINGS) read_settings(&in, &indexes);
   for (const RowLayout &layout : history.older)
     for (const LayoutColumn &column : layout.columns)
       if (column.kind > LayoutColumn::VARIABLE || column.null > 8 * layout.null_bytes) return false;
@@ -250,6 +305,11 @@ void TableRecord::set_definition(const TABLE *form) {
     column.nullable = field->real_maybe_null();
     columns.push_back(std::move(column));
   }
+}
+
+void take_settings(const TABLE *form, uint key, IndexRecord *index) {
+  index->has_settings = has_virtual_part(form, form->key_info[key]);
+  index->settings = index->has_settings ? ExpressionSettings::of(form->in_use) : ExpressionSettings();
 }
 
 }  // namespace tidesdb

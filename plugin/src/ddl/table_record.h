@@ -11,13 +11,15 @@
 #include <string>
 #include <vector>
 
+#include "row/expression_settings.h"
 #include "row/row_layout.h"
 
 namespace tidesdb {
 
-/* The newest version. It is written of tables with foreign keys, so that a build that knows none refuses
-   them; of others version 2 is. Older ones are read. */
-constexpr uint8_t TABLE_RECORD_VERSION = 3;
+/* The newest version. It is written of tables with indexes over virtual columns, and version 3 of others with
+   foreign keys, so that a build that knows none of these refuses them; of the rest version 2 is. Older ones
+   are read. */
+constexpr uint8_t TABLE_RECORD_VERSION = 4;
 
 /* Counters of the primary family. */
 constexpr uint32_t COUNTER_AUTO_INCREMENT = 0;
@@ -30,6 +32,10 @@ struct IndexRecord {
   /* From ANALYZE: mean rows for one value of the first 1, 2, ... columns (primary key columns after a
      secondary index's own included), in hundredths; empty: never analyzed. */
   std::vector<uint64_t> rows_per_key;
+  /* Of an index over virtual columns: how its entries are computed. Without, it is of a build that took what
+     it found, and it is rebuilt (ddl/index_rebuild.h). */
+  bool has_settings = false;
+  ExpressionSettings settings;
 };
 
 struct ColumnRecord {
@@ -87,6 +93,9 @@ struct TableRecord {
   /* Takes names, columns and identity of the server's definition. */
   void set_definition(const TABLE *form);
 };
+
+/* An index that is being made, of an open table, takes the settings of the session if it needs some. */
+void take_settings(const TABLE *form, uint key, IndexRecord *index);
 
 }  // namespace tidesdb
 #endif

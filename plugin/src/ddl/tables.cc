@@ -40,9 +40,28 @@ TableRecord describe(const TABLE *form) {
     index.id = i == share->primary_key ? 0 : record.next_index_id++;
     index.unique = key.flags & HA_NOSAME;
     index.name.assign(key.name.str, key.name.length);
+    take_settings(form, i, &index);
     record.indexes.push_back(std::move(index));
   }
   return record;
+}
+
+/* A partition that comes to others has the settings that their indexes have. */
+void take_settings_of_siblings(const std::string &table, TableRecord *record) {
+  if (partition_suffix(table).empty()) return;
+  std::vector<std::string> families;
+  if (list_families(plugin.db, whole_table(table) + PARTITION_MARK, &families) != TIDESDB_OK) return;
+  for (const std::string &family : families) {
+    const std::string partition = table_of_family(family);
+    TableRecord sibling;
+    if (family != primary_family(partition) || !read_record(partition, &sibling)) continue;
+    for (IndexRecord &index : record->indexes) {
+      const LEX_CSTRING name{index.name.c_str(), index.name.size()};
+      const IndexRecord *known = index.has_settings ? index_named(sibling, name) : nullptr;
+      if (known && known->has_settings) index.settings = known->settings;
+    }
+    return;
+  }
 }
 
 int drop_families(DdlGroup *group, const std::vector<std::string> &names) {
@@ -162,6 +181,7 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
   if (refuse_path(thd, path)) return HA_ERR_GENERIC;
   const TABLE_SHARE *share = form->s;
   TableRecord record = describe(form);
+  take_settings_of_siblings(table, &record);
   foreign::Declared declared;
   if (const int error = foreign::declare(thd, table, form, info, &record, &declared)) return error;
   if (thd_sql_command(thd) == SQLCOM_CREATE_TABLE && has_strays(table, record.definition)) {

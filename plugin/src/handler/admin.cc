@@ -228,8 +228,7 @@ int ha_tidesdb::compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry
     }
     for (uint i = 0; i < table_share->keys; i++) {
       if (is_primary(i)) continue;
-      virtual_columns_.complete(i, nullptr, record);
-      index_codecs_[i]->make_entry(record, primary_key, &key, &value);
+      make_entry(i, record, primary_key, &key, &value);
       expected[i].add(key.slice(), value.slice());
       if (!each_entry) continue;
       Slice found;

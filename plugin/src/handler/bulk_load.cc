@@ -87,6 +87,7 @@ int BulkLoad::write(const uchar *record) {
                       TIDESDB_PUT, false, i);
   }
   if (const int error = handler.check_filled_row(txn(), record)) return error;
+  if (handler.entries_may_be_cut_short()) return HA_ERR_ABORTED_BY_USER;
   const int status = handler.writer_.release_large(
       txn(), load_.write(handler.writer_.ops().data(), handler.writer_.ops().size()));
   if (status != TIDESDB_OK) return handler.fail(status);

@@ -134,7 +134,8 @@ int ha_tidesdb::apply_checked(const uchar *old_record, const uchar *new_record, 
     if (row_checks_ && old_record) session_->note_removal();
     return apply_writes();
   }
-  const uchar *referred = row_checks_->current(old_record), *referring = row_checks_->current(new_record);
+  const uchar *referred = row_checks_->current(with_indexed_columns(old_record, &buffers_.old_columns)),
+              *referring = row_checks_->current(with_indexed_columns(new_record, &buffers_.new_columns));
   const bool may_refer = referred && row_checks_->is_referenced();
   const bool acts = may_refer && row_checks_->has_actions(referred, referring);
   if (may_refer && !acts)
@@ -269,7 +270,8 @@ bool ha_tidesdb::get_foreign_dup_key(char *child_table, uint child_table_size, c
 
 int ha_tidesdb::check_filled_row(tidesdb_txn *txn, const uchar *record) {
   if (!checks_foreign_keys() || !row_checks_->has_references() || !row_checks_->current(record)) return 0;
-  return row_checks_->check_references(session_, txn, nullptr, record);
+  return row_checks_->check_references(session_, txn, nullptr,
+                                       with_indexed_columns(record, &buffers_.new_columns));
 }
 
 /*
@@ -294,6 +296,7 @@ int ha_tidesdb::check_new_keys(const AlterPlan &plan, const TABLE *altered) {
   table->use_all_columns();
   if (status == TIDESDB_OK)
     status = look_at_rows(reader.txn(), [&] {
+      for (uint key = 0; key < table_share->keys; key++) compute_indexed_columns(key, table->record[0]);
       for (size_t i = 0; i < keys.size(); i++) {
         bool orphan;
         const int looked = checks.is_orphan(i, reader.txn(), table->record[0], &orphan);

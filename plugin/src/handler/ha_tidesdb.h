@@ -12,6 +12,7 @@
     bulk_load.cc  loading a table that nobody sees  alter.cc  ALTER without a copy
     pushdown.cc  conditions on entries, multi-range read
     unique_lookups.cc  insertion into an empty table without lookups
+    virtual_indexes.cc  indexes over virtual columns, where the session's values are others
   Its state is in types of their own, each with its invariants:
     scan.h  one scan                    table_cursors.h  the engine's cursors
     lock_choice.h  what reads lock      lifetimes.h  when written rows expire
@@ -95,9 +96,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* Of a child: locks and reads the row with this key, all that is stored of it. */
   int read_for_action(tidesdb::Slice primary_key, uchar *buf);
   /* The virtual columns of an index, from the stored ones in `record`. */
-  void compute_indexed_columns(uint index, uchar *record) {
-    virtual_columns_.complete(index, nullptr, record);
-  }
+  void compute_indexed_columns(uint index, uchar *record) { virtual_columns_.complete(index, record); }
   /* Key number of the last HA_ERR_FOUND_DUPP_KEY. */
   uint duplicate_key() const { return session_->duplicate_key(); }
 
@@ -323,6 +322,15 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
                : TIDESDB_INSERT;
   }
 
+  /* virtual_indexes.cc */
+  int enter_virtual_columns(THD *thd, bool may_write);
+  void hide_indexes();
+  int refuse_hidden_index(uint index);
+  bool search_own_entry(const uchar *buf, key_part_map map, ha_rkey_function find, KeyCodec::Search *search);
+  bool passes_over_entry();
+  bool entries_may_be_cut_short() const;
+  const uchar *with_indexed_columns(const uchar *record, ByteBuffer *buffer);
+
   /* ttl.cc */
   void enter_expiry(THD *thd);
   int choose_expiry(const uchar *record);
@@ -356,6 +364,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   std::unique_ptr<tidesdb::RowCodec> row_codec_;
   std::unique_ptr<tidesdb::RowReader> row_reader_;
   tidesdb::VirtualColumns virtual_columns_;
+  tidesdb::ExpressionSettings opened_settings_; /* of the session that opened the table */
+  std::vector<bool> hidden_;                    /* by key number: from the optimizer, in this statement */
   std::map<uint64_t, std::unique_ptr<tidesdb::ChildTable>> child_tables_; /* by number of the foreign key */
   uint64_t unlinked_at_ =
       0; /* foreign::generation() at which the table had no foreign keys, nor others to it */
@@ -377,6 +387,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   enum class UniqueLookups : uchar { UNDECIDED, MADE, SKIPPED };
   UniqueLookups unique_lookups_ = UniqueLookups::UNDECIDED;
   tidesdb::AscendingKeys inserted_keys_;
+  /* In which the hidden indexes were named. */
+  query_id_t hidden_noted_ = 0;
   /* ChangedTables::epoch() when this table was added. */
   ulonglong noted_change_ = 0;
   std::unique_ptr<tidesdb::BulkLoad> bulk_;

@@ -133,6 +133,7 @@ bool ha_tidesdb::is_largest_partition() const {
 
 int ha_tidesdb::info(uint flag) {
   if (flag & HA_STATUS_VARIABLE) fill_variable_statistics(is_shown(flag));
+  if (session_ && flag & HA_STATUS_VARIABLE && !is_shown(flag)) hide_indexes();
   /* Who opens a table may want to show it, and calls with CONST. */
   const bool plans = flag & HA_STATUS_VARIABLE && !(flag & HA_STATUS_CONST) && !is_shown(flag);
   if (plans && table_share->keys) refresh_statistics(false);

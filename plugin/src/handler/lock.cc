@@ -44,6 +44,7 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
     truncations_ = open_table_->truncations();
   }
   const int command = thd_sql_command(thd);
+  if (const int error = enter_virtual_columns(thd, may_write)) return error;
   lifetimes_.copy = may_copy_rows(command) ? CopyRole::SOURCE : CopyRole::NONE;
   unique_lookups_ = UniqueLookups::UNDECIDED;
   /* A copy is of one moment, the statement's; what others commit meanwhile is brought into it then, and is
@@ -137,6 +138,7 @@ int ha_tidesdb::reset() {
   lock_choice_.semi_consistent = false;
   lock_choice_.skip_locked = false;
   scan_.columns_chosen = false;
+  hidden_.assign(hidden_.size(), false);
   return 0;
 }
 

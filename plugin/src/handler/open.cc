@@ -62,9 +62,11 @@ bool ha_tidesdb::locks_keep_statement_order() const {
   return session && session->is_active() ? !session->optimistic() : sysvars::pessimistic_locking();
 }
 
-/* The server uses HA_KEYREAD_ONLY for parts over a whole column that is no BLOB: those can be read back. */
-ulong ha_tidesdb::index_flags(uint index, uint, bool) const {
-  const ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
+/* The server uses HA_KEYREAD_ONLY for parts over a whole column that is no BLOB: those can be read back. It
+   asks for MIN and MAX before it asks for the number of rows, when hidden indexes are in its notes still. */
+ulong ha_tidesdb::index_flags(uint index, uint, bool all_parts) const {
+  const bool gives_no_order = !all_parts && index < hidden_.size() && hidden_[index];
+  const ulong flags = HA_READ_NEXT | HA_READ_PREV | (gives_no_order ? 0 : HA_READ_ORDER) | HA_READ_RANGE;
   if (!table_share) return flags | HA_KEYREAD_ONLY;
   if (is_clustered(index)) return flags | HA_CLUSTERED_INDEX;
   if (table_share->key_info && (table_share->key_info[index].algorithm == HA_KEY_ALG_FULLTEXT ||
@@ -117,7 +119,9 @@ int ha_tidesdb::open(const char *name, int, uint) {
     primary_codec_ = KeyCodec::make(table, table_share->primary_key, nullptr);
     if (!primary_codec_) return HA_ERR_OUT_OF_MEM;
   }
-  if (!virtual_columns_.compile(table)) return HA_ERR_OUT_OF_MEM;
+  if (!virtual_columns_.compile(table, open_table_->indexes())) return HA_ERR_OUT_OF_MEM;
+  opened_settings_ = virtual_columns_.has_any() ? ExpressionSettings::of(ha_thd()) : ExpressionSettings();
+  hidden_.assign(keys, false);
   index_codecs_.resize(keys);
   const size_t bitmap_words = bitmap_buffer_size(table_share->fields) / sizeof(my_bitmap_map);
   index_columns_.resize(keys);
@@ -172,6 +176,7 @@ handler *ha_tidesdb::clone(const char *name, MEM_ROOT *mem_root) {
   copy->lock_choice_.semi_consistent = false; /* each handler is asked itself */
   copy->changes_rows_ = changes_rows_;
   copy->session_ = session_;
+  copy->opened_settings_ = opened_settings_;
   return copy;
 }
 

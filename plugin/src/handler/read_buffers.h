@@ -15,7 +15,9 @@ struct ReadBuffers {
   ByteBuffer entry_key;
   ByteBuffer entry_value;
   ByteBuffer row_key;
-  ByteBuffer kept_record;      /* the record before a row that may not belong to the result */
+  ByteBuffer kept_record; /* the record before a row that may not belong to the result */
+  ByteBuffer old_columns; /* records with the virtual columns of their entries */
+  ByteBuffer new_columns;
   ByteBuffer condition_record; /* of record[0] while a condition looks at another row there */
 };
 

@@ -44,6 +44,7 @@ class RowWriter {
   void begin() {
     ops_.clear();
     index_of_.clear();
+    duplicate_index_ = MAX_KEY;
     end_log();
   }
   /* `index`: the key number that a duplicate is said to be of. */
@@ -62,12 +63,17 @@ class RowWriter {
   /* Of a row that came to nothing. */
   void forget_large();
   uint index_of(size_t operation) const { return index_of_[operation]; }
+  /* Another row has the entry that this operation brings. */
+  void note_duplicate(size_t operation) { duplicate_index_ = index_of_[operation]; }
+  /* The index of that entry, which is in new_key there, until the next row; MAX_KEY: there is none. */
+  uint duplicate_index() const { return duplicate_index_; }
 
   const std::vector<tidesdb_op> &ops() const { return ops_; }
 
  private:
   std::vector<tidesdb_op> ops_;
   std::vector<uint> index_of_; /* as many */
+  uint duplicate_index_ = MAX_KEY;
   /* The row log of the last `logged_` operations; it may go away meanwhile, but not its handle. */
   RowLog::Family log_;
   size_t logged_ = 0;

@@ -182,14 +182,14 @@ int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none, int flags) 
 }
 
 bool ha_tidesdb::entry_matches(const uchar *buf, Slice entry_key, Slice primary_key) {
-  index_codecs_[scan_.index]->make_entry(buf, primary_key, &buffers_.entry_key, &buffers_.entry_value);
+  make_entry(scan_.index, buf, primary_key, &buffers_.entry_key, &buffers_.entry_value);
   return same_bytes(buffers_.entry_key.slice(), entry_key);
 }
 
 /* Whether the row has this entry, and was not given already: by its own entry under the same key of a unique
    index. */
 bool ha_tidesdb::fits_over_newer(Slice entry_key, Slice primary_key, uchar *buf) {
-  virtual_columns_.complete(scan_.index, nullptr, buf);
+  virtual_columns_.complete(scan_.index, buf);
   if (!entry_matches(buf, entry_key, primary_key)) return false;
   if (!scan_.both_versions) return true;
   buffers_.entry_key.assign(entry_key);
@@ -248,6 +248,7 @@ int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
   }
   if (error == SKIP_ROW) {
     if (!current_entry) {
+      if (passes_over_entry()) return SKIP_ROW;
       sql_print_error("TidesDB: index %u of '%s' has an entry without a row; CHECK TABLE says more",
                       scan_.index, open_table_->name().c_str());
       return HA_ERR_CRASHED;
@@ -256,8 +257,8 @@ int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
     tidesdb_cursor_look_again(scan_.cursor);
     return SKIP_ROW;
   }
-  if (error == 0 && (current_entry || computes_virtual_columns()))
-    virtual_columns_.complete(scan_.index, nullptr, buf);
+  if (error == 0 && ((current_entry && has_condition) || computes_virtual_columns()))
+    virtual_columns_.complete(scan_.index, buf);
   if (error == 0 && current_entry && !entry_matches(buf, key, primary_key)) {
     give_back_other_row();
     /* Another transaction has moved the row, perhaps to an entry after this one. */
@@ -408,6 +409,7 @@ int ha_tidesdb::cmp_ref(const uchar *a, const uchar *b) {
 /* --- index scans --- */
 
 int ha_tidesdb::index_init(uint index, bool) {
+  if (const int error = refuse_hidden_index(index)) return error;
   scan_.begin(index);
   return 0;
 }
@@ -440,7 +442,8 @@ int ha_tidesdb::index_read_map(uchar *buf, const uchar *key, key_part_map map, h
   if (const int error = choose_columns()) return error;
   const KeyCodec &codec = is_primary(scan_.index) ? *primary_codec_ : *index_codecs_[scan_.index];
   scan_.search.clear();
-  const KeyCodec::Search search = codec.append_search(key, map, &scan_.search);
+  KeyCodec::Search search;
+  if (!search_own_entry(buf, map, find, &search)) search = codec.append_search(key, map, &scan_.search);
   scan_.point = (find == HA_READ_KEY_EXACT || find == HA_READ_PREFIX || find == HA_READ_PREFIX_LAST) &&
                 codec.is_unique() && search.all_columns && !search.has_null &&
                 /* Two entries may be under the key. */

@@ -30,7 +30,7 @@ void ha_tidesdb::encode_primary(const uchar *record, ByteBuffer *key) {
 
 bool ha_tidesdb::make_entry(uint index, const uchar *record, Slice primary_key, ByteBuffer *key,
                             ByteBuffer *value) {
-  virtual_columns_.complete(index, table->read_set, const_cast<uchar *>(record));
+  if (virtual_columns_.index_has_any(index)) record = virtual_columns_.row_with(index, record);
   return index_codecs_[index]->make_entry(record, primary_key, key, value);
 }
 
@@ -138,6 +138,7 @@ void ha_tidesdb::log_change(Slice primary_key) {
 }
 
 int ha_tidesdb::apply_writes() {
+  if (entries_may_be_cut_short()) return HA_ERR_ABORTED_BY_USER;
   size_t failed = 0;
   const int status = writer_.apply(session_->txn(), &failed);
   if (status == TIDESDB_OK) {
@@ -145,6 +146,7 @@ int ha_tidesdb::apply_writes() {
     return 0;
   }
   if (status == TIDESDB_DUPLICATE) {
+    writer_.note_duplicate(failed);
     session_->set_duplicate_key(writer_.index_of(failed));
     return HA_ERR_FOUND_DUPP_KEY;
   }
@@ -267,8 +269,8 @@ bool ha_tidesdb::is_same_row(const uchar *old_record, const uchar *new_record) c
 /*
   Whether the row's key or entry in an index may be another one. The server's set of columns that are written
   is not all that is asked: where it opens the tables of an UPDATE anew, it does not mark them again (see
-  get_parent_foreign_key_list(); triggers bring other tables, too). Virtual columns have no values here, and
-  go by the set alone.
+  get_parent_foreign_key_list(); triggers bring other tables, too). Of virtual columns the stored ones are
+  compared from which they are computed.
 */
 bool ha_tidesdb::may_change(uint index, const uchar *old_record, const uchar *new_record) const {
   if (bitmap_is_overlapping(&index_columns_[index], table->write_set)) return true;
@@ -278,6 +280,9 @@ bool ha_tidesdb::may_change(uint index, const uchar *old_record, const uchar *ne
     const Field *field = table->field[key.key_part[part].fieldnr - 1];
     if (field->stored_in_db() && !has_same_value(field, to_old, to_new)) return true;
   }
+  if (!virtual_columns_.index_has_any(index)) return false;
+  for (const Field *field : virtual_columns_.sources(index))
+    if (!has_same_value(field, to_old, to_new)) return true;
   return false;
 }
 

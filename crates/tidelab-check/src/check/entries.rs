@@ -3,6 +3,9 @@
 //!
 //! The engine itself takes entries away, adds and changes them while the server is down, one fault a
 //! table.
+//!
+//! An index over a virtual column gets the form of a build without settings beside it, and loses an entry: it is made anew
+//! at the next start.
 
 use tidelab_server::error::Result;
 use tidelab_server::server::settings;
@@ -27,6 +30,15 @@ const FAULTS: [(&str, &str, &str); 5] = [
     ("redirected", "UNIQUE KEY k (b)", "index k: another entry for row 100"),
 ];
 
+/// A table with an index over a virtual column.
+const EARLIER: [&str; 3] = [
+    "SET time_zone = '+00:00'",
+    "CREATE TABLE earlier (a INT PRIMARY KEY, ts TIMESTAMP NULL, d DATE AS (DATE(ts)) VIRTUAL, KEY k (d)) ENGINE=TidesDB",
+    "INSERT INTO earlier (a, ts) SELECT seq, '2020-01-01 22:00:00' + INTERVAL seq HOUR FROM seq_1_to_500",
+];
+/// How the settings of its index begin in the table's record, after their number and the index's id.
+const ZONE: &[u8] = b"\x06\x00+00:00";
+
 /// Runs the check.
 pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let settings = settings::checks(false);
@@ -42,10 +54,11 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
             ],
         )?;
     }
+    set_up(&mut session, &EARLIER)?;
     drop(session);
     let store = server.directory().join("tidesdb_data");
     server.shut_down()?;
-    change_store(&store, plant)?;
+    change_store(&store, |db| plant(db).and_then(|()| forget_settings(db)))?;
     server.restart(&settings, lab.interrupt)?;
     let mut session = connect(&server)?;
     let mut complaints = Vec::new();
@@ -67,6 +80,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
             complaints.push(format!("{statement} after ALTER TABLE ... FORCE: {said:?}"));
         }
     }
+    complaints.extend(rebuilt(&mut session)?);
     let summary =
         "entries that are missing, surplus, moved and redirected were found and put right".to_string();
     conclude(server, summary, complaints)
@@ -78,9 +92,41 @@ fn said(session: &mut Session, statement: &str) -> Result<Vec<String>> {
     Ok(rows.into_iter().filter_map(|mut row| row.pop()).collect())
 }
 
+/// What is wrong with the table of an earlier build, in a session with another time zone and in one with that of the
+/// statement that opened the table first.
+fn rebuilt(session: &mut Session) -> Result<Vec<String>> {
+    let mut complaints = Vec::new();
+    let mut expect = |statement: &str, expected: &str| -> Result<()> {
+        let said = must(statement, session.rows(statement))?.concat();
+        if said.last().map(String::as_str) != Some(expected) {
+            complaints.push(format!("{statement}: {said:?}, must be {expected}"));
+        }
+        Ok(())
+    };
+    expect("SELECT @@time_zone FROM (SELECT 1) AS one", "SYSTEM")?;
+    let by_index = "SELECT COUNT(*) FROM entries.earlier FORCE INDEX (k) WHERE d >= '2020-01-01'";
+    expect(by_index, "500")?;
+    expect("CHECK TABLE entries.earlier EXTENDED", "OK")?;
+    expect("SELECT COUNT(*) FROM entries.earlier FORCE INDEX (k) WHERE d = '2020-01-10'", "24")?;
+    Ok(complaints)
+}
+
+/// Gives the record of a table the form of the version before settings (`docs/format/table-record.md`).
+fn forget_settings(db: &Db) -> tidesdb::Result<()> {
+    let name = b"entries/earlier\0p";
+    let mut record = db.family(name)?.record().to_vec();
+    let at = record.windows(ZONE.len()).position(|bytes| bytes == ZONE);
+    let at = at.ok_or_else(|| tidesdb::Error::InvalidArgument("no settings in the record".to_string()))?;
+    record.truncate(at - 6);
+    record[0] = 3;
+    let mut ddl = db.ddl()?;
+    ddl.set_record(name, &record)?;
+    ddl.commit()
+}
+
 /// Puts the faults into the indexes.
 fn plant(db: &Db) -> tidesdb::Result<()> {
-    for (table, _, _) in FAULTS {
+    for table in FAULTS.map(|(table, _, _)| table).into_iter().chain(["earlier"]) {
         let prefix = format!("entries/{table}\0i").into_bytes();
         let names = db.family_names(&prefix);
         let name = names.first().ok_or_else(|| tidesdb::Error::NoSuchFamily(format!("index of {table}")))?;
@@ -104,7 +150,7 @@ fn plant(db: &Db) -> tidesdb::Result<()> {
             *last ^= 0x80;
         }
         match table {
-            "missing" => txn.delete(family, key)?,
+            "missing" | "earlier" => txn.delete(family, key)?,
             "surplus" => txn.put(family, &other_row, value)?,
             "moved" => {
                 txn.delete(family, key)?;

@@ -26,7 +26,7 @@ const KEY_2: [u8; 4] = [0x80, 0, 0, 2];
 /// Today's version of a record without foreign keys, and that of the rows of a table that no instant ALTER has changed.
 const TODAY: Versions = Versions { record: 2, layout: 1, linked: 3 };
 /// Versions that do not exist yet.
-const LATER: Versions = Versions { record: 4, layout: 3, linked: 4 };
+const LATER: Versions = Versions { record: 5, layout: 3, linked: 5 };
 /// Tables of the check.
 const TABLES: [&str; 5] = ["record", "layout", "one_row", "fine", "first"];
 /// Both sides of a foreign key, and a table that was a parent.
@@ -72,7 +72,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let log = server.directory().join("error.log");
     let text = fs::read_to_string(&log).map_err(io_error("cannot read", &log))?;
     for line in [
-        "'formats/record' cannot be used: its dictionary record has format version 4, this build knows versions up to 3",
+        "'formats/record' cannot be used: its dictionary record has format version 5, this build knows versions up to 4",
         "'formats/layout' cannot be used: its rows have layout version 3, its dictionary record explains versions up to 1",
         "a row of 'formats/one_row' has the unknown layout version 3",
     ] {
@@ -153,7 +153,7 @@ fn refusals(session: &mut Session) -> Vec<String> {
         Err(Failure::Sql { code: got, message }) if got == code && message.contains(part) => {}
         other => complaints.push(format!("{statement}: {other:?}, not error {code} with '{part}'")),
     };
-    for (table, part) in [("record", "format version 4"), ("layout", "layout version 3")] {
+    for (table, part) in [("record", "format version 5"), ("layout", "layout version 3")] {
         let named = format!("'formats/{table}' cannot be used");
         for statement in ["SELECT * FROM formats.", "INSERT INTO formats.", "DELETE FROM formats."] {
             let rest = if statement.starts_with("INSERT") { " VALUES (4, 40)" } else { "" };

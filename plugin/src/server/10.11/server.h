@@ -65,6 +65,14 @@ inline void write_hex(char *to, const uchar *bytes, size_t size) {
   octet2hex(to, reinterpret_cast<const char *>(bytes), size);
 }
 
+/* 10.11 has no character_set_collations: each character set has one default collation. */
+class CharsetCollations {
+ public:
+  static std::string text_of(THD *) { return std::string(); }
+  bool parse(const std::string &text) { return text.empty(); }
+  void exchange(THD *) {}
+};
+
 /* Whether an ALTER copies the table while others write to it; 10.11 lets nobody write. */
 inline bool is_copied_beside_writers(const TABLE_SHARE *) { return false; }
 

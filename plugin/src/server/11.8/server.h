@@ -8,6 +8,7 @@
 #define TIDESDB_SERVER_SERVER_H
 
 #include <string>
+#include <utility>
 
 #include "key/sql_headers.h"
 
@@ -43,6 +44,28 @@ inline void init_private_share(THD *thd, TABLE_SHARE *share, const std::string &
 
 /* Two digits for each byte, and a zero byte. */
 inline void write_hex(char *to, const uchar *bytes, size_t size) { octet2hex(to, bytes, size); }
+
+/* character_set_collations: the collation of each character set that an expression names without one. */
+class CharsetCollations {
+ public:
+  CharsetCollations() { map_.init(); }
+  static std::string text_of(THD *thd) {
+    const Charset_collation_map_st &map = thd->variables.character_set_collations;
+    std::string text(map.text_format_nbytes_needed() + 1, '\0');
+    text.resize(map.print(text.data(), text.size()));
+    return text;
+  }
+  /* false: a collation of another server. */
+  bool parse(const std::string &text) {
+    map_.init();
+    return text.empty() || !map_.from_text({text.data(), text.size()}, MYF(MY_UTF8_IS_UTF8MB3));
+  }
+  /* The session has these, and this object the session's. */
+  void exchange(THD *thd) { std::swap(map_, thd->variables.character_set_collations); }
+
+ private:
+  Charset_collation_map_st map_;
+};
 
 /* Whether an ALTER copies the table while others write to it. */
 inline bool is_copied_beside_writers(const TABLE_SHARE *share) {
