@@ -53,6 +53,8 @@ int IndexBuild::View::open() {
 
 bool IndexBuild::killed() const { return thd_kill_level(thd_) >= THD_ABORT_SOFTLY; }
 
+int IndexBuild::sort_failed() const { return killed() ? HA_ERR_ABORTED_BY_USER : HA_ERR_GENERIC; }
+
 int IndexBuild::fail(int status) const { return plain_error(status, "ALTER TABLE"); }
 
 uint64_t IndexBuild::expiry_second() {
@@ -110,7 +112,7 @@ int IndexBuild::make_codecs() {
   for (const AlterPlan::AddedIndex &index : plan_.added) {
     codecs_.push_back(KeyCodec::make(altered_, index.key, primary_codec_.get()));
     if (!codecs_.back()) return HA_ERR_OUT_OF_MEM;
-    sorts_.emplace_back(new MergeSort(memory));
+    sorts_.emplace_back(new MergeSort(memory, [this] { return killed(); }));
   }
   return 0;
 }
@@ -181,7 +183,7 @@ int IndexBuild::read_rows() {
     for (size_t i = 0; i < plan_.added.size(); i++) {
       make_entry(i, primary_key, &key, &value);
       append_expiry(row.expiry, &value);
-      if (!sorts_[i]->add(key.slice(), value.slice())) return HA_ERR_GENERIC;
+      if (!sorts_[i]->add(key.slice(), value.slice())) return sort_failed();
     }
   }
   /* An expression may have ended with NULL because of that. */
@@ -201,7 +203,7 @@ int IndexBuild::write_entries(size_t index) {
   int status = open_family(plugin.db, index_family(shadow_, plan_.added[index].id), &family);
   if (status != TIDESDB_OK) return fail(status);
   MergeSort &sort = *sorts_[index];
-  if (!sort.begin_reading()) return HA_ERR_GENERIC;
+  if (!sort.begin_reading()) return sort_failed();
   ChunkedLoad load;
   status = load.begin(thd_);
   const bool unique = codecs_[index]->is_unique();
@@ -233,7 +235,7 @@ int IndexBuild::write_entries(size_t index) {
   while (status == TIDESDB_OK) {
     Slice key, value;
     bool found;
-    if (!sort.next(&key, &value, &found)) return HA_ERR_GENERIC;
+    if (!sort.next(&key, &value, &found)) return sort_failed();
     if (!found) break;
     const uint64_t expiry = cut_expiry(&value);
     if (++entries % ROWS_BETWEEN_LOOKS == 0 && killed()) return HA_ERR_ABORTED_BY_USER;

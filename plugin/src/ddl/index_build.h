@@ -80,6 +80,7 @@ class IndexBuild {
   int apply_row_log(ulonglong *changes);
   int duplicate(size_t index, Slice key, Slice value);
   bool killed() const;
+  int sort_failed() const;
   int fail(int status) const;
   /* The second of the clock by which rows expire. */
   static uint64_t expiry_second();

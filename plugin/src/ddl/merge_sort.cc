@@ -16,6 +16,8 @@ constexpr size_t BUFFER = 128 * 1024;
 constexpr size_t HEAD_SIZE = 8;
 /* Memory is counted in steps of this. */
 constexpr size_t STEP = 256 * 1024;
+/* Entries merged between two looks whether the statement is killed. */
+constexpr uint ENTRIES_BETWEEN_LOOKS = 4096;
 
 int compare(Slice a, Slice b) {
   const int bytes = memcmp(a.data, b.data, std::min(a.size, b.size));
@@ -138,7 +140,8 @@ class MergeSort::Merge {
   Run *given_ = nullptr; /* whose entry was given last */
 };
 
-MergeSort::MergeSort(size_t memory) : memory_(memory) {}
+MergeSort::MergeSort(size_t memory, std::function<bool()> killed)
+    : memory_(memory), killed_(std::move(killed)) {}
 
 MergeSort::~MergeSort() { hold(0); }
 
@@ -203,9 +206,10 @@ bool MergeSort::merge_last(size_t count) {
   hold(held + count * BUFFER);
   Merge merge;
   if (!merged->open() || !merge.begin(std::move(last))) return false;
-  for (;;) {
+  for (uint entries = 1;; entries++) {
     Slice key, value;
     bool found;
+    if (entries % ENTRIES_BETWEEN_LOOKS == 0 && killed_()) return false;
     if (!merge.next(&key, &value, &found)) return false;
     if (!found) break;
     if (!merged->write(key, value)) return false;

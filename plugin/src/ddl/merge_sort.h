@@ -8,6 +8,7 @@
 #ifndef TIDESDB_DDL_MERGE_SORT_H
 #define TIDESDB_DDL_MERGE_SORT_H
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -19,13 +20,14 @@ namespace tidesdb {
 class MergeSort {
  public:
   /* `memory`: bytes that entries take at most before they go to a file. Merging runs takes 128 KB for each.
-     All of it is counted as the engine's. */
-  explicit MergeSort(size_t memory);
+     All of it is counted as the engine's. `killed`: asked while runs are merged, which takes minutes where
+     they are large. */
+  MergeSort(size_t memory, std::function<bool()> killed);
   ~MergeSort();
   MergeSort(const MergeSort &) = delete;
   MergeSort &operator=(const MergeSort &) = delete;
 
-  /* false: memory or a temporary file failed, and the client has been told. */
+  /* false: memory or a temporary file failed, and the client has been told; or the statement is killed. */
   bool add(Slice key, Slice value);
   /* After the last add(): the entries in order of their keys. */
   bool begin_reading();
@@ -44,6 +46,7 @@ class MergeSort {
   Slice value_at(size_t at) const;
 
   const size_t memory_;
+  const std::function<bool()> killed_;
   size_t held_ = 0;    /* what tidesdb_count_sort_memory() knows */
   SortMemory entries_; /* u32 size of the key, u32 size of the value, both */
   size_t read_ = 0;    /* of the entries, when all are in memory */

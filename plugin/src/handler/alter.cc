@@ -39,7 +39,8 @@ class AlterContext final : public inplace_alter_handler_ctx {
   ExclusiveTable lock;
   std::string shadow; /* canonical name of the intermediate table: its families are those in the making */
   bool builds = false;
-  bool followed = false; /* there was a log of changes, and it is brought in */
+  bool followed = false;              /* there was a log of changes, and it is brought in */
+  ulonglong next_automatic_value = 0; /* AUTO_INCREMENT of the statement; 0: it stays */
   std::unique_ptr<IndexBuild> build;
 };
 
@@ -189,6 +190,12 @@ bool ha_tidesdb::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *
     if (!error) error = context->handler->finish_indexes(context);
   for (AlterContext *context : contexts)
     if (!error) error = context->handler->make_guards_of_new_keys(context->plan);
+  /* Before the group: it may read past many tombstones, and an open group holds up all other definitions. */
+  if (info->create_info->used_fields & HA_CREATE_USED_AUTO)
+    for (AlterContext *context : contexts)
+      if (!error)
+        error = context->handler->next_automatic_value(info->create_info->auto_increment_value,
+                                                       &context->next_automatic_value);
   const std::unique_lock<std::mutex> others(records_of_others());
   DdlGroup group;
   if (!error) {
@@ -269,11 +276,8 @@ int ha_tidesdb::add_alter(AlterContext *context, TABLE *altered, const HA_CREATE
     }
     if (plan.new_layout && status == TIDESDB_OK) status = group->bump(family);
   }
-  if (status == TIDESDB_OK && info->used_fields & HA_CREATE_USED_AUTO) {
-    ulonglong next = 0;
-    if (const int error = next_automatic_value(info->auto_increment_value, &next)) return error;
-    if (next != 0) status = group->set_counter(primary_family(name), COUNTER_AUTO_INCREMENT, next);
-  }
+  if (status == TIDESDB_OK && context->next_automatic_value != 0)
+    status = group->set_counter(primary_family(name), COUNTER_AUTO_INCREMENT, context->next_automatic_value);
   return status == TIDESDB_OK ? 0 : plain_error(status, "ALTER TABLE");
 }
 
@@ -309,7 +313,11 @@ int ha_tidesdb::next_automatic_value(ulonglong wanted, ulonglong *next) {
     error = descending ? ha_index_first(table->record[0]) : ha_index_last(table->record[0]);
     if (!error) {
       const longlong greatest = field->val_int();
-      if (greatest > 0 || field->is_unsigned()) *next = std::max(*next, static_cast<ulonglong>(greatest) + 1);
+      if (greatest > 0 || field->is_unsigned()) {
+        /* The greatest number of all is never passed: the next INSERT answers that there are no more. */
+        const ulonglong last = std::min(static_cast<ulonglong>(greatest), ULONGLONG_MAX - 1);
+        *next = std::max(*next, last + 1);
+      }
     }
     if (error == HA_ERR_END_OF_FILE || error == HA_ERR_KEY_NOT_FOUND) error = 0;
     const int ended = ha_index_end();
