@@ -36,6 +36,7 @@ pub mod replica;
 mod rounds;
 pub mod sensitivity;
 pub mod sql;
+pub mod virtuals;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -100,6 +101,8 @@ pub enum Check {
     Iibench,
     /// Random tables and statements on InnoDB and TidesDB, every answer compared.
     Sql,
+    /// Tables with indexes over virtual columns, under changing settings, against copies without an index.
+    Virtuals,
     /// Servers alone in memory cgroups, large values, clients that want more than the bound, many tables.
     Memory,
     /// A delay that is planted in one of two equal tables is found and sized.
@@ -108,7 +111,7 @@ pub enum Check {
 
 impl Check {
     /// All, in the order in which they run.
-    pub const ALL: [Check; 24] = [
+    pub const ALL: [Check; 25] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
@@ -131,6 +134,7 @@ impl Check {
         Check::Entries,
         Check::Iibench,
         Check::Sql,
+        Check::Virtuals,
         Check::Memory,
         Check::Sensitivity,
     ];
@@ -160,6 +164,7 @@ impl Check {
             Check::Entries => "entries",
             Check::Iibench => "iibench",
             Check::Sql => "sql",
+            Check::Virtuals => "virtuals",
             Check::Memory => "memory",
             Check::Sensitivity => "sensitivity",
         }
@@ -189,6 +194,7 @@ impl Check {
             Check::Entries => entries::run(lab),
             Check::Iibench => iibench::run(lab),
             Check::Sql => sql::run(lab),
+            Check::Virtuals => virtuals::run(lab),
             Check::Memory => memory::run(lab),
             Check::Sensitivity => sensitivity::run(lab),
         }
@@ -230,7 +236,7 @@ pub struct Lab<'a> {
     pub commits: Option<u64>,
     /// Rows of `large` and `killed`; none: what the form has.
     pub rows: Option<u64>,
-    /// Statements of `sql`; none: what the form has.
+    /// Statements of `sql` and `virtuals`; none: what the form has.
     pub statements: Option<u64>,
     /// Engines of `history`, `commits`, `large` and `memory`; empty: what the form has.
     pub engines: &'a [Engine],

@@ -15,7 +15,7 @@ use super::{absolute, Installed};
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
     /// The checks: kill, crash, literal, counters, jobs, indexreads, newest, replica, backup, history, commits,
-    /// large, definitions, foreign, killed, damage, faults, powercut, formats, entries, iibench, sql, memory, sensitivity
+    /// large, definitions, foreign, killed, damage, faults, powercut, formats, entries, iibench, sql, virtuals, memory, sensitivity
     /// [default: all but commits, large and sensitivity; in the short form all but sensitivity].
     #[arg(value_name = "NAME")]
     names: Vec<Check>,
@@ -44,7 +44,7 @@ pub(super) struct Options {
     /// Rows of `large` [default: ten million, 100,000 in the short form] and of `killed` [default: a million, 100,000].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000))]
     rows: Option<u64>,
-    /// Statements of `sql` [default: 20,000, 1,500 in the short form].
+    /// Statements of `sql` [default: 20,000, 1,500 in the short form] and of `virtuals` [default: 50,000, 1,500].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
     statements: Option<u64>,
     /// Engines of `history` and `commits` [default: TidesDB,InnoDB; TidesDB in the short form], and of

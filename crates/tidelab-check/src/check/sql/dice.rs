@@ -5,40 +5,40 @@ use rand::{RngExt, SeedableRng};
 
 /// The source of a program's choices: the same seed makes the same choices.
 #[derive(Debug)]
-pub(super) struct Dice(StdRng);
+pub(in crate::check) struct Dice(StdRng);
 
 impl Dice {
-    pub(super) fn new(seed: u64) -> Dice {
+    pub(in crate::check) fn new(seed: u64) -> Dice {
         Dice(StdRng::seed_from_u64(seed))
     }
 
     /// True once in `n` times.
-    pub(super) fn one_in(&mut self, n: u32) -> bool {
+    pub(in crate::check) fn one_in(&mut self, n: u32) -> bool {
         self.0.random_range(0..n) == 0
     }
 
     /// A number from `low` to `high`, both included.
-    pub(super) fn number(&mut self, low: i64, high: i64) -> i64 {
+    pub(in crate::check) fn number(&mut self, low: i64, high: i64) -> i64 {
         self.0.random_range(low..=high)
     }
 
     /// A count from `low` to `high`, both included.
-    pub(super) fn count(&mut self, low: usize, high: usize) -> usize {
+    pub(in crate::check) fn count(&mut self, low: usize, high: usize) -> usize {
         self.0.random_range(low..=high)
     }
 
     /// One of them; there must be one.
-    pub(super) fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+    pub(in crate::check) fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.0.random_range(0..all.len())]
     }
 
     /// One of some words.
-    pub(super) fn word(&mut self, all: &[&'static str]) -> &'static str {
+    pub(in crate::check) fn word(&mut self, all: &[&'static str]) -> &'static str {
         self.pick::<&'static str>(all)
     }
 
     /// `n` different ones in random order, or all where there are not so many.
-    pub(super) fn some<T: Clone>(&mut self, all: &[T], n: usize) -> Vec<T> {
+    pub(in crate::check) fn some<T: Clone>(&mut self, all: &[T], n: usize) -> Vec<T> {
         let mut left = all.to_vec();
         let mut taken = Vec::new();
         while taken.len() < n && !left.is_empty() {

@@ -28,6 +28,7 @@ mod writer;
 use std::fs;
 use std::time::{Duration, Instant};
 
+pub(in crate::check) use dice::Dice;
 use pair::{replay, script, Counts, Difference, Pair};
 use program::Program;
 use tidelab_server::error::{io_error, Error, Result};
