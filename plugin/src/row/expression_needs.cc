@@ -328,6 +328,7 @@ uint32_t needs_of_expression(const std::string &text, uint32_t columns) {
   const bool asks_date = (found.kinds & DATE_WORD) || (columns & COMPUTED_DATE_COLUMN) ||
                          ((columns & READ_DATES) && (found.kinds & MIXES));
   if (has_time && asks_date) needs |= NEEDS_DAY;
+  if ((needs & NEEDS_DATE_MODES) && (found.kinds & MIXES)) needs |= NEEDS_OPENING;
   if ((found.kinds & ZONE_WORD) || (columns & TIMESTAMP_COLUMN)) needs |= NEEDS_ZONE;
   if (columns & CHAR_COLUMN) needs |= NEEDS_PADDING;
   if (found.subtracts) needs |= NEEDS_SUBTRACTION;

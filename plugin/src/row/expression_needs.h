@@ -26,7 +26,9 @@ enum ExpressionNeed : uint32_t {
   NEEDS_COLLATIONS = 128, /* character_set_collations */
   NEEDS_STRICTNESS = 256, /* sql_mode: strict modes make NULL of bytes that are no text */
   NEEDS_PACKET = 512,     /* max_allowed_packet: longer texts are NULL */
-  NEEDS_ALL = 1023
+  /* All the rest also as it was when the server opened the table: dates in constants are converted then. */
+  NEEDS_OPENING = 1024,
+  NEEDS_ALL = 2047
 };
 
 /* Bits of the columns that an expression reads, or fills. */

@@ -204,7 +204,7 @@ const char *VirtualColumns::difference(uint index, THD *thd, const ExpressionSet
     return other;
   /* These were taken when the server opened the table. */
   constexpr uint32_t KEPT = NEEDS_SUBTRACTION | NEEDS_DIVISION | NEEDS_PATTERNS | NEEDS_COLLATIONS;
-  return group.settings.difference(opened, of.needs & KEPT);
+  return group.settings.difference(opened, of.needs & NEEDS_OPENING ? of.needs : of.needs & KEPT);
 }
 
 const uchar *VirtualColumns::row_with(uint index, const uchar *record) {
