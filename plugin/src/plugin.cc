@@ -8,6 +8,7 @@
 #include "log.h"
 
 #include "backup/definitions.h"
+#include "cluster/local_changes.h"
 #include "ddl/lost_partitions.h"
 #include "ddl/tables.h"
 #include "foreign/registry.h"
@@ -87,6 +88,7 @@ int init(void *pointer) {
     return 1;
   }
   finish_drops();
+  if (WSREP_PROVIDER_EXISTS_) cluster::say_at_start();
   return 0;
 }
 

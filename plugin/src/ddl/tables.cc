@@ -6,6 +6,7 @@
 #include "log.h"
 #include "sql_class.h"
 
+#include "cluster/local_changes.h"
 #include "ddl/definition.h"
 #include "ddl/exclusive_table.h"
 #include "ddl/family_group.h"
@@ -179,6 +180,7 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
   if (refuse_definition(thd, form, info)) return HA_ERR_UNSUPPORTED;
   const std::string table = canonical_table(path);
   if (refuse_path(thd, path)) return HA_ERR_GENERIC;
+  if (!is_temporary(table) && cluster::refuses_new_table(thd)) return HA_ERR_GENERIC;
   const TABLE_SHARE *share = form->s;
   TableRecord record = describe(form);
   take_settings_of_siblings(table, &record);

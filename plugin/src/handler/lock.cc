@@ -14,6 +14,7 @@
 #include "sql_class.h"
 #include "sql_lex.h"
 
+#include "cluster/local_changes.h"
 #include "ddl/table_path.h"
 #include "handler/bulk_load.h"
 #include "server.h"
@@ -39,6 +40,8 @@ bool ha_tidesdb::may_copy_rows(int command) {
 int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   session_ = Session::get(thd);
   if (!session_) return HA_ERR_OUT_OF_MEM;
+  if (const int error = cluster::refuse_statement(session_, table, open_table_->name(), may_write))
+    return error;
   if (truncations_ != open_table_->truncations()) {
     leave_families();
     truncations_ = open_table_->truncations();

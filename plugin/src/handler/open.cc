@@ -6,6 +6,7 @@
 #include "log.h"
 #include "sql_class.h"
 
+#include "cluster/local_changes.h"
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
 #include "errors.h"
@@ -236,6 +237,9 @@ void ha_tidesdb::print_error(int error, myf flags) {
     my_printf_error(ER_TRANS_CACHE_FULL, "%s", flags, session_->error_text().c_str());
   else if (error == ERROR_NO_MEMORY && session_)
     my_printf_error(ER_OUTOFMEMORY, "TidesDB: %s", flags, session_->error_text().c_str());
+  else if (error == cluster::ERROR_NOT_REPLICATED && session_)
+    my_printf_error(ER_GALERA_REPLICATION_NOT_SUPPORTED, "TidesDB: %s", flags,
+                    session_->error_text().c_str());
   else
     handler::print_error(error, flags);
 }

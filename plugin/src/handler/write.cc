@@ -13,6 +13,7 @@
 
 #include "sql_class.h"
 
+#include "cluster/local_changes.h"
 #include "handler/bulk_load.h"
 #include "server.h"
 #include "store/store.h"
@@ -209,6 +210,7 @@ int ha_tidesdb::begin_change() {
 }
 
 int ha_tidesdb::write_row(const uchar *record) {
+  if (const int error = cluster::refuse_rows(session_, table, open_table_->name())) return error;
   if (is_sequence()) return write_sequence(record, false);
   if (table->next_number_field && record == table->record[0])
     if (const int error = update_auto_increment()) return error;
@@ -287,6 +289,7 @@ bool ha_tidesdb::may_change(uint index, const uchar *old_record, const uchar *ne
 }
 
 int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
+  if (const int error = cluster::refuse_rows(session_, table, open_table_->name())) return error;
   if (is_sequence()) return write_sequence(new_record, true);
   if (is_same_row(old_record, new_record)) return HA_ERR_RECORD_IS_THE_SAME;
   if (const int error = begin_change()) return error;
@@ -346,6 +349,7 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
 }
 
 int ha_tidesdb::delete_row(const uchar *record) {
+  if (const int error = cluster::refuse_rows(session_, table, open_table_->name())) return error;
   if (const int error = begin_change()) return error;
   encode_primary(record, &writer_.old_primary);
   writer_.begin();
