@@ -9,6 +9,7 @@
 
 #include "backup/definitions.h"
 #include "cluster/local_changes.h"
+#include "cluster/victims.h"
 #include "ddl/lost_partitions.h"
 #include "ddl/tables.h"
 #include "foreign/registry.h"
@@ -89,10 +90,17 @@ int init(void *pointer) {
   }
   finish_drops();
   if (WSREP_PROVIDER_EXISTS_) cluster::say_at_start();
+  if (!cluster::watch_victims()) {
+    sql_print_error("TidesDB: no thread can be made that passes on kills of Galera");
+    foreign::clear();
+    close_store();
+    return 1;
+  }
   return 0;
 }
 
 int deinit(void *) {
+  cluster::leave_victims();
   foreign::clear();
   close_store();
   return 0;

@@ -91,6 +91,11 @@ void forget_connection(THD *thd) {
   connections.living.erase(thd);
 }
 
+void visit_connections(void (*visit)(THD *thd, Session *session)) {
+  std::lock_guard<std::mutex> guard(connections.mutex);
+  for (const auto &[thd, session] : connections.living) visit(thd, session);
+}
+
 std::unordered_map<uint64_t, std::string> running_statements(const std::unordered_set<uint64_t> &threads) {
   std::unordered_map<uint64_t, std::string> statements;
   std::lock_guard<std::mutex> guard(connections.mutex);

@@ -24,6 +24,9 @@ const tidesdb_wait_observer *wait_observer();
 
 void watch_connection(THD *thd, Session *session);
 void forget_connection(THD *thd);
+/* Calls `visit` with each connection that has a session. None ends meanwhile; `visit` neither waits nor
+ * begins or ends one. */
+void visit_connections(void (*visit)(THD *thd, Session *session));
 
 /* Bytes of a statement that reports and tables show. */
 constexpr size_t STATEMENT_PART = 1024;
