@@ -1,6 +1,6 @@
 //! Counters: values that are never handed out twice. A ceiling is durable before a value at or above the
 //! last one is given out (`docs/protocols.md` 6.3). Ceilings of a counter reach the log in the order in which they
-//! grow: who writes one holds the counter's lock in `Family::ceilings`. A background thread reserves the next
+//! grow: who writes one holds the counter's lock in `CounterSet::ceilings`. A background thread reserves the next
 //! block when half of one is gone; values below the ceiling are handed out meanwhile. Who crosses the ceiling all
 //! the same writes one himself, with the counter held.
 
@@ -21,6 +21,9 @@ use crate::types::{FamilyId, Kind, DICTIONARY, MAX_SEQ};
 
 /// Time between two looks at the expiry clock.
 const TEND: Duration = Duration::from_secs(1);
+
+/// Of so many of those one also looks for locks' memory that nobody uses.
+const TENDS_BETWEEN_SWEEPS: u32 = 5;
 
 /// Counters whose next block is to be reserved.
 #[derive(Debug, Default)]
@@ -81,7 +84,8 @@ impl Maintenance {
         change: impl Fn(&Counter) -> Result<(T, u64)>,
     ) -> Result<T> {
         self.store.catalog.check_complete()?;
-        let cell = family
+        let set = family.counters();
+        let cell = set
             .counters
             .get(counter as usize)
             .ok_or_else(|| Error::InvalidArgument(format!("counter {counter} is not below {COUNTERS}")))?;
@@ -105,7 +109,7 @@ impl Maintenance {
             if writer.is_none() {
                 // A block may be on its way.
                 drop(slot);
-                writer = Some(family.ceilings[counter as usize].lock());
+                writer = Some(set.ceilings[counter as usize].lock());
                 continue;
             }
             let ceiling = state.ceiling_for(next);
@@ -117,7 +121,7 @@ impl Maintenance {
         }
     }
 
-    /// Makes a ceiling durable. The counter's lock in `Family::ceilings` is held.
+    /// Makes a ceiling durable. The counter's lock in `CounterSet::ceilings` is held.
     fn write_ceiling(&self, family: FamilyId, counter: u32, ceiling: u64) -> Result<()> {
         let mut batch = WriteBatch::default();
         let key = counter_key(family, counter);
@@ -128,7 +132,8 @@ impl Maintenance {
     /// Reserves the next block of a counter that asked for it.
     fn reserve_ahead(&self, id: FamilyId, counter: u32) -> Result<()> {
         let Some(family) = self.store.catalog.by_id(id) else { return Ok(()) };
-        let (cell, writer) = (&family.counters[counter as usize], &family.ceilings[counter as usize]);
+        let set = family.counters();
+        let (cell, writer) = (&set.counters[counter as usize], &set.ceilings[counter as usize]);
         let _writer = writer.lock();
         let ceiling = match &mut *cell.lock() {
             // Somebody who crossed the ceiling, a DDL or the close was faster otherwise.
@@ -143,9 +148,11 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Reserves blocks for counters that ask, and seconds of the expiry clock, until the store closes.
+    /// Reserves blocks for counters that ask, and seconds of the expiry clock, and gives idle locks' memory back, until
+    /// the store closes.
     pub(crate) fn reserve_loop(&self) {
         let mut tend_at = Instant::now() + TEND;
+        let mut tends = 0u32;
         while !self.closing.load(Ordering::Acquire) {
             if let Some((family, counter)) = self.next_refill(tend_at) {
                 if let Err(error) = self.reserve_ahead(family, counter) {
@@ -155,6 +162,10 @@ impl Maintenance {
             }
             if Instant::now() >= tend_at {
                 tend_at = Instant::now() + TEND;
+                tends = tends.wrapping_add(1);
+                if tends % TENDS_BETWEEN_SWEEPS == 0 {
+                    self.transactions.locks.give_back_idle();
+                }
                 if let Err(error) = self.store.tend_expiry_clock() {
                     tracing::warn!(%error, "no seconds of the expiry clock reserved ahead");
                 }
@@ -192,8 +203,9 @@ impl Maintenance {
     pub(crate) fn settle_counters(&self) -> Result<()> {
         let mut batch = WriteBatch::default();
         for family in self.store.catalog.all() {
-            for (counter, slot) in (0u32..).zip(&family.counters) {
-                let _writer = family.ceilings[counter as usize].lock();
+            let Some(set) = family.used_counters() else { continue };
+            for (counter, slot) in (0u32..).zip(&set.counters) {
+                let _writer = set.ceilings[counter as usize].lock();
                 if let Some(state) = slot.lock().as_mut().filter(|state| state.ceiling != state.next) {
                     let key = counter_key(family.id(), counter);
                     batch.push(DICTIONARY, &key, Kind::PUT.marked_may_overwrite(), &state.next.to_le_bytes());

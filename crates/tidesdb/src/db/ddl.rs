@@ -214,11 +214,11 @@ impl Ddl {
         }
         let mut writers = Vec::new();
         for (family, counter, _) in &set {
-            writers.push(family.ceilings[*counter as usize].lock());
+            writers.push(family.counters().ceilings[*counter as usize].lock());
         }
         for family in &self.dropped {
             // Nothing is reserved for a family that is gone.
-            for (counter, ceiling) in (0u32..).zip(&family.ceilings) {
+            for (counter, ceiling) in (0u32..).zip(&family.counters().ceilings) {
                 if !set.iter().any(|(known, n, _)| known.id() == family.id() && *n == counter) {
                     writers.push(ceiling.lock());
                 }
@@ -226,7 +226,7 @@ impl Ddl {
         }
         let mut guards = Vec::new();
         for (family, counter, _) in &set {
-            guards.push(family.counters[*counter as usize].lock());
+            guards.push(family.counters().counters[*counter as usize].lock());
         }
         for family in &self.dropped {
             for counter in 0..COUNTERS {
@@ -276,7 +276,7 @@ impl Ddl {
                     let entry = &planned.entry;
                     let family = Family::new(entry.id, name, entry.options.clone(), &entry.record, seq);
                     for (counter, next) in &planned.counters {
-                        *family.counters[*counter as usize].lock() = Some(Counter::at(*next));
+                        *family.counters().counters[*counter as usize].lock() = Some(Counter::at(*next));
                     }
                     store.catalog.insert(family);
                 }

@@ -319,6 +319,12 @@ impl LockManager {
             || (mode == Mode::Exclusive && locks.gap_conflict(key).keeps_out(owner))
     }
 
+    /// Gives back the memory of families in which nothing is locked, and nothing was since the last call. To be called
+    /// now and then.
+    pub fn give_back_idle(&self) {
+        self.all_families().iter().for_each(|locks| locks.give_back_if_idle());
+    }
+
     /// Counters and gauges. Visits every lock.
     pub fn stats(&self) -> LockStats {
         let c = &self.counters;

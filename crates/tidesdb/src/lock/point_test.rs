@@ -1,8 +1,12 @@
 //! Locks on keys: who waits for whom, and for how long; counts; intents. Scripts (see [`super::script`]).
 
+use std::sync::Arc;
+
 use expect_test::expect;
 
 use super::test_script::check;
+use super::{LockManager, LockOptions, LockOwner, Mode, MonotonicClock, Policy};
+use crate::error::Error;
 
 #[test]
 fn shared_locks_share_and_exclusive_ones_wait() {
@@ -305,4 +309,37 @@ fn intents_wait_only_for_owners_without_anything() {
                 t1: TIMEOUT
         "#]],
     );
+}
+
+/// Ten thousand tables with a row each: their locks are given back, and what is held stays held.
+#[test]
+fn families_in_which_nothing_is_locked_give_their_memory_back() {
+    let options = LockOptions { shards: 4, ..LockOptions::default() };
+    let locks = LockManager::with_options(None, Arc::new(MonotonicClock::default()), options);
+    let (owner, other) = (LockOwner::new(1), LockOwner::new(2));
+    let take = |owner: &Arc<LockOwner>, family| {
+        locks
+            .lock_point(owner, family, b"k", Mode::Exclusive, Policy::NoWait)
+            .map(|granted| granted.is_some())
+    };
+    for family in 1..1000 {
+        assert!(take(&owner, family).expect("nobody has it"));
+        locks.unlock_all(&owner);
+    }
+    assert!(take(&owner, 1000).expect("nobody has it"));
+    let used = locks.stats().bytes;
+    locks.give_back_idle();
+    assert_eq!(locks.stats().bytes, used, "they were in use a moment ago");
+    assert!(take(&other, 7).expect("nobody has it"));
+    locks.unlock_all(&other);
+    locks.give_back_idle();
+    let left = locks.stats().bytes;
+    assert!(left * 5 < used * 3, "{left} of {used}");
+    assert!(left < 1200 * 1000, "{left} bytes of a thousand families");
+    assert!(matches!(take(&other, 1000), Err(Error::LockTimeout)), "it is held");
+    locks.unlock_all(&owner);
+    assert!(take(&other, 1000).expect("nobody has it"));
+    assert!(take(&other, 8).expect("nobody has it"));
+    locks.unlock_all(&other);
+    locks.check();
 }

@@ -45,6 +45,8 @@ pub(super) struct Shard {
     free: Vec<EntryId>,
     recycles: u64,
     is_table: bool,
+    /// `recycles` and entries at the last [`Shard::give_back_if_idle`].
+    looked: (u64, usize),
 }
 
 impl Shard {
@@ -187,6 +189,17 @@ impl Shard {
         entry.queue.shrink();
         self.free.push(id);
         if self.free.len() > KEEP_FREE && self.free.len() == self.entries.len() {
+            *self = Shard { recycles: self.recycles, ..Shard::default() };
+        }
+    }
+
+    /// Gives the memory back if nothing is locked, and nothing was since the last call: a store may have very many
+    /// families, of which few are in use.
+    fn give_back_if_idle(&mut self) {
+        let now = (self.recycles, self.entries.len());
+        let is_idle =
+            self.free.len() == self.entries.len() && std::mem::replace(&mut self.looked, now) == now;
+        if is_idle && !self.is_table && self.entries.len() > 0 {
             *self = Shard { recycles: self.recycles, ..Shard::default() };
         }
     }
@@ -367,6 +380,11 @@ impl FamilyLocks {
     /// Latches a shard.
     pub(super) fn latch(&self, shard: u32) -> MutexGuard<'_, Shard> {
         self.shards[shard as usize].lock()
+    }
+
+    /// See [`Shard::give_back_if_idle`]; not of a shard that somebody is at.
+    pub(super) fn give_back_if_idle(&self) {
+        self.shards.iter().filter_map(Mutex::try_lock).for_each(|mut shard| shard.give_back_if_idle());
     }
 
     /// Number of shards, the table's included.

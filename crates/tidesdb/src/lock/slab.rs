@@ -18,7 +18,8 @@ impl<T: Default> Slab<T> {
     /// Adds a default element; returns its number.
     pub(super) fn add(&mut self) -> u32 {
         match self.chunks.last() {
-            None => self.chunks.push(Vec::new()),
+            // One: a family's lock on the table, or that on the only row that is written.
+            None => self.chunks.push(Vec::with_capacity(1)),
             Some(last) if last.len() == CHUNK => self.chunks.push(Vec::with_capacity(CHUNK)),
             Some(_) => {}
         }

@@ -1,7 +1,7 @@
 //! A column family in memory: what its dictionary entry says, and its counters.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -13,6 +13,14 @@ use crate::types::{FamilyId, Seq};
 /// Counters of a family are numbered below this.
 pub const COUNTERS: u32 = 16;
 
+/// The counters of a family.
+#[derive(Debug, Default)]
+pub(crate) struct CounterSet {
+    pub counters: [Mutex<Option<Counter>>; COUNTERS as usize],
+    /// Each held by who makes a ceiling of that counter durable; taken before the counter itself.
+    pub ceilings: [Mutex<()>; COUNTERS as usize],
+}
+
 /// A column family.
 #[derive(Debug)]
 pub struct Family {
@@ -22,9 +30,8 @@ pub struct Family {
     record: RwLock<Arc<[u8]>>,
     created_seq: AtomicU64,
     dropped: AtomicBool,
-    pub(crate) counters: [Mutex<Option<Counter>>; COUNTERS as usize],
-    /// Each held by who makes a ceiling of that counter durable; taken before the counter itself.
-    pub(crate) ceilings: [Mutex<()>; COUNTERS as usize],
+    /// Made when one is asked for: few families have any.
+    counters: OnceLock<Box<CounterSet>>,
     /// Held while the rows are counted by a scan.
     pub(crate) counting: Mutex<()>,
 }
@@ -44,10 +51,19 @@ impl Family {
             record: RwLock::new(record.into()),
             created_seq: AtomicU64::new(created_seq),
             dropped: AtomicBool::new(false),
-            counters: Default::default(),
-            ceilings: Default::default(),
+            counters: OnceLock::new(),
             counting: Mutex::new(()),
         })
+    }
+
+    /// Its counters.
+    pub(crate) fn counters(&self) -> &CounterSet {
+        self.counters.get_or_init(Box::default)
+    }
+
+    /// Its counters, if anybody asked for one since the store was opened.
+    pub(crate) fn used_counters(&self) -> Option<&CounterSet> {
+        self.counters.get().map(|set| &**set)
     }
 
     /// Number of the family; never reused.

@@ -17,7 +17,7 @@ use super::{loads, MEGABYTE};
 /// Resident memory under load.
 const LOAD_LIMIT: u64 = 400 * MEGABYTE;
 /// Growth by the tables, after FLUSH TABLES.
-const TABLES_LIMIT: u64 = 160 * MEGABYTE;
+const TABLES_LIMIT: u64 = 130 * MEGABYTE;
 /// How long the start with the tables may take.
 const START_LIMIT: Duration = Duration::from_secs(10);
 const TABLES: u32 = 10_000;
