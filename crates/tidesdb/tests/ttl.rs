@@ -443,6 +443,34 @@ fn merges_give_back_the_space_of_what_expired() {
     }
 }
 
+/// So it does with a large transaction that a restart found in the log, whose record says nothing of expiries.
+#[test]
+fn what_expired_of_a_large_transaction_goes_after_a_restart() {
+    let disk = FaultyDisk::new(3);
+    let (db, families) = make(&disk, &options(0));
+    let mut txn = begin(&db);
+    for n in 0..4000u32 {
+        put(&mut txn, &families[0], format!("k{n:04}").as_bytes(), &[7; 40], now(&disk) + 10);
+    }
+    txn.prepare_xa(b"xid").expect("prepares");
+    assert!(db.stats().spilled_runs > 0);
+    drop((txn, families));
+    let disk = disk.crash(Crash::Drop);
+    drop(db);
+    let (db, families) = make(&disk, &options(1));
+    assert!(db.commit_by_xid(b"xid").expect("commits"));
+    db.flush().expect("flushes");
+    assert_eq!(in_files(&db, &families[0]), 4000);
+    forward(&disk, 11);
+    let begun = Instant::now();
+    while in_files(&db, &families[0]) > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{} are left", in_files(&db, &families[0]));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    drop(families);
+    db.close().expect("closes");
+}
+
 /// A compaction that is asked for drops what has expired, in the last level too, and few of many as well.
 #[test]
 fn a_compaction_drops_what_expired_in_the_last_level() {

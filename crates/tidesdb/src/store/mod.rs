@@ -44,7 +44,7 @@ use crate::store::pressure::Gauges;
 use crate::store::snapshot::{SnapshotSlot, Snapshots};
 use crate::store::stats::Stats;
 use crate::store::ttl_clock::{Moment, TtlClock};
-use crate::store::view::ReadView;
+use crate::store::view::{Flushable, ReadView};
 use crate::types::{FamilyId, Kind, MemtableId, RowCount, Seq, DICTIONARY};
 use crate::version::{Edit, VersionSet};
 use crate::wal::Wal;
@@ -84,7 +84,7 @@ pub struct Store {
     /// The manifest says that puts may be unmarked (`docs/protocols.md` 3.5).
     pub(crate) proves_inserts: AtomicBool,
     /// See [`crate::iter::LiveSnapshots`].
-    pub(crate) unproven_upto: Seq,
+    unproven_upto: AtomicU64,
     /// Bytes free on the file system of the store, and the time of that answer in microseconds of the disk's clock.
     free_space: AtomicU64,
     free_space_at: AtomicU64,
@@ -127,6 +127,9 @@ impl Store {
         let second = state
             .expiry_clock
             .map(|reached| ttl_clock::second_at_opening(reached, state.expiry_reserved, moment.wall));
+        // Runs of a full disk, which no edit names yet.
+        let unproven_upto = parts.view.sealed.iter().filter_map(Flushable::unproven_upto).max();
+        let unproven_upto = state.unproven_upto.max(unproven_upto.unwrap_or(0));
         let store = Store {
             pipeline: Arc::new(Pipeline::new(parts.newest + 1, active.clone())),
             snapshots: Snapshots::new(SNAPSHOTS),
@@ -147,7 +150,7 @@ impl Store {
             memory_bound: MemoryBound::default(),
             stats: Stats::default(),
             proves_inserts: AtomicBool::new(false),
-            unproven_upto: state.unproven_upto,
+            unproven_upto: AtomicU64::new(unproven_upto),
             free_space: AtomicU64::new(u64::MAX),
             free_space_at: AtomicU64::new(0),
             opened_at: parts.newest,
@@ -241,6 +244,16 @@ impl Store {
             }
             Ok((slot, self.view().row_count(family)))
         })
+    }
+
+    /// Puts up to this sequence prove nothing; 0 in a store that was never repaired.
+    pub(crate) fn unproven_upto(&self) -> Seq {
+        self.unproven_upto.load(Ordering::Acquire)
+    }
+
+    /// From now on puts up to `seq` prove nothing. Before anybody sees that commit; the edit that names it says so too.
+    pub(crate) fn distrust_upto(&self, seq: Seq) {
+        self.unproven_upto.fetch_max(seq, Ordering::AcqRel);
     }
 
     /// Returns when everything at or below `seq` is in a memtable, helping the commits whose owners sleep.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::format::coding::{put_varint, unzigzag, zigzag};
 use crate::format::reader::Reader;
-use crate::table::SsTableMeta;
+use crate::table::{Expiries, SsTableMeta};
 use crate::types::{CountEffect, FamilyId, FileNo, Kind, MemtableId, RowCount, Seq};
 use crate::version::{Edit, LiveFile, NewFile, NewTable, TableHandle, VersionSet};
 
@@ -49,6 +49,9 @@ pub(crate) struct SealedTable {
 pub(crate) struct SealedRuns {
     pub files: Vec<Arc<LiveFile>>,
     pub tables: Vec<SealedTable>,
+    /// The log of a repaired store named them: what their puts were proven by may be lost
+    /// (`docs/design/0020-single-deletes.md`).
+    pub unproven: bool,
 }
 
 impl SealedRuns {
@@ -132,7 +135,8 @@ impl SealedRuns {
         let mut cursor = Reader { rest: names };
         let (version, files) = read_files(&mut cursor)?;
         let files = files.into_iter().map(|(number, len)| versions.private_file(number, len)).collect();
-        let mut sealed = SealedRuns { files, tables: Vec::new() };
+        let unproven = versions.state().unproven_upto != 0;
+        let mut sealed = SealedRuns { files, tables: Vec::new(), unproven };
         // Until all is read nothing of it may be unlinked.
         sealed.keep(versions);
         for _ in 0..cursor.varint().map_err(damage)? {
@@ -153,6 +157,18 @@ impl SealedRuns {
         }
         cursor.end().map_err(damage)?;
         Ok(sealed)
+    }
+
+    /// The names say nothing of expiries, the tables do, but for the number of entries with one: it counts as all of
+    /// them, so that a merge comes for the first that expires. What cannot be read tells nothing here; a reader will
+    /// hear of it.
+    pub(crate) fn find_expiries(&mut self, versions: &VersionSet) {
+        for table in &mut self.tables {
+            let opened = versions.open_table(&table.file, table.meta.clone(), 0);
+            let found = opened.properties().ok().and_then(|properties| properties.expiry);
+            let entries = table.meta.entries;
+            table.meta.expiry = found.map(|(oldest, newest)| Expiries { oldest, newest, entries });
+        }
     }
 
     /// How many generations a commit needs.
@@ -176,7 +192,7 @@ impl SealedRuns {
             *row_counts.entry(table.meta.family).or_default() += row_count;
         }
         let id = first + self.generations().max(1) - 1;
-        CommittedRuns { id, seq, files: self.files.clone(), runs, row_counts }
+        CommittedRuns { id, seq, files: self.files.clone(), runs, row_counts, unproven: self.unproven }
     }
 }
 
@@ -189,6 +205,7 @@ pub(crate) struct CommittedRuns {
     /// By family; of one family the newest first.
     runs: Vec<TableHandle>,
     row_counts: BTreeMap<FamilyId, RowCount>,
+    unproven: bool,
 }
 
 impl fmt::Debug for CommittedRuns {
@@ -206,6 +223,11 @@ impl CommittedRuns {
     /// The commit.
     pub(crate) fn seq(&self) -> Seq {
         self.seq
+    }
+
+    /// The commit, if puts up to it prove nothing on its account.
+    pub(crate) fn unproven_upto(&self) -> Option<Seq> {
+        self.unproven.then_some(self.seq)
     }
 
     /// The runs of a family, newest first.
@@ -232,7 +254,12 @@ impl CommittedRuns {
 
     /// What the manifest is to know, without families that are not `live`.
     pub(crate) fn edit(&self, live: &dyn Fn(FamilyId) -> bool) -> Edit {
-        let mut edit = Edit { last_seq: Some(self.seq), last_generation: Some(self.id), ..Edit::default() };
+        let mut edit = Edit {
+            last_seq: Some(self.seq),
+            last_generation: Some(self.id),
+            unproven_upto: self.unproven_upto(),
+            ..Edit::default()
+        };
         for file in &self.files {
             edit.new_files.push(NewFile { number: file.number(), len: file.len() });
         }

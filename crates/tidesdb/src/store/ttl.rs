@@ -98,7 +98,7 @@ impl Store {
     pub(crate) fn live_snapshots(&self, visible_seq: Seq) -> LiveSnapshots {
         LiveSnapshots {
             expired_at: self.expired_at(),
-            unproven_upto: self.unproven_upto,
+            unproven_upto: self.unproven_upto(),
             ..self.snapshots.capture(visible_seq)
         }
     }

@@ -36,6 +36,14 @@ impl Flushable {
         }
     }
 
+    /// See [`CommittedRuns::unproven_upto`].
+    pub fn unproven_upto(&self) -> Option<Seq> {
+        match self {
+            Flushable::Memtable(_) => None,
+            Flushable::Runs(runs) => runs.unproven_upto(),
+        }
+    }
+
     /// Its tables of a family, newest first; none of a memtable.
     pub fn tables(&self, family: FamilyId) -> &[TableHandle] {
         match self {

@@ -363,6 +363,7 @@ impl Transactions {
         let log_from = self.store.wal.written_lsn().segment();
         self.store.pipeline.order_and_rotate(batch, fresh.clone(), |seq, sealed| {
             let runs = Arc::new(runs.commit(&self.store.versions, seq, first));
+            runs.unproven_upto().into_iter().for_each(|seq| self.store.distrust_upto(seq));
             let upto = runs.id();
             state.log_from.insert(fresh.id(), log_from);
             let flushables = vec![

@@ -75,6 +75,21 @@ impl BatchBuilder {
     }
 }
 
+/// The batch that `bytes` are, with every put marked "may overwrite": what it was proven by may be lost.
+pub fn without_proofs(bytes: &[u8]) -> Result<Vec<u8>, Malformed> {
+    let entries: Vec<BatchEntry<'_>> = BatchReader::new(bytes)?.collect::<Result<_, _>>()?;
+    let groups = || entries.chunk_by(|a, b| a.family == b.family);
+    let mut builder = BatchBuilder::new(Vec::with_capacity(bytes.len()), groups().count());
+    for group in groups() {
+        builder.group(group[0].family, group.len());
+        for BatchEntry { kind, effect, key, value, .. } in group.iter().copied() {
+            let kind = if kind.is_tombstone() { kind } else { kind.marked_may_overwrite() };
+            builder.entry(kind, effect, key, value);
+        }
+    }
+    Ok(builder.finish())
+}
+
 /// One change of a batch, borrowed from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchEntry<'a> {

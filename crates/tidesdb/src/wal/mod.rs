@@ -27,7 +27,7 @@ mod tests;
 
 use crate::types::{Lsn, Seq};
 
-pub use self::batch::{BatchBuilder, BatchReader};
+pub use self::batch::{without_proofs, BatchBuilder, BatchReader};
 pub use self::files::{ListSegment, RecyclingHold};
 pub use self::listed::check_listed;
 pub(crate) use self::listed::{last_segment, missing, set_aside};

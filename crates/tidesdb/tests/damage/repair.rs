@@ -129,6 +129,59 @@ fn a_lost_deletion_brings_no_row_back() {
     db.close().expect("closes");
 }
 
+/// The same, where the new rows are in a transaction that was prepared before the repair and commits after it: in memory,
+/// and in runs; right away, and after a crash without the commit's flush.
+#[test]
+fn a_prepared_transaction_proves_nothing_after_a_repair() {
+    for (len, crashes) in [(3, false), (3, true), (600, false), (600, true)] {
+        let disk = FaultyDisk::new(1);
+        let db = open(&disk, &options()).expect("opens");
+        let family = db.create_family(b"bad", sim::tiny_family()).expect("creates");
+        let key = |n: u32| [&n.to_be_bytes()[..], &[b'k'; 120]].concat();
+        let change = |db: &Db, what: &dyn Fn(&mut Transaction, &[u8])| {
+            let mut txn = begin(db);
+            txn.statement_begin(true, Duration::from_secs(20)).expect("statement");
+            (0..12_000).for_each(|n| what(&mut txn, &key(n)));
+            txn
+        };
+        let commit = |db: &Db, mut txn: Transaction| {
+            txn.commit().expect("commits");
+            db.flush().expect("flushes");
+        };
+        commit(&db, change(&db, &|txn, key| txn.insert(&family, key, b"old").expect("inserts")));
+        db.compact(&family).expect("merges");
+        let before = files(&disk);
+        commit(&db, change(&db, &|txn, key| txn.delete(&family, key).expect("deletes")));
+        let deletions = files(&disk).into_iter().find(|file| !before.contains(file)).expect("a new file");
+        let new = vec![b'n'; len];
+        let mut txn = change(&db, &|txn, key| txn.insert(&family, key, &new).expect("inserts"));
+        assert_eq!(db.stats().spilled_runs > 0, len > 3);
+        txn.prepare_xa(b"xid").expect("prepares");
+        drop((txn, family));
+        let disk = disk.crash(Crash::Drop);
+        drop(db);
+        let middle = disk.contents(&deletions).expect("there").len() as u64 / 2;
+        assert!(disk.flip_bit(&deletions, middle, 3));
+        assert_eq!(repaired(&disk).len(), 1);
+        let mut disk = disk;
+        let mut db = open_copy(&disk);
+        assert!(db.commit_by_xid(b"xid").expect("commits"));
+        if crashes {
+            disk = disk.crash(Crash::Drop);
+            db = open_copy(&disk);
+        }
+        db.flush().expect("flushes");
+        let family = db.family(b"bad").expect("there");
+        assert_eq!(copied_rows(&db, b"bad").len(), 12_000);
+        commit(&db, change(&db, &|txn, key| txn.single_delete(&family, key).expect("deletes")));
+        assert_eq!(copied_rows(&db, b"bad"), []);
+        db.compact(&family).expect("merges");
+        assert_eq!(copied_rows(&db, b"bad"), [], "merged: rows of {len} bytes, crashes {crashes}");
+        drop(family);
+        db.close().expect("closes");
+    }
+}
+
 #[test]
 fn a_missing_file_costs_its_table() {
     let disk = FaultyDisk::new(1);

@@ -77,6 +77,7 @@ fn flush_flushables(
             edit.new_files.extend(named.new_files);
             edit.new_tables.extend(named.new_tables);
             edit.row_counts.extend(named.row_counts);
+            edit.unproven_upto = edit.unproven_upto.max(named.unproven_upto);
             rest = &rest[1..];
             continue;
         }

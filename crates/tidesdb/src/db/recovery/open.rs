@@ -129,7 +129,8 @@ impl<'a> Recovery<'a> {
     fn replay(&mut self) -> Result<(Replayed, RecoveredSummary)> {
         let StoreState { last_seq, last_generation, durable_upto, .. } = self.state;
         let buffer = self.options.write_buffer_size;
-        let mut replay = Replay::new(self.arenas.clone(), buffer, last_seq, last_generation + 1);
+        let mut replay = Replay::new(self.arenas.clone(), buffer, last_seq, last_generation + 1)
+            .of_repaired_store(self.state.unproven_upto != 0);
         let cuts = cuts_of(&self.state);
         let visit = &mut |_, record: RecordRef<'_>| replay.record(record);
         wal::check_listed(&self.disk, self.dir, self.state.log_segments.values())?;

@@ -12,7 +12,7 @@ use crate::store::sealed_runs::{SealedRuns, MAX_RUNS};
 use crate::store::view::Flushable;
 use crate::types::{FileNo, MemtableId, Seq};
 use crate::version::VersionSet;
-use crate::wal::{BatchReader, PreparedHead, RecordRef};
+use crate::wal::{without_proofs, BatchReader, PreparedHead, RecordRef};
 
 /// A batch in the log that no record has decided yet.
 struct Pending {
@@ -66,6 +66,8 @@ pub(crate) struct Replayed {
 pub(crate) struct Replay {
     arenas: ArenaPool,
     write_buffer: usize,
+    /// See [`Replay::of_repaired_store`].
+    is_repaired: bool,
     /// Commits up to here are in files.
     flushed: Seq,
     newest: Seq,
@@ -93,6 +95,7 @@ impl Replay {
         Replay {
             arenas,
             write_buffer,
+            is_repaired: false,
             flushed,
             newest: flushed,
             newest_transaction: 0,
@@ -103,6 +106,12 @@ impl Replay {
             rolled_back_names: Vec::new(),
             decided: HashMap::new(),
         }
+    }
+
+    /// A repair may have lost what the puts of prepared transactions were proven by: they commit after all that it
+    /// found (`docs/design/0020-single-deletes.md`). Those prepared after it are not told apart.
+    pub(crate) fn of_repaired_store(self, is_repaired: bool) -> Replay {
+        Replay { is_repaired, ..self }
     }
 
     fn apply(&mut self, seq: Seq, body: &[u8]) -> Result<()> {
@@ -144,8 +153,11 @@ impl Replay {
             RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. } => self.apply(seq, batch)?,
             RecordRef::Prepared { txn, xid, locks, batch }
             | RecordRef::Relogged { txn, xid, locks, batch } => {
-                let pending =
-                    Pending { xid: Some(xid.to_vec()), locks: locks.to_vec(), body: batch.to_vec() };
+                let body = match self.is_repaired {
+                    true => without_proofs(batch).map_err(malformed)?,
+                    false => batch.to_vec(),
+                };
+                let pending = Pending { xid: Some(xid.to_vec()), locks: locks.to_vec(), body };
                 self.copy(txn, pending)?;
             }
             RecordRef::Ownerless { txn, batch } => {
@@ -290,13 +302,15 @@ fn malformed(what: &str) -> Error {
 
 /// The runs that a record of the log names. One that is missing is noted: reading its families fails.
 fn named_runs(versions: &VersionSet, names: &[u8]) -> Result<SealedRuns> {
-    let runs = SealedRuns::decode(versions, names)?;
-    for number in runs.files() {
+    let mut runs = SealedRuns::decode(versions, names)?;
+    let files: Vec<FileNo> = runs.files().collect();
+    for number in files {
         if !versions.disk().exists(&versions.table_files().path(number))? {
             let tables = runs.tables.iter().filter(|table| table.file.number() == number);
             versions.note_missing(number, tables.map(|table| table.meta.family));
         }
     }
+    runs.find_expiries(versions);
     Ok(runs)
 }
 

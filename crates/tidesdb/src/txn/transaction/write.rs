@@ -225,7 +225,7 @@ impl Transaction {
                     unchanged?;
                 }
                 if self.store.proves_inserts.load(Ordering::Acquire) {
-                    let newest = newest.map(|(seq, kind)| match proves(seq, self.store.unproven_upto) {
+                    let newest = newest.map(|(seq, kind)| match proves(seq, self.store.unproven_upto()) {
                         true => kind,
                         false => kind.marked_may_overwrite(),
                     });
