@@ -58,6 +58,7 @@ use crate::options::LogLevel;
 use crate::store::Store;
 use crate::types::Seq;
 use crate::version::manifest::{self, ManifestWriter};
+use crate::version::Edit;
 use crate::wal::{log_dir, segment_path};
 
 /// Where the store stands in a backup, and what its owner added.
@@ -298,6 +299,8 @@ impl Backup {
         self.check_log(watch)?;
         self.copy_owner(&mut copier)?;
         self.sync(watch)?;
+        // The store gives none of their numbers to another file, after a power cut either: the edit says the next one.
+        self.store.install(Edit::default())?;
 
         self.info.finished = disk.unix_seconds();
         let info = self.to.join(INFO);

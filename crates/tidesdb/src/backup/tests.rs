@@ -64,6 +64,40 @@ fn a_backup_keeps_no_memtable() {
     backup.finish(Watch::NONE).expect("is complete");
 }
 
+/// The file of a large transaction that was prepared at the backup's moment stands in the log alone. It is rolled back,
+/// and the store is killed: a copy of the next backup that skips known names must not take another file for it.
+#[test]
+fn numbers_of_a_backups_files_do_not_come_again() {
+    let disk = FaultyDisk::new(1);
+    let small = || Options { write_buffer_size: 64 << 10, ..options() };
+    let db = Db::open_on(disk.shared(), STORE, small(), None).expect("opens");
+    let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    db.flush().expect("flushes");
+    let mut txn = db.transaction();
+    txn.begin(TransactionOptions::default()).expect("begins");
+    txn.statement_begin(true, Duration::from_secs(20)).expect("statement");
+    for n in 0..2000u32 {
+        txn.put(&family, &n.to_be_bytes(), &[n as u8; 100]).expect("puts");
+    }
+    txn.prepare_xa(b"xid").expect("prepares");
+    drop(txn);
+    db.backup(Path::new(BACKUP), BackupOptions::default(), Watch::NONE).expect("is complete");
+    assert!(db.rollback_by_xid(b"xid").expect("rolls back"));
+    drop(family);
+    let numbers = |disk: &FaultyDisk, dir: &str| -> Vec<u64> {
+        let names = disk.list(Path::new(dir)).expect("lists");
+        names.iter().filter_map(|name| name.strip_suffix(".sst")?.parse().ok()).collect()
+    };
+    let in_backup = numbers(&disk, "/b/store").into_iter().max().expect("files");
+    assert!(!numbers(&disk, STORE).contains(&in_backup), "it is gone");
+    let disk = disk.crash(crate::io::faulty::Crash::Drop);
+    drop(db);
+    let db = Db::open_on(disk.shared(), STORE, small(), None).expect("opens");
+    let next = db.store().versions.new_file_number();
+    assert!(next > in_backup, "{next} comes again: the backup has {in_backup}");
+    db.close().expect("closes");
+}
+
 /// A backup of a store in `/s`, which is gone then.
 fn backed_up(disk: &FaultyDisk) {
     let db = open(disk);
