@@ -213,6 +213,38 @@ fn a_prepare_that_is_tried_again_keeps_its_runs() {
     assert!(refused > 50, "{refused}");
 }
 
+/// A large transaction's prepare is refused and given up: its files go once the log has room for its rollback, without a
+/// flush or another transaction.
+#[test]
+fn a_refused_prepare_keeps_no_files() {
+    let mut refused = 0;
+    for keys in (60..400_u16).step_by(17) {
+        let disk = FaultyDisk::new(u64::from(keys));
+        let options = Options { compaction_threads: 1, ..options(SyncMode::None) };
+        let db = open(&disk, &options).expect("opens");
+        let t = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+        let before = sim::tables(&disk);
+        let mut txn = begin(&db);
+        for n in 0..keys {
+            txn.put(&t, &[b"x", &n.to_be_bytes()[..]].concat(), &[n as u8; 100]).expect("puts");
+        }
+        if db.stats().spilled_runs == 0 {
+            continue;
+        }
+        fill(&disk, 0, Failure::Enospc);
+        if txn.prepare(Some(b"xid")).is_ok() {
+            continue;
+        }
+        txn.rollback().expect("rolls back");
+        refused += 1;
+        disk.heal();
+        let left = || sim::tables(&disk);
+        until(&format!("{keys} keys: files of a transaction that is over stay"), || left() <= before);
+        assert_eq!(db.stats().flush_count, 0);
+    }
+    assert!(refused > 10, "{refused}");
+}
+
 /// A flush that waits for the log writes no table each time that it tries.
 #[test]
 fn a_flush_without_room_in_the_log_leaves_no_tables() {
