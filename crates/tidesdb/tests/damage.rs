@@ -282,28 +282,35 @@ fn a_store_with_a_damaged_small_run_opens() {
     db.close().expect("closes");
 }
 
-/// Files that two families share, of which the larger was dropped: each is worth rewriting. Returns the files.
-fn sparse(disk: &FaultyDisk, names: &[(&[u8], &[u8])]) -> Vec<PathBuf> {
-    let db = open(disk, &options()).expect("opens");
+/// Between the tables that a flush merges with the next and those that have files of their own.
+const SHARED_ROWS: u32 = 300;
+
+fn sharing() -> Options {
+    Options { write_buffer_size: 512 << 10, ..options() }
+}
+
+/// Files that four families share, of which all but the first were dropped: each is worth rewriting. Returns the files.
+fn sparse(disk: &FaultyDisk, names: &[&str]) -> Vec<PathBuf> {
+    let db = open(disk, &sharing()).expect("opens");
+    let gone = |name: &str| ["x", "y", "z"].map(|other| format!("{name}-{other}"));
     let mut shared = Vec::new();
-    for (left, dropped) in names {
-        let left = db.create_family(left, sim::tiny_family()).expect("creates");
-        let dropped = db.create_family(dropped, sim::tiny_family()).expect("creates");
+    for name in names {
+        let all = std::iter::once(name.to_string()).chain(gone(name));
+        let all: Vec<_> =
+            all.map(|name| db.create_family(name.as_bytes(), sim::tiny_family()).expect("creates")).collect();
         db.flush().expect("flushes");
-        // More than what a flush would merge with the next run.
-        fill(&db, &left, 0, 6_000);
-        (0..3).for_each(|part| fill(&db, &dropped, part * 6_000, 6_000));
+        all.iter().for_each(|family| fill(&db, family, 0, SHARED_ROWS));
         db.flush().expect("flushes");
         shared.push(files(disk).pop().expect("the newest file"));
     }
-    for (_, dropped) in names {
+    for name in names.iter().flat_map(|name| gone(name)) {
         let mut ddl = db.ddl().expect("begins");
-        ddl.drop_family(dropped).expect("there");
+        ddl.drop_family(name.as_bytes()).expect("there");
         ddl.commit().expect("drops");
     }
     db.close().expect("closes");
-    let is_shared = |file: &PathBuf| disk.contents(file).is_some_and(|bytes| bytes.len() > 3 << 20);
-    assert!(shared.iter().all(is_shared), "both families are in it, and it is still needed");
+    let is_shared = |file: &PathBuf| disk.contents(file).is_some_and(|bytes| bytes.len() > 120 << 10);
+    assert!(shared.iter().all(is_shared), "all families are in it, and it is still needed");
     shared
 }
 
@@ -312,12 +319,12 @@ fn sparse(disk: &FaultyDisk, names: &[(&[u8], &[u8])]) -> Vec<PathBuf> {
 #[test]
 fn a_file_that_cannot_be_rewritten_does_not_keep_merges_busy() {
     let disk = FaultyDisk::new(1);
-    let file = sparse(&disk, &[(b"bad", b"gone")]).remove(0);
-    assert!(disk.flip_bit(&file, 100_000, 3), "a block of what is left");
-    let db = open(&disk, &Options { compaction_threads: 1, ..options() }).expect("opens");
+    let file = sparse(&disk, &["bad"]).remove(0);
+    assert!(disk.flip_bit(&file, 10_000, 3), "a block of what is left");
+    let db = open(&disk, &Options { compaction_threads: 1, ..sharing() }).expect("opens");
     let bad = db.family(b"bad").expect("there");
     // A second run: the merge of both fails, and the family is set aside.
-    fill(&db, &bad, 0, 6_000);
+    fill(&db, &bad, 0, SHARED_ROWS);
     db.flush().expect("flushes");
     let met = |db: &Db| {
         db.compactions().iter().any(|job| job.action == Action::Merge && job.outcome == Outcome::Failed)
@@ -339,9 +346,9 @@ fn a_file_that_cannot_be_rewritten_does_not_keep_merges_busy() {
 #[test]
 fn the_rewrite_of_other_files_goes_on() {
     let disk = FaultyDisk::new(1);
-    let shared = sparse(&disk, &[(b"bad", b"gone"), (b"good", b"gone too")]);
-    assert!(disk.flip_bit(&shared[0], 100_000, 3), "a block of what is left");
-    let db = open(&disk, &Options { compaction_threads: 1, ..options() }).expect("opens");
+    let shared = sparse(&disk, &["bad", "good"]);
+    assert!(disk.flip_bit(&shared[0], 10_000, 3), "a block of what is left");
+    let db = open(&disk, &Options { compaction_threads: 1, ..sharing() }).expect("opens");
     let begun = std::time::Instant::now();
     while disk.exists(&shared[1]).expect("exists") {
         assert!(begun.elapsed() < Duration::from_secs(20), "the whole file is still there, half of it dead");

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::flush::shared_file::{SharedFile, TableRules};
+use crate::flush::table_files::{TableFiles, TableRules};
 use crate::io::{File, OpenMode};
 use crate::iter::{LiveSnapshots, VersionIterator};
 use crate::options::FamilyOptions;
 use crate::table::{SsTableOptions, SsTableWriter};
 use crate::types::{Entry, FamilyId, FileNo};
 use crate::version::{
-    twin, Edit, FamilyLevels, FileUse, Level, LevelVersionIterator, NewFile, NewTable, TableHandle, Version,
+    twin, Edit, FamilyLevels, FileUse, Level, LevelVersionIterator, NewFile, NewTable, TableHandle,
     VersionSet,
 };
 
@@ -31,6 +31,8 @@ pub struct JobContext<'a> {
     pub stop: &'a dyn Fn() -> bool,
     /// Called every 256 entries with the bytes read since; may sleep.
     pub pace: &'a dyn Fn(u64),
+    /// See [`large_table_bound`](crate::flush::table_files::large_table_bound).
+    pub large_table: u64,
 }
 
 impl JobContext<'_> {
@@ -60,18 +62,16 @@ pub struct Compacted {
     pub bytes_written: u64,
 }
 
-/// Runs a task of `family`, whose inputs are reserved and in `version`. On an error nothing is left over and
+/// Runs a task of `family`, whose inputs are reserved and in `levels`. On an error nothing is left over and
 /// the task may be run again. Errors: I/O, damage of an input (which names it), disk full, `Interrupted`.
 pub fn compact(
     context: &JobContext<'_>,
-    version: &Version,
+    levels: &FamilyLevels,
     family: FamilyId,
     options: &FamilyOptions,
     target_file_size: u64,
     task: &Task,
 ) -> Result<Compacted> {
-    let nothing = Arc::default();
-    let levels = version.family(family).unwrap_or(&nothing);
     let inputs = find(levels, task.from, &task.inputs)?;
     let overlaps = find(levels, task.to, &task.overlaps)?;
     let mut done = Compacted::default();
@@ -299,38 +299,48 @@ impl Drop for Outputs<'_> {
 pub struct SparseTask {
     /// The file.
     pub file: FileNo,
-    /// The version that the survivors are in.
-    pub version: Arc<Version>,
-    /// Families whose tables are reserved.
-    pub families: Vec<FamilyId>,
+    /// The survivors, with their levels; reserved.
+    pub tables: Vec<(u8, TableHandle)>,
     /// To be held until the edit was applied.
     #[allow(dead_code, reason = "held and not read: the reservations end when they are dropped")]
     pub reservations: Vec<CompactionReservation>,
 }
 
-/// Reserves the survivors of the first of `files` (from [`VersionSet::sparse_files`]) of which a job holds none.
+impl SparseTask {
+    /// The families of the survivors.
+    pub fn families(&self) -> Vec<FamilyId> {
+        self.tables.iter().map(|(_, table)| table.meta().family).collect()
+    }
+}
+
+/// Reserves the survivors of the first of `files` (from [`sparse::worth_rewriting`](super::sparse::worth_rewriting)) of
+/// which a job holds none.
 pub fn pick_sparse(
     reservations: &Arc<CompactionReservations>,
     versions: &VersionSet,
     files: &[FileUse],
 ) -> Option<SparseTask> {
     reservations.with(versions, |version, view| {
-        let lives = |family: FamilyId, file: FileNo| {
-            version.family(family).is_some_and(|f| f.tables().any(|(_, table)| table.file.number() == file))
-        };
-        let file = files.iter().find(|file| {
-            let held = |&family: &FamilyId| view.holds(family, file.number);
-            file.families.iter().any(|&f| lives(f, file.number)) && !file.families.iter().any(held)
-        })?;
-        let families: Vec<FamilyId> =
-            file.families.iter().copied().filter(|&f| lives(f, file.number)).collect();
-        let held = || Held { files: vec![file.number], output: None };
-        let reservations = families.iter().map(|&family| view.reserve(family, held())).collect();
-        Some(SparseTask { file: file.number, version: Arc::clone(version), families, reservations })
+        files.iter().find_map(|file| {
+            let of_family = |&family: &FamilyId| {
+                let mut tables = version.family(family)?.tables();
+                let (level, table) = tables.find(|(_, table)| table.file.number() == file.number)?;
+                Some((level, table.clone()))
+            };
+            let tables: Vec<(u8, TableHandle)> = file.families.iter().filter_map(of_family).collect();
+            if tables.is_empty() || file.families.iter().any(|&family| view.holds(family, file.number)) {
+                return None;
+            }
+            let mut reserve = |(_, table): &(u8, TableHandle)| {
+                view.reserve(table.meta().family, Held { files: vec![file.number], output: None })
+            };
+            let reservations = tables.iter().map(&mut reserve).collect();
+            Some(SparseTask { file: file.number, tables, reservations })
+        })
     })
 }
 
-/// Rewrites what lives in a sparse file into a new shared file, each table in the place of the old one.
+/// Rewrites what lives in a sparse file into new files, each table in the place of the old one.
 /// `family` gives a family's options, or `None` if it was dropped: it is left out. Errors as [`compact`].
 pub fn rewrite_sparse(
     context: &JobContext<'_>,
@@ -338,29 +348,28 @@ pub fn rewrite_sparse(
     family: &dyn Fn(FamilyId) -> Option<FamilyOptions>,
 ) -> Result<Compacted> {
     let mut done = Compacted::default();
-    let mut file = SharedFile::new(context.versions);
-    for &id in &task.families {
+    let mut files = TableFiles::new(context.versions, context.large_table);
+    for (level, table) in &task.tables {
+        let id = table.meta().family;
         let Some(options) = family(id) else { continue };
-        let levels = task.version.family(id);
-        let found =
-            levels.and_then(|levels| levels.tables().find(|(_, table)| table.file.number() == task.file));
-        let Some((level, table)) = found else { continue };
         let rules = TableRules {
             family: id,
             options: SsTableOptions::of_family(&options, false),
+            bytes: table.meta().len,
             below: &mut |_| true,
             tick: &mut |bytes| context.tick(bytes),
         };
-        let (meta, counts) = file.table(&mut table.version_iter(), context.live, rules)?;
+        let (new, counts) = files.table(&mut table.version_iter(), context.live, rules)?;
         done.counts += counts;
         done.bytes_read += table.meta().len;
         done.edit.removed_tables.push((id, task.file));
-        if let (Some(meta), Some(number)) = (meta, file.number()) {
+        if let Some((file, meta)) = new {
             done.bytes_written += meta.len;
-            done.edit.new_tables.push(NewTable { file: number, level, generation: table.generation, meta });
+            let generation = table.generation;
+            done.edit.new_tables.push(NewTable { file, level: *level, generation, meta });
         }
     }
-    let files = file.finish_all()?;
+    let files = files.finish()?;
     if !files.is_empty() {
         if let Err(error) = context.sync_dir() {
             files.iter().for_each(|file| context.versions.discard_file(file.number));

@@ -1,6 +1,6 @@
 //! Compaction: merges runs so that reads meet few of them and dead versions go. [`picker`] decides what to
-//! merge (pure), [`job`] does it, [`controller`] delays writers while it is behind (pure), [`reservations`](crate::version::reservations) keeps
-//! running jobs apart.
+//! merge (pure), [`sparse`] which shared files to rewrite (pure), [`job`] does it, [`write_controller`] delays writers
+//! while it is behind (pure), [`reservations`](crate::version::reservations) keeps running jobs apart.
 //!
 //! Stands next to flush, above versions and tables. Threads are the caller's.
 
@@ -9,6 +9,7 @@ pub mod job;
 pub mod picker;
 #[cfg(test)]
 mod picker_tests;
+pub mod sparse;
 #[cfg(test)]
 pub(crate) mod test_store;
 #[cfg(test)]
@@ -20,7 +21,7 @@ use std::sync::Arc;
 
 use crate::options::{FamilyOptions, Options};
 use crate::types::{FamilyId, Seq};
-use crate::version::{Version, VersionSet};
+use crate::version::{FamilyLevels, Version, VersionSet};
 
 use crate::version::reservations::{CompactionReservation, CompactionReservations};
 use picker::{Bounds, FamilyShape, Task};
@@ -34,8 +35,8 @@ pub struct Picked {
     pub options: FamilyOptions,
     /// What to do.
     pub task: Task,
-    /// The version that the inputs are in.
-    pub version: Arc<Version>,
+    /// The family's tables; the inputs are among them. No other family's files are kept by it.
+    pub levels: Arc<FamilyLevels>,
     /// To be held until the edit was applied.
     #[allow(dead_code, reason = "held and not read: the reservation ends when it is dropped")]
     pub reservation: CompactionReservation,
@@ -75,8 +76,9 @@ pub fn pick(
             }
         }
         let (family, options, task) = best?;
+        let levels = Arc::clone(version.family(family)?);
         let reservation = view.reserve(family, task.held());
-        Some(Picked { family, options, task, version: Arc::clone(version), reservation })
+        Some(Picked { family, options, task, levels, reservation })
     })
 }
 
@@ -87,7 +89,7 @@ pub fn debt(
     family: &dyn Fn(FamilyId) -> Option<FamilyOptions>,
     oldest_snapshot: Seq,
 ) -> u64 {
-    let of = |(id, levels): (FamilyId, &Arc<crate::version::FamilyLevels>)| {
+    let of = |(id, levels): (FamilyId, &Arc<FamilyLevels>)| {
         let bounds = Bounds::new(store, &family(id)?, oldest_snapshot);
         Some(picker::debt(&FamilyShape::new(levels, std::iter::empty(), &|_| false), &bounds))
     };

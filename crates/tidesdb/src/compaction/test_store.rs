@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use crate::cache::{BlockCache, FileCache};
 use crate::error::Result;
-use crate::flush::{flush, small_runs_bound, FlushInput, FlushSource};
+use crate::flush::table_files::large_table_bound;
+use crate::flush::{flush, FlushInput, FlushSource};
 use crate::io::faulty::FaultyDisk;
 use crate::iter::{InternalIterator, LiveSnapshots, VersionIterator};
 use crate::options::{FamilyOptions, Options};
@@ -17,6 +18,7 @@ use crate::types::{Entry, FamilyId, Kind, MemtableId, RowCount, Seq, MAX_SEQ};
 use crate::version::{Edit, LevelIterator, OpenFor, VersionSet};
 
 use super::job::{compact, pick_sparse, rewrite_sparse, JobContext};
+use super::sparse::worth_rewriting;
 use crate::iter::vec_iterator::{OwnedVersion, VecVersionIterator};
 use crate::version::reservations::CompactionReservations;
 
@@ -152,7 +154,7 @@ impl TestStore {
             reservations: &self.reservations,
             memtables: &memtables,
             oldest: true,
-            small_runs: small_runs_bound(&self.options),
+            options: &self.options,
             live: &live,
             family: &self.family(),
             stop: &self.stop,
@@ -175,10 +177,16 @@ impl TestStore {
         );
         let Some(picked) = picked else { return Ok(None) };
         let stop = || self.stop.load(Ordering::Relaxed);
-        let context = JobContext { versions: &self.versions, live: &live, stop: &stop, pace: &|_| () };
+        let context = JobContext {
+            versions: &self.versions,
+            live: &live,
+            stop: &stop,
+            pace: &|_| (),
+            large_table: large_table_bound(&self.options),
+        };
         let done = compact(
             &context,
-            &picked.version,
+            &picked.levels,
             picked.family,
             &picked.options,
             self.options.target_file_size,
@@ -190,14 +198,20 @@ impl TestStore {
     }
 
     /// Rewrites one sparse file; whether there was one.
-    pub fn rewrite_sparse(&mut self) -> Result<bool> {
+    pub fn rewrite_sparse(&mut self, settled: bool) -> Result<bool> {
         let live = self.snapshots();
-        let Some(task) = pick_sparse(&self.reservations, &self.versions, &self.versions.sparse_files())
-        else {
+        let sparse = worth_rewriting(self.versions.file_uses(), settled, u64::MAX);
+        let Some(task) = pick_sparse(&self.reservations, &self.versions, &sparse) else {
             return Ok(false);
         };
         let stop = || self.stop.load(Ordering::Relaxed);
-        let context = JobContext { versions: &self.versions, live: &live, stop: &stop, pace: &|_| () };
+        let context = JobContext {
+            versions: &self.versions,
+            live: &live,
+            stop: &stop,
+            pace: &|_| (),
+            large_table: large_table_bound(&self.options),
+        };
         let done = rewrite_sparse(&context, &task, &self.family())?;
         self.versions.apply(done.edit)?;
         Ok(true)

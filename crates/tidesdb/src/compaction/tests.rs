@@ -56,7 +56,7 @@ fn every_live_snapshot_reads_the_same_before_and_after_flush_and_compaction() {
                     }
                 }
                 18 => {
-                    if store.rewrite_sparse().unwrap() {
+                    if store.rewrite_sparse(true).unwrap() {
                         tasks.insert("sparse".into());
                         store.check(&what);
                     }
@@ -83,7 +83,7 @@ fn every_live_snapshot_reads_the_same_before_and_after_flush_and_compaction() {
         store.seal();
         store.flush(store.sealed.len()).unwrap();
         let mut rest = 0;
-        while store.compact().unwrap().is_some() || store.rewrite_sparse().unwrap() {
+        while store.compact().unwrap().is_some() || store.rewrite_sparse(true).unwrap() {
             rest += 1;
             assert!(rest < 1000, "seed {seed}: compaction does not end\n{}", store.versions.current());
         }

@@ -178,7 +178,7 @@ impl Maintenance {
         }
     }
 
-    /// Writes sealed memtables, oldest first, to one file and makes it part of the version.
+    /// Writes sealed memtables, oldest first, to files and makes them part of the version.
     fn flush_sealed(&self, sealed: &[Sealed]) -> Result<()> {
         let Some(last) = sealed.last() else { return Ok(()) };
         // Before a table is written that would have to wait for the log.
@@ -193,7 +193,7 @@ impl Maintenance {
             reservations: &self.reservations,
             memtables: &memtables,
             oldest: true,
-            small_runs: flush::small_runs_bound(&self.store.options),
+            options: &self.store.options,
             live: &snapshots,
             family: &|family| self.store.family_options(family),
             stop: &self.closing,
@@ -268,6 +268,7 @@ impl Maintenance {
             self.store.memtables.held_log.lock().retain(|&generation, _| generation > upto);
             state.stuck = None;
         }
+        self.flushed_at.store(self.store.versions.disk().now_micros(), Ordering::Relaxed);
         self.store.memtables.changed.notify_all();
         self.store.wal.release_before(needed_from);
         Ok(())
@@ -288,7 +289,7 @@ impl Maintenance {
         let mut pause = RETRY.0;
         while !self.closing.load(Ordering::Acquire) {
             self.store.wait_for_memory(&self.closing);
-            let result = self.compact_once();
+            let result = self.compact_next();
             // Writers that wait for a merge without room are told so, whichever others come through.
             if !(matches!(result, Ok(true)) && self.unfitting.any()) {
                 self.store.pressure.compacted(&result);

@@ -1,14 +1,17 @@
 //! Running compactions: what the picker chose, or, for OPTIMIZE, everything of a family.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::compaction::history::Job;
 use crate::compaction::job::{self, Compacted, JobContext};
 use crate::compaction::picker::{Reason, Task};
+use crate::compaction::sparse::{self, worth_rewriting};
 use crate::compaction::{self};
 use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
+use crate::flush::table_files::large_table_bound;
 use crate::options::FamilyOptions;
 use crate::store::family::Family;
 use crate::types::{FamilyId, FileNo, MemtableId};
@@ -70,8 +73,13 @@ impl Maintenance {
         let live = self.store.live_snapshots(visible_seq);
         let stop = || self.closing.load(Relaxed) || interrupted();
         let pace = |bytes| told.tick(bytes);
-        let mut result =
-            run(&JobContext { versions: &self.store.versions, live: &live, stop: &stop, pace: &pace });
+        let mut result = run(&JobContext {
+            versions: &self.store.versions,
+            live: &live,
+            stop: &stop,
+            pace: &pace,
+            large_table: large_table_bound(&self.store.options),
+        });
         if let Ok(done) = &mut result {
             done.edit.expiry_clock = (done.counts.expired > 0).then_some(live.expired_at);
         }
@@ -86,8 +94,8 @@ impl Maintenance {
         self.store.stats.cancelled_pairs.fetch_add(done.counts.cancelled, Relaxed);
     }
 
-    /// Runs the most urgent compaction, or rewrites a file that is mostly dead; false when nothing is due.
-    pub(crate) fn compact_once(&self) -> Result<bool> {
+    /// Runs the most urgent compaction, or rewrites a file with dead tables; false when nothing is due.
+    fn compact_once(&self, settled: bool) -> Result<bool> {
         if self.store.wal.failed().is_some() {
             return Ok(false);
         }
@@ -108,7 +116,7 @@ impl Maintenance {
             let done = self.with_context(&|| false, told, |context| {
                 job::compact(
                     context,
-                    &picked.version,
+                    &picked.levels,
                     picked.family,
                     &picked.options,
                     self.store.options.target_file_size,
@@ -130,17 +138,32 @@ impl Maintenance {
             self.after_compaction();
             return Ok(true);
         }
-        let mut sparse = self.store.versions.sparse_files();
+        self.rewrite_sparse(settled)
+    }
+
+    /// Whether nobody has written for a while, and no job runs: tables that are dead now are not the next merge's.
+    fn is_settled(&self) -> bool {
+        let quiet_for = self.store.versions.disk().now_micros().saturating_sub(self.flushed_at.load(Relaxed));
+        quiet_for >= sparse::SETTLED_AFTER_US && self.reservations.is_empty()
+    }
+
+    /// Rewrites the file for which it is worth most, if there is one.
+    fn rewrite_sparse(&self, settled: bool) -> Result<bool> {
+        let options = |id| self.options_of_merged(id);
+        let files = self.store.versions.file_uses();
+        let mut sparse = worth_rewriting(files, settled, self.store.free_space());
         // Of a file whose families are all set aside, or dropped a moment ago, nothing would be rewritten.
         sparse.retain(|file| {
             let set_aside = self.reservations.set_aside().holds_file(file.number);
             !set_aside && file.families.iter().any(|&id| options(id).is_some())
         });
         let Some(task) = job::pick_sparse(&self.reservations, &self.store.versions, &sparse) else {
+            // Nothing to do: what refused prepares left on a full disk goes too, without a flush.
+            self.transactions.give_up_withdrawn();
             self.store.versions.delete_obsolete()?;
             return Ok(false);
         };
-        let told = self.history.begin_rewrite(&task.families, self.store.versions.disk().now_micros());
+        let told = self.history.begin_rewrite(&task.families(), self.store.versions.disk().now_micros());
         let done =
             self.with_context(&|| false, told, |context| job::rewrite_sparse(context, &task, &options));
         let done = done.inspect_err(|error| {
@@ -155,14 +178,17 @@ impl Maintenance {
         Ok(true)
     }
 
+    /// One step of a compaction thread; false when nothing is due.
+    pub(crate) fn compact_next(&self) -> Result<bool> {
+        self.compact_once(self.is_settled())
+    }
+
     /// Flushes and compacts until nothing is due.
     pub(crate) fn finish_compactions(&self) -> Result<()> {
         self.store.flush(&|| false)?;
-            // Nothing to do: what refused prepares left on a full disk goes too, without a flush.
-            self.transactions.give_up_withdrawn();
         loop {
             // The threads' jobs may leave more to do.
-            if !self.compact_once()? && self.reservations.is_empty() {
+            if !self.compact_once(true)? && self.reservations.is_empty() {
                 return Ok(());
             }
             std::thread::sleep(BUSY_PAUSE);
@@ -201,9 +227,9 @@ impl Maintenance {
                     whole_level(levels, upto, from, (from + 1..=deepest).find(below).unwrap_or(deepest))
                 };
                 let reservation = reservations.reserve(family.id(), task.held());
-                Some(Some((version.clone(), task, reservation)))
+                Some(Some((Arc::clone(levels), task, reservation)))
             });
-            let (version, task, reservation) = match picked {
+            let (levels, task, reservation) = match picked {
                 None => return Ok(()),
                 Some(None) => {
                     if self.closing.load(Relaxed) || interrupted() {
@@ -217,14 +243,14 @@ impl Maintenance {
             let told = self.history.begin(family.id(), &task, self.store.versions.disk().now_micros());
             let done = self.with_context(interrupted, told, |context| {
                 let (options, size) = (family.options(), self.store.options.target_file_size);
-                job::compact(context, &version, family.id(), &options, size, &task)
+                job::compact(context, &levels, family.id(), &options, size, &task)
             });
             // Files that it has begun are nobody's.
             let done = done.inspect_err(|_| self.after_compaction())?;
             self.account(&done);
             self.store.install(done.edit)?;
             self.reservations.set_aside().merged(family.id(), &task.held().files);
-            drop(reservation);
+            drop((levels, reservation));
             self.after_compaction();
         }
     }

@@ -195,8 +195,18 @@ impl Ddl {
         Ok(())
     }
 
-    /// Makes the group durable, then visible.
+    /// Makes the group durable, then visible; files of dropped families that nobody reads are gone when it returns.
     pub fn commit(self) -> Result<()> {
+        let (maintenance, drops) = (Arc::clone(&self.maintenance), !self.dropped.is_empty());
+        self.commit_group()?;
+        if drops {
+            // Others may change the dictionary while large files are unlinked.
+            maintenance.store.unlink_unused();
+        }
+        Ok(())
+    }
+
+    fn commit_group(self) -> Result<()> {
         let Some(kind) = self.kind else { return Ok(()) };
         let (store, transactions) = (&self.maintenance.store, &self.maintenance.transactions);
         let mut batch = WriteBatch::default();

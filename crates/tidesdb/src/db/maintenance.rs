@@ -1,7 +1,7 @@
 //! The state of background work: reservations, signals between threads, and the latch of dictionary
 //! changes.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -30,6 +30,8 @@ pub(crate) struct Maintenance {
     pub work_signal: WorkSignal,
     pub counter_refill: CounterRefill,
     pub closing: AtomicBool,
+    /// When something was last flushed, by the disk's clock; the opening counts.
+    pub flushed_at: AtomicU64,
     /// A backup is being taken.
     pub backup_runs: AtomicBool,
 }
@@ -39,6 +41,7 @@ impl Maintenance {
         transactions: Arc<Transactions>,
         reservations: Arc<CompactionReservations>,
     ) -> Maintenance {
+        let now = transactions.store.versions.disk().now_micros();
         Maintenance {
             store: transactions.store.clone(),
             transactions,
@@ -50,6 +53,7 @@ impl Maintenance {
             work_signal: WorkSignal::default(),
             counter_refill: CounterRefill::default(),
             closing: AtomicBool::new(false),
+            flushed_at: AtomicU64::new(now),
             backup_runs: AtomicBool::new(false),
         }
     }

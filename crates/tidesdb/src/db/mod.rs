@@ -163,8 +163,9 @@ impl Db {
     /// `Error::Interrupted`.
     pub fn verify_unless(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
         family.check_live()?;
-        let version = self.store.versions.current();
-        for (_, table) in version.family(family.id()).iter().flat_map(|levels| levels.tables()) {
+        // The family's tables alone: dropped meanwhile, others are to give their space back.
+        let levels = self.store.versions.load().family(family.id()).cloned();
+        for (_, table) in levels.iter().flat_map(|levels| levels.tables()) {
             table.verify_unless(interrupted)?;
         }
         Ok(())

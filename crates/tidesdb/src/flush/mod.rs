@@ -1,12 +1,12 @@
-//! Flush: immutable memtables become one table file with a table for each family that had
-//! writes, and an edit that names them as runs of level 0.
+//! Flush: immutable memtables become table files with a table for each family that had writes, and an edit that
+//! names them as runs of level 0.
 //!
-//! Guarantees: the file and its directory are synced when the edit is returned; what any live snapshot can
-//! read is in the file. Stands between memtable and version; the log is the caller's: it is synced up to the
+//! Guarantees: the files and their directory are synced when the edit is returned; what any live snapshot can
+//! read is in them. Stands between memtable and version; the log is the caller's: it is synced up to the
 //! newest commit in the memtables before the edit is applied (`docs/protocols.md` 1.6), and edits are applied in
 //! the order of memtables.
 
-pub(crate) mod shared_file;
+pub(crate) mod table_files;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use crate::types::{FamilyId, FileNo, MemtableId, RowCount, DICTIONARY};
 use crate::version::reservations::{CompactionReservation, CompactionReservations, Held};
 use crate::version::{Edit, NewTable, TableHandle, VersionSet};
 
-use shared_file::{SharedFile, TableRules};
+use table_files::{large_table_bound, TableFiles, TableRules};
 
 /// Runs of level 0 are merged into a flush while they and the new entries are below this together: small
 /// families stay one run in a shared file. Less where the write buffer is small, so that a flush does not
@@ -67,8 +67,8 @@ pub struct FlushInput<'a> {
     /// Whether every older memtable is in the current version: only then tombstones may go and runs of
     /// level 0 be merged.
     pub oldest: bool,
-    /// See [`small_runs_bound`].
-    pub small_runs: u64,
+    /// The store's: sizes of runs and tables.
+    pub options: &'a Options,
     /// The snapshots to keep versions for.
     pub live: &'a LiveSnapshots,
     /// The options of a family; `None` if it was dropped: it is skipped.
@@ -80,7 +80,7 @@ pub struct FlushInput<'a> {
 /// A finished flush. The reservations are held until it is dropped, which is after the edit was applied.
 #[derive(Debug)]
 pub struct Flushed {
-    /// To be applied: the file, its tables, last sequence number and memtable number. Without tables if nothing
+    /// To be applied: the files, their tables, last sequence number and memtable number. Without tables if nothing
     /// survived.
     pub edit: Edit,
     /// Entries met.
@@ -93,9 +93,9 @@ pub struct Flushed {
     pub unreadable: Vec<Error>,
 }
 
-/// Writes the memtables to one file. A run of level 0 that cannot be read is set aside and not merged: it stays where it
-/// is, and the new run does not depend on it. On an error nothing is left over and the same memtables may be flushed
-/// again. Errors: I/O, disk full, `Interrupted`.
+/// Writes the memtables to files: one for all small tables, one for each large one. A run of level 0 that cannot be
+/// read is set aside and not merged: it stays where it is, and the new run does not depend on it. On an error nothing
+/// is left over and the same memtables may be flushed again. Errors: I/O, disk full, `Interrupted`.
 pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
     let mut without_small_runs = BTreeSet::new();
     let mut unreadable = Vec::new();
@@ -140,7 +140,7 @@ fn flush_once(
         reservations: Vec::new(),
         unreadable: Vec::new(),
     };
-    let mut file = SharedFile::new(input.versions);
+    let mut files = TableFiles::new(input.versions, large_table_bound(input.options));
     let mut tick = |_: u64| match input.stop.load(Ordering::Relaxed) {
         true => Err(Error::Interrupted),
         false => Ok(()),
@@ -153,7 +153,8 @@ fn flush_once(
             flushed.edit.row_counts.push((family, row_count));
         }
         let bytes = input.memtables.iter().map(|g| g.bytes(family)).sum();
-        let bound = if without_small_runs.contains(&family) { 0 } else { input.small_runs };
+        let is_left_out = without_small_runs.contains(&family);
+        let bound = if is_left_out { 0 } else { small_runs_bound(input.options) };
         let (small, deeper, reservation) = small_runs(input, bound, family, bytes);
         *merging = Merging { family, files: small.iter().map(|run| run.file.number()).collect() };
         flushed.reservations.extend(reservation);
@@ -167,18 +168,19 @@ fn flush_once(
         let rules = TableRules {
             family,
             options: SsTableOptions::of_family(&options, false),
+            bytes: bytes + small.iter().map(|run| run.meta().len).sum::<u64>(),
             below: &mut |_| below,
             tick: &mut tick,
         };
-        let (meta, counts) = file.table(&mut MergingVersionIterator::new(iterators), input.live, rules)?;
+        let (table, counts) = files.table(&mut MergingVersionIterator::new(iterators), input.live, rules)?;
         flushed.counts += counts;
-        if let (Some(meta), Some(number)) = (meta, file.number()) {
+        if let Some((file, meta)) = table {
             flushed.bytes_written += meta.len;
-            flushed.edit.new_tables.push(NewTable { file: number, level: 0, generation: newest.id(), meta });
+            flushed.edit.new_tables.push(NewTable { file, level: 0, generation: newest.id(), meta });
         }
     }
     flushed.edit.last_seq = Some(flushed.counts.max_seq);
-    let files = file.finish_all()?;
+    let files = files.finish()?;
     if !files.is_empty() {
         if let Err(error) = input.versions.disk().sync_dir(input.versions.dir()) {
             files.iter().for_each(|file| input.versions.discard_file(file.number));

@@ -25,7 +25,7 @@ mod visible_seq;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -172,8 +172,8 @@ impl Store {
     }
 
     /// Whether a view is the present one.
-    pub(crate) fn is_current(&self, view: &Arc<ReadView>) -> bool {
-        Arc::ptr_eq(&self.view.load(), view)
+    pub(crate) fn is_current(&self, view: &Weak<ReadView>) -> bool {
+        std::ptr::eq(Arc::as_ptr(&self.view.load()), view.as_ptr())
     }
 
     /// Replaces the view by one made from it.

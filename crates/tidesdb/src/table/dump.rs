@@ -8,7 +8,7 @@ use super::footer::{FilterLayout, Footer, FOOTER_LEN};
 use super::index::IndexEntry;
 use super::properties::Properties;
 use super::reader::SsTable;
-use super::{SsTableMeta, TABLE_ALIGN};
+use super::{SsTableMeta, OLD_TABLE_ALIGN, TABLE_ALIGN};
 use crate::cache::{BlockCache, FileCache};
 use crate::error::{Error, Result};
 use crate::types::{FileNo, Seq};
@@ -65,8 +65,8 @@ pub struct BlockFacts {
 }
 
 impl SsTable {
-    /// The tables in the file `number`, found from its end: each footer tells where its table begins, and the table before
-    /// ends less than a page before that.
+    /// The tables in the file `number`, found from its end: each footer tells where its table begins, and the table
+    /// before ends less than [`TABLE_ALIGN`] before that, or less than a page in a file of an earlier build.
     ///
     /// # Errors
     /// I/O. Damage is listed, and hides the tables before it.
@@ -77,8 +77,8 @@ impl SsTable {
         let len = file.len()?;
         let (mut upto, mut is_last) = (len, true);
         while upto > 0 {
-            // The last table ends the file; others end within a page.
-            let earliest = if is_last { upto } else { (upto + 1).saturating_sub(TABLE_ALIGN) };
+            // The last table ends the file; others end within a page, at the last footer in it.
+            let earliest = if is_last { upto } else { (upto + 1).saturating_sub(OLD_TABLE_ALIGN) };
             let from = earliest.saturating_sub(FOOTER_LEN as u64);
             let mut bytes = vec![0; (upto - from) as usize];
             file.read_exact_at(&mut bytes, from)?;

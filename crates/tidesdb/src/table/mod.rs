@@ -37,8 +37,12 @@ pub use writer::SsTableWriter;
 
 use crate::options::{Compression, FamilyOptions};
 
-/// Tables begin at multiples of this many bytes.
-pub const TABLE_ALIGN: u64 = 4096;
+/// Tables begin at multiples of this many bytes: a cache line. Thousands of small tables may share a file, and what
+/// stands between two of them is nobody's.
+pub const TABLE_ALIGN: u64 = 64;
+
+/// Earlier builds began them at pages.
+pub const OLD_TABLE_ALIGN: u64 = 4096;
 
 /// The first offset at or after `len` where a table may begin.
 pub const fn next_table_offset(len: u64) -> u64 {

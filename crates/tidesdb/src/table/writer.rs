@@ -227,7 +227,9 @@ impl SsTableWriter {
         }
         if self.start % TABLE_ALIGN != 0 {
             let start = self.start;
-            return Err(Error::InvalidArgument(format!("a table at {start}, which is not page-aligned")));
+            return Err(Error::InvalidArgument(format!(
+                "a table at {start}, which is no multiple of {TABLE_ALIGN}"
+            )));
         }
         self.cut_block(None)?;
         self.cut_partition();

@@ -5,6 +5,7 @@
 //! ([`spill`](crate::txn::spill)), and only the latest here in memory.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use crate::error::Result;
 use crate::iter::VersionIterator;
@@ -497,10 +498,13 @@ impl<'a> Changes<'a> {
         self.batch.changes.iter().all(|change| change.replaced == NONE)
     }
 
-    /// Families with changes, ascending.
-    pub(crate) fn families(&self) -> Vec<FamilyId> {
-        let mut families: Vec<FamilyId> = self.batch.touched().collect();
-        families.sort_unstable();
+    /// Families with changes, ascending, and the bytes of their keys and values.
+    pub(crate) fn families(&self) -> BTreeMap<FamilyId, u64> {
+        let mut families: BTreeMap<FamilyId, u64> = self.batch.touched().map(|family| (family, 0)).collect();
+        for change in &self.batch.changes {
+            *families.entry(change.family).or_default() +=
+                u64::from(change.key_len) + u64::from(change.value_len);
+        }
         families
     }
 

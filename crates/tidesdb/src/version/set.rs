@@ -56,6 +56,13 @@ pub struct FileUse {
     pub families: Vec<FamilyId>,
 }
 
+impl FileUse {
+    /// Bytes of tables that nobody needs.
+    pub fn dead(&self) -> u64 {
+        self.len.saturating_sub(self.live)
+    }
+}
+
 struct FileRecord {
     file: Arc<LiveFile>,
     /// Bytes of each family's table.
@@ -373,25 +380,26 @@ impl VersionSet {
         Ok(next)
     }
 
-    /// Files that hold tables of several families, or did, and of which less than half is live: their
-    /// survivors are worth rewriting.
-    pub fn sparse_files(&self) -> Vec<FileUse> {
+    /// How the files are used, by number. Families are listed of those with dead bytes alone.
+    pub fn file_uses(&self) -> Vec<FileUse> {
         let writer = self.writer.lock();
-        let mut sparse: Vec<FileUse> = writer
-            .files
-            .values()
-            .filter_map(|record| {
-                let live: u64 = record.tables.values().map(|&len| next_table_offset(len)).sum();
-                (live * 2 < record.file.len()).then(|| FileUse {
-                    number: record.file.number(),
-                    len: record.file.len(),
-                    live,
-                    families: record.tables.keys().copied().collect(),
-                })
-            })
-            .collect();
-        sparse.sort_by_key(|file| file.number);
-        sparse
+        let of = |record: &FileRecord| {
+            let live: u64 = record.tables.values().map(|&len| next_table_offset(len)).sum();
+            let mut file = FileUse {
+                number: record.file.number(),
+                len: record.file.len(),
+                // The last table does not fill its page.
+                live: live.min(record.file.len()),
+                families: Vec::new(),
+            };
+            if file.dead() > 0 {
+                file.families.extend(record.tables.keys());
+            }
+            file
+        };
+        let mut files: Vec<FileUse> = writer.files.values().map(of).collect();
+        files.sort_by_key(|file| file.number);
+        files
     }
 
     /// Numbers and lengths of all files that the manifest names, and the number of the manifest.

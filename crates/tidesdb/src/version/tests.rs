@@ -259,8 +259,9 @@ fn what_a_job_adds_to_a_dropped_family_is_left_out() {
         live: &live,
         stop: &|| false,
         pace: &|_| (),
+        large_table: 1 << 20,
     };
-    let done = crate::compaction::job::compact(&context, &picked.version, 1, &options, 1 << 20, &picked.task)
+    let done = crate::compaction::job::compact(&context, &picked.levels, 1, &options, 1 << 20, &picked.task)
         .unwrap();
     store.drop_family(1).unwrap();
     store.versions.apply(done.edit).unwrap();

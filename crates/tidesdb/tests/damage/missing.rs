@@ -41,7 +41,8 @@ fn a_missing_table_file_costs_its_family_alone() {
     assert_eq!(rows(&db, &good).expect("reads"), good_rows);
     // Both are written to, flushed and merged.
     for round in 1..4 {
-        fill(&db, &bad, round * 12_000, 12_000);
+        // Over its keys in part: else tables are moved, unread.
+        fill(&db, &bad, round * 6_000, 12_000);
         fill(&db, &good, 0, 12_000);
         db.flush().expect("flushes");
     }

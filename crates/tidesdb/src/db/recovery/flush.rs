@@ -1,4 +1,4 @@
-//! The flush of what was replayed: one file for each run of memtables, and the runs of spilled commits between
+//! The flush of what was replayed: files for each run of memtables, and the runs of spilled commits between
 //! them, as one edit. Used by [`open`](crate::db::recovery::open), before the store's threads exist.
 
 use std::collections::HashMap;
@@ -91,7 +91,7 @@ fn flush_flushables(
             reservations,
             memtables: &memtables,
             oldest,
-            small_runs: flush::small_runs_bound(options),
+            options,
             live: &live,
             family: &|family| family_options.of(family),
             stop: &AtomicBool::new(false),

@@ -1,18 +1,50 @@
 //! The merge of the runs that a cursor reads.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::error::Result;
 use crate::iter::merge::MergingIterator;
+use crate::memtable::Memtable;
 use crate::store::family::Family;
 use crate::store::view::ReadView;
 use crate::store::Store;
 use crate::txn::transaction::{ReadMode, Transaction};
 use crate::types::{FamilyId, Seq};
 
+/// What a merge was built over. Its iterators keep the family's files: a scan that stays open keeps no file of another
+/// family that was dropped or merged meanwhile.
+struct Basis {
+    /// Tells whether it is the present one. The address is not used again before this is dropped.
+    view: Weak<ReadView>,
+    /// Its memtables.
+    memtables: Vec<Arc<Memtable>>,
+}
+
+impl Basis {
+    fn of(view: &Arc<ReadView>) -> Basis {
+        Basis { view: Arc::downgrade(view), memtables: view.memtables().cloned().collect() }
+    }
+
+    /// Memtables that have no entries of the family. Commits that were ordered before a memtable was sealed may bring
+    /// their first ones into it after that.
+    fn memtables_without(&self, family: FamilyId) -> usize {
+        self.memtables.iter().filter(|memtable| memtable.tree(family).is_none()).count()
+    }
+
+    /// Whether it alone keeps a memtable: it is in a file by now, where a snapshot finds the same versions.
+    fn keeps_flushed_memtable(&self, store: &Store) -> bool {
+        if store.is_current(&self.view) {
+            return false;
+        }
+        let current = store.view();
+        let is_current = |memtable| current.memtables().any(|other| Arc::ptr_eq(memtable, other));
+        !self.memtables.iter().all(is_current)
+    }
+}
+
 /// A merge over the transaction's own runs and those of a view of the store, and how far both are still current.
 ///
-/// `merge` and `view` are there together, from the first seek to a reset, but for the time after a row of many megabytes.
+/// `merge` and `basis` are there together, from the first seek to a reset, but for the time after a row of many megabytes.
 /// The merge's first `own_iterators` are the transaction's own runs, so that they hide what is committed. With
 /// `both_versions` they do not: there are none, and `own` has the runs, when there are any with the family.
 pub(super) struct MergedView {
@@ -20,36 +52,19 @@ pub(super) struct MergedView {
     pub(super) own: Option<MergingIterator>,
     /// See [`super::Scan::both_versions`].
     pub(super) both_versions: bool,
-    /// What the merge was built over.
-    view: Option<Arc<ReadView>>,
+    basis: Option<Basis>,
     /// The sequence that it reads at.
     pub(super) seq: Seq,
     pub(super) own_iterators: usize,
     /// State of the transaction's runs when the merge was built.
     own_runs: u64,
-    /// Memtables of `view` that had no entries of the family when the merge was built.
+    /// Memtables of `basis` that had no entries of the family when the merge was built.
     absent_from: usize,
     /// All commits up to this one were there when the merge was last placed; kept in modes that read the newest
     /// versions. Of later ones the merge may show a part: their changes reach the memtable one by one.
     pub(super) placed_at: Seq,
     /// The merge is to be placed over all commits that are ordered by then.
     pub(super) reach_ordered: bool,
-}
-
-/// Memtables of a view that have no entries of the family. Commits that were ordered before a memtable was sealed
-/// may bring their first ones into it after that.
-fn memtables_without(view: &ReadView, family: FamilyId) -> usize {
-    view.memtables().filter(|memtable| memtable.tree(family).is_none()).count()
-}
-
-/// Whether `view` alone keeps a memtable: it is in a file by now, where a snapshot finds the same versions.
-fn keeps_flushed_memtable(store: &Store, view: &Arc<ReadView>) -> bool {
-    if store.is_current(view) {
-        return false;
-    }
-    let current = store.view();
-    let is_current = |memtable| current.memtables().any(|other| Arc::ptr_eq(memtable, other));
-    !view.memtables().all(is_current)
 }
 
 impl MergedView {
@@ -59,7 +74,7 @@ impl MergedView {
             merge: None,
             own: None,
             both_versions: false,
-            view: None,
+            basis: None,
             seq: 0,
             own_iterators: 0,
             own_runs: 0,
@@ -73,7 +88,7 @@ impl MergedView {
     pub(super) fn release(&mut self) {
         self.merge = None;
         self.own = None;
-        self.view = None;
+        self.basis = None;
     }
 
     /// Builds the merge over the runs as they are now. [`Error::NoSuchFamily`](crate::error::Error::NoSuchFamily)
@@ -83,7 +98,8 @@ impl MergedView {
         // Asked after: a drop marks the family before its tables go from the view.
         family.check_live()?;
         let family = family.id();
-        self.absent_from = memtables_without(&view, family);
+        let basis = Basis::of(&view);
+        self.absent_from = basis.memtables_without(family);
         let mut iterators = txn.batch.runs().iterators(family, prefix)?;
         self.own = None;
         if self.both_versions && !iterators.is_empty() {
@@ -93,7 +109,7 @@ impl MergedView {
         self.own_runs = txn.batch.runs().changes();
         iterators.extend(view.iterators(family, seq, prefix)?);
         self.merge = Some(MergingIterator::new(iterators));
-        self.view = Some(view);
+        self.basis = Some(basis);
         self.seq = seq;
         Ok(())
     }
@@ -108,14 +124,14 @@ impl MergedView {
         prefix: &[u8],
         mode: ReadMode,
     ) -> Result<bool> {
-        let is_right = |view: &Arc<ReadView>| {
+        let is_right = |basis: &Basis| {
             if mode == ReadMode::Snapshot {
-                return !keeps_flushed_memtable(&txn.store, view);
+                return !basis.keeps_flushed_memtable(&txn.store);
             }
-            let grown = self.absent_from > 0 && memtables_without(view, family.id()) < self.absent_from;
-            !grown && txn.store.is_current(view)
+            let grown = self.absent_from > 0 && basis.memtables_without(family.id()) < self.absent_from;
+            !grown && txn.store.is_current(&basis.view)
         };
-        let has_committed = self.view.as_ref().is_some_and(is_right);
+        let has_committed = self.basis.as_ref().is_some_and(is_right);
         let has_all = self.merge.is_some() && has_committed && self.own_runs == txn.batch.runs().changes();
         if !has_all {
             self.open(txn, family, prefix, self.seq)?;

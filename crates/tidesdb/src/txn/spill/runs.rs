@@ -1,10 +1,11 @@
 //! The runs of a running transaction.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::flush::shared_file::SharedFile;
+use crate::flush::table_files::{large_table_bound, TableFiles};
 use crate::io::File;
 use crate::iter::version_merge::MergingVersionIterator;
 use crate::iter::{InternalIterator, VersionIterator};
@@ -12,8 +13,8 @@ use crate::lock::LockOwner;
 use crate::store::Store;
 use crate::table::{hash_key, Hit, SsTableMeta, SsTableOptions};
 use crate::txn::write_batch::Changes;
-use crate::types::{CountEffect, Entry, FamilyId, Seq};
-use crate::version::{LiveFile, TableHandle};
+use crate::types::{CountEffect, Entry, FamilyId, FileNo, Seq};
+use crate::version::{LiveFile, NewFile, TableHandle};
 
 /// Neighbouring runs of one size that are merged into one: bounds the runs that a read looks into, at the
 /// price of one more write for each factor of so many in a transaction's size.
@@ -45,9 +46,8 @@ pub(super) fn rows_of(entry: Entry<'_>) -> i64 {
 
 /// One run: what the transaction did in an interval of ordinals.
 pub(super) struct SpilledRun {
-    pub(super) file: Arc<LiveFile>,
-    /// What it was written through, to be synced.
-    handle: Arc<dyn File>,
+    /// Its files, and what they were written through, to be synced.
+    files: Vec<(Arc<LiveFile>, Arc<dyn File>)>,
     /// Ascending by family.
     pub(super) tables: Vec<TableHandle>,
     /// For each table [`rows_of`] its entries.
@@ -59,14 +59,15 @@ pub(super) struct SpilledRun {
     pub(super) written: u64,
     /// How often what is in it was merged.
     tier: u32,
-    /// A sync of the file or of its name failed. Another would prove nothing: its pages count as clean
+    /// A sync of a file or of its name failed. Another would prove nothing: its pages count as clean
     /// (`docs/protocols.md` 1.3).
     sync_failed: AtomicBool,
 }
 
 impl std::fmt::Debug for SpilledRun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} ({}..={} of {}) tier {}", self.file, self.after, self.limit, self.written, self.tier)
+        let files: Vec<_> = self.files().collect();
+        write!(f, "{files:?} ({}..={} of {}) tier {}", self.after, self.limit, self.written, self.tier)
     }
 }
 
@@ -76,16 +77,27 @@ impl SpilledRun {
         self.tables.get(at)
     }
 
-    /// Whether the file can become one of level 0 as it is: nothing cut away, each key once, no sync failed.
+    /// Its files.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Arc<LiveFile>> {
+        self.files.iter().map(|(file, _)| file)
+    }
+
+    /// Bytes of the files.
+    pub(super) fn len(&self) -> u64 {
+        self.files().map(|file| file.len()).sum()
+    }
+
+    /// Whether its tables can become ones of level 0 as they are: nothing cut away, each key once, no sync failed.
     pub(super) fn is_plain(&self) -> bool {
         self.limit == self.written
             && self.tables.iter().all(|run| run.meta().entries == run.meta().keys)
             && !self.sync_failed.load(Relaxed)
     }
 
-    /// Makes the file's bytes durable. When that fails, its content has to be written anew.
+    /// Makes the files' bytes durable. When that fails, their content has to be written anew.
     pub(super) fn sync(&self) -> Result<()> {
-        self.handle.sync_data().inspect_err(|_| self.set_unsynced())
+        let synced = self.files.iter().try_for_each(|(_, handle)| handle.sync_data());
+        synced.inspect_err(|_| self.set_unsynced())
     }
 
     /// A sync failed.
@@ -153,6 +165,11 @@ impl Runs {
             }
         }
         Ok(iterators)
+    }
+
+    /// Bytes of a family's tables.
+    pub(super) fn bytes(&self, family: FamilyId) -> u64 {
+        self.list.iter().filter_map(|run| run.table(family)).map(|table| table.meta().len).sum()
     }
 
     /// Families with changes in a run, ascending.
@@ -230,38 +247,43 @@ impl Runs {
     /// Makes a run of the changes in memory, which the caller forgets then. Nothing changes on an error:
     /// I/O, disk full, `Interrupted`.
     pub(crate) fn add(&mut self, store: &Store, owner: &LockOwner, memory: &Changes<'_>) -> Result<()> {
-        let mut file = SharedFile::new(&store.versions);
+        let mut files = TableFiles::new(&store.versions, large_table_bound(&store.options));
         let mut tables = Vec::new();
-        for family in memory.families() {
+        for (family, bytes) in memory.families() {
             let options = table_options(store, family);
             let mut rows = 0;
             let mut number = counted(owner, |_, entry| {
                 rows += rows_of(entry);
                 Some(entry.seq)
             });
-            let table = file.copy(family, &options, &mut memory.iter(family), &mut number)?;
+            let table = files.copy(family, (&options, bytes), &mut memory.iter(family), &mut number)?;
             drop(number);
             tables.extend(table.map(|table| (table, rows)));
         }
         let (after, last) = memory.ordinals();
         store.stats.spilled_runs.fetch_add(1, Relaxed);
-        self.push(store, file, tables, after, last, 0);
+        self.push(store, files.finish_unsynced(), tables, (after, last), 0);
         Ok(())
     }
 
     fn push(
         &mut self,
         store: &Store,
-        file: SharedFile<'_>,
-        tables: Vec<(SsTableMeta, i64)>,
-        after: u64,
-        last: u64,
+        files: Vec<(NewFile, Arc<dyn File>)>,
+        tables: Vec<((FileNo, SsTableMeta), i64)>,
+        (after, last): (u64, u64),
         tier: u32,
     ) {
-        let Some((new, handle)) = file.finish_unsynced() else { return };
-        let file = store.versions.private_file(new.number, new.len);
-        let open = |meta| store.versions.open_table(&file, meta, 0);
+        if files.is_empty() {
+            return;
+        }
+        let private =
+            |(new, handle): (NewFile, _)| (store.versions.private_file(new.number, new.len), handle);
+        let files: Vec<_> = files.into_iter().map(private).collect();
+        let by_number: BTreeMap<FileNo, &Arc<LiveFile>> =
+            files.iter().map(|(file, _)| (file.number(), file)).collect();
         let (tables, rows): (Vec<_>, Vec<_>) = tables.into_iter().unzip();
+        let open = |(number, meta)| store.versions.open_table(by_number[&number], meta, 0);
         let tables: Vec<TableHandle> = tables.into_iter().map(open).collect();
         for family in tables.iter().map(|table| table.meta().family) {
             if !self.touched.contains(&family) {
@@ -269,8 +291,7 @@ impl Runs {
             }
         }
         self.list.push(SpilledRun {
-            file,
-            handle,
+            files,
             tables,
             rows,
             after,
@@ -293,26 +314,27 @@ impl Runs {
             let from = self.list.len() - alike;
             let merged = &self.list[from..];
             let (after, last) = (merged[0].after, merged[alike - 1].limit);
-            let mut families: Vec<FamilyId> =
-                merged.iter().flat_map(|run| &run.tables).map(|table| table.meta().family).collect();
-            families.sort_unstable();
-            families.dedup();
-            let mut file = SharedFile::new(&store.versions);
+            let mut families: BTreeMap<FamilyId, u64> = BTreeMap::new();
+            for table in merged.iter().flat_map(|run| &run.tables) {
+                *families.entry(table.meta().family).or_default() += table.meta().len;
+            }
+            let mut files = TableFiles::new(&store.versions, large_table_bound(&store.options));
             let mut tables = Vec::new();
-            for family in families {
+            for (family, bytes) in families {
                 let mut iter = MergingVersionIterator::new(version_iters(merged, family));
                 let mut rows = 0;
                 let mut number = counted(owner, |_, entry| {
                     rows += rows_of(entry);
                     Some(entry.seq)
                 });
-                let table = file.copy(family, &table_options(store, family), &mut iter, &mut number)?;
+                let options = table_options(store, family);
+                let table = files.copy(family, (&options, bytes), &mut iter, &mut number)?;
                 drop(number);
                 tables.extend(table.map(|table| (table, rows)));
             }
             let merged = self.list.split_off(from);
             self.merged.extend(merged.into_iter().filter(|run| run.limit < run.written));
-            self.push(store, file, tables, after, last, tier + 1);
+            self.push(store, files.finish_unsynced(), tables, (after, last), tier + 1);
         }
     }
 }
@@ -334,7 +356,7 @@ pub(super) fn table_options(store: &Store, family: FamilyId) -> SsTableOptions {
     SsTableOptions::of_family(&store.family_options(family).unwrap_or_default(), false)
 }
 
-/// Numbers entries for [`SharedFile::copy`] by `number`, and looks at a kill now and then.
+/// Numbers entries for [`TableFiles::copy`] by `number`, and looks at a kill now and then.
 pub(super) fn counted<'a>(
     owner: &'a LockOwner,
     mut number: impl FnMut(&[u8], Entry<'_>) -> Option<u64> + 'a,

@@ -1,16 +1,18 @@
 //! The runs of a transaction as `prepare` makes them: durable, at most [`MAX_RUNS`] a family, each key once in each.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::flush::shared_file::SharedFile;
+use crate::flush::table_files::{large_table_bound, TableFiles};
 use crate::iter::version_merge::MergingVersionIterator;
 use crate::iter::VersionIterator;
 use crate::lock::LockOwner;
 use crate::store::sealed_runs::{SealedRuns, SealedTable, MAX_RUNS};
 use crate::store::Store;
 use crate::txn::write_batch::Changes;
-use crate::version::TableHandle;
+use crate::types::FileNo;
+use crate::version::{LiveFile, TableHandle};
 
 use super::runs::{counted, rows_of, table_options, version_iters, was_live, Runs, SpilledRun};
 
@@ -31,40 +33,43 @@ impl SealedRuns {
         let mut sealed = SealedRuns { files: Vec::new(), tables: Vec::new(), unproven: false };
         let count = runs.list.len() + usize::from(!memory.is_empty());
         let plain = runs.list.iter().all(|run| run.is_plain()) && memory.is_plain();
-        let spilled: u64 = runs.list.iter().map(|run| run.file.len()).sum();
+        let spilled: u64 = runs.list.iter().map(SpilledRun::len).sum();
         let few = count == 1
             || (count <= MAX_RUNS && spilled > store.options.spill_bound() as u64 * ONE_RUN_BOUNDS);
-        let mut file = SharedFile::new(&store.versions);
+        let mut files = TableFiles::new(&store.versions, large_table_bound(&store.options));
         let mut written = Vec::new();
+        // That of the run with what is written here.
+        let mut ordinal = 1;
         if few && plain {
+            ordinal += runs.list.len() as u64;
             for (run, ordinal) in runs.list.iter().zip(1..) {
                 run.sync()?;
-                sealed.files.push(Arc::clone(&run.file));
-                let table = |(run, &rows): (&TableHandle, &i64)| SealedTable {
-                    file: Arc::clone(&run.file),
+                sealed.files.extend(run.files().cloned());
+                let table = |(table, &rows): (&TableHandle, &i64)| SealedTable {
+                    file: Arc::clone(&table.file),
                     ordinal,
-                    meta: run.meta().clone(),
+                    meta: table.meta().clone(),
                     rows: Some(rows),
                 };
                 sealed.tables.extend(run.tables.iter().zip(&run.rows).map(table));
             }
-            for family in memory.families() {
+            for (family, bytes) in memory.families() {
                 let mut rows = 0;
                 let mut number = counted(owner, |_, entry| {
                     rows += rows_of(entry);
                     Some(entry.seq)
                 });
                 let options = table_options(store, family);
-                let table = file.copy(family, &options, &mut memory.iter(family), &mut number)?;
+                let table = files.copy(family, (&options, bytes), &mut memory.iter(family), &mut number)?;
                 drop(number);
                 written.extend(table.map(|table| (table, rows)));
             }
         } else {
-            let mut families = runs.families();
-            families.extend(memory.families());
-            families.sort_unstable();
-            families.dedup();
-            for family in families {
+            let mut families = memory.families();
+            for family in runs.families() {
+                *families.entry(family).or_default() += runs.bytes(family);
+            }
+            for (family, bytes) in families {
                 let mut iterators: Vec<Box<dyn VersionIterator + '_>> = vec![Box::new(memory.iter(family))];
                 iterators.extend(version_iters(&runs.list, family));
                 let mut last: Option<Vec<u8>> = None;
@@ -84,21 +89,22 @@ impl SealedRuns {
                     (!same).then_some(0)
                 });
                 let options = table_options(store, family);
-                let table =
-                    file.copy(family, &options, &mut MergingVersionIterator::new(iterators), &mut newest)?;
+                let mut iter = MergingVersionIterator::new(iterators);
+                let table = files.copy(family, (&options, bytes), &mut iter, &mut newest)?;
                 drop(newest);
                 let rows = now - before - i64::from(of_key);
                 written.extend(table.map(|table| (table, rows)));
             }
         }
-        let ordinal = sealed.files.len() as u64 + 1;
-        if let Some(new) = file.finish()? {
-            let file = store.versions.private_file(new.number, new.len);
-            let table =
-                |(meta, rows)| SealedTable { file: Arc::clone(&file), ordinal, meta, rows: Some(rows) };
-            sealed.tables.extend(written.into_iter().map(table));
-            sealed.files.push(file);
-        }
+        let new = files.finish()?.into_iter();
+        let new: BTreeMap<FileNo, Arc<LiveFile>> =
+            new.map(|new| (new.number, store.versions.private_file(new.number, new.len))).collect();
+        let table = |((file, meta), rows)| {
+            let file = Arc::clone(&new[&file]);
+            SealedTable { file, ordinal, meta, rows: Some(rows) }
+        };
+        sealed.tables.extend(written.into_iter().map(table));
+        sealed.files.extend(new.values().cloned());
         let synced = store.versions.disk().sync_dir(store.versions.dir());
         synced.inspect_err(|_| runs.list.iter().for_each(SpilledRun::set_unsynced))?;
         Ok(sealed)

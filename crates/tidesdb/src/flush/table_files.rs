@@ -1,0 +1,196 @@
+//! The files of several families' tables: large tables have a file each, small ones share one. A file goes when none
+//! of its tables lives any more, so that a large table in a shared file would keep its space after its merge for as
+//! long as any small one lives; small ones would cost a file operation each.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::io::{File, OpenMode};
+use crate::iter::prune::{rewrite, Counts, Rewrite};
+use crate::iter::{LiveSnapshots, VersionIterator};
+use crate::options::Options;
+use crate::table::{next_table_offset, SsTableMeta, SsTableOptions, SsTableWriter};
+use crate::types::{Entry, FamilyId, FileNo, Seq};
+use crate::version::{twin, NewFile, VersionSet};
+
+use super::{small_runs_bound, TINY_RUN};
+
+/// About how many bytes make a table large: as many as keep a run of level 0 from being merged into a flush.
+pub fn large_table_bound(options: &Options) -> u64 {
+    small_runs_bound(options).max(TINY_RUN)
+}
+
+/// Files that are being written, one table after the other. Each is made on disk with its first entry; all are
+/// unlinked when dropped before [`TableFiles::finish`].
+pub(crate) struct TableFiles<'a> {
+    versions: &'a VersionSet,
+    /// Tables of about so many bytes have their own file.
+    large: u64,
+    /// The file of small tables, and where the last of them ends.
+    shared: Option<(NewFile, Arc<dyn File>)>,
+    /// Those of large ones. The last may have no table yet.
+    own: Vec<(NewFile, Arc<dyn File>)>,
+    /// Second copies of tables.
+    twins: Vec<NewFile>,
+}
+
+/// The sequence number to store with an entry; `None` leaves it out.
+pub(crate) type NumberEntry<'a> = dyn FnMut(&[u8], Entry<'_>) -> Result<Option<Seq>> + 'a;
+
+/// Tells a rewrite into a table what it asks.
+pub(crate) struct TableRules<'a> {
+    /// Family of the table.
+    pub family: FamilyId,
+    /// Its shape.
+    pub options: SsTableOptions,
+    /// About how many bytes it will have.
+    pub bytes: u64,
+    /// Whether a run below may hold a key.
+    pub below: &'a mut dyn FnMut(&[u8]) -> bool,
+    /// See [`Rewrite::tick`].
+    pub tick: &'a mut dyn FnMut(u64) -> Result<()>,
+}
+
+impl<'a> TableFiles<'a> {
+    /// See [`large_table_bound`].
+    pub fn new(versions: &'a VersionSet, large: u64) -> TableFiles<'a> {
+        TableFiles { versions, large, shared: None, own: Vec::new(), twins: Vec::new() }
+    }
+
+    /// Writes what `live` needs of `iter` as one table, and says in which file; `None` if that is nothing.
+    pub fn table(
+        &mut self,
+        iter: &mut dyn VersionIterator,
+        live: &LiveSnapshots,
+        rules: TableRules<'_>,
+    ) -> Result<(Option<(FileNo, SsTableMeta)>, Counts)> {
+        let mut into = IntoTable { files: self, rules, writing: None };
+        let counts = rewrite(iter, live, &mut into)?;
+        let Some((place, writer)) = into.writing else {
+            return Ok((None, counts));
+        };
+        let mut meta = writer.finish()?;
+        self.set_end(&place, &meta);
+        self.twins.extend(twin::write(self.versions, &*place.file, &mut meta)?);
+        Ok((Some((place.number, meta)), counts))
+    }
+
+    /// Writes `iter`, of about so many bytes, as one table, each entry with the sequence number that `number` gives it;
+    /// those without one are left out. `None` if nothing is left.
+    pub fn copy(
+        &mut self,
+        family: FamilyId,
+        (options, bytes): (&SsTableOptions, u64),
+        iter: &mut dyn VersionIterator,
+        number: &mut NumberEntry<'_>,
+    ) -> Result<Option<(FileNo, SsTableMeta)>> {
+        let mut writing = None;
+        iter.seek(&[])?;
+        while iter.valid() {
+            let entry = iter.entry();
+            if let Some(seq) = number(iter.key(), entry)? {
+                let (_, writer) = match &mut writing {
+                    Some(writing) => writing,
+                    none => {
+                        let place = self.place(bytes)?;
+                        let file = Arc::clone(&place.file);
+                        let writer = SsTableWriter::new(file, place.offset, family, options.clone());
+                        none.insert((place, writer))
+                    }
+                };
+                writer.add(iter.key(), Entry { seq, ..entry })?;
+            }
+            iter.next()?;
+        }
+        let Some((place, writer)) = writing else { return Ok(None) };
+        let meta = writer.finish()?;
+        self.set_end(&place, &meta);
+        Ok(Some((place.number, meta)))
+    }
+
+    /// Syncs the files; those of tables, then the second copies. Syncing the directory is the caller's.
+    pub fn finish(mut self) -> Result<Vec<NewFile>> {
+        for (_, file) in self.shared.iter().chain(&self.own) {
+            file.sync_data()?;
+        }
+        let twins = std::mem::take(&mut self.twins);
+        Ok(self.finish_unsynced().into_iter().map(|(new, _)| new).chain(twins).collect())
+    }
+
+    /// As [`TableFiles::finish`], for files that are synced later, or never; none of them has a second copy.
+    pub fn finish_unsynced(mut self) -> Vec<(NewFile, Arc<dyn File>)> {
+        self.shared.take().into_iter().chain(std::mem::take(&mut self.own)).collect()
+    }
+
+    /// Where a table of about so many bytes goes.
+    fn place(&mut self, bytes: u64) -> Result<Place> {
+        if bytes >= self.large {
+            let (new, file) = self.create()?;
+            self.own.push((new, Arc::clone(&file)));
+            return Ok(Place { number: new.number, file, offset: 0 });
+        }
+        if self.shared.is_none() {
+            self.shared = Some(self.create()?);
+        }
+        let (new, file) = self.shared.as_ref().expect("it was made above");
+        Ok(Place { number: new.number, file: Arc::clone(file), offset: next_table_offset(new.len) })
+    }
+
+    fn set_end(&mut self, place: &Place, meta: &SsTableMeta) {
+        let files = self.shared.iter_mut().chain(&mut self.own);
+        for (new, _) in files.filter(|(new, _)| new.number == place.number) {
+            new.len = meta.offset + meta.len;
+        }
+    }
+
+    fn create(&self) -> Result<(NewFile, Arc<dyn File>)> {
+        let number = self.versions.new_file_number();
+        let file = self.versions.disk().open(&self.versions.table_files().path(number), OpenMode::Create)?;
+        Ok((NewFile { number, len: 0 }, file))
+    }
+}
+
+impl Drop for TableFiles<'_> {
+    fn drop(&mut self) {
+        let files = self.shared.take().into_iter().chain(std::mem::take(&mut self.own));
+        let written = files.map(|(new, _)| new);
+        written.chain(self.twins.drain(..)).for_each(|new| self.versions.discard_file(new.number));
+    }
+}
+
+/// A table's place.
+struct Place {
+    number: FileNo,
+    file: Arc<dyn File>,
+    offset: u64,
+}
+
+struct IntoTable<'s, 'a, 'r> {
+    files: &'s mut TableFiles<'a>,
+    rules: TableRules<'r>,
+    writing: Option<(Place, SsTableWriter)>,
+}
+
+impl Rewrite for IntoTable<'_, '_, '_> {
+    fn below(&mut self, key: &[u8]) -> bool {
+        (self.rules.below)(key)
+    }
+
+    fn keep(&mut self, key: &[u8], entry: Entry<'_>) -> Result<()> {
+        let (_, writer) = match &mut self.writing {
+            Some(writing) => writing,
+            none => {
+                let place = self.files.place(self.rules.bytes)?;
+                let (file, options) = (Arc::clone(&place.file), self.rules.options.clone());
+                let writer = SsTableWriter::new(file, place.offset, self.rules.family, options);
+                let writer = writer.caching(self.files.versions.cache(), place.number);
+                none.insert((place, writer))
+            }
+        };
+        writer.add(key, entry)
+    }
+
+    fn tick(&mut self, bytes: u64) -> Result<()> {
+        (self.rules.tick)(bytes)
+    }
+}
