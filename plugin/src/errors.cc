@@ -3,6 +3,8 @@
 #include "log.h"
 #include "sql_class.h"
 
+#include "store/least_disk.h"
+
 namespace tidesdb {
 
 MappedError map_status(int status, bool optimistic) {
@@ -48,6 +50,12 @@ int plain_error(int status, const char *what) {
   const int code = map_status(status, false).code;
   if (code == ERROR_WITH_TEXT || code == ERROR_TOO_LARGE || code == ERROR_NO_MEMORY) {
     my_printf_error(ER_UNKNOWN_ERROR, "TidesDB: %s: %s", MYF(0), what, tidesdb_last_error());
+    return HA_ERR_GENERIC;
+  }
+  if (status == TIDESDB_DISK_FULL) {
+    /* The server's own text has no place for the store and what it needs. */
+    my_printf_error(ER_DISK_FULL, "TidesDB: %s: %s. A store needs %llu MB of disk before it holds a table",
+                    MYF(0), what, tidesdb_last_error(), LEAST_DISK_MB);
     return HA_ERR_GENERIC;
   }
   if (status == TIDESDB_READ_ONLY) {

@@ -20,6 +20,8 @@ constexpr int ERROR_TOO_LARGE = 602;
 /* tidesdb_max_memory_usage leaves no room for a row: shown as ER_OUTOFMEMORY (1037) with the engine's text.
  */
 constexpr int ERROR_NO_MEMORY = 603;
+/* The client has been given the statement's error already. */
+constexpr int ERROR_IS_GIVEN = 604;
 
 /* What a status means for the transaction that met it. */
 enum class RollbackScope {

@@ -38,6 +38,8 @@ TYPELIB foreign_keys_type = CREATE_TYPELIB_FOR(foreign_keys_names);
 
 constexpr ulonglong MB = 1024 * 1024;
 constexpr ulonglong NO_BOUND = ~0ULL;
+/* Default of an option that has to tell whether it is given. */
+constexpr my_bool NOT_GIVEN = 2;
 
 /* Variables set at start. */
 ulong opt_flush_threads, opt_compaction_threads, opt_max_concurrent_flushes;
@@ -59,6 +61,7 @@ char *opt_data_home_dir, *opt_replace_missing_store;
 my_bool opt_finish_compactions_on_close, opt_fast_shutdown;
 /* Variables changed at run time. */
 my_bool opt_pessimistic_locking;
+my_bool opt_snapshot_isolation;
 my_bool opt_print_all_conflicts;
 ulong opt_procedure_concurrency;
 char *opt_backup_dir, *opt_checkpoint_dir;
@@ -233,20 +236,29 @@ static MYSQL_THDVAR_ENUM(foreign_keys, PLUGIN_VAR_RQCMDARG,
                          nullptr, nullptr, FOREIGN_KEYS_ENFORCE, &foreign_keys_type);
 
 /* Optimistic transactions have no other way than to compare. */
-static int check_snapshot_isolation(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+static int check_snapshot_conflicts(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
   my_bool *on = static_cast<my_bool *>(save);
   if (!read_bool(value, on)) return 1;
   if (!*on && !opt_pessimistic_locking)
     push_warning(thd, Sql_condition::WARN_LEVEL_NOTE, ER_UNKNOWN_ERROR,
-                 "TidesDB: tidesdb_snapshot_isolation=OFF has no effect while tidesdb_pessimistic_locking is "
+                 "TidesDB: tidesdb_snapshot_conflicts=OFF has no effect while tidesdb_pessimistic_locking is "
                  "OFF");
   return 0;
 }
 static MYSQL_THDVAR_BOOL(
-    snapshot_isolation, PLUGIN_VAR_OPCMDARG,
+    snapshot_conflicts, PLUGIN_VAR_OPCMDARG,
     "At REPEATABLE READ a statement that locks or changes a row newer than the transaction's snapshot: ON: "
     "gets 1020; OFF: takes the newest version, as with innodb_snapshot_isolation=OFF",
-    check_snapshot_isolation, nullptr, INNODB_SNAPSHOT_ISOLATION);
+    check_snapshot_conflicts, nullptr, INNODB_SNAPSHOT_ISOLATION);
+
+/*
+  The variable's name until November 2026, an option of the server alone. A program that takes what SHOW
+  VARIABLES LIKE 't%_isolation' answers first for the server's isolation level would set it. What can be SET
+  is shown, so SET does not know it.
+*/
+static MYSQL_SYSVAR_BOOL(snapshot_isolation, opt_snapshot_isolation,
+                         PLUGIN_VAR_NOSYSVAR | PLUGIN_VAR_OPCMDARG, "Old name of tidesdb_snapshot_conflicts",
+                         nullptr, nullptr, NOT_GIVEN);
 
 namespace {
 
@@ -280,6 +292,7 @@ struct st_mysql_sys_var *own_variables[] = {MYSQL_SYSVAR(flush_threads),
                                             MYSQL_SYSVAR(backpressure_wait_timeout_ms),
                                             MYSQL_SYSVAR(lock_wait_timeout_ms),
                                             MYSQL_SYSVAR(foreign_keys),
+                                            MYSQL_SYSVAR(snapshot_conflicts),
                                             MYSQL_SYSVAR(snapshot_isolation),
                                             MYSQL_SYSVAR(s3_multipart_threshold),
                                             MYSQL_SYSVAR(s3_multipart_part_size),
@@ -308,12 +321,22 @@ void note_backup_at_start(const char *name, const char *value) {
                       name, value);
 }
 
+/* Of both names given, the new one counts where it is not at its default. */
+void take_old_names() {
+  my_bool &now = THDVAR(nullptr, snapshot_conflicts);
+  if (opt_snapshot_isolation == NOT_GIVEN) return;
+  if (now == INNODB_SNAPSHOT_ISOLATION) now = opt_snapshot_isolation;
+  sql_print_information(
+      "TidesDB: tidesdb_snapshot_isolation is the old name of tidesdb_snapshot_conflicts, which is %s now",
+      now ? "ON" : "OFF");
+}
+
 void note_variables_without_effect() {
   note_backup_at_start("backup_dir", opt_backup_dir);
   note_backup_at_start("checkpoint_dir", opt_checkpoint_dir);
-  if (!THDVAR(nullptr, snapshot_isolation) && !opt_pessimistic_locking)
+  if (!THDVAR(nullptr, snapshot_conflicts) && !opt_pessimistic_locking)
     sql_print_information(
-        "TidesDB: tidesdb_snapshot_isolation=OFF has no effect while tidesdb_pessimistic_locking is OFF");
+        "TidesDB: tidesdb_snapshot_conflicts=OFF has no effect while tidesdb_pessimistic_locking is OFF");
   const ulong threads = opt_max_concurrent_flushes ? std::min(opt_flush_threads, opt_max_concurrent_flushes)
                                                    : opt_flush_threads;
   if (threads > 1 && (opt_flush_threads != 4 || opt_max_concurrent_flushes > 1))
@@ -339,6 +362,7 @@ void note_variables_without_effect() {
 bool fill_store_options(tidesdb_options *options) {
   const bool refused = unbuilt::refuse_variables();
   if (refuse_table_variables() || refused) return true;
+  take_old_names();
   note_variables_without_effect();
   /* The variable keeps its 0; the status variable memory_limit has the bound in force. */
   ulonglong budget = opt_max_memory_usage;
@@ -382,7 +406,7 @@ bool skip_unique_check(THD *thd) { return THDVAR(thd, skip_unique_check); }
 bool single_delete_primary(THD *thd) { return THDVAR(thd, single_delete_primary); }
 ulonglong backpressure_wait_timeout_ms(THD *thd) { return THDVAR(thd, backpressure_wait_timeout_ms); }
 ulonglong lock_wait_timeout_ms(THD *thd) { return THDVAR(thd, lock_wait_timeout_ms); }
-bool snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
+bool snapshot_conflicts(THD *thd) { return THDVAR(thd, snapshot_conflicts); }
 ForeignKeys foreign_keys(THD *thd) { return static_cast<ForeignKeys>(THDVAR(thd, foreign_keys)); }
 
 }  // namespace sysvars

@@ -99,7 +99,7 @@ ulonglong backpressure_wait_timeout_ms(THD *thd);
 /* 0: no limit. */
 ulonglong lock_wait_timeout_ms(THD *thd);
 ForeignKeys foreign_keys(THD *thd);
-bool snapshot_isolation(THD *thd);
+bool snapshot_conflicts(THD *thd);
 
 }  // namespace sysvars
 }  // namespace tidesdb

@@ -23,7 +23,7 @@ printf 'round engine   isolates  transactions/s  refused/s\n'
 for round in $(seq "$rounds"); do
   for engine in tidesdb innodb; do
     for isolates in ON OFF; do
-      sql "SET GLOBAL tidesdb_snapshot_isolation=$isolates, GLOBAL innodb_snapshot_isolation=$isolates"
+      sql "SET GLOBAL tidesdb_snapshot_conflicts=$isolates, GLOBAL innodb_snapshot_isolation=$isolates"
       load "$engine" run | awk -v round="$round" -v engine="$engine" -v isolates="$isolates" '
         { gsub(/[()]/, "") }
         $1 == "transactions:" { done = $3 }

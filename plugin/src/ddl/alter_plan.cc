@@ -21,7 +21,7 @@ constexpr alter_table_operations INSTANT_CHANGES =
     ALTER_DROP_VIRTUAL_COLUMN | ALTER_DROP_STORED_COLUMN | ALTER_COLUMN_NAME |
     ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE | ALTER_STORED_COLUMN_ORDER | ALTER_VIRTUAL_COLUMN_ORDER |
     ALTER_COLUMN_NULLABLE | ALTER_COLUMN_OPTION | ALTER_COLUMN_COLUMN_FORMAT | ALTER_COLUMN_INDEX_LENGTH |
-    ALTER_INDEX_ORDER | ALTER_INDEX_IGNORABILITY;
+    ALTER_INDEX_ORDER | ALTER_INDEX_IGNORABILITY | ALTER_CONVERT_TO;
 constexpr alter_table_operations INDEX_CHANGES = ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX |
                                                  ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX |
                                                  ALTER_ADD_UNIQUE_INDEX | ALTER_DROP_UNIQUE_INDEX;
@@ -41,6 +41,32 @@ const char *reason_of(alter_table_operations flags) {
   return "TidesDB: this change is made by copy";
 }
 
+/* Whether both collations give each character of the first one's character set the same weights.
+   (Contractions are those of the collation's name, which is the same.) */
+bool same_weights(const KeyPart &a, const KeyPart &b) {
+  if (memcmp(a.space_weight, b.space_weight, sizeof(a.space_weight)) != 0 || a.filled != b.filled ||
+      a.ends_at_nul != b.ends_at_nul || a.characters != b.characters ||
+      !Charset(a.charset).eq_collation_specific_names(b.charset))
+    return false;
+  if (a.kind != KeyPart::Kind::WEIGHTS) return a.kind == KeyPart::Kind::TEXT_BYTES;
+  constexpr my_wc_t LAST_OF_THREE_BYTES = 0xffff;
+  const bool several = a.levels > 1;
+  uchar text[8], of_a[256], of_b[256];
+  for (my_wc_t character = 0; character <= LAST_OF_THREE_BYTES; character++) {
+    const int size = a.charset->cset->wc_mb(a.charset, character, text, text + sizeof(text));
+    if (size <= 0) continue;
+    for (uint level = 0; a.levels >> level; level++) {
+      if (!(a.levels & (1U << level))) continue;
+      const uint flags = several ? MY_STRXFRM_LEVEL1 << level : 0;
+      bool cut_a, cut_b;
+      const size_t size_a = write_weights(a.charset, of_a, sizeof(of_a), text, size, flags, &cut_a);
+      const size_t size_b = write_weights(b.charset, of_b, sizeof(of_b), text, size, flags, &cut_b);
+      if (cut_a || cut_b || size_a != size_b || memcmp(of_a, of_b, size_a) != 0) return false;
+    }
+  }
+  return true;
+}
+
 /* Whether keys of both parts are the same bytes for the same values. */
 bool same_form(const KeyPart &a, const KeyPart &b) {
   const auto varchar = [](const KeyPart &part) {
@@ -49,8 +75,14 @@ bool same_form(const KeyPart &a, const KeyPart &b) {
   if (a.kind != b.kind || a.nullable != b.nullable || a.descending != b.descending ||
       a.pad_space != b.pad_space || a.trim != b.trim || a.covering != b.covering || a.prefix != b.prefix ||
       a.levels != b.levels || a.unit != b.unit || a.encoded_size != b.encoded_size ||
-      a.sort_size != b.sort_size || a.charset != b.charset)
+      a.sort_size != b.sort_size)
     return false;
+  if (a.charset != b.charset) {
+    /* Cut by characters, or not at all. */
+    if (a.storage == KeyPart::Storage::FIXED || (a.prefix && a.characters == 0)) return false;
+    const bool varies = varchar(a) == varchar(b) && (varchar(a) || a.storage == b.storage);
+    return varies && same_weights(a, b);
+  }
   if (varchar(a) != varchar(b) || (!varchar(a) && a.storage != b.storage)) return false;
   if (a.prefix && (a.part_length != b.part_length || a.characters != b.characters)) return false;
   return varchar(a) || a.width == b.width;
@@ -302,6 +334,40 @@ const char *take_defaults(TABLE *altered, AlterPlan *plan) {
     history.defaults.push_back(std::move(value));
   }
   return nullptr;
+}
+
+namespace {
+
+/* Whether an expression of the table's definition reads the column: other collations give it other values. */
+bool is_read(const Field &field) {
+  for (Field **other = field.table->field; *other; other++)
+    if ((*other)->vcol_info && reads_column((*other)->vcol_info, &field)) return true;
+  return is_checked(field.table, &field);
+}
+
+}  // namespace
+
+bool keeps_text(const Field &field, const Column_definition &to) {
+  if (field.type_handler() != to.type_handler() || field.charset() == to.charset ||
+      field.compression_method() || to.compression_method() || field.flags & FIELD_IN_PART_FUNC_FLAG)
+    return false;
+  const Charset charset(field.charset());
+  if (!charset.encoding_allows_reinterpret_as(to.charset)) return false;
+  if (!charset.eq_collation_specific_names(to.charset) && ((field.flags & PRI_KEY_FLAG) || is_read(field)))
+    return false;
+  switch (field.real_type()) {
+    case MYSQL_TYPE_VARCHAR:
+      return field.field_length <= to.length && field.char_length() <= to.char_length;
+    case MYSQL_TYPE_STRING:
+      return field.char_length() == to.char_length;
+    case MYSQL_TYPE_TINY_BLOB:
+    case MYSQL_TYPE_BLOB:
+    case MYSQL_TYPE_MEDIUM_BLOB:
+    case MYSQL_TYPE_LONG_BLOB:
+      return field.pack_length() == to.pack_length;
+    default:
+      return false;
+  }
 }
 
 bool only_grows(const Field &field, const Column_definition &to) {

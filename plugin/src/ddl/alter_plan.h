@@ -43,6 +43,9 @@ const char *take_defaults(TABLE *altered, AlterPlan *plan);
 
 /* Whether VARCHAR or VARBINARY of one definition becomes the other without a change of anything stored. */
 bool only_grows(const Field &field, const Column_definition &to);
+/* Whether the column's texts are, as they are, those of the new character set, as in utf8mb3 and utf8mb4;
+   that holds for another collation, too, where nothing but secondary indexes goes by it. */
+bool keeps_text(const Field &field, const Column_definition &to);
 
 }  // namespace tidesdb
 #endif

@@ -5,10 +5,13 @@
 #include "create_options.h"
 #include "sql_class.h"
 
+#include "delete_rights.h"
 #include "errors.h"
+#include "foreign/declaration.h"
 #include "foreign/mode.h"
 #include "row/row_ttl.h"
 #include "server.h"
+#include "store/store.h"
 #include "sysvars.h"
 #include "unbuilt_features.h"
 
@@ -90,6 +93,36 @@ bool refuse_lifetime(const TABLE *form) {
   return false;
 }
 
+/* The column with the option TTL; empty: none. */
+std::string column_of_lifetimes(const TABLE *table) {
+  const int number = lifetime_column(table);
+  return number < 0 ? std::string() : quoted(table->field[number]->field_name);
+}
+
+ulonglong lifetime_option(const TABLE *table) {
+  return table->s->option_struct ? table->s->option_struct->ttl : 0;
+}
+
+/*
+  Lifetimes as the statement defines them. Who gives them to the rows that others write takes these rows away.
+  Those that a table has are not given anew by another ALTER of it.
+*/
+bool refuse_new_lifetime(THD *thd, const TABLE *form, const HA_CREATE_INFO *info) {
+  const int command = thd_sql_command(thd);
+  const bool alters = command == SQLCOM_ALTER_TABLE;
+  if (!foreign::rows_may_expire(form) || (command != SQLCOM_CREATE_TABLE && !alters)) return false;
+  if (form->versioned())
+    return refuse("TTL of a table WITH SYSTEM VERSIONING (its rows would go without a history)");
+  const TABLE_LIST *named = thd->lex->query_tables;
+  const TABLE *before = alters && named ? named->table : nullptr;
+  if (info->tmp_table() || (before && before->s->tmp_table != NO_TMP_TABLE)) return false;
+  if (before && before->file->partition_ht() == plugin.hton &&
+      lifetime_option(before) == lifetime_option(form) &&
+      column_of_lifetimes(before) == column_of_lifetimes(form))
+    return false;
+  return lacks_delete_right(thd, named, GivenBy::STATEMENT);
+}
+
 void note(THD *thd, const std::string &what) {
   note_once(thd, ER_ILLEGAL_HA_CREATE_OPTION, "TidesDB: " + what);
 }
@@ -134,6 +167,7 @@ bool refuse_definition(THD *thd, const TABLE *form, const HA_CREATE_INFO *info) 
   if (info->index_file_name) return refuse("INDEX DIRECTORY");
   if (form->s->versioned == VERS_TRX_ID) return refuse("system versioning by transaction id");
   if (refuse_options(form->s) || refuse_lifetime(form)) return true;
+  if (refuse_new_lifetime(thd, form, info)) return true;
   if (refuse_indexes(form) || refuse_foreign_keys(thd, info)) return true;
   note_options_without_effect(thd, form->s, info);
   note_weak_sync_mode(thd, form->s);

@@ -183,7 +183,7 @@ class Plan {
                  quoted_table(thd(), key.child_database, key.child_table).c_str());
       });
     /* Of a copy the server looks itself. */
-    const bool follows = key.on_update == FK_OPTION_CASCADE && thd()->is_strict_mode();
+    const bool follows = asks_for_values(key.on_update, key.on_delete) && thd()->is_strict_mode();
     for (size_t i = 0; follows && i < fields.size(); i++)
       if (fields[i]->maybe_null() && !before[i]->maybe_null() && !key.columns[i].nullable) {
         my_error(ER_FK_COLUMN_CANNOT_CHANGE_CHILD, MYF(0), before[i]->field_name.str, key.name.c_str(),

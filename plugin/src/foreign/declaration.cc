@@ -377,8 +377,9 @@ class Declaration {
     if (parent.find_index(fields, &prefix) == MAX_KEY) return no_index(prefix);
     for (size_t i = 0; i < fields.size(); i++) {
       KeyPart as;
-      if (thd_->is_strict_mode() && key->on_update == FK_OPTION_CASCADE && !own_[i].nullable &&
-          fields[i]->real_maybe_null())
+      if (thd_->is_strict_mode() && !own_[i].nullable && fields[i]->real_maybe_null() &&
+          asks_for_values(static_cast<enum_fk_option>(key->on_update),
+                          static_cast<enum_fk_option>(key->on_delete)))
         return refuse("ON UPDATE CASCADE would put NULL of the column '" + text_of(fields[i]->field_name) +
                       "' into '" + names_[i] + "', which is defined as NOT NULL.");
       if (can_stand_for(own_[i], parent.whole(fields[i]), &as)) continue;

@@ -37,6 +37,15 @@ struct ForeignKey {
 
 using ForeignKeys = std::vector<std::shared_ptr<const ForeignKey>>;
 
+/*
+  Whether a strict sql_mode refuses a definition by which a parent's NULL would follow into a NOT NULL column
+  of the child. InnoDB asks that of ON UPDATE CASCADE alone: a key that also says what ON DELETE does is
+  taken, and the NULL itself is refused when it comes (1451).
+*/
+inline bool asks_for_values(enum_fk_option on_update, enum_fk_option on_delete) {
+  return on_update == FK_OPTION_CASCADE && (on_delete == FK_OPTION_UNDEF || on_delete == FK_OPTION_RESTRICT);
+}
+
 /* The one of that number; nullptr: there is none. */
 std::shared_ptr<const ForeignKey> with_number(const ForeignKeys &keys, uint64_t number);
 

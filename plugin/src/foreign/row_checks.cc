@@ -82,10 +82,11 @@ bool RowChecks::refresh() {
   };
   take(&references_, foreign::keys_of(name_), true);
   take(&referrers_, foreign::keys_to(name_), false);
-  /* As InnoDB goes through them, so that a CASCADE may come before a RESTRICT of the same child: by the index
-     of the columns, then by name. */
-  std::stable_sort(referrers_.begin(), referrers_.end(),
-                   [this](const Link &a, const Link &b) { return index_of(a) < index_of(b); });
+  /* As InnoDB goes through them: by the index of the columns, then by name. So of several bad references the
+     same one is named, and a CASCADE may come before a RESTRICT of the same child. */
+  for (std::vector<Link> *links : {&references_, &referrers_})
+    std::stable_sort(links->begin(), links->end(),
+                     [this](const Link &a, const Link &b) { return index_of(a) < index_of(b); });
   return changed;
 }
 

@@ -58,6 +58,19 @@ struct EntrySum {
 
 /* Counts the rows, all of them: a table of an earlier build is not counted before. The indexes are sampled.
  */
+/* FLUSH TABLES ... FOR EXPORT, DISCARD and IMPORT TABLESPACE: with the server's number, and the way that
+ * there is. */
+int ha_tidesdb::refuse_own_files() {
+  my_printf_error(
+      ER_ILLEGAL_HA,
+      "Storage engine TidesDB of the table `%s`.`%s` doesn't have this option: tables share their "
+      "files. mariadb-dump copies a table, SET GLOBAL tidesdb_backup_dir='DIR' all of the store",
+      MYF(0), table_share->db.str, table_share->table_name.str);
+  return ERROR_IS_GIVEN;
+}
+
+int ha_tidesdb::discard_or_import_tablespace(my_bool) { return refuse_own_files(); }
+
 int ha_tidesdb::analyze(THD *thd, HA_CHECK_OPT *) {
   SnapshotReader reader;
   int status = reader.begin();

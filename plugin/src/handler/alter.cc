@@ -23,6 +23,7 @@
 #include "errors.h"
 #include "foreign/registry.h"
 #include "foreign/rename.h"
+#include "server.h"
 #include "store/store.h"
 
 using namespace tidesdb;
@@ -69,12 +70,36 @@ uint prepared(const Alter_inplace_info *info) {
 }  // namespace
 
 bool ha_tidesdb::can_convert_nocopy(const Field &field, const Column_definition &to) const {
-  return only_grows(field, to);
+  return only_grows(field, to) || (keeps_text(field, to) && !is_linked_column(field));
+}
+
+/* Of a column in a foreign key both sides have one collation. */
+bool ha_tidesdb::is_linked_column(const Field &field) const {
+  const LEX_CSTRING &name = field.field_name;
+  const auto names = [&](const std::string &column) {
+    return same_name({column.data(), column.size()}, name);
+  };
+  for (const auto &key : foreign::keys_of(open_table_->name()))
+    for (const ForeignKey::Column &column : key->columns)
+      if (names(column.name)) return true;
+  for (const auto &key : foreign::keys_to(open_table_->name()))
+    for (const ForeignKey::Column &column : key->columns)
+      if (names(column.parent)) return true;
+  return false;
 }
 
 Compare_keys ha_tidesdb::compare_key_parts(const Field &field, const Column_definition &to,
                                            const KEY_PART_INFO &part, const KEY_PART_INFO &part_to) const {
   const bool equal = field.is_equal(to);
+  if (!equal && keeps_text(field, to)) {
+    const Charset charset(field.charset());
+    if (!charset.eq_collation_specific_names(to.charset)) return Compare_keys::NotEqual;
+    /* A part over a prefix is made anew. */
+    const bool whole = part.length == field.key_length();
+    const bool as_long = part.length / field.charset()->mbmaxlen == part_to.length / to.charset->mbmaxlen;
+    if (!whole) return Compare_keys::NotEqual;
+    return as_long ? Compare_keys::Equal : Compare_keys::EqualButKeyPartLength;
+  }
   if (equal || only_grows(field, to)) {
     if (part.length == part_to.length) return Compare_keys::Equal;
     if (!equal && part.length == field.key_length() && part_to.length == to.length)
@@ -133,7 +158,7 @@ bool ha_tidesdb::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   context->builds = !context->plan.added.empty();
   context->shadow = canonical_table(altered->s->normalized_path.str) + partition_suffix(open_table_->name());
   if (!is_intermediate(context->shadow)) return failed(HA_ERR_INTERNAL_ERROR);
-  if (context->builds && disk_is_short_of(thd)) return failed(HA_ERR_DISK_FULL);
+  if (context->builds && disk_is_short_of(thd)) return failed(note_short_disk(thd));
 
   /* Prepared transactions without a connection are not kept out by the server's lock. */
   int status = TIDESDB_OK;

@@ -36,11 +36,14 @@ void append_key(THD *thd, const ForeignKey &key, const ParentIndex &parent, List
   info.update_method = key.on_update;
   info.delete_method = key.on_delete;
   const uint count = static_cast<uint>(key.columns.size());
+  /* Of a copy the server compares, by the rule for ON UPDATE CASCADE alone: InnoDB changes NULL in place, and
+     goes by its own rule. */
+  const bool follows = key.on_update == FK_OPTION_CASCADE && !asks_for_values(key.on_update, key.on_delete);
   for (uint i = 0; i < count; i++) {
     info.foreign_fields.push_back(copied(thd, key.columns[i].name));
     info.referenced_fields.push_back(copied(thd, key.columns[i].parent));
-    if (key.columns[i].nullable) info.set_nullable(thd, false, i, count);
-    if (i < parent.nullable.size() && parent.nullable[i]) info.set_nullable(thd, true, i, count);
+    if (key.columns[i].nullable || follows) info.set_nullable(thd, false, i, count);
+    if (i < parent.nullable.size() && parent.nullable[i] && !follows) info.set_nullable(thd, true, i, count);
   }
   void *kept = thd_memdup(thd, &info, sizeof(info));
   if (kept) list->push_back(static_cast<FOREIGN_KEY_INFO *>(kept));

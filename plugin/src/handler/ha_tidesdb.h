@@ -90,11 +90,14 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) override;
   int get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) override;
   bool referenced_by_foreign_key() const noexcept override;
+  int discard_or_import_tablespace(my_bool discard) override;
   bool can_switch_engines() override;
   bool get_foreign_dup_key(char *child_table, uint child_table_size, char *child_key,
                            uint child_key_size) override;
   /* Of a child: locks and reads the row with this key, all that is stored of it. */
   int read_for_action(tidesdb::Slice primary_key, uchar *buf);
+  /* A child's rows are changed by actions alone: the statement's user and variables have no part in it. */
+  void serve_actions() { lifetimes_.of_action = true; }
   /* The virtual columns of an index, from the stored ones in `record`. */
   void compute_indexed_columns(uint index, uchar *record) { virtual_columns_.complete(index, record); }
   /* Key number of the last HA_ERR_FOUND_DUPP_KEY. */
@@ -209,6 +212,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
 
   /* lock.cc */
   bool disk_is_short_of(THD *thd) const;
+  int note_short_disk(THD *thd) const;
   static bool may_copy_rows(int command);
   int enter_statement(THD *thd, bool may_write);
   /* Gives up what holds on to families that are others now. */
@@ -231,6 +235,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* admin.cc */
   int compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry);
   int list_orphans(THD *thd, tidesdb_txn *txn);
+  int refuse_own_files();
   /* Calls `look` for each row of the snapshot, which is in record[0] then, until it returns another status
      than TIDESDB_OK. TIDESDB_INTERRUPTED: the statement was killed. */
   int look_at_rows(tidesdb_txn *txn, const std::function<int()> &look);
@@ -287,6 +292,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   bool may_change(uint index, const uchar *old_record, const uchar *new_record) const;
   int next_row_number();
   int raise_auto_increment(const uchar *record);
+  int take_numbers(ulonglong count, ulonglong offset, ulonglong increment, ulonglong limit, uint64_t *first);
   /* The row with this key changes: for an ALTER that builds indexes meanwhile. */
   int delete_entry(uint index, bool decides, tidesdb::Slice primary_key);
   void log_change(tidesdb::Slice primary_key);
@@ -331,9 +337,13 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   bool entries_may_be_cut_short() const;
   const uchar *with_indexed_columns(const uchar *record, ByteBuffer *buffer);
 
+  /* alter.cc */
+  bool is_linked_column(const Field &field) const;
+
   /* ttl.cc */
   void enter_expiry(THD *thd);
   int choose_expiry(const uchar *record);
+  int check_lifetime(const Field *column);
   int find_other_owner(uint index, Slice key, Slice primary_key, bool *is_others);
   int check_renewed_entry(uint index, Slice primary_key);
   /* A row, or an entry that is enough for the server, was read. */

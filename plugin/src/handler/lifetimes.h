@@ -23,6 +23,8 @@ struct Lifetimes {
   CopyRole copy = CopyRole::NONE;
   bool given = false; /* a row that is written may expire */
   bool refuses_session_ttl = false;
+  bool of_action = false;    /* a child's rows, which a foreign key's action changes. Fixed for the handler */
+  bool may_be_given = false; /* a row of the statement got one, so its user may give it */
   ulonglong session_ttl = 0;
   uint64_t clock_lag = 0; /* seconds; a lifetime counts from the statement's second plus these */
 

@@ -16,6 +16,7 @@
 
 #include "cluster/local_changes.h"
 #include "ddl/table_path.h"
+#include "errors.h"
 #include "handler/bulk_load.h"
 #include "server.h"
 #include "store/store.h"
@@ -90,7 +91,17 @@ bool ha_tidesdb::disk_is_short_of(THD *thd) const {
   return tidesdb_free_space(plugin.db) < least;
 }
 
+int ha_tidesdb::note_short_disk(THD *thd) const {
+  note_once(thd, ER_DISK_FULL,
+            "TidesDB: fewer bytes are free for the store than MIN_DISK_SPACE=" +
+                std::to_string(open_table_->min_disk_space()) +
+                " of the table (ALTER TABLE ... MIN_DISK_SPACE=n)");
+  return HA_ERR_DISK_FULL;
+}
+
 int ha_tidesdb::external_lock(THD *thd, int lock_type) {
+  if (lock_type == F_RDLCK && thd_sql_command(thd) == SQLCOM_FLUSH && (thd->lex->type & REFRESH_FOR_EXPORT))
+    return refuse_own_files();
   if (lock_type == F_UNLCK) {
     scan_.leave_statement();
     int error = 0;
@@ -101,7 +112,7 @@ int ha_tidesdb::external_lock(THD *thd, int lock_type) {
     return error;
   }
   if (lock_type == F_WRLCK) lock_choice_.choose_both(RowLock::EXCLUSIVE);
-  if (lock_type == F_WRLCK && disk_is_short_of(thd)) return HA_ERR_DISK_FULL;
+  if (lock_type == F_WRLCK && disk_is_short_of(thd)) return note_short_disk(thd);
   return enter_statement(thd, lock_type == F_WRLCK);
 }
 
@@ -109,7 +120,7 @@ int ha_tidesdb::start_stmt(THD *thd, thr_lock_type lock_type) {
   const bool writes = lock_type >= TL_FIRST_WRITE;
   /* In a function this is not its first statement on the table: reset() has been here. */
   lock_choice_.choose_skipping(lock_type);
-  if (writes && disk_is_short_of(thd)) return HA_ERR_DISK_FULL;
+  if (writes && disk_is_short_of(thd)) return note_short_disk(thd);
   if (writes)
     lock_choice_.row = RowLock::EXCLUSIVE;
   else if (thd_sql_command(thd) == SQLCOM_SELECT && lock_type == TL_READ)

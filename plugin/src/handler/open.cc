@@ -233,6 +233,7 @@ bool ha_tidesdb::check_if_incompatible_data(HA_CREATE_INFO *, uint table_changes
 }
 
 void ha_tidesdb::print_error(int error, myf flags) {
+  if (error == ERROR_IS_GIVEN) return;
   if (error == ERROR_TOO_LARGE && session_)
     my_printf_error(ER_TRANS_CACHE_FULL, "%s", flags, session_->error_text().c_str());
   else if (error == ERROR_NO_MEMORY && session_)

@@ -63,7 +63,7 @@ bool ha_tidesdb::reads_current_entries() const {
 
 /*
   Plain reads of a transaction that has taken versions newer than its snapshot
-  (tidesdb_snapshot_isolation=OFF): a row of its own has its entries among its own changes, all of them
+  (tidesdb_snapshot_conflicts=OFF): a row of its own has its entries among its own changes, all of them
   (update_row), and the snapshot may have others that lead to it. Those of a unique index may stand under its
   own: one row's key is another row's now.
 */

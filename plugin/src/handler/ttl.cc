@@ -18,6 +18,8 @@
 #include "sql_lex.h"
 
 #include "ddl/table_path.h"
+#include "delete_rights.h"
+#include "errors.h"
 #include "row/row_ttl.h"
 #include "server.h"
 #include "store/store.h"
@@ -33,7 +35,8 @@ void ha_tidesdb::enter_expiry(THD *thd) {
   if (open_table_->rows_expire() && !lifetimes_.copies_rows())
     thd->lex->set_stmt_unsafe(LEX::BINLOG_STMT_UNSAFE_SYSTEM_FUNCTION);
   /* An applier's variables are the server's, and not those of the session that wrote the row. */
-  lifetimes_.session_ttl = is_applier(thd) ? 0 : sysvars::ttl(thd);
+  lifetimes_.session_ttl = is_applier(thd) || lifetimes_.of_action ? 0 : sysvars::ttl(thd);
+  lifetimes_.may_be_given = false;
   /* The command of an applier's row event may be that of an earlier statement: the table's name decides. */
   if (lifetimes_.copies_rows() && is_renamed_when_filled(open_table_->name()))
     lifetimes_.copy = CopyRole::TARGET;
@@ -52,6 +55,10 @@ int ha_tidesdb::choose_expiry(const uchar *record) {
   THD *thd = table->in_use;
   if (lifetimes_.takes_over() && session_->copied_row().statement == thd->query_id) {
     writer_.expiry = session_->copied_row().expiry;
+    if (writer_.expiry != 0 && (thd->lex->alter_info.flags & ALTER_ADD_SYSTEM_VERSIONING))
+      return session_->refuse(
+          "rows of the table expire, and a history would not keep them: write them anew without a lifetime "
+          "before WITH SYSTEM VERSIONING");
     return 0;
   }
   if (lifetimes_.refuses_session_ttl)
@@ -59,24 +66,54 @@ int ha_tidesdb::choose_expiry(const uchar *record) {
         "tidesdb_ttl is set, and the binary log does not tell a replica of it; use the table's TTL or a TTL "
         "column, or sql_log_bin=0");
   ulonglong seconds = lifetimes_.session_ttl != 0 ? lifetimes_.session_ttl : open_table_->ttl();
+  Field *column = nullptr;
   if (open_table_->ttl_column() >= 0) {
-    Field *field = table->field[open_table_->ttl_column()];
-    if (!lifetime_of_record(field, record, &seconds)) {
+    column = table->field[open_table_->ttl_column()];
+    if (!lifetime_of_record(column, record, &seconds)) {
       char text[NAME_LEN + 160];
       my_snprintf(text, sizeof(text), "the column `%s` has TTL and holds 0 to %llu seconds to live, or NULL",
-                  field->field_name.str, sysvars::MAX_TTL);
+                  column->field_name.str, sysvars::MAX_TTL);
       return session_->refuse(text);
     }
   }
-  if (seconds != 0 && referenced_by_foreign_key())
+  if (seconds == 0) return 0;
+  if (const int error = check_lifetime(column)) return error;
+  writer_.expiry = static_cast<uint64_t>(thd->query_start()) + lifetimes_.clock_lag + seconds;
+  return 0;
+}
+
+/*
+  Whether the row may have the lifetime that its column gives; nullptr: the session's variable, or the table's
+  option.
+
+  A statement that gives a lifetime deletes rows, later: its user needs DELETE. The option, and the default of
+  a column that the statement does not write, are given by the definition, for which that right was asked.
+*/
+int ha_tidesdb::check_lifetime(const Field *column) {
+  THD *thd = table->in_use;
+  const bool by_session = !column && lifetimes_.session_ttl != 0;
+  if (referenced_by_foreign_key())
     return session_->refuse(
         "tidesdb_ttl is set, and foreign keys refer to the table: its rows cannot go by themselves");
-  if (seconds != 0 && is_copied_beside_writers(table_share) && !open_table_->rows_expire())
+  if (is_copied_beside_writers(table_share) && !open_table_->rows_expire())
     return session_->refuse(
         "tidesdb_ttl is set, and an ALTER that copies the table would not keep it; repeat the statement when "
         "that has ended");
-  if (seconds != 0)
-    writer_.expiry = static_cast<uint64_t>(thd->query_start()) + lifetimes_.clock_lag + seconds;
+  if (table->versioned() && !is_applier(thd))
+    return session_->refuse(
+        by_session
+            ? "tidesdb_ttl is set, and the table is WITH SYSTEM VERSIONING: its rows would go without a "
+              "history; set tidesdb_ttl=0"
+            : "the table has TTL and is WITH SYSTEM VERSIONING: its rows would go without a history; "
+              "ALTER TABLE takes the option away (TTL=0)");
+  if (lifetimes_.may_be_given || is_temporary_ || lifetimes_.of_action) return 0;
+  const TABLE_LIST *named = table->pos_in_table_list;
+  if (!named || is_renamed_when_filled(open_table_->name())) named = thd->lex->query_tables;
+  if (by_session ? lacks_delete_right(thd, named, GivenBy::SESSION)
+                 : column && bitmap_is_set(table->write_set, column->field_index) &&
+                       lacks_delete_right(thd, named, GivenBy::STATEMENT))
+    return ERROR_IS_GIVEN;
+  lifetimes_.may_be_given = true;
   return 0;
 }
 

@@ -4,11 +4,13 @@
 #include "store/store.h"
 
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "log.h"
 
 #include "store/data_identity.h"
 #include "store/engine_log.h"
+#include "store/least_disk.h"
 #include "sysvars.h"
 #include "txn/wait_observer.h"
 
@@ -103,6 +105,23 @@ std::string make_home(const std::string &data_directory) {
 
 }  // namespace
 
+namespace {
+
+/* Such a store opens and answers reads. */
+void warn_of_small_disk() {
+  struct statvfs disk;
+  if (statvfs(plugin.home.c_str(), &disk) != 0) return;
+  const ulonglong size = static_cast<ulonglong>(disk.f_blocks) * disk.f_frsize >> 20;
+  if (size < LEAST_DISK_MB)
+    sql_print_warning(
+        "TidesDB: the file system of the store '%s' has %llu MB. A store needs %llu MB before it holds a "
+        "table; "
+        "without them definitions and changes are refused (1021)",
+        plugin.home.c_str(), size, LEAST_DISK_MB);
+}
+
+}  // namespace
+
 bool open_store() {
   const std::string data_directory = real_path(mysql_real_data_home);
   take_back_renamed(data_directory);
@@ -136,6 +155,7 @@ bool open_store() {
   }
   plugin.db = db;
   record_store(data_directory, plugin.home, data);
+  warn_of_small_disk();
   sql_print_information("TidesDB: library %s, store in '%s'", tidesdb_version(), plugin.home.c_str());
   return false;
 }

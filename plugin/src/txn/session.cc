@@ -136,7 +136,7 @@ void Session::renew_kill() {
 */
 void Session::set_snapshot_isolation(int level) {
   names_snapshot_ |= level == TIDESDB_SNAPSHOT;
-  const bool newest = !names_snapshot_ && !sysvars::snapshot_isolation(thd_);
+  const bool newest = !names_snapshot_ && !sysvars::snapshot_conflicts(thd_);
   if (newest == takes_newest_) return;
   takes_newest_ = newest;
   took_newest_ |= newest;

@@ -216,7 +216,7 @@ class Session {
   bool optimistic_ = false;
   /* Of the transaction: it has used a table whose ISOLATION_LEVEL is SNAPSHOT. */
   bool names_snapshot_ = false;
-  /* As the engine knows them, of the statement (tidesdb_snapshot_isolation=OFF) and of one in the
+  /* As the engine knows them, of the statement (tidesdb_snapshot_conflicts=OFF) and of one in the
    * transaction. */
   bool takes_newest_ = false;
   bool took_newest_ = false;

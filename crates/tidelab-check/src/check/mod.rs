@@ -68,7 +68,7 @@ pub enum Check {
     Jobs,
     /// Reads through indexes alongside writers: complete, and nothing that does not match.
     IndexReads,
-    /// REPEATABLE READ with `tidesdb_snapshot_isolation=OFF`: as InnoDB, no update lost, indexes right.
+    /// REPEATABLE READ with `tidesdb_snapshot_conflicts=OFF`: as InnoDB, no update lost, indexes right.
     Newest,
     /// Random transactions at every level: the level's promise judges the clients' reads.
     History,

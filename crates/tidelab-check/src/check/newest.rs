@@ -1,4 +1,4 @@
-//! `newest`: REPEATABLE READ with `tidesdb_snapshot_isolation=OFF`, where locking statements take the newest version.
+//! `newest`: REPEATABLE READ with `tidesdb_snapshot_conflicts=OFF`, where locking statements take the newest version.
 //!
 //! First random programs of one transaction over rows that others changed since its snapshot, on InnoDB and on TidesDB:
 //! every answer is compared, and each plain read with the same one by every index. Then clients that count
@@ -27,7 +27,7 @@ const FACTOR: i64 = 100_003;
 /// Complaints of one part: the first ones tell.
 const COMPLAINTS_EACH: usize = 5;
 const ENGINES: [&str; 2] = ["InnoDB", "TidesDB"];
-const OFF: &str = "SET SESSION tidesdb_snapshot_isolation = OFF, innodb_snapshot_isolation = OFF";
+const OFF: &str = "SET SESSION tidesdb_snapshot_conflicts = OFF, innodb_snapshot_isolation = OFF";
 /// All rows, by the primary key.
 const ALL: &str = "SELECT id, k, u, v, LENGTH(pad) FROM {t} IGNORE INDEX (k, u)";
 

@@ -97,7 +97,7 @@ pub fn checks(binary_log: bool) -> Vec<Setting> {
 
 /// For checks in which no update may be lost at REPEATABLE READ: the default of 11.8, and not of 10.11.
 pub fn snapshot_isolation() -> [Setting; 2] {
-    ["tidesdb_snapshot_isolation", "innodb_snapshot_isolation"].map(|name| setting(name, "ON"))
+    ["tidesdb_snapshot_conflicts", "innodb_snapshot_isolation"].map(|name| setting(name, "ON"))
 }
 
 /// The directories of a server.

@@ -167,7 +167,7 @@ impl Line {
         prepare(&mut session)?;
         let id = session.number("SELECT CONNECTION_ID()")?;
         // As InnoDB has it, for every third connection.
-        session.run(&format!("SET SESSION tidesdb_snapshot_isolation = {}", i32::from(id % 3 != 0)))?;
+        session.run(&format!("SET SESSION tidesdb_snapshot_conflicts = {}", i32::from(id % 3 != 0)))?;
         if let Some(old) = old {
             await_none(
                 &mut session,

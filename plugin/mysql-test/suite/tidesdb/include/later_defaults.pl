@@ -7,7 +7,7 @@ use Cwd qw(abs_path);
 use File::Basename qw(dirname);
 
 my @options = qw(--character-set-server=utf8mb4 --collation-server=utf8mb4_uca1400_ai_ci --innodb-snapshot-isolation=ON
-  --loose-tidesdb-snapshot-isolation=ON
+  --loose-tidesdb-snapshot-conflicts=ON
   --optimizer-switch=hash_join_cardinality=on,cset_narrowing=on);
 push @options, '--init-file=' . abs_path(dirname(__FILE__) . '/test_database.sql');
 
