@@ -244,7 +244,7 @@ int drop_table(const char *path) {
   return table_error(status, "DROP TABLE");
 }
 
-int rename_table(const char *from_path, const char *to_path) {
+static int rename_families(const char *from_path, const char *to_path) {
   const std::string from = canonical_table(from_path), to = canonical_table(to_path);
   if (!partition_suffix(from).empty() && is_named_by_file(current_thd, from)) return HA_ERR_NO_SUCH_TABLE;
   if (refuse_path(current_thd, to_path) || refuse_other_rows(current_thd, from, to)) return HA_ERR_GENERIC;
@@ -278,6 +278,31 @@ int rename_table(const char *from_path, const char *to_path) {
   if (!plugin.ddl_recovery_done && partition_suffix(to).empty())
     my_error(ER_TABLE_EXISTS_ERROR, MYF(0), to.c_str());
   return HA_ERR_TABLE_EXIST;
+}
+
+int rename_table(const char *from_path, const char *to_path) {
+  const int error = rename_families(from_path, to_path);
+  if (error == 0) return 0;
+  /* EXCHANGE PARTITION shows this number alone. */
+  my_errno = error;
+  THD *thd = current_thd;
+  if (!thd || !plugin.ddl_recovery_done) return error;
+  switch (error) {
+    case HA_ERR_LOCK_WAIT_TIMEOUT:
+      my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
+      return HA_ERR_GENERIC;
+    case HA_ERR_LOCK_DEADLOCK:
+      my_error(ER_LOCK_DEADLOCK, MYF(0));
+      return HA_ERR_GENERIC;
+    case HA_ERR_LOCK_TABLE_FULL:
+      my_error(ER_LOCK_TABLE_FULL, MYF(0));
+      return HA_ERR_GENERIC;
+    case HA_ERR_ABORTED_BY_USER:
+      thd->send_kill_message();
+      return HA_ERR_GENERIC;
+    default:
+      return error;
+  }
 }
 
 int keep_older_snapshots_out(const std::string &table) {
