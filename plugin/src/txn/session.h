@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "ddl/partitioned_drop.h"
 #include "errors.h"
 #include "key/sql_headers.h"
 #include "store/handles.h"
@@ -178,6 +179,7 @@ class Session {
   }
 
   ChangedTables &changed_tables() { return changed_tables_; }
+  PartitionedDrop &partitioned_drop() { return partitioned_drop_; }
 
   /* Statements of those that the last wait of this session waited for (tidesdb_print_all_conflicts). */
   void remember_holder(std::string statement) { holder_statement_ = std::move(statement); }
@@ -232,6 +234,7 @@ class Session {
   query_id_t noted_ = 0;
   CopyAlterGuard copy_guard_;
   ChangedTables changed_tables_;
+  PartitionedDrop partitioned_drop_;
   std::string error_text_;
   std::string holder_statement_;
 };
