@@ -11,6 +11,7 @@
 #include "cluster/local_changes.h"
 #include "cluster/victims.h"
 #include "ddl/lost_partitions.h"
+#include "ddl/partitioned_drop.h"
 #include "ddl/tables.h"
 #include "foreign/registry.h"
 #include "i_s/tables.h"
@@ -29,6 +30,7 @@ namespace tidesdb {
 namespace {
 
 handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *mem_root) {
+  if (!share) note_partition_files(current_thd);
   return new (mem_root) ha_tidesdb(hton, share);
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
+#include <set>
 
 #include "log.h"
 #include "sql_class.h"
@@ -23,6 +25,7 @@
 #include "store/handles.h"
 #include "store/store.h"
 #include "txn/changed_tables.h"
+#include "txn/session.h"
 
 namespace tidesdb {
 
@@ -181,6 +184,7 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
   const std::string table = canonical_table(path);
   if (refuse_path(thd, path)) return HA_ERR_GENERIC;
   if (!is_temporary(table) && cluster::refuses_new_table(thd)) return HA_ERR_GENERIC;
+  if (Session *session = Session::find(thd)) session->partitioned_drop().forget(whole_table(table));
   const TABLE_SHARE *share = form->s;
   TableRecord record = describe(form);
   take_settings_of_siblings(table, &record);
@@ -228,10 +232,39 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
   return status == TIDESDB_OK ? 0 : plain_error(status, "CREATE TABLE");
 }
 
+int drop_partitions(THD *thd, const std::string &table) {
+  std::vector<std::string> families;
+  int status = list_families(plugin.db, table + PARTITION_MARK, &families);
+  std::set<std::string> partitions;
+  for (const std::string &family : families) partitions.insert(table_of_family(family));
+  std::deque<ExclusiveTable> locks;
+  std::vector<uint64_t> ids;
+  for (const std::string &partition : partitions) {
+    if (status == TIDESDB_OK) status = locks.emplace_back().lock(thd, partition);
+    TableRecord record;
+    if (read_record(partition, &record)) ids.push_back(record.table_id);
+  }
+  if (status == TIDESDB_OK) {
+    const std::lock_guard<std::mutex> others(records_of_others());
+    status = change_families(table + PARTITION_MARK, drop_family);
+    if (status == TIDESDB_OK)
+      for (const std::string &partition : partitions) foreign::leave(partition);
+  }
+  if (status == TIDESDB_OK)
+    for (const uint64_t id : ids) forget_update_time(id);
+  return table_error(status, "DROP TABLE");
+}
+
 int drop_table(const char *path) {
   const std::string table = canonical_table(path);
-  /* A live table's partition is no table. */
-  if (!partition_suffix(table).empty() && is_named_by_file(current_thd, table)) return HA_ERR_NO_SUCH_TABLE;
+  if (!partition_suffix(table).empty()) {
+    /* A live table's partition is no table. */
+    if (is_named_by_file(current_thd, table)) return HA_ERR_NO_SUCH_TABLE;
+    const std::string whole = whole_table(table);
+    Session *session = current_thd ? Session::find(current_thd) : nullptr;
+    if (session && session->partitioned_drop().is_under_way(current_thd, whole))
+      return session->partitioned_drop().drop(current_thd, whole);
+  }
   if (foreign::refuses_drop(current_thd, table)) return HA_ERR_ROW_IS_REFERENCED;
   TableRecord record;
   const bool has_record = read_record(table, &record);
@@ -246,7 +279,7 @@ int drop_table(const char *path) {
   return table_error(status, "DROP TABLE");
 }
 
-int rename_table(const char *from_path, const char *to_path) {
+static int rename_families(const char *from_path, const char *to_path) {
   const std::string from = canonical_table(from_path), to = canonical_table(to_path);
   if (!partition_suffix(from).empty() && is_named_by_file(current_thd, from)) return HA_ERR_NO_SUCH_TABLE;
   if (refuse_path(current_thd, to_path) || refuse_other_rows(current_thd, from, to)) return HA_ERR_GENERIC;
@@ -280,6 +313,31 @@ int rename_table(const char *from_path, const char *to_path) {
   if (!plugin.ddl_recovery_done && partition_suffix(to).empty())
     my_error(ER_TABLE_EXISTS_ERROR, MYF(0), to.c_str());
   return HA_ERR_TABLE_EXIST;
+}
+
+int rename_table(const char *from_path, const char *to_path) {
+  const int error = rename_families(from_path, to_path);
+  if (error == 0) return 0;
+  /* EXCHANGE PARTITION shows this number alone. */
+  my_errno = error;
+  THD *thd = current_thd;
+  if (!thd || !plugin.ddl_recovery_done) return error;
+  switch (error) {
+    case HA_ERR_LOCK_WAIT_TIMEOUT:
+      my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
+      return HA_ERR_GENERIC;
+    case HA_ERR_LOCK_DEADLOCK:
+      my_error(ER_LOCK_DEADLOCK, MYF(0));
+      return HA_ERR_GENERIC;
+    case HA_ERR_LOCK_TABLE_FULL:
+      my_error(ER_LOCK_TABLE_FULL, MYF(0));
+      return HA_ERR_GENERIC;
+    case HA_ERR_ABORTED_BY_USER:
+      thd->send_kill_message();
+      return HA_ERR_GENERIC;
+    default:
+      return error;
+  }
 }
 
 int keep_older_snapshots_out(const std::string &table) {

@@ -21,7 +21,10 @@ uint64_t new_id();
 int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_INFO *info);
 /* HA_ERR_NO_SUCH_TABLE for a path that the engine does not know. */
 int drop_table(const char *path);
-/* While the server repeats its DDL log, a rename that is done already is success. */
+/* All partitions of a table (canonical name) by one commit, each of them locked before. */
+int drop_partitions(THD *thd, const std::string &table);
+/* While the server repeats its DDL log, a rename that is done already is success. The server has one number
+   for all errors of a rename (1025): a lock that was not to be had, and KILL, are told here by their own. */
 int rename_table(const char *from, const char *to);
 /* A table that was filled in pieces cannot be read by snapshots of that time (1412). Status of the engine. */
 int keep_older_snapshots_out(const std::string &table);

@@ -219,6 +219,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   void leave_families();
   int lock_table(int mode);
   int begin_change();
+  bool is_shut_for_copy(bool may_write) const;
   int watch_source_of_copy();
   int lock_key(tidesdb_family *family, Slice key);
   /* The table's intention lock for what the statement reads. */

@@ -67,8 +67,17 @@ int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
                                    command == SQLCOM_SELECT &&
                                    thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
   offer_rowid_filters();
-  /* The copy has one snapshot for all partitions, which the first of them takes. */
-  return table->part_info ? watch_source_of_copy() : 0;
+  /* A copy has one snapshot for all partitions, which the first of them takes. */
+  return table->part_info && is_shut_for_copy(may_write) ? watch_source_of_copy() : 0;
+}
+
+/*
+  Whether the server has shut the table to writers, as it does before each copy, and only reads it.
+  Administration of partitions (ANALYZE, CHECK, OPTIMIZE) copies nothing and lets them in; TRUNCATE and the
+  first step of REPAIR write.
+*/
+bool ha_tidesdb::is_shut_for_copy(bool may_write) const {
+  return !may_write && table->mdl_ticket && table->mdl_ticket->get_type() >= MDL_SHARED_NO_WRITE;
 }
 
 /*

@@ -90,7 +90,7 @@ int Session::begin(int level) {
   }
   if (is_applier(thd_)) tidesdb_txn_set_preference(txn(), survival_wish(thd_));
   state_ = State::ACTIVE;
-  transaction_number_++;
+  next_transaction_number();
   holder_statement_.clear();
   return 0;
 }

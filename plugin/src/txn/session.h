@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "ddl/partitioned_drop.h"
 #include "errors.h"
 #include "key/sql_headers.h"
 #include "store/handles.h"
@@ -47,7 +48,7 @@ class Session {
   bool optimistic() const { return optimistic_; }
   /* Another for every transaction of every connection (handlers go from one to the next by the server's
      table cache): what was locked under another number is locked no more. */
-  ulonglong transaction_number() const { return transaction_number_; }
+  ulonglong transaction_number() const { return transaction_number_.load(std::memory_order_relaxed); }
 
   /* The level at which a transaction that begins now with a table of `table_level` would run. */
   static int level_for(THD *thd, int table_level);
@@ -178,6 +179,7 @@ class Session {
   }
 
   ChangedTables &changed_tables() { return changed_tables_; }
+  PartitionedDrop &partitioned_drop() { return partitioned_drop_; }
 
   /* Statements of those that the last wait of this session waited for (tidesdb_print_all_conflicts). */
   void remember_holder(std::string statement) { holder_statement_ = std::move(statement); }
@@ -189,10 +191,14 @@ class Session {
   int begin(int level);
   void end() {
     state_ = State::IDLE;
+    next_transaction_number();
     statement_open_ = false;
     copy_guard_.clear();
     changed_tables_.clear();
     ticket_.leave();
+  }
+  void next_transaction_number() {
+    transaction_number_.store(transaction_number() + 1, std::memory_order_relaxed);
   }
   void end_statement();
   int end_copy();
@@ -222,7 +228,8 @@ class Session {
   bool took_newest_ = false;
   uint definition_locks_ = 0;
   int isolation_ = TIDESDB_REPEATABLE_READ;
-  ulonglong transaction_number_;
+  /* Others ask, while they look at waits. */
+  std::atomic<ulonglong> transaction_number_;
   ulonglong lock_timeout_ms_ = ~0ULL - 1;
   uint duplicate_key_ = MAX_KEY;
   uint newest_reads_ = 0;
@@ -232,6 +239,7 @@ class Session {
   query_id_t noted_ = 0;
   CopyAlterGuard copy_guard_;
   ChangedTables changed_tables_;
+  PartitionedDrop partitioned_drop_;
   std::string error_text_;
   std::string holder_statement_;
 };

@@ -9,6 +9,7 @@
 #include "sql_class.h"
 
 #include "sysvars.h"
+#include "txn/row_wait_graph.h"
 #include "txn/session.h"
 
 extern "C" int thd_rpl_deadlock_check(MYSQL_THD thd, MYSQL_THD other_thd);
@@ -59,11 +60,15 @@ void wait_begins(void *, void *waiter, void *const *holders, size_t holder_count
   if (!thd) return;
   if (Session *session = Session::find(thd)) session->leave_place();
   report_holders(thd, holders, holder_count);
+  row_wait_begins(thd, holders, holder_count);
   thd_wait_begin(thd, THD_WAIT_ROW_LOCK);
 }
 
 void wait_ends(void *, void *waiter) {
-  if (waiter) thd_wait_end(static_cast<THD *>(waiter));
+  THD *thd = static_cast<THD *>(waiter);
+  if (!thd) return;
+  thd_wait_end(thd);
+  row_wait_ends(thd);
 }
 
 /* Two transactions of a parallel replica that commit in the primary's order need no gaps between them:
@@ -82,11 +87,13 @@ const tidesdb_wait_observer observer = {nullptr, wait_begins, wait_ends, gaps_co
 const tidesdb_wait_observer *wait_observer() { return &observer; }
 
 void watch_connection(THD *thd, Session *session) {
+  enter_wait_graph(thd, session);
   std::lock_guard<std::mutex> guard(connections.mutex);
   connections.living[thd] = session;
 }
 
 void forget_connection(THD *thd) {
+  leave_wait_graph(thd);
   std::lock_guard<std::mutex> guard(connections.mutex);
   connections.living.erase(thd);
 }

@@ -1,6 +1,7 @@
 /*
   Lock waits told to the server: to the thread pool (thd_wait_begin), to parallel replication
-  (thd_rpl_deadlock_check), and the statements of both sides to the conflict log.
+  (thd_rpl_deadlock_check), to the search for deadlocks of metadata locks (row_wait_graph.h), and the
+  statements of both sides to the conflict log.
 
   The engine names transactions by their cookies, which are THDs. A connection may end between the moment
   the engine looked and the report, so that holders are looked up among the living connections.
