@@ -92,6 +92,8 @@ pub struct Store {
     opened_at: Seq,
     /// Sequence of the newest commit whose answer did not wait for a sync: its coordinator's log decides it.
     answered_unsynced: AtomicU64,
+    /// [`crate::db::Db::close`] has ended the work: handles that are left answer an error.
+    closed: AtomicBool,
     _lock: Box<dyn DirectoryLock>,
 }
 
@@ -152,6 +154,7 @@ impl Store {
             free_space_at: AtomicU64::new(0),
             opened_at: parts.newest,
             answered_unsynced: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
             _lock: parts.lock,
             dir: parts.dir,
             options: parts.options,
@@ -293,16 +296,31 @@ impl Store {
         self.free_space.load(Ordering::Relaxed)
     }
 
-    /// Error in a store that is open for reading.
+    /// From now on everything that needs the store is refused, and what waits in it ends. False: it was so already.
+    pub(crate) fn set_closed(&self) -> bool {
+        !self.closed.swap(true, Ordering::AcqRel)
+    }
+
+    /// Error once the store is closed: no thread is left to do what a call would wait for.
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        match self.closed.load(Ordering::Acquire) {
+            true => Err(Error::InvalidArgument("the store is closed".into())),
+            false => Ok(()),
+        }
+    }
+
+    /// Error in a store that is closed, or open for reading.
     #[inline]
     pub(crate) fn check_mode(&self) -> Result<()> {
+        self.check_open()?;
         match self.options.read_only {
             true => Err(Error::ReadOnly("it was opened with the option read_only".into())),
             false => Ok(()),
         }
     }
 
-    /// Error in a store that is open for reading, and after a failure of the log.
+    /// As [`Store::check_mode`], and after a failure of the log.
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_mode()?;
         self.wal_alive()
@@ -331,7 +349,9 @@ impl Store {
         }
     }
 
+    /// Error after a failure of the log, and in a closed store. Whoever waits for background work asks it again and again.
     pub(crate) fn wal_alive(&self) -> Result<()> {
+        self.check_open()?;
         match self.wal.failed() {
             Some(why) => Err(Error::ReadOnly(format!("{why}; restart to recover"))),
             None => Ok(()),
