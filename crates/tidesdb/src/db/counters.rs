@@ -143,7 +143,8 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Reserves blocks for counters that ask, and seconds of the expiry clock, until the store closes.
+    /// Reserves blocks for counters that ask, and seconds of the expiry clock, and looks after the directory's lock, until
+    /// the store closes.
     pub(crate) fn reserve_loop(&self) {
         let mut tend_at = Instant::now() + TEND;
         while !self.closing.load(Ordering::Acquire) {
@@ -155,6 +156,9 @@ impl Maintenance {
             }
             if Instant::now() >= tend_at {
                 tend_at = Instant::now() + TEND;
+                if let Err(error) = self.store.check_lock() {
+                    tracing::warn!(%error, "the lock of the directory is not confirmed");
+                }
                 if let Err(error) = self.store.tend_expiry_clock() {
                     tracing::warn!(%error, "no seconds of the expiry clock reserved ahead");
                 }

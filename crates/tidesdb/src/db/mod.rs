@@ -25,13 +25,11 @@ use crate::lock::{LockOwner, TableMode};
 use crate::options::{FamilyOptions, LogLevel, Options};
 use crate::store::family::Family;
 use crate::store::Store;
+pub(crate) use crate::store::LOCK;
 use crate::txn::cursor::Cursor;
 use crate::txn::recovered::Recovered;
 use crate::txn::transaction::Transaction;
 use crate::txn::Transactions;
-
-/// The file in a store's directory whose lock says who uses it.
-pub(crate) const LOCK: &str = "LOCK";
 
 /// An open store. Clones are handles to the same one; it is closed by [`Db::close`] or when the last
 /// handle and the last transaction are gone.

@@ -52,6 +52,9 @@ use crate::wal::Wal;
 /// Age in microseconds from which the free space is asked for again.
 const FREE_SPACE_AGE_US: u64 = 1_000_000;
 
+/// The file in a store's directory whose lock says who uses it.
+pub(crate) const LOCK: &str = "LOCK";
+
 /// Snapshots that can be open at a time: two for each of 16,384 transactions.
 const SNAPSHOTS: u32 = 32 * 1024;
 
@@ -94,14 +97,14 @@ pub struct Store {
     answered_unsynced: AtomicU64,
     /// [`crate::db::Db::close`] has ended the work: handles that are left answer an error.
     closed: AtomicBool,
-    _lock: Box<dyn DirectoryLock>,
+    lock: Arc<dyn DirectoryLock>,
 }
 
 /// The parts from which recovery makes a [`Store`].
 pub(crate) struct StoreParts {
     pub options: Options,
     pub dir: PathBuf,
-    pub lock: Box<dyn DirectoryLock>,
+    pub lock: Arc<dyn DirectoryLock>,
     pub wal: Wal,
     pub versions: Arc<VersionSet>,
     pub cache: Arc<BlockCache>,
@@ -155,7 +158,7 @@ impl Store {
             opened_at: parts.newest,
             answered_unsynced: AtomicU64::new(0),
             closed: AtomicBool::new(false),
-            _lock: parts.lock,
+            lock: parts.lock,
             dir: parts.dir,
             options: parts.options,
             wal: parts.wal,
@@ -190,6 +193,7 @@ impl Store {
     /// As [`Store::install`]; sealed memtables for which `keep` is false leave the view in the same step.
     pub(crate) fn install_with(&self, edit: Edit, keep: impl Fn(MemtableId) -> bool) -> Result<()> {
         let _one = self.install_lock.lock();
+        self.check_lock()?;
         let version = self.versions.apply(edit)?;
         self.swap_view(|view| ReadView {
             active: view.active.clone(),
@@ -324,6 +328,27 @@ impl Store {
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_mode()?;
         self.wal_alive()
+    }
+
+    /// Asks whether the directory is still this store's alone. If others may have come in, the log ends: what they did is
+    /// not in this store, and the next opening would lose what it acknowledged from now on.
+    pub(crate) fn check_lock(&self) -> Result<()> {
+        match self.lock.confirm() {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let file = self.dir.join(LOCK);
+                let what =
+                    "was removed or replaced while the store was open; it is made again, and nobody came in";
+                self.log(LogLevel::Warn, &format!("{} {what}", file.display()));
+                Ok(())
+            }
+            Err(error) => {
+                if matches!(error, Error::ReadOnly(_)) {
+                    self.wal.fail(&error);
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Writes a line of the engine's log.
