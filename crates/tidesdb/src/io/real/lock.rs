@@ -46,19 +46,20 @@ pub(super) struct RealLock {
 impl RealLock {
     /// Locks the file `path` and its directory, for itself alone.
     pub(super) fn exclusive(path: &Path) -> Result<RealLock> {
-        let file = Mutex::new(Some(lock_file(path)?));
+        // First: whoever is refused here never has the file, which its holder may have to make again.
         let directory = lock_directory(path, libc::LOCK_EX)?;
+        let file = Mutex::new(Some(lock_file(path)?));
         Ok(RealLock { path: path.to_path_buf(), file, directory, exclusive: true })
     }
 
     /// The same together with other readers; a missing file is not made.
     pub(super) fn shared(path: &Path) -> Result<RealLock> {
+        let directory = lock_directory(path, libc::LOCK_SH)?;
         let file = match regular::open(path, fs::OpenOptions::new().read(true)) {
             Ok(file) => Some(flock(file, path, path, libc::LOCK_SH)?),
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        let directory = lock_directory(path, libc::LOCK_SH)?;
         Ok(RealLock { path: path.to_path_buf(), file: Mutex::new(file), directory, exclusive: false })
     }
 
