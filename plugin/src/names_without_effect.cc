@@ -30,6 +30,8 @@ const char *const names_without_effect[] = {
     "default_skip_list_probability",
     "default_index_sample_ratio",
     "default_block_index_prefix_len",
+    "flush_threads",
+    "max_concurrent_flushes",
 };
 static_assert(std::size(names_without_effect) == NAMES_WITHOUT_EFFECT);
 

@@ -95,16 +95,16 @@ int check_checkpoint_dir(THD *thd, st_mysql_sys_var *, void *save, st_mysql_valu
 /* --- set at start --- */
 
 static MYSQL_SYSVAR_ULONG(flush_threads, opt_flush_threads, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                          "Flushes of memtables to files that may run at a time; with one memtable for all "
-                          "column families there is never more than one",
+                          "No effect: with one memtable for all column families there is one flush at a time",
                           nullptr, nullptr, 4, 1, 64, 0);
 static MYSQL_SYSVAR_ULONG(compaction_threads, opt_compaction_threads,
-                          PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG, "Threads that merge files", nullptr,
-                          nullptr, 4, 1, 64, 0);
+                          PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+                          "Threads that merge files; at most half of the cores", nullptr, nullptr, 4, 1, 64,
+                          0);
 static MYSQL_SYSVAR_ULONG(max_concurrent_flushes, opt_max_concurrent_flushes,
                           PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                          "Flushes that run at a time; 0: as many as there are threads", nullptr, nullptr, 0,
-                          0, 64, 0);
+                          "No effect: with one memtable for all column families there is one flush at a time",
+                          nullptr, nullptr, 0, 0, 64, 0);
 static MYSQL_SYSVAR_ENUM(log_level, opt_log_level, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
                          "Least level of the engine's log lines", nullptr, nullptr, TIDESDB_LOG_INFO,
                          &log_level_type);
@@ -337,14 +337,8 @@ void note_variables_without_effect() {
   if (!THDVAR(nullptr, snapshot_conflicts) && !opt_pessimistic_locking)
     sql_print_information(
         "TidesDB: tidesdb_snapshot_conflicts=OFF has no effect while tidesdb_pessimistic_locking is OFF");
-  const ulong threads = opt_max_concurrent_flushes ? std::min(opt_flush_threads, opt_max_concurrent_flushes)
-                                                   : opt_flush_threads;
-  if (threads > 1 && (opt_flush_threads != 4 || opt_max_concurrent_flushes > 1))
-    sql_print_information(
-        "TidesDB: tidesdb_flush_threads=%lu allows %lu flushes at a time; with tidesdb_unified_memtable=ON "
-        "there is "
-        "never more than one",
-        opt_flush_threads, threads);
+  note_no_effect(FLUSH_THREADS, opt_flush_threads, 4UL);
+  note_no_effect(CONCURRENT_FLUSHES, opt_max_concurrent_flushes, 0UL);
   note_no_effect(UNIFIED_MEMTABLE, opt_unified_memtable, static_cast<my_bool>(TRUE));
   note_no_effect(UNIFIED_SKIP_LIST_MAX_LEVEL, opt_unified_skip_list_max_level, 0UL);
   if (opt_unified_skip_list_probability < 1) opt_unified_skip_list_probability *= 100;
@@ -373,9 +367,6 @@ bool fill_store_options(tidesdb_options *options) {
   options->sync_interval_us = opt_unified_sync_interval;
   options->sync_mode = static_cast<uint8_t>(opt_unified_sync_mode);
   options->max_open_files = static_cast<uint32_t>(opt_max_open_sstables);
-  options->flush_threads = static_cast<uint32_t>(opt_max_concurrent_flushes
-                                                     ? std::min(opt_flush_threads, opt_max_concurrent_flushes)
-                                                     : opt_flush_threads);
   options->compaction_threads = static_cast<uint32_t>(opt_compaction_threads);
   options->finish_compactions_on_close = opt_finish_compactions_on_close;
   options->flush_on_close = !opt_fast_shutdown;

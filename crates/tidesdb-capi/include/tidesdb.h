@@ -190,9 +190,9 @@ void tidesdb_count_sort_memory(int64_t bytes);
 
 /* Opens or makes the store in `path`. An existing one is recovered first. *db is the caller's. */
 int tidesdb_open(const char *path, const tidesdb_options *options, tidesdb_db **db);
-/* Stops background work, syncs and closes. All transactions, cursors and families must be gone: the
- * directory stays locked until the last of them is freed. TIDESDB_BUSY while an iterator with a snapshot of its own
- * is open: nothing is closed then and the handle stays. Otherwise the handle is freed, whatever is returned. */
+/* Stops background work, syncs and closes. Handles that are left keep the directory locked; they can be rolled back and
+ * freed, and answer TIDESDB_INVALID to all else at once. TIDESDB_BUSY while an iterator with a snapshot of its own is
+ * open: nothing is closed then and the handle stays. Otherwise the handle is freed, whatever is returned. */
 int tidesdb_close(tidesdb_db *db);
 /* Bytes that can still be written where the store lies, as of at most a second ago; TIDESDB_UNKNOWN when that
  * cannot be told. Cheap. */

@@ -147,6 +147,7 @@ groups!(
     misuse,
     observer,
     outlived,
+    closed,
     figures,
     backups,
     expiries,

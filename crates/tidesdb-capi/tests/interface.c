@@ -1414,8 +1414,17 @@ static void misuse(void) {
   op.key.data = (const uint8_t *)long_key;
   op.key.size = 65537;
   IS(TIDESDB_INVALID, tidesdb_write(txn, &op, 1, &size));
+  const uint8_t *long_bytes = op.key.data;
+  IS(TIDESDB_INVALID, tidesdb_lock_key(txn, family, long_bytes, 65537));
+  CHECK(strstr(tidesdb_last_error(), "65537") && strstr(tidesdb_last_error(), "65536"));
+  IS(TIDESDB_INVALID, tidesdb_lock_advisory(txn, family, long_bytes, 65537, TIDESDB_LOCK_EXCLUSIVE));
+  IS(TIDESDB_INVALID,
+     tidesdb_cursor_get(cursor, txn, long_bytes, 65537, TIDESDB_READ_EXCLUSIVE, &value));
+  IS(TIDESDB_NOT_FOUND,
+     tidesdb_cursor_get(cursor, txn, long_bytes, 65537, TIDESDB_READ_SNAPSHOT, &value));
   op.key.size = 65536;
   OK(tidesdb_write(txn, &op, 1, &size));
+  OK(tidesdb_lock_key(txn, family, long_bytes, 65536));
   free(long_key);
   seek.where = 9;
   IS(TIDESDB_INVALID, tidesdb_cursor_seek(cursor, txn, &seek));
@@ -1490,6 +1499,115 @@ static void outlived(void) {
   current_is(cursor, "c");
   tidesdb_cursor_close(cursor);
   tidesdb_txn_free(txn);
+  tidesdb_family_close(family);
+  OK(tidesdb_close(db));
+}
+
+/* Waits for a key that another transaction has, for ever: the close ends it. */
+struct blocked {
+  tidesdb_txn *txn;
+  tidesdb_family *family;
+  int status;
+};
+
+static void *wait_for_key(void *argument) {
+  struct blocked *blocked = (struct blocked *)argument;
+  blocked->status = tidesdb_lock_key(blocked->txn, blocked->family, (const uint8_t *)"k", 1);
+  return NULL;
+}
+
+/* Handles that outlive the store: each function answers at once, and what they had is given back. */
+static void closed(void) {
+  tidesdb_db *db = open_at(path);
+  tidesdb_family *family = make_family(db, "f"), *other = make_family(db, "g");
+  tidesdb_txn *txn = begin_txn(db), *idle = make_txn(db), *prepared = begin_txn(db), *waiter = begin_txn(db);
+  tidesdb_cursor *cursor = make_cursor(family);
+  tidesdb_ddl *ddl;
+  tidesdb_backup_job *backup;
+  tidesdb_iter *iter;
+  tidesdb_family_stats stats;
+  tidesdb_slice value;
+  struct blocked blocked;
+  pthread_t thread;
+  char to[sizeof path + 16];
+  uint64_t number;
+  uint8_t key[8];
+  size_t size;
+
+  alarm(120);
+  OK(tidesdb_put(family, slice("a"), slice("1")));
+  OK(tidesdb_put(family, slice("b"), slice("1")));
+  OK(tidesdb_iter_new(family, txn, slice(""), slice("z"), &iter));
+  OK(put(txn, family, "k", "v"));
+  OK(seek_to(cursor, txn, TIDESDB_SEEK_FIRST, NULL, 0, NULL, TIDESDB_READ_EXCLUSIVE));
+  OK(put(prepared, other, "p", "v"));
+  OK(tidesdb_txn_prepare(prepared, (const uint8_t *)"xid", 3));
+  OK(tidesdb_ddl_begin(db, &ddl));
+  OK(tidesdb_ddl_drop(ddl, slice("g")));
+  snprintf(to, sizeof to, "%s.backup", path);
+  OK(tidesdb_backup_begin(db, to, 0, &backup));
+  OK(tidesdb_backup_point(backup, NULL, NULL));
+  blocked.txn = waiter;
+  blocked.family = family;
+  tidesdb_txn_set_lock_timeout(waiter, TIDESDB_NO_TIMEOUT);
+  CHECK(pthread_create(&thread, NULL, wait_for_key, &blocked) == 0);
+  await(&waits, 1);
+  OK(tidesdb_close(db));
+  CHECK(pthread_join(thread, NULL) == 0);
+  IS(TIDESDB_INTERRUPTED, blocked.status);
+
+  /* The memtable has rows, and nobody is left to flush it. */
+  IS(TIDESDB_INVALID, tidesdb_compact(family, NULL));
+  CHECK(strstr(tidesdb_last_error(), "the store is closed"));
+  IS(TIDESDB_INVALID, tidesdb_compact(family, txn));
+  IS(TIDESDB_INVALID, tidesdb_verify(family, NULL));
+  IS(TIDESDB_INVALID, tidesdb_count_rows(family, NULL, &number));
+  IS(TIDESDB_INVALID, tidesdb_estimate_range(family, slice("a"), slice("z"), &number));
+  IS(TIDESDB_INVALID, tidesdb_key_at(family, 0.5, key, sizeof key, &size));
+  memset(&stats, 0, sizeof stats);
+  stats.struct_size = sizeof stats;
+  IS(TIDESDB_INVALID, tidesdb_family_get_stats(family, &stats));
+  IS(TIDESDB_INVALID, tidesdb_counter_take(family, 0, 1, 0, 1, 100, &number));
+  IS(TIDESDB_INVALID, tidesdb_counter_raise(NULL, family, 0, 7));
+  IS(TIDESDB_INVALID, tidesdb_put(family, slice("c"), slice("1")));
+  IS(TIDESDB_INVALID, tidesdb_get(family, slice("a"), &value));
+  IS(TIDESDB_INVALID, tidesdb_delete(family, slice("a")));
+  IS(TIDESDB_INVALID, tidesdb_iter_first(iter));
+  IS(TIDESDB_INVALID, tidesdb_txn_begin(idle, TIDESDB_REPEATABLE_READ, 0));
+  IS(TIDESDB_INVALID, tidesdb_txn_take_snapshot(txn));
+  IS(TIDESDB_INVALID, tidesdb_txn_statement_begin(txn, 1, 1000));
+  IS(TIDESDB_INVALID, tidesdb_txn_savepoint_set(txn, &number));
+  IS(TIDESDB_INVALID, tidesdb_lock_table(txn, family, TIDESDB_LOCK_EXCLUSIVE));
+  IS(TIDESDB_INVALID, tidesdb_lock_key(txn, family, (const uint8_t *)"z", 1));
+  IS(TIDESDB_INVALID, tidesdb_lock_key(waiter, family, (const uint8_t *)"k", 1));
+  IS(TIDESDB_INVALID, tidesdb_lock_advisory(txn, other, (const uint8_t *)"z", 1, TIDESDB_LOCK_SHARED));
+  IS(TIDESDB_INVALID, put(txn, family, "l", "v"));
+  IS(TIDESDB_INVALID, get(cursor, txn, "a", TIDESDB_READ_SNAPSHOT, &value));
+  IS(TIDESDB_INVALID, seek_to(cursor, txn, TIDESDB_SEEK_FIRST, NULL, 0, NULL, TIDESDB_READ_SNAPSHOT));
+  IS(TIDESDB_INVALID, tidesdb_txn_prepare(txn, (const uint8_t *)"x", 1));
+  IS(TIDESDB_INVALID, tidesdb_txn_prepare_dormant(txn, (const uint8_t *)"x", 1));
+  IS(TIDESDB_INVALID, tidesdb_txn_commit(txn));
+  CHECK(tidesdb_txn_is_active(txn) && tidesdb_txn_has_writes(txn));
+  OK(tidesdb_txn_rollback(txn));
+  IS(TIDESDB_INVALID, tidesdb_ddl_commit(ddl));
+  IS(TIDESDB_INVALID, tidesdb_backup_finish(backup, NULL));
+  tidesdb_iter_free(iter);
+  tidesdb_cursor_close(cursor);
+  tidesdb_txn_free(txn);
+  tidesdb_txn_free(idle);
+  tidesdb_txn_free(waiter);
+  /* Its coordinator decides it, after the next opening. */
+  tidesdb_txn_free(prepared);
+  tidesdb_family_close(family);
+  tidesdb_family_close(other);
+
+  db = open_at(path);
+  OK(tidesdb_family_open(db, slice("f"), &family));
+  OK(tidesdb_get(family, slice("a"), &value));
+  tidesdb_slice_free(&value);
+  IS(TIDESDB_NOT_FOUND, tidesdb_get(family, slice("k"), &value));
+  OK(tidesdb_commit_by_xid(db, (const uint8_t *)"xid", 3));
+  OK(tidesdb_compact(family, NULL));
   tidesdb_family_close(family);
   OK(tidesdb_close(db));
 }
@@ -2007,6 +2125,7 @@ int main(int argc, char **argv) {
       {"waits", lock_waits},      {"ranges", ranges},       {"statements", statements}, {"two_phase", two_phase},
       {"checkpoints", checkpoints}, {"counters", counters}, {"ddl", ddl_groups},    {"insight", insight},
       {"misuse", misuse},         {"observer", observer},   {"outlived", outlived},
+      {"closed", closed},
       {"backups", backups},         {"figures", figures},    {"expiries", expiries},
       {"singles", singles},       {"txn_keys", txn_keys},   {"iterators", iterators},
   };

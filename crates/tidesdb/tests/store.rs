@@ -1,5 +1,6 @@
 //! The store from outside: what is committed is there, also after a restart.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb::internal::db::Db;
@@ -101,6 +102,21 @@ fn a_snapshot_does_not_move_and_a_write_over_a_newer_version_conflicts() {
     assert_eq!(reader.get(&family, b"a", ReadMode::Snapshot).expect("reads"), Some(b"2".to_vec()));
 }
 
+/// The directory of a store as a kill would leave it, in another place: this process still has the store's lock.
+fn killed(from: &Path) -> tempfile::TempDir {
+    let to = tempfile::tempdir().expect("directory");
+    std::fs::create_dir(to.path().join("wal")).expect("makes");
+    for part in ["", "wal"] {
+        for entry in std::fs::read_dir(from.join(part)).expect("lists").map(|entry| entry.expect("an entry"))
+        {
+            if entry.path().is_file() {
+                std::fs::copy(entry.path(), to.path().join(part).join(entry.file_name())).expect("copies");
+            }
+        }
+    }
+    to
+}
+
 #[test]
 fn a_prepared_transaction_waits_for_its_decision_over_a_crash() {
     for commit in [true, false] {
@@ -115,7 +131,7 @@ fn a_prepared_transaction_waits_for_its_decision_over_a_crash() {
             std::mem::forget(txn);
             std::mem::forget(db);
         }
-        std::fs::remove_file(dir.path().join("LOCK")).ok();
+        let dir = killed(dir.path());
         let db = Db::open(dir.path(), options()).expect("opens");
         let family = db.family(b"t").expect("there");
         assert_eq!(db.prepared(), vec![b"xid-1".to_vec()]);

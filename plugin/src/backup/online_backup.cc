@@ -13,6 +13,7 @@
 
 #include "backup/definitions.h"
 #include "backup/server_locks.h"
+#include "store/home.h"
 #include "store/store.h"
 
 namespace tidesdb {
@@ -41,22 +42,6 @@ int stop(void *thd) { return thd_kill_level(static_cast<THD *>(thd)) >= THD_ABOR
 
 void progress(void *thd, uint64_t done, uint64_t total) {
   thd_progress_report(static_cast<THD *>(thd), done, total);
-}
-
-std::string real_path(const std::string &path) {
-  char resolved[FN_REFLEN];
-  if (my_realpath(resolved, path.c_str(), MYF(0))) return path;
-  std::string result = resolved;
-  while (result.size() > 1 && result.back() == '/') result.pop_back();
-  return result;
-}
-
-/* The path with links resolved as far as it exists. */
-std::string real_place(const std::string &path) {
-  const size_t slash =
-      path.find_last_not_of('/') == std::string::npos ? 0 : path.rfind('/', path.find_last_not_of('/'));
-  if (slash == 0 || slash == std::string::npos || access(path.c_str(), F_OK) == 0) return real_path(path);
-  return real_place(path.substr(0, slash)) + path.substr(slash);
 }
 
 /* Where the binary log stands, for whoever goes on from the backup. */
@@ -148,7 +133,7 @@ class OnlineBackup {
     }
     if (!plugin.db || !plugin.ddl_recovery_done) return fail("the server is starting");
     if (directory_[0] != '/') return fail("not an absolute path");
-    data_directory_ = real_path(mysql_real_data_home);
+    data_directory_ = real_place(mysql_real_data_home);
     const std::string place = real_place(directory_) + "/", data = data_directory_ + "/";
     if (place.rfind(data, 0) == 0 || data.rfind(place, 0) == 0)
       return fail("it lies in the data directory, or around it; give it a directory of its own");

@@ -4,16 +4,17 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
+#include <cstring>
+#include <sstream>
 #include <vector>
 
 #include "key/sql_headers.h"
 #include "log.h"
 
-#include "ddl/server_files.h"
+#include "store/home.h"
+#include "store/regular_file.h"
 
 namespace tidesdb {
 
@@ -26,14 +27,22 @@ constexpr const char MADE[] = "made";
 constexpr const char IN_THE_MAKING[] = "in the making";
 constexpr size_t DIGITS = 32;
 
-/* The lines of a file; false: it cannot be read. */
-bool read_lines(const std::string &path, std::vector<std::string> *lines, size_t least) {
-  std::ifstream file(path);
-  if (!file) return false;
+enum class Found { YES, NO, FAILED };
+
+/* The lines of a file, at least `least`. A file that is there and cannot be read is a failure, which the
+   error log names: nothing is made anew for it. */
+Found read_lines(const std::string &path, std::vector<std::string> *lines, size_t least) {
+  std::string text;
+  if (!read_regular_file(path, &text)) {
+    if (errno == ENOENT) return Found::NO;
+    sql_print_error("TidesDB: cannot read '%s': %s", path.c_str(), why_not_opened(errno).c_str());
+    return Found::FAILED;
+  }
   lines->clear();
-  for (std::string line; std::getline(file, line);) lines->push_back(line);
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines->push_back(line);
   if (lines->size() < least) lines->resize(least);
-  return true;
+  return Found::YES;
 }
 
 bool is_identity(const std::string &text) {
@@ -60,7 +69,7 @@ bool sync_and_close(int file) {
 /* Writes a file of the data directory as a whole and durably: a crash leaves the old one or this one. */
 bool write_file(const std::string &data_directory, const char *name, const std::string &text) {
   const std::string path = data_directory + "/" + name, temporary = path + ".tmp";
-  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+  const int file = open_regular_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0640);
   if (file < 0) return true;
   const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (sync_and_close(file) || !written || rename(temporary.c_str(), path.c_str()) != 0) return true;
@@ -76,16 +85,9 @@ bool write_record(const std::string &data_directory, const std::string &home, co
 }
 
 bool cannot_write(const std::string &data_directory, const char *name) {
-  sql_print_error("TidesDB: cannot write '%s/%s': %s", data_directory.c_str(), name, strerror(errno));
+  sql_print_error("TidesDB: cannot write '%s/%s': %s", data_directory.c_str(), name,
+                  why_not_opened(errno).c_str());
   return true;
-}
-
-/* Files without which no store was ever opened. The engine names those that are missing. */
-bool has_store(const std::string &home) {
-  const std::vector<std::string> names = names_in(home);
-  return std::any_of(names.begin(), names.end(), [](const std::string &name) {
-    return name == "CURRENT" || name.rfind("MANIFEST-", 0) == 0 || ends_with(name, ".sst");
-  });
 }
 
 void report_missing_store(const std::string &data_directory, const std::string &home,
@@ -104,13 +106,18 @@ void report_missing_store(const std::string &data_directory, const std::string &
 
 }  // namespace
 
-bool choose_data_identity(const std::string &data_directory, const std::string &home,
-                          const std::string &replaced, DataIdentity *data) {
+namespace {
+
+/* The identity and the record, as far as they are there. */
+bool read_data_files(const std::string &data_directory, const std::string &home, DataIdentity *data,
+                     bool *has_identity, bool *in_the_making) {
   const std::string path = data_directory + "/" + IDENTITY_FILE, owner_path = home + "/OWNER";
-  const bool there = has_store(home);
   std::vector<std::string> lines, record;
-  const bool has_identity = read_lines(path, &lines, 1);
-  if (has_identity && !is_identity(lines[0])) {
+  const Found identity = read_lines(path, &lines, 1);
+  const Found recorded = read_lines(data_directory + "/" + RECORD_FILE, &record, 3);
+  if (identity == Found::FAILED || recorded == Found::FAILED) return true;
+  *has_identity = identity == Found::YES;
+  if (*has_identity && !is_identity(lines[0])) {
     sql_print_error(
         "TidesDB: '%s' does not hold an identity (%zu hexadecimal digits). If the store in '%s' belongs to "
         "this "
@@ -118,26 +125,41 @@ bool choose_data_identity(const std::string &data_directory, const std::string &
         path.c_str(), DIGITS, home.c_str(), owner_path.c_str());
     return true;
   }
-  if (has_identity) data->identity = lines[0];
-  bool in_the_making = false;
-  if (read_lines(data_directory + "/" + RECORD_FILE, &record, 3) && is_identity(record[0]) &&
-      (!has_identity || record[0] == data->identity)) {
+  if (*has_identity) data->identity = lines[0];
+  if (recorded == Found::YES && is_identity(record[0]) && (!*has_identity || record[0] == data->identity)) {
     data->identity = record[0];
     data->place = record[1];
     data->recorded = record[2] == MADE;
-    in_the_making = !data->recorded;
+    *in_the_making = !data->recorded;
   }
-  if (!has_identity && read_lines(owner_path, &lines, 2) && is_identity(lines[0])) {
-    sql_print_error(
-        "TidesDB: the data directory '%s' has no identity, and the store in '%s' belongs to one that had: it "
-        "was "
-        "made anew, or restored without its file '%s'. If the tables of the store are not needed, remove "
-        "'%s'; if "
-        "they belong to this data directory, run: cp '%s' '%s'. The store was last opened for '%s'",
-        data_directory.c_str(), home.c_str(), IDENTITY_FILE, home.c_str(), owner_path.c_str(), path.c_str(),
-        lines[1].c_str());
-    return true;
-  }
+  return false;
+}
+
+/* Whether the store belongs to a data directory with an identity, where this one has none. */
+bool refuse_store_of_another(const std::string &data_directory, const std::string &home) {
+  const std::string path = data_directory + "/" + IDENTITY_FILE, owner_path = home + "/OWNER";
+  std::vector<std::string> lines;
+  const Found owner = read_lines(owner_path, &lines, 2);
+  if (owner != Found::YES || !is_identity(lines[0])) return owner == Found::FAILED;
+  sql_print_error(
+      "TidesDB: the data directory '%s' has no identity, and the store in '%s' belongs to one that had: it "
+      "was "
+      "made anew, or restored without its file '%s'. If the tables of the store are not needed, remove "
+      "'%s'; if "
+      "they belong to this data directory, run: cp '%s' '%s'. The store was last opened for '%s'",
+      data_directory.c_str(), home.c_str(), IDENTITY_FILE, home.c_str(), owner_path.c_str(), path.c_str(),
+      lines[1].c_str());
+  return true;
+}
+
+}  // namespace
+
+bool choose_data_identity(const std::string &data_directory, const std::string &home,
+                          const std::string &replaced, DataIdentity *data) {
+  const bool there = has_store(home);
+  bool has_identity = false, in_the_making = false;
+  if (read_data_files(data_directory, home, data, &has_identity, &in_the_making)) return true;
+  if (!has_identity && refuse_store_of_another(data_directory, home)) return true;
   /* Earlier builds write no record: their identity alone says that there is a store. */
   const bool expected = has_identity ? !in_the_making : data->recorded;
   const bool lost = expected && !there;
@@ -168,7 +190,7 @@ void record_store(const std::string &data_directory, const std::string &home, co
   if (data.recorded && data.place == home) return;
   if (write_record(data_directory, home, data.identity, true))
     sql_print_warning("TidesDB: cannot write '%s/%s': %s. Until a start can, a missing store is made anew",
-                      data_directory.c_str(), RECORD_FILE, strerror(errno));
+                      data_directory.c_str(), RECORD_FILE, why_not_opened(errno).c_str());
 }
 
 }  // namespace tidesdb

@@ -1,11 +1,17 @@
 #include "store/engine_log.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <ctime>
 #include <mutex>
 
 #include "key/sql_headers.h"
 #include "log.h"
+
+#include "store/regular_file.h"
 #include "sysvars.h"
 #include "tidesdb.h"
 
@@ -45,10 +51,12 @@ void open_engine_log(const std::string &data_directory) {
   if (!sysvars::log_to_file() || sysvars::log_level() == TIDESDB_LOG_NONE) return;
   const std::string path = data_directory + "/tidesdb.log";
   std::lock_guard<std::mutex> guard(engine_log.mutex);
-  engine_log.file = fopen(path.c_str(), "a");
+  const int file = open_regular_file(path, O_WRONLY | O_APPEND | O_CREAT, 0666);
+  if (file >= 0) engine_log.file = fdopen(file, "a");
   if (!engine_log.file) {
     sql_print_warning("TidesDB: cannot write '%s' (%s); the error log is used", path.c_str(),
-                      strerror(errno));
+                      why_not_opened(errno).c_str());
+    if (file >= 0) close(file);
     return;
   }
   fseek(engine_log.file, 0, SEEK_END);

@@ -260,6 +260,7 @@ impl Backup {
         let Some(mut point) = self.point.take() else {
             return Err(Error::InvalidArgument("a backup is finished before its point was taken".into()));
         };
+        self.store.check_open()?;
         let tables = point.tables();
         let segments = point.segments(&self.store)?;
         self.info.log_end = point.log_end(&self.store)?;

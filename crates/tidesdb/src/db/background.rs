@@ -92,8 +92,16 @@ impl Background {
             let measurer = maintenance.clone();
             start("tdb-memory", Box::new(move || measurer.memory_loop()))?;
         }
+        let asked = maintenance.store.options.compaction_threads;
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        for _ in 0..maintenance.store.options.compaction_threads.min((cores / 2).max(1)) {
+        let threads = asked.min((cores / 2).max(1));
+        if threads < asked {
+            let what = format!(
+                "compaction_threads={asked}: {threads} of them run, at most half of the cores ({cores})"
+            );
+            maintenance.store.log(LogLevel::Info, &what);
+        }
+        for _ in 0..threads {
             let compactor = maintenance.clone();
             start("tdb-compact", Box::new(move || compactor.compact_loop()))?;
         }

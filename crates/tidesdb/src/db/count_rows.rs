@@ -33,7 +33,7 @@ impl Db {
             match family.counting.try_lock_for(WaitLimit::STEP) {
                 Some(alone) => break alone,
                 None if interrupted() => return Err(Error::Interrupted),
-                None => {}
+                None => store.check_open()?,
             }
         };
         let mut txn = self.transaction();

@@ -148,8 +148,8 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Reserves blocks for counters that ask, and seconds of the expiry clock, and gives idle locks' memory back, until
-    /// the store closes.
+    /// Reserves blocks for counters that ask, and seconds of the expiry clock, gives idle locks' memory back, and looks
+    /// after the directory's lock, until the store closes.
     pub(crate) fn reserve_loop(&self) {
         let mut tend_at = Instant::now() + TEND;
         let mut tends = 0u32;
@@ -165,6 +165,9 @@ impl Maintenance {
                 tends = tends.wrapping_add(1);
                 if tends % TENDS_BETWEEN_SWEEPS == 0 {
                     self.transactions.locks.give_back_idle();
+                }
+                if let Err(error) = self.store.check_lock() {
+                    tracing::warn!(%error, "the lock of the directory is not confirmed");
                 }
                 if let Err(error) = self.store.tend_expiry_clock() {
                     tracing::warn!(%error, "no seconds of the expiry clock reserved ahead");

@@ -25,13 +25,11 @@ use crate::lock::{LockOwner, TableMode};
 use crate::options::{FamilyOptions, LogLevel, Options};
 use crate::store::family::Family;
 use crate::store::Store;
+pub(crate) use crate::store::LOCK;
 use crate::txn::cursor::Cursor;
 use crate::txn::recovered::Recovered;
 use crate::txn::transaction::Transaction;
 use crate::txn::Transactions;
-
-/// The file in a store's directory whose lock says who uses it.
-pub(crate) const LOCK: &str = "LOCK";
 
 /// An open store. Clones are handles to the same one; it is closed by [`Db::close`] or when the last
 /// handle and the last transaction are gone.
@@ -125,12 +123,14 @@ impl Db {
     /// A key of the family at one of its places, for sampling: all places together that are evenly apart from 0 to 1
     /// stand for all entries. None where there is none.
     pub fn key_at(&self, family: &Family, share: f64) -> Result<Option<Vec<u8>>> {
+        self.store.check_open()?;
         family.check_live()?;
         self.store.view.load().key_at(family.id(), share)
     }
 
     /// Entries in a range, estimated without reading data.
     pub fn estimate(&self, family: &Family, range: &KeyRange) -> Result<u64> {
+        self.store.check_open()?;
         family.check_live()?;
         self.store.view.load().estimate(family.id(), range)
     }
@@ -162,6 +162,7 @@ impl Db {
     /// As [`Db::verify`], until `interrupted` answers true, which it is asked before each block:
     /// `Error::Interrupted`.
     pub fn verify_unless(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
+        self.store.check_open()?;
         family.check_live()?;
         // The family's tables alone: dropped meanwhile, others are to give their space back.
         let levels = self.store.versions.load().family(family.id()).cloned();
@@ -179,6 +180,7 @@ impl Db {
 
     /// Makes everything that is ordered now durable. Errors: `ReadOnly` with the reason once the log has failed.
     pub fn flush_log(&self) -> Result<()> {
+        self.store.check_open()?;
         let synced = self.store.wal.sync_all();
         self.store.wal_alive()?;
         synced
@@ -267,8 +269,19 @@ impl Db {
         &self.store
     }
 
-    /// Stops background work, makes everything durable and closes. Transactions must be gone.
+    /// Stops background work, makes everything durable and closes. Transactions should be gone: those that are left are
+    /// interrupted, and every call on what is left answers an error at once. A second close does nothing.
     pub fn close(self) -> Result<()> {
+        if self.store.check_open().is_err() {
+            return Ok(());
+        }
+        let closed = self.end_work();
+        self.store.set_closed();
+        self.transactions.interrupt_all();
+        closed
+    }
+
+    fn end_work(&self) -> Result<()> {
         let dead = self.store.options.read_only || self.store.wal.failed().is_some();
         // Counters are written while memtables are still flushed: there may be no room otherwise.
         let settled = match if dead { Ok(()) } else { self.maintenance.settle_counters() } {

@@ -101,6 +101,7 @@ impl Db {
     /// Figures of a family without reading data: the sums of its memtables, levels and newest runs, in a time
     /// that does not depend on their size.
     pub fn family_stats(&self, family: &Family) -> Result<FamilyStats> {
+        self.store().check_open()?;
         family.check_live()?;
         let view = self.store().view();
         let mut stats = FamilyStats { runs: 1 + view.sealed.len() as u32, ..FamilyStats::default() };

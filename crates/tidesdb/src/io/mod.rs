@@ -85,7 +85,16 @@ pub trait File: Send + Sync + fmt::Debug {
 }
 
 /// A held lock on a store's directory; dropping it releases the lock.
-pub trait DirectoryLock: Send + Sync + fmt::Debug {}
+pub trait DirectoryLock: Send + Sync + fmt::Debug {
+    /// Whether the lock still keeps others out; asked before an edit of the manifest, and once a second. False: its file
+    /// was gone, and is made and locked anew; nobody came in meanwhile.
+    ///
+    /// # Errors
+    /// `ReadOnly`: somebody may have come in, so nothing more may be written. I/O: that cannot be told now.
+    fn confirm(&self) -> Result<bool> {
+        Ok(true)
+    }
+}
 
 /// A disk, with clock and randomness.
 pub trait Disk: Send + Sync + fmt::Debug {
@@ -110,11 +119,11 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn create_dir_all(&self, dir: &Path) -> Result<()>;
     /// Makes the entries of a directory durable.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
-    /// Takes the lock file `path` exclusively and makes it where it is missing. `Error::Busy` when another holder has
-    /// it, with the process where that is known.
+    /// Takes the lock file `path` and its directory exclusively, and makes the file where it is missing. `Error::Busy`
+    /// when another holder has it, with the process where that is known.
     fn lock(&self, path: &Path) -> Result<Box<dyn DirectoryLock>>;
     /// Takes the lock file `path` together with other readers, and writes nothing. `Error::Busy` when a writer has it.
-    /// A missing file is no error: no store was opened in the directory since it was made, and no writer is kept out.
+    /// A missing file is no error: no store was opened in the directory since it was made.
     fn lock_shared(&self, path: &Path) -> Result<Box<dyn DirectoryLock>>;
     /// Bytes that can still be written in the file system of `dir`.
     fn free_space(&self, dir: &Path) -> Result<u64>;

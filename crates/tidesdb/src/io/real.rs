@@ -5,17 +5,21 @@
 //! `pwrite` into the range cannot fail for want of space there either (copy-on-write file systems
 //! promise nothing of that kind).
 
+mod lock;
+mod regular;
+
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use self::lock::RealLock;
 use super::{Advice, DirectoryLock, Disk, File, OpenMode};
 use crate::error::{Error, Result};
 
@@ -29,6 +33,10 @@ impl RealDisk {
         Arc::new(RealDisk)
     }
 }
+
+/// Rights on a directory that is made: its owner's alone, as a server has its data. Rows are in the log's files and in
+/// those of backups, whatever the mask for files lets others read.
+const DIRECTORY_MODE: u32 = 0o700;
 
 #[derive(Debug)]
 struct RealFile {
@@ -139,67 +147,6 @@ impl File for RealFile {
     }
 }
 
-/// Holds the `flock` until it is dropped. `None`: there was no file to lock.
-#[derive(Debug)]
-struct RealLock {
-    descriptor: Option<OwnedFd>,
-}
-
-impl DirectoryLock for RealLock {}
-
-impl Drop for RealLock {
-    /// Unlocks rather than close alone: a process that another thread has just forked holds the descriptor, and with it the
-    /// lock, until it executes its program.
-    fn drop(&mut self) {
-        let Some(descriptor) = &self.descriptor else { return };
-        // SAFETY: the descriptor is open; no memory is passed. Closing it, which follows, unlocks should this fail.
-        unsafe { libc::flock(descriptor.as_raw_fd(), libc::LOCK_UN) };
-    }
-}
-
-/// Takes the `flock` on an open file. `Error::Busy` names the process that has it.
-fn flock(file: fs::File, path: &Path, kind: libc::c_int) -> Result<Box<dyn DirectoryLock>> {
-    // SAFETY: the descriptor is open; no memory is passed.
-    match retry(|| unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) }) {
-        Ok(()) => Ok(Box::new(RealLock { descriptor: Some(file.into()) })),
-        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-            let by = match lock_holder(&file) {
-                Some(pid) if pid == std::process::id() => format!("this process ({pid})"),
-                Some(pid) => format!("process {pid}"),
-                None => "another process".into(),
-            };
-            let store = path.parent().unwrap_or(path).display();
-            Err(Error::Busy(format!(
-                "the store in {store} is in use by {by}, which has {} locked",
-                path.display()
-            )))
-        }
-        Err(e) => Err(Error::io("flock", path, e)),
-    }
-}
-
-/// The process that has a `flock` on the file, as `/proc/locks` tells it; `None` where it does not tell.
-fn lock_holder(file: &fs::File) -> Option<u32> {
-    let meta = file.metadata().ok()?;
-    let device = (libc::major(meta.dev()), libc::minor(meta.dev()));
-    let locks = fs::read_to_string("/proc/locks").ok()?;
-    locks.lines().find_map(|line| holder_of(line, device, meta.ino()))
-}
-
-/// The process of a line such as `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`, if it is of this file.
-fn holder_of(line: &str, device: (libc::c_uint, libc::c_uint), inode: u64) -> Option<u32> {
-    let mut words = line.split_whitespace().skip(1);
-    // The line of a waiter has `->` before the kind.
-    if words.next()? != "FLOCK" {
-        return None;
-    }
-    let pid = words.nth(2)?.parse().ok().filter(|pid| *pid > 0)?;
-    let mut file = words.next()?.split(':');
-    let mut hex = || libc::c_uint::from_str_radix(file.next()?, 16).ok();
-    let found = (hex()?, hex()?);
-    (found == device && file.next()?.parse() == Ok(inode)).then_some(pid)
-}
-
 fn sync_directory(dir: &Path) -> Result<()> {
     let file = fs::File::open(dir).map_err(|e| Error::io("open", dir, e))?;
     file.sync_all().map_err(|e| Error::io("fsync", dir, e))
@@ -214,7 +161,7 @@ impl Disk for RealDisk {
             OpenMode::ReadWrite => options.write(true),
             OpenMode::Create => options.write(true).create(true).truncate(true),
         };
-        let file = options.open(path).map_err(|e| Error::io("open", path, e))?;
+        let file = regular::open(path, &mut options)?;
         Ok(Arc::new(RealFile { file, path: path.to_path_buf() }))
     }
 
@@ -257,7 +204,12 @@ impl Disk for RealDisk {
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
-        path.try_exists().map_err(|e| Error::io("stat", path, e))
+        // A link that leads nowhere has the name all the same.
+        match fs::symlink_metadata(path) {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(Error::io("stat", path, e)),
+        }
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
@@ -284,7 +236,7 @@ impl Disk for RealDisk {
             }
         }
         for new in missing.into_iter().rev() {
-            match fs::create_dir(new) {
+            match fs::DirBuilder::new().mode(DIRECTORY_MODE).create(new) {
                 Ok(()) => {}
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(Error::io("mkdir", new, e)),
@@ -302,22 +254,11 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn DirectoryLock>> {
-        let file = fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(|e| Error::io("open", path, e))?;
-        flock(file, path, libc::LOCK_EX)
+        Ok(Box::new(RealLock::exclusive(path)?))
     }
 
     fn lock_shared(&self, path: &Path) -> Result<Box<dyn DirectoryLock>> {
-        match fs::File::open(path) {
-            Ok(file) => flock(file, path, libc::LOCK_SH),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Box::new(RealLock { descriptor: None })),
-            Err(e) => Err(Error::io("open", path, e)),
-        }
+        Ok(Box::new(RealLock::shared(path)?))
     }
 
     fn free_space(&self, dir: &Path) -> Result<u64> {
@@ -352,6 +293,8 @@ impl Disk for RealDisk {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -386,28 +329,6 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_locks_name_their_process() {
-        let line = "3: FLOCK  ADVISORY  WRITE 4711 fe:0a:1234 0 EOF";
-        assert_eq!(holder_of(line, (0xfe, 10), 1234), Some(4711));
-        assert_eq!(holder_of(line, (0xfe, 10), 1235), None);
-        assert_eq!(holder_of(line, (0xfe, 0), 1234), None);
-        assert_eq!(holder_of(&line.replace("FLOCK ", "-> FLOCK "), (0xfe, 10), 1234), None);
-        assert_eq!(holder_of(&line.replace("4711", "0"), (0xfe, 10), 1234), None, "of another container");
-        assert_eq!(holder_of("", (0xfe, 10), 1234), None);
-    }
-
-    /// A process that is being started has copies of all descriptors until it executes its program.
-    #[test]
-    fn a_lock_ends_though_a_starting_process_has_its_descriptor() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("LOCK");
-        let file = fs::File::create(&path).unwrap();
-        let _of_the_process = file.try_clone().unwrap();
-        drop(flock(file, &path, libc::LOCK_EX).unwrap());
-        RealDisk.lock(&path).unwrap();
-    }
-
-    #[test]
     fn directories_locks_and_space() {
         let dir = tempfile::tempdir().unwrap();
         let disk = RealDisk;
@@ -415,6 +336,9 @@ mod tests {
         disk.create_dir_all(&deep).unwrap();
         disk.create_dir_all(&deep).unwrap();
         assert!(disk.exists(&deep).unwrap());
+        for made in [&deep, deep.parent().unwrap()] {
+            assert_eq!(fs::metadata(made).unwrap().permissions().mode() & 0o777, 0o700);
+        }
         let lock = disk.lock(&deep.join("LOCK")).unwrap();
         assert!(matches!(disk.lock(&deep.join("LOCK")), Err(Error::Busy(_))));
         drop(lock);
@@ -426,8 +350,8 @@ mod tests {
         drop(readers);
         let _writer = disk.lock(&deep.join("LOCK")).unwrap();
         assert!(matches!(disk.lock_shared(&deep.join("LOCK")), Err(Error::Busy(_))));
-        disk.lock_shared(&deep.join("NONE")).unwrap();
-        assert!(!disk.exists(&deep.join("NONE")).unwrap());
+        disk.lock_shared(&dir.path().join("NONE")).unwrap();
+        assert!(!disk.exists(&dir.path().join("NONE")).unwrap());
         assert!(disk.free_space(&deep).unwrap() > 0);
         assert_ne!(disk.random(), disk.random());
         assert!(disk.unix_seconds() > 1_700_000_000);

@@ -52,6 +52,9 @@ use crate::wal::Wal;
 /// Age in microseconds from which the free space is asked for again.
 const FREE_SPACE_AGE_US: u64 = 1_000_000;
 
+/// The file in a store's directory whose lock says who uses it.
+pub(crate) const LOCK: &str = "LOCK";
+
 /// Snapshots that can be open at a time: two for each of 16,384 transactions.
 const SNAPSHOTS: u32 = 32 * 1024;
 
@@ -92,14 +95,16 @@ pub struct Store {
     opened_at: Seq,
     /// Sequence of the newest commit whose answer did not wait for a sync: its coordinator's log decides it.
     answered_unsynced: AtomicU64,
-    _lock: Box<dyn DirectoryLock>,
+    /// [`crate::db::Db::close`] has ended the work: handles that are left answer an error.
+    closed: AtomicBool,
+    lock: Arc<dyn DirectoryLock>,
 }
 
 /// The parts from which recovery makes a [`Store`].
 pub(crate) struct StoreParts {
     pub options: Options,
     pub dir: PathBuf,
-    pub lock: Box<dyn DirectoryLock>,
+    pub lock: Arc<dyn DirectoryLock>,
     pub wal: Wal,
     pub versions: Arc<VersionSet>,
     pub cache: Arc<BlockCache>,
@@ -155,7 +160,8 @@ impl Store {
             free_space_at: AtomicU64::new(0),
             opened_at: parts.newest,
             answered_unsynced: AtomicU64::new(0),
-            _lock: parts.lock,
+            closed: AtomicBool::new(false),
+            lock: parts.lock,
             dir: parts.dir,
             options: parts.options,
             wal: parts.wal,
@@ -190,6 +196,7 @@ impl Store {
     /// As [`Store::install`]; sealed memtables for which `keep` is false leave the view in the same step.
     pub(crate) fn install_with(&self, edit: Edit, keep: impl Fn(MemtableId) -> bool) -> Result<()> {
         let _one = self.install_lock.lock();
+        self.check_lock()?;
         let version = self.versions.apply(edit)?;
         self.swap_view(|view| ReadView {
             active: view.active.clone(),
@@ -306,19 +313,55 @@ impl Store {
         self.free_space.load(Ordering::Relaxed)
     }
 
-    /// Error in a store that is open for reading.
+    /// From now on everything that needs the store is refused, and what waits in it ends. False: it was so already.
+    pub(crate) fn set_closed(&self) -> bool {
+        !self.closed.swap(true, Ordering::AcqRel)
+    }
+
+    /// Error once the store is closed: no thread is left to do what a call would wait for.
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        match self.closed.load(Ordering::Acquire) {
+            true => Err(Error::InvalidArgument("the store is closed".into())),
+            false => Ok(()),
+        }
+    }
+
+    /// Error in a store that is closed, or open for reading.
     #[inline]
     pub(crate) fn check_mode(&self) -> Result<()> {
+        self.check_open()?;
         match self.options.read_only {
             true => Err(Error::ReadOnly("it was opened with the option read_only".into())),
             false => Ok(()),
         }
     }
 
-    /// Error in a store that is open for reading, and after a failure of the log.
+    /// As [`Store::check_mode`], and after a failure of the log.
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_mode()?;
         self.wal_alive()
+    }
+
+    /// Asks whether the directory is still this store's alone. If others may have come in, the log ends: what they did is
+    /// not in this store, and the next opening would lose what it acknowledged from now on.
+    pub(crate) fn check_lock(&self) -> Result<()> {
+        match self.lock.confirm() {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let file = self.dir.join(LOCK);
+                let what =
+                    "was removed or replaced while the store was open; it is made again, and nobody came in";
+                self.log(LogLevel::Warn, &format!("{} {what}", file.display()));
+                Ok(())
+            }
+            Err(error) => {
+                if matches!(error, Error::ReadOnly(_)) {
+                    self.wal.fail(&error);
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Writes a line of the engine's log.
@@ -344,7 +387,9 @@ impl Store {
         }
     }
 
+    /// Error after a failure of the log, and in a closed store. Whoever waits for background work asks it again and again.
     pub(crate) fn wal_alive(&self) -> Result<()> {
+        self.check_open()?;
         match self.wal.failed() {
             Some(why) => Err(Error::ReadOnly(format!("{why}; restart to recover"))),
             None => Ok(()),

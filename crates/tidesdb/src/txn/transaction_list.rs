@@ -198,6 +198,13 @@ impl Transactions {
         out
     }
 
+    /// Interrupts waits and scans of every transaction that is open: the store is closed.
+    pub(crate) fn interrupt_all(&self) {
+        for entry in self.list.entries() {
+            self.locks.kill(&entry.owner);
+        }
+    }
+
     /// As [`crate::Db::locks`].
     pub(crate) fn dump_locks(&self, limit: usize) -> LockDump {
         let owners: Vec<Arc<LockOwner>> =

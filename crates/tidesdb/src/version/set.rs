@@ -11,14 +11,14 @@ mod state;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use crate::cache::{BlockCache, FileCache};
 use crate::error::{Error, Result};
-use crate::io::Disk;
+use crate::io::{DirectoryLock, Disk};
 use crate::table::{next_table_offset, SsTable, SsTableMeta};
 use crate::types::{FamilyId, FileNo, MemtableId};
 
@@ -108,6 +108,8 @@ pub struct VersionSet {
     /// tables.
     missing: Mutex<BTreeMap<FileNo, BTreeSet<FamilyId>>>,
     read_only: bool,
+    /// The directory's lock, which the store holds.
+    lock: OnceLock<Weak<dyn DirectoryLock>>,
 }
 
 impl VersionSet {
@@ -199,6 +201,7 @@ impl VersionSet {
             writer: Mutex::new(writer),
             missing: Mutex::new(missing),
             read_only,
+            lock: OnceLock::new(),
         };
         if !read_only {
             let mut writer = set.writer.lock();
@@ -206,6 +209,19 @@ impl VersionSet {
             set.take_over(&mut writer, current)?;
         }
         Ok(set)
+    }
+
+    /// From now on nothing is written or unlinked unless `lock` still keeps others out of the directory.
+    pub fn guard_with(&self, lock: &Arc<dyn DirectoryLock>) {
+        let _ = self.lock.set(Arc::downgrade(lock));
+    }
+
+    /// Error when the directory is another one, or others may have come in.
+    pub(super) fn check_lock(&self) -> Result<()> {
+        match self.lock.get().and_then(Weak::upgrade) {
+            Some(lock) => lock.confirm().map(|_| ()),
+            None => Ok(()),
+        }
     }
 
     /// The current version. Takes no lock.
@@ -327,6 +343,7 @@ impl VersionSet {
         if self.read_only {
             return Err(Error::ReadOnly("it is open for reading".into()));
         }
+        self.check_lock()?;
         let writer = &mut *self.writer.lock();
         edit.next_file = Some(self.next_file.load(Ordering::Relaxed));
         let guests: HashMap<FileNo, Arc<LiveFile>> =

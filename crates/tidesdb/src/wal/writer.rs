@@ -400,6 +400,11 @@ impl Wal {
         self.core.counters.syncs.load(Ordering::Relaxed)
     }
 
+    /// Ends the log, as a failed write does: nothing is written or acknowledged from now on.
+    pub fn fail(&self, error: &Error) {
+        self.core.fail(error);
+    }
+
     /// Why the log is dead, if it is.
     pub fn failed(&self) -> Option<String> {
         if self.core.has_failed() {

@@ -87,7 +87,7 @@ struct Recovery<'a> {
     disk: Arc<dyn Disk>,
     dir: &'a Path,
     options: Options,
-    lock: Box<dyn DirectoryLock>,
+    lock: Arc<dyn DirectoryLock>,
     cache: Arc<BlockCache>,
     versions: VersionSet,
     /// The manifest as it was found.
@@ -107,13 +107,14 @@ impl<'a> Recovery<'a> {
             return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
         }
         // An overlay takes it as a reader.
-        let lock = disk.lock(&dir.join(LOCK))?;
+        let lock: Arc<dyn DirectoryLock> = Arc::from(disk.lock(&dir.join(LOCK))?);
         check_restored(&*disk, dir)?;
         identity::check(&*disk, dir, options.identity.as_ref())?;
         let tables = FileCache::new(disk.clone(), dir, options.max_open_files);
         let cache = BlockCache::new(options.block_cache_size);
         let purpose = if options.create_if_missing { OpenFor::WriteOrCreate } else { OpenFor::Write };
         let versions = VersionSet::open(disk.clone(), dir, tables, cache.clone(), purpose)?;
+        versions.guard_with(&lock);
         let state = versions.state();
         let arenas = ArenaPool::new(options.write_buffer_size * 2);
         let reservations = CompactionReservations::new();

@@ -294,6 +294,7 @@ impl Cursor {
     /// in the given direction.
     pub fn fetch(&mut self, txn: &mut Transaction, position: usize, forward: bool) -> Result<bool> {
         let Some(&span) = self.batch.spans.get(position) else { return Ok(false) };
+        txn.store.check_open()?;
         if self.ended_snapshots != txn.ended_snapshots() {
             return Err(Error::InvalidArgument("the snapshot of the scan has ended; seek again".into()));
         }

@@ -4,11 +4,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::{Isolation, OnMissing, Transaction};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode, Policy, TableMode};
 use crate::store::family::Family;
 use crate::txn::cursor::gap_around;
-use crate::types::FamilyId;
+use crate::types::{check_key, FamilyId, MAX_KEY_LEN};
 
 /// What a transaction knows about its locks beyond the lock table.
 ///
@@ -73,6 +73,7 @@ impl Transaction {
     pub fn lock_advisory(&mut self, family: &Family, key: &[u8], mode: Mode) -> Result<()> {
         self.require_active()?;
         family.check_live()?;
+        check_key(key)?;
         self.transactions.locks.lock_advisory(&self.owner, family.id(), key, mode, self.policy(false))
     }
 
@@ -84,7 +85,8 @@ impl Transaction {
         }
     }
 
-    /// Locks a key as the mode and the transaction ask for; `None`: another has it and `skip` is set.
+    /// Locks a key as the mode and the transaction ask for; `None`: another has it and `skip` is set. The lock table holds
+    /// keys as long as the store's own, and no longer ones.
     pub(crate) fn lock_key(
         &self,
         family: FamilyId,
@@ -92,6 +94,7 @@ impl Transaction {
         mode: Mode,
         skip: bool,
     ) -> Result<Option<Granted>> {
+        check_key(key)?;
         if self.options.unlocked {
             return Ok(Some(Granted::AlreadyHeld));
         }
@@ -116,6 +119,13 @@ impl Transaction {
 
     /// Keeps `from..to` free of others' insertions; waits for those who have keys there.
     pub(crate) fn lock_range(&self, family: FamilyId, from: &[u8], to: Option<&[u8]>) -> Result<()> {
+        // The end of a scan may be the key after one, and the range begins or ends after that.
+        let longest = from.len().max(to.map_or(0, <[u8]>::len));
+        if longest > MAX_KEY_LEN + 2 {
+            return Err(Error::InvalidArgument(format!(
+                "an end of {longest} bytes of a range that is locked is longer than a key of {MAX_KEY_LEN}"
+            )));
+        }
         self.transactions.locks.lock_range(&self.owner, family, from, to, self.policy(false))
     }
 

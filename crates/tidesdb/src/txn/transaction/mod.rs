@@ -276,6 +276,7 @@ impl Transaction {
 
     /// Begins. No snapshot is taken yet.
     pub fn begin(&mut self, options: TransactionOptions) -> Result<()> {
+        self.store.check_open()?;
         if self.phase != TransactionPhase::Idle {
             return Err(Error::InvalidArgument("the transaction is begun already".into()));
         }
@@ -337,8 +338,9 @@ impl Transaction {
         self.transactions.locks.holds_locks(&self.owner)
     }
 
-    /// Error unless the transaction is begun and not prepared.
+    /// Error unless the transaction is begun and not prepared, and its store open.
     pub(crate) fn require_active(&self) -> Result<()> {
+        self.store.check_open()?;
         match self.phase {
             TransactionPhase::Active => Ok(()),
             TransactionPhase::Idle => Err(Error::InvalidArgument("no transaction is begun".into())),

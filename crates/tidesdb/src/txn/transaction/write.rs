@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode};
 use crate::store::family::Family;
 use crate::ttl::EXPIRY_LEN;
-use crate::types::{proves, CountEffect, FamilyId, Kind, MAX_KEY_LEN, MAX_SEQ, MAX_VALUE_LEN};
+use crate::types::{check_key, proves, CountEffect, FamilyId, Kind, MAX_SEQ, MAX_VALUE_LEN};
 
 /// Part of half a write buffer that a transaction may take in memory while all together take a whole one, and of the
 /// bound on locks.
@@ -160,12 +160,7 @@ impl Transaction {
     fn write_one(&mut self, change: &Change<'_>) -> Result<()> {
         let Change { family, key, .. } = *change;
         family.check_live()?;
-        if key.len() > MAX_KEY_LEN {
-            return Err(Error::InvalidArgument(format!(
-                "a key of {} bytes is longer than {MAX_KEY_LEN}",
-                key.len()
-            )));
-        }
+        check_key(key)?;
         let value = change.kind.value();
         // The kinds that need no proof; a proof below makes stronger ones of them.
         let kind = match change.kind {

@@ -47,6 +47,8 @@ impl VersionSet {
         if *pauses > 0 || self.read_only {
             return Ok(0);
         }
+        // In another directory these names are another store's.
+        self.check_lock()?;
         let queue = std::mem::take(&mut *self.obsolete.queue.lock());
         let tables = queue.iter().filter_map(|item| match item {
             Obsolete::Table(number) => Some(*number),
