@@ -168,8 +168,8 @@ bool ha_tidesdb::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info 
     status = context->lock.take_autonomous_lock(thd, open_table_->primary(), TIDESDB_LOCK_SHARED);
   else if (beside_writers)
     status = context->lock.take_autonomous_lock(thd, open_table_->primary());
-  else if (session_ && session_->is_active())
-    status = tidesdb_lock_table(session_->txn(), open_table_->primary(),
+  else if (const Session *session = Session::find(thd); session && session->is_active())
+    status = tidesdb_lock_table(session->txn(), open_table_->primary(),
                                 context->builds || checks ? TIDESDB_LOCK_SHARED : TIDESDB_LOCK_EXCLUSIVE);
   else
     status = context->lock.lock(thd, open_table_->name());

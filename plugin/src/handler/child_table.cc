@@ -70,6 +70,7 @@ std::unique_ptr<ChildTable> ChildTable::open(THD *thd, const ForeignKey &key, in
   TABLE &table = child->table_;
   child->handler_ = static_cast<ha_tidesdb *>(table.file);
   child->handler_->serve_actions();
+  child->handler_->check_all_keys();
   const Columns columns(table);
   const std::vector<const Field *> fields = child_columns(key, columns);
   if (fields.empty()) return nullptr;

@@ -265,9 +265,10 @@ int ha_tidesdb::read_for_action(Slice primary_key, uchar *buf) {
 
 bool ha_tidesdb::get_foreign_dup_key(char *child_table, uint child_table_size, char *child_key,
                                      uint child_key_size) {
-  if (!session_) return false;
-  strmake(child_table, session_->cascade().duplicate_table.c_str(), child_table_size - 1);
-  strmake(child_key, session_->cascade().duplicate_key.c_str(), child_key_size - 1);
+  Session *session = session_of_error();
+  if (!session) return false;
+  strmake(child_table, session->cascade().duplicate_table.c_str(), child_table_size - 1);
+  strmake(child_key, session->cascade().duplicate_key.c_str(), child_key_size - 1);
   return true;
 }
 

@@ -13,6 +13,7 @@
     pushdown.cc  conditions on entries, multi-range read
     unique_lookups.cc  insertion into an empty table without lookups
     virtual_indexes.cc  indexes over virtual columns, where the session's values are others
+    unchecked_keys.cc  UNIQUE over long columns, WITHOUT OVERLAPS, where the server does not look
   Its state is in types of their own, each with its invariants:
     scan.h  one scan                    table_cursors.h  the engine's cursors
     lock_choice.h  what reads lock      lifetimes.h  when written rows expire
@@ -43,6 +44,7 @@
 #include "handler/row_writer.h"
 #include "handler/scan.h"
 #include "handler/table_cursors.h"
+#include "handler/unchecked_keys.h"
 #include "handler_base.h"
 #include "row/row_codec.h"
 #include "row/virtual_columns.h"
@@ -102,6 +104,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   void compute_indexed_columns(uint index, uchar *record) { virtual_columns_.complete(index, record); }
   /* Key number of the last HA_ERR_FOUND_DUPP_KEY. */
   uint duplicate_key() const { return session_->duplicate_key(); }
+  /* Of a child: rows are written past the server, which checks nothing. */
+  void check_all_keys() { checks_all_keys_ = true; }
 
   /* --- alter.cc --- */
   enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
@@ -199,6 +203,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   bool locks_keep_statement_order() const;
   bool may_be_filled_beside_writers() const;
   tidesdb::OpenTable *find_open_table(const char *name, int *error);
+  tidesdb::Session *session_of_error() const;
 
   /* alter.cc */
   int finish_indexes(tidesdb::AlterContext *context);
@@ -215,6 +220,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int note_short_disk(THD *thd) const;
   static bool may_copy_rows(int command);
   int enter_statement(THD *thd, bool may_write);
+  /* For calls that the server does not announce: those of its handler for sequences, under LOCK TABLES. */
+  int ensure_session(bool may_write) { return session_ ? 0 : enter_statement(table->in_use, may_write); }
   /* Gives up what holds on to families that are others now. */
   void leave_families();
   int lock_table(int mode);
@@ -246,6 +253,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   bool reads_over_newer() const;
   bool entries_may_not_fit() const { return reads_current_entries() || reads_over_newer(); }
   bool computes_virtual_columns();
+  int begin_read();
   int choose_columns();
   int cursor_of(uint index, tidesdb_cursor **cursor);
   int row_cursor(tidesdb_cursor **cursor);
@@ -341,6 +349,22 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* alter.cc */
   bool is_linked_column(const Field &field) const;
 
+  /* unchecked_keys.cc */
+  bool is_partition() const;
+  uint partition_number();
+  bool is_left_out_of_statement();
+  int check_unchecked_keys(const uchar *old_record, const uchar *new_record, Slice old_key);
+  bool has_same_columns(uint index, const uchar *old_record, const uchar *new_record) const;
+  const uchar *row_of_index(uint index, const uchar *record);
+  bool has_other_values(uint index, const uchar *record);
+  bool looks_itself(uint index, bool is_new, const uchar *record);
+  int lock_search(uint index, const uchar *record, size_t *prefix);
+  int look_at_other_rows(uint index, const uchar *record, Slice own_key);
+  int read_other_row(uint index, Slice key, bool *is_there);
+  bool has_entry(uint index, Slice entry_key, const uchar *other_record);
+  bool is_same_value(uint index, const uchar *record, const uchar *other_record);
+  int refuse_duplicate(uint index, Slice key);
+
   /* ttl.cc */
   void enter_expiry(THD *thd);
   int choose_expiry(const uchar *record);
@@ -385,8 +409,14 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* Of each index: its columns, and those that its virtual columns are computed from. */
   std::vector<MY_BITMAP> index_columns_;
   std::vector<my_bitmap_map> index_columns_memory_;
+  std::vector<uint> server_checked_keys_; /* UNIQUE over long columns and WITHOUT OVERLAPS */
+  bool checks_all_keys_ = false;          /* the server checks none of these */
+  uint partition_number_ = MY_BIT_NONE;   /* once it was asked for */
+  std::unique_ptr<tidesdb::OtherRows> other_rows_;
 
   /* --- of the statement --- */
+  /* nullptr: the handler has no part in a statement. A session may end, or be another's, while the handler
+     waits in the table cache. */
   tidesdb::Session *session_ = nullptr;
   tidesdb::LockChoice lock_choice_;
   tidesdb::HeldTableLocks table_locks_;

@@ -148,7 +148,8 @@ int ha_tidesdb::info(uint flag) {
   }
   if (flag & HA_STATUS_ERRKEY) {
     /* A row that moves to another partition fails there, and the server asks the one that it comes from. */
-    errkey = session_ ? session_->duplicate_key() : MAX_KEY;
+    const Session *session = session_of_error();
+    errkey = session ? session->duplicate_key() : MAX_KEY;
   }
   if ((flag & HA_STATUS_AUTO) && table->found_next_number_field)
     stats.auto_increment_value = tidesdb_counter_peek(open_table_->primary(), COUNTER_AUTO_INCREMENT);

@@ -118,6 +118,7 @@ int ha_tidesdb::external_lock(THD *thd, int lock_type) {
       error = bulk_->finish();
       bulk_.reset();
     }
+    session_ = nullptr;
     return error;
   }
   if (lock_type == F_WRLCK) lock_choice_.choose_both(RowLock::EXCLUSIVE);
@@ -155,6 +156,7 @@ int ha_tidesdb::reset() {
   if (row_checks_) row_checks_->reset();
   for (const auto &[number, child] : child_tables_)
     if (child) child->end();
+  if (other_rows_) other_rows_->reset();
   scan_.leave_statement();
   scan_.locked.forget();
   scan_.peek = Peek::NONE;
@@ -162,6 +164,7 @@ int ha_tidesdb::reset() {
   lock_choice_.skip_locked = false;
   scan_.columns_chosen = false;
   hidden_.assign(hidden_.size(), false);
+  session_ = nullptr;
   return 0;
 }
 
@@ -275,7 +278,7 @@ void ha_tidesdb::unlock_row() {
     scan_.peek = Peek::NONE;
     return;
   }
-  if (session_->isolation() > TIDESDB_READ_COMMITTED) return;
+  if (!session_ || session_->isolation() > TIDESDB_READ_COMMITTED) return;
   scan_.locked.give_back(session_->txn());
 }
 

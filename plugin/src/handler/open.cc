@@ -133,6 +133,7 @@ int ha_tidesdb::open(const char *name, int, uint) {
     for (uint part = 0; part < key.user_defined_key_parts; part++)
       bitmap_set_bit(&index_columns_[i], key.key_part[part].fieldnr - 1);
     virtual_columns_.add_dependencies(i, &index_columns_[i]);
+    if (is_long_unique(i) || key.without_overlaps) server_checked_keys_.push_back(i);
     if (is_primary(i)) continue;
     index_codecs_[i] = KeyCodec::make(table, i, primary_codec_.get());
     if (!index_codecs_[i]) return HA_ERR_OUT_OF_MEM;
@@ -159,6 +160,7 @@ int ha_tidesdb::close() {
   cursors_.close();
   writer_.close_cursors();
   bulk_.reset();
+  other_rows_.reset();
   row_reader_.reset();
   row_codec_.reset();
   index_codecs_.clear();
@@ -166,6 +168,8 @@ int ha_tidesdb::close() {
   virtual_columns_.clear();
   child_tables_.clear();
   row_checks_.reset();
+  server_checked_keys_.clear();
+  partition_number_ = MY_BIT_NONE;
   open_table_ = nullptr;
   return 0;
 }
@@ -203,6 +207,7 @@ void ha_tidesdb::leave_families() {
   scan_.position = Scan::Position::NONE;
   cursors_.close();
   writer_.close_cursors();
+  other_rows_.reset();
   table_locks_.forget();
 }
 
@@ -232,27 +237,35 @@ bool ha_tidesdb::check_if_incompatible_data(HA_CREATE_INFO *, uint table_changes
   return table_changes == IS_EQUAL_YES ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;
 }
 
+/* An error is the connection's, and another handler may be asked for it: of a partition without a part in the
+   statement, or of a table whose lock failed. */
+Session *ha_tidesdb::session_of_error() const {
+  THD *thd = ha_thd();
+  return thd ? Session::find(thd) : nullptr;
+}
+
 void ha_tidesdb::print_error(int error, myf flags) {
   if (error == ERROR_IS_GIVEN) return;
-  if (error == ERROR_TOO_LARGE && session_)
-    my_printf_error(ER_TRANS_CACHE_FULL, "%s", flags, session_->error_text().c_str());
-  else if (error == ERROR_NO_MEMORY && session_)
-    my_printf_error(ER_OUTOFMEMORY, "TidesDB: %s", flags, session_->error_text().c_str());
-  else if (error == cluster::ERROR_NOT_REPLICATED && session_)
-    my_printf_error(ER_GALERA_REPLICATION_NOT_SUPPORTED, "TidesDB: %s", flags,
-                    session_->error_text().c_str());
+  const Session *session = session_of_error();
+  if (error == ERROR_TOO_LARGE && session)
+    my_printf_error(ER_TRANS_CACHE_FULL, "%s", flags, session->error_text().c_str());
+  else if (error == ERROR_NO_MEMORY && session)
+    my_printf_error(ER_OUTOFMEMORY, "TidesDB: %s", flags, session->error_text().c_str());
+  else if (error == cluster::ERROR_NOT_REPLICATED && session)
+    my_printf_error(ER_GALERA_REPLICATION_NOT_SUPPORTED, "TidesDB: %s", flags, session->error_text().c_str());
   else
     handler::print_error(error, flags);
 }
 
 bool ha_tidesdb::get_error_message(int error, String *text) {
-  if (session_ && (error == HA_ERR_NO_REFERENCED_ROW || error == HA_ERR_ROW_IS_REFERENCED ||
-                   error == HA_ERR_FK_DEPTH_EXCEEDED)) {
-    const std::string &message = session_->cascade().violation;
+  Session *session = session_of_error();
+  if (session && (error == HA_ERR_NO_REFERENCED_ROW || error == HA_ERR_ROW_IS_REFERENCED ||
+                  error == HA_ERR_FK_DEPTH_EXCEEDED)) {
+    const std::string &message = session->cascade().violation;
     text->copy(message.data(), message.size(), system_charset_info);
   }
-  if (error == ERROR_WITH_TEXT && session_) {
-    const std::string &message = session_->error_text();
+  if (error == ERROR_WITH_TEXT && session) {
+    const std::string &message = session->error_text();
     text->copy(message.data(), message.size(), system_charset_info);
   }
   return false;

@@ -77,6 +77,21 @@ bool ha_tidesdb::reads_over_newer() const {
 */
 bool ha_tidesdb::computes_virtual_columns() { return keyread_enabled() || table->part_info; }
 
+/*
+  Before each first read of a scan.
+
+  The server may read in a partition that the statement has not locked, in search of equal rows: it gets all
+  of a table's partitions ready for the first INSERT (ha_partition::check_insert_or_replace_autoincrement). No
+  row of the statement can go there, so that there is none for it.
+*/
+int ha_tidesdb::begin_read() {
+  if (!session_) {
+    if (is_left_out_of_statement()) return HA_ERR_END_OF_FILE;
+    if (const int error = ensure_session(get_lock_type() == F_WRLCK)) return error;
+  }
+  return choose_columns();
+}
+
 int ha_tidesdb::choose_columns() {
   if (scan_.columns_chosen) return 0;
   const bool by_entry = scan_.index != MAX_KEY && !is_primary(scan_.index);
@@ -375,14 +390,14 @@ int ha_tidesdb::rnd_end() {
 int ha_tidesdb::rnd_next(uchar *buf) {
   if (scan_.position == Position::CURSOR && scan_.columns_chosen)
     return return_row(step(1), 1, buf, HA_ERR_END_OF_FILE);
-  if (const int error = choose_columns()) return error;
+  if (const int error = begin_read()) return error;
   if (const int error = lock_for_read()) return error;
   const int status = scan_.position == Position::NONE ? seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0) : step(1);
   return return_row(status, 1, buf, HA_ERR_END_OF_FILE);
 }
 
 int ha_tidesdb::rnd_pos(uchar *buf, uchar *pos) {
-  if (const int error = choose_columns()) return error;
+  if (const int error = begin_read()) return error;
   if (const int error = lock_for_read()) return error;
   buffers_.row_key.clear();
   if (has_primary_key())
@@ -439,7 +454,7 @@ int ha_tidesdb::read_unique(uchar *buf, int none) {
 }
 
 int ha_tidesdb::index_read_map(uchar *buf, const uchar *key, key_part_map map, ha_rkey_function find) {
-  if (const int error = choose_columns()) return error;
+  if (const int error = begin_read()) return error;
   const KeyCodec &codec = is_primary(scan_.index) ? *primary_codec_ : *index_codecs_[scan_.index];
   scan_.search.clear();
   KeyCodec::Search search;
@@ -496,7 +511,7 @@ int ha_tidesdb::index_read_map(uchar *buf, const uchar *key, key_part_map map, h
 }
 
 int ha_tidesdb::index_next(uchar *buf) {
-  if (const int error = choose_columns()) return error;
+  if (const int error = begin_read()) return error;
   scan_.point = false;
   return return_row(step_past_value(1), 1, buf, HA_ERR_END_OF_FILE, true);
 }
@@ -516,20 +531,20 @@ int ha_tidesdb::index_next_same(uchar *buf, const uchar *key, uint length) {
 }
 
 int ha_tidesdb::index_prev(uchar *buf) {
-  if (const int error = choose_columns()) return error;
+  if (const int error = begin_read()) return error;
   scan_.point = false;
   return return_row(step_past_value(-1), -1, buf, HA_ERR_END_OF_FILE, true);
 }
 
 int ha_tidesdb::index_first(uchar *buf) {
-  if (const int error = choose_columns()) return error;
+  if (const int error = begin_read()) return error;
   if (const int error = lock_for_read()) return error;
   scan_.point = false;
   return return_row(seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0), 1, buf, HA_ERR_END_OF_FILE);
 }
 
 int ha_tidesdb::index_last(uchar *buf) {
-  if (const int error = choose_columns()) return error;
+  if (const int error = begin_read()) return error;
   if (const int error = lock_for_read()) return error;
   scan_.point = false;
   return return_row(seek(TIDESDB_SEEK_LAST, {nullptr, 0}, 0), -1, buf, HA_ERR_END_OF_FILE);

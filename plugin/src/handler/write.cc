@@ -17,6 +17,7 @@
 
 #include "cluster/local_changes.h"
 #include "handler/bulk_load.h"
+#include "row/same_value.h"
 #include "server.h"
 #include "store/store.h"
 #include "sysvars.h"
@@ -225,6 +226,7 @@ void ha_tidesdb::note_changed_table() {
   the sync mode says, before anybody sees a number.
 */
 int ha_tidesdb::write_sequence(const uchar *record, bool replaces) {
+  if (const int error = ensure_session(false)) return error;
   TxnHandle txn;
   int status = create_txn(plugin.db, &txn);
   if (status != TIDESDB_OK) return fail(status);
@@ -259,6 +261,7 @@ int ha_tidesdb::write_sequence(const uchar *record, bool replaces) {
   optimistic transaction has none.
 */
 int ha_tidesdb::begin_change() {
+  if (const int error = ensure_session(true)) return error;
   if (is_copied_beside_writers(table_share) && session_->optimistic())
     return session_->refuse(
         "an ALTER copies the table, and an optimistic transaction cannot change it meanwhile; repeat the "
@@ -273,11 +276,14 @@ int ha_tidesdb::write_row(const uchar *record) {
     if (const int error = update_auto_increment()) return error;
   if (const int error = raise_auto_increment(record)) return error;
   if (const int error = choose_expiry(record)) return error;
-  return bulk_ ? bulk_->write(record) : write_row_now(record);
+  if (!bulk_) return write_row_now(record);
+  if (const int error = check_unchecked_keys(nullptr, record, {nullptr, 0})) return error;
+  return bulk_->write(record);
 }
 
 int ha_tidesdb::write_row_now(const uchar *record) {
   if (const int error = begin_change()) return error;
+  if (const int error = check_unchecked_keys(nullptr, record, {nullptr, 0})) return error;
   if (!has_primary_key())
     if (const int error = next_row_number()) return error;
   if (unique_lookups_ == UniqueLookups::UNDECIDED)
@@ -298,20 +304,6 @@ int ha_tidesdb::write_row_now(const uchar *record) {
   log_change(writer_.new_primary.slice());
   return apply_checked(nullptr, record);
 }
-
-namespace {
-
-/* Whether a stored column has the same value in the records at these distances from its table's. */
-bool has_same_value(const Field *field, my_ptrdiff_t to_old, my_ptrdiff_t to_new) {
-  const bool null = field->is_real_null(to_new);
-  if (null != field->is_real_null(to_old)) return false;
-  if (null) return true;
-  /* Bits may stand beside the NULLs, where cmp_binary does not look. */
-  if (field->type() == MYSQL_TYPE_BIT) return to_new == 0 && !const_cast<Field *>(field)->cmp_offset(to_old);
-  return !field->cmp_binary(field->ptr + to_new, field->ptr + to_old);
-}
-
-}  // namespace
 
 /*
   Every stored column has the same value in both records. The bytes of a record also hold what is not part of
@@ -361,6 +353,8 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
   unique_lookups_ = UniqueLookups::MADE; /* inserted_keys_ does not know the keys of this row */
 
   encode_primary(old_record, &writer_.old_primary);
+  if (const int error = check_unchecked_keys(old_record, new_record, writer_.old_primary.slice()))
+    return error;
   bool moves = false;
   const bool may_move = has_primary_key() && may_change(table_share->primary_key, old_record, new_record);
   if (may_move) {
