@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::error::{Error, Result};
-
 /// Commit sequence number. One for each committed transaction, dense, starting at 1; 0 is "before
 /// everything" and, in a bottom-level block, "older than every snapshot" (its number was dropped).
 pub type Seq = u64;
@@ -26,14 +24,6 @@ pub type MemtableId = u64;
 
 /// Longest user key in bytes.
 pub const MAX_KEY_LEN: usize = 64 * 1024;
-
-/// Error for a key that is too long.
-pub(crate) fn check_key(key: &[u8]) -> Result<()> {
-    match key.len() {
-        0..=MAX_KEY_LEN => Ok(()),
-        size => Err(Error::InvalidArgument(format!("a key of {size} bytes is longer than {MAX_KEY_LEN}"))),
-    }
-}
 
 /// Longest value in bytes.
 pub const MAX_VALUE_LEN: usize = u32::MAX as usize;

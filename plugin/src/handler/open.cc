@@ -259,8 +259,10 @@ void ha_tidesdb::print_error(int error, myf flags) {
 
 bool ha_tidesdb::get_error_message(int error, String *text) {
   Session *session = session_of_error();
-  if (session && (error == HA_ERR_NO_REFERENCED_ROW || error == HA_ERR_ROW_IS_REFERENCED ||
-                  error == HA_ERR_FK_DEPTH_EXCEEDED)) {
+  /* What a row violated: DROP TABLE, which opens none, would tell of an earlier statement's. */
+  if (session && open_table_ &&
+      (error == HA_ERR_NO_REFERENCED_ROW || error == HA_ERR_ROW_IS_REFERENCED ||
+       error == HA_ERR_FK_DEPTH_EXCEEDED)) {
     const std::string &message = session->cascade().violation;
     text->copy(message.data(), message.size(), system_charset_info);
   }

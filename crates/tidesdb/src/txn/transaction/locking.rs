@@ -4,11 +4,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::{Isolation, OnMissing, Transaction};
-use crate::error::{Error, Result};
+use crate::error::{check_key, Error, Result};
 use crate::lock::{Granted, Mode, Policy, TableMode};
 use crate::store::family::Family;
 use crate::txn::cursor::gap_around;
-use crate::types::{check_key, FamilyId, MAX_KEY_LEN};
+use crate::types::{FamilyId, MAX_KEY_LEN};
 
 /// What a transaction knows about its locks beyond the lock table.
 ///

@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use super::{Change, ChangeKind, LargeRow, Transaction};
-use crate::error::{Error, Result};
+use crate::error::{check_key, Error, Result};
 use crate::lock::{Granted, Mode};
 use crate::store::family::Family;
 use crate::ttl::EXPIRY_LEN;
-use crate::types::{check_key, proves, CountEffect, FamilyId, Kind, MAX_SEQ, MAX_VALUE_LEN};
+use crate::types::{proves, CountEffect, FamilyId, Kind, MAX_SEQ, MAX_VALUE_LEN};
 
 /// Part of half a write buffer that a transaction may take in memory while all together take a whole one, and of the
 /// bound on locks.
