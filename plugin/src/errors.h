@@ -22,6 +22,9 @@ constexpr int ERROR_TOO_LARGE = 602;
 constexpr int ERROR_NO_MEMORY = 603;
 /* The client has been given the statement's error already. */
 constexpr int ERROR_IS_GIVEN = 604;
+/* Rows would change on this node of a Galera cluster alone: shown as ER_GALERA_REPLICATION_NOT_SUPPORTED
+   (4165) with a text that says the ways out. */
+constexpr int ERROR_NOT_REPLICATED = 605;
 
 /* What a status means for the transaction that met it. */
 enum class RollbackScope {

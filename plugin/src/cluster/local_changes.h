@@ -39,11 +39,6 @@ class Session;
 
 namespace tidesdb::cluster {
 
-/* A code of the handler's, beside those of errors.h: shown as ER_GALERA_REPLICATION_NOT_SUPPORTED (4165) with
-   the session's text. */
-constexpr int ERROR_NOT_REPLICATED = 604;
-static_assert(ERROR_NOT_REPLICATED > ERROR_NO_MEMORY, "must not be one of errors.h");
-
 /* Before a statement reads or locks a row of the table (canonical name): 0, or an error of the handler's. */
 int refuse_in_cluster(Session *session, const TABLE *table, const std::string &name, bool may_write);
 inline int refuse_statement(Session *session, const TABLE *table, const std::string &name, bool may_write) {

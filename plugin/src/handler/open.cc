@@ -251,7 +251,7 @@ void ha_tidesdb::print_error(int error, myf flags) {
     my_printf_error(ER_TRANS_CACHE_FULL, "%s", flags, session->error_text().c_str());
   else if (error == ERROR_NO_MEMORY && session)
     my_printf_error(ER_OUTOFMEMORY, "TidesDB: %s", flags, session->error_text().c_str());
-  else if (error == cluster::ERROR_NOT_REPLICATED && session)
+  else if (error == ERROR_NOT_REPLICATED && session)
     my_printf_error(ER_GALERA_REPLICATION_NOT_SUPPORTED, "TidesDB: %s", flags, session->error_text().c_str());
   else
     handler::print_error(error, flags);
