@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::types::MAX_KEY_LEN;
-
 /// A specialised result for the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -143,14 +141,6 @@ impl Error {
     /// A file in a format that only a later version knows.
     pub fn later_version(path: impl Into<PathBuf>, what: impl Into<String>) -> Error {
         Error::LaterVersion { path: path.into(), what: what.into() }
-    }
-}
-
-/// Error for a key that is too long.
-pub(crate) fn check_key(key: &[u8]) -> Result<()> {
-    match key.len() {
-        0..=MAX_KEY_LEN => Ok(()),
-        size => Err(Error::InvalidArgument(format!("a key of {size} bytes is longer than {MAX_KEY_LEN}"))),
     }
 }
 

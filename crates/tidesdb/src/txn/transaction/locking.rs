@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::{Isolation, OnMissing, Transaction};
-use crate::error::{check_key, Error, Result};
+use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode, Policy, TableMode};
 use crate::store::family::Family;
 use crate::txn::cursor::gap_around;
@@ -41,6 +41,14 @@ impl LockState {
     pub(super) fn clear(&mut self) {
         *self.uncompared.get_mut() = false;
         self.unlocked_puts = false;
+    }
+}
+
+/// Error for a key that is too long.
+pub(super) fn check_key(key: &[u8]) -> Result<()> {
+    match key.len() {
+        0..=MAX_KEY_LEN => Ok(()),
+        size => Err(Error::InvalidArgument(format!("a key of {size} bytes is longer than {MAX_KEY_LEN}"))),
     }
 }
 

@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
+use super::locking::check_key;
 use super::{Change, ChangeKind, LargeRow, Transaction};
-use crate::error::{check_key, Error, Result};
+use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode};
 use crate::store::family::Family;
 use crate::ttl::EXPIRY_LEN;
