@@ -4,7 +4,7 @@
 //! The engine itself takes entries away, adds and changes them while the server is down, one fault a
 //! table.
 //!
-//! An index over a virtual column gets the form of a build without settings beside it, and loses an entry: it is made anew
+//! An index over a virtual column loses its settings, as in an earlier build, and one entry: it is made anew
 //! at the next start.
 
 use tidelab_server::error::Result;
