@@ -100,7 +100,16 @@ int ha_tidesdb::multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uin
   return ds_mrr_.dsmrr_init(this, ranges, parameter, count, mode, buffer);
 }
 
-int ha_tidesdb::multi_range_read_next(range_id_t *range) { return ds_mrr_.dsmrr_next(range); }
+/*
+  The server keeps a row of each partition, and the next partition's row takes the memory of virtual BLOB
+  values: where a partition's row is of a later range than another's, it forgets to set them apart
+  (ha_partition::handle_ordered_index_scan).
+*/
+int ha_tidesdb::multi_range_read_next(range_id_t *range) {
+  const int error = ds_mrr_.dsmrr_next(range);
+  if (error == 0 && table->part_info) virtual_columns_.keep_blobs(table->read_set, table->record[0]);
+  return error;
+}
 
 void ha_tidesdb::prepare_ranges(uint index, uint *mode) {
   ds_mrr_.init(this, table);

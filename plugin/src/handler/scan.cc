@@ -97,6 +97,7 @@ int ha_tidesdb::choose_columns() {
   const bool by_entry = scan_.index != MAX_KEY && !is_primary(scan_.index);
   const bool computes = by_entry && computes_virtual_columns() && virtual_columns_.index_has_any(scan_.index);
   scan_.whole_rows = changes_rows_ || computes || (by_entry && entries_may_not_fit());
+  if (!keyread_enabled()) virtual_columns_.add_sources(table->read_set);
   if (!row_reader_->choose(scan_.whole_rows ? nullptr : table->read_set)) return HA_ERR_OUT_OF_MEM;
   scan_.columns_chosen = true;
   return 0;

@@ -88,6 +88,7 @@ bool VirtualColumns::compile(TABLE *table, const std::vector<IndexRecord> &recor
   const TABLE_SHARE *share = table->s;
   indexes_.resize(share->keys);
   blobs_.resize(share->fields);
+  compile_sources();
   for (uint i = 0; i < share->keys; i++)
     if (has_virtual_part(table, table->key_info[i])) compile_index(i, records[i]);
   return true;
@@ -143,7 +144,28 @@ void VirtualColumns::compile_index(uint number, const IndexRecord &known) {
   groups_[index.group]->needs |= index.needs;
 }
 
+void VirtualColumns::compile_sources() {
+  const uint fields = table_->s->fields;
+  const size_t words = bitmap_buffer_size(fields) / sizeof(my_bitmap_map);
+  for (Field **field = table_->vfield; *field; field++) {
+    if ((*field)->stored_in_db()) continue;
+    sources_.push_back({(*field)->field_index, std::vector<my_bitmap_map>(words)});
+    MY_BITMAP columns;
+    my_bitmap_init(&columns, sources_.back().columns.data(), fields); /* (and clears it) */
+    add_columns_read(table_, *field, &columns);
+  }
+}
+
+void VirtualColumns::add_sources(MY_BITMAP *columns) const {
+  for (const Sources &of : sources_) {
+    if (!bitmap_is_set(columns, of.column)) continue;
+    for (size_t word = 0; word < of.columns.size(); word++) /* (Sets of all columns are shared by threads.) */
+      if (of.columns[word] & ~columns->bitmap[word]) columns->bitmap[word] |= of.columns[word];
+  }
+}
+
 void VirtualColumns::clear() {
+  sources_.clear();
   indexes_.clear();
   groups_.clear();
   blobs_.clear();
@@ -238,14 +260,27 @@ void VirtualColumns::complete(uint index, uchar *record) {
     }
     memcpy(record + offset, row + offset, field->pack_length_in_rec());
     if (field->real_type() == MYSQL_TYPE_BIT) copy_bits(field, table_, row, record);
-    if (!(field->flags & BLOB_FLAG)) continue;
-    const Field_blob *blob = static_cast<const Field_blob *>(field);
-    const size_t pointer = offset + blob->pack_length_no_ptr();
-    const uchar *bytes;
-    memcpy(&bytes, row + pointer, sizeof(bytes));
-    blobs_[column].assign({bytes, blob->get_length(row + offset)});
-    bytes = blobs_[column].data();
-    memcpy(record + pointer, &bytes, sizeof(bytes));
+    if (field->flags & BLOB_FLAG) keep_blob(column, row, record);
+  }
+}
+
+void VirtualColumns::keep_blob(uint column, const uchar *row, uchar *record) {
+  const Field_blob *blob = static_cast<const Field_blob *>(table_->field[column]);
+  const size_t offset = blob->offset(table_->record[0]);
+  const size_t pointer = offset + blob->pack_length_no_ptr();
+  const uchar *bytes;
+  memcpy(&bytes, row + pointer, sizeof(bytes));
+  ByteBuffer &kept = blobs_[column];
+  if (bytes != kept.data()) kept.assign({bytes, blob->get_length(row + offset)});
+  bytes = kept.data();
+  memcpy(record + pointer, &bytes, sizeof(bytes));
+}
+
+void VirtualColumns::keep_blobs(const MY_BITMAP *columns, uchar *record) {
+  for (const Sources &of : sources_) {
+    const Field *field = table_->field[of.column];
+    if (!(field->flags & BLOB_FLAG) || !bitmap_is_set(columns, of.column)) continue;
+    if (!field->is_null_in_record(record)) keep_blob(of.column, record, record);
   }
 }
 

@@ -46,6 +46,12 @@ class VirtualColumns {
   void add_dependencies(uint index, MY_BITMAP *columns) const;
   /* The stored columns among them. */
   const std::vector<const Field *> &sources(uint index) const { return indexes_[index].sources; }
+  /*
+    Adds to `columns` what the virtual ones among them are computed from, virtual ones included. The server
+    computes after each read without keyread, and may have taken those away: a sort of entries ends with reads
+    of rows, for which it asks for the index's columns alone.
+  */
+  void add_sources(MY_BITMAP *columns) const;
 
   /* In each statement, before values are asked for. false: they cannot be computed; *why is the reason. */
   bool prepare(THD *thd, std::string *why);
@@ -60,6 +66,9 @@ class VirtualColumns {
   /* Puts these virtual columns into `record`. The memory of BLOB values lives until the next call with the
      same column. */
   void complete(uint index, uchar *record);
+  /* Takes the bytes of the virtual BLOB columns in `columns`, which `record` points to, into memory of ours:
+     until the next call, or complete() of the column. */
+  void keep_blobs(const MY_BITMAP *columns, uchar *record);
 
  private:
   /* The indexes with the same settings. */
@@ -73,11 +82,19 @@ class VirtualColumns {
   };
 
   void compile_index(uint number, const IndexRecord &known);
+  void compile_sources();
+  void keep_blob(uint column, const uchar *row, uchar *record);
   bool open(THD *thd, Group *group);
 
   TABLE *table_ = nullptr;
   std::vector<Index> indexes_; /* by key number */
   std::vector<std::unique_ptr<Group>> groups_;
+  /* What a virtual column, of an index or not, is computed from. */
+  struct Sources {
+    uint column;
+    std::vector<my_bitmap_map> columns;
+  };
+  std::vector<Sources> sources_;
   std::vector<ByteBuffer> blobs_; /* by number of the field: what complete() has put into records */
 };
 
