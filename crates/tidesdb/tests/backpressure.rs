@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use sim::{begin, env, rows, DIR};
 use tidesdb::internal::db::Db;
-use tidesdb::internal::io::{DirectoryLock, Disk, FaultyDisk, File, OpenMode};
+use tidesdb::internal::io::{Disk, FaultyDisk, File, OpenMode};
 use tidesdb::internal::store::family::Family;
 use tidesdb::{Error, Options, Result, SyncMode, TransactionOptions};
 
@@ -41,65 +41,7 @@ impl Disk for Gate {
         self.disk.open(path, mode)
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        self.disk.remove(path)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.disk.link(from, to)
-    }
-
-    fn remove_dir(&self, dir: &Path) -> Result<()> {
-        self.disk.remove_dir(dir)
-    }
-
-    fn resolve(&self, path: &Path) -> Result<std::path::PathBuf> {
-        self.disk.resolve(path)
-    }
-
-    fn exists(&self, path: &Path) -> Result<bool> {
-        self.disk.exists(path)
-    }
-
-    fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        self.disk.list(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        self.disk.create_dir_all(dir)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.disk.sync_dir(dir)
-    }
-
-    fn lock(&self, path: &Path) -> Result<Box<dyn DirectoryLock>> {
-        self.disk.lock(path)
-    }
-
-    fn lock_shared(&self, path: &Path) -> Result<Box<dyn DirectoryLock>> {
-        self.disk.lock_shared(path)
-    }
-
-    fn free_space(&self, dir: &Path) -> Result<u64> {
-        self.disk.free_space(dir)
-    }
-
-    fn now_micros(&self) -> u64 {
-        self.disk.now_micros()
-    }
-
-    fn unix_seconds(&self) -> u64 {
-        self.disk.unix_seconds()
-    }
-
-    fn random(&self) -> u64 {
-        self.disk.random()
-    }
+    tidesdb::pass_on!(to disk: all but open);
 }
 
 const VALUE: [u8; 500] = [7; 500];

@@ -164,6 +164,17 @@ impl TestStore {
         Ok(())
     }
 
+    /// Runs a job as the store would.
+    fn job<T>(&self, run: impl FnOnce(&JobContext<'_>) -> T) -> T {
+        run(&JobContext {
+            versions: &self.versions,
+            live: &self.snapshots(),
+            stop: &|| self.stop.load(Ordering::Relaxed),
+            pace: &|_| (),
+            large_table: large_table_bound(&self.options),
+        })
+    }
+
     /// Picks and runs one compaction; what it was.
     pub fn compact(&mut self) -> Result<Option<String>> {
         let live = self.snapshots();
@@ -176,22 +187,10 @@ impl TestStore {
             (live.oldest_snapshot(), 0),
         );
         let Some(picked) = picked else { return Ok(None) };
-        let stop = || self.stop.load(Ordering::Relaxed);
-        let context = JobContext {
-            versions: &self.versions,
-            live: &live,
-            stop: &stop,
-            pace: &|_| (),
-            large_table: large_table_bound(&self.options),
-        };
-        let done = compact(
-            &context,
-            &picked.levels,
-            picked.family,
-            &picked.options,
-            self.options.target_file_size,
-            &picked.task,
-        )?;
+        let done = self.job(|context| {
+            let (levels, options) = (&picked.levels, &picked.options);
+            compact(context, levels, picked.family, options, self.options.target_file_size, &picked.task)
+        })?;
         self.cancelled += done.counts.cancelled;
         self.versions.apply(done.edit)?;
         Ok(Some(format!("family {}: {}", picked.family, picked.task)))
@@ -199,20 +198,11 @@ impl TestStore {
 
     /// Rewrites one sparse file; whether there was one.
     pub fn rewrite_sparse(&mut self, settled: bool) -> Result<bool> {
-        let live = self.snapshots();
         let sparse = worth_rewriting(self.versions.file_uses(), settled, u64::MAX);
         let Some(task) = pick_sparse(&self.reservations, &self.versions, &sparse) else {
             return Ok(false);
         };
-        let stop = || self.stop.load(Ordering::Relaxed);
-        let context = JobContext {
-            versions: &self.versions,
-            live: &live,
-            stop: &stop,
-            pace: &|_| (),
-            large_table: large_table_bound(&self.options),
-        };
-        let done = rewrite_sparse(&context, &task, &self.family())?;
+        let done = self.job(|context| rewrite_sparse(context, &task, &self.family()))?;
         self.versions.apply(done.edit)?;
         Ok(true)
     }

@@ -4,6 +4,7 @@
 
 pub mod faulty;
 pub mod overlay;
+mod pass_on;
 pub mod real;
 
 use std::fmt;

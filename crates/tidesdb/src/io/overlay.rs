@@ -73,6 +73,8 @@ fn missing(path: &Path) -> Error {
 }
 
 impl Disk for OverlayDisk {
+    crate::pass_on!(to below: resolve lock_shared now_micros unix_seconds random);
+
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
         let mut changed = self.changed.lock();
         if mode == OpenMode::Create {
@@ -119,10 +121,6 @@ impl Disk for OverlayDisk {
             true => Ok(()),
             false => Err(Error::ReadOnly(format!("{} is below an overlay and stays", dir.display()))),
         }
-    }
-
-    fn resolve(&self, path: &Path) -> Result<PathBuf> {
-        self.below.resolve(path)
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
@@ -178,24 +176,8 @@ impl Disk for OverlayDisk {
         self.lock_shared(path)
     }
 
-    fn lock_shared(&self, path: &Path) -> Result<Box<dyn DirectoryLock>> {
-        self.below.lock_shared(path)
-    }
-
     fn free_space(&self, _dir: &Path) -> Result<u64> {
         Ok(u64::MAX)
-    }
-
-    fn now_micros(&self) -> u64 {
-        self.below.now_micros()
-    }
-
-    fn unix_seconds(&self) -> u64 {
-        self.below.unix_seconds()
-    }
-
-    fn random(&self) -> u64 {
-        self.below.random()
     }
 }
 

@@ -82,6 +82,20 @@ fn one_damaged_block_costs_its_rows() {
     db.close().expect("closes");
 }
 
+/// A transaction that has done `what` with each of many keys. They are long: a flush would merge a small run with the
+/// next.
+fn change_each(db: &Db, what: &dyn Fn(&mut Transaction, &[u8])) -> Transaction {
+    let mut txn = begin(db);
+    txn.statement_begin(true, Duration::from_secs(20)).expect("statement");
+    (0..12_000u32).for_each(|n| what(&mut txn, &[&n.to_be_bytes()[..], &[b'k'; 120]].concat()));
+    txn
+}
+
+fn commit_and_flush(db: &Db, mut txn: Transaction) {
+    txn.commit().expect("commits");
+    db.flush().expect("flushes");
+}
+
 /// Rows, their deletions above them, the same rows again above those. A lost block of deletions makes no old row come
 /// back when the new ones go, by single deletes and merges.
 #[test]
@@ -89,15 +103,8 @@ fn a_lost_deletion_brings_no_row_back() {
     let disk = FaultyDisk::new(1);
     let db = open(&disk, &options()).expect("opens");
     let family = db.create_family(b"bad", sim::tiny_family()).expect("creates");
-    // Long: a flush would merge a small run with the next.
-    let key = |n: u32| [&n.to_be_bytes()[..], &[b'k'; 120]].concat();
-    let change = |db: &Db, what: &dyn Fn(&mut Transaction, &[u8])| {
-        let mut txn = begin(db);
-        txn.statement_begin(true, Duration::from_secs(20)).expect("statement");
-        (0..12_000).for_each(|n| what(&mut txn, &key(n)));
-        txn.commit().expect("commits");
-        db.flush().expect("flushes");
-    };
+    let change =
+        |db: &Db, what: &dyn Fn(&mut Transaction, &[u8])| commit_and_flush(db, change_each(db, what));
     change(&db, &|txn, key| txn.insert(&family, key, b"old").expect("inserts"));
     db.compact(&family).expect("merges");
     let before = files(&disk);
@@ -137,24 +144,15 @@ fn a_prepared_transaction_proves_nothing_after_a_repair() {
         let disk = FaultyDisk::new(1);
         let db = open(&disk, &options()).expect("opens");
         let family = db.create_family(b"bad", sim::tiny_family()).expect("creates");
-        let key = |n: u32| [&n.to_be_bytes()[..], &[b'k'; 120]].concat();
-        let change = |db: &Db, what: &dyn Fn(&mut Transaction, &[u8])| {
-            let mut txn = begin(db);
-            txn.statement_begin(true, Duration::from_secs(20)).expect("statement");
-            (0..12_000).for_each(|n| what(&mut txn, &key(n)));
-            txn
-        };
-        let commit = |db: &Db, mut txn: Transaction| {
-            txn.commit().expect("commits");
-            db.flush().expect("flushes");
-        };
-        commit(&db, change(&db, &|txn, key| txn.insert(&family, key, b"old").expect("inserts")));
+        let change =
+            |db: &Db, what: &dyn Fn(&mut Transaction, &[u8])| commit_and_flush(db, change_each(db, what));
+        change(&db, &|txn, key| txn.insert(&family, key, b"old").expect("inserts"));
         db.compact(&family).expect("merges");
         let before = files(&disk);
-        commit(&db, change(&db, &|txn, key| txn.delete(&family, key).expect("deletes")));
+        change(&db, &|txn, key| txn.delete(&family, key).expect("deletes"));
         let deletions = files(&disk).into_iter().find(|file| !before.contains(file)).expect("a new file");
         let new = vec![b'n'; len];
-        let mut txn = change(&db, &|txn, key| txn.insert(&family, key, &new).expect("inserts"));
+        let mut txn = change_each(&db, &|txn, key| txn.insert(&family, key, &new).expect("inserts"));
         assert_eq!(db.stats().spilled_runs > 0, len > 3);
         txn.prepare_xa(b"xid").expect("prepares");
         drop((txn, family));
@@ -173,7 +171,7 @@ fn a_prepared_transaction_proves_nothing_after_a_repair() {
         db.flush().expect("flushes");
         let family = db.family(b"bad").expect("there");
         assert_eq!(copied_rows(&db, b"bad").len(), 12_000);
-        commit(&db, change(&db, &|txn, key| txn.single_delete(&family, key).expect("deletes")));
+        change(&db, &|txn, key| txn.single_delete(&family, key).expect("deletes"));
         assert_eq!(copied_rows(&db, b"bad"), []);
         db.compact(&family).expect("merges");
         assert_eq!(copied_rows(&db, b"bad"), [], "merged: rows of {len} bytes, crashes {crashes}");
