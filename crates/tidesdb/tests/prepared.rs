@@ -142,6 +142,24 @@ fn savepoints_outlive_statements_and_end_with_the_transaction() {
     txn.rollback().expect("rolls back");
 }
 
+/// A server may forget savepoints without a release, as of a function that sets two: those that it releases are found
+/// without a look at all others.
+#[test]
+fn a_million_forgotten_savepoints_cost_no_search() {
+    let disk = new_store(15, &small(SyncMode::None));
+    let db = open(&disk, &small(SyncMode::None)).expect("opens");
+    let mut txn = started(&db);
+    let begun = std::time::Instant::now();
+    for _ in 0..1_000_000 {
+        let first = txn.savepoint_set().expect("sets");
+        txn.savepoint_set().expect("sets");
+        txn.savepoint_release(first);
+    }
+    // All of them a million times is an hour.
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    txn.rollback().expect("rolls back");
+}
+
 /// Deciding and logging again at the same time: every decision counts, nothing comes back.
 #[test]
 fn deciders_and_the_log_do_not_disturb_each_other() {

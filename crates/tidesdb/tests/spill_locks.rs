@@ -194,6 +194,32 @@ fn a_failed_statement_keeps_what_a_savepoint_locked() {
     txn.commit().expect("commits");
 }
 
+/// So does a rollback of the statement after one to a savepoint that was set before it, with no begin between them.
+#[test]
+fn a_statement_undone_after_a_savepoint_keeps_what_that_locked() {
+    let disk = FaultyDisk::new(20);
+    let (db, families) = make(&disk, &options());
+    let a = &families[0];
+    let mut txn = begin(&db);
+    let savepoint = txn.savepoint_set().expect("sets");
+    for n in 1..400 {
+        txn.put(a, &key(n), &[1; 50]).expect("puts");
+    }
+    assert!(db.stats().spilled_runs > 0);
+    txn.statement_end();
+    txn.statement_begin(true, Duration::ZERO).expect("begins");
+    txn.put(a, &key(500), b"second").expect("puts");
+    txn.savepoint_rollback(savepoint).expect("rolls back");
+    txn.statement_rollback();
+    let mut other = begin(&db);
+    other.set_lock_timeout(Some(Duration::ZERO));
+    for n in [1, 200, 399, 500] {
+        assert!(matches!(other.put(a, &key(n), b"theirs"), Err(Error::LockTimeout)), "{n}");
+    }
+    other.rollback().expect("rolls back");
+    txn.commit().expect("commits");
+}
+
 /// The locks of earlier statements are not those of a statement that fails: a row that was read FOR UPDATE, written by
 /// a statement that spills and fails, is still locked as it was read.
 #[test]

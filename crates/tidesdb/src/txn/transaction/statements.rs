@@ -20,13 +20,19 @@ pub(super) struct UndoPoints {
     pub(super) statement: Mark,
     /// Runs that a savepoint's rollback had cut away when the statement began.
     cut_before_statement: usize,
-    /// In the order in which they were set.
+    /// In the order in which they were set, and so of their ids. A server may forget one without a release: it stays to
+    /// the transaction's end.
     savepoints: Vec<(SavepointId, Mark)>,
     /// Id of the newest savepoint; ids are never used again, so that one that is gone is not taken for another.
     last_savepoint: u64,
 }
 
 impl UndoPoints {
+    /// Place of a savepoint; no search through all: those that the server has forgotten may be a million.
+    fn place_of(&self, id: SavepointId) -> Result<usize, usize> {
+        self.savepoints.binary_search_by_key(&id.0, |(known, _)| known.0)
+    }
+
     /// The transaction ends.
     pub(super) fn clear(&mut self) {
         self.statement = Mark::default();
@@ -49,19 +55,25 @@ impl Transaction {
     /// Undoes the changes made after a savepoint; locks stay, later savepoints go.
     pub fn savepoint_rollback(&mut self, id: SavepointId) -> Result<()> {
         self.require_active()?;
-        let Some(at) = self.undo.savepoints.iter().position(|(known, _)| *known == id) else {
+        let Ok(at) = self.undo.place_of(id) else {
             return Err(Error::InvalidArgument("the transaction has no such savepoint".into()));
         };
         let mark = self.undo.savepoints[at].1;
         self.undo.savepoints.truncate(at + 1);
         self.cut_back(mark);
-        self.undo.statement = self.undo.statement.min(mark);
+        if mark < self.undo.statement {
+            self.undo.statement = mark;
+            // Runs of earlier statements are among those cut away: a rollback of this one keeps their locks.
+            self.undo.cut_before_statement = self.batch.runs().cut_away();
+        }
         Ok(())
     }
 
     /// Forgets a savepoint; changes stay, and so do other savepoints.
     pub fn savepoint_release(&mut self, id: SavepointId) {
-        self.undo.savepoints.retain(|(known, _)| *known != id);
+        if let Ok(at) = self.undo.place_of(id) {
+            self.undo.savepoints.remove(at);
+        }
     }
 
     /// Begins a statement. `may_write` lets back-pressure delay the caller, at most for `max_wait` and
