@@ -327,6 +327,31 @@ fn a_commit_locks_nothing_in_a_family_that_was_dropped() {
     assert!(bed.db.stats().locks.bytes <= before);
 }
 
+/// Nor does a transaction so large that its keys are locked by the runs that they go to.
+#[test]
+fn a_spill_locks_nothing_in_a_family_that_was_dropped() {
+    let bytes_of_locks = |drops_one: bool| {
+        let bed = Bed::tiny(&["b"]);
+        let log = bed.db.create_family(b"log", FamilyOptions::default()).expect("creates");
+        let mut txn = bed.begin(Isolation::RepeatableRead);
+        if drops_one {
+            let kind = ChangeKind::Put(b"");
+            let change =
+                Change { family: &log, key: b"k", kind, lock: false, count_unchanged: false, expiry: 0 };
+            txn.write(&[change]).expect("writes");
+        }
+        let mut ddl = bed.db.ddl().expect("begins");
+        ddl.drop_family(b"log").and_then(|()| ddl.commit()).expect("drops");
+        for row in 0..100 {
+            txn.put(&bed.family, format!("z{row:03}").as_bytes(), &[1; 50]).expect("puts");
+        }
+        assert!(bed.db.stats().spilled_runs > 0);
+        txn.commit().expect("commits");
+        bed.db.stats().locks.bytes
+    };
+    assert_eq!(bytes_of_locks(true), bytes_of_locks(false));
+}
+
 /// What a prepared transaction at SERIALIZABLE has read stays as it is over a restart.
 #[test]
 fn a_prepared_transaction_keeps_its_ranges_over_a_restart() {

@@ -44,8 +44,10 @@ impl LockedKeys for RunKeys {
 impl Transactions {
     /// From now on the keys in `runs` are locked without entries. `open`: not all are locked already, and the
     /// implicit locks on those of families with changes in memory are to be confirmed.
+    ///
+    /// A family that was dropped meanwhile has no locks any more: the lock table would keep new ones for ever.
     pub(crate) fn lock_runs(&self, owner: &Arc<LockOwner>, runs: &Runs, open: bool) {
-        for (family, tables) in runs.locked() {
+        for (family, tables) in runs.locked().filter(|(family, _)| self.store.catalog.is_live(*family)) {
             let keys = Arc::new(RunKeys(tables));
             match open {
                 true => self.locks.announce_implicit(owner, family, keys),
@@ -57,7 +59,7 @@ impl Transactions {
     /// As [`Transactions::lock_runs`], when `prepare` has made `sealed` of them: the files that this replaces go, and
     /// what was cut away stays locked.
     pub(crate) fn lock_prepared_runs(&self, owner: &Arc<LockOwner>, runs: &Runs, sealed: &SealedRuns) {
-        for &family in runs.touched() {
+        for &family in runs.touched().iter().filter(|family| self.store.catalog.is_live(**family)) {
             let mut tables = sealed.tables_of(&self.store.versions, family);
             tables.extend(runs.cut_tables(family));
             self.locks.lock_implicitly(owner, family, Arc::new(RunKeys(tables)));

@@ -88,7 +88,7 @@ impl Transaction {
         let (locks, owner) = (&self.transactions.locks, &self.owner);
         self.transactions.lock_runs(owner, self.batch.runs(), self.locks.unlocked_puts);
         if self.locks.unlocked_puts {
-            for family in self.batch.touched() {
+            for family in self.batch.touched().filter(|family| self.store.catalog.is_live(*family)) {
                 let keys = || self.batch.puts_of(family);
                 locks.confirm(owner, family, keys, self.policy(false))?;
             }
@@ -261,6 +261,7 @@ impl Transaction {
 
     /// Takes the locks on keys put that no statement locked. Of a large transaction they may be too many for an entry
     /// each. A deletion has its lock, or is that of an old entry, which needs none (`docs/design/0006-ranges.md`).
+    /// Optimistic transactions wait here, too (`docs/protocols.md` 4.8).
     pub(super) fn lock_rest(&mut self) -> Result<()> {
         if !self.locks.unlocked_puts {
             return Ok(());
