@@ -52,13 +52,15 @@ impl LockManager {
     }
 
     /// Brings the owner below the bound on point locks: locks the table with the most of them and
-    /// gives the point locks and ranges under it back.
+    /// gives the point locks and ranges under it back. For an intent it does not wait: others in the table are a
+    /// conflict.
     pub(super) fn escalate<'o>(
         &self,
         owner: &'o Arc<LockOwner>,
         holdings: MutexGuard<'o, Holdings>,
         policy: Policy,
         budget: LockBudget,
+        intent: bool,
     ) -> Result<MutexGuard<'o, Holdings>> {
         let too_many = || Error::TooManyLocks {
             bound: match self.options.max_locks {
@@ -72,9 +74,10 @@ impl LockManager {
         };
         let mode = if most.mask.meets(Mask::IX) { Mask::X } else { Mask::S };
         let table = at as u32;
-        let policy = if budget == LockBudget::Spent { policy } else { Policy::NoWait };
+        let policy = if budget == LockBudget::Spent && !intent { policy } else { Policy::NoWait };
         let mut holdings = match self.table(owner, holdings, table, mode, policy) {
             Err(Error::LockTimeout) if budget == LockBudget::Scarce => return Ok(owner.holdings.lock()),
+            Err(Error::LockTimeout) if intent => return Err(Error::Deadlock),
             Err(Error::LockTimeout) => return Err(too_many()),
             other => other?.0,
         };

@@ -257,7 +257,7 @@ impl LockManager {
         }
         let budget = self.budget(owner, &mut holdings);
         if budget != LockBudget::Enough && !holdings.families[table as usize].mask.covers(Mask::S) {
-            holdings = self.escalate(owner, holdings, policy, budget)?;
+            holdings = self.escalate(owner, holdings, policy, budget, false)?;
         }
         let covered = holdings.families[table as usize].mask.covers(Mask::S);
         Ok((!covered).then_some((holdings, at)))

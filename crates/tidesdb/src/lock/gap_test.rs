@@ -605,6 +605,64 @@ fn a_kill_ends_the_wait_of_a_range() {
 }
 
 #[test]
+fn an_appliers_own_range_goes_before_who_waits_for_it() {
+    // As a session's; another applier, whom the range does not keep back, keeps its place.
+    check(
+        "t1 applier
+         t3 applier
+         t1 range a c
+         t2 lock b X
+         t4 lock b X
+         t1 lock b X
+         t1 unlock_all
+         t2 unlock_all
+         t4 unlock_all
+         t1 applier
+         t1 lock q X
+         t5 lock b S
+         t3 lock b X
+         t2 lock b X
+         t1 range a c
+         t1 lock b X
+         show
+         t5 unlock_all
+         t3 unlock_all
+         t1 unlock_all",
+        expect![[r#"
+            t1 applier
+            t3 applier
+            t1 range a c: free
+            t2 lock b X: waits
+            t4 lock b X: waits
+            t1 lock b X: new
+            t1 unlock_all
+                t2: new
+            t2 unlock_all
+                t4: new
+            t4 unlock_all
+            t1 applier
+            t1 lock q X: new
+            t5 lock b S: new
+            t3 lock b X: waits
+            t2 lock b X: waits
+            t1 range a c: free
+            t1 lock b X: waits
+            show
+            1/table  t1:IX t5:IS t3:IX t2:IX
+            1/[a,c) t1
+            1/b      t5:S | t3:X t1:X t2:X
+            1/q      t1:X
+            t5 unlock_all
+                t3: new
+            t3 unlock_all
+                t1: new
+            t1 unlock_all
+                t2: new
+        "#]],
+    );
+}
+
+#[test]
 fn many_locks_of_all_owners_escalate_where_that_needs_no_wait() {
     let options = LockOptions { max_locks: 0, max_total: 1500, max_advisory: 0, escalate: true, shards: 2 };
     let locks = LockManager::with_options(None, Arc::new(MonotonicClock::default()), options);

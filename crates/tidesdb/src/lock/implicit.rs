@@ -26,6 +26,9 @@
 //! published, and gives the entry to one of these only while the stamp is that of the look: those before it are
 //! contested by then, and the owners of those after it find it when they look at the key.
 //!
+//! An entry that was made goes again when nobody waits at it any more: of many that somebody once waited for those are
+//! swept away. As with giving entries back, the stamp is raised before that: who was about to wait there looks again.
+//!
 //! Latches: `Entries` before a shard's; `list` is a leaf, taken under the latch of ranges once. None is held while
 //! keys are looked for in files.
 
@@ -82,7 +85,46 @@ pub(super) struct ImplicitLock {
 }
 
 /// Entries that others made for an owner's implicit locks; `None` when its transaction has ended.
-struct Entries(Mutex<Option<Vec<EntryPlace>>>);
+struct Entries(Mutex<Option<MadeEntries>>);
+
+#[derive(Default)]
+struct MadeEntries {
+    /// Of keys that were confirmed when the entry was made: these may be swept away.
+    confirmed: Vec<EntryPlace>,
+    unconfirmed: Vec<EntryPlace>,
+    /// So many confirmed ones were left by the last sweep.
+    left: usize,
+}
+
+/// Entries made for one owner before those that nobody waits for are swept away.
+const SWEEP_MADE: usize = if cfg!(test) { 4 } else { 256 };
+
+impl MadeEntries {
+    /// Gives back the entries that nobody waits at, now and then: waits that ended leave at most as many behind as
+    /// others still wait at.
+    fn sweep(&mut self, owner: &LockOwner) {
+        if self.confirmed.len() < SWEEP_MADE.max(2 * self.left) {
+            return;
+        }
+        let mut stamped: Vec<FamilyId> = Vec::new();
+        for place in &self.confirmed {
+            if !stamped.contains(&place.locks.family) {
+                stamped.push(place.locks.family);
+                place.locks.implicit.entries_go();
+            }
+        }
+        self.confirmed.retain(|place| {
+            let mut shard = place.latch();
+            let idle = shard.queue(place.id).is_restored_only(owner);
+            if idle {
+                shard.queue_mut(place.id).release(owner);
+                shard.tidy(place.id);
+            }
+            !idle
+        });
+        self.left = self.confirmed.len();
+    }
+}
 
 /// An owner's side of its implicit locks.
 pub(super) struct OwnImplicitLocks {
@@ -128,6 +170,12 @@ impl ImplicitLocks {
         }
         known.confirmed = Some(Arc::clone(&known.keys));
         true
+    }
+
+    /// Says that entries of implicit locks are about to go: who has seen one looks again.
+    fn entries_go(&self) {
+        let mut list = self.list.write();
+        self.change_stamp(&mut list);
     }
 
     /// Says that ranges are gone, under the latch of ranges: what looks at implicit locks found may not hold any more.
@@ -217,13 +265,15 @@ impl ImplicitLock {
         self.confirmed.as_ref().map_or(Ok(false), |keys| keys.contains(key))
     }
 
-    /// Makes the entry of an implicitly locked key, as if its owner had never given it back. False when there is
+    /// Makes the entry of an implicitly locked key, as if its owner had never given it back. For an unconfirmed one as
+    /// if its owner asked for the key now: after those who wait for it. False when there is
     /// nothing to wait for at that owner: its transaction has ended, or the implicit lock is unconfirmed and it does
     /// not have the key yet, or the stamp is not that of the look, `looked`, any more. Errors: those of reading.
     pub(super) fn make_entry(&self, locks: &Arc<FamilyLocks>, key: &[u8], looked: u64) -> Result<bool> {
         let locked = self.has_locked(key)?;
         let mut made = self.made.0.lock();
-        let Some(places) = made.as_mut() else { return Ok(false) };
+        let Some(made) = made.as_mut() else { return Ok(false) };
+        made.sweep(&self.owner);
         let probe = Probe::new(key);
         let number = locks.shard_of(&probe);
         let mut shard = locks.latch(number);
@@ -232,16 +282,22 @@ impl ImplicitLock {
         }
         let id = shard.find_or_insert(&probe);
         let kept_out = !locked && {
-            let queue = shard.queue(id);
+            let (queue, gap_conflict) = (shard.queue(id), locks.gap_conflict(key));
+            // Ahead of a wait it would make that one wait for an owner that may wait for it: no search looks there.
             !queue.holds_exclusively(&self.owner)
-                && (queue.wanted_by(&self.owner).is_some() || locks.gap_conflict(key).keeps_out(&self.owner))
+                && (queue.wanted_by(&self.owner).is_some()
+                    || gap_conflict.keeps_out(&self.owner)
+                    || queue.goes_after_waits(&self.owner, Mask::X, &gap_conflict))
         };
         let restored = if kept_out { None } else { shard.queue_mut(id).restore(&self.owner) };
         if !locked && restored.is_none() {
             self.contested.store(true, SeqCst);
         }
         match restored {
-            Some(true) => places.push(EntryPlace { locks: Arc::clone(locks), shard: number, id }),
+            Some(true) => {
+                let places = if locked { &mut made.confirmed } else { &mut made.unconfirmed };
+                places.push(EntryPlace { locks: Arc::clone(locks), shard: number, id });
+            }
             Some(false) => {}
             None => shard.tidy(id),
         }
@@ -275,7 +331,7 @@ impl LockManager {
         let Holdings { ref families, ref mut implicit, .. } = *holdings;
         let locks = &families[at].locks;
         let own = implicit.get_or_insert_with(|| OwnImplicitLocks {
-            made: Arc::new(Entries(Mutex::new(Some(Vec::new())))),
+            made: Arc::new(Entries(Mutex::new(Some(MadeEntries::default())))),
             families: Vec::new(),
         });
         if !own.families.iter().any(|known| Arc::ptr_eq(known, locks)) {
@@ -397,11 +453,12 @@ impl LockManager {
     /// it implicitly. Returns the entries that others made for them, for [`LockManager::release_made`].
     pub(super) fn end_implicit(&self, owner: &Arc<LockOwner>, own: OwnImplicitLocks) -> Vec<EntryPlace> {
         // From here on nobody makes another, and nobody waits for what it finds in an implicit lock.
-        let made = own.made.0.lock().take().unwrap_or_default();
+        let MadeEntries { mut confirmed, unconfirmed, .. } = own.made.0.lock().take().unwrap_or_default();
+        confirmed.extend(unconfirmed);
         for locks in &own.families {
             locks.implicit.remove(owner);
         }
-        made
+        confirmed
     }
 
     /// Gives back the entries that others made.

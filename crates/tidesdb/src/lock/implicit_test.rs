@@ -73,7 +73,6 @@ fn they_keep_others_out_as_entries_do() {
             t2 intent b: DEADLOCK
             show
             1/table  t1:IX t2:IX
-            1/b      t1:X
             1/c      t1:S
             1/x      t2:X
             t1 unlock_all

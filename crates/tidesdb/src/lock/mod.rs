@@ -63,6 +63,8 @@ mod gap_random_test;
 #[cfg(test)]
 mod gap_test;
 #[cfg(test)]
+mod implicit_entries_test;
+#[cfg(test)]
 mod implicit_random_test;
 #[cfg(test)]
 mod implicit_test;

@@ -77,12 +77,15 @@ impl LockManager {
         mut holdings: MutexGuard<'o, Holdings>,
         request: &PointRequest<'_>,
     ) -> Result<TableOver<'o>> {
-        let &PointRequest { at, key, mode, policy, .. } = request;
+        let &PointRequest { at, key, mode, policy, intent } = request;
         let table = holdings.families[at].table;
         if !holdings.families[table as usize].mask.covers(intention(mode)) {
-            match self.table(owner, holdings, table, intention(mode), policy) {
+            let waits = request.may_wait(&holdings);
+            let for_table = if waits { policy } else { Policy::NoWait };
+            match self.table(owner, holdings, table, intention(mode), for_table) {
                 Ok(done) => (holdings, _) = done,
                 Err(Error::LockTimeout) if policy == Policy::Skip => return Ok(TableOver::Skipped),
+                Err(Error::LockTimeout) if policy.may_wait() && !waits => return Err(Error::Deadlock),
                 Err(e) => return Err(e),
             }
         }
@@ -92,7 +95,7 @@ impl LockManager {
         }
         let budget = self.budget(owner, &mut holdings);
         if budget != LockBudget::Enough && !has_grant(owner, &holdings, at, key) {
-            holdings = self.escalate(owner, holdings, policy, budget)?;
+            holdings = self.escalate(owner, holdings, policy, budget, intent)?;
             if holdings.families[table as usize].mask.covers(mode) {
                 return Ok(TableOver::Covers);
             }
@@ -158,8 +161,8 @@ impl LockManager {
             // Theirs are unconfirmed, and would get the entry that this owner has given back.
             return Ok(PointAttempt::Ends(Some(Granted::AlreadyHeld)));
         }
-        if !policy.may_wait() {
-            // An entry for each key that is only passed over would fill memory.
+        if !request.may_wait(holdings) {
+            // An entry for each key that nobody waits for would fill memory.
             return match policy {
                 Policy::Skip => Ok(PointAttempt::Ends(None)),
                 _ if intent && holdings.has_any() => Err(Error::Deadlock),
@@ -195,6 +198,10 @@ impl<F: GapConflict> GapConflict for Asked<F> {
         self.gap_conflict.is_of(owner)
     }
 
+    fn keeps_back(&self, owner: &LockOwner, waiter: &LockOwner) -> bool {
+        self.gap_conflict.keeps_back(owner, waiter)
+    }
+
     fn waits_for(&self, owner: &LockOwner, holder: &LockOwner) -> bool {
         self.gap_conflict.waits_for(owner, holder)
     }
@@ -207,6 +214,13 @@ struct PointRequest<'a> {
     mode: Mask,
     policy: Policy,
     intent: bool,
+}
+
+impl PointRequest<'_> {
+    /// Whether the owner waits where somebody else is in the way: an intent of an owner that holds something ends.
+    fn may_wait(&self, holdings: &Holdings) -> bool {
+        self.policy.may_wait() && !(self.intent && holdings.has_any())
+    }
 }
 
 /// The lock on a point's table after the intention is taken.

@@ -41,6 +41,8 @@ pub(super) trait GapConflict {
     fn keeps_out(&self, owner: &LockOwner) -> bool;
     /// Whether `owner` has a range here.
     fn is_of(&self, owner: &LockOwner) -> bool;
+    /// Whether a range of `owner`, an applier's, keeps `waiter` from an exclusive lock here.
+    fn keeps_back(&self, owner: &LockOwner, waiter: &LockOwner) -> bool;
     /// Whether a range of `owner` has to wait for an exclusive lock that `holder` has.
     fn waits_for(&self, owner: &LockOwner, holder: &LockOwner) -> bool;
 }
@@ -181,6 +183,9 @@ impl Queue {
         if self.conflicts_with_others(Mask::X, own) {
             return None;
         }
+        if self.hold_of(owner).is_some_and(|at| self.granted[at].pinned) {
+            return Some(false);
+        }
         // Counted, so that giving back a lock that was taken meanwhile does not end it.
         let first = self.grant(owner, Mask::X, false);
         if let Some(at) = self.hold_of(owner) {
@@ -193,6 +198,12 @@ impl Queue {
     pub(super) fn may_be_implicit(&self, owner: &LockOwner) -> bool {
         let hold = self.hold_of(owner).map(|at| &self.granted[at]);
         self.waiting.is_empty() && hold.is_some_and(|hold| hold.mask.meets(Mask::X) && !hold.pinned)
+    }
+
+    /// Whether [`Queue::restore`] alone has made the owner's grant, and nobody waits for it.
+    pub(super) fn is_restored_only(&self, owner: &LockOwner) -> bool {
+        let hold = self.hold_of(owner).map(|at| &self.granted[at]);
+        self.waiting.is_empty() && hold.is_some_and(|hold| hold.pinned && hold.taken == [0, 1])
     }
 
     /// All that the owner holds here.
@@ -244,14 +255,39 @@ impl Queue {
             self.grant(owner, want, intent);
             return Attempt::AlreadyHeld;
         }
-        let converts = hold.is_some() || (!self.waiting.is_empty() && gap_conflict.is_of(owner));
         if self.conflicts_with_others(want, own)
-            || self.waiting.iter().any(|r| (r.converts || !converts) && r.want.conflicts_with(want))
+            || self.goes_after_waits(owner, want, gap_conflict)
             || (want == Mask::X && gap_conflict.keeps_out(owner))
         {
             return Attempt::Blocked;
         }
         Attempt::Granted { first: self.grant(owner, want, intent) }
+    }
+
+    /// Whether a request of `owner` that came now would wait for one that waits already.
+    pub(super) fn goes_after_waits(
+        &self,
+        owner: &LockOwner,
+        want: Mask,
+        gap_conflict: &impl GapConflict,
+    ) -> bool {
+        if self.waiting.is_empty() {
+            return false;
+        }
+        let converts = self.is_held_by(owner) || gap_conflict.is_of(owner);
+        let before = match converts {
+            true => self.waiting.len(),
+            false => self.end_of_queue(owner, gap_conflict),
+        };
+        self.waiting[..before].iter().any(|r| (r.converts || !converts) && r.want.conflicts_with(want))
+    }
+
+    /// The place of a request that is no conversion: after everybody. An applier's goes before the first that its own
+    /// range keeps back; those after that one wait for the applier as it is.
+    fn end_of_queue(&self, owner: &LockOwner, gap_conflict: &impl GapConflict) -> usize {
+        let kept_back =
+            |r: &Request| !r.converts && r.want == Mask::X && gap_conflict.keeps_back(owner, &r.owner);
+        self.waiting.iter().position(kept_back).unwrap_or(self.waiting.len())
     }
 
     /// Whether a wait of a passing mode that stands at place `at` is over.
@@ -307,7 +343,11 @@ impl Queue {
             let at = self.waiting.iter().position(|r| !before(r)).unwrap_or(self.waiting.len());
             self.waiting.insert(at, request);
         } else {
-            self.waiting.push(request);
+            let at = match want.is_passing() {
+                true => self.waiting.len(),
+                false => self.end_of_queue(owner, gap_conflict),
+            };
+            self.waiting.insert(at, request);
         }
     }
 

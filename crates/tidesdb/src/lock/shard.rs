@@ -300,10 +300,18 @@ impl GapConflict for KeyGapConflict<'_> {
     }
 
     fn is_of(&self, owner: &LockOwner) -> bool {
-        // Of two appliers the one may not wait for the other's range, and is not to be passed over.
+        // Of two appliers the one may not wait for the other's range, and is not to be passed over: `keeps_back`
+        // asks about each waiter.
         !owner.is_applier()
             && self.locks.published.load(Relaxed) > 0
             && self.key().is_some_and(|key| self.locks.ranges.read().has(owner, &key))
+    }
+
+    fn keeps_back(&self, owner: &LockOwner, waiter: &LockOwner) -> bool {
+        owner.is_applier()
+            && self.locks.published.load(Relaxed) > 0
+            && self.key().is_some_and(|key| self.locks.ranges.read().has(owner, &key))
+            && self.locks.gaps_conflict(waiter, owner)
     }
 
     fn waits_for(&self, owner: &LockOwner, holder: &LockOwner) -> bool {

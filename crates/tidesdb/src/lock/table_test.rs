@@ -204,3 +204,46 @@ fn row_locks_escalate_to_a_table_lock() {
         "#]],
     );
 }
+
+#[test]
+fn an_intent_of_an_owner_that_holds_something_waits_for_no_table() {
+    check_with(
+        LockOptions { max_locks: 2, max_total: 0, max_advisory: 0, escalate: true, shards: 2 },
+        "t1 table 2:X
+         t2 intent 2/a wait=5
+         advance 5
+         t2 intent a
+         t2 intent 2/a
+         t2 intent 2/a nowait
+         t2 intent 2/a skip
+         t3 lock x X
+         t2 intent b
+         t2 intent c
+         t2 lock c X wait=5
+         advance 5
+         t3 unlock_all
+         t2 intent c
+         show",
+        expect![[r#"
+            t1 table 2:X: new
+            t2 intent 2/a wait=5: waits
+            advance 5
+                t2: TIMEOUT
+            t2 intent a: new
+            t2 intent 2/a: DEADLOCK
+            t2 intent 2/a nowait: TIMEOUT
+            t2 intent 2/a skip: skipped
+            t3 lock x X: new
+            t2 intent b: new
+            t2 intent c: DEADLOCK
+            t2 lock c X wait=5: waits
+            advance 5
+                t2: more than the 2 key locks that a transaction may hold, and others use the column family: commit more often
+            t3 unlock_all
+            t2 intent c: held
+            show
+            1/table  t2:X
+            2/table  t1:X
+        "#]],
+    );
+}
